@@ -1,0 +1,124 @@
+# A user needs two of these on a fresh machine with Python 3.11: `make demo` and `make test`.
+
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+BENCH_STAMP := $(VENV)/.installed-bench
+PROTOC := $(BIN)/python -m grpc_tools.protoc -I proto
+PROTOS := $(sort $(wildcard proto/ldp/wire/*.proto))
+DEMO_OUT ?= demo-output
+# loadfile: one file's tests share a process, so its kernels are compiled once.
+JOBS ?= 2
+PYTEST := $(BIN)/python -m pytest
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+MAKEFLAGS += --no-print-directory
+.PHONY: help .venv demo test check format-check lint types format proto proto-check \
+	browser chromium lock bench-accuracy bench-throughput clean
+
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z.-]+:.*## / {printf "  make %-17s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+# --- environment
+
+.venv: $(STAMP) ## the virtual environment, from constraints.txt (PYTHON=... to choose the interpreter)
+
+# PYTHON, where given, is the only candidate; a candidate counts only if it runs and is 3.11 or 3.12
+# (a pyenv shim can exist and not run).
+CANDIDATES := $(or $(PYTHON),python3.11 python3.12 python3)
+CHOOSE_PYTHON = chosen=; \
+  for candidate in $(CANDIDATES); do \
+    if "$$candidate" -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] < (3, 13))' 2>/dev/null; \
+    then chosen=$$candidate; break; fi; \
+  done; \
+  if [ -z "$$chosen" ]; then \
+    echo "error: ldpbeam needs Python 3.11 or 3.12, tried: $(CANDIDATES); install one, or say make PYTHON=/path/to/python3.11" >&2; \
+    exit 1; \
+  fi
+
+$(STAMP): pyproject.toml constraints.txt
+	@set -e; \
+	if [ ! -x $(BIN)/python ]; then \
+	  $(CHOOSE_PYTHON); \
+	  "$$chosen" -m venv $(VENV) || { rm -rf $(VENV); \
+	    echo "error: $$chosen cannot make a virtual environment; on Debian: apt-get install python3-venv" >&2; exit 1; }; \
+	fi
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	@touch $@
+
+$(BENCH_STAMP): $(STAMP)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,bench]'
+	@touch $@
+
+# Resolved afresh, outside the working environment: no leftover slips into the pins, and it works
+# while pyproject.toml and constraints.txt contradict each other, which is when it is needed.
+lock: ## resolve the newest allowed versions again and write constraints.txt
+	@set -e; $(CHOOSE_PYTHON); tmp=$$(mktemp -d); trap 'rm -rf "$$tmp"' EXIT; \
+	"$$chosen" -m venv "$$tmp/venv"; \
+	"$$tmp/venv/bin/pip" install --quiet --disable-pip-version-check '.[dev]'; \
+	"$$tmp/venv/bin/pip" check; \
+	{ echo "# Exact versions of what the packages and their dev extra run on, resolved by $$($$tmp/venv/bin/python -V)."; \
+	  echo "# Written by 'make lock'; edit pyproject.toml, not this file."; \
+	  "$$tmp/venv/bin/pip" freeze --exclude ldpbeam --exclude setuptools | LC_ALL=C sort -f; } > "$$tmp/constraints.txt"; \
+	mv "$$tmp/constraints.txt" constraints.txt; rm -rf build ldpbeam.egg-info
+
+# --- for users
+
+demo: $(STAMP) ## simulate devices, run the pipeline, write a report (about a minute)
+	@$(BIN)/ldpbeam demo --out $(DEMO_OUT)
+	@echo "The demo's report and the files behind it are in $(DEMO_OUT)/"
+
+test: $(STAMP) ## the default tests (no browser, no emulators)
+	@$(PYTEST) -n $(JOBS) --dist loadfile
+
+# --- for developers
+
+check: format-check lint types proto-check test ## all that CI asks of a change, except the integration suites
+
+format-check: $(STAMP)
+	$(BIN)/ruff format --check .
+
+lint: $(STAMP)
+	$(BIN)/ruff check .
+
+types: $(STAMP)
+	$(BIN)/mypy
+
+format: $(STAMP) ## format the source and apply the linter's safe fixes
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+proto: $(STAMP) ## generate ldp/wire/*_pb2.py and .pyi from proto/
+	$(PROTOC) --python_out=. --pyi_out=. $(or $(PROTOS),$(error no .proto files in proto/ldp/wire))
+
+# Both sides hold only generated files, so one left over from a deleted .proto shows as well.
+proto-check: $(STAMP) ## does the committed generated code match proto/?
+	@set -e; tmp=$$(mktemp -d); trap 'rm -rf "$$tmp"' EXIT; mkdir "$$tmp/committed" "$$tmp/fresh"; \
+	$(PROTOC) --python_out="$$tmp/fresh" --pyi_out="$$tmp/fresh" $(or $(PROTOS),$(error no .proto files in proto/ldp/wire)); \
+	cp ldp/wire/*_pb2.py ldp/wire/*_pb2.pyi "$$tmp/committed/"; \
+	diff -ru "$$tmp/committed" "$$tmp/fresh/ldp/wire" || \
+	  { echo "error: the generated code in ldp/wire is not what proto/ gives; run 'make proto'" >&2; exit 1; }
+
+browser: $(STAMP) chromium ## the tests that look at pages in Chromium
+	@$(PYTEST) -m browser
+
+chromium:
+	@if ! command -v chromium >/dev/null; then \
+	  if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+	    export DEBIAN_FRONTEND=noninteractive; \
+	    apt-get update -qq && apt-get install -y -qq --no-install-recommends chromium >/dev/null; \
+	  else \
+	    echo "error: the browser tests need Chromium; install it (Debian: sudo apt-get install chromium) and run make browser again" >&2; exit 1; \
+	  fi; \
+	fi
+
+bench-accuracy: $(BENCH_STAMP) ## error against theory and against other implementations
+	$(BIN)/python benchmarks/accuracy.py
+
+bench-throughput: $(BENCH_STAMP) ## reports per second, stage by stage
+	$(BIN)/python benchmarks/throughput.py
+
+clean: ## remove the environment, caches and demo output
+	rm -rf $(VENV) $(DEMO_OUT) build ldpbeam.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,82 @@
+"""Rational bounds of exponentials and logarithms, so that privacy never rests on a float.
+
+A nominal epsilon is the exact value of the float a person wrote. ``exp_below`` returns a rational that is
+never above e**epsilon; every probability is rounded so that its likelihood ratio stays at or below it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from decimal import ROUND_FLOOR, Context, Decimal
+from fractions import Fraction
+
+__all__ = ["exp_below", "largest", "log_above", "log_below", "smallest"]
+
+_DIGITS = 60
+_CONTEXT = Context(prec=_DIGITS)
+# Decimal.exp and Decimal.ln are correctly rounded (half even), so one unit in the last of 60 digits is a
+# strict bound in either direction.
+_SLACK = Decimal(10) ** (1 - _DIGITS)
+
+
+def exp_below(epsilon: float) -> Fraction:
+    """A rational at most ``e**epsilon``, short of it by a relative 1e-59 at most."""
+    value = Decimal(epsilon).exp(_CONTEXT)
+    return Fraction(_CONTEXT.multiply(value, Decimal(1) - _SLACK))
+
+
+def _log(ratio: Fraction) -> Decimal:
+    # Dividing numerator and denominator first loses one rounding, covered by the slack of the callers.
+    return _CONTEXT.ln(_CONTEXT.divide(Decimal(ratio.numerator), Decimal(ratio.denominator)))
+
+
+def log_above(ratio: Fraction) -> float:
+    """The smallest convenient float at least ``ln(ratio)``: what a privacy figure may print.
+
+    Raises:
+        ValueError: the ratio is not positive.
+    """
+    if ratio <= 0:
+        raise ValueError(f"the logarithm of {ratio} does not exist")
+    exact = _log(ratio) + Decimal(4) * _SLACK * max(Decimal(1), abs(_log(ratio)))
+    rounded = float(exact)
+    # float() rounds to nearest; step up when that went below the exact value.
+    return rounded if Decimal(rounded) >= exact else _next_up(rounded)
+
+
+def log_below(ratio: Fraction) -> Decimal:
+    """``ln(ratio)`` to 55 digits, rounded down; used to state how far below nominal a channel lies."""
+    return _log(ratio).quantize(Decimal(10) ** -55, rounding=ROUND_FLOOR, context=Context(prec=80))
+
+
+def _next_up(value: float) -> float:
+    from math import inf, nextafter
+
+    return nextafter(value, inf)
+
+
+def largest(low: int, high: int, holds: Callable[[int], bool]) -> int | None:
+    """The largest integer in ``[low, high]`` for which a downward-closed predicate holds, or None."""
+    if not holds(low):
+        return None
+    while low < high:
+        middle = (low + high + 1) // 2
+        if holds(middle):
+            low = middle
+        else:
+            high = middle - 1
+    return low
+
+
+def smallest(low: int, high: int, holds: Callable[[int], bool]) -> int | None:
+    """The smallest integer in ``[low, high]`` for which an upward-closed predicate holds, or None."""
+    if not holds(high):
+        return None
+    while low < high:
+        middle = (low + high) // 2
+        if holds(middle):
+            high = middle
+        else:
+            low = middle + 1
+    return low
+

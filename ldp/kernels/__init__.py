@@ -1,0 +1,1 @@
+"""Numba loops over arrays that are passed in: no validation, randomness, allocation policy or Beam."""

@@ -1,0 +1,46 @@
+"""Every protocol there is, in one explicit table. Adding one is a class in its module and a line here."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ldp.errors import CollectionError
+from ldp.protocols.base import FrequencyProtocol, Memo, Parameters
+from ldp.protocols.direct import GRR, LGRR
+from ldp.protocols.local_hash import BLH, LOLOHA, OLH
+from ldp.protocols.unary import LOSUE, LOUE, LSOUE, LSUE, OUE, SUE
+
+__all__ = ["PROTOCOLS", "FrequencyProtocol", "Memo", "Parameters", "protocol"]
+
+_ALL: tuple[type[FrequencyProtocol[Any]], ...] = (
+    GRR,
+    SUE,
+    OUE,
+    BLH,
+    OLH,
+    LGRR,
+    LSUE,
+    LOSUE,
+    LOUE,
+    LSOUE,
+    LOLOHA,
+)
+
+PROTOCOLS: dict[str, type[FrequencyProtocol[Any]]] = {kind.NAME: kind for kind in _ALL}
+"""Protocol classes by the name that a collection file uses."""
+
+
+def protocol(name: str, domain_size: int, parameters: Parameters) -> FrequencyProtocol[Any]:
+    """Build a protocol by name.
+
+    Raises:
+        CollectionError: no such protocol, or parameters it cannot work with.
+    """
+    kind = PROTOCOLS.get(name)
+    if kind is None:
+        raise CollectionError(
+            "E-COLLECTION-PROTOCOL",
+            f"protocol {name!r} does not exist",
+            remedy=f"Use one of: {', '.join(PROTOCOLS)}.",
+        )
+    return kind.from_parameters(domain_size, parameters)

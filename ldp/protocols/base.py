@@ -1,0 +1,333 @@
+"""The contract of a protocol: one frozen value object for device, simulator and server.
+
+Who runs what: ``new_memo``, ``privatize`` and ``encode`` on the device, in plain Python, one value and one
+epoch at a time; ``check``, ``add_support`` and ``support_counts`` on the server, over columns of payload bytes;
+``privatize_fleet`` in simulations, the same function of the same random words as ``privatize``.
+
+A two-round protocol is a composition: a permanent answer, memoised per input and kept for life in the memo,
+is randomised again for every report. The memo is an explicit argument and result.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from fractions import Fraction
+from math import log
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeVar
+
+from ldp.calibration import Calibration
+from ldp.errors import CollectionError, InvalidPayload, Reason
+from ldp.privacy.guarantee import Guarantee
+from ldp.randomness import FULL, Randomness
+from ldp.support import SupportProbabilities
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Payloads = NDArray[np.uint8]  # shape (reports, payload_size)
+
+__all__ = [
+    "CHECK_CODES",
+    "FleetMemo",
+    "FleetWords",
+    "FrequencyProtocol",
+    "Memo",
+    "Parameters",
+    "WordSpec",
+]
+
+Response = TypeVar("Response")
+
+CHECK_CODES = (None, Reason.VALUE_OUT_OF_RANGE, Reason.UNUSED_BITS)
+"""What the small integers returned by :meth:`FrequencyProtocol.check` stand for; 0 is sound."""
+
+
+@dataclass(frozen=True)
+class Parameters:
+    """What a collection may say about its protocol; each protocol names the keys it takes.
+
+    Attributes:
+        epsilon: level of a one-round protocol, spent by every report.
+        epsilon_longitudinal: ε∞, level of the memoised round.
+        epsilon_first: ε1, level of the first report.
+        g: symbols of a hash; None means ``optimal``.
+        calibration: which formula sets the second round of symbol channels.
+        hash_family: ``linear`` or ``affine``.
+    """
+
+    epsilon: float | None = None
+    epsilon_longitudinal: float | None = None
+    epsilon_first: float | None = None
+    g: int | None = None
+    calibration: Calibration = Calibration.EXACT
+    hash_family: str = "linear"
+
+    def level(self, name: str) -> float:
+        """The privacy level called ``name``.
+
+        Raises:
+            CollectionError: it is missing, or not a number in 0.000001 .. 32.
+        """
+        value = getattr(self, name)
+        # Above 32 a probability differs from 1 by less than the integers can say in two rounds; below
+        # 1e-6 the two weights of a large domain would be the same integer and nothing could be estimated.
+        number = isinstance(value, int | float) and not isinstance(value, bool)
+        if not number or not 1e-6 <= value <= 32:
+            found = "missing" if value is None else f"{value!r}"
+            raise CollectionError(
+                "E-COLLECTION-EPSILON",
+                f"{name} must be a number in 0.000001 .. 32, not {found}",
+                remedy=f"Set {name}, for example {name}: 1.0.",
+            )
+        return float(value)
+
+
+@dataclass(frozen=True)
+class Memo:
+    """What a device keeps for life: its hash seed, if any, and the permanent answer of each input so far.
+
+    Attributes:
+        seed: the hash function's seed; None where there is no hash or the seed is drawn per report.
+        answers: permanent answer by memoised input (the value, or its hash).
+    """
+
+    seed: int | None = None
+    answers: Mapping[int, int] = field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        """How many answers, never which: together with the reports they give the values away."""
+        return f"Memo({len(self.answers)} memoised inputs)"
+
+    def with_answer(self, key: int, answer: int) -> Memo:
+        """A memo that also remembers ``answer`` for ``key``."""
+        return Memo(self.seed, {**self.answers, key: answer})
+
+
+@dataclass(frozen=True)
+class WordSpec:
+    """How many random words a step takes, and the limit each lies below."""
+
+    count: int
+    limit: int = FULL
+
+
+class FleetWords(Protocol):
+    """Random words for a group of simulated devices, one row per device; equal calls give equal words."""
+
+    def seed(self, spec: WordSpec) -> NDArray[np.uint64]:
+        """Words of the hash seed, shape (n, count)."""
+        ...
+
+    def permanent(self, spec: WordSpec) -> NDArray[np.uint64]:
+        """Words of the permanent round, should this epoch's input be new. Shape (n, count)."""
+        ...
+
+    def instant(self, spec: WordSpec) -> NDArray[np.uint64]:
+        """Words of the round drawn for every report. Shape (n, count)."""
+        ...
+
+
+class FleetMemo(Protocol):
+    """Permanent answers of a fleet, by 64-bit key; each key is drawn once and kept."""
+
+    def recall(
+        self, keys: NDArray[np.int64], draw: Callable[[NDArray[np.int64]], NDArray[Any]]
+    ) -> NDArray[Any]:
+        """Answers for distinct ``keys`` (n,); ``draw(rows)`` makes those of the rows that are new.
+
+        Symbols are int64 (n,), packed bits uint8 (n, answer_bytes).
+        """
+        ...
+
+
+class FrequencyProtocol(ABC, Generic[Response]):
+    """One protocol with its parameters fixed. Immutable, comparable, small to pickle.
+
+    Class constants:
+        ID: number on no wire but in digests and vectors; never changes meaning.
+        NAME: what a collection file says.
+        PARAMETERS: required keys of :class:`Parameters`.
+        OPTIONAL: keys that may be given.
+        SOURCE: paper and place.
+        EXCLUSIVE: whether a report supports exactly one value (then counts are multinomial).
+    """
+
+    ID: ClassVar[int]
+    NAME: ClassVar[str]
+    PARAMETERS: ClassVar[tuple[str, ...]]
+    OPTIONAL: ClassVar[tuple[str, ...]] = ()
+    SOURCE: ClassVar[str]
+    EXCLUSIVE: ClassVar[bool] = False
+
+    domain_size: int
+
+    # Construction and facts
+
+    @classmethod
+    @abstractmethod
+    def from_parameters(cls, domain_size: int, parameters: Parameters) -> FrequencyProtocol[Any]:
+        """Derive the integer probabilities once.
+
+        Raises:
+            CollectionError: the parameters are missing, out of range or infeasible; the limit is named.
+        """
+
+    @property
+    @abstractmethod
+    def support(self) -> SupportProbabilities:
+        """P(support | own value) and P(support | another value) of one report, exact."""
+
+    @property
+    @abstractmethod
+    def guarantee(self) -> Guarantee:
+        """What one device can lose, from the integer probabilities."""
+
+    @property
+    @abstractmethod
+    def payload_bits(self) -> int:
+        """Information in one report, bits."""
+
+    @property
+    def payload_size(self) -> int:
+        """Length of every payload, bytes."""
+        return (self.payload_bits + 7) // 8
+
+    def facts(self) -> dict[str, int | str]:
+        """Resolved integers that belong into the digest and the run record (such as g)."""
+        return {}
+
+    # Device: plain Python, one value at a time
+
+    def new_memo(self, randomness: Randomness) -> Memo:
+        """The memo of a device that never reported."""
+        return Memo()
+
+    @abstractmethod
+    def privatize(self, value: int, memo: Memo, randomness: Randomness) -> tuple[Response, Memo]:
+        """Randomise ``value`` for one report.
+
+        The returned memo is the given object when nothing new was memoised; otherwise it must be made
+        durable before the response leaves the device. The number of words drawn does not depend on the
+        value, only on whether the memoised input is new.
+
+        Raises:
+            ValueError: ``value`` lies outside the domain.
+        """
+
+    @abstractmethod
+    def encode(self, response: Response) -> bytes:
+        """The response as ``payload_size`` bytes."""
+
+    @abstractmethod
+    def decode(self, payload: bytes) -> Response:
+        """The response in a payload.
+
+        Raises:
+            InvalidPayload: no device with these parameters sends this payload.
+        """
+
+    @abstractmethod
+    def likelihood(self, response: Response, value: int) -> Fraction:
+        """P(first report = response | value), given the seed where the response carries one."""
+
+    @abstractmethod
+    def supports(self, response: Response, value: int) -> bool:
+        """Whether the response supports the value: the slow definition of counting."""
+
+    def responses(self) -> Iterator[Response]:
+        """Every possible response, for exact checks on small domains.
+
+        Raises:
+            NotImplementedError: there are too many to enumerate by design (128-bit seeds).
+        """
+        raise NotImplementedError(f"the responses of {self.NAME} cannot be enumerated")
+
+    def log_likelihood(self, response: Response, value: int) -> float:
+        """Natural logarithm of :meth:`likelihood`."""
+        exact = self.likelihood(response, value)
+        return log(exact.numerator) - log(exact.denominator)
+
+    # Server: columns of payloads
+
+    @property
+    @abstractmethod
+    def counts_length(self) -> int:
+        """Cells of the int64 accumulator."""
+
+    @abstractmethod
+    def check(self, payloads: Payloads) -> NDArray[np.uint8]:
+        """One of :data:`CHECK_CODES` per payload, shape (n,): agrees with :meth:`decode`."""
+
+    @abstractmethod
+    def add_support(self, payloads: Payloads, counts: NDArray[np.int64]) -> None:
+        """Add checked payloads (n, payload_size) into ``counts`` (counts_length,) in place."""
+
+    def support_counts(self, counts: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Support of each value, int64 (domain_size,), from an accumulator."""
+        return counts
+
+    # Simulation: a fleet at once
+
+    @property
+    def seed_words(self) -> WordSpec | None:
+        """Words of a hash seed; None where there is none."""
+        return None
+
+    @property
+    def seed_per_report(self) -> bool:
+        """Whether the seed is drawn for every report instead of once for life."""
+        return False
+
+    @property
+    def permanent_words(self) -> WordSpec | None:
+        """Words of one permanent answer; None for one-round protocols."""
+        return None
+
+    @property
+    @abstractmethod
+    def instant_words(self) -> WordSpec:
+        """Words of the round drawn for every report."""
+
+    @property
+    def answer_bytes(self) -> int | None:
+        """Bytes of a memoised answer that is packed bits; None where it is a symbol (an int64)."""
+        return None
+
+    @abstractmethod
+    def privatize_fleet(
+        self,
+        devices: NDArray[np.int64],
+        values: NDArray[np.int64],
+        words: FleetWords,
+        memo: FleetMemo,
+    ) -> Payloads:
+        """Payloads (n, payload_size) of distinct devices holding ``values``.
+
+        Equal, bit for bit, to :meth:`privatize` and :meth:`encode` fed with the same words in the order
+        seed, permanent (when new), instant.
+        """
+
+    # Shared by implementations
+
+    def _require_value(self, value: int) -> None:
+        if not 0 <= value < self.domain_size:
+            # Never the value itself: this text may reach a log on the device.
+            raise ValueError(f"the value lies outside the domain of size {self.domain_size}")
+
+    def _require_length(self, payload: bytes) -> None:
+        if len(payload) != self.payload_size:
+            raise InvalidPayload(
+                Reason.WRONG_LENGTH, f"{self.NAME} payloads have {self.payload_size} bytes"
+            )
+
+
+def frozen_columns(array: NDArray[Any]) -> NDArray[Any]:
+    """A C-contiguous read-only view: kernels then see one array type and compile once."""
+    import numpy as np
+
+    view = np.ascontiguousarray(array).view()
+    view.flags.writeable = False
+    return view

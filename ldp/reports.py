@@ -1,0 +1,219 @@
+"""Stage 1 of 5, report: which records are admitted, and why the others are not. Total, pure, columnar.
+
+A record is admitted when its digest names a known collection, its epoch is one of that collection's, and its
+payload is one that a device with these parameters can send. Everything else becomes a :class:`Rejection`,
+which says what, where and why and never carries a payload.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ldp.collection import Collection, digest_hex
+from ldp.errors import Reason
+from ldp.kernels import framing
+from ldp.protocols.base import CHECK_CODES, frozen_columns
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from ldp.wire.codec import Batch, Rows
+
+__all__ = ["Admission", "Key", "Rejection", "ReportColumns", "admit_batch", "admit_rows"]
+
+Key = tuple[str, int | None]
+"""What accounting is kept by: digest (empty when unknown) and epoch (None when unknown)."""
+
+UNATTRIBUTED: Key = ("", None)
+
+
+@dataclass(frozen=True, eq=False)
+class ReportColumns:
+    """Admitted reports of one collection and one epoch.
+
+    Attributes:
+        digest: the collection's.
+        epoch: index.
+        report_ids: uint64 (n,).
+        payloads: uint8 (n, payload_size), read-only.
+    """
+
+    digest: int
+    epoch: int
+    report_ids: NDArray[np.uint64]
+    payloads: NDArray[np.uint8]
+
+    def __len__(self) -> int:
+        """Number of reports."""
+        return len(self.payloads)
+
+
+@dataclass(frozen=True)
+class Rejection:
+    """Records that were not counted, for one reason, in one place.
+
+    Attributes:
+        reason: why.
+        source: file, or where the record came from.
+        place: position in the source: byte offset of the record, or row of a table; -1 for the source itself.
+        index: first report concerned inside a batch; -1 when the record as a whole is.
+        count: reports concerned.
+        digest: 16 hexadecimal digits, or empty.
+        epoch: as the record says, or None.
+    """
+
+    reason: Reason
+    source: str
+    place: int
+    index: int = -1
+    count: int = 1
+    digest: str = ""
+    epoch: int | None = None
+
+    @property
+    def key(self) -> Key:
+        """Where accounting books it: unknown digests and foreign epochs get no line of their own."""
+        if self.reason is Reason.UNKNOWN_COLLECTION:
+            return UNATTRIBUTED
+        return (self.digest, None if self.reason is Reason.FOREIGN_EPOCH else self.epoch)
+
+
+@dataclass
+class Admission:
+    """What became of some records.
+
+    Attributes:
+        admitted: columns per collection and epoch.
+        rejections: everything else.
+        read: records seen, by accounting key, counted before any of them is judged.
+    """
+
+    admitted: list[ReportColumns] = field(default_factory=list)
+    rejections: list[Rejection] = field(default_factory=list)
+    read: Counter[Key] = field(default_factory=Counter)
+
+    def reject_source(self, reason: Reason, source: str, place: int = -1) -> None:
+        """Book something that is no report at all as one record read and refused."""
+        self.read[UNATTRIBUTED] += 1
+        self.rejections.append(Rejection(reason, source, place))
+
+
+def _key(collection: Collection | None, digest: int, epoch: int) -> Key:
+    """Only planned epochs of known collections get a line of their own, so junk cannot grow the books."""
+    if collection is None:
+        return UNATTRIBUTED
+    return (collection.digest_hex, epoch if collection.epochs.contains(epoch) else None)
+
+
+def admit_batch(
+    batch: Batch, collections: Mapping[int, Collection], source: str, into: Admission
+) -> None:
+    """Judge one ReportBatch; reports in it are admitted one by one once its columns fit together."""
+    ids = batch.report_ids
+    n = ids.size
+    if batch.count != n:
+        into.reject_source(Reason.MALFORMED, source, batch.place)
+        return
+    collection = collections.get(batch.digest)
+    key = _key(collection, batch.digest, batch.epoch)
+    # A batch without reports is still a record that was read: an empty message, refused as such.
+    into.read[key] += max(n, 1)
+
+    def refuse(reason: Reason, count: int, index: int = -1) -> None:
+        digest = digest_hex(batch.digest)
+        into.rejections.append(
+            Rejection(reason, source, batch.place, index, count, digest, batch.epoch)
+        )
+
+    if n == 0:
+        refuse(Reason.MALFORMED, 1)
+    elif collection is None:
+        refuse(Reason.UNKNOWN_COLLECTION, n)
+    elif not collection.epochs.contains(batch.epoch):
+        refuse(Reason.FOREIGN_EPOCH, n)
+    elif batch.payloads.size != n * collection.protocol.payload_size:
+        refuse(Reason.WRONG_LENGTH, n)
+    else:
+        payloads = frozen_columns(batch.payloads.reshape(n, -1))
+        codes = collection.protocol.check(payloads)
+        if codes.any():
+            for i in np.flatnonzero(codes):
+                reason = CHECK_CODES[codes[i]]
+                assert reason is not None  # noqa: S101 - code 0 is not in flatnonzero
+                refuse(reason, 1, int(i))
+            sound = codes == 0
+            ids, payloads = ids[sound], frozen_columns(payloads[sound])
+        if ids.size:
+            into.admitted.append(ReportColumns(batch.digest, batch.epoch, ids, payloads))
+
+
+def admit_rows(
+    rows: Rows, collections: Mapping[int, Collection], source: str, into: Admission
+) -> None:
+    """Judge single reports, gathering those of one collection and epoch into columns."""
+    for digest, chosen in _groups(rows.digest):
+        collection = collections.get(digest)
+        if collection is None:
+            into.read[UNATTRIBUTED] += chosen.size
+            for epoch, inside in _groups(rows.epoch[chosen]):
+                some = chosen[inside]
+                reason = Reason.UNKNOWN_COLLECTION
+                into.rejections.extend(_single(reason, source, rows, some, digest, epoch))
+            continue
+        width = collection.protocol.payload_size
+        for epoch, inside in _groups(rows.epoch[chosen]):
+            some = chosen[inside]
+            into.read[_key(collection, digest, epoch)] += some.size
+
+            def refuse(
+                reason: Reason, which: NDArray[np.int64], digest: int = digest, epoch: int = epoch
+            ) -> None:
+                into.rejections.extend(_single(reason, source, rows, which, digest, epoch))
+
+            if not collection.epochs.contains(epoch):
+                refuse(Reason.FOREIGN_EPOCH, some)
+                continue
+            fits = rows.payload_length[some] == width
+            if not fits.all():
+                refuse(Reason.WRONG_LENGTH, some[~fits])
+                some = some[fits]
+            payloads = np.empty((some.size, width), np.uint8)
+            framing.gather(rows.buffer, rows.payload_at[some], payloads)
+            codes = collection.protocol.check(payloads)
+            if codes.any():
+                for code in range(1, len(CHECK_CODES)):
+                    reason = CHECK_CODES[code]
+                    assert reason is not None  # noqa: S101 - only code 0 has no reason
+                    refuse(reason, some[codes == code])
+                some, payloads = some[codes == 0], payloads[codes == 0]
+            if some.size:
+                into.admitted.append(
+                    ReportColumns(digest, epoch, rows.report_id[some], frozen_columns(payloads))
+                )
+
+
+def _single(
+    reason: Reason, source: str, rows: Rows, which: NDArray[np.int64], digest: int, epoch: int
+) -> Iterator[Rejection]:
+    """One rejection per record, since each has its own place."""
+    text = digest_hex(digest)
+    return (Rejection(reason, source, int(p), digest=text, epoch=epoch) for p in rows.place[which])
+
+
+def _groups(keys: NDArray[np.generic]) -> Iterator[tuple[int, NDArray[np.int64]]]:
+    """(key, positions) for every distinct key, positions in order."""
+    if keys.size == 0:
+        return
+    if (keys == keys[0]).all():
+        yield int(keys[0]), np.arange(keys.size)
+        return
+    order = np.argsort(keys, kind="stable")
+    arranged = keys[order]
+    edges = np.flatnonzero(arranged[1:] != arranged[:-1]) + 1
+    for group in np.split(order, edges):
+        yield int(keys[group[0]]), group

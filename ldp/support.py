@@ -1,0 +1,93 @@
+"""Stage 3 of 5, support: how many reports support each value.
+
+A report *supports* a value when it is evidence for it. The server keeps integers only: the number of reports
+and the protocol's counts, which add up in any order. Probabilities that turn them into frequencies are two
+exact rationals per protocol.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+__all__ = ["Support", "SupportProbabilities"]
+
+
+@dataclass(frozen=True)
+class SupportProbabilities:
+    """The two numbers that describe a frequency protocol (MATHS section 1).
+
+    Attributes:
+        own: P(report supports v | the device holds v), both rounds composed.
+        other: P(report supports v | the device holds something else).
+    """
+
+    own: Fraction
+    other: Fraction
+
+    def __post_init__(self) -> None:
+        """Validate.
+
+        Raises:
+            ValueError: not probabilities, or own not above other (nothing could be estimated).
+        """
+        if not 0 <= self.other < self.own <= 1:
+            raise ValueError(f"needs 0 <= other < own <= 1, not own={self.own}, other={self.other}")
+
+    @property
+    def gap(self) -> Fraction:
+        """own − other: what one report moves an estimate by, times n."""
+        return self.own - self.other
+
+    @property
+    def floor_variance(self) -> float:
+        """n·V*: the variance of one report at frequency 0, other(1−other)/(own−other)²."""
+        return float(self.other * (1 - self.other) / self.gap**2)
+
+
+class Support:
+    """A commutative monoid of integer counts: zero, add a batch, merge.
+
+    Attributes:
+        reports: number of reports counted.
+        counts: int64, the protocol's accumulator (one cell per value, or a table for linear hashing).
+    """
+
+    __slots__ = ("counts", "reports")
+
+    def __init__(self, counts: NDArray[np.int64], reports: int = 0) -> None:
+        """Own the given array: callers pass a fresh one."""
+        self.counts = counts
+        self.reports = reports
+
+    @classmethod
+    def zero(cls, length: int) -> Support:
+        """The neutral element for accumulators of ``length`` cells."""
+        import numpy as np
+
+        return cls(np.zeros(length, np.int64))
+
+    def merge(self, other: Support) -> Support:
+        """Add another support of the same protocol into this one and return it."""
+        self.counts += other.counts
+        self.reports += other.reports
+        return self
+
+    def __eq__(self, other: object) -> bool:
+        """Equal reports and equal counts."""
+        import numpy as np
+
+        if not isinstance(other, Support):
+            return NotImplemented
+        return self.reports == other.reports and bool(np.array_equal(self.counts, other.counts))
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        """Length and number of reports; the counts are too long for a log."""
+        return f"Support(reports={self.reports}, cells={self.counts.size})"

@@ -1,0 +1,1 @@
+"""The wire format: generated messages, and a codec that reads them as columns."""

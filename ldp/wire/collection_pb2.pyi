@@ -1,0 +1,61 @@
+from google.protobuf.internal import containers as _containers
+from google.protobuf import descriptor as _descriptor
+from google.protobuf import message as _message
+from collections.abc import Iterable as _Iterable, Mapping as _Mapping
+from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
+
+DESCRIPTOR: _descriptor.FileDescriptor
+
+class Collection(_message.Message):
+    __slots__ = ("name", "version", "domain", "protocol", "epsilon", "epsilon_longitudinal", "epsilon_first", "g", "calibration", "hash_family", "epoch", "owner", "allowed_lateness_seconds", "consistency", "min_reports")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    VERSION_FIELD_NUMBER: _ClassVar[int]
+    DOMAIN_FIELD_NUMBER: _ClassVar[int]
+    PROTOCOL_FIELD_NUMBER: _ClassVar[int]
+    EPSILON_FIELD_NUMBER: _ClassVar[int]
+    EPSILON_LONGITUDINAL_FIELD_NUMBER: _ClassVar[int]
+    EPSILON_FIRST_FIELD_NUMBER: _ClassVar[int]
+    G_FIELD_NUMBER: _ClassVar[int]
+    CALIBRATION_FIELD_NUMBER: _ClassVar[int]
+    HASH_FAMILY_FIELD_NUMBER: _ClassVar[int]
+    EPOCH_FIELD_NUMBER: _ClassVar[int]
+    OWNER_FIELD_NUMBER: _ClassVar[int]
+    ALLOWED_LATENESS_SECONDS_FIELD_NUMBER: _ClassVar[int]
+    CONSISTENCY_FIELD_NUMBER: _ClassVar[int]
+    MIN_REPORTS_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    version: int
+    domain: Domain
+    protocol: str
+    epsilon: float
+    epsilon_longitudinal: float
+    epsilon_first: float
+    g: int
+    calibration: str
+    hash_family: str
+    epoch: Epochs
+    owner: str
+    allowed_lateness_seconds: int
+    consistency: str
+    min_reports: int
+    def __init__(self, name: _Optional[str] = ..., version: _Optional[int] = ..., domain: _Optional[_Union[Domain, _Mapping]] = ..., protocol: _Optional[str] = ..., epsilon: _Optional[float] = ..., epsilon_longitudinal: _Optional[float] = ..., epsilon_first: _Optional[float] = ..., g: _Optional[int] = ..., calibration: _Optional[str] = ..., hash_family: _Optional[str] = ..., epoch: _Optional[_Union[Epochs, _Mapping]] = ..., owner: _Optional[str] = ..., allowed_lateness_seconds: _Optional[int] = ..., consistency: _Optional[str] = ..., min_reports: _Optional[int] = ...) -> None: ...
+
+class Domain(_message.Message):
+    __slots__ = ("size", "labels", "maximum")
+    SIZE_FIELD_NUMBER: _ClassVar[int]
+    LABELS_FIELD_NUMBER: _ClassVar[int]
+    MAXIMUM_FIELD_NUMBER: _ClassVar[int]
+    size: int
+    labels: _containers.RepeatedScalarFieldContainer[str]
+    maximum: float
+    def __init__(self, size: _Optional[int] = ..., labels: _Optional[_Iterable[str]] = ..., maximum: _Optional[float] = ...) -> None: ...
+
+class Epochs(_message.Message):
+    __slots__ = ("length_seconds", "origin_seconds", "count")
+    LENGTH_SECONDS_FIELD_NUMBER: _ClassVar[int]
+    ORIGIN_SECONDS_FIELD_NUMBER: _ClassVar[int]
+    COUNT_FIELD_NUMBER: _ClassVar[int]
+    length_seconds: int
+    origin_seconds: int
+    count: int
+    def __init__(self, length_seconds: _Optional[int] = ..., origin_seconds: _Optional[int] = ..., count: _Optional[int] = ...) -> None: ...

@@ -1,0 +1,134 @@
+"""What the commands ``simulate`` and ``run`` do, once their arguments are known."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from pathlib import Path
+
+import click
+
+from ldp.collection import Collection
+from ldp.collection_file import load_collection
+from ldp.errors import UsageError
+from pipelines.options import RunConfig, resolve_runner
+from pipelines.progress import Bar
+
+__all__ = ["run_collection", "simulate_reports"]
+
+_SHARD_BYTES = 64 << 20
+
+
+def simulate_reports(
+    collection_file: Path,
+    spec: str,
+    devices: int | None,
+    epochs: int | None,
+    out: Path,
+    seed: int,
+    report_format: str,
+    compression: str,
+    truth: bool,
+) -> None:
+    """Simulate a fleet and write its reports.
+
+    Raises:
+        CollectionError, UsageError: the collection or the population cannot be used.
+    """
+    from simulators.population import population
+    from simulators.simulate import simulate
+    from simulators.streams import Streams
+
+    collection = load_collection(collection_file)
+    streams = Streams(seed)
+    try:
+        people = population(
+            spec, domain=collection.domain, devices=devices, epochs=epochs, streams=streams
+        )
+    except ValueError as error:
+        raise UsageError("E-USAGE-POPULATION", str(error).rstrip(".")) from None
+    with Bar("simulate", people.epochs, "epochs") as bar:
+        done = simulate(
+            collection,
+            people,
+            out,
+            seed=seed,
+            format=report_format,  # type: ignore[arg-type]
+            compression=compression,  # type: ignore[arg-type]
+            truth=truth,
+            on_epoch=lambda epoch, reports: bar.advance(1, reports),
+        )
+    click.echo(f"{done.reports:,} reports of {people.devices:,} devices in {out / 'reports'}")
+
+
+def run_collection(
+    collection_files: tuple[Path, ...],
+    pattern: str,
+    output: str,
+    runner: str | None,
+    deduplicate: bool,
+    beam_args: tuple[str, ...],
+) -> int:
+    """Run the pipeline over files and say what became of every record.
+
+    Returns:
+        The exit code.
+
+    Raises:
+        CollectionError, UsageError: the job cannot start.
+        LdpError: it failed.
+    """
+    collections = tuple(load_collection(path) for path in collection_files)
+    # Before Beam is imported: it warns on the root logger about optional packages that nobody asked for.
+    logging.basicConfig(level=logging.ERROR)
+    from pipelines.run import match_inputs, run
+
+    inputs, size = match_inputs(pattern)
+    config = RunConfig(
+        collections=collections,
+        inputs=inputs,
+        output=output,
+        deduplicate=deduplicate,
+        # A shard's reports are held together once: about 64 MiB of input each.
+        shard_bits=min(8, max(0, (size // _SHARD_BYTES).bit_length())),
+        runner=resolve_runner(runner),
+        beam_args=beam_args,
+    )
+    for collection in collections:
+        click.echo(_introduction(collection))
+    with Bar("run", size, "bytes") as bar:
+        result = run(config, bar.update, size)
+    _summary(result.record, output)
+    return result.exit_code
+
+
+def _introduction(collection: Collection) -> str:
+    """One line on what is collected; never a bare ε."""
+    guarantee = collection.protocol.guarantee
+    levels = f"first report ε ≤ {guarantee.first_report:.4g}"
+    if guarantee.per_memoised_input is not None:
+        levels += f", per memoised input ε ≤ {guarantee.per_memoised_input:.4g}"
+    return (
+        f"{collection.name} version {collection.version}: {collection.protocol_name}, "
+        f"{collection.domain.size} values, {levels}"
+    )
+
+
+def _summary(record: dict[str, object], output: str) -> None:
+    accounting = record["accounting"]
+    assert isinstance(accounting, dict)  # noqa: S101 - our own record
+    total = accounting["total"]
+    click.echo(
+        f"read {total['read']:,} = counted {total['counted']:,} + late {total['late']:,} "
+        f"+ duplicate {total['duplicate']:,} + rejected {sum(total['rejected'].values()):,}"
+    )
+    for reason, count in total["rejected"].items():
+        click.echo(f"  rejected {count:,}: {reason}", err=True)
+    if total["rejected"]:
+        click.echo(
+            f"  where and why: ldpbeam inspect {Path(output) / 'rejects'}", err=True
+        )
+    timings = record["timings"]
+    assert isinstance(timings, dict)  # noqa: S101 - our own record
+    click.echo(f"estimates in {Path(output) / 'estimates'} after {timings['total_seconds']} s")
+    sys.stdout.flush()

@@ -1,0 +1,142 @@
+"""The command line. Heavy packages are imported inside commands, so that --help answers at once."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import click
+
+from ldp import __version__
+from ldp.errors import LdpError
+
+__all__ = ["main"]
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="ldpbeam")
+def cli() -> None:
+    """Statistics from devices under local differential privacy, again and again over time.
+
+    A device's value becomes a report, reports fall into an epoch, an epoch's reports become support counts,
+    counts become an estimate, estimates a consistent histogram.
+    """
+
+
+@cli.command()
+@click.option("--out", type=click.Path(path_type=Path), default=Path("demo-output"), show_default=True)
+@click.option("--seed", type=int, default=1, show_default=True)
+def demo(out: Path, seed: int) -> None:
+    """Simulate a fleet, collect its reports, and write one page to look at."""
+    from pipelines.demo import run_demo
+
+    run_demo(out, seed)
+
+
+@cli.command()
+@click.option("--collection", "collection_file", type=click.Path(path_type=Path), required=True)
+@click.option(
+    "--population",
+    required=True,
+    metavar="SPEC",
+    help="syn | zipf:1.1 | csv:FILE:COLUMN[,permute] | csv:FILE:COL1..COLn | panel:FILE:device,epoch,value",
+)
+@click.option("--devices", type=click.IntRange(1), help="Number of devices (data sets: all of them).")
+@click.option("--epochs", type=click.IntRange(1), help="Number of epochs (data sets: all of them).")
+@click.option("--out", type=click.Path(path_type=Path), required=True, help="Where reports/ goes.")
+@click.option("--seed", type=click.IntRange(0), default=1, show_default=True)
+@click.option(
+    "--format",
+    "report_format",
+    type=click.Choice(["batch", "report", "parquet"]),
+    default="batch",
+    show_default=True,
+)
+@click.option(
+    "--compression", type=click.Choice(["none", "gzip", "zstd"]), default="none", show_default=True
+)
+@click.option("--truth", is_flag=True, help="Also write truth.parquet, the true frequencies.")
+def simulate(
+    collection_file: Path,
+    population: str,
+    devices: int | None,
+    epochs: int | None,
+    out: Path,
+    seed: int,
+    report_format: str,
+    compression: str,
+    truth: bool,
+) -> None:
+    """Write the reports that a fleet of devices would send."""
+    from pipelines.commands import simulate_reports
+
+    simulate_reports(
+        collection_file, population, devices, epochs, out, seed, report_format, compression, truth
+    )
+
+
+@cli.command(context_settings={"ignore_unknown_options": True, "allow_extra_args": True})
+@click.option("--collection", "collection_files", type=click.Path(path_type=Path), multiple=True)
+@click.option("--input", "pattern", required=True, metavar="GLOB", help="Files of reports.")
+@click.option("--output", required=True, metavar="DIR", help="Where estimates/ and run.json go.")
+@click.option("--runner", help="Any Beam runner; DirectRunner (the default) runs in this process.")
+@click.option(
+    "--dedup/--no-dedup",
+    default=True,
+    show_default=True,
+    help="Count one report per report id, or every report as it comes.",
+)
+@click.pass_context
+def run(
+    context: click.Context,
+    collection_files: tuple[Path, ...],
+    pattern: str,
+    output: str,
+    runner: str | None,
+    dedup: bool,
+) -> None:
+    """Turn reports into estimates. Further options go to Beam.
+
+    Exit codes: 0 ok, 2 usage, 3 invalid collection, 4 ok with rejects, 6 internal.
+    """
+    from pipelines.commands import run_collection
+
+    sys.exit(
+        run_collection(collection_files, pattern, output, runner, dedup, tuple(context.args))
+    )
+
+
+@cli.command()
+@click.argument("file", type=click.Path(path_type=Path))
+@click.option("--collection", "collection_files", type=click.Path(path_type=Path), multiple=True)
+@click.option("--limit", type=click.IntRange(1), default=5, show_default=True)
+def inspect(file: Path, collection_files: tuple[Path, ...], limit: int) -> None:
+    """Decode a few reports, or show a few rejects, for a person to read."""
+    from pipelines.inspection import inspect_file
+
+    for line in inspect_file(file, collection_files, limit):
+        click.echo(line)
+
+
+@cli.command()
+@click.argument("output", type=click.Path(path_type=Path))
+@click.option("--page", type=click.Path(path_type=Path), help="Default: OUTPUT/index.html.")
+@click.option("--truth", type=click.Path(path_type=Path), help="truth.parquet of a simulation.")
+def report(output: Path, page: Path | None, truth: Path | None) -> None:
+    """Write the page of a finished run: one file, no server, nothing fetched from elsewhere."""
+    from pipelines.page import write_page
+
+    click.echo(f"open {write_page(output, page or output / 'index.html', truth)}")
+
+
+def main() -> None:
+    """Entry point: errors a person can act on become one line and an exit code."""
+    try:
+        cli.main(standalone_mode=True)
+    except LdpError as error:
+        click.echo(f"ldpbeam: {error}", err=True)
+        sys.exit(error.exit_code)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,64 @@
+"""What a run was asked to do, parsed once into frozen values; nothing below sees a namespace object."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ldp.collection import Collection
+from ldp.errors import UsageError
+
+__all__ = ["RunConfig", "resolve_runner"]
+
+# Names people type, by what they mean for files. Beam's own DirectRunner first tries to download a binary and
+# falls back silently, so it is never used under that name.
+_RUNNERS = {"DirectRunner": "FnApiRunner"}
+
+
+@dataclass(frozen=True)
+class RunConfig:
+    """One run over files.
+
+    Attributes:
+        collections: what reports may belong to.
+        inputs: paths of the matched input files, in order.
+        output: output directory.
+        deduplicate: whether repeated report ids are dropped.
+        shard_bits: 2**bits shards per epoch for that.
+        runner: Beam runner that really runs.
+        beam_args: further Beam options, as typed.
+    """
+
+    collections: tuple[Collection, ...]
+    inputs: tuple[str, ...]
+    output: str
+    deduplicate: bool = True
+    shard_bits: int = 0
+    runner: str = "FnApiRunner"
+    beam_args: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        """Validate.
+
+        Raises:
+            UsageError: no collection, or two that cannot be told apart.
+        """
+        if not self.collections:
+            raise UsageError(
+                "E-USAGE-COLLECTION",
+                "no collection was given",
+                remedy="Add --collection FILE, once per collection.",
+            )
+        seen: dict[int, str] = {}
+        for collection in self.collections:
+            if collection.digest in seen:
+                raise UsageError(
+                    "E-USAGE-COLLECTION",
+                    f"collection {collection.name!r} (digest {collection.digest_hex}) was given twice",
+                    remedy="Give each collection once.",
+                )
+            seen[collection.digest] = collection.name
+
+
+def resolve_runner(name: str | None) -> str:
+    """The runner that will really run for what the user typed."""
+    return _RUNNERS.get(name or "DirectRunner", name or "FnApiRunner")

@@ -1,0 +1,427 @@
+"""The charts of the page as Altair specifications. Colours are Okabe and Ito's.
+
+Text from outside (labels, reasons) only ever enters as data: never as a field name, an expression
+or a title, because Vega evaluates some of those.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import altair as alt
+
+    Chart = alt.Chart | alt.LayerChart
+
+RAW, TRUTH, CONSISTENT = "#0072B2", "#D55E00", "#009E73"
+UNIFORM, THEORY = "#7a7a7a", "#222222"
+COUNTED, DUPLICATE, LATE = "#0072B2", "#56B4E9", "#E69F00"
+REJECTED = ("#D55E00", "#CC79A7", "#5D3A9B", "#009E73", "#333333")
+OTHER = "#999999"
+_TEXT, _GRID = "#4a4a4a", "#e6e6e6"
+_BAND = 0.2
+
+Row = dict[str, Any]
+Line = tuple[str, str, Sequence[int], Sequence[tuple[float, float]]]
+"""Name, colour, dashes and points (x, y)."""
+
+
+def _data(rows: Sequence[Mapping[str, Any]]) -> alt.Chart:
+    """A chart over `rows`, with NaN as null (a gap)."""
+    import altair as alt
+
+    values = [
+        {
+            key: None if isinstance(item, float) and not math.isfinite(item) else item
+            for key, item in row.items()
+        }
+        for row in rows
+    ]
+    return alt.Chart(alt.InlineData(values=values))
+
+
+def _finish(layers: Sequence[alt.Chart], width: int, height: int, **padding: int) -> alt.LayerChart:
+    """Give the layers one look: quiet grid, readable type, no frame."""
+    import altair as alt
+
+    chart = alt.layer(*layers).properties(
+        width=width,
+        height=height,
+        autosize=alt.AutoSizeParams(type="fit", contains="padding"),
+        padding={"left": 4, "right": 10, "top": 20, "bottom": 4, **padding},
+    )
+    axis = {
+        "domain": False,
+        "ticks": False,
+        "labelColor": _TEXT,
+        "labelFontSize": 12,
+        "labelPadding": 6,
+        "labelFlush": False,
+        "gridColor": {
+            "condition": {"test": "datum.value === 0", "value": "#9a9a9a"},
+            "value": _GRID,
+        },
+        "titleColor": _TEXT,
+        "titleFontSize": 12,
+        "titleFontWeight": "normal",
+    }
+    return (
+        chart.configure(background="transparent", font="sans-serif")
+        .configure_view(stroke=None)
+        .configure_axis(**axis)
+        .configure_axisX(grid=False, domain=True, domainColor="#999999")
+    )
+
+
+def _y(field: str, title: str, pattern: str, **more: Any) -> alt.Y:
+    """A vertical axis with its title above it, read horizontally."""
+    import altair as alt
+
+    axis = {"tickCount": 5, "minExtent": 44, **more.pop("axis", {})}
+    return alt.Y(
+        f"{field}:Q",
+        title=title or None,
+        axis=alt.Axis(
+            format=pattern,
+            titleAngle=0,
+            titleAlign="left",
+            titleAnchor="end",
+            titleX=-48,
+            titleY=-12,
+            titleBaseline="bottom",
+            **axis,
+        ),
+        **more,
+    )
+
+
+def _epochs(title: str = "epoch", count: int = 6, **more: Any) -> alt.X:
+    import altair as alt
+
+    return alt.X(
+        "epoch:Q",
+        title=title,
+        scale=alt.Scale(zero=False, nice=False, **more),
+        axis=alt.Axis(format="d", tickCount=count, tickMinStep=1),
+    )
+
+
+def multiple(
+    rows: Sequence[Row], domain: tuple[float, float], uniform: float | None, pattern: str
+) -> Chart:
+    """One value over epochs: estimate with its 95 % interval, and the truth if known.
+
+    Rows hold epoch, estimate, low, high, truth, text; a row of nulls breaks the line.
+    """
+    import altair as alt
+
+    width, height = 320, 190
+    epochs = [row["epoch"] for row in rows]
+    few = len({row["epoch"] for row in rows if row["text"]}) <= 12
+    first, last = _span(epochs)
+    edge = 0.04 * (last - first) if few else 0.0
+    x = _epochs(domain=[first - edge, last + edge])
+    scale = alt.Scale(domain=list(domain), nice=True, zero=False)
+    y = _y("estimate", "", pattern, scale=scale, axis={"tickCount": 4})
+    base = _data(rows).encode(x=x)
+    layers: list[alt.Chart] = []
+    if uniform is not None:
+        layers.append(_level(uniform))
+    if few:
+        rule = base.mark_rule(aria=False, clip=True, color=RAW, strokeWidth=5, opacity=_BAND * 1.5)
+        layers.append(rule.encode(y=alt.Y("low:Q", scale=scale), y2="high:Q"))
+    else:
+        band = base.mark_area(aria=False, clip=True, color=RAW, opacity=_BAND)
+        layers.append(band.encode(y=alt.Y("low:Q", scale=scale), y2="high:Q"))
+    line = base.mark_line(aria=False, clip=True, color=RAW, strokeWidth=1.6)
+    layers.append(line.encode(y=y))
+    if few:
+        layers.append(
+            base.mark_circle(aria=False, clip=True, color=RAW, size=28, opacity=1).encode(y=y)
+        )
+    if any(row["truth"] is not None and math.isfinite(row["truth"]) for row in rows):
+        true = base.mark_line(aria=False, clip=True, color=TRUTH, strokeWidth=2)
+        layers.append(true.encode(y=alt.Y("truth:Q", scale=scale)))
+        if few:
+            dots = base.mark_point(
+                aria=False, clip=True, color=TRUTH, shape="diamond", size=24, filled=True, opacity=1
+            )
+            layers.append(dots.encode(y=alt.Y("truth:Q", scale=scale)))
+    layers.append(_hover(base.transform_filter("datum.text"), (width - 60) / max(1, len(rows))))
+    return _finish(layers, width, height, top=8)
+
+
+def _span(epochs: Sequence[int]) -> list[float]:
+    """The epochs' range; a single epoch is put in the middle."""
+    low, high = min(epochs), max(epochs)
+    return [low, high] if high > low else [low - 1, high + 1]
+
+
+def _level(value: float) -> alt.Chart:
+    """A dashed horizontal line at `value`."""
+    import altair as alt
+
+    rule = _data([{"level": value}]).mark_rule(
+        aria=False, color=UNIFORM, strokeDash=[3, 3], strokeWidth=1
+    )
+    return rule.encode(y=alt.Y("level:Q"))
+
+
+def _hover(base: alt.Chart, width: float) -> alt.Chart:
+    """Invisible full-height lines that carry the text of the tooltip."""
+    rule = base.mark_rule(opacity=0, color="#000000", strokeWidth=max(2.0, round(width, 1)))
+    return rule.encode(description="text:N")
+
+
+def profile(
+    rows: Sequence[Row], pattern: str, narrow: bool, title: str, uniform: float | None
+) -> Chart:
+    """A histogram over many values (or bins of neighbours), in the order of the domain.
+
+    Rows hold place, estimate, low, high, consistent, truth, text.
+    """
+    import altair as alt
+
+    width, height = (380, 260) if narrow else (1000, 320)
+    places = [row["place"] for row in rows]
+    x = alt.X(
+        "place:Q",
+        title=title,
+        scale=alt.Scale(domain=[min(places), max(places)], nice=False),
+        axis=alt.Axis(format=",d", tickCount=5 if narrow else 12, tickMinStep=1),
+    )
+    y = _y("estimate", "", pattern)
+    base = _data(rows).encode(x=x)
+    layers = []
+    if uniform is not None:
+        layers.append(_level(uniform))
+    band = base.mark_area(aria=False, color=RAW, opacity=_BAND * 0.75)
+    layers.append(band.encode(y=alt.Y("low:Q"), y2="high:Q"))
+    if _has(rows, "consistent"):
+        fill = base.mark_area(aria=False, color=CONSISTENT, opacity=0.45, interpolate="step")
+        layers.append(fill.encode(y=alt.Y("consistent:Q")))
+    dots = base.mark_circle(aria=False, color=RAW, size=7 if narrow else 14, opacity=0.9)
+    layers.append(dots.encode(y=y))
+    if _has(rows, "truth"):
+        true = base.mark_line(aria=False, color=TRUTH, strokeWidth=1.8)
+        layers.append(true.encode(y=alt.Y("truth:Q")))
+    layers.append(_hover(base, (width - 60) / len(rows)))
+    return _finish(layers, width, height, top=8)
+
+
+def columns(rows: Sequence[Row], pattern: str, narrow: bool, title: str) -> Chart:
+    """A histogram with a whisker for each of up to 60 numbered values."""
+    import altair as alt
+
+    width, height = (380, 260) if narrow else (1000, 320)
+    step = (width - 60) / len(rows)
+    every = max(1, math.ceil(len(rows) / (8 if narrow else 30)))
+    ticks = [row["name"] for index, row in enumerate(rows) if index % every == 0]
+    x = alt.X(
+        "name:N",
+        sort=None,
+        title=title,
+        axis=alt.Axis(labelAngle=0, values=ticks, labelOverlap=True),
+        scale=alt.Scale(paddingInner=0.25, paddingOuter=0.1),
+    )
+    base = _data(rows).encode(x=x)
+    layers = _marks(base, rows, pattern, step, True, narrow)
+    return _finish(layers, width, height, top=8)
+
+
+def bars(rows: Sequence[Row], pattern: str, narrow: bool) -> Chart:
+    """A histogram lying on its side, for named values: the label is read where the bar is.
+
+    Rows hold name (unique), estimate, low, high, consistent, truth, text.
+    """
+    import altair as alt
+
+    width, step = (380 if narrow else 1000), 24
+    y = alt.Y(
+        "name:N",
+        sort=None,
+        title=None,
+        axis=alt.Axis(labelLimit=110 if narrow else 260, labelFontSize=12, labelPadding=8),
+        scale=alt.Scale(paddingInner=0.25, paddingOuter=0.1),
+    )
+    base = _data(rows).encode(y=y)
+    layers = _marks(base, rows, pattern, step, False, narrow)
+    return _finish(layers, width, step * len(rows) + 44, top=8)
+
+
+def _marks(
+    base: alt.Chart, rows: Sequence[Row], pattern: str, step: float, upright: bool, narrow: bool
+) -> list[alt.Chart]:
+    """Consistent bar, whisker, raw point and truth tick along one axis."""
+    import altair as alt
+
+    axis = alt.Axis(format=pattern, tickCount=4 if narrow else 6, grid=True, domain=False)
+    if upright:
+        axis.minExtent = 44
+
+    def at(field: str) -> dict[str, Any]:
+        scale = alt.Scale(zero=True)
+        if upright:
+            return {"y": alt.Y(f"{field}:Q", title=None, axis=axis, scale=scale)}
+        return {"x": alt.X(f"{field}:Q", title=None, axis=axis, scale=scale)}
+
+    far = "y2" if upright else "x2"
+    layers = []
+    if _has(rows, "consistent"):
+        bar = base.mark_bar(aria=False, color=CONSISTENT, opacity=0.45)
+        layers.append(bar.encode(**at("consistent")))
+    if _has(rows, "low"):
+        rule = base.mark_rule(aria=False, color=RAW, strokeWidth=2)
+        layers.append(rule.encode(**at("low"), **{far: "high:Q"}))
+    dot = base.mark_circle(aria=False, color=RAW, opacity=1, size=min(52, max(12, step * 4)))
+    layers.append(dot.encode(**at("estimate")))
+    if _has(rows, "truth"):
+        tick = base.mark_tick(
+            aria=False, color=TRUTH, opacity=1, thickness=3, size=max(5, step * 0.8)
+        )
+        layers.append(tick.encode(**at("truth")))
+    layers.append(_hover(base, step * 0.95))
+    return layers
+
+
+def _has(rows: Sequence[Row], field: str) -> bool:
+    return any(row[field] is not None and math.isfinite(row[field]) for row in rows)
+
+
+def stack(
+    rows: Sequence[Row],
+    colours: Mapping[str, str],
+    domain: tuple[int, int],
+    narrow: bool,
+    height: int,
+) -> Chart:
+    """Reports per epoch, stacked by where they went. Rows hold epoch, part, number, text, order."""
+    import altair as alt
+
+    width = 380 if narrow else 1000
+    epochs = domain[1] - domain[0] + 1
+    bar = max(1.0, (width - 90) / epochs * (0.8 if epochs < 120 else 1.0))
+    x = _epochs(count=5 if narrow else 12, domain=[domain[0] - 0.5, domain[1] + 0.5])
+    parts = list(colours)
+    chart = (
+        _data(rows)
+        .mark_bar(size=round(bar, 2))
+        .encode(
+            x=x,
+            y=_y(
+                "number",
+                "",
+                ",d",
+                axis={"tickCount": 4, "tickMinStep": 1, "minExtent": 62},
+                stack="zero",
+            ),
+            color=alt.Color(
+                "part:N",
+                scale=alt.Scale(domain=parts, range=[colours[part] for part in parts]),
+                legend=None,
+            ),
+            order=alt.Order("order:Q"),
+            description="text:N",
+        )
+    )
+    return _finish([chart], width, height, top=8)
+
+
+def lines(
+    series: Sequence[Line],
+    narrow: bool,
+    title: str,
+    pattern: str,
+    logarithmic: bool = False,
+    level: tuple[str, float] | None = None,
+) -> Chart:
+    """Lines labelled at their right ends; each is (name, colour, dash, points)."""
+    import altair as alt
+
+    width, height = (380, 260) if narrow else (1000, 300)
+    xs = [x for _, _, _, points in series for x, _ in points]
+    ys = [y for _, _, _, points in series for _, y in points]
+    if level is not None:
+        ys.append(level[1])
+    domain = _nice(ys, logarithmic)
+    scale = alt.Scale(type="log" if logarithmic else "linear", domain=list(domain), nice=False)
+    x = alt.X(
+        "x:Q",
+        title=title,
+        scale=alt.Scale(domain=_span([int(min(xs)), int(max(xs))]), nice=False, zero=False),
+        axis=alt.Axis(format="d", tickCount=4 if narrow else 10, tickMinStep=1),
+    )
+    axis: dict[str, Any] = {"tickCount": 5}
+    if logarithmic:
+        axis["values"] = _ticks(domain)
+    ends: list[tuple[str, str, float]] = []
+    layers: list[alt.Chart] = []
+    if level is not None:
+        layers.append(_level(level[1]))
+        ends.append((level[0], UNIFORM, level[1]))
+    for name, colour, dash, points in series:
+        rows = [
+            {"x": x_, "y": y_, "text": f"{name}, {title} {x_:g}: {y_:.4g}"} for x_, y_ in points
+        ]
+        base = _data(rows).encode(x=x, y=_y("y", "", pattern, scale=scale, axis=axis))
+        layers.append(
+            base.mark_line(aria=False, color=colour, strokeWidth=2, strokeDash=list(dash))
+        )
+        dot = base.mark_circle(color=colour, size=36, opacity=1 if len(points) <= 24 else 0)
+        layers.append(dot.encode(description="text:N"))
+        ends.append((name, colour, points[-1][1]))
+    labels = [] if narrow else _apart(ends, domain, logarithmic, gap=17 / (height - 60))
+    for name, colour, y_ in labels:
+        text = _data([{"name": name, "y": y_}]).mark_text(
+            aria=False, align="left", dx=8, fontSize=12, color=colour, fontWeight=600
+        )
+        layers.append(text.encode(x=alt.value("width"), y=alt.Y("y:Q"), text="name:N"))
+    return _finish(layers, width, height, top=8)
+
+
+def _nice(values: Sequence[float], logarithmic: bool) -> tuple[float, float]:
+    """The axis range: from 0 to a little above the largest value, or with room on both sides."""
+    if not logarithmic:
+        return 0.0, max(values) * 1.06 or 1.0
+    return min(values) / 1.6, max(values) * 1.6
+
+
+def _ticks(domain: tuple[float, float]) -> list[float]:
+    """Decades, with 2 and 5 between them where there are few."""
+    low, high = (math.log10(end) for end in domain)
+    steps = (1, 2, 5) if high - low < 2.2 else (1,)
+    ticks = [
+        step * 10.0**power
+        for power in range(math.floor(low), math.ceil(high) + 1)
+        for step in steps
+    ]
+    inside = [tick for tick in ticks if domain[0] <= tick <= domain[1]]
+    return inside[:: math.ceil(len(inside) / 8) or 1]
+
+
+def _apart(
+    ends: Sequence[tuple[str, str, float]],
+    domain: tuple[float, float],
+    logarithmic: bool,
+    gap: float,
+) -> list[tuple[str, str, float]]:
+    """Move labels that would overlap: at least `gap` (a share of the height) between them."""
+
+    def unit(value: float) -> float:
+        return math.log10(value) if logarithmic else value
+
+    low, high = unit(domain[0]), unit(domain[1])
+    ordered = sorted(ends, key=lambda end: end[2])
+    places = [(unit(end[2]) - low) / (high - low) for end in ordered]
+    for _ in range(50):
+        for i in range(len(places) - 1):
+            lack = gap - (places[i + 1] - places[i])
+            if lack > 1e-9:
+                places[i] -= lack / 2
+                places[i + 1] += lack / 2
+        places = [min(1.0, max(0.0, place)) for place in places]
+    moved = [low + place * (high - low) for place in places]
+    values = [10.0**place if logarithmic else place for place in moved]
+    return [(name, colour, y) for (name, colour, _), y in zip(ordered, values, strict=True)]

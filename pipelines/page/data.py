@@ -1,0 +1,361 @@
+"""What a run wrote, read back: run.json, estimates/*.parquet and, in simulations, truth.parquet.
+
+Files are read one epoch at a time, so memory is a few arrays of the domain's size whatever the
+number of epochs. Nothing here knows about HTML.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipelines.page.account import Books, books
+from pipelines.page.text import LABEL_LIMIT, clean, clean_tree, integer
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+_KEYS = ["collection", "digest", "epoch", "revision"]
+_FLOATS = ["estimate", "std_error", "ci_low", "ci_high", "consistent"]
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """The estimates of one collection and epoch, sorted by value; missing numbers are NaN."""
+
+    epoch: int
+    start: datetime | None
+    revision: int
+    n: int
+    status: str
+    method: str
+    values: Ints
+    labels: tuple[str, ...]
+    support: Ints
+    estimate: Floats
+    std_error: Floats
+    low: Floats
+    high: Floats
+    consistent: Floats
+    truth: Floats
+
+    @property
+    def usable(self) -> bool:
+        """Whether anything was estimated at all."""
+        return bool(np.isfinite(self.estimate).any())
+
+
+@dataclass(frozen=True)
+class EpochSummary:
+    """One epoch in single numbers; None where there is nothing to compute it from."""
+
+    epoch: int
+    start: datetime | None
+    revision: int
+    n: int
+    usable: bool
+    status: str
+    std_error: float | None
+    variance: float | None
+    mse_raw: float | None
+    mse_consistent: float | None
+    mse_uniform: float | None
+    coverage: float | None
+    spread: float | None
+    """Unbiased estimate of the error of answering 1/k, from the reports alone."""
+
+
+@dataclass(frozen=True)
+class CollectionData:
+    """One collection of a run: its configuration, an overview by epoch and its last epoch."""
+
+    name: str
+    digest: str
+    config: Mapping[str, Any]
+    size: int
+    mean: bool
+    epochs: tuple[EpochSummary, ...]
+    last: Snapshot | None
+    ranked: tuple[int, ...]
+    """Values in falling order of significance over all epochs."""
+    standing: Mapping[int, tuple[float, float, float]]
+    """For the first of them: mean z against 1/k, z of the change, the change itself."""
+    slots: Mapping[int, _Slot] = field(repr=False)
+    truth: Truth | None = field(repr=False)
+
+    @property
+    def uniform(self) -> float | None:
+        """1/k, or None where there is no such thing (means, unknown domain)."""
+        return 1.0 / self.size if self.size > 1 and not self.mean else None
+
+    def read(self, epoch: int, values: Iterable[int] | None = None) -> Snapshot:
+        """The snapshot of one epoch, of all values or of a few."""
+        return _read(self.slots[epoch], self, epoch, values)
+
+
+@dataclass(frozen=True)
+class Run:
+    """Everything that the page is made from."""
+
+    record: Mapping[str, Any]
+    books: Books
+    collections: tuple[CollectionData, ...]
+    problems: tuple[str, ...]
+    simulated: bool
+
+
+@dataclass
+class _Slot:
+    """Where the newest revision of one (collection, digest, epoch) is."""
+
+    revision: int
+    paths: list[Path]
+
+
+class Truth:
+    """True frequencies of a simulation, by epoch; a value that nobody held has no row."""
+
+    def __init__(self, path: Path) -> None:
+        import pyarrow.dataset
+
+        table = pyarrow.dataset.dataset(path, format="parquet").to_table(
+            columns=["epoch", "value", "frequency"]
+        )
+        epoch = table["epoch"].to_numpy()
+        order = np.lexsort((table["value"].to_numpy(), epoch))
+        self._value = table["value"].to_numpy()[order]
+        self._frequency = table["frequency"].to_numpy()[order]
+        epochs, starts = np.unique(epoch[order], return_index=True)
+        ends = np.append(starts[1:], len(order))
+        self._where = dict(zip(epochs.tolist(), zip(starts, ends, strict=True), strict=True))
+        self.size = int(self._value.max()) + 1 if len(self._value) else 0
+
+    def at(self, epoch: int, values: Ints) -> Floats:
+        """Frequencies of `values`; NaN throughout where the epoch is unknown."""
+        if epoch not in self._where:
+            return np.full(len(values), np.nan)
+        start, end = self._where[epoch]
+        known, frequency = self._value[start:end], self._frequency[start:end]
+        place = np.minimum(np.searchsorted(known, values), len(known) - 1)
+        return np.where(known[place] == values, frequency[place], 0.0)
+
+
+def load(output_dir: Path, truth: Path | None = None) -> Run:
+    """Read the output directory of a run.
+
+    A file that cannot be read, or is missing, becomes a line in `problems`; the rest is shown.
+    """
+    problems: list[str] = []
+    record = _record(output_dir / "run.json", problems)
+    index = _index(output_dir / "estimates", problems)
+    exact = _truth(truth, problems)
+    configs = [item for item in record.get("collections") or () if isinstance(item, Mapping)]
+    keys = [(str(item.get("name")), str(item.get("digest"))) for item in configs]
+    for key in index:
+        if key not in keys:
+            keys.append(key)
+            configs.append({"name": key[0], "digest": key[1]})
+            problems.append(f"{key[0]} ({key[1]}) has estimates but is not in run.json.")
+    single = len(keys) == 1
+    collections = []
+    for key, config in zip(keys, configs, strict=True):
+        fits = exact is not None and (single or exact.size == integer(config.get("domain_size")))
+        collections.append(_collection(key, config, index.get(key, {}), exact if fits else None))
+    return Run(
+        record=record,
+        books=books(record.get("accounting")),
+        collections=tuple(collections),
+        problems=tuple(problems),
+        simulated=exact is not None,
+    )
+
+
+def _record(path: Path, problems: list[str]) -> dict[str, Any]:
+    try:
+        record = clean_tree(json.loads(path.read_text(encoding="utf-8")))
+    except (OSError, ValueError) as error:
+        problems.append(f"run.json could not be read ({type(error).__name__}).")
+        return {}
+    if not isinstance(record, dict) or record.get("schema") != "ldpbeam.run/1":
+        problems.append("run.json is not of schema ldpbeam.run/1; what can be read is shown.")
+    return record if isinstance(record, dict) else {}
+
+
+def _truth(path: Path | None, problems: list[str]) -> Truth | None:
+    if path is None:
+        return None
+    try:
+        return Truth(path)
+    except (OSError, ValueError, KeyError) as error:
+        problems.append(f"The truth file could not be read ({type(error).__name__}).")
+        return None
+
+
+def _index(root: Path, problems: list[str]) -> dict[tuple[str, str], dict[int, _Slot]]:
+    """Find the newest revision of every (collection, digest, epoch) below `root`."""
+    import pyarrow.dataset
+
+    index: dict[tuple[str, str], dict[int, _Slot]] = {}
+    for path in sorted(root.rglob("*.parquet")):
+        if path.name.startswith((".", "_")):
+            continue
+        try:
+            keys = pyarrow.dataset.dataset(path, format="parquet").to_table(columns=_KEYS)
+        except (OSError, ValueError, KeyError) as error:
+            problems.append(f"{clean(path.name)} could not be read ({type(error).__name__}).")
+            continue
+        for row in keys.group_by(_KEYS).aggregate([]).to_pylist():
+            key = (clean(str(row["collection"])), clean(str(row["digest"])))
+            slots = index.setdefault(key, {})
+            slot = slots.setdefault(row["epoch"], _Slot(row["revision"], []))
+            if row["revision"] > slot.revision:
+                slot.revision, slot.paths = row["revision"], [path]
+            elif row["revision"] == slot.revision:
+                slot.paths.append(path)
+    return index
+
+
+def _read(slot: _Slot, owner: CollectionData, epoch: int, values: Iterable[int] | None) -> Snapshot:
+    import pyarrow
+    import pyarrow.compute as pc
+    import pyarrow.dataset
+
+    wanted = (
+        (pc.field("digest") == owner.digest)
+        & (pc.field("epoch") == epoch)
+        & (pc.field("revision") == slot.revision)
+    )
+    if values is not None:
+        wanted = wanted & pc.field("value").isin(list(values))
+    tables = [
+        pyarrow.dataset.dataset(path, format="parquet").to_table(filter=wanted)
+        for path in slot.paths
+    ]
+    table = pyarrow.concat_tables(tables).sort_by("value")
+    names = set(table.column_names)
+    rows = table.num_rows
+
+    def floats(name: str) -> Floats:
+        if name not in names:
+            return np.full(rows, np.nan)
+        column = table[name].cast(pyarrow.float64())
+        return np.asarray(column.to_numpy(), dtype=np.float64)
+
+    def ints(name: str) -> Ints:
+        if name not in names:
+            return np.zeros(rows, dtype=np.int64)
+        return np.asarray(table[name].fill_null(0).to_numpy(), dtype=np.int64)
+
+    def first(name: str, default: Any) -> Any:
+        return table[name][0].as_py() if name in names and rows else default
+
+    codes = ints("value")
+    labels = table["label"].to_pylist() if "label" in names else [None] * rows
+    estimate, std_error, low, high, consistent = (floats(name) for name in _FLOATS)
+    reports = ints("n")
+    return Snapshot(
+        epoch=epoch,
+        start=first("epoch_start", None),
+        revision=slot.revision,
+        n=int(reports.max()) if rows else 0,
+        status=clean(str(first("status", "ok"))),
+        method=clean(str(first("method", ""))),
+        values=codes,
+        labels=tuple(
+            clean(str(label), LABEL_LIMIT) if label else f"value {code}"
+            for label, code in zip(labels, codes.tolist(), strict=True)
+        ),
+        support=ints("support"),
+        estimate=estimate,
+        std_error=std_error,
+        low=low,
+        high=high,
+        consistent=consistent,
+        truth=owner.truth.at(epoch, codes) if owner.truth else np.full(rows, np.nan),
+    )
+
+
+def _collection(
+    key: tuple[str, str], config: Mapping[str, Any], slots: dict[int, _Slot], truth: Truth | None
+) -> CollectionData:
+    """Read all epochs of one collection once, keeping only sums and the last usable epoch."""
+    from pipelines.page.significance import Standing
+
+    data = CollectionData(
+        name=key[0],
+        digest=key[1],
+        config=config,
+        size=integer(config.get("domain_size")),
+        mean=str(config.get("protocol") or "").startswith("one_bit"),
+        epochs=(),
+        last=None,
+        ranked=(),
+        standing={},
+        slots=slots,
+        truth=truth,
+    )
+    order = sorted(slots)
+    standing = Standing(halves=len(order) // 2)
+    summaries: list[EpochSummary] = []
+    last: Snapshot | None = None
+    for place, epoch in enumerate(order):
+        snapshot = data.read(epoch)
+        if not data.size and len(snapshot.values):
+            data = _with(data, size=len(snapshot.values))
+        summaries.append(_summary(snapshot, data.uniform))
+        standing.add(place, snapshot, data.uniform or 0.0)
+        if snapshot.usable or last is None or not last.usable:
+            last = snapshot
+    ranked = standing.ranked(limit=6)
+    return _with(
+        data,
+        epochs=tuple(summaries),
+        last=last,
+        ranked=tuple(ranked),
+        standing={value: standing.of(value) for value in ranked},
+    )
+
+
+def _with(data: CollectionData, **changes: Any) -> CollectionData:
+    from dataclasses import replace
+
+    return replace(data, **changes)
+
+
+def _summary(snapshot: Snapshot, uniform: float | None) -> EpochSummary:
+    truth = snapshot.truth
+    inside = (snapshot.low <= truth) & (truth <= snapshot.high)
+    known = np.isfinite(snapshot.low) & np.isfinite(truth)
+    variance = _mean(snapshot.std_error**2)
+    spread = None
+    if uniform is not None and variance is not None:
+        above = _mean((snapshot.estimate - uniform) ** 2)
+        spread = None if above is None else above - variance
+    return EpochSummary(
+        epoch=snapshot.epoch,
+        start=snapshot.start,
+        revision=snapshot.revision,
+        n=snapshot.n,
+        usable=snapshot.usable,
+        status=snapshot.status,
+        std_error=None if variance is None else math.sqrt(variance),
+        variance=variance,
+        mse_raw=_mean((snapshot.estimate - truth) ** 2),
+        mse_consistent=_mean((snapshot.consistent - truth) ** 2) if snapshot.usable else None,
+        mse_uniform=None if uniform is None else _mean((uniform - truth) ** 2),
+        coverage=float(inside[known].mean()) if known.any() else None,
+        spread=spread,
+    )
+
+
+def _mean(values: Floats) -> float | None:
+    finite = values[np.isfinite(values)]
+    return float(finite.mean()) if len(finite) else None

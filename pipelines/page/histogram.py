@@ -1,0 +1,265 @@
+"""The histogram of the last epoch that could be estimated."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from pipelines.page import charts
+from pipelines.page.data import CollectionData, Floats, Snapshot
+from pipelines.page.parts import Detail, Figure, Key, Table, draw, shortened
+from pipelines.page.significance import discoveries
+from pipelines.page.text import DASH, count, plural, share
+
+Form = Callable[[float | None, float | None], str]
+
+_EACH = 60
+"""Up to this many values every one gets a bar and a whisker."""
+
+_TOP = 20
+"""Beyond that, this many of the largest do."""
+
+
+def histogram(
+    data: CollectionData, detail: Detail, name: str, form: Form
+) -> tuple[list[Figure], str]:
+    """The figures of the last usable epoch, and a note where it is not the last one."""
+    snapshot = data.last
+    if snapshot is None:
+        return [], "This run wrote no estimates for this collection."
+    if not snapshot.usable:
+        return [], _withheld(snapshot)
+    latest = data.epochs[-1]
+    note = ""
+    if latest.epoch != snapshot.epoch:
+        note = (
+            f"Epoch {latest.epoch} has only {plural(latest.n, 'report')}, so its estimates are "
+            f"withheld; this is epoch {snapshot.epoch}."
+        )
+    drawing = _Drawing(data, snapshot, detail, name, form)
+    return drawing.figures(), note
+
+
+def _withheld(snapshot: Snapshot) -> str:
+    return (
+        f"Epoch {snapshot.epoch} has {plural(snapshot.n, 'report')}: too few to estimate anything "
+        f"({snapshot.status})."
+    )
+
+
+class _Drawing:
+    """Draws one snapshot."""
+
+    def __init__(
+        self, data: CollectionData, snapshot: Snapshot, detail: Detail, name: str, form: Form
+    ) -> None:
+        self.data = data
+        self.snapshot = snapshot
+        self.detail = detail
+        self.name = name
+        self.form = form
+        self.pattern = "~g" if data.mean else "~%"
+        self.rows = len(snapshot.values)
+        self.numbered = all(
+            label == str(value) or label == f"value {value}"
+            for label, value in zip(snapshot.labels, snapshot.values.tolist(), strict=True)
+        )
+
+    def figures(self) -> list[Figure]:
+        """One figure where every value fits, otherwise the whole domain and the largest values."""
+        if self.rows <= _EACH:
+            return [self._each(np.arange(self.rows), f"Epoch {self.snapshot.epoch}", "each", True)]
+        largest = np.argsort(-np.nan_to_num(self.snapshot.estimate, nan=-np.inf), kind="stable")
+        return [
+            self._profile(),
+            self._each(largest[:_TOP], f"The {_TOP} largest estimates", "top", False),
+        ]
+
+    def _keys(self, shape: str) -> list[Key]:
+        keys = [Key("dot", charts.RAW, "raw, unbiased"), Key(shape, charts.RAW, "95 % interval")]
+        if np.isfinite(self.snapshot.consistent).any():
+            text = f"consistent ({self.snapshot.method or 'post-processed'})"
+            keys.append(Key("fill", charts.CONSISTENT, text))
+        if np.isfinite(self.snapshot.truth).any():
+            mark = "line" if shape == "band" else "tick"
+            keys.append(Key(mark, charts.TRUTH, "truth"))
+        return keys
+
+    def _each(self, places: np.ndarray, title: str, kind: str, whole: bool) -> Figure:
+        """A bar, a whisker and a point for each of a few values."""
+        snapshot = self.snapshot
+        upright = whole and self.numbered and self.rows > 24
+        rows = [self._row(place) for place in places.tolist()]
+        names = [snapshot.labels[place] for place in places.tolist()]
+        for row, label, place in zip(rows, names, places.tolist(), strict=True):
+            value = int(snapshot.values[place])
+            short = str(value) if upright else label
+            row["name"] = short if names.count(label) == 1 or upright else f"{label} · {value}"
+        sentence = (
+            self._sentence()
+            if whole
+            else (
+                "The largest raw estimates of the same epoch with their intervals; the largest of "
+                "many noisy numbers are, on average, too large."
+            )
+        )
+
+        def make(narrow: bool) -> charts.Chart:
+            if upright:
+                return charts.columns(rows, self.pattern, narrow, "value")
+            return charts.bars(rows, self.pattern, narrow)
+
+        wide, narrow = draw(make, f"{title}: {sentence}", f"{self.name}-{kind}")
+        table = self._table() if whole else None
+        return Figure(title, sentence, wide, narrow, self._keys("line"), table)
+
+    def _row(self, place: int) -> charts.Row:
+        snapshot = self.snapshot
+        return {
+            "estimate": float(snapshot.estimate[place]),
+            "low": float(snapshot.low[place]),
+            "high": float(snapshot.high[place]),
+            "consistent": float(snapshot.consistent[place]),
+            "truth": float(snapshot.truth[place]),
+            "text": self._text(place),
+        }
+
+    def _text(self, place: int) -> str:
+        snapshot = self.snapshot
+        error = float(snapshot.std_error[place])
+        text = f"{snapshot.labels[place]}: raw {self.form(float(snapshot.estimate[place]), error)}"
+        if math.isfinite(error):
+            text += f" ± {self.form(1.96 * error, error)}"
+        if math.isfinite(snapshot.consistent[place]):
+            text += f", consistent {self.form(float(snapshot.consistent[place]), error)}"
+        if math.isfinite(snapshot.truth[place]):
+            text += f", truth {self.form(float(snapshot.truth[place]), error)}"
+        return text
+
+    def _sentence(self) -> str:
+        snapshot, uniform = self.snapshot, self.data.uniform
+        words = f"{plural(snapshot.n, 'report')} in epoch {snapshot.epoch}"
+        if uniform is None:
+            return words + "."
+        found = discoveries(snapshot, uniform)
+        return (
+            f"{words}: {count(found)} of {plural(self.rows, 'value')} "
+            f"{'differs' if found == 1 else 'differ'} from 1/k = {share(uniform)} by more than the "
+            "noise explains (false-discovery rate 5 %)."
+        )
+
+    def _profile(self) -> Figure:
+        """All values in the order of the domain, neighbours averaged where there are too many."""
+        snapshot = self.snapshot
+        width = math.ceil(self.rows / self.detail.bins)
+        edges = np.arange(0, self.rows, width)
+        sizes = np.diff(np.append(edges, self.rows))
+
+        def mean(values: Floats) -> Floats:
+            return np.asarray(np.add.reduceat(values, edges) / sizes, dtype=np.float64)
+
+        estimate, consistent, truth = (
+            mean(item) for item in (snapshot.estimate, snapshot.consistent, snapshot.truth)
+        )
+        error = np.sqrt(mean(snapshot.std_error**2) / sizes)
+        rows: list[charts.Row] = []
+        for index, start in enumerate(edges.tolist()):
+            end = start + int(sizes[index]) - 1
+            scale = float(error[index])
+            text = (
+                self._text(start)
+                if width == 1
+                else f"{snapshot.labels[start]} … {snapshot.labels[end]}, mean: raw "
+                f"{self.form(float(estimate[index]), scale)} ± {self.form(1.96 * scale, scale)}"
+            )
+            rows.append(
+                {
+                    "place": (int(snapshot.values[start]) + int(snapshot.values[end])) / 2,
+                    "estimate": float(estimate[index]),
+                    "low": float(estimate[index] - 1.96 * scale),
+                    "high": float(estimate[index] + 1.96 * scale),
+                    "consistent": float(consistent[index]),
+                    "truth": float(truth[index]),
+                    "text": text,
+                }
+            )
+        sentence = self._sentence()
+        if width > 1:
+            sentence += f" Each point is the mean of {width} neighbouring values."
+        wide, narrow = draw(
+            lambda small: charts.profile(rows, self.pattern, small, "value", self.data.uniform),
+            sentence,
+            f"{self.name}-all",
+        )
+        title = f"Epoch {snapshot.epoch}, all {plural(self.rows, 'value')}"
+        return Figure(title, sentence, wide, narrow, self._keys("band"), self._table())
+
+    def _table(self) -> Table:
+        """Every value, or the largest ones and the rest in one row."""
+        snapshot, limit = self.snapshot, self.detail.rows
+        if self.rows > limit:
+            limit = min(limit, 300)
+        order: Sequence[int] = range(self.rows)
+        rest: list[list[str]] = []
+        if self.rows > limit:
+            ranked = np.argsort(-np.nan_to_num(snapshot.estimate, nan=-np.inf), kind="stable")
+            order = ranked[:limit].tolist()
+            others = ranked[limit:]
+            rest = [self._rest(others)]
+        rows = [self._line(place) for place in order]
+        return Table(
+            title=f"Table: epoch {snapshot.epoch} by value",
+            head=[
+                "value",
+                "label",
+                "support",
+                "raw",
+                "std. error",
+                "95 % low",
+                "95 % high",
+                "consistent",
+                "truth",
+            ],
+            rows=[*rows, *rest],
+            names=2,
+            note=shortened(self.rows, len(rows), "value", "largest"),
+        )
+
+    def _line(self, place: int) -> list[str]:
+        snapshot = self.snapshot
+        error = float(snapshot.std_error[place])
+        numbers = (
+            snapshot.estimate,
+            snapshot.std_error,
+            snapshot.low,
+            snapshot.high,
+            snapshot.consistent,
+            snapshot.truth,
+        )
+        return [
+            str(int(snapshot.values[place])),
+            snapshot.labels[place],
+            count(int(snapshot.support[place])),
+            *(self.form(float(item[place]), error) for item in numbers),
+        ]
+
+    def _rest(self, places: np.ndarray) -> list[str]:
+        snapshot = self.snapshot
+        error = float(np.sqrt(np.nansum(snapshot.std_error[places] ** 2)))
+        total = [
+            self.form(float(item[places].sum()), error)
+            for item in (snapshot.estimate, snapshot.consistent, snapshot.truth)
+        ]
+        return [
+            DASH,
+            f"the other {count(len(places))} together",
+            DASH,
+            total[0],
+            self.form(error, error),
+            DASH,
+            DASH,
+            total[1],
+            total[2],
+        ]

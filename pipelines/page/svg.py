@@ -1,0 +1,106 @@
+"""From an Altair chart to a small, inert piece of inline SVG.
+
+The renderer's output is parsed and rewritten through a list of permitted elements and attributes,
+so a label can never become an element, a link or a script, whatever the renderer does with it.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+from xml.etree import ElementTree
+
+if TYPE_CHECKING:
+    import altair as alt
+    from markupsafe import Markup
+
+_ELEMENTS = {"svg", "g", "path", "rect", "line", "text", "tspan", "circle", "defs", "clipPath"}
+_ATTRIBUTES = {
+    *("viewBox", "width", "height", "transform", "opacity", "clip-path", "id", "aria-label"),
+    *("d", "x", "y", "x1", "y1", "x2", "y2", "cx", "cy", "r"),
+    *("fill", "fill-opacity", "stroke", "stroke-opacity", "stroke-width", "stroke-dasharray"),
+    *("stroke-linecap", "stroke-linejoin", "stroke-miterlimit"),
+    *("text-anchor", "font-size", "font-weight", "font-style"),
+}
+_GEOMETRY = {"d", "transform", "x", "y", "x1", "y1", "x2", "y2", "width", "height", "cx", "cy"}
+_NOT_MARKS = {"axis", "legend", "title", "header"}
+_LONG = re.compile(r"-?\d+\.\d{2,}(?:e-?\d+)?|-?\d+(?:\.\d+)?e-\d+")
+_IDLE = {
+    ("fill-opacity", "1"),
+    ("opacity", "1"),
+    ("stroke-opacity", "1"),
+    ("transform", "translate(0,0)"),
+    ("font-weight", "normal"),
+}
+_ID = re.compile(r"url\(#([\w-]+)\)")
+_ROLE = "aria-roledescription"
+
+
+def render(chart: alt.Chart | alt.LayerChart, summary: str, name: str, kind: str = "") -> Markup:
+    """Draw `chart`; `summary` is what a screen reader says, `name` a prefix unique on the page."""
+    import vl_convert
+    from markupsafe import Markup
+
+    svg = vl_convert.vegalite_to_svg(
+        chart.to_dict(validate=False), allowed_base_urls=[], show_warnings=False
+    )
+    root = ElementTree.fromstring(svg)  # noqa: S314 - the renderer's, which declares no entities
+    width, height = root.get("width", "0"), root.get("height", "0")
+    _rewrite(root, name, {})
+    root.set("class", f"chart {kind}".strip())
+    root.set("role", "img")
+    root.set("aria-label", summary)
+    root.set("width", width)
+    root.set("height", height)
+    return Markup(ElementTree.tostring(root, encoding="unicode"))  # noqa: S704 - parsed, rewritten
+
+
+def _rewrite(element: ElementTree.Element, name: str, seen: dict[str, str]) -> None:
+    """Strip `element` and everything in it to what `_ELEMENTS` and `_ATTRIBUTES` permit.
+
+    Identifiers are numbered anew below `name`: Vega counts them over a process, not a chart.
+    """
+
+    def renamed(identifier: str) -> str:
+        return seen.setdefault(identifier, f"{name}-{len(seen)}")
+
+    tag = element.tag.rpartition("}")[2]
+    if tag not in _ELEMENTS:
+        raise ValueError(f"The chart renderer wrote <{tag}>, which a page must not contain.")
+    element.tag = tag
+    kept = {
+        key: _short(key, value)
+        for key, value in element.attrib.items()
+        if key in _ATTRIBUTES and (key, value) not in _IDLE
+    }
+    if element.get(_ROLE, "axis") in _NOT_MARKS:
+        kept.pop("aria-label", None)
+    if "id" in kept:
+        kept["id"] = renamed(kept["id"])
+    if "clip-path" in kept:
+        kept["clip-path"] = _ID.sub(lambda found: f"url(#{renamed(found[1])})", kept["clip-path"])
+    element.attrib.clear()
+    element.attrib.update(kept)
+    for child in list(element):
+        _rewrite(child, name, seen)
+        if _empty(child):
+            element.remove(child)
+
+
+def _short(key: str, value: str) -> str:
+    """Round the coordinates in a geometry attribute to a tenth of a pixel."""
+    if key not in _GEOMETRY:
+        return value
+    return _LONG.sub(lambda found: f"{float(found[0]):.1f}".removesuffix(".0"), value)
+
+
+def _empty(element: ElementTree.Element) -> bool:
+    """Whether `element` draws nothing: Vega writes many empty groups and background paths."""
+    if element.tag == "path":
+        path: Any = element.get("d", "")
+        return not path or (
+            element.get("fill") is None
+            and element.get("stroke") is None
+            and element.get("aria-label") is None
+        )
+    return element.tag == "g" and len(element) == 0

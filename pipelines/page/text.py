@@ -1,0 +1,123 @@
+"""Numbers and untrusted text as the page shows them."""
+
+from __future__ import annotations
+
+import math
+import unicodedata
+from typing import Any
+
+LABEL_LIMIT = 60
+"""Longest label shown, in characters; a label is whatever somebody wrote."""
+
+DASH = "–"
+_JOINERS = "\u200c\u200d"
+_SUPERSCRIPT = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+
+
+def clean(text: str, limit: int = 2000) -> str:
+    """Make untrusted text safe to *show*: bounded, no control or direction characters.
+
+    This is not escaping. Escaping is the template's work (HTML) and the renderer's (SVG).
+    """
+    shown = "".join(
+        "\ufffd"
+        if unicodedata.category(char) in ("Cc", "Cf", "Cn", "Cs", "Zl", "Zp")
+        and char not in _JOINERS
+        else char
+        for char in text[: limit + 1]
+    )
+    return shown if len(shown) <= limit else shown[: limit - 1] + "…"
+
+
+def clean_tree(node: Any) -> Any:
+    """Apply `clean` to every string, keys included, of a parsed JSON document."""
+    if isinstance(node, str):
+        return clean(node)
+    if isinstance(node, list):
+        return [clean_tree(item) for item in node]
+    if isinstance(node, dict):
+        return {clean(str(key)): clean_tree(item) for key, item in node.items()}
+    return node
+
+
+def integer(value: object) -> int:
+    """A count read from JSON; anything that is not a number is 0."""
+    number_ = number(value)
+    return 0 if number_ is None else int(number_)
+
+
+def number(value: object) -> float | None:
+    """A finite number, or None."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    return value if math.isfinite(value) else None
+
+
+def count(value: int) -> str:
+    """An exact integer with separators."""
+    return f"{value:,}"
+
+
+def plural(value: int, noun: str, nouns: str = "") -> str:
+    """`1 epoch`, `1,234 epochs`."""
+    return f"{count(value)} {noun if value == 1 else nouns or noun + 's'}"
+
+
+def decimals(scale: float | None) -> int:
+    """How many decimals show two digits of a standard error `scale`."""
+    if scale is None or not math.isfinite(scale) or scale <= 0:
+        return 2
+    return min(8, max(1, 1 - math.floor(math.log10(scale))))
+
+
+def share(value: float | None, scale: float | None = None) -> str:
+    """A frequency as a percentage, rounded to two digits of its standard error `scale`."""
+    if value is None or not math.isfinite(value):
+        return DASH
+    digits = decimals(scale * 100 if scale else abs(value) * 10 or None)
+    return f"{value * 100:,.{digits}f} %".replace("-", "−")
+
+
+def plain(value: float | None, scale: float | None = None) -> str:
+    """A mean (no percentage), rounded to two digits of its standard error."""
+    if value is None or not math.isfinite(value):
+        return DASH
+    return f"{value:,.{decimals(scale)}f}".replace("-", "−")
+
+
+def power(value: float | None) -> str:
+    """A small positive number as 2.3 × 10⁻⁵."""
+    if value is None or not math.isfinite(value):
+        return DASH
+    if value == 0 or 0.1 <= abs(value) < 10_000:
+        return f"{value:.3g}".replace("-", "−")
+    mantissa, exponent = f"{value:.1e}".split("e")
+    return f"{mantissa} × 10{str(int(exponent)).translate(_SUPERSCRIPT)}".replace("-", "−")
+
+
+def figure(value: float | None) -> str:
+    """A privacy figure: six significant digits, rounded up so that it is never understated."""
+    if value is None or not math.isfinite(value):
+        return DASH
+    if value == 0:
+        return "0"
+    step = 10.0 ** (math.floor(math.log10(abs(value))) - 5)
+    return f"{math.ceil(value / step - 1e-9) * step:.6g}"
+
+
+def duration(seconds: float | None) -> str:
+    """A length of time in the largest unit that keeps it readable."""
+    if seconds is None or seconds < 0:
+        return DASH
+    for size, unit in ((86_400, "d"), (3_600, "h"), (60, "min")):
+        if seconds >= size and (seconds / size).is_integer():
+            return f"{int(seconds // size)} {unit}"
+    return f"{seconds:.3g} s" if seconds < 600 else f"{seconds / 60:.3g} min"
+
+
+def size(octets: int) -> str:
+    """A file size."""
+    for limit, unit in ((1 << 20, "MiB"), (1 << 10, "KiB")):
+        if octets >= limit:
+            return f"{octets / limit:.1f} {unit}"
+    return f"{octets} B"

@@ -1,0 +1,203 @@
+"""Running the main pipeline over files, and the record of what happened (run.json)."""
+
+from __future__ import annotations
+
+import json
+import logging
+import platform
+import shutil
+import time
+from collections.abc import Callable
+from importlib.metadata import version
+from pathlib import Path
+
+import apache_beam as beam
+from apache_beam.io.filesystems import FileSystems
+from apache_beam.options.pipeline_options import PipelineOptions
+
+from ldp.collection import Collection
+from ldp.errors import LdpError, UsageError
+from pipelines.collect import LEDGER, CollectReports
+from pipelines.options import RunConfig
+from transforms.accounting import Books, Line
+from transforms.sinks import publish
+from transforms.sources import bytes_read
+
+__all__ = ["RUN_RECORD", "RunResult", "match_inputs", "prepare_output", "run"]
+
+RUN_RECORD = "run.json"
+_PARTS = ("estimates", "rejects")
+
+Progress = Callable[[int, int], None]
+"""Called with (bytes read, bytes in all) now and then while a run is under way."""
+
+
+class RunResult:
+    """What a finished run leaves.
+
+    Attributes:
+        record: content of run.json.
+        exit_code: 0, or 4 when records were rejected.
+    """
+
+    def __init__(self, record: dict[str, object]) -> None:
+        """Wrap the record."""
+        self.record = record
+        self.exit_code = int(str(record["exit_code"]))
+
+
+def match_inputs(pattern: str) -> tuple[tuple[str, ...], int]:
+    """Files that a pattern names, sorted, and their size in bytes.
+
+    Raises:
+        UsageError: the pattern names none.
+    """
+    found = [m for result in FileSystems.match([pattern]) for m in result.metadata_list]
+    if not found and "://" not in pattern and Path(pattern).is_dir():
+        return match_inputs(str(Path(pattern) / "*"))
+    found = [m for m in found if not m.path.endswith(".tmp") and "/." not in m.path]
+    if not found:
+        raise UsageError(
+            "E-USAGE-INPUT",
+            f"no file matches {pattern!r}",
+            remedy="Check --input; quote the pattern so that the shell leaves it alone.",
+        )
+    return tuple(sorted(m.path for m in found)), sum(m.size_in_bytes for m in found)
+
+
+def prepare_output(output: str) -> None:
+    """Make room for a run: an earlier run's results go, anything else is left alone.
+
+    Raises:
+        UsageError: the directory holds something that no run of ours has written.
+    """
+    if "://" in output:
+        return
+    folder = Path(output)
+    folder.mkdir(parents=True, exist_ok=True)
+    ours = {RUN_RECORD, LEDGER, "index.html", *_PARTS}
+    foreign = sorted(
+        p.name for p in folder.iterdir() if p.name not in ours and not p.name.endswith(".tmp")
+    )
+    if foreign:
+        raise UsageError(
+            "E-USAGE-OUTPUT",
+            f"{output} holds {foreign[0]!r}, which no run has written",
+            remedy="Give an empty or new directory to --output.",
+        )
+    # The record goes first: without it nobody takes what is left for a finished run.
+    for name in (RUN_RECORD, LEDGER, "index.html"):
+        (folder / name).unlink(missing_ok=True)
+    for name in _PARTS:
+        shutil.rmtree(folder / name, ignore_errors=True)
+        (folder / name).mkdir()
+
+
+def run(config: RunConfig, progress: Progress | None = None, total_bytes: int = 0) -> RunResult:
+    """Run the pipeline to its end and write run.json last.
+
+    Raises:
+        LdpError: the job failed, or its books do not balance; nothing is then published as finished.
+    """
+    prepare_output(config.output)
+    started = time.perf_counter()
+    logging.getLogger("apache_beam").setLevel(logging.ERROR)
+    options = PipelineOptions(
+        [f"--runner={config.runner}", *config.beam_args], save_main_session=False
+    )
+    pipeline = beam.Pipeline(options=options)
+    _ = pipeline | "Collect" >> CollectReports(config)
+    if progress is None:
+        pipeline.run().wait_until_finish()
+    else:
+        _run_with_progress(pipeline, progress, total_bytes)
+    seconds = time.perf_counter() - started
+    record = _record(config, seconds)
+    publish(config.output, RUN_RECORD, (json.dumps(record, indent=1) + "\n").encode())
+    Path(config.output, LEDGER).unlink(missing_ok=True)
+    return RunResult(record)
+
+
+def _run_with_progress(pipeline: beam.Pipeline, progress: Progress, total: int) -> None:
+    """Run in this thread's stead while it reports how much was read."""
+    from concurrent.futures import ThreadPoolExecutor, wait
+
+    before = bytes_read()
+    with ThreadPoolExecutor(1) as pool:
+        job = pool.submit(lambda: pipeline.run().wait_until_finish())
+        while not wait([job], timeout=0.1).done:
+            progress(min(bytes_read() - before, total), total)
+        job.result()
+    progress(total, total)
+
+
+def _record(config: RunConfig, seconds: float) -> dict[str, object]:
+    """Everything run.json says."""
+    with FileSystems.open(FileSystems.join(config.output, LEDGER)) as handle:
+        ledger = json.loads(handle.read())
+    books = Books.from_entries(
+        (((digest, epoch), what), count) for digest, epoch, what, count in ledger["books"]
+    )
+    total = books.total
+    unbalanced = [key for key, line in books.lines.items() if not line.balanced]
+    if unbalanced:
+        raise LdpError(
+            "E-RUN-BOOKS",
+            f"the books of {len(unbalanced)} epochs do not balance: reports were lost or counted twice",
+            where=config.output,
+            remedy="Nothing was published as finished; please report this with the ledger.json beside it.",
+        )
+    rejected = sum(total.rejected.values())
+    by_digest = {c.digest_hex: c for c in config.collections}
+    named = ("apache-beam", "numpy", "numba", "pyarrow", "protobuf")
+    return {
+        "schema": "ldpbeam.run/1",
+        "status": "ok_with_rejects" if rejected else "ok",
+        "exit_code": 4 if rejected else 0,
+        "versions": {
+            "ldpbeam": version("ldpbeam"),
+            "python": platform.python_version(),
+            **{name.replace("-", "_"): version(name) for name in named},
+        },
+        "runner": config.runner,
+        "deduplicate": config.deduplicate,
+        "collections": [c.as_record() for c in config.collections],
+        "accounting": {
+            "total": total.as_record(),
+            "epochs": [
+                _epoch_line(by_digest[digest], epoch, line)
+                for (digest, epoch), line in sorted(
+                    ((k, v) for k, v in books.lines.items() if k[1] is not None),
+                    key=lambda item: (item[0][0], item[0][1] or 0),
+                )
+                if epoch is not None
+            ],
+            "unattributed": _unattributed(books),
+        },
+        "timings": {
+            "total_seconds": round(seconds, 3),
+            "reports_per_second": round(total.read / seconds, 1),
+        },
+        "inputs": [{"path": path} for path in config.inputs],
+        "files": sorted(ledger["files"], key=lambda f: str(f["path"])),
+    }
+
+
+def _epoch_line(collection: Collection, epoch: int, line: Line) -> dict[str, object]:
+    return {
+        "collection": collection.name,
+        "digest": collection.digest_hex,
+        "epoch": epoch,
+        "epoch_start": collection.epochs.start_time(epoch).isoformat().replace("+00:00", "Z"),
+        **line.as_record(),
+    }
+
+
+def _unattributed(books: Books) -> dict[str, object]:
+    """Records that belong to no epoch of a known collection."""
+    line = Line()
+    for (_, epoch), other in books.lines.items():
+        if epoch is None:
+            line.read += other.read
+            line.rejected.update(other.rejected)
+    return {"read": line.read, "rejected": dict(sorted(line.rejected.items()))}

@@ -1,0 +1,169 @@
+"""A fleet: many simulated devices at once, the same function of the same random words as a device.
+
+The words of a device and epoch are rows of :class:`simulators.streams.Streams` under the purposes
+``seed`` (epoch −1 for a seed kept for life, else the report's epoch), ``permanent``, ``instant`` and
+``report_id``; the row is the device's index. So nothing depends on batching or on other devices.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ldp.protocols import FrequencyProtocol
+from ldp.protocols.base import WordSpec
+from simulators.memo import FleetMemo
+from simulators.population import ABSENT
+from simulators.streams import Streams
+
+__all__ = ["Fleet", "ReportColumns"]
+
+_PAYLOADS = 4 << 20
+"""Bytes of the payloads of one batch, at most (unless a single report is longer)."""
+
+_WORDS = 64 << 20
+"""Bytes of one matrix of random words, at most (unless a single device needs more)."""
+
+
+@dataclass(frozen=True, eq=False)
+class ReportColumns:
+    """Reports of one epoch as columns.
+
+    Attributes:
+        epoch: epoch index of all of them.
+        report_ids: uint64 (n,).
+        payloads: uint8 (n, payload_size).
+    """
+
+    epoch: int
+    report_ids: NDArray[np.uint64]
+    payloads: NDArray[np.uint8]
+
+    def __len__(self) -> int:
+        """Number of reports."""
+        return len(self.report_ids)
+
+
+@dataclass(frozen=True)
+class _Words:
+    """The words of one epoch for the present devices among ``rows`` from ``first`` on."""
+
+    streams: Streams
+    epoch: int
+    seed_epoch: int
+    first: int
+    rows: int
+    present: NDArray[np.intp] | None
+    """Rows of the devices that report; None for all."""
+
+    def seed(self, spec: WordSpec) -> NDArray[np.uint64]:
+        return self._draw("seed", self.seed_epoch, spec)
+
+    def permanent(self, spec: WordSpec) -> NDArray[np.uint64]:
+        return self._draw("permanent", self.epoch, spec)
+
+    def instant(self, spec: WordSpec) -> NDArray[np.uint64]:
+        return self._draw("instant", self.epoch, spec)
+
+    def _draw(self, purpose: str, epoch: int, spec: WordSpec) -> NDArray[np.uint64]:
+        words = self.streams.words(
+            purpose, epoch, self.first, self.rows, spec.count, spec.limit
+        )
+        return words if self.present is None else words[self.present]
+
+    def report_ids(self) -> NDArray[np.uint64]:
+        return self._draw("report_id", self.epoch, WordSpec(1))[:, 0]
+
+
+class Fleet:
+    """Devices with a memo each, which report epoch after epoch.
+
+    Args:
+        protocol: what the devices run.
+        devices: how many there are.
+        streams: source of all their words.
+        rows_per_batch: devices per batch at most. It is lowered until the payloads of a batch fit
+            4 MiB and a matrix of words 64 MiB, and changes no report.
+
+    Raises:
+        ValueError: no devices, no rows, or more (device, input) pairs than 64 bits can number.
+    """
+
+    def __init__(
+        self,
+        protocol: FrequencyProtocol[Any],
+        devices: int,
+        streams: Streams,
+        *,
+        rows_per_batch: int = 65_536,
+    ) -> None:
+        """Devices that never reported."""
+        if devices < 1 or rows_per_batch < 1:
+            raise ValueError(
+                f"a fleet of {devices} devices in batches of {rows_per_batch} cannot report; "
+                "both start at 1"
+            )
+        self._inputs = protocol.guarantee.memoised_inputs or 1
+        if devices * self._inputs >= 1 << 63:
+            raise ValueError(
+                f"{devices} devices with {self._inputs} inputs each exceed 2**63; simulate fewer"
+            )
+        self.protocol = protocol
+        self.devices = devices
+        self._streams = streams
+        self._memo = FleetMemo(protocol.answer_bytes)
+        specs = (protocol.seed_words, protocol.permanent_words, protocol.instant_words)
+        widest = max(spec.count for spec in specs if spec is not None)
+        self._rows = max(
+            1, min(rows_per_batch, _PAYLOADS // protocol.payload_size, _WORDS // (8 * widest))
+        )
+
+    def reports(self, epoch: int, values: NDArray[np.int32]) -> Iterator[ReportColumns]:
+        """The reports of one epoch, in the order of the devices; call once per epoch, in order.
+
+        What is memoised depends on the epochs before, and an epoch is only complete when the iterator is
+        exhausted.
+
+        Args:
+            epoch: epoch index.
+            values: integers (devices,), each device's value, or −1 where it is absent.
+
+        Yields:
+            Batches of at least one report.
+
+        Raises:
+            ValueError: ``values`` has another length, or holds what is not a value.
+        """
+        if values.shape != (self.devices,):
+            raise ValueError(
+                f"the fleet has {self.devices} devices, the values have shape {values.shape}; "
+                "pass one value per device"
+            )
+        size = self.protocol.domain_size
+        if values.min() < ABSENT or values.max() >= size:
+            raise ValueError(
+                f"epoch {epoch} holds values outside 0 .. {size - 1}; use {ABSENT} for an absent device"
+            )
+        return self._batches(epoch, values)
+
+    def _batches(self, epoch: int, values: NDArray[np.int32]) -> Iterator[ReportColumns]:
+        seed_epoch = epoch if self.protocol.seed_per_report else -1
+        for first in range(0, self.devices, self._rows):
+            chunk = values[first : first + self._rows].astype(np.int64)
+            rows = np.flatnonzero(chunk != ABSENT)
+            if not rows.size:
+                continue
+            present = None if rows.size == chunk.size else rows
+            words = _Words(self._streams, epoch, seed_epoch, first, chunk.size, present)
+            payloads = self.protocol.privatize_fleet(
+                rows.astype(np.int64) + first, chunk[rows], words, self._memo
+            )
+            yield ReportColumns(epoch, words.report_ids(), payloads)
+
+    def memoised_inputs(self) -> NDArray[np.int64]:
+        """Inputs each device has memoised so far, int64 (devices,); zeros for one-round protocols."""
+        return self._memo.inputs_per_device(self._inputs, self.devices)

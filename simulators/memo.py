@@ -1,0 +1,134 @@
+"""The memory of a simulated fleet: every permanent answer of every device, drawn once and kept."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ldp.kernels import memo as kernels
+
+__all__ = ["FleetMemo"]
+
+_SMALLEST = 10
+"""log2 of the rows of a new table."""
+
+
+class FleetMemo:
+    """Permanent answers by 64-bit key; what ``ldp.protocols.base.FleetMemo`` asks for.
+
+    Keys lie in an open-addressing table that is at most half full, answers in the order of their
+    arrival in one array; both double when full. A key costs 32 to 64 bytes besides its answer.
+
+    Args:
+        answer_bytes: bytes of a packed answer, kept as a row; None for a symbol, kept as int64
+            (``FrequencyProtocol.answer_bytes``).
+
+    Raises:
+        ValueError: ``answer_bytes`` is below 1.
+    """
+
+    def __init__(self, answer_bytes: int | None) -> None:
+        """Start empty."""
+        if answer_bytes is not None and answer_bytes < 1:
+            raise ValueError(f"an answer has at least 1 byte, not {answer_bytes}")
+        self._size = 0
+        self._clear(_SMALLEST)
+        self._keys = np.empty(1 << _SMALLEST, np.int64)
+        self._answers: NDArray[Any] = (
+            np.empty(1 << _SMALLEST, np.int64)
+            if answer_bytes is None
+            else np.empty((1 << _SMALLEST, answer_bytes), np.uint8)
+        )
+
+    def __len__(self) -> int:
+        """Number of answers kept."""
+        return self._size
+
+    def recall(
+        self, keys: NDArray[np.int64], draw: Callable[[NDArray[np.int64]], NDArray[Any]]
+    ) -> NDArray[Any]:
+        """The answers for ``keys``; the new ones are drawn first, in one call, and kept.
+
+        Args:
+            keys: int64 (n,), at least 0, no two equal.
+            draw: takes the rows of ``keys`` (int64, increasing) that are new and returns their answers, as
+                an array of that many rows; not called when there are none.
+
+        Returns:
+            int64 (n,) for symbols, else uint8 (n, answer_bytes); owned by the caller.
+
+        Raises:
+            ValueError: a key is negative, or ``draw`` returned answers of another shape.
+        """
+        keys = np.ascontiguousarray(keys, np.int64)
+        if keys.size and keys.min() < 0:
+            raise ValueError("a memo key is negative; number devices and inputs from 0")
+        positions = np.empty(keys.size, np.int64)
+        kernels.find(keys, self._table, self._shift, positions)
+        new = np.flatnonzero(positions < 0)
+        if new.size:
+            # Drawn before anything changes: a draw that fails leaves the memo as it was.
+            answers = draw(new)
+            if answers.shape != (new.size, *self._answers.shape[1:]):
+                raise ValueError(
+                    f"{new.size} new answers of shape {self._answers.shape[1:]} were asked for, and an "
+                    f"array of shape {answers.shape} was drawn; return one answer per row"
+                )
+            positions[new] = self._keep(keys[new], answers)
+        recalled: NDArray[Any] = self._answers[positions]
+        return recalled
+
+    def inputs_per_device(self, inputs: int, devices: int) -> NDArray[np.int64]:
+        """How many inputs each device has memoised, the ledger's figure.
+
+        Args:
+            inputs: K of the keys device·K + input.
+            devices: number of devices.
+
+        Returns:
+            int64 (devices,).
+
+        Raises:
+            ValueError: a key belongs to no such device.
+        """
+        keys = self._keys[: self._size]
+        if keys.size and keys.max() >= inputs * devices:
+            raise ValueError(
+                f"the memo holds keys beyond {devices} devices with {inputs} inputs each; pass the numbers "
+                "its keys were made with"
+            )
+        counts = np.zeros(devices, np.int64)
+        if keys.size:
+            kernels.count_owners(keys, np.int64(inputs), counts)
+        return counts
+
+    def _keep(self, keys: NDArray[np.int64], answers: NDArray[Any]) -> NDArray[np.int64]:
+        """Append answers and return their positions."""
+        first, self._size = self._size, self._size + keys.size
+        if self._size > len(self._keys):
+            rows = 1 << (self._size - 1).bit_length()
+            self._keys = _grown(self._keys, rows, first)
+            self._answers = _grown(self._answers, rows, first)
+        self._keys[first : self._size] = keys
+        self._answers[first : self._size] = answers
+        if 2 * self._size > len(self._table):
+            self._clear((2 * self._size - 1).bit_length())
+            first = 0
+        positions = np.arange(first, self._size)
+        kernels.insert(self._keys[first : self._size], positions, self._table, self._shift)
+        return positions[positions.size - keys.size :]
+
+    def _clear(self, bits: int) -> None:
+        """An empty table of 2**bits rows."""
+        self._table = np.full((1 << bits, 2), -1, np.int64)
+        self._shift = np.uint64(64 - bits)
+
+
+def _grown(array: NDArray[Any], rows: int, used: int) -> NDArray[Any]:
+    """A longer array with the same first ``used`` rows."""
+    grown = np.empty((rows, *array.shape[1:]), array.dtype)
+    grown[:used] = array[:used]
+    return grown

@@ -1,0 +1,548 @@
+"""Laws that every protocol in the table obeys, whatever its parameters: exact, nothing sampled.
+
+A protocol added to ``ldp.protocols`` is picked up unedited.
+"""
+
+from __future__ import annotations
+
+import pickle
+import random
+import subprocess
+import sys
+from fractions import Fraction
+from itertools import product
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ldp.channel import SymbolChannel
+from ldp.errors import InvalidPayload
+from ldp.exact import exp_below
+from ldp.protocols import PROTOCOLS, FrequencyProtocol, Memo, Parameters, protocol
+from ldp.protocols.base import CHECK_CODES, WordSpec
+from ldp.randomness import FULL, ScriptedRandomness
+from ldp.support import Support
+from tests.conftest import REPOSITORY
+from tests.reference.channels import (
+    channel,
+    compose,
+    cuts_of,
+    memos,
+    outcomes,
+    round_rows,
+    second_rows,
+    weighted_responses,
+    worst_ratio,
+)
+from tests.reference.settings import Setting, settings
+
+every = pytest.mark.parametrize("setting", settings((2, 3, 5, 8, 9)), ids=str)
+enumerable = pytest.mark.parametrize(
+    "setting", [s for s in settings((2, 3, 5, 8, 9)) if weighted_responses(s.build())[1]], ids=str
+)
+# Trees of words grow as 25^k for two unary rounds.
+small = pytest.mark.parametrize(
+    "setting",
+    [s for s in settings((2, 3)) if s.domain_size == 2 or not s.unary],
+    ids=str,
+)
+wide = pytest.mark.parametrize("setting", settings((5, 9, 300)), ids=str)
+
+
+def two_rounds(built: FrequencyProtocol[Any]) -> bool:
+    return built.guarantee.memoised_ratio is not None
+
+
+def random_payloads(built: FrequencyProtocol[Any], n: int, seed: int = 1) -> np.ndarray:
+    """Sound payloads, uniform over what ``decode`` takes."""
+    draw = random.Random(seed)
+    found: list[bytes] = []
+    while len(found) < n:
+        payload = bytearray(draw.randbytes(built.payload_size))
+        spare = -built.payload_bits % 8
+        payload[-1] &= 0xFF >> spare
+        if built.check(np.frombuffer(payload, np.uint8)[None, :])[0] == 0:
+            found.append(bytes(payload))
+    return np.frombuffer(b"".join(found), np.uint8).reshape(n, built.payload_size)
+
+
+class Recording:
+    """Seeded randomness that notes the limit of every word it gave."""
+
+    def __init__(self, seed: int) -> None:
+        self._random = random.Random(seed)
+        self.limits: list[int] = []
+
+    def word(self, limit: int = FULL) -> int:
+        self.limits.append(limit)
+        return self._random.randrange(limit)
+
+
+# The table
+
+
+def test_names_and_ids_are_unique_and_listed_under_their_name() -> None:
+    """IDs are in digests and vectors: two protocols must never share one."""
+    assert [kind.NAME for kind in PROTOCOLS.values()] == list(PROTOCOLS)
+    assert len({kind.ID for kind in PROTOCOLS.values()}) == len(PROTOCOLS)
+
+
+# Privacy
+
+
+@every
+def test_rows_of_the_channel_sum_to_one(setting: Setting) -> None:
+    """``likelihood`` is a probability distribution over what a device can send."""
+    built = setting.build()
+    assert [sum(row) for row in channel(built)] == [Fraction(1)] * setting.domain_size
+
+
+@every
+def test_worst_ratio_of_a_first_report_is_the_guarantee_and_below_nominal(setting: Setting) -> None:
+    """The stated ε1 is the true one, and never more than what was asked for."""
+    built = setting.build()
+    assert worst_ratio(channel(built)) == built.guarantee.first_ratio
+    assert built.guarantee.first_ratio <= exp_below(setting.nominal_first)
+
+
+@every
+def test_permanent_round_stays_below_the_longitudinal_level(setting: Setting) -> None:
+    """What is memoised about one input never spends more than ε∞, by enumeration of the round."""
+    built = setting.build()
+    if not two_rounds(built):
+        assert setting.parameters.epsilon_longitudinal is None
+        return
+    worst = worst_ratio(round_rows(built.permanent, setting.domain_size))
+    assert worst == built.guarantee.memoised_ratio
+    assert setting.parameters.epsilon_longitudinal is not None
+    assert worst <= exp_below(setting.parameters.epsilon_longitudinal)
+
+
+@pytest.mark.parametrize("setting", settings((2, 3, 5)), ids=str)
+def test_two_rounds_multiplied_out_are_the_likelihood(setting: Setting) -> None:
+    """The composed channel is the matrix product of the two rounds, not a formula's opinion."""
+    built = setting.build()
+    second = second_rows(built.instant, setting.domain_size)
+    first = (
+        round_rows(built.permanent, setting.domain_size)
+        if two_rounds(built)
+        else round_rows(built.instant, setting.domain_size)
+    )
+    joint = compose(first, second) if two_rounds(built) else first
+    responses, _ = weighted_responses(built)
+    for response, _ in responses:
+        for value in range(setting.domain_size):
+            if hasattr(response, "seed"):
+                given, output = built.family.hash(response.seed, value), response.symbol
+            else:
+                given, output = value, response
+            assert built.likelihood(response, value) == joint[given][output]
+
+
+@small
+def test_the_device_code_has_exactly_the_stated_distribution(setting: Setting) -> None:
+    """``privatize``, run over every word it could draw, sends each response with its ``likelihood``.
+
+    This sees a swapped comparison or an off-by-one threshold, which no formula would.
+    """
+    built = setting.build()
+    cuts = cuts_of(built)
+    responses, complete = weighted_responses(built)
+    for memo in memos(built)[:4] if two_rounds(built) else [Memo()]:
+        for value in range(setting.domain_size):
+            if built.seed_per_report:
+                # The seed's words: all residues where they are few, else fixed ones.
+                family = built.family
+                seeds = (
+                    [[s - 1] for s in family.seeds()] if complete else [[3, 5], [7 << 60, 11 << 50]]
+                )
+                found = {}
+                for words in seeds:
+
+                    def run(randomness: Any, words: list[int] = words, value: int = value) -> Any:
+                        script = iter(words)
+
+                        class Seeded:
+                            def word(self, limit: int = FULL) -> int:
+                                word = next(script, None)
+                                return randomness.word(limit) if word is None else word
+
+                        return built.privatize(value, Memo(), Seeded())[0]
+
+                    found |= outcomes(run, cuts)
+            else:
+                found = outcomes(lambda r, v=value, m=memo: built.privatize(v, m, r)[0], cuts)
+            assert found
+            for response, probability in found.items():
+                assert probability == built.likelihood(response, value), response
+            if not hasattr(next(iter(found)), "seed"):
+                assert set(found) == {response for response, _ in responses}
+
+
+@small
+def test_a_second_report_uses_the_memo(setting: Setting) -> None:
+    """Given the memo, a report depends on the permanent answer only, through the second round."""
+    built = setting.build()
+    if not two_rounds(built):
+        return
+    second = second_rows(built.instant, setting.domain_size)
+    for memo in memos(built)[:4]:
+        for value in range(setting.domain_size):
+            key = value if memo.seed is None else built.family.hash(memo.seed, value)
+            for answer in range(len(second)):
+                remembered = memo.with_answer(key, answer)
+                found = outcomes(
+                    lambda r, v=value, m=remembered: built.privatize(v, m, r)[0], cuts_of(built)
+                )
+                for response, probability in found.items():
+                    output = getattr(response, "symbol", response)
+                    assert probability == second[answer][output]
+
+
+@pytest.mark.parametrize("keep,each,size", [(5, 2, 3), (7, 7, 4), (11, 1, 2), (3, 1, 9)])
+def test_symbol_draws_partition_the_words(keep: int, each: int, size: int) -> None:
+    """Of the words below the total, ``keep`` give the symbol and ``each`` every other one; arrays agree."""
+    drawn = SymbolChannel(size, keep, each)
+    words = np.arange(drawn.total, dtype=np.uint64)
+    for symbol in range(size):
+        results = [drawn.draw(symbol, ScriptedRandomness([w])) for w in range(drawn.total)]
+        expected = [keep if s == symbol else each for s in range(size)]
+        assert [results.count(s) for s in range(size)] == expected
+        many = drawn.draw_many(np.full(words.size, symbol, np.int64), words)
+        assert many.tolist() == results
+
+
+# Estimation
+
+
+@enumerable
+def test_own_and_other_are_the_enumerated_support_probabilities(setting: Setting) -> None:
+    """(own, other) by summing the channel over the responses that support a value, for every pair."""
+    built = setting.build()
+    responses, _ = weighted_responses(built)
+    support = built.support
+    for held, row in enumerate(channel(built)):
+        for value in range(setting.domain_size):
+            probability = sum(
+                (p for p, (r, _) in zip(row, responses, strict=True) if built.supports(r, value)),
+                Fraction(0),
+            )
+            assert probability == (support.own if held == value else support.other)
+
+
+@enumerable
+def test_the_estimator_is_unbiased_in_rational_arithmetic(setting: Setting) -> None:
+    """Expected support counts of a population, debiased, are the population: no approximation anywhere."""
+    built = setting.build()
+    responses, _ = weighted_responses(built)
+    k = setting.domain_size
+    holders = [(3 * v * v + 1) % 7 + (v == 0) * 11 for v in range(k)]
+    n = sum(holders)
+    for value in range(k):
+        expected = sum(
+            (
+                holders[held] * p
+                for held, row in enumerate(channel(built))
+                for p, (r, _) in zip(row, responses, strict=True)
+                if holders[held] and built.supports(r, value)
+            ),
+            Fraction(0),
+        )
+        estimate = (expected / n - built.support.other) / built.support.gap
+        assert estimate == Fraction(holders[value], n)
+
+
+# Server
+
+
+@wide
+def test_merge_is_commutative_associative_and_batches_do_not_matter(setting: Setting) -> None:
+    """Counts are the same whatever the order, the bundles, or what the accumulator already holds."""
+    built = setting.build()
+    payloads = random_payloads(built, 700)
+
+    def count(rows: np.ndarray) -> Support:
+        support = Support.zero(built.counts_length)
+        built.add_support(rows, support.counts)
+        support.reports = len(rows)
+        return support
+
+    whole = count(payloads)
+    parts = [payloads[:3], payloads[3:3], payloads[3:500], payloads[500:]]
+    left = count(parts[0])
+    for part in parts[1:]:
+        left.merge(count(part))
+    right = count(parts[3])
+    right.merge(count(parts[2]).merge(count(parts[1]).merge(count(parts[0]))))
+    assert left == whole == right
+    grown = Support.zero(built.counts_length)
+    for part in parts:
+        built.add_support(part, grown.counts)
+        grown.reports += len(part)
+    assert grown == whole
+    prefilled = np.arange(built.counts_length, dtype=np.int64)
+    built.add_support(payloads, prefilled)
+    assert np.array_equal(prefilled - np.arange(built.counts_length), whole.counts)
+    shuffled = payloads[np.random.default_rng(5).permutation(len(payloads))]
+    assert count(shuffled) == whole
+    # The transform of a sum is the sum of the transforms, and leaves the accumulator alone.
+    before = whole.counts.copy()
+    total = built.support_counts(whole.counts)
+    assert np.array_equal(before, whole.counts)
+    assert np.array_equal(total, sum(built.support_counts(count(p).counts) for p in parts))
+
+
+@wide
+def test_accumulators_take_any_layout(setting: Setting) -> None:
+    """Read-only, non-contiguous and Fortran-ordered columns count like plain ones."""
+    built = setting.build()
+    payloads = random_payloads(built, 64)
+    expected = np.zeros(built.counts_length, np.int64)
+    built.add_support(payloads, expected)
+    for rows in (np.asfortranarray(payloads), np.repeat(payloads, 2, axis=0)[::2], payloads[::-1]):
+        counts = np.zeros(built.counts_length, np.int64)
+        assert not built.check(rows).any()
+        built.add_support(rows, counts)
+        assert np.array_equal(counts, expected)
+
+
+@every
+def test_payloads_round_trip(setting: Setting) -> None:
+    """Every response survives encode and decode, in payloads of the stated length."""
+    built = setting.build()
+    responses, _ = weighted_responses(built)
+    payloads = {built.encode(response) for response, _ in responses}
+    assert {len(payload) for payload in payloads} == {built.payload_size}
+    assert len(payloads) == len(responses)
+    for response, _ in responses:
+        assert built.decode(built.encode(response)) == response
+
+
+@pytest.mark.parametrize("setting", settings((2, 3, 8, 9, 300)), ids=str)
+def test_decode_and_check_agree_on_every_payload(setting: Setting) -> None:
+    """Device-side and array validation refuse the same payloads for the same reason.
+
+    Exhaustive for payloads of one and two bytes, 3000 random ones beyond.
+    """
+    built = setting.build()
+    size = built.payload_size
+    if size <= 2:
+        payloads = np.arange(256**size, dtype="<u2").view(np.uint8).reshape(-1, 2)[:, :size]
+    else:
+        payloads = np.frombuffer(random.Random(9).randbytes(3000 * size), np.uint8)
+        payloads = payloads.reshape(3000, size).copy()
+        payloads[1500:, -1] &= 1
+        payloads[2500:, 16:] = 0
+    codes = built.check(payloads)
+    assert codes.dtype == np.uint8
+    sound = 0
+    for code, row in zip(codes.tolist(), payloads, strict=True):
+        try:
+            response = built.decode(row.tobytes())
+        except InvalidPayload as error:
+            assert CHECK_CODES[code] is error.reason
+        else:
+            assert code == 0
+            sound += 1
+            if sound <= 300:
+                assert built.encode(response) == row.tobytes()
+    assert sound
+
+
+@every
+def test_decode_refuses_every_other_length(setting: Setting) -> None:
+    """A payload of the wrong length is not silently padded or cut, and its bytes stay out of the text."""
+    built = setting.build()
+    for length in {0, built.payload_size - 1, built.payload_size + 1, 100} - {built.payload_size}:
+        with pytest.raises(InvalidPayload) as caught:
+            built.decode(b"\xa5" * length)
+        assert caught.value.reason.value == "wrong_length"
+        assert "a5" not in str(caught.value)
+
+
+# Device
+
+
+@every
+def test_the_number_of_words_does_not_depend_on_the_value(setting: Setting) -> None:
+    """Neither the count nor the limits of the words drawn tell the value: no timing or length channel."""
+    built = setting.build()
+    fresh: set[tuple[int, ...]] = set()
+    again: set[tuple[int, ...]] = set()
+    for value in range(setting.domain_size):
+        for seed in range(5):
+            memo = built.new_memo(Recording(seed))
+            first, second = Recording(seed), Recording(seed + 100)
+            _, memo = built.privatize(value, memo, first)
+            built.privatize(value, memo, second)
+            fresh.add(tuple(first.limits))
+            again.add(tuple(second.limits))
+    assert len(fresh) == len(again) == 1
+    words = built.instant_words
+    if two_rounds(built):
+        assert built.permanent_words is not None
+        expected = [built.permanent_words, words]
+    else:
+        expected = [words] if built.seed_words is None else [built.seed_words, words]
+    assert list(fresh.pop()) == [spec.limit for spec in expected for _ in range(spec.count)]
+
+
+@every
+def test_the_memo_is_the_same_object_when_nothing_is_new(setting: Setting) -> None:
+    """A device writes its state only when it must; the input memo is never changed in place."""
+    built = setting.build()
+    randomness = Recording(4)
+    memo = built.new_memo(randomness)
+    for value in range(setting.domain_size):
+        before = dict(memo.answers)
+        _, after = built.privatize(value, memo, randomness)
+        assert dict(memo.answers) == before
+        _, again = built.privatize(value, after, randomness)
+        assert again is after
+        memo = after
+    if two_rounds(built):
+        assert built.guarantee.memoised_inputs is not None
+        assert 1 <= len(memo.answers) <= built.guarantee.memoised_inputs
+    else:
+        assert not memo.answers and memo.seed is None
+
+
+@every
+def test_values_outside_the_domain_are_refused_without_being_named(setting: Setting) -> None:
+    """A wrong value is a programming error on the device; its text may be logged and must not tell it."""
+    built = setting.build()
+    for value in (-1, setting.domain_size, 987654321):
+        with pytest.raises(ValueError, match="domain of size") as caught:
+            built.privatize(value, built.new_memo(Recording(1)), Recording(1))
+        assert "987654321" not in str(caught.value)
+
+
+@every
+def test_protocols_pickle_small_and_equal(setting: Setting) -> None:
+    """A protocol travels to every worker: small, equal, and without cached arrays or functions."""
+    built = setting.build()
+    assert built.support.own > built.support.other
+    data = pickle.dumps(built)
+    assert len(data) < 2000
+    assert pickle.loads(data) == built == setting.build()
+    assert hash(built) == hash(pickle.loads(data))
+
+
+def test_memos_do_not_print_their_answers() -> None:
+    """The memoised answers give the values away, so a log line must not hold them."""
+    assert "771" not in repr(Memo(771, {771: 771}))
+
+
+DEVICE = """
+import sys
+from ldp.protocols import PROTOCOLS
+from ldp.randomness import SystemRandomness
+from tests.reference.settings import settings
+randomness = SystemRandomness()
+for setting in settings((2, 9)):
+    built = setting.build()
+    memo = built.new_memo(randomness)
+    for value in (0, 1, 1):
+        response, memo = built.privatize(value, memo, randomness)
+        assert built.decode(built.encode(response)) == response
+        built.guarantee.first_report, built.support.own, built.log_likelihood(response, 1)
+heavy = {"numpy", "numba", "scipy", "yaml", "apache_beam"} & set(sys.modules)
+assert not heavy, heavy
+"""
+
+
+def test_the_device_path_imports_no_numpy() -> None:
+    """A device runs plain Python: building, privatising and encoding load no numpy, numba or scipy."""
+    run = subprocess.run(
+        [sys.executable, "-c", DEVICE], cwd=REPOSITORY, capture_output=True, text=True, check=False
+    )
+    assert run.returncode == 0, run.stderr
+
+
+# Simulation
+
+
+class Words:
+    """Seeded words for a fleet; equal calls give equal words, as the contract asks."""
+
+    def __init__(self, n: int, seed: int) -> None:
+        self._n = n
+        self._seed = seed
+
+    def _words(self, stream: int, spec: WordSpec) -> np.ndarray:
+        draw = random.Random(f"{self._seed}/{stream}")
+        rows = [[draw.randrange(spec.limit) for _ in range(spec.count)] for _ in range(self._n)]
+        return np.array(rows, np.uint64)
+
+    def seed(self, spec: WordSpec) -> np.ndarray:
+        return self._words(0, spec)
+
+    def permanent(self, spec: WordSpec) -> np.ndarray:
+        return self._words(1, spec)
+
+    def instant(self, spec: WordSpec) -> np.ndarray:
+        return self._words(2, spec)
+
+
+class Remembering:
+    """A fleet's memo as a dictionary."""
+
+    def __init__(self) -> None:
+        self.answers: dict[int, Any] = {}
+
+    def recall(self, keys: np.ndarray, draw: Any) -> np.ndarray:
+        new = np.array([i for i, key in enumerate(keys.tolist()) if key not in self.answers], np.int64)
+        if new.size:
+            self.answers |= dict(zip(keys[new].tolist(), draw(new), strict=True))
+        return np.array([self.answers[key] for key in keys.tolist()])
+
+
+@pytest.mark.parametrize("setting", settings((2, 9, 70)), ids=str)
+def test_a_simulated_fleet_is_many_devices(setting: Setting) -> None:
+    """``privatize_fleet`` sends, bit for bit, what each device would with the same words, over three epochs."""
+    built = setting.build()
+    n = 40
+    devices = np.arange(n, dtype=np.int64)
+    fleet = Remembering()
+    seeds = Words(n, 0)
+    spec = built.seed_words
+    lifetime = seeds.seed(spec).tolist() if spec is not None else [[]] * n
+    held = [
+        built.new_memo(ScriptedRandomness([] if built.seed_per_report else lifetime[i]))
+        for i in range(n)
+    ]
+    for epoch, multiplier in enumerate((1, 1, 3)):
+        values = (devices * multiplier) % setting.domain_size
+        words = Words(n, epoch)
+        if not built.seed_per_report:
+            words.seed = seeds.seed  # type: ignore[method-assign]
+        payloads = built.privatize_fleet(devices, values, words, fleet)
+        assert payloads.shape == (n, built.payload_size)
+        instant = words.instant(built.instant_words).tolist()
+        once = built.permanent_words
+        permanent = words.permanent(once).tolist() if once is not None else [[]] * n
+        fresh = words.seed(spec).tolist() if spec is not None and built.seed_per_report else [[]] * n
+        for i, value in enumerate(values.tolist()):
+            memo = held[i]
+            key = value if memo.seed is None else built.family.hash(memo.seed, value)
+            new = [] if key in memo.answers else permanent[i]
+            script = ScriptedRandomness([*fresh[i], *new, *instant[i]])
+            response, held[i] = built.privatize(value, memo, script)
+            assert script.exhausted()
+            assert built.encode(response) == payloads[i].tobytes()
+
+
+# Facts of the hash families
+
+
+@pytest.mark.parametrize("g,size", list(product((2, 3, 5), (2, 3, 4, 5, 9, 16))))
+def test_linear_collisions_are_exact_for_every_pair(g: int, size: int) -> None:
+    """P(H(v) = H(w)) over all seeds is the stated fraction for *every* pair, not on average."""
+    built = protocol("olh", size, Parameters(epsilon=1.0, g=g))
+    family = built.family
+    seeds = list(family.seeds())
+    for v in range(size):
+        for w in range(v):
+            same = sum(family.hash(s, v) == family.hash(s, w) for s in seeds)
+            assert Fraction(same, len(seeds)) == family.collision

@@ -1,0 +1,133 @@
+"""Slow, obvious versions of the consistency methods, to be compared with `ldp.consistency`.
+
+Nothing here is shared with the fast code: iterations where that sorts, plain sums where that
+integrates, a general optimiser where that has a closed form.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+FloatArray = npt.NDArray[np.float64]
+
+
+def norm_sub_iterated(estimates: FloatArray) -> FloatArray:
+    """Add one constant to all still active values, drop those not positive, repeat."""
+    active = np.ones(estimates.size, dtype=bool)
+    while True:
+        delta = (1.0 - np.sum(estimates[active])) / np.count_nonzero(active)
+        dropped = active & (estimates + delta <= 0.0)
+        if not dropped.any():
+            return np.where(active, estimates + delta, 0.0)
+        active &= ~dropped
+
+
+def norm_sub_wang(estimates: FloatArray) -> FloatArray:
+    """Clip first, then add one constant to the positives, clip again, repeat (Wang et al.)."""
+    result = np.maximum(estimates, 0.0)
+    for _ in range(10 * estimates.size + 100):
+        positive = result > 0.0
+        result[positive] += (1.0 - np.sum(result)) / np.count_nonzero(positive)
+        if np.all(result >= 0.0):
+            return result
+        result = np.maximum(result, 0.0)
+    raise AssertionError("the iteration did not end")
+
+
+def norm_cut_one_by_one(estimates: FloatArray) -> FloatArray:
+    """Clip, then drop the smallest positive (the last of equals) while the sum exceeds 1."""
+    result = np.maximum(estimates, 0.0)
+    while np.sum(result) > 1.0 + 1e-12:
+        positive = np.flatnonzero(result > 0.0)
+        if positive.size == 1:
+            result[positive] = 1.0
+            break
+        smallest = result[positive].min()
+        result[positive[result[positive] == smallest][-1]] = 0.0
+    return result
+
+
+def gaussian_objective(x: FloatArray, estimates: FloatArray, floor: float, slope: float) -> float:
+    """Σ (x - f̂)² / (floor + slope·x), what mle_apx minimises."""
+    return float(np.sum((x - estimates) ** 2 / (floor + slope * x)))
+
+
+def mle_apx_slsqp(estimates: FloatArray, floor: float, slope: float) -> FloatArray:
+    """Minimise the same objective by a general constrained optimiser."""
+    from scipy.optimize import minimize
+
+    k = estimates.size
+    scale = 1.0 / gaussian_objective(np.full(k, 1.0 / k), estimates, floor, slope)
+    found = minimize(
+        lambda x: scale * gaussian_objective(x, estimates, floor, slope),
+        np.full(k, 1.0 / k),
+        method="SLSQP",
+        bounds=[(0.0, 1.0)] * k,
+        constraints=[{"type": "eq", "fun": lambda x: np.sum(x) - 1.0}],
+        options={"ftol": 1e-15, "maxiter": 1000},
+    )
+    return np.asarray(found.x, dtype=np.float64)
+
+
+def outcomes(
+    shares: FloatArray, own: float, other: float, exclusive: bool
+) -> tuple[FloatArray, FloatArray]:
+    """The likelihood as Σ_j w_j log (A x)_j: weights w and a matrix A of probabilities.
+
+    Exclusive: outcome j is "the report is j", seen C_j/n times. Otherwise two outcomes per
+    value, "supports j" and "does not", each row linear in x because x sums to 1.
+    """
+    k = shares.size
+    yes = np.where(np.eye(k, dtype=bool), own, other)
+    if exclusive:
+        return shares, yes
+    return np.concatenate([shares, 1.0 - shares]), np.concatenate([yes, 1.0 - yes])
+
+
+def em(weights: FloatArray, matrix: FloatArray, rounds: int) -> FloatArray:
+    """Expectation-maximisation: multiply each x_u by its mean responsibility, so many times."""
+    x = np.full(matrix.shape[1], 1.0 / matrix.shape[1])
+    for _ in range(rounds):
+        x = x * (matrix.T @ (weights / (matrix @ x))) / np.sum(weights)
+    return x
+
+
+def optimality_gap(x: FloatArray, weights: FloatArray, matrix: FloatArray) -> float:
+    """How far Σ w log(Ax) can at most be below its maximum, relative to Σ w (Kuhn-Tucker bound).
+
+    By concavity L(x*) - L(x) <= max_u ∂L/∂x_u - x·∂L/∂x, and x·∂L/∂x = Σ w for x on the simplex.
+    """
+    seen = weights > 0.0
+    gradient = matrix[seen].T @ (weights[seen] / (matrix[seen] @ x))
+    return float((np.max(gradient) - np.sum(weights)) / np.sum(weights))
+
+
+def power_direct(
+    counts: FloatArray, n: int, floor: float, slope: float, exponent: float
+) -> FloatArray:
+    """Posterior means by the plain sum over all counts 0..n."""
+    x = np.arange(n + 1.0)
+    variance = floor + slope * x
+    prior = -exponent * np.log(x + 1.0) - 0.5 * np.log(variance)
+    means = np.empty(counts.size)
+    for row, count in enumerate(counts):
+        logs = prior - 0.5 * (count - x) ** 2 / variance
+        weights = np.exp(logs - logs.max())
+        means[row] = weights @ x / weights.sum()
+    return means
+
+
+def power_log_likelihood(
+    counts: FloatArray, n: int, floor: float, slope: float, exponent: float
+) -> float:
+    """Log marginal likelihood of the estimated counts by the plain sum over all counts 0..n."""
+    x = np.arange(n + 1.0)
+    variance = floor + slope * x
+    prior = -exponent * np.log(x + 1.0)
+    prior -= np.log(np.sum(np.exp(prior)))
+    total = 0.0
+    for count in counts:
+        logs = prior - 0.5 * np.log(variance) - 0.5 * (count - x) ** 2 / variance
+        total += float(logs.max() + np.log(np.sum(np.exp(logs - logs.max()))))
+    return total

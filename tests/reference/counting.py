@@ -1,0 +1,54 @@
+"""Slow, obvious counting and hashing in plain Python, to be compared with the fast code.
+
+Nothing here is shared with ``ldp``'s array methods: integers of any length, no numpy, no transforms.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from ldp.protocols import FrequencyProtocol
+
+
+def count_support(protocol: FrequencyProtocol[Any], payloads: Iterable[bytes]) -> list[int]:
+    """Support of every value: ask every report about every value."""
+    counts = [0] * protocol.domain_size
+    for payload in payloads:
+        response = protocol.decode(payload)
+        for value in range(protocol.domain_size):
+            counts[value] += protocol.supports(response, value)
+    return counts
+
+
+def digits(number: int, base: int, length: int) -> list[int]:
+    """Digits of a number, least significant first."""
+    found = []
+    for _ in range(length):
+        number, digit = divmod(number, base)
+        found.append(digit)
+    assert number == 0, "the number has more digits"
+    return found
+
+
+def linear_hash(seed: int, value: int, g: int, length: int) -> int:
+    """⟨s, v⟩ mod g."""
+    pairs = zip(digits(seed, g, length), digits(value, g, length), strict=True)
+    return sum(s * v for s, v in pairs) % g
+
+
+def linear_transform(table: Sequence[Sequence[int]], g: int, size: int) -> list[int]:
+    """C(v) = Σ_s T[s][⟨s, v⟩ mod g], from the table T with a row per vector s (the zero one included)."""
+    length = 0
+    while g**length < len(table):
+        length += 1
+    return [
+        sum(row[linear_hash(s, v, g, length)] for s, row in enumerate(table)) for v in range(size)
+    ]
+
+
+def affine_hash(a: int, c: int, value: int, g: int, bits: int = 64) -> int:
+    """The upper half of (a·v + c) mod 2**bits, scaled to g symbols. ``bits`` is 64 on devices."""
+    half = bits // 2
+    upper = ((a * value + c) & ((1 << bits) - 1)) >> half
+    return upper * g >> half

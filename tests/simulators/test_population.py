@@ -1,0 +1,409 @@
+"""Populations: known answers on real data, the laws of the drawn ones, and what errors say."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from simulators import Population, Streams, population
+from simulators.tables import line_of, read_columns
+
+FALSE_ALARM = 1e-9
+"""Probability that a sound population fails one statistical test of this file."""
+
+
+@dataclass(frozen=True)
+class View:
+    """A domain as ldp.domain has it, in short, so that these tests stand alone."""
+
+    size: int
+    labels: tuple[str, ...] | None = None
+    maximum: float | None = None
+
+    def index(self, raw: str) -> int:
+        """Label or bucket; a plain size must not be asked."""
+        if self.labels is not None:
+            if raw not in self.labels:
+                raise ValueError("not a label")
+            return self.labels.index(raw)
+        assert self.maximum is not None
+        return min(int(float(raw) / self.maximum * self.size), self.size - 1)
+
+
+def build(
+    spec: str,
+    size: int | View,
+    devices: int | None = None,
+    epochs: int | None = None,
+    seed: int = 1,
+) -> Population:
+    domain = View(size) if isinstance(size, int) else size
+    return population(spec, domain=domain, devices=devices, epochs=epochs, streams=Streams(seed))
+
+
+def matrix(population: Population) -> NDArray[np.int32]:
+    """All epochs, shape (epochs, devices), with the contract of ``values`` checked."""
+    epochs = list(population.values())
+    assert len(epochs) == population.epochs
+    for values in epochs:
+        assert values.shape == (population.devices,)
+        assert values.dtype == np.int32
+        assert values.flags.writeable
+        assert values.min() >= -1
+        assert values.max() < population.domain_size
+    return np.stack(epochs)
+
+
+def seen(population: Population) -> NDArray[np.bool_]:
+    """Which device held which value at some epoch, shape (devices, domain_size)."""
+    table = np.zeros((population.devices, population.domain_size), dtype=np.bool_)
+    devices = np.arange(population.devices)
+    for values in population.values():
+        table[devices[values >= 0], values[values >= 0]] = True
+    return table
+
+
+def bernstein(
+    probability: NDArray[np.float64] | float, count: int, rate: float
+) -> NDArray[np.float64]:
+    """How far the mean of ``count`` independent or negatively associated trials strays."""
+    log = np.log(2 / rate)
+    p = np.asarray(probability, dtype=np.float64)
+    linear = log / (3 * count)
+    bound: NDArray[np.float64] = linear + np.sqrt(linear**2 + 2 * p * (1 - p) * log / count)
+    return bound
+
+
+def write(path: Path, *lines: str) -> Path:
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return path
+
+
+# --- Drawn populations
+
+
+def test_syn_visits_as_many_values_as_the_paper_says() -> None:
+    """MATHS section 6: 29.5 distinct values per device (paper 000: n = 10,000, 120 epochs).
+
+    Device i sees value v with p = 1 - (1 - 1/k)(1 - change/k)^119. These n*k indicators are
+    negatively associated (multinomial occupancy), so Bernstein's bound holds for their mean; it is
+    about 0.34 values.
+    """
+    n, k, epochs = 10_000, 360, 120
+    trial = 1 - (1 - 1 / k) * (1 - 0.25 / k) ** (epochs - 1)
+    assert round(k * trial, 1) == 29.5
+    tolerance = k * bernstein(trial, n * k, FALSE_ALARM)
+    assert tolerance < 0.4
+    mean = seen(build("syn", k, n, epochs)).sum() / n
+    assert abs(mean - k * trial) < tolerance
+    other = seen(build("syn:0.24", k, n, epochs)).sum() / n
+    assert abs(other - k * trial) > tolerance  # the test tells 0.24 from 0.25
+
+
+def test_syn_changes_at_its_rate() -> None:
+    values = matrix(build("syn:0.1", 50, 20_000, 6))
+    changed = np.mean(values[1:] != values[:-1])
+    rate = 0.1 * (1 - 1 / 50)  # a new draw may repeat the value
+    assert abs(changed - rate) < bernstein(rate, 100_000, FALSE_ALARM)
+    still = matrix(build("syn:0", 50, 9, 4))
+    assert (still == still[0]).all()
+
+
+@pytest.mark.parametrize("spec", ["zipf:1.1", "zipf:0.5:0.9", "zipf:3:1"])
+def test_zipf_has_its_law_in_every_epoch(spec: str) -> None:
+    k, n = 40, 50_000
+    weights = 1 / np.arange(1, k + 1) ** float(spec.split(":")[1])
+    law = weights / weights.sum()
+    for values in matrix(build(spec, k, n, 3)):
+        found = np.bincount(values, minlength=k) / n
+        assert (np.abs(found - law) < bernstein(law, n, FALSE_ALARM / (3 * k))).all()
+
+
+@pytest.mark.parametrize("spec", ["syn", "zipf:1.1"])
+def test_drawn_values_depend_on_the_seed_alone(spec: str) -> None:
+    first = build(spec, 360, 500, 4)
+    np.testing.assert_array_equal(matrix(first), matrix(first))
+    np.testing.assert_array_equal(matrix(first), matrix(build(spec, 360, 500, 4)))
+    np.testing.assert_array_equal(matrix(first)[:2], matrix(build(spec, 360, 500, 2)))
+    assert (matrix(first) != matrix(build(spec, 360, 500, 4, seed=2))).any()
+
+
+def test_a_consumer_may_write_into_an_epoch() -> None:
+    drawn = build("syn:0", 9, 50, 3)
+    expected = matrix(drawn)
+    for epoch, values in enumerate(drawn.values()):
+        np.testing.assert_array_equal(values, expected[epoch])
+        values[:] = 0
+
+
+def test_drawn_populations_carry_the_labels_of_the_domain() -> None:
+    assert build("syn", View(2, ("no", "yes")), 3, 1).labels == ("no", "yes")
+    assert build("syn", 2, 3, 1).labels is None
+
+
+# --- Tables
+
+
+def test_one_column(tmp_path: Path) -> None:
+    file = write(tmp_path / "a.csv", "name,my hours", "x,9", "y,100", '"z, z",10', "w,9", "v,")
+    fixed = build(f"csv:{file}:my hours", 4, epochs=2)
+    assert (
+        matrix(fixed).tolist() == [[0, 2, 1, 0, -1]] * 2
+    )  # as numbers: 9, 10, 100; empty is absent
+    assert fixed.labels == ("9", "10", "100", "")
+    assert matrix(build(f"csv:{file}:my hours", 4, 3, 1)).tolist() == [[0, 2, 1]]
+    assert matrix(build(f"csv:{file}:name", 5, epochs=1)).tolist() == [[2, 3, 4, 1, 0]]
+
+
+def test_permuted_column(tmp_path: Path) -> None:
+    file = write(tmp_path / "a.csv", "v", *map(str, range(100)))
+    values = matrix(build(f"csv:{file}:v,permute", 100, epochs=3))
+    np.testing.assert_array_equal(np.sort(values, axis=1), [np.arange(100)] * 3)
+    assert len({row.tobytes() for row in values} | {np.arange(100, dtype=np.int32).tobytes()}) == 4
+    np.testing.assert_array_equal(values[:2], matrix(build(f"csv:{file}:v,permute", 100, epochs=2)))
+
+
+def test_one_column_per_epoch(tmp_path: Path) -> None:
+    file = write(tmp_path / "a.csv", "w2,w10,x,w1,w3", "b,c,-,a,", "c,b,-,a,b")
+    assert matrix(build(f"csv:{file}:w1..w10", 3)).tolist() == [[0, 0], [1, 2], [-1, 1], [2, 1]]
+    assert matrix(build(f"csv:{file}:w1..w10", 3, 1, 2)).tolist() == [[0], [1]]
+    assert matrix(build(f"csv:{file}:w10..x", 3)).tolist() == [[2, 1], [0, 0]]  # '-', 'b', 'c'
+
+
+def test_a_column_with_dots_is_itself(tmp_path: Path) -> None:
+    file = write(tmp_path / "a.csv", "a..b,b", "1,2")
+    assert build(f"csv:{file}:a..b", 3, epochs=1).devices == 1
+
+
+def test_a_colon_in_the_path(tmp_path: Path) -> None:
+    (tmp_path / "a:b").mkdir()
+    file = write(tmp_path / "a:b" / "c:d.csv", "v", "1")
+    assert build(f"csv:{file}:v", 3, epochs=1).devices == 1
+
+
+def test_labels_and_ranges_look_values_up(tmp_path: Path) -> None:
+    file = write(tmp_path / "a.csv", "v,w", "yes,0", "no,99.5", "yes,25")
+    labelled = build(f"csv:{file}:v", View(3, ("no", "maybe", "yes")), epochs=1)
+    assert matrix(labelled).tolist() == [[2, 0, 2]]
+    assert labelled.labels == ("no", "maybe", "yes")
+    bucketed = build(f"csv:{file}:w", View(4, maximum=100.0), epochs=1)
+    assert matrix(bucketed).tolist() == [[0, 3, 1]]
+    assert bucketed.labels is None
+
+
+def test_numbering_does_not_depend_on_how_many_devices(tmp_path: Path) -> None:
+    file = write(tmp_path / "a.csv", "v", "5", "7", "1")
+    assert matrix(build(f"csv:{file}:v", 3, 2, 1)).tolist() == [[1, 2]]
+
+
+def test_panel(tmp_path: Path) -> None:
+    file = write(
+        tmp_path / "p.csv",
+        "the value,day,who,else",
+        "b,10,x,1",
+        "a,9,y,2",
+        "",
+        "c,9,x,3",
+        "a,9,y,4",  # the same device, epoch and value again
+        ",10,y,5",
+        "b,11,z,6",
+    )
+    panel = build(f"panel:{file}:who,day,the value", 3)
+    assert matrix(panel).tolist() == [[2, 0, -1], [1, -1, -1], [-1, -1, 1]]
+    assert panel.labels == ("a", "b", "c")
+    assert matrix(build(f"panel:{file}:who,day,the value", 3, 2, 1)).tolist() == [[2, 0]]
+
+
+@given(
+    cells=st.dictionaries(
+        st.tuples(st.integers(0, 6), st.integers(0, 4)), st.integers(0, 20), min_size=1
+    ),
+    order=st.randoms(use_true_random=False),
+)
+def test_panel_equals_a_dictionary(
+    tmp_path_factory: pytest.TempPathFactory,
+    cells: dict[tuple[int, int], int],
+    order: object,
+) -> None:
+    rows = list(cells.items())
+    order.shuffle(rows)  # type: ignore[attr-defined]
+    file = tmp_path_factory.mktemp("panel") / "p.csv"
+    write(file, "d,e,v", *(f"{d},{e},{v}" for (d, e), v in rows))
+    panel = build(f"panel:{file}:d,e,v", 21)
+    names = panel.labels
+    assert names is not None
+    devices = list(dict.fromkeys(d for (d, _), _ in rows))
+    epochs = sorted({e for _, e in cells})
+    found = {
+        (devices[d], epochs[e]): int(names[value])
+        for e, values in enumerate(matrix(panel))
+        for d, value in enumerate(values.tolist())
+        if value >= 0
+    }
+    assert found == cells
+
+
+def test_text_is_read_as_it_stands(tmp_path: Path) -> None:
+    """No nulls, no numbers, no dates, and codes that hold over many of Arrow's blocks."""
+    texts = ["NA", "null", "007", "1e3", "2020-01-01", "true", "", "é"]
+    rows = [texts[i % 8] + ("x" * 60 if i % 3 == 0 else "") for i in range(100_000)]
+    file = tmp_path / "a.csv"
+    file.write_text("\ufeffv,w\n" + "".join(f"{text},0\n" for text in rows), encoding="utf-8")
+    (column,) = read_columns(file, ["v"])
+    assert file.stat().st_size > 2 << 20  # several blocks
+    assert [column.texts[code] for code in column.codes] == rows
+    assert column.texts == tuple(dict.fromkeys(rows))
+
+
+def test_lines_are_counted_over_blanks_and_quotes(tmp_path: Path) -> None:
+    file = write(tmp_path / "a.csv", "v,w", "", 'a,"b', 'c"', "d,e")
+    assert [line_of(file, 0), line_of(file, 1)] == [4, 5]
+    with pytest.raises(ValueError, match="1 rows early"):
+        line_of(file, 2)
+
+
+# --- Real data
+
+
+def test_msfimu_panel(shared_data: Path) -> None:
+    panel = build(f"panel:{shared_data / 'msfimu_panel.csv'}:Person ID,Date ID,Visit Duration", 10)
+    values = matrix(panel)
+    assert values.shape == (7, 88_935)
+    assert np.count_nonzero(values >= 0) == 190_345
+    assert panel.labels is not None
+    assert len(panel.labels) == 10
+    assert "" not in panel.labels
+    assert (values >= 0).any(axis=0).all()
+
+
+def test_db_mt(shared_data: Path) -> None:
+    """MATHS section 6: 52.0 distinct values per device. No randomness."""
+    table = build(f"csv:{shared_data / 'db_mt.csv'}:PWGTP1..PWGTP80", 1412)
+    assert (table.epochs, table.devices) == (80, 10_336)
+    held = seen(table)
+    assert held.any(axis=0).all()  # all 1,412 values occur
+    assert round(held.sum() / 10_336, 1) == 52.0
+    assert table.labels is not None
+    assert [int(label) for label in table.labels] == sorted(int(label) for label in table.labels)
+
+
+def test_adult_permuted(shared_data: Path) -> None:
+    """MATHS section 6: 34.6 distinct values per device; paper 000 permutes 260 times.
+
+    A device meets value v, of frequency f, with p = 1 - (1 - f)^260. For fixed v the devices'
+    indicators are negatively associated (a permutation's are, and epochs are independent):
+    Bernstein's bound, per value.
+    """
+    n, k, epochs = 45_222, 96, 260
+    adult = build(f"csv:{shared_data / 'adult.csv'}:hours-per-week,permute", k, epochs=epochs)
+    assert adult.devices == n
+    assert adult.labels is not None
+    column = next(adult.values())
+    frequency = np.bincount(column, minlength=k) / n
+    assert np.count_nonzero(frequency) == 96
+    trial = 1 - (1 - frequency) ** epochs
+    assert round(trial.sum(), 1) == 34.6
+    met = seen(adult).mean(axis=0)
+    assert (np.abs(met - trial) < bernstein(trial, n, FALSE_ALARM / k)).all()
+    assert abs(met.sum() - 34.6) < 0.1
+
+
+# --- Errors
+
+
+@pytest.mark.parametrize(
+    ("spec", "devices", "epochs", "texts"),
+    [
+        ("sin", 1, 1, ["unknown population 'sin'", "zipf:EXPONENT"]),
+        ("syn", None, 1, ["'syn'", "give the number of devices"]),
+        ("zipf:1", 1, None, ["give the number of epochs"]),
+        ("syn", 0, 1, ["0 devices", "at least 1"]),
+        ("syn", 1, -1, ["-1 epochs"]),
+        ("syn:1.5", 1, 1, ["change probability", "'1.5'", "from 0 to 1"]),
+        ("syn:x", 1, 1, ["'x'"]),
+        ("zipf", 1, 1, ["exponent is ''", "zipf:1.1"]),
+        ("zipf:0", 1, 1, ["above 0"]),
+        ("zipf:nan", 1, 1, ["above 0"]),
+        ("zipf:1:2", 1, 1, ["change probability"]),
+        ("csv:FILE", 1, 1, ["FILE:COLUMN"]),
+        ("csv::v", 1, 1, ["FILE:COLUMN"]),
+        ("csv:FILE:hour", 1, 1, ["no column 'hour'", "'name', 'hours'", "did you mean 'hours'"]),
+        ("csv:FILE:zzz", 1, 1, ["no column 'zzz'", "name one of them"]),
+        ("csv:FILE:twice", 1, 1, ["2 columns named 'twice'", "rename"]),
+        ("csv:FILE:hours", None, None, ["give the number of epochs", "FIRST..LAST"]),
+        ("csv:FILE:hours", 4, 1, ["4 devices asked for", "at most 3"]),
+        ("csv:FILE:w1..w2", 1, 3, ["3 epochs asked for", "at most 2"]),
+        ("csv:FILE:w1..w3", 1, 1, ["no column 'w3'"]),
+        ("csv:FILE:w2..w1", 1, 1, ["'w2' comes after 'w1'"]),
+        ("csv:FILE:w1..name", 1, 1, ["'w1' comes after 'name'"]),
+        ("csv:FILE:w1..w2,permute", 1, 1, ["',permute'"]),
+        ("csv:FILE:name", 1, 1, ["column 'name'", "3 distinct", "size 2", "at least 3", "range"]),
+        ("csv:FILE:w1..w2", 1, 1, ["column 'w1..w2'", "4 distinct", "at least 4"]),
+        ("csv:gone.csv:v", 1, 1, ["no file gone.csv", "check the path"]),
+        ("panel:FILE:name,hours", 1, 1, ["three different columns", "device,epoch,value"]),
+        ("panel:FILE:name,name,hours", 1, 1, ["three different columns"]),
+        ("panel:FILE:name,w1,hours", 4, 1, ["4 devices", "at most 3"]),
+        ("panel:FILE:name,w1,hours", 1, 4, ["4 epochs", "at most 3"]),
+    ],
+)
+def test_errors_of_a_spec(
+    tmp_path: Path, spec: str, devices: int | None, epochs: int | None, texts: list[str]
+) -> None:
+    file = write(
+        tmp_path / "a.csv",
+        "name,hours,w1,w2,twice,twice",
+        "ann,1,1,2,0,0",
+        "bob,2,2,3,0,0",
+        "eve,2,4,1,0,0",
+    )
+    with pytest.raises(ValueError) as caught:
+        build(spec.replace("FILE", str(file)) if ":FILE:" in spec else spec, 2, devices, epochs)
+    message = str(caught.value)
+    assert "\n" not in message
+    for text in texts:
+        assert text in message
+
+
+@pytest.mark.parametrize(
+    ("lines", "texts"),
+    [
+        (["d,e,v", "1,1,a", "2,1,a", "", "1,1,b", "2,1,c"], ["line 5", "'1'", "(2 such rows)"]),
+        (["d,e,v", "1,1,a", "1,1,"], ["line 3", "second, different"]),
+        (["d,e,v", "1,1,a", ",1,a"], ["line 3", "column 'd' is empty"]),
+        (["d,e,v", "1,1,a", "2,,a"], ["line 3", "column 'e' is empty"]),
+        (["d,e,v"], ["no rows"]),
+        (["d,e,v", "1,2,a", "secret,2"], ["well-formed", "repair"]),
+    ],
+)
+def test_errors_of_a_panel(tmp_path: Path, lines: list[str], texts: list[str]) -> None:
+    file = write(tmp_path / "p.csv", *lines)
+    with pytest.raises(ValueError) as caught:
+        build(f"panel:{file}:d,e,v", 9)
+    message = str(caught.value)
+    assert str(file) in message
+    assert "\n" not in message
+    assert "secret" not in message
+    for text in texts:
+        assert text in message
+
+
+def test_a_value_outside_the_domain_is_found_in_the_file(tmp_path: Path) -> None:
+    file = write(tmp_path / "a.csv", "v", "no", "yes", "nein", "nein")
+    with pytest.raises(ValueError, match=r"a\.csv, line 4, column 'v': 'nein' .*not a label"):
+        build(f"csv:{file}:v", View(2, ("no", "yes")), epochs=1)
+
+
+@pytest.mark.parametrize("content", [b"", b"v\n\xff\n", b"\xff\n1\n"])
+def test_files_that_are_no_table(tmp_path: Path, content: bytes) -> None:
+    file = tmp_path / "a.csv"
+    file.write_bytes(content)
+    with pytest.raises(ValueError, match=r"a\.csv"):
+        build(f"csv:{file}:v", 2, epochs=1)
+    with pytest.raises(ValueError, match="cannot be read"):
+        build(f"csv:{tmp_path}:v", 2, epochs=1)

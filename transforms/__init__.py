@@ -1,0 +1,1 @@
+"""One Beam adapter per stage: sources, reports, epochs, support, estimate, histogram, sinks."""

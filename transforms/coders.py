@@ -1,0 +1,67 @@
+"""How columns and accumulators travel between workers: raw arrays, deterministic, no pickle."""
+
+from __future__ import annotations
+
+import struct
+
+import numpy as np
+from apache_beam import coders
+
+from ldp.reports import ReportColumns
+from ldp.support import Support
+
+__all__ = ["ReportColumnsCoder", "SupportCoder", "register_coders"]
+
+_HEAD = struct.Struct("<QqQQ")
+_SUPPORT = struct.Struct("<QQB")
+_WIDTHS: tuple[str, ...] = ("<u1", "<u2", "<u4", "<i8")
+
+
+class ReportColumnsCoder(coders.Coder):  # type: ignore[misc]
+    """Digest, epoch, number of reports, payload length; then ids and payloads."""
+
+    def encode(self, value: ReportColumns) -> bytes:
+        """Bytes of the columns."""
+        n, width = value.payloads.shape
+        head = _HEAD.pack(value.digest, value.epoch, n, width)
+        ids = np.ascontiguousarray(value.report_ids, "<u8")
+        return b"".join((head, ids.data.cast("B"), value.payloads.data.cast("B")))
+
+    def decode(self, encoded: bytes) -> ReportColumns:
+        """Columns that share the memory of ``encoded`` (read-only)."""
+        digest, epoch, n, width = _HEAD.unpack_from(encoded)
+        ids = np.frombuffer(encoded, "<u8", n, _HEAD.size)
+        payloads = np.frombuffer(encoded, np.uint8, n * width, _HEAD.size + 8 * n)
+        return ReportColumns(digest, epoch, ids, payloads.reshape(n, width))
+
+    def is_deterministic(self) -> bool:
+        """Equal columns give equal bytes."""
+        return True
+
+
+class SupportCoder(coders.Coder):  # type: ignore[misc]
+    """Reports, number of cells, width; then the cells in the narrowest type that holds them."""
+
+    def encode(self, value: Support) -> bytes:
+        """Bytes of the accumulator."""
+        counts = value.counts
+        top = int(counts.max(initial=0))
+        low = int(counts.min(initial=0))
+        code = 3 if low < 0 else sum(top >= limit for limit in (1 << 8, 1 << 16, 1 << 32))
+        return _SUPPORT.pack(value.reports, counts.size, code) + counts.astype(_WIDTHS[code]).tobytes()
+
+    def decode(self, encoded: bytes) -> Support:
+        """A fresh, writable accumulator."""
+        reports, cells, code = _SUPPORT.unpack_from(encoded)
+        counts = np.frombuffer(encoded, _WIDTHS[code], cells, _SUPPORT.size)
+        return Support(counts.astype(np.int64), reports)
+
+    def is_deterministic(self) -> bool:
+        """Equal accumulators give equal bytes."""
+        return True
+
+
+def register_coders() -> None:
+    """Tell Beam; idempotent, and needed in every process that encodes."""
+    coders.registry.register_coder(ReportColumns, ReportColumnsCoder)
+    coders.registry.register_coder(Support, SupportCoder)

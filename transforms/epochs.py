@@ -1,0 +1,142 @@
+"""Stage 2 of 5, epoch: columns go into the window of their collection epoch, one report per report id.
+
+Event time is the epoch index carried by the reports; clocks of devices, files and brokers play no part.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterable, Iterator
+
+import apache_beam as beam
+import numpy as np
+from apache_beam.transforms.window import FixedWindows, TimestampedValue
+from apache_beam.utils.timestamp import Timestamp
+
+from ldp.epochs import Epochs
+from ldp.kernels import dedup
+from ldp.protocols.base import frozen_columns
+from ldp.reports import ReportColumns
+from transforms.accounting import Entry
+from transforms.reports import ACCOUNTING
+
+__all__ = ["EpochColumns", "OncePerReportId", "WindowByEpoch", "keep_one_per_id", "shard_columns"]
+
+EpochColumns = tuple[int, ReportColumns]
+"""What flows from here to the counting step: the epoch as key, columns of that epoch."""
+
+_Sharded = tuple[tuple[int, int], ReportColumns]
+
+
+class WindowByEpoch(beam.PTransform):
+    """Give every batch of columns the window of its epoch: [start, start + length)."""
+
+    def __init__(self, epochs: Epochs, label: str | None = None) -> None:
+        """Keep the epochs of one collection."""
+        super().__init__(label)
+        self._epochs = epochs
+
+    def expand(self, columns: beam.PCollection[EpochColumns]) -> beam.PCollection[EpochColumns]:
+        """Timestamps at the end of the epoch, then windows of the epochs' own length and origin."""
+        length, origin = self._epochs.length, self._epochs.origin
+
+        def stamp(pair: EpochColumns) -> TimestampedValue:
+            end = origin + (pair[0] + 1) * length
+            return TimestampedValue(pair, Timestamp(seconds=end - 1, micros=999_000))
+
+        stamped = columns | "EndOfEpoch" >> beam.Map(stamp).with_output_types(EpochColumns)
+        return stamped | "Windows" >> beam.WindowInto(FixedWindows(length, origin % length))
+
+
+def shard_columns(columns: ReportColumns, bits: int) -> Iterator[tuple[int, ReportColumns]]:
+    """Split columns by report id into at most 2**bits parts; equal ids meet in the same part."""
+    if bits == 0:
+        yield 0, columns
+        return
+    ids = np.ascontiguousarray(columns.report_ids, np.uint64)
+    if not ids.flags.aligned:
+        ids = ids.copy()
+    ends, order = np.zeros(1 << bits, np.int64), np.empty(ids.size, np.int64)
+    dedup.shard_order(ids, np.uint64(64 - bits), ends, order)
+    begin = 0
+    for shard, end in enumerate(ends):
+        if end > begin:
+            chosen = order[begin:end]
+            payloads = frozen_columns(columns.payloads[chosen])
+            yield shard, ReportColumns(columns.digest, columns.epoch, ids[chosen], payloads)
+        begin = end
+
+
+def keep_one_per_id(parts: Iterable[ReportColumns], key: int) -> tuple[ReportColumns, int]:
+    """All parts together with one report per id, and how many copies were left out.
+
+    Args:
+        parts: columns of one collection and epoch, at least one.
+        key: odd, secret of this process; results do not depend on it.
+    """
+    held = list(parts)
+    ids = np.concatenate([p.report_ids for p in held])
+    payloads = np.concatenate([p.payloads for p in held])
+    size = 1 << max(4, int(ids.size * 2 - 1).bit_length())
+    keep = np.zeros(ids.size, np.uint8)
+    dropped = dedup.keep_one(ids, payloads, np.uint64(key), np.zeros(size, np.int32), keep)
+    if dropped:
+        kept = keep.view(bool)
+        ids, payloads = ids[kept], payloads[kept]
+    first = held[0]
+    columns = ReportColumns(first.digest, first.epoch, ids, frozen_columns(payloads))
+    return columns, int(dropped)  # type: ignore[call-overload]
+
+
+class _Shard(beam.DoFn):
+    def __init__(self, bits: int) -> None:
+        super().__init__()
+        self._bits = bits
+
+    def process(self, pair: EpochColumns) -> Iterator[_Sharded]:
+        epoch, columns = pair
+        for shard, part in shard_columns(columns, self._bits):
+            key: tuple[int, int] = (epoch, shard)
+            yield key, part
+
+
+class _KeepOne(beam.DoFn):
+    def __init__(self, digest_hex: str) -> None:
+        super().__init__()
+        self._digest = digest_hex
+        self._key = 1
+
+    def setup(self) -> None:
+        self._key = secrets.randbits(64) | 1
+
+    def process(
+        self, group: tuple[tuple[int, int], Iterable[ReportColumns]]
+    ) -> Iterator[EpochColumns | beam.pvalue.TaggedOutput]:
+        (epoch, _), parts = group
+        columns, dropped = keep_one_per_id(parts, self._key)
+        if dropped:
+            entry: Entry = (((self._digest, epoch), "duplicate"), dropped)
+            yield beam.pvalue.TaggedOutput(ACCOUNTING, entry)
+        yield epoch, columns
+
+
+class OncePerReportId(beam.PTransform):
+    """One report per report id within an epoch, however often and in whatever order copies arrive.
+
+    Columns are sharded by id, grouped, and repeats dropped by a compiled loop: no state cell per id. Gives
+    the columns as main output and ``duplicate`` entries under :data:`ACCOUNTING`.
+    """
+
+    def __init__(self, digest_hex: str, bits: int, label: str | None = None) -> None:
+        """2**bits shards per epoch."""
+        super().__init__(label)
+        self._digest = digest_hex
+        self._bits = bits
+
+    def expand(self, columns: beam.PCollection[EpochColumns]) -> beam.pvalue.DoOutputsTuple:
+        """Shard, group, keep one."""
+        sharded = columns | "ShardById" >> beam.ParDo(_Shard(self._bits)).with_output_types(_Sharded)
+        grouped = sharded | "Gather" >> beam.GroupByKey()
+        keep = beam.ParDo(_KeepOne(self._digest))
+        typed = keep.with_output_types(EpochColumns, **{ACCOUNTING: Entry})
+        return grouped | "KeepOne" >> typed.with_outputs(ACCOUNTING, main="columns")
