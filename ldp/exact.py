@@ -17,17 +17,23 @@ _CONTEXT = Context(prec=_DIGITS)
 # Decimal.exp and Decimal.ln are correctly rounded (half even), so one unit in the last of 60 digits is a
 # strict bound in either direction.
 _SLACK = Decimal(10) ** (1 - _DIGITS)
+# Operators would round to the 28 digits of the thread's own context: every step names _CONTEXT.
+_JUST_BELOW_ONE = _CONTEXT.subtract(Decimal(1), _SLACK)
 
 
 def exp_below(epsilon: float) -> Fraction:
-    """A rational at most ``e**epsilon``, short of it by a relative 1e-59 at most."""
+    """A rational at most ``e**epsilon``, short of it by a relative 2e-59 at most."""
     value = Decimal(epsilon).exp(_CONTEXT)
-    return Fraction(_CONTEXT.multiply(value, Decimal(1) - _SLACK))
+    return Fraction(_CONTEXT.multiply(value, _JUST_BELOW_ONE))
 
 
 def _log(ratio: Fraction) -> Decimal:
     # Dividing numerator and denominator first loses one rounding, covered by the slack of the callers.
     return _CONTEXT.ln(_CONTEXT.divide(Decimal(ratio.numerator), Decimal(ratio.denominator)))
+
+
+def _log_slack(value: Decimal) -> Decimal:
+    return _CONTEXT.multiply(4 * _SLACK, max(Decimal(1), abs(value)))
 
 
 def log_above(ratio: Fraction) -> float:
@@ -38,7 +44,8 @@ def log_above(ratio: Fraction) -> float:
     """
     if ratio <= 0:
         raise ValueError(f"the logarithm of {ratio} does not exist")
-    exact = _log(ratio) + Decimal(4) * _SLACK * max(Decimal(1), abs(_log(ratio)))
+    value = _log(ratio)
+    exact = _CONTEXT.add(value, _log_slack(value))
     rounded = float(exact)
     # float() rounds to nearest; step up when that went below the exact value.
     return rounded if Decimal(rounded) >= exact else _next_up(rounded)
@@ -46,7 +53,9 @@ def log_above(ratio: Fraction) -> float:
 
 def log_below(ratio: Fraction) -> Decimal:
     """``ln(ratio)`` to 55 digits, rounded down; used to state how far below nominal a channel lies."""
-    return _log(ratio).quantize(Decimal(10) ** -55, rounding=ROUND_FLOOR, context=Context(prec=80))
+    value = _log(ratio)
+    below = _CONTEXT.subtract(value, _log_slack(value))
+    return below.quantize(Decimal(10) ** -55, rounding=ROUND_FLOOR, context=Context(prec=80))
 
 
 def _next_up(value: float) -> float:

@@ -224,9 +224,9 @@ class AffineFamily(HashFamily):
 
         from ldp.kernels import hashing
 
-        a, c, y = (np.empty(len(payloads), np.uint64) for _ in range(3))
-        hashing.read_affine(payloads, a, c, y)
-        hashing.add_affine(a, c, y, np.uint64(self.g), counts)
+        start, step, width = (np.empty(len(payloads), np.int64) for _ in range(3))
+        hashing.read_affine(payloads, np.uint64(self.g), start, step, width)
+        hashing.add_affine(start, step, width, counts)
 
     def support_counts(self, counts: NDArray[np.int64]) -> NDArray[np.int64]:
         """Already per value."""

@@ -10,7 +10,6 @@ import apache_beam as beam
 from apache_beam.transforms.window import GlobalWindows
 
 from ldp.collection import Collection
-from ldp.histogram import EpochHistogram
 from ldp.reports import Rejection
 from pipelines.options import RunConfig
 from transforms.accounting import Entry
@@ -23,14 +22,17 @@ from transforms.sinks import FileRecord, WriteEpochs, WriteRejects, publish
 from transforms.sources import ReadFiles
 from transforms.support import CountSupport
 
-__all__ = ["LEDGER", "CollectReports", "EstimateCollection"]
+__all__ = ["LEDGER", "CollectReports", "PublishCollection"]
 
 LEDGER = "ledger.json"
 """What the pipeline leaves for the run record: books and files."""
 
+Outcome = Entry | FileRecord
+"""What stages report about themselves: records booked, files written."""
 
-class EstimateCollection(beam.PTransform):
-    """Stages 2 to 5 for one collection: columns in, histograms out, entries beside them."""
+
+class PublishCollection(beam.PTransform):
+    """Stages 2 to 5 for one collection: columns in, published epochs out. Gives the outcome."""
 
     def __init__(self, collection: Collection, config: RunConfig, label: str | None = None) -> None:
         """Keep the frozen configuration."""
@@ -38,27 +40,23 @@ class EstimateCollection(beam.PTransform):
         self._collection = collection
         self._config = config
 
-    def expand(
-        self, columns: beam.PCollection[EpochColumns]
-    ) -> tuple[beam.PCollection[object], list[beam.PCollection[Entry]]]:
+    def expand(self, columns: beam.PCollection[EpochColumns]) -> beam.PCollection[Outcome]:
         """The stages, in order."""
-        collection, books = self._collection, []
+        collection, config = self._collection, self._config
+        outcome: list[beam.PCollection[Outcome]] = []
         columns = columns | "Epoch" >> WindowByEpoch(collection.epochs)
-        if self._config.deduplicate:
-            once = columns | "OncePerReportId" >> OncePerReportId(
-                collection.digest_hex, self._config.shard_bits
-            )
-            columns, books = once.columns, [once[ACCOUNTING]]
-        support = columns | "Support" >> beam.CombinePerKey(CountSupport(collection))
-        estimates = (
-            support
-            | "Estimate"
-            >> beam.ParDo(EstimateEpoch(collection))
-            .with_output_types(EpochHistogram, **{ACCOUNTING: Entry})
-            .with_outputs(ACCOUNTING, main="estimates")
+        if config.deduplicate:
+            once = OncePerReportId(collection.digest_hex, config.shard_bits)
+            kept = columns | "OncePerReportId" >> once
+            columns, outcome = kept.columns, [kept[ACCOUNTING]]
+        outcome.append(
+            columns
+            | "Support" >> beam.CombinePerKey(CountSupport(collection))
+            | "Estimate" >> beam.ParDo(EstimateEpoch(collection))
+            | "Histogram" >> beam.ParDo(MakeConsistent(collection))
+            | "Write" >> beam.ParDo(WriteEpochs(collection, config.output))
         )
-        histograms = estimates.estimates | "Histogram" >> beam.ParDo(MakeConsistent(collection))
-        return histograms, [*books, estimates[ACCOUNTING]]
+        return outcome | beam.Flatten() | "Outcome" >> beam.WindowInto(GlobalWindows())
 
 
 class CollectReports(beam.PTransform):
@@ -73,74 +71,43 @@ class CollectReports(beam.PTransform):
         """Build the graph; every transform is labelled, so that a running job can be replaced."""
         register_coders()
         config = self._config
-        tags = [collection_tag(c) for c in config.collections]
-        outputs = {tag: EpochColumns for tag in tags} | {REJECTED: Rejection, ACCOUNTING: Entry}
+        by_tag = {collection_tag(c): c for c in config.collections}
+        outputs: dict[str, Any] = dict.fromkeys(by_tag, EpochColumns)
+        outputs |= {REJECTED: tuple[str, Rejection], ACCOUNTING: Entry}
         admit = AdmitReports({c.digest: c for c in config.collections})
-        admitted = (
-            pipeline
-            | "Files" >> beam.Create(list(config.inputs), reshuffle=False)
-            | "Spread" >> beam.Reshuffle()
+        files = pipeline | "Files" >> beam.Create(list(config.inputs), reshuffle=False)
+        if config.spread:
+            files = files | "Spread" >> beam.Reshuffle()
+        reports = (
+            files
             | "Read" >> beam.ParDo(ReadFiles())
-            | "Report"
-            >> beam.ParDo(admit).with_output_types(Any, **outputs).with_outputs(*outputs)
+            | "Report" >> beam.ParDo(admit).with_output_types(Any, **outputs).with_outputs(*outputs)
         )
-        books: list[beam.PCollection[Entry]] = [admitted[ACCOUNTING]]
-        written: list[beam.PCollection[FileRecord]] = []
-        for collection, tag in zip(config.collections, tags, strict=True):
-            name = f"{collection.name}@{collection.version}"
-            histograms, entries = admitted[tag] | f"Collection {name}" >> EstimateCollection(
-                collection, config
-            )
-            books += entries
-            written.append(
-                histograms | f"Write {name}" >> beam.ParDo(WriteEpochs(collection, config.output))
-            )
-        written.append(admitted[REJECTED] | "Rejects" >> _Rejects(config.output))
-        return _ledger(books, written, config.output)
-
-
-class _Rejects(beam.PTransform):
-    def __init__(self, output: str) -> None:
-        super().__init__()
-        self._output = output
-
-    def expand(self, rejections: beam.PCollection[Rejection]) -> beam.PCollection[FileRecord]:
+        rejects = reports[REJECTED] | "RejectsBySource" >> beam.GroupByKey()
+        outcome = [
+            reports[ACCOUNTING],
+            rejects | "WriteRejects" >> beam.ParDo(WriteRejects(config.output)),
+        ]
+        for tag, collection in by_tag.items():
+            label = f"{collection.name}@{collection.version}"
+            outcome.append(reports[tag] | label >> PublishCollection(collection, config))
         return (
-            rejections
-            | "BySource" >> beam.Map(lambda r: (r.source, r)).with_output_types(tuple[str, Rejection])
-            | "Gather" >> beam.GroupByKey()
-            | "Write" >> beam.ParDo(WriteRejects(self._output))
+            outcome
+            | "Outcome" >> beam.Flatten()
+            | "OneKey" >> beam.Map(lambda item: (0, item)).with_output_types(tuple[int, Any])
+            | "Together" >> beam.GroupByKey()
+            | "Ledger" >> beam.ParDo(_WriteLedger(config.output))
         )
-
-
-def _ledger(
-    books: list[beam.PCollection[Entry]],
-    written: list[beam.PCollection[FileRecord]],
-    output: str,
-) -> beam.PCollection[FileRecord]:
-    """Add the books up, list the files and write both where the run record finds them."""
-
-    def globally(parts: list[beam.PCollection[object]], label: str) -> beam.PCollection[object]:
-        whole = [p | f"{label}{i}" >> beam.WindowInto(GlobalWindows()) for i, p in enumerate(parts)]
-        return whole | f"All{label}" >> beam.Flatten()
-
-    sums = globally(books, "Books") | "SumBooks" >> beam.CombinePerKey(sum)
-    files = globally(written, "Written")
-    return (
-        (sums, files)
-        | "Everything" >> beam.Flatten()
-        | "OneGroup" >> beam.Map(lambda item: (0, item)).with_output_types(tuple[int, object])
-        | "Together" >> beam.GroupByKey()
-        | "Ledger" >> beam.ParDo(_WriteLedger(output))
-    )
 
 
 class _WriteLedger(beam.DoFn):
+    """Add the books up, list the files, and write both where the run record finds them."""
+
     def __init__(self, output: str) -> None:
         super().__init__()
         self._output = output
 
-    def process(self, group: tuple[int, Iterable[Entry | FileRecord]]) -> Iterator[FileRecord]:
+    def process(self, group: tuple[int, Iterable[Outcome]]) -> Iterator[FileRecord]:
         lines: list[Entry] = []
         files: list[FileRecord] = []
         for item in group[1]:

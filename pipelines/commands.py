@@ -14,7 +14,7 @@ from ldp.errors import UsageError
 from pipelines.options import RunConfig, resolve_runner
 from pipelines.progress import Bar
 
-__all__ = ["run_collection", "simulate_reports"]
+__all__ = ["run_collection", "shard_bits", "simulate_reports"]
 
 _SHARD_BYTES = 64 << 20
 
@@ -53,6 +53,7 @@ def simulate_reports(
             people,
             out,
             seed=seed,
+            spec=spec,
             format=report_format,  # type: ignore[arg-type]
             compression=compression,  # type: ignore[arg-type]
             truth=truth,
@@ -89,8 +90,7 @@ def run_collection(
         inputs=inputs,
         output=output,
         deduplicate=deduplicate,
-        # A shard's reports are held together once: about 64 MiB of input each.
-        shard_bits=min(8, max(0, (size // _SHARD_BYTES).bit_length())),
+        shard_bits=shard_bits(size),
         runner=resolve_runner(runner),
         beam_args=beam_args,
     )
@@ -100,6 +100,11 @@ def run_collection(
         result = run(config, bar.update, size)
     _summary(result.record, output)
     return result.exit_code
+
+
+def shard_bits(size: int) -> int:
+    """Bits of sharding for inputs of ``size`` bytes: a shard's reports are held together once."""
+    return min(8, (size // _SHARD_BYTES).bit_length())
 
 
 def _introduction(collection: Collection) -> str:

@@ -36,6 +36,14 @@ class RunConfig:
     runner: str = "FnApiRunner"
     beam_args: tuple[str, ...] = ()
 
+    @property
+    def spread(self) -> bool:
+        """Whether files must be handed out to several workers first; one worker takes them as they come."""
+        single = {"--direct_num_workers=1", "--direct_running_mode=in_memory"}
+        return self.runner != "FnApiRunner" or any(
+            a.startswith("--direct_") and a not in single for a in self.beam_args
+        )
+
     def __post_init__(self) -> None:
         """Validate.
 

@@ -1,8 +1,8 @@
 """A fleet: many simulated devices at once, the same function of the same random words as a device.
 
 The words of a device and epoch are rows of :class:`simulators.streams.Streams` under the purposes
-``seed`` (epoch −1 for a seed kept for life, else the report's epoch), ``permanent``, ``instant`` and
-``report_id``; the row is the device's index. So nothing depends on batching or on other devices.
+``seed`` (epoch −1 for a seed kept for life, else the report's epoch), ``permanent``, ``instant``
+and ``report_id``; the row is the device's index. So nothing depends on batching or other devices.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from simulators.streams import Streams
 
 __all__ = ["Fleet", "ReportColumns"]
 
-_PAYLOADS = 4 << 20
-"""Bytes of the payloads of one batch, at most (unless a single report is longer)."""
+_COLUMN = 4 << 20
+"""Bytes of a batch's payloads, and of its report ids, at most: well below what readers refuse."""
 
 _WORDS = 64 << 20
 """Bytes of one matrix of random words, at most (unless a single device needs more)."""
@@ -70,9 +70,7 @@ class _Words:
         return self._draw("instant", self.epoch, spec)
 
     def _draw(self, purpose: str, epoch: int, spec: WordSpec) -> NDArray[np.uint64]:
-        words = self.streams.words(
-            purpose, epoch, self.first, self.rows, spec.count, spec.limit
-        )
+        words = self.streams.words(purpose, epoch, self.first, self.rows, spec.count, spec.limit)
         return words if self.present is None else words[self.present]
 
     def report_ids(self) -> NDArray[np.uint64]:
@@ -86,8 +84,9 @@ class Fleet:
         protocol: what the devices run.
         devices: how many there are.
         streams: source of all their words.
-        rows_per_batch: devices per batch at most. It is lowered until the payloads of a batch fit
-            4 MiB and a matrix of words 64 MiB, and changes no report.
+        rows_per_batch: devices per batch at most. It is lowered until the columns of a batch fit
+            4 MiB each and a matrix of words 64 MiB (a single device may exceed both), and changes
+            no report.
 
     Raises:
         ValueError: no devices, no rows, or more (device, input) pairs than 64 bits can number.
@@ -119,14 +118,19 @@ class Fleet:
         specs = (protocol.seed_words, protocol.permanent_words, protocol.instant_words)
         widest = max(spec.count for spec in specs if spec is not None)
         self._rows = max(
-            1, min(rows_per_batch, _PAYLOADS // protocol.payload_size, _WORDS // (8 * widest))
+            1,
+            min(
+                rows_per_batch,
+                _COLUMN // max(protocol.payload_size, 8),  # a report id has 8 bytes
+                _WORDS // (8 * widest),
+            ),
         )
 
     def reports(self, epoch: int, values: NDArray[np.int32]) -> Iterator[ReportColumns]:
         """The reports of one epoch, in the order of the devices; call once per epoch, in order.
 
-        What is memoised depends on the epochs before, and an epoch is only complete when the iterator is
-        exhausted.
+        What is memoised depends on the epochs before, and an epoch is only complete when the
+        iterator is exhausted.
 
         Args:
             epoch: epoch index.
@@ -146,7 +150,8 @@ class Fleet:
         size = self.protocol.domain_size
         if values.min() < ABSENT or values.max() >= size:
             raise ValueError(
-                f"epoch {epoch} holds values outside 0 .. {size - 1}; use {ABSENT} for an absent device"
+                f"epoch {epoch} holds values outside 0 .. {size - 1}; "
+                f"use {ABSENT} for an absent device"
             )
         return self._batches(epoch, values)
 
@@ -165,5 +170,5 @@ class Fleet:
             yield ReportColumns(epoch, words.report_ids(), payloads)
 
     def memoised_inputs(self) -> NDArray[np.int64]:
-        """Inputs each device has memoised so far, int64 (devices,); zeros for one-round protocols."""
+        """Inputs each device has memoised so far, int64 (devices,); 0 for one-round protocols."""
         return self._memo.inputs_per_device(self._inputs, self.devices)

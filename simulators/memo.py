@@ -54,8 +54,8 @@ class FleetMemo:
 
         Args:
             keys: int64 (n,), at least 0, no two equal.
-            draw: takes the rows of ``keys`` (int64, increasing) that are new and returns their answers, as
-                an array of that many rows; not called when there are none.
+            draw: takes the rows of ``keys`` (int64, increasing) that are new and returns their
+                answers, as an array of that many rows; not called when there are none.
 
         Returns:
             int64 (n,) for symbols, else uint8 (n, answer_bytes); owned by the caller.
@@ -74,8 +74,8 @@ class FleetMemo:
             answers = draw(new)
             if answers.shape != (new.size, *self._answers.shape[1:]):
                 raise ValueError(
-                    f"{new.size} new answers of shape {self._answers.shape[1:]} were asked for, and an "
-                    f"array of shape {answers.shape} was drawn; return one answer per row"
+                    f"{new.size} new answers of shape {self._answers.shape[1:]} were asked for, "
+                    f"and an array of shape {answers.shape} was drawn; return one answer per row"
                 )
             positions[new] = self._keep(keys[new], answers)
         recalled: NDArray[Any] = self._answers[positions]
@@ -97,8 +97,8 @@ class FleetMemo:
         keys = self._keys[: self._size]
         if keys.size and keys.max() >= inputs * devices:
             raise ValueError(
-                f"the memo holds keys beyond {devices} devices with {inputs} inputs each; pass the numbers "
-                "its keys were made with"
+                f"the memo holds keys beyond {devices} devices with {inputs} inputs each; pass the "
+                "numbers its keys were made with"
             )
         counts = np.zeros(devices, np.int64)
         if keys.size:

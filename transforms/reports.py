@@ -30,7 +30,7 @@ class AdmitReports(beam.DoFn):
     """Decode and admit; never raises, whatever the bytes.
 
     Outputs: one tag per collection with ``(epoch, ReportColumns)``, :data:`REJECTED` with
-    :class:`~ldp.reports.Rejection`, :data:`ACCOUNTING` with accounting entries ``read`` and rejections.
+    ``(source, Rejection)``, :data:`ACCOUNTING` with accounting entries ``read`` and rejections.
     """
 
     def __init__(self, collections: Mapping[int, Collection]) -> None:
@@ -64,7 +64,8 @@ class AdmitReports(beam.DoFn):
             pair: tuple[int, ReportColumns] = (columns.epoch, columns)
             yield beam.pvalue.TaggedOutput(self._tags[columns.digest], pair)
         for rejection in done.rejections:
-            yield beam.pvalue.TaggedOutput(REJECTED, rejection)
+            by_source: tuple[str, Rejection] = (rejection.source, rejection)
+            yield beam.pvalue.TaggedOutput(REJECTED, by_source)
         for entry in _entries(done.read, done.rejections):
             yield beam.pvalue.TaggedOutput(ACCOUNTING, entry)
 

@@ -23,6 +23,7 @@ from apache_beam.io.filesystems import FileSystems
 from ldp.collection import Collection
 from ldp.histogram import EpochHistogram
 from ldp.reports import Rejection
+from transforms.accounting import Entry
 
 __all__ = [
     "FileRecord",
@@ -168,7 +169,10 @@ def _epoch_table(collection: Collection, histogram: EpochHistogram, fixed: dict[
 
 
 class WriteEpochs(beam.DoFn):
-    """Histograms to Parquet files; gives a :class:`FileRecord` for each."""
+    """Histograms to Parquet files; gives a :class:`FileRecord` and the ``counted`` entry for each.
+
+    What is booked as counted is what the accumulator behind the published numbers has counted.
+    """
 
     def __init__(self, collection: Collection, output: str) -> None:
         """Write epochs of this collection below ``output``."""
@@ -188,8 +192,8 @@ class WriteEpochs(beam.DoFn):
             "label": pa.array([domain.label(v) for v in range(domain.size)], pa.string()),
         }
 
-    def process(self, histogram: EpochHistogram) -> Iterator[FileRecord]:
-        """One file."""
+    def process(self, histogram: EpochHistogram) -> Iterator[FileRecord | Entry]:
+        """One file, one entry."""
         import pyarrow.parquet as pq
 
         table = _epoch_table(self._collection, histogram, self._fixed)
@@ -197,6 +201,8 @@ class WriteEpochs(beam.DoFn):
         pq.write_table(table, sink, compression="zstd")
         name = epoch_file_name(self._collection, histogram.epoch, histogram.revision)
         yield publish(self._output, name, sink.getvalue(), table.num_rows)
+        entry: Entry = (((self._collection.digest_hex, histogram.epoch), "counted"), histogram.n)
+        yield entry
 
 
 def rejects_schema() -> Any:

@@ -20,7 +20,6 @@ import numpy as np
 
 from ldp.consistency.base import FloatArray
 
-
 ROUNDING = 8.0 * float(np.finfo(np.float64).eps)
 """A sum of positive terms smaller than this, relative to what it is computed from, is 0."""
 

@@ -51,19 +51,22 @@ def power(estimates: FloatArray, noise: Noise) -> FloatArray:
 def posterior_means(
     counts: FloatArray, noise: CountNoise, exponent: float | None = None
 ) -> FloatArray:
-    """Posterior mean of the count behind each estimated one; fits the exponent unless given."""
+    """Posterior mean of the count behind each estimated one; fits the exponent unless given.
+
+    The estimates are put in order first: the fit must not depend on how values are numbered, not
+    even by rounding.
+    """
     if counts.size <= EXACT_ROWS:
-        rows = counts
-        weights = np.ones_like(counts)
+        rows, multiplicity = np.unique(counts, return_counts=True)
+        weights = multiplicity.astype(np.float64)
     else:
         rows = grid(float(np.min(counts)), float(np.max(counts)), noise)
-        weights = _interpolation_weights(counts, rows)
+        weights = _interpolation_weights(np.sort(counts), rows)
     posterior = Posterior(rows, noise)
     if exponent is None:
         exponent = best_exponent(lambda tried: float(weights @ posterior.log_marginals(tried)))
     means = posterior.means(exponent)
-    if rows is counts:
-        return means
+    # Where each estimate has its own row, interpolation only looks it up.
     return np.asarray(np.interp(counts, rows, means), dtype=np.float64)
 
 

@@ -12,52 +12,75 @@ _TILE = 4096
 
 
 @kernel
-def read_affine(payloads: Any, a: Any, c: Any, y: Any) -> None:
-    """Split rows of ``a`` (8 bytes), ``c`` (8 bytes) and the symbol into columns.
+def read_affine(payloads: Any, g: Any, start: Any, step: Any, width: Any) -> None:
+    """Turn reports into arithmetic progressions whose members below ``width`` are the supported values.
+
+    The words whose symbol is y form one interval [L, L + W): floor(z g / 2**32) = y for half-words z from
+    ceil(y 2**32 / g) up to the next such bound. Value v is supported where a v + c - L, mod 2**64, is
+    below W. Everything is shifted by 2**63, since signed comparison is what vector units have.
 
     Args:
-        payloads: uint8 (n, w), w >= 17, little-endian fields.
-        a, c, y: uint64 (n,), written.
+        payloads: uint8 (n, w), w >= 17: a and c (8 bytes each), then the symbol, little-endian.
+        g: uint64, 2 .. 65536.
+        start, step, width: int64 (n,), written: c - L, a and W, the first and last shifted.
     """
+    half = np.uint64(32)
+    below = g - np.uint64(1)
+    sign = np.uint64(1) << np.uint64(63)
     for i in range(payloads.shape[0]):
-        x = np.uint64(0)
-        z = np.uint64(0)
+        a = np.uint64(0)
+        c = np.uint64(0)
+        y = np.uint64(0)
         for j in range(8):
-            x |= np.uint64(payloads[i, j]) << np.uint64(8 * j)
-            z |= np.uint64(payloads[i, 8 + j]) << np.uint64(8 * j)
-        a[i] = x
-        c[i] = z
-        x = np.uint64(0)
+            a |= np.uint64(payloads[i, j]) << np.uint64(8 * j)
+            c |= np.uint64(payloads[i, 8 + j]) << np.uint64(8 * j)
         for j in range(16, payloads.shape[1]):
-            x |= np.uint64(payloads[i, j]) << np.uint64(8 * (j - 16))
-        y[i] = x
+            y |= np.uint64(payloads[i, j]) << np.uint64(8 * (j - 16))
+        low = ((y << half) + below) // g
+        high = (((y + np.uint64(1)) << half) + below) // g
+        start[i] = np.int64(c - (low << half) + sign)
+        step[i] = np.int64(a)
+        width[i] = np.int64(((high - low) << half) + sign)
 
 
 @kernel
-def add_affine(a: Any, c: Any, y: Any, g: Any, counts: Any) -> None:
-    """counts[v] += 1 for every report i and value v with hash(v) == y[i].
+def add_affine(start: Any, step: Any, width: Any, counts: Any) -> None:
+    """counts[v] += number of reports i with start[i] + step[i] v < width[i], in wrapping arithmetic.
 
-    ``a v + c`` is an arithmetic progression in v: one add, shift, multiply, shift and compare per pair, in
-    vector registers. Values are walked in tiles that stay in the first-level cache.
+    One addition and one comparison per pair (report, value). Four reports share each load and store of the
+    counts; values are walked in tiles that stay in the first-level cache.
 
     Args:
-        a, c, y: uint64 (n,).
-        g: uint64, below 2**32.
+        start, step, width: int64 (n,), from :func:`read_affine`.
         counts: int64 (k,), added to.
     """
-    half = np.uint64(32)
-    low = np.uint64(0xFFFFFFFF)
-    g = g & low
+    n = start.size
     k = counts.size
-    for start in range(0, k, _TILE):
-        stop = min(start + _TILE, k)
-        for i in range(a.size):
-            step = a[i]
-            x = c[i] + step * np.uint64(start)
-            wanted = y[i]
-            for v in range(start, stop):
-                counts[v] += np.int64(((x >> half) * g) >> half == wanted)
-                x += step
+    for first in range(0, k, _TILE):
+        # A slice walked from 0 keeps indices provably non-negative, without which nothing is vectorised.
+        tile = counts[first : min(first + _TILE, k)]
+        i = 0
+        while i + 4 <= n:
+            s0, s1, s2, s3 = step[i], step[i + 1], step[i + 2], step[i + 3]
+            w0, w1, w2, w3 = width[i], width[i + 1], width[i + 2], width[i + 3]
+            x0, x1 = start[i] + s0 * first, start[i + 1] + s1 * first
+            x2, x3 = start[i + 2] + s2 * first, start[i + 3] + s3 * first
+            for v in range(tile.size):
+                tile[v] += (
+                    np.int64(x0 < w0) + np.int64(x1 < w1) + np.int64(x2 < w2) + np.int64(x3 < w3)
+                )
+                x0 += s0
+                x1 += s1
+                x2 += s2
+                x3 += s3
+            i += 4
+        while i < n:
+            s0, w0 = step[i], width[i]
+            x0 = start[i] + s0 * first
+            for v in range(tile.size):
+                tile[v] += np.int64(x0 < w0)
+                x0 += s0
+            i += 1
 
 
 @kernel

@@ -1,7 +1,7 @@
 """Kernels of an open-addressing hash table from 64-bit keys to positions 0, 1, 2, …
 
-The table is int64 of shape (capacity, 2), capacity a power of two above the number of keys. A row holds a
-key, at least 0, and its position; key −1 marks a free row. Collisions step to the next row.
+The table is int64 of shape (capacity, 2), capacity a power of two above the number of keys. A row
+holds a key, at least 0, and its position; key −1 marks a free row. Collisions step to the next row.
 """
 
 from __future__ import annotations

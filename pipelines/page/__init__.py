@@ -10,6 +10,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import os
+import re
 from collections.abc import Mapping, Sequence
 from importlib.resources import files
 from pathlib import Path
@@ -26,6 +27,8 @@ __all__ = ["PAGE_LIMIT", "write_page"]
 
 PAGE_LIMIT = 2_000_000
 """The largest page, in bytes."""
+
+_ADDRESS = re.compile(r"https?:|://", re.IGNORECASE)
 
 _STATUS = {
     0: ("", "finished"),
@@ -49,6 +52,8 @@ def write_page(output_dir: Path, page: Path, truth: Path | None = None) -> Path:
 
     run = load(Path(output_dir), truth)
     for detail in LEVELS:
+        if detail is not LEVELS[-1] and _expected(run, detail) > PAGE_LIMIT:
+            continue  # drawing it all only to throw it away takes seconds
         octets = _html(run, detail).encode("utf-8")
         if len(octets) <= PAGE_LIMIT:
             break
@@ -60,6 +65,17 @@ def write_page(output_dir: Path, page: Path, truth: Path | None = None) -> Path:
     partial.write_bytes(octets)
     partial.replace(page)
     return page
+
+
+def _expected(run: Run, detail: Detail) -> int:
+    """Roughly the bytes that a page of so much detail takes; a little too few rather than many."""
+    octets = 0
+    for data in run.collections[: detail.sections]:
+        epochs = min(len(data.epochs), detail.epochs)
+        values = len(data.last.values) if data.last else 0
+        octets += 60_000 + 2_500 * epochs
+        octets += 180 * min(values, detail.rows) + 450 * min(values, detail.bins)
+    return octets
 
 
 def _html(run: Run, detail: Detail) -> str:
@@ -97,7 +113,7 @@ def _html(run: Run, detail: Detail) -> str:
         script_hash=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
     )
     # A label may spell an address. Written like this it is shown the same and names none.
-    return html.replace("://", ":&#47;&#47;")
+    return _ADDRESS.sub(lambda found: found[0].replace(":", "&#58;").replace("/", "&#47;"), html)
 
 
 def _status(record: Mapping[str, Any]) -> dict[str, str]:

@@ -28,29 +28,33 @@ Line = tuple[str, str, Sequence[int], Sequence[tuple[float, float]]]
 """Name, colour, dashes and points (x, y)."""
 
 
-def _data(rows: Sequence[Mapping[str, Any]]) -> alt.Chart:
-    """A chart over `rows`, with NaN as null (a gap)."""
+def _values(rows: Sequence[Mapping[str, Any]]) -> alt.InlineData:
+    """The rows as data, with NaN as null (a gap)."""
     import altair as alt
 
-    values = [
-        {
-            key: None if isinstance(item, float) and not math.isfinite(item) else item
-            for key, item in row.items()
-        }
-        for row in rows
-    ]
-    return alt.Chart(alt.InlineData(values=values))
+    return alt.InlineData(
+        values=[
+            {
+                key: None if isinstance(item, float) and not math.isfinite(item) else item
+                for key, item in row.items()
+            }
+            for row in rows
+        ]
+    )
 
 
-def _finish(layers: Sequence[alt.Chart], width: int, height: int, **padding: int) -> alt.LayerChart:
-    """Give the layers one look: quiet grid, readable type, no frame."""
+def _finish(
+    layers: Sequence[alt.Chart], rows: Sequence[Row], width: int, height: int
+) -> alt.LayerChart:
+    """Put the layers over `rows` and give them one look: quiet grid, readable type, no frame."""
     import altair as alt
 
-    chart = alt.layer(*layers).properties(
+    # The data is given to the whole, not to each layer: Altair copies what a layer holds.
+    chart = alt.layer(*layers, data=_values(rows)).properties(
         width=width,
         height=height,
         autosize=alt.AutoSizeParams(type="fit", contains="padding"),
-        padding={"left": 4, "right": 10, "top": 20, "bottom": 4, **padding},
+        padding={"left": 4, "right": 10, "top": 8, "bottom": 4},
     )
     axis = {
         "domain": False,
@@ -67,12 +71,13 @@ def _finish(layers: Sequence[alt.Chart], width: int, height: int, **padding: int
         "titleFontSize": 12,
         "titleFontWeight": "normal",
     }
-    return (
+    styled: alt.LayerChart = (
         chart.configure(background="transparent", font="sans-serif")
         .configure_view(stroke=None)
         .configure_axis(**axis)
         .configure_axisX(grid=False, domain=True, domainColor="#999999")
     )
+    return styled
 
 
 def _y(field: str, title: str, pattern: str, **more: Any) -> alt.Y:
@@ -125,7 +130,7 @@ def multiple(
     x = _epochs(domain=[first - edge, last + edge])
     scale = alt.Scale(domain=list(domain), nice=True, zero=False)
     y = _y("estimate", "", pattern, scale=scale, axis={"tickCount": 4})
-    base = _data(rows).encode(x=x)
+    base = alt.Chart().encode(x=x)
     layers: list[alt.Chart] = []
     if uniform is not None:
         layers.append(_level(uniform))
@@ -150,7 +155,7 @@ def multiple(
             )
             layers.append(dots.encode(y=alt.Y("truth:Q", scale=scale)))
     layers.append(_hover(base.transform_filter("datum.text"), (width - 60) / max(1, len(rows))))
-    return _finish(layers, width, height, top=8)
+    return _finish(layers, rows, width, height)
 
 
 def _span(epochs: Sequence[int]) -> list[float]:
@@ -163,16 +168,18 @@ def _level(value: float) -> alt.Chart:
     """A dashed horizontal line at `value`."""
     import altair as alt
 
-    rule = _data([{"level": value}]).mark_rule(
+    rule = alt.Chart(_values([{"level": value}])).mark_rule(
         aria=False, color=UNIFORM, strokeDash=[3, 3], strokeWidth=1
     )
-    return rule.encode(y=alt.Y("level:Q"))
+    level: alt.Chart = rule.encode(y=alt.Y("level:Q"))
+    return level
 
 
 def _hover(base: alt.Chart, width: float) -> alt.Chart:
     """Invisible full-height lines that carry the text of the tooltip."""
     rule = base.mark_rule(opacity=0, color="#000000", strokeWidth=max(2.0, round(width, 1)))
-    return rule.encode(description="text:N")
+    described: alt.Chart = rule.encode(description="text:N")
+    return described
 
 
 def profile(
@@ -193,7 +200,7 @@ def profile(
         axis=alt.Axis(format=",d", tickCount=5 if narrow else 12, tickMinStep=1),
     )
     y = _y("estimate", "", pattern)
-    base = _data(rows).encode(x=x)
+    base = alt.Chart().encode(x=x)
     layers = []
     if uniform is not None:
         layers.append(_level(uniform))
@@ -208,7 +215,7 @@ def profile(
         true = base.mark_line(aria=False, color=TRUTH, strokeWidth=1.8)
         layers.append(true.encode(y=alt.Y("truth:Q")))
     layers.append(_hover(base, (width - 60) / len(rows)))
-    return _finish(layers, width, height, top=8)
+    return _finish(layers, rows, width, height)
 
 
 def columns(rows: Sequence[Row], pattern: str, narrow: bool, title: str) -> Chart:
@@ -226,9 +233,9 @@ def columns(rows: Sequence[Row], pattern: str, narrow: bool, title: str) -> Char
         axis=alt.Axis(labelAngle=0, values=ticks, labelOverlap=True),
         scale=alt.Scale(paddingInner=0.25, paddingOuter=0.1),
     )
-    base = _data(rows).encode(x=x)
+    base = alt.Chart().encode(x=x)
     layers = _marks(base, rows, pattern, step, True, narrow)
-    return _finish(layers, width, height, top=8)
+    return _finish(layers, rows, width, height)
 
 
 def bars(rows: Sequence[Row], pattern: str, narrow: bool) -> Chart:
@@ -246,9 +253,9 @@ def bars(rows: Sequence[Row], pattern: str, narrow: bool) -> Chart:
         axis=alt.Axis(labelLimit=110 if narrow else 260, labelFontSize=12, labelPadding=8),
         scale=alt.Scale(paddingInner=0.25, paddingOuter=0.1),
     )
-    base = _data(rows).encode(y=y)
+    base = alt.Chart().encode(y=y)
     layers = _marks(base, rows, pattern, step, False, narrow)
-    return _finish(layers, width, step * len(rows) + 44, top=8)
+    return _finish(layers, rows, width, step * len(rows) + 44)
 
 
 def _marks(
@@ -306,7 +313,7 @@ def stack(
     x = _epochs(count=5 if narrow else 12, domain=[domain[0] - 0.5, domain[1] + 0.5])
     parts = list(colours)
     chart = (
-        _data(rows)
+        alt.Chart()
         .mark_bar(size=round(bar, 2))
         .encode(
             x=x,
@@ -326,7 +333,7 @@ def stack(
             description="text:N",
         )
     )
-    return _finish([chart], width, height, top=8)
+    return _finish([chart], rows, width, height)
 
 
 def lines(
@@ -365,7 +372,7 @@ def lines(
         rows = [
             {"x": x_, "y": y_, "text": f"{name}, {title} {x_:g}: {y_:.4g}"} for x_, y_ in points
         ]
-        base = _data(rows).encode(x=x, y=_y("y", "", pattern, scale=scale, axis=axis))
+        base = alt.Chart(_values(rows)).encode(x=x, y=_y("y", "", pattern, scale=scale, axis=axis))
         layers.append(
             base.mark_line(aria=False, color=colour, strokeWidth=2, strokeDash=list(dash))
         )
@@ -374,11 +381,11 @@ def lines(
         ends.append((name, colour, points[-1][1]))
     labels = [] if narrow else _apart(ends, domain, logarithmic, gap=17 / (height - 60))
     for name, colour, y_ in labels:
-        text = _data([{"name": name, "y": y_}]).mark_text(
+        text = alt.Chart(_values([{"name": name, "y": y_}])).mark_text(
             aria=False, align="left", dx=8, fontSize=12, color=colour, fontWeight=600
         )
         layers.append(text.encode(x=alt.value("width"), y=alt.Y("y:Q"), text="name:N"))
-    return _finish(layers, width, height, top=8)
+    return _finish(layers, [], width, height)
 
 
 def _nice(values: Sequence[float], logarithmic: bool) -> tuple[float, float]:

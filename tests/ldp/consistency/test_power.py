@@ -38,7 +38,7 @@ def estimated_counts(noise: CountNoise) -> np.ndarray:
     return np.unique(np.clip(np.concatenate([np.linspace(low, high, 30), near]), low, high))
 
 
-@pytest.mark.parametrize("n", [1, 50, 1024, 1025, 5000, 50_000])
+@pytest.mark.parametrize("n", [1, 50, 1024, 1025, 20_000])
 @pytest.mark.parametrize("channel", CHANNELS)
 def test_accuracy_is_the_documented_one(n: int, channel: tuple[float, float]) -> None:
     noise = CountNoise.of(Noise(n, *channel, False))
@@ -56,11 +56,11 @@ def test_accuracy_is_the_documented_one(n: int, channel: tuple[float, float]) ->
             np.testing.assert_allclose(fast, slow, rtol=1e-9, atol=1e-9)
 
 
-@pytest.mark.parametrize("n", [10_000, 100_000])
+@pytest.mark.parametrize("n", [10_000, 40_000])
 def test_where_noise_is_wide_there_is_no_half_count(n: int) -> None:
     noise = CountNoise.of(Noise(n, 0.62, 0.2, False))
     std = np.sqrt(noise.floor)
-    counts = np.linspace(-6.0 * std, 40.0 * std, 150)
+    counts = np.linspace(-6.0 * std, 40.0 * std, 80)
     for exponent in EXPONENTS[:4]:
         slow = reference.power_direct(counts, n, noise.floor, noise.slope, exponent)
         fast = posterior_means(counts, noise, exponent)

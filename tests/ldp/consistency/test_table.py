@@ -97,7 +97,7 @@ def test_the_order_of_values_does_not_matter(
     shuffled = method.apply(values[order], noise)
 
     scale = 1.0 if method.sums_to_one and method.non_negative else max(1.0, np.max(np.abs(values)))
-    np.testing.assert_allclose(shuffled, straight, rtol=0.0, atol=1e-6 * scale)
+    np.testing.assert_allclose(shuffled, straight, rtol=0.0, atol=1e-9 * scale)
 
 
 @pytest.mark.parametrize("name", METHODS)

@@ -96,8 +96,8 @@ def write_run(
             low = epoch - fake.first in fake.insufficient
             n = int(rng.integers(5, 500)) if low else int(fake.n * rng.uniform(0.93, 1.0))
             start = ORIGIN + timedelta(hours=6 * epoch)
-            table = _estimates(fake, epoch, start, n, low, frequency, labels, (own, other), rng)
-            path = output / "estimates" / f"{fake.name}-{fake.digest}-{epoch:06d}-r0.parquet"
+            table = _estimates(fake, (epoch, start, n, low), frequency, labels, (own, other), rng)
+            path = output / "estimates" / f"{fake.digest}-{epoch:06d}-r0.parquet"
             pq.write_table(table, path)
             written.append(
                 {
@@ -183,15 +183,13 @@ def _config(fake: Fake, own: float, other: float) -> dict[str, Any]:
 
 def _estimates(
     fake: Fake,
-    epoch: int,
-    start: datetime,
-    n: int,
-    low: bool,
+    when: tuple[int, datetime, int, bool],
     frequency: np.ndarray,
     labels: Sequence[str],
     chances: tuple[float, float],
     rng: np.random.Generator,
 ) -> pa.Table:
+    epoch, start, n, low = when
     own, other = chances
     k = fake.k
     support = rng.binomial(n, frequency * own + (1 - frequency) * other)

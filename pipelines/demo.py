@@ -1,0 +1,80 @@
+"""The demonstration: a fleet reports for ten days, some reports go wrong, one page shows what is learnt."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from importlib.resources import files
+from pathlib import Path
+
+import click
+
+from ldp.collection_file import load_collection
+from ldp.errors import UsageError
+
+__all__ = ["run_demo"]
+
+_DEVICES = 60_000
+_EPOCHS = 40
+
+
+def run_demo(out: Path, seed: int) -> None:
+    """Simulate, run, and write ``out/index.html``.
+
+    Raises:
+        UsageError: ``out`` holds something else.
+    """
+    from pipelines.commands import run_collection
+    from pipelines.page import write_page
+    from pipelines.progress import Bar
+    from simulators.faults import write_faults
+    from simulators.scenarios import Launch
+    from simulators.simulate import simulate
+    from simulators.streams import Streams
+
+    started = time.monotonic()
+    _make_room(out)
+    source = out / "collection.yaml"
+    source.write_text(files("pipelines").joinpath("demo.yaml").read_text("utf-8"), "utf-8")
+    collection = load_collection(source)
+    size = collection.domain.size
+    click.echo(
+        f"1  devices: {_DEVICES:,} of them, {size} possible values, {_EPOCHS} epochs of six hours"
+    )
+    people = Launch(_DEVICES, _EPOCHS, size, Streams(seed))
+    with Bar("simulate", _EPOCHS, "epochs") as bar:
+        done = simulate(
+            collection,
+            people,
+            out,
+            seed=seed,
+            spec="launch (pipelines/demo.py)",
+            truth=True,
+            on_epoch=lambda epoch, reports: bar.advance(1, reports),
+        )
+    write_faults(collection, out / "reports")
+    bits = collection.protocol.payload_bits
+    click.echo(f"2  reports: {done.reports:,} with {bits} bits each, in {out / 'reports'}; then some")
+    click.echo("   are sent twice, some arrive ten days late and some are damaged")
+    run_collection(
+        (source,), str(out / "reports" / "*"), str(out / "output"), None, True, ()
+    )
+    page = write_page(out / "output", out / "index.html", out / "truth.parquet")
+    click.echo(f"3  done in {time.monotonic() - started:.0f} s. Look at {page.resolve().as_uri()}")
+    click.echo(f"   then: ldpbeam inspect {out / 'output' / 'rejects'}")
+
+
+def _make_room(out: Path) -> None:
+    """An earlier demo goes; nothing else is touched."""
+    if out.exists() and any(out.iterdir()):
+        if not (out / "collection.yaml").exists():
+            raise UsageError(
+                "E-USAGE-OUTPUT",
+                f"{out} is not empty and holds no earlier demo",
+                remedy="Give a new directory to --out.",
+            )
+        for name in ("reports", "output"):
+            shutil.rmtree(out / name, ignore_errors=True)
+        for name in ("truth.parquet", "simulation.json", "index.html"):
+            (out / name).unlink(missing_ok=True)
+    out.mkdir(parents=True, exist_ok=True)

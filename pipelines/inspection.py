@@ -1,0 +1,126 @@
+"""Decoding a few reports, or showing a few rejects, for a person to read."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from pathlib import Path
+
+import click
+
+from ldp.collection import Collection, digest_hex
+from ldp.collection_file import load_collection
+from ldp.errors import InvalidPayload, UsageError
+
+__all__ = ["inspect_file"]
+
+
+def inspect_file(path: Path, collection_files: Sequence[Path], limit: int) -> Iterator[str]:
+    """Lines that describe the first records of a file or folder.
+
+    A folder of rejects (or one of its files) is shown as rejects, run.json as its accounting, anything else
+    is read as reports and decoded with the collection whose digest it carries.
+
+    Raises:
+        UsageError: there is nothing to show.
+        CollectionError: a collection file is not sound.
+    """
+    if not path.exists():
+        raise UsageError("E-USAGE-INSPECT", f"{path} does not exist", remedy="Check the path.")
+    if path.name == "run.json":
+        yield json.dumps(json.loads(path.read_text("utf-8"))["accounting"], indent=1)
+        return
+    found = sorted(p for p in path.iterdir() if p.is_file()) if path.is_dir() else [path]
+    if not found:
+        yield f"{path} holds no file: nothing was rejected."
+        return
+    if _is_rejects(found[0]):
+        yield from _rejects(found, limit)
+        return
+    collections = {c.digest: c for c in map(load_collection, collection_files)}
+    yield from islice(_records(found, collections), limit)
+
+
+def _is_rejects(path: Path) -> bool:
+    if path.suffix != ".parquet":
+        return False
+    import pyarrow.parquet as pq
+
+    return "reason" in pq.read_schema(path).names
+
+
+def _rejects(paths: list[Path], limit: int) -> Iterator[str]:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    table = pa.concat_tables([pq.read_table(p) for p in paths])
+    totals = table.group_by("reason").aggregate([("count", "sum")]).sort_by("reason")
+    explained = dict(zip(*(table.column(c).to_pylist() for c in ("reason", "explanation")), strict=True))
+    for row in totals.to_pylist():
+        yield f"{row['count_sum']:>8,}  {row['reason']}: {explained[row['reason']]}"
+    yield ""
+    for row in table.slice(0, limit).to_pylist():
+        place = "the whole file" if row["place"] < 0 else f"position {row['place']}"
+        inside = f", report {row['index']} in the batch" if row["index"] >= 0 else ""
+        about = f", digest {row['digest']}, epoch {row['epoch']}" if row["digest"] else ""
+        yield f"{row['reason']} x {row['count']} at {place}{inside} of {row['source']}{about}"
+
+
+def _records(paths: list[Path], collections: dict[int, Collection]) -> Iterator[str]:
+    logging.basicConfig(level=logging.ERROR)
+    from ldp.wire.codec import parse
+    from transforms.sources import BadSource, ReadFiles, Table
+
+    for path in paths:
+        click.echo(f"{path}:", err=True)
+        for element in ReadFiles().process(str(path)):
+            if isinstance(element, BadSource):
+                reason = element.reason
+                yield f"{reason.value} at position {element.place}: {reason.explanation}"
+                continue
+            if isinstance(element, Table):
+                rows, batches = element.rows, []
+            else:
+                rows, batches, malformed = parse(element.found, element.base)
+                for place in malformed:
+                    yield f"malformed record at position {place}"
+            for batch in batches:
+                text = _about(batch.digest, batch.epoch, collections)
+                yield f"batch at position {batch.place}: {batch.count:,} reports, {text}"
+                known = collections.get(batch.digest)
+                if known and batch.payloads.size == batch.count * known.protocol.payload_size:
+                    width = known.protocol.payload_size
+                    for i, row in enumerate(batch.payloads.reshape(-1, width)):
+                        one = _decoded(int(batch.report_ids[i]), row.tobytes(), known)
+                        yield f"  {one}"
+            for i in range(rows.digest.size):
+                at, size = int(rows.payload_at[i]), int(rows.payload_length[i])
+                payload = rows.buffer[at : at + size].tobytes()
+                digest = int(rows.digest[i])
+                text = _about(digest, int(rows.epoch[i]), collections)
+                one = _decoded(int(rows.report_id[i]), payload, collections.get(digest))
+                yield f"report at position {rows.place[i]}: {text}, {one}"
+
+
+def _about(digest: int, epoch: int, collections: dict[int, Collection]) -> str:
+    known = collections.get(digest)
+    name = known.name if known else "unknown collection"
+    return f"{name} ({digest_hex(digest)}), epoch {epoch}"
+
+
+def _decoded(report_id: int, payload: bytes, collection: Collection | None) -> str:
+    """A randomised response: safe to show, it is what the device chose to send."""
+    text = f"id {report_id:016x}"
+    if collection is None:
+        return f"{text}, {len(payload)} payload bytes (give --collection to decode them)"
+    try:
+        response = collection.protocol.decode(payload)
+    except InvalidPayload as error:
+        return f"{text}, refused: {error.reason.value}"
+    size = collection.domain.size
+    supported = [v for v in range(min(size, 4096)) if collection.protocol.supports(response, v)]
+    names = ", ".join(collection.domain.label(v) for v in supported[:4])
+    more = f" and {len(supported) - 4} more" if len(supported) > 4 else ""
+    return f"{text}, {response}, supports {len(supported)} of {size} values: {names}{more}"

@@ -1,0 +1,97 @@
+"""What goes wrong between devices and a pipeline, made on purpose: one file of faulty records."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from ldp.collection import Collection
+from ldp.wire import codec, report_pb2
+
+__all__ = ["Faults", "write_faults"]
+
+
+@dataclass(frozen=True)
+class Faults:
+    """How many records of each kind a file of faults holds.
+
+    Attributes:
+        duplicate: reports of the first file, sent again.
+        late: reports of the first epoch that arrive with the last ones, ids of their own.
+        malformed: bytes that are no message.
+        foreign_epoch, unknown_collection, wrong_length, value_out_of_range: as the reasons are called.
+        truncated: whether the file ends inside a record.
+    """
+
+    duplicate: int = 25
+    late: int = 12
+    malformed: int = 4
+    foreign_epoch: int = 3
+    unknown_collection: int = 5
+    wrong_length: int = 2
+    value_out_of_range: int = 2
+    truncated: bool = True
+
+
+def write_faults(collection: Collection, reports: Path, faults: Faults = Faults()) -> Path:  # noqa: B008
+    """Add ``reports/late-and-faulty.pb``, made from what the first file of ``reports`` holds.
+
+    Args:
+        collection: of the reports.
+        reports: folder with length-delimited report files, uncompressed.
+        faults: how many of each kind.
+
+    Returns:
+        The file that was written.
+    """
+    first = min(p for p in reports.iterdir() if p.suffix == ".pb")
+    buffer = np.frombuffer(first.read_bytes(), np.uint8)
+    _, batches, _ = codec.parse(codec.frames(buffer))
+    batch = batches[0]
+    width = collection.protocol.payload_size
+    payloads = [bytes(row) for row in batch.payloads.reshape(-1, width)]
+    ids = [int(i) for i in batch.report_ids]
+
+    def report(row: int, **changes: object) -> bytes:
+        fields: dict[str, object] = {
+            "digest": batch.digest,
+            "epoch": batch.epoch,
+            "report_id": ids[row],
+            "payload": payloads[row],
+        }
+        return report_pb2.Report(**{**fields, **changes}).SerializeToString()  # type: ignore[arg-type]
+
+    def fresh(row: int) -> int:
+        # Not a device's id: made from one, so that simulations stay reproducible.
+        return ids[row] ^ 0x5DEECE66D
+
+    records = [report(i) for i in range(faults.duplicate)]
+    records += [report(i, report_id=fresh(i)) for i in range(faults.late)]
+    records += [bytes([0xFF] * (5 + i)) for i in range(faults.malformed)]
+    records += [report(i, report_id=fresh(i), epoch=-1 - i) for i in range(faults.foreign_epoch)]
+    records += [
+        report(i, report_id=fresh(i), digest=batch.digest ^ 1)
+        for i in range(faults.unknown_collection)
+    ]
+    records += [
+        report(i, report_id=fresh(i), payload=payloads[i] + b"\0") for i in range(faults.wrong_length)
+    ]
+    records += [
+        report(i, report_id=fresh(i), payload=b"\xff" * width)
+        for i in range(faults.value_out_of_range)
+    ]
+    content = b"".join(_frame(record) for record in records)
+    if faults.truncated:
+        content += _frame(report(0, report_id=fresh(0)))[:-1]
+    path = reports / "late-and-faulty.pb"
+    path.write_bytes(content)
+    return path
+
+
+def _frame(message: bytes) -> bytes:
+    """Length-delimited; these messages are shorter than 128 bytes times 128."""
+    size = len(message)
+    prefix = bytes([size]) if size < 128 else bytes([size & 127 | 128, size >> 7])
+    return prefix + message

@@ -1,0 +1,159 @@
+"""An exact certificate: over thousands of settings no protocol ever spends more than its nominal level.
+
+Everything is a rational number. The bounds of e^ε come from ``ldp.exact`` and, independently, from a Taylor
+series in integers that this file sums itself.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from decimal import Context, Decimal
+from fractions import Fraction
+from math import exp, inf, log, nextafter
+
+import pytest
+from hypothesis import given, strategies as st
+
+from ldp.channel import SymbolChannel
+from ldp.errors import CollectionError
+from ldp.exact import exp_below, largest, log_above, log_below, smallest
+from ldp.protocols import PROTOCOLS, Parameters
+from tests.reference.channels import channel, weighted_responses, worst_ratio
+from tests.reference.settings import choices, settings
+
+_SCALE = 1 << 320
+
+
+def taylor_bounds(epsilon: float) -> tuple[Fraction, Fraction]:
+    """Rationals below and above e^ε, 0 <= ε <= 40, from Σ ε^i/i! with every term rounded down.
+
+    Every term is positive, so the truncated sum is a lower bound; each of at most 600 terms loses less than
+    (1 + ε^i) grains, and what is cut off is below one grain.
+    """
+    numerator, denominator = epsilon.as_integer_ratio()
+    term, total, i = _SCALE, 0, 0
+    while term:
+        total += term
+        i += 1
+        term = term * numerator // (denominator * i)
+    assert i < 600
+    return Fraction(total, _SCALE), Fraction(total + (1 << 80), _SCALE)
+
+
+@pytest.mark.parametrize("part", range(6))
+def test_no_setting_spends_more_than_its_nominal_levels(part: int) -> None:
+    """1000 random settings per part: ε1 and ε∞ never exceeded, and exactly calibrated ones fall short by
+    at most 1e-12.
+    """
+    draw = random.Random(f"certificate {part}")
+    names = sorted(PROTOCOLS)
+    combinations = {name: list(choices(PROTOCOLS[name])) for name in names}
+    done: Counter[str] = Counter()
+    while sum(done.values()) < 1000:
+        name = draw.choice(names)
+        kind = PROTOCOLS[name]
+        longitudinal = draw.uniform(0.05, 8)
+        first = longitudinal * draw.uniform(0.02, 0.98)
+        size = int(exp(draw.uniform(log(2), log(5000))))
+        chosen = draw.choice(combinations[name])
+        levels = {
+            "epsilon": longitudinal,
+            "epsilon_longitudinal": longitudinal,
+            "epsilon_first": first,
+        }
+        parameters = Parameters(**{n: levels[n] for n in kind.PARAMETERS}, **chosen)
+        try:
+            built = kind.from_parameters(size, parameters)
+        except CollectionError as error:
+            assert error.code == "E-COLLECTION-INFEASIBLE"
+            assert name in ("l_oue", "l_soue")
+            continue
+        done[name] += 1
+        guarantee = built.guarantee
+        nominal = first if "epsilon_first" in kind.PARAMETERS else longitudinal
+        below, above = taylor_bounds(nominal)
+        context = (name, size, longitudinal, first, chosen)
+        assert 1 < guarantee.first_ratio <= below, context
+        assert guarantee.first_ratio <= exp_below(nominal), context
+        if guarantee.memoised_ratio is not None:
+            assert guarantee.first_ratio <= guarantee.memoised_ratio, context
+            assert guarantee.memoised_ratio <= taylor_bounds(longitudinal)[0], context
+            # The channel itself, not its own opinion of it.
+            assert worst_of(built.permanent) == guarantee.memoised_ratio
+        published = getattr(chosen.get("calibration"), "value", "") == "published"
+        if not published:
+            # ln(above/ratio) <= above/ratio - 1
+            assert above / guarantee.first_ratio - 1 <= Fraction(1, 10**12), context
+    assert set(done) == set(names)
+
+
+def worst_of(one_round: object) -> Fraction:
+    """Worst ratio from the integers of a round."""
+    if isinstance(one_round, SymbolChannel):
+        return Fraction(one_round.keep, one_round.each)
+    one, zero, full = one_round.one, one_round.zero, 1 << 64  # type: ignore[attr-defined]
+    return Fraction(one * (full - zero), (full - one) * zero)
+
+
+@pytest.mark.parametrize("part", range(2))
+def test_small_domains_enumerated_agree_with_the_closed_form(part: int) -> None:
+    """The same at random levels with the whole channel multiplied out instead of a formula."""
+    draw = random.Random(f"enumerated {part}")
+    for _ in range(12):
+        longitudinal = draw.uniform(0.05, 8)
+        first = longitudinal * draw.uniform(0.05, 0.6)
+        levels = {"epsilon_longitudinal": longitudinal, "epsilon_first": first, "epsilon": first}
+        for setting in settings((draw.choice((2, 3, 4)),), **levels):
+            built = setting.build()
+            worst = worst_ratio(channel(built))
+            assert worst == built.guarantee.first_ratio
+            assert worst <= taylor_bounds(first)[0]
+            channel.cache_clear()
+            weighted_responses.cache_clear()
+
+
+# The bounds everything rests on
+
+
+@given(st.floats(1e-6, 40))
+def test_exponentials_are_bounded_from_below(epsilon: float) -> None:
+    """``exp_below`` never exceeds e^ε and misses it by a relative 2e-59 at most."""
+    below, above = taylor_bounds(epsilon)
+    found = exp_below(epsilon)
+    assert found <= below
+    assert above / found - 1 <= Fraction(2, 10**59)
+    digits = Context(prec=120).exp(Decimal(epsilon))
+    assert below - Fraction(1, 10**90) < Fraction(digits) < above + Fraction(1, 10**90)
+
+
+@given(st.floats(1e-6, 40))
+def test_logarithms_are_bounded_from_above(epsilon: float) -> None:
+    """A printed ε is never smaller than the true one, nor more than two steps of a float larger."""
+    above = taylor_bounds(epsilon)[1]
+    printed = log_above(above)
+    assert epsilon < printed <= nextafter(nextafter(epsilon, inf), inf)
+    assert float(log_below(above)) == pytest.approx(epsilon, rel=1e-15)
+
+
+def test_logarithms_of_nothing_are_refused() -> None:
+    """A ratio of zero or below is a mistake upstream and not a privacy level."""
+    for ratio in (Fraction(0), Fraction(-1, 2)):
+        with pytest.raises(ValueError, match="does not exist"):
+            log_above(ratio)
+
+
+def test_bisections_find_the_edge() -> None:
+    """``largest`` and ``smallest`` at the ends, in the middle, and where nothing holds."""
+    for edge in range(-1, 9):
+        assert largest(0, 7, lambda x, e=edge: x <= e) == (None if edge < 0 else min(edge, 7))
+        assert smallest(0, 7, lambda x, e=edge: x >= e) == (None if edge > 7 else max(edge, 0))
+
+
+@given(st.integers(2, 1 << 24), st.fractions(1, 10**25))
+def test_symbol_channels_never_exceed_the_ratio(size: int, ratio: Fraction) -> None:
+    """Any size and any ratio give sound weights at most at that ratio, also where words run out."""
+    built = SymbolChannel.from_ratio(size, ratio)
+    assert built.ratio <= ratio
+    assert built.total <= 1 << 64
+    assert built.each >= 1

@@ -1,0 +1,190 @@
+"""Fast counting equals slow counting, bit for bit, for every protocol and hash family."""
+
+from __future__ import annotations
+
+import random
+from fractions import Fraction
+from itertools import combinations, product
+
+import numpy as np
+import pytest
+from hypothesis import given, settings as hypothesis_settings, strategies as st
+
+from ldp.hashing import AffineFamily, LinearFamily, is_prime, optimal_prime
+from tests.reference.counting import affine_hash, count_support, linear_hash, linear_transform
+from tests.reference.settings import Setting, settings
+
+
+def sound_payloads(built, n: int, seed: int) -> np.ndarray:
+    """Payloads that ``decode`` takes, uniform over the bits and then filtered."""
+    draw = np.random.default_rng(seed)
+    rows = draw.integers(0, 256, (40 * n + 500, built.payload_size), np.uint8)
+    rows[:, -1] &= np.uint8(0xFF >> (-built.payload_bits % 8))
+    # Symbols of the affine family are small: give them a chance.
+    rows[: len(rows) // 2, 16:] &= np.uint8(3)
+    return rows[built.check(rows) == 0][:n]
+
+
+@pytest.mark.parametrize("setting", settings((96,)), ids=str)
+def test_counts_equal_reference_on_two_thousand_reports(setting: Setting) -> None:
+    """Bit sums, scatter, hash matching and the transform, against asking every report about every value."""
+    built = setting.build()
+    payloads = sound_payloads(built, 2000, 7)
+    assert len(payloads) == 2000
+    counts = np.zeros(built.counts_length, np.int64)
+    built.add_support(payloads, counts)
+    assert counts.dtype == np.int64
+    found = built.support_counts(counts)
+    assert found.shape == (96,)
+    assert found.tolist() == count_support(built, [row.tobytes() for row in payloads])
+
+
+@pytest.mark.parametrize("setting", settings((2, 3, 7, 8, 9, 17)), ids=str)
+def test_counts_equal_reference_on_few_reports(setting: Setting) -> None:
+    """The same for domains around byte edges, no reports, one report and repeats of it."""
+    built = setting.build()
+
+    @hypothesis_settings(max_examples=10)
+    @given(st.integers(0, 2**32), st.integers(0, 12), st.integers(0, 3))
+    def check(seed: int, n: int, repeats: int) -> None:
+        payloads = np.repeat(sound_payloads(built, n, seed), repeats, axis=0)
+        counts = np.zeros(built.counts_length, np.int64)
+        built.add_support(payloads, counts)
+        expected = count_support(built, [row.tobytes() for row in payloads])
+        assert built.support_counts(counts).tolist() == expected
+
+    check()
+
+
+@pytest.mark.parametrize("n", [254, 255, 256, 510, 511, 1000])
+def test_full_bit_vectors_do_not_overflow_the_byte_planes(n: int) -> None:
+    """All bits set in n rows counts n everywhere: 8-bit cells are emptied in time."""
+    built = next(s for s in settings((11,)) if s.name == "sue").build()
+    payloads = np.tile(np.array([[255, 7]], np.uint8), (n, 1))
+    counts = np.zeros(11, np.int64)
+    built.add_support(payloads, counts)
+    assert counts.tolist() == [n] * 11
+
+
+def test_affine_counting_crosses_its_tiles() -> None:
+    """Domains beyond one tile of 4096 values continue the progression where the last tile ended."""
+    family = AffineFamily(5, 9001)
+    draw = random.Random(3)
+    seeds = [draw.randrange(1 << 128) for _ in range(6)]
+    payloads = np.frombuffer(b"".join(family.encode(s, i % 5) for i, s in enumerate(seeds)), np.uint8)
+    counts = np.zeros(9001, np.int64)
+    family.add_support(payloads.reshape(6, -1), counts)
+    for value in [*range(4090, 4102), *range(8188, 8196), 0, 9000]:
+        expected = sum(
+            affine_hash(s % 2**64, s >> 64, value, 5) == i % 5 for i, s in enumerate(seeds)
+        )
+        assert counts[value] == expected
+
+
+@pytest.mark.parametrize("g", [2, 3, 5, 300, 65536])
+def test_affine_hash_equals_reference(g: int) -> None:
+    """Scalar and array hashes are the written formula, also for seeds and values at their limits."""
+    family = AffineFamily(g, 1 << 24)
+    draw = random.Random(g)
+    edge = [0, 1, 2**32 - 1, 2**32, 2**63, 2**64 - 1]
+    pairs = [*product(edge, edge), *((draw.getrandbits(64), draw.getrandbits(64)) for _ in range(50))]
+    for a, c in pairs:
+        for value in (0, 1, 77, (1 << 24) - 1):
+            expected = affine_hash(a, c, value, g)
+            assert 0 <= expected < g
+            assert family.hash(family.seed([a, c]), value) == expected
+            columns = family.seed_columns(np.array([[a, c]], np.uint64))
+            assert family.hash_many(columns, np.array([value]))[0] == expected
+            assert family.decode(family.encode(family.seed([a, c]), expected)) == (a | c << 64, expected)
+
+
+@pytest.mark.parametrize("g", [2, 3, 5, 7, 16])
+def test_affine_collisions_in_small_words(g: int) -> None:
+    """The collision formula of 64-bit words, with 10-bit words and every seed enumerated.
+
+    The family's claim (pairwise independent upper halves, so c = Σ share²) does not depend on the width of
+    the words; with 10 bits all 2**20 seeds can be walked, for values below 2**5.
+    """
+    bits, half = 10, 32
+    a = np.arange(1 << bits, dtype=np.int64)[:, None]
+    c = np.arange(1 << bits, dtype=np.int64)[None, :]
+
+    def hashed(value: int) -> np.ndarray:
+        return (((a * value + c) % (1 << bits)) >> (bits // 2)) * g >> (bits // 2)
+
+    low, more = divmod(half, g)
+    expected = Fraction(more * (low + 1) ** 2 + (g - more) * low**2, half**2)
+    for v, w in [(0, 1), (1, 2), (0, 16), (8, 24), (5, 31), (15, 31)]:
+        same = int(np.count_nonzero(hashed(v) == hashed(w)))
+        assert Fraction(same, 1 << 2 * bits) == expected
+    # The real family states the same formula at 64 bits.
+    low, more = divmod(1 << 32, g)
+    stated = Fraction(more * (low + 1) ** 2 + (g - more) * low**2, 1 << 64)
+    assert AffineFamily(g, 100).collision == stated
+
+
+@pytest.mark.parametrize("g,size", [(2, 2), (2, 3), (2, 16), (3, 9), (3, 10), (5, 26), (7, 50), (11, 11)])
+def test_linear_transform_and_hash_equal_reference(g: int, size: int) -> None:
+    """Butterflies give Σ_s T[s][⟨s, v⟩] for any integer table, negative entries included."""
+    family = LinearFamily(g, size)
+    draw = np.random.default_rng(g * size)
+    counts = draw.integers(-50, 10**6, family.counts_length)
+    table = np.zeros((family.points, g), np.int64)
+    table[1:] = counts.reshape(-1, g)
+    assert family.support_counts(counts).tolist() == linear_transform(table.tolist(), g, size)
+    values = np.arange(size)
+    for seed in {1, g - 1, family.points // 2, family.points - 1}:
+        expected = [linear_hash(seed, v, g, family.digits) for v in range(size)]
+        assert [family.hash(seed, v) for v in range(size)] == expected
+        assert family.hash_many(np.full(size, seed, np.uint64), values).tolist() == expected
+
+
+def test_linear_seeds_are_exactly_uniform() -> None:
+    """Words below the limit fall on every seed equally often: the limit is a multiple of the seeds."""
+    for g, size in [(2, 3), (3, 50), (5, 126), (7, 1000)]:
+        family = LinearFamily(g, size)
+        assert family.word_limit % (family.points - 1) == 0
+        assert {family.seed([w]) for w in range(family.points - 1)} == set(family.seeds())
+        assert family.seed([family.word_limit - 1]) == family.points - 1
+
+
+@pytest.mark.parametrize("epsilon", [0.1, 0.5, 1.0, 2.0, 3.5])
+def test_the_optimal_prime_is_the_best_of_all_primes(epsilon: float) -> None:
+    """``g: optimal`` really is the prime of least V*, by trying every prime that the table allows."""
+    from math import exp
+
+    primes = [g for g in range(2, 4097) if is_prime(g)]
+    for size in (2, 3, 8, 16, 32, 100, 360, 1412, 5000):
+
+        def variance(g: int, size: int = size) -> float:
+            points = g
+            while points < size:
+                points *= g
+            own = exp(epsilon) / (exp(epsilon) + g - 1)
+            collision = (points // g - 1) / (points - 1)
+            other = collision * own + (1 - collision) * (1 - own) / (g - 1)
+            return other * (1 - other) / (own - other) ** 2
+
+        feasible = [g for g in primes if _cells(g, size) <= 1 << 28]
+        best = min(variance(g) for g in feasible)
+        assert variance(optimal_prime(size, epsilon)) <= best * (1 + 1e-12)
+
+
+def _cells(g: int, size: int) -> int:
+    points = g
+    while points < size:
+        points *= g
+    return (points - 1) * g
+
+
+@pytest.mark.parametrize("size,epsilon", [(1 << 20, 4.0), (10**6, 3.0), (1 << 24, 4.0), (1 << 24, 32.0)])
+def test_the_optimal_prime_fits_the_table(size: int, epsilon: float) -> None:
+    """``g: optimal`` never chooses a prime that the family then refuses."""
+    LinearFamily(optimal_prime(size, epsilon), size)
+
+
+def test_seeds_are_not_an_identifier_but_separate_every_pair() -> None:
+    """Few linear seeds, and yet for every pair of values some seed tells them apart."""
+    family = LinearFamily(3, 20)
+    for v, w in combinations(range(20), 2):
+        assert any(family.hash(s, v) != family.hash(s, w) for s in family.seeds())

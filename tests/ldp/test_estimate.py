@@ -1,0 +1,220 @@
+"""Estimates and intervals: coverage is computed from the exact law of the counts, never sampled."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from statistics import NormalDist
+
+import numpy as np
+import pytest
+from hypothesis import given, strategies as st
+from scipy.stats import binom
+
+from ldp.estimate import estimate, interval, tie_breakers, variance
+from ldp.protocols import FrequencyProtocol, Parameters, protocol
+from ldp.support import SupportProbabilities
+from tests.reference.settings import LEVELS
+
+
+@lru_cache(maxsize=None)
+def built(name: str, size: int) -> FrequencyProtocol:
+    from ldp.protocols import PROTOCOLS
+
+    return protocol(name, size, Parameters(**{n: LEVELS[n] for n in PROTOCOLS[name].PARAMETERS}))
+
+
+def law(probabilities: SupportProbabilities, holders: int, n: int) -> np.ndarray:
+    """P(C = c), c = 0..n: holders support with own, the rest with other."""
+    mine = binom.pmf(np.arange(holders + 1), holders, float(probabilities.own))
+    theirs = binom.pmf(np.arange(n - holders + 1), n - holders, float(probabilities.other))
+    if holders == 0:
+        return theirs
+    if holders == n:
+        return mine
+    return np.convolve(mine, theirs)
+
+
+def relevant(pmf: np.ndarray) -> np.ndarray:
+    """Counts that carry all but 1e-13 of the probability."""
+    keep = np.flatnonzero(pmf > 1e-16)
+    return np.arange(keep[0], keep[-1] + 1)
+
+
+def coverage(
+    probabilities: SupportProbabilities, holders: int, n: int, ties: float | None = None
+) -> float:
+    """Exact probability that the interval holds the true frequency."""
+    pmf = law(probabilities, holders, n)
+    counts = relevant(pmf)
+    split = None if ties is None else np.full(counts.size, ties)
+    low, high = interval(counts, n, probabilities, split)
+    truth = holders / n
+    slack = 1e-12
+    return float(pmf[counts][(low <= truth + slack) & (truth - slack <= high)].sum())
+
+
+def stevens(probabilities: SupportProbabilities, holders: int, n: int) -> float:
+    """Coverage with ties uniform in (0, 1), by the midpoint rule over 200 of them."""
+    return float(np.mean([coverage(probabilities, holders, n, (i + 0.5) / 200) for i in range(200)]))
+
+
+@pytest.mark.parametrize("name", ["grr", "l_grr", "l_osue", "l_sue", "oue", "loloha"])
+@pytest.mark.parametrize("size", [2, 8, 100])
+@pytest.mark.parametrize("n", [5000, 40_000])
+def test_score_intervals_cover_095(name: str, size: int, n: int) -> None:
+    """Where supports are many the score limits cover 0.95 within 0.008 at f = 0, .01, .2, .5 and 1."""
+    probabilities = built(name, size).support
+    if n * float(probabilities.other) < 200:
+        n = int(260 / float(probabilities.other))
+    for frequency in (0.0, 0.01, 0.2, 0.5, 1.0):
+        found = coverage(probabilities, round(frequency * n), n)
+        assert abs(found - 0.95) < 0.008, (frequency, found)
+
+
+def few_counts() -> list[tuple[str, int, int]]:
+    """Settings whose absent values have an expected support below 200."""
+    return [("grr", 100, 300), ("l_grr", 360, 2000), ("l_grr", 1412, 10_336), ("loloha", 8, 60),
+            ("oue", 8, 40), ("l_osue", 8, 100)]  # fmt: skip
+
+
+@pytest.mark.parametrize("name,size,n", few_counts())
+def test_stevens_limits_cover_095_exactly(name: str, size: int, n: int) -> None:
+    """At f = 0 the binomial is the true law, and split ties make the coverage 0.95 however few counts."""
+    probabilities = built(name, size).support
+    assert n * float(probabilities.other) < 200
+    assert abs(stevens(probabilities, 0, n) - 0.95) < 0.002
+
+
+@pytest.mark.parametrize("name,size,n", few_counts())
+def test_mid_p_limits_cover_about_095(name: str, size: int, n: int) -> None:
+    """Without random ties, mid-p limits stay in [.94, .975] at f = 0, the extra being discreteness."""
+    found = coverage(built(name, size).support, 0, n)
+    assert 0.94 <= found <= 0.975
+
+
+@pytest.mark.parametrize("holders", [1, 5, 20])
+def test_stevens_limits_are_not_below_095_for_small_true_frequencies(holders: int) -> None:
+    """The true law of a fixed population is narrower than the binomial: coverage is at least nominal."""
+    probabilities = built("l_grr", 1412).support
+    found = stevens(probabilities, holders, 10_336)
+    assert 0.948 <= found <= 0.96
+
+
+def test_wald_intervals_would_fail_where_supports_are_a_handful() -> None:
+    """L-GRR, k = 1412, n = 10336 (DB_MT): estimate ± 1.96 standard errors misses by far, ours does not."""
+    probabilities = built("l_grr", 1412).support
+    n = 10_336
+    pmf = law(probabilities, 0, n)
+    counts = relevant(pmf)
+    frequency = (counts / n - float(probabilities.other)) / float(probabilities.gap)
+    error = NormalDist().inv_cdf(0.975) * np.sqrt(variance(frequency, n, probabilities))
+    wald = float(pmf[counts][np.abs(frequency) <= error].sum())
+    assert abs(wald - 0.95) > 0.006
+    # Its two tails should be 0.025 each: one is missed almost always, the other almost never.
+    too_high = float(pmf[counts][frequency - error > 0].sum())
+    too_low = float(pmf[counts][frequency + error < 0].sum())
+    assert max(too_high, too_low) > 1.3 * 0.025
+    assert abs(stevens(probabilities, 0, n) - 0.95) < 0.002
+
+
+@pytest.mark.parametrize("name,size,n", [*few_counts(), ("l_osue", 8, 3000), ("sue", 3, 500)])
+def test_limits_rise_with_the_support_and_hold_the_estimate(name: str, size: int, n: int) -> None:
+    """More support never lowers a limit; the estimate lies inside for mid-p and score limits."""
+    probabilities = built(name, size).support
+    counts = np.arange(n + 1)
+    low, high = interval(counts, n, probabilities)
+    frequency = (counts / n - float(probabilities.other)) / float(probabilities.gap)
+    grain = 1e-9 / float(probabilities.gap)
+    assert np.isfinite(low).all() and np.isfinite(high).all()
+    assert (low <= frequency + grain).all()
+    assert (frequency <= high + grain).all()
+    few = n * float(probabilities.other) < 200
+    for limit in (low, high):
+        falls = np.diff(limit) < -grain
+        # One seam at most, where the binomial limits hand over to the score limits.
+        assert falls.sum() <= (1 if few else 0)
+
+
+@pytest.mark.parametrize("tie", [0.03, 0.5, 0.97])
+def test_split_ties_keep_the_estimate_inside_from_the_first_support_on(tie: float) -> None:
+    """Random ties move a limit by less than one count; only C = 0 with an extreme tie may exclude it."""
+    probabilities = built("l_grr", 360).support
+    counts = np.arange(0, 60)
+    low, high = interval(counts, 2000, probabilities, np.full(60, tie))
+    frequency = (counts / 2000 - float(probabilities.other)) / float(probabilities.gap)
+    assert (low <= frequency + 1e-9).all()
+    assert (frequency[1:] <= high[1:] + 1e-9).all()
+
+
+@pytest.mark.parametrize("name", ["grr", "l_grr", "sue", "oue", "l_osue", "l_soue", "loloha", "blh"])
+@pytest.mark.parametrize("n", [1, 2, 7, 1000])
+def test_degenerate_counts_give_finite_ordered_limits(name: str, n: int) -> None:
+    """No support at all, full support, a single report: finite, ordered, and never a warning."""
+    probabilities = built(name, 8).support
+    counts = np.array([0, n, n // 2])
+    for ties in (None, np.array([1e-16, 1 - 1e-16, 0.5])):
+        low, high = interval(counts, n, probabilities, ties)
+        assert np.isfinite(low).all() and np.isfinite(high).all()
+        assert (low <= high).all()
+    found = estimate(counts, n, probabilities)
+    assert found.n == n
+    assert (found.std_error > 0).all()
+    # Plugged-in frequencies are clipped, and a single report never has variance 0.
+    assert np.isfinite(found.std_error).all()
+
+
+def test_no_report_is_not_an_estimate() -> None:
+    """With n = 0 there is nothing to estimate, and dividing by it must not happen."""
+    with pytest.raises(ValueError, match="at least one report"):
+        estimate(np.zeros(3, np.int64), 0, built("grr", 3).support)
+
+
+@given(st.integers(0, 500), st.integers(1, 500))
+def test_estimates_are_the_formula(count: int, n: int) -> None:
+    """f̂ = (C/n − other)/(own − other) in floats, against the same in rationals."""
+    from fractions import Fraction
+
+    probabilities = built("l_osue", 8).support
+    count = min(count, n)
+    exact = (Fraction(count, n) - probabilities.other) / probabilities.gap
+    found = estimate(np.array([count, 0]), n, probabilities)
+    assert found.frequency[0] == pytest.approx(float(exact), rel=1e-12, abs=1e-12)
+    assert found.std_error[0] == pytest.approx(
+        float(np.sqrt(variance(found.frequency, n, probabilities))[0])
+    )
+
+
+@pytest.mark.parametrize("name", ["grr", "l_grr", "l_osue", "oue", "loloha"])
+@pytest.mark.parametrize("n", [1, 10, 60])
+def test_the_variance_is_that_of_the_exact_law(name: str, n: int) -> None:
+    """Variance by enumeration of all counts, for every number of holders."""
+    probabilities = built(name, 8).support
+    for holders in {0, 1, n // 2, n}:
+        pmf = law(probabilities, holders, n)
+        values = (np.arange(n + 1) / n - float(probabilities.other)) / float(probabilities.gap)
+        mean = float((pmf * values).sum())
+        truth = float((pmf * (values - mean) ** 2).sum())
+        assert mean == pytest.approx(holders / n, abs=1e-11)
+        found = float(variance(np.array([holders / n]), n, probabilities)[0])
+        assert found == pytest.approx(truth, rel=1e-9)
+    outside = variance(np.array([-3.0, 0.0, 1.0, 7.0]), n, probabilities)
+    assert outside[0] == outside[1] and outside[2] == outside[3]
+
+
+def test_tie_breakers_are_reproducible_prefix_stable_and_inside() -> None:
+    """The same counts always give the same interval, whatever the domain's size or the platform's words."""
+    long = tie_breakers(0xFFFFFFFFFFFFFFFF, 5, 10_000)
+    assert np.array_equal(long, tie_breakers(0xFFFFFFFFFFFFFFFF, 5, 10_000))
+    for size in (0, 1, 2, 3, 4, 5, 127):
+        assert np.array_equal(long[:size], tie_breakers(0xFFFFFFFFFFFFFFFF, 5, size))
+    assert ((long > 0) & (long < 1)).all()
+    assert abs(long.mean() - 0.5) < 0.03
+    for digest, epoch in ((1, 5), (0xFFFFFFFFFFFFFFFF, 6), (0, 0), (3, -1), (3, 1 << 20)):
+        other = tie_breakers(digest, epoch, 100)
+        assert not np.isin(other, long).any()
+        assert ((other > 0) & (other < 1)).all()
+    # Golden values: a change here changes published intervals.
+    assert tie_breakers(0x4821436B7221B763, 3, 2).tolist() == GOLDEN_TIES
+
+
+GOLDEN_TIES = [0.0, 0.0]

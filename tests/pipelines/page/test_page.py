@@ -1,0 +1,351 @@
+"""What the page says, and what it must never contain."""
+
+import dataclasses
+import json
+import re
+import subprocess
+import sys
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from pipelines import page as page_module
+from pipelines.page import PAGE_LIMIT, parts, write_page
+from tests.conftest import REPOSITORY
+from tests.pipelines.page.synthetic import ONE_ROUND, Fake, write_run
+
+SECTIONS = ("over epochs", "Histogram", "Accounting", "Error", "Privacy", "Run record")
+HOSTILE = (
+    "<script>alert(1)</script>",
+    "</svg><img src=x onerror=alert(2)>",
+    "</title></style><b>",
+    "'\"><a href=javascript:alert(3)>",
+    "datum.value) || alert(4",
+    "{{ 7 * 7 }}{% raw %}",
+    "https://example.com/x.js",
+    "//example.com/y.js",
+    "a\x00b\x1b[31m\u202ec\uffff",
+    "&lt;script&gt; ]]> <!-- --",
+    "x" * 5000,
+    "same",
+    "same",
+    "",
+)
+
+
+class Reader(HTMLParser):
+    """Elements, attributes and text of a page, and whether its elements nest."""
+
+    VOID = frozenset({"meta", "link", "br", "img", "input"})
+
+    def __init__(self, html: str) -> None:
+        super().__init__()
+        self.elements: list[tuple[str, dict[str, str | None]]] = []
+        self.words: list[str] = []
+        self.open: list[str] = []
+        self.feed(html)
+        self.close()
+        assert self.open == []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, dict(attrs)))
+        if tag not in self.VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, dict(attrs)))
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        if self.open[-1:] not in (["script"], ["style"]):
+            self.words.append(data)
+
+    @property
+    def text(self) -> str:
+        return " ".join(" ".join(self.words).split())
+
+    def count(self, tag: str) -> int:
+        return sum(name == tag for name, _ in self.elements)
+
+
+def page_of(root: Path, *fakes: Fake, truth: bool = True, **options: Any) -> str:
+    output, true = write_run(root, fakes, **options)
+    return write_page(output, root / "page.html", true if truth else None).read_text("utf-8")
+
+
+@pytest.fixture(scope="module")
+def usual(tmp_path_factory: pytest.TempPathFactory) -> Reader:
+    """The page of an ordinary simulated run; only to be read."""
+    return harmless(page_of(tmp_path_factory.mktemp("usual"), Fake()))
+
+
+def change(output: Path, **changes: Any) -> None:
+    record = json.loads((output / "run.json").read_text())
+    (output / "run.json").write_text(json.dumps({**record, **changes}))
+
+
+def harmless(html: str) -> Reader:
+    """Assert that a page names no address and holds no element or attribute that it should not."""
+    assert re.findall(r"https?:|://", html, re.IGNORECASE) == []
+    reader = Reader(html)
+    assert reader.count("script") == 1
+    for tag, attributes in reader.elements:
+        assert tag not in {"img", "a", "iframe", "object", "image", "use", "foreignobject"} or (
+            tag == "a" and (attributes["href"] or "").startswith("#")
+        )
+        for name, value in attributes.items():
+            assert not name.startswith("on"), (tag, name)
+            assert name != "src" and "xlink" not in name
+            if name == "href":
+                assert (value or "").startswith(("#", "data:,")), value
+    return reader
+
+
+def test_all_sections_stand_in_order_and_the_page_is_self_contained(usual: Reader) -> None:
+    places = [usual.text.index(word) for word in SECTIONS]
+    assert places == sorted(places)
+    strip = r"report [\d,]+ .* epoch 12 .* support 40 counts .* estimate ± .* histogram norm_sub"
+    assert re.search(strip, usual.text)
+    assert "minutes_in_app" in usual.text
+    assert "loloha" in usual.text
+    assert "True against estimated" in usual.text
+
+
+def test_every_chart_has_a_sentence_a_name_and_a_table_is_at_hand(usual: Reader) -> None:
+    reader = usual
+    charts = [a for tag, a in reader.elements if tag == "svg" and "chart" in (a.get("class") or "")]
+    assert len(charts) == 6 + 2 * 5
+    assert all(len(chart["aria-label"] or "") > 20 and chart["role"] == "img" for chart in charts)
+    assert all("viewbox" in chart for chart in charts)
+    assert reader.count("figcaption") == reader.count("figure") == 5
+    assert reader.count("details") == reader.count("summary") == 7
+
+
+@pytest.mark.parametrize("k", [10, 100])
+def test_labels_are_text_and_nothing_else(tmp_path: Path, k: int) -> None:
+    labels = [HOSTILE[i] if i < len(HOSTILE) else f"label {i}" for i in range(max(k, len(HOSTILE)))]
+    html = page_of(tmp_path, Fake(name=HOSTILE[0], k=len(labels), labels=labels, epochs=3))
+    reader = harmless(html)
+    assert "<script>alert(1)</script>" in reader.text
+    assert "</svg><img src=x onerror=alert(2)>" in reader.text
+    assert "{{ 7 * 7 }}" in reader.text
+    assert "https://example.com/x.js" in reader.text  # shown, yet no address in the source
+    assert not re.search("[\x00-\x08\x0b-\x1f\u202e\uffff]", html)
+    assert "x" * 61 not in html
+
+
+def test_reasons_and_record_are_text_and_nothing_else(tmp_path: Path) -> None:
+    output, truth = write_run(tmp_path, [Fake(epochs=2)], rejected={HOSTILE[0]: 5, HOSTILE[1]: 5})
+    lone = "\ud800" + HOSTILE[1]
+    change(
+        output,
+        runner=lone,
+        versions={HOSTILE[0]: HOSTILE[6]},
+        inputs=[{"path": HOSTILE[0]}],
+        files=[{"path": lone, "sha256": HOSTILE[1], "bytes": 2**21, "rows": 1}],
+    )
+    harmless(write_page(output, tmp_path / "page.html", truth).read_text("utf-8"))
+
+
+@pytest.mark.parametrize(("k", "epochs"), [(1412, 80), (360, 120)])
+def test_the_papers_largest_runs_fit(tmp_path: Path, k: int, epochs: int) -> None:
+    html = page_of(tmp_path, Fake(k=k, epochs=epochs, n=200_000))
+    assert len(html.encode()) <= PAGE_LIMIT
+    assert len(re.findall("<tr><td", html)) > k
+
+
+def test_a_run_too_large_for_the_page_shows_less_and_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(page_module, "PAGE_LIMIT", 300_000)
+    html = page_of(tmp_path, Fake(k=1500, epochs=2))
+    assert len(html.encode()) <= 300_000
+    assert re.search(r"Shows the largest \d+ of 1,500 values", harmless(html).text)
+    monkeypatch.setattr(page_module, "PAGE_LIMIT", 10_000)
+    with pytest.raises(ValueError, match="does not fit into 10,000 bytes"):
+        write_page(tmp_path / "out", tmp_path / "other.html")
+    assert not (tmp_path / "other.html").exists()
+
+
+def test_collections_without_a_section_are_listed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(parts, "LEVELS", (dataclasses.replace(parts.LEVELS[0], sections=1),))
+    fakes = [Fake(name=f"name{i}", digest=f"{i:016x}", k=2, epochs=1) for i in range(3)]
+    text = harmless(page_of(tmp_path, *fakes)).text
+    assert "2 further collections" in text
+    assert "name2 loloha 1 " in text
+
+
+def test_values_beyond_the_table_are_summed_in_one_row(tmp_path: Path) -> None:
+    text = Reader(page_of(tmp_path, Fake(k=2000, epochs=1))).text
+    assert "the other 1,700 together" in text
+    assert "Shows the largest 300 of 2,000 values" in text
+
+
+def test_a_violated_identity_cannot_be_overlooked(tmp_path: Path) -> None:
+    text = Reader(page_of(tmp_path, Fake(), unbalanced=2)).text
+    assert "The accounting does not add up" in text
+    assert "minutes_in_app, epoch 0: read" in text
+    assert "VIOLATED by +2" in text
+    assert "≠ counted" in text
+
+
+def test_a_total_that_differs_from_its_epochs_is_a_violation(tmp_path: Path) -> None:
+    output, truth = write_run(tmp_path, [Fake()])
+    record = json.loads((output / "run.json").read_text())
+    record["accounting"]["total"]["late"] += 1
+    record["accounting"]["total"]["counted"] -= 1
+    change(output, accounting=record["accounting"])
+    text = Reader(write_page(output, tmp_path / "page.html", truth).read_text("utf-8")).text
+    assert "Whole run: late is" in text
+    assert "The accounting does not add up" in text
+
+
+def test_a_sound_run_raises_no_alarm(usual: Reader) -> None:
+    assert "does not add up" not in usual.text
+    assert "VIOLATED" not in usual.text
+    assert not any("alarm" in (attributes.get("class") or "") for _, attributes in usual.elements)
+
+
+def test_without_truth_the_page_does_not_pretend_to_know(tmp_path: Path) -> None:
+    text = Reader(page_of(tmp_path, Fake(), truth=False)).text
+    assert "Estimated, over epochs" in text
+    assert "True against" not in text
+    assert "Unknown without the truth" in text
+    assert "closer to the truth" not in text
+
+
+@pytest.mark.parametrize(
+    ("n", "k", "answer"),
+    [
+        (200_000, 20, "Yes: the raw estimates beat answering 1/k"),
+        (12_000, 100, "Only after post-processing"),
+    ],
+)
+def test_the_page_says_plainly_whether_the_run_beats_answering_1_over_k(
+    tmp_path: Path, n: int, k: int, answer: str
+) -> None:
+    assert answer in Reader(page_of(tmp_path, Fake(n=n, k=k))).text
+
+
+def test_a_run_worse_than_1_over_k_is_told_so(tmp_path: Path) -> None:
+    class Flat(Fake):
+        def frequencies(self, epoch: int) -> Any:
+            return super().frequencies(epoch) * 0 + 1 / self.k
+
+    text = Reader(page_of(tmp_path, Flat(epochs=3))).text
+    assert "No: this run does not beat answering 1/k" in text
+    assert "simply answering 1/k would have been closer to the truth" in text
+
+
+def test_privacy_figures_never_stand_without_their_condition(usual: Reader) -> None:
+    text = usual.text
+    assert "First report, ε₁ 0.99999 exact" in text
+    assert "it holds for the first report only" in text
+    assert "Cap over values 4 the most that all reports together tell about which values" in text
+    assert "when a value changed is visible and not covered by the cap" in text
+    assert "any change pattern: not capped" in text
+    assert not re.search(r"ε.? per report|≤ ?g·ε|total ≤", text)
+
+
+def test_a_one_round_guarantee_has_no_cap(tmp_path: Path) -> None:
+    text = Reader(page_of(tmp_path, Fake(protocol="olh", guarantee=ONE_ROUND))).text
+    assert "A single report, ε 1 " in text
+    assert "t reports spend t·ε" in text
+    assert "Cap over values" not in text
+    assert "Loss over reports" not in text
+
+
+@pytest.mark.parametrize(
+    "guarantee",
+    [None, {}, {"first_report": None, "loss_same_changes": None}, {"loss_any_changes": [[1, 1.0]]}],
+)
+def test_missing_parts_of_a_guarantee_are_left_out(tmp_path: Path, guarantee: Any) -> None:
+    assert "Privacy" in Reader(page_of(tmp_path, Fake(guarantee=guarantee))).text
+
+
+def test_withheld_epochs_are_gaps_and_the_histogram_names_its_epoch(tmp_path: Path) -> None:
+    text = Reader(page_of(tmp_path, Fake(epochs=6, insufficient=(2, 5)))).text
+    assert re.search(r"Epoch 5 has only \d+ reports, so its estimates are withheld", text)
+    assert "withheld" in text
+
+
+@pytest.mark.parametrize("epochs", [0, 1, 4])
+def test_a_run_with_nothing_to_show_has_a_sensible_page(tmp_path: Path, epochs: int) -> None:
+    html = page_of(tmp_path, Fake(epochs=epochs, insufficient=range(epochs))) if epochs else None
+    if html is None:
+        (tmp_path / "out").mkdir()
+        html = write_page(tmp_path / "out", tmp_path / "page.html").read_text("utf-8")
+    text = harmless(html).text
+    assert "nothing could be estimated" in text or "produced no estimates" in text
+
+
+def test_one_epoch_of_one_value_is_drawn(tmp_path: Path) -> None:
+    harmless(page_of(tmp_path, Fake(epochs=1, k=2)))
+    output, truth = write_run(tmp_path / "mean", [Fake(k=1, protocol="one_bit_mean", epochs=3)])
+    text = harmless(write_page(output, tmp_path / "p.html", truth).read_text("utf-8")).text
+    assert "The estimated mean" in text
+    assert "There is no 1/k to beat here" in text
+
+
+def test_several_collections_have_a_section_each(tmp_path: Path) -> None:
+    two = [Fake(name="minutes"), Fake(name="screens", digest="f" * 16, k=12, protocol="grr")]
+    reader = harmless(page_of(tmp_path, *two, truth=False))
+    assert reader.count("h2") == 2
+    assert {a["href"] for tag, a in reader.elements if tag == "a"} == {"#c0", "#c1"}
+    identifiers = [a["id"] for _, a in reader.elements if "id" in a]
+    assert len(identifiers) == len(set(identifiers))
+
+
+def test_the_highest_revision_is_the_one_shown(tmp_path: Path) -> None:
+    output, truth = write_run(tmp_path, [Fake(epochs=2)])
+    old = sorted((output / "estimates").iterdir())[-1]
+    table = pq.read_table(old)
+    for column, value in (
+        ("revision", pa.array([1] * 40, pa.int32())),
+        ("n", pa.array([77_777] * 40)),
+    ):
+        table = table.set_column(table.column_names.index(column), column, value)
+    pq.write_table(table, old.with_name(old.name.replace("-r0", "-r1")))
+    text = Reader(write_page(output, tmp_path / "page.html", truth).read_text("utf-8")).text
+    assert "77,777 reports in epoch 1" in text
+
+
+def test_unreadable_files_are_named_and_the_rest_is_shown(tmp_path: Path) -> None:
+    output, _ = write_run(tmp_path, [Fake(epochs=2)])
+    (output / "estimates" / "torn.parquet").write_bytes(b"PAR1 torn")
+    (output / "run.json").write_text("{")
+    bad = tmp_path / "bad.parquet"
+    bad.write_bytes(b"")
+    text = Reader(write_page(output, tmp_path / "page.html", bad).read_text("utf-8")).text
+    assert "torn.parquet could not be read" in text
+    assert "run.json could not be read" in text
+    assert "The truth file could not be read" in text
+    assert "minutes_in_app" in text
+
+
+def test_the_same_run_makes_the_same_bytes(tmp_path: Path) -> None:
+    output, truth = write_run(tmp_path, [Fake(epochs=3)])
+    first, second = (
+        write_page(output, tmp_path / "pages" / name, truth).read_bytes() for name in ("a", "b")
+    )
+    assert first == second
+    assert sorted(path.name for path in (tmp_path / "pages").iterdir()) == ["a", "b"]
+
+
+def test_importing_the_page_loads_none_of_what_draws_it() -> None:
+    code = (
+        "import sys, pipelines.page;"
+        "print({'altair', 'vl_convert', 'jinja2', 'pyarrow', 'numpy'} & set(sys.modules))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=REPOSITORY, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.strip() == "set()"

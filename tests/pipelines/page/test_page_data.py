@@ -1,0 +1,116 @@
+"""The numbers behind the page: accounting, significance, rounding."""
+
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from pipelines.page import account, data, significance, text
+from tests.pipelines.page.synthetic import DIGEST, Fake, write_run
+
+
+def test_the_identity_holds_or_is_complained_about() -> None:
+    row = {"read": 10, "counted": 6, "late": 1, "duplicate": 1, "rejected": {"malformed": 2}}
+    assert account.account(row, "here").balanced
+    wrong = account.account({**row, "read": 11}, "here")
+    assert not wrong.balanced
+    assert "+1 unexplained" in wrong.complaint
+
+
+@pytest.mark.parametrize("raw", [None, {}, [], {"epochs": None}, {"total": {}}])
+def test_missing_accounting_is_no_accounting(raw: object) -> None:
+    books = account.books(raw)
+    assert books.total is None
+    assert books.complaints == ()
+
+
+def test_errors_agree_with_theory_and_intervals_with_their_level(tmp_path: Path) -> None:
+    output, truth = write_run(tmp_path, [Fake(k=200, epochs=10, n=50_000)])
+    (collection,) = data.load(output, truth).collections
+    assert collection.digest == DIGEST
+    raw = np.mean([epoch.mse_raw for epoch in collection.epochs if epoch.mse_raw is not None])
+    theory = np.mean([epoch.variance for epoch in collection.epochs if epoch.variance is not None])
+    # 2000 squared normal errors: relative standard deviation sqrt(2/2000) = 0.032, seed fixed.
+    assert raw == pytest.approx(theory, rel=0.13)
+    coverage = [epoch.coverage for epoch in collection.epochs if epoch.coverage is not None]
+    assert np.mean(coverage) == pytest.approx(0.95, abs=0.02)
+    # The distance from 1/k is known without the truth, without bias.
+    guess = np.mean([epoch.spread for epoch in collection.epochs if epoch.spread is not None])
+    exact = np.mean([e.mse_uniform for e in collection.epochs if e.mse_uniform is not None])
+    assert guess == pytest.approx(exact, abs=0.13 * theory)
+
+
+def test_the_values_followed_are_those_that_stand_out(tmp_path: Path) -> None:
+    class Spike(Fake):
+        def frequencies(self, epoch: int) -> np.ndarray:
+            frequency = np.full(self.k, 1.0)
+            frequency[7] = 6.0  # stands out all the time
+            frequency[23] = 5.0 if epoch >= 5 else 0.1  # changes
+            return frequency / frequency.sum()
+
+    output, _ = write_run(tmp_path, [Spike(k=50, epochs=10, n=300_000)])
+    (collection,) = data.load(output).collections
+    assert set(collection.ranked[:2]) == {7, 23}
+    _, jump, change = collection.standing[23]
+    assert jump > 10
+    assert change > 0.05
+
+
+def test_discoveries_among_pure_noise_are_rare(tmp_path: Path) -> None:
+    class Flat(Fake):
+        def frequencies(self, epoch: int) -> np.ndarray:
+            return np.full(self.k, 1 / self.k)
+
+    output, _ = write_run(tmp_path, [Flat(k=300, epochs=6)])
+    (collection,) = data.load(output).collections
+    found = [significance.discoveries(collection.read(e.epoch), 1 / 300) for e in collection.epochs]
+    assert sum(found) <= 2
+
+
+def test_a_value_absent_from_the_truth_has_frequency_zero(tmp_path: Path) -> None:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    path = tmp_path / "truth.parquet"
+    rows = {"epoch": [1, 0, 0], "value": [2, 5, 1], "frequency": [0.5, 0.25, 0.75]}
+    pq.write_table(pa.table(rows), path)
+    truth = data.Truth(path)
+    values = np.array([0, 1, 5, 9])
+    assert truth.at(0, values).tolist() == [0.0, 0.75, 0.25, 0.0]
+    assert np.isnan(truth.at(7, values)).all()
+
+
+@pytest.mark.parametrize(
+    ("shown", "expected"),
+    [
+        (text.share(0.03412, 0.0048), "3.41 %"),
+        (text.share(-0.0001, 0.0048), "−0.01 %"),
+        (text.share(math.nan, 0.1), "–"),
+        (text.share(1 / 360), "0.278 %"),
+        (text.power(2.34e-5), "2.3 × 10⁻⁵"),
+        (text.power(0.0), "0"),
+        (text.figure(0.99999), "0.99999"),
+        (text.figure(1.23456789), "1.23457"),
+        (text.figure(2.0), "2"),
+        (text.duration(21600), "6 h"),
+        (text.duration(86400), "1 d"),
+        (text.duration(3.2), "3.2 s"),
+        (text.size(1536), "1.5 KiB"),
+        (text.plural(1, "epoch"), "1 epoch"),
+        (text.plural(1200, "epoch"), "1,200 epochs"),
+    ],
+)
+def test_numbers_are_shown_with_the_digits_that_mean_something(shown: str, expected: str) -> None:
+    assert shown == expected
+
+
+@pytest.mark.parametrize("value", [0.99999, 1.0000001, 3.14159265, 2.0, 1e-7, 123456.7])
+def test_privacy_figures_are_never_understated(value: float) -> None:
+    assert float(text.figure(value)) >= value * (1 - 1e-12)
+
+
+def test_untrusted_text_is_bounded_and_shows_what_it_is() -> None:
+    assert text.clean("a\x00\u202e\u2028b") == "a\ufffd\ufffd\ufffdb"
+    assert text.clean("x" * 100, 10) == "x" * 9 + "…"
+    assert text.clean_tree({"\x1b": ["\ud800", 1, None]}) == {"\ufffd": ["\ufffd", 1, None]}

@@ -1,0 +1,136 @@
+"""The fleet's memo against a dictionary."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from ldp.protocols import base
+from simulators.memo import FleetMemo
+
+SYMBOL = None
+CALLS = st.lists(
+    st.lists(st.integers(0, 40) | st.integers(0, (1 << 63) - 1), unique=True, max_size=30),
+    max_size=8,
+)
+
+
+class Reference:
+    """One dictionary entry per key; answers are numbered in the order in which they are drawn."""
+
+    def __init__(self) -> None:
+        self.answers: dict[int, int] = {}
+
+    def recall(self, keys: list[int]) -> list[int]:
+        for key in keys:
+            self.answers.setdefault(key, len(self.answers))
+        return [self.answers[key] for key in keys]
+
+
+class Drawn:
+    """Answers numbered in the order of drawing, as symbols or as rows; remembers what was asked."""
+
+    def __init__(self, answer_bytes: int | None) -> None:
+        self.width = answer_bytes
+        self.count = 0
+        self.calls: list[list[int]] = []
+
+    def __call__(self, rows: NDArray[np.int64]) -> NDArray[Any]:
+        self.calls.append(rows.tolist())
+        numbers = np.arange(self.count, self.count + rows.size, dtype=np.int64)
+        self.count += rows.size
+        return numbers if self.width is None else as_rows(numbers, self.width)
+
+
+def as_rows(numbers: NDArray[np.int64], width: int) -> NDArray[np.uint8]:
+    """Each number as ``width`` bytes, low byte first."""
+    return (numbers[:, None] >> (8 * np.arange(width)) % 64).astype(np.uint8)
+
+
+def keys_of(keys: list[int]) -> NDArray[np.int64]:
+    return np.array(keys, np.int64)
+
+
+def test_it_is_what_a_protocol_asks_for() -> None:
+    memo: base.FleetMemo = FleetMemo(SYMBOL)
+    assert memo.recall(keys_of([]), Drawn(SYMBOL)).dtype == np.int64
+
+
+@pytest.mark.parametrize("width", [SYMBOL, 1, 3, 8, 177])
+@given(calls=CALLS)
+def test_answers_are_those_of_a_dictionary(width: int | None, calls: list[list[int]]) -> None:
+    memo, reference, draw = FleetMemo(width), Reference(), Drawn(width)
+    for keys in calls:
+        new = [row for row, key in enumerate(keys) if key not in reference.answers]
+        asked = len(draw.calls)
+        found = memo.recall(keys_of(keys), draw)
+        assert draw.calls[asked:] == ([new] if new else [])
+        expected = keys_of(reference.recall(keys))
+        shown = expected if width is None else as_rows(expected, width)
+        assert found.dtype == (np.int64 if width is None else np.uint8)
+        assert np.array_equal(found, shown)
+        assert len(memo) == len(reference.answers)
+
+
+@pytest.mark.parametrize("width", [SYMBOL, 8])
+@pytest.mark.parametrize("step", [1, 1 << 20, 1 << 40])
+def test_it_grows_and_forgets_nothing(width: int | None, step: int) -> None:
+    memo, draw = FleetMemo(width), Drawn(width)
+    keys = np.arange(40_000, dtype=np.int64) * step
+    order = np.random.default_rng(1).permutation(keys)
+    first = np.concatenate([memo.recall(part, draw) for part in np.array_split(order, 97)])
+    assert len(memo) == keys.size
+    assert np.array_equal(memo.recall(order, draw), first)
+    assert draw.count == keys.size
+    backwards = memo.recall(order[::-1], draw)
+    assert np.array_equal(backwards[::-1], first)
+
+
+def test_what_is_returned_is_the_callers() -> None:
+    memo, draw = FleetMemo(SYMBOL), Drawn(SYMBOL)
+    memo.recall(keys_of([5, 6]), draw)[:] = 99
+    assert memo.recall(keys_of([5, 6]), draw).tolist() == [0, 1]
+
+
+@given(calls=st.lists(st.sets(st.integers(0, 7 * 5 - 1)), max_size=5))
+def test_inputs_per_device(calls: list[set[int]]) -> None:
+    memo, draw = FleetMemo(SYMBOL), Drawn(SYMBOL)
+    for keys in calls:
+        memo.recall(keys_of(sorted(keys)), draw)
+    seen = set().union(*calls)
+    expected = [sum(key // 5 == device for key in seen) for device in range(7)]
+    counts = memo.inputs_per_device(5, 7)
+    assert counts.dtype == np.int64
+    assert counts.tolist() == expected
+
+
+def test_keys_of_no_device_are_refused() -> None:
+    memo = FleetMemo(SYMBOL)
+    memo.recall(keys_of([35]), Drawn(SYMBOL))
+    with pytest.raises(ValueError, match="beyond 7 devices with 5 inputs"):
+        memo.inputs_per_device(5, 7)
+
+
+def test_a_draw_that_fails_leaves_the_memo_as_it_was() -> None:
+    memo, draw = FleetMemo(SYMBOL), Drawn(SYMBOL)
+    memo.recall(keys_of([1]), draw)
+
+    def broken(rows: NDArray[np.int64]) -> NDArray[np.int64]:
+        return np.zeros(rows.size + 1, np.int64)
+
+    with pytest.raises(ValueError, match="1 new answers"):
+        memo.recall(keys_of([1, 2]), broken)
+    assert len(memo) == 1
+    assert memo.recall(keys_of([2, 1]), draw).tolist() == [1, 0]
+
+
+def test_negative_keys_and_empty_answers_are_refused() -> None:
+    with pytest.raises(ValueError, match="negative"):
+        FleetMemo(SYMBOL).recall(keys_of([3, -1]), Drawn(SYMBOL))
+    with pytest.raises(ValueError, match="at least 1 byte"):
+        FleetMemo(0)

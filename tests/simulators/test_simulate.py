@@ -1,0 +1,245 @@
+"""A simulation on disk: the fleet's reports, the truth, and the record, all reproducible."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+from numpy.typing import NDArray
+
+from ldp.collection import Collection
+from ldp.domain import Domain
+from ldp.epochs import Epochs
+from ldp.errors import UsageError
+from ldp.protocols import Parameters
+from ldp.wire import codec
+from simulators import ABSENT, Population, Streams, population
+from simulators.fleet import Fleet
+from simulators.simulate import simulate
+from simulators.writers import FORMATS, Format
+
+VALUES = np.array([[0, 1, 2, ABSENT], [ABSENT] * 4, [2, 2, ABSENT, 2]], np.int32)
+
+
+@dataclass(frozen=True, eq=False)
+class Given:
+    """A population written down."""
+
+    table: NDArray[np.int32]
+    domain_size: int = 3
+    labels: tuple[str, ...] | None = None
+
+    @property
+    def devices(self) -> int:
+        return int(self.table.shape[1])
+
+    @property
+    def epochs(self) -> int:
+        return len(self.table)
+
+    def values(self) -> Iterator[NDArray[np.int32]]:
+        return iter(self.table.copy())
+
+
+def collection(
+    domain: Domain | int = 3, protocol: str = "loloha", count: int = 1000, **parameters: Any
+) -> Collection:
+    return Collection(
+        name="minutes",
+        version=1,
+        domain=Domain(domain) if isinstance(domain, int) else domain,
+        protocol_name=protocol,
+        parameters=Parameters(
+            **(parameters or {"epsilon_longitudinal": 2.0, "epsilon_first": 1.0})
+        ),
+        epochs=Epochs(3600, 0, count),
+    )
+
+
+def syn(agreed: Collection, devices: int = 50, epochs: int = 4) -> Population:
+    return population(
+        "syn", domain=agreed.domain, devices=devices, epochs=epochs, streams=Streams(5)
+    )
+
+
+def tree(path: Path) -> dict[str, bytes]:
+    return {p.relative_to(path).as_posix(): p.read_bytes() for p in sorted(path.rglob("*.*"))}
+
+
+def payloads(out: Path, kind: Format) -> dict[int, list[tuple[int, bytes]]]:
+    """Report ids and payloads by epoch, read with the project's reader and with pyarrow."""
+    found: dict[int, list[tuple[int, bytes]]] = {}
+    for path in sorted((out / "reports").iterdir()):
+        if kind == "parquet":
+            rows = pq.read_table(path).to_pylist()
+            found[rows[0]["epoch"]] = [(r["report_id"], r["payload"]) for r in rows]
+            continue
+        data = np.frombuffer(path.read_bytes(), np.uint8)
+        singles, batches, malformed = codec.parse(codec.frames(data))
+        assert not malformed.size
+        for epoch, name, at, size in zip(
+            singles.epoch,
+            singles.report_id,
+            singles.payload_at,
+            singles.payload_length,
+            strict=True,
+        ):
+            report = (int(name), singles.buffer[at : at + size].tobytes())
+            found.setdefault(int(epoch), []).append(report)
+        for batch in batches:
+            rows = batch.payloads.reshape(batch.count, -1)
+            found.setdefault(batch.epoch, []).extend(
+                (int(i), row.tobytes()) for i, row in zip(batch.report_ids, rows, strict=True)
+            )
+    return found
+
+
+@pytest.mark.parametrize("kind", FORMATS)
+def test_files_hold_the_fleets_reports(tmp_path: Path, kind: Format) -> None:
+    agreed, people = collection(), Given(VALUES)
+    record = simulate(agreed, people, tmp_path, seed=4, format=kind, first_epoch=10)
+    fleet = Fleet(agreed.protocol, 4, Streams(4))
+    expected = {
+        epoch: [
+            (int(name), payload.tobytes())
+            for batch in fleet.reports(epoch, values)
+            for name, payload in zip(batch.report_ids, batch.payloads, strict=True)
+        ]
+        for epoch, values in enumerate(VALUES, 10)
+    }
+    assert expected.pop(11) == []  # nobody was there: no file
+    assert payloads(tmp_path, kind) == expected
+    assert record.reports == 6
+    assert record.mean_memoised_inputs == fleet.memoised_inputs().mean() > 0
+
+
+def test_the_record_is_what_is_written(tmp_path: Path) -> None:
+    agreed = collection()
+    told: list[tuple[int, int]] = []
+    record = simulate(
+        agreed,
+        Given(VALUES),
+        tmp_path / "new" / "out",
+        seed=4,
+        spec="panel:x.csv:a,b,c",
+        compression="gzip",
+        first_epoch=2,
+        on_epoch=lambda epoch, reports: told.append((epoch, reports)),
+    )
+    written = json.loads((tmp_path / "new" / "out" / "simulation.json").read_bytes())
+    assert written == asdict(record)
+    assert written["population"] == "panel:x.csv:a,b,c"
+    assert written["digest"] == agreed.digest_hex
+    assert (written["seed"], written["devices"], written["epochs"]) == (4, 4, 3)
+    assert (written["protocol"], written["collection"]) == ("loloha", "minutes")
+    assert told == [(2, 3), (3, 0), (4, 3)]
+    assert sorted(tree(tmp_path / "new" / "out")) == [
+        "reports/epoch-000002.pb.gz",
+        "reports/epoch-000004.pb.gz",
+        "simulation.json",
+    ]
+
+
+@pytest.mark.parametrize("kind", FORMATS)
+def test_equal_arguments_give_equal_files(tmp_path: Path, kind: Format) -> None:
+    agreed = collection(20)
+    for name, seed in (("a", 1), ("b", 1), ("c", 2)):
+        simulate(agreed, syn(agreed), tmp_path / name, seed=seed, format=kind, truth=True)
+    a, b, c = (tree(tmp_path / name) for name in "abc")
+    assert a == b
+    assert a.keys() == c.keys()
+    assert [name for name in a if a[name] == c[name]] == ["truth.parquet"]
+
+
+def test_the_truth(tmp_path: Path) -> None:
+    simulate(collection(), Given(VALUES), tmp_path, seed=1, truth=True, first_epoch=5)
+    table = pq.read_table(tmp_path / "truth.parquet")
+    kinds = {"epoch": "int64", "value": "int64", "label": "string", "count": "int64"}
+    assert dict(zip(table.column_names, map(str, table.schema.types), strict=True)) == {
+        **kinds,
+        "frequency": "double",
+        "n": "int64",
+    }
+    rows = [tuple(row.values()) for row in table.to_pylist()]
+    third = 1 / 3
+    assert rows == [
+        *((5, v, str(v), 1, third, 3) for v in range(3)),
+        *((6, v, str(v), 0, None, 0) for v in range(3)),
+        (7, 0, "0", 0, 0.0, 3),
+        (7, 1, "1", 0, 0.0, 3),
+        (7, 2, "2", 3, 1.0, 3),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("domain", "data", "shown"),
+    [
+        (Domain(3), None, ["0", "1", "2"]),
+        (Domain(3), ("no", "yes", ""), ["no", "yes", "2"]),
+        (Domain(3, labels=("a", "b", "c")), ("a", "b", "c"), ["a", "b", "c"]),
+        (Domain(3, maximum=6.0), ("x", "y", "z"), ["[0, 2)", "[2, 4)", "[4, 6)"]),
+    ],
+)
+def test_labels_are_the_collections_else_the_datas(
+    tmp_path: Path, domain: Domain, data: tuple[str, ...] | None, shown: list[str]
+) -> None:
+    simulate(collection(domain), Given(VALUES, labels=data), tmp_path, seed=1, truth=True)
+    labels = pq.read_table(tmp_path / "truth.parquet").column("label").to_pylist()
+    assert labels == shown * 3
+
+
+def test_reports_are_never_mixed(tmp_path: Path) -> None:
+    simulate(collection(), Given(VALUES), tmp_path, seed=1)
+    before = tree(tmp_path)
+    with pytest.raises(UsageError) as caught:
+        simulate(collection(), Given(VALUES), tmp_path, seed=2)
+    assert caught.value.code == "E-SIMULATE-EXISTS"
+    assert str(tmp_path / "reports") in str(caught.value)
+    assert tree(tmp_path) == before
+
+
+def test_an_empty_directory_may_be_there(tmp_path: Path) -> None:
+    (tmp_path / "reports").mkdir()
+    simulate(collection(), Given(VALUES), tmp_path, seed=1)
+    assert (tmp_path / "simulation.json").exists()
+
+
+@pytest.mark.parametrize(
+    ("changes", "code"),
+    [
+        ({"population": Given(VALUES, domain_size=4)}, "E-SIMULATE-DOMAIN"),
+        ({"first_epoch": 998}, "E-SIMULATE-EPOCHS"),
+        ({"first_epoch": -1}, "E-SIMULATE-EPOCHS"),
+        ({"format": "csv"}, "E-SIMULATE-FORMAT"),
+        ({"compression": "brotli"}, "E-SIMULATE-FORMAT"),
+    ],
+)
+def test_what_cannot_work_is_refused_before_anything_is_written(
+    tmp_path: Path, changes: dict[str, Any], code: str
+) -> None:
+    arguments = {"population": Given(VALUES), "seed": 1, **changes}
+    with pytest.raises(UsageError) as caught:
+        simulate(collection(), out=tmp_path / "out", **arguments)
+    assert caught.value.code == code
+    assert caught.value.exit_code == 2
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_simulation_that_stops_leaves_no_record(tmp_path: Path) -> None:
+    def stop(epoch: int, reports: int) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        simulate(collection(), Given(VALUES), tmp_path, seed=1, truth=True, on_epoch=stop)
+    assert sorted(tree(tmp_path)) == ["reports/epoch-000000.pb"]
+
+
+def test_one_round_protocols_memoise_nothing(tmp_path: Path) -> None:
+    record = simulate(collection(protocol="sue", epsilon=1.0), Given(VALUES), tmp_path, seed=1)
+    assert record.mean_memoised_inputs == 0

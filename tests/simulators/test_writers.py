@@ -1,0 +1,223 @@
+"""Report files: protobuf's own bytes, readable again, reproducible, whole or not there."""
+
+from __future__ import annotations
+
+import gzip
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import zstandard
+from google.protobuf.internal.encoder import _VarintBytes
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ldp.wire import codec, report_pb2
+from simulators.fleet import ReportColumns
+from simulators.writers import (
+    COMPRESSIONS,
+    FORMATS,
+    Compression,
+    Format,
+    batch_record,
+    report_file,
+    report_records,
+    write_batches,
+    write_parquet,
+    write_reports,
+)
+
+DIGEST = 0x0123456789ABCDEF
+IDS = st.lists(st.integers(0, (1 << 64) - 1) | st.just(0), min_size=1, max_size=6)
+# 102 .. 110: where a report's length takes a second byte; 128: where the payload's does.
+WIDTHS = st.integers(1, 20) | st.integers(98, 130) | st.integers(16_300, 16_400)
+EPOCHS = st.sampled_from([0, 1, 63, 64, 8191, 8192, (1 << 63) - 1, -1, -(1 << 63)]) | st.integers(
+    0, 1 << 20
+)
+
+
+def columns(ids: list[int], width: int, epoch: int = 3, seed: int = 0) -> ReportColumns:
+    payloads = np.random.default_rng(seed).integers(0, 256, (len(ids), width), np.uint8)
+    return ReportColumns(epoch, np.array(ids, np.uint64), payloads)
+
+
+def delimited(message: report_pb2.Report | report_pb2.ReportBatch) -> bytes:
+    encoded = message.SerializeToString()
+    return bytes(_VarintBytes(len(encoded))) + encoded
+
+
+def singles(batch: ReportColumns, digest: int) -> list[report_pb2.Report]:
+    return [
+        report_pb2.Report(
+            digest=digest, epoch=batch.epoch, report_id=int(name), payload=payload.tobytes()
+        )
+        for name, payload in zip(batch.report_ids, batch.payloads, strict=True)
+    ]
+
+
+def message(batch: ReportColumns, digest: int) -> report_pb2.ReportBatch:
+    return report_pb2.ReportBatch(
+        digest=digest,
+        epoch=batch.epoch,
+        count=len(batch),
+        report_ids=batch.report_ids.tolist(),
+        payloads=batch.payloads.tobytes(),
+    )
+
+
+@given(ids=IDS, width=WIDTHS, epoch=EPOCHS, digest=st.sampled_from([0, 1, DIGEST, (1 << 64) - 1]))
+def test_records_are_protobufs_own_bytes(
+    ids: list[int], width: int, epoch: int, digest: int
+) -> None:
+    batch = columns(ids, width, epoch)
+    expected = b"".join(map(delimited, singles(batch, digest)))
+    assert report_records(batch, digest) == expected
+    assert batch_record(batch, digest) == delimited(message(batch, digest))
+
+
+def test_columns_need_not_be_contiguous() -> None:
+    whole = columns(list(range(10)), 6)
+    view = ReportColumns(3, whole.report_ids[::2], whole.payloads[::2, ::-1])
+    packed = ReportColumns(3, view.report_ids.copy(), view.payloads.copy())
+    assert report_records(view, DIGEST) == report_records(packed, DIGEST)
+    assert batch_record(view, DIGEST) == batch_record(packed, DIGEST)
+
+
+@pytest.mark.parametrize("count", [1, 15, 16, 2047, 2048])
+def test_batches_of_any_length(count: int) -> None:
+    batch = columns(list(range(1, count + 1)), 5)
+    assert batch_record(batch, DIGEST) == delimited(message(batch, DIGEST))
+
+
+def test_the_projects_own_reader_reads_them() -> None:
+    batch = columns([5, 0, 7], 4, 9)
+    data = report_records(batch, DIGEST) + batch_record(batch, DIGEST)
+    rows, batches, malformed = codec.parse(codec.frames(np.frombuffer(data, np.uint8)))
+    assert malformed.size == 0
+    assert rows.digest.tolist() == [DIGEST] * 3
+    assert rows.epoch.tolist() == [9] * 3
+    assert rows.report_id.tolist() == [5, 0, 7]
+    found = [rows.buffer[at : at + 4].tolist() for at in rows.payload_at]
+    assert found == batch.payloads.tolist()
+    (read,) = batches
+    assert (read.digest, read.epoch, read.count) == (DIGEST, 9, 3)
+    assert read.report_ids.tolist() == [5, 0, 7]
+    assert read.payloads.tobytes() == batch.payloads.tobytes()
+
+
+def decompressed(path: Path, compression: str) -> bytes:
+    data = path.read_bytes()
+    if compression == "gzip":
+        return gzip.decompress(data)
+    if compression == "zstd":
+        return zstandard.ZstdDecompressor().decompressobj().decompress(data)
+    return data
+
+
+@pytest.mark.parametrize("compression", COMPRESSIONS)
+def test_files_hold_the_records(tmp_path: Path, compression: Compression) -> None:
+    batches = [columns([1, 2], 3), columns([3], 3, seed=1)]
+    a = report_file(tmp_path, 3, "batch", compression)
+    assert write_batches(a, batches, digest=DIGEST, compression=compression) == 3
+    expected = b"".join(batch_record(batch, DIGEST) for batch in batches)
+    assert decompressed(a, compression) == expected
+    b = tmp_path / "reports"
+    assert write_reports(b, batches, digest=DIGEST, compression=compression) == 3
+    assert decompressed(b, compression) == b"".join(report_records(x, DIGEST) for x in batches)
+    assert sorted(p.name for p in tmp_path.iterdir()) == sorted([a.name, "reports"])
+
+
+@pytest.mark.parametrize("compression", COMPRESSIONS)
+def test_parquet_has_a_row_group_per_batch(tmp_path: Path, compression: Compression) -> None:
+    batches = [columns([1, 0], 3), columns([(1 << 64) - 1], 3, seed=1)]
+    path = tmp_path / "x.parquet"
+    digest = (1 << 64) - 2
+    assert write_parquet(path, batches, digest=digest, compression=compression) == 3
+    file = pq.ParquetFile(path)
+    assert [file.metadata.row_group(i).num_rows for i in range(file.num_row_groups)] == [2, 1]
+    kind = file.metadata.row_group(0).column(0).compression
+    assert kind == {"none": "UNCOMPRESSED"}.get(compression, compression.upper())
+    assert file.schema_arrow.equals(
+        pa.schema(
+            [
+                pa.field("digest", pa.uint64(), nullable=False),
+                pa.field("epoch", pa.int64(), nullable=False),
+                pa.field("report_id", pa.uint64(), nullable=False),
+                pa.field("payload", pa.binary(3), nullable=False),
+            ]
+        )
+    )
+    assert file.read().to_pylist() == [
+        {"digest": digest, "epoch": 3, "report_id": int(name), "payload": payload.tobytes()}
+        for batch in batches
+        for name, payload in zip(batch.report_ids, batch.payloads, strict=True)
+    ]
+
+
+def every_kind() -> list[Any]:
+    return [pytest.param(f, c, id=f"{f}-{c}") for f in FORMATS for c in COMPRESSIONS]
+
+
+@pytest.mark.parametrize(("kind", "compression"), every_kind())
+def test_equal_reports_give_equal_bytes(
+    tmp_path: Path, kind: Format, compression: Compression
+) -> None:
+    batches = [columns(list(range(1, 400)), 9)]
+    a, b = tmp_path / "a", tmp_path / "b"
+    for path in (a, b):
+        FORMATS[kind](path, batches, digest=DIGEST, compression=compression)
+    assert a.read_bytes() == b.read_bytes()
+    # gzip: neither a name nor a time in the header.
+    if kind != "parquet" and compression == "gzip":
+        assert a.read_bytes()[3:8] == bytes(5)
+
+
+@pytest.mark.parametrize(("kind", "compression"), every_kind())
+def test_a_file_is_whole_or_not_there(
+    tmp_path: Path, kind: Format, compression: Compression
+) -> None:
+    def failing() -> Iterator[ReportColumns]:
+        yield columns([1], 3)
+        raise RuntimeError("the disk is full")
+
+    path = tmp_path / "x"
+    path.write_bytes(b"older")
+    with pytest.raises(RuntimeError, match="full"):
+        FORMATS[kind](path, failing(), digest=DIGEST, compression=compression)
+    assert [p.name for p in tmp_path.iterdir()] == ["x"]
+    assert path.read_bytes() == b"older"
+
+
+@pytest.mark.parametrize("kind", FORMATS)
+def test_no_report_no_file(tmp_path: Path, kind: Format) -> None:
+    empty = columns([], 3)
+    assert FORMATS[kind](tmp_path / "x", [empty], digest=DIGEST) == 0
+    assert FORMATS[kind](tmp_path / "x", [], digest=DIGEST) == 0
+    assert list(tmp_path.iterdir()) == []
+    assert FORMATS[kind](tmp_path / "x", [empty, columns([1], 3), empty], digest=DIGEST) == 1
+
+
+def test_names() -> None:
+    names = {
+        report_file(Path("r"), 12, kind, compression).as_posix()
+        for kind in FORMATS
+        for compression in COMPRESSIONS
+    }
+    stem = "r/epoch-000012"
+    assert names == {f"{stem}{end}" for end in (".pb", ".pb.gz", ".pb.zst", ".parquet")}
+    assert report_file(Path(), 1234567, "batch").name == "epoch-1234567.pb"
+
+
+def test_unknown_kinds_are_refused(tmp_path: Path) -> None:
+    wrong: Any = "brotli"
+    for write in FORMATS.values():
+        with pytest.raises(ValueError, match="'brotli'; use one of none, gzip, zstd"):
+            write(tmp_path / "x", [columns([1], 1)], digest=DIGEST, compression=wrong)
+    with pytest.raises(ValueError, match="no format 'brotli'"):
+        report_file(tmp_path, 0, wrong)
+    with pytest.raises(ValueError, match="compression 'brotli'"):
+        report_file(tmp_path, 0, "batch", wrong)
