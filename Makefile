@@ -113,10 +113,10 @@ chromium:
 	  fi; \
 	fi
 
-bench-accuracy: $(BENCH_STAMP) ## error against theory and against other implementations
+bench-accuracy: $(STAMP) ## error against theory and against other implementations
 	$(BIN)/python benchmarks/accuracy.py
 
-bench-throughput: $(BENCH_STAMP) ## reports per second, stage by stage
+bench-throughput: $(STAMP) ## reports per second, stage by stage
 	$(BIN)/python benchmarks/throughput.py
 
 clean: ## remove the environment, caches and demo output

@@ -13,7 +13,7 @@ from typing import Any
 from ldp.domain import Domain
 from ldp.epochs import Epochs
 from ldp.errors import CollectionError
-from ldp.protocols import FrequencyProtocol, Parameters, protocol
+from ldp.protocols import FrequencyProtocol, LocalProtocol, Parameters, protocol
 from ldp.wire import collection_pb2
 
 __all__ = ["Collection", "digest_hex"]
@@ -46,7 +46,7 @@ class Collection:
     allowed_lateness: int = 0
     consistency: str = "norm_sub"
     min_reports: int = 1
-    protocol: FrequencyProtocol[Any] = field(init=False, compare=False, repr=False)
+    protocol: LocalProtocol[Any] = field(init=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         """Validate and build the protocol.
@@ -56,7 +56,12 @@ class Collection:
         """
         allowed = set("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-.")
         # The name becomes part of file names.
-        if not self.name or len(self.name) > 100 or set(self.name) - allowed or self.name[0] in ".-":
+        if (
+            not self.name
+            or len(self.name) > 100
+            or set(self.name) - allowed
+            or self.name[0] in ".-"
+        ):
             raise CollectionError(
                 "E-COLLECTION-NAME",
                 "name must be 1 to 100 letters, digits, '_', '-' or '.', starting with a letter or digit",
@@ -82,6 +87,11 @@ class Collection:
             )
         built = protocol(self.protocol_name, self.domain.size, self.parameters)
         object.__setattr__(self, "protocol", built)
+
+    @property
+    def histograms(self) -> tuple[tuple[str, Domain], ...]:
+        """(attribute, domain) of each histogram of an epoch; one without a name for most collections."""
+        return (("", self.domain),)
 
     @property
     def unused_parameters(self) -> tuple[str, ...]:
@@ -135,13 +145,14 @@ class Collection:
 
     def as_record(self) -> dict[str, object]:
         """What run.json and the Parquet metadata say about the collection."""
-        kind, support = self.protocol, self.protocol.support
+        kind = self.protocol
         chosen: dict[str, object] = {n: self.parameters.level(n) for n in kind.PARAMETERS}
         chosen.update(kind.facts())
         if "calibration" in kind.OPTIONAL:
             chosen["calibration"] = self.parameters.calibration.value
         if "hash_family" in kind.OPTIONAL:
             chosen["hash_family"] = self.parameters.hash_family
+        support = kind.support if isinstance(kind, FrequencyProtocol) else None
         return {
             "name": self.name,
             "version": self.version,
@@ -159,7 +170,9 @@ class Collection:
             "allowed_lateness_seconds": self.allowed_lateness,
             "consistency": self.consistency,
             "min_reports": self.min_reports,
-            "support": {"own": float(support.own), "other": float(support.other)},
+            "support": {"own": float(support.own), "other": float(support.other)}
+            if support
+            else None,
             "guarantee": kind.guarantee.as_record(),
         }
 

@@ -67,6 +67,7 @@ class Reason(Enum):
     WRONG_LENGTH = "wrong_length"
     VALUE_OUT_OF_RANGE = "value_out_of_range"
     UNUSED_BITS = "unused_bits"
+    REPEATED_INDEX = "repeated_index"
 
     @property
     def explanation(self) -> str:
@@ -84,6 +85,7 @@ _EXPLANATIONS = {
     Reason.FOREIGN_EPOCH: "The epoch lies outside the collection's epochs; check the device's clock and the origin.",
     Reason.WRONG_LENGTH: "The payload does not have the protocol's length; the device uses other parameters.",
     Reason.VALUE_OUT_OF_RANGE: "The payload names a value or symbol that does not exist in the collection.",
+    Reason.REPEATED_INDEX: "The payload lists a sampled bucket twice or out of order.",
     Reason.UNUSED_BITS: "The payload sets bits beyond the domain; the device uses other parameters.",
 }
 

@@ -33,39 +33,53 @@ _EXACT_BELOW = 200.0
 
 @dataclass(frozen=True)
 class Estimates:
-    """Frequencies of one histogram; every array has shape (k,).
+    """What one histogram says; every array has one entry per row (k of them, or 1 for a mean).
 
     Attributes:
-        n: reports behind them.
-        support: int64 support counts.
-        frequency: unbiased estimates.
+        n: int64, reports behind each row.
+        support: int64, support counts.
+        frequency: unbiased estimates (for a mean: the mean, in the units of the value).
         std_error: square root of the plug-in variance.
-        low, high: interval at :data:`CONFIDENCE`, pointwise.
+        low, high: pointwise interval at :data:`CONFIDENCE`.
+        low_all, high_all: interval that holds for all rows at once at that level (Bonferroni).
+
+    A row without a report has NaN everywhere but in ``n`` and ``support``; sinks write null.
     """
 
-    n: int
+    n: NDArray[np.int64]
     support: NDArray[np.int64]
     frequency: Floats
     std_error: Floats
     low: Floats
     high: Floats
+    low_all: Floats
+    high_all: Floats
+
+    def scaled(self, factor: float) -> Estimates:
+        """The same in other units: ``factor`` times every number but the counts."""
+        arrays = (self.frequency, self.std_error, self.low, self.high, self.low_all, self.high_all)
+        return Estimates(self.n, self.support, *(a * factor for a in arrays))
 
 
-def variance(frequency: Floats, n: int, probabilities: SupportProbabilities) -> Floats:
+def variance(
+    frequency: Floats, n: int | NDArray[np.int64], probabilities: SupportProbabilities
+) -> Floats:
     """Variance of the estimates for a fixed population of these true frequencies.
 
     Not Eq. 4 of `000` or Eq. 10 of `002`, whose coefficient of f is wrong unless rounds are symmetric
-    (MATHS correction 2); equal to them at f = 0. Frequencies are clipped to [0, 1].
+    (MATHS correction 2); equal to them at f = 0. Where the reports come from a random share s of the
+    population, drawing it adds (1 − s) f (1 − f) / n. Frequencies are clipped to [0, 1].
     """
-    own, other = float(probabilities.own), float(probabilities.other)
+    own, other, gap = float(probabilities.own), float(probabilities.other), float(probabilities.gap)
     clipped = np.clip(frequency, 0.0, 1.0)
     spread = clipped * own * (1 - own) + (1 - clipped) * other * (1 - other)
-    return spread / (n * float(probabilities.gap) ** 2)
+    drawn = (1 - float(probabilities.sampled)) * clipped * (1 - clipped)
+    return np.asarray((spread / gap**2 + drawn) / n, np.float64)
 
 
 def interval(
     support: NDArray[np.int64],
-    n: int,
+    n: int | NDArray[np.int64],
     probabilities: SupportProbabilities,
     ties: Floats | None = None,
     confidence: float = CONFIDENCE,
@@ -73,7 +87,7 @@ def interval(
     """Pointwise confidence limits, by inverting a test instead of adding a Wald margin.
 
     Where the expected support of an absent value reaches 200, the score test: |C − n μ(f)| = z·sqrt(n V(f))
-    is a quadratic in f, since the variance V is linear in f. Below it, the binomial test of
+    is a quadratic in f, since the variance V is one. Below it, the binomial test of
     C ~ B(n, other + f (own − other)), with the probability of the observed count itself split at ``ties``:
     0.5 gives mid-p limits, uniform draws give Stevens' (1950) limits, whose coverage is exactly the nominal
     one although counts are few. The binomial ignores that the population is fixed and is used only where
@@ -81,7 +95,7 @@ def interval(
 
     Args:
         support: int64 (k,).
-        n: number of reports, at least 1.
+        n: number of reports, at least 1; one number or one per value.
         probabilities: own and other.
         ties: (k,) in (0, 1); 0.5 everywhere when None.
         confidence: level.
@@ -90,28 +104,35 @@ def interval(
         (low, high), each (k,), around the estimate and not clipped to [0, 1].
     """
     own, other, gap = float(probabilities.own), float(probabilities.other), float(probabilities.gap)
+    reports = np.broadcast_to(np.asarray(n, np.int64), support.shape)
     z = NormalDist().inv_cdf(0.5 + confidence / 2)
-    frequency = (support / n - other) / gap
+    frequency = (support / reports - other) / gap
     floor = other * (1 - other)
-    slope = own * (1 - own) - floor
-    s = z * z / n
-    centre = (2 * frequency * gap * gap + s * slope) / (2 * gap * gap)
-    inside = s * (4 * gap * gap * (slope * frequency + floor) + s * slope * slope)
-    half = np.sqrt(np.maximum(inside, 0.0)) / (2 * gap * gap)
-    low, high = centre - half, centre + half
-    if n * other < _EXACT_BELOW:
+    drawn = (1 - float(probabilities.sampled)) * gap * gap
+    slope = own * (1 - own) - floor + drawn
+    s = z * z / reports
+    # (f̂ − f)² gap² = s (floor + f slope − f² drawn), solved for f.
+    square = gap * gap + s * drawn
+    middle = 2 * frequency * gap * gap + s * slope
+    inside = middle**2 - 4 * square * (frequency**2 * gap * gap - s * floor)
+    half = np.sqrt(np.maximum(inside, 0.0))
+    low, high = (middle - half) / (2 * square), (middle + half) / (2 * square)
+    few = reports * other < _EXACT_BELOW
+    if few.any():
         clipped = np.clip(frequency, 0.0, 1.0)
-        fixed = clipped * (1 - clipped) * gap * gap
-        few = fixed <= 0.05 * (floor + clipped * slope)
-        if few.any():
-            split = np.full(support.size, 0.5) if ties is None else ties
-            left, right = _binomial_limits(support[few], n, split[few], (1 - confidence) / 2)
-            low[few], high[few] = (left - other) / gap, (right - other) / gap
+        fixed = float(probabilities.sampled) * clipped * (1 - clipped) * gap * gap
+        spread = floor + clipped * (slope - drawn)
+        few &= fixed <= 0.05 * spread
+    if few.any():
+        split = np.full(support.size, 0.5) if ties is None else ties
+        tail = (1 - confidence) / 2
+        left, right = _binomial_limits(support[few], reports[few], split[few], tail)
+        low[few], high[few] = (left - other) / gap, (right - other) / gap
     return low, high
 
 
 def _binomial_limits(
-    count: NDArray[np.int64], n: int, ties: Floats, tail: float
+    count: NDArray[np.int64], n: NDArray[np.int64], ties: Floats, tail: float
 ) -> tuple[Floats, Floats]:
     """Limits of a binomial probability whose tail areas, with the tie split, are ``tail`` each."""
     from scipy.special import betainc, betaincinv
@@ -151,14 +172,17 @@ def tie_breakers(digest: int, epoch: int, size: int) -> Floats:
     counts of the same epoch always give the same interval.
     """
     # Philox is counter-based: entry v does not depend on how many values there are.
-    generator = np.random.Philox(key=[digest, 0x6C6470], counter=[0, 0, epoch % (1 << 64), 0])
+    # Typed: numpy turns a list with an integer above 2**63 into floats.
+    key = np.array([digest, 0x6C6470], np.uint64)
+    counter = np.array([0, 0, epoch % (1 << 64), 0], np.uint64)
+    generator = np.random.Philox(key=key, counter=counter)
     words = generator.random_raw(size)
     return (np.asarray(words >> np.uint64(11), np.float64) + 0.5) * 2.0**-53
 
 
 def estimate(
     support: NDArray[np.int64],
-    n: int,
+    n: int | NDArray[np.int64],
     probabilities: SupportProbabilities,
     ties: Floats | None = None,
 ) -> Estimates:
@@ -166,22 +190,26 @@ def estimate(
 
     Args:
         support: int64 (k,).
-        n: number of reports behind them.
+        n: number of reports behind them, one number or one per value.
         probabilities: own and other of the protocol.
         ties: see :func:`interval`.
 
     Raises:
         ValueError: no report at all; there is nothing to estimate.
     """
-    if n < 1:
+    reports = np.broadcast_to(np.asarray(n, np.int64), support.shape)
+    if not (reports > 0).any():
         raise ValueError("an estimate needs at least one report")
-    frequency = (support / n - float(probabilities.other)) / float(probabilities.gap)
-    low, high = interval(support, n, probabilities, ties)
-    return Estimates(
-        n=n,
-        support=support,
-        frequency=frequency,
-        std_error=np.sqrt(variance(frequency, n, probabilities)),
-        low=low,
-        high=high,
-    )
+    told = np.maximum(reports, 1)
+    frequency = (support / told - float(probabilities.other)) / float(probabilities.gap)
+    everyone = 1 - (1 - CONFIDENCE) / support.size
+    columns = [
+        frequency,
+        np.sqrt(variance(frequency, told, probabilities)),
+        *interval(support, told, probabilities, ties),
+        *interval(support, told, probabilities, ties, everyone),
+    ]
+    silent = reports == 0
+    if silent.any():
+        columns = [np.where(silent, np.nan, column) for column in columns]
+    return Estimates(reports, support, *columns)

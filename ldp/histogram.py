@@ -8,17 +8,42 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ldp.collection import Collection
-from ldp.consistency import Noise, consistent
-from ldp.estimate import Estimates, estimate, tie_breakers
+from ldp.estimate import Estimates, tie_breakers
 from ldp.support import Support
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["INSUFFICIENT", "OK", "EpochHistogram", "estimate_epoch", "make_consistent"]
+__all__ = [
+    "INSUFFICIENT",
+    "OK",
+    "AttributeHistogram",
+    "EpochHistogram",
+    "estimate_epoch",
+    "make_consistent",
+]
 
 OK = "ok"
 INSUFFICIENT = "insufficient_reports"
+
+
+@dataclass(frozen=True, eq=False)
+class AttributeHistogram:
+    """What is known about one attribute in one epoch.
+
+    Attributes:
+        reports: reports that speak about it.
+        support: int64 (rows,).
+        estimates: None when too few reports came; then ``status`` says so.
+        consistent: float64 (rows,), after post-processing; None before it or without estimates.
+        status: :data:`OK` or :data:`INSUFFICIENT`.
+    """
+
+    reports: int
+    support: NDArray[np.int64]
+    estimates: Estimates | None
+    consistent: NDArray[np.float64] | None = None
+    status: str = OK
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,42 +53,42 @@ class EpochHistogram:
     Attributes:
         digest: the collection's.
         epoch: index.
-        n: reports counted.
-        support: int64 (k,).
-        estimates: None when too few reports came; then ``status`` says so.
-        consistent: float64 (k,), after post-processing; None before it or without estimates.
-        status: :data:`OK` or :data:`INSUFFICIENT`.
+        reports: reports counted.
+        attributes: one histogram per attribute, in the collection's order.
         revision: 0 for the first result of an epoch, one more for each that late reports cause.
     """
 
     digest: int
     epoch: int
-    n: int
-    support: NDArray[np.int64]
-    estimates: Estimates | None
-    consistent: NDArray[np.float64] | None = None
-    status: str = OK
+    reports: int
+    attributes: tuple[AttributeHistogram, ...]
     revision: int = 0
 
 
 def estimate_epoch(collection: Collection, epoch: int, support: Support) -> EpochHistogram:
     """Stage 4: support counts, unbiased estimates, standard errors, intervals."""
     protocol = collection.protocol
-    counts = protocol.support_counts(support.counts)
-    n = support.reports
-    if n < max(collection.min_reports, 1):
-        return EpochHistogram(collection.digest, epoch, n, counts, None, status=INSUFFICIENT)
-    ties = tie_breakers(collection.digest, epoch, protocol.domain_size)
-    estimates = estimate(counts, n, protocol.support, ties)
-    return EpochHistogram(collection.digest, epoch, n, counts, estimates)
+    rows = [part.rows for part in protocol.parts]
+    ties = np.split(tie_breakers(collection.digest, epoch, sum(rows)), np.cumsum(rows)[:-1])
+    found = []
+    counted = protocol.part_counts(support.counts, support.reports)
+    for part, (counts, reports), split in zip(protocol.parts, counted, ties, strict=True):
+        supported = part.support_counts(counts)
+        if reports < max(collection.min_reports, 1):
+            found.append(AttributeHistogram(reports, supported, None, status=INSUFFICIENT))
+        else:
+            estimates = part.estimate(counts, reports, split)
+            found.append(AttributeHistogram(reports, supported, estimates))
+    return EpochHistogram(collection.digest, epoch, support.reports, tuple(found))
 
 
 def make_consistent(collection: Collection, histogram: EpochHistogram) -> EpochHistogram:
     """Stage 5: the collection's post-processing; the raw estimates stay beside it."""
-    if histogram.estimates is None:
-        return histogram
-    protocol = collection.protocol
-    own, other = float(protocol.support.own), float(protocol.support.other)
-    noise = Noise(n=histogram.n, own=own, other=other, exclusive=protocol.EXCLUSIVE)
-    result = consistent(collection.consistency, histogram.estimates.frequency, noise)
-    return replace(histogram, consistent=result)
+    parts = collection.protocol.parts
+    done = tuple(
+        replace(one, consistent=part.consistent(collection.consistency, one.estimates))
+        if one.estimates is not None
+        else one
+        for part, one in zip(parts, histogram.attributes, strict=True)
+    )
+    return replace(histogram, attributes=done)

@@ -24,7 +24,13 @@ if TYPE_CHECKING:
 
     from ldp.wire.codec import Batch, Rows
 
-__all__ = ["Admission", "Key", "Rejection", "ReportColumns", "admit_batch", "admit_rows"]
+__all__ = ["LISTED", "Admission", "Key", "Rejection", "ReportColumns", "admit_batch", "admit_rows"]
+
+LISTED = 100
+"""Rejections of one kind in one piece of a source that are listed one by one; the rest share one entry.
+
+A run given the wrong collection refuses every report there is, and must not hold an object for each.
+"""
 
 Key = tuple[str, int | None]
 """What accounting is kept by: digest (empty when unknown) and epoch (None when unknown)."""
@@ -61,10 +67,11 @@ class Rejection:
         reason: why.
         source: file, or where the record came from.
         place: position in the source: byte offset of the record, or row of a table; -1 for the source itself.
+            The first one when several records are concerned.
         index: first report concerned inside a batch; -1 when the record as a whole is.
         count: reports concerned.
-        digest: 16 hexadecimal digits, or empty.
-        epoch: as the record says, or None.
+        digest: 16 hexadecimal digits, or empty (also when the records concerned differ).
+        epoch: as the record says, or None (also when the records concerned differ).
     """
 
     reason: Reason
@@ -97,10 +104,10 @@ class Admission:
     rejections: list[Rejection] = field(default_factory=list)
     read: Counter[Key] = field(default_factory=Counter)
 
-    def reject_source(self, reason: Reason, source: str, place: int = -1) -> None:
-        """Book something that is no report at all as one record read and refused."""
-        self.read[UNATTRIBUTED] += 1
-        self.rejections.append(Rejection(reason, source, place))
+    def reject_source(self, reason: Reason, source: str, place: int = -1, count: int = 1) -> None:
+        """Book something that is no report at all as records read and refused."""
+        self.read[UNATTRIBUTED] += count
+        self.rejections.append(Rejection(reason, source, place, count=count))
 
 
 def _key(collection: Collection | None, digest: int, epoch: int) -> Key:
@@ -121,7 +128,7 @@ def admit_batch(
         return
     collection = collections.get(batch.digest)
     key = _key(collection, batch.digest, batch.epoch)
-    # A batch without reports is still a record that was read: an empty message, refused as such.
+    # A batch without reports is still a record that was read.
     into.read[key] += max(n, 1)
 
     def refuse(reason: Reason, count: int, index: int = -1) -> None:
@@ -130,22 +137,26 @@ def admit_batch(
             Rejection(reason, source, batch.place, index, count, digest, batch.epoch)
         )
 
-    if n == 0:
-        refuse(Reason.MALFORMED, 1)
-    elif collection is None:
-        refuse(Reason.UNKNOWN_COLLECTION, n)
+    if collection is None:
+        refuse(Reason.UNKNOWN_COLLECTION, max(n, 1))
     elif not collection.epochs.contains(batch.epoch):
-        refuse(Reason.FOREIGN_EPOCH, n)
+        refuse(Reason.FOREIGN_EPOCH, max(n, 1))
+    elif n == 0:
+        refuse(Reason.MALFORMED, 1)
     elif batch.payloads.size != n * collection.protocol.payload_size:
         refuse(Reason.WRONG_LENGTH, n)
     else:
         payloads = frozen_columns(batch.payloads.reshape(n, -1))
         codes = collection.protocol.check(payloads)
         if codes.any():
-            for i in np.flatnonzero(codes):
-                reason = CHECK_CODES[codes[i]]
-                assert reason is not None  # noqa: S101 - code 0 is not in flatnonzero
-                refuse(reason, 1, int(i))
+            for code in range(1, len(CHECK_CODES)):
+                reason = CHECK_CODES[code]
+                assert reason is not None  # noqa: S101 - only code 0 has no reason
+                bad = np.flatnonzero(codes == code)
+                for i in bad[:LISTED]:
+                    refuse(reason, 1, int(i))
+                if bad.size > LISTED:
+                    refuse(reason, bad.size - LISTED, int(bad[LISTED]))
             sound = codes == 0
             ids, payloads = ids[sound], frozen_columns(payloads[sound])
         if ids.size:
@@ -156,28 +167,26 @@ def admit_rows(
     rows: Rows, collections: Mapping[int, Collection], source: str, into: Admission
 ) -> None:
     """Judge single reports, gathering those of one collection and epoch into columns."""
-    for digest, chosen in _groups(rows.digest):
-        collection = collections.get(digest)
-        if collection is None:
-            into.read[UNATTRIBUTED] += chosen.size
-            for epoch, inside in _groups(rows.epoch[chosen]):
-                some = chosen[inside]
-                reason = Reason.UNKNOWN_COLLECTION
-                into.rejections.extend(_single(reason, source, rows, some, digest, epoch))
-            continue
+    known = np.isin(rows.digest, np.array(list(collections), np.uint64))
+    if not known.all():
+        strange = np.flatnonzero(~known)
+        into.read[UNATTRIBUTED] += strange.size
+        into.rejections.extend(_single(Reason.UNKNOWN_COLLECTION, source, rows, strange))
+    for digest, chosen in _groups(rows.digest, np.flatnonzero(known)):
+        collection = collections[digest]
         width = collection.protocol.payload_size
-        for epoch, inside in _groups(rows.epoch[chosen]):
-            some = chosen[inside]
+        epochs = rows.epoch[chosen]
+        planned = (epochs >= 0) & (epochs < collection.epochs.count)
+        if not planned.all():
+            strange = chosen[~planned]
+            into.read[(collection.digest_hex, None)] += strange.size
+            into.rejections.extend(_single(Reason.FOREIGN_EPOCH, source, rows, strange))
+        for epoch, some in _groups(rows.epoch, chosen[planned]):
             into.read[_key(collection, digest, epoch)] += some.size
 
-            def refuse(
-                reason: Reason, which: NDArray[np.int64], digest: int = digest, epoch: int = epoch
-            ) -> None:
-                into.rejections.extend(_single(reason, source, rows, which, digest, epoch))
+            def refuse(reason: Reason, which: NDArray[np.int64]) -> None:
+                into.rejections.extend(_single(reason, source, rows, which))
 
-            if not collection.epochs.contains(epoch):
-                refuse(Reason.FOREIGN_EPOCH, some)
-                continue
             fits = rows.payload_length[some] == width
             if not fits.all():
                 refuse(Reason.WRONG_LENGTH, some[~fits])
@@ -198,22 +207,37 @@ def admit_rows(
 
 
 def _single(
-    reason: Reason, source: str, rows: Rows, which: NDArray[np.int64], digest: int, epoch: int
+    reason: Reason, source: str, rows: Rows, which: NDArray[np.int64]
 ) -> Iterator[Rejection]:
-    """One rejection per record, since each has its own place."""
-    text = digest_hex(digest)
-    return (Rejection(reason, source, int(p), digest=text, epoch=epoch) for p in rows.place[which])
+    """One rejection per record, since each has its own place; from :data:`LISTED` on one for the rest."""
+    listed, rest = which[:LISTED], which[LISTED:]
+    for i in listed:
+        digest, epoch = digest_hex(int(rows.digest[i])), int(rows.epoch[i])
+        yield Rejection(reason, source, int(rows.place[i]), digest=digest, epoch=epoch)
+    if rest.size:
+        digests, epochs = rows.digest[rest], rows.epoch[rest]
+        yield Rejection(
+            reason,
+            source,
+            int(rows.place[rest].min()),
+            count=rest.size,
+            digest=digest_hex(int(digests[0])) if (digests == digests[0]).all() else "",
+            epoch=int(epochs[0]) if (epochs == epochs[0]).all() else None,
+        )
 
 
-def _groups(keys: NDArray[np.generic]) -> Iterator[tuple[int, NDArray[np.int64]]]:
-    """(key, positions) for every distinct key, positions in order."""
-    if keys.size == 0:
+def _groups(
+    column: NDArray[np.generic], chosen: NDArray[np.int64]
+) -> Iterator[tuple[int, NDArray[np.int64]]]:
+    """(key, positions) for every distinct key at the chosen positions, which stay in order."""
+    if chosen.size == 0:
         return
+    keys = column[chosen]
     if (keys == keys[0]).all():
-        yield int(keys[0]), np.arange(keys.size)
+        yield int(keys[0]), chosen
         return
     order = np.argsort(keys, kind="stable")
     arranged = keys[order]
     edges = np.flatnonzero(arranged[1:] != arranged[:-1]) + 1
     for group in np.split(order, edges):
-        yield int(keys[group[0]]), group
+        yield int(keys[group[0]]), chosen[group]

@@ -25,10 +25,13 @@ class SupportProbabilities:
     Attributes:
         own: P(report supports v | the device holds v), both rounds composed.
         other: P(report supports v | the device holds something else).
+        sampled: share of the population behind a value's reports, where devices are sampled (dBitFlip asks
+            d of b buckets, multi-attribute sampling one attribute of d); 1 where everyone is asked.
     """
 
     own: Fraction
     other: Fraction
+    sampled: Fraction = Fraction(1)
 
     def __post_init__(self) -> None:
         """Validate.
@@ -38,6 +41,8 @@ class SupportProbabilities:
         """
         if not 0 <= self.other < self.own <= 1:
             raise ValueError(f"needs 0 <= other < own <= 1, not own={self.own}, other={self.other}")
+        if not 0 < self.sampled <= 1:
+            raise ValueError(f"needs 0 < sampled <= 1, not {self.sampled}")
 
     @property
     def gap(self) -> Fraction:
@@ -46,7 +51,10 @@ class SupportProbabilities:
 
     @property
     def floor_variance(self) -> float:
-        """n·V*: the variance of one report at frequency 0, other(1−other)/(own−other)²."""
+        """n·V*: the variance of one report at frequency 0, other(1−other)/(own−other)².
+
+        n is the number of reports behind the value, a share ``sampled`` of all.
+        """
         return float(self.other * (1 - self.other) / self.gap**2)
 
 

@@ -13,6 +13,7 @@ import click
 from ldp.collection import Collection, digest_hex
 from ldp.collection_file import load_collection
 from ldp.errors import InvalidPayload, UsageError
+from ldp.protocols import FrequencyProtocol
 
 __all__ = ["inspect_file"]
 
@@ -70,7 +71,7 @@ def _rejects(paths: list[Path], limit: int) -> Iterator[str]:
 
 def _records(paths: list[Path], collections: dict[int, Collection]) -> Iterator[str]:
     logging.basicConfig(level=logging.ERROR)
-    from ldp.wire.codec import parse
+    from ldp.wire.codec import Batch, parse
     from transforms.sources import BadSource, ReadFiles, Table
 
     for path in paths:
@@ -81,7 +82,7 @@ def _records(paths: list[Path], collections: dict[int, Collection]) -> Iterator[
                 yield f"{reason.value} at position {element.place}: {reason.explanation}"
                 continue
             if isinstance(element, Table):
-                rows, batches = element.rows, []
+                rows, batches = element.rows, list[Batch]()
             else:
                 rows, batches, malformed = parse(element.found, element.base)
                 for place in malformed:
@@ -90,8 +91,8 @@ def _records(paths: list[Path], collections: dict[int, Collection]) -> Iterator[
                 text = _about(batch.digest, batch.epoch, collections)
                 yield f"batch at position {batch.place}: {batch.count:,} reports, {text}"
                 known = collections.get(batch.digest)
-                if known and batch.payloads.size == batch.count * known.protocol.payload_size:
-                    width = known.protocol.payload_size
+                width = known.protocol.payload_size if known else 0
+                if known and batch.report_ids.size * width == batch.payloads.size:
                     for i, row in enumerate(batch.payloads.reshape(-1, width)):
                         one = _decoded(int(batch.report_ids[i]), row.tobytes(), known)
                         yield f"  {one}"
@@ -119,8 +120,10 @@ def _decoded(report_id: int, payload: bytes, collection: Collection | None) -> s
         response = collection.protocol.decode(payload)
     except InvalidPayload as error:
         return f"{text}, refused: {error.reason.value}"
-    size = collection.domain.size
-    supported = [v for v in range(min(size, 4096)) if collection.protocol.supports(response, v)]
+    protocol, size = collection.protocol, collection.domain.size
+    if not isinstance(protocol, FrequencyProtocol):
+        return f"{text}, {response}"
+    supported = [v for v in range(min(size, 4096)) if protocol.supports(response, v)]
     names = ", ".join(collection.domain.label(v) for v in supported[:4])
     more = f" and {len(supported) - 4} more" if len(supported) > 4 else ""
     return f"{text}, {response}, supports {len(supported)} of {size} values: {names}{more}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 
@@ -130,12 +131,23 @@ def report(output: Path, page: Path | None, truth: Path | None) -> None:
 
 
 def main() -> None:
-    """Entry point: errors a person can act on become one line and an exit code."""
+    """Entry point: errors become one line and an exit code; LDPBEAM_DEBUG=1 adds where they come from."""
     try:
         cli.main(standalone_mode=True)
     except LdpError as error:
         click.echo(f"ldpbeam: {error}", err=True)
         sys.exit(error.exit_code)
+    except Exception as error:
+        if os.environ.get("LDPBEAM_DEBUG") == "1":
+            import traceback
+
+            traceback.print_exc()
+        text = " ".join(f"{type(error).__name__}: {error}".split())[:300]
+        click.echo(
+            f"ldpbeam: {text}. Set LDPBEAM_DEBUG=1 to see where, and please report it. [E-INTERNAL]",
+            err=True,
+        )
+        sys.exit(LdpError.exit_code)
 
 
 if __name__ == "__main__":

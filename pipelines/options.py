@@ -7,11 +7,17 @@ from dataclasses import dataclass
 from ldp.collection import Collection
 from ldp.errors import UsageError
 
-__all__ = ["RunConfig", "resolve_runner"]
+__all__ = ["ASK_THEIR_SERVER", "OPTIONS", "RunConfig", "resolve_runner"]
 
 # Names people type, by what they mean for files. Beam's own DirectRunner first tries to download a binary and
 # falls back silently, so it is never used under that name.
 _RUNNERS = {"DirectRunner": "FnApiRunner"}
+
+ASK_THEIR_SERVER = frozenset({"FlinkRunner", "PortableRunner", "PrismRunner", "SparkRunner"})
+"""Runners whose job server may know options that Beam's Python part does not."""
+
+OPTIONS = ("--collection", "--input", "--output", "--runner", "--dedup", "--no-dedup")
+"""What ``ldpbeam run`` itself takes."""
 
 
 @dataclass(frozen=True)

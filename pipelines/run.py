@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import logging
+import os
 import platform
 import shutil
 import time
 from collections.abc import Callable
+from difflib import get_close_matches
 from importlib.metadata import version
 from pathlib import Path
+from typing import NoReturn
 
 import apache_beam as beam
 from apache_beam.io.filesystems import FileSystems
@@ -18,7 +22,7 @@ from apache_beam.options.pipeline_options import PipelineOptions
 from ldp.collection import Collection
 from ldp.errors import LdpError, UsageError
 from pipelines.collect import LEDGER, CollectReports
-from pipelines.options import RunConfig
+from pipelines.options import ASK_THEIR_SERVER, OPTIONS, RunConfig
 from transforms.accounting import Books, Line
 from transforms.sinks import publish
 from transforms.sources import bytes_read
@@ -27,6 +31,7 @@ __all__ = ["RUN_RECORD", "RunResult", "match_inputs", "prepare_output", "run"]
 
 RUN_RECORD = "run.json"
 _PARTS = ("estimates", "rejects")
+_BEAM_HELP = "See ldpbeam run --help and Beam's pipeline options."
 
 Progress = Callable[[int, int], None]
 """Called with (bytes read, bytes in all) now and then while a run is under way."""
@@ -52,10 +57,14 @@ def match_inputs(pattern: str) -> tuple[tuple[str, ...], int]:
     Raises:
         UsageError: the pattern names none.
     """
-    found = [m for result in FileSystems.match([pattern]) for m in result.metadata_list]
-    if not found and "://" not in pattern and Path(pattern).is_dir():
+    if "://" not in pattern and Path(pattern).is_dir():
         return match_inputs(str(Path(pattern) / "*"))
-    found = [m for m in found if not m.path.endswith(".tmp") and "/." not in m.path]
+    found = [m for result in FileSystems.match([pattern]) for m in result.metadata_list]
+    # Hidden and temporary files are somebody's work in progress.
+    names = [m.path.replace("\\", "/").rpartition("/")[2] for m in found]
+    found = [
+        m for m, name in zip(found, names, strict=True) if not name.startswith(".") and name[-4:] != ".tmp"
+    ]
     if not found:
         raise UsageError(
             "E-USAGE-INPUT",
@@ -74,11 +83,15 @@ def prepare_output(output: str) -> None:
     if "://" in output:
         return
     folder = Path(output)
-    folder.mkdir(parents=True, exist_ok=True)
-    ours = {RUN_RECORD, LEDGER, "index.html", *_PARTS}
-    foreign = sorted(
-        p.name for p in folder.iterdir() if p.name not in ours and not p.name.endswith(".tmp")
-    )
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        foreign = _foreign(folder)
+    except OSError as error:
+        raise UsageError(
+            "E-USAGE-OUTPUT",
+            f"{output} cannot be used as a directory: {error.strerror}",
+            remedy="Give an empty or new directory to --output.",
+        ) from None
     if foreign:
         raise UsageError(
             "E-USAGE-OUTPUT",
@@ -93,19 +106,30 @@ def prepare_output(output: str) -> None:
         (folder / name).mkdir()
 
 
+def _foreign(folder: Path) -> list[str]:
+    """What lies in an output directory and was not written by a run."""
+    ours = {RUN_RECORD, LEDGER, "index.html", *_PARTS}
+    found = [p.name for p in folder.iterdir() if p.name not in ours]
+    for part in _PARTS:
+        if (folder / part).is_dir():
+            inside = (p.name for p in (folder / part).iterdir())
+            found += [f"{part}/{name}" for name in inside if not name.endswith(".parquet")]
+    return sorted(name for name in found if not name.endswith(".tmp"))
+
+
 def run(config: RunConfig, progress: Progress | None = None, total_bytes: int = 0) -> RunResult:
     """Run the pipeline to its end and write run.json last.
 
     Raises:
+        UsageError: Beam does not know an option or the runner.
         LdpError: the job failed, or its books do not balance; nothing is then published as finished.
     """
+    # Within this process Beam raises what it also logs.
+    quiet = config.runner == "FnApiRunner" and os.environ.get("LDPBEAM_DEBUG") != "1"
+    logging.getLogger("apache_beam").setLevel(logging.CRITICAL if quiet else logging.ERROR)
+    pipeline = _pipeline(config)
     prepare_output(config.output)
     started = time.perf_counter()
-    logging.getLogger("apache_beam").setLevel(logging.ERROR)
-    options = PipelineOptions(
-        [f"--runner={config.runner}", *config.beam_args], save_main_session=False
-    )
-    pipeline = beam.Pipeline(options=options)
     _ = pipeline | "Collect" >> CollectReports(config)
     if progress is None:
         pipeline.run().wait_until_finish()
@@ -116,6 +140,42 @@ def run(config: RunConfig, progress: Progress | None = None, total_bytes: int = 
     publish(config.output, RUN_RECORD, (json.dumps(record, indent=1) + "\n").encode())
     Path(config.output, LEDGER).unlink(missing_ok=True)
     return RunResult(record)
+
+
+def _pipeline(config: RunConfig) -> beam.Pipeline:
+    """An empty pipeline with the options that were typed.
+
+    Beam itself passes over options that it does not know, so that a misspelt one would change nothing.
+
+    Raises:
+        UsageError: an option or the runner is not Beam's.
+    """
+
+    def refuse(message: str) -> NoReturn:
+        raise UsageError("E-USAGE-BEAM", f"Beam refuses an option: {message}", remedy=_BEAM_HELP)
+
+    parsers: list[argparse.ArgumentParser] = []
+
+    def keep(parser: argparse.ArgumentParser) -> None:
+        parser.error = refuse  # type: ignore[method-assign]
+        parsers.append(parser)
+
+    typed = list(config.beam_args)
+    options = PipelineOptions([f"--runner={config.runner}", *typed], save_main_session=False)
+    known = options.get_all_options(add_extra_args_fn=keep)
+    _, unknown = parsers[0].parse_known_args(typed)
+    if unknown and config.runner not in ASK_THEIR_SERVER:
+        name = unknown[0].partition("=")[0]
+        near = get_close_matches(name, [*OPTIONS, *(f"--{option}" for option in known)], 1)
+        raise UsageError(
+            "E-USAGE-OPTION",
+            f"there is no option {name}",
+            remedy=f"Did you mean {near[0]}?" if near else _BEAM_HELP,
+        )
+    try:
+        return beam.Pipeline(options=options)
+    except (ValueError, ImportError, AttributeError) as error:
+        refuse(str(error).partition("\n")[0].rstrip("."))
 
 
 def _run_with_progress(pipeline: beam.Pipeline, progress: Progress, total: int) -> None:

@@ -17,7 +17,7 @@ _SUPPORT = struct.Struct("<QQB")
 _WIDTHS: tuple[str, ...] = ("<u1", "<u2", "<u4", "<i8")
 
 
-class ReportColumnsCoder(coders.Coder):  # type: ignore[misc]
+class ReportColumnsCoder(coders.Coder):
     """Digest, epoch, number of reports, payload length; then ids and payloads."""
 
     def encode(self, value: ReportColumns) -> bytes:
@@ -25,7 +25,7 @@ class ReportColumnsCoder(coders.Coder):  # type: ignore[misc]
         n, width = value.payloads.shape
         head = _HEAD.pack(value.digest, value.epoch, n, width)
         ids = np.ascontiguousarray(value.report_ids, "<u8")
-        return b"".join((head, ids.data.cast("B"), value.payloads.data.cast("B")))
+        return b"".join((head, ids.tobytes(), value.payloads.tobytes()))
 
     def decode(self, encoded: bytes) -> ReportColumns:
         """Columns that share the memory of ``encoded`` (read-only)."""
@@ -39,7 +39,7 @@ class ReportColumnsCoder(coders.Coder):  # type: ignore[misc]
         return True
 
 
-class SupportCoder(coders.Coder):  # type: ignore[misc]
+class SupportCoder(coders.Coder):
     """Reports, number of cells, width; then the cells in the narrowest type that holds them."""
 
     def encode(self, value: Support) -> bytes:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Iterable, Iterator
+from typing import Any
 
 import apache_beam as beam
 import numpy as np
@@ -59,7 +60,7 @@ def shard_columns(columns: ReportColumns, bits: int) -> Iterator[tuple[int, Repo
     ends, order = np.zeros(1 << bits, np.int64), np.empty(ids.size, np.int64)
     dedup.shard_order(ids, np.uint64(64 - bits), ends, order)
     begin = 0
-    for shard, end in enumerate(ends):
+    for shard, end in enumerate(ends.tolist()):
         if end > begin:
             chosen = order[begin:end]
             payloads = frozen_columns(columns.payloads[chosen])
@@ -79,13 +80,14 @@ def keep_one_per_id(parts: Iterable[ReportColumns], key: int) -> tuple[ReportCol
     payloads = np.concatenate([p.payloads for p in held])
     size = 1 << max(4, int(ids.size * 2 - 1).bit_length())
     keep = np.zeros(ids.size, np.uint8)
-    dropped = dedup.keep_one(ids, payloads, np.uint64(key), np.zeros(size, np.int32), keep)
+    table = np.zeros(size, np.int32)
+    dropped: Any = dedup.keep_one(ids, payloads, np.uint64(key), table, keep)
     if dropped:
         kept = keep.view(bool)
         ids, payloads = ids[kept], payloads[kept]
     first = held[0]
     columns = ReportColumns(first.digest, first.epoch, ids, frozen_columns(payloads))
-    return columns, int(dropped)  # type: ignore[call-overload]
+    return columns, int(dropped)
 
 
 class _Shard(beam.DoFn):

@@ -47,7 +47,7 @@ class AdmitReports(beam.DoFn):
         """Judge everything in one element."""
         done = Admission()
         if isinstance(element, BadSource):
-            done.reject_source(element.reason, element.source, element.place)
+            done.reject_source(element.reason, element.source, element.place, element.count)
         elif isinstance(element, Table):
             admit_rows(element.rows, self._collections, element.source, done)
         else:

@@ -116,6 +116,7 @@ def estimates_schema(collection: Collection) -> Any:
             pa.field("epoch", pa.int64(), nullable=False),
             pa.field("epoch_start", pa.timestamp("us", "UTC"), nullable=False),
             pa.field("revision", pa.int32(), nullable=False),
+            pa.field("attribute", pa.string(), nullable=False),
             pa.field("value", pa.int64(), nullable=False),
             pa.field("label", pa.string(), nullable=False),
             pa.field("n", pa.int64(), nullable=False),
@@ -124,6 +125,8 @@ def estimates_schema(collection: Collection) -> Any:
             pa.field("std_error", pa.float64()),
             pa.field("ci_low", pa.float64()),
             pa.field("ci_high", pa.float64()),
+            pa.field("ci_low_all", pa.float64()),
+            pa.field("ci_high_all", pa.float64()),
             pa.field("consistent", pa.float64()),
             pa.field("method", pa.string(), nullable=False),
             pa.field("status", pa.string(), nullable=False),
@@ -132,40 +135,74 @@ def estimates_schema(collection: Collection) -> Any:
     )
 
 
+def _fixed_columns(collection: Collection) -> dict[str, Any]:
+    """Columns that are the same in every epoch."""
+    import pyarrow as pa
+
+    attributes, values, labels = [], [], []
+    for (name, domain), part in zip(collection.histograms, collection.protocol.parts, strict=True):
+        attributes += [name] * part.rows
+        values += list(range(part.rows))
+        labels += (
+            [domain.label(v) for v in range(part.rows)] if part.rows == domain.size else ["mean"]
+        )
+    return {
+        "schema": estimates_schema(collection),
+        "attribute": pa.array(attributes, pa.string()),
+        "value": pa.array(values, pa.int64()),
+        "label": pa.array(labels, pa.string()),
+    }
+
+
 def _epoch_table(collection: Collection, histogram: EpochHistogram, fixed: dict[str, Any]) -> Any:
     import pyarrow as pa
 
-    k = collection.domain.size
+    sizes = [part.rows for part in collection.protocol.parts]
     start = collection.epochs.start(histogram.epoch) * 1_000_000
-    found = histogram.estimates
 
-    def floats(values: Any) -> Any:
-        return pa.nulls(k, pa.float64()) if values is None else pa.array(values, pa.float64())
+    def integers(name: str) -> Any:
+        found = [
+            getattr(one.estimates, name) if one.estimates else np.full(size, one.reports)
+            for one, size in zip(histogram.attributes, sizes, strict=True)
+        ]
+        return pa.array(np.concatenate(found), pa.int64())
+
+    def floats(name: str, consistent: bool = False) -> Any:
+        found = []
+        for one, size in zip(histogram.attributes, sizes, strict=True):
+            column = one.consistent if consistent else getattr(one.estimates, name, None)
+            found.append(np.full(size, np.nan) if column is None else column)
+        # Rows that nobody reported about hold NaN; readers get null.
+        return pa.array(np.concatenate(found), pa.float64(), from_pandas=True)
 
     def repeated(value: Any, kind: Any) -> Any:
-        return pa.repeat(pa.scalar(value, kind), k)
+        return pa.repeat(pa.scalar(value, kind), sum(sizes))
 
-    return pa.Table.from_arrays(
-        [
-            repeated(collection.name, pa.string()),
-            repeated(collection.digest_hex, pa.string()),
-            repeated(histogram.epoch, pa.int64()),
-            pa.array(np.full(k, start)).cast(pa.timestamp("us", "UTC")),
-            repeated(histogram.revision, pa.int32()),
-            fixed["value"],
-            fixed["label"],
-            repeated(histogram.n, pa.int64()),
-            pa.array(histogram.support, pa.int64()),
-            floats(found.frequency if found else None),
-            floats(found.std_error if found else None),
-            floats(found.low if found else None),
-            floats(found.high if found else None),
-            floats(histogram.consistent),
-            repeated(collection.consistency, pa.string()),
-            repeated(histogram.status, pa.string()),
-        ],
-        schema=fixed["schema"],
-    )
+    states = [[one.status] * size for one, size in zip(histogram.attributes, sizes, strict=True)]
+    columns = {
+        "collection": repeated(collection.name, pa.string()),
+        "digest": repeated(collection.digest_hex, pa.string()),
+        "epoch": repeated(histogram.epoch, pa.int64()),
+        "epoch_start": pa.array(np.full(sum(sizes), start)).cast(pa.timestamp("us", "UTC")),
+        "revision": repeated(histogram.revision, pa.int32()),
+        "attribute": fixed["attribute"],
+        "value": fixed["value"],
+        "label": fixed["label"],
+        "n": integers("n"),
+        "support": pa.array(
+            np.concatenate([one.support for one in histogram.attributes]), pa.int64()
+        ),
+        "estimate": floats("frequency"),
+        "std_error": floats("std_error"),
+        "ci_low": floats("low"),
+        "ci_high": floats("high"),
+        "ci_low_all": floats("low_all"),
+        "ci_high_all": floats("high_all"),
+        "consistent": floats("", consistent=True),
+        "method": repeated(collection.consistency, pa.string()),
+        "status": pa.array([state for part in states for state in part], pa.string()),
+    }
+    return pa.table(columns, schema=fixed["schema"])
 
 
 class WriteEpochs(beam.DoFn):
@@ -183,14 +220,7 @@ class WriteEpochs(beam.DoFn):
 
     def setup(self) -> None:
         """Columns that are the same for every epoch, once per worker."""
-        import pyarrow as pa
-
-        domain = self._collection.domain
-        self._fixed = {
-            "schema": estimates_schema(self._collection),
-            "value": pa.array(np.arange(domain.size), pa.int64()),
-            "label": pa.array([domain.label(v) for v in range(domain.size)], pa.string()),
-        }
+        self._fixed = _fixed_columns(self._collection)
 
     def process(self, histogram: EpochHistogram) -> Iterator[FileRecord | Entry]:
         """One file, one entry."""
@@ -201,7 +231,10 @@ class WriteEpochs(beam.DoFn):
         pq.write_table(table, sink, compression="zstd")
         name = epoch_file_name(self._collection, histogram.epoch, histogram.revision)
         yield publish(self._output, name, sink.getvalue(), table.num_rows)
-        entry: Entry = (((self._collection.digest_hex, histogram.epoch), "counted"), histogram.n)
+        entry: Entry = (
+            ((self._collection.digest_hex, histogram.epoch), "counted"),
+            histogram.reports,
+        )
         yield entry
 
 

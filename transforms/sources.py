@@ -65,11 +65,12 @@ class Table:
 
 @dataclass(frozen=True)
 class BadSource:
-    """A place where a file stops being readable."""
+    """A place where a file is not readable, and how many records that concerns."""
 
     source: str
     reason: Reason
     place: int = -1
+    count: int = 1
 
 
 class _Truncated(Exception):  # noqa: N818 - a signal inside this module
@@ -105,19 +106,24 @@ def _plain_bytes(stored: IO[bytes], magic: bytes) -> Iterator[bytes]:
         OSError, zlib.error, zstandard.ZstdError: it is not what its first bytes say.
     """
     if magic[:2] == b"\x1f\x8b":
-        try:
-            with gzip.GzipFile(fileobj=stored) as plain:
-                while piece := plain.read(_CHUNK):
-                    yield piece
-        except EOFError:
-            raise _Truncated from None
-        _count_progress(stored.tell())
+        yield from _gathered(_gzip_pieces(stored))
     elif magic == b"\x28\xb5\x2f\xfd":
         yield from _gathered(_zstd_pieces(stored))
     else:
         while piece := stored.read(_CHUNK):
             _count_progress(len(piece))
             yield piece
+
+
+def _gzip_pieces(stored: IO[bytes]) -> Iterator[bytes]:
+    """Plain bytes of all members of a gzip file, as small pieces: trouble takes only its own piece along."""
+    try:
+        with gzip.GzipFile(fileobj=stored) as plain:
+            while piece := plain.read1(1 << 18):
+                yield piece
+    except EOFError:
+        raise _Truncated from None
+    _count_progress(stored.tell())
 
 
 def _zstd_pieces(stored: IO[bytes]) -> Iterator[bytes]:
@@ -151,7 +157,7 @@ def _gathered(pieces: Iterator[bytes]) -> Iterator[bytes]:
             if size >= _CHUNK:
                 yield b"".join(held)
                 held, size = [], 0
-    except (_Truncated, zstandard.ZstdError):
+    except (_Truncated, OSError, zlib.error, zstandard.ZstdError):
         if held:
             yield b"".join(held)
         raise
@@ -170,7 +176,7 @@ def _read_records(path: str, pieces: Iterator[bytes]) -> Iterator[Chunk | BadSou
     while True:
         try:
             piece = next(source, b"")
-        except (_Truncated, EOFError):
+        except _Truncated:
             piece, trouble = b"", Reason.TRUNCATED
         except (OSError, zlib.error, zstandard.ZstdError):
             piece, trouble = b"", Reason.CORRUPT_FILE
@@ -195,16 +201,18 @@ def _read_records(path: str, pieces: Iterator[bytes]) -> Iterator[Chunk | BadSou
                 return
             if found.status == framing.OVERSIZE:
                 yield BadSource(path, Reason.OVERSIZE, base + at)
-                passed = min(found.oversize, data.size - at)
-                skip = found.oversize - passed
+                passed = min(found.size, data.size - at)
+                skip = found.size - passed
                 at += passed
+            elif found.status == framing.EMPTIES:
+                yield BadSource(path, Reason.MALFORMED, base + at - found.size, found.size)
             elif found.status == framing.NEED_MORE:
                 break
         rest = data[at:].tobytes()
         base += at
     if trouble is not None:
         yield BadSource(path, trouble, base)
-    elif rest or skip:
+    elif rest:
         yield BadSource(path, Reason.TRUNCATED, base)
     elif not seen:
         yield BadSource(path, Reason.EMPTY_FILE)
@@ -223,14 +231,24 @@ def _read_table(path: str, stored: IO[bytes]) -> Iterator[Table | BadSource]:
             return
         columns = ["digest", "epoch", "report_id", "payload"]
         for batch in table.iter_batches(_ROWS, columns=columns):
-            yield Table(path, _columns(batch, done))
-            done += batch.num_rows
+            whole = np.ones(batch.num_rows, bool)
+            for name in columns:
+                column = batch.column(name)
+                if column.null_count:
+                    whole &= np.asarray(column.is_valid())
+            place = done + np.flatnonzero(whole)
+            if place.size < whole.size:
+                nulls = np.flatnonzero(~whole)
+                yield BadSource(path, Reason.MALFORMED, done + int(nulls[0]), nulls.size)
+                batch = batch.filter(pa.array(whole))  # noqa: PLW2901 - the same rows, cleaned
+            yield Table(path, _columns(batch, place))
+            done += whole.size
         _count_progress(stored.tell())
     except (pa.ArrowException, KeyError, ValueError, TypeError, EOFError):
         yield BadSource(path, Reason.CORRUPT_FILE, done)
 
 
-def _columns(batch: Any, first: int) -> Rows:
+def _columns(batch: Any, place: Any) -> Rows:
     """Arrow columns as numpy, payloads left where they lie.
 
     Raises:
@@ -239,14 +257,10 @@ def _columns(batch: Any, first: int) -> Rows:
     import pyarrow as pa
 
     def integers(name: str, kind: Any, dtype: str) -> Any:
-        column = batch.column(name)
-        if column.null_count:
-            raise TypeError(f"column {name} has nulls")
-        return np.ascontiguousarray(column.cast(kind).to_numpy(zero_copy_only=False), dtype)
+        column = batch.column(name).cast(kind)
+        return np.ascontiguousarray(column.to_numpy(zero_copy_only=False), dtype)
 
     payload = batch.column("payload")
-    if payload.null_count:
-        raise TypeError("column payload has nulls")
     n = batch.num_rows
     if pa.types.is_fixed_size_binary(payload.type):
         width = payload.type.byte_width
@@ -265,5 +279,5 @@ def _columns(batch: Any, first: int) -> Rows:
         buffer=buffer,
         payload_at=at,
         payload_length=length,
-        place=np.arange(first, first + n),
+        place=place,
     )

@@ -22,15 +22,15 @@ def shard_order(ids: Any, shift: Any, ends: Any, order: Any) -> None:
     odd = np.uint64(0x9E3779B97F4A7C15)
     for i in range(ids.size):
         ends[np.int64((ids[i] * odd) >> shift)] += 1
-    total = np.int64(0)
+    total: Any = 0
     for s in range(ends.size):
         size = ends[s]
         ends[s] = total
         total += size
     for i in range(ids.size):
-        s = np.int64((ids[i] * odd) >> shift)
-        order[ends[s]] = i
-        ends[s] += 1
+        shard = np.int64((ids[i] * odd) >> shift)
+        order[ends[shard]] = i
+        ends[shard] += 1
 
 
 @kernel

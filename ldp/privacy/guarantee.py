@@ -23,11 +23,13 @@ class Guarantee:
         first_ratio: worst ratio of one report.
         memoised_ratio: worst ratio of all reports about one memoised input; None for one-round protocols.
         memoised_inputs: how many inputs can be memoised in a lifetime (k, g, ...); None likewise.
+        cap: lifetime cap of several attributes, whose inputs do not all have the level above; else None.
     """
 
     first_ratio: Fraction
     memoised_ratio: Fraction | None = None
     memoised_inputs: int | None = None
+    cap: float | None = None
 
     @property
     def first_report(self) -> float:
@@ -44,6 +46,8 @@ class Guarantee:
         """Memoised inputs times ε∞: the lifetime cap for two sequences that change at the same times."""
         if self.memoised_ratio is None or self.memoised_inputs is None:
             return None
+        if self.cap is not None:
+            return self.cap
         return self.memoised_inputs * log_above(self.memoised_ratio)
 
     @property

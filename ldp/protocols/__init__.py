@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from ldp.errors import CollectionError
-from ldp.protocols.base import FrequencyProtocol, Memo, Parameters
+from ldp.protocols.base import FrequencyProtocol, LocalProtocol, Memo, Parameters
 from ldp.protocols.direct import GRR, LGRR
 from ldp.protocols.local_hash import BLH, LOLOHA, OLH
 from ldp.protocols.unary import LOSUE, LOUE, LSOUE, LSUE, OUE, SUE
 
-__all__ = ["PROTOCOLS", "FrequencyProtocol", "Memo", "Parameters", "protocol"]
+__all__ = ["PROTOCOLS", "FrequencyProtocol", "LocalProtocol", "Memo", "Parameters", "protocol"]
 
-_ALL: tuple[type[FrequencyProtocol[Any]], ...] = (
+_ALL: tuple[type[LocalProtocol[Any]], ...] = (
     GRR,
     SUE,
     OUE,
@@ -26,11 +26,11 @@ _ALL: tuple[type[FrequencyProtocol[Any]], ...] = (
     LOLOHA,
 )
 
-PROTOCOLS: dict[str, type[FrequencyProtocol[Any]]] = {kind.NAME: kind for kind in _ALL}
+PROTOCOLS: dict[str, type[LocalProtocol[Any]]] = {kind.NAME: kind for kind in _ALL}
 """Protocol classes by the name that a collection file uses."""
 
 
-def protocol(name: str, domain_size: int, parameters: Parameters) -> FrequencyProtocol[Any]:
+def protocol(name: str, domain_size: int, parameters: Parameters) -> LocalProtocol[Any]:
     """Build a protocol by name.
 
     Raises:

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from ldp.estimate import Estimates
+
     Payloads = NDArray[np.uint8]  # shape (reports, payload_size)
 
 __all__ = [
@@ -34,6 +36,7 @@ __all__ = [
     "FleetMemo",
     "FleetWords",
     "FrequencyProtocol",
+    "LocalProtocol",
     "Memo",
     "Parameters",
     "WordSpec",
@@ -41,8 +44,8 @@ __all__ = [
 
 Response = TypeVar("Response")
 
-CHECK_CODES = (None, Reason.VALUE_OUT_OF_RANGE, Reason.UNUSED_BITS)
-"""What the small integers returned by :meth:`FrequencyProtocol.check` stand for; 0 is sound."""
+CHECK_CODES = (None, Reason.VALUE_OUT_OF_RANGE, Reason.UNUSED_BITS, Reason.REPEATED_INDEX)
+"""What the small integers returned by :meth:`LocalProtocol.check` stand for; 0 is sound."""
 
 
 @dataclass(frozen=True)
@@ -56,6 +59,10 @@ class Parameters:
         g: symbols of a hash; None means ``optimal``.
         calibration: which formula sets the second round of symbol channels.
         hash_family: ``linear`` or ``affine``.
+        d: buckets a dBitFlip device samples.
+        gamma: probability of flipping a memoised bit once more (output perturbation of `004`).
+        segment: distance of the points that a value is rounded to, in units of the value.
+        p2, q2: given second round of deployed RAPPOR.
     """
 
     epsilon: float | None = None
@@ -64,6 +71,11 @@ class Parameters:
     g: int | None = None
     calibration: Calibration = Calibration.EXACT
     hash_family: str = "linear"
+    d: int | None = None
+    gamma: float = 0.0
+    segment: int | None = None
+    p2: float = 0.75
+    q2: float = 0.25
 
     def level(self, name: str) -> float:
         """The privacy level called ``name``.
@@ -92,18 +104,20 @@ class Memo:
     Attributes:
         seed: the hash function's seed; None where there is no hash or the seed is drawn per report.
         answers: permanent answer by memoised input (the value, or its hash).
+        parts: memos of the attributes, for a device that reports several.
     """
 
     seed: int | None = None
     answers: Mapping[int, int] = field(default_factory=dict)
+    parts: tuple[Memo, ...] = ()
 
     def __repr__(self) -> str:
         """How many answers, never which: together with the reports they give the values away."""
-        return f"Memo({len(self.answers)} memoised inputs)"
+        return f"Memo({len(self.answers)} memoised inputs, {len(self.parts)} parts)"
 
     def with_answer(self, key: int, answer: int) -> Memo:
         """A memo that also remembers ``answer`` for ``key``."""
-        return Memo(self.seed, {**self.answers, key: answer})
+        return Memo(self.seed, {**self.answers, key: answer}, self.parts)
 
 
 @dataclass(frozen=True)
@@ -129,6 +143,10 @@ class FleetWords(Protocol):
         """Words of the round drawn for every report. Shape (n, count)."""
         ...
 
+    def part(self, index: int, rows: NDArray[np.int64] | None = None) -> FleetWords:
+        """Words of one attribute of a composite, independent of all others, for some of the rows."""
+        ...
+
 
 class FleetMemo(Protocol):
     """Permanent answers of a fleet, by 64-bit key; each key is drawn once and kept."""
@@ -142,8 +160,12 @@ class FleetMemo(Protocol):
         """
         ...
 
+    def part(self, index: int) -> FleetMemo:
+        """The answers of one attribute of a composite."""
+        ...
 
-class FrequencyProtocol(ABC, Generic[Response]):
+
+class LocalProtocol(ABC, Generic[Response]):
     """One protocol with its parameters fixed. Immutable, comparable, small to pickle.
 
     Class constants:
@@ -152,7 +174,6 @@ class FrequencyProtocol(ABC, Generic[Response]):
         PARAMETERS: required keys of :class:`Parameters`.
         OPTIONAL: keys that may be given.
         SOURCE: paper and place.
-        EXCLUSIVE: whether a report supports exactly one value (then counts are multinomial).
     """
 
     ID: ClassVar[int]
@@ -160,7 +181,6 @@ class FrequencyProtocol(ABC, Generic[Response]):
     PARAMETERS: ClassVar[tuple[str, ...]]
     OPTIONAL: ClassVar[tuple[str, ...]] = ()
     SOURCE: ClassVar[str]
-    EXCLUSIVE: ClassVar[bool] = False
 
     domain_size: int
 
@@ -168,17 +188,12 @@ class FrequencyProtocol(ABC, Generic[Response]):
 
     @classmethod
     @abstractmethod
-    def from_parameters(cls, domain_size: int, parameters: Parameters) -> FrequencyProtocol[Any]:
+    def from_parameters(cls, domain_size: int, parameters: Parameters) -> LocalProtocol[Any]:
         """Derive the integer probabilities once.
 
         Raises:
             CollectionError: the parameters are missing, out of range or infeasible; the limit is named.
         """
-
-    @property
-    @abstractmethod
-    def support(self) -> SupportProbabilities:
-        """P(support | own value) and P(support | another value) of one report, exact."""
 
     @property
     @abstractmethod
@@ -206,8 +221,8 @@ class FrequencyProtocol(ABC, Generic[Response]):
         return Memo()
 
     @abstractmethod
-    def privatize(self, value: int, memo: Memo, randomness: Randomness) -> tuple[Response, Memo]:
-        """Randomise ``value`` for one report.
+    def privatize(self, value: Any, memo: Memo, randomness: Randomness) -> tuple[Response, Memo]:
+        """Randomise ``value`` for one report: an int, or one per attribute where there are several.
 
         The returned memo is the given object when nothing new was memoised; otherwise it must be made
         durable before the response leaves the device. The number of words drawn does not depend on the
@@ -230,12 +245,8 @@ class FrequencyProtocol(ABC, Generic[Response]):
         """
 
     @abstractmethod
-    def likelihood(self, response: Response, value: int) -> Fraction:
+    def likelihood(self, response: Response, value: Any) -> Fraction:
         """P(first report = response | value), given the seed where the response carries one."""
-
-    @abstractmethod
-    def supports(self, response: Response, value: int) -> bool:
-        """Whether the response supports the value: the slow definition of counting."""
 
     def responses(self) -> Iterator[Response]:
         """Every possible response, for exact checks on small domains.
@@ -245,7 +256,7 @@ class FrequencyProtocol(ABC, Generic[Response]):
         """
         raise NotImplementedError(f"the responses of {self.NAME} cannot be enumerated")
 
-    def log_likelihood(self, response: Response, value: int) -> float:
+    def log_likelihood(self, response: Response, value: Any) -> float:
         """Natural logarithm of :meth:`likelihood`."""
         exact = self.likelihood(response, value)
         return log(exact.numerator) - log(exact.denominator)
@@ -265,9 +276,41 @@ class FrequencyProtocol(ABC, Generic[Response]):
     def add_support(self, payloads: Payloads, counts: NDArray[np.int64]) -> None:
         """Add checked payloads (n, payload_size) into ``counts`` (counts_length,) in place."""
 
+    @property
+    def rows(self) -> int:
+        """Numbers that an epoch's result has: one per value, or one for a mean."""
+        return self.domain_size
+
+    @abstractmethod
     def support_counts(self, counts: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Support of each value, int64 (domain_size,), from an accumulator."""
-        return counts
+        """What was counted for each row, int64 (rows,), from an accumulator."""
+
+    @abstractmethod
+    def estimate(
+        self, counts: NDArray[np.int64], reports: int, ties: NDArray[np.float64] | None = None
+    ) -> Estimates:
+        """Unbiased estimates with their errors from an accumulator.
+
+        Args:
+            counts: int64 (counts_length,).
+            reports: number of reports in it, at least 1.
+            ties: (rows,), see :func:`ldp.estimate.interval`.
+        """
+
+    @abstractmethod
+    def consistent(self, method: str, estimates: Estimates) -> NDArray[np.float64]:
+        """The estimates after post-processing, float64 (rows,)."""
+
+    @property
+    def parts(self) -> tuple[LocalProtocol[Any], ...]:
+        """One protocol per attribute; most protocols have one attribute, and are it."""
+        return (self,)
+
+    def part_counts(
+        self, counts: NDArray[np.int64], reports: int
+    ) -> tuple[tuple[NDArray[np.int64], int], ...]:
+        """Accumulator and number of reports of each part."""
+        return ((counts, reports),)
 
     # Simulation: a fleet at once
 
@@ -289,7 +332,7 @@ class FrequencyProtocol(ABC, Generic[Response]):
     @property
     @abstractmethod
     def instant_words(self) -> WordSpec:
-        """Words of the round drawn for every report."""
+        """Words of the round drawn for every report; a count of 0 where the memoised answer is sent."""
 
     @property
     def answer_bytes(self) -> int | None:
@@ -304,7 +347,7 @@ class FrequencyProtocol(ABC, Generic[Response]):
         words: FleetWords,
         memo: FleetMemo,
     ) -> Payloads:
-        """Payloads (n, payload_size) of distinct devices holding ``values``.
+        """Payloads (n, payload_size) of distinct devices holding ``values``, (n,) or (n, attributes).
 
         Equal, bit for bit, to :meth:`privatize` and :meth:`encode` fed with the same words in the order
         seed, permanent (when new), instant.
@@ -322,6 +365,54 @@ class FrequencyProtocol(ABC, Generic[Response]):
             raise InvalidPayload(
                 Reason.WRONG_LENGTH, f"{self.NAME} payloads have {self.payload_size} bytes"
             )
+
+
+class FrequencyProtocol(LocalProtocol[Response]):
+    """A protocol whose reports support values: estimator, variance and interval follow from (own, other).
+
+    Class constants:
+        EXCLUSIVE: whether a report supports exactly one value (then counts are multinomial).
+    """
+
+    EXCLUSIVE: ClassVar[bool] = False
+
+    @property
+    @abstractmethod
+    def support(self) -> SupportProbabilities:
+        """P(support | own value) and P(support | another value) of one report, exact."""
+
+    @abstractmethod
+    def supports(self, response: Response, value: int) -> bool:
+        """Whether the response supports the value: the slow definition of counting."""
+
+    def support_counts(self, counts: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Support of each value, int64 (domain_size,), from an accumulator."""
+        return counts
+
+    def report_counts(
+        self, counts: NDArray[np.int64], reports: int
+    ) -> int | NDArray[np.int64]:
+        """Reports behind each value: all of them, or those that sampled it, int64 (domain_size,)."""
+        return reports
+
+    def estimate(
+        self, counts: NDArray[np.int64], reports: int, ties: NDArray[np.float64] | None = None
+    ) -> Estimates:
+        """The estimator of MATHS section 1."""
+        from ldp.estimate import estimate
+
+        n = self.report_counts(counts, reports)
+        return estimate(self.support_counts(counts), n, self.support, ties)
+
+    def consistent(self, method: str, estimates: Estimates) -> NDArray[np.float64]:
+        """One of the methods of :mod:`ldp.consistency`."""
+        from ldp.consistency import Noise, consistent
+
+        own, other = float(self.support.own), float(self.support.other)
+        # Values sampled by few devices differ a little in their n; the methods know one.
+        n = round(float(estimates.n.mean()))
+        noise = Noise(n=n, own=own, other=other, exclusive=self.EXCLUSIVE)
+        return consistent(method, estimates.frequency, noise)
 
 
 def frozen_columns(array: NDArray[Any]) -> NDArray[Any]:

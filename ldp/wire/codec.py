@@ -34,8 +34,9 @@ class Frames:
         buffer: uint8.
         offsets, lengths: int64 (m,), where each record's message lies.
         end: position after the last record.
-        status: one of NEED_MORE, FULL, OVERSIZE, BAD_LENGTH of :mod:`ldp.kernels.framing`.
-        oversize: length of the record that was too long, when the status says so.
+        status: one of NEED_MORE, FULL, OVERSIZE, BAD_LENGTH, EMPTIES of :mod:`ldp.kernels.framing`.
+        size: length of the record that was too long, or number of empty records passed over, when the
+            status says so.
     """
 
     buffer: NDArray[np.uint8]
@@ -43,7 +44,7 @@ class Frames:
     lengths: NDArray[np.int64]
     end: int
     status: int
-    oversize: int
+    size: int
 
 
 @dataclass(frozen=True)

@@ -35,7 +35,9 @@ def error_figure(data: CollectionData, detail: Detail, name: str) -> Figure | No
         known = [(x, y) for x, y in points if y is not None and y > 0]
         if known:
             series.append((label, colour, dash, known))
-    if len(series) > 1:
+    several = len(series) > 1
+    pattern = ".1~e" if several else "~g"
+    if several:
         sentence = (
             "Mean squared error over all values, on a logarithmic scale: raw estimates should lie "
             "on the theory"
@@ -51,7 +53,7 @@ def error_figure(data: CollectionData, detail: Detail, name: str) -> Figure | No
             "unknown without the truth."
         )
     wide, narrow = draw(
-        lambda small: charts.lines(series, small, "epoch", ".1~e", logarithmic=len(series) > 1),
+        lambda small: charts.lines(series, small, "epoch", pattern, logarithmic=several),
         sentence,
         f"{name}-error",
     )
@@ -62,20 +64,17 @@ def error_figure(data: CollectionData, detail: Detail, name: str) -> Figure | No
 
 def _table(data: CollectionData, epochs: Sequence[EpochSummary], detail: Detail) -> Table:
     rows = list(epochs)[-detail.rows :]
-    return Table(
-        title="Table: mean squared errors per epoch",
-        head=["epoch", "reports", "theory", "raw", "consistent", "1/k", "95 % intervals hit"],
-        rows=[
-            [
-                str(e.epoch),
-                count(e.n),
-                *(power(v) for v in (e.variance, e.mse_raw, e.mse_consistent, e.mse_uniform)),
-                share(e.coverage, 0.005) if e.coverage is not None else DASH,
-            ]
-            for e in rows
-        ],
-        note=shortened(len(data.epochs), len(rows), "epoch", "last"),
-    )
+    head, lines = ["epoch", "reports", "theory"], []
+    if data.truth is not None:
+        head += ["raw", "consistent", "1/k", "95 % intervals hit"]
+    for e in rows:
+        line = [str(e.epoch), count(e.n), power(e.variance)]
+        if data.truth is not None:
+            line += [power(v) for v in (e.mse_raw, e.mse_consistent, e.mse_uniform)]
+            line.append(share(e.coverage, 0.005) if e.coverage is not None else DASH)
+        lines.append(line)
+    note = shortened(len(data.epochs), len(rows), "epoch", "last")
+    return Table("Table: mean squared errors per epoch", head, lines, note=note)
 
 
 def answer(data: CollectionData) -> tuple[str, str]:

@@ -10,6 +10,8 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from pipelines.page import scales
+
 if TYPE_CHECKING:
     import altair as alt
 
@@ -125,7 +127,7 @@ def multiple(
     width, height = 320, 190
     epochs = [row["epoch"] for row in rows]
     few = len({row["epoch"] for row in rows if row["text"]}) <= 12
-    first, last = _span(epochs)
+    first, last = scales.span(epochs)
     edge = 0.04 * (last - first) if few else 0.0
     x = _epochs(domain=[first - edge, last + edge])
     scale = alt.Scale(domain=list(domain), nice=True, zero=False)
@@ -156,12 +158,6 @@ def multiple(
             layers.append(dots.encode(y=alt.Y("truth:Q", scale=scale)))
     layers.append(_hover(base.transform_filter("datum.text"), (width - 60) / max(1, len(rows))))
     return _finish(layers, rows, width, height)
-
-
-def _span(epochs: Sequence[int]) -> list[float]:
-    """The epochs' range; a single epoch is put in the middle."""
-    low, high = min(epochs), max(epochs)
-    return [low, high] if high > low else [low - 1, high + 1]
 
 
 def _level(value: float) -> alt.Chart:
@@ -352,17 +348,17 @@ def lines(
     ys = [y for _, _, _, points in series for _, y in points]
     if level is not None:
         ys.append(level[1])
-    domain = _nice(ys, logarithmic)
+    domain = scales.nice(ys, logarithmic)
     scale = alt.Scale(type="log" if logarithmic else "linear", domain=list(domain), nice=False)
     x = alt.X(
         "x:Q",
         title=title,
-        scale=alt.Scale(domain=_span([int(min(xs)), int(max(xs))]), nice=False, zero=False),
+        scale=alt.Scale(domain=scales.span([int(min(xs)), int(max(xs))]), nice=False, zero=False),
         axis=alt.Axis(format="d", tickCount=4 if narrow else 10, tickMinStep=1),
     )
     axis: dict[str, Any] = {"tickCount": 5}
     if logarithmic:
-        axis["values"] = _ticks(domain)
+        axis["values"] = scales.ticks(domain)
     ends: list[tuple[str, str, float]] = []
     layers: list[alt.Chart] = []
     if level is not None:
@@ -379,56 +375,10 @@ def lines(
         dot = base.mark_circle(color=colour, size=36, opacity=1 if len(points) <= 24 else 0)
         layers.append(dot.encode(description="text:N"))
         ends.append((name, colour, points[-1][1]))
-    labels = [] if narrow else _apart(ends, domain, logarithmic, gap=17 / (height - 60))
+    labels = [] if narrow else scales.apart(ends, domain, logarithmic, gap=17 / (height - 60))
     for name, colour, y_ in labels:
         text = alt.Chart(_values([{"name": name, "y": y_}])).mark_text(
             aria=False, align="left", dx=8, fontSize=12, color=colour, fontWeight=600
         )
         layers.append(text.encode(x=alt.value("width"), y=alt.Y("y:Q"), text="name:N"))
     return _finish(layers, [], width, height)
-
-
-def _nice(values: Sequence[float], logarithmic: bool) -> tuple[float, float]:
-    """The axis range: from 0 to a little above the largest value, or with room on both sides."""
-    if not logarithmic:
-        return 0.0, max(values) * 1.06 or 1.0
-    return min(values) / 1.6, max(values) * 1.6
-
-
-def _ticks(domain: tuple[float, float]) -> list[float]:
-    """Decades, with 2 and 5 between them where there are few."""
-    low, high = (math.log10(end) for end in domain)
-    steps = (1, 2, 5) if high - low < 2.2 else (1,)
-    ticks = [
-        step * 10.0**power
-        for power in range(math.floor(low), math.ceil(high) + 1)
-        for step in steps
-    ]
-    inside = [tick for tick in ticks if domain[0] <= tick <= domain[1]]
-    return inside[:: math.ceil(len(inside) / 8) or 1]
-
-
-def _apart(
-    ends: Sequence[tuple[str, str, float]],
-    domain: tuple[float, float],
-    logarithmic: bool,
-    gap: float,
-) -> list[tuple[str, str, float]]:
-    """Move labels that would overlap: at least `gap` (a share of the height) between them."""
-
-    def unit(value: float) -> float:
-        return math.log10(value) if logarithmic else value
-
-    low, high = unit(domain[0]), unit(domain[1])
-    ordered = sorted(ends, key=lambda end: end[2])
-    places = [(unit(end[2]) - low) / (high - low) for end in ordered]
-    for _ in range(50):
-        for i in range(len(places) - 1):
-            lack = gap - (places[i + 1] - places[i])
-            if lack > 1e-9:
-                places[i] -= lack / 2
-                places[i + 1] += lack / 2
-        places = [min(1.0, max(0.0, place)) for place in places]
-    moved = [low + place * (high - low) for place in places]
-    values = [10.0**place if logarithmic else place for place in moved]
-    return [(name, colour, y) for (name, colour, _), y in zip(ordered, values, strict=True)]

@@ -82,7 +82,7 @@ class _Drawing:
         if np.isfinite(self.snapshot.consistent).any():
             text = f"consistent ({self.snapshot.method or 'post-processed'})"
             keys.append(Key("fill", charts.CONSISTENT, text))
-        if np.isfinite(self.snapshot.truth).any():
+        if self._simulated:
             mark = "line" if shape == "band" else "tick"
             keys.append(Key(mark, charts.TRUTH, "truth"))
         return keys
@@ -187,7 +187,10 @@ class _Drawing:
             )
         sentence = self._sentence()
         if width > 1:
-            sentence += f" Each point is the mean of {width} neighbouring values."
+            sentence += (
+                f" Each point is the mean of {width} neighbouring values; its interval takes their "
+                "errors as independent."
+            )
         wide, narrow = draw(
             lambda small: charts.profile(rows, self.pattern, small, "value", self.data.uniform),
             sentence,
@@ -199,67 +202,47 @@ class _Drawing:
     def _table(self) -> Table:
         """Every value, or the largest ones and the rest in one row."""
         snapshot, limit = self.snapshot, self.detail.rows
-        if self.rows > limit:
-            limit = min(limit, 300)
         order: Sequence[int] = range(self.rows)
         rest: list[list[str]] = []
         if self.rows > limit:
             ranked = np.argsort(-np.nan_to_num(snapshot.estimate, nan=-np.inf), kind="stable")
+            limit = min(limit, 300)
             order = ranked[:limit].tolist()
-            others = ranked[limit:]
-            rest = [self._rest(others)]
-        rows = [self._line(place) for place in order]
+            rest = [self._rest(ranked[limit:])]
+        truth = ["truth"] if self._simulated else []
         return Table(
             title=f"Table: epoch {snapshot.epoch} by value",
             head=[
-                "value",
-                "label",
-                "support",
-                "raw",
-                "std. error",
-                "95 % low",
-                "95 % high",
-                "consistent",
-                "truth",
+                *("value", "label", "support", "raw", "std. error", "95 % low", "95 % high"),
+                *("consistent", *truth),
             ],
-            rows=[*rows, *rest],
+            rows=[*(self._line(place) for place in order), *rest],
             names=2,
-            note=shortened(self.rows, len(rows), "value", "largest"),
+            note=shortened(self.rows, len(order), "value", "largest"),
         )
+
+    @property
+    def _simulated(self) -> bool:
+        return bool(np.isfinite(self.snapshot.truth).any())
 
     def _line(self, place: int) -> list[str]:
         snapshot = self.snapshot
         error = float(snapshot.std_error[place])
-        numbers = (
-            snapshot.estimate,
-            snapshot.std_error,
-            snapshot.low,
-            snapshot.high,
-            snapshot.consistent,
-            snapshot.truth,
-        )
+        columns = [snapshot.estimate, snapshot.std_error, snapshot.low, snapshot.high]
+        columns += [snapshot.consistent, *([snapshot.truth] if self._simulated else [])]
         return [
             str(int(snapshot.values[place])),
             snapshot.labels[place],
             count(int(snapshot.support[place])),
-            *(self.form(float(item[place]), error) for item in numbers),
+            *(self.form(float(column[place]), error) for column in columns),
         ]
 
     def _rest(self, places: np.ndarray) -> list[str]:
+        """The sum of many values; its error depends on the protocol, so it is left out."""
         snapshot = self.snapshot
-        error = float(np.sqrt(np.nansum(snapshot.std_error[places] ** 2)))
-        total = [
-            self.form(float(item[places].sum()), error)
-            for item in (snapshot.estimate, snapshot.consistent, snapshot.truth)
-        ]
-        return [
-            DASH,
-            f"the other {count(len(places))} together",
-            DASH,
-            total[0],
-            self.form(error, error),
-            DASH,
-            DASH,
-            total[1],
-            total[2],
-        ]
+        scale = float(np.nanmean(snapshot.std_error[places]))
+        columns = [snapshot.estimate, snapshot.consistent]
+        columns += [snapshot.truth] if self._simulated else []
+        raw, *others = (self.form(float(column[places].sum()), scale) for column in columns)
+        together = f"the other {count(len(places))} together"
+        return [DASH, together, DASH, raw, DASH, DASH, DASH, *others]

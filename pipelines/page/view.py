@@ -26,6 +26,18 @@ from pipelines.page.text import (
     share,
 )
 
+_WHOLE = "adds up to 1, nothing negative"
+_CONSISTENT = {
+    "none": "the raw estimates as they are",
+    "base_pos": "nothing negative",
+    "base_cut": "nothing negative, noise cut to 0",
+    "norm": "adds up to 1",
+    "norm_cut": "adds up to 1 at most, nothing negative",
+    "power": "nothing negative",
+    **dict.fromkeys(("norm_mul", "norm_sub", "mle", "mle_apx", "power_ns"), _WHOLE),
+}
+"""What each consistency method promises, in the words of the strip."""
+
 
 @dataclass(frozen=True)
 class Stage:
@@ -190,7 +202,9 @@ class Writer:
             Stage(
                 "histogram",
                 method or "raw",
-                "adds up to 1, nothing negative" if method else "no consistency method",
+                _CONSISTENT.get(method, "after post-processing")
+                if method
+                else "not post-processed",
             ),
         ]
 

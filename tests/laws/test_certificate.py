@@ -1,7 +1,8 @@
-"""An exact certificate: over thousands of settings no protocol ever spends more than its nominal level.
+"""An exact certificate: over thousands of settings no protocol ever spends more than its nominal
+level.
 
-Everything is a rational number. The bounds of e^ε come from ``ldp.exact`` and, independently, from a Taylor
-series in integers that this file sums itself.
+Everything is a rational number. The bounds of e^ε come from ``ldp.exact`` and, independently, from
+a Taylor series in integers that this file sums itself.
 """
 
 from __future__ import annotations
@@ -13,7 +14,8 @@ from fractions import Fraction
 from math import exp, inf, log, nextafter
 
 import pytest
-from hypothesis import given, strategies as st
+from hypothesis import given
+from hypothesis import strategies as st
 
 from ldp.channel import SymbolChannel
 from ldp.errors import CollectionError
@@ -28,8 +30,8 @@ _SCALE = 1 << 320
 def taylor_bounds(epsilon: float) -> tuple[Fraction, Fraction]:
     """Rationals below and above e^ε, 0 <= ε <= 40, from Σ ε^i/i! with every term rounded down.
 
-    Every term is positive, so the truncated sum is a lower bound; each of at most 600 terms loses less than
-    (1 + ε^i) grains, and what is cut off is below one grain.
+    Every term is positive, so the truncated sum is a lower bound; each of at most 600 terms loses
+    less than (1 + ε^i) grains, and what is cut off is below one grain.
     """
     numerator, denominator = epsilon.as_integer_ratio()
     term, total, i = _SCALE, 0, 0
@@ -43,8 +45,8 @@ def taylor_bounds(epsilon: float) -> tuple[Fraction, Fraction]:
 
 @pytest.mark.parametrize("part", range(6))
 def test_no_setting_spends_more_than_its_nominal_levels(part: int) -> None:
-    """1000 random settings per part: ε1 and ε∞ never exceeded, and exactly calibrated ones fall short by
-    at most 1e-12.
+    """1000 random settings per part: ε1 and ε∞ never exceeded, and exactly calibrated ones fall
+    short by at most 1e-12.
     """
     draw = random.Random(f"certificate {part}")
     names = sorted(PROTOCOLS)

@@ -8,7 +8,9 @@ from itertools import combinations, product
 
 import numpy as np
 import pytest
-from hypothesis import given, settings as hypothesis_settings, strategies as st
+from hypothesis import given
+from hypothesis import settings as hypothesis_settings
+from hypothesis import strategies as st
 
 from ldp.hashing import AffineFamily, LinearFamily, is_prime, optimal_prime
 from tests.reference.counting import affine_hash, count_support, linear_hash, linear_transform
@@ -27,7 +29,9 @@ def sound_payloads(built, n: int, seed: int) -> np.ndarray:
 
 @pytest.mark.parametrize("setting", settings((96,)), ids=str)
 def test_counts_equal_reference_on_two_thousand_reports(setting: Setting) -> None:
-    """Bit sums, scatter, hash matching and the transform, against asking every report about every value."""
+    """Bit sums, scatter, hash matching and the transform, against asking every report about every
+    value.
+    """
     built = setting.build()
     payloads = sound_payloads(built, 2000, 7)
     assert len(payloads) == 2000
@@ -71,7 +75,9 @@ def test_affine_counting_crosses_its_tiles() -> None:
     family = AffineFamily(5, 9001)
     draw = random.Random(3)
     seeds = [draw.randrange(1 << 128) for _ in range(6)]
-    payloads = np.frombuffer(b"".join(family.encode(s, i % 5) for i, s in enumerate(seeds)), np.uint8)
+    payloads = np.frombuffer(
+        b"".join(family.encode(s, i % 5) for i, s in enumerate(seeds)), np.uint8
+    )
     counts = np.zeros(9001, np.int64)
     family.add_support(payloads.reshape(6, -1), counts)
     for value in [*range(4090, 4102), *range(8188, 8196), 0, 9000]:
@@ -83,11 +89,16 @@ def test_affine_counting_crosses_its_tiles() -> None:
 
 @pytest.mark.parametrize("g", [2, 3, 5, 300, 65536])
 def test_affine_hash_equals_reference(g: int) -> None:
-    """Scalar and array hashes are the written formula, also for seeds and values at their limits."""
+    """Scalar and array hashes are the written formula, also for seeds and values at their
+    limits.
+    """
     family = AffineFamily(g, 1 << 24)
     draw = random.Random(g)
     edge = [0, 1, 2**32 - 1, 2**32, 2**63, 2**64 - 1]
-    pairs = [*product(edge, edge), *((draw.getrandbits(64), draw.getrandbits(64)) for _ in range(50))]
+    pairs = [
+        *product(edge, edge),
+        *((draw.getrandbits(64), draw.getrandbits(64)) for _ in range(50)),
+    ]
     for a, c in pairs:
         for value in (0, 1, 77, (1 << 24) - 1):
             expected = affine_hash(a, c, value, g)
@@ -95,15 +106,18 @@ def test_affine_hash_equals_reference(g: int) -> None:
             assert family.hash(family.seed([a, c]), value) == expected
             columns = family.seed_columns(np.array([[a, c]], np.uint64))
             assert family.hash_many(columns, np.array([value]))[0] == expected
-            assert family.decode(family.encode(family.seed([a, c]), expected)) == (a | c << 64, expected)
+            assert family.decode(family.encode(family.seed([a, c]), expected)) == (
+                a | c << 64,
+                expected,
+            )
 
 
 @pytest.mark.parametrize("g", [2, 3, 5, 7, 16])
 def test_affine_collisions_in_small_words(g: int) -> None:
     """The collision formula of 64-bit words, with 10-bit words and every seed enumerated.
 
-    The family's claim (pairwise independent upper halves, so c = Σ share²) does not depend on the width of
-    the words; with 10 bits all 2**20 seeds can be walked, for values below 2**5.
+    The family's claim (pairwise independent upper halves, so c = Σ share²) does not depend on the
+    width of the words; with 10 bits all 2**20 seeds can be walked, for values below 2**5.
     """
     bits, half = 10, 32
     a = np.arange(1 << bits, dtype=np.int64)[:, None]
@@ -123,7 +137,9 @@ def test_affine_collisions_in_small_words(g: int) -> None:
     assert AffineFamily(g, 100).collision == stated
 
 
-@pytest.mark.parametrize("g,size", [(2, 2), (2, 3), (2, 16), (3, 9), (3, 10), (5, 26), (7, 50), (11, 11)])
+@pytest.mark.parametrize(
+    "g,size", [(2, 2), (2, 3), (2, 16), (3, 9), (3, 10), (5, 26), (7, 50), (11, 11)]
+)
 def test_linear_transform_and_hash_equal_reference(g: int, size: int) -> None:
     """Butterflies give Σ_s T[s][⟨s, v⟩] for any integer table, negative entries included."""
     family = LinearFamily(g, size)
@@ -140,7 +156,9 @@ def test_linear_transform_and_hash_equal_reference(g: int, size: int) -> None:
 
 
 def test_linear_seeds_are_exactly_uniform() -> None:
-    """Words below the limit fall on every seed equally often: the limit is a multiple of the seeds."""
+    """Words below the limit fall on every seed equally often: the limit is a multiple of the
+    seeds.
+    """
     for g, size in [(2, 3), (3, 50), (5, 126), (7, 1000)]:
         family = LinearFamily(g, size)
         assert family.word_limit % (family.points - 1) == 0
@@ -150,7 +168,9 @@ def test_linear_seeds_are_exactly_uniform() -> None:
 
 @pytest.mark.parametrize("epsilon", [0.1, 0.5, 1.0, 2.0, 3.5])
 def test_the_optimal_prime_is_the_best_of_all_primes(epsilon: float) -> None:
-    """``g: optimal`` really is the prime of least V*, by trying every prime that the table allows."""
+    """``g: optimal`` really is the prime of least V*, by trying every prime that the table
+    allows.
+    """
     from math import exp
 
     primes = [g for g in range(2, 4097) if is_prime(g)]
@@ -177,7 +197,9 @@ def _cells(g: int, size: int) -> int:
     return (points - 1) * g
 
 
-@pytest.mark.parametrize("size,epsilon", [(1 << 20, 4.0), (10**6, 3.0), (1 << 24, 4.0), (1 << 24, 32.0)])
+@pytest.mark.parametrize(
+    "size,epsilon", [(1 << 20, 4.0), (10**6, 3.0), (1 << 24, 4.0), (1 << 24, 32.0)]
+)
 def test_the_optimal_prime_fits_the_table(size: int, epsilon: float) -> None:
     """``g: optimal`` never chooses a prime that the family then refuses."""
     LinearFamily(optimal_prime(size, epsilon), size)

@@ -142,7 +142,8 @@ def test_two_rounds_multiplied_out_are_the_likelihood(setting: Setting) -> None:
 
 @small
 def test_the_device_code_has_exactly_the_stated_distribution(setting: Setting) -> None:
-    """``privatize``, run over every word it could draw, sends each response with its ``likelihood``.
+    """``privatize``, run over every word it could draw, sends each response with its
+    ``likelihood``.
 
     This sees a swapped comparison or an off-by-one threshold, which no formula would.
     """
@@ -202,7 +203,9 @@ def test_a_second_report_uses_the_memo(setting: Setting) -> None:
 
 @pytest.mark.parametrize("keep,each,size", [(5, 2, 3), (7, 7, 4), (11, 1, 2), (3, 1, 9)])
 def test_symbol_draws_partition_the_words(keep: int, each: int, size: int) -> None:
-    """Of the words below the total, ``keep`` give the symbol and ``each`` every other one; arrays agree."""
+    """Of the words below the total, ``keep`` give the symbol and ``each`` every other one; arrays
+    agree.
+    """
     drawn = SymbolChannel(size, keep, each)
     words = np.arange(drawn.total, dtype=np.uint64)
     for symbol in range(size):
@@ -218,7 +221,9 @@ def test_symbol_draws_partition_the_words(keep: int, each: int, size: int) -> No
 
 @enumerable
 def test_own_and_other_are_the_enumerated_support_probabilities(setting: Setting) -> None:
-    """(own, other) by summing the channel over the responses that support a value, for every pair."""
+    """(own, other) by summing the channel over the responses that support a value, for every
+    pair.
+    """
     built = setting.build()
     responses, _ = weighted_responses(built)
     support = built.support
@@ -233,7 +238,9 @@ def test_own_and_other_are_the_enumerated_support_probabilities(setting: Setting
 
 @enumerable
 def test_the_estimator_is_unbiased_in_rational_arithmetic(setting: Setting) -> None:
-    """Expected support counts of a population, debiased, are the population: no approximation anywhere."""
+    """Expected support counts of a population, debiased, are the population: no approximation
+    anywhere.
+    """
     built = setting.build()
     responses, _ = weighted_responses(built)
     k = setting.domain_size
@@ -258,7 +265,9 @@ def test_the_estimator_is_unbiased_in_rational_arithmetic(setting: Setting) -> N
 
 @wide
 def test_merge_is_commutative_associative_and_batches_do_not_matter(setting: Setting) -> None:
-    """Counts are the same whatever the order, the bundles, or what the accumulator already holds."""
+    """Counts are the same whatever the order, the bundles, or what the accumulator already
+    holds.
+    """
     built = setting.build()
     payloads = random_payloads(built, 700)
 
@@ -352,7 +361,9 @@ def test_decode_and_check_agree_on_every_payload(setting: Setting) -> None:
 
 @every
 def test_decode_refuses_every_other_length(setting: Setting) -> None:
-    """A payload of the wrong length is not silently padded or cut, and its bytes stay out of the text."""
+    """A payload of the wrong length is not silently padded or cut, and its bytes stay out of the
+    text.
+    """
     built = setting.build()
     for length in {0, built.payload_size - 1, built.payload_size + 1, 100} - {built.payload_size}:
         with pytest.raises(InvalidPayload) as caught:
@@ -366,7 +377,9 @@ def test_decode_refuses_every_other_length(setting: Setting) -> None:
 
 @every
 def test_the_number_of_words_does_not_depend_on_the_value(setting: Setting) -> None:
-    """Neither the count nor the limits of the words drawn tell the value: no timing or length channel."""
+    """Neither the count nor the limits of the words drawn tell the value: no timing or length
+    channel.
+    """
     built = setting.build()
     fresh: set[tuple[int, ...]] = set()
     again: set[tuple[int, ...]] = set()
@@ -410,7 +423,9 @@ def test_the_memo_is_the_same_object_when_nothing_is_new(setting: Setting) -> No
 
 @every
 def test_values_outside_the_domain_are_refused_without_being_named(setting: Setting) -> None:
-    """A wrong value is a programming error on the device; its text may be logged and must not tell it."""
+    """A wrong value is a programming error on the device; its text may be logged and must not tell
+    it.
+    """
     built = setting.build()
     for value in (-1, setting.domain_size, 987654321):
         with pytest.raises(ValueError, match="domain of size") as caught:
@@ -453,7 +468,9 @@ assert not heavy, heavy
 
 
 def test_the_device_path_imports_no_numpy() -> None:
-    """A device runs plain Python: building, privatising and encoding load no numpy, numba or scipy."""
+    """A device runs plain Python: building, privatising and encoding load no numpy, numba or
+    scipy.
+    """
     run = subprocess.run(
         [sys.executable, "-c", DEVICE], cwd=REPOSITORY, capture_output=True, text=True, check=False
     )
@@ -492,7 +509,9 @@ class Remembering:
         self.answers: dict[int, Any] = {}
 
     def recall(self, keys: np.ndarray, draw: Any) -> np.ndarray:
-        new = np.array([i for i, key in enumerate(keys.tolist()) if key not in self.answers], np.int64)
+        new = np.array(
+            [i for i, key in enumerate(keys.tolist()) if key not in self.answers], np.int64
+        )
         if new.size:
             self.answers |= dict(zip(keys[new].tolist(), draw(new), strict=True))
         return np.array([self.answers[key] for key in keys.tolist()])
@@ -500,7 +519,9 @@ class Remembering:
 
 @pytest.mark.parametrize("setting", settings((2, 9, 70)), ids=str)
 def test_a_simulated_fleet_is_many_devices(setting: Setting) -> None:
-    """``privatize_fleet`` sends, bit for bit, what each device would with the same words, over three epochs."""
+    """``privatize_fleet`` sends, bit for bit, what each device would with the same words, over
+    three epochs.
+    """
     built = setting.build()
     n = 40
     devices = np.arange(n, dtype=np.int64)
@@ -522,7 +543,9 @@ def test_a_simulated_fleet_is_many_devices(setting: Setting) -> None:
         instant = words.instant(built.instant_words).tolist()
         once = built.permanent_words
         permanent = words.permanent(once).tolist() if once is not None else [[]] * n
-        fresh = words.seed(spec).tolist() if spec is not None and built.seed_per_report else [[]] * n
+        fresh = (
+            words.seed(spec).tolist() if spec is not None and built.seed_per_report else [[]] * n
+        )
         for i, value in enumerate(values.tolist()):
             memo = held[i]
             key = value if memo.seed is None else built.family.hash(memo.seed, value)

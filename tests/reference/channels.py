@@ -1,7 +1,7 @@
 """Exact channels by enumeration: probabilities as Fractions, nothing sampled.
 
-``outcomes`` runs device code over *every* sequence of random words, grouped into intervals on which it
-cannot tell words apart, so its answer is the true distribution and not an estimate.
+``outcomes`` runs device code over *every* sequence of random words, grouped into intervals on which
+it cannot tell words apart, so its answer is the true distribution and not an estimate.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ import random
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from fractions import Fraction
-from functools import lru_cache
-from itertools import pairwise, product
+from functools import cache
+from itertools import pairwise
 from typing import Any, TypeVar
 
 from ldp.channel import BitChannel, SymbolChannel
@@ -21,11 +21,12 @@ from ldp.randomness import FULL
 T = TypeVar("T", bound=Hashable)
 
 
-@lru_cache(maxsize=None)
+@cache
 def weighted_responses(
     protocol: FrequencyProtocol[Any],
 ) -> tuple[tuple[tuple[Any, Fraction], ...], bool]:
-    """Responses with the probability of the seed they carry (1 without seed), and whether that is all.
+    """Responses with the probability of the seed they carry (1 without seed), and whether that is
+    all.
 
     Families whose seeds cannot be enumerated are represented by fifty fixed ones.
     """
@@ -50,9 +51,11 @@ def weighted_responses(
     return tuple((response, share) for response in found), complete
 
 
-@lru_cache(maxsize=None)
+@cache
 def channel(protocol: FrequencyProtocol[Any]) -> tuple[tuple[Fraction, ...], ...]:
-    """P(response | value): one row per value, one column per weighted response, seed probability included."""
+    """P(response | value): one row per value, one column per weighted response, seed probability
+    included.
+    """
     responses, _ = weighted_responses(protocol)
     return tuple(
         tuple(share * protocol.likelihood(response, value) for response, share in responses)
@@ -118,10 +121,10 @@ class Branching:
         return low
 
 
-def outcomes(
-    run: Callable[[Any], T], cuts: Callable[[int], list[int]]
-) -> dict[T, Fraction]:
-    """Exact distribution of ``run(randomness)`` when ``cuts(limit)`` holds every threshold it compares with."""
+def outcomes(run: Callable[[Any], T], cuts: Callable[[int], list[int]]) -> dict[T, Fraction]:
+    """Exact distribution of ``run(randomness)`` when ``cuts(limit)`` holds every threshold it
+    compares with.
+    """
     found: dict[T, Fraction] = defaultdict(Fraction)
     path: list[int] = []
     while True:
@@ -149,12 +152,9 @@ def cuts_of(protocol: FrequencyProtocol[Any]) -> Callable[[int], list[int]]:
 
 
 def memos(protocol: FrequencyProtocol[Any]) -> list[Memo]:
-    """Memos of devices that never reported: one per seed (fifty of them where there are too many)."""
+    """Memos of devices that never reported: one per seed (fifty of them where there are too
+    many).
+    """
     responses, _ = weighted_responses(protocol)
     seeds = dict.fromkeys(getattr(response, "seed", None) for response, _ in responses)
     return [Memo(seed) for seed in seeds]
-
-
-def one_hot_product(size: int) -> Iterable[tuple[int, ...]]:
-    """Every bit vector as a tuple."""
-    return product((0, 1), repeat=size)

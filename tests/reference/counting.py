@@ -1,6 +1,7 @@
 """Slow, obvious counting and hashing in plain Python, to be compared with the fast code.
 
-Nothing here is shared with ``ldp``'s array methods: integers of any length, no numpy, no transforms.
+Nothing here is shared with ``ldp``'s array methods: integers of any length, no numpy, no
+transforms.
 """
 
 from __future__ import annotations
@@ -38,7 +39,9 @@ def linear_hash(seed: int, value: int, g: int, length: int) -> int:
 
 
 def linear_transform(table: Sequence[Sequence[int]], g: int, size: int) -> list[int]:
-    """C(v) = Σ_s T[s][⟨s, v⟩ mod g], from the table T with a row per vector s (the zero one included)."""
+    """C(v) = Σ_s T[s][⟨s, v⟩ mod g], from the table T with a row per vector s (the zero one
+    included).
+    """
     length = 0
     while g**length < len(table):
         length += 1

@@ -1,7 +1,7 @@
 """Settings of every protocol in the table, chosen from what each says it takes.
 
-A protocol added to the table is picked up by the law suite unedited, as long as it takes parameters named
-here; a new parameter name needs one line in ``LEVELS`` or ``CHOICES``.
+A protocol added to the table is picked up by the law suite unedited, as long as it takes parameters
+named here; a new parameter name needs one line in ``LEVELS`` or ``CHOICES``.
 """
 
 from __future__ import annotations

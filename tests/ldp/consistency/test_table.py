@@ -132,10 +132,19 @@ def test_no_reports(name: str, exclusive: bool) -> None:
         np.testing.assert_array_equal(result, estimates)
     elif METHODS[name].sums_to_one:
         np.testing.assert_array_equal(result, np.full(4, 0.25))
-    elif name == "base_pos":
-        np.testing.assert_array_equal(result, np.zeros(4))
     else:
         np.testing.assert_array_equal(result, np.zeros(4))
+
+
+@pytest.mark.parametrize("name", ["mle_apx", "mle", "power"])
+def test_methods_that_model_counts_take_the_nearest_possible_one(name: str) -> None:
+    noise = Noise(1000, 0.5, 0.1, False)  # counts of 0 and 1000 are estimates of -0.25 and 2.25
+    impossible = np.array([-40.0, 7.0, 5.0, 0.2])
+    possible = np.array([-0.25, 2.25, 2.25, 0.2])
+
+    np.testing.assert_allclose(
+        consistent(name, impossible, noise), consistent(name, possible, noise), atol=1e-12
+    )
 
 
 @pytest.mark.parametrize("exclusive", [True, False])

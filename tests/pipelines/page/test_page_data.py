@@ -1,12 +1,13 @@
 """The numbers behind the page: accounting, significance, rounding."""
 
+import itertools
 import math
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from pipelines.page import account, data, significance, text
+from pipelines.page import account, data, scales, significance, text
 from tests.pipelines.page.synthetic import DIGEST, Fake, write_run
 
 
@@ -114,3 +115,18 @@ def test_untrusted_text_is_bounded_and_shows_what_it_is() -> None:
     assert text.clean("a\x00\u202e\u2028b") == "a\ufffd\ufffd\ufffdb"
     assert text.clean("x" * 100, 10) == "x" * 9 + "…"
     assert text.clean_tree({"\x1b": ["\ud800", 1, None]}) == {"\ufffd": ["\ufffd", 1, None]}
+
+
+def test_labels_at_the_ends_of_lines_do_not_overlap() -> None:
+    ends = [("a", "red", 1.0), ("b", "red", 1.01), ("c", "red", 1.02), ("d", "red", 5.0)]
+    moved = scales.apart(ends, (0.0, 10.0), logarithmic=False, gap=0.05)
+    places = [place for _, _, place in moved]
+    assert [name for name, _, _ in moved] == ["a", "b", "c", "d"]
+    assert min(b - a for a, b in itertools.pairwise(places)) >= 0.5 - 1e-3
+    assert places[3] == 5.0
+
+
+@pytest.mark.parametrize("domain", [(1e-7, 1e-3), (4e-6, 3e-5), (2e-5, 2.5e-5), (1e-9, 10.0)])
+def test_a_logarithmic_axis_has_a_readable_number_of_ticks(domain: tuple[float, float]) -> None:
+    ticks = scales.ticks(scales.nice(domain, logarithmic=True))
+    assert 1 <= len(ticks) <= 8

@@ -1,0 +1,458 @@
+"""Every block of numbers in docs/ that the library can compute, and the tool that writes them.
+
+A page holds ``<!-- generated: NAME -->`` before a fenced block or a table. ``test_numbers`` compares each
+with what is computed here; ``python -m tests.docs.generated`` writes them anew.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from functools import cache
+from math import log
+from pathlib import Path
+
+import numpy as np
+
+from ldp.channel import SymbolChannel
+from ldp.collection import Collection
+from ldp.collection_file import load_collection
+from ldp.errors import Reason
+from ldp.histogram import estimate_epoch, make_consistent
+from ldp.privacy.guarantee import Guarantee
+from ldp.protocols import PROTOCOLS, FrequencyProtocol, Parameters, protocol
+from ldp.protocols.local_hash import LOLOHA
+from ldp.randomness import ScriptedRandomness
+from ldp.reports import ReportColumns
+from ldp.support import Support
+from ldp.wire import report_pb2
+from simulators.fleet import Fleet
+from simulators.population import population
+from simulators.streams import Streams
+from tests.conftest import REPOSITORY
+from transforms.sinks import epoch_file_name, estimates_schema, rejects_schema
+
+EXAMPLE = REPOSITORY / "examples" / "minutes_in_app.yaml"
+MARK = re.compile(
+    r"<!-- generated: ([a-z-]+) -->\n+(?:```text\n(?P<text>.*?)\n```|(?P<table>(?:\|[^\n]*\n)+))",
+    re.DOTALL,
+)
+
+LEVELS = {"epsilon_longitudinal": 2.0, "epsilon_first": 1.0}
+
+
+def table(head: list[str], rows: list[list[str]]) -> str:
+    lines = [head, ["---"] * len(head), *rows]
+    return "".join(f"| {' | '.join(line)} |\n" for line in lines).rstrip("\n")
+
+
+# --- docs/data-flow.md: one value from a device to a published frequency
+
+VALUE, EPOCH, OTHERS = 5, 5, 199_999
+SEED_WORD, PERMANENT_WORD, INSTANT_WORD, REPORT_ID = (
+    0x243F6A8885A308D3,
+    0x13198A2E03707344,
+    0xE3707344A4093822,
+    0x299F31D0082EFA98,
+)
+
+
+@cache
+def example() -> Collection:
+    return load_collection(EXAMPLE)
+
+
+def loloha() -> LOLOHA:
+    built = example().protocol
+    assert isinstance(built, LOLOHA)
+    return built
+
+
+def base(number: int, g: int, digits: int) -> list[int]:
+    return [number // g**i % g for i in range(digits)]
+
+
+def spaced(numbers: list[int]) -> str:
+    return " ".join(map(str, numbers))
+
+
+def flow_collection() -> str:
+    kind, digest = loloha(), example().digest_hex
+    first, second = kind.permanent, kind.instant
+    assert isinstance(first, SymbolChannel)
+    lines = [f"collection       {example().name}, digest {digest}"]
+    lines.append(f"domain           k = {kind.domain_size} values")
+    m, seeds = kind.family.digits, kind.family.points - 1  # type: ignore[attr-defined]
+    lines.append(f"hash             g = {kind.g} symbols, m = {m} digits, {seeds} functions")
+    for name, channel, index in (("permanent", first, 1), ("second", second, 2)):
+        lines.append(f"{name + ' round':<16} keep {channel.keep}, each {channel.each}, total {channel.total}")
+        own, other = float(channel.own), float(channel.other)
+        lines.append(f"{'':<16} p{index} = {own:.6f}, q{index} = {other:.6f}")
+    lines.append(f"own, other       {float(kind.support.own):.6f}, {float(kind.support.other):.6f}")
+    return "\n".join(lines)
+
+
+def _device() -> tuple[int, int, int, int, bytes]:
+    """seed, hash, memoised symbol, reported symbol, payload."""
+    kind = loloha()
+    words = ScriptedRandomness([SEED_WORD, PERMANENT_WORD, INSTANT_WORD])
+    response, memo = kind.privatize(VALUE, kind.new_memo(words), words)
+    assert words.exhausted()
+    hashed = kind.family.hash(response.seed, VALUE)
+    return response.seed, hashed, memo.answers[hashed], response.symbol, kind.encode(response)
+
+
+def flow_device() -> str:
+    kind = loloha()
+    seed, hashed, answer, symbol, payload = _device()
+    g, m = kind.g, kind.family.digits  # type: ignore[attr-defined]
+    points = kind.family.points  # type: ignore[attr-defined]
+    digits, coefficients = base(VALUE, g, m), base(seed, g, m)
+    products = " + ".join(f"{s}·{v}" for s, v in zip(coefficients, digits, strict=True) if v)
+    assert kind.permanent is not None
+    kept = kind.permanent.keep > PERMANENT_WORD
+    lie = kind.instant.keep <= INSTANT_WORD
+    others = [y for y in range(g) if y != answer]
+    number = (INSTANT_WORD - kind.instant.keep) // kind.instant.each
+    assert lie
+    assert others[number] == symbol
+    return "\n".join(
+        [
+            f"value            {VALUE}, base-{g} digits from the lowest: {spaced(digits)}",
+            f"seed word        0x{SEED_WORD:016x}",
+            f"seed             1 + word mod {points - 1} = {seed}, digits {spaced(coefficients)}",
+            f"hash             ({products}) mod {g} = {hashed}",
+            f"permanent word   0x{PERMANENT_WORD:016x}, {'below' if kept else 'not below'} keep",
+            f"memo             {{{hashed}: {answer}}}, kept for life",
+            f"second word      0x{INSTANT_WORD:016x}, {'not below' if lie else 'below'} keep",
+            f"symbol           (word − keep) div each = {number}, so number {number} of the others "
+            f"({spaced(others)}): {symbol}",
+            f"payload          ({seed} − 1)·{g} + {symbol} = {(seed - 1) * g + symbol}, "
+            f"bytes {payload.hex(' ')}",
+        ]
+    )
+
+
+def flow_report() -> str:
+    payload = _device()[4]
+    digest = example().digest
+    message = report_pb2.Report(digest=digest, epoch=EPOCH, report_id=REPORT_ID, payload=payload)
+    raw = message.SerializeToString()
+    parts = [
+        ("frame", bytes([len(raw)]), f"length of the message that follows: {len(raw)} bytes"),
+        ("digest", raw[:9], f"tag 1, fixed64: {example().digest_hex}"),
+        ("epoch", raw[9:11], f"tag 2, zigzag varint: {EPOCH}"),
+        ("report_id", raw[11:20], f"tag 3, fixed64, little-endian: {REPORT_ID:016x}"),
+        ("payload", raw[20:], f"tag 4, {len(payload)} bytes: {payload.hex(' ')}"),
+    ]
+    assert b"".join(part for _, part, _ in parts[1:]) == raw
+    return "\n".join(f"{name:<10} {part.hex(' '):<26}  {what}" for name, part, what in parts)
+
+
+@cache
+def _fleet() -> tuple[np.ndarray, np.ndarray, np.ndarray]:  # type: ignore[type-arg]
+    """True values, report ids and payloads of the other devices."""
+    streams = Streams(2)
+    people = population("zipf:1.1", domain=example().domain, devices=OTHERS, epochs=1, streams=streams)
+    (values,) = people.values()
+    parts = list(Fleet(loloha(), OTHERS, streams).reports(EPOCH, values))
+    ids = np.concatenate([p.report_ids for p in parts])
+    return values, ids, np.concatenate([p.payloads for p in parts])
+
+
+def flow_batch() -> str:
+    _, ids, payloads = _fleet()
+    ids = np.concatenate([np.array([REPORT_ID], np.uint64), ids])
+    payload = np.frombuffer(_device()[4], np.uint8)
+    column = np.concatenate([payload, payloads.reshape(-1)]).tobytes()
+    batch = report_pb2.ReportBatch(
+        digest=example().digest, epoch=EPOCH, count=ids.size, report_ids=ids, payloads=column
+    )
+    raw = batch.SerializeToString()
+    start = raw.index(b"\x32")
+    single = (
+        1
+        + report_pb2.Report(
+            digest=example().digest, epoch=EPOCH, report_id=REPORT_ID, payload=_device()[4]
+        ).ByteSize()
+    )
+    return "\n".join(
+        [
+            f"message          {raw[: start + 5].hex(' ')} …",
+            f"count            {batch.count}",
+            f"report_ids       {len(ids) * 8} bytes, beginning {ids.tobytes()[:8].hex(' ')} …",
+            f"payloads         {len(column)} bytes, beginning {column[:6].hex(' ')} …",
+            f"size             {len(raw)} bytes, {len(raw) / len(ids):.2f} per report "
+            f"(single reports: {single})",
+        ]
+    )
+
+
+@cache
+def _support() -> Support:
+    kind = loloha()
+    _, ids, payloads = _fleet()
+    ours = np.frombuffer(_device()[4], np.uint8).reshape(1, -1)
+    total = Support.zero(kind.counts_length)
+    for part in (
+        ReportColumns(example().digest, EPOCH, np.array([REPORT_ID], np.uint64), ours),
+        ReportColumns(example().digest, EPOCH, ids, payloads),
+    ):
+        kind.add_support(part.payloads, total.counts)
+        total.reports += len(part)
+    return total
+
+
+def flow_support() -> str:
+    kind, support = loloha(), _support()
+    cell = int.from_bytes(_device()[4], "little")
+    counts = kind.support_counts(support.counts)
+    values = _fleet()[0]
+    return "\n".join(
+        [
+            f"n                {support.reports} reports",
+            f"table            {kind.counts_length} cells; cell {cell} holds {support.counts[cell]}",
+            f"C({VALUE})             {counts[VALUE]}",
+            f"expected         {support.reports * float(kind.support.other):.1f} if nobody held "
+            f"{VALUE}, {support.reports * float(kind.support.own):.1f} if everybody did",
+            f"truth            {int((values == VALUE).sum()) + 1} devices held {VALUE} "
+            "(known only because this is a simulation)",
+        ]
+    )
+
+
+def flow_histogram() -> str:
+    epoch = make_consistent(example(), estimate_epoch(example(), EPOCH, _support()))
+    (histogram,) = epoch.attributes
+    found, after = histogram.estimates, histogram.consistent
+    assert found is not None
+    assert after is not None
+    own, other = (float(x) for x in (loloha().support.own, loloha().support.other))
+    truth = (int((_fleet()[0] == VALUE).sum()) + 1) / epoch.reports
+    return "\n".join(
+        [
+            f"estimate         ({histogram.support[VALUE]}/{epoch.reports} − {other:.6f}) / "
+            f"({own:.6f} − {other:.6f}) = {found.frequency[VALUE]:.6f}",
+            f"std_error        {found.std_error[VALUE]:.6f}",
+            f"interval         {found.low[VALUE]:.6f} to {found.high[VALUE]:.6f}",
+            f"truth            {truth:.6f}",
+            f"all values       sum {found.frequency.sum():.6f}, "
+            f"{int((found.frequency < 0).sum())} of {after.size} negative",
+            f"consistent       {after[VALUE]:.6f}; all values sum to {after.sum():.6f}, "
+            f"{int((after < 0).sum())} negative, {int((after == 0).sum())} zero",
+            f"file             {epoch_file_name(example(), EPOCH, 0)}",
+        ]
+    )
+
+
+# --- docs/protocols.md
+
+
+def by_levels() -> list[str]:
+    """Protocols that take ε, or ε∞ and ε1, and nothing else that has no default."""
+    takes = ({"epsilon"}, set(LEVELS))
+    return [name for name, kind in PROTOCOLS.items() if set(kind.PARAMETERS) in takes]
+
+
+def built(name: str, k: int, **more: object) -> FrequencyProtocol[object]:
+    one_round = "epsilon" in PROTOCOLS[name].PARAMETERS
+    levels = {"epsilon": LEVELS["epsilon_first"]} if one_round else LEVELS
+    return protocol(name, k, Parameters(**levels, **more))  # type: ignore[arg-type]
+
+
+def cap(guarantee: Guarantee) -> str:
+    if guarantee.cap_over_values is None:
+        return "none: ε per report"
+    return f"{guarantee.cap_over_values:g} ({guarantee.memoised_inputs} × ε∞)"
+
+
+def comparison(k: int) -> str:
+    rows = []
+    for name in by_levels():
+        kind = built(name, k)
+        g = str(kind.facts().get("g", "–"))
+        error = f"{kind.support.floor_variance:.3f}"
+        rows.append([f"`{name}`", g, str(kind.payload_bits), error, cap(kind.guarantee)])
+    return table(["protocol", "g", "payload, bits", "n·V*", "cap over values"], rows)
+
+
+def variants() -> str:
+    rows = []
+    for k in (10, 360, 1412):
+        for label, more in (
+            ("linear, optimal", {}),
+            ("linear, g: 2", {"g": 2}),
+            ("affine, optimal", {"hash_family": "affine"}),
+            ("affine, g: 2", {"hash_family": "affine", "g": 2}),
+        ):
+            kind = built("loloha", k, **more)
+            seeds = kind.family.points - 1 if "linear" in label else None  # type: ignore[attr-defined]
+            rows.append(
+                [
+                    str(k),
+                    label,
+                    str(kind.facts()["g"]),
+                    str(kind.payload_bits),
+                    "2^128" if seeds is None else str(seeds),
+                    f"{kind.support.floor_variance:.3f}",
+                    cap(kind.guarantee),
+                ]
+            )
+    head = ["k", "hash_family, g", "g", "payload, bits", "functions", "n·V*", "cap over values"]
+    return table(head, rows)
+
+
+# --- docs/privacy.md
+
+
+def constant_loss() -> str:
+    kind = protocol("loloha", 360, Parameters(**LEVELS, g=2))
+    assert isinstance(kind, LOLOHA)
+    times = (1, 2, 3, 4, 6, 8, 10)
+    one = {t: kind.guarantee.constant_value_loss(t, 2) or 0.0 for t in times}
+    halves = {
+        t: sum(kind.guarantee.constant_value_loss(part, 2) or 0.0 for part in (t // 2, t - t // 2) if part)
+        for t in times
+    }
+    rows = [
+        ["one value that never changes", *(f"{one[t]:.2f}" for t in times)],
+        ["two values, changing at the same epochs", *(f"{halves[t]:.2f}" for t in times)],
+        ["any two sequences", *(f"{any_two_sequences(t, kind):.2f}" for t in times)],
+    ]
+    return table(["reports t", *map(str, times)], rows)
+
+
+def any_two_sequences(reports: int, kind: LOLOHA) -> float:
+    """The loss between any two sequences of hash values, for g = 2, by enumeration.
+
+    Given the reports, a sequence matters only through how many of its ones and zeros were sent while the hash
+    was 0 (i and j); the rest were sent while it was 1.
+    """
+    assert kind.permanent is not None
+    keep1, keep2 = float(kind.permanent.own), float(kind.instant.own)
+
+    def group(hashed: int, ones: int, zeros: int) -> float:
+        def given(answer: int) -> float:
+            right, wrong = (ones, zeros) if answer else (zeros, ones)
+            return keep2**right * (1 - keep2) ** wrong
+
+        return keep1 * given(hashed) + (1 - keep1) * given(1 - hashed)
+
+    worst = 0.0
+    for ones in range(reports + 1):
+        zeros = reports - ones
+        likelihoods = [
+            group(0, i, j) * group(1, ones - i, zeros - j) for i in range(ones + 1) for j in range(zeros + 1)
+        ]
+        worst = max(worst, log(max(likelihoods) / min(likelihoods)))
+    return worst
+
+
+# --- docs/outputs.md
+
+
+def reasons() -> str:
+    return table(["reason", "meaning"], [[f"`{r.value}`", r.explanation] for r in Reason])
+
+
+def _columns(schema: object, meaning: dict[str, str]) -> str:
+    fields = list(schema)  # type: ignore[call-overload]
+    assert [f.name for f in fields] == list(meaning)
+    rows = [[f"`{f.name}`", f"`{f.type}`", "yes" if f.nullable else "no", meaning[f.name]] for f in fields]
+    return table(["column", "type", "may be null", "meaning"], rows)
+
+
+def estimates_columns() -> str:
+    return _columns(
+        estimates_schema(example()),
+        {
+            "collection": "name of the collection",
+            "digest": "its digest, 16 hexadecimal digits",
+            "epoch": "index, 0 is the epoch that begins at the origin",
+            "epoch_start": "first instant of the epoch, UTC",
+            "revision": "0 for the first result of an epoch; always 0 today",
+            "attribute": "name of the attribute; empty where a collection asks for one value",
+            "value": "index of the value, 0 .. k−1",
+            "label": "its label, its bucket's bounds, or its index",
+            "n": "reports counted in the epoch that speak about the value",
+            "support": "how many of them support the value; an exact integer",
+            "estimate": "unbiased frequency; may be negative, sums to about 1",
+            "std_error": "square root of its estimated variance",
+            "ci_low": "lower end of the 95 % interval; not clipped to 0",
+            "ci_high": "upper end of the 95 % interval; not clipped to 1",
+            "ci_low_all": "lower end of an interval that holds for all values of the epoch at once",
+            "ci_high_all": "its upper end",
+            "consistent": "frequency after the consistency method",
+            "method": "that method",
+            "status": "`ok`, or `insufficient_reports`: fewer than `min_reports`, estimates are null",
+        },
+    )
+
+
+def rejects_columns() -> str:
+    return _columns(
+        rejects_schema(),
+        {
+            "reason": "one of the reasons below",
+            "explanation": "the same as a sentence",
+            "source": "the file",
+            "place": "byte offset of the record in the decompressed file, row of a Parquet table, "
+            "or −1 for the file itself",
+            "index": "the report concerned inside a batch, or −1 for the whole record",
+            "count": "reports concerned",
+            "digest": "as the record says, or empty",
+            "epoch": "as the record says",
+        },
+    )
+
+
+BLOCKS: dict[str, dict[str, Callable[[], str]]] = {
+    "docs/data-flow.md": {
+        "collection": flow_collection,
+        "device": flow_device,
+        "report": flow_report,
+        "batch": flow_batch,
+        "support": flow_support,
+        "histogram": flow_histogram,
+    },
+    "docs/protocols.md": {
+        "comparison-small": lambda: comparison(10),
+        "comparison-medium": lambda: comparison(360),
+        "comparison-large": lambda: comparison(1412),
+        "variants": variants,
+    },
+    "docs/privacy.md": {"loss": constant_loss},
+    "docs/outputs.md": {
+        "estimates": estimates_columns,
+        "rejects": rejects_columns,
+        "reasons": reasons,
+    },
+}
+
+
+def written(page: Path) -> dict[str, str]:
+    """The generated blocks of a page by name, as they stand in it."""
+    return {
+        found[1]: (found["text"] or found["table"] or "").rstrip("\n")
+        for found in MARK.finditer(page.read_text("utf-8"))
+    }
+
+
+def rewrite() -> None:
+    for name, blocks in BLOCKS.items():
+        page = REPOSITORY / name
+        text = page.read_text("utf-8")
+        for block, compute in blocks.items():
+            mark = f"<!-- generated: {block} -->\n"
+            before, found, after = text.partition(mark)
+            assert found, f"{name} has no place for {block}"
+            new = compute()
+            body = f"\n{new}\n" if new.startswith("|") else f"\n```text\n{new}\n```\n"
+            old = re.match(r"\n*(?:```text\n(?:.*?\n)??```\n|(?:\|[^\n]*\n)+)?", after, re.DOTALL)
+            assert old is not None
+            text = before + mark + body + after[old.end() :]
+        page.write_text(text, "utf-8")
+
+
+if __name__ == "__main__":
+    rewrite()

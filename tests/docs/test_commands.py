@@ -1,0 +1,249 @@
+"""Every shell block of README.md and docs/ is executed as a user would, and its shown output compared.
+
+A block is fenced as sh; each command in it must end with 0, or with N where it says ``# exit code N``. A
+block fenced as text that follows at once shows what the last command prints: its lines must appear in that
+order, where ``…`` stands for anything, and a line that is only ``…`` for any lines.
+"""
+
+import json
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import REPOSITORY
+
+PAGES = sorted([REPOSITORY / "README.md", *(REPOSITORY / "docs").rglob("*.md")])
+BLOCK = re.compile(r"^```sh\n(.*?)^```\n(?:\n```text\n(.*?)^```\n)?", re.MULTILINE | re.DOTALL)
+EXPECTED = re.compile(r"#\s*exit code (\d+)\s*$")
+DATA = re.compile(r"(?<![\w/])data/([\w.]+)")
+DEMO = "ldpbeam demo --out demo-output"
+
+
+@dataclass(frozen=True)
+class Block:
+    """One shell block and the output that the page shows for it."""
+
+    commands: tuple[str, ...]
+    shown: str | None
+
+
+def complete(command: str) -> bool:
+    """Whether bash would not wait for more."""
+    done = subprocess.run(["bash", "-n", "-c", command], capture_output=True, check=False)
+    return done.returncode == 0 and not command.endswith("\\")
+
+
+def commands(block: str) -> Iterator[str]:
+    held = ""
+    for line in block.splitlines():
+        held = f"{held}\n{line}" if held else line
+        if held.strip() and complete(held):
+            yield held
+            held = ""
+    assert not held.strip(), f"unfinished command: {held}"
+
+
+def blocks(text: str) -> list[Block]:
+    return [Block(tuple(commands(found[1])), found[2]) for found in BLOCK.finditer(text)]
+
+
+def expected_code(command: str) -> int:
+    found = EXPECTED.search(command)
+    return int(found[1]) if found else 0
+
+
+def differs(shown: str, printed: str) -> str | None:
+    """The first line shown that is not printed, in order; None when all are."""
+    rest = printed.splitlines()
+    for line in shown.splitlines():
+        pattern = ".*".join(map(re.escape, line.rstrip().split("…")))
+        if line.strip() == "…":
+            continue
+        for i, candidate in enumerate(rest):
+            if re.fullmatch(pattern, candidate.rstrip()):
+                rest = rest[i + 1 :]
+                break
+        else:
+            return line
+    return None
+
+
+def target(name: str) -> str:
+    """The recipe of a target of the Makefile."""
+    text = (REPOSITORY / "Makefile").read_text("utf-8")
+    found = re.search(rf"^{name}:[^\n]*\n((?:\t[^\n]*\n)+)", text, re.MULTILINE)
+    assert found, f"the Makefile has no target {name}"
+    return found[1]
+
+
+def runs(command: str, environment: dict[str, str], folder: Path) -> str:
+    """Execute one command and give what it printed on both streams."""
+    done = subprocess.run(
+        ["bash", "-c", command],
+        cwd=folder,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=240,
+        check=False,
+    )
+    assert done.returncode == expected_code(command), f"{command}\n{done.stdout}"
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def environment() -> dict[str, str]:
+    venv = str(Path(sys.executable).parent)
+    return {**os.environ, "PATH": f"{venv}{os.pathsep}{os.environ['PATH']}", "COLUMNS": "80"}
+
+
+@pytest.fixture(scope="module")
+def demonstration(tmp_path_factory: pytest.TempPathFactory, environment: dict[str, str]) -> tuple[Path, str]:
+    """The demonstration, run once for all pages that show it: its folder and what it printed."""
+    folder = tmp_path_factory.mktemp("demo")
+    return folder / "demo-output", runs(DEMO, environment, folder)
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Path:
+    """What a user's working directory holds, as far as the pages use it."""
+    shutil.copytree(REPOSITORY / "examples", tmp_path / "examples")
+    data = REPOSITORY.parent / "shared" / "data"
+    if data.is_dir():
+        (tmp_path / "data").symlink_to(data)
+    return tmp_path
+
+
+WITH_BLOCKS = [page for page in PAGES if blocks(page.read_text("utf-8"))]
+
+
+@pytest.mark.parametrize("page", WITH_BLOCKS, ids=lambda p: str(p.relative_to(REPOSITORY)))
+def test_the_blocks_of_a_page_do_what_it_says(
+    page: Path,
+    checkout: Path,
+    environment: dict[str, str],
+    demonstration: tuple[Path, str],
+) -> None:
+    absent = []
+    for block in blocks(page.read_text("utf-8")):
+        missing = [
+            name
+            for command in block.commands
+            for name in DATA.findall(command)
+            if not (checkout / "data" / name).exists()
+        ]
+        if missing:
+            absent += missing
+            continue
+        printed = ""
+        for command in block.commands:
+            if command == "make test":
+                # Must not start itself: what it would run is looked at instead.
+                assert "$(PYTEST)" in target("test")
+                printed = block.shown or ""
+            elif command in {"make demo", DEMO}:
+                assert "ldpbeam demo --out $(DEMO_OUT)" in target("demo")
+                folder, printed = demonstration
+                if not (checkout / folder.name).exists():
+                    shutil.copytree(folder, checkout / folder.name)
+            else:
+                assert not command.startswith("make "), f"not known to this test: {command}"
+                printed = runs(command, environment, checkout)
+        if block.shown is not None:
+            line = differs(block.shown, printed)
+            assert line is None, f"{block.commands[-1]} does not print {line!r} but:\n{printed}"
+    if absent:
+        pytest.skip(f"all blocks ran but those on absent public data sets: {', '.join(absent)}")
+
+
+def test_the_readme_shows_the_two_commands() -> None:
+    found = [block.commands for block in blocks((REPOSITORY / "README.md").read_text("utf-8"))]
+    assert ("make demo",) in found
+    assert ("make test",) in found
+
+
+def test_every_command_has_a_block_in_its_page() -> None:
+    from pipelines.main import cli
+
+    page = (REPOSITORY / "docs" / "commands.md").read_text("utf-8")
+    called = {
+        shlex.split(command, comments=True)[1]
+        for block in blocks(page)
+        for command in block.commands
+        if command.startswith("ldpbeam ")
+    }
+    assert called == set(cli.commands)
+    headings = re.findall(r"^## (\w+)$", page, re.MULTILINE)
+    assert sorted(headings) == sorted(cli.commands)
+
+
+def test_the_run_record_has_the_keys_of_the_page(demonstration: tuple[Path, str]) -> None:
+    output = demonstration[0] / "output"
+    page = (REPOSITORY / "docs" / "outputs.md").read_text("utf-8").partition("## `run.json`")[2]
+    record = json.loads((output / "run.json").read_text("utf-8"))
+    assert re.findall(r"^\| `(\w+)` \|", page, re.MULTILINE) == list(record)
+    assert f"`{record['schema']}`" in page
+    names = {entry["path"] for entry in record["files"]}
+    on_disk = {p.relative_to(output).as_posix() for p in output.rglob("*.parquet")}
+    assert names == on_disk
+    stem = r"estimates/last_screen-[0-9a-f]{16}-epoch-\d{6}-r\d{3}\.parquet"
+    rejects = r"rejects/rejects-[0-9a-f]+\.parquet"
+    assert {n for n in names if not re.fullmatch(f"{stem}|{rejects}", n)} == set()
+
+
+def test_the_figure_of_the_readme_can_be_made_again(
+    demonstration: tuple[Path, str], tmp_path: Path, environment: dict[str, str]
+) -> None:
+    script, made = REPOSITORY / "docs" / "figures" / "make_demo_figure.py", tmp_path / "demo.svg"
+    runs(f"python {script} {demonstration[0]} {made}", environment, tmp_path)
+    titles = [
+        re.findall(r'font-weight="600">(\w+)<', path.read_text("utf-8"))
+        for path in (made, script.with_name("demo.svg"))
+    ]
+    assert titles[0] == titles[1] == ["home", "stories", "search"]
+
+
+# --- the checker can fail
+
+
+def test_blocks_and_their_parts_are_found() -> None:
+    page = (
+        'a\n```sh\nfalse  # exit code 1\npython -c "\nprint(1)\n"\necho a \\\n  b\n```\n\n```text\nx\n```\n'
+        "```yaml\nname: x\n```\n```sh\ntrue\n```\n"
+    )
+    first, second = blocks(page)
+    assert [expected_code(command) for command in first.commands] == [1, 0, 0]
+    assert first.commands[1:] == ('python -c "\nprint(1)\n"', "echo a \\\n  b")
+    assert first.shown == "x\n"
+    assert (second.commands, second.shown) == (("true",), None)
+
+
+@pytest.mark.parametrize(
+    ("shown", "same"),
+    [
+        ("a 1 s\n", True),
+        ("a … s\nb\n", True),
+        ("…\nb\n", True),
+        ("b\na 1 s\n", False),
+        ("a … m\n", False),
+        ("a\n", False),
+    ],
+)
+def test_shown_output_is_compared(shown: str, same: bool) -> None:
+    assert (differs(shown, "a 1 s\nb\nc\n") is None) is same
+
+
+@pytest.mark.parametrize("command", ["false", "true  # exit code 4"])
+def test_another_exit_code_is_seen(command: str, tmp_path: Path, environment: dict[str, str]) -> None:
+    with pytest.raises(AssertionError):
+        runs(command, environment, tmp_path)

@@ -1,0 +1,250 @@
+"""What the pages say is what the library says: numbers, keys, codes, reasons, links."""
+
+import re
+from pathlib import Path
+from urllib.parse import unquote
+from xml.etree import ElementTree
+
+import pytest
+import yaml
+
+from ldp.collection_file import load_collection, parse_collection
+from ldp.errors import CollectionError
+from ldp.protocols import PROTOCOLS
+from tests.conftest import REPOSITORY
+from tests.docs.generated import BLOCKS, comparison, written
+
+SOURCES = ("ldp", "transforms", "pipelines", "simulators")
+PAGES = sorted([REPOSITORY / "README.md", *(REPOSITORY / "docs").rglob("*.md")])
+CODE = re.compile(r"\bE-[A-Z]+(?:-[A-Z]+)*\b")
+LINK = re.compile(r"\]\(([^)\s]+)\)")
+FENCE = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
+
+
+def text(name: str) -> str:
+    return (REPOSITORY / name).read_text("utf-8")
+
+
+def rows(page: str, first: str) -> list[list[str]]:
+    """Cells of the rows of every table of a page whose first column is called ``first``."""
+    found, inside = [], False
+    for line in page.splitlines():
+        cells = [cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]]
+        if not cells:
+            inside = False
+        elif cells[0] == first:
+            inside = True
+        elif inside and set(cells[0]) != {"-"}:
+            found.append(cells)
+    return found
+
+
+def named(page: str, first: str) -> list[str]:
+    return [cells[0].strip("`") for cells in rows(page, first)]
+
+
+# --- numbers
+
+
+@pytest.mark.parametrize(
+    ("page", "block"), [(page, block) for page, blocks in BLOCKS.items() for block in blocks]
+)
+def test_a_generated_block_is_what_the_library_gives(page: str, block: str) -> None:
+    found = written(REPOSITORY / page)
+    assert set(found) == set(BLOCKS[page])
+    assert found[block] == BLOCKS[page][block](), "run: python -m tests.docs.generated"
+
+
+def test_a_wrong_number_is_seen(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    good = comparison(10)
+    page.write_text(f"x\n\n<!-- generated: a -->\n\n{good.replace('3.630', '3.631')}\n\ny\n")
+    assert written(page)["a"] != good
+    page.write_text(f"x\n\n<!-- generated: a -->\n\n{good}\n\ny\n")
+    assert written(page)["a"] == good
+
+
+def test_every_protocol_is_described() -> None:
+    page = text("docs/protocols.md")
+    assert [name for name in PROTOCOLS if f"`{name}`" not in page] == []
+
+
+# --- errors and reasons
+
+
+def codes_of(sources: str) -> set[str]:
+    return set(CODE.findall(sources))
+
+
+def all_sources() -> str:
+    paths = (path for folder in SOURCES for path in (REPOSITORY / folder).rglob("*.py"))
+    return "\n".join(path.read_text("utf-8") for path in paths)
+
+
+def test_error_codes_in_the_source_and_in_the_page_are_the_same() -> None:
+    listed = named(text("docs/errors.md"), "code")
+    assert listed == sorted(listed)
+    assert set(listed) == codes_of(all_sources())
+
+
+def test_a_code_that_is_nowhere_documented_is_seen() -> None:
+    assert codes_of('raise X("E-NEW-THING", "…")') == {"E-NEW-THING"}
+
+
+def test_every_error_has_an_exit_code_of_the_list() -> None:
+    known = named(text("docs/outputs.md"), "code")
+    exits = {cells[0].strip("`"): cells[1] for cells in rows(text("docs/errors.md"), "code")}
+    assert set(exits.values()) <= set(known)
+    family = {"COLLECTION": "3", "USAGE": "2", "SIMULATE": "2", "RUN": "6", "INTERNAL": "6"}
+    assert {code: family[code.split("-")[1]] for code in exits} == exits
+
+
+# --- the collection file
+
+KEYS = rows(text("docs/collections.md"), "key")
+TOP = KEYS[: next(i for i, cells in enumerate(KEYS) if cells[0] == "`size`")]
+BASE = {
+    "name": "a",
+    "domain": {"size": 4},
+    "protocol": "loloha",
+    "epsilon_longitudinal": 2.0,
+    "epsilon_first": 1.0,
+    "epoch": {"length": "1d"},
+}
+
+
+def known_keys(**wrong: object) -> list[str]:
+    """The keys a mapping takes, as the parser itself lists them."""
+    with pytest.raises(CollectionError) as refused:
+        parse_collection(yaml.safe_dump({**BASE, **wrong}))
+    return refused.value.remedy.rpartition("Known keys: ")[2].rstrip(".").split(", ")
+
+
+def test_every_key_of_the_file_is_described() -> None:
+    assert [cells[0].strip("`") for cells in TOP] == known_keys(zzzzzz=1)
+    inner = [cells[0].strip("`") for cells in KEYS[len(TOP) :]]
+    assert inner == known_keys(domain={"zzzzzz": 1}) + known_keys(epoch={"zzzzzz": 1})
+
+
+@pytest.mark.parametrize("cells", KEYS, ids=lambda cells: cells[0].strip("`"))
+def test_the_example_of_a_key_is_accepted(cells: list[str]) -> None:
+    example = yaml.safe_load(cells[-1].strip("`"))
+    content = {**BASE, **example}
+    if "epsilon" in example:
+        content = {k: v for k, v in content.items() if not k.startswith("epsilon_")}
+        content["protocol"] = "olh"
+    parse_collection(yaml.safe_dump(content))
+
+
+def test_the_defaults_are_those_of_the_parser() -> None:
+    plain = parse_collection(yaml.safe_dump(BASE))
+    stated = {cells[0].strip("`"): cells[2].strip("`") for cells in KEYS if len(cells) == 5}
+    assert stated["version"] == str(plain.version)
+    assert (stated["owner"], plain.owner) == ("empty", "")
+    assert (stated["g"], plain.parameters.g) == ("optimal", None)
+    assert stated["calibration"] == plain.parameters.calibration.value
+    assert stated["hash_family"] == plain.parameters.hash_family
+    assert stated["allowed_lateness"] == str(plain.allowed_lateness)
+    assert stated["consistency"] == plain.consistency
+    assert stated["min_reports"] == str(plain.min_reports)
+    assert stated["count"] == str(plain.epochs.count)
+    assert stated["origin"] == plain.epochs.start_time(0).strftime("%Y-%m-%dT%H:%M:%SZ")
+    required = {key for key, value in stated.items() if value == "required"}
+    assert required == {"name", "domain", "protocol", "epoch", "length"}
+
+
+def test_what_stands_in_the_digest_changes_it() -> None:
+    def digest(**changes: object) -> str:
+        return parse_collection(yaml.safe_dump({**BASE, **changes})).digest_hex
+
+    plain = digest()
+    server = {"owner": "x", "allowed_lateness": "1h", "consistency": "none", "min_reports": 9}
+    assert {digest(**{key: value}) for key, value in server.items()} == {plain}
+    assert digest(g=load_g()) == plain
+    device = (
+        {"name": "b"},
+        {"version": 2},
+        {"domain": {"size": 5}},
+        {"domain": {"labels": ["a", "b", "c", "d"]}},
+        {"epsilon_first": 0.5},
+        {"epsilon_longitudinal": 3.0},
+        {"calibration": "published"},
+        {"hash_family": "affine"},
+        {"epoch": {"length": "2d"}},
+        {"epoch": {"length": "1d", "count": 3}},
+    )
+    assert len({plain, *(digest(**changes) for changes in device)}) == 1 + len(device)
+
+
+def load_g() -> int:
+    return int(parse_collection(yaml.safe_dump(BASE)).protocol.facts()["g"])
+
+
+def test_every_example_is_sound_and_the_page_shows_the_first_one() -> None:
+    found = {path.name: load_collection(path) for path in (REPOSITORY / "examples").glob("*.yaml")}
+    assert len({c.digest for c in found.values()}) == len(found)
+    shown = re.search(r"```yaml\n(.*?)```", text("docs/collections.md"), re.DOTALL)
+    assert shown
+    assert parse_collection(shown[1]) == found["minutes_in_app.yaml"]
+
+
+# --- privacy wording
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(REPOSITORY)))
+def test_no_page_promises_a_bare_epsilon(page: Path) -> None:
+    assert not re.search(r"ε1 per report|total (loss )?(≤|<=) g", page.read_text("utf-8"))
+
+
+# --- links and pictures
+
+
+def anchor(heading: str) -> str:
+    kept = re.sub(r"[^\w\- ]", "", heading.strip().lower())
+    return kept.replace(" ", "-")
+
+
+def anchors(page: Path) -> set[str]:
+    lines = page.read_text("utf-8").splitlines()
+    return {anchor(line.lstrip("#")) for line in lines if line.startswith("#")}
+
+
+def broken_links(page: Path) -> list[str]:
+    found = []
+    for link in LINK.findall(FENCE.sub("", page.read_text("utf-8"))):
+        target, _, part = unquote(link).partition("#")
+        if "://" in target or target.startswith("mailto:"):
+            continue
+        path = (page.parent / target) if target else page
+        if not path.exists() or (part and part not in anchors(path)):
+            found.append(link)
+    return found
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(REPOSITORY)))
+def test_relative_links_resolve(page: Path) -> None:
+    assert broken_links(page) == []
+
+
+def test_a_broken_link_is_seen(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text("# Here\n[a](other.md) [b](#here) [c](#there) [d](https://example.com)\n")
+    assert broken_links(page) == ["other.md", "#there"]
+
+
+def test_every_page_is_reachable_from_the_readme() -> None:
+    seen: set[Path] = set()
+    todo = [REPOSITORY / "README.md"]
+    while todo:
+        page = todo.pop().resolve()
+        if page in seen or page.suffix != ".md" or not page.is_file():
+            continue
+        seen.add(page)
+        todo += [page.parent / link.partition("#")[0] for link in LINK.findall(page.read_text("utf-8"))]
+    assert [str(page.relative_to(REPOSITORY)) for page in PAGES if page.resolve() not in seen] == []
+
+
+def test_the_figure_is_small_and_well_formed() -> None:
+    figure = REPOSITORY / "docs" / "figures" / "demo.svg"
+    assert figure.stat().st_size < 200_000
+    ElementTree.fromstring(figure.read_text("utf-8"))

@@ -1,0 +1,267 @@
+"""Tiny fleets, runs of the pipeline over them, and a slow reading of the same files.
+
+The slow reading shares nothing with the pipeline: messages are read one by one with the protobuf library, tables
+with pyarrow, duplicates by a dictionary, counts by asking every report about every value.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import logging
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import zstandard
+
+from ldp.collection import Collection
+from ldp.domain import Domain
+from ldp.epochs import Epochs
+from ldp.protocols import FrequencyProtocol, Parameters
+from ldp.wire import report_pb2
+from pipelines.options import RunConfig
+from simulators.fleet import Fleet, ReportColumns
+from simulators.streams import Streams
+from simulators.writers import FORMATS, Compression, Format, report_file
+from tests.reference.counting import count_support
+from tests.reference.settings import Setting, hash_families
+
+DEVICES, EPOCHS, SIZE = 300, 3, 11
+
+Report = tuple[int, int, int, bytes]
+"""Digest, epoch, report id, payload."""
+
+
+def collection(
+    protocol: str = "loloha",
+    size: int = SIZE,
+    name: str = "minutes",
+    count: int = 100,
+    **changes: Any,
+) -> Collection:
+    """A collection for tests; ``changes`` are fields of Collection."""
+    two_rounds = Parameters(epsilon_longitudinal=2.0, epsilon_first=1.0)
+    plain = Parameters(epsilon=1.0)
+    parameters = two_rounds if protocol.startswith("l") else plain
+    fields: dict[str, Any] = {"version": 1, "parameters": parameters, "epochs": Epochs(3600, 0, count)}
+    return Collection(
+        name=name, domain=Domain(size), protocol_name=protocol, **{**fields, **changes}
+    )
+
+
+def of_setting(setting: Setting) -> Collection:
+    """The collection of one setting of the law suite."""
+    name = str(setting).replace("-", "_")
+    return collection(setting.name, setting.domain_size, name, parameters=setting.parameters)
+
+
+def counting_settings() -> list[Setting]:
+    """Every protocol in the table that counts support, once per hash family."""
+    return [s for s in hash_families() if isinstance(s.build(), FrequencyProtocol)]
+
+
+def fleet(agreed: Collection, devices: int = DEVICES, epochs: int = EPOCHS) -> list[ReportColumns]:
+    """What a fleet sends, as batches of at most 128 reports."""
+    draw = np.random.default_rng(5)
+    crowd = Fleet(agreed.protocol, devices, Streams(agreed.digest % 1000), rows_per_batch=128)
+    found = []
+    for epoch in range(epochs):
+        values = draw.integers(0, agreed.domain.size, devices).astype(np.int32)
+        found.extend(crowd.reports(epoch, values))
+    return found
+
+
+def with_duplicates(batches: Sequence[ReportColumns]) -> list[ReportColumns]:
+    """The same, then some reports again: as they were, and under their id with another one's payload."""
+    again = []
+    for batch in batches[::2]:
+        some = slice(0, 20)
+        again.append(ReportColumns(batch.epoch, batch.report_ids[some], batch.payloads[some]))
+        swapped = batch.payloads[some][::-1].copy()
+        again.append(ReportColumns(batch.epoch, batch.report_ids[some], swapped))
+    return [*batches, *again]
+
+
+def write(
+    folder: Path,
+    agreed: Collection,
+    batches: Iterable[ReportColumns],
+    kind: Format = "batch",
+    compression: Compression = "none",
+    prefix: str = "",
+) -> Path:
+    """One file per epoch."""
+    folder.mkdir(parents=True, exist_ok=True)
+    by_epoch: dict[int, list[ReportColumns]] = {}
+    for batch in batches:
+        by_epoch.setdefault(batch.epoch, []).append(batch)
+    for epoch, some in by_epoch.items():
+        path = report_file(folder, epoch, kind, compression)
+        path = path.with_name(f"{prefix}{path.name}")
+        FORMATS[kind](path, some, digest=agreed.digest, compression=compression)
+    return folder
+
+
+@dataclass(frozen=True)
+class Done:
+    """A finished run."""
+
+    output: Path
+    record: dict[str, Any]
+    exit_code: int
+
+    @property
+    def total(self) -> dict[str, Any]:
+        return self.record["accounting"]["total"]
+
+    def tables(self) -> dict[tuple[str, int], pa.Table]:
+        """Estimates by digest and epoch."""
+        found = {}
+        for path in sorted((self.output / "estimates").iterdir()):
+            table = pq.read_table(path)
+            first = table.slice(0, 1).to_pylist()[0]
+            found[first["digest"], first["epoch"]] = table
+        return found
+
+    def files(self) -> dict[str, bytes]:
+        """Content of the estimates by file name."""
+        return {p.name: p.read_bytes() for p in sorted((self.output / "estimates").iterdir())}
+
+    def rejects(self) -> list[dict[str, Any]]:
+        """All rows of the rejects."""
+        return [
+            row
+            for path in sorted((self.output / "rejects").iterdir())
+            for row in pq.read_table(path).to_pylist()
+        ]
+
+
+def execute(
+    collections: Collection | Sequence[Collection], inputs: Path | Iterable[Path], output: Path, **more: Any
+) -> Done:
+    """Run over files, or over all files of a folder."""
+    logging.basicConfig(level=logging.ERROR)
+    from pipelines.run import run
+
+    agreed = (collections,) if isinstance(collections, Collection) else tuple(collections)
+    paths = sorted(inputs.iterdir()) if isinstance(inputs, Path) else list(inputs)
+    config = RunConfig(agreed, tuple(map(str, paths)), str(output), **more)
+    result = run(config)
+    written = json.loads((output / "run.json").read_text())
+    assert written == json.loads(json.dumps(result.record))
+    check_books(written)
+    return Done(output, written, result.exit_code)
+
+
+def check_books(record: dict[str, Any]) -> None:
+    """read = counted + late + duplicate + Σ rejected, in each line and in total; lines add up."""
+    books = record["accounting"]
+    lines = [*books["epochs"], {"counted": 0, "late": 0, "duplicate": 0, **books["unattributed"]}]
+    for line in [books["total"], *lines]:
+        counted = line["counted"] + line["late"] + line["duplicate"]
+        assert line["read"] == counted + sum(line["rejected"].values())
+    for what in ("read", "counted", "late", "duplicate"):
+        assert books["total"][what] == sum(line[what] for line in lines)
+    reasons: dict[str, int] = {}
+    for line in lines:
+        for reason, count in line["rejected"].items():
+            reasons[reason] = reasons.get(reason, 0) + count
+    assert reasons == books["total"]["rejected"]
+
+
+# --- the slow reading
+
+
+def frame(message: bytes) -> bytes:
+    """A length-delimited record."""
+    return varint(len(message)) + message
+
+
+def varint(number: int) -> bytes:
+    """Seven bits a byte, lowest first."""
+    out = []
+    while number > 127:
+        out.append(number & 127 | 128)
+        number >>= 7
+    return bytes([*out, number])
+
+
+def messages(data: bytes) -> Iterator[bytes]:
+    """The messages of a sound length-delimited file."""
+    at = 0
+    while at < len(data):
+        length = shift = 0
+        while True:
+            byte = data[at]
+            at += 1
+            length |= (byte & 127) << shift
+            shift += 7
+            if byte < 128:
+                break
+        yield data[at : at + length]
+        at += length
+
+
+def read_slowly(path: Path) -> list[Report]:
+    """Reports of a sound file in any format."""
+    data = path.read_bytes()
+    if data[:4] == b"PAR1":
+        rows = pq.read_table(BytesIO(data)).to_pylist()
+        return [(r["digest"], r["epoch"], r["report_id"], r["payload"]) for r in rows]
+    if path.suffix == ".gz":
+        data = gzip.decompress(data)
+    elif path.suffix == ".zst":
+        data = zstandard.ZstdDecompressor().stream_reader(BytesIO(data)).read()
+    found: list[Report] = []
+    for message in messages(data):
+        many = report_pb2.ReportBatch.FromString(message)
+        if many.count:
+            assert len(many.payloads) % many.count == 0
+            width = len(many.payloads) // many.count
+            found.extend(
+                (many.digest, many.epoch, name, many.payloads[i * width : (i + 1) * width])
+                for i, name in enumerate(many.report_ids)
+            )
+        else:
+            one = report_pb2.Report.FromString(message)
+            found.append((one.digest, one.epoch, one.report_id, one.payload))
+    return found
+
+
+def once(reports: Iterable[Report]) -> dict[tuple[int, int], dict[int, bytes]]:
+    """Reports by (digest, epoch) and id: the least payload, as the documentation says."""
+    kept: dict[tuple[int, int], dict[int, bytes]] = {}
+    for digest, epoch, name, payload in reports:
+        group = kept.setdefault((digest, epoch), {})
+        if name not in group or payload < group[name]:
+            group[name] = payload
+    return kept
+
+
+def expected_support(
+    collections: Sequence[Collection], paths: Iterable[Path]
+) -> dict[tuple[str, int], tuple[int, list[int]]]:
+    """Number of reports and support by digest and epoch, counted slowly."""
+    by_digest = {c.digest: c for c in collections}
+    reports = [report for path in paths for report in read_slowly(path)]
+    return {
+        (by_digest[digest].digest_hex, epoch): (
+            len(group),
+            count_support(by_digest[digest].protocol, group.values()),
+        )
+        for (digest, epoch), group in once(reports).items()
+    }
+
+
+def found_support(done: Done) -> dict[tuple[str, int], tuple[int, list[int]]]:
+    """The same from a run's files."""
+    lines = {(e["digest"], e["epoch"]): e["counted"] for e in done.record["accounting"]["epochs"]}
+    return {
+        key: (lines[key], table.column("support").to_pylist()) for key, table in done.tables().items()
+    }

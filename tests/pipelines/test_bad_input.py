@@ -1,0 +1,525 @@
+"""Whatever is in a file: each record has one fate, good ones count, and no payload shows up in what is written."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import os
+import random
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from io import BytesIO
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import zstandard
+
+from ldp.protocols import Parameters
+from ldp.wire.codec import MAX_RECORD
+from ldp.wire.report_pb2 import Report, ReportBatch
+from tests.pipelines.running import Done, collection, execute, frame, varint
+
+# Long payloads, so that finding one in an output is no coincidence: 26 bytes with 5 unused bits, and 17 bytes
+# whose last one is a symbol below 3 or so.
+BITS = collection("sue", 203, "bits")
+HASHED = collection(
+    "olh", 11, "hashed", parameters=Parameters(epsilon=1.0, g=3, hash_family="affine")
+)
+AGREED = (BITS, HASHED)
+WIDTH = BITS.protocol.payload_size
+_ids = count(1000)
+_draw = random.Random(7)
+SENT: list[bytes] = []
+"""Every payload that any file holds."""
+
+
+def payload() -> bytes:
+    made = _draw.randbytes(WIDTH - 1) + bytes([_draw.randrange(8)])
+    SENT.append(made)
+    return made
+
+
+def report(**changes: Any) -> bytes:
+    """A good Report message, or one with something changed."""
+    fields = {"digest": BITS.digest, "epoch": 4, "report_id": next(_ids), "payload": payload()}
+    return Report(**{**fields, **changes}).SerializeToString()
+
+
+def batch(n: int = 3, **changes: Any) -> ReportBatch:
+    """A good ReportBatch of ``n`` reports, or one with something changed."""
+    fields = {
+        "digest": BITS.digest,
+        "epoch": 4,
+        "count": n,
+        "report_ids": [next(_ids) for _ in range(n)],
+        "payloads": b"".join(payload() for _ in range(n)),
+    }
+    return ReportBatch(**{**fields, **changes})
+
+
+def good(n: int = 2) -> bytes:
+    return b"".join(frame(report()) for _ in range(n))
+
+
+def between(*bad: bytes) -> bytes:
+    """Bad records with two good ones before and two behind."""
+    return good() + b"".join(map(frame, bad)) + good()
+
+
+def fields(message: bytes, *more: bytes) -> bytes:
+    return message + b"".join(more)
+
+
+def tag(number: int, wire: int) -> bytes:
+    return varint(number << 3 | wire)
+
+
+def fixed(*numbers: int) -> bytes:
+    return b"".join(n.to_bytes(8, "little") for n in numbers)
+
+
+def group(content: bytes) -> bytes:
+    """An unknown field of the oldest kind, which only the protobuf library reads."""
+    return tag(20, 3) + content + tag(20, 4)
+
+
+def table(n: int = 4, **changes: Any) -> pa.Table:
+    columns = {
+        "digest": pa.array([BITS.digest] * n, pa.uint64()),
+        "epoch": pa.array([4] * n, pa.int64()),
+        "report_id": pa.array([next(_ids) for _ in range(n)], pa.uint64()),
+        "payload": pa.array([payload() for _ in range(n)], pa.binary(WIDTH)),
+    }
+    columns.update(changes)
+    return pa.table({k: v for k, v in columns.items() if v is not None})
+
+
+def parquet(held: pa.Table, **options: Any) -> bytes:
+    sink = BytesIO()
+    pq.write_table(held, sink, **options)
+    return sink.getvalue()
+
+
+def zstd(data: bytes) -> bytes:
+    return zstandard.ZstdCompressor(write_checksum=True).compress(data)
+
+
+@dataclass(frozen=True)
+class Case:
+    """A file, what of it counts (negative: at least so many), and why the rest does not."""
+
+    data: bytes
+    good: int
+    reasons: dict[str, int]
+    duplicate: int = 0
+
+
+def _cases() -> dict[str, Callable[[], Case]]:
+    same, other = next(_ids), next(_ids)
+    twice = report(report_id=same)
+    hashed = bytearray(_draw.randbytes(17))
+    hashed[16] = 0
+    bad_symbol = bytes(hashed[:16]) + b"\xfe"
+    SENT.extend([bytes(hashed[:16]), bad_symbol])
+    some, alike = batch(), batch()
+    head = ReportBatch(digest=BITS.digest, epoch=4, count=3).SerializeToString()
+    columns = tag(7, 2) + varint(3 * WIDTH) + some.payloads
+    ids = fixed(*some.report_ids)
+    split = tag(6, 2) + varint(8) + ids[:8] + tag(6, 2) + varint(16) + ids[8:]
+    unpacked = b"".join(tag(6, 1) + fixed(name) for name in alike.report_ids)
+    no_ids = ReportBatch(digest=1, epoch=4, payloads=payload()).SerializeToString()
+    far = ReportBatch(digest=BITS.digest, epoch=-4, payloads=payload()).SerializeToString()
+    empty_here = ReportBatch(digest=BITS.digest, epoch=4, payloads=payload()).SerializeToString()
+    big = varint(MAX_RECORD + 1)
+    many = b"".join(frame(report(epoch=8)) for _ in range(4000))
+    nulls = pa.array([payload(), None, payload(), payload()], pa.binary(WIDTH))
+    lengths = pa.array([payload(), payload()[:-1], payload(), payload() + b"x"], pa.binary())
+    foreign = [
+        report(epoch=e) for e in (-1, 100, 101, 2**62, -(2**62), 2**63 - 1, -(2**63))
+    ]
+
+    return {
+        "empty": lambda: Case(b"", 0, {"empty_file": 1}),
+        "empty gzip": lambda: Case(gzip.compress(b""), 0, {"empty_file": 1}),
+        "empty zstd": lambda: Case(zstd(b""), 0, {"empty_file": 1}),
+        "truncated": lambda: Case(good(3)[:-1], 2, {"truncated": 1}),
+        "truncated in a length": lambda: Case(good(2) + b"\x80", 2, {"truncated": 1}),
+        "garbage messages": lambda: Case(
+            between(b"\xff" * 9, b"\x07", b"\x22\x05abc", b"\x0c", b"\x02\0"), 4, {"malformed": 5}
+        ),
+        "garbage file": lambda: Case(b"\xff" * 4000, 0, {"malformed": 1}),
+        "bad length": lambda: Case(good(2) + b"\x81" * 10 + good(2), 2, {"malformed": 1}),
+        "text": lambda: Case(b"~" * 126 + b"\n", 0, {"malformed": 1}),
+        "empty messages": lambda: Case(between(b"", b"", b""), 4, {"malformed": 3}),
+        "zero bytes": lambda: Case(good(2) + bytes(5000) + good(2), 4, {"malformed": 5000}),
+        "zeros at the end": lambda: Case(good(2) + bytes(100), 2, {"malformed": 100}),
+        "unknown digest": lambda: Case(
+            between(report(digest=BITS.digest ^ 1), batch(5, digest=3).SerializeToString()),
+            4,
+            {"unknown_collection": 6},
+        ),
+        "foreign epoch": lambda: Case(between(*foreign), 4, {"foreign_epoch": 7}),
+        "foreign batches": lambda: Case(
+            between(*(batch(2, epoch=e).SerializeToString() for e in (-1, 100, 2**62, -(2**62)))),
+            4,
+            {"foreign_epoch": 8},
+        ),
+        "last epoch": lambda: Case(between(report(epoch=99), report(epoch=0)), 6, {}),
+        "out of range": lambda: Case(
+            between(
+                report(digest=HASHED.digest, payload=bad_symbol),
+                report(digest=HASHED.digest, payload=bytes(hashed)),
+            ),
+            5,
+            {"value_out_of_range": 1},
+        ),
+        "wrong length": lambda: Case(
+            between(report(payload=payload() + b"\0"), report(payload=payload()[:-1]), report(payload=b"")),
+            4,
+            {"wrong_length": 3},
+        ),
+        "unused bits": lambda: Case(
+            between(
+                report(payload=payload()[:-1] + b"\x08"),
+                batch(2, payloads=payload() + payload()[:-1] + b"\xff").SerializeToString(),
+            ),
+            5,
+            {"unused_bits": 2},
+        ),
+        "duplicates": lambda: Case(
+            between(twice, twice, report(report_id=same), report(report_id=other), report(report_id=0)),
+            7,
+            {},
+            duplicate=2,
+        ),
+        "same id in other epochs": lambda: Case(
+            between(report(report_id=same, epoch=5), report(report_id=same, epoch=6)), 6, {}
+        ),
+        "oversize": lambda: Case(
+            good(2) + big + bytes(MAX_RECORD + 1) + good(2), 4, {"oversize": 1}
+        ),
+        "oversize, cut": lambda: Case(good(2) + big + b"abc", 2, {"oversize": 1}),
+        "oversize, absurd": lambda: Case(
+            good(2) + b"\xff" * 8 + b"\x7f" + good(2), 2, {"oversize": 1}
+        ),
+        "longest allowed": lambda: Case(
+            good(2)
+            + frame(fields(report(), tag(15, 2), varint(MAX_RECORD - 100), bytes(MAX_RECORD - 100))),
+            3,
+            {},
+        ),
+        "truncated gzip": lambda: Case(gzip.compress(many)[:-20], -3700, {"truncated": 1}),
+        "truncated zstd": lambda: Case(zstd(good(3))[:-20], 0, {"truncated": 1}),
+        "gzip, cut checksum": lambda: Case(gzip.compress(good(3))[:-3], 3, {"truncated": 1}),
+        "corrupt zstd": lambda: Case(zstd(many)[:-1] + b"?", -2000, {"corrupt_file": 1}),
+        "gzip, wrong checksum": lambda: Case(
+            gzip.compress(good(3))[:-8] + b"abcdefgh", 3, {"corrupt_file": 1}
+        ),
+        "gzip, bad second member": lambda: Case(
+            gzip.compress(good(3)) + b"not gzip", 3, {"corrupt_file": 1}
+        ),
+        "gzip members": lambda: Case(gzip.compress(good(3)) + gzip.compress(good(2)), 5, {}),
+        "gzip members, record in both": lambda: Case(
+            b"".join(gzip.compress(part) for part in (many[:777], many[777:])), 4000, {}
+        ),
+        "zstd frames": lambda: Case(zstd(many[:777]) + zstd(many[777:]), 4000, {}),
+        "gzip header only": lambda: Case(b"\x1f\x8b", 0, {"truncated": 1}),
+        "zstd header only": lambda: Case(b"\x28\xb5\x2f\xfd", 0, {"truncated": 1}),
+        "no gzip": lambda: Case(b"\x1f\x8b" + b"\xff" * 30, 0, {"corrupt_file": 1}),
+        "parquet": lambda: Case(parquet(table()), 4, {}),
+        "parquet, cut": lambda: Case(parquet(table())[:-9], 0, {"corrupt_file": 1}),
+        "parquet, magic only": lambda: Case(b"PAR1", 0, {"corrupt_file": 1}),
+        "parquet, no payload": lambda: Case(
+            parquet(table(payload=None)), 0, {"corrupt_file": 1}
+        ),
+        "parquet, no rows": lambda: Case(parquet(table(0)), 0, {"empty_file": 1}),
+        "parquet, wrong type": lambda: Case(
+            parquet(table(payload=pa.array([1, 2, 3, 4]))), 0, {"corrupt_file": 1}
+        ),
+        "parquet, text for ids": lambda: Case(
+            parquet(table(report_id=pa.array(list("abcd")))), 0, {"corrupt_file": 1}
+        ),
+        "parquet, null payload": lambda: Case(
+            parquet(table(payload=nulls)), 3, {"malformed": 1}
+        ),
+        "parquet, null ids": lambda: Case(
+            parquet(table(report_id=pa.array([None, 1, None, 2], pa.uint64()))), 2, {"malformed": 2}
+        ),
+        "parquet, only nulls": lambda: Case(
+            parquet(table(digest=pa.nulls(4, pa.uint64()))), 0, {"malformed": 4}
+        ),
+        "parquet, variable length": lambda: Case(
+            parquet(table(payload=lengths)), 2, {"wrong_length": 2}
+        ),
+        "parquet, empty payloads": lambda: Case(
+            parquet(table(payload=pa.array([b""] * 4, pa.binary()))), 0, {"wrong_length": 4}
+        ),
+        "parquet, large and dictionary": lambda: Case(
+            parquet(
+                table(payload=pa.array([payload() for _ in range(4)], pa.large_binary())),
+                row_group_size=1,
+            ),
+            4,
+            {},
+        ),
+        "parquet, other columns": lambda: Case(
+            parquet(table().append_column("more", pa.array(list("abcd")))), 4, {}
+        ),
+        "parquet, foreign": lambda: Case(
+            parquet(
+                table(
+                    epoch=pa.array([4, -1, 2**62, 5], pa.int64()),
+                    digest=pa.array([BITS.digest] * 3 + [9], pa.uint64()),
+                )
+            ),
+            1,
+            {"foreign_epoch": 2, "unknown_collection": 1},
+        ),
+        "batch": lambda: Case(between(batch(3).SerializeToString()), 7, {}),
+        "batch, count too high": lambda: Case(
+            between(batch(3, count=4).SerializeToString()), 4, {"malformed": 1}
+        ),
+        "batch, count absurd": lambda: Case(
+            between(batch(3, count=2**64 - 1).SerializeToString()), 4, {"malformed": 1}
+        ),
+        "batch, count too low": lambda: Case(
+            between(batch(3, count=2).SerializeToString()), 4, {"malformed": 1}
+        ),
+        "batch, ids missing": lambda: Case(
+            between(batch(3, report_ids=[1, 2]).SerializeToString()), 4, {"malformed": 1}
+        ),
+        "batch, payloads short": lambda: Case(
+            between(batch(3, payloads=payload()).SerializeToString()), 4, {"wrong_length": 3}
+        ),
+        "batch, payloads missing": lambda: Case(
+            between(batch(3, payloads=b"").SerializeToString()), 4, {"wrong_length": 3}
+        ),
+        "batch, ids not eights": lambda: Case(
+            between(fields(head, tag(6, 2), varint(23), ids[:23], columns)), 4, {"malformed": 1}
+        ),
+        "batch, split ids": lambda: Case(between(fields(head, split, columns)), 7, {}),
+        "batch, unpacked ids": lambda: Case(
+            between(fields(head, unpacked, tag(7, 2), varint(3 * WIDTH), alike.payloads)), 7, {}
+        ),
+        "batch, empty": lambda: Case(
+            between(ReportBatch(digest=BITS.digest, epoch=4).SerializeToString()), 4, {"wrong_length": 1}
+        ),
+        "batch, 0 written out": lambda: Case(
+            between(fields(Report(digest=BITS.digest, epoch=4).SerializeToString(), b"\x28\0")),
+            4,
+            {"wrong_length": 1},
+        ),
+        "batch, payloads only": lambda: Case(between(empty_here), 4, {"malformed": 1}),
+        "batch, payloads only, unknown": lambda: Case(between(no_ids), 4, {"unknown_collection": 1}),
+        "batch, payloads only, foreign": lambda: Case(between(far), 4, {"foreign_epoch": 1}),
+        "both kinds": lambda: Case(
+            between(report() + batch().SerializeToString(), batch().SerializeToString() + report()),
+            4,
+            {"malformed": 2},
+        ),
+        "both kinds, one empty": lambda: Case(between(fields(report(), b"\x28\0\x32\0\x3a\0")), 5, {}),
+        "unknown fields": lambda: Case(
+            between(
+                fields(report(), tag(15, 0), b"\x05", tag(16, 1), bytes(8), tag(17, 2), b"\x02hi"),
+                fields(report(), tag(18, 5), bytes(4), group(tag(3, 1) + bytes(8))),
+                fields(group(b""), batch(3).SerializeToString(), tag(15, 0), b"\x05"),
+            ),
+            9,
+            {},
+        ),
+        "unclosed group": lambda: Case(between(report() + tag(20, 3)), 4, {"malformed": 1}),
+    }
+
+
+CASES = _cases()
+
+
+@dataclass(frozen=True)
+class Ran:
+    done: Done
+    cases: dict[str, Case]
+    paths: dict[str, Path]
+    rejects: dict[str, list[dict[str, Any]]]
+
+
+def _file(folder: Path, name: str) -> Path:
+    return folder / (name.replace(" ", "-").replace(",", "") + ".pb")
+
+
+@pytest.fixture(scope="session")
+def ran(tmp_path_factory: pytest.TempPathFactory) -> Ran:
+    """All cases in one run, with a folder and a vanished file among them."""
+    base = tmp_path_factory.mktemp("bad")
+    (base / "in").mkdir()
+    cases = {name: make() for name, make in CASES.items()}
+    paths = {name: _file(base / "in", name) for name in cases}
+    for name, case in cases.items():
+        paths[name].write_bytes(case.data)
+    (base / "folder").mkdir()
+    unreadable = {"a folder": base / "folder", "no file": base / "gone.pb"}
+    done = execute(AGREED, [*paths.values(), *unreadable.values()], base / "out")
+    rejects: dict[str, list[dict[str, Any]]] = {}
+    for row in done.rejects():
+        rejects.setdefault(row["source"], []).append(row)
+    for name, path in unreadable.items():
+        cases[name], paths[name] = Case(b"", 0, {"corrupt_file": 1}), path
+    return Ran(done, cases, paths, rejects)
+
+
+@pytest.mark.parametrize("name", [*CASES, "a folder", "no file"])
+def test_each_fault_has_its_reason(ran: Ran, name: str) -> None:
+    """A file's rejects are listed under its name with the right reasons, counts and sensible places."""
+    rows = ran.rejects.get(str(ran.paths[name]), [])
+    found: Counter[str] = Counter()
+    for row in rows:
+        found[row["reason"]] += row["count"]
+        assert -1 <= row["place"] <= max(len(ran.cases[name].data), 1 << 20)
+        assert row["explanation"].endswith(".")
+    assert found == ran.cases[name].reasons
+
+
+@pytest.mark.parametrize("name", [n for n in CASES if n not in {"oversize", "longest allowed"}])
+def test_each_good_record_counts(ran: Ran, name: str) -> None:
+    """Good records around a fault are all handed on (with the duplicates, which are told apart later)."""
+    from transforms.reports import AdmitReports
+    from transforms.sources import ReadFiles
+
+    case = ran.cases[name]
+    admit = AdmitReports({c.digest: c for c in AGREED})
+    found = sum(
+        len(output.value[1])
+        for element in ReadFiles().process(str(ran.paths[name]))
+        for output in admit.process(element)
+        if output.tag.startswith("collection-")
+    )
+    if case.good >= 0:
+        assert found == case.good + case.duplicate
+    else:
+        assert -case.good <= found <= 4000
+
+
+def test_the_books_balance_over_all_faults(ran: Ran) -> None:
+    """run.json adds up: every reason with its total, duplicates, and all good reports counted once."""
+    wanted: Counter[str] = Counter()
+    for case in ran.cases.values():
+        wanted.update(case.reasons)
+    assert Counter(ran.done.total["rejected"]) == wanted
+    assert ran.done.exit_code == 4
+    assert ran.done.record["status"] == "ok_with_rejects"
+    # Some files hold the same 4000 reports; they count once, in an epoch of their own.
+    few = sum(c.good for c in ran.cases.values() if 0 <= c.good < 4000)
+    assert ran.done.total["counted"] == few + 4000
+    repeated = ran.done.total["duplicate"] - sum(c.duplicate for c in ran.cases.values())
+    assert 4000 + 3700 + 2000 <= repeated <= 3 * 4000
+
+
+def test_rejects_say_where(ran: Ran) -> None:
+    """A place is the byte at which the record's message begins, or the row of a table."""
+    data = ran.cases["unknown digest"].data
+    rows = ran.rejects[str(ran.paths["unknown digest"])]
+    first = min(rows, key=lambda row: row["place"])
+    assert Report.FromString(data[first["place"] : first["place"] + data[first["place"] - 1]]).digest == (
+        BITS.digest ^ 1
+    )
+    (row,) = ran.rejects[str(ran.paths["parquet, null payload"])]
+    assert row["place"] == 1
+    (row,) = [
+        r for r in ran.rejects[str(ran.paths["unused bits"])] if r["index"] >= 0
+    ]
+    assert row["index"] == 1
+
+
+def test_nothing_written_holds_a_payload(ran: Ran) -> None:
+    """Neither rejects nor run.json contain payload bytes, raw, in hex or in base64.
+
+    Not the estimates: the support of an epoch with a single report is that report.
+    """
+    texts = []
+    written = [*(ran.done.output / "rejects").iterdir(), ran.done.output / "run.json"]
+    for path in sorted(written):
+        texts.append(path.read_bytes())
+        if path.suffix == ".parquet":
+            texts.append(repr(pq.read_table(path).to_pydict()).encode())
+            texts.append(repr(pq.read_schema(path).metadata).encode())
+    everything = b"\n".join(texts).lower()
+    raw = b"\n".join(texts)
+    assert len(SENT) > 4000
+    # A twelfth of the payloads, among them all of the first and last cases: the search is long.
+    for sent in [*SENT[:100], *SENT[100::12], *SENT[-300:]]:
+        part = sent[:16]
+        assert part not in raw
+        assert part.hex().encode() not in everything
+        assert base64.b64encode(sent[:15]) not in raw
+
+
+@pytest.mark.parametrize("back", [False, True])
+def test_which_copy_stays_does_not_depend_on_order(tmp_path: Path, back: bool) -> None:
+    """Among different payloads under one id the least stays, whichever comes first."""
+    low, high = b"\x01" + bytes(WIDTH - 1), b"\x02" + bytes(WIDTH - 1)
+    both = [report(report_id=5, payload=low), report(report_id=5, payload=high)]
+    (tmp_path / "in.pb").write_bytes(b"".join(map(frame, both[::-1] if back else both)))
+    done = execute(BITS, [tmp_path / "in.pb"], tmp_path / "out")
+    (table_,) = done.tables().values()
+    assert table_.column("support").to_pylist()[:2] == [1, 0]
+    assert done.total["duplicate"] == 1
+
+
+def test_rejects_of_one_kind_are_listed_up_to_a_limit(tmp_path: Path) -> None:
+    """A run given the wrong collection keeps a row for the first hundred, not for every report."""
+    from ldp.reports import LISTED
+
+    single = b"".join(frame(report(digest=77 + i % 3)) for i in range(500))
+    batches = frame(batch(300, payloads=b"\xff" * WIDTH * 300).SerializeToString())
+    (tmp_path / "in.pb").write_bytes(single + batches)
+    done = execute(BITS, [tmp_path / "in.pb"], tmp_path / "out")
+    assert done.total["rejected"] == {"unknown_collection": 500, "unused_bits": 300}
+    assert len(done.rejects()) == 2 * (LISTED + 1)
+    assert sum(row["count"] for row in done.rejects()) == 800
+    (lump,) = [r for r in done.rejects() if r["count"] == 400]
+    assert (lump["digest"], lump["epoch"]) == ("", 4)
+
+
+def test_the_command_ends_with_4(tmp_path: Path) -> None:
+    """The installed command counts what it can, says what it could not, and exits with 4."""
+    text = (
+        "name: bits\nversion: 1\nprotocol: sue\nepsilon: 1.0\ndomain: {size: 203}\n"
+        "epoch: {length: 1h, count: 100}\n"
+    )
+    (tmp_path / "bits.yaml").write_text(text)
+    (tmp_path / "in").mkdir()
+    for name in ("truncated", "foreign epoch", "parquet, no payload"):
+        _file(tmp_path / "in", name).write_bytes(CASES[name]().data)
+    command = [sys.executable, "-m", "pipelines.main", "run", "--collection", "bits.yaml"]
+    command += ["--input", "in/*", "--output", "out", "--runner", "DirectRunner"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 4, done.stderr
+    assert "read 15 = counted 6 + late 0 + duplicate 0 + rejected 9" in done.stdout
+    assert "rejected 7: foreign_epoch" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_file_that_may_not_be_read_is_a_reject(tmp_path: Path) -> None:
+    """No permission: one reject, not an exception."""
+    path = tmp_path / "secret.pb"
+    path.write_bytes(good(1))
+    path.chmod(0)
+    if os.access(path, os.R_OK):
+        pytest.skip("this user reads everything")
+    done = execute(BITS, [path], tmp_path / "out")
+    assert done.total["rejected"] == {"corrupt_file": 1}
+
+
+def test_numbers_of_the_reference_are_right() -> None:
+    """The helpers write what protobuf writes."""
+    made = batch(2)
+    again = ReportBatch.FromString(made.SerializeToString())
+    assert list(again.report_ids) == list(made.report_ids)
+    assert np.frombuffer(fixed(1, 2**64 - 1), "<u8").tolist() == [1, 2**64 - 1]

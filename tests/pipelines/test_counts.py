@@ -1,0 +1,233 @@
+"""Counts of the whole pipeline are those of a slow reading, and nothing but the reports changes them."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from ldp.collection import Collection
+from ldp.errors import LdpError
+from ldp.reports import ReportColumns as Admitted
+from ldp.support import Support
+from pipelines import collect
+from simulators.fleet import ReportColumns
+from simulators.writers import Compression, Format
+from tests.pipelines.running import (
+    DEVICES,
+    EPOCHS,
+    Done,
+    collection,
+    counting_settings,
+    execute,
+    expected_support,
+    fleet,
+    found_support,
+    frame,
+    of_setting,
+    with_duplicates,
+    write,
+)
+from transforms.support import CountSupport
+
+SETTINGS = counting_settings()
+VARIANTS: list[tuple[Format, Compression]] = [
+    ("batch", "gzip"),
+    ("batch", "zstd"),
+    ("report", "none"),
+    ("report", "zstd"),
+    ("parquet", "none"),
+]
+
+Everything = tuple[list[Collection], Path, Done]
+
+
+@pytest.fixture(scope="session")
+def everything(tmp_path_factory: pytest.TempPathFactory) -> Everything:
+    """All protocols in one run, batches, with duplicates."""
+    base = tmp_path_factory.mktemp("everything")
+    agreed = [of_setting(setting) for setting in SETTINGS]
+    for i, one in enumerate(agreed):
+        write(base / "reports", one, with_duplicates(fleet(one)), prefix=f"{i}-")
+    return agreed, base / "reports", execute(agreed, base / "reports", base / "output")
+
+
+@pytest.mark.parametrize("index", range(len(SETTINGS)), ids=[str(s) for s in SETTINGS])
+def test_counts_are_those_of_a_slow_reading(everything: Everything, index: int) -> None:
+    """Bit-identical support for every protocol and hash family, duplicates removed by the rule."""
+    agreed, reports, done = everything
+    mine = agreed[index]
+    slow = expected_support([mine], sorted(reports.glob(f"{index}-*")))
+    found = {k: v for k, v in found_support(done).items() if k[0] == mine.digest_hex}
+    assert sorted(slow) == [(mine.digest_hex, epoch) for epoch in range(EPOCHS)]
+    assert {n for n, _ in slow.values()} == {DEVICES}
+    assert found == slow
+
+
+def test_one_run_keeps_collections_apart(everything: Everything) -> None:
+    """Many collections in one run: each has its own lines and files, and all duplicates are booked."""
+    agreed, _, done = everything
+    assert done.exit_code == 0
+    lines = done.record["accounting"]["epochs"]
+    assert sorted((e["digest"], e["epoch"]) for e in lines) == sorted(
+        (one.digest_hex, epoch) for one in agreed for epoch in range(EPOCHS)
+    )
+    # 300 devices make batches of 128, 128, 44 per epoch; every second of nine is sent twice again.
+    assert done.total["duplicate"] == len(agreed) * 5 * 40
+    assert done.total["counted"] == len(agreed) * DEVICES * EPOCHS
+
+
+@pytest.fixture(scope="session")
+def few() -> tuple[list[Collection], list[list[ReportColumns]]]:
+    """Three collections: symbols, bits, hashes."""
+    agreed = [collection(name, name=name) for name in ("grr", "l_osue", "loloha")]
+    return agreed, [with_duplicates(fleet(one)) for one in agreed]
+
+
+@pytest.fixture(scope="session")
+def plain(
+    few: tuple[list[Collection], list[list[ReportColumns]]], tmp_path_factory: pytest.TempPathFactory
+) -> Everything:
+    """Their reports as batches, run plainly: what every variation is compared with."""
+    base = tmp_path_factory.mktemp("plain")
+    for one, batches in zip(*few, strict=True):
+        write(base / "reports", one, batches, prefix=one.name)
+    done = execute(few[0], base / "reports", base / "output")
+    assert found_support(done) == expected_support(few[0], sorted((base / "reports").iterdir()))
+    return few[0], base / "reports", done
+
+
+def same(done: Done, plain: Done) -> None:
+    """Estimates equal, table by table and byte by byte; books equal."""
+    found, wanted = done.tables(), plain.tables()
+    assert sorted(found) == sorted(wanted)
+    for key, table in found.items():
+        assert table.equals(wanted[key], check_metadata=True)
+    assert done.files() == plain.files()
+    assert done.record["accounting"] == plain.record["accounting"]
+
+
+@pytest.mark.parametrize(("kind", "compression"), VARIANTS)
+def test_the_file_format_changes_nothing(
+    few: tuple[list[Collection], list[list[ReportColumns]]],
+    plain: Everything,
+    tmp_path: Path,
+    kind: Format,
+    compression: Compression,
+) -> None:
+    """Batches, single reports and tables, compressed or not, give the same bytes."""
+    for one, batches in zip(*few, strict=True):
+        write(tmp_path / "reports", one, batches, kind, compression, prefix=one.name)
+    files = sorted((tmp_path / "reports").iterdir())
+    assert expected_support(few[0], files) == found_support(plain[2])
+    same(execute(few[0], files, tmp_path / "output"), plain[2])
+
+
+@pytest.mark.parametrize("bits", [0, 3])
+def test_order_and_batching_change_nothing(
+    few: tuple[list[Collection], list[list[ReportColumns]]], plain: Everything, tmp_path: Path, bits: int
+) -> None:
+    """Reports shuffled, cut into other batches and files, and de-duplicated in other shards."""
+    from simulators.writers import batch_record
+
+    draw = random.Random(bits)
+    records: list[bytes] = []
+    for one, batches in zip(*few, strict=True):
+        for epoch in range(EPOCHS):
+            mine = [b for b in batches if b.epoch == epoch]
+            ids = np.concatenate([b.report_ids for b in mine])
+            payloads = np.concatenate([b.payloads for b in mine])
+            order = draw.sample(range(ids.size), ids.size)
+            while order:
+                size = draw.choice([1, 2, 7, 50, 111])
+                some, order = order[:size], order[size:]
+                batch = ReportColumns(epoch, ids[some], payloads[some])
+                records.append(batch_record(batch, one.digest))
+    draw.shuffle(records)
+    (tmp_path / "reports").mkdir()
+    for i in range(3):
+        (tmp_path / "reports" / f"{i}.pb").write_bytes(b"".join(records[i::3]))
+    done = execute(few[0], tmp_path / "reports", tmp_path / "output", shard_bits=bits)
+    same(done, plain[2])
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ("--direct_runner_bundle_repeat=3",),
+        ("--direct_num_workers=2", "--direct_running_mode=multi_threading"),
+        pytest.param(
+            ("--direct_num_workers=2", "--direct_running_mode=multi_processing"),
+            marks=pytest.mark.slow,  # 25 s: workers import Beam and compile kernels
+        ),
+    ],
+    ids=["repeat", "threads", "processes"],
+)
+def test_repeated_and_parallel_bundles_change_nothing(
+    plain: Everything, tmp_path: Path, options: tuple[str, ...]
+) -> None:
+    """Every bundle run three times, two threads, two processes: functions are pure, merging is exact."""
+    agreed, reports, wanted = plain
+    same(execute(agreed, reports, tmp_path, beam_args=options, shard_bits=2), wanted)
+
+
+def test_without_deduplication_every_report_counts(plain: Everything, tmp_path: Path) -> None:
+    """--no-dedup counts copies, and books none as duplicate."""
+    agreed, reports, wanted = plain
+    done = execute(agreed, reports, tmp_path, deduplicate=False)
+    assert done.total["duplicate"] == 0
+    assert done.total["counted"] == wanted.total["counted"] + wanted.total["duplicate"]
+
+
+class _Shared(CountSupport):
+    """Impure on purpose: every call after the first one gets an accumulator that was used before."""
+
+    def create_accumulator(self, *_: object) -> Support:
+        held = self.__dict__.setdefault("_held", [])
+        if not held:
+            held.append(super().create_accumulator())
+        return held[0]
+
+    def merge_accumulators(self, accumulators: object, *_: object) -> Support:
+        total = super().create_accumulator()
+        for one in accumulators:  # type: ignore[attr-defined]
+            total.merge(one)
+        return total
+
+
+def test_an_impure_combiner_is_caught(
+    few: tuple[list[Collection], list[list[ReportColumns]]],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The comparison above can fail: a shared accumulator survives a plain run, not repeated bundles."""
+    one = few[0][0]
+    batches = [b for b in few[1][0] if b.epoch == 0]
+    write(tmp_path / "reports", one, batches)
+    right = execute(one, tmp_path / "reports", tmp_path / "right")
+    monkeypatch.setattr(collect, "CountSupport", _Shared)
+    once = execute(one, tmp_path / "reports", tmp_path / "once")
+    assert once.files() == right.files()
+    repeat = ("--direct_runner_bundle_repeat=3",)
+    with pytest.raises(LdpError, match="E-RUN-BOOKS"):
+        execute(one, tmp_path / "reports", tmp_path / "repeated", beam_args=repeat)
+
+
+def test_the_slow_reading_disagrees_with_wrong_counts(plain: Everything) -> None:
+    """The reference itself can fail: dropping one report changes it."""
+    agreed, reports, done = plain
+    files = sorted(reports.iterdir())
+    slow = expected_support(agreed, files[1:])
+    assert slow != found_support(done)
+
+
+def test_an_empty_admission_encodes() -> None:
+    """frame() and columns of no reports are legal values for the helpers and the coder."""
+    from transforms.coders import ReportColumnsCoder
+
+    assert frame(b"") == b"\0"
+    nothing = Admitted(1, 2, np.zeros(0, np.uint64), np.zeros((0, 3), np.uint8))
+    back = ReportColumnsCoder().decode(ReportColumnsCoder().encode(nothing))
+    assert (back.digest, back.epoch, len(back), back.payloads.shape) == (1, 2, 0, (0, 3))

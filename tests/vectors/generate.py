@@ -1,0 +1,175 @@
+"""Writes the test vectors: ``python -m tests.vectors.generate``.
+
+One file per protocol (and hash family) for devices and servers in any language. Words are integers
+below the limit of their draw, taken from SHA-256 so that no generator has to be reproduced; all
+integers that may exceed 2**53 are decimal strings, probabilities are ``numerator/denominator``.
+
+A file holds ``steps`` (device, value, the words it drew in order, its memo afterwards, the
+payload), what a server must count from all payloads (``support``), the estimates that follow, and
+``bad`` payloads with the reason for which they must be refused.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from fractions import Fraction
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+from ldp.channel import BitChannel, SymbolChannel
+from ldp.errors import InvalidPayload
+from ldp.protocols import FrequencyProtocol, Memo
+from ldp.randomness import FULL
+from tests.reference.counting import count_support
+from tests.reference.settings import Setting, hash_families
+
+DIRECTORY = Path(__file__).parent
+DEVICES = 6
+# Repeats and returns, so that memos are met again; the last values of the domain are among them.
+HISTORY = ((0, 0, 3, 0), (10, 10, 10, 10), (1, 2, 3, 4), (5, 9, 5, 9), (7, 7, 8, 8), (10, 0, 10, 0))
+
+
+class Stream:
+    """Words from SHA-256 of a label and a counter; remembers those given since the last look."""
+
+    def __init__(self, label: str) -> None:
+        self._label = label
+        self._counter = 0
+        self.given: list[int] = []
+
+    def word(self, limit: int = FULL) -> int:
+        digest = sha256(f"{self._label}/{self._counter}".encode()).digest()
+        self._counter += 1
+        # The bias of 2**-192 matters to nobody: these words are fixed for ever.
+        word = int.from_bytes(digest, "big") % limit
+        self.given.append(word)
+        return word
+
+    def taken(self) -> list[str]:
+        words, self.given = self.given, []
+        return [str(word) for word in words]
+
+
+def name_of(setting: Setting) -> str:
+    """The file's name: the protocol and its hash family, if any."""
+    hashes = "hash_family" in setting.kind.OPTIONAL
+    return f"{setting.name}_{setting.parameters.hash_family}" if hashes else setting.name
+
+
+def contents() -> Iterator[tuple[str, str]]:
+    """File names and texts of all vectors."""
+    for setting in hash_families():
+        text = json.dumps(vector(setting), indent=1, ensure_ascii=True)
+        yield f"{name_of(setting)}.json", text + "\n"
+
+
+def vector(setting: Setting) -> dict[str, Any]:
+    """Everything about one protocol."""
+    built = setting.build()
+    stream = Stream(f"ldpbeam vectors {name_of(setting)}")
+    steps, payloads = [], []
+    memos: list[Memo] = []
+    created = []
+    for device in range(DEVICES):
+        memos.append(built.new_memo(stream))
+        created.append({"words": stream.taken(), "memo": memo_record(memos[device])})
+    for epoch in range(len(HISTORY[0])):
+        for device in range(DEVICES):
+            value = HISTORY[device][epoch]
+            response, memos[device] = built.privatize(value, memos[device], stream)
+            payloads.append(built.encode(response))
+            steps.append(
+                {
+                    "device": device,
+                    "epoch": epoch,
+                    "value": value,
+                    "words": stream.taken(),
+                    "memo_after": memo_record(memos[device]),
+                    "payload": payloads[-1].hex(),
+                }
+            )
+    support = count_support(built, payloads)
+    own, other = built.support.own, built.support.other
+    estimates = [float((Fraction(c, len(payloads)) - other) / (own - other)) for c in support]
+    parameters = setting.parameters
+    kind = setting.kind
+    return {
+        "protocol": kind.NAME,
+        "id": kind.ID,
+        "domain_size": setting.domain_size,
+        "parameters": {
+            **{n: parameters.level(n) for n in kind.PARAMETERS},
+            **(
+                {"calibration": parameters.calibration.value}
+                if "calibration" in kind.OPTIONAL
+                else {}
+            ),
+            **({"hash_family": parameters.hash_family} if "hash_family" in kind.OPTIONAL else {}),
+            **built.facts(),
+        },
+        "rounds": {n: round_record(getattr(built, n, None)) for n in ("permanent", "instant")},
+        "support_probabilities": {"own": str(own), "other": str(other)},
+        "payload_bits": built.payload_bits,
+        "new_memos": created,
+        "steps": steps,
+        "support": support,
+        "estimates": estimates,
+        "bad": bad_payloads(built, payloads[0]),
+    }
+
+
+def round_record(one_round: object) -> dict[str, str] | None:
+    """The integers of a round."""
+    if isinstance(one_round, SymbolChannel):
+        return {
+            "size": str(one_round.size),
+            "keep": str(one_round.keep),
+            "each": str(one_round.each),
+        }
+    if isinstance(one_round, BitChannel):
+        return {"one": str(one_round.one), "zero": str(one_round.zero)}
+    return None
+
+
+def memo_record(memo: Memo) -> dict[str, Any]:
+    """Seed and answers; keys as text, as JSON wants them."""
+    return {
+        "seed": None if memo.seed is None else str(memo.seed),
+        "answers": {str(key): str(answer) for key, answer in sorted(memo.answers.items())},
+    }
+
+
+def bad_payloads(built: FrequencyProtocol[Any], good: bytes) -> list[dict[str, str]]:
+    """Payloads to refuse, with the reason that a reject carries."""
+    size = built.payload_size
+    candidates = [b"", good[:-1], good + b"\x00", good * 3, b"\xff" * size, good[:-1] + b"\xff"]
+    candidates += [good[:-1] + bytes([1 << bit]) for bit in range(8)]
+    # The smallest integer that is too large, as a last byte.
+    candidates += [good[:-1] + bytes([last]) for last in range(256)]
+    found: dict[bytes, str] = {}
+    reasons: dict[str, int] = {}
+    for payload in candidates:
+        try:
+            built.decode(payload)
+        except InvalidPayload as error:
+            reason = error.reason.value
+            if payload not in found and reasons.get(reason, 0) < 4:
+                found[payload] = reason
+                reasons[reason] = reasons.get(reason, 0) + 1
+    return [{"payload": payload.hex(), "reason": reason} for payload, reason in found.items()]
+
+
+def main() -> None:
+    """Write every file, and remove those of protocols that are gone."""
+    written = dict(contents())
+    for path in DIRECTORY.glob("*.json"):
+        if path.name not in written:
+            path.unlink()
+    for name, text in written.items():
+        (DIRECTORY / name).write_text(text, "ascii")
+
+
+if __name__ == "__main__":
+    main()

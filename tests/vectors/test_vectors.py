@@ -1,0 +1,112 @@
+"""Replays the committed vectors against device and server, and keeps the files complete and
+current.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ldp.calibration import Calibration
+from ldp.errors import InvalidPayload
+from ldp.estimate import estimate
+from ldp.protocols import PROTOCOLS, FrequencyProtocol, Parameters, protocol
+from ldp.protocols.base import CHECK_CODES
+from ldp.randomness import ScriptedRandomness
+from tests.vectors.generate import contents, memo_record, round_record
+
+FILES = sorted(Path(__file__).parent.glob("*.json"))
+every = pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+
+
+def load(path: Path) -> tuple[dict[str, Any], FrequencyProtocol[Any]]:
+    """The vector and the protocol built from what it says, not from what generated it."""
+    vector = json.loads(path.read_text("ascii"))
+    chosen = dict(vector["parameters"])
+    if "calibration" in chosen:
+        chosen["calibration"] = Calibration(chosen["calibration"])
+    if "g" not in PROTOCOLS[vector["protocol"]].OPTIONAL:
+        chosen.pop("g", None)
+    return vector, protocol(vector["protocol"], vector["domain_size"], Parameters(**chosen))
+
+
+def test_every_protocol_has_its_vectors_and_they_are_current() -> None:
+    """A changed byte, probability or estimate shows here; so does a protocol without a file.
+
+    If the change is meant: python -m tests.vectors.generate, and say in the commit what devices
+    must know.
+    """
+    fresh = dict(contents())
+    assert {path.name for path in FILES} == set(fresh)
+    assert {json.loads(text)["protocol"] for text in fresh.values()} == set(PROTOCOLS)
+    for path in FILES:
+        assert path.read_text("ascii") == fresh[path.name], path.name
+
+
+@every
+def test_constants_are_those_of_the_vector(path: Path) -> None:
+    """IDs, integers of both rounds and support probabilities never change meaning."""
+    vector, built = load(path)
+    assert vector["id"] == type(built).ID
+    assert built.payload_bits == vector["payload_bits"]
+    for name, record in vector["rounds"].items():
+        assert round_record(getattr(built, name, None)) == record
+    assert str(built.support.own) == vector["support_probabilities"]["own"]
+    assert str(built.support.other) == vector["support_probabilities"]["other"]
+
+
+@every
+def test_devices_replay_every_step(path: Path) -> None:
+    """Given words give the given memo and payload, using each word exactly once."""
+    vector, built = load(path)
+    memos = []
+    for created in vector["new_memos"]:
+        words = ScriptedRandomness(map(int, created["words"]))
+        memos.append(built.new_memo(words))
+        assert words.exhausted()
+        assert memo_record(memos[-1]) == created["memo"]
+    for step in vector["steps"]:
+        words = ScriptedRandomness(map(int, step["words"]))
+        device = step["device"]
+        response, memos[device] = built.privatize(step["value"], memos[device], words)
+        assert words.exhausted()
+        assert memo_record(memos[device]) == step["memo_after"]
+        assert built.encode(response).hex() == step["payload"]
+        assert built.decode(bytes.fromhex(step["payload"])) == response
+
+
+@every
+def test_servers_count_and_estimate_as_stated(path: Path) -> None:
+    """Support counts to the last unit, estimates to 1e-12."""
+    vector, built = load(path)
+    raw = b"".join(bytes.fromhex(step["payload"]) for step in vector["steps"])
+    payloads = np.frombuffer(raw, np.uint8).reshape(-1, built.payload_size)
+    assert not built.check(payloads).any()
+    counts = np.zeros(built.counts_length, np.int64)
+    built.add_support(payloads, counts)
+    support = built.support_counts(counts)
+    assert support.tolist() == vector["support"]
+    found = estimate(support, len(payloads), built.support)
+    assert found.frequency == pytest.approx(vector["estimates"], rel=1e-12, abs=1e-12)
+
+
+@every
+def test_bad_payloads_are_refused_for_the_stated_reason(path: Path) -> None:
+    """Wrong lengths everywhere; and each reason that the protocol's format can give at all."""
+    vector, built = load(path)
+    reasons = {bad["reason"] for bad in vector["bad"]}
+    assert "wrong_length" in reasons
+    for bad in vector["bad"]:
+        payload = bytes.fromhex(bad["payload"])
+        with pytest.raises(InvalidPayload) as caught:
+            built.decode(payload)
+        assert caught.value.reason.value == bad["reason"]
+        if len(payload) == built.payload_size:
+            code = built.check(np.frombuffer(payload, np.uint8)[None, :])[0]
+            assert CHECK_CODES[code] is caught.value.reason
+    if 256**built.payload_size > 1 << built.payload_bits:
+        assert len(reasons) > 1
