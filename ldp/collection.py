@@ -13,10 +13,26 @@ from typing import Any
 from ldp.domain import Domain
 from ldp.epochs import Epochs
 from ldp.errors import CollectionError
-from ldp.protocols import FrequencyProtocol, LocalProtocol, Parameters, protocol
+from ldp.protocols import PROTOCOLS, FrequencyProtocol, LocalProtocol, MeanProtocol, Parameters, protocol
+from ldp.protocols.multi import ALLOCATIONS, Several, allocate
 from ldp.wire import collection_pb2
 
-__all__ = ["Collection", "digest_hex"]
+__all__ = ["Attribute", "Collection", "digest_hex"]
+
+_LEVELS = ("epsilon", "epsilon_longitudinal", "epsilon_first")
+
+
+@dataclass(frozen=True)
+class Attribute:
+    """One of several things that a collection asks of every device.
+
+    Attributes:
+        name: unique in its collection, of the same characters as a collection's name.
+        domain: its values.
+    """
+
+    name: str
+    domain: Domain
 
 
 @dataclass(frozen=True)
@@ -26,19 +42,22 @@ class Collection:
     Attributes:
         name: identifier: letters, digits, ``_``, ``-`` and ``.``.
         version: positive; a new one for every change that devices must know about.
-        domain: the values.
-        protocol_name: key of :data:`ldp.protocols.PROTOCOLS`.
+        domain: the values; None where there are several attributes.
+        protocol_name: key of :data:`ldp.protocols.PROTOCOLS`; empty where the allocation chooses.
         parameters: levels and choices as given.
         epochs: collection periods.
         owner: whom to ask; not part of the digest, like all that follow.
         allowed_lateness: seconds after the end of an epoch during which reports still count.
         consistency: post-processing method of the published histogram.
+        ignored: keys that were given although the protocol does not take them; said, not obeyed.
         min_reports: below it an epoch's estimates are withheld.
+        attributes: two or more, instead of ``domain``; part of the digest, like the next.
+        allocation: key of :data:`ldp.protocols.multi.ALLOCATIONS`, with attributes only.
     """
 
     name: str
     version: int
-    domain: Domain
+    domain: Domain | None
     protocol_name: str
     parameters: Parameters
     epochs: Epochs
@@ -46,6 +65,9 @@ class Collection:
     allowed_lateness: int = 0
     consistency: str = "norm_sub"
     min_reports: int = 1
+    attributes: tuple[Attribute, ...] = ()
+    allocation: str = ""
+    ignored: tuple[str, ...] = field(default=(), compare=False)
     protocol: LocalProtocol[Any] = field(init=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -54,19 +76,8 @@ class Collection:
         Raises:
             CollectionError: anything that is not sound; the text names the key and the remedy.
         """
-        allowed = set("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-.")
         # The name becomes part of file names.
-        if (
-            not self.name
-            or len(self.name) > 100
-            or set(self.name) - allowed
-            or self.name[0] in ".-"
-        ):
-            raise CollectionError(
-                "E-COLLECTION-NAME",
-                "name must be 1 to 100 letters, digits, '_', '-' or '.', starting with a letter or digit",
-                remedy="Choose a name such as minutes_in_app.",
-            )
+        _require_name(self.name, "name must be", "minutes_in_app")
         if not 1 <= self.version < 1 << 32:
             raise CollectionError(
                 "E-COLLECTION-VERSION",
@@ -85,24 +96,72 @@ class Collection:
                 f"min_reports must be a positive integer, not {self.min_reports}",
                 remedy="Use min_reports: 1 to publish every epoch.",
             )
-        built = protocol(self.protocol_name, self.domain.size, self.parameters)
-        object.__setattr__(self, "protocol", built)
+        object.__setattr__(self, "protocol", self._built())
+
+    def _built(self) -> LocalProtocol[Any]:
+        if self.domain is not None:
+            if self.attributes or self.allocation:
+                raise CollectionError(
+                    "E-COLLECTION-ATTRIBUTES",
+                    "attributes and allocation exclude domain",
+                    remedy="Give the one domain an attribute of its own, or leave attributes out.",
+                )
+            built = protocol(self.protocol_name, self.domain.size, self.parameters)
+            if isinstance(built, MeanProtocol) and not self.domain.numeric:
+                raise CollectionError(
+                    "E-COLLECTION-DOMAIN",
+                    f"protocol {built.NAME} takes the mean of numbers, which labels and buckets are not",
+                    remedy="Write domain: {range: {max: 86400}} or {size: 360}, or choose another protocol.",
+                )
+            return built
+        for attribute in self.attributes:
+            _require_name(attribute.name, "attributes must be named by", "age")
+        names = [attribute.name for attribute in self.attributes]
+        repeated = sorted({name for name in names if names.count(name) > 1})
+        if repeated:
+            raise CollectionError(
+                "E-COLLECTION-ATTRIBUTES",
+                f"attributes has {repeated[0]!r} more than once",
+                remedy="Make every name unique.",
+            )
+        sizes = [attribute.domain.size for attribute in self.attributes]
+        return allocate(self.allocation, self.protocol_name or None, sizes, self.parameters)
 
     @property
     def histograms(self) -> tuple[tuple[str, Domain], ...]:
         """(attribute, domain) of each histogram of an epoch; one without a name for most collections."""
-        return (("", self.domain),)
+        if self.domain is not None:
+            return (("", self.domain),)
+        return tuple((attribute.name, attribute.domain) for attribute in self.attributes)
+
+    @property
+    def protocol_label(self) -> str:
+        """The protocol for people: its name, and how attributes share it."""
+        return ", ".join(name for name in (self.protocol_name, self.allocation) if name)
+
+    @property
+    def kind(self) -> type[LocalProtocol[Any]]:
+        """The class that says which parameters the collection takes."""
+        if self.allocation and not self.protocol_name:
+            return ALLOCATIONS[self.allocation]
+        return PROTOCOLS[self.protocol_name]
 
     @property
     def unused_parameters(self) -> tuple[str, ...]:
-        """Levels that were given although the protocol does not take them."""
-        takes = self.protocol.PARAMETERS
-        names = ("epsilon", "epsilon_longitudinal", "epsilon_first")
+        """Levels, d and segment that were given although the protocol does not take them."""
+        takes = self.kind.PARAMETERS
+        names = (*_LEVELS, "d", "segment")
         return tuple(n for n in names if n not in takes and getattr(self.parameters, n) is not None)
+
+    @property
+    def _levels(self) -> dict[str, float]:
+        """The levels that the protocol takes."""
+        takes = self.kind.PARAMETERS
+        return {name: self.parameters.level(name) for name in _LEVELS if name in takes}
 
     def to_message(self) -> collection_pb2.Collection:
         """The protobuf form; parameters that the protocol does not take are left out, g is resolved."""
-        kind = self.protocol
+        kind = self.kind
         message = collection_pb2.Collection(
             name=self.name,
             version=self.version,
@@ -112,21 +171,26 @@ class Collection:
             consistency=self.consistency,
             min_reports=self.min_reports,
         )
-        message.domain.size = self.domain.size
-        message.domain.labels.extend(self.domain.labels or ())
-        if self.domain.maximum is not None:
-            message.domain.maximum = self.domain.maximum
+        message.allocation = self.allocation
+        if self.domain is not None:
+            _fill_domain(message.domain, self.domain)
+        for attribute, part in zip(self.attributes, self.protocol.parts, strict=False):
+            entry = message.attributes.add(name=attribute.name, protocol=part.NAME)
+            _fill_domain(entry.domain, attribute.domain)
+            for fact, value in part.facts().items():
+                setattr(entry, fact, value)
         message.epoch.length_seconds = self.epochs.length
         message.epoch.origin_seconds = self.epochs.origin
         message.epoch.count = self.epochs.count
-        for level in kind.PARAMETERS:
-            setattr(message, level, self.parameters.level(level))
+        for name, level in self._levels.items():
+            setattr(message, name, level)
         if "calibration" in kind.OPTIONAL:
             message.calibration = self.parameters.calibration.value
         if "hash_family" in kind.OPTIONAL:
             message.hash_family = self.parameters.hash_family
-        for fact, value in kind.facts().items():
-            setattr(message, fact, value)
+        if self.domain is not None:
+            for fact, value in self.protocol.facts().items():
+                setattr(message, fact, value)
         return message
 
     @cached_property
@@ -145,23 +209,29 @@ class Collection:
 
     def as_record(self) -> dict[str, object]:
         """What run.json and the Parquet metadata say about the collection."""
-        kind = self.protocol
-        chosen: dict[str, object] = {n: self.parameters.level(n) for n in kind.PARAMETERS}
-        chosen.update(kind.facts())
+        kind = self.kind
+        chosen: dict[str, object] = {**self._levels}
+        if self.domain is not None:
+            chosen.update(self.protocol.facts())
         if "calibration" in kind.OPTIONAL:
             chosen["calibration"] = self.parameters.calibration.value
         if "hash_family" in kind.OPTIONAL:
             chosen["hash_family"] = self.parameters.hash_family
-        support = kind.support if isinstance(kind, FrequencyProtocol) else None
+        built = self.protocol
+        support = built.support if isinstance(built, FrequencyProtocol) else None
+        several = {}
+        if isinstance(built, Several):
+            several = {"allocation": self.allocation, "attributes": self._attribute_records(built)}
         return {
             "name": self.name,
             "version": self.version,
             "digest": self.digest_hex,
             "owner": self.owner,
-            "protocol": self.protocol_name,
+            "protocol": self.protocol_name or self.allocation,
+            **several,
             "parameters": chosen,
-            "domain_size": self.domain.size,
-            "payload_bits": kind.payload_bits,
+            "domain_size": self.domain.size if self.domain else built.domain_size,
+            "payload_bits": built.payload_bits,
             "epoch": {
                 "length_seconds": self.epochs.length,
                 "origin": self.epochs.start_time(0).isoformat().replace("+00:00", "Z"),
@@ -173,8 +243,43 @@ class Collection:
             "support": {"own": float(support.own), "other": float(support.other)}
             if support
             else None,
-            "guarantee": kind.guarantee.as_record(),
+            "guarantee": built.guarantee.as_record(),
         }
+
+    def _attribute_records(self, built: Several[Any]) -> list[dict[str, object]]:
+        """One for each attribute; V* times the reports of all devices, to compare allocations by."""
+        return [
+            {
+                "name": attribute.name,
+                "domain_size": attribute.domain.size,
+                "protocol": part.NAME,
+                "parameters": part.facts(),
+                "support": {
+                    "own": float(part.support.own),
+                    "other": float(part.support.other),
+                    "sampled": float(part.support.sampled),
+                },
+                "v_star_times_reports": part.support.floor_variance / float(part.support.sampled),
+            }
+            for attribute, part in zip(self.attributes, built.parts, strict=True)
+        ]
+
+
+def _require_name(name: str, rule: str, example: str) -> None:
+    allowed = set("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-.")
+    if not name or len(name) > 100 or set(name) - allowed or name[0] in ".-":
+        raise CollectionError(
+            "E-COLLECTION-NAME",
+            f"{rule} 1 to 100 letters, digits, '_', '-' or '.', starting with a letter or digit",
+            remedy=f"Choose a name such as {example}.",
+        )
+
+
+def _fill_domain(message: collection_pb2.Domain, domain: Domain) -> None:
+    message.size = domain.size
+    message.labels.extend(domain.labels or ())
+    if domain.maximum is not None:
+        message.maximum = domain.maximum
 
 
 def digest_hex(digest: int) -> str:

@@ -14,12 +14,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ldp.calibration import Calibration
-from ldp.collection import Collection
-from ldp.domain import Domain
+from ldp.collection import Attribute, Collection
+from ldp.domain import MAX_DOMAIN, Domain
 from ldp.epochs import DEFAULT_COUNT, Epochs, parse_duration, parse_instant
 from ldp.errors import CollectionError
 from ldp.hashing import FAMILIES
-from ldp.protocols import PROTOCOLS, Parameters
+from ldp.protocols import PROTOCOLS, LocalProtocol, MeanProtocol, Parameters
+from ldp.protocols.multi import ALLOCATIONS, Allomfree
 
 if TYPE_CHECKING:
     import yaml
@@ -31,6 +32,8 @@ _KEYS = (
     "version",
     "owner",
     "domain",
+    "attributes",
+    "allocation",
     "protocol",
     "epsilon",
     "epsilon_longitudinal",
@@ -38,12 +41,26 @@ _KEYS = (
     "g",
     "calibration",
     "hash_family",
+    "d",
+    "p2",
+    "q2",
+    "gamma",
+    "segment",
     "epoch",
     "allowed_lateness",
     "consistency",
     "min_reports",
 )
 _LEVELS = ("epsilon", "epsilon_longitudinal", "epsilon_first")
+_CHOICES = ("g", "calibration", "hash_family")
+_EXAMPLES = {
+    "d": "d: 1",
+    "p2": "p2: 0.75",
+    "q2": "q2: 0.25",
+    "gamma": "gamma: 0.2",
+    "segment": "segment: 3600",
+}
+"""Keys of a few protocols each, refused where they do not apply; how they are written."""
 
 
 @dataclass(frozen=True)
@@ -161,7 +178,8 @@ def parse_collection(text: str, where: str = "<collection>") -> Collection:
 def _blame(error: CollectionError, entries: dict[str, _Entry], where: str) -> str:
     """The line of the first key that an error of the core speaks about."""
     mentioned = [entry for key, entry in entries.items() if key in error.message.split()]
-    for code, key in (("-G", "g"), ("-PROTOCOL", "protocol"), ("-DOMAIN", "domain"), ("-EPOCH", "epoch")):
+    keys = ("g", "protocol", "domain", "attributes", "allocation", "epoch")
+    for code, key in ((f"-{key.upper()}", key) for key in keys):
         if error.code.endswith(code) and key in entries:
             mentioned.insert(0, entries[key])
     return mentioned[0].where if mentioned else where
@@ -201,7 +219,11 @@ def _mapping(
                 where=place,
                 remedy=f"Keep one; the first stands at {found[key].where}.",
             )
-        scalar = isinstance(value_node, yaml.ScalarNode | yaml.SequenceNode)
+        scalar = isinstance(value_node, yaml.ScalarNode) or (
+            # A list of texts is a value; one of mappings is read by its key.
+            isinstance(value_node, yaml.SequenceNode)
+            and not any(isinstance(n, yaml.MappingNode) for n in value_node.value)
+        )
         value = _value(value_node) if scalar else value_node
         found[key] = _Entry(key, value, place)
     return found
@@ -237,26 +259,54 @@ def _required(entries: dict[str, _Entry], key: str, where: str, example: str) ->
 def _collection(entries: dict[str, _Entry], where: str) -> Collection:
     from ldp.consistency import METHODS
 
-    protocol_entry = _required(entries, "protocol", where, "protocol: loloha")
-    protocol_name = protocol_entry.choice(tuple(PROTOCOLS))
-    takes = PROTOCOLS[protocol_name].PARAMETERS
+    allocation = _allocation(entries, where)
+    kind: type[LocalProtocol[Any]]
+    if allocation == Allomfree.NAME:
+        if "protocol" in entries:
+            raise entries["protocol"].fail(
+                "does not go with allocation: allomfree, which chooses l_grr or l_osue for each attribute",
+                "Remove protocol, or use allocation: sample.",
+                "E-COLLECTION-ALLOCATION",
+            )
+        protocol_name, kind = "", ALLOCATIONS[allocation]
+        called = f"allocation {allocation}"
+    else:
+        protocol_entry = _required(entries, "protocol", where, "protocol: loloha")
+        protocol_name = protocol_entry.choice(tuple(PROTOCOLS))
+        kind = PROTOCOLS[protocol_name]
+        called = f"protocol {protocol_name}"
+    takes = kind.PARAMETERS
+    ignored = tuple(k for k in _CHOICES if k in entries and k not in (*takes, *kind.OPTIONAL))
     for level in _LEVELS:
         if level in entries and level not in takes:
             raise entries[level].fail(
-                f"does not apply to protocol {protocol_name}",
+                f"does not apply to {called}",
                 f"It takes {' and '.join(takes)}; remove {level}.",
                 "E-COLLECTION-EPSILON",
             )
         if level in takes:
             _required(entries, level, where, f"{level}: 1.0")
+    for key, example in _EXAMPLES.items():
+        if key in entries and key not in (*takes, *kind.OPTIONAL):
+            raise entries[key].fail(
+                f"does not apply to {called}",
+                f"It takes {' and '.join(takes)}; remove {key}.",
+            )
+        if key in takes:
+            _required(entries, key, where, example)
 
     def text(key: str, default: str, options: tuple[str, ...] | None = None) -> str:
         if key not in entries:
             return default
         return entries[key].choice(options) if options else entries[key].text()
 
+    numbers: dict[str, Any] = {
+        key: entries[key].number() for key in (*_LEVELS, "p2", "q2", "gamma") if key in entries
+    }
     parameters = Parameters(
-        **{level: entries[level].number() for level in takes},
+        **numbers,
+        d=entries["d"].integer(1) if "d" in entries else None,
+        segment=entries["segment"].integer(1) if "segment" in entries else None,
         g=_g(entries.get("g")),
         calibration=Calibration(text("calibration", "exact", tuple(c.value for c in Calibration))),
         hash_family=text("hash_family", "linear", tuple(FAMILIES)),
@@ -265,9 +315,16 @@ def _collection(entries: dict[str, _Entry], where: str) -> Collection:
     reports = entries.get("min_reports")
     version = entries.get("version")
     return Collection(
+        ignored=ignored,
         name=_required(entries, "name", where, "name: minutes_in_app").text(),
         version=version.integer(1, (1 << 32) - 1) if version else 1,
-        domain=_domain(_required(entries, "domain", where, "domain: {size: 360}"), where),
+        domain=None
+        if allocation
+        else _domain(
+            _required(entries, "domain", where, "domain: {size: 360}"),
+            where,
+            mean=issubclass(kind, MeanProtocol),
+        ),
         protocol_name=protocol_name,
         parameters=parameters,
         epochs=_epochs(_required(entries, "epoch", where, "epoch: {length: 6h}"), where),
@@ -275,7 +332,50 @@ def _collection(entries: dict[str, _Entry], where: str) -> Collection:
         allowed_lateness=lateness.parsed(parse_duration) if lateness else 0,
         consistency=text("consistency", "norm_sub", tuple(METHODS)),
         min_reports=reports.integer(1) if reports else 1,
+        attributes=_attributes(entries["attributes"], where) if allocation else (),
+        allocation=allocation,
     )
+
+
+def _allocation(entries: dict[str, _Entry], where: str) -> str:
+    """The allocation of a collection with attributes, empty for one with a domain."""
+    if "attributes" not in entries:
+        if "allocation" in entries:
+            raise entries["allocation"].fail(
+                "is for several attributes, and there are none",
+                "Remove it, or give attributes instead of domain.",
+                "E-COLLECTION-ALLOCATION",
+            )
+        return ""
+    if "domain" in entries:
+        raise entries["domain"].fail(
+            "excludes attributes: a collection has one or the other",
+            "Remove domain, or make it one of the attributes.",
+            "E-COLLECTION-ATTRIBUTES",
+        )
+    entry = _required(entries, "allocation", where, "allocation: sample")
+    return entry.choice(tuple(ALLOCATIONS))
+
+
+def _attributes(entry: _Entry, where: str) -> tuple[Attribute, ...]:
+    import yaml
+
+    example = "attributes: [{name: age, domain: {size: 8}}, {name: sex, domain: {labels: [f, m]}}]"
+    if not isinstance(entry.value, yaml.SequenceNode):
+        raise entry.fail("must be a list of mappings", f"Write {example}.", "E-COLLECTION-ATTRIBUTES")
+    found = []
+    for node in entry.value.value:
+        keys = _mapping(node, ("name", "domain"), where, "an attribute")
+        line = f"{where}:{node.start_mark.line + 1}"
+        name = _required(keys, "name", line, "name: age").text()
+        found.append(Attribute(name, _domain(_required(keys, "domain", line, "domain: {size: 8}"), where)))
+    if len(found) < 2:
+        raise entry.fail(
+            f"must list at least two, not {len(found)}",
+            f"Use domain for a single one, or write {example}.",
+            "E-COLLECTION-ATTRIBUTES",
+        )
+    return tuple(found)
 
 
 def _g(entry: _Entry | None) -> int | None:
@@ -286,7 +386,7 @@ def _g(entry: _Entry | None) -> int | None:
     return entry.integer(2, 1 << 16)
 
 
-def _domain(entry: _Entry, where: str) -> Domain:
+def _domain(entry: _Entry, where: str, *, mean: bool = False) -> Domain:
     keys = _mapping(_node(entry), ("size", "labels", "range"), where, "domain")
     if len(keys) != 1:
         raise entry.fail(
@@ -304,6 +404,15 @@ def _domain(entry: _Entry, where: str) -> Domain:
         return Domain(len(labels), tuple(labels))
     bounds = _mapping(_node(keys["range"]), ("max", "buckets"), where, "domain.range")
     top = _required(bounds, "max", entry.where, "max: 86400").number()
+    if mean:
+        if "buckets" in bounds:
+            raise bounds["buckets"].fail(
+                "does not apply to a mean, which takes the numbers themselves",
+                "Remove buckets.",
+                "E-COLLECTION-DOMAIN",
+            )
+        last = bounds["max"].integer(1, MAX_DOMAIN - 1)
+        return Domain(last + 1, None, float(last))
     buckets = _required(bounds, "buckets", entry.where, "buckets: 32").integer(2)
     return Domain(buckets, None, top)
 

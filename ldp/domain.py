@@ -20,7 +20,8 @@ class Domain:
     Attributes:
         size: number of values, 2 .. 2**24.
         labels: one name per value, when the collection lists them.
-        maximum: upper end of a numeric range starting at 0 that is cut into ``size`` equal buckets.
+        maximum: upper end of a numeric range starting at 0 that is cut into ``size`` equal buckets; where
+            size = maximum + 1, the values are the whole numbers 0..maximum themselves.
     """
 
     size: int
@@ -65,11 +66,22 @@ class Domain:
         names = self.labels or ()
         object.__setattr__(self, "_positions", {label: i for i, label in enumerate(names)})
 
+    @property
+    def whole(self) -> bool:
+        """Whether the values are the whole numbers of a range."""
+        return self.maximum is not None and self.size == self.maximum + 1
+
+    @property
+    def numeric(self) -> bool:
+        """Whether a value is the number that it stands for, so that values have a mean."""
+        return self.whole or (self.labels is None and self.maximum is None)
+
     def index(self, raw: str) -> int:
         """The value a raw text stands for.
 
-        A label is looked up; a range takes a number and returns its bucket (numbers beyond the range fall
-        into the first or last one, as a device would send them); a plain size takes the index itself.
+        A label is looked up; a range takes a number and returns its bucket, or the nearest whole number (the
+        even one of two), with numbers beyond the range in the first or last one, as a device would send
+        them; a plain size takes the index itself.
 
         Raises:
             ValueError: no such value. The text says what is expected and does not repeat ``raw``.
@@ -83,7 +95,7 @@ class Domain:
             number = float(raw)
             if not isfinite(number):
                 raise ValueError("not a finite number")
-            bucket = int(number / self.maximum * self.size)
+            bucket = round(number) if self.whole else int(number / self.maximum * self.size)
             return min(max(bucket, 0), self.size - 1)
         index = int(raw)
         if not 0 <= index < self.size:
@@ -94,7 +106,7 @@ class Domain:
         """The name of a value for people: its label, its bucket's bounds, or its index."""
         if self.labels is not None:
             return self.labels[value]
-        if self.maximum is not None:
+        if self.maximum is not None and not self.whole:
             width = self.maximum / self.size
             return f"[{value * width:g}, {(value + 1) * width:g})"
         return str(value)

@@ -24,10 +24,18 @@ if TYPE_CHECKING:
 
     from ldp.wire.codec import Batch, Rows
 
-__all__ = ["LISTED", "Admission", "Key", "Rejection", "ReportColumns", "admit_batch", "admit_rows"]
+__all__ = [
+    "LISTED",
+    "Admission",
+    "Key",
+    "Rejection",
+    "ReportColumns",
+    "admit_batch",
+    "admit_rows",
+]
 
 LISTED = 100
-"""Rejections of one kind in one piece of a source that are listed one by one; the rest share one entry.
+"""Rejections of one kind in one piece of a source that are listed one by one; the rest share one.
 
 A run given the wrong collection refuses every report there is, and must not hold an object for each.
 """
@@ -66,8 +74,8 @@ class Rejection:
     Attributes:
         reason: why.
         source: file, or where the record came from.
-        place: position in the source: byte offset of the record, or row of a table; -1 for the source itself.
-            The first one when several records are concerned.
+        place: position in the source: byte offset of the record, or row of a table; -1 for the source
+            itself. The first one when several records are concerned.
         index: first report concerned inside a batch; -1 when the record as a whole is.
         count: reports concerned.
         digest: 16 hexadecimal digits, or empty (also when the records concerned differ).
@@ -108,6 +116,13 @@ class Admission:
         """Book something that is no report at all as records read and refused."""
         self.read[UNATTRIBUTED] += count
         self.rejections.append(Rejection(reason, source, place, count=count))
+
+    def reject_places(self, reason: Reason, source: str, places: NDArray[np.int64]) -> None:
+        """Book records that are no report at all, by their places; see :data:`LISTED`."""
+        for place in places[:LISTED]:
+            self.reject_source(reason, source, int(place))
+        if places.size > LISTED:
+            self.reject_source(reason, source, int(places[LISTED]), places.size - LISTED)
 
 
 def _key(collection: Collection | None, digest: int, epoch: int) -> Key:
@@ -179,10 +194,11 @@ def admit_rows(
         planned = (epochs >= 0) & (epochs < collection.epochs.count)
         if not planned.all():
             strange = chosen[~planned]
-            into.read[(collection.digest_hex, None)] += strange.size
+            into.read[collection.digest_hex, None] += strange.size
             into.rejections.extend(_single(Reason.FOREIGN_EPOCH, source, rows, strange))
-        for epoch, some in _groups(rows.epoch, chosen[planned]):
-            into.read[_key(collection, digest, epoch)] += some.size
+        for epoch, group in _groups(rows.epoch, chosen[planned]):
+            some = group
+            into.read[collection.digest_hex, epoch] += some.size
 
             def refuse(reason: Reason, which: NDArray[np.int64]) -> None:
                 into.rejections.extend(_single(reason, source, rows, which))
@@ -209,7 +225,7 @@ def admit_rows(
 def _single(
     reason: Reason, source: str, rows: Rows, which: NDArray[np.int64]
 ) -> Iterator[Rejection]:
-    """One rejection per record, since each has its own place; from :data:`LISTED` on one for the rest."""
+    """One rejection per record, since each has its own place; one for those beyond :data:`LISTED`."""
     listed, rest = which[:LISTED], which[LISTED:]
     for i in listed:
         digest, epoch = digest_hex(int(rows.digest[i])), int(rows.epoch[i])

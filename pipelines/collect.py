@@ -56,7 +56,7 @@ class PublishCollection(beam.PTransform):
             | "Histogram" >> beam.ParDo(MakeConsistent(collection))
             | "Write" >> beam.ParDo(WriteEpochs(collection, config.output))
         )
-        return outcome | beam.Flatten() | "Outcome" >> beam.WindowInto(GlobalWindows())
+        return outcome | "All" >> beam.Flatten() | "Outcome" >> beam.WindowInto(GlobalWindows())
 
 
 class CollectReports(beam.PTransform):

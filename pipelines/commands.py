@@ -16,7 +16,7 @@ from pipelines.progress import Bar
 
 __all__ = ["run_collection", "shard_bits", "simulate_reports"]
 
-_SHARD_BYTES = 64 << 20
+_SHARD_BYTES = 256 << 20
 
 
 def simulate_reports(
@@ -35,16 +35,27 @@ def simulate_reports(
     Raises:
         CollectionError, UsageError: the collection or the population cannot be used.
     """
-    from simulators.population import population
+    from simulators.attributes import Joint, joint_population
+    from simulators.population import Population, population
     from simulators.simulate import simulate
     from simulators.streams import Streams
 
-    collection = load_collection(collection_file)
+    collection = _load(collection_file)
     streams = Streams(seed)
     try:
-        people = population(
-            spec, domain=collection.domain, devices=devices, epochs=epochs, streams=streams
-        )
+        people: Population | Joint
+        if collection.domain is None:
+            people = joint_population(
+                spec,
+                attributes=collection.histograms,
+                devices=devices,
+                epochs=epochs,
+                streams=streams,
+            )
+        else:
+            people = population(
+                spec, domain=collection.domain, devices=devices, epochs=epochs, streams=streams
+            )
     except ValueError as error:
         raise UsageError("E-USAGE-POPULATION", str(error).rstrip(".")) from None
     with Bar("simulate", people.epochs, "epochs") as bar:
@@ -79,7 +90,7 @@ def run_collection(
         CollectionError, UsageError: the job cannot start.
         LdpError: it failed.
     """
-    collections = tuple(load_collection(path) for path in collection_files)
+    collections = tuple(_load(path) for path in collection_files)
     # Before Beam is imported: it warns on the root logger about optional packages that nobody asked for.
     logging.basicConfig(level=logging.ERROR)
     from pipelines.run import match_inputs, run
@@ -102,6 +113,18 @@ def run_collection(
     return result.exit_code
 
 
+def _load(path: Path) -> Collection:
+    """A collection, with a warning about keys that its protocol does not take."""
+    collection = load_collection(path)
+    for key in collection.ignored:
+        click.echo(
+            f"ldpbeam: {key} has no effect on {collection.protocol_label} in {path}. Remove it, or choose a "
+            "protocol that takes it. [W-COLLECTION-IGNORED]",
+            err=True,
+        )
+    return collection
+
+
 def shard_bits(size: int) -> int:
     """Bits of sharding for inputs of ``size`` bytes: a shard's reports are held together once."""
     return min(8, (size // _SHARD_BYTES).bit_length())
@@ -113,9 +136,10 @@ def _introduction(collection: Collection) -> str:
     levels = f"first report ε ≤ {guarantee.first_report:.4g}"
     if guarantee.per_memoised_input is not None:
         levels += f", per memoised input ε ≤ {guarantee.per_memoised_input:.4g}"
+    values = " + ".join(str(domain.size) for _, domain in collection.histograms)
     return (
-        f"{collection.name} version {collection.version}: {collection.protocol_name}, "
-        f"{collection.domain.size} values, {levels}"
+        f"{collection.name} version {collection.version}: {collection.protocol_label}, "
+        f"{values} values, {levels}"
     )
 
 

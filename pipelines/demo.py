@@ -37,7 +37,7 @@ def run_demo(out: Path, seed: int) -> None:
     source = out / "collection.yaml"
     source.write_text(files("pipelines").joinpath("demo.yaml").read_text("utf-8"), "utf-8")
     collection = load_collection(source)
-    size = collection.domain.size
+    size = collection.histograms[0][1].size
     click.echo(
         f"1  devices: {_DEVICES:,} of them, {size} possible values, {_EPOCHS} epochs of six hours"
     )
@@ -55,7 +55,8 @@ def run_demo(out: Path, seed: int) -> None:
     write_faults(collection, out / "reports")
     bits = collection.protocol.payload_bits
     click.echo(f"2  reports: {done.reports:,} with {bits} bits each, in {out / 'reports'}; then some")
-    click.echo("   are sent twice, some arrive ten days late and some are damaged")
+    click.echo("   are sent twice, some arrive ten days late (they still count, in their own epoch)")
+    click.echo("   and some are damaged")
     run_collection(
         (source,), str(out / "reports" / "*"), str(out / "output"), None, True, ()
     )

@@ -7,6 +7,7 @@ import logging
 from collections.abc import Iterator, Sequence
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -14,6 +15,7 @@ from ldp.collection import Collection, digest_hex
 from ldp.collection_file import load_collection
 from ldp.errors import InvalidPayload, UsageError
 from ldp.protocols import FrequencyProtocol
+from ldp.protocols.multi import Sample, Several
 
 __all__ = ["inspect_file"]
 
@@ -120,10 +122,26 @@ def _decoded(report_id: int, payload: bytes, collection: Collection | None) -> s
         response = collection.protocol.decode(payload)
     except InvalidPayload as error:
         return f"{text}, refused: {error.reason.value}"
-    protocol, size = collection.protocol, collection.domain.size
-    if not isinstance(protocol, FrequencyProtocol):
-        return f"{text}, {response}"
-    supported = [v for v in range(min(size, 4096)) if protocol.supports(response, v)]
-    names = ", ".join(collection.domain.label(v) for v in supported[:4])
-    more = f" and {len(supported) - 4} more" if len(supported) > 4 else ""
-    return f"{text}, {response}, supports {len(supported)} of {size} values: {names}{more}"
+    return ", ".join([text, *_about_values(response, collection)])
+
+
+def _about_values(response: Any, collection: Collection) -> Iterator[str]:
+    """What the response says about each attribute that it speaks about."""
+    protocol = collection.protocol
+    told: dict[int, Any] = {0: response}
+    if isinstance(protocol, Sample):
+        told = {response.attribute: response.response}
+    elif isinstance(protocol, Several):
+        told = dict(enumerate(response))
+    for index, one in told.items():
+        name, domain = collection.histograms[index]
+        part = protocol.parts[index]
+        about = f"{name}: {one}" if name else f"{one}"
+        if not isinstance(part, FrequencyProtocol):
+            yield about
+            continue
+        size = domain.size
+        supported = [v for v in range(min(size, 4096)) if part.supports(one, v)]
+        names = ", ".join(domain.label(v) for v in supported[:4])
+        more = f" and {len(supported) - 4} more" if len(supported) > 4 else ""
+        yield f"{about}, supports {len(supported)} of {size} values: {names}{more}"

@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 from ldp import __version__
-from ldp.errors import LdpError
+from ldp.errors import LdpError, UsageError
 
 __all__ = ["main"]
 
@@ -40,7 +40,7 @@ def demo(out: Path, seed: int) -> None:
     "--population",
     required=True,
     metavar="SPEC",
-    help="syn | zipf:1.1 | csv:FILE:COLUMN[,permute] | csv:FILE:COL1..COLn | panel:FILE:device,epoch,value",
+    help="syn | zipf:1.1 | csv:FILE:COLUMN[,permute] | csv:FILE:COL1..COLn | panel:FILE:device,epoch,value | table:FILE | marginals:FILE",
 )
 @click.option("--devices", type=click.IntRange(1), help="Number of devices (data sets: all of them).")
 @click.option("--epochs", type=click.IntRange(1), help="Number of epochs (data sets: all of them).")
@@ -127,11 +127,17 @@ def report(output: Path, page: Path | None, truth: Path | None) -> None:
     """Write the page of a finished run: one file, no server, nothing fetched from elsewhere."""
     from pipelines.page import write_page
 
+    if not (output / "run.json").is_file():
+        raise UsageError(
+            "E-USAGE-REPORT",
+            f"{output} holds no run.json, so no run has finished there",
+            remedy="Give the directory that was --output of a run.",
+        )
     click.echo(f"open {write_page(output, page or output / 'index.html', truth)}")
 
 
 def main() -> None:
-    """Entry point: errors become one line and an exit code; LDPBEAM_DEBUG=1 adds where they come from."""
+    """Entry point: errors become one line and an exit code; LDPBEAM_DEBUG=1 adds the traceback."""
     try:
         cli.main(standalone_mode=True)
     except LdpError as error:
@@ -143,10 +149,8 @@ def main() -> None:
 
             traceback.print_exc()
         text = " ".join(f"{type(error).__name__}: {error}".split())[:300]
-        click.echo(
-            f"ldpbeam: {text}. Set LDPBEAM_DEBUG=1 to see where, and please report it. [E-INTERNAL]",
-            err=True,
-        )
+        advice = "Set LDPBEAM_DEBUG=1 to see where, and please report it."
+        click.echo(f"ldpbeam: {text}. {advice} [E-INTERNAL]", err=True)
         sys.exit(LdpError.exit_code)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import ctypes
 import json
 import logging
 import os
@@ -59,11 +60,15 @@ def match_inputs(pattern: str) -> tuple[tuple[str, ...], int]:
     """
     if "://" not in pattern and Path(pattern).is_dir():
         return match_inputs(str(Path(pattern) / "*"))
+    if pattern == Path(pattern).name:
+        pattern = f"./{pattern}"  # Beam finds nothing for a pattern without a folder
     found = [m for result in FileSystems.match([pattern]) for m in result.metadata_list]
     # Hidden and temporary files are somebody's work in progress.
     names = [m.path.replace("\\", "/").rpartition("/")[2] for m in found]
     found = [
-        m for m, name in zip(found, names, strict=True) if not name.startswith(".") and name[-4:] != ".tmp"
+        m
+        for m, name in zip(found, names, strict=True)
+        if not name.startswith(".") and not name.endswith(".tmp")
     ]
     if not found:
         raise UsageError(
@@ -127,6 +132,7 @@ def run(config: RunConfig, progress: Progress | None = None, total_bytes: int = 
     # Within this process Beam raises what it also logs.
     quiet = config.runner == "FnApiRunner" and os.environ.get("LDPBEAM_DEBUG") != "1"
     logging.getLogger("apache_beam").setLevel(logging.CRITICAL if quiet else logging.ERROR)
+    _keep_freed_memory()
     pipeline = _pipeline(config)
     prepare_output(config.output)
     started = time.perf_counter()
@@ -145,7 +151,7 @@ def run(config: RunConfig, progress: Progress | None = None, total_bytes: int = 
 def _pipeline(config: RunConfig) -> beam.Pipeline:
     """An empty pipeline with the options that were typed.
 
-    Beam itself passes over options that it does not know, so that a misspelt one would change nothing.
+    Beam itself passes over options that it does not know; a misspelt one would change nothing.
 
     Raises:
         UsageError: an option or the runner is not Beam's.
@@ -176,6 +182,21 @@ def _pipeline(config: RunConfig) -> beam.Pipeline:
         return beam.Pipeline(options=options)
     except (ValueError, ImportError, AttributeError) as error:
         refuse(str(error).partition("\n")[0].rstrip("."))
+
+
+def _keep_freed_memory() -> None:
+    """Ask glibc to reuse large blocks instead of giving each back to the kernel.
+
+    Batches of a megabyte come and go by the thousand between the steps of a local run; mapping and clearing
+    fresh pages for each takes a third of the time that grouping takes. Elsewhere than on glibc nothing happens.
+    """
+    try:
+        mallopt = ctypes.CDLL(None).mallopt
+    except (OSError, AttributeError, TypeError):
+        return
+    trim_threshold, mmap_threshold = -1, -3  # M_TRIM_THRESHOLD and M_MMAP_THRESHOLD of malloc.h
+    mallopt(mmap_threshold, 1 << 30)
+    mallopt(trim_threshold, (1 << 31) - 1)
 
 
 def _run_with_progress(pipeline: beam.Pipeline, progress: Progress, total: int) -> None:

@@ -3,18 +3,19 @@
 The words of a device and epoch are rows of :class:`simulators.streams.Streams` under the purposes
 ``seed`` (epoch −1 for a seed kept for life, else the report's epoch), ``permanent``, ``instant``
 and ``report_id``; the row is the device's index. So nothing depends on batching or other devices.
+Where devices hold several attributes, those of attribute j have the purposes ``j.seed`` and so on.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ldp.protocols import FrequencyProtocol
+from ldp.protocols import LocalProtocol
 from ldp.protocols.base import WordSpec
 from simulators.memo import FleetMemo
 from simulators.population import ABSENT
@@ -52,16 +53,19 @@ class ReportColumns:
 class _Words:
     """The words of one epoch for the present devices among ``rows`` from ``first`` on."""
 
+    protocol: LocalProtocol[Any]
     streams: Streams
     epoch: int
-    seed_epoch: int
     first: int
     rows: int
     present: NDArray[np.intp] | None
     """Rows of the devices that report; None for all."""
+    prefix: str = ""
+    """What the purposes start with."""
 
     def seed(self, spec: WordSpec) -> NDArray[np.uint64]:
-        return self._draw("seed", self.seed_epoch, spec)
+        epoch = self.epoch if self.protocol.seed_per_report else -1
+        return self._draw("seed", epoch, spec)
 
     def permanent(self, spec: WordSpec) -> NDArray[np.uint64]:
         return self._draw("permanent", self.epoch, spec)
@@ -69,7 +73,16 @@ class _Words:
     def instant(self, spec: WordSpec) -> NDArray[np.uint64]:
         return self._draw("instant", self.epoch, spec)
 
+    def part(self, index: int, rows: NDArray[np.int64] | None = None) -> _Words:
+        present = self.present
+        if rows is not None:
+            present = rows if present is None else present[rows]
+        prefix = f"{self.prefix}{index}."
+        protocol = self.protocol.parts[index]
+        return replace(self, protocol=protocol, present=present, prefix=prefix)
+
     def _draw(self, purpose: str, epoch: int, spec: WordSpec) -> NDArray[np.uint64]:
+        purpose = self.prefix + purpose
         words = self.streams.words(purpose, epoch, self.first, self.rows, spec.count, spec.limit)
         return words if self.present is None else words[self.present]
 
@@ -94,7 +107,7 @@ class Fleet:
 
     def __init__(
         self,
-        protocol: FrequencyProtocol[Any],
+        protocol: LocalProtocol[Any],
         devices: int,
         streams: Streams,
         *,
@@ -106,23 +119,27 @@ class Fleet:
                 f"a fleet of {devices} devices in batches of {rows_per_batch} cannot report; "
                 "both start at 1"
             )
-        self._inputs = protocol.guarantee.memoised_inputs or 1
-        if devices * self._inputs >= 1 << 63:
+        parts = protocol.parts
+        self._inputs = [part.guarantee.memoised_inputs or 1 for part in parts]
+        if devices * max(self._inputs) >= 1 << 63:
             raise ValueError(
-                f"{devices} devices with {self._inputs} inputs each exceed 2**63; simulate fewer"
+                f"{devices} devices with {max(self._inputs)} inputs each exceed 2**63; "
+                "simulate fewer"
             )
         self.protocol = protocol
         self.devices = devices
         self._streams = streams
-        self._memo = FleetMemo(protocol.answer_bytes)
-        specs = (protocol.seed_words, protocol.permanent_words, protocol.instant_words)
+        self._shape = (devices, len(parts)) if len(parts) > 1 else (devices,)
+        memos = [FleetMemo(part.answer_bytes) for part in parts]
+        self._memo = FleetMemo(None, memos) if len(parts) > 1 else memos[0]
+        specs = [s for p in parts for s in (p.seed_words, p.permanent_words, p.instant_words)]
         widest = max(spec.count for spec in specs if spec is not None)
         self._rows = max(
             1,
             min(
                 rows_per_batch,
                 _COLUMN // max(protocol.payload_size, 8),  # a report id has 8 bytes
-                _WORDS // (8 * widest),
+                _WORDS // (8 * max(widest, 1)),
             ),
         )
 
@@ -134,7 +151,8 @@ class Fleet:
 
         Args:
             epoch: epoch index.
-            values: integers (devices,), each device's value, or −1 where it is absent.
+            values: integers (devices,), each device's value, or −1 where it is absent; for a
+                protocol of several attributes (devices, attributes).
 
         Yields:
             Batches of at least one report.
@@ -142,28 +160,34 @@ class Fleet:
         Raises:
             ValueError: ``values`` has another length, or holds what is not a value.
         """
-        if values.shape != (self.devices,):
+        if values.shape != self._shape:
             raise ValueError(
                 f"the fleet has {self.devices} devices, the values have shape {values.shape}; "
-                "pass one value per device"
+                f"pass one value per device{' and attribute' if len(self._shape) > 1 else ''}"
             )
-        size = self.protocol.domain_size
-        if values.min() < ABSENT or values.max() >= size:
+        columns = values.reshape(self.devices, -1)
+        for part, column in zip(self.protocol.parts, columns.T, strict=True):
+            if column.min() < ABSENT or column.max() >= part.domain_size:
+                raise ValueError(
+                    f"epoch {epoch} holds values outside 0 .. {part.domain_size - 1}; "
+                    f"use {ABSENT} for an absent device"
+                )
+        absent = columns == ABSENT
+        if (absent != absent[:, :1]).any():
             raise ValueError(
-                f"epoch {epoch} holds values outside 0 .. {size - 1}; "
-                f"use {ABSENT} for an absent device"
+                f"epoch {epoch} holds devices without some attributes; a device is present with "
+                "all of them or absent"
             )
         return self._batches(epoch, values)
 
     def _batches(self, epoch: int, values: NDArray[np.int32]) -> Iterator[ReportColumns]:
-        seed_epoch = epoch if self.protocol.seed_per_report else -1
         for first in range(0, self.devices, self._rows):
             chunk = values[first : first + self._rows].astype(np.int64)
-            rows = np.flatnonzero(chunk != ABSENT)
+            rows = np.flatnonzero(chunk.reshape(len(chunk), -1)[:, 0] != ABSENT)
             if not rows.size:
                 continue
-            present = None if rows.size == chunk.size else rows
-            words = _Words(self._streams, epoch, seed_epoch, first, chunk.size, present)
+            present = None if rows.size == len(chunk) else rows
+            words = _Words(self.protocol, self._streams, epoch, first, len(chunk), present)
             payloads = self.protocol.privatize_fleet(
                 rows.astype(np.int64) + first, chunk[rows], words, self._memo
             )
@@ -171,4 +195,10 @@ class Fleet:
 
     def memoised_inputs(self) -> NDArray[np.int64]:
         """Inputs each device has memoised so far, int64 (devices,); 0 for one-round protocols."""
-        return self._memo.inputs_per_device(self._inputs, self.devices)
+        memos = [self._memo]
+        if len(self._shape) > 1:
+            memos = [self._memo.part(index) for index in range(self._shape[1])]
+        counts = np.zeros(self.devices, np.int64)
+        for memo, inputs in zip(memos, self._inputs, strict=True):
+            counts += memo.inputs_per_device(inputs, self.devices)
+        return counts

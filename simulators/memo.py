@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -25,15 +25,17 @@ class FleetMemo:
     Args:
         answer_bytes: bytes of a packed answer, kept as a row; None for a symbol, kept as int64
             (``FrequencyProtocol.answer_bytes``).
+        parts: memories of the attributes, for devices that report several.
 
     Raises:
         ValueError: ``answer_bytes`` is below 1.
     """
 
-    def __init__(self, answer_bytes: int | None) -> None:
+    def __init__(self, answer_bytes: int | None, parts: Sequence[FleetMemo] = ()) -> None:
         """Start empty."""
         if answer_bytes is not None and answer_bytes < 1:
             raise ValueError(f"an answer has at least 1 byte, not {answer_bytes}")
+        self._parts = tuple(parts)
         self._size = 0
         self._clear(_SMALLEST)
         self._keys = np.empty(1 << _SMALLEST, np.int64)
@@ -80,6 +82,10 @@ class FleetMemo:
             positions[new] = self._keep(keys[new], answers)
         recalled: NDArray[Any] = self._answers[positions]
         return recalled
+
+    def part(self, index: int) -> FleetMemo:
+        """The memory of one attribute."""
+        return self._parts[index]
 
     def inputs_per_device(self, inputs: int, devices: int) -> NDArray[np.int64]:
         """How many inputs each device has memoised, the ledger's figure.

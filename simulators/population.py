@@ -13,7 +13,7 @@ The part after the last ``:`` names the columns, so a path may contain ``:`` and
 not. Column names may contain spaces. In ``COL1..COLn``, ends that share a prefix and end in numbers
 (``PWGTP1..PWGTP80``) mean the columns of that prefix with numbers in between, in the order of the
 numbers; any other ends mean the columns between them in file order. An empty cell means the device
-is absent.
+is absent. Several attributes of the same devices: :mod:`simulators.attributes`.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ ABSENT = -1
 
 SPECS = (
     "syn[:CHANGE], zipf:EXPONENT[:CHANGE], csv:FILE:COLUMN[,permute], csv:FILE:COL1..COLn, "
-    "panel:FILE:device,epoch,value"
+    "panel:FILE:device,epoch,value; for several attributes also table:FILE[,permute], marginals:FILE"
 )
 """The forms a population's SPEC can take, for messages and help."""
 
@@ -130,12 +130,15 @@ def population(
     build = _KINDS.get(kind)
     if build is None:
         raise ValueError(f"unknown population {spec!r}; the forms are {SPECS}")
-    return build(_Request(spec, rest, domain, devices, epochs, streams))
+    return build(Request(spec, rest, domain, devices, epochs, streams))
 
 
 @dataclass(frozen=True, eq=False)
-class _Request:
-    """The arguments of :func:`population`, with the SPEC's first word cut off into ``rest``."""
+class Request:
+    """The arguments of :func:`population`, with the SPEC's first word cut off into ``rest``.
+
+    ``purpose`` names the stream of the draws; attributes of the same devices have one each.
+    """
 
     spec: str
     rest: str
@@ -143,6 +146,7 @@ class _Request:
     devices: int | None
     epochs: int | None
     streams: Streams
+    purpose: str = "population"
 
     def bad(self, why: str, remedy: str) -> ValueError:
         """An error about the SPEC."""
@@ -194,13 +198,14 @@ class _Drawn:
     """Distribution function of the law, shape (domain_size,); None is uniform."""
     change: float
     streams: Streams
+    purpose: str
 
     def values(self) -> Iterator[NDArray[np.int32]]:
         """Every epoch from its own generator; a new draw may repeat the old value (paper 000)."""
-        current = self._draw(self.streams.generator("population", 0))
+        current = self._draw(self.streams.generator(self.purpose, 0))
         yield current.copy()
         for epoch in range(1, self.epochs):
-            generator = self.streams.generator("population", epoch)
+            generator = self.streams.generator(self.purpose, epoch)
             changes = generator.random(self.devices) < self.change
             current = np.where(changes, self._draw(generator), current)
             yield current.copy()
@@ -258,11 +263,11 @@ class _Table:
             yield row.copy()
 
 
-def _syn(request: _Request) -> Population:
+def _syn(request: Request) -> Population:
     return _drawn(request, None, request.rest or str(_CHANGE))
 
 
-def _zipf(request: _Request) -> Population:
+def _zipf(request: Request) -> Population:
     exponent, _, change = request.rest.partition(":")
     s = request.number(
         "the exponent", exponent, lambda x: 0 < x < float("inf"), "above 0: zipf:1.1"
@@ -273,7 +278,7 @@ def _zipf(request: _Request) -> Population:
     return _drawn(request, cumulative, change or str(_CHANGE))
 
 
-def _drawn(request: _Request, cumulative: NDArray[np.float64] | None, change: str) -> Population:
+def _drawn(request: Request, cumulative: NDArray[np.float64] | None, change: str) -> Population:
     return _Drawn(
         request.needed("devices", request.devices),
         request.needed("epochs", request.epochs),
@@ -282,10 +287,16 @@ def _drawn(request: _Request, cumulative: NDArray[np.float64] | None, change: st
         cumulative,
         request.number("the change probability", change, lambda x: 0 <= x <= 1, "from 0 to 1"),
         request.streams,
+        request.purpose,
     )
 
 
-def _csv(request: _Request) -> Population:
+def drawn(request: Request, kind: str) -> Population:
+    """One attribute of ``syn`` or ``zipf``."""
+    return _KINDS[kind](request)
+
+
+def _csv(request: Request) -> Population:
     path, part = request.source()
     names = column_names(path)
     if ".." in part and part.endswith(",permute"):
@@ -296,28 +307,34 @@ def _csv(request: _Request) -> Population:
         return _wide(request, path, _between(request, part, names))
     name, comma, word = part.rpartition(",")
     permute = bool(comma) and word.strip() == "permute" and part not in names
-    (column,) = read_columns(path, [name if permute else part])
-    (encoded,), labels = _encode(request, path, [column])
-    epochs = request.epochs
-    if epochs is None:
+    texts = read_columns(path, [name if permute else part])
+    (encoded,), labels = encode(request, path, texts)
+    if request.epochs is None:
         raise request.bad(
             "one column holds no epochs",
             f"give the number of epochs, or one column per epoch as in csv:{path}:FIRST..LAST",
         )
-    devices = request.at_most("devices", request.devices, encoded.size)
+    return column(request, encoded, labels, permute)
+
+
+def column(
+    request: Request, values: NDArray[np.int32], labels: tuple[str, ...] | None, permute: bool
+) -> Population:
+    """One value per device, kept for all epochs, or dealt anew in each."""
+    devices = request.at_most("devices", request.devices, values.size)
     return _Column(
         devices,
-        epochs,
+        request.needed("epochs", request.epochs),
         request.domain.size,
         labels,
-        encoded[:devices],
+        values[:devices],
         request.streams if permute else None,
     )
 
 
-def _wide(request: _Request, path: Path, names: list[str]) -> Population:
+def _wide(request: Request, path: Path, names: list[str]) -> Population:
     epochs = request.at_most("epochs", request.epochs, len(names))
-    encoded, labels = _encode(request, path, read_columns(path, names))
+    encoded, labels = encode(request, path, read_columns(path, names))
     devices = request.at_most("devices", request.devices, encoded[0].size)
     table = np.empty((epochs, devices), dtype=np.int32)
     for row, column in zip(table, encoded, strict=False):
@@ -325,7 +342,7 @@ def _wide(request: _Request, path: Path, names: list[str]) -> Population:
     return _Table(request.domain.size, labels, table)
 
 
-def _between(request: _Request, part: str, names: list[str]) -> list[str]:
+def _between(request: Request, part: str, names: list[str]) -> list[str]:
     """The columns ``FIRST..LAST`` stands for."""
     first, _, last = part.partition("..")
     numbered = re.compile(r"(.*?)(\d+)", re.DOTALL)
@@ -347,7 +364,7 @@ def _between(request: _Request, part: str, names: list[str]) -> list[str]:
     return missing or chosen  # reading reports the missing ones, with the names there are
 
 
-def _panel(request: _Request) -> Population:
+def _panel(request: Request) -> Population:
     path, part = request.source()
     names = part.split(",")
     if len(names) != 3 or len(set(names)) != 3:
@@ -362,7 +379,7 @@ def _panel(request: _Request) -> Population:
                 f"{path}, line {line_of(path, row)}: column {column.name!r} is empty, so the "
                 "value belongs to no device and epoch; fill it in or remove the row"
             )
-    encoded, labels = _encode(request, path, [value])
+    encoded, labels = encode(request, path, [value])
     rank = {text: rank for rank, text in enumerate(_sorted(epoch.texts))}
     epoch_of = _recoded(epoch, (rank[text] for text in epoch.texts))
     cell = epoch_of.astype(np.int64) * len(device.texts) + device.codes
@@ -383,8 +400,8 @@ def _panel(request: _Request) -> Population:
     return _Table(request.domain.size, labels, np.ascontiguousarray(table[:epochs, :devices]))
 
 
-def _encode(
-    request: _Request, path: Path, columns: Sequence[TextColumn]
+def encode(
+    request: Request, path: Path, columns: Sequence[TextColumn]
 ) -> tuple[list[NDArray[np.int32]], tuple[str, ...] | None]:
     """Columns of texts as columns of values (-1 for empty cells), and the values' labels."""
     domain = request.domain
@@ -448,7 +465,7 @@ def _sorted(texts: Iterable[str]) -> list[str]:
     return sorted(texts, key=numbers.__getitem__)
 
 
-_KINDS: dict[str, Callable[[_Request], Population]] = {
+_KINDS: dict[str, Callable[[Request], Population]] = {
     "syn": _syn,
     "zipf": _zipf,
     "csv": _csv,

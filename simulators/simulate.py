@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from ldp.collection import Collection
 from ldp.errors import UsageError
+from simulators.attributes import Joint
 from simulators.fleet import Fleet
 from simulators.population import ABSENT, Population
 from simulators.streams import Streams
@@ -25,6 +26,7 @@ __all__ = ["SimulationRecord", "simulate"]
 _TRUTH = pa.schema(
     [
         pa.field("epoch", pa.int64(), nullable=False),
+        pa.field("attribute", pa.string(), nullable=False),
         pa.field("value", pa.int64(), nullable=False),
         pa.field("label", pa.string(), nullable=False),
         pa.field("count", pa.int64(), nullable=False),
@@ -69,7 +71,7 @@ class SimulationRecord:
 
 def simulate(  # noqa: PLR0913 - the options of a command, by name
     collection: Collection,
-    population: Population,
+    population: Population | Joint,
     out: Path,
     *,
     seed: int,
@@ -84,8 +86,9 @@ def simulate(  # noqa: PLR0913 - the options of a command, by name
 
     Writes ``reports/`` (one file per epoch with a report, named by
     :func:`simulators.writers.report_file`), with ``truth`` also ``truth.parquet`` (one row per
-    epoch and value: epoch, value, label, count, frequency, n; n counts the devices present, and
-    frequency is null where there are none) and, last, ``simulation.json``, which therefore marks a
+    epoch, attribute and value: epoch, attribute, value, label, count, frequency, n; the attribute is
+    empty where there is only one, n counts the devices present, and frequency is null where there
+    are none) and, last, ``simulation.json``, which therefore marks a
     complete simulation. Equal arguments give equal files.
 
     Args:
@@ -138,7 +141,9 @@ def simulate(  # noqa: PLR0913 - the options of a command, by name
                 path, batches, digest=collection.digest, compression=compression
             )
             if table is not None:
-                table.write_table(_truth(epoch, values, labels))
+                columns = values.reshape(len(values), -1)
+                for index, (name, _) in enumerate(collection.histograms):
+                    table.write_table(_truth(epoch, name, columns[:, index], labels[index]))
             total += written
             if on_epoch is not None:
                 on_epoch(epoch, written)
@@ -151,7 +156,7 @@ def simulate(  # noqa: PLR0913 - the options of a command, by name
         reports=total,
         collection=collection.name,
         digest=collection.digest_hex,
-        protocol=collection.protocol_name,
+        protocol=collection.protocol_label,
         format=format,
         compression=compression,
         mean_memoised_inputs=float(fleet.memoised_inputs().mean()),
@@ -161,14 +166,18 @@ def simulate(  # noqa: PLR0913 - the options of a command, by name
     return record
 
 
-def _require(collection: Collection, population: Population, first_epoch: int) -> None:
+def _require(
+    collection: Collection, population: Population | Joint, first_epoch: int
+) -> None:
     """Raise unless every report will be one of the collection's."""
-    size = collection.domain.size
-    if population.domain_size != size:
+    sizes = [domain.size for _, domain in collection.histograms]
+    drawn = [part.domain_size for part in _parts(population)]
+    if drawn != sizes:
+        there, wanted = " and ".join(map(str, drawn)), " and ".join(map(str, sizes))
         raise UsageError(
             "E-SIMULATE-DOMAIN",
-            f"the population has {population.domain_size} values and the collection "
-            f"{collection.name!r} has {size}, so its values mean nothing to the devices",
+            f"the population has {there} values and the collection "
+            f"{collection.name!r} has {wanted}, so its values mean nothing to the devices",
             remedy="Make the population from the collection's domain.",
         )
     last = first_epoch + population.epochs - 1
@@ -182,21 +191,29 @@ def _require(collection: Collection, population: Population, first_epoch: int) -
         )
 
 
-def _labels(collection: Collection, population: Population) -> pa.Array:
-    """A name per value: the collection's, else the data's, else the index."""
-    domain = collection.domain
-    plain = domain.labels is None and domain.maximum is None
-    named = population.labels if plain and population.labels is not None else ("",) * domain.size
-    return pa.array([name or domain.label(value) for value, name in enumerate(named)], pa.string())
+def _parts(population: Population | Joint) -> tuple[Population, ...]:
+    return population.parts if isinstance(population, Joint) else (population,)
 
 
-def _truth(epoch: int, values: NDArray[np.int32], labels: pa.Array) -> pa.Table:
+def _labels(collection: Collection, population: Population | Joint) -> list[pa.Array]:
+    """A name per value of each attribute: the collection's, else the data's, else the index."""
+    found = []
+    for (_, domain), part in zip(collection.histograms, _parts(population), strict=True):
+        plain = domain.labels is None and domain.maximum is None
+        named = part.labels if plain and part.labels is not None else ("",) * domain.size
+        names = [name or domain.label(value) for value, name in enumerate(named)]
+        found.append(pa.array(names, pa.string()))
+    return found
+
+
+def _truth(epoch: int, attribute: str, values: NDArray[np.int32], labels: pa.Array) -> pa.Table:
     size = len(labels)
     counts = np.bincount(values[values != ABSENT], minlength=size)
     n = int(counts.sum())
     frequencies = pa.array(counts / n) if n else pa.nulls(size, pa.float64())
     columns = [
         pa.array(np.full(size, epoch, np.int64)),
+        pa.repeat(pa.scalar(attribute, pa.string()), size),
         pa.array(np.arange(size, dtype=np.int64)),
         labels,
         pa.array(counts.astype(np.int64)),

@@ -250,7 +250,7 @@ def _compressing(raw: IO[bytes], compression: Compression) -> Iterator[IO[bytes]
         with gzip.GzipFile("", "wb", compresslevel=1, fileobj=raw, mtime=0) as file:
             yield cast(IO[bytes], file)
     elif compression == "zstd":
-        with zstandard.ZstdCompressor().stream_writer(raw, closefd=False) as file:
+        with zstandard.ZstdCompressor(write_checksum=True).stream_writer(raw, closefd=False) as file:
             yield file
     else:
         yield raw

@@ -6,7 +6,7 @@ Event time is the epoch index carried by the reports; clocks of devices, files a
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import apache_beam as beam
@@ -21,7 +21,14 @@ from ldp.reports import ReportColumns
 from transforms.accounting import Entry
 from transforms.reports import ACCOUNTING
 
-__all__ = ["EpochColumns", "OncePerReportId", "WindowByEpoch", "keep_one_per_id", "shard_columns"]
+__all__ = [
+    "EpochColumns",
+    "OncePerReportId",
+    "WindowByEpoch",
+    "any_repeat",
+    "keep_one_per_id",
+    "shard_columns",
+]
 
 EpochColumns = tuple[int, ReportColumns]
 """What flows from here to the counting step: the epoch as key, columns of that epoch."""
@@ -78,9 +85,8 @@ def keep_one_per_id(parts: Iterable[ReportColumns], key: int) -> tuple[ReportCol
     held = list(parts)
     ids = np.concatenate([p.report_ids for p in held])
     payloads = np.concatenate([p.payloads for p in held])
-    size = 1 << max(4, int(ids.size * 2 - 1).bit_length())
     keep = np.zeros(ids.size, np.uint8)
-    table = np.zeros(size, np.int32)
+    table = np.zeros(_slots(ids.size), np.int32)
     dropped: Any = dedup.keep_one(ids, payloads, np.uint64(key), table, keep)
     if dropped:
         kept = keep.view(bool)
@@ -88,6 +94,17 @@ def keep_one_per_id(parts: Iterable[ReportColumns], key: int) -> tuple[ReportCol
     first = held[0]
     columns = ReportColumns(first.digest, first.epoch, ids, frozen_columns(payloads))
     return columns, int(dropped)
+
+
+def any_repeat(parts: Sequence[ReportColumns], key: int) -> bool:
+    """Whether a report id appears twice in the parts; ``key`` as in :func:`keep_one_per_id`."""
+    ids = np.concatenate([p.report_ids for p in parts])
+    return bool(dedup.repeats(ids, np.uint64(key), np.zeros(_slots(ids.size), np.int32)))
+
+
+def _slots(reports: int) -> int:
+    """Size of a hash table that stays at most half full."""
+    return 1 << max(4, int(reports * 2 - 1).bit_length())
 
 
 class _Shard(beam.DoFn):
@@ -114,12 +131,16 @@ class _KeepOne(beam.DoFn):
     def process(
         self, group: tuple[tuple[int, int], Iterable[ReportColumns]]
     ) -> Iterator[EpochColumns | beam.pvalue.TaggedOutput]:
-        (epoch, _), parts = group
-        columns, dropped = keep_one_per_id(parts, self._key)
-        if dropped:
+        epoch, held = group[0][0], list(group[1])
+        if any_repeat(held, self._key):
+            columns, dropped = keep_one_per_id(held, self._key)
             entry: Entry = (((self._digest, epoch), "duplicate"), dropped)
             yield beam.pvalue.TaggedOutput(ACCOUNTING, entry)
-        yield epoch, columns
+            yield epoch, columns
+        else:
+            # The usual case: nothing is copied.
+            for columns in held:
+                yield epoch, columns
 
 
 class OncePerReportId(beam.PTransform):

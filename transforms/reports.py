@@ -52,8 +52,7 @@ class AdmitReports(beam.DoFn):
             admit_rows(element.rows, self._collections, element.source, done)
         else:
             rows, batches, malformed = codec.parse(element.found, element.base)
-            for place in malformed:
-                done.reject_source(Reason.MALFORMED, element.source, int(place))
+            done.reject_places(Reason.MALFORMED, element.source, malformed)
             for batch in batches:
                 admit_batch(batch, self._collections, element.source, done)
             admit_rows(rows, self._collections, element.source, done)

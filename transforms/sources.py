@@ -116,7 +116,7 @@ def _plain_bytes(stored: IO[bytes], magic: bytes) -> Iterator[bytes]:
 
 
 def _gzip_pieces(stored: IO[bytes]) -> Iterator[bytes]:
-    """Plain bytes of all members of a gzip file, as small pieces: trouble takes only its own piece along."""
+    """Plain bytes of all members of a gzip file, piece by piece: trouble takes only one along."""
     try:
         with gzip.GzipFile(fileobj=stored) as plain:
             while piece := plain.read1(1 << 18):
@@ -176,18 +176,16 @@ def _read_records(path: str, pieces: Iterator[bytes]) -> Iterator[Chunk | BadSou
     while True:
         try:
             piece = next(source, b"")
-        except _Truncated:
-            piece, trouble = b"", Reason.TRUNCATED
-        except (OSError, zlib.error, zstandard.ZstdError):
-            piece, trouble = b"", Reason.CORRUPT_FILE
+        except (_Truncated, OSError, zlib.error, zstandard.ZstdError) as error:
+            cut = isinstance(error, _Truncated)
+            piece, trouble = b"", Reason.TRUNCATED if cut else Reason.CORRUPT_FILE
         if not piece:
             break
         seen = True
-        if skip:
-            passed = min(skip, len(piece))
-            skip -= passed
-            base += passed
-            piece = piece[passed:]
+        passed = min(skip, len(piece))
+        skip -= passed
+        base += passed
+        piece = piece[passed:]
         data = np.frombuffer(rest + piece if rest else piece, np.uint8)
         at = 0
         while True:
@@ -210,10 +208,10 @@ def _read_records(path: str, pieces: Iterator[bytes]) -> Iterator[Chunk | BadSou
                 break
         rest = data[at:].tobytes()
         base += at
+    if trouble is None and rest:
+        trouble = Reason.TRUNCATED
     if trouble is not None:
         yield BadSource(path, trouble, base)
-    elif rest:
-        yield BadSource(path, Reason.TRUNCATED, base)
     elif not seen:
         yield BadSource(path, Reason.EMPTY_FILE)
 

@@ -34,6 +34,30 @@ def shard_order(ids: Any, shift: Any, ends: Any, order: Any) -> None:
 
 
 @kernel
+def repeats(ids: Any, key: Any, table: Any) -> Any:
+    """Whether some id appears twice; stops at the first that does.
+
+    Args:
+        ids: uint64 (n,).
+        key: odd uint64, secret of this process: crafted ids cannot make probing slow.
+        table: int32 (a power of two above n), zeroed, scratch.
+    """
+    mask = np.uint64(table.size - 1)
+    for i in range(ids.size):
+        x = ids[i] * key
+        x ^= x >> np.uint64(32)
+        x *= key
+        x ^= x >> np.uint64(29)
+        slot = x & mask
+        while table[slot] != 0:
+            if ids[table[slot] - 1] == ids[i]:
+                return True
+            slot = (slot + np.uint64(1)) & mask
+        table[slot] = i + 1
+    return False
+
+
+@kernel
 def keep_one(ids: Any, payloads: Any, key: Any, table: Any, keep: Any) -> Any:
     """Mark one report per id; among different payloads under one id, the smallest one.
 

@@ -14,8 +14,8 @@ NEED_MORE, FULL, OVERSIZE, BAD_LENGTH, EMPTIES = 0, 1, 2, 3, 4
 MALFORMED, REPORT, BATCH, UNUSUAL = 0, 1, 2, 3
 
 
-# So many empty records in a row are passed over at once: zeros compress a thousandfold, and a file system
-# that lost power leaves them behind.
+# So many empty records in a row are passed over at once: zeros compress a thousandfold, and a file
+# system that lost power leaves them behind.
 _EMPTIES = 4096
 
 
@@ -30,8 +30,8 @@ def split_frames(buffer: Any, start: Any, limit: Any, offsets: Any, lengths: Any
         offsets, lengths: int64 (m,), written.
 
     Returns:
-        (frames found, position after the last one, status, length of an oversize record or number of
-        empty ones).
+        (frames found, position after the last one, status, length of an oversize record or number
+        of empty ones).
     """
     position = start
     size = buffer.size
@@ -194,7 +194,7 @@ def parse_records(buffer: Any, offsets: Any, lengths: Any, words: Any, spans: An
                 break
         if kind == REPORT and many:
             kind = BATCH
-            # Fields written out although they are 0 or empty count as absent; the library sorts that out.
+            # Fields written out although 0 or empty count as absent; the library sorts that out.
             if single or (words[i, 3] == np.uint64(0) and spans[i, 1] == 0 and spans[i, 3] == 0):
                 kind = UNUSUAL
         kinds[i] = kind

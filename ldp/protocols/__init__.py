@@ -6,11 +6,21 @@ from typing import Any
 
 from ldp.errors import CollectionError
 from ldp.protocols.base import FrequencyProtocol, LocalProtocol, Memo, Parameters
+from ldp.protocols.bit_flip import BinFlip, BinFlipPlus, DBitFlip, DBitFlipPM
 from ldp.protocols.direct import GRR, LGRR
 from ldp.protocols.local_hash import BLH, LOLOHA, OLH
-from ldp.protocols.unary import LOSUE, LOUE, LSOUE, LSUE, OUE, SUE
+from ldp.protocols.mean import LaplaceMean, MeanProtocol, OneBitMean, OneBitRRPM
+from ldp.protocols.unary import LOSUE, LOUE, LSOUE, LSUE, OUE, RAPPOR, SUE
 
-__all__ = ["PROTOCOLS", "FrequencyProtocol", "LocalProtocol", "Memo", "Parameters", "protocol"]
+__all__ = [
+    "PROTOCOLS",
+    "FrequencyProtocol",
+    "LocalProtocol",
+    "MeanProtocol",
+    "Memo",
+    "Parameters",
+    "protocol",
+]
 
 _ALL: tuple[type[LocalProtocol[Any]], ...] = (
     GRR,
@@ -24,6 +34,14 @@ _ALL: tuple[type[LocalProtocol[Any]], ...] = (
     LOUE,
     LSOUE,
     LOLOHA,
+    DBitFlip,
+    DBitFlipPM,
+    BinFlip,
+    BinFlipPlus,
+    RAPPOR,
+    OneBitMean,
+    OneBitRRPM,
+    LaplaceMean,
 )
 
 PROTOCOLS: dict[str, type[LocalProtocol[Any]]] = {kind.NAME: kind for kind in _ALL}

@@ -210,7 +210,7 @@ class LocalProtocol(ABC, Generic[Response]):
         """Length of every payload, bytes."""
         return (self.payload_bits + 7) // 8
 
-    def facts(self) -> dict[str, int | str]:
+    def facts(self) -> dict[str, int | float | str]:
         """Resolved integers that belong into the digest and the run record (such as g)."""
         return {}
 

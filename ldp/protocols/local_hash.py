@@ -89,7 +89,7 @@ class LocalHash(FrequencyProtocol[Hashed]):
         """Seed and symbol."""
         return self.family.payload_bits
 
-    def facts(self) -> dict[str, int | str]:
+    def facts(self) -> dict[str, int | float | str]:
         """The resolved g."""
         return {"g": self.g}
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from ldp.calibration import half_second_round, oue_round, sue_round, symmetric_second_round
 from ldp.channel import BitChannel, unary_ratio
-from ldp.errors import InvalidPayload, Reason
+from ldp.errors import CollectionError, InvalidPayload, Reason
 from ldp.privacy.guarantee import Guarantee
 from ldp.protocols.base import (
     FleetMemo,
@@ -22,14 +22,14 @@ from ldp.protocols.base import (
     WordSpec,
     frozen_columns,
 )
-from ldp.randomness import Randomness
+from ldp.randomness import FULL, Randomness
 from ldp.support import SupportProbabilities
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = ["LOSUE", "LOUE", "LSOUE", "LSUE", "OUE", "SUE", "Unary"]
+__all__ = ["LOSUE", "LOUE", "LSOUE", "LSUE", "OUE", "RAPPOR", "SUE", "Unary"]
 
 _TWO_LEVELS = ("epsilon_longitudinal", "epsilon_first")
 
@@ -276,3 +276,40 @@ class LSOUE(Unary):
         permanent = sue_round(parameters.level("epsilon_longitudinal"))
         first = parameters.level("epsilon_first")
         return cls(domain_size, half_second_round(permanent, first, cls.NAME), permanent)
+
+
+class RAPPOR(Unary):
+    """SUE then a given second round: RAPPOR as it was deployed, p2 = 0.75 and q2 = 0.25.
+
+    ε1 is not asked for but follows from ε∞, p2 and q2; ``guarantee`` says what it is.
+    """
+
+    ID = 16
+    NAME = "rappor"
+    PARAMETERS = ("epsilon_longitudinal",)
+    OPTIONAL = ("p2", "q2")
+    SOURCE = "`000` section 2.4.1 (Erlingsson, Pihur and Korolova, CCS 2014)"
+
+    @classmethod
+    def from_parameters(cls, domain_size: int, parameters: Parameters) -> RAPPOR:
+        """Permanent SUE(ε∞); p2 rounded down and q2 up to multiples of 2**-64 (exact from 2**-11 on)."""
+        permanent = sue_round(parameters.level("epsilon_longitudinal"))
+        p2, q2 = parameters.p2, parameters.q2
+        if not 0 < q2 < p2 < 1:
+            raise _second_round(p2, q2)
+        one, zero = int(FULL * Fraction(p2)), -int(-FULL * Fraction(q2) // 1)
+        if not zero < one:
+            raise _second_round(p2, q2)
+        return cls(domain_size, BitChannel(one, zero), permanent)
+
+    def facts(self) -> dict[str, int | float | str]:
+        """The second round, as its integers have it."""
+        return {"p2": float(self.instant.own), "q2": float(self.instant.other)}
+
+
+def _second_round(p2: float, q2: float) -> CollectionError:
+    return CollectionError(
+        "E-COLLECTION-VALUE",
+        f"p2 = {p2} and q2 = {q2} do not satisfy 0 < q2 < p2 < 1, so reports would say nothing or everything",
+        remedy="Leave both out for 0.75 and 0.25, or raise p2 above q2.",
+    )

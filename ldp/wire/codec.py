@@ -35,8 +35,8 @@ class Frames:
         offsets, lengths: int64 (m,), where each record's message lies.
         end: position after the last record.
         status: one of NEED_MORE, FULL, OVERSIZE, BAD_LENGTH, EMPTIES of :mod:`ldp.kernels.framing`.
-        size: length of the record that was too long, or number of empty records passed over, when the
-            status says so.
+        size: length of the record that was too long, or number of empty records passed over, when
+            the status says so.
     """
 
     buffer: NDArray[np.uint8]

@@ -7,7 +7,7 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class Collection(_message.Message):
-    __slots__ = ("name", "version", "domain", "protocol", "epsilon", "epsilon_longitudinal", "epsilon_first", "g", "calibration", "hash_family", "epoch", "owner", "allowed_lateness_seconds", "consistency", "min_reports")
+    __slots__ = ("name", "version", "domain", "protocol", "epsilon", "epsilon_longitudinal", "epsilon_first", "g", "calibration", "hash_family", "epoch", "d", "p2", "q2", "gamma", "segment", "attributes", "allocation", "owner", "allowed_lateness_seconds", "consistency", "min_reports")
     NAME_FIELD_NUMBER: _ClassVar[int]
     VERSION_FIELD_NUMBER: _ClassVar[int]
     DOMAIN_FIELD_NUMBER: _ClassVar[int]
@@ -19,6 +19,13 @@ class Collection(_message.Message):
     CALIBRATION_FIELD_NUMBER: _ClassVar[int]
     HASH_FAMILY_FIELD_NUMBER: _ClassVar[int]
     EPOCH_FIELD_NUMBER: _ClassVar[int]
+    D_FIELD_NUMBER: _ClassVar[int]
+    P2_FIELD_NUMBER: _ClassVar[int]
+    Q2_FIELD_NUMBER: _ClassVar[int]
+    GAMMA_FIELD_NUMBER: _ClassVar[int]
+    SEGMENT_FIELD_NUMBER: _ClassVar[int]
+    ATTRIBUTES_FIELD_NUMBER: _ClassVar[int]
+    ALLOCATION_FIELD_NUMBER: _ClassVar[int]
     OWNER_FIELD_NUMBER: _ClassVar[int]
     ALLOWED_LATENESS_SECONDS_FIELD_NUMBER: _ClassVar[int]
     CONSISTENCY_FIELD_NUMBER: _ClassVar[int]
@@ -34,11 +41,18 @@ class Collection(_message.Message):
     calibration: str
     hash_family: str
     epoch: Epochs
+    d: int
+    p2: float
+    q2: float
+    gamma: float
+    segment: int
+    attributes: _containers.RepeatedCompositeFieldContainer[Attribute]
+    allocation: str
     owner: str
     allowed_lateness_seconds: int
     consistency: str
     min_reports: int
-    def __init__(self, name: _Optional[str] = ..., version: _Optional[int] = ..., domain: _Optional[_Union[Domain, _Mapping]] = ..., protocol: _Optional[str] = ..., epsilon: _Optional[float] = ..., epsilon_longitudinal: _Optional[float] = ..., epsilon_first: _Optional[float] = ..., g: _Optional[int] = ..., calibration: _Optional[str] = ..., hash_family: _Optional[str] = ..., epoch: _Optional[_Union[Epochs, _Mapping]] = ..., owner: _Optional[str] = ..., allowed_lateness_seconds: _Optional[int] = ..., consistency: _Optional[str] = ..., min_reports: _Optional[int] = ...) -> None: ...
+    def __init__(self, name: _Optional[str] = ..., version: _Optional[int] = ..., domain: _Optional[_Union[Domain, _Mapping]] = ..., protocol: _Optional[str] = ..., epsilon: _Optional[float] = ..., epsilon_longitudinal: _Optional[float] = ..., epsilon_first: _Optional[float] = ..., g: _Optional[int] = ..., calibration: _Optional[str] = ..., hash_family: _Optional[str] = ..., epoch: _Optional[_Union[Epochs, _Mapping]] = ..., d: _Optional[int] = ..., p2: _Optional[float] = ..., q2: _Optional[float] = ..., gamma: _Optional[float] = ..., segment: _Optional[int] = ..., attributes: _Optional[_Iterable[_Union[Attribute, _Mapping]]] = ..., allocation: _Optional[str] = ..., owner: _Optional[str] = ..., allowed_lateness_seconds: _Optional[int] = ..., consistency: _Optional[str] = ..., min_reports: _Optional[int] = ...) -> None: ...
 
 class Domain(_message.Message):
     __slots__ = ("size", "labels", "maximum")
@@ -49,6 +63,24 @@ class Domain(_message.Message):
     labels: _containers.RepeatedScalarFieldContainer[str]
     maximum: float
     def __init__(self, size: _Optional[int] = ..., labels: _Optional[_Iterable[str]] = ..., maximum: _Optional[float] = ...) -> None: ...
+
+class Attribute(_message.Message):
+    __slots__ = ("name", "domain", "protocol", "g", "d", "p2", "q2")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    DOMAIN_FIELD_NUMBER: _ClassVar[int]
+    PROTOCOL_FIELD_NUMBER: _ClassVar[int]
+    G_FIELD_NUMBER: _ClassVar[int]
+    D_FIELD_NUMBER: _ClassVar[int]
+    P2_FIELD_NUMBER: _ClassVar[int]
+    Q2_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    domain: Domain
+    protocol: str
+    g: int
+    d: int
+    p2: float
+    q2: float
+    def __init__(self, name: _Optional[str] = ..., domain: _Optional[_Union[Domain, _Mapping]] = ..., protocol: _Optional[str] = ..., g: _Optional[int] = ..., d: _Optional[int] = ..., p2: _Optional[float] = ..., q2: _Optional[float] = ...) -> None: ...
 
 class Epochs(_message.Message):
     __slots__ = ("length_seconds", "origin_seconds", "count")

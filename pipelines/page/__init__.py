@@ -87,9 +87,17 @@ def _html(run: Run, detail: Detail) -> str:
     from pipelines.page.view import Writer
 
     with debug_mode(False):  # no check against the schema at every step: a third of the time
+        shown = run.collections[: detail.sections]
+        digests = [data.digest for data in shown]
         sections = [
-            Writer(data, run.books.of(data.digest), detail, f"c{index}").section()
-            for index, data in enumerate(run.collections[: detail.sections])
+            Writer(
+                data,
+                run.books.of(data.digest),
+                detail,
+                f"c{index}",
+                books=data.digest not in digests[:index],
+            ).section()
+            for index, data in enumerate(shown)
         ]
     names = [section.name for section in sections]
     resources = files(__package__)
@@ -220,7 +228,7 @@ def _more(run: Run, detail: Detail) -> Table | None:
         head=["collection", "protocol", "epochs", "reports"],
         rows=[
             [
-                data.name,
+                data.title,
                 str(data.config.get("protocol") or ""),
                 count(len(data.epochs)),
                 count(sum(epoch.n for epoch in data.epochs)),

@@ -23,6 +23,9 @@ from pipelines.page.text import LABEL_LIMIT, clean, clean_tree, integer
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
+_Key = tuple[str, str, str]
+"""Collection, digest, attribute (empty where there is only one)."""
+
 _KEYS = ["collection", "digest", "epoch", "revision"]
 _FLOATS = ["estimate", "std_error", "ci_low", "ci_high", "consistent"]
 
@@ -75,10 +78,11 @@ class EpochSummary:
 
 @dataclass(frozen=True)
 class CollectionData:
-    """One collection of a run: its configuration, an overview by epoch and its last epoch."""
+    """One collection of a run, or one attribute of it: configuration, overview by epoch, last epoch."""
 
     name: str
     digest: str
+    attribute: str
     config: Mapping[str, Any]
     size: int
     mean: bool
@@ -90,6 +94,11 @@ class CollectionData:
     """For the first of them: mean z against 1/k, z of the change, the change itself."""
     slots: Mapping[int, _Slot] = field(repr=False)
     truth: Truth | None = field(repr=False)
+
+    @property
+    def title(self) -> str:
+        """The collection, and which of its attributes."""
+        return f"{self.name} · {self.attribute}" if self.attribute else self.name
 
     @property
     def uniform(self) -> float | None:
@@ -123,11 +132,15 @@ class _Slot:
 class Truth:
     """True frequencies of a simulation, by epoch; a value that nobody held has no row."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, attribute: str = "") -> None:
+        import pyarrow.compute as pc
         import pyarrow.dataset
 
-        table = pyarrow.dataset.dataset(path, format="parquet").to_table(
-            columns=["epoch", "value", "frequency"]
+        rows = pyarrow.dataset.dataset(path, format="parquet")
+        several = "attribute" in rows.schema.names
+        table = rows.to_table(
+            columns=["epoch", "value", "frequency"],
+            filter=pc.field("attribute") == attribute if several else None,
         )
         epoch = table["epoch"].to_numpy()
         order = np.lexsort((table["value"].to_numpy(), epoch))
@@ -156,17 +169,23 @@ def load(output_dir: Path, truth: Path | None = None) -> Run:
     problems: list[str] = []
     record = _record(output_dir / "run.json", problems)
     index = _index(output_dir / "estimates", problems)
-    exact = _truth(truth, problems)
-    configs = [item for item in record.get("collections") or () if isinstance(item, Mapping)]
-    keys = [(str(item.get("name")), str(item.get("digest"))) for item in configs]
+    configs = [
+        one
+        for item in record.get("collections") or ()
+        if isinstance(item, Mapping)
+        for one in _by_attribute(item)
+    ]
+    keys = [_key(item) for item in configs]
     for key in index:
         if key not in keys:
             keys.append(key)
-            configs.append({"name": key[0], "digest": key[1]})
+            configs.append({"name": key[0], "digest": key[1], "attribute": key[2]})
             problems.append(f"{key[0]} ({key[1]}) has estimates but is not in run.json.")
-    single = len(keys) == 1
+    truths = _truths(truth, {key[2] for key in keys}, problems)
+    single = len({key[:2] for key in keys}) == 1
     collections = []
     for key, config in zip(keys, configs, strict=True):
+        exact = truths.get(key[2])
         fits = exact is not None and (single or exact.size == integer(config.get("domain_size")))
         collections.append(_collection(key, config, index.get(key, {}), exact if fits else None))
     return Run(
@@ -174,8 +193,25 @@ def load(output_dir: Path, truth: Path | None = None) -> Run:
         books=books(record.get("accounting")),
         collections=tuple(collections),
         problems=tuple(problems),
-        simulated=exact is not None,
+        simulated=bool(truths),
     )
+
+
+def _key(config: Mapping[str, Any]) -> _Key:
+    return str(config.get("name")), str(config.get("digest")), str(config.get("attribute") or "")
+
+
+def _by_attribute(config: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """One configuration per attribute: the collection's, with what is particular to the attribute."""
+    attributes = [a for a in config.get("attributes") or () if isinstance(a, Mapping)]
+    if not attributes:
+        return [config]
+    found: list[Mapping[str, Any]] = []
+    for one in attributes:
+        own = {name: one.get(name) for name in ("domain_size", "protocol", "support")}
+        protocol = " · ".join(str(x) for x in (config.get("allocation"), one.get("protocol")) if x)
+        found.append({**config, **own, "protocol": protocol, "attribute": str(one.get("name"))})
+    return found
 
 
 def _record(path: Path, problems: list[str]) -> dict[str, Any]:
@@ -189,31 +225,38 @@ def _record(path: Path, problems: list[str]) -> dict[str, Any]:
     return record if isinstance(record, dict) else {}
 
 
-def _truth(path: Path | None, problems: list[str]) -> Truth | None:
+def _truths(path: Path | None, attributes: set[str], problems: list[str]) -> dict[str, Truth]:
+    """The truth of each attribute; nothing where there is none."""
     if path is None:
-        return None
+        return {}
     try:
-        return Truth(path)
+        return {attribute: Truth(path, attribute) for attribute in attributes}
     except (OSError, ValueError, KeyError) as error:
         problems.append(f"The truth file could not be read ({type(error).__name__}).")
-        return None
+        return {}
 
 
-def _index(root: Path, problems: list[str]) -> dict[tuple[str, str], dict[int, _Slot]]:
-    """Find the newest revision of every (collection, digest, epoch) below `root`."""
+def _index(root: Path, problems: list[str]) -> dict[_Key, dict[int, _Slot]]:
+    """Find the newest revision of every (collection, digest, attribute, epoch) below `root`."""
     import pyarrow.dataset
 
-    index: dict[tuple[str, str], dict[int, _Slot]] = {}
+    index: dict[_Key, dict[int, _Slot]] = {}
     for path in sorted(root.rglob("*.parquet")):
         if path.name.startswith((".", "_")):
             continue
         try:
-            keys = pyarrow.dataset.dataset(path, format="parquet").to_table(columns=_KEYS)
+            rows = pyarrow.dataset.dataset(path, format="parquet")
+            names = [*_KEYS, *(["attribute"] if "attribute" in rows.schema.names else [])]
+            keys = rows.to_table(columns=names)
         except (OSError, ValueError, KeyError) as error:
             problems.append(f"{clean(path.name)} could not be read ({type(error).__name__}).")
             continue
-        for row in keys.group_by(_KEYS).aggregate([]).to_pylist():
-            key = (clean(str(row["collection"])), clean(str(row["digest"])))
+        for row in keys.group_by(names).aggregate([]).to_pylist():
+            key = (
+                clean(str(row["collection"])),
+                clean(str(row["digest"])),
+                clean(str(row.get("attribute") or "")),
+            )
             slots = index.setdefault(key, {})
             slot = slots.setdefault(row["epoch"], _Slot(row["revision"], []))
             if row["revision"] > slot.revision:
@@ -235,10 +278,12 @@ def _read(slot: _Slot, owner: CollectionData, epoch: int, values: Iterable[int] 
     )
     if values is not None:
         wanted = wanted & pc.field("value").isin(list(values))
-    tables = [
-        pyarrow.dataset.dataset(path, format="parquet").to_table(filter=wanted)
-        for path in slot.paths
-    ]
+    tables = []
+    for path in slot.paths:
+        stored = pyarrow.dataset.dataset(path, format="parquet")
+        several = "attribute" in stored.schema.names
+        mine = wanted & (pc.field("attribute") == owner.attribute) if several else wanted
+        tables.append(stored.to_table(filter=mine))
     table = pyarrow.concat_tables(tables).sort_by("value")
     names = set(table.column_names)
     rows = table.num_rows
@@ -284,7 +329,7 @@ def _read(slot: _Slot, owner: CollectionData, epoch: int, values: Iterable[int] 
 
 
 def _collection(
-    key: tuple[str, str], config: Mapping[str, Any], slots: dict[int, _Slot], truth: Truth | None
+    key: _Key, config: Mapping[str, Any], slots: dict[int, _Slot], truth: Truth | None
 ) -> CollectionData:
     """Read all epochs of one collection once, keeping only sums and the last usable epoch."""
     from pipelines.page.significance import Standing
@@ -292,6 +337,7 @@ def _collection(
     data = CollectionData(
         name=key[0],
         digest=key[1],
+        attribute=key[2],
         config=config,
         size=integer(config.get("domain_size")),
         mean=str(config.get("protocol") or "").startswith("one_bit"),

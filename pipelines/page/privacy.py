@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from math import isclose
 from typing import Any
 
 from pipelines.page import charts
@@ -91,6 +92,8 @@ def _memoised(config: Mapping[str, Any], guarantee: Mapping[str, Any]) -> list[P
     cap, inputs = number(guarantee.get("cap_over_values")), number(guarantee.get("memoised_inputs"))
     if cap is not None:
         product = f" ({inputs:g} memoised inputs × ε∞)" if inputs is not None else ""
+        if inputs is not None and each is not None and not isclose(cap, inputs * each, rel_tol=1e-6):
+            product = f" (the attributes' caps together, {inputs:g} memoised inputs)"
         promises.append(
             Promise(
                 "Cap over values",

@@ -78,10 +78,16 @@ class Writer:
     """Writes the section of one collection; `name` is a prefix unique on the page."""
 
     def __init__(
-        self, data: CollectionData, accounts: Sequence[Account], detail: Detail, name: str
+        self,
+        data: CollectionData,
+        accounts: Sequence[Account],
+        detail: Detail,
+        name: str,
+        books: bool = True,
     ) -> None:
-        """Bind the data; nothing is drawn yet."""
+        """Bind the data; nothing is drawn yet. Without `books` the accounting stands elsewhere."""
         self.data = data
+        self.books = books
         self.accounts = accounts
         self.detail = detail
         self.name = name
@@ -104,7 +110,7 @@ class Writer:
             keys.append(Key("dash", charts.UNIFORM, f"1/k = {share(data.uniform)}"))
         figures, note = histogram(data, self.detail, self.name, self.form)
         return Section(
-            name=data.name,
+            name=data.title,
             protocol=str(data.config.get("protocol") or "unknown protocol"),
             facts=self._facts(),
             verdict=self._verdict(),
@@ -116,9 +122,13 @@ class Writer:
             multiples_table=table,
             histograms=figures,
             histogram_note=note,
-            accounting=ledger.figures(self.accounts, self.detail, self.name),
-            accounting_table=ledger.table(self.accounts, self.total, self.detail),
-            identity=ledger.identity(self.total),
+            accounting=ledger.figures(self.accounts, self.detail, self.name) if self.books else [],
+            accounting_table=ledger.table(self.accounts, self.total, self.detail)
+            if self.books
+            else None,
+            identity=ledger.identity(self.total)
+            if self.books
+            else "As above: reports are counted per collection, not per attribute.",
             balanced=all(row.balanced for row in self.accounts),
             error=error_figure(data, self.detail, self.name),
             answer=verdict,

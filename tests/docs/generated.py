@@ -125,8 +125,8 @@ def flow_device() -> str:
             f"permanent word   0x{PERMANENT_WORD:016x}, {'below' if kept else 'not below'} keep",
             f"memo             {{{hashed}: {answer}}}, kept for life",
             f"second word      0x{INSTANT_WORD:016x}, {'not below' if lie else 'below'} keep",
-            f"symbol           (word − keep) div each = {number}, so number {number} of the others "
-            f"({spaced(others)}): {symbol}",
+            f"symbol           (word − keep) div each = {number}, so of the other symbols "
+            f"({', '.join(map(str, others))}) the one at index {number}: {symbol}",
             f"payload          ({seed} − 1)·{g} + {symbol} = {(seed - 1) * g + symbol}, "
             f"bytes {payload.hex(' ')}",
         ]
@@ -248,16 +248,17 @@ def flow_histogram() -> str:
 # --- docs/protocols.md
 
 
-def by_levels() -> list[str]:
-    """Protocols that take ε, or ε∞ and ε1, and nothing else that has no default."""
-    takes = ({"epsilon"}, set(LEVELS))
-    return [name for name, kind in PROTOCOLS.items() if set(kind.PARAMETERS) in takes]
-
-
 def built(name: str, k: int, **more: object) -> FrequencyProtocol[object]:
-    one_round = "epsilon" in PROTOCOLS[name].PARAMETERS
-    levels = {"epsilon": LEVELS["epsilon_first"]} if one_round else LEVELS
-    return protocol(name, k, Parameters(**levels, **more))  # type: ignore[arg-type]
+    """A protocol at the page's levels; where the number of buckets is asked for, with d = 4."""
+    takes = PROTOCOLS[name].PARAMETERS
+    given: dict[str, object] = {level: LEVELS[level] for level in LEVELS if level in takes}
+    if "epsilon" in takes:
+        given["epsilon"] = LEVELS["epsilon_first"]
+    if "d" in takes:
+        given["d"] = 4
+    kind = protocol(name, k, Parameters(**{**given, **more}))  # type: ignore[arg-type]
+    assert isinstance(kind, FrequencyProtocol)
+    return kind
 
 
 def cap(guarantee: Guarantee) -> str:
@@ -268,12 +269,19 @@ def cap(guarantee: Guarantee) -> str:
 
 def comparison(k: int) -> str:
     rows = []
-    for name in by_levels():
+    for name, kind_class in PROTOCOLS.items():
+        if not issubclass(kind_class, FrequencyProtocol):
+            continue
         kind = built(name, k)
-        g = str(kind.facts().get("g", "–"))
-        error = f"{kind.support.floor_variance:.3f}"
-        rows.append([f"`{name}`", g, str(kind.payload_bits), error, cap(kind.guarantee)])
-    return table(["protocol", "g", "payload, bits", "n·V*", "cap over values"], rows)
+        facts = kind.facts()
+        chosen = "".join(f"{key} = {facts[key]}" for key in ("g", "d") if key in facts) or "–"
+        # Of all reports, also those that did not sample the value.
+        error = f"{kind.support.floor_variance / float(kind.support.sampled):.3f}"
+        first = f"{kind.guarantee.first_report:.3g}"
+        bits = str(kind.payload_bits)
+        rows.append([f"`{name}`", chosen, bits, error, first, cap(kind.guarantee)])
+    head = ["protocol", "", "payload, bits", "n·V*", "first report", "cap over values"]
+    return table(head, rows)
 
 
 def variants() -> str:
@@ -450,7 +458,7 @@ def rewrite() -> None:
             body = f"\n{new}\n" if new.startswith("|") else f"\n```text\n{new}\n```\n"
             old = re.match(r"\n*(?:```text\n(?:.*?\n)??```\n|(?:\|[^\n]*\n)+)?", after, re.DOTALL)
             assert old is not None
-            text = before + mark + body + after[old.end() :]
+            text = before + mark + body + "\n" + after[old.end() :].lstrip("\n")
         page.write_text(text, "utf-8")
 
 

@@ -1,6 +1,7 @@
 """What the pages say is what the library says: numbers, keys, codes, reasons, links."""
 
 import re
+from math import sqrt
 from pathlib import Path
 from urllib.parse import unquote
 from xml.etree import ElementTree
@@ -8,11 +9,12 @@ from xml.etree import ElementTree
 import pytest
 import yaml
 
+from ldp.calibration import Calibration
 from ldp.collection_file import load_collection, parse_collection
 from ldp.errors import CollectionError
-from ldp.protocols import PROTOCOLS
+from ldp.protocols import PROTOCOLS, Parameters, protocol
 from tests.conftest import REPOSITORY
-from tests.docs.generated import BLOCKS, comparison, written
+from tests.docs.generated import BLOCKS, LEVELS, built, comparison, example, written
 
 SOURCES = ("ldp", "transforms", "pipelines", "simulators")
 PAGES = sorted([REPOSITORY / "README.md", *(REPOSITORY / "docs").rglob("*.md")])
@@ -62,6 +64,32 @@ def test_a_wrong_number_is_seen(tmp_path: Path) -> None:
     assert written(page)["a"] != good
     page.write_text(f"x\n\n<!-- generated: a -->\n\n{good}\n\ny\n")
     assert written(page)["a"] == good
+
+
+def test_numbers_in_sentences() -> None:
+    def first_report(k: int) -> str:
+        parameters = Parameters(**LEVELS, calibration=Calibration.PUBLISHED)
+        return f"{protocol('l_grr', k, parameters).guarantee.first_report:.3f}"
+
+    sentence = "really {} with 3 symbols, {} with 8 and {} with 360."
+    found = " ".join(text("docs/privacy.md").split())
+    assert sentence.format(*map(first_report, (3, 8, 360))) in found
+
+    def limit(name: str) -> str:
+        with pytest.raises(CollectionError, match="spends at most") as refused:
+            protocol(name, 10, Parameters(epsilon_longitudinal=1.0, epsilon_first=0.99))
+        return f"{float(refused.value.message.rpartition(' ')[2]):.3f} (`{name}`)"
+
+    assert f"{limit('l_oue')} and {limit('l_soue')} at ε∞ = 1" in text("docs/protocols.md")
+
+    linear = example().protocol
+    assert linear.counts_length == 3 * 728
+    assert "for 360 values and g = 3 that is 728 functions" in found
+
+    best = [built(name, 360) for name in ("loloha", "l_osue")]
+    errors = {round(100 * sqrt(kind.support.floor_variance / 10_000)) for kind in best}  # type: ignore[attr-defined]
+    assert errors == {2}
+    assert "At ε1 = 1 and 10,000 reports, a frequency has a standard error of 2 points" in text("README.md")
 
 
 def test_every_protocol_is_described() -> None:
@@ -130,9 +158,18 @@ def test_every_key_of_the_file_is_described() -> None:
 def test_the_example_of_a_key_is_accepted(cells: list[str]) -> None:
     example = yaml.safe_load(cells[-1].strip("`"))
     content = {**BASE, **example}
-    if "epsilon" in example:
-        content = {k: v for k, v in content.items() if not k.startswith("epsilon_")}
-        content["protocol"] = "olh"
+    (key,) = example
+    protocol_of = {"epsilon": "olh", "d": "dbitflip", "p2": "rappor", "q2": "rappor"}
+    content["protocol"] = protocol_of.get(key, content["protocol"])
+    takes = PROTOCOLS[str(content["protocol"])].PARAMETERS
+    unused = {level for level in LEVELS if level not in takes}
+    if "epsilon" in takes:
+        content["epsilon"] = 1.0
+    if key in {"attributes", "allocation"}:
+        unused.add("domain")
+        both = [{"name": name, "domain": {"size": 4}} for name in ("a", "b")]
+        content = {"attributes": both, "allocation": "sample", **content}
+    content = {name: value for name, value in content.items() if name not in unused}
     parse_collection(yaml.safe_dump(content))
 
 
@@ -149,8 +186,10 @@ def test_the_defaults_are_those_of_the_parser() -> None:
     assert stated["min_reports"] == str(plain.min_reports)
     assert stated["count"] == str(plain.epochs.count)
     assert stated["origin"] == plain.epochs.start_time(0).strftime("%Y-%m-%dT%H:%M:%SZ")
-    required = {key for key, value in stated.items() if value == "required"}
-    assert required == {"name", "domain", "protocol", "epoch", "length"}
+    assert (stated["p2"], stated["q2"]) == (str(plain.parameters.p2), str(plain.parameters.q2))
+    required = {key for key, value in stated.items() if value.startswith("required")}
+    always = {"name", "domain", "protocol", "epoch", "length"}
+    assert required == always | {"epsilon", *LEVELS, "d"}
 
 
 def test_what_stands_in_the_digest_changes_it() -> None:

@@ -400,7 +400,8 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
 
 
 def minimal(name: str) -> str:
-    levels = "".join(f"{n}: {LEVELS[n]}\n" for n in PROTOCOLS[name].PARAMETERS)
+    values = {**LEVELS, "d": 2}
+    levels = "".join(f"{n}: {values[n]}\n" for n in PROTOCOLS[name].PARAMETERS)
     return f"name: a\ndomain: {{size: 9}}\nprotocol: {name}\nepoch: {{length: 1h}}\n{levels}"
 
 

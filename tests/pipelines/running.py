@@ -1,7 +1,8 @@
 """Tiny fleets, runs of the pipeline over them, and a slow reading of the same files.
 
-The slow reading shares nothing with the pipeline: messages are read one by one with the protobuf library, tables
-with pyarrow, duplicates by a dictionary, counts by asking every report about every value.
+The slow reading shares nothing with the pipeline: messages are read one by one with the protobuf
+library, tables with pyarrow, duplicates by a dictionary, counts by asking every report about every
+value.
 """
 
 from __future__ import annotations
@@ -23,14 +24,14 @@ import zstandard
 from ldp.collection import Collection
 from ldp.domain import Domain
 from ldp.epochs import Epochs
-from ldp.protocols import FrequencyProtocol, Parameters
+from ldp.hashing import FAMILIES
+from ldp.protocols import PROTOCOLS, FrequencyProtocol, Parameters
 from ldp.wire import report_pb2
 from pipelines.options import RunConfig
 from simulators.fleet import Fleet, ReportColumns
 from simulators.streams import Streams
 from simulators.writers import FORMATS, Compression, Format, report_file
 from tests.reference.counting import count_support
-from tests.reference.settings import Setting, hash_families
 
 DEVICES, EPOCHS, SIZE = 300, 3, 11
 
@@ -50,20 +51,22 @@ def collection(
     plain = Parameters(epsilon=1.0)
     parameters = two_rounds if protocol.startswith("l") else plain
     fields: dict[str, Any] = {"version": 1, "parameters": parameters, "epochs": Epochs(3600, 0, count)}
-    return Collection(
-        name=name, domain=Domain(size), protocol_name=protocol, **{**fields, **changes}
-    )
+    return Collection(name=name, domain=Domain(size), protocol_name=protocol, **{**fields, **changes})
 
 
-def of_setting(setting: Setting) -> Collection:
-    """The collection of one setting of the law suite."""
-    name = str(setting).replace("-", "_")
-    return collection(setting.name, setting.domain_size, name, parameters=setting.parameters)
-
-
-def counting_settings() -> list[Setting]:
+def counting_collections() -> list[Collection]:
     """Every protocol in the table that counts support, once per hash family."""
-    return [s for s in hash_families() if isinstance(s.build(), FrequencyProtocol)]
+    values = {"epsilon": 1.0, "epsilon_longitudinal": 2.0, "epsilon_first": 1.0, "d": 3}
+    found = []
+    for name, kind in PROTOCOLS.items():
+        if not issubclass(kind, FrequencyProtocol):
+            continue  # means: tests/pipelines counts values
+        takes = {p: v for p, v in values.items() if p in (*kind.PARAMETERS, *kind.OPTIONAL)}
+        for family in FAMILIES if "hash_family" in kind.OPTIONAL else ("",):
+            chosen = Parameters(**takes, **({"hash_family": family} if family else {}))
+            label = f"{name}_{family}" if family else name
+            found.append(collection(name, SIZE, label, parameters=chosen))
+    return found
 
 
 def fleet(agreed: Collection, devices: int = DEVICES, epochs: int = EPOCHS) -> list[ReportColumns]:
@@ -262,6 +265,4 @@ def expected_support(
 def found_support(done: Done) -> dict[tuple[str, int], tuple[int, list[int]]]:
     """The same from a run's files."""
     lines = {(e["digest"], e["epoch"]): e["counted"] for e in done.record["accounting"]["epochs"]}
-    return {
-        key: (lines[key], table.column("support").to_pylist()) for key, table in done.tables().items()
-    }
+    return {key: (lines[key], table.column("support").to_pylist()) for key, table in done.tables().items()}

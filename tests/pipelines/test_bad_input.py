@@ -1,4 +1,4 @@
-"""Whatever is in a file: each record has one fate, good ones count, and no payload shows up in what is written."""
+"""Whatever is in a file: each record has one fate, good ones count, and no payload is written down."""
 
 from __future__ import annotations
 
@@ -30,9 +30,7 @@ from tests.pipelines.running import Done, collection, execute, frame, varint
 # Long payloads, so that finding one in an output is no coincidence: 26 bytes with 5 unused bits, and 17 bytes
 # whose last one is a symbol below 3 or so.
 BITS = collection("sue", 203, "bits")
-HASHED = collection(
-    "olh", 11, "hashed", parameters=Parameters(epsilon=1.0, g=3, hash_family="affine")
-)
+HASHED = collection("olh", 11, "hashed", parameters=Parameters(epsilon=1.0, g=3, hash_family="affine"))
 AGREED = (BITS, HASHED)
 WIDTH = BITS.protocol.payload_size
 _ids = count(1000)
@@ -142,9 +140,7 @@ def _cases() -> dict[str, Callable[[], Case]]:
     many = b"".join(frame(report(epoch=8)) for _ in range(4000))
     nulls = pa.array([payload(), None, payload(), payload()], pa.binary(WIDTH))
     lengths = pa.array([payload(), payload()[:-1], payload(), payload() + b"x"], pa.binary())
-    foreign = [
-        report(epoch=e) for e in (-1, 100, 101, 2**62, -(2**62), 2**63 - 1, -(2**63))
-    ]
+    foreign = [report(epoch=e) for e in (-1, 100, 101, 2**62, -(2**62), 2**63 - 1, -(2**63))]
 
     return {
         "empty": lambda: Case(b"", 0, {"empty_file": 1}),
@@ -203,16 +199,11 @@ def _cases() -> dict[str, Callable[[], Case]]:
         "same id in other epochs": lambda: Case(
             between(report(report_id=same, epoch=5), report(report_id=same, epoch=6)), 6, {}
         ),
-        "oversize": lambda: Case(
-            good(2) + big + bytes(MAX_RECORD + 1) + good(2), 4, {"oversize": 1}
-        ),
+        "oversize": lambda: Case(good(2) + big + bytes(MAX_RECORD + 1) + good(2), 4, {"oversize": 1}),
         "oversize, cut": lambda: Case(good(2) + big + b"abc", 2, {"oversize": 1}),
-        "oversize, absurd": lambda: Case(
-            good(2) + b"\xff" * 8 + b"\x7f" + good(2), 2, {"oversize": 1}
-        ),
+        "oversize, absurd": lambda: Case(good(2) + b"\xff" * 8 + b"\x7f" + good(2), 2, {"oversize": 1}),
         "longest allowed": lambda: Case(
-            good(2)
-            + frame(fields(report(), tag(15, 2), varint(MAX_RECORD - 100), bytes(MAX_RECORD - 100))),
+            good(2) + frame(fields(report(), tag(15, 2), varint(MAX_RECORD - 100), bytes(MAX_RECORD - 100))),
             3,
             {},
         ),
@@ -223,9 +214,7 @@ def _cases() -> dict[str, Callable[[], Case]]:
         "gzip, wrong checksum": lambda: Case(
             gzip.compress(good(3))[:-8] + b"abcdefgh", 3, {"corrupt_file": 1}
         ),
-        "gzip, bad second member": lambda: Case(
-            gzip.compress(good(3)) + b"not gzip", 3, {"corrupt_file": 1}
-        ),
+        "gzip, bad second member": lambda: Case(gzip.compress(good(3)) + b"not gzip", 3, {"corrupt_file": 1}),
         "gzip members": lambda: Case(gzip.compress(good(3)) + gzip.compress(good(2)), 5, {}),
         "gzip members, record in both": lambda: Case(
             b"".join(gzip.compress(part) for part in (many[:777], many[777:])), 4000, {}
@@ -237,9 +226,7 @@ def _cases() -> dict[str, Callable[[], Case]]:
         "parquet": lambda: Case(parquet(table()), 4, {}),
         "parquet, cut": lambda: Case(parquet(table())[:-9], 0, {"corrupt_file": 1}),
         "parquet, magic only": lambda: Case(b"PAR1", 0, {"corrupt_file": 1}),
-        "parquet, no payload": lambda: Case(
-            parquet(table(payload=None)), 0, {"corrupt_file": 1}
-        ),
+        "parquet, no payload": lambda: Case(parquet(table(payload=None)), 0, {"corrupt_file": 1}),
         "parquet, no rows": lambda: Case(parquet(table(0)), 0, {"empty_file": 1}),
         "parquet, wrong type": lambda: Case(
             parquet(table(payload=pa.array([1, 2, 3, 4]))), 0, {"corrupt_file": 1}
@@ -247,18 +234,14 @@ def _cases() -> dict[str, Callable[[], Case]]:
         "parquet, text for ids": lambda: Case(
             parquet(table(report_id=pa.array(list("abcd")))), 0, {"corrupt_file": 1}
         ),
-        "parquet, null payload": lambda: Case(
-            parquet(table(payload=nulls)), 3, {"malformed": 1}
-        ),
+        "parquet, null payload": lambda: Case(parquet(table(payload=nulls)), 3, {"malformed": 1}),
         "parquet, null ids": lambda: Case(
             parquet(table(report_id=pa.array([None, 1, None, 2], pa.uint64()))), 2, {"malformed": 2}
         ),
         "parquet, only nulls": lambda: Case(
             parquet(table(digest=pa.nulls(4, pa.uint64()))), 0, {"malformed": 4}
         ),
-        "parquet, variable length": lambda: Case(
-            parquet(table(payload=lengths)), 2, {"wrong_length": 2}
-        ),
+        "parquet, variable length": lambda: Case(parquet(table(payload=lengths)), 2, {"wrong_length": 2}),
         "parquet, empty payloads": lambda: Case(
             parquet(table(payload=pa.array([b""] * 4, pa.binary()))), 0, {"wrong_length": 4}
         ),
@@ -431,9 +414,7 @@ def test_rejects_say_where(ran: Ran) -> None:
     )
     (row,) = ran.rejects[str(ran.paths["parquet, null payload"])]
     assert row["place"] == 1
-    (row,) = [
-        r for r in ran.rejects[str(ran.paths["unused bits"])] if r["index"] >= 0
-    ]
+    (row,) = [r for r in ran.rejects[str(ran.paths["unused bits"])] if r["index"] >= 0]
     assert row["index"] == 1
 
 

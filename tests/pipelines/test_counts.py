@@ -20,19 +20,18 @@ from tests.pipelines.running import (
     EPOCHS,
     Done,
     collection,
-    counting_settings,
+    counting_collections,
     execute,
     expected_support,
     fleet,
     found_support,
     frame,
-    of_setting,
     with_duplicates,
     write,
 )
 from transforms.support import CountSupport
 
-SETTINGS = counting_settings()
+COLLECTIONS = counting_collections()
 VARIANTS: list[tuple[Format, Compression]] = [
     ("batch", "gzip"),
     ("batch", "zstd"),
@@ -48,13 +47,13 @@ Everything = tuple[list[Collection], Path, Done]
 def everything(tmp_path_factory: pytest.TempPathFactory) -> Everything:
     """All protocols in one run, batches, with duplicates."""
     base = tmp_path_factory.mktemp("everything")
-    agreed = [of_setting(setting) for setting in SETTINGS]
+    agreed = COLLECTIONS
     for i, one in enumerate(agreed):
         write(base / "reports", one, with_duplicates(fleet(one)), prefix=f"{i}-")
     return agreed, base / "reports", execute(agreed, base / "reports", base / "output")
 
 
-@pytest.mark.parametrize("index", range(len(SETTINGS)), ids=[str(s) for s in SETTINGS])
+@pytest.mark.parametrize("index", range(len(COLLECTIONS)), ids=[c.name for c in COLLECTIONS])
 def test_counts_are_those_of_a_slow_reading(everything: Everything, index: int) -> None:
     """Bit-identical support for every protocol and hash family, duplicates removed by the rule."""
     agreed, reports, done = everything

@@ -11,11 +11,13 @@ from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from fractions import Fraction
 from functools import cache
-from itertools import pairwise
+from itertools import pairwise, product
 from typing import Any, TypeVar
 
 from ldp.channel import BitChannel, SymbolChannel
 from ldp.protocols import FrequencyProtocol, Memo
+from ldp.protocols.bit_flip import BinFlipPlus, BitFlip, Verdict
+from ldp.protocols.mean import OneBitRRPM
 from ldp.randomness import FULL
 
 T = TypeVar("T", bound=Hashable)
@@ -34,8 +36,12 @@ def weighted_responses(
         found = list(protocol.responses())
         complete = True
     except NotImplementedError:
-        family = protocol.family  # type: ignore[attr-defined]
         draw = random.Random(20260101)
+        if isinstance(protocol, BinFlipPlus):
+            drawn = [draw.getrandbits(128) for _ in range(50)]
+            verdicts = tuple((Verdict(s, bit), Fraction(1, 50)) for s in drawn for bit in (0, 1))
+            return verdicts, False
+        family = protocol.family  # type: ignore[attr-defined]
         seeds = [
             family.seed([draw.randrange(family.word_limit) for _ in range(family.SEED_WORDS)])
             for _ in range(50)
@@ -68,6 +74,52 @@ def worst_ratio(rows: Iterable[Sequence[Fraction]]) -> Fraction:
     return max(max(column) / min(column) for column in zip(*rows, strict=True))
 
 
+def output_of(response: Any) -> int:
+    """What the rounds made of the value: the response without its seed."""
+    for part in ("symbol", "bits", "bit"):
+        if hasattr(response, part):
+            return int(getattr(response, part))
+    return int(response)
+
+
+def memo_key(protocol: FrequencyProtocol[Any], seed: int | None, value: int) -> int:
+    """What a device with this seed memoises an answer under."""
+    if isinstance(protocol, OneBitRRPM) and seed is not None:
+        return protocol.point(value, seed)
+    if isinstance(protocol, BitFlip) and seed is not None:
+        return protocol.memo_key(protocol.sampled_set(seed), value)
+    return value if seed is None else int(protocol.family.hash(seed, value))  # type: ignore[attr-defined]
+
+
+def first_rows(protocol: FrequencyProtocol[Any], seed: int | None) -> list[list[Fraction]]:
+    """P(output of the first round | value), given the seed of a response, a row per value."""
+    one_round = getattr(protocol, "permanent", None) or protocol.instant  # type: ignore[attr-defined]
+    values = range(protocol.domain_size)
+    if isinstance(protocol, BitFlip):
+        held = [1 << memo_key(protocol, seed, v) for v in values]
+        outputs = range(1 << protocol.d)
+        return [[_bits(one_round, bits, o, protocol.d) for o in outputs] for bits in held]
+    if isinstance(protocol, BinFlipPlus):
+        assert seed is not None
+        return [[_bits(one_round, protocol.string_bit(seed, v), o, 1) for o in (0, 1)] for v in values]
+    rows = round_rows(one_round, protocol.domain_size)
+    return rows if seed is None else [rows[memo_key(protocol, seed, v)] for v in values]
+
+
+def seed_words(protocol: FrequencyProtocol[Any]) -> tuple[list[list[int]], bool]:
+    """Words of per-report seeds: some for every seed where there are few, else fixed ones; and which."""
+    if isinstance(protocol, BitFlip):
+        # The smallest word of each place of the deck.
+        steps = [
+            [-(-(place << 64) // (protocol.domain_size - i)) for place in range(protocol.domain_size - i)]
+            for i in range(protocol.d)
+        ]
+        return [list(words) for words in product(*steps)], True
+    if weighted_responses(protocol)[1]:
+        return [[seed - 1] for seed in protocol.family.seeds()], True  # type: ignore[attr-defined]
+    return [[3, 5], [7 << 60, 11 << 50]], False
+
+
 def round_rows(one_round: SymbolChannel | BitChannel, size: int) -> list[list[Fraction]]:
     """P(answer | input) of one round: symbols to symbols, or one-hot vectors to bit vectors."""
     if isinstance(one_round, SymbolChannel):
@@ -77,8 +129,11 @@ def round_rows(one_round: SymbolChannel | BitChannel, size: int) -> list[list[Fr
     return [[_bits(one_round, 1 << i, o, size) for o in range(1 << size)] for i in range(size)]
 
 
-def second_rows(one_round: SymbolChannel | BitChannel, size: int) -> list[list[Fraction]]:
-    """P(report | permanent answer): as above, from every bit vector."""
+def second_rows(one_round: SymbolChannel | BitChannel | None, size: int) -> list[list[Fraction]]:
+    """P(report | permanent answer): as above, from every bit vector; the answer itself without a round."""
+    if one_round is None:
+        answers = range(1 << size)
+        return [[Fraction(i == o) for o in answers] for i in answers]
     if isinstance(one_round, SymbolChannel):
         return round_rows(one_round, size)
     vectors = range(1 << size)

@@ -22,6 +22,16 @@ def count_support(protocol: FrequencyProtocol[Any], payloads: Iterable[bytes]) -
     return counts
 
 
+def count_reports(protocol: FrequencyProtocol[Any], payloads: Iterable[bytes]) -> list[int]:
+    """Reports behind every value: all, or those that sampled it."""
+    everyone = range(protocol.domain_size)
+    counts = [0] * protocol.domain_size
+    for payload in payloads:
+        for value in getattr(protocol.decode(payload), "indices", everyone):
+            counts[value] += 1
+    return counts
+
+
 def digits(number: int, base: int, length: int) -> list[int]:
     """Digits of a number, least significant first."""
     found = []

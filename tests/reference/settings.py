@@ -6,7 +6,7 @@ named here; a new parameter name needs one line in ``LEVELS`` or ``CHOICES``.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import product
 from typing import Any
@@ -21,7 +21,17 @@ CHOICES: dict[str, tuple[Any, ...]] = {
     "calibration": tuple(Calibration),
     "hash_family": tuple(FAMILIES),
     "g": (None, 3),
+    "p2": (0.75, 0.9),
+    "q2": (0.25,),
+    "gamma": (0.2, 0.0),
+    # Divides every domain's largest value; None is that value.
+    "segment": (None, 1),
 }
+SIZED: dict[str, Callable[[int], tuple[Any, ...]]] = {
+    # The first is what vectors show: several buckets, but not all.
+    "d": lambda size: tuple(dict.fromkeys((min(2, size), 1, size))),
+}
+"""Required choices that depend on the domain."""
 
 
 @dataclass(frozen=True)
@@ -41,11 +51,10 @@ class Setting:
 
     @property
     def nominal_first(self) -> float:
-        """The level that one report may spend."""
+        """The level that one report may spend: ε∞ where no other is asked for."""
         p = self.parameters
-        level = p.epsilon_first if p.epsilon_first is not None else p.epsilon
-        assert level is not None
-        return level
+        given = (p.epsilon_first, p.epsilon, p.epsilon_longitudinal)
+        return next(level for level in given if level is not None)
 
     @property
     def unary(self) -> bool:
@@ -61,18 +70,33 @@ class Setting:
             parts.append(p.calibration.value)
         if p.g is not None:
             parts.append(f"g{p.g}")
+        if p.d is not None:
+            parts.append(f"d{p.d}")
+        if "p2" in self.kind.OPTIONAL:
+            parts.append(f"p{p.p2}")
+        if "gamma" in self.kind.OPTIONAL:
+            parts.append(f"gamma{p.gamma}")
+        if p.segment is not None:
+            parts.append(f"s{p.segment}")
         return "-".join(parts)
 
 
-def choices(kind: type[FrequencyProtocol[Any]]) -> Iterator[dict[str, Any]]:
-    """Every combination of what the protocol lets a collection choose."""
-    unknown = set(kind.PARAMETERS) - set(LEVELS) | set(kind.OPTIONAL) - set(CHOICES)
+def choices(kind: type[FrequencyProtocol[Any]], size: int) -> Iterator[dict[str, Any]]:
+    """Every combination of what the protocol lets a collection of that many values choose."""
+    unknown = set(kind.PARAMETERS) - set(LEVELS) - set(SIZED) | set(kind.OPTIONAL) - set(CHOICES)
     assert not unknown, f"{kind.NAME} takes {sorted(unknown)}: add values to {__name__}"
-    for values in product(*(CHOICES[name] for name in kind.OPTIONAL)):
-        chosen = dict(zip(kind.OPTIONAL, values, strict=True))
+    options = {name: SIZED[name](size) for name in kind.PARAMETERS if name in SIZED}
+    options |= {name: CHOICES[name] for name in kind.OPTIONAL}
+    for values in product(*options.values()):
+        chosen = dict(zip(options, values, strict=True))
         # A given g does not meet the calibration anywhere: once is enough.
         if chosen.get("g") is None or chosen.get("calibration") is not Calibration.PUBLISHED:
             yield chosen
+
+
+def levels_of(kind: type[FrequencyProtocol[Any]], **levels: float) -> dict[str, float]:
+    """The levels that a protocol takes."""
+    return {name: (LEVELS | levels)[name] for name in kind.PARAMETERS if name in LEVELS}
 
 
 def settings(sizes: tuple[int, ...], **levels: float) -> list[Setting]:
@@ -81,12 +105,17 @@ def settings(sizes: tuple[int, ...], **levels: float) -> list[Setting]:
         Setting(
             name,
             size,
-            Parameters(**{n: (LEVELS | levels)[n] for n in kind.PARAMETERS}, **chosen),
+            Parameters(**levels_of(kind, **levels), **chosen),
         )
         for name, kind in PROTOCOLS.items()
-        for chosen in choices(kind)
         for size in sizes
+        for chosen in choices(kind, size)
     ]
+
+
+def frequency_settings(sizes: tuple[int, ...], **levels: float) -> list[Setting]:
+    """Those of the protocols that count support, to which the laws about own and other apply."""
+    return [s for s in settings(sizes, **levels) if issubclass(s.kind, FrequencyProtocol)]
 
 
 def hash_families() -> list[Setting | Any]:

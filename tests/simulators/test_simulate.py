@@ -160,7 +160,7 @@ def test_equal_arguments_give_equal_files(tmp_path: Path, kind: Format) -> None:
 def test_the_truth(tmp_path: Path) -> None:
     simulate(collection(), Given(VALUES), tmp_path, seed=1, truth=True, first_epoch=5)
     table = pq.read_table(tmp_path / "truth.parquet")
-    kinds = {"epoch": "int64", "value": "int64", "label": "string", "count": "int64"}
+    kinds = {"epoch": "int64", "attribute": "string", "value": "int64", "label": "string", "count": "int64"}
     assert dict(zip(table.column_names, map(str, table.schema.types), strict=True)) == {
         **kinds,
         "frequency": "double",
@@ -169,11 +169,11 @@ def test_the_truth(tmp_path: Path) -> None:
     rows = [tuple(row.values()) for row in table.to_pylist()]
     third = 1 / 3
     assert rows == [
-        *((5, v, str(v), 1, third, 3) for v in range(3)),
-        *((6, v, str(v), 0, None, 0) for v in range(3)),
-        (7, 0, "0", 0, 0.0, 3),
-        (7, 1, "1", 0, 0.0, 3),
-        (7, 2, "2", 3, 1.0, 3),
+        *((5, "", v, str(v), 1, third, 3) for v in range(3)),
+        *((6, "", v, str(v), 0, None, 0) for v in range(3)),
+        (7, "", 0, "0", 0, 0.0, 3),
+        (7, "", 1, "1", 0, 0.0, 3),
+        (7, "", 2, "2", 3, 1.0, 3),
     ]
 
 

@@ -14,9 +14,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import zstandard
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from ldp.reports import Admission, Rejection, admit_batch, admit_rows
+from ldp.reports import Admission, admit_rows
 from ldp.wire.report_pb2 import Report, ReportBatch
 from tests.conftest import REPOSITORY
 from tests.pipelines.running import collection, frame
@@ -62,7 +63,10 @@ def valid(kind: str) -> bytes:
     draw = random.Random(3)
     singles = [
         Report(
-            digest=AGREED.digest, epoch=i % 5, report_id=draw.getrandbits(64), payload=draw.randbytes(1) + b"\3"
+            digest=AGREED.digest,
+            epoch=i % 5,
+            report_id=draw.getrandbits(64),
+            payload=draw.randbytes(1) + b"\3",
         )
         for i in range(40)
     ]
@@ -196,8 +200,6 @@ def test_rows_of_a_table_keep_their_places(tmp_path: Path) -> None:
     assert sorted(r.place for r in done.rejections if r.reason.value == "foreign_epoch") == [2, 4]
     assert sum(count for _, _, count in bad) == 2
     assert bad[0][1] == 1
-    assert admit_batch
-    assert Rejection
 
 
 BOMB = """
@@ -221,10 +223,10 @@ print(admitted, books["read"], *sorted(rejected.items()), round(time.process_tim
 def test_bombs_are_refused_in_little_memory(tmp_path: Path, kind: str, what: str) -> None:
     """A gibibyte in a megabyte: refused within 128 MiB of memory and a few seconds.
 
-    Zeros are a billion empty records; letters are one-byte frames, a few million of them (a shorter file).
+    Zeros are a billion empty records; letters are eight million messages of a byte (a shorter file).
     """
     block = bytes(1 << 22) if what == "zeros" else b"\x01a" * (1 << 21)
-    times = 256 if what == "zeros" else 8
+    times = 256 if what == "zeros" else 4
     path = tmp_path / "bomb"
     with path.open("wb") as raw:
         if kind == "gzip":

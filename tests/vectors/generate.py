@@ -20,10 +20,13 @@ from typing import Any
 
 from ldp.channel import BitChannel, SymbolChannel
 from ldp.errors import InvalidPayload
-from ldp.protocols import FrequencyProtocol, Memo
+from ldp.noise import LaplaceNoise
+from ldp.protocols import FrequencyProtocol, LocalProtocol, Memo
+from ldp.protocols.mean import LaplaceMean, LinearBit
 from ldp.randomness import FULL
-from tests.reference.counting import count_support
-from tests.reference.settings import Setting, hash_families
+from ldp.support import SupportProbabilities
+from tests.reference.counting import count_reports, count_support
+from tests.reference.settings import LEVELS, Setting, hash_families
 
 DIRECTORY = Path(__file__).parent
 DEVICES = 6
@@ -90,9 +93,8 @@ def vector(setting: Setting) -> dict[str, Any]:
                     "payload": payloads[-1].hex(),
                 }
             )
-    support = count_support(built, payloads)
-    own, other = built.support.own, built.support.other
-    estimates = [float((Fraction(c, len(payloads)) - other) / (own - other)) for c in support]
+    probabilities = support_of(built)
+    support, estimates = results(built, payloads)
     parameters = setting.parameters
     kind = setting.kind
     return {
@@ -100,7 +102,7 @@ def vector(setting: Setting) -> dict[str, Any]:
         "id": kind.ID,
         "domain_size": setting.domain_size,
         "parameters": {
-            **{n: parameters.level(n) for n in kind.PARAMETERS},
+            **{n: parameters.level(n) for n in kind.PARAMETERS if n in LEVELS},
             **(
                 {"calibration": parameters.calibration.value}
                 if "calibration" in kind.OPTIONAL
@@ -110,7 +112,9 @@ def vector(setting: Setting) -> dict[str, Any]:
             **built.facts(),
         },
         "rounds": {n: round_record(getattr(built, n, None)) for n in ("permanent", "instant")},
-        "support_probabilities": {"own": str(own), "other": str(other)},
+        "support_probabilities": probabilities
+        and {"own": str(probabilities.own), "other": str(probabilities.other)},
+        **({"margin": str(built.margin)} if isinstance(built, LaplaceMean) else {}),
         "payload_bits": built.payload_bits,
         "new_memos": created,
         "steps": steps,
@@ -120,7 +124,28 @@ def vector(setting: Setting) -> dict[str, Any]:
     }
 
 
-def round_record(one_round: object) -> dict[str, str] | None:
+def support_of(built: LocalProtocol[Any]) -> SupportProbabilities | None:
+    """Own and other: of a value, or of a mean's bit at its two ends; None where no bit is counted."""
+    return built.support if isinstance(built, FrequencyProtocol) else getattr(built, "ends", None)
+
+
+def results(built: LocalProtocol[Any], payloads: list[bytes]) -> tuple[list[int], list[float | None]]:
+    """What is counted for each row, and the estimates; None where no report sampled the value."""
+    probabilities = support_of(built)
+    if isinstance(built, FrequencyProtocol):
+        support, told, unit = count_support(built, payloads), count_reports(built, payloads), 1
+    else:
+        support, told, unit = [sum(map(built.decode, payloads))], [len(payloads)], built.domain_size - 1
+    if probabilities is None:
+        return support, [c / n for c, n in zip(support, told, strict=True)]
+    own, other = probabilities.own, probabilities.other
+    return support, [
+        float(unit * (Fraction(c, n) - other) / (own - other)) if n else None
+        for c, n in zip(support, told, strict=True)
+    ]
+
+
+def round_record(one_round: object) -> dict[str, Any] | None:
     """The integers of a round."""
     if isinstance(one_round, SymbolChannel):
         return {
@@ -130,6 +155,14 @@ def round_record(one_round: object) -> dict[str, str] | None:
         }
     if isinstance(one_round, BitChannel):
         return {"one": str(one_round.one), "zero": str(one_round.zero)}
+    if isinstance(one_round, LinearBit):
+        return {"zero": str(one_round.zero), "step": str(one_round.step)}
+    if isinstance(one_round, LaplaceNoise):
+        return {
+            "negative": str(one_round.negative),
+            "tails": list(map(str, one_round.tails)),
+            "bits": list(map(str, one_round.bits)),
+        }
     return None
 
 
@@ -148,6 +181,7 @@ def bad_payloads(built: FrequencyProtocol[Any], good: bytes) -> list[dict[str, s
     candidates += [good[:-1] + bytes([1 << bit]) for bit in range(8)]
     # The smallest integer that is too large, as a last byte.
     candidates += [good[:-1] + bytes([last]) for last in range(256)]
+    candidates += [good[: size // 2] * 2]  # a sampled bucket twice
     found: dict[bytes, str] = {}
     reasons: dict[str, int] = {}
     for payload in candidates:

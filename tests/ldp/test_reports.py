@@ -1,0 +1,149 @@
+"""Admission, record by record: the column code judges as the rules read in plain Python."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+
+import numpy as np
+import pytest
+
+from ldp.collection import Collection
+from ldp.errors import InvalidPayload, Reason
+from ldp.reports import LISTED, Admission, Rejection, admit_batch, admit_rows
+from ldp.wire.codec import Batch, Rows
+from tests.pipelines.running import collection
+
+AGREED = {c.digest: c for c in (collection("sue", 11, "bits"), collection("grr", 11, "direct"))}
+Record = tuple[int, int, int, bytes]
+
+
+def judge(digest: int, epoch: int, payload: bytes) -> Reason | None:
+    """The rules, one report at a time."""
+    known = AGREED.get(digest)
+    if known is None:
+        return Reason.UNKNOWN_COLLECTION
+    if not 0 <= epoch < known.epochs.count:
+        return Reason.FOREIGN_EPOCH
+    try:
+        known.protocol.decode(payload)
+    except InvalidPayload as error:
+        return error.reason
+    return None
+
+
+def line(digest: int, epoch: int, reason: Reason | None) -> tuple[str, int | None]:
+    """Which line of the books a report belongs to."""
+    if reason is Reason.UNKNOWN_COLLECTION:
+        return ("", None)
+    return (AGREED[digest].digest_hex, None if reason is Reason.FOREIGN_EPOCH else epoch)
+
+
+def balanced(done: Admission) -> None:
+    """read = admitted + rejected on each line."""
+    fate: Counter[tuple[str, int | None]] = Counter()
+    for rejection in done.rejections:
+        fate[rejection.key] += rejection.count
+    for columns in done.admitted:
+        fate[AGREED[columns.digest].digest_hex, columns.epoch] += len(columns)
+    assert fate == done.read
+
+
+def records(seed: int, n: int) -> list[Record]:
+    draw = random.Random(seed)
+    digests = [*AGREED, *AGREED, 5]
+    return [
+        (
+            draw.choice(digests),
+            draw.choice([0, 0, 1, 99, 100, -1, 2**63 - 1, -(2**63)]),
+            draw.choice([0, 2**64 - 1, draw.getrandbits(64)]),
+            draw.choice([b"", b"\0", b"\x0a", b"\x0b", b"\xff\x07", b"\xff\x08", b"abc"]),
+        )
+        for _ in range(n)
+    ]
+
+
+def as_rows(held: list[Record]) -> Rows:
+    sizes = np.array([len(r[3]) for r in held], np.int64)
+    return Rows(
+        digest=np.array([r[0] for r in held], np.uint64),
+        epoch=np.array([r[1] for r in held], np.int64),
+        report_id=np.array([r[2] for r in held], np.uint64),
+        buffer=np.frombuffer(b"".join(r[3] for r in held), np.uint8),
+        payload_at=np.cumsum(sizes) - sizes,
+        payload_length=sizes,
+        place=np.arange(len(held)) * 10,
+    )
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_single_reports_are_judged_by_the_rules(seed: int) -> None:
+    """Every record is admitted with its id and payload, or refused for the right reason at its place."""
+    held = records(seed, seed * 4)
+    done = Admission()
+    admit_rows(as_rows(held), AGREED, "here", done)
+    balanced(done)
+    wanted = Counter((c, e, name, payload) for c, e, name, payload in held if judge(c, e, payload) is None)
+    found = Counter(
+        (c.digest, c.epoch, int(name), row.tobytes())
+        for c in done.admitted
+        for name, row in zip(c.report_ids, c.payloads, strict=True)
+    )
+    assert found == wanted
+    refused = {(r.place, r.reason, r.epoch, r.source, r.count) for r in done.rejections}
+    assert refused == {
+        (10 * i, reason, e, "here", 1)
+        for i, (c, e, _, payload) in enumerate(held)
+        if (reason := judge(c, e, payload))
+    }
+    keys = {line(c, e, judge(c, e, payload)) for c, e, _, payload in held}
+    assert set(done.read) == keys
+
+
+@pytest.mark.parametrize("epoch", [0, 99, 100, -1])
+@pytest.mark.parametrize("digest", [*AGREED, 5])
+@pytest.mark.parametrize(("ids", "claimed"), [(0, 0), (3, 3), (3, 2), (2, 3), (0, 2**64 - 1)])
+@pytest.mark.parametrize("size", [0, 1, 3, 6])
+def test_batches_of_any_shape_balance(epoch: int, digest: int, ids: int, claimed: int, size: int) -> None:
+    """A batch without reports, or whose columns disagree, is booked once and on the line it is refused on."""
+    payloads = np.zeros(size, np.uint8)
+    batch = Batch(digest, epoch, claimed, np.arange(ids, dtype=np.uint64), payloads, 7)
+    done = Admission()
+    admit_batch(batch, AGREED, "here", done)
+    balanced(done)
+    assert done.read.total() == (max(ids, 1) if ids == claimed else 1)
+    assert all(r.place == 7 for r in done.rejections)
+    width = AGREED[digest].protocol.payload_size if digest in AGREED else 0
+    sound = digest in AGREED and ids == claimed > 0 and 0 <= epoch < 100 and size == ids * width
+    assert bool(done.admitted) == sound
+
+
+def test_reports_of_a_batch_are_judged_one_by_one() -> None:
+    """One bad report costs itself only; its index is told."""
+    (bits, _) = AGREED
+    payloads = np.frombuffer(b"\0\0\0\x08\xff\x07", np.uint8)
+    done = Admission()
+    admit_batch(Batch(bits, 1, 3, np.arange(3, dtype=np.uint64), payloads, 7), AGREED, "here", done)
+    balanced(done)
+    digest = AGREED[bits].digest_hex
+    assert done.rejections == [Rejection(Reason.UNUSED_BITS, "here", 7, 1, 1, digest, 1)]
+    assert done.admitted[0].report_ids.tolist() == [0, 2]
+
+
+@pytest.mark.parametrize("n", [LISTED, LISTED + 1, 5000])
+def test_floods_of_rejections_share_an_entry(n: int) -> None:
+    """Wrong digests by the thousand, each another one, cost a hundred entries and balance."""
+    held = [(1000 + i, i, i, b"\0") for i in range(n)]
+    done = Admission()
+    admit_rows(as_rows(held), AGREED, "here", done)
+    balanced(done)
+    assert len(done.rejections) == min(n, LISTED + 1)
+    if n > LISTED + 1:
+        last = done.rejections[-1]
+        assert (last.count, last.place, last.digest, last.epoch) == (n - LISTED, 10 * LISTED, "", None)
+
+
+def test_collections_know_their_payload_sizes() -> None:
+    """What the records above assume."""
+    sizes = [c.protocol.payload_size for c in AGREED.values() if isinstance(c, Collection)]
+    assert sizes == [2, 1]

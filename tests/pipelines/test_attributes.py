@@ -1,0 +1,121 @@
+"""Several attributes from a collection file to published epochs and the page."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from ldp.collection_file import load_collection
+from ldp.errors import Reason
+from pipelines.inspection import inspect_file
+from pipelines.page import write_page
+from simulators.attributes import joint_population
+from simulators.fleet import Fleet, ReportColumns
+from simulators.simulate import simulate
+from simulators.streams import Streams
+from tests.pipelines.running import execute, write
+
+DEVICES, EPOCHS = 400, 3
+
+FILE = """\
+name: people
+attributes:
+  - {{name: age, domain: {{size: 8}}}}
+  - {{name: region, domain: {{labels: [north, south, "e<b>ast"]}}}}
+  - {{name: hours, domain: {{range: {{max: 24, buckets: 5}}}}}}
+allocation: {allocation}
+{protocol}epsilon_longitudinal: 2.0
+epsilon_first: 1.0
+epoch: {{length: 1h}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("allocation", "protocol"), [("sample", "loloha"), ("split", "l_sue"), ("allomfree", "")]
+)
+def test_three_attributes_from_file_to_page(tmp_path: Path, allocation: str, protocol: str) -> None:
+    file = tmp_path / "people.yaml"
+    line = f"protocol: {protocol}\n" if protocol else ""
+    file.write_text(FILE.format(allocation=allocation, protocol=line))
+    agreed = load_collection(file)
+    people = joint_population(
+        "zipf:1.1",
+        attributes=agreed.histograms,
+        devices=DEVICES,
+        epochs=EPOCHS,
+        streams=Streams(2),
+    )
+    simulate(agreed, people, tmp_path, seed=1, truth=True)
+    width = agreed.protocol.payload_size
+    done = execute(agreed, tmp_path / "reports", tmp_path / "out")
+    assert done.exit_code == 0
+    assert done.total["counted"] == DEVICES * EPOCHS
+
+    # The slow reading: every response asked about every value, attribute by attribute.
+    kind = agreed.protocol
+    fleet = Fleet(kind, DEVICES, Streams(1))
+    for epoch, values in enumerate(people.values()):
+        support: Counter[tuple[int, int]] = Counter()
+        behind: Counter[int] = Counter()
+        for columns in fleet.reports(epoch, values):
+            for payload in columns.payloads:
+                assert len(payload) == width
+                response = kind.decode(payload.tobytes())
+                told = enumerate(response) if allocation == "split" else [response]
+                for j, one in told:
+                    behind[j] += 1
+                    for v in range(kind.parts[j].rows):
+                        support[j, v] += kind.parts[j].supports(one, v)
+        rows = done.tables()[agreed.digest_hex, epoch].to_pylist()
+        names = [name for name, _ in agreed.histograms]
+        assert [(r["attribute"], r["value"]) for r in rows] == [
+            (name, v) for name, domain in agreed.histograms for v in range(domain.size)
+        ]
+        assert [r["label"] for r in rows if r["attribute"] == "region"] == [
+            "north",
+            "south",
+            "e<b>ast",
+        ]
+        for row in rows:
+            j = names.index(row["attribute"])
+            assert row["n"] == behind[j]
+            assert row["support"] == support[j, row["value"]]
+            s = kind.parts[j].support
+            expected = (row["support"] / row["n"] - float(s.other)) / float(s.gap)
+            assert row["estimate"] == pytest.approx(expected, abs=1e-12)
+        for name in names:
+            whole = sum(r["consistent"] for r in rows if r["attribute"] == name)
+            assert whole == pytest.approx(1.0)
+        if allocation != "split":
+            assert sum(behind.values()) == DEVICES
+
+    page = write_page(tmp_path / "out", tmp_path / "page.html", tmp_path / "truth.parquet")
+    html = page.read_text("utf-8")
+    for name in names:
+        assert f">people · {name}<" in html
+    assert html.count("per collection, not per attribute") == len(names) - 1
+    assert len(re.findall("exact numbers per epoch", html)) <= 2  # a title and its label
+    assert "<b>ast" not in html
+
+    shown = list(inspect_file(tmp_path / "reports", [file], 6))
+    assert any("supports" in one and any(f"{name}:" in one for name in names) for one in shown)
+
+
+def test_damaged_reports_are_refused(tmp_path: Path) -> None:
+    file = tmp_path / "people.yaml"
+    file.write_text(FILE.format(allocation="allomfree", protocol=""))
+    agreed = load_collection(file)
+    crowd = Fleet(agreed.protocol, 50, Streams(1))
+    (good,) = crowd.reports(0, np.zeros((50, 3), np.int32))
+    payloads = good.payloads.copy()
+    payloads[0, 0] = 3
+    payloads[1, 1] = 255
+    batches = [ReportColumns(0, good.report_ids, payloads)]
+    write(tmp_path / "reports", agreed, batches)
+    done = execute(agreed, tmp_path / "reports", tmp_path / "out")
+    assert done.total["counted"] == 48
+    assert done.total["rejected"] == {Reason.VALUE_OUT_OF_RANGE.value: 2}

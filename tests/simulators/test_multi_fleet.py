@@ -1,0 +1,397 @@
+"""Fleets whose devices hold several attributes: the same bytes as their devices, and sound statistics."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+from numpy.typing import NDArray
+from scipy.stats import chi2, norm
+
+from ldp.calibration import Calibration
+from ldp.collection import Attribute, Collection
+from ldp.domain import Domain
+from ldp.epochs import Epochs
+from ldp.estimate import estimate, variance
+from ldp.protocols import PROTOCOLS, FrequencyProtocol, Memo, Parameters
+from ldp.protocols.base import WordSpec
+from ldp.protocols.multi import ALLOCATIONS, Sample, Several, allocate
+from ldp.randomness import FULL
+from simulators import ABSENT, Streams
+from simulators.attributes import Joint, joint_population
+from simulators.fleet import Fleet
+from simulators.simulate import simulate
+
+FALSE_ALARM = 1e-8
+"""Probability that a sound fleet fails one statistical test of this file."""
+
+LEVELS = {"epsilon": 1.0, "epsilon_longitudinal": 2.0, "epsilon_first": 1.0}
+COUNTING = [name for name, kind in PROTOCOLS.items() if issubclass(kind, FrequencyProtocol)]
+ALL = [(a, n) for a in ("sample", "split") for n in COUNTING] + [("allomfree", None)]
+
+
+def build(allocation: str, name: str | None, sizes: Sequence[int], **levels: float) -> Several[Any]:
+    kind = PROTOCOLS[name] if name else ALLOCATIONS[allocation]
+    chosen: dict[str, Any] = {k: (LEVELS | levels)[k] for k in kind.PARAMETERS if k in LEVELS}
+    if "d" in kind.PARAMETERS:
+        chosen["d"] = 2
+    return allocate(allocation, name, sizes, Parameters(**chosen))
+
+
+class Words:
+    """The words of one device and epoch by purpose, handed out in the order a device asks for them."""
+
+    def __init__(self, streams: Streams, epoch: int, device: int, parts: Sequence[Any]) -> None:
+        self.streams, self.device = streams, device
+        self.epoch = epoch
+        self.parts = parts
+
+    def draw(self, purpose: str, epoch: int, spec: WordSpec) -> list[int]:
+        if not spec.count:
+            return []
+        drawn = self.streams.words(purpose, epoch, self.device, 1, spec.count, spec.limit)
+        return [int(word) for word in drawn[0]]
+
+    def part(self, index: int, new: bool) -> list[int]:
+        kind = self.parts[index]
+        words: list[int] = []
+        if kind.seed_words is not None and kind.seed_per_report:
+            words += self.draw(f"{index}.seed", self.epoch, kind.seed_words)
+        if new and kind.permanent_words is not None:
+            words += self.draw(f"{index}.permanent", self.epoch, kind.permanent_words)
+        return words + self.draw(f"{index}.instant", self.epoch, kind.instant_words)
+
+    def lifelong(self, index: int) -> list[int]:
+        kind = self.parts[index]
+        if kind.seed_words is None or kind.seed_per_report:
+            return []
+        return self.draw(f"{index}.seed", -1, kind.seed_words)
+
+
+class Script:
+    """Replays words and remembers that all were used."""
+
+    def __init__(self, words: list[int]) -> None:
+        self.words = list(words)
+
+    def word(self, limit: int = FULL) -> int:
+        if not self.words:
+            raise ValueError("the script has run out")
+        word = self.words.pop(0)
+        assert word < limit
+        return word
+
+
+class Devices:
+    """The same devices one by one, in plain Python."""
+
+    def __init__(self, kind: Several[Any], devices: int, streams: Streams) -> None:
+        self.kind, self.streams = kind, streams
+        self.memos = [self.new(device) for device in range(devices)]
+
+    def new(self, device: int) -> Memo:
+        words = Words(self.streams, -1, device, self.kind.kinds)
+        if isinstance(self.kind, Sample):
+            first = words.draw("seed", -1, WordSpec(1, len(self.kind.kinds)))
+            script = Script(first + words.lifelong(first[0]))
+        else:
+            script = Script([w for i in range(len(self.kind.kinds)) for w in words.lifelong(i)])
+        memo = self.kind.new_memo(script)
+        assert not script.words
+        return memo
+
+    def payload(self, epoch: int, device: int, value: tuple[int, ...]) -> bytes:
+        words = Words(self.streams, epoch, device, self.kind.kinds)
+        memo = self.memos[device]
+        chosen = [memo.seed] if isinstance(self.kind, Sample) else range(len(self.kind.kinds))
+        script: list[int] = []
+        for index, part in zip(chosen, memo.parts, strict=True):
+            assert index is not None
+            kind = self.kind.kinds[index]
+            script += words.part(index, new=self.is_new(kind, value[index], part))
+        source = Script(script)
+        response, after = self.kind.privatize(value, memo, source)
+        assert not source.words
+        self.memos[device] = after
+        return self.kind.encode(response)
+
+    @staticmethod
+    def is_new(kind: FrequencyProtocol[Any], value: int, memo: Memo) -> bool:
+        """Asked of the protocol itself: endless words, and whether the memo grew."""
+        _, after = kind.privatize(value, memo, Script([0] * 10_000))
+        return after is not memo
+
+
+def history(sizes: Sequence[int], devices: int, epochs: int) -> NDArray[np.int32]:
+    """Values that change and return, with absences; shape (epochs, devices, attributes)."""
+    draw = np.random.default_rng(1)
+    columns = [draw.integers(0, size, (epochs, devices)) for size in sizes]
+    values = np.stack(columns, axis=2)
+    values[draw.random((epochs, devices)) < 0.2] = ABSENT
+    return values.astype(np.int32)
+
+
+@pytest.mark.parametrize(("allocation", "name"), ALL)
+@pytest.mark.parametrize("sizes", [(2, 3), (9, 4, 30)])
+def test_a_fleet_sends_what_its_devices_send(
+    allocation: str, name: str | None, sizes: tuple[int, ...]
+) -> None:
+    kind, streams, devices = build(allocation, name, sizes), Streams(7), 9
+    fleet = Fleet(kind, devices, streams, rows_per_batch=4)
+    single = Devices(kind, devices, streams)
+    for epoch, values in enumerate(history(sizes, devices, 5), 3):
+        found = [
+            payload.tobytes()
+            for batch in fleet.reports(epoch, values)
+            for payload in batch.payloads
+        ]
+        assert found == [
+            single.payload(epoch, device, tuple(map(int, value)))
+            for device, value in enumerate(values)
+            if value[0] != ABSENT
+        ]
+    memoised = [sum(len(part.answers) for part in memo.parts) for memo in single.memos]
+    assert fleet.memoised_inputs().tolist() == memoised
+
+
+def test_attributes_are_drawn_evenly_and_for_life() -> None:
+    devices = 30_000
+    kind = build("sample", "grr", (2, 3, 4))
+    fleet = Fleet(kind, devices, Streams(3))
+    values = np.zeros((devices, 3), np.int32)
+    drawn = [next(iter(fleet.reports(epoch, values))).payloads[:, 0] for epoch in range(2)]
+    assert len(drawn[0]) == len(drawn[1]) == devices
+    assert np.array_equal(*drawn)
+    counts = np.bincount(drawn[0], minlength=3)
+    z = norm.isf(FALSE_ALARM / 6)
+    assert np.abs(counts / devices - 1 / 3).max() < z * np.sqrt(2 / 9 / devices)
+
+
+def test_values_that_do_not_fit() -> None:
+    fleet = Fleet(build("split", "grr", (2, 3)), 2, Streams(1))
+    good = np.array([[1, 2], [0, 0]], np.int32)
+    assert len(next(iter(fleet.reports(0, good)))) == 2
+    for bad in (
+        [[1, 2]],
+        [1, 2],
+        [[1, 3], [0, 0]],
+        [[2, 0], [0, 0]],
+        [[1, 2], [-1, 0]],
+        [[-2, -2], [0, 0]],
+    ):
+        with pytest.raises(ValueError, match=r"values|attributes"):
+            fleet.reports(1, np.array(bad, np.int32))
+
+
+# Bias and variance
+
+
+Counted = tuple[NDArray[np.int64], Any]
+
+
+def counted(kind: Several[Any], values: NDArray[np.int32], seed: int) -> list[Counted]:
+    """Support of each attribute's values, and the reports behind it."""
+    counts = np.zeros(kind.counts_length, np.int64)
+    fleet = Fleet(kind, len(values), Streams(seed))
+    for batch in fleet.reports(0, values):
+        assert not kind.check(batch.payloads).any()
+        kind.add_support(batch.payloads, counts)
+    return [
+        (part.support_counts(cells), part.report_counts(cells, n))
+        for part, (cells, n) in zip(kind.parts, kind.part_counts(counts, len(values)), strict=True)
+    ]
+
+
+def people(sizes: Sequence[int], devices: int, seed: int = 2) -> NDArray[np.int32]:
+    draw = np.random.default_rng(seed)
+    skewed = [draw.integers(0, size, devices) * draw.integers(0, 2, devices) for size in sizes]
+    return np.stack(skewed, axis=1).astype(np.int32)
+
+
+@pytest.mark.parametrize(
+    ("allocation", "name"),
+    [
+        ("sample", "loloha"),
+        ("sample", "dbitflip"),
+        ("split", "l_osue"),
+        ("split", "loloha"),
+        ("allomfree", None),
+    ],
+)
+def test_estimates_are_unbiased_and_wrong_parameters_are_not(
+    allocation: str, name: str | None
+) -> None:
+    sizes, devices = (3, 8, 25), 200_000
+    kind, values = build(allocation, name, sizes), people(sizes, devices)
+    limit = norm.isf(FALSE_ALARM / (2 * sum(sizes)))
+    worst_right, worst_wrong = 0.0, 0.0
+    for j, (support, n) in enumerate(counted(kind, values, 1)):
+        truth = np.bincount(values[:, j], minlength=sizes[j]) / devices
+        right = kind.parts[j].support
+        wrong = replace(right, other=right.other * Fraction(9, 10))
+        error = np.sqrt(variance(truth, n, right))
+        z = (estimate(support, n, right).frequency - truth) / error
+        worst_right = max(worst_right, float(np.abs(z).max()))
+        z = (estimate(support, n, wrong).frequency - truth) / error
+        worst_wrong = max(worst_wrong, float(np.abs(z).max()))
+    assert worst_right < limit
+    assert worst_wrong > limit, "the test would not see a wrong `other`"
+
+
+def test_the_variance_holds_what_sampling_adds() -> None:
+    """Mean of z² over many fleets, and the same without the sampled share, which must be refused."""
+    sizes, devices, fleets = (2, 5, 3), 600, 400
+    kind = build("allomfree", None, sizes, epsilon_longitudinal=7.0, epsilon_first=6.0)
+    values = people(sizes, devices)
+    total, naive, terms = np.zeros(3), np.zeros(3), 0
+    for seed in range(fleets):
+        terms += 1
+        for j, (support, n) in enumerate(counted(kind, values, seed)):
+            truth = float((values[:, j] == 0).mean())
+            part = kind.parts[j].support
+            error = estimate(support, n, part).frequency[0] - truth
+            total[j] += error**2 / variance(np.array([truth]), n, part)[0]
+            without = replace(part, sampled=Fraction(1))
+            naive[j] += error**2 / variance(np.array([truth]), n, without)[0]
+    tail = FALSE_ALARM / 6
+    low, high = chi2.ppf(tail, terms), chi2.isf(tail, terms)
+    assert (total > low).all()
+    assert (total < high).all()
+    assert (naive > high).all(), "the test would not see a missing term"
+
+
+# Populations
+
+
+def agreed(allocation: str = "sample", protocol: str = "loloha") -> Collection:
+    return Collection(
+        name="people",
+        version=1,
+        domain=None,
+        protocol_name=protocol,
+        parameters=Parameters(epsilon_longitudinal=2.0, epsilon_first=1.0),
+        epochs=Epochs(3600, 0, 100),
+        attributes=(
+            Attribute("age", Domain(3)),
+            Attribute("home_region", Domain(2, ("north", "south"))),
+        ),
+        allocation=allocation,
+    )
+
+
+def drawn(spec: str, devices: int | None = None, epochs: int = 3, seed: int = 1) -> Joint:
+    return joint_population(
+        spec,
+        attributes=agreed().histograms,
+        devices=devices,
+        epochs=epochs,
+        streams=Streams(seed),
+    )
+
+
+def test_drawn_attributes_are_independent() -> None:
+    people = drawn("zipf:1.1", 20_000)
+    first, second, _ = people.values()
+    assert first.shape == (20_000, 2)
+    both = np.zeros((3, 2))
+    np.add.at(both, (first[:, 0], first[:, 1]), 1)
+    expected = both.sum(axis=1, keepdims=True) * both.sum(axis=0) / 20_000
+    assert ((both - expected) ** 2 / expected).sum() < chi2.isf(FALSE_ALARM, 2)
+    changed = (first != second).mean(axis=0)
+    assert (changed > 0.05).all()
+
+
+def test_a_table(tmp_path: Path) -> None:
+    path = tmp_path / "a,b.csv"
+    lines = [
+        "home region,other,age",
+        *(f"{'north' if i % 3 else 'south'},x,{i % 3 + 5}" for i in range(30)),
+        ",y,",
+    ]
+    path.write_text("\n".join(lines) + "\n")
+    fixed = list(drawn(f"table:{path}").values())
+    assert len(fixed) == 3
+    assert fixed[0][:3].tolist() == [[0, 1], [1, 0], [2, 0]]
+    assert fixed[0][30].tolist() == [ABSENT, ABSENT]
+    assert all(np.array_equal(fixed[0], later) for later in fixed)
+    dealt = list(drawn(f"table:{path},permute").values())
+    assert not np.array_equal(dealt[0], dealt[1])
+    for values in dealt:  # rows stay whole
+        assert sorted(map(tuple, values.tolist())) == sorted(map(tuple, fixed[0].tolist()))
+    assert len(next(drawn(f"table:{path}", 4).values())) == 4
+    path.write_text("age,home_region\n1,north\n,south\n")
+    with pytest.raises(ValueError, match=r"line 3.*'age' is empty"):
+        drawn(f"table:{path}")
+    path.write_text("age\n1\n")
+    with pytest.raises(ValueError, match="home_region"):
+        drawn(f"table:{path}")
+    with pytest.raises(ValueError, match="several attributes"):
+        drawn(f"csv:{path}:age", 1)
+
+
+def test_marginals(tmp_path: Path) -> None:
+    path = tmp_path / "m.json"
+    path.write_text('{"n": 6, "age": [1, 2, 3], "home region": [6, 0]}')
+    values = next(drawn(f"marginals:{path}").values())
+    assert np.bincount(values[:, 0]).tolist() == [1, 2, 3]
+    assert not values[:, 1].any()
+    for bad in (
+        "[]",
+        "{",
+        '{"age": [1, 2, 3]}',
+        '{"age": [1, 2, 3], "home_region": [6, 1]}',
+        '{"age": [1, 2, -3], "home_region": [0, 0]}',
+        '{"age": 3, "home_region": [0, 0]}',
+    ):
+        path.write_text(bad)
+        with pytest.raises(ValueError, match=str(path)):
+            drawn(f"marginals:{path}")
+
+
+def test_msfimu_marginals(shared_data: Path) -> None:
+    names = ("Visitor_category", "Gender", "Age", "Geolife", "Region", "Sleeping_area")
+    sizes = (3, 3, 8, 12, 37, 11)
+    people = joint_population(
+        f"marginals:{shared_data / 'msfimu_marginals.json'}",
+        attributes=[(name, Domain(size)) for name, size in zip(names, sizes, strict=True)],
+        devices=None,
+        epochs=1,
+        streams=Streams(1),
+    )
+    assert people.devices == 88_935
+    values = next(people.values())
+    kind = allocate(
+        "allomfree",
+        None,
+        sizes,
+        Parameters(epsilon_longitudinal=4.0, epsilon_first=2.4, calibration=Calibration.EXACT),
+    )
+    limit = norm.isf(FALSE_ALARM / (2 * sum(sizes)))
+    for j, (support, n) in enumerate(counted(kind, values, 1)):
+        truth = np.bincount(values[:, j], minlength=sizes[j]) / len(values)
+        part = kind.parts[j].support
+        z = (estimate(support, n, part).frequency - truth) / np.sqrt(variance(truth, n, part))
+        assert np.abs(z).max() < limit
+
+
+@pytest.mark.parametrize("allocation", ["sample", "split", "allomfree"])
+def test_a_simulation_on_disk(tmp_path: Path, allocation: str) -> None:
+    collection = agreed(allocation, "" if allocation == "allomfree" else "loloha")
+    people = drawn("syn", 50)
+    done = simulate(collection, people, tmp_path, seed=3, truth=True)
+    assert done.reports == 150
+    assert done.mean_memoised_inputs > (1.0 if allocation == "split" else 0.9)
+    table = pq.read_table(tmp_path / "truth.parquet")
+    for epoch, values in enumerate(people.values()):
+        for j, (name, domain) in enumerate(collection.histograms):
+            rows = [r for r in table.to_pylist() if (r["epoch"], r["attribute"]) == (epoch, name)]
+            assert [r["label"] for r in rows] == [domain.label(v) for v in range(domain.size)]
+            expected = np.bincount(values[:, j], minlength=domain.size).tolist()
+            assert [r["count"] for r in rows] == expected
+            assert {r["n"] for r in rows} == {50}

@@ -1,0 +1,174 @@
+"""The CombineFn is a monoid of integers, and what travels between workers is small and exact."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from apache_beam import coders
+from apache_beam.internal import pickler
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ldp.collection import Collection
+from ldp.errors import Reason
+from ldp.protocols.base import frozen_columns
+from ldp.reports import Rejection, ReportColumns
+from ldp.support import Support
+from tests.pipelines.running import collection
+from transforms.coders import ReportColumnsCoder, SupportCoder, register_coders
+from transforms.epochs import OncePerReportId, WindowByEpoch
+from transforms.estimate import EstimateEpoch
+from transforms.histogram import MakeConsistent
+from transforms.reports import AdmitReports
+from transforms.sinks import WriteEpochs, WriteRejects
+from transforms.sources import ReadFiles
+from transforms.support import CountSupport
+
+AGREED = {name: collection(name, 11, name) for name in ("grr", "sue", "loloha")}
+
+
+def columns(agreed: Collection, n: int, seed: int) -> ReportColumns:
+    draw = np.random.default_rng(seed)
+    rows = draw.integers(0, 256, (50 * n + 50, agreed.protocol.payload_size), np.uint8)
+    rows &= np.uint8(0x07) if agreed.protocol_name == "loloha" else np.uint8(0xFF)
+    rows[:, -1] &= np.uint8(7)
+    kept = rows[agreed.protocol.check(frozen_columns(rows)) == 0][:n]
+    assert len(kept) == n
+    ids = draw.integers(0, 1 << 63, n).astype(np.uint64)
+    return ReportColumns(agreed.digest, 3, ids, frozen_columns(kept))
+
+
+@pytest.mark.parametrize("name", AGREED)
+@settings(max_examples=20)
+@given(st.lists(st.integers(0, 9), max_size=8), st.randoms(use_true_random=False))
+def test_grouping_and_order_of_merges_do_not_matter(name: str, sizes: list[int], draw: object) -> None:
+    """Any tree of add_input and merge_accumulators over any order gives the counts of one long batch."""
+    agreed = AGREED[name]
+    count = CountSupport(agreed)
+    batches = [columns(agreed, n, i) for i, n in enumerate(sizes)]
+    wanted = count.create_accumulator()
+    for batch in batches:
+        wanted = count.add_input(wanted, batch)
+    draw.shuffle(batches)  # type: ignore[attr-defined]
+    parts = [count.create_accumulator()]
+    for batch in batches:
+        if draw.random() < 0.5:  # type: ignore[attr-defined]
+            parts.append(count.create_accumulator())
+        parts[-1] = count.add_input(parts[-1], batch)
+    while len(parts) > 1:
+        draw.shuffle(parts)  # type: ignore[attr-defined]
+        some = 1 + draw.randrange(len(parts))  # type: ignore[attr-defined]
+        parts = [count.merge_accumulators(parts[:some]), *parts[some:]]
+        if some == 1:
+            parts = [count.merge_accumulators(parts)]
+    assert count.extract_output(parts[0]) == wanted
+    assert wanted.reports == sum(sizes)
+
+
+def test_accumulators_are_never_shared() -> None:
+    """Zero is fresh each time, and merging changes none of its arguments."""
+    count = CountSupport(AGREED["grr"])
+    one, two = count.create_accumulator(), count.create_accumulator()
+    assert one.counts is not two.counts
+    batch = columns(AGREED["grr"], 5, 1)
+    one = count.add_input(one, batch)
+    before = one.counts.copy()
+    total = count.merge_accumulators(iter([one, two, one]))
+    assert total.counts is not one.counts
+    assert (total.counts == 2 * before).all()
+    assert (one.counts == before).all()
+    assert count.merge_accumulators([]) == count.create_accumulator()
+    assert not batch.payloads.flags.writeable
+
+
+@pytest.mark.parametrize(
+    "top", [0, 1, 2**8 - 1, 2**8, 2**16 - 1, 2**16, 2**32 - 1, 2**32, 2**53 - 1, 2**53, 2**63 - 1, -1]
+)
+@pytest.mark.parametrize("cells", [0, 1, 11])
+def test_accumulators_survive_the_wire_at_the_edges(top: int, cells: int) -> None:
+    """Exact at every width, deterministic, and writable afterwards."""
+    coder = SupportCoder()
+    value = Support(np.arange(cells, dtype=np.int64) * 0 + top, max(top, 0))
+    encoded = coder.encode(value)
+    back = coder.decode(encoded)
+    assert back == value
+    assert back.counts.dtype == np.int64
+    assert coder.encode(back) == encoded
+    assert coder.is_deterministic()
+    back.counts += 0
+    width = next((w for w, limit in ((1, 8), (2, 16), (4, 32)) if 0 <= top < 1 << limit), 8)
+    assert len(encoded) <= 17 + cells * width
+
+
+@given(st.integers(0, 2**64 - 1), st.integers(-(2**63), 2**63 - 1), st.integers(0, 20), st.integers(1, 9))
+def test_columns_survive_the_wire(digest: int, epoch: int, n: int, width: int) -> None:
+    """Digest, epoch, ids and payloads, for no reports as well, from unaligned ids."""
+    draw = np.random.default_rng(n)
+    ids = np.frombuffer(b"x" + draw.bytes(8 * n), np.uint8)[1:].view("<u8")
+    payloads = frozen_columns(draw.integers(0, 256, (n, width), np.uint8))
+    coder = ReportColumnsCoder()
+    encoded = coder.encode(ReportColumns(digest, epoch, ids, payloads))
+    back = coder.decode(encoded)
+    assert (back.digest, back.epoch) == (digest, epoch)
+    assert (back.report_ids == ids).all()
+    assert (back.payloads == payloads).all()
+    assert back.payloads.shape == payloads.shape
+    assert not back.payloads.flags.writeable
+    assert coder.encode(back) == encoded
+
+
+def test_beam_knows_the_coders() -> None:
+    """The registry hands out ours, so that nothing is pickled on the way."""
+    register_coders()
+    assert isinstance(coders.registry.get_coder(ReportColumns), ReportColumnsCoder)
+    assert isinstance(coders.registry.get_coder(Support), SupportCoder)
+    for agreed in AGREED.values():
+        assert isinstance(CountSupport(agreed).get_accumulator_coder(), SupportCoder)
+
+
+@pytest.mark.parametrize("name", ["grr", "sue", "l_osue", "loloha", "olh"])
+def test_what_is_sent_to_workers_is_small_and_holds_no_compiled_function(name: str) -> None:
+    """Every function object pickles to less than 20 kB for 360 values, before and after use."""
+    agreed = collection(name, 360, name)
+    count = CountSupport(agreed)
+    accumulator = count.create_accumulator()
+    held = np.zeros((1, agreed.protocol.payload_size), np.uint8)
+    agreed.protocol.check(frozen_columns(held))
+    agreed.protocol.add_support(frozen_columns(held), accumulator.counts)
+    agreed.protocol.support_counts(accumulator.counts)
+    senders = (
+        count,
+        AdmitReports({agreed.digest: agreed}),
+        EstimateEpoch(agreed),
+        MakeConsistent(agreed),
+        WriteEpochs(agreed, "out"),
+        WriteRejects("out"),
+        ReadFiles(),
+        OncePerReportId(agreed.digest_hex, 3),
+        WindowByEpoch(agreed.epochs),
+    )
+    for sender in senders:
+        pickled = pickler.dumps(sender)
+        back = pickler.loads(pickled)
+        assert type(back) is type(sender)
+        import base64
+        import bz2
+        import zlib
+
+        raw = base64.b64decode(pickled)
+        try:
+            plain = bz2.decompress(raw)
+        except OSError:
+            plain = zlib.decompress(raw)
+        assert len(plain) < 20_000, (sender, len(plain))
+        assert b"numba" not in plain
+        assert b"_dispatcher" not in plain
+
+
+def test_rejections_hold_no_payload() -> None:
+    """The fields of a rejection are a closed list, and none of them can hold bytes."""
+    one = Rejection(Reason.MALFORMED, "file", 3)
+    assert set(one.__dataclass_fields__) == {
+        "reason", "source", "place", "index", "count", "digest", "epoch",
+    }  # fmt: skip
+    assert all("bytes" not in str(f.type) for f in one.__dataclass_fields__.values())
