@@ -178,7 +178,9 @@ def publish(collection: Collection, data: DataSet, path: Path, epochs: int | Non
     from simulators.streams import Streams
 
     spec = data.spec.replace("FILE", str(path))
-    people = population(spec, domain=collection.domain, devices=None, epochs=epochs, streams=Streams(seed))
+    domain = collection.domain
+    assert domain is not None
+    people = population(spec, domain=domain, devices=None, epochs=epochs, streams=Streams(seed))
     with tempfile.TemporaryDirectory() as temporary:
         fleet, output = Path(temporary, "fleet"), Path(temporary, "out")
         written = simulate(collection, people, fleet, seed=seed, spec=spec, truth=True)

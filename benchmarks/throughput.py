@@ -174,7 +174,7 @@ def main() -> None:
         print(json.dumps(result))
         return
     print(f"LOLOHA, k = {_K}, g = 2, {arguments.reports:,} reports in {_EPOCHS} epochs")
-    head = ("hash", "plain s", "run s", "ratio", "dedup s", "added us/report", "peak MiB")
+    head: tuple[str, ...] = ("hash", "plain s", "run s", "ratio", "dedup s", "added us/report", "peak MiB")
     head += ("command: plain", "run", "ratio")
     print(("{:>8}" + "{:>16}" * 9).format(*head))
     with tempfile.TemporaryDirectory() as temporary:

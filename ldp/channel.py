@@ -15,8 +15,8 @@ from ldp.exact import exp_below
 from ldp.randomness import FULL, Randomness
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
     import numpy as np
+    from numpy.typing import NDArray
 
 __all__ = ["BitChannel", "SymbolChannel", "unary_ratio"]
 
@@ -48,7 +48,9 @@ class SymbolChannel:
         if self.size < 2:
             raise ValueError(f"a symbol channel needs at least 2 symbols, not {self.size}")
         if not 1 <= self.each <= self.keep:
-            raise ValueError(f"weights must satisfy 1 <= each <= keep, not each={self.each}, keep={self.keep}")
+            raise ValueError(
+                f"weights must satisfy 1 <= each <= keep, not each={self.each}, keep={self.keep}"
+            )
         if self.total > FULL:
             raise ValueError(f"weights sum to {self.total}, above 2**64")
 

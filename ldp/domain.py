@@ -48,9 +48,11 @@ class Domain:
                     f"{len(self.labels)} labels for a domain of size {self.size}",
                     remedy="Give one label per value.",
                 )
-            repeated = sorted({label for label in self.labels if self.labels.count(label) > 1}) if (
-                len(set(self.labels)) < self.size
-            ) else []
+            repeated = (
+                sorted({label for label in self.labels if self.labels.count(label) > 1})
+                if (len(set(self.labels)) < self.size)
+                else []
+            )
             if repeated:
                 raise CollectionError(
                     "E-COLLECTION-DOMAIN",

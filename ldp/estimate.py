@@ -61,9 +61,7 @@ class Estimates:
         return Estimates(self.n, self.support, *(a * factor for a in arrays))
 
 
-def variance(
-    frequency: Floats, n: int | NDArray[np.int64], probabilities: SupportProbabilities
-) -> Floats:
+def variance(frequency: Floats, n: int | NDArray[np.int64], probabilities: SupportProbabilities) -> Floats:
     """Variance of the estimates for a fixed population of these true frequencies.
 
     Not Eq. 4 of `000` or Eq. 10 of `002`, whose coefficient of f is wrong unless rounds are symmetric

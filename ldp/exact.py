@@ -88,4 +88,3 @@ def smallest(low: int, high: int, holds: Callable[[int], bool]) -> int | None:
         else:
             low = middle + 1
     return low
-

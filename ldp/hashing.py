@@ -91,9 +91,7 @@ class HashFamily(ABC):
         """Seeds of many devices from words (n, SEED_WORDS), in the form the other array methods take."""
 
     @abstractmethod
-    def hash_many(
-        self, seeds: NDArray[np.uint64], values: NDArray[np.int64]
-    ) -> NDArray[np.int64]:
+    def hash_many(self, seeds: NDArray[np.uint64], values: NDArray[np.int64]) -> NDArray[np.int64]:
         """H(values[i]) under seed i, shape (n,)."""
 
     @abstractmethod
@@ -187,9 +185,7 @@ class AffineFamily(HashFamily):
         """The words themselves, (n, 2)."""
         return words
 
-    def hash_many(
-        self, seeds: NDArray[np.uint64], values: NDArray[np.int64]
-    ) -> NDArray[np.int64]:
+    def hash_many(self, seeds: NDArray[np.uint64], values: NDArray[np.int64]) -> NDArray[np.int64]:
         """See the class; seeds (n, 2)."""
         import numpy as np
 
@@ -336,9 +332,7 @@ class LinearFamily(HashFamily):
 
         return words[:, 0] % np.uint64(self.points - 1) + np.uint64(1)
 
-    def hash_many(
-        self, seeds: NDArray[np.uint64], values: NDArray[np.int64]
-    ) -> NDArray[np.int64]:
+    def hash_many(self, seeds: NDArray[np.uint64], values: NDArray[np.int64]) -> NDArray[np.int64]:
         """See the class; seeds (n,)."""
         import numpy as np
 

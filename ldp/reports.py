@@ -132,9 +132,7 @@ def _key(collection: Collection | None, digest: int, epoch: int) -> Key:
     return (collection.digest_hex, epoch if collection.epochs.contains(epoch) else None)
 
 
-def admit_batch(
-    batch: Batch, collections: Mapping[int, Collection], source: str, into: Admission
-) -> None:
+def admit_batch(batch: Batch, collections: Mapping[int, Collection], source: str, into: Admission) -> None:
     """Judge one ReportBatch; reports in it are admitted one by one once its columns fit together."""
     ids = batch.report_ids
     n = ids.size
@@ -148,9 +146,7 @@ def admit_batch(
 
     def refuse(reason: Reason, count: int, index: int = -1) -> None:
         digest = digest_hex(batch.digest)
-        into.rejections.append(
-            Rejection(reason, source, batch.place, index, count, digest, batch.epoch)
-        )
+        into.rejections.append(Rejection(reason, source, batch.place, index, count, digest, batch.epoch))
 
     if collection is None:
         refuse(Reason.UNKNOWN_COLLECTION, max(n, 1))
@@ -178,9 +174,7 @@ def admit_batch(
             into.admitted.append(ReportColumns(batch.digest, batch.epoch, ids, payloads))
 
 
-def admit_rows(
-    rows: Rows, collections: Mapping[int, Collection], source: str, into: Admission
-) -> None:
+def admit_rows(rows: Rows, collections: Mapping[int, Collection], source: str, into: Admission) -> None:
     """Judge single reports, gathering those of one collection and epoch into columns."""
     known = np.isin(rows.digest, np.array(list(collections), np.uint64))
     if not known.all():
@@ -222,9 +216,7 @@ def admit_rows(
                 )
 
 
-def _single(
-    reason: Reason, source: str, rows: Rows, which: NDArray[np.int64]
-) -> Iterator[Rejection]:
+def _single(reason: Reason, source: str, rows: Rows, which: NDArray[np.int64]) -> Iterator[Rejection]:
     """One rejection per record, since each has its own place; one for those beyond :data:`LISTED`."""
     listed, rest = which[:LISTED], which[LISTED:]
     for i in listed:

@@ -19,7 +19,7 @@ __all__ = ["run_collection", "shard_bits", "simulate_reports"]
 _SHARD_BYTES = 256 << 20
 
 
-def simulate_reports(
+def simulate_reports(  # noqa: PLR0913, PLR0917 - one argument per option
     collection_file: Path,
     spec: str,
     devices: int | None,
@@ -154,9 +154,7 @@ def _summary(record: dict[str, object], output: str) -> None:
     for reason, count in total["rejected"].items():
         click.echo(f"  rejected {count:,}: {reason}", err=True)
     if total["rejected"]:
-        click.echo(
-            f"  where and why: ldpbeam inspect {Path(output) / 'rejects'}", err=True
-        )
+        click.echo(f"  where and why: ldpbeam inspect {Path(output) / 'rejects'}", err=True)
     timings = record["timings"]
     assert isinstance(timings, dict)  # noqa: S101 - our own record
     click.echo(f"estimates in {Path(output) / 'estimates'} after {timings['total_seconds']} s")

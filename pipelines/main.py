@@ -40,7 +40,8 @@ def demo(out: Path, seed: int) -> None:
     "--population",
     required=True,
     metavar="SPEC",
-    help="syn | zipf:1.1 | csv:FILE:COLUMN[,permute] | csv:FILE:COL1..COLn | panel:FILE:device,epoch,value | table:FILE | marginals:FILE",
+    help="syn | zipf:1.1 | csv:FILE:COLUMN[,permute] | csv:FILE:COL1..COLn | "
+    "panel:FILE:device,epoch,value | table:FILE | marginals:FILE",
 )
 @click.option("--devices", type=click.IntRange(1), help="Number of devices (data sets: all of them).")
 @click.option("--epochs", type=click.IntRange(1), help="Number of epochs (data sets: all of them).")
@@ -53,11 +54,9 @@ def demo(out: Path, seed: int) -> None:
     default="batch",
     show_default=True,
 )
-@click.option(
-    "--compression", type=click.Choice(["none", "gzip", "zstd"]), default="none", show_default=True
-)
+@click.option("--compression", type=click.Choice(["none", "gzip", "zstd"]), default="none", show_default=True)
 @click.option("--truth", is_flag=True, help="Also write truth.parquet, the true frequencies.")
-def simulate(
+def simulate(  # noqa: PLR0913, PLR0917 - one argument per option
     collection_file: Path,
     population: str,
     devices: int | None,
@@ -102,9 +101,7 @@ def run(
     """
     from pipelines.commands import run_collection
 
-    sys.exit(
-        run_collection(collection_files, pattern, output, runner, dedup, tuple(context.args))
-    )
+    sys.exit(run_collection(collection_files, pattern, output, runner, dedup, tuple(context.args)))
 
 
 @cli.command()

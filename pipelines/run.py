@@ -188,7 +188,7 @@ def _keep_freed_memory() -> None:
     """Ask glibc to reuse large blocks instead of giving each back to the kernel.
 
     Batches of a megabyte come and go by the thousand between the steps of a local run; mapping and clearing
-    fresh pages for each takes a third of the time that grouping takes. Elsewhere than on glibc nothing happens.
+    fresh pages for each takes a third of the time that grouping takes. Without glibc nothing happens.
     """
     try:
         mallopt = ctypes.CDLL(None).mallopt

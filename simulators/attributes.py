@@ -93,9 +93,7 @@ def joint_population(
         return _table(requests, names)
     if kind == "marginals" and rest:
         return _marginals(requests, names)
-    raise ValueError(
-        f"unknown population {spec!r} for several attributes; the forms are {JOINT_SPECS}"
-    )
+    raise ValueError(f"unknown population {spec!r} for several attributes; the forms are {JOINT_SPECS}")
 
 
 def _table(requests: Sequence[Request], names: Sequence[str]) -> Joint:

@@ -35,7 +35,7 @@ class Faults:
     truncated: bool = True
 
 
-def write_faults(collection: Collection, reports: Path, faults: Faults = Faults()) -> Path:  # noqa: B008
+def write_faults(collection: Collection, reports: Path, faults: Faults = Faults()) -> Path:
     """Add ``reports/late-and-faulty.pb``, made from what the first file of ``reports`` holds.
 
     Args:
@@ -72,15 +72,13 @@ def write_faults(collection: Collection, reports: Path, faults: Faults = Faults(
     records += [bytes([0xFF] * (5 + i)) for i in range(faults.malformed)]
     records += [report(i, report_id=fresh(i), epoch=-1 - i) for i in range(faults.foreign_epoch)]
     records += [
-        report(i, report_id=fresh(i), digest=batch.digest ^ 1)
-        for i in range(faults.unknown_collection)
+        report(i, report_id=fresh(i), digest=batch.digest ^ 1) for i in range(faults.unknown_collection)
     ]
     records += [
         report(i, report_id=fresh(i), payload=payloads[i] + b"\0") for i in range(faults.wrong_length)
     ]
     records += [
-        report(i, report_id=fresh(i), payload=b"\xff" * width)
-        for i in range(faults.value_out_of_range)
+        report(i, report_id=fresh(i), payload=b"\xff" * width) for i in range(faults.value_out_of_range)
     ]
     content = b"".join(_frame(record) for record in records)
     if faults.truncated:

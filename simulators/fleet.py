@@ -116,15 +116,13 @@ class Fleet:
         """Devices that never reported."""
         if devices < 1 or rows_per_batch < 1:
             raise ValueError(
-                f"a fleet of {devices} devices in batches of {rows_per_batch} cannot report; "
-                "both start at 1"
+                f"a fleet of {devices} devices in batches of {rows_per_batch} cannot report; both start at 1"
             )
         parts = protocol.parts
         self._inputs = [part.guarantee.memoised_inputs or 1 for part in parts]
         if devices * max(self._inputs) >= 1 << 63:
             raise ValueError(
-                f"{devices} devices with {max(self._inputs)} inputs each exceed 2**63; "
-                "simulate fewer"
+                f"{devices} devices with {max(self._inputs)} inputs each exceed 2**63; simulate fewer"
             )
         self.protocol = protocol
         self.devices = devices

@@ -155,17 +155,13 @@ class Request:
     def needed(self, name: str, number: int | None) -> int:
         """A number that the data does not provide."""
         if number is None:
-            raise self.bad(
-                f"it does not say how many {name} there are", f"give the number of {name}"
-            )
+            raise self.bad(f"it does not say how many {name} there are", f"give the number of {name}")
         return number
 
     def at_most(self, name: str, number: int | None, there: int) -> int:
         """A number that the data bounds."""
         if number is not None and number > there:
-            raise self.bad(
-                f"{number} {name} asked for, the file has {there}", f"ask for at most {there}"
-            )
+            raise self.bad(f"{number} {name} asked for, the file has {there}", f"ask for at most {there}")
         return there if number is None else number
 
     def number(self, what: str, text: str, within: Callable[[float], bool], range_: str) -> float:
@@ -213,9 +209,7 @@ class _Drawn:
     def _draw(self, generator: np.random.Generator) -> NDArray[np.int32]:
         if self.cumulative is None:
             return generator.integers(0, self.domain_size, size=self.devices, dtype=np.int32)
-        return np.searchsorted(
-            self.cumulative, generator.random(self.devices), side="right"
-        ).astype(np.int32)
+        return np.searchsorted(self.cumulative, generator.random(self.devices), side="right").astype(np.int32)
 
 
 @dataclass(frozen=True, eq=False)
@@ -269,9 +263,7 @@ def _syn(request: Request) -> Population:
 
 def _zipf(request: Request) -> Population:
     exponent, _, change = request.rest.partition(":")
-    s = request.number(
-        "the exponent", exponent, lambda x: 0 < x < float("inf"), "above 0: zipf:1.1"
-    )
+    s = request.number("the exponent", exponent, lambda x: 0 < x < float("inf"), "above 0: zipf:1.1")
     weights = np.arange(1, request.domain.size + 1, dtype=np.float64) ** -s
     cumulative = np.cumsum(weights)
     cumulative /= cumulative[-1]
@@ -300,9 +292,7 @@ def _csv(request: Request) -> Population:
     path, part = request.source()
     names = column_names(path)
     if ".." in part and part.endswith(",permute"):
-        raise request.bad(
-            "columns per epoch are not permuted", "leave ',permute' out, or name one column"
-        )
+        raise request.bad("columns per epoch are not permuted", "leave ',permute' out, or name one column")
     if ".." in part and part not in names:
         return _wide(request, path, _between(request, part, names))
     name, comma, word = part.rpartition(",")
@@ -426,9 +416,7 @@ def encode(
                 if text != "" and text not in value_of:
                     value_of[text] = _looked_up(domain, path, column, text)
     value_of[""] = ABSENT
-    return [
-        _recoded(column, (value_of[text] for text in column.texts)) for column in columns
-    ], labels
+    return [_recoded(column, (value_of[text] for text in column.texts)) for column in columns], labels
 
 
 def _looked_up(domain: DomainView, path: Path, column: TextColumn, text: str) -> int:

@@ -137,9 +137,7 @@ def simulate(  # noqa: PLR0913 - the options of a command, by name
         for epoch, values in enumerate(population.values(), first_epoch):
             path = report_file(reports, epoch, format, compression)
             batches = fleet.reports(epoch, values)
-            written = FORMATS[format](
-                path, batches, digest=collection.digest, compression=compression
-            )
+            written = FORMATS[format](path, batches, digest=collection.digest, compression=compression)
             if table is not None:
                 columns = values.reshape(len(values), -1)
                 for index, (name, _) in enumerate(collection.histograms):
@@ -166,9 +164,7 @@ def simulate(  # noqa: PLR0913 - the options of a command, by name
     return record
 
 
-def _require(
-    collection: Collection, population: Population | Joint, first_epoch: int
-) -> None:
+def _require(collection: Collection, population: Population | Joint, first_epoch: int) -> None:
     """Raise unless every report will be one of the collection's."""
     sizes = [domain.size for _, domain in collection.histograms]
     drawn = [part.domain_size for part in _parts(population)]

@@ -41,9 +41,7 @@ class Streams:
     def __init__(self, seed: int) -> None:
         """Derive the key."""
         if seed < 0:
-            raise ValueError(
-                f"the simulation seed is {seed}, but seeds count from 0; pass a larger one"
-            )
+            raise ValueError(f"the simulation seed is {seed}, but seeds count from 0; pass a larger one")
         self.seed = seed
         digest = sha256(b"ldpbeam.simulators.streams/1:%d" % seed).digest()
         self._key = np.frombuffer(digest[:16], dtype="<u8").astype(np.uint64)
@@ -85,9 +83,7 @@ class Streams:
                 "rows and first count from 0, per_row from 1"
             )
         if not 1 <= limit <= _FULL:
-            raise ValueError(
-                f"a word cannot be drawn below limit={limit}; pass a limit from 1 to 2**64"
-            )
+            raise ValueError(f"a word cannot be drawn below limit={limit}; pass a limit from 1 to 2**64")
         start = first * per_row
         if start + rows * per_row > _FULL:
             raise ValueError(
@@ -111,9 +107,7 @@ class Streams:
         """
         return np.random.Generator(self._philox(purpose, epoch, _GENERATOR, 0))
 
-    def _redraw(
-        self, words: NDArray[np.uint64], purpose: str, epoch: int, start: int, limit: int
-    ) -> None:
+    def _redraw(self, words: NDArray[np.uint64], purpose: str, epoch: int, start: int, limit: int) -> None:
         """Bring all words (positions ``start …`` of their stream) below the limit, in place."""
         bound = np.uint64(limit)
         mask = np.uint64((1 << (limit - 1).bit_length()) - 1)
@@ -142,9 +136,7 @@ class Streams:
             picked[i] = self._draw(purpose, epoch, attempt, start + offset, 1)[0]
         return picked
 
-    def _draw(
-        self, purpose: str, epoch: int, attempt: int, start: int, count: int
-    ) -> NDArray[np.uint64]:
+    def _draw(self, purpose: str, epoch: int, attempt: int, start: int, count: int) -> NDArray[np.uint64]:
         """Words ``start … start + count - 1`` of one stream, by numpy's fastest way to them."""
         block, skip = divmod(start, 4)
         drawn = self._philox(purpose, epoch, attempt, block).random_raw(skip + count)

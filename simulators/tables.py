@@ -93,9 +93,7 @@ def line_of(path: Path, row: int) -> int:
             if row == 0:
                 return number
             row -= 1
-    raise ValueError(
-        f"{path} ended {row + 1} rows early; it changed while it was being read, try again"
-    )
+    raise ValueError(f"{path} ended {row + 1} rows early; it changed while it was being read, try again")
 
 
 def _encoded(name: str, column: pa.ChunkedArray) -> TextColumn:
@@ -103,9 +101,7 @@ def _encoded(name: str, column: pa.ChunkedArray) -> TextColumn:
     # Arrow is free to return one chunk or several; concatenating unified chunks is right for both.
     chunks = column.unify_dictionaries().chunks
     codes = np.concatenate([chunk.indices.to_numpy(zero_copy_only=False) for chunk in chunks])
-    return TextColumn(
-        name, tuple(chunks[-1].dictionary.to_pylist()), codes.astype(np.int32, copy=False)
-    )
+    return TextColumn(name, tuple(chunks[-1].dictionary.to_pylist()), codes.astype(np.int32, copy=False))
 
 
 def _check(path: Path, names: Sequence[str], there: list[str]) -> None:
@@ -116,9 +112,7 @@ def _check(path: Path, names: Sequence[str], there: list[str]) -> None:
             more = f" and {len(there) - _SHOWN} more" if len(there) > _SHOWN else ""
             close = get_close_matches(name, there, 1, 0.5)
             hint = f"did you mean {close[0]!r}?" if close else "name one of them"
-            raise ValueError(
-                f"{path} has no column {name!r}; its columns are {shown}{more}; {hint}"
-            )
+            raise ValueError(f"{path} has no column {name!r}; its columns are {shown}{more}; {hint}")
         if there.count(name) > 1:
             raise ValueError(
                 f"{path} has {there.count(name)} columns named {name!r}, so the name is ambiguous; "
@@ -148,12 +142,8 @@ def _rows(path: Path) -> Iterator[_Rows]:
         with pa.input_stream(str(path)) as raw:
             yield _Rows(io.TextIOWrapper(raw, encoding="utf-8-sig", newline=""))
     except FileNotFoundError:
-        raise ValueError(
-            f"there is no file {path}; check the path (relative to {Path.cwd()})"
-        ) from None
+        raise ValueError(f"there is no file {path}; check the path (relative to {Path.cwd()})") from None
     except (OSError, csv.Error) as error:
         raise ValueError(f"{path} cannot be read ({error}); give a readable CSV file") from None
     except UnicodeDecodeError as error:
-        raise ValueError(
-            f"{path} is not UTF-8 text (byte {error.start}); convert it to UTF-8"
-        ) from None
+        raise ValueError(f"{path} is not UTF-8 text (byte {error.start}); convert it to UTF-8") from None

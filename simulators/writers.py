@@ -167,9 +167,7 @@ FORMATS: dict[Format, Writer] = {
 def batch_record(batch: ReportColumns, digest: int) -> bytes:
     """A ``ReportBatch`` of at least one report, behind its length."""
     # Protobuf writes fields in the order of their numbers: a message of the first is a prefix.
-    head = report_pb2.ReportBatch(
-        digest=digest, epoch=batch.epoch, count=len(batch)
-    ).SerializeToString()
+    head = report_pb2.ReportBatch(digest=digest, epoch=batch.epoch, count=len(batch)).SerializeToString()
     ids = np.ascontiguousarray(batch.report_ids, "<u8").tobytes()
     payloads = batch.payloads.tobytes()
     message = b"".join(
@@ -257,9 +255,7 @@ def _compressing(raw: IO[bytes], compression: Compression) -> Iterator[IO[bytes]
 
 
 def _no_compression(compression: Compression) -> ValueError:
-    return ValueError(
-        f"there is no compression {compression!r}; use one of {', '.join(COMPRESSIONS)}"
-    )
+    return ValueError(f"there is no compression {compression!r}; use one of {', '.join(COMPRESSIONS)}")
 
 
 def _schema(width: int) -> pa.Schema:

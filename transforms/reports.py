@@ -1,4 +1,4 @@
-"""Stage 1 of 5, report: chunks of records become admitted columns, rejections and books (adapts ldp.reports)."""
+"""Stage 1 of 5, report: records become admitted columns, rejections and books (adapts ldp.reports)."""
 
 from __future__ import annotations
 

@@ -143,9 +143,7 @@ def _fixed_columns(collection: Collection) -> dict[str, Any]:
     for (name, domain), part in zip(collection.histograms, collection.protocol.parts, strict=True):
         attributes += [name] * part.rows
         values += list(range(part.rows))
-        labels += (
-            [domain.label(v) for v in range(part.rows)] if part.rows == domain.size else ["mean"]
-        )
+        labels += [domain.label(v) for v in range(part.rows)] if part.rows == domain.size else ["mean"]
     return {
         "schema": estimates_schema(collection),
         "attribute": pa.array(attributes, pa.string()),
@@ -189,9 +187,7 @@ def _epoch_table(collection: Collection, histogram: EpochHistogram, fixed: dict[
         "value": fixed["value"],
         "label": fixed["label"],
         "n": integers("n"),
-        "support": pa.array(
-            np.concatenate([one.support for one in histogram.attributes]), pa.int64()
-        ),
+        "support": pa.array(np.concatenate([one.support for one in histogram.attributes]), pa.int64()),
         "estimate": floats("frequency"),
         "std_error": floats("std_error"),
         "ci_low": floats("low"),

@@ -93,9 +93,7 @@ class Posterior:
         self._log_nodes = np.log1p(nodes)
         near = rows[self._near]
         std = noise.std(nodes)
-        self._kernel = _exp_rows(
-            -0.5 * ((near[:, None] - nodes) / std) ** 2 + np.log(weights / std)
-        )
+        self._kernel = _exp_rows(-0.5 * ((near[:, None] - nodes) / std) ** 2 + np.log(weights / std))
         far = rows[~self._near]
         centres = steps[~self._near]
         # Steps are end - span·u², u in [0, 1]. A sum over counts is an integral of σ(t) dt over

@@ -48,9 +48,7 @@ class Noise:
                 f"own, other: need 0 <= other < own <= 1, got own={self.own}, other={self.other}"
             )
         if self.own - self.other < SMALLEST_GAP:
-            raise ValueError(
-                f"own, other: need own - other >= 2^-64, got own={self.own}, other={self.other}"
-            )
+            raise ValueError(f"own, other: need own - other >= 2^-64, got own={self.own}, other={self.other}")
 
     @property
     def gap(self) -> float:
@@ -66,9 +64,7 @@ class Noise:
         true = np.clip(np.asarray(frequency, dtype=np.float64), 0.0, 1.0)
         if self.n == 0:
             return np.full_like(true, np.inf)
-        bits = true * (self.own * (1.0 - self.own)) + (1.0 - true) * (
-            self.other * (1.0 - self.other)
-        )
+        bits = true * (self.own * (1.0 - self.own)) + (1.0 - true) * (self.other * (1.0 - self.other))
         return np.asarray(bits / (self.n * self.gap**2), dtype=np.float64)
 
     @property

@@ -33,6 +33,4 @@ def base_cut(estimates: FloatArray, noise: Noise) -> FloatArray:
     return values
 
 
-BASE_CUT = Method(
-    "base_cut", base_cut, True, False, "insignificant values to 0; finds heavy hitters"
-)
+BASE_CUT = Method("base_cut", base_cut, True, False, "insignificant values to 0; finds heavy hitters")

@@ -83,10 +83,8 @@ def _supports(shares: FloatArray, multiplier: float) -> tuple[FloatArray, FloatA
     """
     linear = 1.0 + multiplier
     root = np.sqrt(np.maximum(linear * linear - 4.0 * multiplier * shares, 0.0))
-    if linear > 0.0:
-        supports = 2.0 * shares / (linear + root)
-    else:
-        supports = (root - linear) / (-2.0 * multiplier)
+    stable = linear > 0.0
+    supports = 2.0 * shares / (linear + root) if stable else (root - linear) / (-2.0 * multiplier)
     return np.clip(supports, 0.0, 1.0), root
 
 

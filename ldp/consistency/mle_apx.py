@@ -39,6 +39,4 @@ def mle_apx(estimates: FloatArray, noise: Noise) -> FloatArray:
     return fit(values, floor, slope)
 
 
-MLE_APX = Method(
-    "mle_apx", mle_apx, True, True, "most likely under Gaussian noise of unequal variance"
-)
+MLE_APX = Method("mle_apx", mle_apx, True, True, "most likely under Gaussian noise of unequal variance")

@@ -39,6 +39,4 @@ def norm_cut(estimates: FloatArray, noise: Noise) -> FloatArray:
     return result
 
 
-NORM_CUT = Method(
-    "norm_cut", norm_cut, True, False, "smallest positives to 0 until the sum is <= 1"
-)
+NORM_CUT = Method("norm_cut", norm_cut, True, False, "smallest positives to 0 until the sum is <= 1")

@@ -48,9 +48,7 @@ def power(estimates: FloatArray, noise: Noise) -> FloatArray:
     return posterior_means(counts, CountNoise.of(noise)) / float(noise.n)
 
 
-def posterior_means(
-    counts: FloatArray, noise: CountNoise, exponent: float | None = None
-) -> FloatArray:
+def posterior_means(counts: FloatArray, noise: CountNoise, exponent: float | None = None) -> FloatArray:
     """Posterior mean of the count behind each estimated one; fits the exponent unless given.
 
     The estimates are put in order first: the fit must not depend on how values are numbered, not

@@ -25,6 +25,4 @@ def power_ns(estimates: FloatArray, noise: Noise) -> FloatArray:
     return project(power(values, noise))
 
 
-POWER_NS = Method(
-    "power_ns", power_ns, True, True, "power, then norm_sub; for very noisy estimates"
-)
+POWER_NS = Method("power_ns", power_ns, True, True, "power, then norm_sub; for very noisy estimates")

@@ -71,7 +71,9 @@ def split_frames(buffer: Any, start: Any, limit: Any, offsets: Any, lengths: Any
 
 
 @kernel
-def parse_records(buffer: Any, offsets: Any, lengths: Any, words: Any, spans: Any, kinds: Any) -> None:
+def parse_records(  # noqa: PLR0912, PLR0915 - one loop; calls would have to be inlined by hand
+    buffer: Any, offsets: Any, lengths: Any, words: Any, spans: Any, kinds: Any
+) -> None:
     """Read the fields of Report or ReportBatch messages.
 
     Args:

@@ -66,9 +66,7 @@ def add_affine(start: Any, step: Any, width: Any, counts: Any) -> None:
             x0, x1 = start[i] + s0 * first, start[i + 1] + s1 * first
             x2, x3 = start[i + 2] + s2 * first, start[i + 3] + s3 * first
             for v in range(tile.size):
-                tile[v] += (
-                    np.int64(x0 < w0) + np.int64(x1 < w1) + np.int64(x2 < w2) + np.int64(x3 < w3)
-                )
+                tile[v] += np.int64(x0 < w0) + np.int64(x1 < w1) + np.int64(x2 < w2) + np.int64(x3 < w3)
                 x0 += s0
                 x1 += s1
                 x2 += s2

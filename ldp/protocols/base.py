@@ -1,7 +1,7 @@
 """The contract of a protocol: one frozen value object for device, simulator and server.
 
 Who runs what: ``new_memo``, ``privatize`` and ``encode`` on the device, in plain Python, one value and one
-epoch at a time; ``check``, ``add_support`` and ``support_counts`` on the server, over columns of payload bytes;
+epoch at a time; ``check``, ``add_support`` and ``support_counts`` on the server, over columns of payloads;
 ``privatize_fleet`` in simulations, the same function of the same random words as ``privatize``.
 
 A two-round protocol is a composition: a permanent answer, memoised per input and kept for life in the memo,
@@ -362,9 +362,7 @@ class LocalProtocol(ABC, Generic[Response]):
 
     def _require_length(self, payload: bytes) -> None:
         if len(payload) != self.payload_size:
-            raise InvalidPayload(
-                Reason.WRONG_LENGTH, f"{self.NAME} payloads have {self.payload_size} bytes"
-            )
+            raise InvalidPayload(Reason.WRONG_LENGTH, f"{self.NAME} payloads have {self.payload_size} bytes")
 
 
 class FrequencyProtocol(LocalProtocol[Response]):
@@ -389,9 +387,7 @@ class FrequencyProtocol(LocalProtocol[Response]):
         """Support of each value, int64 (domain_size,), from an accumulator."""
         return counts
 
-    def report_counts(
-        self, counts: NDArray[np.int64], reports: int
-    ) -> int | NDArray[np.int64]:
+    def report_counts(self, counts: NDArray[np.int64], reports: int) -> int | NDArray[np.int64]:
         """Reports behind each value: all of them, or those that sampled it, int64 (domain_size,)."""
         return reports
 

@@ -229,8 +229,7 @@ def optimal_g(
     if epsilon_longitudinal is not None:
         a, b = exp(epsilon_longitudinal), exp(epsilon_first)
         root = sqrt(a**4 - 14 * a**2 + 12 * a * b * (1 - a * b) + 12 * a**3 * b + 1)
-        g = 1 + max(1, _nearest((1 - a**2 + root) / (6 * (a - b))))
-        return g
+        return 1 + max(1, _nearest((1 - a**2 + root) / (6 * (a - b))))
     if hash_family == "linear":
         return optimal_prime(domain_size, epsilon_first)
     return min(max(2, _nearest(exp(min(epsilon_first, 12.0)) + 1)), 1 << 16)
@@ -293,9 +292,7 @@ class LOLOHA(LocalHash):
         first = parameters.level("epsilon_first")
         if first >= longitudinal:
             # The same complaint whatever g is, before g is derived from the levels.
-            symbol_second_round(
-                SymbolChannel.from_epsilon(2, longitudinal), first, parameters.calibration
-            )
+            symbol_second_round(SymbolChannel.from_epsilon(2, longitudinal), first, parameters.calibration)
         name = parameters.hash_family
         g = parameters.g
         if g is None:

@@ -124,8 +124,7 @@ class Several(LocalProtocol[Response]):
         import numpy as np
 
         found = [
-            kind.support_counts(counts[span])
-            for kind, span in zip(self.kinds, self._spans, strict=True)
+            kind.support_counts(counts[span]) for kind, span in zip(self.kinds, self._spans, strict=True)
         ]
         return np.concatenate(found)
 
@@ -220,9 +219,7 @@ class Sample(Several[Sampled]):
         attribute = randomness.word(len(self.kinds))
         return Memo(attribute, parts=(self.kinds[attribute].new_memo(randomness),))
 
-    def privatize(
-        self, value: Sequence[int], memo: Memo, randomness: Randomness
-    ) -> tuple[Sampled, Memo]:
+    def privatize(self, value: Sequence[int], memo: Memo, randomness: Randomness) -> tuple[Sampled, Memo]:
         """The device's attribute only; the other values are not looked at."""
         if memo.seed is None or len(memo.parts) != 1:
             raise ValueError(f"{self.NAME} needs the memo made by new_memo")
@@ -244,9 +241,7 @@ class Sample(Several[Sampled]):
         start = self._index_bytes
         attribute = int.from_bytes(payload[:start], "little")
         if attribute >= len(self.kinds):
-            raise InvalidPayload(
-                Reason.VALUE_OUT_OF_RANGE, f"attributes end at {len(self.kinds) - 1}"
-            )
+            raise InvalidPayload(Reason.VALUE_OUT_OF_RANGE, f"attributes end at {len(self.kinds) - 1}")
         kind = self.kinds[attribute]
         end = start + kind.payload_size
         if any(payload[end:]):
@@ -403,9 +398,7 @@ class Split(Several[tuple[Any, ...]]):
     def decode(self, payload: bytes) -> tuple[Any, ...]:
         """One response per attribute."""
         self._require_length(payload)
-        return tuple(
-            kind.decode(payload[where]) for kind, where in zip(self.kinds, self._bytes, strict=True)
-        )
+        return tuple(kind.decode(payload[where]) for kind, where in zip(self.kinds, self._bytes, strict=True))
 
     def likelihood(self, response: tuple[Any, ...], value: Sequence[int]) -> Fraction:
         """The product over attributes."""
@@ -451,9 +444,7 @@ class Split(Several[tuple[Any, ...]]):
         return np.concatenate(columns, axis=1)
 
 
-ALLOCATIONS: dict[str, type[Several[Any]]] = {
-    kind.NAME: kind for kind in (Sample, Split, Allomfree)
-}
+ALLOCATIONS: dict[str, type[Several[Any]]] = {kind.NAME: kind for kind in (Sample, Split, Allomfree)}
 """Ways to report several attributes, by the name that a collection file uses."""
 
 

@@ -81,9 +81,7 @@ class Unary(FrequencyProtocol[int]):
         return self._draw(self.instant, answer, randomness), memo
 
     def _draw(self, channel: BitChannel, bits: int, randomness: Randomness) -> int:
-        return sum(
-            channel.draw(bool(bits >> v & 1), randomness) << v for v in range(self.domain_size)
-        )
+        return sum(channel.draw(bool(bits >> v & 1), randomness) << v for v in range(self.domain_size))
 
     def encode(self, response: int) -> bytes:
         """Bit v is bit v & 7 of byte v >> 3."""

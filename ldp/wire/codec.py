@@ -99,9 +99,7 @@ def frames(buffer: NDArray[np.uint8], start: int = 0) -> Frames:
 def single_record(message: bytes) -> Frames:
     """One message that is its own frame, such as a Pub/Sub message."""
     buffer = np.frombuffer(message, np.uint8)
-    return Frames(
-        buffer, np.zeros(1, np.int64), np.array([buffer.size]), buffer.size, framing.NEED_MORE, 0
-    )
+    return Frames(buffer, np.zeros(1, np.int64), np.array([buffer.size]), buffer.size, framing.NEED_MORE, 0)
 
 
 def parse(found: Frames, base: int = 0) -> tuple[Rows, list[Batch], NDArray[np.int64]]:
@@ -142,9 +140,7 @@ def parse(found: Frames, base: int = 0) -> tuple[Rows, list[Batch], NDArray[np.i
         ids = np.frombuffer(found.buffer[ids_at : ids_at + ids_length], "<u8")
         epoch = int(words[i, 1].astype(np.int64))
         payloads = found.buffer[at : at + length]
-        batches.append(
-            Batch(int(words[i, 0]), epoch, int(words[i, 3]), ids, payloads, int(place[i]))
-        )
+        batches.append(Batch(int(words[i, 0]), epoch, int(words[i, 3]), ids, payloads, int(place[i])))
     single = np.flatnonzero(kinds == framing.REPORT)
     rows = Rows(
         digest=words[single, 0],
@@ -158,9 +154,7 @@ def parse(found: Frames, base: int = 0) -> tuple[Rows, list[Batch], NDArray[np.i
     return rows, batches, place[kinds == framing.MALFORMED]
 
 
-def _parse_with_library(
-    message: bytes, place: int
-) -> Batch | tuple[NDArray[np.uint64], bytes] | None:
+def _parse_with_library(message: bytes, place: int) -> Batch | tuple[NDArray[np.uint64], bytes] | None:
     try:
         batch = report_pb2.ReportBatch.FromString(message)
         report = report_pb2.Report.FromString(message)

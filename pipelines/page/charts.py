@@ -45,9 +45,7 @@ def _values(rows: Sequence[Mapping[str, Any]]) -> alt.InlineData:
     )
 
 
-def _finish(
-    layers: Sequence[alt.Chart], rows: Sequence[Row], width: int, height: int
-) -> alt.LayerChart:
+def _finish(layers: Sequence[alt.Chart], rows: Sequence[Row], width: int, height: int) -> alt.LayerChart:
     """Put the layers over `rows` and give them one look: quiet grid, readable type, no frame."""
     import altair as alt
 
@@ -115,9 +113,7 @@ def _epochs(title: str = "epoch", count: int = 6, **more: Any) -> alt.X:
     )
 
 
-def multiple(
-    rows: Sequence[Row], domain: tuple[float, float], uniform: float | None, pattern: str
-) -> Chart:
+def multiple(rows: Sequence[Row], domain: tuple[float, float], uniform: float | None, pattern: str) -> Chart:
     """One value over epochs: estimate with its 95 % interval, and the truth if known.
 
     Rows hold epoch, estimate, low, high, truth, text; a row of nulls breaks the line.
@@ -145,9 +141,7 @@ def multiple(
     line = base.mark_line(aria=False, clip=True, color=RAW, strokeWidth=1.6)
     layers.append(line.encode(y=y))
     if few:
-        layers.append(
-            base.mark_circle(aria=False, clip=True, color=RAW, size=28, opacity=1).encode(y=y)
-        )
+        layers.append(base.mark_circle(aria=False, clip=True, color=RAW, size=28, opacity=1).encode(y=y))
     if any(row["truth"] is not None and math.isfinite(row["truth"]) for row in rows):
         true = base.mark_line(aria=False, clip=True, color=TRUTH, strokeWidth=2)
         layers.append(true.encode(y=alt.Y("truth:Q", scale=scale)))
@@ -178,9 +172,7 @@ def _hover(base: alt.Chart, width: float) -> alt.Chart:
     return described
 
 
-def profile(
-    rows: Sequence[Row], pattern: str, narrow: bool, title: str, uniform: float | None
-) -> Chart:
+def profile(rows: Sequence[Row], pattern: str, narrow: bool, title: str, uniform: float | None) -> Chart:
     """A histogram over many values (or bins of neighbours), in the order of the domain.
 
     Rows hold place, estimate, low, high, consistent, truth, text.
@@ -281,9 +273,7 @@ def _marks(
     dot = base.mark_circle(aria=False, color=RAW, opacity=1, size=min(52, max(12, step * 4)))
     layers.append(dot.encode(**at("estimate")))
     if _has(rows, "truth"):
-        tick = base.mark_tick(
-            aria=False, color=TRUTH, opacity=1, thickness=3, size=max(5, step * 0.8)
-        )
+        tick = base.mark_tick(aria=False, color=TRUTH, opacity=1, thickness=3, size=max(5, step * 0.8))
         layers.append(tick.encode(**at("truth")))
     layers.append(_hover(base, step * 0.95))
     return layers
@@ -365,13 +355,9 @@ def lines(
         layers.append(_level(level[1]))
         ends.append((level[0], UNIFORM, level[1]))
     for name, colour, dash, points in series:
-        rows = [
-            {"x": x_, "y": y_, "text": f"{name}, {title} {x_:g}: {y_:.4g}"} for x_, y_ in points
-        ]
+        rows = [{"x": x_, "y": y_, "text": f"{name}, {title} {x_:g}: {y_:.4g}"} for x_, y_ in points]
         base = alt.Chart(_values(rows)).encode(x=x, y=_y("y", "", pattern, scale=scale, axis=axis))
-        layers.append(
-            base.mark_line(aria=False, color=colour, strokeWidth=2, strokeDash=list(dash))
-        )
+        layers.append(base.mark_line(aria=False, color=colour, strokeWidth=2, strokeDash=list(dash)))
         dot = base.mark_circle(color=colour, size=36, opacity=1 if len(points) <= 24 else 0)
         layers.append(dot.encode(description="text:N"))
         ends.append((name, colour, points[-1][1]))

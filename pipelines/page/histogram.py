@@ -22,9 +22,7 @@ _TOP = 20
 """Beyond that, this many of the largest do."""
 
 
-def histogram(
-    data: CollectionData, detail: Detail, name: str, form: Form
-) -> tuple[list[Figure], str]:
+def histogram(data: CollectionData, detail: Detail, name: str, form: Form) -> tuple[list[Figure], str]:
     """The figures of the last usable epoch, and a note where it is not the last one."""
     snapshot = data.last
     if snapshot is None:

@@ -89,6 +89,4 @@ def shortened(total: int, shown: int, noun: str, which: str) -> str:
     """The note under a table that does not show everything."""
     if shown >= total:
         return ""
-    return (
-        f"Shows the {which} {shown:,} of {plural(total, noun)}; the rest is in the Parquet files."
-    )
+    return f"Shows the {which} {shown:,} of {plural(total, noun)}; the rest is in the Parquet files."

@@ -53,8 +53,7 @@ def _fresh(config: Mapping[str, Any], guarantee: Mapping[str, Any]) -> list[Prom
         Promise(
             "A single report, ε",
             figure(first),
-            "what one report, looked at alone, tells about the value behind it"
-            + _nominal(config, "epsilon"),
+            "what one report, looked at alone, tells about the value behind it" + _nominal(config, "epsilon"),
         ),
         Promise(
             "After t reports",
@@ -146,10 +145,7 @@ def _table(same: Sequence[tuple[float, float]], anything: Sequence[tuple[float, 
     return Table(
         title="Table: largest loss after t reports",
         head=["reports t", "same change pattern", "any change pattern: not capped"],
-        rows=[
-            [f"{t:g}", figure(first.get(t)), figure(second.get(t))]
-            for t in sorted({*first, *second})
-        ],
+        rows=[[f"{t:g}", figure(first.get(t)), figure(second.get(t))] for t in sorted({*first, *second})],
     )
 
 

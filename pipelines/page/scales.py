@@ -23,11 +23,7 @@ def ticks(domain: tuple[float, float]) -> list[float]:
     """Decades, with 2 and 5 between them where there are few."""
     low, high = (math.log10(end) for end in domain)
     steps = (1, 2, 5) if high - low < 2.2 else (1,)
-    ticks = [
-        step * 10.0**power
-        for power in range(math.floor(low), math.ceil(high) + 1)
-        for step in steps
-    ]
+    ticks = [step * 10.0**power for power in range(math.floor(low), math.ceil(high) + 1) for step in steps]
     inside = [tick for tick in ticks if domain[0] <= tick <= domain[1]]
     return inside[:: math.ceil(len(inside) / 8) or 1]
 

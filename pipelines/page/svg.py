@@ -41,9 +41,7 @@ def render(chart: alt.Chart | alt.LayerChart, summary: str, name: str, kind: str
     import vl_convert
     from markupsafe import Markup
 
-    svg = vl_convert.vegalite_to_svg(
-        chart.to_dict(validate=False), allowed_base_urls=[], show_warnings=False
-    )
+    svg = vl_convert.vegalite_to_svg(chart.to_dict(validate=False), allowed_base_urls=[], show_warnings=False)
     root = ElementTree.fromstring(svg)  # noqa: S314 - the renderer's, which declares no entities
     width, height = root.get("width", "0"), root.get("height", "0")
     _rewrite(root, name, {})

@@ -21,8 +21,7 @@ def clean(text: str, limit: int = 2000) -> str:
     """
     shown = "".join(
         "\ufffd"
-        if unicodedata.category(char) in ("Cc", "Cf", "Cn", "Cs", "Zl", "Zp")
-        and char not in _JOINERS
+        if unicodedata.category(char) in ("Cc", "Cf", "Cn", "Cs", "Zl", "Zp") and char not in _JOINERS
         else char
         for char in text[: limit + 1]
     )

@@ -123,9 +123,7 @@ class Writer:
             histograms=figures,
             histogram_note=note,
             accounting=ledger.figures(self.accounts, self.detail, self.name) if self.books else [],
-            accounting_table=ledger.table(self.accounts, self.total, self.detail)
-            if self.books
-            else None,
+            accounting_table=ledger.table(self.accounts, self.total, self.detail) if self.books else None,
             identity=ledger.identity(self.total)
             if self.books
             else "As above: reports are counted per collection, not per attribute.",
@@ -212,9 +210,7 @@ class Writer:
             Stage(
                 "histogram",
                 method or "raw",
-                _CONSISTENT.get(method, "after post-processing")
-                if method
-                else "not post-processed",
+                _CONSISTENT.get(method, "after post-processing") if method else "not post-processed",
             ),
         ]
 
@@ -245,9 +241,7 @@ class Writer:
         widths = [high - low for low, high in domains]
         common = max(widths) < 4 * min(widths)
         if common:
-            domains = [(min(low for low, _ in domains), max(high for _, high in domains))] * len(
-                domains
-            )
+            domains = [(min(low for low, _ in domains), max(high for _, high in domains))] * len(domains)
         multiples = []
         for index, (value, rows) in enumerate(series.items()):
             reason = self._reason(value)
@@ -313,17 +307,12 @@ class Writer:
 
     def _tracked_table(self, series: dict[int, list[charts.Row]], labels: dict[int, str]) -> Table:
         epochs = [epoch.epoch for epoch in self.shown][-self.detail.rows :]
-        cells = {
-            value: {row["epoch"]: self._cell(row) for row in rows} for value, rows in series.items()
-        }
+        cells = {value: {row["epoch"]: self._cell(row) for row in rows} for value, rows in series.items()}
         truth = ", then the truth" if self.data.truth is not None else ""
         return Table(
             title=f"Table: estimate ± half its 95 % interval{truth}",
             head=["epoch", *(labels[value] for value in series)],
-            rows=[
-                [str(epoch), *(cells[value].get(epoch, DASH) for value in series)]
-                for epoch in epochs
-            ],
+            rows=[[str(epoch), *(cells[value].get(epoch, DASH) for value in series)] for epoch in epochs],
             note=shortened(len(self.data.epochs), len(epochs), "epoch", "last"),
         )
 

@@ -10,9 +10,7 @@ pytestmark = pytest.mark.browser
 PAGE = "<!doctype html><title>t</title><p id=p>before</p><script>p.textContent = 'after'</script>"
 
 
-def test_scripts_run_before_the_page_is_read(
-    dump_dom: Callable[[Path], str], tmp_path: Path
-) -> None:
+def test_scripts_run_before_the_page_is_read(dump_dom: Callable[[Path], str], tmp_path: Path) -> None:
     page = tmp_path / "page.html"
     page.write_text(PAGE)
     assert '<p id="p">after</p>' in dump_dom(page)

@@ -9,19 +9,22 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from functools import cache
-from math import log
+from math import exp, log
 from pathlib import Path
 
 import numpy as np
 
+from ldp.calibration import Calibration
 from ldp.channel import SymbolChannel
 from ldp.collection import Collection
 from ldp.collection_file import load_collection
 from ldp.errors import Reason
 from ldp.histogram import estimate_epoch, make_consistent
-from ldp.privacy.guarantee import Guarantee
+from ldp.privacy import Guarantee, theorem_5
 from ldp.protocols import PROTOCOLS, FrequencyProtocol, Parameters, protocol
 from ldp.protocols.local_hash import LOLOHA
+from ldp.protocols.mean import LaplaceMean, OneBit
+from ldp.protocols.multi import allocate
 from ldp.randomness import ScriptedRandomness
 from ldp.reports import ReportColumns
 from ldp.support import Support
@@ -414,6 +417,83 @@ def rejects_columns() -> str:
     )
 
 
+# --- docs/attributes.md
+
+VISITORS = (3, 3, 8, 12, 37, 11)
+
+
+def allocations() -> str:
+    rows = []
+    for allocation, name in (
+        ("allomfree", None),
+        ("sample", "l_osue"),
+        ("sample", "l_grr"),
+        ("sample", "loloha"),
+        ("split", "l_osue"),
+        ("split", "l_grr"),
+        ("split", "loloha"),
+    ):
+        kind = allocate(allocation, name, VISITORS, Parameters(**LEVELS))
+        error = [p.support.floor_variance / float(p.support.sampled) for p in kind.parts]
+        label = f"`{allocation}`" + (f", `{name}`" if name else "")
+        spread = f"{min(error):.3g} .. {max(error):.3g}"
+        cap_over_values = f"{kind.guarantee.cap_over_values:g}"
+        rows.append([label, spread, str(8 * kind.payload_size), cap_over_values])
+    return table(["allocation", "n·V*", "payload, bits sent", "cap over values"], rows)
+
+
+def switches() -> str:
+    rows = []
+    for forever, first in ((1.0, 0.5), (2.0, 1.0), (2.0, 1.2), (4.0, 2.4)):
+        last = []
+        for calibration in Calibration:
+            levels = {"epsilon_longitudinal": forever, "epsilon_first": first}
+            parameters = Parameters(**levels, calibration=calibration)
+            sizes = range(2, 60)
+            kind = allocate("allomfree", None, sizes, parameters)
+            wins = [k for k, part in zip(sizes, kind.parts, strict=True) if part.NAME == "l_grr"]
+            last.append(str(max(wins)))
+        rows.append([f"{forever:g}", f"{first:g}", f"{3 * exp(first) + 2:.2f}", *last])
+    return table(["ε∞", "ε1", "3·e^ε1 + 2", *(f"`{c.value}`" for c in Calibration)], rows)
+
+
+# --- docs/means.md
+
+
+def one_bit(**more: object) -> OneBit:
+    """A bit about 0 .. 86400, the seconds of a day."""
+    name = "one_bit_mean" if "epsilon" in more else "one_bit_rrpm"
+    kind = protocol(name, 86401, Parameters(**more))  # type: ignore[arg-type]
+    assert isinstance(kind, OneBit)
+    return kind
+
+
+def perturbation() -> str:
+    rows = []
+    for gamma in (0.0, 0.1, 0.143, 0.2, 0.3):
+        first = one_bit(epsilon_longitudinal=1.0, gamma=gamma).guarantee.first_report
+        rows.append([f"{gamma:g}", f"{first:.3f}", f"{theorem_5(first):.3f}"])
+    return table(["γ, at ε∞ = 1", "ε', first report", "ε'', any number of counters"], rows)
+
+
+def means() -> str:
+    n = 300_000
+
+    def error(kind: OneBit) -> float:
+        half = kind.likelihood(1, kind.maximum // 2)
+        return float(kind.maximum / kind.ends.gap) * float(half * (1 - half) / n) ** 0.5
+
+    rows = []
+    for level in (0.1, 0.5, 1.0, 2.0, 3.0, 4.0):
+        noise = protocol("laplace_mean", 86401, Parameters(epsilon=level))
+        assert isinstance(noise, LaplaceMean)
+        flipped = [one_bit(epsilon_longitudinal=level, gamma=gamma) for gamma in (0.1, 0.2)]
+        errors = [error(one_bit(epsilon=level)), *map(error, flipped), (noise.instant.variance / n) ** 0.5]
+        rows.append([f"{level:g}", *(f"{found:.0f}" for found in errors)])
+    flips = [f"`one_bit_rrpm`, γ = {gamma}" for gamma in (0.1, 0.2)]
+    return table(["ε or ε∞", "`one_bit_mean`, or γ = 0", *flips, "`laplace_mean`"], rows)
+
+
 BLOCKS: dict[str, dict[str, Callable[[], str]]] = {
     "docs/data-flow.md": {
         "collection": flow_collection,
@@ -429,6 +509,8 @@ BLOCKS: dict[str, dict[str, Callable[[], str]]] = {
         "comparison-large": lambda: comparison(1412),
         "variants": variants,
     },
+    "docs/means.md": {"perturbation": perturbation, "means": means},
+    "docs/attributes.md": {"allocations": allocations, "switches": switches},
     "docs/privacy.md": {"loss": constant_loss},
     "docs/outputs.md": {
         "estimates": estimates_columns,

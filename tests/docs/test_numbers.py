@@ -160,6 +160,7 @@ def test_the_example_of_a_key_is_accepted(cells: list[str]) -> None:
     content = {**BASE, **example}
     (key,) = example
     protocol_of = {"epsilon": "olh", "d": "dbitflip", "p2": "rappor", "q2": "rappor"}
+    protocol_of |= {"gamma": "one_bit_rrpm", "segment": "one_bit_rrpm"}
     content["protocol"] = protocol_of.get(key, content["protocol"])
     takes = PROTOCOLS[str(content["protocol"])].PARAMETERS
     unused = {level for level in LEVELS if level not in takes}
@@ -186,6 +187,7 @@ def test_the_defaults_are_those_of_the_parser() -> None:
     assert stated["min_reports"] == str(plain.min_reports)
     assert stated["count"] == str(plain.epochs.count)
     assert stated["origin"] == plain.epochs.start_time(0).strftime("%Y-%m-%dT%H:%M:%SZ")
+    assert float(stated["gamma"]) == plain.parameters.gamma
     assert (stated["p2"], stated["q2"]) == (str(plain.parameters.p2), str(plain.parameters.q2))
     required = {key for key, value in stated.items() if value.startswith("required")}
     always = {"name", "domain", "protocol", "epoch", "length"}

@@ -96,7 +96,7 @@ def test_no_setting_spends_more_than_its_nominal_levels(part: int) -> None:
             assert float(guarantee.first_ratio) == pytest.approx(follows, rel=1e-11), context
             assert above / guarantee.memoised_ratio - 1 <= Fraction(1, 10**12), context
         elif chosen.get("gamma"):
-            # Neither is it here: each end of the memoised bit's probability moves by γ(1−2p) (`004` section 4).
+            # Nor here, where the memoised bit is flipped once more (`004` section 4):
             p, gamma = exp(longitudinal) / (exp(longitudinal) + 1), chosen["gamma"]
             follows = (p + gamma * (1 - 2 * p)) / (1 - p - gamma * (1 - 2 * p))
             assert float(guarantee.first_ratio) == pytest.approx(follows, rel=1e-11), context

@@ -87,15 +87,11 @@ def test_affine_counting_crosses_its_tiles() -> None:
     family = AffineFamily(5, 9001)
     draw = random.Random(3)
     seeds = [draw.randrange(1 << 128) for _ in range(6)]
-    payloads = np.frombuffer(
-        b"".join(family.encode(s, i % 5) for i, s in enumerate(seeds)), np.uint8
-    )
+    payloads = np.frombuffer(b"".join(family.encode(s, i % 5) for i, s in enumerate(seeds)), np.uint8)
     counts = np.zeros(9001, np.int64)
     family.add_support(payloads.reshape(6, -1), counts)
     for value in [*range(4090, 4102), *range(8188, 8196), 0, 9000]:
-        expected = sum(
-            affine_hash(s % 2**64, s >> 64, value, 5) == i % 5 for i, s in enumerate(seeds)
-        )
+        expected = sum(affine_hash(s % 2**64, s >> 64, value, 5) == i % 5 for i, s in enumerate(seeds))
         assert counts[value] == expected
 
 
@@ -149,9 +145,7 @@ def test_affine_collisions_in_small_words(g: int) -> None:
     assert AffineFamily(g, 100).collision == stated
 
 
-@pytest.mark.parametrize(
-    "g,size", [(2, 2), (2, 3), (2, 16), (3, 9), (3, 10), (5, 26), (7, 50), (11, 11)]
-)
+@pytest.mark.parametrize("g,size", [(2, 2), (2, 3), (2, 16), (3, 9), (3, 10), (5, 26), (7, 50), (11, 11)])
 def test_linear_transform_and_hash_equal_reference(g: int, size: int) -> None:
     """Butterflies give Σ_s T[s][⟨s, v⟩] for any integer table, negative entries included."""
     family = LinearFamily(g, size)
@@ -209,9 +203,7 @@ def _cells(g: int, size: int) -> int:
     return (points - 1) * g
 
 
-@pytest.mark.parametrize(
-    "size,epsilon", [(1 << 20, 4.0), (10**6, 3.0), (1 << 24, 4.0), (1 << 24, 32.0)]
-)
+@pytest.mark.parametrize("size,epsilon", [(1 << 20, 4.0), (10**6, 3.0), (1 << 24, 4.0), (1 << 24, 32.0)])
 def test_the_optimal_prime_fits_the_table(size: int, epsilon: float) -> None:
     """``g: optimal`` never chooses a prime that the family then refuses."""
     LinearFamily(optimal_prime(size, epsilon), size)

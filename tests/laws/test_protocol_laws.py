@@ -209,9 +209,7 @@ def test_a_second_report_uses_the_memo(setting: Setting) -> None:
             key = memo_key(built, memo.seed, value)
             for answer in range(len(second)):
                 remembered = memo.with_answer(key, answer)
-                found = outcomes(
-                    lambda r, v=value, m=remembered: built.privatize(v, m, r)[0], cuts_of(built)
-                )
+                found = outcomes(lambda r, v=value, m=remembered: built.privatize(v, m, r)[0], cuts_of(built))
                 for response, probability in found.items():
                     assert probability == second[answer][output_of(response)]
 
@@ -528,9 +526,7 @@ class Remembering:
         self.answers: dict[int, Any] = {}
 
     def recall(self, keys: np.ndarray, draw: Any) -> np.ndarray:
-        new = np.array(
-            [i for i, key in enumerate(keys.tolist()) if key not in self.answers], np.int64
-        )
+        new = np.array([i for i, key in enumerate(keys.tolist()) if key not in self.answers], np.int64)
         if new.size:
             self.answers |= dict(zip(keys[new].tolist(), draw(new), strict=True))
         return np.array([self.answers[key] for key in keys.tolist()])
@@ -549,8 +545,7 @@ def test_a_simulated_fleet_is_many_devices(setting: Setting) -> None:
     spec = built.seed_words
     lifetime = seeds.seed(spec).tolist() if spec is not None else [[]] * n
     held = [
-        built.new_memo(ScriptedRandomness([] if built.seed_per_report else lifetime[i]))
-        for i in range(n)
+        built.new_memo(ScriptedRandomness([] if built.seed_per_report else lifetime[i])) for i in range(n)
     ]
     for epoch, multiplier in enumerate((1, 1, 3)):
         values = (devices * multiplier) % setting.domain_size
@@ -562,9 +557,7 @@ def test_a_simulated_fleet_is_many_devices(setting: Setting) -> None:
         instant = words.instant(built.instant_words).tolist()
         once = built.permanent_words
         permanent = words.permanent(once).tolist() if once is not None else [[]] * n
-        fresh = (
-            words.seed(spec).tolist() if spec is not None and built.seed_per_report else [[]] * n
-        )
+        fresh = words.seed(spec).tolist() if spec is not None and built.seed_per_report else [[]] * n
         for i, value in enumerate(values.tolist()):
             memo = held[i]
             key = memo_key(built, memo.seed, value)

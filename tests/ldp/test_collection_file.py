@@ -57,9 +57,7 @@ def test_the_example_means_what_it_says() -> None:
 def test_the_digest_of_the_example_never_changes() -> None:
     """Devices in the field carry it: a change here orphans their reports."""
     assert load_collection(EXAMPLE).digest_hex == "d763b721438b2148"
-    assert load_collection(EXAMPLE).digest == int.from_bytes(
-        bytes.fromhex("d763b721438b2148"), "little"
-    )
+    assert load_collection(EXAMPLE).digest == int.from_bytes(bytes.fromhex("d763b721438b2148"), "little")
 
 
 SERVER_ONLY = {
@@ -341,9 +339,7 @@ RULES = [
 
 
 @pytest.mark.parametrize("key,line,code,said,remedy", RULES)
-def test_every_rule_names_line_key_and_remedy(
-    key: str, line: str, code: str, said: str, remedy: str
-) -> None:
+def test_every_rule_names_line_key_and_remedy(key: str, line: str, code: str, said: str, remedy: str) -> None:
     """A refused file says what, where and what to do, in one line with its code."""
     text = replaced(key, line)
     with pytest.raises(CollectionError) as caught:
@@ -525,11 +521,7 @@ FRAGMENTS = st.sampled_from(
 
 
 @settings(max_examples=150)
-@given(
-    st.lists(
-        st.tuples(st.integers(0, len(TEXT)), st.integers(0, 12), FRAGMENTS), min_size=1, max_size=3
-    )
-)
+@given(st.lists(st.tuples(st.integers(0, len(TEXT)), st.integers(0, 12), FRAGMENTS), min_size=1, max_size=3))
 @example([(0, 0, "[")])
 def test_mutated_files_never_raise_anything_else(edits: list[tuple[int, int, str]]) -> None:
     """Random deletions and insertions anywhere in the example."""

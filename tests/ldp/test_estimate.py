@@ -40,9 +40,7 @@ def law(probabilities: SupportProbabilities, holders: int, n: int) -> tuple[np.n
     return np.arange(start + begin, start + begin + pmf.size), pmf
 
 
-def coverage(
-    probabilities: SupportProbabilities, holders: int, n: int, ties: float | None = None
-) -> float:
+def coverage(probabilities: SupportProbabilities, holders: int, n: int, ties: float | None = None) -> float:
     """Exact probability that the interval holds the true frequency."""
     counts, pmf = law(probabilities, holders, n)
     split = None if ties is None else np.full(counts.size, ties)
@@ -54,9 +52,7 @@ def coverage(
 
 def stevens(probabilities: SupportProbabilities, holders: int, n: int) -> float:
     """Coverage with ties uniform in (0, 1), by the midpoint rule over 200 of them."""
-    return float(
-        np.mean([coverage(probabilities, holders, n, (i + 0.5) / 200) for i in range(200)])
-    )
+    return float(np.mean([coverage(probabilities, holders, n, (i + 0.5) / 200) for i in range(200)]))
 
 
 FEW = [("grr", 100, 300), ("l_grr", 360, 2000), ("l_grr", 1412, 10_336)]
@@ -162,9 +158,7 @@ def test_split_ties_keep_the_estimate_inside_from_the_first_support_on(tie: floa
     assert (frequency[1:] <= high[1:] + 1e-9).all()
 
 
-@pytest.mark.parametrize(
-    "name", ["grr", "l_grr", "sue", "oue", "l_osue", "l_soue", "loloha", "blh"]
-)
+@pytest.mark.parametrize("name", ["grr", "l_grr", "sue", "oue", "l_osue", "l_soue", "loloha", "blh"])
 @pytest.mark.parametrize("n", [1, 2, 7, 1000])
 def test_degenerate_counts_give_finite_ordered_limits(name: str, n: int) -> None:
     """No support at all, full support, a single report: finite, ordered, and never a warning."""
@@ -198,9 +192,7 @@ def test_estimates_are_the_formula(count: int, n: int) -> None:
     exact = (Fraction(count, n) - probabilities.other) / probabilities.gap
     found = estimate(np.array([count, 0]), n, probabilities)
     assert found.frequency[0] == pytest.approx(float(exact), rel=1e-12, abs=1e-12)
-    assert found.std_error[0] == pytest.approx(
-        float(np.sqrt(variance(found.frequency, n, probabilities))[0])
-    )
+    assert found.std_error[0] == pytest.approx(float(np.sqrt(variance(found.frequency, n, probabilities))[0]))
 
 
 @pytest.mark.parametrize("name", ["grr", "l_grr", "l_osue", "oue", "loloha"])

@@ -22,9 +22,7 @@ from ldp.support import SupportProbabilities
 EXACT, PUBLISHED = Calibration.EXACT, Calibration.PUBLISHED
 
 
-def two(
-    name: str, size: int, longitudinal: float, first: float, **more: object
-) -> FrequencyProtocol:
+def two(name: str, size: int, longitudinal: float, first: float, **more: object) -> FrequencyProtocol:
     return protocol(
         name,
         size,
@@ -69,9 +67,7 @@ def test_l_sue_second_round_composes_to_sue(longitudinal: float, first: float) -
 
 @levels
 @pytest.mark.parametrize("size", [2, 3, 8, 96, 360])
-def test_symbol_second_rounds_are_their_formulas(
-    longitudinal: float, first: float, size: int
-) -> None:
+def test_symbol_second_rounds_are_their_formulas(longitudinal: float, first: float, size: int) -> None:
     """EXACT and PUBLISHED e^{ε_IRR}; they agree at two symbols and only there."""
     a, b = exp(longitudinal), exp(first)
     exact = (b * (a + size - 2) - size + 1) / (a - b)
@@ -102,14 +98,8 @@ def test_half_second_rounds_spend_exactly_the_first_level(
 @pytest.mark.parametrize(
     "name,longitudinal,limit",
     [
-        *[
-            ("l_oue", e, f)
-            for e, f in zip((0.5, 1.0, 2.0, 4.0), (0.719, 0.763, 0.830, 0.901), strict=True)
-        ],
-        *[
-            ("l_soue", e, f)
-            for e, f in zip((0.5, 1.0, 2.0, 4.0), (0.666, 0.664, 0.655, 0.630), strict=True)
-        ],
+        *[("l_oue", e, f) for e, f in zip((0.5, 1.0, 2.0, 4.0), (0.719, 0.763, 0.830, 0.901), strict=True)],
+        *[("l_soue", e, f) for e, f in zip((0.5, 1.0, 2.0, 4.0), (0.666, 0.664, 0.655, 0.630), strict=True)],
     ],
 )
 def test_the_reach_of_l_oue_and_l_soue_is_named_in_the_error(
@@ -148,16 +138,12 @@ def test_a_first_level_not_below_the_longitudinal_one_is_refused(
 
 @levels
 @pytest.mark.parametrize("size", [2, 3, 32, 1024])
-def test_exact_l_grr_is_as_good_as_one_round_grr(
-    longitudinal: float, first: float, size: int
-) -> None:
+def test_exact_l_grr_is_as_good_as_one_round_grr(longitudinal: float, first: float, size: int) -> None:
     """The memoised round costs nothing at the first report when the composition is solved as it
     is.
     """
     one_round = protocol("grr", size, Parameters(epsilon=first))
-    assert v_star(two("l_grr", size, longitudinal, first)) == pytest.approx(
-        v_star(one_round), rel=1e-11
-    )
+    assert v_star(two("l_grr", size, longitudinal, first)) == pytest.approx(v_star(one_round), rel=1e-11)
 
 
 def test_l_grr_at_1024_values_is_0836_not_26706() -> None:
@@ -250,9 +236,7 @@ def test_g_of_eq_6(alpha: float, expected: list[int]) -> None:
     """`000` Eq. (6) at ε∞ = 0.5, 1, …, 5, as the published calibration uses it."""
     grid = [0.5 * i for i in range(1, 11)]
     assert [optimal_g(360, alpha * e, "affine", e) for e in grid] == expected
-    built = [
-        two("loloha", 360, e, alpha * e, calibration=PUBLISHED, hash_family="affine") for e in grid
-    ]
+    built = [two("loloha", 360, e, alpha * e, calibration=PUBLISHED, hash_family="affine") for e in grid]
     assert [b.facts()["g"] for b in built] == expected
 
 
@@ -262,9 +246,7 @@ def test_eq_6_is_the_minimum_of_the_published_variance() -> None:
         first = alpha * longitudinal
 
         def published(g: int, a: float = longitudinal, b: float = first) -> float:
-            return v_star(
-                two("loloha", 360, a, b, g=g, calibration=PUBLISHED, hash_family="affine")
-            )
+            return v_star(two("loloha", 360, a, b, g=g, calibration=PUBLISHED, hash_family="affine"))
 
         best = min(range(2, 40), key=published)
         assert abs(best - optimal_g(360, first, "affine", longitudinal)) <= 1
@@ -442,9 +424,7 @@ def test_the_published_variance_is_22_times_too_small_for_l_grr() -> None:
 
 
 @levels
-def test_the_published_variance_is_right_for_symmetric_rounds(
-    longitudinal: float, first: float
-) -> None:
+def test_the_published_variance_is_right_for_symmetric_rounds(longitudinal: float, first: float) -> None:
     """Where p + q = 1 in both rounds (L-SUE), and anywhere at f = 0, the printed form agrees.
 
     It is then the variance over a random population, larger than ours by f(1−f)/n.

@@ -125,9 +125,7 @@ def test_levels(name: str, sizes: tuple[int, ...]) -> None:
         assert whole.memoised_ratio == max(part.memoised_ratio or 0 for part in parts)
         assert whole.cap_over_values == max(part.cap_over_values or 0 for part in parts)
         assert spent.memoised_inputs == sum(part.memoised_inputs or 0 for part in shares)
-        assert spent.memoised_ratio == np.prod(
-            [Fraction(part.memoised_ratio or 0) for part in shares]
-        )
+        assert spent.memoised_ratio == np.prod([Fraction(part.memoised_ratio or 0) for part in shares])
         caps = sum(part.cap_over_values or 0 for part in shares)
         assert caps <= (spent.cap_over_values or 0) <= caps * (1 + 1e-12)
     # RAPPOR's first report is set by its fixed second round, and tells less than ε∞.
@@ -159,14 +157,10 @@ def test_shares_never_add_up_to_more(whole: float, attributes: int) -> None:
         (Calibration.PUBLISHED, {(1.0, 0.5): 4, (2.0, 1.0): 5, (2.0, 1.2): 6, (4.0, 2.4): 20}),
     ],
 )
-def test_where_allomfree_switches(
-    calibration: Calibration, switches: dict[tuple[float, float], int]
-) -> None:
+def test_where_allomfree_switches(calibration: Calibration, switches: dict[tuple[float, float], int]) -> None:
     sizes = tuple(range(2, 60))
     for (forever, first), last in switches.items():
-        parameters = Parameters(
-            epsilon_longitudinal=forever, epsilon_first=first, calibration=calibration
-        )
+        parameters = Parameters(epsilon_longitudinal=forever, epsilon_first=first, calibration=calibration)
         kind = allocate("allomfree", None, sizes, parameters)
         chosen = [kind.facts()[f"{index}.protocol"] for index in range(len(sizes))]
         assert chosen == ["l_grr"] * (last - 1) + ["l_osue"] * (len(sizes) - last + 1)
@@ -437,9 +431,7 @@ SINGLE = "name: a\ndomain: {size: 3}\nprotocol: grr\nepsilon: 1.0\nepoch: {lengt
         (lambda t: _only(t, "attributes: {a: b}"), "E-COLLECTION-ATTRIBUTES", 2),
         (lambda t: SINGLE + "allocation: sample\n", "E-COLLECTION-ALLOCATION", 6),
         (
-            lambda t: (
-                t.replace("sample", "split").replace("2.0", "3.5e-6").replace("1.0", "2.0e-6")
-            ),
+            lambda t: t.replace("sample", "split").replace("2.0", "3.5e-6").replace("1.0", "2.0e-6"),
             "E-COLLECTION-EPSILON",
             10,
         ),

@@ -46,11 +46,7 @@ def weighted_responses(
             family.seed([draw.randrange(family.word_limit) for _ in range(family.SEED_WORDS)])
             for _ in range(50)
         ]
-        found = [
-            protocol.decode(family.encode(seed, symbol))
-            for seed in seeds
-            for symbol in range(family.g)
-        ]
+        found = [protocol.decode(family.encode(seed, symbol)) for seed in seeds for symbol in range(family.g)]
         complete = False
     seeds_seen = {getattr(response, "seed", None) for response in found}
     share = Fraction(1, len(seeds_seen))

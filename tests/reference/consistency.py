@@ -70,9 +70,7 @@ def mle_apx_slsqp(estimates: FloatArray, floor: float, slope: float) -> FloatArr
     return np.asarray(found.x, dtype=np.float64)
 
 
-def outcomes(
-    shares: FloatArray, own: float, other: float, exclusive: bool
-) -> tuple[FloatArray, FloatArray]:
+def outcomes(shares: FloatArray, own: float, other: float, exclusive: bool) -> tuple[FloatArray, FloatArray]:
     """The likelihood as Σ_j w_j log (A x)_j: weights w and a matrix A of probabilities.
 
     Exclusive: outcome j is "the report is j", seen C_j/n times. Otherwise two outcomes per
@@ -103,9 +101,7 @@ def optimality_gap(x: FloatArray, weights: FloatArray, matrix: FloatArray) -> fl
     return float((np.max(gradient) - np.sum(weights)) / np.sum(weights))
 
 
-def power_direct(
-    counts: FloatArray, n: int, floor: float, slope: float, exponent: float
-) -> FloatArray:
+def power_direct(counts: FloatArray, n: int, floor: float, slope: float, exponent: float) -> FloatArray:
     """Posterior means by the plain sum over all counts 0..n."""
     x = np.arange(n + 1.0)
     variance = floor + slope * x
@@ -118,9 +114,7 @@ def power_direct(
     return means
 
 
-def power_log_likelihood(
-    counts: FloatArray, n: int, floor: float, slope: float, exponent: float
-) -> float:
+def power_log_likelihood(counts: FloatArray, n: int, floor: float, slope: float, exponent: float) -> float:
     """Log marginal likelihood of the estimated counts by the plain sum over all counts 0..n."""
     x = np.arange(n + 1.0)
     variance = floor + slope * x

@@ -55,9 +55,7 @@ def linear_transform(table: Sequence[Sequence[int]], g: int, size: int) -> list[
     length = 0
     while g**length < len(table):
         length += 1
-    return [
-        sum(row[linear_hash(s, v, g, length)] for s, row in enumerate(table)) for v in range(size)
-    ]
+    return [sum(row[linear_hash(s, v, g, length)] for s, row in enumerate(table)) for v in range(size)]
 
 
 def affine_hash(a: int, c: int, value: int, g: int, bits: int = 64) -> int:

@@ -56,11 +56,7 @@ def machine_specific(text: str) -> list[str]:
 def not_pins(text: str) -> list[str]:
     """Lines of a constraints file that are neither a comment nor name==version."""
     lines = (line.strip() for line in text.splitlines())
-    return [
-        line
-        for line in lines
-        if "://" in line or not (line[:1] in {"", "#"} or PIN.fullmatch(line))
-    ]
+    return [line for line in lines if "://" in line or not (line[:1] in {"", "#"} or PIN.fullmatch(line))]
 
 
 def prints(source: str) -> list[int]:
@@ -158,9 +154,7 @@ def test_only_the_command_line_prints() -> None:
 
 
 def test_kernels_are_compiled_in_one_place() -> None:
-    elsewhere = {
-        n: own_compilers(text) for n, text in sources() if n != JIT and own_compilers(text)
-    }
+    elsewhere = {n: own_compilers(text) for n, text in sources() if n != JIT and own_compilers(text)}
     assert elsewhere == {}
     assert own_compilers((REPOSITORY / JIT).read_text())
 

@@ -84,9 +84,7 @@ def loaded_by(module: str, top: Path) -> set[str]:
 
 def packages() -> list[str]:
     project = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())
-    return [
-        name.rstrip("*") for name in project["tool"]["setuptools"]["packages"]["find"]["include"]
-    ]
+    return [name.rstrip("*") for name in project["tool"]["setuptools"]["packages"]["find"]["include"]]
 
 
 @pytest.mark.parametrize("package", sorted(MAY_IMPORT))

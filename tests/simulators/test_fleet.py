@@ -100,9 +100,7 @@ def test_a_fleet_sends_what_its_devices_send(setting: Setting) -> None:
     for epoch, row in enumerate(values, 3):
         _, payloads = joined(list(fleet.reports(epoch, row)))
         expected = [
-            single.payload(epoch, device, int(value))
-            for device, value in enumerate(row)
-            if value != ABSENT
+            single.payload(epoch, device, int(value)) for device, value in enumerate(row) if value != ABSENT
         ]
         assert [payload.tobytes() for payload in payloads] == expected
     memoised = [len(memo.answers) for memo in single.memos]

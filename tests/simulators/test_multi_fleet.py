@@ -146,11 +146,7 @@ def test_a_fleet_sends_what_its_devices_send(
     fleet = Fleet(kind, devices, streams, rows_per_batch=4)
     single = Devices(kind, devices, streams)
     for epoch, values in enumerate(history(sizes, devices, 5), 3):
-        found = [
-            payload.tobytes()
-            for batch in fleet.reports(epoch, values)
-            for payload in batch.payloads
-        ]
+        found = [payload.tobytes() for batch in fleet.reports(epoch, values) for payload in batch.payloads]
         assert found == [
             single.payload(epoch, device, tuple(map(int, value)))
             for device, value in enumerate(values)
@@ -224,9 +220,7 @@ def people(sizes: Sequence[int], devices: int, seed: int = 2) -> NDArray[np.int3
         ("allomfree", None),
     ],
 )
-def test_estimates_are_unbiased_and_wrong_parameters_are_not(
-    allocation: str, name: str | None
-) -> None:
+def test_estimates_are_unbiased_and_wrong_parameters_are_not(allocation: str, name: str | None) -> None:
     sizes, devices = (3, 8, 25), 200_000
     kind, values = build(allocation, name, sizes), people(sizes, devices)
     limit = norm.isf(FALSE_ALARM / (2 * sum(sizes)))

@@ -69,9 +69,7 @@ def seen(population: Population) -> NDArray[np.bool_]:
     return table
 
 
-def bernstein(
-    probability: NDArray[np.float64] | float, count: int, rate: float
-) -> NDArray[np.float64]:
+def bernstein(probability: NDArray[np.float64] | float, count: int, rate: float) -> NDArray[np.float64]:
     """How far the mean of ``count`` independent or negatively associated trials strays."""
     log = np.log(2 / rate)
     p = np.asarray(probability, dtype=np.float64)
@@ -153,9 +151,7 @@ def test_drawn_populations_carry_the_labels_of_the_domain() -> None:
 def test_one_column(tmp_path: Path) -> None:
     file = write(tmp_path / "a.csv", "name,my hours", "x,9", "y,100", '"z, z",10', "w,9", "v,")
     fixed = build(f"csv:{file}:my hours", 4, epochs=2)
-    assert (
-        matrix(fixed).tolist() == [[0, 2, 1, 0, -1]] * 2
-    )  # as numbers: 9, 10, 100; empty is absent
+    assert matrix(fixed).tolist() == [[0, 2, 1, 0, -1]] * 2  # as numbers: 9, 10, 100; empty is absent
     assert fixed.labels == ("9", "10", "100", "")
     assert matrix(build(f"csv:{file}:my hours", 4, 3, 1)).tolist() == [[0, 2, 1]]
     assert matrix(build(f"csv:{file}:name", 5, epochs=1)).tolist() == [[2, 3, 4, 1, 0]]
@@ -221,9 +217,7 @@ def test_panel(tmp_path: Path) -> None:
 
 
 @given(
-    cells=st.dictionaries(
-        st.tuples(st.integers(0, 6), st.integers(0, 4)), st.integers(0, 20), min_size=1
-    ),
+    cells=st.dictionaries(st.tuples(st.integers(0, 6), st.integers(0, 4)), st.integers(0, 20), min_size=1),
     order=st.randoms(use_true_random=False),
 )
 def test_panel_equals_a_dictionary(

@@ -55,17 +55,13 @@ def collection(
         version=1,
         domain=Domain(domain) if isinstance(domain, int) else domain,
         protocol_name=protocol,
-        parameters=Parameters(
-            **(parameters or {"epsilon_longitudinal": 2.0, "epsilon_first": 1.0})
-        ),
+        parameters=Parameters(**(parameters or {"epsilon_longitudinal": 2.0, "epsilon_first": 1.0})),
         epochs=Epochs(3600, 0, count),
     )
 
 
 def syn(agreed: Collection, devices: int = 50, epochs: int = 4) -> Population:
-    return population(
-        "syn", domain=agreed.domain, devices=devices, epochs=epochs, streams=Streams(5)
-    )
+    return population("syn", domain=agreed.domain, devices=devices, epochs=epochs, streams=Streams(5))
 
 
 def tree(path: Path) -> dict[str, bytes]:

@@ -58,15 +58,12 @@ def test_words_never_change() -> None:
     per_row=st.integers(1, 7),
     limit=st.sampled_from([FULL, FULL - 1, 3 << 62, (1 << 63) + 1, (1 << 61) - 1, 360, 3, 1]),
 )
-def test_batching_does_not_change_words(
-    cuts: list[int], first: int, per_row: int, limit: int
-) -> None:
+def test_batching_does_not_change_words(cuts: list[int], first: int, per_row: int, limit: int) -> None:
     streams = Streams(3)
     whole = streams.words("noise", 2, first, 60, per_row, limit)
     edges = [0, *sorted(cuts), 60]
     parts = [
-        streams.words("noise", 2, first + low, high - low, per_row, limit)
-        for low, high in pairwise(edges)
+        streams.words("noise", 2, first + low, high - low, per_row, limit) for low, high in pairwise(edges)
     ]
     np.testing.assert_array_equal(np.concatenate(parts), whole)
 

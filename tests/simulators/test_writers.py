@@ -35,9 +35,7 @@ DIGEST = 0x0123456789ABCDEF
 IDS = st.lists(st.integers(0, (1 << 64) - 1) | st.just(0), min_size=1, max_size=6)
 # 102 .. 110: where a report's length takes a second byte; 128: where the payload's does.
 WIDTHS = st.integers(1, 20) | st.integers(98, 130) | st.integers(16_300, 16_400)
-EPOCHS = st.sampled_from([0, 1, 63, 64, 8191, 8192, (1 << 63) - 1, -1, -(1 << 63)]) | st.integers(
-    0, 1 << 20
-)
+EPOCHS = st.sampled_from([0, 1, 63, 64, 8191, 8192, (1 << 63) - 1, -1, -(1 << 63)]) | st.integers(0, 1 << 20)
 
 
 def columns(ids: list[int], width: int, epoch: int = 3, seed: int = 0) -> ReportColumns:
@@ -52,9 +50,7 @@ def delimited(message: report_pb2.Report | report_pb2.ReportBatch) -> bytes:
 
 def singles(batch: ReportColumns, digest: int) -> list[report_pb2.Report]:
     return [
-        report_pb2.Report(
-            digest=digest, epoch=batch.epoch, report_id=int(name), payload=payload.tobytes()
-        )
+        report_pb2.Report(digest=digest, epoch=batch.epoch, report_id=int(name), payload=payload.tobytes())
         for name, payload in zip(batch.report_ids, batch.payloads, strict=True)
     ]
 
@@ -70,9 +66,7 @@ def message(batch: ReportColumns, digest: int) -> report_pb2.ReportBatch:
 
 
 @given(ids=IDS, width=WIDTHS, epoch=EPOCHS, digest=st.sampled_from([0, 1, DIGEST, (1 << 64) - 1]))
-def test_records_are_protobufs_own_bytes(
-    ids: list[int], width: int, epoch: int, digest: int
-) -> None:
+def test_records_are_protobufs_own_bytes(ids: list[int], width: int, epoch: int, digest: int) -> None:
     batch = columns(ids, width, epoch)
     expected = b"".join(map(delimited, singles(batch, digest)))
     assert report_records(batch, digest) == expected
@@ -163,9 +157,7 @@ def every_kind() -> list[Any]:
 
 
 @pytest.mark.parametrize(("kind", "compression"), every_kind())
-def test_equal_reports_give_equal_bytes(
-    tmp_path: Path, kind: Format, compression: Compression
-) -> None:
+def test_equal_reports_give_equal_bytes(tmp_path: Path, kind: Format, compression: Compression) -> None:
     batches = [columns(list(range(1, 400)), 9)]
     a, b = tmp_path / "a", tmp_path / "b"
     for path in (a, b):
@@ -177,9 +169,7 @@ def test_equal_reports_give_equal_bytes(
 
 
 @pytest.mark.parametrize(("kind", "compression"), every_kind())
-def test_a_file_is_whole_or_not_there(
-    tmp_path: Path, kind: Format, compression: Compression
-) -> None:
+def test_a_file_is_whole_or_not_there(tmp_path: Path, kind: Format, compression: Compression) -> None:
     def failing() -> Iterator[ReportColumns]:
         yield columns([1], 3)
         raise RuntimeError("the disk is full")

@@ -103,11 +103,7 @@ def vector(setting: Setting) -> dict[str, Any]:
         "domain_size": setting.domain_size,
         "parameters": {
             **{n: parameters.level(n) for n in kind.PARAMETERS if n in LEVELS},
-            **(
-                {"calibration": parameters.calibration.value}
-                if "calibration" in kind.OPTIONAL
-                else {}
-            ),
+            **({"calibration": parameters.calibration.value} if "calibration" in kind.OPTIONAL else {}),
             **({"hash_family": parameters.hash_family} if "hash_family" in kind.OPTIONAL else {}),
             **built.facts(),
         },

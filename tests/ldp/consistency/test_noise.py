@@ -39,9 +39,7 @@ def test_variance_is_that_of_a_support_count() -> None:
 def test_frequencies_outside_the_unit_interval_are_taken_as_its_ends() -> None:
     noise = Noise(1000, 0.7, 0.2, False)
 
-    np.testing.assert_array_equal(
-        noise.variance(np.array([-2.0, 2.0])), noise.variance(np.array([0.0, 1.0]))
-    )
+    np.testing.assert_array_equal(noise.variance(np.array([-2.0, 2.0])), noise.variance(np.array([0.0, 1.0])))
 
 
 def test_without_reports_the_variance_is_infinite() -> None:

@@ -29,9 +29,7 @@ estimate_lists = (
 
 @st.composite
 def noises(draw: st.DrawFn) -> Noise:
-    n = draw(
-        st.sampled_from([0, 1, 2, 50, 1024, 1025, 10**4, 10**8, 10**12]) | st.integers(0, 10**6)
-    )
+    n = draw(st.sampled_from([0, 1, 2, 50, 1024, 1025, 10**4, 10**8, 10**12]) | st.integers(0, 10**6))
     grain = 2**20
     other = draw(st.integers(0, grain - 1))
     own = draw(st.integers(other + 1, grain) | st.just(grain) | st.just(other + 1))

@@ -195,9 +195,7 @@ def _estimates(
     support = rng.binomial(n, frequency * own + (1 - frequency) * other)
     estimate = (support / n - other) / (own - other)
     share = np.clip(estimate, 0, 1)
-    variance = (share * own * (1 - own) + (1 - share) * other * (1 - other)) / (
-        n * (own - other) ** 2
-    )
+    variance = (share * own * (1 - own) + (1 - share) * other * (1 - other)) / (n * (own - other) ** 2)
     error = np.sqrt(variance)
     gone = np.full(k, low)
 

@@ -173,9 +173,7 @@ def test_a_run_too_large_for_the_page_shows_less_and_says_so(
     assert not (tmp_path / "other.html").exists()
 
 
-def test_collections_without_a_section_are_listed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_collections_without_a_section_are_listed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(parts, "LEVELS", (dataclasses.replace(parts.LEVELS[0], sections=1),))
     fakes = [Fake(name=f"name{i}", digest=f"{i:016x}", k=2, epochs=1) for i in range(3)]
     text = harmless(page_of(tmp_path, *fakes)).text
@@ -333,9 +331,7 @@ def test_unreadable_files_are_named_and_the_rest_is_shown(tmp_path: Path) -> Non
 
 def test_the_same_run_makes_the_same_bytes(tmp_path: Path) -> None:
     output, truth = write_run(tmp_path, [Fake(epochs=3)])
-    first, second = (
-        write_page(output, tmp_path / "pages" / name, truth).read_bytes() for name in ("a", "b")
-    )
+    first, second = (write_page(output, tmp_path / "pages" / name, truth).read_bytes() for name in ("a", "b"))
     assert first == second
     assert sorted(path.name for path in (tmp_path / "pages").iterdir()) == ["a", "b"]
 

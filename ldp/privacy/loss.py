@@ -1,0 +1,325 @@
+"""What t reports of a device with a memo tell together, exactly, as far as that can be enumerated.
+
+Two comparisons, both between sequences of *memoised inputs* (values for ``l_grr`` and the unary protocols,
+hash symbols for ``loloha``):
+
+- ``same_changes``: one sequence is the other one with its inputs renamed. So both change at the same epochs
+  and come back to an earlier input at the same epochs. The loss tends to at most inputs × ε∞.
+- ``any_changes``: any two sequences. Nothing caps it: whoever looks for *when* an input changed, or came
+  back, learns more with every report.
+
+The likelihood of reports y given inputs h is a sum over all memo tables. As the entries of a memo are
+independent it factors: ∏ over inputs i of Σ over answers a of P1(a | i) · ∏ over the reports made under i of
+P2(y | a). Ratios are rational numbers of the protocol's integers, logarithms are rounded up.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cache, lru_cache
+from itertools import product
+from math import comb, inf, nextafter, prod
+
+from ldp.channel import BitChannel, SymbolChannel
+from ldp.exact import log_above
+
+__all__ = ["CURVE_REPORTS", "BitLosses", "Losses", "SeveralLosses", "SymbolLosses", "loss_record"]
+
+CURVE_REPORTS = 10
+"""Reports up to which run.json has the curves."""
+
+_STEPS = 50_000
+"""Steps of one enumeration, about 3 µs each; :meth:`SymbolLosses.any_changes` says what that allows."""
+
+Curve = list[list[float]]
+
+
+class Losses(ABC):
+    """Worst-case losses of t reports. Immutable and hashable: what is computed is remembered."""
+
+    @abstractmethod
+    def same_changes(self, reports: int) -> float:
+        """Between two sequences of inputs of which one is the other, renamed.
+
+        Rounded up, and less than 1e-13 above the exact logarithm.
+        """
+
+    @abstractmethod
+    def any_changes(self, reports: int) -> float | None:
+        """Between any two sequences of inputs, not capped; None where the enumeration is too long."""
+
+
+@dataclass(frozen=True)
+class _OneProtocol(Losses):
+    """Inputs whose permanent answers are independent.
+
+    Attributes:
+        inputs: how many different inputs a device can go through.
+    """
+
+    inputs: int
+
+    @abstractmethod
+    def constant_ratio(self, reports: int) -> Fraction:
+        """Worst likelihood ratio of reports about one unchanged input, against another one."""
+
+    def constant(self, reports: int) -> float:
+        """Its logarithm, rounded up; tends to ε∞."""
+        return log_above(self.constant_ratio(reports))
+
+    def same_changes(self, reports: int) -> float:
+        """The reports are split over the inputs so that the inputs' losses add up to the most.
+
+        Given a renaming, the reports under each input have a worst case of their own. So the order of the
+        inputs does not matter, only how many reports each one has.
+        """
+        _require(reports)
+        return _best_split(self, reports)
+
+
+@lru_cache(256)
+def _best_split(losses: _OneProtocol, reports: int) -> float:
+    single = [0.0, *(losses.constant(t) for t in range(1, reports + 1))]
+    best = single
+    for _ in range(1, min(losses.inputs, reports)):
+        further = [
+            max(best[t], *(_up(best[t - s] + single[s]) for s in range(1, t + 1))) if t else 0.0
+            for t in range(reports + 1)
+        ]
+        if further == best:
+            break
+        best = further
+    return best[reports]
+
+
+@dataclass(frozen=True)
+class SymbolLosses(_OneProtocol):
+    """Randomised response over symbols, memoised, then again for every report (L-GRR, LOLOHA).
+
+    Attributes:
+        permanent: the memoised round.
+        instant: the round drawn for every report.
+    """
+
+    permanent: SymbolChannel
+    instant: SymbolChannel
+
+    def constant_ratio(self, reports: int) -> Fraction:
+        """[(e^{ε∞+t·ε_IRR}+m−1)/(e^{ε∞}+e^{t·ε_IRR}+m−2)], MATHS correction 5: t times the input's symbol."""
+        _require(reports)
+        others = self.permanent.size - 1
+        first, power = self.permanent.ratio, self.instant.ratio**reports
+        return (first * power + others) / (first + power + others - 1)
+
+    def any_changes(self, reports: int) -> float | None:
+        """By enumeration in integers, over how often each symbol was sent and under which input.
+
+        The epochs' order does not matter, since any sequence may be compared with any other. Up to 10
+        reports that is possible for 2 or 3 inputs and symbols (55 reports for 2, 12 for 3), and for any
+        number of them up to 5 reports.
+        """
+        _require(reports)
+        ratio = _any_ratio(self, reports)
+        return None if ratio is None else log_above(ratio)
+
+
+@lru_cache(256)
+def _any_ratio(losses: SymbolLosses, reports: int) -> Fraction | None:
+    sent = list(_sent(losses, reports))
+    if sum(_steps(counts, len(rows)) for counts, rows in sent) > _STEPS:
+        return None
+    return max(_extremes(losses, counts, rows) for counts, rows in sent)
+
+
+def _sent(losses: SymbolLosses, reports: int) -> Iterator[tuple[tuple[int, ...], tuple[int | None, ...]]]:
+    """How often each symbol was sent, up to renaming, and the inputs that can matter.
+
+    An input is given as the position of its own symbol, None where that was never sent. There may be
+    fewer inputs than symbols: then some symbols are nobody's own.
+    """
+    symbols = losses.permanent.size
+    inputs = min(losses.inputs, symbols)
+    for own_total in range(reports + 1):
+        for own in _partitions(own_total, inputs):
+            for foreign in _partitions(reports - own_total, symbols - inputs):
+                # Inputs whose symbol was never sent are alike, and at most one is used per report.
+                blank = min(inputs - len(own), reports)
+                yield own + foreign, (*range(len(own)), *(None,) * blank)
+
+
+def _partitions(total: int, parts: int, largest: int | None = None) -> Iterator[tuple[int, ...]]:
+    """Decreasing positive numbers, at most ``parts`` of them, with that sum."""
+    if total == 0:
+        yield ()
+    elif parts:
+        for first in range(min(total, largest or total), 0, -1):
+            for rest in _partitions(total - first, parts - 1, first):
+                yield (first, *rest)
+
+
+def _steps(counts: tuple[int, ...], inputs: int) -> int:
+    """Products that :func:`_extremes` forms: few at the first and the last input, all pairs between."""
+    return 2 * prod(n + 1 for n in counts) + max(0, inputs - 2) * prod(comb(n + 2, 2) for n in counts)
+
+
+def _extremes(
+    losses: SymbolLosses, counts: tuple[int, ...], inputs: Sequence[int | None]
+) -> Fraction:
+    """The largest likelihood of reports with these counts over the smallest, over all sequences of inputs.
+
+    All likelihoods are integers over the same denominator.
+    """
+    keep1, each1, symbols = losses.permanent.keep, losses.permanent.each, losses.permanent.size
+    total = sum(counts)
+    up = [losses.instant.keep**j for j in range(total + 1)]
+    down = [losses.instant.each**j for j in range(total + 1)]
+
+    @cache
+    def under(own: int | None, made: tuple[int, ...]) -> int:
+        """Σ over answers of P1(answer) · P2(the reports made under one input | answer)."""
+        size = sum(made)
+        of_answer = [up[j] * down[size - j] for j in made]
+        mine = down[size] if own is None else of_answer[own]
+        everything = sum(of_answer) + (symbols - len(made)) * down[size]
+        return keep1 * mine + each1 * (everything - mine)
+
+    def below(bounds: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
+        return product(*(range(n + 1) for n in bounds))
+
+    # best[rest] = (smallest, largest) product over the inputs from here on, with ``rest`` to be shared out.
+    best = {rest: (value := under(inputs[-1], rest), value) for rest in below(counts)}
+    for position in range(len(inputs) - 2, -1, -1):
+        asked = [counts] if position == 0 else below(counts)
+        found = {}
+        for rest in asked:
+            low, high = -1, 0
+            for made in below(rest):
+                smallest, largest = best[tuple(r - m for r, m in zip(rest, made, strict=True))]
+                factor = under(inputs[position], made)
+                if low < 0 or factor * smallest < low:
+                    low = factor * smallest
+                high = max(high, factor * largest)
+            found[rest] = low, high
+        best = found
+    low, high = best[counts]
+    return Fraction(high, low)
+
+
+@dataclass(frozen=True)
+class BitLosses(_OneProtocol):
+    """One-hot vectors of independent bits, memoised, then perhaps redrawn for every report (L-UE, dBitFlipPM).
+
+    Attributes:
+        permanent: the memoised round of a bit.
+        instant: the round drawn for every report; None where the memoised bits are sent.
+        bits: bits in which two inputs differ, 2, or 1 where a single bit is asked for.
+    """
+
+    permanent: BitChannel
+    instant: BitChannel | None
+    bits: int = 2
+
+    def constant_ratio(self, reports: int) -> Fraction:
+        """Only the two inputs' own bits matter; exact, over the number of ones of each in the reports."""
+        _require(reports)
+        one, zero = self.permanent.own, self.permanent.other
+        if self.instant is None:
+            ratios = [one / zero, (1 - one) / (1 - zero)]
+        else:
+            up, down = self.instant.own, self.instant.other
+            ratios = []
+            for ones in range(reports + 1):
+                given_one = up**ones * (1 - up) ** (reports - ones)
+                given_zero = down**ones * (1 - down) ** (reports - ones)
+                held = one * given_one + (1 - one) * given_zero
+                ratios.append(held / (zero * given_one + (1 - zero) * given_zero))
+        if self.bits == 1:
+            return max(max(ratios), 1 / min(ratios))
+        return max(ratios) / min(ratios)
+
+    def any_changes(self, reports: int) -> float | None:
+        """From the second report on every bit matters, of all inputs: 2^(t·bits) reports.
+
+        Not enumerated where there is a second round. Without one, two equal reports and two different ones
+        tell for certain that the input stayed or changed: no finite bound.
+        """
+        _require(reports)
+        if reports == 1:
+            return self.constant(1)
+        return inf if self.instant is None else None
+
+
+@dataclass(frozen=True)
+class SeveralLosses(Losses):
+    """Several attributes of one device.
+
+    Attributes:
+        parts: the attributes' losses.
+        together: whether a device reports all of them, with independent noise, so that the losses add up;
+            else it reports one for life, and which one tells nothing.
+    """
+
+    parts: tuple[Losses, ...]
+    together: bool
+
+    def same_changes(self, reports: int) -> float:
+        """Every attribute's sequence is renamed; the worst attribute, or all of them added up."""
+        return self._joined([part.same_changes(reports) for part in self.parts])
+
+    def any_changes(self, reports: int) -> float | None:
+        """None where an attribute's is not known."""
+        found = [part.any_changes(reports) for part in self.parts]
+        known = [loss for loss in found if loss is not None]
+        return None if len(known) < len(found) else self._joined(known)
+
+    def _joined(self, losses: Sequence[float]) -> float:
+        if not self.together:
+            return max(losses)
+        total = 0.0
+        for loss in losses:
+            total = _up(total + loss)
+        return total
+
+
+@lru_cache(64)
+def _curves(losses: Losses) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    times = range(1, CURVE_REPORTS + 1)
+    anything = []
+    for t in times:
+        loss = losses.any_changes(t)
+        if loss is None or loss == inf:
+            break
+        anything.append(loss)
+    return tuple(losses.same_changes(t) for t in times), tuple(anything)
+
+
+def loss_record(losses: Losses | None) -> dict[str, Curve | None]:
+    """The curves for run.json and the page: lists of [t, loss], null where there is none.
+
+    Either ends where its enumeration would become too long, or where the loss is infinite.
+    """
+    if losses is None:
+        return {"loss_same_changes": None, "loss_any_changes": None}
+    same, anything = _curves(losses)
+
+    def points(curve: Sequence[float]) -> Curve:
+        return [[t, loss] for t, loss in enumerate(curve, 1)]
+
+    # One point is no curve, and it is the first report's loss, which is said elsewhere.
+    return {
+        "loss_same_changes": points(same),
+        "loss_any_changes": points(anything) if len(anything) > 1 else None,
+    }
+
+
+def _up(value: float) -> float:
+    # A sum of two floats is off by half an ulp at most.
+    return nextafter(value, inf)
+
+
+def _require(reports: int) -> None:
+    if reports < 1:
+        raise ValueError(f"losses are those of 1 report or more, not {reports}")
