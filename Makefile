@@ -113,10 +113,10 @@ chromium:
 	  fi; \
 	fi
 
-bench-accuracy: $(STAMP) ## error against theory and against other implementations
+bench-accuracy: $(STAMP) ## error on real data against theory
 	$(BIN)/python benchmarks/accuracy.py
 
-bench-throughput: $(STAMP) ## reports per second, stage by stage
+bench-throughput: $(STAMP) ## the pipeline against a plain loop without Beam
 	$(BIN)/python benchmarks/throughput.py
 
 clean: ## remove the environment, caches and demo output

@@ -13,8 +13,9 @@ from typing import Any
 from ldp.domain import Domain
 from ldp.epochs import Epochs
 from ldp.errors import CollectionError
+from ldp.privacy.loss import loss_record
 from ldp.protocols import PROTOCOLS, FrequencyProtocol, LocalProtocol, MeanProtocol, Parameters, protocol
-from ldp.protocols.multi import ALLOCATIONS, Several, allocate
+from ldp.protocols.multi import ALLOCATIONS, Several, Together, allocate
 from ldp.wire import collection_pb2
 
 __all__ = ["Attribute", "Collection", "digest_hex"]
@@ -107,12 +108,7 @@ class Collection:
                     remedy="Give the one domain an attribute of its own, or leave attributes out.",
                 )
             built = protocol(self.protocol_name, self.domain.size, self.parameters)
-            if isinstance(built, MeanProtocol) and not self.domain.numeric:
-                raise CollectionError(
-                    "E-COLLECTION-DOMAIN",
-                    f"protocol {built.NAME} takes the mean of numbers, which labels and buckets are not",
-                    remedy="Write domain: {range: {max: 86400}} or {size: 360}, or choose another protocol.",
-                )
+            self._require_numbers(built, self.domain)
             return built
         for attribute in self.attributes:
             _require_name(attribute.name, "attributes must be named by", "age")
@@ -125,7 +121,19 @@ class Collection:
                 remedy="Make every name unique.",
             )
         sizes = [attribute.domain.size for attribute in self.attributes]
-        return allocate(self.allocation, self.protocol_name or None, sizes, self.parameters)
+        several = allocate(self.allocation, self.protocol_name or None, sizes, self.parameters)
+        for attribute, part in zip(self.attributes, several.kinds, strict=True):
+            self._require_numbers(part, attribute.domain)
+        return several
+
+    @staticmethod
+    def _require_numbers(built: LocalProtocol[Any], domain: Domain) -> None:
+        if isinstance(built, MeanProtocol) and not domain.numeric:
+            raise CollectionError(
+                "E-COLLECTION-DOMAIN",
+                f"protocol {built.NAME} takes the mean of numbers, which labels and buckets are not",
+                remedy="Write domain: {range: {max: 86400}} or {size: 360}, or choose another protocol.",
+            )
 
     @property
     def histograms(self) -> tuple[tuple[str, Domain], ...]:
@@ -133,6 +141,11 @@ class Collection:
         if self.domain is not None:
             return (("", self.domain),)
         return tuple((attribute.name, attribute.domain) for attribute in self.attributes)
+
+    @property
+    def sum_limit(self) -> int | None:
+        """The most that the values of one device may add up to; None where they may be anything."""
+        return self.protocol.limit if isinstance(self.protocol, Together) else None
 
     @property
     def protocol_label(self) -> str:
@@ -240,29 +253,37 @@ class Collection:
             "allowed_lateness_seconds": self.allowed_lateness,
             "consistency": self.consistency,
             "min_reports": self.min_reports,
-            "support": {"own": float(support.own), "other": float(support.other)}
-            if support
-            else None,
-            "guarantee": built.guarantee.as_record(),
+            "support": {"own": float(support.own), "other": float(support.other)} if support else None,
+            "guarantee": {**built.guarantee.as_record(), **loss_record(built.losses)},
         }
 
     def _attribute_records(self, built: Several[Any]) -> list[dict[str, object]]:
-        """One for each attribute; V* times the reports of all devices, to compare allocations by."""
+        """One for each attribute."""
         return [
             {
                 "name": attribute.name,
                 "domain_size": attribute.domain.size,
                 "protocol": part.NAME,
                 "parameters": part.facts(),
-                "support": {
-                    "own": float(part.support.own),
-                    "other": float(part.support.other),
-                    "sampled": float(part.support.sampled),
-                },
-                "v_star_times_reports": part.support.floor_variance / float(part.support.sampled),
+                **_support_record(part),
             }
             for attribute, part in zip(self.attributes, built.parts, strict=True)
         ]
+
+
+def _support_record(part: LocalProtocol[Any]) -> dict[str, object]:
+    """Probabilities, and V* times the reports of all devices, to compare allocations by; none for a mean."""
+    if not isinstance(part, FrequencyProtocol):
+        return {"support": None, "v_star_times_reports": None}
+    support = part.support
+    return {
+        "support": {
+            "own": float(support.own),
+            "other": float(support.other),
+            "sampled": float(support.sampled),
+        },
+        "v_star_times_reports": support.floor_variance / float(support.sampled),
+    }
 
 
 def _require_name(name: str, rule: str, example: str) -> None:

@@ -185,9 +185,7 @@ def _blame(error: CollectionError, entries: dict[str, _Entry], where: str) -> st
     return mentioned[0].where if mentioned else where
 
 
-def _mapping(
-    node: yaml.Node, keys: tuple[str, ...], where: str, what: str
-) -> dict[str, _Entry]:
+def _mapping(node: yaml.Node, keys: tuple[str, ...], where: str, what: str) -> dict[str, _Entry]:
     """The entries of a mapping node, refusing unknown and repeated keys."""
     import yaml
 
@@ -332,7 +330,9 @@ def _collection(entries: dict[str, _Entry], where: str) -> Collection:
         allowed_lateness=lateness.parsed(parse_duration) if lateness else 0,
         consistency=text("consistency", "norm_sub", tuple(METHODS)),
         min_reports=reports.integer(1) if reports else 1,
-        attributes=_attributes(entries["attributes"], where) if allocation else (),
+        attributes=_attributes(entries["attributes"], where, mean=issubclass(kind, MeanProtocol))
+        if allocation
+        else (),
         allocation=allocation,
     )
 
@@ -357,7 +357,7 @@ def _allocation(entries: dict[str, _Entry], where: str) -> str:
     return entry.choice(tuple(ALLOCATIONS))
 
 
-def _attributes(entry: _Entry, where: str) -> tuple[Attribute, ...]:
+def _attributes(entry: _Entry, where: str, *, mean: bool) -> tuple[Attribute, ...]:
     import yaml
 
     example = "attributes: [{name: age, domain: {size: 8}}, {name: sex, domain: {labels: [f, m]}}]"
@@ -368,7 +368,8 @@ def _attributes(entry: _Entry, where: str) -> tuple[Attribute, ...]:
         keys = _mapping(node, ("name", "domain"), where, "an attribute")
         line = f"{where}:{node.start_mark.line + 1}"
         name = _required(keys, "name", line, "name: age").text()
-        found.append(Attribute(name, _domain(_required(keys, "domain", line, "domain: {size: 8}"), where)))
+        domain = _required(keys, "domain", line, "domain: {size: 8}")
+        found.append(Attribute(name, _domain(domain, where, mean=mean)))
     if len(found) < 2:
         raise entry.fail(
             f"must list at least two, not {len(found)}",

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from decimal import ROUND_FLOOR, Context, Decimal
 from fractions import Fraction
 
-__all__ = ["exp_below", "largest", "log_above", "log_below", "smallest"]
+__all__ = ["exp_above", "exp_below", "largest", "log_above", "log_below", "smallest"]
 
 _DIGITS = 60
 _CONTEXT = Context(prec=_DIGITS)
@@ -19,6 +19,7 @@ _CONTEXT = Context(prec=_DIGITS)
 _SLACK = Decimal(10) ** (1 - _DIGITS)
 # Operators would round to the 28 digits of the thread's own context: every step names _CONTEXT.
 _JUST_BELOW_ONE = _CONTEXT.subtract(Decimal(1), _SLACK)
+_JUST_ABOVE_ONE = _CONTEXT.add(Decimal(1), 4 * _SLACK)
 
 
 def exp_below(epsilon: float) -> Fraction:
@@ -27,9 +28,20 @@ def exp_below(epsilon: float) -> Fraction:
     return Fraction(_CONTEXT.multiply(value, _JUST_BELOW_ONE))
 
 
+def exp_above(exponent: Fraction) -> Fraction:
+    """A rational at least ``e**exponent``, beyond it by a relative 1e-55 at most for exponents below 1000."""
+    nearest = _divided(exponent)
+    value = _CONTEXT.add(nearest, _log_slack(nearest)).exp(_CONTEXT)
+    return Fraction(_CONTEXT.multiply(value, _JUST_ABOVE_ONE))
+
+
+def _divided(ratio: Fraction) -> Decimal:
+    return _CONTEXT.divide(Decimal(ratio.numerator), Decimal(ratio.denominator))
+
+
 def _log(ratio: Fraction) -> Decimal:
     # Dividing numerator and denominator first loses one rounding, covered by the slack of the callers.
-    return _CONTEXT.ln(_CONTEXT.divide(Decimal(ratio.numerator), Decimal(ratio.denominator)))
+    return _CONTEXT.ln(_divided(ratio))
 
 
 def _log_slack(value: Decimal) -> Decimal:

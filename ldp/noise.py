@@ -51,10 +51,10 @@ class LaplaceNoise:
         """Noise for values at most ``spread`` apart: no output's likelihood ratio exceeds e**epsilon.
 
         This holds for x + z clamped to any range that ``reach`` covers. Proof: let e^θ and e^−θ' bound
-        weights over ideal probabilities, from above and below. Clamped outputs are sums of products of weights, so a
-        ratio is at most e^(λ·spread) e^(θ+θ'). A bit rounded by 2^−65 contributes at most
-        2^−65/(p(1−p)) < 2^−62 to θ+θ' (p >= 0.26), the sign 2^−129/(P(1−P)) < 2^−127·e^λ, a digit's weight, a
-        difference of two rounded tails, 2^−127·e^(λ·last). λ = (ε − η)/spread, where η is twice their sum.
+        weights over ideal probabilities, from above and below. Clamped outputs are sums of products of
+        weights, so a ratio is at most e^(λ·spread) e^(θ+θ'). A bit rounded by 2^−65 contributes at most
+        2^−65/(p(1−p)) < 2^−62 to θ+θ' (p >= 0.26), the sign 2^−129/(P(1−P)) < 2^−127·e^λ, a digit's weight,
+        a difference of two rounded tails, 2^−127·e^(λ·last). λ = (ε − η)/spread, where η is twice their sum.
         """
         bits = 0
         # The bits cover 2^bits·λ in (1, 2], so that their probabilities are far from 0.

@@ -51,6 +51,7 @@ def simulate_reports(  # noqa: PLR0913, PLR0917 - one argument per option
                 devices=devices,
                 epochs=epochs,
                 streams=streams,
+                limit=collection.sum_limit,
             )
         else:
             people = population(

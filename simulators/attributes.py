@@ -10,6 +10,10 @@ The SPEC of the command line, for a collection with ``attributes``:
                            values fixed, counts exact (of all devices)
 
 A device holds all attributes or is absent: a row is whole, or empty and absent.
+
+Where a collection bounds the sum of a device's values (``allocation: together``), ``syn`` and ``zipf`` draw
+every attribute as always, then scale the vectors of too large a sum S down: x becomes floor(x·limit/S). A
+file with such a row is refused.
 """
 
 from __future__ import annotations
@@ -38,9 +42,11 @@ class Joint:
 
     Attributes:
         parts: one population per attribute, with equal devices and epochs.
+        limit: what vectors of a larger sum are scaled down to; None for any sum.
     """
 
     parts: tuple[Population, ...]
+    limit: int | None = None
 
     @property
     def devices(self) -> int:
@@ -55,7 +61,18 @@ class Joint:
     def values(self) -> Iterator[NDArray[np.int32]]:
         """Yield every epoch's values, int32 (devices, attributes); −1 throughout where absent."""
         for columns in zip(*(part.values() for part in self.parts), strict=True):
-            yield np.stack(columns, axis=1)
+            together = np.stack(columns, axis=1)
+            yield together if self.limit is None else _scaled(together, self.limit)
+
+
+def _scaled(values: NDArray[np.int32], limit: int) -> NDArray[np.int32]:
+    """Rows with a sum beyond the limit, brought down to it in proportion, rounded down."""
+    wide = values.astype(np.int64)
+    sums = wide.sum(axis=1, keepdims=True)
+    scaled: NDArray[np.int32] = np.where(sums > limit, wide * limit // np.maximum(sums, 1), wide).astype(
+        np.int32
+    )
+    return scaled
 
 
 def joint_population(
@@ -65,6 +82,7 @@ def joint_population(
     devices: int | None,
     epochs: int | None,
     streams: Streams,
+    limit: int | None = None,
 ) -> Joint:
     """The population a SPEC describes (forms: module docstring).
 
@@ -74,6 +92,7 @@ def joint_population(
         devices: number of devices; required for ``syn`` and ``zipf``, else None takes all.
         epochs: number of epochs.
         streams: source of all draws.
+        limit: the most that the values of one device may add up to; None for anything.
 
     Raises:
         ValueError: the SPEC is not well formed, a number is missing, or the file does not fit.
@@ -88,15 +107,15 @@ def joint_population(
     ]
     names = [name for name, _ in attributes]
     if kind in ("syn", "zipf"):
-        return Joint(tuple(drawn(request, kind) for request in requests))
+        return Joint(tuple(drawn(request, kind) for request in requests), limit)
     if kind == "table" and rest:
-        return _table(requests, names)
+        return _table(requests, names, limit)
     if kind == "marginals" and rest:
-        return _marginals(requests, names)
+        return _marginals(requests, names, limit)
     raise ValueError(f"unknown population {spec!r} for several attributes; the forms are {JOINT_SPECS}")
 
 
-def _table(requests: Sequence[Request], names: Sequence[str]) -> Joint:
+def _table(requests: Sequence[Request], names: Sequence[str], limit: int | None) -> Joint:
     first = requests[0]
     permute = first.rest.endswith(",permute")
     path = Path(first.rest.removesuffix(",permute"))
@@ -112,6 +131,13 @@ def _table(requests: Sequence[Request], names: Sequence[str]) -> Joint:
             f"{path}, line {line}: attribute {missing!r} is empty, but a device holds all "
             f"attributes or none; fill it in or remove the row ({partly.size} such rows)"
         )
+    beyond = _beyond([values[0] for values, _ in encoded], limit)
+    if beyond.size:
+        # Never the values: a file may be real people's data.
+        raise ValueError(
+            f"{path}, line {line_of(path, int(beyond[0]))}: the attributes add up to more than {limit}, "
+            f"which the collection's devices refuse; correct or remove the row ({beyond.size} such rows)"
+        )
     # Every column is dealt by the same generator, so rows stay together.
     return Joint(
         tuple(
@@ -121,7 +147,7 @@ def _table(requests: Sequence[Request], names: Sequence[str]) -> Joint:
     )
 
 
-def _marginals(requests: Sequence[Request], names: Sequence[str]) -> Joint:
+def _marginals(requests: Sequence[Request], names: Sequence[str], limit: int | None) -> Joint:
     path = Path(requests[0].rest)
     try:
         found = json.loads(path.read_text("utf-8"))
@@ -130,6 +156,7 @@ def _marginals(requests: Sequence[Request], names: Sequence[str]) -> Joint:
     if not isinstance(found, dict):
         raise ValueError(f"{path} is no JSON object; write attribute names with lists of counts")
     parts, total = [], None
+    columns = []
     for request, name in zip(requests, names, strict=True):
         counts = found.get(_named(name, list(found)))
         size = request.domain.size
@@ -149,8 +176,21 @@ def _marginals(requests: Sequence[Request], names: Sequence[str]) -> Joint:
         total = sum(counts)
         values = np.repeat(np.arange(size, dtype=np.int32), counts)
         request.streams.generator(f"{request.purpose}.deal", 0).shuffle(values)
+        columns.append(values)
         parts.append(column(request, values, request.domain.labels, permute=False))
+    if _beyond(columns, limit).size:
+        raise ValueError(
+            f"{path}: independent attributes of these counts add up to more than {limit} for some devices, "
+            "which the collection's devices refuse; use table: or syn"
+        )
     return Joint(tuple(parts))
+
+
+def _beyond(columns: Sequence[NDArray[np.int32]], limit: int | None) -> NDArray[np.intp]:
+    """Rows whose values add up to more than the limit."""
+    if limit is None:
+        return np.empty(0, np.intp)
+    return np.flatnonzero(np.sum(columns, axis=0, dtype=np.int64) > limit)
 
 
 def _named(name: str, there: Sequence[str]) -> str:

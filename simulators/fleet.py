@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ldp.privacy import FleetLedger, fleet_ledger
 from ldp.protocols import LocalProtocol
 from ldp.protocols.base import WordSpec
 from simulators.memo import FleetMemo
@@ -193,10 +194,21 @@ class Fleet:
 
     def memoised_inputs(self) -> NDArray[np.int64]:
         """Inputs each device has memoised so far, int64 (devices,); 0 for one-round protocols."""
+        counts: NDArray[np.int64] = np.sum(self._counts(), axis=0)
+        return counts
+
+    def ledgers(self) -> list[FleetLedger]:
+        """What the devices have spent, per attribute: attributes may differ in their level."""
+        parts = self.protocol.parts
+        return [
+            fleet_ledger(counts.tolist(), part.guarantee)
+            for part, counts in zip(parts, self._counts(), strict=True)
+        ]
+
+    def _counts(self) -> list[NDArray[np.int64]]:
+        """Memoised inputs of each attribute, int64 (devices,)."""
         memos = [self._memo]
         if len(self._shape) > 1:
             memos = [self._memo.part(index) for index in range(self._shape[1])]
-        counts = np.zeros(self.devices, np.int64)
-        for memo, inputs in zip(memos, self._inputs, strict=True):
-            counts += memo.inputs_per_device(inputs, self.devices)
-        return counts
+        pairs = zip(memos, self._inputs, strict=True)
+        return [memo.inputs_per_device(inputs, self.devices) for memo, inputs in pairs]

@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
+from math import fsum
 from pathlib import Path
 
 import numpy as np
@@ -53,6 +54,8 @@ class SimulationRecord:
         format: format of the report files.
         compression: their compression.
         mean_memoised_inputs: inputs memoised per device at the end; 0 for one-round protocols.
+        mean_longitudinal_loss: those inputs times ε∞, `000` Eq. 8; 0 for one-round protocols, which it does
+            not speak about.
     """
 
     seed: int
@@ -67,6 +70,7 @@ class SimulationRecord:
     format: str
     compression: str
     mean_memoised_inputs: float
+    mean_longitudinal_loss: float
 
 
 def simulate(  # noqa: PLR0913 - the options of a command, by name
@@ -158,6 +162,7 @@ def simulate(  # noqa: PLR0913 - the options of a command, by name
         format=format,
         compression=compression,
         mean_memoised_inputs=float(fleet.memoised_inputs().mean()),
+        mean_longitudinal_loss=fsum(ledger.mean for ledger in fleet.ledgers()),
     )
     with replacing(out / "simulation.json") as raw:
         raw.write(json.dumps(asdict(record), indent=2, ensure_ascii=False).encode() + b"\n")

@@ -9,7 +9,7 @@ from ldp.consistency.base import FloatArray, Method, Noise, checked, uniform
 def mle_apx(estimates: FloatArray, noise: Noise) -> FloatArray:
     """Maximise the Gaussian approximation of the likelihood over all histograms.
 
-    Derivation. By MATHS.md section 1 an estimate of a value of frequency x has variance (a + b·x)/n
+    Derivation. By MATHS section 1 an estimate of a value of frequency x has variance (a + b·x)/n
     with a = other(1-other)/(own-other)² and b = (1-own-other)/(own-other), because own(1-own) -
     other(1-other) = (own-other)(1-own-other). Treat the estimates as independent Gaussians and
     keep, as Wang does, the exponent of their density and not its normaliser:

@@ -12,7 +12,7 @@ def norm_mul(estimates: FloatArray, noise: Noise) -> FloatArray:
 
     Formula: x_v = max(f̂_v, 0) / Σ_w max(f̂_w, 0). Guarantees: non-negative, sums to 1.
     Bias: large; negative for frequent values and positive for rare ones, growing with k·sqrt(V*).
-    Use it only to reproduce published curves: Fig. 3 of `000` was made with it (MATHS.md,
+    Use it only to reproduce published curves: Fig. 3 of `000` was made with it (MATHS,
     correction 4). `001` section 8 warns against it: its error may *grow* with ε, and looks good on
     sparse data only because it drifts to uniform.
     Source: Wang et al., NDSS 2020 ("Norm-Mul"). Nothing positive, or n = 0: uniform.

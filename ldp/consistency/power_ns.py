@@ -16,7 +16,7 @@ def power_ns(estimates: FloatArray, noise: Noise) -> FloatArray:
     Use it when raw utility is poor (noise larger than most frequencies) and frequencies fall off
     like a power law.
     Source: Wang et al., NDSS 2020 ("PowerNS"); `001` recommends it second, after norm_sub. Its
-    PowerNS rows cannot be reproduced by a correct Power: see `power` (MATHS.md, correction 7). At n
+    PowerNS rows cannot be reproduced by a correct Power: see `power` (MATHS, correction 7). At n
     = 0: uniform.
     """
     values = checked(estimates)

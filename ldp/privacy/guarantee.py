@@ -2,7 +2,8 @@
 
 A longitudinal protocol has no single ε. The first report spends at most ε1; whatever is said about one
 memoised input, for ever, spends at most ε∞; a device that goes through many values spends ε∞ per distinct
-memoised input, up to a cap. That cap speaks about *values*: it does not cover *when* they changed.
+memoised input, up to a cap. That cap speaks about *which* inputs: it does not cover *when* they changed, or
+came back (:mod:`ldp.privacy.loss`).
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ class Guarantee:
 
     @property
     def cap_over_values(self) -> float | None:
-        """Memoised inputs times ε∞: the lifetime cap for two sequences that change at the same times."""
+        """Memoised inputs times ε∞: the lifetime cap for two sequences that are each other's renaming."""
         if self.memoised_ratio is None or self.memoised_inputs is None:
             return None
         if self.cap is not None:
@@ -59,8 +60,9 @@ class Guarantee:
                 "t times as much, without end."
             )
         return (
-            "When a value changed. The cap compares sequences that change at the same epochs; sequences with "
-            "different change times can be told apart beyond it, a little more with every report."
+            "When a memoised input changed or came back. The cap compares sequences that change, and return "
+            "to an earlier input, at the same epochs; others can be told apart beyond it, a little more with "
+            "every report."
         )
 
     def constant_value_loss(self, reports: int, symbols: int) -> float | None:
@@ -72,6 +74,8 @@ class Guarantee:
         if self.memoised_ratio is None:
             return None
         first, once = self.memoised_ratio, self.first_ratio
+        if once == first:  # No second round: every report repeats the first.
+            return log_above(first)
         # The second round's ratio, from the two that are kept: the inverse of composition.
         second = (once * (first + symbols - 2) - symbols + 1) / (first - once)
         power = second**reports

@@ -22,6 +22,7 @@ from fractions import Fraction
 from functools import cache, lru_cache
 from itertools import product
 from math import comb, inf, nextafter, prod
+from operator import itemgetter
 
 from ldp.channel import BitChannel, SymbolChannel
 from ldp.exact import log_above
@@ -44,7 +45,7 @@ class Losses(ABC):
     def same_changes(self, reports: int) -> float:
         """Between two sequences of inputs of which one is the other, renamed.
 
-        Rounded up, and less than 1e-13 above the exact logarithm.
+        The logarithm is rounded up; splits of the reports that differ by less than 1e-13 count as equal.
         """
 
     @abstractmethod
@@ -82,17 +83,22 @@ class _OneProtocol(Losses):
 
 @lru_cache(256)
 def _best_split(losses: _OneProtocol, reports: int) -> float:
-    single = [0.0, *(losses.constant(t) for t in range(1, reports + 1))]
-    best = single
+    ratios = [Fraction(1), *(losses.constant_ratio(t) for t in range(1, reports + 1))]
+    single = [0.0, *(log_above(ratio) for ratio in ratios[1:])]
+    # best[t] = (loss, reports under each input); floats choose the split, its loss is then exact.
+    best: list[tuple[float, tuple[int, ...]]] = [(loss, (t,)) for t, loss in enumerate(single)]
     for _ in range(1, min(losses.inputs, reports)):
-        further = [
-            max(best[t], *(_up(best[t - s] + single[s]) for s in range(1, t + 1))) if t else 0.0
+        longer = [
+            max(
+                [best[t], *((best[t - s][0] + single[s], (*best[t - s][1], s)) for s in range(1, t))],
+                key=itemgetter(0),
+            )
             for t in range(reports + 1)
         ]
-        if further == best:
+        if longer == best:
             break
-        best = further
-    return best[reports]
+        best = longer
+    return log_above(prod((ratios[t] for t in best[reports][1]), start=Fraction(1)))
 
 
 @dataclass(frozen=True)
@@ -118,8 +124,8 @@ class SymbolLosses(_OneProtocol):
         """By enumeration in integers, over how often each symbol was sent and under which input.
 
         The epochs' order does not matter, since any sequence may be compared with any other. Up to 10
-        reports that is possible for 2 or 3 inputs and symbols (55 reports for 2, 12 for 3), and for any
-        number of them up to 5 reports.
+        reports that is possible for 2 or 3 inputs and symbols (64 reports for 2, 13 for 3), and for any
+        number of them up to 6 reports.
         """
         _require(reports)
         ratio = _any_ratio(self, reports)
@@ -165,17 +171,15 @@ def _steps(counts: tuple[int, ...], inputs: int) -> int:
     return 2 * prod(n + 1 for n in counts) + max(0, inputs - 2) * prod(comb(n + 2, 2) for n in counts)
 
 
-def _extremes(
-    losses: SymbolLosses, counts: tuple[int, ...], inputs: Sequence[int | None]
-) -> Fraction:
+def _extremes(losses: SymbolLosses, counts: tuple[int, ...], inputs: Sequence[int | None]) -> Fraction:
     """The largest likelihood of reports with these counts over the smallest, over all sequences of inputs.
 
     All likelihoods are integers over the same denominator.
     """
     keep1, each1, symbols = losses.permanent.keep, losses.permanent.each, losses.permanent.size
     total = sum(counts)
-    up = [losses.instant.keep**j for j in range(total + 1)]
-    down = [losses.instant.each**j for j in range(total + 1)]
+    up: list[int] = [losses.instant.keep**j for j in range(total + 1)]
+    down: list[int] = [losses.instant.each**j for j in range(total + 1)]
 
     @cache
     def under(own: int | None, made: tuple[int, ...]) -> int:
@@ -210,7 +214,7 @@ def _extremes(
 
 @dataclass(frozen=True)
 class BitLosses(_OneProtocol):
-    """One-hot vectors of independent bits, memoised, then perhaps redrawn for every report (L-UE, dBitFlipPM).
+    """One-hot vectors of independent bits, memoised, then perhaps redrawn for each report (L-UE, dBitFlipPM).
 
     Attributes:
         permanent: the memoised round of a bit.
@@ -237,7 +241,7 @@ class BitLosses(_OneProtocol):
                 held = one * given_one + (1 - one) * given_zero
                 ratios.append(held / (zero * given_one + (1 - zero) * given_zero))
         if self.bits == 1:
-            return max(max(ratios), 1 / min(ratios))
+            return max(*ratios, 1 / min(ratios))
         return max(ratios) / min(ratios)
 
     def any_changes(self, reports: int) -> float | None:

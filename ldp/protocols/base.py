@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeVar
 from ldp.calibration import Calibration
 from ldp.errors import CollectionError, InvalidPayload, Reason
 from ldp.privacy.guarantee import Guarantee
+from ldp.privacy.loss import Losses
 from ldp.randomness import FULL, Randomness
 from ldp.support import SupportProbabilities
 
@@ -169,7 +170,7 @@ class LocalProtocol(ABC, Generic[Response]):
     """One protocol with its parameters fixed. Immutable, comparable, small to pickle.
 
     Class constants:
-        ID: number on no wire but in digests and vectors; never changes meaning.
+        ID: number on no wire but in digests and vectors; never changes meaning. 9000 to 9999 are for tests.
         NAME: what a collection file says.
         PARAMETERS: required keys of :class:`Parameters`.
         OPTIONAL: keys that may be given.
@@ -199,6 +200,11 @@ class LocalProtocol(ABC, Generic[Response]):
     @abstractmethod
     def guarantee(self) -> Guarantee:
         """What one device can lose, from the integer probabilities."""
+
+    @property
+    def losses(self) -> Losses | None:
+        """What several reports of one device lose together; None where nothing is memoised, or not known."""
+        return None
 
     @property
     @abstractmethod

@@ -20,6 +20,7 @@ from ldp.channel import BitChannel
 from ldp.errors import CollectionError, InvalidPayload, Reason
 from ldp.exact import exp_below
 from ldp.privacy.guarantee import Guarantee
+from ldp.privacy.loss import BitLosses
 from ldp.protocols.base import (
     FleetMemo,
     FleetWords,
@@ -132,6 +133,17 @@ class BitFlip(FrequencyProtocol[Sampled]):
         if self.permanent is None:
             return Guarantee(ratio)
         return Guarantee(ratio, ratio, self._inputs)
+
+    @property
+    def losses(self) -> BitLosses | None:
+        """All sampled buckets, or the only one and the others.
+
+        Two sampled buckets differ in two bits, a sampled one and those not sampled in one. So where d > 1
+        a renaming that takes in the latter, as one more input, loses no more than one that does not.
+        """
+        if self.permanent is None:
+            return None
+        return BitLosses(max(2, self.d), self.permanent, None, min(2, self.d))
 
     @property
     def _inputs(self) -> int:

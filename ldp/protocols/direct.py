@@ -12,6 +12,7 @@ from ldp.calibration import symbol_second_round
 from ldp.channel import SymbolChannel
 from ldp.errors import InvalidPayload, Reason
 from ldp.privacy.guarantee import Guarantee
+from ldp.privacy.loss import SymbolLosses
 from ldp.protocols.base import (
     FleetMemo,
     FleetWords,
@@ -61,6 +62,13 @@ class Direct(FrequencyProtocol[int]):
         if self.permanent is None:
             return Guarantee(ratio)
         return Guarantee(ratio, self.permanent.ratio, self.domain_size)
+
+    @property
+    def losses(self) -> SymbolLosses | None:
+        """Inputs and symbols are the values."""
+        if self.permanent is None:
+            return None
+        return SymbolLosses(self.domain_size, self.permanent, self.instant)
 
     @property
     def payload_bits(self) -> int:

@@ -14,6 +14,7 @@ from ldp.channel import SymbolChannel
 from ldp.errors import CollectionError, InvalidPayload, Reason
 from ldp.hashing import FAMILIES, HashFamily, optimal_prime
 from ldp.privacy.guarantee import Guarantee
+from ldp.privacy.loss import SymbolLosses
 from ldp.protocols.base import (
     FleetMemo,
     FleetWords,
@@ -83,6 +84,13 @@ class LocalHash(FrequencyProtocol[Hashed]):
         if self.permanent is None:
             return Guarantee(ratio)
         return Guarantee(ratio, self.permanent.ratio, self.g)
+
+    @property
+    def losses(self) -> SymbolLosses | None:
+        """Inputs are the hash symbols that the values can reach under one function."""
+        if self.permanent is None:
+            return None
+        return SymbolLosses(min(self.g, self.domain_size), self.permanent, self.instant)
 
     @property
     def payload_bits(self) -> int:

@@ -11,7 +11,7 @@ and other are the probabilities of a 1 at x = m and at x = 0. Rounding only ever
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from statistics import NormalDist
 from typing import TYPE_CHECKING
@@ -60,6 +60,10 @@ class MeanProtocol(LocalProtocol[int]):
     def rows(self) -> int:
         """The mean."""
         return 1
+
+    def of_share(self, share: Fraction) -> MeanProtocol:
+        """The same protocol, with the errors of estimates that a random share of the population reports."""
+        return self
 
     def consistent(self, method: str, estimates: Estimates) -> NDArray[np.float64]:
         """The mean clipped to 0..m, whatever the method: one number has no sum to keep.
@@ -212,7 +216,8 @@ class OneBit(MeanProtocol):
         Error and interval take every bit as a coin of the mean probability p̄, variance
         m² p̄(1−p̄)/(n (own−other)²). That is exact where all values are equal, and too large by (the values'
         population variance)/n otherwise: at most by a factor cosh²(ε/2), where half of the values are 0
-        and half m.
+        and half m. It also is enough where the devices are a random share of the population: drawn at random,
+        a device's bit is a coin of probability p̄, and drawing without repeats only lowers the variance.
         """
         from ldp.estimate import estimate
 
@@ -420,6 +425,7 @@ class LaplaceMean(MeanProtocol):
         epsilon: nominal level.
         margin: B.
         instant: the noise, from integer weights.
+        share: of the population, drawn at random, that reports; the rest answers something else.
     """
 
     ID = 22
@@ -431,6 +437,11 @@ class LaplaceMean(MeanProtocol):
     epsilon: float
     margin: int
     instant: LaplaceNoise
+    share: Fraction = Fraction(1)
+
+    def of_share(self, share: Fraction) -> LaplaceMean:
+        """Errors then include the drawing of devices."""
+        return replace(self, share=share)
 
     @classmethod
     def from_parameters(cls, domain_size: int, parameters: Parameters) -> LaplaceMean:
@@ -522,16 +533,29 @@ class LaplaceMean(MeanProtocol):
     ) -> Estimates:
         """The mean of the reports. For a fixed population only the noise is random, and its law is known.
 
-        The interval is normal: the noise of even a hundred reports is within 1 % of it.
+        The interval is normal: the noise of even a hundred reports is within 1 % of it. Where a random share
+        s of the devices report, drawing them adds (1 − s)·(variance of the values)/n. That variance is not
+        known; at the mean μ it is at most μ(m − μ), reached where all values are 0 or m. The error takes that
+        bound at the estimate, the interval at each μ that it tests.
         """
         import numpy as np
 
         from ldp.estimate import CONFIDENCE, Estimates
 
         mean = counts / reports
-        error = np.full(1, (self.instant.variance / reports) ** 0.5)
-        half = NormalDist().inv_cdf(0.5 + CONFIDENCE / 2) * error
+        noise, m, drawn = self.instant.variance, float(self.maximum), 1 - float(self.share)
+        inside = np.clip(mean, 0.0, m)
+        error = np.sqrt((noise + drawn * inside * (m - inside)) / reports)
+        z = NormalDist().inv_cdf(0.5 + CONFIDENCE / 2)
+        half = z * (noise / reports) ** 0.5
         low, high = mean - half, mean + half
+        if drawn:
+            # (mean − μ)² = s (noise + drawn μ(m − μ)), solved for μ; beyond 0..m only the noise is left.
+            s = z * z / reports
+            square, middle = 1 + s * drawn, mean + s * drawn * m / 2
+            root = np.sqrt(np.maximum(middle**2 - square * (mean**2 - s * noise), 0.0))
+            low = np.minimum(low, (middle - root) / square)
+            high = np.maximum(high, (middle + root) / square)
         return Estimates(np.full(1, reports), counts, mean, error, low, high, low, high)
 
     @property

@@ -1,11 +1,13 @@
-"""Several attributes of one device in one collection: sample one of them, or split the budget over all.
+"""Several attributes of one device in one collection: sample one, split the budget, or bound their sum.
 
 * sample: each device draws one attribute once, for life, and reports only it, with the whole ε;
 * allomfree: sample, with the better of L-GRR and L-OSUE for each attribute (`002` Algorithm 1);
-* split: every report tells about every attribute, with ε/d for each of the d.
+* split: every report tells about every attribute, with ε/d for each of the d;
+* together: every report has one bit about each counter with the whole ε', for counters whose sum is bounded
+  (`004` Theorem 5).
 
-The parts are ordinary frequency protocols, one per attribute. A value is a tuple with one index per
-attribute; a device holds all of them or is absent.
+The parts are ordinary protocols, one per attribute: all count values, or all take means. A value is a tuple
+with one index per attribute; a device holds all of them or is absent.
 """
 
 from __future__ import annotations
@@ -20,7 +22,9 @@ from math import fsum, inf, nextafter, prod
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeVar
 
 from ldp.errors import CollectionError, InvalidPayload, Reason
+from ldp.privacy.counters import CountersGuarantee, counters_guarantee, theorem_5
 from ldp.privacy.guarantee import Guarantee
+from ldp.privacy.loss import SeveralLosses
 from ldp.protocols import PROTOCOLS, protocol
 from ldp.protocols.base import (
     CHECK_CODES,
@@ -33,6 +37,7 @@ from ldp.protocols.base import (
     WordSpec,
     frozen_columns,
 )
+from ldp.protocols.mean import MeanProtocol, OneBit
 from ldp.randomness import Randomness
 from ldp.support import SupportProbabilities
 
@@ -42,10 +47,12 @@ if TYPE_CHECKING:
 
     from ldp.estimate import Estimates
 
-__all__ = ["ALLOCATIONS", "Allomfree", "Sample", "Sampled", "Several", "Split", "allocate"]
+__all__ = ["ALLOCATIONS", "Allomfree", "Sample", "Sampled", "Several", "Split", "Together", "allocate"]
 
 _LEVELS = ("epsilon", "epsilon_longitudinal", "epsilon_first")
 _CANDIDATES = ("l_grr", "l_osue")
+_MOST_TOGETHER = 32.0
+"""Level of a report about all counters that a collection may have, as for every other level."""
 
 Response = TypeVar("Response")
 
@@ -67,7 +74,7 @@ class Several(LocalProtocol[Response]):
 
     PARAMETERS: ClassVar[tuple[str, ...]] = ()
 
-    kinds: tuple[FrequencyProtocol[Any], ...]
+    kinds: tuple[LocalProtocol[Any], ...]
 
     def __post_init__(self) -> None:
         """The domain is that of all attributes together."""
@@ -164,7 +171,7 @@ class Several(LocalProtocol[Response]):
         return np.concatenate(found)
 
     @property
-    def parts(self) -> tuple[FrequencyProtocol[Any], ...]:
+    def parts(self) -> tuple[LocalProtocol[Any], ...]:
         """One per attribute, as the server estimates it."""
         return self.kinds
 
@@ -199,6 +206,11 @@ class Sample(Several[Sampled]):
     def guarantee(self) -> Guarantee:
         """The worst attribute's: a device only ever uses one, and which one tells nothing."""
         return _composed([kind.guarantee for kind in self.kinds], together=False)
+
+    @property
+    def losses(self) -> SeveralLosses | None:
+        """The worst attribute's."""
+        return _losses(self.kinds, together=False)
 
     @property
     def payload_bits(self) -> int:
@@ -296,9 +308,9 @@ class Sample(Several[Sampled]):
             self.kinds[index].add_support(some, counts[self._spans[index]])
 
     @property
-    def parts(self) -> tuple[FrequencyProtocol[Any], ...]:
+    def parts(self) -> tuple[LocalProtocol[Any], ...]:
         """One per attribute, whose estimates know that only a random 1/d of the devices report it."""
-        return tuple(_Asked(kind, self.sampled) for kind in self.kinds)
+        return tuple(_asked(kind, self.sampled) for kind in self.kinds)
 
     def part_counts(
         self, counts: NDArray[np.int64], reports: int
@@ -362,6 +374,11 @@ class Split(Several[tuple[Any, ...]]):
     def guarantee(self) -> Guarantee:
         """The product of the attributes' ratios: their noise is independent."""
         return _composed([kind.guarantee for kind in self.kinds], together=True)
+
+    @property
+    def losses(self) -> SeveralLosses | None:
+        """All attributes' together."""
+        return _losses(self.kinds, together=True)
 
     @property
     def payload_size(self) -> int:
@@ -444,7 +461,87 @@ class Split(Several[tuple[Any, ...]]):
         return np.concatenate(columns, axis=1)
 
 
-ALLOCATIONS: dict[str, type[Several[Any]]] = {kind.NAME: kind for kind in (Sample, Split, Allomfree)}
+@dataclass(frozen=True)
+class Together(Split):
+    """One bit about every counter, each at the full level, for counters with Σ x_i <= m (`004` Theorem 5).
+
+    The guarantee rests on that bound: a device refuses values that add up to more.
+    """
+
+    ID = 33
+    NAME = "together"
+    SOURCE = "`004` Theorem 5"
+
+    @property
+    def limit(self) -> int:
+        """m: the most that a device's values may add up to, and the most that each of them can be."""
+        return self.kinds[0].domain_size - 1
+
+    @property
+    def guarantee(self) -> CountersGuarantee:
+        """The theorem's for a report; per memoised input and beyond, what the counters' levels add up to."""
+        return counters_guarantee(self.kinds[0].guarantee, len(self.kinds), self.limit)
+
+    @property
+    def payload_size(self) -> int:
+        """The bits, packed."""
+        return (len(self.kinds) + 7) // 8
+
+    def _require_values(self, value: Sequence[int]) -> None:
+        super()._require_values(value)
+        if sum(value) > self.limit:
+            raise ValueError(_beyond(self.limit))
+
+    def encode(self, response: tuple[int, ...]) -> bytes:
+        """Bit i is about counter i, the lowest bit of the first byte first."""
+        packed = sum(bit << index for index, bit in enumerate(response))
+        return packed.to_bytes(self.payload_size, "little")
+
+    def decode(self, payload: bytes) -> tuple[int, ...]:
+        """One bit per counter."""
+        self._require_length(payload)
+        packed = int.from_bytes(payload, "little")
+        if packed >> len(self.kinds):
+            raise InvalidPayload(Reason.UNUSED_BITS, f"a report has {len(self.kinds)} bits")
+        return tuple(packed >> index & 1 for index in range(len(self.kinds)))
+
+    def check(self, payloads: NDArray[np.uint8]) -> NDArray[np.uint8]:
+        """No bit beyond the last counter's."""
+        import numpy as np
+
+        unused = len(self.kinds) % 8 and 256 - (1 << len(self.kinds) % 8)
+        refused = np.uint8(CHECK_CODES.index(Reason.UNUSED_BITS))
+        return np.where(payloads[:, -1] & np.uint8(unused), refused, np.uint8(0))
+
+    def add_support(self, payloads: NDArray[np.uint8], counts: NDArray[np.int64]) -> None:
+        """Count each counter's ones."""
+        import numpy as np
+
+        bits = np.unpackbits(payloads, axis=1, count=len(self.kinds), bitorder="little")
+        counts += bits.sum(axis=0, dtype=np.int64)
+
+    def privatize_fleet(
+        self,
+        devices: NDArray[np.int64],
+        values: NDArray[np.int64],
+        words: FleetWords,
+        memo: FleetMemo,
+    ) -> NDArray[np.uint8]:
+        """See the contract.
+
+        Raises:
+            ValueError: the values of a device add up to more than the limit.
+        """
+        import numpy as np
+
+        if (values.sum(axis=1) > self.limit).any():
+            raise ValueError(_beyond(self.limit))
+        return np.packbits(super().privatize_fleet(devices, values, words, memo), axis=1, bitorder="little")
+
+
+ALLOCATIONS: dict[str, type[Several[Any]]] = {
+    kind.NAME: kind for kind in (Sample, Split, Allomfree, Together)
+}
 """Ways to report several attributes, by the name that a collection file uses."""
 
 
@@ -460,7 +557,7 @@ def allocate(
         parameters: nominal, of the device as a whole.
 
     Raises:
-        CollectionError: no such allocation, a protocol that cannot serve as a part, parameters it cannot
+        CollectionError: no such allocation, a protocol or sizes that do not go with it, parameters it cannot
             work with, or fewer than 2 or more than 65,536 attributes.
     """
     if allocation not in ALLOCATIONS:
@@ -491,16 +588,51 @@ def allocate(
         )
     if allocation == Split.NAME:
         parameters = _share(parameters, len(sizes))
-    parts = [protocol(protocol_name, size, parameters) for size in sizes]
-    counting = tuple(part for part in parts if isinstance(part, FrequencyProtocol))
-    if len(counting) < len(parts):
-        able = [name for name, kind in PROTOCOLS.items() if issubclass(kind, FrequencyProtocol)]
+    parts = tuple(protocol(protocol_name, size, parameters) for size in sizes)
+    if allocation == Together.NAME:
+        return _together(parts)
+    return Sample(parts) if allocation == Sample.NAME else Split(parts)
+
+
+def _together(parts: tuple[LocalProtocol[Any], ...]) -> Together:
+    """Bits of one level about counters of one range; anything else is refused."""
+    if not all(isinstance(part, OneBit) for part in parts):
+        able = [name for name, kind in PROTOCOLS.items() if issubclass(kind, OneBit)]
         raise CollectionError(
             "E-COLLECTION-ALLOCATION",
-            f"protocol {protocol_name} does not count values, and attributes are counted",
-            remedy=f"Use one of: {', '.join(able)}.",
+            f"together is for one bit per counter, which {parts[0].NAME} does not send",
+            remedy=f"Use one of: {', '.join(able)}; or allocation: sample.",
         )
-    return Sample(counting) if allocation == Sample.NAME else Split(counting)
+    if len({part.domain_size for part in parts}) > 1:
+        raise CollectionError(
+            "E-COLLECTION-ALLOCATION",
+            "together needs the same max for all attributes: it is the bound of their sum",
+            remedy="Give every attribute the largest max, or use allocation: sample.",
+        )
+    built = Together(parts)
+    single, counters = parts[0].guarantee.first_report, len(parts)
+    spent = min(theorem_5(single), counters * single)
+    if spent > _MOST_TOGETHER:
+        raise CollectionError(
+            "E-COLLECTION-EPSILON",
+            f"a report about all {counters} counters together would spend {spent:.4g}, more than "
+            f"{_MOST_TOGETHER:g}",
+            remedy="Lower the level, or use allocation: sample.",
+        )
+    return built
+
+
+def _beyond(limit: int) -> str:
+    # Never the values: this text may reach a log on the device.
+    return f"the counters of a device must add up to at most {limit}, and these add up to more"
+
+
+def _asked(kind: LocalProtocol[Any], share: Fraction) -> LocalProtocol[Any]:
+    """A part that a random share of the devices report."""
+    if isinstance(kind, MeanProtocol):
+        return kind.of_share(share)
+    assert isinstance(kind, FrequencyProtocol)  # noqa: S101 - a part counts values or takes a mean
+    return _Asked(kind, share)
 
 
 def _slices(sizes: Iterable[int], start: int = 0) -> tuple[slice, ...]:
@@ -540,6 +672,13 @@ def _share(parameters: Parameters, attributes: int) -> Parameters:
                 remedy=f"Raise {name}, or use allocation: sample.",
             )
     return replace(parameters, **shares)
+
+
+def _losses(kinds: Sequence[LocalProtocol[Any]], *, together: bool) -> SeveralLosses | None:
+    """Those of the attributes together; None where one of them has none."""
+    found = tuple(kind.losses for kind in kinds)
+    known = tuple(losses for losses in found if losses is not None)
+    return SeveralLosses(known, together) if len(known) == len(found) else None
 
 
 def _composed(parts: Sequence[Guarantee], *, together: bool) -> Guarantee:

@@ -13,6 +13,7 @@ from ldp.calibration import half_second_round, oue_round, sue_round, symmetric_s
 from ldp.channel import BitChannel, unary_ratio
 from ldp.errors import CollectionError, InvalidPayload, Reason
 from ldp.privacy.guarantee import Guarantee
+from ldp.privacy.loss import BitLosses
 from ldp.protocols.base import (
     FleetMemo,
     FleetWords,
@@ -63,6 +64,13 @@ class Unary(FrequencyProtocol[int]):
             return Guarantee(ratio)
         memoised = unary_ratio(self.permanent.own, self.permanent.other)
         return Guarantee(ratio, memoised, self.domain_size)
+
+    @property
+    def losses(self) -> BitLosses | None:
+        """Inputs are the values; two of them differ in two bits."""
+        if self.permanent is None:
+            return None
+        return BitLosses(self.domain_size, self.permanent, self.instant)
 
     @property
     def payload_bits(self) -> int:

@@ -65,7 +65,7 @@ class Domain(_message.Message):
     def __init__(self, size: _Optional[int] = ..., labels: _Optional[_Iterable[str]] = ..., maximum: _Optional[float] = ...) -> None: ...
 
 class Attribute(_message.Message):
-    __slots__ = ("name", "domain", "protocol", "g", "d", "p2", "q2")
+    __slots__ = ("name", "domain", "protocol", "g", "d", "p2", "q2", "gamma", "segment")
     NAME_FIELD_NUMBER: _ClassVar[int]
     DOMAIN_FIELD_NUMBER: _ClassVar[int]
     PROTOCOL_FIELD_NUMBER: _ClassVar[int]
@@ -73,6 +73,8 @@ class Attribute(_message.Message):
     D_FIELD_NUMBER: _ClassVar[int]
     P2_FIELD_NUMBER: _ClassVar[int]
     Q2_FIELD_NUMBER: _ClassVar[int]
+    GAMMA_FIELD_NUMBER: _ClassVar[int]
+    SEGMENT_FIELD_NUMBER: _ClassVar[int]
     name: str
     domain: Domain
     protocol: str
@@ -80,7 +82,9 @@ class Attribute(_message.Message):
     d: int
     p2: float
     q2: float
-    def __init__(self, name: _Optional[str] = ..., domain: _Optional[_Union[Domain, _Mapping]] = ..., protocol: _Optional[str] = ..., g: _Optional[int] = ..., d: _Optional[int] = ..., p2: _Optional[float] = ..., q2: _Optional[float] = ...) -> None: ...
+    gamma: float
+    segment: int
+    def __init__(self, name: _Optional[str] = ..., domain: _Optional[_Union[Domain, _Mapping]] = ..., protocol: _Optional[str] = ..., g: _Optional[int] = ..., d: _Optional[int] = ..., p2: _Optional[float] = ..., q2: _Optional[float] = ..., gamma: _Optional[float] = ..., segment: _Optional[int] = ...) -> None: ...
 
 class Epochs(_message.Message):
     __slots__ = ("length_seconds", "origin_seconds", "count")

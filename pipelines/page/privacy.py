@@ -40,10 +40,17 @@ def privacy(config: Mapping[str, Any], name: str) -> Privacy:
         nothing = Promise("Guarantee", "–", "run.json states none for this collection.")
         return Privacy([nothing], None)
     fresh = guarantee.get("per_report") is True
-    return Privacy(
-        _fresh(config, guarantee) if fresh else _memoised(config, guarantee),
-        _losses(guarantee, name),
-    )
+    promises = _fresh(config, guarantee) if fresh else _memoised(config, guarantee)
+    return Privacy([*promises, *_assumed(guarantee)], _losses(guarantee, name))
+
+
+def _assumed(guarantee: Mapping[str, Any]) -> list[Promise]:
+    """What a report about several counters rests on, and what it spends without that."""
+    assumption = guarantee.get("assumption")
+    without = number(guarantee.get("first_report_without_assumption"))
+    if not assumption or without is None:
+        return []
+    return [Promise("If the assumption fails", figure(without), f"one report. Assumed: {assumption}")]
 
 
 def _fresh(config: Mapping[str, Any], guarantee: Mapping[str, Any]) -> list[Promise]:
@@ -97,8 +104,8 @@ def _memoised(config: Mapping[str, Any], guarantee: Mapping[str, Any]) -> list[P
             Promise(
                 "Cap over values",
                 figure(cap),
-                f"the most that all reports together tell about which values a device held"
-                f"{product}, between devices whose values change at the same times",
+                f"the most that all reports together tell about which inputs a device held"
+                f"{product}, between devices whose inputs change, and come back, at the same times",
             )
         )
     promises.append(Promise("Not capped", "no cap", str(guarantee.get("not_capped") or _UNCAPPED)))
@@ -124,10 +131,12 @@ def _losses(guarantee: Mapping[str, Any], name: str) -> Figure | None:
     if not series:
         return None
     sentence = (
-        "Largest privacy loss after t reports: between devices that change at the same times it "
-        "approaches the cap, between devices with different change patterns nothing stops it."
+        "Largest privacy loss after t reports: between devices whose memoised inputs change, and come "
+        "back, at the same times it stays below the cap; between others nothing stops it."
     )
-    level = (f"cap over values {figure(cap)}", cap) if cap is not None else None
+    # A cap far above, such as 360·ε∞, would flatten the curves; it stands in the table of promises.
+    near = cap is not None and cap <= 3 * max(loss for *_, points in series for _, loss in points)
+    level = (f"cap over values {figure(cap)}", cap) if cap is not None and near else None
     wide, narrow = draw(
         lambda small: charts.lines(series, small, "reports t", "~g", level=level),
         sentence,

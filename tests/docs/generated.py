@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from functools import cache
-from math import exp, log
+from math import exp, inf, log
 from pathlib import Path
 
 import numpy as np
@@ -20,7 +20,7 @@ from ldp.collection import Collection
 from ldp.collection_file import load_collection
 from ldp.errors import Reason
 from ldp.histogram import estimate_epoch, make_consistent
-from ldp.privacy import Guarantee, theorem_5
+from ldp.privacy import BitLosses, CountersGuarantee, Guarantee, SymbolLosses, theorem_5
 from ldp.protocols import PROTOCOLS, FrequencyProtocol, Parameters, protocol
 from ldp.protocols.local_hash import LOLOHA
 from ldp.protocols.mean import LaplaceMean, OneBit
@@ -316,47 +316,52 @@ def variants() -> str:
 # --- docs/privacy.md
 
 
-def constant_loss() -> str:
-    kind = protocol("loloha", 360, Parameters(**LEVELS, g=2))
-    assert isinstance(kind, LOLOHA)
-    times = (1, 2, 3, 4, 6, 8, 10)
-    one = {t: kind.guarantee.constant_value_loss(t, 2) or 0.0 for t in times}
-    halves = {
-        t: sum(kind.guarantee.constant_value_loss(part, 2) or 0.0 for part in (t // 2, t - t // 2) if part)
-        for t in times
-    }
+TIMES = (1, 2, 3, 4, 5, 6, 8, 10)
+
+
+def losses_of(name: str, k: int, **more: object) -> SymbolLosses:
+    losses = built(name, k, **more).losses
+    assert isinstance(losses, SymbolLosses)
+    return losses
+
+
+def several_reports() -> str:
+    losses = losses_of("loloha", 360, g=2)
+    anything = [losses.any_changes(t) for t in TIMES]
     rows = [
-        ["one value that never changes", *(f"{one[t]:.2f}" for t in times)],
-        ["two values, changing at the same epochs", *(f"{halves[t]:.2f}" for t in times)],
-        ["any two sequences", *(f"{any_two_sequences(t, kind):.2f}" for t in times)],
+        ["one input that never changes", *(f"{losses.constant(t):.2f}" for t in TIMES)],
+        ["two sequences, one the other renamed", *(f"{losses.same_changes(t):.2f}" for t in TIMES)],
+        ["any two sequences", *("–" if loss is None else f"{loss:.2f}" for loss in anything)],
     ]
-    return table(["reports t", *map(str, times)], rows)
+    return table(["reports t", *map(str, TIMES)], rows)
 
 
-def any_two_sequences(reports: int, kind: LOLOHA) -> float:
-    """The loss between any two sequences of hash values, for g = 2, by enumeration.
-
-    Given the reports, a sequence matters only through how many of its ones and zeros were sent while the hash
-    was 0 (i and j); the rest were sent while it was 1.
-    """
-    assert kind.permanent is not None
-    keep1, keep2 = float(kind.permanent.own), float(kind.instant.own)
-
-    def group(hashed: int, ones: int, zeros: int) -> float:
-        def given(answer: int) -> float:
-            right, wrong = (ones, zeros) if answer else (zeros, ones)
-            return keep2**right * (1 - keep2) ** wrong
-
-        return keep1 * given(hashed) + (1 - keep1) * given(1 - hashed)
-
-    worst = 0.0
-    for ones in range(reports + 1):
-        zeros = reports - ones
-        likelihoods = [
-            group(0, i, j) * group(1, ones - i, zeros - j) for i in range(ones + 1) for j in range(zeros + 1)
-        ]
-        worst = max(worst, log(max(likelihoods) / min(likelihoods)))
-    return worst
+def ten_reports() -> str:
+    rows = []
+    for label, name, more in (
+        ("`loloha`, g = 2", "loloha", {"g": 2}),
+        ("`loloha`, g = 3", "loloha", {"g": 3}),
+        ("`l_grr`", "l_grr", {}),
+        ("`l_osue`", "l_osue", {}),
+        ("`l_sue`", "l_sue", {}),
+        ("`rappor`", "rappor", {}),
+        ("`dbitflip_pm`, d = 4", "dbitflip_pm", {}),
+    ):
+        kind = built(name, 360, **more)
+        losses = kind.losses
+        assert isinstance(losses, SymbolLosses | BitLosses)
+        row = [f"{losses.constant(10):.2f}", f"{losses.same_changes(10):.2f}"]
+        known = [t for t in range(1, 11) if losses.any_changes(t) is not None]
+        found = losses.any_changes(known[-1]) or 0.0
+        if found == inf:
+            last = "unlimited from 2 reports on"
+        elif known[-1] == 1:
+            last = "not computed"
+        else:
+            last = f"{found:.2f}" + (f" (t = {known[-1]})" if known[-1] < 10 else "")
+        rows.append([label, *row, last, cap(kind.guarantee)])
+    head = ["protocol, k = 360", "one input", "renamed", "any two sequences", "cap over values"]
+    return table(head, rows)
 
 
 # --- docs/outputs.md
@@ -476,6 +481,23 @@ def perturbation() -> str:
     return table(["γ, at ε∞ = 1", "ε', first report", "ε'', any number of counters"], rows)
 
 
+def together() -> str:
+    rows = []
+    for counters in (2, 3, 4, 10, 100):
+        cells = [str(counters)]
+        for gamma in (0.0, 0.2):
+            levels = Parameters(epsilon_longitudinal=1.0, gamma=gamma)
+            kind = allocate("together", "one_bit_rrpm", (86401,) * counters, levels)
+            guarantee = kind.guarantee
+            assert isinstance(guarantee, CountersGuarantee)
+            r = guarantee.single.first_ratio
+            worst = log(r) + (counters - 1) * log(1 + (r - 1) / (counters - 1))
+            cells += [f"{found:.3f}" for found in (worst, guarantee.theorem_5, guarantee.unbounded)]
+        rows.append(cells)
+    heads = [f"{head}, γ = {gamma}" for gamma in (0, 0.2) for head in ("worst case", "ε''", "t·ε'")]
+    return table(["t, at ε∞ = 1", *heads], rows)
+
+
 def means() -> str:
     n = 300_000
 
@@ -509,9 +531,9 @@ BLOCKS: dict[str, dict[str, Callable[[], str]]] = {
         "comparison-large": lambda: comparison(1412),
         "variants": variants,
     },
-    "docs/means.md": {"perturbation": perturbation, "means": means},
+    "docs/means.md": {"perturbation": perturbation, "together": together, "means": means},
     "docs/attributes.md": {"allocations": allocations, "switches": switches},
-    "docs/privacy.md": {"loss": constant_loss},
+    "docs/privacy.md": {"loss": several_reports, "ten-reports": ten_reports},
     "docs/outputs.md": {
         "estimates": estimates_columns,
         "rejects": rejects_columns,

@@ -205,6 +205,17 @@ def test_output_perturbation_has_the_corrected_level() -> None:
     assert rrpm(86401).guarantee.first_ratio == built.guarantee.memoised_ratio
 
 
+def test_reports_about_one_value_stay_below_the_memoised_level() -> None:
+    """ε_t of the flipped bit grows to ε∞; a bit that is never flipped spends it at once."""
+    guarantee = rrpm(86401, gamma=0.2).guarantee
+    losses = [guarantee.constant_value_loss(t, 2) for t in (1, 2, 5, 50)]
+    assert losses == sorted(losses)
+    assert losses[0] == pytest.approx(composed(0.2), rel=1e-12)
+    assert losses[-1] == pytest.approx(1.0, rel=1e-9)
+    never = rrpm(86401).guarantee
+    assert never.constant_value_loss(7, 2) == never.first_report
+
+
 def test_flips_are_rounded_toward_privacy() -> None:
     for gamma in (1e-30, 0.1, 1 / 3, 0.49999999):
         built = rrpm(3, gamma=gamma)

@@ -459,7 +459,7 @@ def test_what_cannot_be_allocated() -> None:
         ("allomfree", "l_grr", (2, 2)),
         ("sample", "grr", (2,)),
         ("split", "grr", ()),
-        *(("sample", name, (2, 2)) for name in PROTOCOLS if name not in COUNTING),
+        ("together", "grr", (2, 2)),
     ):
         with pytest.raises(CollectionError):
             allocate(allocation, name, sizes, parameters)

@@ -113,6 +113,9 @@ def test_files_hold_the_fleets_reports(tmp_path: Path, kind: Format) -> None:
     assert payloads(tmp_path, kind) == expected
     assert record.reports == 6
     assert record.mean_memoised_inputs == fleet.memoised_inputs().mean() > 0
+    level = agreed.protocol.guarantee.per_memoised_input
+    assert level is not None
+    assert record.mean_longitudinal_loss == pytest.approx(record.mean_memoised_inputs * level, rel=1e-15)
 
 
 def test_the_record_is_what_is_written(tmp_path: Path) -> None:
@@ -238,4 +241,4 @@ def test_a_simulation_that_stops_leaves_no_record(tmp_path: Path) -> None:
 
 def test_one_round_protocols_memoise_nothing(tmp_path: Path) -> None:
     record = simulate(collection(protocol="sue", epsilon=1.0), Given(VALUES), tmp_path, seed=1)
-    assert record.mean_memoised_inputs == 0
+    assert record.mean_memoised_inputs == record.mean_longitudinal_loss == 0

@@ -247,7 +247,7 @@ def test_privacy_figures_never_stand_without_their_condition(usual: Reader) -> N
     text = usual.text
     assert "First report, ε₁ 0.99999 exact" in text
     assert "it holds for the first report only" in text
-    assert "Cap over values 4 the most that all reports together tell about which values" in text
+    assert "Cap over values 4 the most that all reports together tell about which inputs" in text
     assert "when a value changed is visible and not covered by the cap" in text
     assert "any change pattern: not capped" in text
     assert not re.search(r"ε.? per report|≤ ?g·ε|total ≤", text)
@@ -259,6 +259,14 @@ def test_a_one_round_guarantee_has_no_cap(tmp_path: Path) -> None:
     assert "t reports spend t·ε" in text
     assert "Cap over values" not in text
     assert "Loss over reports" not in text
+
+
+@pytest.mark.parametrize(("cap", "drawn"), [(4.0, True), (720.0, False)])
+def test_a_cap_far_above_the_curves_does_not_flatten_them(tmp_path: Path, cap: float, drawn: bool) -> None:
+    curves = {"loss_same_changes": [[1, 1.0], [2, 2.0]], "loss_any_changes": None}
+    text = Reader(page_of(tmp_path, Fake(guarantee={"cap_over_values": cap, **curves}))).text
+    assert f"Cap over values {cap:g}" in text
+    assert (f"cap over values {cap:g}" in text) == drawn
 
 
 @pytest.mark.parametrize(
