@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import binom, hypergeom
 
-from ldp.estimate import estimate, interval, tie_breakers, variance
+from ldp.estimate import estimate, interval, largest_error_bound, tie_breakers, variance
 from ldp.protocols import FrequencyProtocol, Parameters, protocol
 from ldp.support import SupportProbabilities
 from tests.reference.settings import LEVELS
@@ -261,3 +261,37 @@ def test_tie_breakers_are_reproducible_prefix_stable_and_inside() -> None:
 
 
 GOLDEN_TIES = [0.16229251826913588, 0.6191968541086865]
+
+
+@pytest.mark.parametrize("beta", [0.05, 0.2])
+def test_the_printed_bound_of_the_largest_error_fails_where_the_squared_one_holds(beta: float) -> None:
+    """Proposition 3.6 of `000` misses squares (MATHS correction 3): exact failure probabilities at k = 2."""
+    n, size = 4000, 2
+    levels = Parameters(epsilon_longitudinal=0.2, epsilon_first=0.1)
+    channel = protocol("l_grr", size, levels)
+    assert isinstance(channel, FrequencyProtocol)
+    support = channel.support
+    counts, pmf = law(support, n // 2, n)
+    # Of two exclusive values the errors are equal and opposite: the largest error is that of either.
+    error = np.abs((counts / n - float(support.other)) / float(support.gap) - 0.5)
+    right = largest_error_bound(n, size, beta, support)
+    printed = right * np.sqrt(float(support.gap))
+    assert pmf[error >= right].sum() <= beta
+    assert pmf[error >= printed].sum() > beta
+
+
+@pytest.mark.parametrize("name", ["grr", "l_osue", "loloha"])
+def test_all_rows_are_covered_at_once(name: str) -> None:
+    """The simultaneous interval misses a row with at most its share of the 5 %, by the exact law of a row."""
+    size, n = 50, 4000
+    channel = built(name, size)
+    for holders in (0, 40, 2000):
+        counts, pmf = law(channel.support, holders, n)
+        told = np.resize(counts, -(-counts.size // size) * size).reshape(-1, size)
+        found = [estimate(row, n, channel.support) for row in told]
+        low = np.concatenate([f.low_all for f in found])[: counts.size]
+        high = np.concatenate([f.high_all for f in found])[: counts.size]
+        missed = pmf[(low > holders / n) | (high < holders / n)].sum()
+        # 1.5: tails of the score test at this level, where counts are few, are not exactly nominal.
+        assert missed <= 1.5 * 0.05 / size
+        assert missed >= 0.2 * 0.05 / size
