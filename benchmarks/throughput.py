@@ -75,15 +75,7 @@ def write_reports(asked: Collection, folder: Path, reports: int) -> None:
                     report_ids=rng.integers(0, 1 << 64, n, np.uint64).tolist(),
                     payloads=payloads.tobytes(),
                 ).SerializeToString()
-                handle.write(_varint(len(message)) + message)
-
-
-def _varint(number: int) -> bytes:
-    out = bytearray()
-    while number > 127:
-        out.append(number & 127 | 128)
-        number >>= 7
-    return bytes([*out, number])
+                handle.write(codec.framed(message))
 
 
 def plain_loop(asked: Collection, folder: Path) -> dict[int, Support]:

@@ -288,7 +288,7 @@ def _support_record(part: LocalProtocol[Any]) -> dict[str, object]:
 
 def _require_name(name: str, rule: str, example: str) -> None:
     allowed = set("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-.")
-    if not name or len(name) > 100 or set(name) - allowed or name[0] in ".-":
+    if not name or len(name) > 100 or set(name) - allowed or name[0] in "_-.":
         raise CollectionError(
             "E-COLLECTION-NAME",
             f"{rule} 1 to 100 letters, digits, '_', '-' or '.', starting with a letter or digit",

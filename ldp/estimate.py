@@ -69,6 +69,11 @@ class Estimates:
         return Estimates(self.n, self.support, *(a * factor for a in arrays))
 
 
+def support_variance(frequency: Floats, own: float, other: float) -> Floats:
+    """Variance of whether a report supports a value of this true frequency, the population being fixed."""
+    return np.asarray(frequency * own * (1 - own) + (1 - frequency) * other * (1 - other), np.float64)
+
+
 def variance(frequency: Floats, n: int | NDArray[np.int64], probabilities: SupportProbabilities) -> Floats:
     """Variance of the estimates for a fixed population of these true frequencies.
 
@@ -78,7 +83,7 @@ def variance(frequency: Floats, n: int | NDArray[np.int64], probabilities: Suppo
     """
     own, other, gap = float(probabilities.own), float(probabilities.other), float(probabilities.gap)
     clipped = np.clip(frequency, 0.0, 1.0)
-    spread = clipped * own * (1 - own) + (1 - clipped) * other * (1 - other)
+    spread = support_variance(clipped, own, other)
     drawn = (1 - float(probabilities.sampled)) * clipped * (1 - clipped)
     return np.asarray((spread / gap**2 + drawn) / n, np.float64)
 

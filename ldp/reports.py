@@ -160,10 +160,7 @@ def admit_batch(batch: Batch, collections: Mapping[int, Collection], source: str
         payloads = frozen_columns(batch.payloads.reshape(n, -1))
         codes = collection.protocol.check(payloads)
         if codes.any():
-            for code in range(1, len(CHECK_CODES)):
-                reason = CHECK_CODES[code]
-                assert reason is not None  # noqa: S101 - only code 0 has no reason
-                bad = np.flatnonzero(codes == code)
+            for reason, bad in _refused(codes):
                 for i in bad[:LISTED]:
                     refuse(reason, 1, int(i))
                 if bad.size > LISTED:
@@ -191,29 +188,28 @@ def admit_rows(rows: Rows, collections: Mapping[int, Collection], source: str, i
             into.read[collection.digest_hex, None] += strange.size
             into.rejections.extend(_single(Reason.FOREIGN_EPOCH, source, rows, strange))
         for epoch, group in _groups(rows.epoch, chosen[planned]):
-            some = group
-            into.read[collection.digest_hex, epoch] += some.size
-
-            def refuse(reason: Reason, which: NDArray[np.int64]) -> None:
-                into.rejections.extend(_single(reason, source, rows, which))
-
-            fits = rows.payload_length[some] == width
-            if not fits.all():
-                refuse(Reason.WRONG_LENGTH, some[~fits])
-                some = some[fits]
+            into.read[collection.digest_hex, epoch] += group.size
+            fits = rows.payload_length[group] == width
+            into.rejections.extend(_single(Reason.WRONG_LENGTH, source, rows, group[~fits]))
+            some = group[fits]
             payloads = np.empty((some.size, width), np.uint8)
             framing.gather(rows.buffer, rows.payload_at[some], payloads)
             codes = collection.protocol.check(payloads)
             if codes.any():
-                for code in range(1, len(CHECK_CODES)):
-                    reason = CHECK_CODES[code]
-                    assert reason is not None  # noqa: S101 - only code 0 has no reason
-                    refuse(reason, some[codes == code])
+                for reason, bad in _refused(codes):
+                    into.rejections.extend(_single(reason, source, rows, some[bad]))
                 some, payloads = some[codes == 0], payloads[codes == 0]
             if some.size:
                 into.admitted.append(
                     ReportColumns(digest, epoch, rows.report_id[some], frozen_columns(payloads))
                 )
+
+
+def _refused(codes: NDArray[np.uint8]) -> Iterator[tuple[Reason, NDArray[np.int64]]]:
+    """(reason, positions) for every reason there is to refuse a payload, from a protocol's check."""
+    for code, reason in enumerate(CHECK_CODES):
+        if reason is not None:
+            yield reason, np.flatnonzero(codes == code)
 
 
 def _single(reason: Reason, source: str, rows: Rows, which: NDArray[np.int64]) -> Iterator[Rejection]:

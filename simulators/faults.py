@@ -80,16 +80,9 @@ def write_faults(collection: Collection, reports: Path, faults: Faults = Faults(
     records += [
         report(i, report_id=fresh(i), payload=b"\xff" * width) for i in range(faults.value_out_of_range)
     ]
-    content = b"".join(_frame(record) for record in records)
+    content = b"".join(codec.framed(record) for record in records)
     if faults.truncated:
-        content += _frame(report(0, report_id=fresh(0)))[:-1]
+        content += codec.framed(report(0, report_id=fresh(0)))[:-1]
     path = reports / "late-and-faulty.pb"
     path.write_bytes(content)
     return path
-
-
-def _frame(message: bytes) -> bytes:
-    """Length-delimited; these messages are shorter than 128 bytes times 128."""
-    size = len(message)
-    prefix = bytes([size]) if size < 128 else bytes([size & 127 | 128, size >> 7])
-    return prefix + message

@@ -18,6 +18,7 @@ import pyarrow.parquet as pq
 import zstandard
 
 from ldp.wire import report_pb2
+from ldp.wire.codec import framed, varint
 from simulators.fleet import ReportColumns
 
 __all__ = [
@@ -170,10 +171,8 @@ def batch_record(batch: ReportColumns, digest: int) -> bytes:
     head = report_pb2.ReportBatch(digest=digest, epoch=batch.epoch, count=len(batch)).SerializeToString()
     ids = np.ascontiguousarray(batch.report_ids, "<u8").tobytes()
     payloads = batch.payloads.tobytes()
-    message = b"".join(
-        (head, _REPORT_IDS, _varint(len(ids)), ids, _PAYLOADS, _varint(len(payloads)), payloads)
-    )
-    return _varint(len(message)) + message
+    message = b"".join((head, _REPORT_IDS, varint(len(ids)), ids, _PAYLOADS, varint(len(payloads)), payloads))
+    return framed(message)
 
 
 def report_records(batch: ReportColumns, digest: int) -> bytes:
@@ -181,11 +180,11 @@ def report_records(batch: ReportColumns, digest: int) -> bytes:
     head = report_pb2.Report(digest=digest, epoch=batch.epoch).SerializeToString()
     width = batch.payloads.shape[1]
     ids = np.ascontiguousarray(batch.report_ids, "<u8")
-    tail = _PAYLOAD + _varint(width)
+    tail = _PAYLOAD + varint(width)
 
     def records(rows: slice) -> bytes:
         """Rows none of whose ids is 0: all records have one layout."""
-        before = _varint(len(head) + 9 + len(tail) + width) + head + _REPORT_ID
+        before = varint(len(head) + 9 + len(tail) + width) + head + _REPORT_ID
         start, end = len(before), len(before) + 8
         frames = np.empty((len(ids[rows]), end + len(tail) + width), np.uint8)
         frames[:, :start] = np.frombuffer(before, np.uint8)
@@ -200,7 +199,7 @@ def report_records(batch: ReportColumns, digest: int) -> bytes:
     for row in np.flatnonzero(ids == 0).tolist():
         pieces.append(records(slice(done, row)))
         message = head + tail + batch.payloads[row].tobytes()
-        pieces.append(_varint(len(message)) + message)
+        pieces.append(framed(message))
         done = row + 1
     pieces.append(records(slice(done, None)))
     return b"".join(pieces)
@@ -280,13 +279,3 @@ def _table(batch: ReportColumns, digest: int, schema: pa.Schema) -> pa.Table:
         ),
     ]
     return pa.table(columns, schema=schema)
-
-
-def _varint(number: int) -> bytes:
-    """Seven bits a byte, lowest first, the high bit set on all but the last."""
-    out = bytearray()
-    while number > 0x7F:
-        out.append(number & 0x7F | 0x80)
-        number >>= 7
-    out.append(number)
-    return bytes(out)

@@ -13,6 +13,8 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from ldp.estimate import support_variance
+
 FloatArray: TypeAlias = npt.NDArray[np.float64]
 
 LARGEST_ESTIMATE = 1e100
@@ -64,7 +66,7 @@ class Noise:
         true = np.clip(np.asarray(frequency, dtype=np.float64), 0.0, 1.0)
         if self.n == 0:
             return np.full_like(true, np.inf)
-        bits = true * (self.own * (1.0 - self.own)) + (1.0 - true) * (self.other * (1.0 - self.other))
+        bits = support_variance(true, self.own, self.other)
         return np.asarray(bits / (self.n * self.gap**2), dtype=np.float64)
 
     @property

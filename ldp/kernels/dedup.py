@@ -34,6 +34,15 @@ def shard_order(ids: Any, shift: Any, ends: Any, order: Any) -> None:
 
 
 @kernel
+def mixed(name: Any, key: Any) -> Any:
+    """An id spread over 64 bits, differently for every odd ``key``."""
+    x = name * key
+    x ^= x >> np.uint64(32)
+    x *= key
+    return x ^ (x >> np.uint64(29))
+
+
+@kernel
 def repeats(ids: Any, key: Any, table: Any) -> Any:
     """Whether some id appears twice; stops at the first that does.
 
@@ -44,11 +53,7 @@ def repeats(ids: Any, key: Any, table: Any) -> Any:
     """
     mask = np.uint64(table.size - 1)
     for i in range(ids.size):
-        x = ids[i] * key
-        x ^= x >> np.uint64(32)
-        x *= key
-        x ^= x >> np.uint64(29)
-        slot = x & mask
+        slot = mixed(ids[i], key) & mask
         while table[slot] != 0:
             if ids[table[slot] - 1] == ids[i]:
                 return True
@@ -76,11 +81,7 @@ def keep_one(ids: Any, payloads: Any, key: Any, table: Any, keep: Any) -> Any:
     mask = np.uint64(table.size - 1)
     dropped = 0
     for i in range(ids.size):
-        x = ids[i] * key
-        x ^= x >> np.uint64(32)
-        x *= key
-        x ^= x >> np.uint64(29)
-        slot = x & mask
+        slot = mixed(ids[i], key) & mask
         while True:
             held = table[slot]
             if held == 0:

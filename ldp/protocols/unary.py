@@ -173,19 +173,19 @@ class Unary(FrequencyProtocol[int]):
 
         from ldp.kernels import bits
 
-        def draw(channel: BitChannel, rows: NDArray[np.int64], spec: WordSpec) -> NDArray[np.uint8]:
-            source = words.permanent if channel is self.permanent else words.instant
-            drawn = source(spec)[rows]
-            out = np.zeros((rows.size, self.payload_size), np.uint8)
+        def draw(
+            channel: BitChannel, held: NDArray[np.int64], drawn: NDArray[np.uint64]
+        ) -> NDArray[np.uint8]:
+            out = np.zeros((held.size, self.payload_size), np.uint8)
             one, zero = np.uint64(channel.one), np.uint64(channel.zero)
-            bits.draw_one_hot(values[rows], drawn, one, zero, out)
+            bits.draw_one_hot(held, drawn, one, zero, out)
             return out
 
         permanent, spec = self.permanent, self.permanent_words
         if permanent is None or spec is None:
-            return draw(self.instant, np.arange(values.size), self.instant_words)
+            return draw(self.instant, values, words.instant(self.instant_words))
         keys = devices * self.domain_size + values
-        answers = memo.recall(keys, lambda rows: draw(permanent, rows, spec))
+        answers = memo.recall(keys, lambda rows: draw(permanent, values[rows], words.permanent(spec)[rows]))
         out = np.zeros((values.size, self.payload_size), np.uint8)
         one, zero = np.uint64(self.instant.one), np.uint64(self.instant.zero)
         bits.redraw(answers, words.instant(self.instant_words), one, zero, out)

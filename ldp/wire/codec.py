@@ -18,7 +18,7 @@ from ldp.wire import report_pb2
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["MAX_RECORD", "Batch", "Frames", "Rows", "frames", "parse", "single_record"]
+__all__ = ["MAX_RECORD", "Batch", "Frames", "Rows", "framed", "frames", "parse", "single_record", "varint"]
 
 MAX_RECORD = 16 << 20
 """Longest record read, bytes; a longer one is refused before it is parsed."""
@@ -86,6 +86,21 @@ class Batch:
     report_ids: NDArray[np.uint64]
     payloads: NDArray[np.uint8]
     place: int
+
+
+def varint(number: int) -> bytes:
+    """Seven bits a byte, lowest first, the high bit set on all but the last."""
+    out = bytearray()
+    while number > 0x7F:
+        out.append(number & 0x7F | 0x80)
+        number >>= 7
+    out.append(number)
+    return bytes(out)
+
+
+def framed(message: bytes) -> bytes:
+    """A message as :func:`frames` reads it: its length, then itself."""
+    return varint(len(message)) + message
 
 
 def frames(buffer: NDArray[np.uint8], start: int = 0) -> Frames:
