@@ -9,7 +9,11 @@ import numpy as np
 import pytest
 
 from ldp.collection import Collection
+from ldp.domain import Domain
+from ldp.epochs import Epochs
 from ldp.errors import InvalidPayload, Reason
+from ldp.protocols import Parameters
+from ldp.protocols.base import CHECK_CODES
 from ldp.reports import LISTED, Admission, Rejection, admit_batch, admit_rows
 from ldp.wire.codec import Batch, Rows
 from tests.pipelines.running import collection
@@ -147,3 +151,38 @@ def test_collections_know_their_payload_sizes() -> None:
     """What the records above assume."""
     sizes = [c.protocol.payload_size for c in AGREED.values() if isinstance(c, Collection)]
     assert sizes == [2, 1]
+
+
+# A sound payload, then one that breaks each rule of a payload: dBitFlip with d = 2 of 6 buckets sends
+# two ascending entries 2·index + bit, one byte each.
+SAMPLED = Collection("sampled", 1, Domain(6), "dbitflip", Parameters(epsilon=1.0, d=2), Epochs(3600, 0, 100))
+FAULTY = {
+    None: (SAMPLED, bytes([2 * 1, 2 * 4 + 1])),
+    Reason.REPEATED_INDEX: (SAMPLED, bytes([2 * 4, 2 * 4 + 1])),
+    Reason.VALUE_OUT_OF_RANGE: (SAMPLED, bytes([2 * 1, 2 * 6])),
+    Reason.UNUSED_BITS: (collection("sue", 11, "bits"), b"\xff\x08"),
+}
+
+
+def test_every_code_of_a_check_has_its_payload_here() -> None:
+    """A code added to the contract needs a payload above."""
+    assert set(FAULTY) == set(CHECK_CODES)
+
+
+@pytest.mark.parametrize("reason", CHECK_CODES)
+def test_every_code_of_a_check_is_booked_under_its_reason(reason: Reason | None) -> None:
+    """A payload that a check refuses never vanishes, whichever form it came in and whatever its code."""
+    asked, payload = FAULTY[reason]
+    known = {asked.digest: asked}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(AGREED, asked.digest, asked)
+        for form in ("rows", "batch"):
+            done = Admission()
+            if form == "rows":
+                admit_rows(as_rows([(asked.digest, 3, 7, payload)]), known, "source", done)
+            else:
+                ids, column = np.array([7], np.uint64), np.frombuffer(payload, np.uint8)
+                admit_batch(Batch(asked.digest, 3, 1, ids, column, 0), known, "source", done)
+            balanced(done)
+            assert [r.reason for r in done.rejections] == ([] if reason is None else [reason])
+            assert len(done.admitted) == (reason is None)
