@@ -11,7 +11,7 @@ from functools import cached_property
 from typing import Any
 
 from ldp.domain import Domain
-from ldp.epochs import Epochs
+from ldp.epochs import Epochs, instant
 from ldp.errors import CollectionError
 from ldp.privacy.loss import loss_record
 from ldp.protocols import PROTOCOLS, FrequencyProtocol, LocalProtocol, MeanProtocol, Parameters, protocol
@@ -19,6 +19,16 @@ from ldp.protocols.multi import ALLOCATIONS, Several, Together, allocate
 from ldp.wire import collection_pb2
 
 __all__ = ["Attribute", "Collection", "digest_hex"]
+
+_SERVER_FIELDS = (
+    "owner",
+    "allowed_lateness_seconds",
+    "consistency",
+    "min_reports",
+    "future_tolerance_seconds",
+    "retired_seconds",
+)
+"""Fields of the message that devices need not know; not part of the digest."""
 
 _LEVELS = ("epsilon", "epsilon_longitudinal", "epsilon_first")
 
@@ -52,6 +62,9 @@ class Collection:
         consistency: post-processing method of the published histogram.
         ignored: keys that were given although the protocol does not take them; said, not obeyed.
         min_reports: below it an epoch's estimates are withheld.
+        future_tolerance: seconds before the start of its epoch from which a report may arrive; None for the
+            length of an epoch.
+        retired: seconds since 1970; epochs that begin then or later take no reports. None: not retired.
         attributes: two or more, instead of ``domain``; part of the digest, like the next.
         allocation: key of :data:`ldp.protocols.multi.ALLOCATIONS`, with attributes only.
     """
@@ -66,6 +79,8 @@ class Collection:
     allowed_lateness: int = 0
     consistency: str = "norm_sub"
     min_reports: int = 1
+    future_tolerance: int | None = None
+    retired: int | None = None
     attributes: tuple[Attribute, ...] = ()
     allocation: str = ""
     ignored: tuple[str, ...] = field(default=(), compare=False)
@@ -90,6 +105,12 @@ class Collection:
                 "E-COLLECTION-VALUE",
                 "allowed_lateness must lie in 0 s .. 4294967295 s",
                 remedy="Set how long after its end an epoch still takes reports, such as 24h.",
+            )
+        if self.future_tolerance is not None and not 0 <= self.future_tolerance < 1 << 32:
+            raise CollectionError(
+                "E-COLLECTION-VALUE",
+                "future_tolerance must lie in 0 s .. 4294967295 s",
+                remedy="Set by how much a device's clock may be ahead, such as 1h.",
             )
         if not 1 <= self.min_reports < 1 << 63:
             raise CollectionError(
@@ -134,6 +155,15 @@ class Collection:
                 f"protocol {built.NAME} takes the mean of numbers, which labels and buckets are not",
                 remedy="Write domain: {range: {max: 86400}} or {size: 360}, or choose another protocol.",
             )
+
+    def closes(self, epoch: int) -> int:
+        """When an epoch takes no more reports, seconds since 1970: its end and the allowed lateness."""
+        return self.epochs.end(epoch) + self.allowed_lateness
+
+    def opens(self, epoch: int) -> int:
+        """From when on reports of an epoch may arrive, seconds since 1970 (devices' clocks run ahead)."""
+        early = self.epochs.length if self.future_tolerance is None else self.future_tolerance
+        return self.epochs.start(epoch) - early
 
     @property
     def histograms(self) -> tuple[tuple[str, Domain], ...]:
@@ -184,6 +214,10 @@ class Collection:
             consistency=self.consistency,
             min_reports=self.min_reports,
         )
+        if self.future_tolerance is not None:
+            message.future_tolerance_seconds = self.future_tolerance
+        if self.retired is not None:
+            message.retired_seconds = self.retired
         message.allocation = self.allocation
         if self.domain is not None:
             _fill_domain(message.domain, self.domain)
@@ -210,7 +244,7 @@ class Collection:
     def digest(self) -> int:
         """First 8 bytes of the SHA-256 of the canonical form, as a little-endian integer."""
         message = self.to_message()
-        for name in ("owner", "allowed_lateness_seconds", "consistency", "min_reports"):
+        for name in _SERVER_FIELDS:
             message.ClearField(name)
         canonical = message.SerializeToString(deterministic=True)
         return int.from_bytes(hashlib.sha256(canonical).digest()[:8], "little")
@@ -247,10 +281,14 @@ class Collection:
             "payload_bits": built.payload_bits,
             "epoch": {
                 "length_seconds": self.epochs.length,
-                "origin": self.epochs.start_time(0).isoformat().replace("+00:00", "Z"),
+                "origin": instant(self.epochs.origin),
                 "count": self.epochs.count,
             },
             "allowed_lateness_seconds": self.allowed_lateness,
+            "future_tolerance_seconds": self.epochs.length
+            if self.future_tolerance is None
+            else self.future_tolerance,
+            "retired": None if self.retired is None else instant(self.retired),
             "consistency": self.consistency,
             "min_reports": self.min_reports,
             "support": {"own": float(support.own), "other": float(support.other)} if support else None,

@@ -50,6 +50,8 @@ _KEYS = (
     "allowed_lateness",
     "consistency",
     "min_reports",
+    "future_tolerance",
+    "retired",
 )
 _LEVELS = ("epsilon", "epsilon_longitudinal", "epsilon_first")
 _CHOICES = ("g", "calibration", "hash_family")
@@ -311,6 +313,7 @@ def _collection(entries: dict[str, _Entry], where: str) -> Collection:
     )
     lateness = entries.get("allowed_lateness")
     reports = entries.get("min_reports")
+    ahead, retired = entries.get("future_tolerance"), entries.get("retired")
     version = entries.get("version")
     return Collection(
         ignored=ignored,
@@ -330,6 +333,8 @@ def _collection(entries: dict[str, _Entry], where: str) -> Collection:
         allowed_lateness=lateness.parsed(parse_duration) if lateness else 0,
         consistency=text("consistency", "norm_sub", tuple(METHODS)),
         min_reports=reports.integer(1) if reports else 1,
+        future_tolerance=ahead.parsed(parse_duration) if ahead else None,
+        retired=retired.parsed(parse_instant) if retired else None,
         attributes=_attributes(entries["attributes"], where, mean=issubclass(kind, MeanProtocol))
         if allocation
         else (),

@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 
 from ldp.errors import CollectionError
 
-__all__ = ["DEFAULT_COUNT", "Epochs", "parse_duration", "parse_instant"]
+__all__ = ["DEFAULT_COUNT", "Epochs", "instant", "parse_duration", "parse_instant"]
 
 DEFAULT_COUNT = 1 << 20
 """Planned epochs when a collection does not say: two years of minutes, 700 years of six hours."""
@@ -71,6 +71,10 @@ class Epochs:
         """First second of an epoch, since 1970."""
         return self.origin + epoch * self.length
 
+    def end(self, epoch: int) -> int:
+        """First second after an epoch, since 1970."""
+        return self.start(epoch + 1)
+
     def start_time(self, epoch: int) -> datetime:
         """First instant of an epoch, UTC."""
         return datetime.fromtimestamp(self.start(epoch), UTC)
@@ -78,6 +82,11 @@ class Epochs:
     def index(self, seconds: float) -> int:
         """The epoch that contains a time (may lie outside the planned ones)."""
         return int((seconds - self.origin) // self.length)
+
+
+def instant(seconds: int) -> str:
+    """A time in whole seconds since 1970 for people and records: ``2026-01-01T00:00:00Z``."""
+    return datetime.fromtimestamp(seconds, UTC).isoformat().replace("+00:00", "Z")
 
 
 def parse_duration(text: str | int) -> int:

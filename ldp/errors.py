@@ -63,7 +63,9 @@ class Reason(Enum):
     OVERSIZE = "oversize"
     MALFORMED = "malformed"
     UNKNOWN_COLLECTION = "unknown_collection"
+    RETIRED_COLLECTION = "retired_collection"
     FOREIGN_EPOCH = "foreign_epoch"
+    FUTURE_EPOCH = "future_epoch"
     WRONG_LENGTH = "wrong_length"
     VALUE_OUT_OF_RANGE = "value_out_of_range"
     UNUSED_BITS = "unused_bits"
@@ -83,6 +85,8 @@ _EXPLANATIONS = {
     Reason.MALFORMED: "The record is not a Report or a ReportBatch message.",
     Reason.UNKNOWN_COLLECTION: "No collection of this run has the report's digest; add it with --collection.",
     Reason.FOREIGN_EPOCH: "The epoch is none of the collection's; check the device's clock and the origin.",
+    Reason.RETIRED_COLLECTION: "The collection was retired before this epoch; update the device.",
+    Reason.FUTURE_EPOCH: "The epoch had not begun when the report arrived; the device's clock is ahead.",
     Reason.WRONG_LENGTH: "The payload does not have the protocol's length; the device uses other parameters.",
     Reason.VALUE_OUT_OF_RANGE: "The payload names a value or symbol that does not exist in the collection.",
     Reason.REPEATED_INDEX: "The payload lists a sampled bucket twice or out of order.",

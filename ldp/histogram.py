@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ldp.accounting import ON_TIME, CountedEpoch, Line
 from ldp.collection import Collection
 from ldp.estimate import Estimates, tie_breakers
 from ldp.support import Support
@@ -17,14 +18,18 @@ if TYPE_CHECKING:
 __all__ = [
     "INSUFFICIENT",
     "OK",
+    "TOO_MANY_ERRORS",
     "AttributeHistogram",
     "EpochHistogram",
+    "estimate_counted",
     "estimate_epoch",
     "make_consistent",
 ]
 
 OK = "ok"
 INSUFFICIENT = "insufficient_reports"
+TOO_MANY_ERRORS = "too_many_errors"
+"""Why an epoch has no estimates at all: too large a part of its records was rejected."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,8 +59,13 @@ class EpochHistogram:
         digest: the collection's.
         epoch: index.
         reports: reports counted.
-        attributes: one histogram per attribute, in the collection's order.
+        attributes: one histogram per attribute, in the collection's order; none when only the books are
+            told, for the reason in ``withheld`` or because nothing else has changed.
         revision: 0 for the first result of an epoch, one more for each that late reports cause.
+        pane: early, on_time or late, see :mod:`ldp.accounting`.
+        line: the epoch's books; None where nobody keeps any.
+        closed: whether the epoch takes no more reports.
+        withheld: empty, or :data:`TOO_MANY_ERRORS`.
     """
 
     digest: int
@@ -63,6 +73,38 @@ class EpochHistogram:
     reports: int
     attributes: tuple[AttributeHistogram, ...]
     revision: int = 0
+    pane: str = ON_TIME
+    line: Line | None = None
+    closed: bool = True
+    withheld: str = ""
+
+
+def estimate_counted(
+    collection: Collection, counted: CountedEpoch, max_error_fraction: float = 1.0
+) -> EpochHistogram:
+    """Stage 4 for an epoch with its books.
+
+    Args:
+        collection: whose epoch it is.
+        counted: support and books.
+        max_error_fraction: with a larger part of the epoch's records rejected nothing is estimated: what
+            is left need not be a fair sample of the devices.
+    """
+    withheld = TOO_MANY_ERRORS if counted.line.error_fraction > max_error_fraction else ""
+    if counted.support is None or withheld:
+        reports = counted.support.reports if counted.support else 0
+        bare = EpochHistogram(collection.digest, counted.epoch, reports, ())
+    else:
+        bare = estimate_epoch(collection, counted.epoch, counted.support)
+    return replace(
+        bare,
+        revision=counted.revision,
+        pane=counted.pane,
+        line=counted.line,
+        closed=counted.closed,
+        # Without reports there is nothing to withhold.
+        withheld=withheld if counted.support else "",
+    )
 
 
 def estimate_epoch(collection: Collection, epoch: int, support: Support) -> EpochHistogram:
@@ -84,6 +126,8 @@ def estimate_epoch(collection: Collection, epoch: int, support: Support) -> Epoc
 
 def make_consistent(collection: Collection, histogram: EpochHistogram) -> EpochHistogram:
     """Stage 5: the collection's post-processing; the raw estimates stay beside it."""
+    if not histogram.attributes:
+        return histogram
     parts = collection.protocol.parts
     done = tuple(
         replace(one, consistent=part.consistent(collection.consistency, one.estimates))

@@ -3,6 +3,10 @@
 A record is admitted when its digest names a known collection, its epoch is one of that collection's, and its
 payload is one that a device with these parameters can send. Everything else becomes a :class:`Rejection`,
 which says what, where and why and never carries a payload.
+
+Where it is known when a record arrived, that decides whether its epoch was still open: a record that came
+after the allowed lateness is late, however promptly it is processed, and one that came in time is not, even
+if the pipeline stood still in between. Both follow from the record alone, so every runner decides alike.
 """
 
 from __future__ import annotations
@@ -14,6 +18,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ldp.accounting import Entry, Key
 from ldp.collection import Collection, digest_hex
 from ldp.errors import Reason
 from ldp.kernels import framing
@@ -27,7 +32,6 @@ if TYPE_CHECKING:
 __all__ = [
     "LISTED",
     "Admission",
-    "Key",
     "Rejection",
     "ReportColumns",
     "admit_batch",
@@ -40,10 +44,12 @@ LISTED = 100
 A run given the wrong collection refuses every report there is, and must not hold an object for each.
 """
 
-Key = tuple[str, int | None]
-"""What accounting is kept by: digest (empty when unknown) and epoch (None when unknown)."""
-
 UNATTRIBUTED: Key = ("", None)
+
+_EPOCH_AT_FAULT = frozenset({Reason.FOREIGN_EPOCH, Reason.FUTURE_EPOCH, Reason.RETIRED_COLLECTION})
+"""Reasons that leave a record without an epoch to book it under: none of those is collected (yet)."""
+
+_MICROS = 1_000_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,10 +98,10 @@ class Rejection:
 
     @property
     def key(self) -> Key:
-        """Where accounting books it: unknown digests and foreign epochs get no line of their own."""
+        """Where accounting books it: unknown digests and epochs not collected get no line of their own."""
         if self.reason is Reason.UNKNOWN_COLLECTION:
             return UNATTRIBUTED
-        return (self.digest, None if self.reason is Reason.FOREIGN_EPOCH else self.epoch)
+        return (self.digest, None if self.reason in _EPOCH_AT_FAULT else self.epoch)
 
 
 @dataclass
@@ -105,12 +111,14 @@ class Admission:
     Attributes:
         admitted: columns per collection and epoch.
         rejections: everything else.
-        read: records seen, by accounting key, counted before any of them is judged.
+        read: records seen, by accounting key, counted before any payload is judged.
+        late: sound reports that arrived when their epoch was closed; neither admitted nor rejected.
     """
 
     admitted: list[ReportColumns] = field(default_factory=list)
     rejections: list[Rejection] = field(default_factory=list)
     read: Counter[Key] = field(default_factory=Counter)
+    late: Counter[Key] = field(default_factory=Counter)
 
     def reject_source(self, reason: Reason, source: str, place: int = -1, count: int = 1) -> None:
         """Book something that is no report at all as records read and refused."""
@@ -124,12 +132,28 @@ class Admission:
         if places.size > LISTED:
             self.reject_source(reason, source, int(places[LISTED]), places.size - LISTED)
 
+    def entries(self) -> Iterator[Entry]:
+        """Everything but what was admitted, as lines for the books."""
+        for key, count in self.read.items():
+            yield (key, "read"), count
+        for key, count in self.late.items():
+            if count:
+                yield (key, "late"), count
+        refused: Counter[tuple[Key, str]] = Counter()
+        for rejection in self.rejections:
+            refused[rejection.key, f"rejected.{rejection.reason.value}"] += rejection.count
+        yield from refused.items()
 
-def _key(collection: Collection | None, digest: int, epoch: int) -> Key:
-    """Only planned epochs of known collections get a line of their own, so junk cannot grow the books."""
-    if collection is None:
-        return UNATTRIBUTED
-    return (collection.digest_hex, epoch if collection.epochs.contains(epoch) else None)
+
+def _epoch_at_fault(collection: Collection, epoch: int, arrival: int | None = None) -> Reason | None:
+    """Why reports of an epoch are not taken, whatever they hold."""
+    if not collection.epochs.contains(epoch):
+        return Reason.FOREIGN_EPOCH
+    if collection.retired is not None and collection.epochs.start(epoch) >= collection.retired:
+        return Reason.RETIRED_COLLECTION
+    if arrival is not None and arrival < collection.opens(epoch) * _MICROS:
+        return Reason.FUTURE_EPOCH
+    return None
 
 
 def admit_batch(batch: Batch, collections: Mapping[int, Collection], source: str, into: Admission) -> None:
@@ -140,7 +164,9 @@ def admit_batch(batch: Batch, collections: Mapping[int, Collection], source: str
         into.reject_source(Reason.MALFORMED, source, batch.place)
         return
     collection = collections.get(batch.digest)
-    key = _key(collection, batch.digest, batch.epoch)
+    at_fault = _epoch_at_fault(collection, batch.epoch, batch.arrival) if collection else None
+    # Only epochs that can be collected get a line of their own, so junk cannot grow the books.
+    key = (collection.digest_hex, None if at_fault else batch.epoch) if collection else UNATTRIBUTED
     # A batch without reports is still a record that was read.
     into.read[key] += max(n, 1)
 
@@ -150,8 +176,8 @@ def admit_batch(batch: Batch, collections: Mapping[int, Collection], source: str
 
     if collection is None:
         refuse(Reason.UNKNOWN_COLLECTION, max(n, 1))
-    elif not collection.epochs.contains(batch.epoch):
-        refuse(Reason.FOREIGN_EPOCH, max(n, 1))
+    elif at_fault:
+        refuse(at_fault, max(n, 1))
     elif n == 0:
         refuse(Reason.MALFORMED, 1)
     elif batch.payloads.size != n * collection.protocol.payload_size:
@@ -167,7 +193,9 @@ def admit_batch(batch: Batch, collections: Mapping[int, Collection], source: str
                     refuse(reason, bad.size - LISTED, int(bad[LISTED]))
             sound = codes == 0
             ids, payloads = ids[sound], frozen_columns(payloads[sound])
-        if ids.size:
+        if batch.arrival is not None and batch.arrival >= collection.closes(batch.epoch) * _MICROS:
+            into.late[key] += ids.size
+        elif ids.size:
             into.admitted.append(ReportColumns(batch.digest, batch.epoch, ids, payloads))
 
 
@@ -182,13 +210,20 @@ def admit_rows(rows: Rows, collections: Mapping[int, Collection], source: str, i
         collection = collections[digest]
         width = collection.protocol.payload_size
         epochs = rows.epoch[chosen]
+        # Epochs of no collection are many (they are anybody's numbers), so they are told apart at once.
         planned = (epochs >= 0) & (epochs < collection.epochs.count)
-        if not planned.all():
-            strange = chosen[~planned]
-            into.read[collection.digest_hex, None] += strange.size
-            into.rejections.extend(_single(Reason.FOREIGN_EPOCH, source, rows, strange))
-        for epoch, group in _groups(rows.epoch, chosen[planned]):
-            into.read[collection.digest_hex, epoch] += group.size
+        _outside(Reason.FOREIGN_EPOCH, collection, rows, chosen[~planned], source, into)
+        for epoch, everyone in _groups(rows.epoch, chosen[planned]):
+            group = everyone
+            if reason := _epoch_at_fault(collection, epoch):
+                _outside(reason, collection, rows, everyone, source, into)
+                continue
+            if rows.arrival is not None:
+                early = rows.arrival[everyone] < collection.opens(epoch) * _MICROS
+                _outside(Reason.FUTURE_EPOCH, collection, rows, everyone[early], source, into)
+                group = everyone[~early]
+            key = (collection.digest_hex, epoch)
+            into.read[key] += group.size
             fits = rows.payload_length[group] == width
             into.rejections.extend(_single(Reason.WRONG_LENGTH, source, rows, group[~fits]))
             some = group[fits]
@@ -199,10 +234,29 @@ def admit_rows(rows: Rows, collections: Mapping[int, Collection], source: str, i
                 for reason, bad in _refused(codes):
                     into.rejections.extend(_single(reason, source, rows, some[bad]))
                 some, payloads = some[codes == 0], payloads[codes == 0]
+            if rows.arrival is not None:
+                late = rows.arrival[some] >= collection.closes(epoch) * _MICROS
+                if late.any():
+                    into.late[key] += int(late.sum())
+                    some, payloads = some[~late], payloads[~late]
             if some.size:
                 into.admitted.append(
                     ReportColumns(digest, epoch, rows.report_id[some], frozen_columns(payloads))
                 )
+
+
+def _outside(
+    reason: Reason,
+    collection: Collection,
+    rows: Rows,
+    which: NDArray[np.int64],
+    source: str,
+    into: Admission,
+) -> None:
+    """Reject reports whose epoch is not collected."""
+    if which.size:
+        into.read[collection.digest_hex, None] += which.size
+        into.rejections.extend(_single(reason, source, rows, which))
 
 
 def _refused(codes: NDArray[np.uint8]) -> Iterator[tuple[Reason, NDArray[np.int64]]]:

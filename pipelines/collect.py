@@ -9,16 +9,19 @@ from typing import Any
 import apache_beam as beam
 from apache_beam.transforms.window import GlobalWindows
 
+from ldp.accounting import Entry
 from ldp.collection import Collection
 from ldp.reports import Rejection
 from pipelines.options import RunConfig
-from transforms.accounting import Entry
+from transforms.accounting import CloseBooks, EntriesOf, EpochEntry
 from transforms.coders import register_coders
 from transforms.epochs import EpochColumns, OncePerReportId, WindowByEpoch
 from transforms.estimate import EstimateEpoch
+from transforms.files import FileRecord, publish
 from transforms.histogram import MakeConsistent
+from transforms.rejects import WriteRejects
 from transforms.reports import ACCOUNTING, REJECTED, AdmitReports, collection_tag
-from transforms.sinks import FileRecord, WriteEpochs, WriteRejects, publish
+from transforms.sinks import WriteEpochs
 from transforms.sources import ReadFiles
 from transforms.support import CountSupport
 
@@ -40,19 +43,29 @@ class PublishCollection(beam.PTransform):
         self._collection = collection
         self._config = config
 
-    def expand(self, columns: beam.PCollection[EpochColumns]) -> beam.PCollection[Outcome]:
-        """The stages, in order."""
+    def expand(self, inputs: dict[str, beam.PCollection]) -> beam.PCollection[Outcome]:
+        """The stages, in order; ``inputs`` are ``columns`` and the ``entries`` that were booked for them."""
         collection, config = self._collection, self._config
+        booked = inputs["entries"]
+        columns = inputs["columns"] | "Epoch" >> WindowByEpoch(collection.epochs)
         outcome: list[beam.PCollection[Outcome]] = []
-        columns = columns | "Epoch" >> WindowByEpoch(collection.epochs)
         if config.deduplicate:
             once = OncePerReportId(collection.digest_hex, config.shard_bits)
             kept = columns | "OncePerReportId" >> once
-            columns, outcome = kept.columns, [kept[ACCOUNTING]]
+            columns, repeated = kept.columns, kept[ACCOUNTING]
+            outcome.append(repeated)
+            repeated = repeated | "Repeats" >> beam.WindowInto(GlobalWindows())
+            booked = (booked, repeated) | "Booked" >> beam.Flatten()
+        support = columns | "Support" >> beam.CombinePerKey(CountSupport(collection))
+        entries = (
+            booked
+            | "Entries" >> EntriesOf(collection.digest_hex)
+            | "Line" >> WindowByEpoch(collection.epochs, EpochEntry)
+        )
         outcome.append(
-            columns
-            | "Support" >> beam.CombinePerKey(CountSupport(collection))
-            | "Estimate" >> beam.ParDo(EstimateEpoch(collection))
+            {"support": support, "entries": entries}
+            | "Books" >> CloseBooks()
+            | "Estimate" >> beam.ParDo(EstimateEpoch(collection, config.max_error_fraction))
             | "Histogram" >> beam.ParDo(MakeConsistent(collection))
             | "Write" >> beam.ParDo(WriteEpochs(collection, config.output))
         )
@@ -90,7 +103,8 @@ class CollectReports(beam.PTransform):
         ]
         for tag, collection in by_tag.items():
             label = f"{collection.name}@{collection.version}"
-            outcome.append(reports[tag] | label >> PublishCollection(collection, config))
+            inputs = {"columns": reports[tag], "entries": reports[ACCOUNTING]}
+            outcome.append(inputs | label >> PublishCollection(collection, config))
         return (
             outcome
             | "Outcome" >> beam.Flatten()

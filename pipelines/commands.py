@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -13,6 +14,9 @@ from ldp.collection_file import load_collection
 from ldp.errors import UsageError
 from pipelines.options import RunConfig, resolve_runner
 from pipelines.progress import Bar
+
+if TYPE_CHECKING:
+    from simulators.simulate import SimulationRecord
 
 __all__ = ["run_collection", "shard_bits", "simulate_reports"]
 
@@ -24,22 +28,29 @@ def simulate_reports(  # noqa: PLR0913, PLR0917 - one argument per option
     spec: str,
     devices: int | None,
     epochs: int | None,
-    out: Path,
+    out: Path | None,
+    topic: str | None,
     seed: int,
     report_format: str,
     compression: str,
     truth: bool,
 ) -> None:
-    """Simulate a fleet and write its reports.
+    """Simulate a fleet and write its reports, or publish them where there is a topic.
 
     Raises:
-        CollectionError, UsageError: the collection or the population cannot be used.
+        CollectionError, UsageError: the collection, the population or the topic cannot be used.
     """
     from simulators.attributes import Joint, joint_population
     from simulators.population import Population, population
     from simulators.simulate import simulate
     from simulators.streams import Streams
 
+    if topic is not None:
+        _require_publishable(topic, compression)
+    elif out is None:
+        raise UsageError(
+            "E-SIMULATE-TARGET", "the reports have nowhere to go", remedy="Add --out or --topic."
+        )
     collection = _load(collection_file)
     streams = Streams(seed)
     try:
@@ -60,18 +71,50 @@ def simulate_reports(  # noqa: PLR0913, PLR0917 - one argument per option
     except ValueError as error:
         raise UsageError("E-USAGE-POPULATION", str(error).rstrip(".")) from None
     with Bar("simulate", people.epochs, "epochs") as bar:
-        done = simulate(
-            collection,
-            people,
-            out,
-            seed=seed,
-            spec=spec,
-            format=report_format,  # type: ignore[arg-type]
-            compression=compression,  # type: ignore[arg-type]
-            truth=truth,
-            on_epoch=lambda epoch, reports: bar.advance(1, reports),
+        common: dict[str, Any] = {
+            "seed": seed,
+            "spec": spec,
+            "format": report_format,
+            "truth": truth,
+            "on_epoch": lambda epoch, reports: bar.advance(1, reports),
+        }
+        if topic is not None:
+            done, where = _publish(collection, people, topic, out=out, **common)
+        else:
+            assert out is not None  # noqa: S101 - refused above
+            common["compression"] = compression
+            done, where = simulate(collection, people, out, **common), str(out / "reports")
+    click.echo(f"{done.reports:,} reports of {people.devices:,} devices in {where}")
+    if topic is not None:
+        click.echo("read them with: ldpbeam run --subscription … --timestamp_attribute received")
+
+
+def _require_publishable(topic: str, compression: str) -> None:
+    from pipelines.pubsub import library, require_path
+
+    require_path("topic", topic)
+    library()
+    if compression != "none":
+        raise UsageError(
+            "E-SIMULATE-FORMAT", "messages are not compressed", remedy="Leave out --compression, or --topic."
         )
-    click.echo(f"{done.reports:,} reports of {people.devices:,} devices in {out / 'reports'}")
+
+
+def _publish(
+    collection: Collection, people: Any, topic: str, **settings: Any
+) -> tuple[SimulationRecord, str]:
+    """Publish, and say in what."""
+    from google.api_core.exceptions import GoogleAPIError
+    from google.auth.exceptions import GoogleAuthError
+
+    from pipelines.pubsub import explain
+    from simulators.transports import publish_epochs
+
+    try:
+        done = publish_epochs(collection, people, topic, **settings)
+    except (GoogleAPIError, GoogleAuthError) as error:
+        raise explain(error, "topic", topic) from None
+    return done, f"{done.messages:,} messages to {topic}"
 
 
 def run_collection(
@@ -79,10 +122,18 @@ def run_collection(
     pattern: str,
     output: str,
     runner: str | None,
-    deduplicate: bool,
-    beam_args: tuple[str, ...],
+    beam_args: tuple[str, ...] = (),
+    **settings: Any,
 ) -> int:
     """Run the pipeline over files and say what became of every record.
+
+    Args:
+        collection_files: YAML.
+        pattern: of the input files.
+        output: directory.
+        runner: as typed.
+        beam_args: options for Beam.
+        settings: further fields of :class:`RunConfig`.
 
     Returns:
         The exit code.
@@ -101,10 +152,10 @@ def run_collection(
         collections=collections,
         inputs=inputs,
         output=output,
-        deduplicate=deduplicate,
         shard_bits=shard_bits(size),
         runner=resolve_runner(runner),
         beam_args=beam_args,
+        **settings,
     )
     for collection in collections:
         click.echo(_introduction(collection))

@@ -55,7 +55,7 @@ def run_demo(out: Path, seed: int) -> None:
     click.echo(f"2  reports: {done.reports:,} with {bits} bits each, in {out / 'reports'}; then some")
     click.echo("   are sent twice, some arrive ten days late (they still count, in their own epoch)")
     click.echo("   and some are damaged")
-    run_collection((source,), str(out / "reports" / "*"), str(out / "output"), None, True, ())
+    run_collection((source,), str(out / "reports" / "*"), str(out / "output"), None)
     page = write_page(out / "output", out / "index.html", out / "truth.parquet")
     click.echo(f"3  done in {time.monotonic() - started:.0f} s. Look at {page.resolve().as_uri()}")
     click.echo(f"   then: ldpbeam inspect {out / 'output' / 'rejects'}")

@@ -45,7 +45,8 @@ def demo(out: Path, seed: int) -> None:
 )
 @click.option("--devices", type=click.IntRange(1), help="Number of devices (data sets: all of them).")
 @click.option("--epochs", type=click.IntRange(1), help="Number of epochs (data sets: all of them).")
-@click.option("--out", type=click.Path(path_type=Path), required=True, help="Where reports/ goes.")
+@click.option("--out", type=click.Path(path_type=Path), help="Where reports/ goes.")
+@click.option("--topic", metavar="PATH", help="Publish to projects/P/topics/T instead of writing reports/.")
 @click.option("--seed", type=click.IntRange(0), default=1, show_default=True)
 @click.option(
     "--format",
@@ -61,17 +62,18 @@ def simulate(  # noqa: PLR0913, PLR0917 - one argument per option
     population: str,
     devices: int | None,
     epochs: int | None,
-    out: Path,
+    out: Path | None,
+    topic: str | None,
     seed: int,
     report_format: str,
     compression: str,
     truth: bool,
 ) -> None:
-    """Write the reports that a fleet of devices would send."""
+    """Write or publish the reports that a fleet of devices would send. Give --out, --topic or both."""
     from pipelines.commands import simulate_reports
 
     simulate_reports(
-        collection_file, population, devices, epochs, out, seed, report_format, compression, truth
+        collection_file, population, devices, epochs, out, topic, seed, report_format, compression, truth
     )
 
 
@@ -86,6 +88,13 @@ def simulate(  # noqa: PLR0913, PLR0917 - one argument per option
     show_default=True,
     help="Count one report per report id, or every report as it comes.",
 )
+@click.option(
+    "--max_error_fraction",
+    type=click.FloatRange(0, 1),
+    default=0.1,
+    show_default=True,
+    help="Publish no estimate for an epoch of whose records a larger part was rejected.",
+)
 @click.pass_context
 def run(
     context: click.Context,
@@ -94,14 +103,17 @@ def run(
     output: str,
     runner: str | None,
     dedup: bool,
+    max_error_fraction: float,
 ) -> None:
     """Turn reports into estimates. Further options go to Beam.
 
-    Exit codes: 0 ok, 2 usage, 3 invalid collection, 4 ok with rejects, 6 internal.
+    Exit codes: 0 ok, 2 usage, 3 invalid collection, 4 ok with rejects, 5 an epoch withheld for errors,
+    6 internal.
     """
     from pipelines.commands import run_collection
 
-    sys.exit(run_collection(collection_files, pattern, output, runner, dedup, tuple(context.args)))
+    settings = {"deduplicate": dedup, "max_error_fraction": max_error_fraction}
+    sys.exit(run_collection(collection_files, pattern, output, runner, tuple(context.args), **settings))
 
 
 @cli.command()

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from ldp.collection import Collection
 from ldp.errors import UsageError
+from ldp.schedule import DEFAULT_LATE_EVERY
 
 __all__ = ["ASK_THEIR_SERVER", "OPTIONS", "RunConfig", "resolve_runner"]
 
@@ -16,7 +17,7 @@ _RUNNERS = {"DirectRunner": "FnApiRunner"}
 ASK_THEIR_SERVER = frozenset({"FlinkRunner", "PortableRunner", "PrismRunner", "SparkRunner"})
 """Runners whose job server may know options that Beam's Python part does not."""
 
-OPTIONS = ("--collection", "--input", "--output", "--runner", "--dedup", "--no-dedup")
+OPTIONS = ("--collection", "--input", "--output", "--runner", "--dedup", "--no-dedup", "--max_error_fraction")
 """What ``ldpbeam run`` itself takes."""
 
 
@@ -28,8 +29,16 @@ class RunConfig:
         collections: what reports may belong to.
         inputs: paths of the matched input files, in order.
         output: output directory.
+        max_error_fraction: no estimate is published for an epoch of which more was rejected.
         deduplicate: whether repeated report ids are dropped.
         shard_bits: 2**bits shards per epoch for that.
+        early_every: seconds between provisional results while an epoch lasts; 0 for none. Streams only, as
+            all down to ``job``.
+        late_every: seconds between results that late reports cause.
+        subscription: ``projects/P/subscriptions/S`` to read from instead of files.
+        timestamp_attribute: message attribute that says when a collector received it; empty for the time
+            of publication.
+        job: name of an unbounded job, for what several jobs may write to one output.
         runner: Beam runner that really runs.
         beam_args: further Beam options, as typed.
     """
@@ -38,7 +47,13 @@ class RunConfig:
     inputs: tuple[str, ...]
     output: str
     deduplicate: bool = True
+    max_error_fraction: float = 0.1
     shard_bits: int = 0
+    early_every: int = 0
+    late_every: int = DEFAULT_LATE_EVERY
+    subscription: str = ""
+    timestamp_attribute: str = ""
+    job: str = ""
     runner: str = "FnApiRunner"
     beam_args: tuple[str, ...] = ()
 

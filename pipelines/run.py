@@ -20,18 +20,22 @@ import apache_beam as beam
 from apache_beam.io.filesystems import FileSystems
 from apache_beam.options.pipeline_options import PipelineOptions
 
+from ldp.accounting import Books, Line
 from ldp.collection import Collection
 from ldp.errors import LdpError, UsageError
+from ldp.histogram import TOO_MANY_ERRORS
 from pipelines.collect import LEDGER, CollectReports
 from pipelines.options import ASK_THEIR_SERVER, OPTIONS, RunConfig
-from transforms.accounting import Books, Line
-from transforms.sinks import publish
+from transforms.files import publish
 from transforms.sources import bytes_read
 
-__all__ = ["RUN_RECORD", "RunResult", "match_inputs", "prepare_output", "run"]
+__all__ = ["RUN_RECORD", "STATUS", "RunResult", "match_inputs", "prepare_output", "run"]
 
 RUN_RECORD = "run.json"
-_PARTS = ("estimates", "rejects")
+STATUS = {0: "ok", 4: "ok_with_rejects", 5: "over_error_threshold"}
+"""What run.json says for each exit code of a finished run."""
+_PARTS = ("estimates", "rejects", "accounting")
+_SUFFIXES = (".parquet", ".json")
 _BEAM_HELP = "See ldpbeam run --help and Beam's pipeline options."
 
 Progress = Callable[[int, int], None]
@@ -43,7 +47,7 @@ class RunResult:
 
     Attributes:
         record: content of run.json.
-        exit_code: 0, or 4 when records were rejected.
+        exit_code: 0, 4 when records were rejected, 5 when too many of them were for an epoch to be published.
     """
 
     def __init__(self, record: dict[str, object]) -> None:
@@ -118,7 +122,7 @@ def _foreign(folder: Path) -> list[str]:
     for part in _PARTS:
         if (folder / part).is_dir():
             inside = (p.name for p in (folder / part).iterdir())
-            found += [f"{part}/{name}" for name in inside if not name.endswith(".parquet")]
+            found += [f"{part}/{name}" for name in inside if not name.endswith(_SUFFIXES)]
     return sorted(name for name in found if not name.endswith(".tmp"))
 
 
@@ -229,12 +233,18 @@ def _record(config: RunConfig, seconds: float) -> dict[str, object]:
             remedy="Nothing was published as finished; please report this with the ledger.json beside it.",
         )
     rejected = sum(total.rejected.values())
+    withheld = [
+        key
+        for key, line in books.lines.items()
+        if key[1] is not None and line.counted and line.error_fraction > config.max_error_fraction
+    ]
+    exit_code = 5 if withheld else 4 if rejected else 0
     by_digest = {c.digest_hex: c for c in config.collections}
     named = ("apache-beam", "numpy", "numba", "pyarrow", "protobuf")
     return {
         "schema": "ldpbeam.run/1",
-        "status": "ok_with_rejects" if rejected else "ok",
-        "exit_code": 4 if rejected else 0,
+        "status": STATUS[exit_code],
+        "exit_code": exit_code,
         "versions": {
             "ldpbeam": version("ldpbeam"),
             "python": platform.python_version(),
@@ -242,11 +252,12 @@ def _record(config: RunConfig, seconds: float) -> dict[str, object]:
         },
         "runner": config.runner,
         "deduplicate": config.deduplicate,
+        "max_error_fraction": config.max_error_fraction,
         "collections": [c.as_record() for c in config.collections],
         "accounting": {
             "total": total.as_record(),
             "epochs": [
-                _epoch_line(by_digest[digest], epoch, line)
+                _epoch_line(by_digest[digest], epoch, line, (digest, epoch) in withheld)
                 for (digest, epoch), line in sorted(
                     ((k, v) for k, v in books.lines.items() if k[1] is not None),
                     key=lambda item: (item[0][0], item[0][1] or 0),
@@ -264,13 +275,14 @@ def _record(config: RunConfig, seconds: float) -> dict[str, object]:
     }
 
 
-def _epoch_line(collection: Collection, epoch: int, line: Line) -> dict[str, object]:
+def _epoch_line(collection: Collection, epoch: int, line: Line, withheld: bool) -> dict[str, object]:
     return {
         "collection": collection.name,
         "digest": collection.digest_hex,
         "epoch": epoch,
         "epoch_start": collection.epochs.start_time(epoch).isoformat().replace("+00:00", "Z"),
         **line.as_record(),
+        "withheld": TOO_MANY_ERRORS if withheld else "",
     }
 
 

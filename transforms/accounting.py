@@ -1,81 +1,61 @@
-"""The books: read = counted + late + duplicate + Σ rejected(reason), kept as data beside the reports.
-
-Not Beam counters: those count a retried bundle twice. Entries are summed by the same machinery as the
-reports, so they are as exact as the counts.
-"""
+"""Between stages 3 and 4: an epoch's counts meet its books (adapts ldp.accounting)."""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator
 
-from ldp.reports import Key
+import apache_beam as beam
 
-__all__ = ["Books", "Entry", "Line"]
+from ldp.accounting import CountedEpoch, Entry, Line
+from ldp.support import Support
 
-Entry = tuple[tuple[Key, str], int]
-"""((digest, epoch), what) and how many; what is read, counted, late, duplicate or rejected.<reason>."""
+__all__ = ["CloseBooks", "EntriesOf", "EpochEntry"]
+
+EpochEntry = tuple[int, tuple[str, int]]
+"""(epoch, (what, how many)): an entry of a collection that is known from the context."""
 
 
-@dataclass
-class Line:
-    """One line of the books.
+class EntriesOf(beam.PTransform):
+    """The entries of one collection's epochs, out of all there are."""
 
-    Attributes:
-        read, counted, late, duplicate: records.
-        rejected: records by reason.
+    def __init__(self, digest_hex: str, label: str | None = None) -> None:
+        """Choose by digest; entries without an epoch are nobody's."""
+        super().__init__(label)
+        self._digest = digest_hex
+
+    def expand(self, entries: beam.PCollection[Entry]) -> beam.PCollection[EpochEntry]:
+        """Filter and key by epoch."""
+        digest = self._digest
+
+        def own(entry: Entry) -> Iterator[EpochEntry]:
+            ((whose, epoch), what), count = entry
+            if whose == digest and epoch is not None:
+                yield epoch, (what, count)
+
+        return entries | "Own" >> beam.FlatMap(own).with_output_types(EpochEntry)
+
+
+class CloseBooks(beam.PTransform):
+    """Counts and entries of a bounded input, brought together once per epoch.
+
+    Takes ``{"support": (epoch, Support), "entries": (epoch, (what, n))}``, both in the windows of their
+    epochs, gives :class:`CountedEpoch`. An epoch of which nothing was admitted has no support, and books
+    all the same.
     """
 
-    read: int = 0
-    counted: int = 0
-    late: int = 0
-    duplicate: int = 0
-    rejected: Counter[str] = field(default_factory=Counter)
-
-    def add(self, what: str, count: int) -> None:
-        """Book ``count`` records."""
-        if what.startswith("rejected."):
-            self.rejected[what.removeprefix("rejected.")] += count
-        else:
-            setattr(self, what, getattr(self, what) + count)
-
-    @property
-    def balanced(self) -> bool:
-        """Whether nothing disappeared and nothing was counted twice."""
-        return self.read == self.counted + self.late + self.duplicate + sum(self.rejected.values())
-
-    def as_record(self) -> dict[str, object]:
-        """For run.json; reasons in alphabetical order."""
-        return {
-            "read": self.read,
-            "counted": self.counted,
-            "late": self.late,
-            "duplicate": self.duplicate,
-            "rejected": dict(sorted(self.rejected.items())),
-        }
+    def expand(self, inputs: dict[str, beam.PCollection]) -> beam.PCollection[CountedEpoch]:
+        """One group per epoch."""
+        together = (inputs["support"], inputs["entries"]) | "Both" >> beam.Flatten()
+        return together | "Epochs" >> beam.GroupByKey() | "Sum" >> beam.ParDo(_SumBooks())
 
 
-@dataclass
-class Books:
-    """All lines of a run, by digest and epoch."""
-
-    lines: dict[Key, Line] = field(default_factory=dict)
-
-    @classmethod
-    def from_entries(cls, entries: Iterable[Entry]) -> Books:
-        """Add entries up, in any order."""
-        books = cls()
-        for (key, what), count in entries:
-            books.lines.setdefault(key, Line()).add(what, count)
-        return books
-
-    @property
-    def total(self) -> Line:
-        """Everything."""
-        total = Line()
-        for line in self.lines.values():
-            for what in ("read", "counted", "late", "duplicate"):
-                total.add(what, getattr(line, what))
-            total.rejected.update(line.rejected)
-        return total
+class _SumBooks(beam.DoFn):
+    def process(self, group: tuple[int, Iterable[Support | tuple[str, int]]]) -> Iterator[CountedEpoch]:
+        line, support = Line(), None
+        for item in group[1]:
+            if isinstance(item, Support):
+                support = item
+                line.add("counted", item.reports)
+            else:
+                line.add(*item)
+        yield CountedEpoch(group[0], support, line)

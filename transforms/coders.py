@@ -30,6 +30,11 @@ class ReportColumnsCoder(coders.Coder):
         views: list[Any] = [ids.view(np.uint8), value.payloads.reshape(-1)]
         return b"".join([head, *views])
 
+    @staticmethod
+    def reports(encoded: bytes) -> int:
+        """How many reports encoded columns hold."""
+        return int(_HEAD.unpack_from(encoded)[2])
+
     def decode(self, encoded: bytes) -> ReportColumns:
         """Columns that share the memory of ``encoded`` (read-only)."""
         digest, epoch, n, width = _HEAD.unpack_from(encoded)
@@ -58,6 +63,11 @@ class SupportCoder(coders.Coder):
         reports, cells, code = _SUPPORT.unpack_from(encoded)
         counts = np.frombuffer(encoded, _WIDTHS[code], cells, _SUPPORT.size)
         return Support(counts.astype(np.int64), reports)
+
+    @staticmethod
+    def reports(encoded: bytes) -> int:
+        """How many reports an encoded accumulator has counted."""
+        return int(_SUPPORT.unpack_from(encoded)[0])
 
     def is_deterministic(self) -> bool:
         """Equal accumulators give equal bytes."""

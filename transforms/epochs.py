@@ -14,11 +14,11 @@ import numpy as np
 from apache_beam.transforms.window import FixedWindows, TimestampedValue
 from apache_beam.utils.timestamp import Timestamp
 
+from ldp.accounting import Entry
 from ldp.epochs import Epochs
 from ldp.kernels import dedup
 from ldp.protocols.base import frozen_columns
 from ldp.reports import ReportColumns
-from transforms.accounting import Entry
 from transforms.reports import ACCOUNTING
 
 __all__ = [
@@ -37,22 +37,23 @@ _Sharded = tuple[tuple[int, int], ReportColumns]
 
 
 class WindowByEpoch(beam.PTransform):
-    """Give every batch of columns the window of its epoch: [start, start + length)."""
+    """Give everything that is keyed by epoch the window of that epoch: [start, start + length)."""
 
-    def __init__(self, epochs: Epochs, label: str | None = None) -> None:
-        """Keep the epochs of one collection."""
+    def __init__(self, epochs: Epochs, kind: Any = EpochColumns, label: str | None = None) -> None:
+        """Keep the epochs of one collection; ``kind`` is the type of the elements."""
         super().__init__(label)
         self._epochs = epochs
+        self._kind = kind
 
-    def expand(self, columns: beam.PCollection[EpochColumns]) -> beam.PCollection[EpochColumns]:
+    def expand(self, columns: beam.PCollection[Any]) -> beam.PCollection[Any]:
         """Timestamps at the end of the epoch, then windows of the epochs' own length and origin."""
         length, origin = self._epochs.length, self._epochs.origin
 
-        def stamp(pair: EpochColumns) -> TimestampedValue:
+        def stamp(pair: tuple[int, Any]) -> TimestampedValue:
             end = origin + (pair[0] + 1) * length
             return TimestampedValue(pair, Timestamp(seconds=end - 1, micros=999_000))
 
-        stamped = columns | "EndOfEpoch" >> beam.Map(stamp).with_output_types(EpochColumns)
+        stamped = columns | "EndOfEpoch" >> beam.Map(stamp).with_output_types(self._kind)
         return stamped | "Windows" >> beam.WindowInto(FixedWindows(length, origin % length))
 
 

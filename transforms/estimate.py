@@ -4,22 +4,22 @@ from __future__ import annotations
 
 import apache_beam as beam
 
+from ldp.accounting import CountedEpoch
 from ldp.collection import Collection
-from ldp.histogram import EpochHistogram, estimate_epoch
-from ldp.support import Support
+from ldp.histogram import EpochHistogram, estimate_counted
 
 __all__ = ["EstimateEpoch"]
 
 
 class EstimateEpoch(beam.DoFn):
-    """(epoch, Support) to :class:`EpochHistogram`: unbiased estimates, standard errors, intervals."""
+    """:class:`CountedEpoch` to :class:`EpochHistogram`: unbiased estimates, standard errors, intervals."""
 
-    def __init__(self, collection: Collection) -> None:
-        """Estimate for this collection."""
+    def __init__(self, collection: Collection, max_error_fraction: float = 1.0) -> None:
+        """Estimate for this collection, unless a larger part of an epoch's records was rejected."""
         super().__init__()
         self._collection = collection
+        self._max_error_fraction = max_error_fraction
 
-    def process(self, counted: tuple[int, Support]) -> list[EpochHistogram]:
+    def process(self, counted: CountedEpoch) -> list[EpochHistogram]:
         """Debias once, with everything integer up to here."""
-        epoch, support = counted
-        return [estimate_epoch(self._collection, epoch, support)]
+        return [estimate_counted(self._collection, counted, self._max_error_fraction)]

@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 
 import apache_beam as beam
+import numpy as np
 
 from ldp.collection import Collection
 from ldp.errors import Reason
-from ldp.reports import Admission, Key, Rejection, ReportColumns, admit_batch, admit_rows
+from ldp.reports import Admission, Rejection, ReportColumns, admit_batch, admit_rows
 from ldp.wire import codec
-from transforms.accounting import Entry
 from transforms.coders import register_coders
 from transforms.sources import BadSource, Chunk, Table
 
-__all__ = ["ACCOUNTING", "REJECTED", "AdmitReports", "collection_tag"]
+__all__ = ["ACCOUNTING", "COLUMNS", "REJECTED", "AdmitReports", "collection_tag"]
 
 REJECTED = "rejected"
 ACCOUNTING = "accounting"
+COLUMNS = "columns"
 
 
 def collection_tag(collection: Collection) -> str:
@@ -30,14 +31,14 @@ class AdmitReports(beam.DoFn):
     """Decode and admit; never raises, whatever the bytes.
 
     Outputs: one tag per collection with ``(epoch, ReportColumns)``, :data:`REJECTED` with
-    ``(source, Rejection)``, :data:`ACCOUNTING` with accounting entries ``read`` and rejections.
+    ``(source, Rejection)``, :data:`ACCOUNTING` with accounting entries ``read``, ``late`` and rejections.
     """
 
-    def __init__(self, collections: Mapping[int, Collection]) -> None:
-        """Keep the collections by digest."""
+    def __init__(self, collections: Mapping[int, Collection], *, together: bool = False) -> None:
+        """Keep the collections by digest; ``together``: all columns under :data:`COLUMNS`."""
         super().__init__()
         self._collections = dict(collections)
-        self._tags = {digest: collection_tag(c) for digest, c in collections.items()}
+        self._tags = {d: COLUMNS if together else collection_tag(c) for d, c in collections.items()}
 
     def setup(self) -> None:
         """Make sure this process knows how to send columns between workers."""
@@ -51,11 +52,13 @@ class AdmitReports(beam.DoFn):
         elif isinstance(element, Table):
             admit_rows(element.rows, self._collections, element.source, done)
         else:
-            rows, batches, malformed = codec.parse(element.found, element.base)
+            rows, batches, malformed = codec.parse(element.found, element.base, element.arrivals)
             done.reject_places(Reason.MALFORMED, element.source, malformed)
             for batch in batches:
                 admit_batch(batch, self._collections, element.source, done)
             admit_rows(rows, self._collections, element.source, done)
+            if element.names:
+                done.rejections = [_named(r, element) for r in done.rejections]
         yield from self._outputs(done)
 
     def _outputs(self, done: Admission) -> Iterator[beam.pvalue.TaggedOutput]:
@@ -65,14 +68,12 @@ class AdmitReports(beam.DoFn):
         for rejection in done.rejections:
             by_source: tuple[str, Rejection] = (rejection.source, rejection)
             yield beam.pvalue.TaggedOutput(REJECTED, by_source)
-        for entry in _entries(done.read, done.rejections):
+        for entry in done.entries():
             yield beam.pvalue.TaggedOutput(ACCOUNTING, entry)
 
 
-def _entries(read: Counter[Key], rejections: list[Rejection]) -> Iterator[Entry]:
-    for key, count in read.items():
-        yield (key, "read"), count
-    refused: Counter[tuple[Key, str]] = Counter()
-    for rejection in rejections:
-        refused[rejection.key, f"rejected.{rejection.reason.value}"] += rejection.count
-    yield from refused.items()
+def _named(rejection: Rejection, chunk: Chunk) -> Rejection:
+    """A message is known by its own name, not by where it lay among those that came with it."""
+    at = int(np.searchsorted(chunk.found.offsets, rejection.place - chunk.base, "right")) - 1
+    source = f"{chunk.source}/messages/{chunk.names[max(at, 0)]}"
+    return replace(rejection, source=source, place=0)

@@ -1,283 +1,152 @@
-"""After stage 5, sinks: one file per epoch, written so that a reader never sees half of it.
+"""After stage 5, sinks: one table per epoch and revision, and the epoch's books, which come last.
 
-Beam's own file sinks lose or repeat late panes, so files are written here: the name follows from collection,
+Beam's own file sinks lose or repeat late panes, so files are written here: names follow from collection,
 digest, epoch and revision; content goes to a temporary file, is forced to disk and renamed. Writing the same
-epoch twice leaves the same file.
+result twice leaves the same files. A revision counts as published once the books name it.
 """
 
 from __future__ import annotations
 
-import hashlib
 import io
 import json
-import os
-import secrets
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator
 from typing import Any
 
 import apache_beam as beam
-import numpy as np
 from apache_beam.io.filesystems import FileSystems
 
+from ldp.accounting import Entry, Line
 from ldp.collection import Collection
+from ldp.epochs import instant
 from ldp.histogram import EpochHistogram
-from ldp.reports import Rejection
-from transforms.accounting import Entry
+from transforms.files import FileRecord, publish
+from transforms.tables import epoch_table, fixed_columns
 
-__all__ = [
-    "FileRecord",
-    "WriteEpochs",
-    "WriteRejects",
-    "epoch_file_name",
-    "estimates_schema",
-    "publish",
-    "rejects_schema",
-]
+__all__ = ["BOOKS_SCHEMA", "WriteEpochs", "books_file_name", "epoch_file_name", "read_books"]
 
-
-@dataclass(frozen=True)
-class FileRecord:
-    """A file that was written.
-
-    Attributes:
-        path: relative to the output directory, with forward slashes.
-        size: bytes.
-        sha256: of the content, hexadecimal.
-        rows: rows in it.
-    """
-
-    path: str
-    size: int
-    sha256: str
-    rows: int
-
-    def as_record(self) -> dict[str, object]:
-        """For run.json."""
-        return {"path": self.path, "bytes": self.size, "sha256": self.sha256, "rows": self.rows}
-
-
-def publish(output: str, name: str, content: bytes, rows: int = 0) -> FileRecord:
-    """Put a whole file in place: temporary file, fsync, rename, fsync of the folder.
-
-    Args:
-        output: output directory, local or of any file system that Beam knows.
-        name: path below it.
-        content: bytes.
-        rows: for the record.
-    """
-    path = FileSystems.join(output, *name.split("/"))
-    folder = FileSystems.split(path)[0]
-    temporary = f"{path}.{secrets.token_hex(4)}.tmp"
-    if "://" in output:
-        # Object stores make an object visible only when it is closed; there is nothing to sync.
-        with FileSystems.create(path) as handle:
-            handle.write(content)
-    else:
-        os.makedirs(folder, exist_ok=True)  # noqa: PTH103 - Beam paths are text
-        try:
-            with open(temporary, "wb") as handle:  # noqa: PTH123 - as above
-                handle.write(content)
-                handle.flush()
-                os.fsync(handle.fileno())
-            os.replace(temporary, path)  # noqa: PTH105 - as above
-        finally:
-            if os.path.exists(temporary):  # noqa: PTH110 - as above
-                os.remove(temporary)  # noqa: PTH107 - as above
-        descriptor = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
-    return FileRecord(name, len(content), hashlib.sha256(content).hexdigest(), rows)
+BOOKS_SCHEMA = "ldpbeam.epoch/1"
 
 
 def epoch_file_name(collection: Collection, epoch: int, revision: int) -> str:
     """``estimates/NAME-DIGEST-epoch-000012-r000.parquet``."""
-    stem = f"{collection.name}-{collection.digest_hex}-epoch-{epoch:06d}-r{revision:03d}"
-    return f"estimates/{stem}.parquet"
+    return f"estimates/{_stem(collection, epoch)}-r{revision:03d}.parquet"
 
 
-def estimates_schema(collection: Collection) -> Any:
-    """The Arrow schema of estimates, with the collection and its privacy figures as metadata."""
-    import pyarrow as pa
-
-    record = collection.as_record()
-    guarantee = collection.protocol.guarantee
-    metadata = {
-        "ldpbeam.collection": json.dumps(record, sort_keys=True),
-        "ldpbeam.epsilon_first_report": repr(guarantee.first_report),
-        "ldpbeam.epsilon_per_memoised_input": repr(guarantee.per_memoised_input),
-    }
-    return pa.schema(
-        [
-            pa.field("collection", pa.string(), nullable=False),
-            pa.field("digest", pa.string(), nullable=False),
-            pa.field("epoch", pa.int64(), nullable=False),
-            pa.field("epoch_start", pa.timestamp("us", "UTC"), nullable=False),
-            pa.field("revision", pa.int32(), nullable=False),
-            pa.field("attribute", pa.string(), nullable=False),
-            pa.field("value", pa.int64(), nullable=False),
-            pa.field("label", pa.string(), nullable=False),
-            pa.field("n", pa.int64(), nullable=False),
-            pa.field("support", pa.int64(), nullable=False),
-            pa.field("estimate", pa.float64()),
-            pa.field("std_error", pa.float64()),
-            pa.field("ci_low", pa.float64()),
-            pa.field("ci_high", pa.float64()),
-            pa.field("ci_low_all", pa.float64()),
-            pa.field("ci_high_all", pa.float64()),
-            pa.field("consistent", pa.float64()),
-            pa.field("method", pa.string(), nullable=False),
-            pa.field("status", pa.string(), nullable=False),
-        ],
-        metadata,
-    )
+def books_file_name(collection: Collection, epoch: int) -> str:
+    """``accounting/NAME-DIGEST-epoch-000012.json``."""
+    return f"accounting/{_stem(collection, epoch)}.json"
 
 
-def _fixed_columns(collection: Collection) -> dict[str, Any]:
-    """Columns that are the same in every epoch."""
-    import pyarrow as pa
-
-    attributes, values, labels = [], [], []
-    for (name, domain), part in zip(collection.histograms, collection.protocol.parts, strict=True):
-        attributes += [name] * part.rows
-        values += list(range(part.rows))
-        labels += [domain.label(v) for v in range(part.rows)] if part.rows == domain.size else ["mean"]
-    return {
-        "schema": estimates_schema(collection),
-        "attribute": pa.array(attributes, pa.string()),
-        "value": pa.array(values, pa.int64()),
-        "label": pa.array(labels, pa.string()),
-    }
+def _stem(collection: Collection, epoch: int) -> str:
+    return f"{collection.name}-{collection.digest_hex}-epoch-{epoch:06d}"
 
 
-def _epoch_table(collection: Collection, histogram: EpochHistogram, fixed: dict[str, Any]) -> Any:
-    import pyarrow as pa
-
-    sizes = [part.rows for part in collection.protocol.parts]
-    start = collection.epochs.start(histogram.epoch) * 1_000_000
-
-    def integers(name: str) -> Any:
-        found = [
-            getattr(one.estimates, name) if one.estimates else np.full(size, one.reports)
-            for one, size in zip(histogram.attributes, sizes, strict=True)
-        ]
-        return pa.array(np.concatenate(found), pa.int64())
-
-    def floats(name: str, consistent: bool = False) -> Any:
-        found = []
-        for one, size in zip(histogram.attributes, sizes, strict=True):
-            column = one.consistent if consistent else getattr(one.estimates, name, None)
-            found.append(np.full(size, np.nan) if column is None else column)
-        # Rows that nobody reported about hold NaN; readers get null.
-        return pa.array(np.concatenate(found), pa.float64(), from_pandas=True)
-
-    def repeated(value: Any, kind: Any) -> Any:
-        return pa.repeat(pa.scalar(value, kind), sum(sizes))
-
-    states = [[one.status] * size for one, size in zip(histogram.attributes, sizes, strict=True)]
-    columns = {
-        "collection": repeated(collection.name, pa.string()),
-        "digest": repeated(collection.digest_hex, pa.string()),
-        "epoch": repeated(histogram.epoch, pa.int64()),
-        "epoch_start": pa.array(np.full(sum(sizes), start)).cast(pa.timestamp("us", "UTC")),
-        "revision": repeated(histogram.revision, pa.int32()),
-        "attribute": fixed["attribute"],
-        "value": fixed["value"],
-        "label": fixed["label"],
-        "n": integers("n"),
-        "support": pa.array(np.concatenate([one.support for one in histogram.attributes]), pa.int64()),
-        "estimate": floats("frequency"),
-        "std_error": floats("std_error"),
-        "ci_low": floats("low"),
-        "ci_high": floats("high"),
-        "ci_low_all": floats("low_all"),
-        "ci_high_all": floats("high_all"),
-        "consistent": floats("", consistent=True),
-        "method": repeated(collection.consistency, pa.string()),
-        "status": pa.array([state for part in states for state in part], pa.string()),
-    }
-    return pa.table(columns, schema=fixed["schema"])
+def read_books(output: str, collection: Collection, epoch: int) -> dict[str, Any] | None:
+    """What is published about an epoch so far; None when nothing is."""
+    path = FileSystems.join(output, *books_file_name(collection, epoch).split("/"))
+    if not FileSystems.exists(path):
+        return None
+    with FileSystems.open(path) as handle:
+        found: dict[str, Any] = json.loads(handle.read())
+    return found
 
 
 class WriteEpochs(beam.DoFn):
-    """Histograms to Parquet files; gives a :class:`FileRecord` and the ``counted`` entry for each.
+    """Histograms to Parquet files, books to JSON; gives a :class:`FileRecord` each and the ``counted`` entry.
 
     What is booked as counted is what the accumulator behind the published numbers has counted.
+
+    In an unbounded job an epoch is written again and again. The books keep every revision and the job that
+    wrote it: a second job on the same output goes on counting revisions where the first one stopped, and
+    overwrites nothing.
     """
 
-    def __init__(self, collection: Collection, output: str) -> None:
-        """Write epochs of this collection below ``output``."""
+    def __init__(self, collection: Collection, output: str, job: str = "") -> None:
+        """Write epochs of this collection below ``output``; ``job`` names an unbounded job, else empty."""
         super().__init__()
         self._collection = collection
         self._output = output
+        self._job = job
         self._fixed: dict[str, Any] = {}
 
     def setup(self) -> None:
         """Columns that are the same for every epoch, once per worker."""
-        self._fixed = _fixed_columns(self._collection)
+        self._fixed = fixed_columns(self._collection)
 
     def process(self, histogram: EpochHistogram) -> Iterator[FileRecord | Entry]:
-        """One file, one entry."""
+        """A table unless only the books have changed, then the books."""
+        digest, epoch = self._collection.digest_hex, histogram.epoch
+        published, before = self._before(histogram)
+        if histogram.attributes:
+            found = self._write_table(histogram, before)
+            yield found
+            published[before + histogram.revision] = {
+                **self._revision(histogram, before),
+                "file": found.path,
+                "bytes": found.size,
+                "sha256": found.sha256,
+                "rows": found.rows,
+            }
+        elif histogram.withheld:
+            published[before + histogram.revision] = {**self._revision(histogram, before), "file": None}
+        if histogram.line is not None:
+            yield self._write_books(histogram, published)
+            entry: Entry = (((digest, epoch), "counted"), histogram.line.counted)
+            yield entry
+
+    def _before(self, histogram: EpochHistogram) -> tuple[dict[int, dict[str, Any]], int]:
+        """Revisions published so far, and how many of them are of jobs before this one."""
+        known = read_books(self._output, self._collection, histogram.epoch) if self._job else None
+        published = {int(r["revision"]): r for r in known["revisions"]} if known else {}
+        others = [number for number, r in published.items() if r.get("job") != self._job]
+        return published, max(others, default=-1) + 1
+
+    def _revision(self, histogram: EpochHistogram, before: int) -> dict[str, Any]:
+        return {
+            "revision": before + histogram.revision,
+            "pane": histogram.pane,
+            "n": histogram.reports,
+            "withheld": histogram.withheld,
+            **({"job": self._job} if self._job else {}),
+        }
+
+    def _write_table(self, histogram: EpochHistogram, before: int) -> FileRecord:
         import pyarrow.parquet as pq
 
-        table = _epoch_table(self._collection, histogram, self._fixed)
+        number = before + histogram.revision
+        table = epoch_table(self._collection, histogram, self._fixed, number)
         sink = io.BytesIO()
         pq.write_table(table, sink, compression="zstd")
-        name = epoch_file_name(self._collection, histogram.epoch, histogram.revision)
-        yield publish(self._output, name, sink.getvalue(), table.num_rows)
-        entry: Entry = (
-            ((self._collection.digest_hex, histogram.epoch), "counted"),
-            histogram.reports,
+        name = epoch_file_name(self._collection, histogram.epoch, number)
+        return publish(self._output, name, sink.getvalue(), table.num_rows)
+
+    def _write_books(self, histogram: EpochHistogram, published: dict[int, dict[str, Any]]) -> FileRecord:
+        record = books_record(
+            self._collection,
+            histogram.epoch,
+            histogram.line or Line(),
+            [published[number] for number in sorted(published)],
+            closed=histogram.closed,
         )
-        yield entry
+        content = (json.dumps(record, indent=1) + "\n").encode()
+        return publish(self._output, books_file_name(self._collection, histogram.epoch), content)
 
 
-def rejects_schema() -> Any:
-    """The Arrow schema of rejects. No column ever holds a payload."""
-    import pyarrow as pa
-
-    return pa.schema(
-        [
-            pa.field("reason", pa.string(), nullable=False),
-            pa.field("explanation", pa.string(), nullable=False),
-            pa.field("source", pa.string(), nullable=False),
-            pa.field("place", pa.int64(), nullable=False),
-            pa.field("index", pa.int64(), nullable=False),
-            pa.field("count", pa.int64(), nullable=False),
-            pa.field("digest", pa.string(), nullable=False),
-            pa.field("epoch", pa.int64()),
-        ]
-    )
-
-
-class WriteRejects(beam.DoFn):
-    """All rejections of one source to one Parquet file, in the order of their places."""
-
-    def __init__(self, output: str) -> None:
-        """Write below ``output``."""
-        super().__init__()
-        self._output = output
-
-    def process(self, group: tuple[str, Iterable[Rejection]]) -> Iterator[FileRecord]:
-        """One file per source."""
-        import pyarrow as pa
-        import pyarrow.parquet as pq
-
-        source, rejections = group
-        rows = sorted(rejections, key=lambda r: (r.place, r.index, r.reason.value))
-        columns = {
-            "reason": [r.reason.value for r in rows],
-            "explanation": [r.reason.explanation for r in rows],
-            "source": [r.source for r in rows],
-            "place": [r.place for r in rows],
-            "index": [r.index for r in rows],
-            "count": [r.count for r in rows],
-            "digest": [r.digest for r in rows],
-            "epoch": [r.epoch for r in rows],
-        }
-        sink = io.BytesIO()
-        pq.write_table(pa.table(columns, schema=rejects_schema()), sink, compression="zstd")
-        name = f"rejects/rejects-{hashlib.sha256(source.encode()).hexdigest()[:16]}.parquet"
-        yield publish(self._output, name, sink.getvalue(), len(rows))
+def books_record(
+    collection: Collection, epoch: int, line: Line, revisions: list[dict[str, Any]], *, closed: bool
+) -> dict[str, Any]:
+    """Content of an epoch's file in ``accounting/``."""
+    return {
+        "schema": BOOKS_SCHEMA,
+        "collection": collection.name,
+        "version": collection.version,
+        "digest": collection.digest_hex,
+        "epoch": epoch,
+        "epoch_start": instant(collection.epochs.start(epoch)),
+        "epoch_end": instant(collection.epochs.end(epoch)),
+        "closes": instant(collection.closes(epoch)),
+        "closed": closed,
+        "accounting": {**line.as_record(), "pending": line.pending},
+        "error_fraction": round(line.error_fraction, 9),
+        "revisions": revisions,
+    }

@@ -10,7 +10,7 @@ import gzip
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING, Any
 
 import apache_beam as beam
 import numpy as np
@@ -21,6 +21,9 @@ from apache_beam.io.filesystems import FileSystems
 from ldp.errors import Reason
 from ldp.kernels import framing
 from ldp.wire.codec import Frames, Rows, frames
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 __all__ = ["BadSource", "Chunk", "ReadFiles", "Table", "bytes_read"]
 
@@ -48,11 +51,16 @@ class Chunk:
         source: file.
         base: position of the buffer in the (decompressed) file.
         found: the records.
+        arrivals: int64, when each record arrived, microseconds since 1970; None where nobody knows, as in
+            a file.
+        names: what each record is called in its source, instead of its position; none for a file.
     """
 
     source: str
     base: int
     found: Frames
+    arrivals: NDArray[np.int64] | None = None
+    names: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)

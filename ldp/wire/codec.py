@@ -6,7 +6,8 @@ it (a packed field sent in parts, groups), so that both always agree.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -18,7 +19,7 @@ from ldp.wire import report_pb2
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["MAX_RECORD", "Batch", "Frames", "Rows", "framed", "frames", "parse", "single_record", "varint"]
+__all__ = ["MAX_RECORD", "Batch", "Frames", "Rows", "framed", "frames", "joined", "parse", "varint"]
 
 MAX_RECORD = 16 << 20
 """Longest record read, bytes; a longer one is refused before it is parsed."""
@@ -57,6 +58,7 @@ class Rows:
         buffer: uint8, where payloads lie.
         payload_at, payload_length: int64, into ``buffer``.
         place: int64, position of each record in its source, for rejections.
+        arrival: int64, when each record arrived, microseconds since 1970; None where nobody knows.
     """
 
     digest: NDArray[np.uint64]
@@ -66,6 +68,7 @@ class Rows:
     payload_at: NDArray[np.int64]
     payload_length: NDArray[np.int64]
     place: NDArray[np.int64]
+    arrival: NDArray[np.int64] | None = None
 
 
 @dataclass(frozen=True)
@@ -78,6 +81,7 @@ class Batch:
         report_ids: uint64, possibly unaligned; its length is what the bytes hold.
         payloads: uint8, end to end.
         place: position of the record in its source.
+        arrival: when it arrived, microseconds since 1970; None where nobody knows.
     """
 
     digest: int
@@ -86,6 +90,7 @@ class Batch:
     report_ids: NDArray[np.uint64]
     payloads: NDArray[np.uint8]
     place: int
+    arrival: int | None = None
 
 
 def varint(number: int) -> bytes:
@@ -111,18 +116,23 @@ def frames(buffer: NDArray[np.uint8], start: int = 0) -> Frames:
     return Frames(buffer, offsets[:found], lengths[:found], int(end), int(status), int(size))
 
 
-def single_record(message: bytes) -> Frames:
-    """One message that is its own frame, such as a Pub/Sub message."""
-    buffer = np.frombuffer(message, np.uint8)
-    return Frames(buffer, np.zeros(1, np.int64), np.array([buffer.size]), buffer.size, framing.NEED_MORE, 0)
+def joined(messages: Sequence[bytes]) -> Frames:
+    """Messages that are their own frames, together: as many records as there are messages."""
+    lengths = np.fromiter(map(len, messages), np.int64, len(messages))
+    ends = np.cumsum(lengths)
+    buffer = np.frombuffer(b"".join(messages), np.uint8)
+    return Frames(buffer, ends - lengths, lengths, buffer.size, framing.NEED_MORE, 0)
 
 
-def parse(found: Frames, base: int = 0) -> tuple[Rows, list[Batch], NDArray[np.int64]]:
+def parse(
+    found: Frames, base: int = 0, arrivals: NDArray[np.int64] | None = None
+) -> tuple[Rows, list[Batch], NDArray[np.int64]]:
     """Decode records.
 
     Args:
         found: frames of one buffer.
         base: position of the buffer in its source.
+        arrivals: int64 (m,), when each record arrived, microseconds since 1970.
 
     Returns:
         Single reports, batches, and the places of records that are neither.
@@ -141,7 +151,7 @@ def parse(found: Frames, base: int = 0) -> tuple[Rows, list[Batch], NDArray[np.i
             if unusual is None:
                 kinds[i] = framing.MALFORMED
             elif isinstance(unusual, Batch):
-                batches.append(unusual)
+                batches.append(replace(unusual, arrival=None if arrivals is None else int(arrivals[i])))
             else:
                 # A single report spelt unusually: its columns replace what the loop could not read.
                 words[i, :3], payload = unusual
@@ -155,7 +165,9 @@ def parse(found: Frames, base: int = 0) -> tuple[Rows, list[Batch], NDArray[np.i
         ids = np.frombuffer(found.buffer[ids_at : ids_at + ids_length], "<u8")
         epoch = int(words[i, 1].astype(np.int64))
         payloads = found.buffer[at : at + length]
-        batches.append(Batch(int(words[i, 0]), epoch, int(words[i, 3]), ids, payloads, int(place[i])))
+        arrival = None if arrivals is None else int(arrivals[i])
+        number = int(words[i, 3])
+        batches.append(Batch(int(words[i, 0]), epoch, number, ids, payloads, int(place[i]), arrival))
     single = np.flatnonzero(kinds == framing.REPORT)
     rows = Rows(
         digest=words[single, 0],
@@ -165,6 +177,7 @@ def parse(found: Frames, base: int = 0) -> tuple[Rows, list[Batch], NDArray[np.i
         payload_at=spans[single, 0],
         payload_length=spans[single, 1],
         place=place[single],
+        arrival=None if arrivals is None else arrivals[single],
     )
     return rows, batches, place[kinds == framing.MALFORMED]
 

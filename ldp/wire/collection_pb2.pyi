@@ -7,7 +7,7 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class Collection(_message.Message):
-    __slots__ = ("name", "version", "domain", "protocol", "epsilon", "epsilon_longitudinal", "epsilon_first", "g", "calibration", "hash_family", "epoch", "d", "p2", "q2", "gamma", "segment", "attributes", "allocation", "owner", "allowed_lateness_seconds", "consistency", "min_reports")
+    __slots__ = ("name", "version", "domain", "protocol", "epsilon", "epsilon_longitudinal", "epsilon_first", "g", "calibration", "hash_family", "epoch", "d", "p2", "q2", "gamma", "segment", "attributes", "allocation", "owner", "allowed_lateness_seconds", "consistency", "min_reports", "future_tolerance_seconds", "retired_seconds")
     NAME_FIELD_NUMBER: _ClassVar[int]
     VERSION_FIELD_NUMBER: _ClassVar[int]
     DOMAIN_FIELD_NUMBER: _ClassVar[int]
@@ -30,6 +30,8 @@ class Collection(_message.Message):
     ALLOWED_LATENESS_SECONDS_FIELD_NUMBER: _ClassVar[int]
     CONSISTENCY_FIELD_NUMBER: _ClassVar[int]
     MIN_REPORTS_FIELD_NUMBER: _ClassVar[int]
+    FUTURE_TOLERANCE_SECONDS_FIELD_NUMBER: _ClassVar[int]
+    RETIRED_SECONDS_FIELD_NUMBER: _ClassVar[int]
     name: str
     version: int
     domain: Domain
@@ -52,7 +54,9 @@ class Collection(_message.Message):
     allowed_lateness_seconds: int
     consistency: str
     min_reports: int
-    def __init__(self, name: _Optional[str] = ..., version: _Optional[int] = ..., domain: _Optional[_Union[Domain, _Mapping]] = ..., protocol: _Optional[str] = ..., epsilon: _Optional[float] = ..., epsilon_longitudinal: _Optional[float] = ..., epsilon_first: _Optional[float] = ..., g: _Optional[int] = ..., calibration: _Optional[str] = ..., hash_family: _Optional[str] = ..., epoch: _Optional[_Union[Epochs, _Mapping]] = ..., d: _Optional[int] = ..., p2: _Optional[float] = ..., q2: _Optional[float] = ..., gamma: _Optional[float] = ..., segment: _Optional[int] = ..., attributes: _Optional[_Iterable[_Union[Attribute, _Mapping]]] = ..., allocation: _Optional[str] = ..., owner: _Optional[str] = ..., allowed_lateness_seconds: _Optional[int] = ..., consistency: _Optional[str] = ..., min_reports: _Optional[int] = ...) -> None: ...
+    future_tolerance_seconds: int
+    retired_seconds: int
+    def __init__(self, name: _Optional[str] = ..., version: _Optional[int] = ..., domain: _Optional[_Union[Domain, _Mapping]] = ..., protocol: _Optional[str] = ..., epsilon: _Optional[float] = ..., epsilon_longitudinal: _Optional[float] = ..., epsilon_first: _Optional[float] = ..., g: _Optional[int] = ..., calibration: _Optional[str] = ..., hash_family: _Optional[str] = ..., epoch: _Optional[_Union[Epochs, _Mapping]] = ..., d: _Optional[int] = ..., p2: _Optional[float] = ..., q2: _Optional[float] = ..., gamma: _Optional[float] = ..., segment: _Optional[int] = ..., attributes: _Optional[_Iterable[_Union[Attribute, _Mapping]]] = ..., allocation: _Optional[str] = ..., owner: _Optional[str] = ..., allowed_lateness_seconds: _Optional[int] = ..., consistency: _Optional[str] = ..., min_reports: _Optional[int] = ..., future_tolerance_seconds: _Optional[int] = ..., retired_seconds: _Optional[int] = ...) -> None: ...
 
 class Domain(_message.Message):
     __slots__ = ("size", "labels", "maximum")

@@ -33,7 +33,9 @@ from simulators.fleet import Fleet
 from simulators.population import population
 from simulators.streams import Streams
 from tests.conftest import REPOSITORY
-from transforms.sinks import epoch_file_name, estimates_schema, rejects_schema
+from transforms.rejects import rejects_schema
+from transforms.sinks import epoch_file_name
+from transforms.tables import estimates_schema
 
 EXAMPLE = REPOSITORY / "examples" / "minutes_in_app.yaml"
 MARK = re.compile(
@@ -386,7 +388,7 @@ def estimates_columns() -> str:
             "digest": "its digest, 16 hexadecimal digits",
             "epoch": "index, 0 is the epoch that begins at the origin",
             "epoch_start": "first instant of the epoch, UTC",
-            "revision": "0 for the first result of an epoch; always 0 today",
+            "revision": "0 for the first result of an epoch, one more for each that follows; always 0 over files",
             "attribute": "name of the attribute; empty where a collection asks for one value",
             "value": "index of the value, 0 .. k−1",
             "label": "its label, its bucket's bounds, or its index",
@@ -400,6 +402,7 @@ def estimates_columns() -> str:
             "ci_high_all": "its upper end",
             "consistent": "frequency after the consistency method",
             "method": "that method",
+            "pane": "`early` (provisional), `on_time`, or `late`: with reports that came after the end",
             "status": "`ok`, or `insufficient_reports`: fewer than `min_reports`, estimates are null",
         },
     )

@@ -199,7 +199,14 @@ def test_what_stands_in_the_digest_changes_it() -> None:
         return parse_collection(yaml.safe_dump({**BASE, **changes})).digest_hex
 
     plain = digest()
-    server = {"owner": "x", "allowed_lateness": "1h", "consistency": "none", "min_reports": 9}
+    server = {
+        "owner": "x",
+        "allowed_lateness": "1h",
+        "consistency": "none",
+        "min_reports": 9,
+        "future_tolerance": "1h",
+        "retired": "2030-01-01T00:00:00Z",
+    }
     assert {digest(**{key: value}) for key, value in server.items()} == {plain}
     assert digest(g=load_g()) == plain
     device = (

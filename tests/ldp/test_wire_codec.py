@@ -238,11 +238,11 @@ def test_many_frames_come_in_parts() -> None:
 def test_a_single_message_is_its_own_frame() -> None:
     """A Pub/Sub message is read like a record of a file."""
     message = Report(digest=3, epoch=-2, report_id=9, payload=b"xy").SerializeToString()
-    rows, batches, malformed = codec.parse(codec.single_record(message), base=0)
+    rows, batches, malformed = codec.parse(codec.joined([message]), base=0)
     assert (rows.digest.tolist(), rows.epoch.tolist(), rows.report_id.tolist()) == ([3], [-2], [9])
     assert not batches
     assert not malformed.size
-    assert codec.parse(codec.single_record(b""))[2].tolist() == [0]
+    assert codec.parse(codec.joined([b""]))[2].tolist() == [0]
 
 
 def test_places_count_from_the_start_of_the_source() -> None:

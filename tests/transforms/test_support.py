@@ -19,8 +19,9 @@ from transforms.coders import ReportColumnsCoder, SupportCoder, register_coders
 from transforms.epochs import OncePerReportId, WindowByEpoch
 from transforms.estimate import EstimateEpoch
 from transforms.histogram import MakeConsistent
+from transforms.rejects import WriteRejects
 from transforms.reports import AdmitReports
-from transforms.sinks import WriteEpochs, WriteRejects
+from transforms.sinks import WriteEpochs
 from transforms.sources import ReadFiles
 from transforms.support import CountSupport
 

@@ -36,7 +36,7 @@ def test_every_report_is_admitted(name: str) -> None:
     asked = collection(FIRST[name])
     device = Device(asked)
     for epoch, value in enumerate((0, 5, 0, 3)):
-        frames = codec.single_record(device.report(value, epoch))
+        frames = codec.joined([device.report(value, epoch)])
         rows, batches, malformed = codec.parse(frames)
         done = Admission()
         admit_rows(rows, {asked.digest: asked}, "device", done)

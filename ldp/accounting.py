@@ -1,0 +1,124 @@
+"""The books: read = counted + late + duplicate + Σ rejected(reason), kept as data beside the reports.
+
+Not Beam counters: those count a retried bundle twice. Entries are summed by the same machinery as the
+reports, so they are as exact as the counts.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ldp.support import Support
+
+__all__ = ["EARLY", "LATE", "ON_TIME", "Books", "CountedEpoch", "Entry", "Key", "Line"]
+
+EARLY = "early"
+"""A provisional result: the epoch had not ended."""
+ON_TIME = "on_time"
+"""The result of an epoch at its end."""
+LATE = "late"
+"""A result with reports that came after the end, within the allowed lateness."""
+
+Key = tuple[str, int | None]
+"""What accounting is kept by: digest (empty when unknown) and epoch (None when unknown)."""
+
+Entry = tuple[tuple[Key, str], int]
+"""((digest, epoch), what) and how many; what is read, counted, late, duplicate or rejected.<reason>."""
+
+
+@dataclass
+class Line:
+    """One line of the books.
+
+    Attributes:
+        read, counted, late, duplicate: records.
+        rejected: records by reason.
+    """
+
+    read: int = 0
+    counted: int = 0
+    late: int = 0
+    duplicate: int = 0
+    rejected: Counter[str] = field(default_factory=Counter)
+
+    def add(self, what: str, count: int) -> None:
+        """Book ``count`` records."""
+        if what.startswith("rejected."):
+            self.rejected[what.removeprefix("rejected.")] += count
+        else:
+            setattr(self, what, getattr(self, what) + count)
+
+    @property
+    def pending(self) -> int:
+        """Records read and not yet booked elsewhere: none once an epoch is closed or a run has finished."""
+        return self.read - self.counted - self.late - self.duplicate - sum(self.rejected.values())
+
+    @property
+    def balanced(self) -> bool:
+        """Whether nothing disappeared and nothing was counted twice."""
+        return self.pending == 0
+
+    @property
+    def error_fraction(self) -> float:
+        """Rejected records out of all records read; 0 where none was."""
+        return sum(self.rejected.values()) / self.read if self.read else 0.0
+
+    def as_record(self) -> dict[str, object]:
+        """For run.json; reasons in alphabetical order."""
+        return {
+            "read": self.read,
+            "counted": self.counted,
+            "late": self.late,
+            "duplicate": self.duplicate,
+            "rejected": dict(sorted(self.rejected.items())),
+        }
+
+
+@dataclass(frozen=True, eq=False)
+class CountedEpoch:
+    """Everything known about one epoch at one moment: what leaves the counting stages.
+
+    Attributes:
+        epoch: index.
+        support: the counts; None when no report was admitted, or only the books have changed.
+        line: the epoch's books.
+        revision: 0 for the first result of an epoch, one more for each that follows.
+        pane: :data:`EARLY`, :data:`ON_TIME` or :data:`LATE`.
+        closed: whether the epoch takes no more reports.
+    """
+
+    epoch: int
+    support: Support | None
+    line: Line
+    revision: int = 0
+    pane: str = ON_TIME
+    closed: bool = True
+
+
+@dataclass
+class Books:
+    """All lines of a run, by digest and epoch."""
+
+    lines: dict[Key, Line] = field(default_factory=dict)
+
+    @classmethod
+    def from_entries(cls, entries: Iterable[Entry]) -> Books:
+        """Add entries up, in any order."""
+        books = cls()
+        for (key, what), count in entries:
+            books.lines.setdefault(key, Line()).add(what, count)
+        return books
+
+    @property
+    def total(self) -> Line:
+        """Everything."""
+        total = Line()
+        for line in self.lines.values():
+            for what in ("read", "counted", "late", "duplicate"):
+                total.add(what, getattr(line, what))
+            total.rejected.update(line.rejected)
+        return total

@@ -1,0 +1,1 @@
+"""Unbounded input: the graph for runners that keep state, and the engine for one machine."""

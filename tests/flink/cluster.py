@@ -1,0 +1,241 @@
+"""A standalone Flink cluster of real processes, and a pool of Python workers, to be killed at will."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+from tests.conftest import REPOSITORY
+from tests.flink.fetch import flink
+
+__all__ = ["Cluster", "Process", "Worker", "free_port", "until"]
+
+Found = TypeVar("Found")
+
+# Flink reflects into the JDK; the list is the one of Flink's own default configuration.
+OPEN = [
+    *(f"--add-exports={name}=ALL-UNNAMED" for name in ("java.base/sun.net.util", "java.rmi/sun.rmi.registry")),
+    *(
+        f"--add-opens=java.base/{name}=ALL-UNNAMED"
+        for name in (
+            "java.lang",
+            "java.net",
+            "java.io",
+            "java.nio",
+            "sun.nio.ch",
+            "java.lang.reflect",
+            "java.text",
+            "java.time",
+            "java.util",
+            "java.util.concurrent",
+            "java.util.concurrent.atomic",
+            "java.util.concurrent.locks",
+        )
+    ),
+]
+# Flink's scripts work these out; without them a TaskManager refuses to start.
+MEMORY = {
+    "taskmanager.cpu.cores": "2.0",
+    "taskmanager.memory.framework.heap.size": "128m",
+    "taskmanager.memory.framework.off-heap.size": "128m",
+    "taskmanager.memory.task.heap.size": "384m",
+    "taskmanager.memory.task.off-heap.size": "256m",
+    "taskmanager.memory.managed.size": "64m",
+    "taskmanager.memory.network.min": "64m",
+    "taskmanager.memory.network.max": "64m",
+    "taskmanager.memory.jvm-metaspace.size": "256m",
+    "taskmanager.memory.jvm-overhead.min": "128m",
+    "taskmanager.memory.jvm-overhead.max": "128m",
+}
+
+
+def free_port() -> int:
+    """A port of this machine that nobody listens on now."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def until(what: str, find: Callable[[], Found | None], seconds: float = 60.0) -> Found:
+    """What `find` gives as soon as that is something.
+
+    Raises:
+        TimeoutError: it never was.
+    """
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        if found := find():
+            return found
+        time.sleep(0.25)
+    raise TimeoutError(f"{what}: not within {seconds:.0f} s")
+
+
+class Process:
+    """A child in a group of its own, its output in a file; killing it leaves no descendant."""
+
+    def __init__(self, command: Sequence[str], log: Path, environment: dict[str, str] | None = None) -> None:
+        """Start it."""
+        self.log = log
+        with log.open("ab") as out:
+            self._child = subprocess.Popen(
+                command,
+                stdout=out,
+                stderr=subprocess.STDOUT,
+                stdin=subprocess.DEVNULL,
+                start_new_session=True,
+                env={**os.environ, **(environment or {})},
+            )
+
+    @property
+    def alive(self) -> bool:
+        """Whether the child itself still runs."""
+        return self._child.poll() is None
+
+    def kill(self) -> None:
+        """SIGKILL to the whole group, as often as one likes."""
+        try:
+            os.killpg(self._child.pid, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+        self._child.wait()
+
+
+class Worker(Process):
+    """A pool that starts a Python process for every TaskManager that asks for one."""
+
+    def __init__(self, log: Path, port: int | None = None) -> None:
+        """Start the pool; its workers import the checkout, like an installed package."""
+        self.port = port or free_port()
+        path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+        command = [sys.executable, "-m", "apache_beam.runners.worker.worker_pool_main"]
+        command.append(f"--service_port={self.port}")
+        super().__init__(command, log, {"PATH": path, "PYTHONPATH": str(REPOSITORY)})
+        until("the worker pool", self._listens, 30)
+
+    def _listens(self) -> bool:
+        if not self.alive:
+            raise RuntimeError(f"the worker pool ended: {self.log.read_text()[-2000:]}")
+        with socket.socket() as probe:
+            return probe.connect_ex(("127.0.0.1", self.port)) == 0
+
+
+class Cluster:
+    """One JobManager and some TaskManagers on this machine; a context manager that leaves nothing behind."""
+
+    def __init__(self, folder: Path, managers: int = 2, slots: int = 2, **settings: str) -> None:
+        """Nothing is started yet. `settings` are Flink's, with _ for a dot."""
+        self.folder = folder
+        self.rest = free_port()
+        self.managers: list[Process] = []
+        self._count = managers
+        self._started = 0
+        self._open = ExitStack()
+        self._settings = {
+            "jobmanager.rpc.address": "127.0.0.1",
+            "jobmanager.rpc.port": str(free_port()),
+            "jobmanager.bind-host": "127.0.0.1",
+            "taskmanager.host": "127.0.0.1",
+            "taskmanager.bind-host": "127.0.0.1",
+            "rest.address": "127.0.0.1",
+            "rest.bind-address": "127.0.0.1",
+            "rest.port": str(self.rest),
+            "taskmanager.numberOfTaskSlots": str(slots),
+            "cluster.evenly-spread-out-slots": "true",
+            "state.checkpoints.dir": (folder / "checkpoints").as_uri(),
+            "io.tmp.dirs": str(folder / "tmp"),
+            # A killed TaskManager is to be noticed, and the job to start again, within seconds.
+            "heartbeat.interval": "1000",
+            "heartbeat.timeout": "6000",
+            "restart-strategy.type": "fixed-delay",
+            "restart-strategy.fixed-delay.attempts": "100",
+            "restart-strategy.fixed-delay.delay": "1 s",
+            **{name.replace("_", "."): value for name, value in settings.items()},
+        }
+
+    @property
+    def address(self) -> str:
+        """What `--flink_master` wants."""
+        return f"127.0.0.1:{self.rest}"
+
+    def __enter__(self) -> Self:
+        """Start everything and wait until all slots are offered."""
+        with ExitStack() as undo:
+            undo.callback(self._stop)
+            (self.folder / "tmp").mkdir(parents=True)
+            lines = (f"{name}: {value}\n" for name, value in self._settings.items())
+            (self.folder / "config.yaml").write_text("".join(lines))
+            manager = "org.apache.flink.runtime.entrypoint.StandaloneSessionClusterEntrypoint"
+            self._java("jobmanager", manager, "512m", [])
+            for _ in range(self._count):
+                self.add_manager()
+            until("the cluster", lambda: len(self.registered()) >= self._count)
+            undo.pop_all()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Kill everything."""
+        self._stop()
+
+    def _stop(self) -> None:
+        self._open.close()
+
+    def _java(self, name: str, main: str, heap: str, more: Sequence[str]) -> Process:
+        command = ["java", f"-Xmx{heap}", "-XX:MaxDirectMemorySize=512m", "-XX:+UseSerialGC", *OPEN]
+        command += ["-cp", str(flink() / "*"), main, "--configDir", str(self.folder), *more]
+        process = Process(command, self.folder / f"{name}.log")
+        self._open.callback(process.kill)
+        return process
+
+    def add_manager(self) -> Process:
+        """One more TaskManager; it registers when it is ready."""
+        self._started += 1
+        name = f"taskmanager-{self._started}"
+        main = "org.apache.flink.runtime.taskexecutor.TaskManagerRunner"
+        memory = {**MEMORY, "taskmanager.resource-id": name}
+        more = [part for key, value in memory.items() for part in ("-D", f"{key}={value}")]
+        process = self._java(name, main, "512m", more)
+        self.managers.append(process)
+        return process
+
+    def get(self, path: str) -> Any:
+        """An answer of the JobManager's REST interface."""
+        with urllib.request.urlopen(f"http://{self.address}{path}", timeout=10) as answer:
+            return json.loads(answer.read())
+
+    def registered(self) -> list[str]:
+        """Names of the TaskManagers that the JobManager knows now."""
+        try:
+            return [manager["id"] for manager in self.get("/taskmanagers")["taskmanagers"]]
+        except OSError:
+            return []
+
+    def job(self, name: str) -> str:
+        """The id of the job of that name, once there is one."""
+
+        def find() -> str | None:
+            jobs = self.get("/jobs/overview")["jobs"]
+            return next((str(job["jid"]) for job in jobs if job["name"].startswith(name)), None)
+
+        return until(f"job {name}", find)
+
+    def checkpoints(self, job: str) -> int:
+        """How many checkpoints of the job are complete."""
+        return int(self.get(f"/jobs/{job}/checkpoints")["counts"]["completed"])
+
+    def restarts(self, job: str) -> int:
+        """How often the job was started again."""
+        metrics = self.get(f"/jobs/{job}/metrics?get=numRestarts")
+        return int(metrics[0]["value"]) if metrics else 0
