@@ -170,7 +170,7 @@ def make_collection(data: DataSet, protocol: str, more: str) -> Collection:
 
 def publish(collection: Collection, data: DataSet, path: Path, epochs: int | None, seed: int) -> Published:
     """Simulate a fleet into files, run the pipeline over them, read what it published."""
-    from pipelines.commands import shard_bits
+    from pipelines.commands import bits_for
     from pipelines.options import RunConfig
     from pipelines.run import match_inputs, run
     from simulators.population import population
@@ -185,7 +185,7 @@ def publish(collection: Collection, data: DataSet, path: Path, epochs: int | Non
         fleet, output = Path(temporary, "fleet"), Path(temporary, "out")
         written = simulate(collection, people, fleet, seed=seed, spec=spec, truth=True)
         inputs, size = match_inputs(str(fleet / "reports" / "*"))
-        result = run(RunConfig((collection,), inputs, str(output), shard_bits=shard_bits(size)))
+        result = run(RunConfig((collection,), inputs, str(output), shard_bits=bits_for(size)))
         truth = pq.read_table(fleet / "truth.parquet")
         found = ds.dataset(output / "estimates").to_table()
     found = found.sort_by([("epoch", "ascending"), ("value", "ascending")])

@@ -103,12 +103,12 @@ def plain_loop(asked: Collection, folder: Path) -> dict[int, Support]:
 
 def pipeline(asked: Collection, folder: Path, output: Path, deduplicate: bool) -> None:
     """The real job."""
-    from pipelines.commands import shard_bits
+    from pipelines.commands import bits_for
     from pipelines.options import RunConfig
     from pipelines.run import match_inputs, run
 
     inputs, size = match_inputs(str(folder / "*"))
-    bits = shard_bits(size)
+    bits = bits_for(size)
     run(RunConfig((asked,), inputs, str(output), deduplicate, bits))
 
 

@@ -7,7 +7,7 @@ reports, so they are as exact as the counts.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -52,6 +52,12 @@ class Line:
         else:
             setattr(self, what, getattr(self, what) + count)
 
+    def merge(self, other: Line) -> None:
+        """Add another line."""
+        for what in ("read", "counted", "late", "duplicate"):
+            self.add(what, getattr(other, what))
+        self.rejected.update(other.rejected)
+
     @property
     def pending(self) -> int:
         """Records read and not yet booked elsewhere: none once an epoch is closed or a run has finished."""
@@ -89,6 +95,7 @@ class CountedEpoch:
         revision: 0 for the first result of an epoch, one more for each that follows.
         pane: :data:`EARLY`, :data:`ON_TIME` or :data:`LATE`.
         closed: whether the epoch takes no more reports.
+        position: how far into its input an engine with a memory of its own was; for its next start.
     """
 
     epoch: int
@@ -97,6 +104,7 @@ class CountedEpoch:
     revision: int = 0
     pane: str = ON_TIME
     closed: bool = True
+    position: Mapping[str, int] | None = None
 
 
 @dataclass
@@ -118,7 +126,5 @@ class Books:
         """Everything."""
         total = Line()
         for line in self.lines.values():
-            for what in ("read", "counted", "late", "duplicate"):
-                total.add(what, getattr(line, what))
-            total.rejected.update(line.rejected)
+            total.merge(line)
         return total

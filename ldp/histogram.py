@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -66,6 +67,7 @@ class EpochHistogram:
         line: the epoch's books; None where nobody keeps any.
         closed: whether the epoch takes no more reports.
         withheld: empty, or :data:`TOO_MANY_ERRORS`.
+        position: as in :class:`CountedEpoch`.
     """
 
     digest: int
@@ -77,6 +79,7 @@ class EpochHistogram:
     line: Line | None = None
     closed: bool = True
     withheld: str = ""
+    position: Mapping[str, int] | None = None
 
 
 def estimate_counted(
@@ -102,6 +105,7 @@ def estimate_counted(
         pane=counted.pane,
         line=counted.line,
         closed=counted.closed,
+        position=counted.position,
         # Without reports there is nothing to withhold.
         withheld=withheld if counted.support else "",
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import apache_beam as beam
@@ -13,7 +13,7 @@ from ldp.accounting import Entry
 from ldp.collection import Collection
 from ldp.reports import Rejection
 from pipelines.options import RunConfig
-from transforms.accounting import CloseBooks, EntriesOf, EpochEntry
+from transforms.accounting import CloseBooks, EntriesOf, EpochEntry, Told
 from transforms.coders import register_coders
 from transforms.epochs import EpochColumns, OncePerReportId, WindowByEpoch
 from transforms.estimate import EstimateEpoch
@@ -37,11 +37,18 @@ Outcome = Entry | FileRecord
 class PublishCollection(beam.PTransform):
     """Stages 2 to 5 for one collection: columns in, published epochs out. Gives the outcome."""
 
-    def __init__(self, collection: Collection, config: RunConfig, label: str | None = None) -> None:
-        """Keep the frozen configuration."""
+    def __init__(
+        self,
+        collection: Collection,
+        config: RunConfig,
+        told: Mapping[int, Told] | None = None,
+        label: str | None = None,
+    ) -> None:
+        """Keep the frozen configuration; ``told`` as in :class:`CloseBooks`."""
         super().__init__(label)
         self._collection = collection
         self._config = config
+        self._told = told
 
     def expand(self, inputs: dict[str, beam.PCollection]) -> beam.PCollection[Outcome]:
         """The stages, in order; ``inputs`` are ``columns`` and the ``entries`` that were booked for them."""
@@ -64,10 +71,10 @@ class PublishCollection(beam.PTransform):
         )
         outcome.append(
             {"support": support, "entries": entries}
-            | "Books" >> CloseBooks()
+            | "Books" >> CloseBooks(self._told)
             | "Estimate" >> beam.ParDo(EstimateEpoch(collection, config.max_error_fraction))
             | "Histogram" >> beam.ParDo(MakeConsistent(collection))
-            | "Write" >> beam.ParDo(WriteEpochs(collection, config.output))
+            | "Write" >> beam.ParDo(WriteEpochs(collection, config.output, config.job))
         )
         return outcome | "All" >> beam.Flatten() | "Outcome" >> beam.WindowInto(GlobalWindows())
 

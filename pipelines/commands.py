@@ -18,7 +18,7 @@ from pipelines.progress import Bar
 if TYPE_CHECKING:
     from simulators.simulate import SimulationRecord
 
-__all__ = ["run_collection", "shard_bits", "simulate_reports"]
+__all__ = ["bits_for", "books_line", "introduction", "load", "run_collection", "simulate_reports", "summary"]
 
 _SHARD_BYTES = 256 << 20
 
@@ -51,7 +51,7 @@ def simulate_reports(  # noqa: PLR0913, PLR0917 - one argument per option
         raise UsageError(
             "E-SIMULATE-TARGET", "the reports have nowhere to go", remedy="Add --out or --topic."
         )
-    collection = _load(collection_file)
+    collection = load(collection_file)
     streams = Streams(seed)
     try:
         people: Population | Joint
@@ -123,6 +123,8 @@ def run_collection(
     output: str,
     runner: str | None,
     beam_args: tuple[str, ...] = (),
+    *,
+    shard_bits: int | None = None,
     **settings: Any,
 ) -> int:
     """Run the pipeline over files and say what became of every record.
@@ -133,6 +135,7 @@ def run_collection(
         output: directory.
         runner: as typed.
         beam_args: options for Beam.
+        shard_bits: 2**bits shards per epoch; None for what the size of the input asks for.
         settings: further fields of :class:`RunConfig`.
 
     Returns:
@@ -142,7 +145,7 @@ def run_collection(
         CollectionError, UsageError: the job cannot start.
         LdpError: it failed.
     """
-    collections = tuple(_load(path) for path in collection_files)
+    collections = tuple(load(path) for path in collection_files)
     # Before Beam is imported: it warns on the root logger about optional packages that nobody asked for.
     logging.basicConfig(level=logging.ERROR)
     from pipelines.run import match_inputs, run
@@ -152,20 +155,20 @@ def run_collection(
         collections=collections,
         inputs=inputs,
         output=output,
-        shard_bits=shard_bits(size),
+        shard_bits=bits_for(size) if shard_bits is None else shard_bits,
         runner=resolve_runner(runner),
         beam_args=beam_args,
         **settings,
     )
     for collection in collections:
-        click.echo(_introduction(collection))
+        click.echo(introduction(collection))
     with Bar("run", size, "bytes") as bar:
         result = run(config, bar.update, size)
-    _summary(result.record, output)
+    summary(result.record, output)
     return result.exit_code
 
 
-def _load(path: Path) -> Collection:
+def load(path: Path) -> Collection:
     """A collection, with a warning about keys that its protocol does not take."""
     collection = load_collection(path)
     for key in collection.ignored:
@@ -177,12 +180,21 @@ def _load(path: Path) -> Collection:
     return collection
 
 
-def shard_bits(size: int) -> int:
+def books_line(record: dict[str, Any]) -> None:
+    """One line per change, for whoever watches."""
+    total = record["accounting"]["total"]
+    click.echo(
+        f"read {total['read']:,} = counted {total['counted']:,} + late {total['late']:,} "
+        f"+ duplicate {total['duplicate']:,} + rejected {sum(total['rejected'].values()):,}"
+    )
+
+
+def bits_for(size: int) -> int:
     """Bits of sharding for inputs of ``size`` bytes: a shard's reports are held together once."""
     return min(8, (size // _SHARD_BYTES).bit_length())
 
 
-def _introduction(collection: Collection) -> str:
+def introduction(collection: Collection) -> str:
     """One line on what is collected; never a bare ε."""
     guarantee = collection.protocol.guarantee
     levels = f"first report ε ≤ {guarantee.first_report:.4g}"
@@ -195,14 +207,12 @@ def _introduction(collection: Collection) -> str:
     )
 
 
-def _summary(record: dict[str, object], output: str) -> None:
+def summary(record: dict[str, object], output: str) -> None:
+    """What became of every record, and where the results are."""
     accounting = record["accounting"]
     assert isinstance(accounting, dict)  # noqa: S101 - our own record
     total = accounting["total"]
-    click.echo(
-        f"read {total['read']:,} = counted {total['counted']:,} + late {total['late']:,} "
-        f"+ duplicate {total['duplicate']:,} + rejected {sum(total['rejected'].values()):,}"
-    )
+    books_line(record)
     for reason, count in total["rejected"].items():
         click.echo(f"  rejected {count:,}: {reason}", err=True)
     if total["rejected"]:

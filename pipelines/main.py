@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -79,7 +80,12 @@ def simulate(  # noqa: PLR0913, PLR0917 - one argument per option
 
 @cli.command(context_settings={"ignore_unknown_options": True, "allow_extra_args": True})
 @click.option("--collection", "collection_files", type=click.Path(path_type=Path), multiple=True)
-@click.option("--input", "pattern", required=True, metavar="GLOB", help="Files of reports.")
+@click.option("--input", "pattern", metavar="GLOB", help="Files of reports.")
+@click.option(
+    "--subscription",
+    metavar="projects/P/subscriptions/S",
+    help="Pub/Sub subscription of reports, instead of files: runs until it is stopped.",
+)
 @click.option("--output", required=True, metavar="DIR", help="Where estimates/ and run.json go.")
 @click.option("--runner", help="Any Beam runner; DirectRunner (the default) runs in this process.")
 @click.option(
@@ -95,25 +101,87 @@ def simulate(  # noqa: PLR0913, PLR0917 - one argument per option
     show_default=True,
     help="Publish no estimate for an epoch of whose records a larger part was rejected.",
 )
+@click.option(
+    "--timestamp_attribute",
+    default="",
+    metavar="NAME",
+    help="Message attribute that says when a collector received it (milliseconds since 1970, or RFC 3339); "
+    "else the time of publication counts.",
+)
+@click.option(
+    "--early_every", metavar="DURATION", help="Provisional results while an epoch lasts, such as 10m."
+)
+@click.option(
+    "--late_every",
+    metavar="DURATION",
+    default="1m",
+    show_default=True,
+    help="At most one further result per this long when late reports come.",
+)
+@click.option(
+    "--settle",
+    metavar="DURATION",
+    default="30s",
+    show_default=True,
+    help="Wait this long after an epoch's end for messages under way.",
+)
+@click.option(
+    "--land_every",
+    metavar="DURATION",
+    default="5s",
+    show_default=True,
+    help="Messages landed together on disk.",
+)
+@click.option("--stop_when_idle", metavar="DURATION", help="Stop after this long without a message.")
+@click.option(
+    "--shard_bits",
+    type=click.IntRange(0, 8),
+    help="2**bits shards per epoch. Default: by the input's size; 3 on clusters.",
+)
+@click.option(
+    "--job", default="", metavar="NAME", help="Name of a cluster's job in the books. Default: random."
+)
+@click.option("--detach", is_flag=True, help="Do not wait for a cluster's job.")
 @click.pass_context
 def run(
     context: click.Context,
+    /,
     collection_files: tuple[Path, ...],
-    pattern: str,
+    pattern: str | None,
+    subscription: str | None,
     output: str,
     runner: str | None,
     dedup: bool,
     max_error_fraction: float,
+    **streaming: Any,
 ) -> None:
     """Turn reports into estimates. Further options go to Beam.
+
+    Over files it ends with them; from a subscription it runs until SIGTERM or Ctrl-C, which drain it.
+    On a cluster (--runner FlinkRunner, DataflowRunner) a subscription or --streaming makes a job with state.
 
     Exit codes: 0 ok, 2 usage, 3 invalid collection, 4 ok with rejects, 5 an epoch withheld for errors,
     6 internal.
     """
     from pipelines.commands import run_collection
+    from pipelines.stream.command import run_stream
 
-    settings = {"deduplicate": dedup, "max_error_fraction": max_error_fraction}
-    sys.exit(run_collection(collection_files, pattern, output, runner, tuple(context.args), **settings))
+    settings: dict[str, Any] = {"deduplicate": dedup, "max_error_fraction": max_error_fraction}
+    if bool(pattern) == bool(subscription):
+        raise UsageError(
+            "E-USAGE-SOURCE",
+            "reports come from files or from a subscription, and "
+            + ("both were given" if pattern else "neither was given"),
+            remedy="Give --input GLOB or --subscription projects/P/subscriptions/S.",
+        )
+    beam_args = tuple(context.args)
+    if pattern and "--streaming" not in beam_args:
+        settings["shard_bits"] = streaming["shard_bits"]
+        code = run_collection(collection_files, pattern, output, runner, beam_args, **settings)
+    else:
+        settings |= streaming
+        code = run_stream(collection_files, pattern, subscription, output, runner, beam_args, **settings)
+    sys.exit(code)
 
 
 @cli.command()

@@ -17,7 +17,28 @@ _RUNNERS = {"DirectRunner": "FnApiRunner"}
 ASK_THEIR_SERVER = frozenset({"FlinkRunner", "PortableRunner", "PrismRunner", "SparkRunner"})
 """Runners whose job server may know options that Beam's Python part does not."""
 
-OPTIONS = ("--collection", "--input", "--output", "--runner", "--dedup", "--no-dedup", "--max_error_fraction")
+LOCAL_STREAM = frozenset({"estimates", "rejects", "accounting", "landing"})
+"""What the local engine keeps in its output directory."""
+
+OPTIONS = (
+    "--collection",
+    "--input",
+    "--output",
+    "--runner",
+    "--dedup",
+    "--no-dedup",
+    "--max_error_fraction",
+    "--subscription",
+    "--timestamp_attribute",
+    "--early_every",
+    "--late_every",
+    "--settle",
+    "--land_every",
+    "--stop_when_idle",
+    "--shard_bits",
+    "--job",
+    "--detach",
+)
 """What ``ldpbeam run`` itself takes."""
 
 
@@ -38,6 +59,10 @@ class RunConfig:
         subscription: ``projects/P/subscriptions/S`` to read from instead of files.
         timestamp_attribute: message attribute that says when a collector received it; empty for the time
             of publication.
+        land_every: seconds of messages that the local engine lands together.
+        land_messages, land_bytes: how much it lands together at most.
+        settle: seconds after which it takes messages for complete.
+        keep_landed: seconds for which it keeps what is closed, so that it can be counted again.
         job: name of an unbounded job, for what several jobs may write to one output.
         runner: Beam runner that really runs.
         beam_args: further Beam options, as typed.
@@ -53,9 +78,19 @@ class RunConfig:
     late_every: int = DEFAULT_LATE_EVERY
     subscription: str = ""
     timestamp_attribute: str = ""
+    land_every: float = 5.0
+    land_messages: int = 10_000
+    land_bytes: int = 64 << 20
+    settle: float = 30.0
+    keep_landed: int = 7 * 86400
     job: str = ""
     runner: str = "FnApiRunner"
     beam_args: tuple[str, ...] = ()
+
+    @property
+    def streaming(self) -> bool:
+        """Whether the graph is the unbounded one."""
+        return bool(self.subscription) or "--streaming" in self.beam_args
 
     @property
     def spread(self) -> bool:

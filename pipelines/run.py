@@ -7,33 +7,26 @@ import ctypes
 import json
 import logging
 import os
-import platform
 import shutil
 import time
 from collections.abc import Callable
 from difflib import get_close_matches
-from importlib.metadata import version
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import apache_beam as beam
 from apache_beam.io.filesystems import FileSystems
 from apache_beam.options.pipeline_options import PipelineOptions
 
-from ldp.accounting import Books, Line
-from ldp.collection import Collection
-from ldp.errors import LdpError, UsageError
-from ldp.histogram import TOO_MANY_ERRORS
+from ldp.accounting import Books
+from ldp.errors import UsageError
 from pipelines.collect import LEDGER, CollectReports
 from pipelines.options import ASK_THEIR_SERVER, OPTIONS, RunConfig
-from transforms.files import publish
+from pipelines.record import RUN_RECORD, run_record, write_record
 from transforms.sources import bytes_read
 
-__all__ = ["RUN_RECORD", "STATUS", "RunResult", "match_inputs", "prepare_output", "run"]
+__all__ = ["RunResult", "keep_freed_memory", "make_pipeline", "match_inputs", "prepare_output", "run"]
 
-RUN_RECORD = "run.json"
-STATUS = {0: "ok", 4: "ok_with_rejects", 5: "over_error_threshold"}
-"""What run.json says for each exit code of a finished run."""
 _PARTS = ("estimates", "rejects", "accounting")
 _SUFFIXES = (".parquet", ".json")
 _BEAM_HELP = "See ldpbeam run --help and Beam's pipeline options."
@@ -136,8 +129,8 @@ def run(config: RunConfig, progress: Progress | None = None, total_bytes: int = 
     # Within this process Beam raises what it also logs.
     quiet = config.runner == "FnApiRunner" and os.environ.get("LDPBEAM_DEBUG") != "1"
     logging.getLogger("apache_beam").setLevel(logging.CRITICAL if quiet else logging.ERROR)
-    _keep_freed_memory()
-    pipeline = _pipeline(config)
+    keep_freed_memory()
+    pipeline = make_pipeline(config)
     prepare_output(config.output)
     started = time.perf_counter()
     _ = pipeline | "Collect" >> CollectReports(config)
@@ -146,13 +139,14 @@ def run(config: RunConfig, progress: Progress | None = None, total_bytes: int = 
     else:
         _run_with_progress(pipeline, progress, total_bytes)
     seconds = time.perf_counter() - started
-    record = _record(config, seconds)
-    publish(config.output, RUN_RECORD, (json.dumps(record, indent=1) + "\n").encode())
+    books, files = _read_ledger(config.output)
+    record = run_record(config, books, files, seconds)
+    write_record(config.output, record)
     Path(config.output, LEDGER).unlink(missing_ok=True)
     return RunResult(record)
 
 
-def _pipeline(config: RunConfig) -> beam.Pipeline:
+def make_pipeline(config: RunConfig) -> beam.Pipeline:
     """An empty pipeline with the options that were typed.
 
     Beam itself passes over options that it does not know; a misspelt one would change nothing.
@@ -171,6 +165,8 @@ def _pipeline(config: RunConfig) -> beam.Pipeline:
         parsers.append(parser)
 
     typed = list(config.beam_args)
+    if config.subscription and config.runner != "FnApiRunner" and "--streaming" not in typed:
+        typed.append("--streaming")
     options = PipelineOptions([f"--runner={config.runner}", *typed], save_main_session=False)
     known = options.get_all_options(add_extra_args_fn=keep)
     _, unknown = parsers[0].parse_known_args(typed)
@@ -188,7 +184,7 @@ def _pipeline(config: RunConfig) -> beam.Pipeline:
         refuse(str(error).partition("\n")[0].rstrip("."))
 
 
-def _keep_freed_memory() -> None:
+def keep_freed_memory() -> None:
     """Ask glibc to reuse large blocks instead of giving each back to the kernel.
 
     Batches of a megabyte come and go by the thousand between the steps of a local run; mapping and clearing
@@ -216,81 +212,9 @@ def _run_with_progress(pipeline: beam.Pipeline, progress: Progress, total: int) 
     progress(total, total)
 
 
-def _record(config: RunConfig, seconds: float) -> dict[str, object]:
-    """Everything run.json says."""
-    with FileSystems.open(FileSystems.join(config.output, LEDGER)) as handle:
+def _read_ledger(output: str) -> tuple[Books, list[dict[str, Any]]]:
+    """What the pipeline left: its books and its files."""
+    with FileSystems.open(FileSystems.join(output, LEDGER)) as handle:
         ledger = json.loads(handle.read())
-    books = Books.from_entries(
-        (((digest, epoch), what), count) for digest, epoch, what, count in ledger["books"]
-    )
-    total = books.total
-    unbalanced = [key for key, line in books.lines.items() if not line.balanced]
-    if unbalanced:
-        raise LdpError(
-            "E-RUN-BOOKS",
-            f"the books of {len(unbalanced)} epochs do not balance: reports were lost or counted twice",
-            where=config.output,
-            remedy="Nothing was published as finished; please report this with the ledger.json beside it.",
-        )
-    rejected = sum(total.rejected.values())
-    withheld = [
-        key
-        for key, line in books.lines.items()
-        if key[1] is not None and line.counted and line.error_fraction > config.max_error_fraction
-    ]
-    exit_code = 5 if withheld else 4 if rejected else 0
-    by_digest = {c.digest_hex: c for c in config.collections}
-    named = ("apache-beam", "numpy", "numba", "pyarrow", "protobuf")
-    return {
-        "schema": "ldpbeam.run/1",
-        "status": STATUS[exit_code],
-        "exit_code": exit_code,
-        "versions": {
-            "ldpbeam": version("ldpbeam"),
-            "python": platform.python_version(),
-            **{name.replace("-", "_"): version(name) for name in named},
-        },
-        "runner": config.runner,
-        "deduplicate": config.deduplicate,
-        "max_error_fraction": config.max_error_fraction,
-        "collections": [c.as_record() for c in config.collections],
-        "accounting": {
-            "total": total.as_record(),
-            "epochs": [
-                _epoch_line(by_digest[digest], epoch, line, (digest, epoch) in withheld)
-                for (digest, epoch), line in sorted(
-                    ((k, v) for k, v in books.lines.items() if k[1] is not None),
-                    key=lambda item: (item[0][0], item[0][1] or 0),
-                )
-                if epoch is not None
-            ],
-            "unattributed": _unattributed(books),
-        },
-        "timings": {
-            "total_seconds": round(seconds, 3),
-            "reports_per_second": round(total.read / seconds, 1),
-        },
-        "inputs": [{"path": path} for path in config.inputs],
-        "files": sorted(ledger["files"], key=lambda f: str(f["path"])),
-    }
-
-
-def _epoch_line(collection: Collection, epoch: int, line: Line, withheld: bool) -> dict[str, object]:
-    return {
-        "collection": collection.name,
-        "digest": collection.digest_hex,
-        "epoch": epoch,
-        "epoch_start": collection.epochs.start_time(epoch).isoformat().replace("+00:00", "Z"),
-        **line.as_record(),
-        "withheld": TOO_MANY_ERRORS if withheld else "",
-    }
-
-
-def _unattributed(books: Books) -> dict[str, object]:
-    """Records that belong to no epoch of a known collection."""
-    line = Line()
-    for (_, epoch), other in books.lines.items():
-        if epoch is None:
-            line.read += other.read
-            line.rejected.update(other.rejected)
-    return {"read": line.read, "rejected": dict(sorted(line.rejected.items()))}
+    entries = ((((digest, epoch), what), count) for digest, epoch, what, count in ledger["books"])
+    return Books.from_entries(entries), ledger["files"]

@@ -2,17 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 
 import apache_beam as beam
 
-from ldp.accounting import CountedEpoch, Entry, Line
+from ldp.accounting import ON_TIME, CountedEpoch, Entry, Line
 from ldp.support import Support
 
-__all__ = ["CloseBooks", "EntriesOf", "EpochEntry"]
+__all__ = ["CloseBooks", "EntriesOf", "EpochEntry", "Told"]
 
 EpochEntry = tuple[int, tuple[str, int]]
 """(epoch, (what, how many)): an entry of a collection that is known from the context."""
+
+
+@dataclass(frozen=True)
+class Told:
+    """What a result is, decided by whoever has it made; fields as in :class:`CountedEpoch`."""
+
+    revision: int = 0
+    pane: str = ON_TIME
+    closed: bool = True
+    position: Mapping[str, int] | None = None
 
 
 class EntriesOf(beam.PTransform):
@@ -43,13 +54,22 @@ class CloseBooks(beam.PTransform):
     all the same.
     """
 
+    def __init__(self, told: Mapping[int, Told] | None = None, label: str | None = None) -> None:
+        """``told`` says by epoch what its result is; by default it is the first and last one."""
+        super().__init__(label)
+        self._told = told or {}
+
     def expand(self, inputs: dict[str, beam.PCollection]) -> beam.PCollection[CountedEpoch]:
         """One group per epoch."""
         together = (inputs["support"], inputs["entries"]) | "Both" >> beam.Flatten()
-        return together | "Epochs" >> beam.GroupByKey() | "Sum" >> beam.ParDo(_SumBooks())
+        return together | "Epochs" >> beam.GroupByKey() | "Sum" >> beam.ParDo(_SumBooks(self._told))
 
 
 class _SumBooks(beam.DoFn):
+    def __init__(self, told: Mapping[int, Told]) -> None:
+        super().__init__()
+        self._told = told
+
     def process(self, group: tuple[int, Iterable[Support | tuple[str, int]]]) -> Iterator[CountedEpoch]:
         line, support = Line(), None
         for item in group[1]:
@@ -58,4 +78,5 @@ class _SumBooks(beam.DoFn):
                 line.add("counted", item.reports)
             else:
                 line.add(*item)
-        yield CountedEpoch(group[0], support, line)
+        told = self._told.get(group[0], Told())
+        yield CountedEpoch(group[0], support, line, told.revision, told.pane, told.closed, told.position)

@@ -128,6 +128,8 @@ class WriteEpochs(beam.DoFn):
             [published[number] for number in sorted(published)],
             closed=histogram.closed,
         )
+        if histogram.position is not None:
+            record["position"] = dict(histogram.position)
         content = (json.dumps(record, indent=1) + "\n").encode()
         return publish(self._output, books_file_name(self._collection, histogram.epoch), content)
 

@@ -50,7 +50,7 @@ _SUPPORT_WEIGHT = 1 << 10
 _MOMENT = 1_000  # Beam's clocks tick in milliseconds
 
 EpochKey = tuple[str, int]
-"""(digest, epoch): one pair of steps serves all collections, so that a new one leaves the state of a running job
+"""(digest, epoch): one pair of steps serves all collections, so that a new one leaves a running job's state
 as it is."""
 
 ShardKey = tuple[str, int, int]

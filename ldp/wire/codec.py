@@ -117,11 +117,14 @@ def frames(buffer: NDArray[np.uint8], start: int = 0) -> Frames:
 
 
 def joined(messages: Sequence[bytes]) -> Frames:
-    """Messages that are their own frames, together: as many records as there are messages."""
+    """Messages that are their own frames, together: as many records as there are messages.
+
+    No two begin at the same place, not even empty ones.
+    """
     lengths = np.fromiter(map(len, messages), np.int64, len(messages))
-    ends = np.cumsum(lengths)
-    buffer = np.frombuffer(b"".join(messages), np.uint8)
-    return Frames(buffer, ends - lengths, lengths, buffer.size, framing.NEED_MORE, 0)
+    ends = np.cumsum(lengths + 1)
+    buffer = np.frombuffer(b"\0".join(messages), np.uint8)
+    return Frames(buffer, ends - lengths - 1, lengths, buffer.size, framing.NEED_MORE, 0)
 
 
 def parse(

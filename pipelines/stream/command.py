@@ -1,0 +1,92 @@
+"""What the command ``run`` does with a stream, once its arguments are known."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+from typing import Any
+
+import click
+
+from ldp.epochs import parse_duration
+from ldp.errors import UsageError
+from pipelines.commands import books_line, introduction, load, summary
+from pipelines.options import RunConfig, resolve_runner
+
+__all__ = ["run_stream"]
+
+
+def run_stream(  # noqa: PLR0913 - one argument per option
+    collection_files: tuple[Path, ...],
+    pattern: str | None,
+    subscription: str | None,
+    output: str,
+    runner: str | None,
+    beam_args: tuple[str, ...],
+    *,
+    early_every: str | None,
+    late_every: str,
+    settle: str,
+    land_every: str,
+    stop_when_idle: str | None,
+    shard_bits: int | None,
+    detach: bool,
+    **settings: Any,
+) -> int:
+    """Run over messages, or over files as if they were a stream; see :func:`run_collection`."""
+    collections = tuple(load(path) for path in collection_files)
+    logging.basicConfig(level=logging.ERROR)
+    from pipelines.run import match_inputs
+    from pipelines.stream.job import run_local, submit
+
+    inputs = match_inputs(pattern)[0] if pattern else ()
+    runner = resolve_runner(runner)
+    local = runner == "FnApiRunner"
+    config = RunConfig(
+        collections=collections,
+        inputs=inputs,
+        output=output,
+        subscription=subscription or "",
+        runner=runner,
+        beam_args=beam_args,
+        early_every=_seconds("--early_every", early_every) if early_every else 0,
+        late_every=_seconds("--late_every", late_every),
+        settle=_seconds("--settle", settle),
+        land_every=_seconds("--land_every", land_every),
+        shard_bits=(0 if local else 3) if shard_bits is None else shard_bits,
+        **settings,
+    )
+    idle = _seconds("--stop_when_idle", stop_when_idle) if stop_when_idle else None
+    for collection in collections:
+        click.echo(introduction(collection))
+    if local and subscription:
+        click.echo(f"reading {subscription}; Ctrl-C or SIGTERM drains and stops")
+        result = run_local(config, idle, books_line)
+        click.echo("stopped")
+    else:
+        done = submit(config, wait=not detach)
+        if done is None:
+            click.echo(f"submitted; results will appear in {output}")
+            return 0
+        result = done
+    summary(result.record, output)
+    return result.exit_code
+
+
+def _seconds(option: str, text: str) -> int:
+    """A duration of at least a second.
+
+    Raises:
+        UsageError: it is not.
+    """
+    try:
+        seconds = parse_duration(text)
+    except ValueError as error:
+        raise UsageError(
+            "E-USAGE-DURATION", f"{option}: {error}", remedy="Write for example 90s or 10m."
+        ) from None
+    if seconds < 1:
+        raise UsageError(
+            "E-USAGE-DURATION", f"{option} must be at least 1s", remedy="Write for example 90s or 10m."
+        )
+    return seconds
