@@ -80,7 +80,7 @@ class Line:
             "counted": self.counted,
             "late": self.late,
             "duplicate": self.duplicate,
-            "rejected": dict(sorted(self.rejected.items())),
+            "rejected": {reason: n for reason, n in sorted(self.rejected.items()) if n},
         }
 
 

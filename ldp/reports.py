@@ -113,12 +113,14 @@ class Admission:
         rejections: everything else.
         read: records seen, by accounting key, counted before any payload is judged.
         late: sound reports that arrived when their epoch was closed; neither admitted nor rejected.
+        refused: (reason, places) of all records with a rejection, also of those that are not listed.
     """
 
     admitted: list[ReportColumns] = field(default_factory=list)
     rejections: list[Rejection] = field(default_factory=list)
     read: Counter[Key] = field(default_factory=Counter)
     late: Counter[Key] = field(default_factory=Counter)
+    refused: list[tuple[Reason, NDArray[np.int64]]] = field(default_factory=list)
 
     def reject_source(self, reason: Reason, source: str, place: int = -1, count: int = 1) -> None:
         """Book something that is no report at all as records read and refused."""
@@ -127,6 +129,7 @@ class Admission:
 
     def reject_places(self, reason: Reason, source: str, places: NDArray[np.int64]) -> None:
         """Book records that are no report at all, by their places; see :data:`LISTED`."""
+        self.refused.append((reason, places))
         for place in places[:LISTED]:
             self.reject_source(reason, source, int(place))
         if places.size > LISTED:
@@ -173,6 +176,7 @@ def admit_batch(batch: Batch, collections: Mapping[int, Collection], source: str
     def refuse(reason: Reason, count: int, index: int = -1) -> None:
         digest = digest_hex(batch.digest)
         into.rejections.append(Rejection(reason, source, batch.place, index, count, digest, batch.epoch))
+        into.refused.append((reason, np.array([batch.place])))
 
     if collection is None:
         refuse(Reason.UNKNOWN_COLLECTION, max(n, 1))
@@ -205,7 +209,7 @@ def admit_rows(rows: Rows, collections: Mapping[int, Collection], source: str, i
     if not known.all():
         strange = np.flatnonzero(~known)
         into.read[UNATTRIBUTED] += strange.size
-        into.rejections.extend(_single(Reason.UNKNOWN_COLLECTION, source, rows, strange))
+        _singles(Reason.UNKNOWN_COLLECTION, source, rows, strange, into)
     for digest, chosen in _groups(rows.digest, np.flatnonzero(known)):
         collection = collections[digest]
         width = collection.protocol.payload_size
@@ -225,14 +229,14 @@ def admit_rows(rows: Rows, collections: Mapping[int, Collection], source: str, i
             key = (collection.digest_hex, epoch)
             into.read[key] += group.size
             fits = rows.payload_length[group] == width
-            into.rejections.extend(_single(Reason.WRONG_LENGTH, source, rows, group[~fits]))
+            _singles(Reason.WRONG_LENGTH, source, rows, group[~fits], into)
             some = group[fits]
             payloads = np.empty((some.size, width), np.uint8)
             framing.gather(rows.buffer, rows.payload_at[some], payloads)
             codes = collection.protocol.check(payloads)
             if codes.any():
                 for reason, bad in _refused(codes):
-                    into.rejections.extend(_single(reason, source, rows, some[bad]))
+                    _singles(reason, source, rows, some[bad], into)
                 some, payloads = some[codes == 0], payloads[codes == 0]
             if rows.arrival is not None:
                 late = rows.arrival[some] >= collection.closes(epoch) * _MICROS
@@ -256,7 +260,7 @@ def _outside(
     """Reject reports whose epoch is not collected."""
     if which.size:
         into.read[collection.digest_hex, None] += which.size
-        into.rejections.extend(_single(reason, source, rows, which))
+        _singles(reason, source, rows, which, into)
 
 
 def _refused(codes: NDArray[np.uint8]) -> Iterator[tuple[Reason, NDArray[np.int64]]]:
@@ -266,21 +270,26 @@ def _refused(codes: NDArray[np.uint8]) -> Iterator[tuple[Reason, NDArray[np.int6
             yield reason, np.flatnonzero(codes == code)
 
 
-def _single(reason: Reason, source: str, rows: Rows, which: NDArray[np.int64]) -> Iterator[Rejection]:
+def _singles(reason: Reason, source: str, rows: Rows, which: NDArray[np.int64], into: Admission) -> None:
     """One rejection per record, since each has its own place; one for those beyond :data:`LISTED`."""
+    if not which.size:
+        return
+    into.refused.append((reason, rows.place[which]))
     listed, rest = which[:LISTED], which[LISTED:]
     for i in listed:
         digest, epoch = digest_hex(int(rows.digest[i])), int(rows.epoch[i])
-        yield Rejection(reason, source, int(rows.place[i]), digest=digest, epoch=epoch)
+        into.rejections.append(Rejection(reason, source, int(rows.place[i]), digest=digest, epoch=epoch))
     if rest.size:
         digests, epochs = rows.digest[rest], rows.epoch[rest]
-        yield Rejection(
-            reason,
-            source,
-            int(rows.place[rest].min()),
-            count=rest.size,
-            digest=digest_hex(int(digests[0])) if (digests == digests[0]).all() else "",
-            epoch=int(epochs[0]) if (epochs == epochs[0]).all() else None,
+        into.rejections.append(
+            Rejection(
+                reason,
+                source,
+                int(rows.place[rest].min()),
+                count=rest.size,
+                digest=digest_hex(int(digests[0])) if (digests == digests[0]).all() else "",
+                epoch=int(epochs[0]) if (epochs == epochs[0]).all() else None,
+            )
         )
 
 

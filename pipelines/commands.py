@@ -18,7 +18,16 @@ from pipelines.progress import Bar
 if TYPE_CHECKING:
     from simulators.simulate import SimulationRecord
 
-__all__ = ["bits_for", "books_line", "introduction", "load", "run_collection", "simulate_reports", "summary"]
+__all__ = [
+    "bits_for",
+    "books_line",
+    "introduction",
+    "load",
+    "replay_rejects",
+    "run_collection",
+    "simulate_reports",
+    "summary",
+]
 
 _SHARD_BYTES = 256 << 20
 
@@ -168,6 +177,28 @@ def run_collection(
     return result.exit_code
 
 
+def replay_rejects(rejects: Path, collection_files: tuple[Path, ...]) -> int:
+    """Take up what a run has rejected, and say what changed.
+
+    Returns:
+        The exit code, as of the run.
+
+    Raises:
+        CollectionError, UsageError: it cannot start.
+        LdpError: it failed.
+    """
+    collections = tuple(load(path) for path in collection_files)
+    logging.basicConfig(level=logging.ERROR)
+    from pipelines.replay import replay
+
+    done = replay(rejects, collections)
+    for name, epoch, revision in done.revised:
+        click.echo(f"{name}, epoch {epoch}: revision {revision}")
+    click.echo(f"rejected before {done.before:,}, now {done.after:,}")
+    books_line(done.record)
+    return int(done.record["exit_code"])
+
+
 def load(path: Path) -> Collection:
     """A collection, with a warning about keys that its protocol does not take."""
     collection = load_collection(path)
@@ -207,7 +238,7 @@ def introduction(collection: Collection) -> str:
     )
 
 
-def summary(record: dict[str, object], output: str) -> None:
+def summary(record: dict[str, Any], output: str) -> None:
     """What became of every record, and where the results are."""
     accounting = record["accounting"]
     assert isinstance(accounting, dict)  # noqa: S101 - our own record

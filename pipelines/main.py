@@ -197,6 +197,19 @@ def inspect(file: Path, collection_files: tuple[Path, ...], limit: int) -> None:
 
 
 @cli.command()
+@click.argument("rejects", type=click.Path(path_type=Path))
+@click.option("--collection", "collection_files", type=click.Path(path_type=Path), multiple=True)
+def replay(rejects: Path, collection_files: tuple[Path, ...]) -> None:
+    """Count rejected records again once their cause is mended: REJECTS is OUTPUT/rejects, or a table in it.
+
+    The counts become what they would be had nothing been rejected; epochs that change get a further revision.
+    """
+    from pipelines.commands import replay_rejects
+
+    sys.exit(replay_rejects(rejects, collection_files))
+
+
+@cli.command()
 @click.argument("output", type=click.Path(path_type=Path))
 @click.option("--page", type=click.Path(path_type=Path), help="Default: OUTPUT/index.html.")
 @click.option("--truth", type=click.Path(path_type=Path), help="truth.parquet of a simulation.")

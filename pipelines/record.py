@@ -152,4 +152,4 @@ def _unattributed(books: Books) -> dict[str, object]:
         if epoch is None:
             line.read += other.read
             line.rejected.update(other.rejected)
-    return {"read": line.read, "rejected": dict(sorted(line.rejected.items()))}
+    return {"read": line.read, "rejected": {r: n for r, n in sorted(line.rejected.items()) if n}}

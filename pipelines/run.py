@@ -43,7 +43,7 @@ class RunResult:
         exit_code: 0, 4 when records were rejected, 5 when too many of them were for an epoch to be published.
     """
 
-    def __init__(self, record: dict[str, object]) -> None:
+    def __init__(self, record: dict[str, Any]) -> None:
         """Wrap the record."""
         self.record = record
         self.exit_code = int(str(record["exit_code"]))

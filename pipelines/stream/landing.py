@@ -10,20 +10,21 @@ table of rejects points into it, and ``ldpbeam replay`` reads it.
 
 from __future__ import annotations
 
+import fcntl
 import json
 import struct
 import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 
 from ldp.accounting import Entry
 from ldp.collection import Collection, digest_hex
 from ldp.errors import LdpError, Reason
-from ldp.reports import Admission, Rejection, ReportColumns, admit_batch, admit_rows
+from ldp.reports import Admission, ReportColumns, admit_batch, admit_rows
 from ldp.wire import codec
 from transforms.coders import ReportColumnsCoder
 from transforms.files import publish
@@ -49,6 +50,7 @@ class Segment:
         watermark: of the engine when it was landed, microseconds since 1970.
         messages: how many.
         unstamped: how many had no readable timestamp attribute, where one was asked for.
+        replayed: (segment, place) of refused messages that it takes up again.
         entries: for the books.
         blocks: (digest, epoch, reports, offset, length) of encoded columns.
         size: bytes of the file.
@@ -61,6 +63,7 @@ class Segment:
     entries: tuple[Entry, ...]
     blocks: tuple[tuple[str, int, int, int, int], ...]
     size: int = 0
+    replayed: tuple[tuple[int, int], ...] = ()
 
     @property
     def keys(self) -> frozenset[EpochKey]:
@@ -75,6 +78,32 @@ class Landing:
         """Use OUTPUT/landing."""
         self._output = output
         self._folder = Path(output, FOLDER)
+        self._lock: IO[bytes] | None = None
+
+    def lock(self) -> None:
+        """Keep other engines away for as long as this process lives, or until :meth:`unlock`.
+
+        Raises:
+            LdpError: another engine works here.
+        """
+        self._folder.mkdir(parents=True, exist_ok=True)
+        self._lock = (self._folder / "lock").open("wb")
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            self.unlock()
+            raise LdpError(
+                "E-STREAM-BUSY",
+                "another run or replay works on this output",
+                where=self._output,
+                remedy="Stop it first (SIGTERM drains it), or choose another --output.",
+            ) from None
+
+    def unlock(self) -> None:
+        """Let others in."""
+        if self._lock is not None:
+            self._lock.close()
+            self._lock = None
 
     def path(self, number: int) -> Path:
         """File of a segment."""
@@ -94,6 +123,7 @@ class Landing:
         last = max([booked, *(segment.number for segment in found)])
         for folder, pattern in (
             (self._folder, "refused-*.pb"),
+            (self._folder, "refused-*.json"),
             (Path(self._output, "rejects"), "rejects-segment-*.parquet"),
         ):
             for path in folder.glob(pattern):
@@ -125,21 +155,22 @@ class Landing:
         when = np.maximum(np.array(arrivals, np.int64), watermark)
         admission = admit(found, when, collections)
         self._keep_refused(number, messages, found, admission)
+        entries = tuple(admission.entries())
+        segment = Segment(number, watermark, len(messages), unstamped, entries, ())
+        return self.write(segment, admission.admitted)
+
+    def write(self, segment: Segment, admitted: Sequence[ReportColumns]) -> Segment:
+        """Put a segment with these columns in place; on return it is on disk."""
         coder = ReportColumnsCoder()
         blocks: list[tuple[str, int, int, int, int]] = []
         parts: list[bytes] = []
         at = 0
-        for columns in together(admission.admitted):
+        for columns in together(admitted):
             encoded = coder.encode(columns)
             blocks.append((digest_hex(columns.digest), columns.epoch, len(columns), at, len(encoded)))
             parts.append(encoded)
             at += len(encoded)
-        entries = tuple(admission.entries())
-        segment = Segment(number, watermark, len(messages), unstamped, entries, tuple(blocks))
-        return self.write(segment, b"".join(parts))
-
-    def write(self, segment: Segment, body: bytes) -> Segment:
-        """Put a segment in place."""
+        segment, body = replace(segment, blocks=tuple(blocks)), b"".join(parts)
         header = {
             "number": segment.number,
             "watermark": segment.watermark,
@@ -147,6 +178,7 @@ class Landing:
             "unstamped": segment.unstamped,
             "entries": [[digest, epoch, what, n] for ((digest, epoch), what), n in segment.entries],
             "blocks": segment.blocks,
+            "replayed": segment.replayed,
         }
         text = json.dumps(header).encode()
         whole = b"".join([_MAGIC, _LENGTH.pack(len(text)), text, body])
@@ -157,7 +189,8 @@ class Landing:
 
     def remove(self, number: int) -> None:
         """Delete a segment that nobody needs any more, and what was refused with it."""
-        (self._folder / f"refused-{number:010d}.pb").unlink(missing_ok=True)
+        for suffix in ("pb", "json"):
+            (self._folder / f"refused-{number:010d}.{suffix}").unlink(missing_ok=True)
         self.path(number).unlink(missing_ok=True)
 
     def _keep_refused(
@@ -167,21 +200,25 @@ class Landing:
         if not admission.rejections:
             return
         name = f"{FOLDER}/refused-{number:010d}.pb"
-        places = np.array([r.place for r in admission.rejections])
-        which = np.searchsorted(found.offsets, places, "right") - 1
+
+        def index_of(places: Any) -> Any:
+            return np.searchsorted(found.offsets, places, "right") - 1
+
+        reasons: dict[int, Reason] = {}
+        for reason, places in admission.refused:
+            reasons.update(dict.fromkeys(index_of(places).tolist(), reason))
         begins: dict[int, int] = {}
         content: list[bytes] = []
         at = 0
-        for index in np.unique(which).tolist():
+        for index in sorted(reasons):
             framed = codec.framed(messages[index])
             begins[index] = at + len(framed) - len(messages[index])
             content.append(framed)
             at += len(framed)
         publish(self._output, name, b"".join(content))
-        moved = [
-            replace(r, source=name, place=begins[index])
-            for r, index in zip(admission.rejections, which.tolist(), strict=True)
-        ]
+        listing = [[begins[index], len(messages[index]), reasons[index].value] for index in sorted(reasons)]
+        publish(self._output, name.replace(".pb", ".json"), json.dumps(listing).encode())
+        moved = [replace(r, source=name, place=begins[int(index_of(r.place))]) for r in admission.rejections]
         write_rejects(self._output, f"rejects-segment-{number:010d}", moved)
 
 
@@ -189,9 +226,7 @@ def admit(found: codec.Frames, arrivals: Any, collections: Mapping[int, Collecti
     """Stage 1 for messages: whatever their bytes are, each is admitted, late or rejected."""
     done = Admission()
     rows, batches, malformed = codec.parse(found, 0, arrivals)
-    for place in malformed.tolist():
-        done.read["", None] += 1
-        done.rejections.append(Rejection(Reason.MALFORMED, "", place))
+    done.reject_places(Reason.MALFORMED, "", malformed)
     for batch in batches:
         admit_batch(batch, collections, "", done)
     admit_rows(rows, collections, "", done)
@@ -252,6 +287,7 @@ def _parse(whole: bytes) -> tuple[Segment, int]:
         entries,
         blocks,
         len(whole),
+        tuple((number, place) for number, place in header["replayed"]),
     )
     return segment, begin + length
 

@@ -15,6 +15,9 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from ldp.accounting import Books, Entry, Line
+from ldp.collection import Collection
+from ldp.errors import LdpError
+from ldp.reports import ReportColumns
 from ldp.schedule import Schedule
 from pipelines.options import RunConfig
 from pipelines.record import read_output, run_record, table_records, write_record
@@ -23,9 +26,11 @@ from pipelines.stream.publish import Due, publish_due, read_other_books, write_o
 from transforms.accounting import Told
 from transforms.sinks import read_books
 
-__all__ = ["LocalStream", "Source"]
+__all__ = ["REPLAY", "LocalStream", "Source"]
 
 _MICROS = 1_000_000
+REPLAY = "replay"
+"""Pane of a revision that a replay makes."""
 
 
 class Arrived(Protocol):
@@ -105,12 +110,13 @@ class LocalStream:
             wait: seconds of a clock that never jumps, for how long to gather.
 
         Raises:
-            LdpError: a landed segment is damaged.
+            LdpError: a landed segment is damaged, or another engine works here.
         """
         self._config = config
         self._source = source
         self._clock, self._wait = clock, wait
         self._landing = Landing(config.output)
+        self._landing.lock()
         self._collections = {c.digest: c for c in config.collections}
         self._schedules = {
             c.digest_hex: Schedule(c, config.early_every, config.late_every) for c in config.collections
@@ -124,6 +130,7 @@ class LocalStream:
         self.watermark = 0
         self.messages = 0
         self.unstamped = 0
+        self._replaying = False
         self.record: dict[str, Any] | None = None
         self._started = self._quiet_since = wait()
         self._recorded: float | None = None
@@ -186,6 +193,32 @@ class LocalStream:
                 known.segments.append(segment.number)
                 known.fresh |= segment.number > known.through
 
+    # --- for replays
+
+    @property
+    def collections(self) -> dict[int, Collection]:
+        """By digest."""
+        return self._collections
+
+    @property
+    def segments(self) -> tuple[Segment, ...]:
+        """Those that are still there, in order."""
+        return tuple(self._segments[number] for number in sorted(self._segments))
+
+    @property
+    def next_number(self) -> int:
+        """Of the next segment."""
+        return self._number + 1
+
+    def revisions(self) -> dict[EpochKey, int]:
+        """Newest revision of each epoch that has one."""
+        return {key: known.revision - 1 for key, known in self._epochs.items() if known.revision}
+
+    def take_up(self, segment: Segment, admitted: Sequence[ReportColumns]) -> None:
+        """Land reports that were refused and no longer are; even closed epochs are told once more."""
+        self._replaying = True
+        self._take(self._landing.write(segment, admitted))
+
     # --- the loop
 
     def step(self) -> int:
@@ -213,6 +246,7 @@ class LocalStream:
         """
         self._tell(everything=True)
         self._record("stopped")
+        self._landing.unlock()
 
     def _draw(self) -> tuple[list[Any], bool]:
         """Messages of one interval, and whether that was all there was."""
@@ -281,11 +315,35 @@ class LocalStream:
             return None
         # At its end an epoch has a result even if a provisional one has said it all.
         counted = known.fresh or (ends and bool(known.segments))
-        pane = schedule.pane(epoch, now, known.told)
+        if counted:
+            self._require_all(key, known)
+        pane = REPLAY if self._replaying else schedule.pane(epoch, now, known.told)
         position = {"segment": self._number, "watermark": now}
         entries: list[Entry] = [((key, w), n) for w, n in _entries(known, without_counts=counted)]
         told = Told(known.revision if counted else max(known.revision - 1, 0), pane, now >= close, position)
         return Due(key, tuple(known.segments) if counted else (), tuple(entries), told)
+
+    def _require_all(self, key: EpochKey, known: _Open) -> None:
+        """Count only what is all there.
+
+        Raises:
+            LdpError: reports that were admitted are no longer among the segments.
+        """
+        there = sum(
+            n
+            for number in known.segments
+            for digest, epoch, n, *_ in self._segments[number].blocks
+            if (digest, epoch) == key
+        )
+        booked = Counter(dict(_entries(known, without_counts=True)))
+        admitted = booked.pop("read", 0) - sum(booked.values())
+        if there != admitted:
+            raise LdpError(
+                "E-LANDING-MISSING",
+                f"{admitted} reports of epoch {key[1]} of {key[0]} were admitted, {there} are still on disk",
+                where=self._config.output,
+                remedy="An epoch can be counted again for a week after its close; what is published stays.",
+            )
 
     def _next(self, schedule: Schedule, epoch: int, known: _Open) -> int:
         """When news of an epoch is due: never before its end, unless provisional results are asked for."""
