@@ -402,7 +402,7 @@ def estimates_columns() -> str:
             "ci_high_all": "its upper end",
             "consistent": "frequency after the consistency method",
             "method": "that method",
-            "pane": "`early` (provisional), `on_time`, or `late`: with reports that came after the end",
+            "pane": "`early` (provisional), `on_time`, `late` (with reports that came after the end) or `replay`",
             "status": "`ok`, or `insufficient_reports`: fewer than `min_reports`, estimates are null",
         },
     )
