@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from math import fsum
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -17,12 +18,15 @@ from numpy.typing import NDArray
 from ldp.collection import Collection
 from ldp.errors import UsageError
 from simulators.attributes import Joint
-from simulators.fleet import Fleet
+from simulators.fleet import Fleet, ReportColumns
 from simulators.population import ABSENT, Population
 from simulators.streams import Streams
 from simulators.writers import FORMATS, Compression, Format, replacing, report_file
 
-__all__ = ["SimulationRecord", "simulate"]
+__all__ = ["Deliver", "Simulation", "SimulationRecord", "refuse_existing", "simulate", "write_record"]
+
+Deliver = Callable[[int, int, Iterator[ReportColumns]], int]
+"""Takes an epoch, how many devices report in it, and their reports; returns how many it delivered."""
 
 _TRUTH = pa.schema(
     [
@@ -116,13 +120,99 @@ def simulate(  # noqa: PLR0913 - the options of a command, by name
         ValueError: the seed is negative.
     """
     reports = out / "reports"
-    _require(collection, population, first_epoch)
-    streams = Streams(seed)
-    fleet = Fleet(collection.protocol, population.devices, streams)
+    simulation = Simulation(collection, population, seed, first_epoch)
     try:
         report_file(reports, first_epoch, format, compression)
     except ValueError as error:
         raise UsageError("E-SIMULATE-FORMAT", str(error), remedy="Choose one of these.") from None
+    refuse_existing(reports)
+    reports.mkdir(parents=True, exist_ok=True)
+
+    def write(epoch: int, _: int, batches: Iterator[ReportColumns]) -> int:
+        path = report_file(reports, epoch, format, compression)
+        return FORMATS[format](path, batches, digest=collection.digest, compression=compression)
+
+    total = simulation.run(write, out / "truth.parquet" if truth else None, on_epoch)
+    record = SimulationRecord(**simulation.facts(spec), reports=total, format=format, compression=compression)
+    write_record(record, out)
+    return record
+
+
+class Simulation:
+    """The epochs of a population, whatever becomes of the reports.
+
+    Args:
+        collection: what the devices were given.
+        population: the true values; its domain must be the collection's.
+        seed: seed of the devices' random words.
+        first_epoch: epoch index of the population's first epoch.
+
+    Raises:
+        UsageError: the domain or the epochs are not the collection's.
+        ValueError: the seed is negative.
+    """
+
+    def __init__(
+        self, collection: Collection, population: Population | Joint, seed: int, first_epoch: int
+    ) -> None:
+        """Devices that never reported."""
+        _require(collection, population, first_epoch)
+        self.streams = Streams(seed)
+        self._collection, self._population, self._first_epoch = collection, population, first_epoch
+        self._fleet = Fleet(collection.protocol, population.devices, self.streams)
+
+    def run(self, deliver: Deliver, truth: Path | None, on_epoch: Callable[[int, int], None] | None) -> int:
+        """Every epoch, in order; call once.
+
+        Args:
+            deliver: takes the reports of an epoch; must take all of them.
+            truth: the file of the true frequencies, None for none.
+            on_epoch: told the index and the number of reports of every epoch delivered.
+
+        Returns:
+            The number of reports delivered.
+        """
+        labels = _labels(self._collection, self._population)
+        total = 0
+        with ExitStack() as stack:
+            table: pq.ParquetWriter | None = None
+            if truth is not None:
+                raw = stack.enter_context(replacing(truth))
+                table = stack.enter_context(pq.ParquetWriter(raw, _TRUTH))
+            for epoch, values in enumerate(self._population.values(), self._first_epoch):
+                columns = values.reshape(len(values), -1)
+                present = int(np.count_nonzero(columns[:, 0] != ABSENT))
+                delivered = deliver(epoch, present, self._fleet.reports(epoch, values))
+                if table is not None:
+                    for index, (name, _) in enumerate(self._collection.histograms):
+                        table.write_table(_truth(epoch, name, columns[:, index], labels[index]))
+                total += delivered
+                if on_epoch is not None:
+                    on_epoch(epoch, delivered)
+        return total
+
+    def facts(self, spec: str) -> dict[str, Any]:
+        """What :class:`SimulationRecord` says about devices and collection, once all have reported."""
+        return {
+            "seed": self.streams.seed,
+            "population": spec,
+            "devices": self._population.devices,
+            "first_epoch": self._first_epoch,
+            "epochs": self._population.epochs,
+            "collection": self._collection.name,
+            "digest": self._collection.digest_hex,
+            "protocol": self._collection.protocol_label,
+            "mean_memoised_inputs": float(self._fleet.memoised_inputs().mean()),
+            "mean_longitudinal_loss": fsum(ledger.mean for ledger in self._fleet.ledgers()),
+        }
+
+
+def refuse_existing(reports: Path) -> None:
+    """Raise where reports lie already.
+
+    Raises:
+        UsageError: they do.
+    """
     if reports.exists() and (not reports.is_dir() or any(reports.iterdir())):
         raise UsageError(
             "E-SIMULATE-EXISTS",
@@ -130,43 +220,12 @@ def simulate(  # noqa: PLR0913 - the options of a command, by name
             where=str(reports),
             remedy="Choose another output directory, or remove this one.",
         )
-    reports.mkdir(parents=True, exist_ok=True)
-    labels = _labels(collection, population)
-    total = 0
-    with ExitStack() as stack:
-        table: pq.ParquetWriter | None = None
-        if truth:
-            raw = stack.enter_context(replacing(out / "truth.parquet"))
-            table = stack.enter_context(pq.ParquetWriter(raw, _TRUTH))
-        for epoch, values in enumerate(population.values(), first_epoch):
-            path = report_file(reports, epoch, format, compression)
-            batches = fleet.reports(epoch, values)
-            written = FORMATS[format](path, batches, digest=collection.digest, compression=compression)
-            if table is not None:
-                columns = values.reshape(len(values), -1)
-                for index, (name, _) in enumerate(collection.histograms):
-                    table.write_table(_truth(epoch, name, columns[:, index], labels[index]))
-            total += written
-            if on_epoch is not None:
-                on_epoch(epoch, written)
-    record = SimulationRecord(
-        seed=seed,
-        population=spec,
-        devices=population.devices,
-        first_epoch=first_epoch,
-        epochs=population.epochs,
-        reports=total,
-        collection=collection.name,
-        digest=collection.digest_hex,
-        protocol=collection.protocol_label,
-        format=format,
-        compression=compression,
-        mean_memoised_inputs=float(fleet.memoised_inputs().mean()),
-        mean_longitudinal_loss=fsum(ledger.mean for ledger in fleet.ledgers()),
-    )
+
+
+def write_record(record: SimulationRecord, out: Path) -> None:
+    """Write ``simulation.json``."""
     with replacing(out / "simulation.json") as raw:
         raw.write(json.dumps(asdict(record), indent=2, ensure_ascii=False).encode() + b"\n")
-    return record
 
 
 def _require(collection: Collection, population: Population | Joint, first_epoch: int) -> None:

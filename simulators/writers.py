@@ -27,6 +27,7 @@ __all__ = [
     "Compression",
     "Format",
     "Writer",
+    "batch_message",
     "batch_record",
     "replacing",
     "report_file",
@@ -165,14 +166,18 @@ FORMATS: dict[Format, Writer] = {
 """Writers by the name that the command line uses."""
 
 
-def batch_record(batch: ReportColumns, digest: int) -> bytes:
-    """A ``ReportBatch`` of at least one report, behind its length."""
+def batch_message(batch: ReportColumns, digest: int) -> bytes:
+    """A ``ReportBatch`` of at least one report."""
     # Protobuf writes fields in the order of their numbers: a message of the first is a prefix.
     head = report_pb2.ReportBatch(digest=digest, epoch=batch.epoch, count=len(batch)).SerializeToString()
     ids = np.ascontiguousarray(batch.report_ids, "<u8").tobytes()
     payloads = batch.payloads.tobytes()
-    message = b"".join((head, _REPORT_IDS, varint(len(ids)), ids, _PAYLOADS, varint(len(payloads)), payloads))
-    return framed(message)
+    return b"".join((head, _REPORT_IDS, varint(len(ids)), ids, _PAYLOADS, varint(len(payloads)), payloads))
+
+
+def batch_record(batch: ReportColumns, digest: int) -> bytes:
+    """A ``ReportBatch`` of at least one report, behind its length."""
+    return framed(batch_message(batch, digest))
 
 
 def report_records(batch: ReportColumns, digest: int) -> bytes:

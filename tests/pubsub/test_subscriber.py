@@ -1,0 +1,198 @@
+"""The subscriber against a service: nothing is lost, nothing is held without bound, failures are told."""
+
+from __future__ import annotations
+
+import logging
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from ldp.errors import LdpError, UsageError
+from pipelines.pubsub import Subscriber
+from tests.conftest import REPOSITORY
+from tests.pubsub.conftest import LEASE, Channel, pull_all
+from tests.pubsub.emulator import Emulator
+
+pytestmark = pytest.mark.pubsub
+
+Subscribe = Callable[..., Subscriber]
+
+
+def test_what_is_published_is_pulled_and_once_acknowledged_does_not_come_again(
+    channel: Channel, subscribe: Subscribe
+) -> None:
+    sent = [b"%d" % i for i in range(250)]
+    ids = channel.publish(*sent)
+    first = subscribe(channel.subscription)
+    messages = pull_all(first, len(sent))
+    assert {m.message_id: m.data for m in messages} == dict(zip(ids, sent, strict=True))
+    assert all(m.stamped and abs(m.arrival_micros / 1e6 - time.time()) < 60 for m in messages)
+    assert first.pull(10, 1000, 0.2) == []
+    first.close()
+    assert subscribe(channel.subscription).pull(10, 1000, LEASE + 2) == []
+
+
+@pytest.mark.timeout(280)
+def test_what_was_not_acknowledged_comes_again_after_close(
+    channel: Channel, subscribe: Subscribe, service: Emulator
+) -> None:
+    """Whether it was pulled or still queued; and what was acknowledged just before stays away."""
+    channel.publish(b"kept", b"pulled", b"queued")
+    first = subscribe(channel.subscription)
+    held = {}
+    while len(held) < 2:
+        message = first.pull(1, 1000, 10)[0]
+        held[message.data] = message
+    done = held.popitem()[1]
+    first.acknowledge([done])
+    first.close()
+    first.close()
+    with pytest.raises(LdpError):
+        first.pull(1, 1000, 1)
+    with pytest.raises(LdpError):
+        first.acknowledge([done])
+    again = pull_all(subscribe(channel.subscription), 2, service.redelivers_within)
+    assert {m.data for m in again} == {b"kept", b"pulled", b"queued"} - {done.data}
+
+
+CHILD = """
+import os, sys
+from pipelines.pubsub import Subscriber
+messages = Subscriber(sys.argv[1], lease_seconds=10).pull(10, 1000, 20)
+os.write(1, messages[0].data)
+os._exit(9)
+"""
+
+
+@pytest.mark.timeout(280)
+def test_what_a_dead_process_had_pulled_comes_again(
+    channel: Channel, subscribe: Subscribe, service: Emulator
+) -> None:
+    channel.publish(b"precious")
+    command = [sys.executable, "-c", CHILD, channel.subscription]
+    dead = subprocess.run(command, cwd=REPOSITORY, capture_output=True, check=False, timeout=60)
+    assert (dead.returncode, dead.stdout) == (9, b"precious")
+    (message,) = pull_all(subscribe(channel.subscription), 1, service.redelivers_within)
+    assert message.data == b"precious"
+
+
+def test_the_arrival_time_is_the_attribute_or_else_the_publish_time_and_flagged(
+    channel: Channel, subscribe: Subscribe
+) -> None:
+    noon = int(datetime(2026, 1, 1, 12, tzinfo=UTC).timestamp())
+    texts = {
+        b"ms": str(noon * 1000 + 7),
+        b"zulu": "2026-01-01T12:00:00.007Z",
+        b"offset": "2026-01-01T13:30:00.0070009+01:30",
+        b"junk": "yesterday",
+        b"empty": "",
+    }
+    for data, text in texts.items():
+        channel.publish(data, received=text)
+    channel.publish(b"missing", other=str(noon * 1000))
+    messages = {m.data: m for m in pull_all(subscribe(channel.subscription, "received"), 6)}
+    for data in (b"ms", b"zulu", b"offset"):
+        assert (messages[data].arrival_micros, messages[data].stamped) == (noon * 10**6 + 7000, True)
+    for data in (b"junk", b"empty", b"missing"):
+        assert not messages[data].stamped
+        assert abs(messages[data].arrival_micros / 1e6 - time.time()) < 60
+
+
+def test_the_limits_of_a_pull_hold(channel: Channel, subscribe: Subscribe) -> None:
+    channel.publish(*[b"x" * 1000] * 10)
+    subscriber = subscribe(channel.subscription)
+    time.sleep(1)
+    assert len(subscriber.pull(3, 1 << 20, 5)) == 3
+    assert len(subscriber.pull(10, 2500, 5)) == 2
+    assert len(subscriber.pull(10, 1, 5)) == 1
+    assert len(subscriber.pull(10, 1 << 20, 5)) == 4
+
+
+def test_a_message_ends_the_wait_of_an_idle_pull(channel: Channel, subscribe: Subscribe) -> None:
+    subscriber = subscribe(channel.subscription)
+    start = time.monotonic()
+    assert subscriber.pull(10, 1000, 1.5) == []
+    assert 1.4 < time.monotonic() - start < 3
+    channel.publish(b"x")
+    start = time.monotonic()
+    assert [m.data for m in subscriber.pull(10, 1000, 60)] == [b"x"]
+    assert time.monotonic() - start < 5
+
+
+def test_no_more_is_held_than_the_bounds_say(channel: Channel, subscribe: Subscribe) -> None:
+    """Neither queued nor pulled; and all comes in the end, when what was pulled is acknowledged."""
+    count, size = 400, 10_000
+    channel.publish(*[bytes(size)] * count)
+    bounds = {"max_messages": 60, "max_bytes": 300_000}
+    subscriber = subscribe(channel.subscription, **bounds)
+    time.sleep(3)
+    assert 20 <= len(subscriber._queue) <= 30
+    assert subscriber._queued_bytes <= 300_000
+    held = []
+    while got := subscriber.pull(7, 1 << 20, 2):
+        held += got
+        assert len(subscriber._queue) <= 30
+    assert len(held) <= 31, "what was pulled and not acknowledged counts"
+    subscriber.acknowledge(held)
+    rest = pull_all(subscriber, count - len({m.message_id for m in held}))
+    assert len({m.message_id for m in held + rest}) == count
+    few = subscribe(channel.subscription, max_messages=5)
+    channel.publish(*[b"x"] * 100)
+    time.sleep(2)
+    assert len(few._queue) <= 5
+
+
+def test_exactly_once_delivery(make_channel: Callable[..., Channel], subscribe: Subscribe) -> None:
+    """Acknowledgements are confirmed by the service; one that comes too late is no failure."""
+    channel = make_channel(enable_exactly_once_delivery=True)
+    channel.publish(*[b"%d" % i for i in range(20)])
+    subscriber = subscribe(channel.subscription)
+    messages = pull_all(subscriber, 20)
+    subscriber.acknowledge(messages)
+    assert subscriber.pull(1, 1000, 1) == []
+
+
+def test_a_missing_subscription_is_told_in_one_line(
+    channel: Channel, subscribe: Subscribe, caplog: pytest.LogCaptureFixture
+) -> None:
+    subscriber = subscribe(f"{channel.subscription}x")
+    start = time.monotonic()
+    with pytest.raises(UsageError, match="no such subscription") as caught:
+        subscriber.pull(1, 1000, 60)
+    assert time.monotonic() - start < 20
+    assert (caught.value.code, caught.value.exit_code) == ("E-PUBSUB-MISSING", 2)
+    assert "\n" not in str(caught.value)
+    assert [r for r in caplog.records if r.levelno >= logging.WARNING] == []
+    start = time.monotonic()
+    subscriber.close()
+    assert time.monotonic() - start < 5
+
+
+def test_a_subscription_that_is_deleted_ends_the_pull(
+    channel: Channel, subscribe: Subscribe, administrator: Any, service: Emulator
+) -> None:
+    if service.exact:
+        pytest.skip("Google's fake keeps the streams of a deleted subscription open; the emulator ends them")
+    subscriber = subscribe(channel.subscription)
+    channel.publish(b"x")
+    assert subscriber.pull(1, 1000, 10)
+    administrator.delete_subscription(subscription=channel.subscription)
+    with pytest.raises(LdpError) as caught:
+        subscriber.pull(1, 1000, 60)
+    assert caught.value.code == "E-PUBSUB-MISSING"
+    # For the fixture, which deletes it as well.
+    administrator.create_subscription(request={"name": channel.subscription, "topic": channel.topic})
+
+
+def test_a_service_that_does_not_answer_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PUBSUB_EMULATOR_HOST", "127.0.0.1:9")  # the port called discard
+    start = time.monotonic()
+    with pytest.raises(UsageError, match="does not answer") as caught:
+        Subscriber("projects/ldp-test/subscriptions/any")
+    assert caught.value.code == "E-PUBSUB-UNREACHABLE"
+    assert time.monotonic() - start < 30
