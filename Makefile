@@ -122,3 +122,7 @@ bench-throughput: $(STAMP) ## the pipeline against a plain loop without Beam
 clean: ## remove the environment, caches and demo output
 	rm -rf $(VENV) $(DEMO_OUT) build ldpbeam.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# --- suites with parts of their own
+
+include crash.mk pubsub.mk

@@ -23,9 +23,19 @@ from ldp.errors import UsageError
 from pipelines.collect import LEDGER, CollectReports
 from pipelines.options import ASK_THEIR_SERVER, OPTIONS, RunConfig
 from pipelines.record import RUN_RECORD, run_record, write_record
+from transforms.files import sync_folder
 from transforms.sources import bytes_read
 
-__all__ = ["RunResult", "keep_freed_memory", "make_pipeline", "match_inputs", "prepare_output", "run"]
+__all__ = [
+    "RunResult",
+    "build",
+    "keep_freed_memory",
+    "make_pipeline",
+    "match_inputs",
+    "prepare_output",
+    "rehearse",
+    "run",
+]
 
 _PARTS = ("estimates", "rejects", "accounting")
 _SUFFIXES = (".parquet", ".json")
@@ -103,6 +113,12 @@ def prepare_output(output: str) -> None:
     # The record goes first: without it nobody takes what is left for a finished run.
     for name in (RUN_RECORD, LEDGER, "index.html"):
         (folder / name).unlink(missing_ok=True)
+    # What a killed run had not renamed yet; in the folders it goes with them.
+    for name in (RUN_RECORD, LEDGER):
+        for path in folder.glob(f"{name}.*.tmp"):
+            path.unlink()
+    # Before anything else goes: after a power cut the old record must not come back without its files.
+    sync_folder(output)
     for name in _PARTS:
         shutil.rmtree(folder / name, ignore_errors=True)
         (folder / name).mkdir()
@@ -142,8 +158,33 @@ def run(config: RunConfig, progress: Progress | None = None, total_bytes: int = 
     books, files = _read_ledger(config.output)
     record = run_record(config, books, files, seconds)
     write_record(config.output, record)
-    Path(config.output, LEDGER).unlink(missing_ok=True)
+    FileSystems.delete([FileSystems.join(config.output, LEDGER)])
     return RunResult(record)
+
+
+def build(config: RunConfig) -> beam.Pipeline:
+    """The graph over files, unstarted.
+
+    Raises:
+        UsageError: Beam refuses an option.
+    """
+    pipeline = make_pipeline(config)
+    _ = pipeline | "Collect" >> CollectReports(config)
+    return pipeline
+
+
+def rehearse(pipeline: beam.Pipeline, config: RunConfig) -> str:
+    """Everything that comes before a job, where none is to start; gives what to tell the user.
+
+    Dataflow's part of Beam runs its own checks of the graph, or writes the template; for other runners, which
+    take no notice of --dry_run, the graph is translated as it would be for them.
+    """
+    if config.runner == "DataflowRunner":
+        pipeline.run()
+    else:
+        pipeline.to_runner_api()
+    kind = "streaming" if config.streaming else "batch"
+    return f"checked a {kind} job for {config.runner}; nothing was started"
 
 
 def make_pipeline(config: RunConfig) -> beam.Pipeline:
@@ -164,7 +205,8 @@ def make_pipeline(config: RunConfig) -> beam.Pipeline:
         parser.error = refuse  # type: ignore[method-assign]
         parsers.append(parser)
 
-    typed = list(config.beam_args)
+    # Beam wants a value here, and takes any for yes.
+    typed = ["--dry_run=True" if a == "--dry_run" else a for a in config.beam_args]
     if config.subscription and config.runner != "FnApiRunner" and "--streaming" not in typed:
         typed.append("--streaming")
     options = PipelineOptions([f"--runner={config.runner}", *typed], save_main_session=False)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from apache_beam.io.filesystems import FileSystems
 
-__all__ = ["FileRecord", "publish"]
+__all__ = ["FileRecord", "publish", "sync_folder"]
 
 
 @dataclass(frozen=True)
@@ -31,6 +31,15 @@ class FileRecord:
     def as_record(self) -> dict[str, object]:
         """For run.json."""
         return {"path": self.path, "bytes": self.size, "sha256": self.sha256, "rows": self.rows}
+
+
+def sync_folder(folder: str) -> None:
+    """Force to disk which names a local folder holds."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def publish(output: str, name: str, content: bytes, rows: int = 0) -> FileRecord:
@@ -60,9 +69,5 @@ def publish(output: str, name: str, content: bytes, rows: int = 0) -> FileRecord
         finally:
             if os.path.exists(temporary):  # noqa: PTH110 - as above
                 os.remove(temporary)  # noqa: PTH107 - as above
-        descriptor = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+        sync_folder(folder)
     return FileRecord(name, len(content), hashlib.sha256(content).hexdigest(), rows)

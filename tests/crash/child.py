@@ -1,7 +1,8 @@
 """A process of ours that numbers what it does and dies by SIGKILL at one of these points.
 
-Nothing in the packages knows of it: real functions are wrapped by their names, which :data:`HOOKS` lists. Every
-call of one is a point; a process can be told to die before it, after it, or with half of its bytes written.
+Nothing in the packages knows of it: real functions are wrapped by their names, which :data:`HOOKS` lists.
+Every call of one is a point; a process can be told to die before it, after it, or with half of its bytes
+written.
 
     python tests/crash/child.py list run --collection c.yaml --input 'in/*' --output out
     python tests/crash/child.py kill 17:before run --collection c.yaml --input 'in/*' --output out
@@ -29,6 +30,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
 
 BEFORE, HALF, AFTER = "before", "half", "after"
@@ -53,8 +55,8 @@ class Point:
 class Points:
     """Numbers calls and ends the process at one of them.
 
-    ``kill`` is (number, moment); with None every call is only noted. Any thread may make a call. ``tell`` hears
-    of the point before the process ends, ``folder`` is the output.
+    ``kill`` is (number, moment); with None every call is only noted. Any thread may make a call. ``tell``
+    hears of the point before the process ends, ``folder`` is the output.
     """
 
     def __init__(
@@ -63,7 +65,7 @@ class Points:
         kill: tuple[int, str] | None = None,
         tell: Callable[[list[Point]], object] = lambda _: None,
     ) -> None:
-        self.folder = os.path.realpath(folder)
+        self.folder = Path(folder).resolve()
         self.noted: list[Point] = []
         self._kill = kill
         self._tell = tell
@@ -71,20 +73,21 @@ class Points:
 
     def inside(self, path: Any, dir_fd: int | None = None) -> str | None:
         """The path relative to the output with the temporary part named alike, None if it lies elsewhere."""
-        if isinstance(path, int):
-            try:
-                text = os.readlink(f"/proc/self/fd/{path}")
-            except OSError:
-                return None
-        else:
-            text = os.fsdecode(path)
-            if dir_fd is not None:
-                text = os.path.join(os.readlink(f"/proc/self/fd/{dir_fd}"), text)
-            folder, name = os.path.split(os.path.abspath(text))
-            text = os.path.join(os.path.realpath(folder), name)
-        if text != self.folder and not text.startswith(self.folder + os.sep):
+        try:
+            if isinstance(path, int):
+                text = Path(f"/proc/self/fd/{path}").readlink()
+            else:
+                text = Path(os.fsdecode(path))
+                if dir_fd is not None:
+                    text = Path(f"/proc/self/fd/{dir_fd}").readlink() / text
+                text = text.absolute()
+                text = text.parent.resolve() / text.name  # a link is not followed: it would be replaced
+        except OSError:
             return None
-        return TEMPORARY.sub(".tmp", os.path.relpath(text, self.folder))
+        return TEMPORARY.sub(".tmp", str(text.relative_to(self.folder))) if self._holds(text) else None
+
+    def _holds(self, path: Path) -> bool:
+        return path == self.folder or self.folder in path.parents
 
     @contextmanager
     def call(self, label: str, does: str, path: str = "", half: bool = False) -> Iterator[bool]:
@@ -131,7 +134,7 @@ def opening_input(real: Callable[..., Any], points: Points, label: str, does: st
     @functools.wraps(real)
     def wrapped(path: str, *args: Any, **kwargs: Any) -> Any:
         where = points.inside(path)
-        name = os.path.basename(path) if where is None else where
+        name = Path(path).name if where is None else where
         belongs = label if where is None else _belongs(where, MANIFEST)
         with points.call(belongs, does, name):
             handle = real(path, *args, **kwargs)
@@ -298,8 +301,8 @@ COMPUTING = (
     Hook("dedup", "transforms.epochs:keep_one_per_id", "keep_one_per_id"),
     Hook("count", "transforms.support:CountSupport.add_input", "add_input"),
     Hook("count", "transforms.support:CountSupport.merge_accumulators", "merge_accumulators"),
-    Hook("estimate", "transforms.estimate:estimate_epoch", "estimate_epoch"),
-    Hook("estimate", "transforms.histogram:make_consistent", "make_consistent"),
+    Hook("estimate", "transforms.estimate:EstimateEpoch.process", "estimate"),
+    Hook("estimate", "transforms.histogram:MakeConsistent.process", "make_consistent"),
     Hook("encode", "pyarrow.parquet:write_table", "write_table"),
 )
 
@@ -307,7 +310,7 @@ HOOKS: dict[str, tuple[Hook, ...]] = {"run": READING + COMPUTING + FILES}
 """By command of the command line: its first word."""
 
 
-class StaleHook(LookupError):
+class StaleHookError(LookupError):
     """A hook names a function that is no longer there."""
 
 
@@ -326,7 +329,7 @@ def replace(target: str, make: Callable[[Any], Any], label: str) -> None:
     """Put ``make(real)`` in the place of the function that ``target`` names.
 
     Raises:
-        StaleHook: there is none.
+        StaleHookError: there is none.
     """
     module, _, names = target.partition(":")
     *parents, name = names.split(".")
@@ -335,7 +338,7 @@ def replace(target: str, make: Callable[[Any], Any], label: str) -> None:
         real = getattr(owner, name)
     except (ImportError, AttributeError) as error:
         advice = f"tests/crash/child.py hooks {target} as {label!r}; give it the new name"
-        raise StaleHook(f"{advice} ({error})") from None
+        raise StaleHookError(f"{advice} ({error})") from None
     made = make(real)
     static = isinstance(inspect.getattr_static(owner, name), (staticmethod, classmethod))
     setattr(owner, name, staticmethod(made) if static else made)
@@ -379,7 +382,7 @@ def _record_stays(points: Points) -> None:
 
     def plant(real: Any) -> Any:
         def unlink(path: Any, **kwargs: Any) -> None:
-            if os.path.basename(path) not in RECORDS:
+            if Path(path).name not in RECORDS:
                 real(path, **kwargs)
 
         return unlink
@@ -388,12 +391,12 @@ def _record_stays(points: Points) -> None:
 
 
 def _record_first(points: Points) -> None:
-    """The record is published before the files that it lists: the first file to be renamed brings it along."""
+    """The record is published before the files that it lists: the first rename brings it along."""
 
     def plant(real: Any) -> Any:
         def early(old: Any, new: Any) -> None:
-            record = os.path.join(points.folder, RECORDS[0])
-            if not os.path.exists(record):
+            record = points.folder / RECORDS[0]
+            if not record.exists():
                 with io.FileIO(record, "w") as handle:
                     handle.write(b"{}\n")
             real(old, new)
@@ -408,7 +411,7 @@ def _old_results_stay(points: Points) -> None:
     replace("shutil:rmtree", lambda real: lambda *args, **kwargs: None, "plant")
 
     def plant(real: Any) -> Any:
-        return lambda path, *args, **kwargs: None if os.path.isdir(path) else real(path, *args, **kwargs)
+        return lambda path, *args, **kwargs: None if Path(path).is_dir() else real(path, *args, **kwargs)
 
     replace("os:mkdir", plant, "plant")
 

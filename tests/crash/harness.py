@@ -6,6 +6,7 @@ command is killed there. :class:`Server` has one process that is warm and forks 
 
 from __future__ import annotations
 
+import functools
 import gzip
 import json
 import os
@@ -25,14 +26,17 @@ from pathlib import Path
 from typing import IO, Any
 
 import pyarrow.parquet as pq
+import pytest
 
 from ldp.collection_file import load_collection
 from simulators.fleet import ReportColumns
 from tests.conftest import REPOSITORY
-from tests.crash.child import AFTER, BEFORE, FOLDER, HALF, MANIFEST, TEMPORARY, Point
+from tests.crash.child import AFTER, BEFORE, FOLDER, HALF, TEMPORARY, Point
 from tests.pipelines.running import collection, fleet, with_duplicates, write
 
 CHILD = Path(__file__).with_name("child.py")
+TALLY = pytest.StashKey[dict[str, tuple[int, float]]]()
+"""Points and seconds by label, for the summary."""
 PATIENCE = 60.0
 """Seconds that one run may take before it counts as hung."""
 
@@ -84,8 +88,8 @@ class Ended:
 class Server:
     """A warm process and ``lanes`` forks of it, each of which runs one process at a time."""
 
-    def __init__(self, case: Case, output: Path, logs: Path, lanes: int = 2) -> None:
-        """Start, and run the case once into ``output``."""
+    def __init__(self, logs: Path, lanes: int) -> None:
+        """Start; :meth:`warm_up` comes next."""
         self.lanes = lanes
         self._logs = logs
         logs.mkdir(parents=True, exist_ok=True)
@@ -106,6 +110,9 @@ class Server:
             self._pipes.append(ours.makefile("rwb"))
             self._idle.put((i, self._pipes[i]))
             ours.close()
+
+    def warm_up(self, case: Case, output: Path) -> None:
+        """Run the case once into ``output``, in the process that all others are forked from."""
         first, answer = self._ask({"argv": case.command(output)}, 0, self._pipes[0])
         assert first.how == case.exit_code, first.last_words
         assert not answer["threads"], f"a run leaves threads behind, forking is not safe: {answer['threads']}"
@@ -175,8 +182,8 @@ def tree(folder: Path) -> dict[str, bytes | None]:
 def reader_complaints(case: Case, found: Tree, versions: Sequence[Tree]) -> list[str]:
     """What a reader could trip over in a directory whose run was killed.
 
-    Whatever has its final name is whole and one of ``versions``, the results of undisturbed runs; where a record
-    is, all files of its version are there.
+    Whatever has its final name is whole and one of ``versions``, the results of undisturbed runs; where a
+    record is, all files of its version are there.
     """
     complaints = []
     known = set().union(*versions)
@@ -242,14 +249,14 @@ def differences(case: Case, found: Tree, reference: Tree) -> list[str]:
 def durability_complaints(points: Sequence[Point], record: str = "run.json") -> list[str]:
     """What a power failure could undo, which a killed process does not show.
 
-    Before a file is renamed its bytes are forced to disk, and before the record is renamed every folder with a
-    renamed file is.
+    Before a file is renamed its bytes are forced to disk, and before the record is renamed every folder with
+    a renamed file is.
     """
     complaints = []
     dirty: set[str] = set()  # files with bytes that are not forced
     loose: dict[str, str] = {}  # renamed files by folder whose entry is not forced
     for point in points:
-        folder = os.path.dirname(point.path) or "."
+        folder = str(Path(point.path).parent)
         if point.does in ("write", "truncate"):
             dirty.add(point.path.removesuffix(".tmp"))
         elif point.does == "fsync" and point.label == FOLDER:
@@ -289,6 +296,7 @@ class Site:
     def __init__(self, base: Path, lanes: int = 2) -> None:
         """Write inputs, run once, and start the server."""
         self.base = base
+        self.server = Server(base / "logs", lanes)
         screens = self._collection("screens", "loloha", 24, "epsilon_longitudinal: 2.0\nepsilon_first: 1.0")
         plan = self._collection("plan", "grr", 6, "epsilon: 1.0")
         self.collections = [base / "screens.yaml", base / "plan.yaml"]
@@ -308,12 +316,8 @@ class Site:
         write(older, screens, earlier, prefix="screens-")
         (older / "torn.pb").write_bytes(whole[:700])
         self.case, self._older_case = self._case(now), self._case(older)
-        self.server = Server(self.case, base / "reference", base / "logs", lanes)
+        self.server.warm_up(self.case, base / "reference")
         self.reference = tree(base / "reference")
-        ended = self.server.run(self._older_case.command(base / "older"), base / "older")
-        assert ended.how == self._older_case.exit_code, ended.last_words
-        (base / "older" / "index.html").write_text("<p>a page of the older run\n")
-        self.older = tree(base / "older")
         self._trials = iter(range(1_000_000))
         self._known: dict[str, tuple[Point, ...]] = {}
 
@@ -326,6 +330,15 @@ class Site:
         files = [arg for path in self.collections for arg in ("--collection", str(path))]
         return Case(("run", *files, "--input", str(folder / "*")), exit_code=4)
 
+    @functools.cached_property
+    def older(self) -> dict[str, bytes | None]:
+        """What an older run over other inputs left, with a page that was made of it."""
+        folder = self.base / "older"
+        ended = self.server.run(self._older_case.command(folder), folder)
+        assert ended.how == self._older_case.exit_code, ended.last_words
+        (folder / "index.html").write_text("<p>a page of the older run\n")
+        return tree(folder)
+
     def fresh(self) -> Path:
         """A path that nothing has."""
         return self.base / "trials" / f"{next(self._trials):06d}"
@@ -337,7 +350,6 @@ class Site:
             scene.prepare(self, output)
             ended = self.server.run(self.case.command(output), output, watch=True)
             assert ended.how == self.case.exit_code, ended.last_words
-            assert scene.name == "leftovers" or not differences(self.case, tree(output), self.reference)
             self._known[scene.name] = ended.points
         return self._known[scene.name]
 
@@ -366,7 +378,12 @@ def _nothing(site: Site, output: Path) -> None:
 
 
 def _older_run(site: Site, output: Path) -> None:
-    shutil.copytree(site.base / "older", output)
+    for name, content in site.older.items():
+        if content is None:
+            (output / name).mkdir(parents=True)
+        else:
+            (output / name).parent.mkdir(parents=True, exist_ok=True)
+            (output / name).write_bytes(content)
 
 
 def _leftovers(site: Site, output: Path) -> None:
@@ -428,10 +445,34 @@ def try_one(site: Site, trial: Trial) -> list[str]:
     return [f"{trial}: {c}" for c in complaints]
 
 
-def try_all(site: Site, trials: Iterable[Trial]) -> list[str]:
-    """All complaints about some trials, as many at a time as there are lanes."""
+def try_again_and_again(site: Site, kills: Sequence[tuple[int, str]]) -> list[str]:
+    """Kill one run after the other in the same directory, then let one finish: what is wrong."""
+    output, case = site.fresh(), site.case
+    argv = case.command(output)
+    _nothing(site, output)
+    complaints = []
+    for kill in kills:
+        ended = site.server.run(argv, output, kill=kill)
+        if ended.how != -9:
+            complaints.append(f"not killed at {kill} but ended with {ended.how}: {ended.last_words}")
+        found = reader_complaints(case, tree(output), [site.reference])
+        complaints += [f"killed at {kill}: {c}" for c in found]
+    last = site.server.run(argv, output)
+    if last.how != case.exit_code:
+        complaints.append(f"run again: ended with {last.how}: {last.last_words}")
+    complaints += [f"run again: {c}" for c in differences(case, tree(output), site.reference)]
+    return [f"{kills}: {c}" for c in complaints]
+
+
+def at_once(site: Site, tries: Iterable[Callable[[], list[str]]]) -> list[str]:
+    """All complaints of some tries, as many at a time as there are lanes."""
     with ThreadPoolExecutor(site.server.lanes) as pool:
-        return [c for found in pool.map(lambda trial: try_one(site, trial), trials) for c in found]
+        return [c for found in pool.map(lambda one: one(), tries) for c in found]
+
+
+def try_all(site: Site, trials: Iterable[Trial]) -> list[str]:
+    """All complaints about some trials."""
+    return at_once(site, [functools.partial(try_one, site, trial) for trial in trials])
 
 
 def choose(points: Sequence[Point], wanted: int) -> list[tuple[Point, str]]:
@@ -460,22 +501,3 @@ def spread(items: Sequence[Any], wanted: int) -> list[Any]:
     if wanted == 1:
         return [items[len(items) // 2]]
     return [items[round(i * (len(items) - 1) / (wanted - 1))] for i in range(wanted)]
-
-
-__all__ = [
-    "EMPTY",
-    "LEFT",
-    "MANIFEST",
-    "OVER",
-    "SCENES",
-    "Case",
-    "Site",
-    "Trial",
-    "choose",
-    "differences",
-    "durability_complaints",
-    "reader_complaints",
-    "tree",
-    "try_all",
-    "try_one",
-]

@@ -124,6 +124,7 @@ def test_every_error_has_an_exit_code_of_the_list() -> None:
     exits = {cells[0].strip("`"): cells[1] for cells in rows(text("docs/errors.md"), "code")}
     assert set(exits.values()) <= set(known)
     family = {"COLLECTION": "3", "USAGE": "2", "SIMULATE": "2", "RUN": "6", "INTERNAL": "6"}
+    family |= {"PUBSUB": "2", "LANDING": "6", "STREAM": "6", "BIGQUERY": "6"}
     assert {code: family[code.split("-")[1]] for code in exits} == exits
 
 
