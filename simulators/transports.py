@@ -99,7 +99,7 @@ def publish_epochs(  # noqa: PLR0913 - the options of a command, by name
         google.api_core.exceptions.GoogleAPIError, google.auth.exceptions.GoogleAuthError: Pub/Sub refused or
             was not reached. What was confirmed before stays published.
     """
-    from google.cloud import pubsub_v1  # type: ignore[import-untyped]
+    from google.cloud import pubsub_v1
 
     if format not in ("batch", "report"):
         raise UsageError(

@@ -1,0 +1,320 @@
+"""Streams against files in one run, and the memory of a stream over ten minutes.
+
+    python benchmarks/streaming.py throughput [--reports 4000000]
+    python benchmarks/streaming.py memory [--minutes 10] [--rate 100000]
+
+``throughput`` counts the same reports (LOLOHA, k = 360, batches of 4,096) as files on FnApiRunner, through
+the local engine fed from memory, through the local engine fed from a Pub/Sub emulator, and through the graph
+for clusters on FnApiRunner and on an embedded Flink cluster (with --flink JOB_SERVER_JAR). Times include
+publication of every result; counts are compared bit for bit. ``memory`` streams through the emulator, with
+epochs of five seconds, and fits a line through the engine's resident memory after the first two minutes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import multiprocessing
+import os
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow.dataset as ds
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from ldp.collection import Collection
+from ldp.collection_file import parse_collection
+from ldp.wire import codec, report_pb2
+from pipelines.options import RunConfig
+from tests.pubsub.emulator import emulator
+
+_BATCH = 4096
+_EPOCHS = 4
+
+_YAML = """
+name: streaming
+domain: {{size: 360}}
+protocol: loloha
+epsilon_longitudinal: 2.0
+epsilon_first: 1.0
+g: 2
+epoch: {{length: {length}, origin: {origin}}}
+allowed_lateness: {lateness}
+"""
+
+Counts = dict[tuple[int, int], int]
+
+
+def collection(length: str, origin: str, lateness: str) -> Collection:
+    """LOLOHA over 360 values."""
+    return parse_collection(_YAML.format(length=length, origin=origin, lateness=lateness))
+
+
+def messages(asked: Collection, epoch: int, reports: int, rng: np.random.Generator) -> Iterator[bytes]:
+    """Serialized batches of random, valid reports: counting does not care who sent them."""
+    protocol = asked.protocol
+    while reports:
+        n = min(reports, _BATCH)
+        reports -= n
+        cells = rng.integers(0, protocol.counts_length, n).astype("<u8")
+        payloads = cells.view(np.uint8).reshape(n, 8)[:, : protocol.payload_size]
+        yield report_pb2.ReportBatch(
+            digest=asked.digest,
+            epoch=epoch,
+            count=n,
+            report_ids=rng.integers(0, 1 << 64, n, np.uint64).tolist(),
+            payloads=payloads.tobytes(),
+        ).SerializeToString()
+
+
+def newest(output: Path) -> Counts:
+    """Support by epoch and value, of the newest revision."""
+    table = ds.dataset(output / "estimates").to_table(columns=["epoch", "revision", "value", "support"])
+    rows = sorted(table.to_pylist(), key=lambda r: int(r["revision"]))
+    return {(r["epoch"], r["value"]): r["support"] for r in rows}
+
+
+# --- throughput
+
+
+@dataclass(frozen=True)
+class FromMemory:
+    """A source that has everything at once."""
+
+    left: list[Any]
+
+    def pull(self, limit_messages: int, limit_bytes: int, timeout_seconds: float) -> list[Any]:
+        some = self.left[:limit_messages]
+        del self.left[:limit_messages]
+        if not some:
+            time.sleep(min(timeout_seconds, 0.01))
+        return some
+
+    def acknowledge(self, some: object) -> None:
+        return None
+
+
+@dataclass(frozen=True)
+class Held:
+    """A message in memory."""
+
+    data: bytes
+    arrival_micros: int
+    stamped: bool = True
+
+
+def drain(config: RunConfig, source: Any, batches: int) -> None:
+    """Run the engine until everything has come and been told."""
+    from pipelines.stream.local import LocalStream
+
+    engine = LocalStream(config, source)
+    seen = 0
+    while seen < batches:
+        seen += engine.step()
+    engine.stop()
+
+
+def throughput(reports: int, jar: str | None) -> None:
+    """Print the table."""
+    asked = collection("6h", "2026-01-01T00:00:00Z", "52w")
+    rng = np.random.Generator(np.random.Philox(1))
+    sent = [(e, m) for e in range(_EPOCHS) for m in messages(asked, e, reports // _EPOCHS, rng)]
+    with tempfile.TemporaryDirectory() as name:
+        scratch = Path(name)
+        files = scratch / "in"
+        files.mkdir()
+        for epoch in range(_EPOCHS):
+            content = b"".join(codec.framed(m) for e, m in sent if e == epoch)
+            (files / f"{epoch}.pb").write_bytes(content)
+        inputs = tuple(str(p) for p in sorted(files.iterdir()))
+        base = RunConfig((asked,), inputs, "", land_every=0.5, settle=1.0)
+        _warm(base, scratch)
+        rows: list[tuple[str, float]] = []
+        expected: Counts = {}
+
+        def take(what: str, output: Path, work: Any) -> None:
+            nonlocal expected
+            started = time.perf_counter()
+            work()
+            rows.append((what, time.perf_counter() - started))
+            found = newest(output)
+            expected = expected or found
+            assert found == expected, what
+
+        from pipelines.run import run
+        from pipelines.stream.job import submit
+
+        take("files, FnApiRunner", scratch / "a", lambda: run(replace(base, output=str(scratch / "a"))))
+        live = replace(base, inputs=(), subscription="memory")
+        held = [Held(m, asked.epochs.start(e) * 1_000_000) for e, m in sent]
+        take(
+            "local engine, from memory",
+            scratch / "b",
+            lambda: drain(replace(live, output=str(scratch / "b")), FromMemory(held), len(sent)),
+        )
+        with emulator(scratch) as service:
+            os.environ["PUBSUB_EMULATOR_HOST"] = service.host
+            topic, subscription = _channel()
+            _publish(topic, sent, asked)
+            from pipelines.pubsub import Subscriber
+
+            config = replace(live, output=str(scratch / "c"), subscription=subscription)
+            with Subscriber(subscription, "received", max_messages=20_000, max_bytes=1 << 28) as source:
+                take(
+                    "local engine, Pub/Sub emulator",
+                    scratch / "c",
+                    lambda: drain(config, source, len(sent)),
+                )
+        streaming = replace(base, beam_args=("--streaming",), shard_bits=1)
+        take(
+            "clusters' graph, FnApiRunner",
+            scratch / "d",
+            lambda: submit(replace(streaming, output=str(scratch / "d"))),
+        )
+        if jar:
+            options = (
+                "--streaming",
+                "--flink_version=1.19",
+                f"--flink_job_server_jar={jar}",
+                "--parallelism=2",
+            )
+            flink = replace(streaming, runner="FlinkRunner", beam_args=options, output=str(scratch / "e"))
+            take("clusters' graph, Flink, job and all", scratch / "e", lambda: submit(flink))
+        print(f"{reports:,} reports in {len(sent):,} batches, {_EPOCHS} epochs")
+        for what, seconds in rows:
+            speed = f"{reports / seconds / 1e6:6.2f} M reports/s"
+            print(f"{what:<38} {seconds:7.2f} s  {speed}  {seconds / rows[0][1]:5.2f}x")
+
+
+def _warm(base: RunConfig, scratch: Path) -> None:
+    """Imports and compilation belong to no row."""
+    from pipelines.run import run
+
+    run(replace(base, inputs=base.inputs[:1], output=str(scratch / "warm")))
+
+
+def _channel() -> tuple[str, str]:
+    from google.cloud import pubsub_v1
+
+    topic, subscription = "projects/ldp-bench/topics/reports", "projects/ldp-bench/subscriptions/reports"
+    with pubsub_v1.SubscriberClient() as subscriber:
+        pubsub_v1.PublisherClient().create_topic(name=topic)
+        subscriber.create_subscription(name=subscription, topic=topic)
+    return topic, subscription
+
+
+def _publish(topic: str, sent: list[tuple[int, bytes]], asked: Collection) -> None:
+    from google.cloud import pubsub_v1
+
+    publisher = pubsub_v1.PublisherClient()
+    futures = [publisher.publish(topic, m, received=str(asked.epochs.start(e) * 1000)) for e, m in sent]
+    for future in futures:
+        future.result(timeout=120)
+
+
+# --- memory
+
+
+def _send_for(topic: str, seconds: float, rate: int, origin: int) -> None:
+    """Another process: batches of the current epoch at a steady rate."""
+    from google.cloud import pubsub_v1
+
+    from ldp.epochs import instant
+
+    asked = collection("5s", instant(origin), "5s")
+    rng = np.random.Generator(np.random.Philox(2))
+    publisher = pubsub_v1.PublisherClient()
+    begin, sent = time.monotonic(), 0
+    while (passed := time.monotonic() - begin) < seconds:
+        while sent < passed * rate:
+            epoch = asked.epochs.index(time.time())
+            for message in messages(asked, epoch, _BATCH, rng):
+                publisher.publish(topic, message)
+            sent += _BATCH
+        time.sleep(0.05)
+
+
+def _resident() -> float:
+    """MiB of this process."""
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE") / 2**20
+
+
+def memory(minutes: float, rate: int) -> None:
+    """Print resident memory over time, and its slope."""
+    from ldp.epochs import instant
+    from pipelines.pubsub import Subscriber
+    from pipelines.run import keep_freed_memory
+    from pipelines.stream.local import LocalStream
+
+    keep_freed_memory()
+    with tempfile.TemporaryDirectory() as name, emulator(Path(name)) as service:
+        os.environ["PUBSUB_EMULATOR_HOST"] = service.host
+        topic, subscription = _channel()
+        origin = int(time.time()) - 60
+        asked = collection("5s", instant(origin), "5s")
+        config = RunConfig(
+            (asked,),
+            (),
+            f"{name}/out",
+            subscription=subscription,
+            land_every=1.0,
+            settle=2.0,
+            late_every=2,
+            keep_landed=10,
+        )
+        sender = multiprocessing.get_context("spawn").Process(
+            target=_send_for, args=(topic, minutes * 60, rate, origin)
+        )
+        sender.start()
+        times: list[float] = []
+        sizes: list[float] = []
+        with Subscriber(subscription, max_messages=20_000) as source:
+            engine = LocalStream(config, source)
+            begin = time.monotonic()
+            while (passed := time.monotonic() - begin) < minutes * 60:
+                engine.step()
+                times.append(passed / 60)
+                sizes.append(_resident())
+                if len(times) % 30 == 0:
+                    print(f"{passed:6.0f} s  {sizes[-1]:7.1f} MiB", flush=True)
+        engine.stop()
+        sender.join()
+        assert engine.record is not None
+        total = engine.record["accounting"]["total"]
+        settled = np.array(times) >= min(2.0, minutes / 5)
+        slope = float(np.polyfit(np.array(times)[settled], np.array(sizes)[settled], 1)[0])
+        print(f"read {total['read']:,}, counted {total['counted']:,}, late {total['late']:,}")
+        print(f"{total['read'] / (minutes * 60):,.0f} reports/s over {minutes:g} minutes")
+        print(f"resident memory at the end {sizes[-1]:.0f} MiB, slope {slope:+.2f} MiB/min (limit 1)")
+        if slope > 1:
+            sys.exit(1)
+
+
+def main() -> None:
+    """Parse and run."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    commands = parser.add_subparsers(dest="command", required=True)
+    speed = commands.add_parser("throughput")
+    speed.add_argument("--reports", type=int, default=4_000_000)
+    speed.add_argument("--flink", metavar="JOB_SERVER_JAR")
+    growth = commands.add_parser("memory")
+    growth.add_argument("--minutes", type=float, default=10)
+    growth.add_argument("--rate", type=int, default=100_000)
+    given = parser.parse_args()
+    logging.basicConfig(level=logging.ERROR)
+    if given.command == "throughput":
+        throughput(given.reports, given.flink)
+    else:
+        memory(given.minutes, given.rate)
+
+
+if __name__ == "__main__":
+    main()
