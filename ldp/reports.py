@@ -226,6 +226,8 @@ def admit_rows(rows: Rows, collections: Mapping[int, Collection], source: str, i
                 early = rows.arrival[everyone] < collection.opens(epoch) * _MICROS
                 _outside(Reason.FUTURE_EPOCH, collection, rows, everyone[early], source, into)
                 group = everyone[~early]
+                if not group.size:
+                    continue  # no line in the books for an epoch that nothing was taken of
             key = (collection.digest_hex, epoch)
             into.read[key] += group.size
             fits = rows.payload_length[group] == width

@@ -10,11 +10,12 @@ The runner's watermark only decides when a result is told.
 
 from __future__ import annotations
 
-import pickle
+import json
 import secrets
+import struct
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 import apache_beam as beam
@@ -47,6 +48,8 @@ longer."""
 
 _COMPACT_FROM = 1 << 16
 _SUPPORT_WEIGHT = 1 << 10
+_COUNT = struct.Struct("<BIqQ?")
+_COUNT_VERSION = 1
 _MOMENT = 1_000  # Beam's clocks tick in milliseconds
 
 EpochKey = tuple[str, int]
@@ -194,7 +197,7 @@ class CountShard(beam.DoFn):
         if known.due is None or wanted < known.due:
             known = replace(known, due=wanted)
             due.set(Timestamp(micros=wanted))
-        memory.write(pickle.dumps(known))
+        memory.write(_keep(known))
         return []
 
     @on_timer(DUE)
@@ -221,8 +224,8 @@ class CountShard(beam.DoFn):
             encoded = SupportCoder().encode(self._counted(digest, held))
         if now == close:
             held.clear()
-        following = close if now < close else close + FORGET_AFTER
-        memory.write(pickle.dumps(replace(known, fired=now, due=following, changed=False)))
+        following = next((t for t in (schedule.end(epoch), close) if now < t), close + FORGET_AFTER)
+        memory.write(_keep(replace(known, fired=now, due=following, changed=False)))
         due.set(Timestamp(micros=following))
         yield (digest, epoch), (shard, now, encoded, known.repeats)
 
@@ -283,6 +286,11 @@ class _Epoch:
     repeats: int = 0
     entries: Counter[str] = field(default_factory=Counter)
 
+    def __post_init__(self) -> None:
+        """JSON knows neither numbers as keys nor counters."""
+        object.__setattr__(self, "times", {int(shard): due for shard, due in self.times.items()})
+        object.__setattr__(self, "entries", Counter(self.entries))
+
 
 class SumShards(beam.DoFn):
     """All shards of an epoch together: results with revisions, and the books.
@@ -324,14 +332,14 @@ class SumShards(beam.DoFn):
             shard, now, encoded, _ = item
             if now <= known.times.get(shard, MIN_TIMESTAMP.micros):
                 return
-            shards.add(pickle.dumps(item))
+            shards.add(_pack(item))
             times = {**known.times, shard: now}
             known = replace(known, times=times, changed=known.changed or encoded is not None)
             wanted = now + _MOMENT
         if known.due is None or wanted < known.due:
             known = replace(known, due=wanted)
             due.set(Timestamp(micros=max(wanted, when.micros)))
-        memory.write(pickle.dumps(known))
+        memory.write(_keep(known))
 
     @on_timer(DUE)
     def tell(
@@ -339,14 +347,20 @@ class SumShards(beam.DoFn):
         key: EpochKey = beam.DoFn.KeyParam,
         shards: Any = beam.DoFn.StateParam(SHARDS),
         memory: Any = beam.DoFn.StateParam(MEMORY),
+        due: Any = beam.DoFn.TimerParam(DUE),
     ) -> Iterator[beam.pvalue.TaggedOutput]:
         """A result if one is complete, else the books if they have changed."""
         digest, epoch = key
-        known, schedule = replace(_recall(memory, _Epoch), due=None), self._schedules.get(digest)
+        known, schedule = _recall(memory, _Epoch), self._schedules.get(digest)
         if schedule is None:
             return
+        close = schedule.close(epoch)
+        # An epoch of which nothing was admitted has no shards, and only this timer to close it.
+        refused = 2 * known.entries["read"] == known.entries.total()
+        now, alone = (known.due or MIN_TIMESTAMP.micros) - _MOMENT, refused and not known.times
+        known = replace(known, due=close + _MOMENT if alone and now < close else None)
         served = min(known.times.values()) if len(known.times) == self._shards else known.told
-        closed = served >= schedule.close(epoch)
+        closed = (now if alone else served) >= close
         pane = schedule.pane(epoch, served, known.told)
         support = None
         if served > known.told:
@@ -368,19 +382,21 @@ class SumShards(beam.DoFn):
                 line.add(what, count)
             counted = CountedEpoch(epoch, support, line, max(known.revision - 1, 0), pane, closed)
             yield beam.pvalue.TaggedOutput(digest, counted)
-        memory.write(pickle.dumps(replace(known, booked=False)))
+        if known.due is not None:
+            due.set(Timestamp(micros=known.due))
+        memory.write(_keep(replace(known, booked=known.due is not None)))
 
     def _sum(self, digest: str, shards: Any) -> tuple[Support, int]:
         """The newest counts of every shard, added; the bag is left with just those."""
         newest: dict[int, ShardCount] = {}
-        for item in sorted((pickle.loads(kept) for kept in shards.read()), key=lambda i: i[1]):  # noqa: S301 - our own state
+        for item in sorted(map(_unpack, shards.read()), key=lambda i: i[1]):
             shard, now, encoded, repeats = item
             if encoded is None and shard in newest:
                 encoded = newest[shard][2]
             newest[shard] = (shard, now, encoded, repeats)
         shards.clear()
         for item in newest.values():
-            shards.add(pickle.dumps(item))
+            shards.add(_pack(item))
         total = self._count[digest].create_accumulator()
         for _, _, encoded, _ in newest.values():
             if encoded is not None:
@@ -391,7 +407,28 @@ class SumShards(beam.DoFn):
 def _recall(memory: Any, kind: type[Any]) -> Any:
     """A step's small memory; fresh for a key that was never seen."""
     kept = memory.read()
-    return kind() if kept is None else pickle.loads(kept)  # noqa: S301 - our own state
+    if kept is None:
+        return kind()
+    found = json.loads(kept)
+    return kind(**{f.name: found[f.name] for f in fields(kind) if f.name in found})
+
+
+def _keep(known: Any) -> bytes:
+    """What :func:`_recall` reads: by name, since state outlives the code that wrote it and fields come."""
+    return json.dumps(vars(known)).encode()
+
+
+def _pack(item: ShardCount) -> bytes:
+    """A shard's counts as they are kept, after a byte that says how."""
+    shard, now, encoded, repeats = item
+    return _COUNT.pack(_COUNT_VERSION, shard, now, repeats, encoded is not None) + (encoded or b"")
+
+
+def _unpack(kept: bytes) -> ShardCount:
+    version, shard, now, repeats, counted = _COUNT.unpack_from(kept)
+    if version != _COUNT_VERSION:
+        raise ValueError(f"counts of a shard in state have format {version}, not {_COUNT_VERSION}")
+    return shard, now, kept[_COUNT.size :] if counted else None, repeats
 
 
 def _counters(schedules: Schedules) -> dict[str, CountSupport]:
@@ -416,6 +453,7 @@ class CountEpochs(beam.PTransform):
 
     def expand(self, inputs: dict[str, beam.PCollection]) -> beam.pvalue.DoOutputsTuple:
         """Two steps with state, each behind a shuffle."""
+        kind = f"Of{1 << self._bits}" if self._deduplicate else "OfCounts"
         if self._deduplicate:
             parts = inputs["columns"] | "ShardById" >> beam.ParDo(Shards(self._bits))
         else:
@@ -423,7 +461,8 @@ class CountEpochs(beam.PTransform):
         counted = (
             parts
             | "ByShard" >> beam.Map(_same).with_output_types(tuple[ShardKey, bytes])
-            | "CountShard" >> beam.ParDo(CountShard(self._schedules, deduplicate=self._deduplicate))
+            # Another number of shards, or another kind of parts, must not find the state of this one.
+            | f"CountShard{kind}" >> beam.ParDo(CountShard(self._schedules, deduplicate=self._deduplicate))
             | "ByEpoch" >> beam.Map(_same).with_output_types(tuple[EpochKey, Any])
         )
         booked = inputs["entries"] | "Entries" >> beam.FlatMap(_of_an_epoch).with_output_types(
@@ -433,7 +472,7 @@ class CountEpochs(beam.PTransform):
         return (
             (counted, booked)
             | "Updates" >> beam.Flatten()
-            | "SumShards" >> beam.ParDo(total).with_outputs(*self._schedules)
+            | f"SumShards{kind}" >> beam.ParDo(total).with_outputs(*self._schedules)
         )
 
 

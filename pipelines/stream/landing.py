@@ -119,6 +119,8 @@ class Landing:
             LdpError: a segment is damaged.
         """
         self._folder.mkdir(parents=True, exist_ok=True)
+        for path in self._folder.glob("*.tmp"):
+            path.unlink()
         found = [read_header(path) for path in sorted(self._folder.glob("segment-*.seg"))]
         last = max([booked, *(segment.number for segment in found)])
         for folder, pattern in (
@@ -139,6 +141,7 @@ class Landing:
         collections: Mapping[int, Collection],
         *,
         watermark: int,
+        closed: frozenset[EpochKey] = frozenset(),
         unstamped: int = 0,
     ) -> Segment:
         """Judge messages and keep the outcome; on return it is on disk.
@@ -149,13 +152,16 @@ class Landing:
             arrivals: when each arrived, microseconds since 1970.
             collections: by digest.
             watermark: epochs that closed by then are closed for these messages, whenever they arrived.
+            closed: epochs that were published as closed; they stay so if the lateness allowed grows later.
             unstamped: for the record.
         """
         found = codec.joined(messages)
         when = np.maximum(np.array(arrivals, np.int64), watermark)
         admission = admit(found, when, collections)
+        _leave_closed(admission, closed)
         self._keep_refused(number, messages, found, admission)
-        entries = tuple(admission.entries())
+        # Without the empty ones: an epoch of which nothing was read has no books.
+        entries = tuple(entry for entry in admission.entries() if entry[1])
         segment = Segment(number, watermark, len(messages), unstamped, entries, ())
         return self.write(segment, admission.admitted)
 
@@ -207,6 +213,8 @@ class Landing:
         reasons: dict[int, Reason] = {}
         for reason, places in admission.refused:
             reasons.update(dict.fromkeys(index_of(places).tolist(), reason))
+        for rejection in admission.rejections:
+            reasons.setdefault(int(index_of(rejection.place)), rejection.reason)
         begins: dict[int, int] = {}
         content: list[bytes] = []
         at = 0
@@ -231,6 +239,15 @@ def admit(found: codec.Frames, arrivals: Any, collections: Mapping[int, Collecti
         admit_batch(batch, collections, "", done)
     admit_rows(rows, collections, "", done)
     return done
+
+
+def _leave_closed(admission: Admission, closed: frozenset[EpochKey]) -> None:
+    """Book as late what was admitted of closed epochs, whose reports may be gone already."""
+    for columns in admission.admitted:
+        key = (digest_hex(columns.digest), columns.epoch)
+        if key in closed:
+            admission.late[key] += len(columns)
+    admission.admitted = [c for c in admission.admitted if (digest_hex(c.digest), c.epoch) not in closed]
 
 
 def together(admitted: Sequence[ReportColumns]) -> list[ReportColumns]:

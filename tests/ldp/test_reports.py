@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import random
 from collections import Counter
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from ldp.collection import Collection
+from ldp.collection import Collection, digest_hex
 from ldp.domain import Domain
 from ldp.epochs import Epochs
 from ldp.errors import InvalidPayload, Reason
@@ -186,3 +187,182 @@ def test_every_code_of_a_check_is_booked_under_its_reason(reason: Reason | None)
             balanced(done)
             assert [r.reason for r in done.rejections] == ([] if reason is None else [reason])
             assert len(done.admitted) == (reason is None)
+
+
+# --- when a record arrived
+
+SECOND = 1_000_000
+DATED = {
+    c.digest: c
+    for c in (
+        collection("grr", 11, "dated", allowed_lateness=1800),
+        collection("grr", 11, "strict", allowed_lateness=0, future_tolerance=0),
+        collection("sue", 11, "over", allowed_lateness=7200, future_tolerance=600, retired=3 * 3600 + 1),
+    )
+}
+"""Epochs of an hour from 1970 on; the last collection has its last epoch, 3, from three o'clock."""
+
+Dated = tuple[int, int, int, bytes, int]
+"""A record and its arrival in microseconds."""
+
+
+def fate(digest: int, epoch: int, payload: bytes, arrival: int) -> Reason | str:
+    """The rules, one report at a time: a reason, ``late`` or ``admitted``."""
+    known = DATED.get(digest)
+    if known is None:
+        return Reason.UNKNOWN_COLLECTION
+    if not 0 <= epoch < 100:
+        return Reason.FOREIGN_EPOCH
+    start = epoch * 3600
+    if known.retired is not None and start >= known.retired:
+        return Reason.RETIRED_COLLECTION
+    tolerance = 3600 if known.future_tolerance is None else known.future_tolerance
+    if arrival < (start - tolerance) * SECOND:
+        return Reason.FUTURE_EPOCH
+    try:
+        known.protocol.decode(payload)
+    except InvalidPayload as error:
+        return error.reason
+    return "late" if arrival >= (start + 3600 + known.allowed_lateness) * SECOND else "admitted"
+
+
+def dated(seed: int, n: int) -> list[Dated]:
+    """Records around every edge there is, to the microsecond."""
+    draw = random.Random(seed)
+    edges = [0, 3600, 5400, 2 * 3600, 3 * 3600, 4 * 3600, 6 * 3600, 3000, 10**9, -(10**9)]
+    found = []
+    for _ in range(n):
+        digest = draw.choice([*DATED, *DATED, 5])
+        epoch = draw.choice([0, 0, 1, 2, 3, 4, 99, 100, -1])
+        shift = draw.choice([0, 0, epoch * 3600])
+        arrival = (draw.choice(edges) + shift) * SECOND + draw.choice([-1, 0, 1])
+        payload = draw.choice([b"\x03", b"\x03", b"\xff\x07", b"\xff", b""])
+        found.append((digest, epoch, draw.getrandbits(64), payload, arrival))
+    return found
+
+
+def as_batches(held: list[Dated]) -> list[Batch]:
+    """Records of one kind in one batch; payloads of equal length only, since a batch has but one."""
+    groups: dict[tuple[int, int, int, int], list[Dated]] = {}
+    for one in held:
+        groups.setdefault((one[0], one[1], one[4], len(one[3])), []).append(one)
+    return [
+        Batch(
+            digest,
+            epoch,
+            len(group),
+            np.array([one[2] for one in group], np.uint64),
+            np.frombuffer(b"".join(one[3] for one in group), np.uint8),
+            0,
+            arrival,
+        )
+        for (digest, epoch, arrival, _), group in groups.items()
+    ]
+
+
+def judged(held: list[Dated], form: str) -> Admission:
+    done = Admission()
+    if form == "rows":
+        rows = as_rows([one[:4] for one in held])
+        admit_rows(replace(rows, arrival=np.array([one[4] for one in held], np.int64)), DATED, "here", done)
+    else:
+        for batch in as_batches(held):
+            admit_batch(batch, DATED, "here", done)
+    return done
+
+
+def fates(done: Admission) -> Counter[tuple[int | str, int | None, Reason | str]]:
+    """How many records of a digest and an epoch met which fate."""
+    found: Counter[tuple[int | str, int | None, Reason | str]] = Counter()
+    for rejection in done.rejections:
+        found[rejection.digest, rejection.epoch, rejection.reason] += rejection.count
+    for (digest, epoch), count in done.late.items():
+        found[digest, epoch, "late"] += count
+    for columns in done.admitted:
+        found[digest_hex(columns.digest), columns.epoch, "admitted"] += len(columns)
+    return found
+
+
+@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("form", ["rows", "batches"])
+def test_arrival_decides_what_is_late_and_what_is_too_soon(form: str, seed: int) -> None:
+    """Rows and batches alike, at every edge; each line of the books balances."""
+    held = dated(seed, 90)
+    done = judged(held, form)
+    wanted = Counter((digest_hex(c), e, fate(c, e, payload, at)) for c, e, _, payload, at in held)
+    assert fates(done) == +wanted
+    ids = {(c.digest, c.epoch, int(name)) for c in done.admitted for name in c.report_ids}
+    assert ids == {(c, e, name) for c, e, name, payload, at in held if fate(c, e, payload, at) == "admitted"}
+    lines: Counter[tuple[str, int | None]] = Counter()
+    for (key, what), count in done.entries():
+        assert count > 0
+        lines[key] += count if what == "read" else -count
+    for columns in done.admitted:
+        lines[digest_hex(columns.digest), columns.epoch] -= len(columns)
+    assert set(lines.values()) <= {0}
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_rows_and_batches_keep_the_same_books(seed: int) -> None:
+    """Entries say the same whichever form the reports came in."""
+    held = dated(100 + seed, 200)
+    rows, batches = (Counter(dict(judged(held, form).entries())) for form in ("rows", "batches"))
+    assert rows == batches
+    assert {what for _, what in rows} >= {"read", "late", "rejected.future_epoch", "rejected.foreign_epoch"}
+
+
+@pytest.mark.parametrize("form", ["rows", "batches"])
+@pytest.mark.parametrize(
+    ("name", "epoch", "arrival", "wanted"),
+    [
+        # Half an hour of lateness; an epoch of tolerance, since nothing else was said.
+        ("dated", 2, 1 * 3600 * SECOND - 1, Reason.FUTURE_EPOCH),
+        ("dated", 2, 1 * 3600 * SECOND, "admitted"),
+        ("dated", 2, 3 * 3600 * SECOND + 1800 * SECOND - 1, "admitted"),
+        ("dated", 2, 3 * 3600 * SECOND + 1800 * SECOND, "late"),
+        # Neither: an epoch is open exactly while it lasts.
+        ("strict", 2, 2 * 3600 * SECOND - 1, Reason.FUTURE_EPOCH),
+        ("strict", 2, 2 * 3600 * SECOND, "admitted"),
+        ("strict", 2, 3 * 3600 * SECOND - 1, "admitted"),
+        ("strict", 2, 3 * 3600 * SECOND, "late"),
+        # Retired: the epoch that had begun goes on, the next one does not begin, whenever it arrives.
+        ("over", 3, 4 * 3600 * SECOND, "admitted"),
+        ("over", 4, 4 * 3600 * SECOND, Reason.RETIRED_COLLECTION),
+        ("over", 4, 0, Reason.RETIRED_COLLECTION),
+        ("over", 4, 99 * 3600 * SECOND, Reason.RETIRED_COLLECTION),
+        ("over", 100, 4 * 3600 * SECOND, Reason.FOREIGN_EPOCH),
+    ],
+)
+def test_edges_of_an_epoch(form: str, name: str, epoch: int, arrival: int, wanted: Reason | str) -> None:
+    """To the microsecond."""
+    (known,) = (c for c in DATED.values() if c.name == name)
+    payload = b"\0" * known.protocol.payload_size
+    done = judged([(known.digest, epoch, 7, payload, arrival)], form)
+    assert fates(done) == {(known.digest_hex, epoch, wanted): 1}
+    (line,) = done.read
+    assert line == (known.digest_hex, None if isinstance(wanted, Reason) else epoch)
+
+
+@pytest.mark.parametrize("form", ["rows", "batches"])
+def test_a_broken_report_that_is_late_is_refused(form: str) -> None:
+    """Late are sound reports only, so that late ones and rejected ones never overlap."""
+    (known, *_) = DATED.values()
+    held = [(known.digest, 0, i, payload, 10**12) for i, payload in enumerate((b"\x03", b"\xff"))]
+    done = judged(held, form)
+    key = known.digest_hex
+    assert fates(done) == {(key, 0, "late"): 1, (key, 0, Reason.VALUE_OUT_OF_RANGE): 1}
+
+
+@pytest.mark.parametrize("form", ["rows", "batches"])
+def test_without_an_arrival_nothing_is_late_or_too_soon(form: str) -> None:
+    """A file does not say when its reports arrived; retirement is a matter of the epoch alone."""
+    held = [(c, e, 0, b"\0" * DATED[c].protocol.payload_size, 0) for c in DATED for e in (0, 3, 4, 99)]
+    done = Admission()
+    if form == "rows":
+        admit_rows(as_rows([one[:4] for one in held]), DATED, "here", done)
+    else:
+        for batch in as_batches(held):
+            admit_batch(replace(batch, arrival=None), DATED, "here", done)
+    assert not done.late
+    assert Counter(r.reason for r in done.rejections) == {Reason.RETIRED_COLLECTION: 2}
+    assert sum(map(len, done.admitted)) == 10

@@ -1,0 +1,235 @@
+"""The steps with state, driven directly: state, timers and the watermark are plain Python objects.
+
+No runner decides the order of anything here; a test does, and runners may do whatever a test can do. What is
+in state between two calls is bytes, as in a real job.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from apache_beam.utils.timestamp import Timestamp
+
+from ldp.accounting import CountedEpoch
+from ldp.collection import Collection
+from ldp.reports import Admission, admit_batch
+from ldp.schedule import Schedule
+from ldp.support import Support
+from ldp.wire.codec import Batch
+from simulators.fleet import ReportColumns
+from transforms.streaming import CountShard, Lift, Shards, SumShards
+
+FOREVER = 1 << 62
+
+
+@dataclass
+class FakeBag:
+    """A bag."""
+
+    items: list[bytes] = field(default_factory=list)
+    largest: int = 0
+
+    def add(self, item: bytes) -> None:
+        """Bytes only: anything else would be a coder's affair."""
+        assert type(item) is bytes
+        self.items.append(item)
+        self.largest = max(self.largest, sum(map(len, self.items)))
+
+    def read(self) -> list[bytes]:
+        """In any order."""
+        return self.items[::-1]
+
+    def clear(self) -> None:
+        """Nothing is left."""
+        self.items = []
+
+
+@dataclass
+class FakeCell:
+    """A value."""
+
+    value: bytes | None = None
+
+    def read(self) -> bytes | None:
+        """What was written, or None."""
+        return self.value
+
+    def write(self, value: bytes) -> None:
+        """Bytes only."""
+        assert type(value) is bytes
+        self.value = value
+
+    def clear(self) -> None:
+        """As if it had never been written."""
+        self.value = None
+
+
+@dataclass
+class FakeTimer:
+    """An event-time timer: one time, or none."""
+
+    at: int | None = None
+
+    def set(self, when: Timestamp) -> None:
+        """Replaces what was set."""
+        self.at = when.micros
+
+
+@dataclass
+class Cells:
+    """All state of one key."""
+
+    bag: FakeBag = field(default_factory=FakeBag)
+    memory: FakeCell = field(default_factory=FakeCell)
+    due: FakeTimer = field(default_factory=FakeTimer)
+
+
+def call(step: Any, method: str, cells: Cells, *args: Any) -> list[Any]:
+    """A method of a step with a key's state in the place of Beam's parameters."""
+    bags = {"held": cells.bag} if isinstance(step, CountShard) else {"shards": cells.bag}
+    names = {**bags, "memory": cells.memory, "due": cells.due}
+    bound = getattr(step, method)
+    taken = bound.__code__.co_varnames[: bound.__code__.co_argcount]
+    return list(bound(*args, **{n: v for n, v in names.items() if n in taken}) or ())
+
+
+def result_of(told: Any) -> tuple[str, CountedEpoch]:
+    """(digest, result) of what SumShards gives."""
+    return told.tag, told.value
+
+
+class Machine:
+    """Admission, both steps, and what they told."""
+
+    def __init__(
+        self,
+        collections: Sequence[Collection],
+        *,
+        bits: int = 0,
+        early: int = 0,
+        late: int = 60,
+        deduplicate: bool = True,
+        count_shard: type[CountShard] = CountShard,
+        shuffle: random.Random | None = None,
+    ) -> None:
+        """``shuffle``: fire due timers in any order, as a runner does that knows no holds."""
+        self.collections = {c.digest: c for c in collections}
+        schedules = {c.digest_hex: Schedule(c, early, late) for c in collections}
+        self.deduplicate = deduplicate
+        self.bits = bits if deduplicate else 0
+        self.split = Shards(self.bits)
+        self.lift = Lift(schedules)
+        self.count = count_shard(schedules, deduplicate=deduplicate)
+        self.count.setup()
+        self.sum = SumShards(schedules, 1 << self.bits)
+        self.shards: dict[tuple[str, int, int], Cells] = {}
+        self.epochs: dict[tuple[str, int], Cells] = {}
+        self.told: list[tuple[str, CountedEpoch]] = []
+        self.watermark = -FOREVER
+        self._shuffle = shuffle
+
+    def arrive(self, digest: int, batch: ReportColumns, arrival: int) -> None:
+        """A ReportBatch message that arrived at so many microseconds, processed now."""
+        payloads = np.ascontiguousarray(batch.payloads).reshape(-1)
+        message = Batch(digest, batch.epoch, len(batch.report_ids), batch.report_ids, payloads, 0, arrival)
+        done = Admission()
+        admit_batch(message, self.collections, "here", done)
+        when = Timestamp(micros=arrival)
+        for ((name, epoch), what), count in done.entries():
+            if epoch is not None:
+                self.note(((name, epoch), (what, count)), when)
+        if not self.deduplicate:
+            self.lift.start_bundle()
+        for columns in done.admitted:
+            if self.deduplicate:
+                for part in self.split.process((columns.epoch, columns)):
+                    self.part(part, when)
+            else:
+                self.lift.process((columns.epoch, columns), when)
+        if not self.deduplicate:
+            for lifted in self.lift.finish_bundle():
+                self.part(lifted.value, lifted.timestamp)
+
+    def part(self, part: tuple[tuple[str, int, int], bytes], when: Timestamp) -> None:
+        """A part of a shard."""
+        cells = self.shards.setdefault(part[0], Cells())
+        for update in call(self.count, "process", cells, part, when):
+            self.note(update, when)
+
+    def note(self, update: Any, when: Timestamp) -> None:
+        """What the second step takes."""
+        call(self.sum, "process", self.epochs.setdefault(update[0], Cells()), update, when)
+
+    def advance(self, watermark: int = FOREVER) -> None:
+        """Move the watermark, and fire what is due by then."""
+        self.watermark = max(self.watermark, watermark)
+        while found := [
+            (cells.due.at, rank, key)
+            for rank, table in enumerate((self.shards, self.epochs))
+            for key, cells in table.items()
+            if cells.due.at is not None and cells.due.at <= self.watermark
+        ]:
+            # With holds, the first step serves all that is due before the second one hears of the time.
+            chosen = self._shuffle.choice(found) if self._shuffle else min(found, key=lambda f: (f[1], f[0]))
+            self._fire(*chosen)
+
+    def _fire(self, at: int, rank: int, key: Any) -> None:
+        cells = (self.shards, self.epochs)[rank][key]
+        cells.due.at = None
+        if rank:
+            self.told += map(result_of, call(self.sum, "tell", cells, key))
+        else:
+            for update in call(self.count, "serve", cells, key):
+                self.note(update, Timestamp(micros=at))
+
+    def final(self) -> dict[tuple[str, int], tuple[Support, dict[str, object]]]:
+        """Last support and last books by digest and epoch."""
+        supports = {(d, r.epoch): r.support for d, r in self.told if r.support is not None}
+        lines = {(d, r.epoch): r.line.as_record() for d, r in self.told}
+        return {key: (support, lines[key]) for key, support in supports.items()}
+
+    def stored(self) -> int:
+        """Bytes in all bags."""
+        return sum(len(i) for t in (self.shards, self.epochs) for c in t.values() for i in c.bag.items)
+
+
+Sent = tuple[int, ReportColumns, int]
+"""Digest, batch, arrival in microseconds."""
+
+
+def expected_of(
+    collections: Iterable[Collection],
+    sent: Iterable[Sent],
+    slow: Callable[[Any, Iterable[bytes]], list[int]],
+    deduplicate: bool = True,
+) -> dict[tuple[str, int], tuple[int, list[int], dict[str, object]]]:
+    """(counted, support, books) of every epoch, from the rules alone: a dictionary by report id."""
+    known = {c.digest: c for c in collections}
+    kept: dict[tuple[int, int], dict[Any, bytes]] = {}
+    books: dict[tuple[int, int], Counter[str]] = {}
+    for digest, batch, arrival in sent:
+        line = books.setdefault((digest, batch.epoch), Counter())
+        group = kept.setdefault((digest, batch.epoch), {})
+        late = arrival >= known[digest].closes(batch.epoch) * 1_000_000
+        for name, row in zip(batch.report_ids.tolist(), batch.payloads, strict=True):
+            line["read"] += 1
+            if late:
+                line["late"] += 1
+                continue
+            place = name if deduplicate else (name, line["read"])
+            payload = row.tobytes()
+            line["duplicate"] += place in group
+            group[place] = min(payload, group.get(place, payload))
+    found = {}
+    for (digest, epoch), group in kept.items():
+        line = books[digest, epoch]
+        record = {"read": line["read"], "counted": len(group), "late": line["late"]}
+        record |= {"duplicate": line["duplicate"], "rejected": {}}
+        support = slow(known[digest].protocol, group.values())
+        found[known[digest].digest_hex, epoch] = (len(group), support, record)
+    return found

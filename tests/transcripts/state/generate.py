@@ -1,0 +1,90 @@
+"""State of a job in the middle of things, written by the code as it is: run it for a format that is new.
+
+    python -m tests.transcripts.state.generate
+
+The files that are there are not written again for a change that still reads them: they are what running jobs
+hold. A format that is new gets further files beside the old ones, under another prefix.
+"""
+
+from __future__ import annotations
+
+import struct
+from pathlib import Path
+
+from ldp.collection import Collection
+from ldp.epochs import Epochs
+from tests.pipelines.running import collection, fleet, with_duplicates
+from tests.transcripts.machine import Cells, FakeBag, FakeCell, Machine, Sent
+
+HERE = Path(__file__).parent
+AGREED: Collection = collection("grr", name="kept", epochs=Epochs(3600, 0, 100), allowed_lateness=1800)
+MINUTE = 60_000_000
+
+
+def sent() -> list[Sent]:
+    """Everything that reaches the job, before the moment and after it."""
+    batches = with_duplicates(fleet(AGREED, 200, 1))
+    return [(AGREED.digest, batch, (10 + 20 * i) * MINUTE) for i, batch in enumerate(batches)]
+
+
+SENT = sent()
+BEFORE = 3
+"""How many of them had come when state was written; the epoch had ended, with one result."""
+
+
+def machine(deduplicate: bool) -> Machine:
+    """A job, as it was and as it is."""
+    return Machine([AGREED], bits=1, early=600, deduplicate=deduplicate)
+
+
+def until_the_moment(job: Machine) -> None:
+    """What happened before."""
+    for i, one in enumerate(SENT[:BEFORE]):
+        job.advance(one[2])
+        if i == BEFORE - 1:
+            job.advance(60 * MINUTE)
+        job.arrive(*one)
+
+
+def name_of(prefix: str, step: str, key: tuple[object, ...], cell: str) -> str:
+    """A file's name."""
+    return f"{prefix}.{step}.{'-'.join(map(str, key[1:]))}.{cell}.bin"
+
+
+def write_state(folder: Path, prefix: str, job: Machine) -> None:
+    """One file per key and cell; a bag's items each after its length."""
+    for step, table in (("CountShard", job.shards), ("SumShards", job.epochs)):
+        for key, cells in table.items():
+            due = struct.pack("<q", cells.due.at if cells.due.at is not None else -1)
+            bag = b"".join(struct.pack("<I", len(item)) + item for item in cells.bag.items)
+            for cell, content in (("bag", bag), ("memory", cells.memory.value or b""), ("due", due)):
+                (folder / name_of(prefix, step, key, cell)).write_bytes(content)
+
+
+def read_state(folder: Path, prefix: str, job: Machine) -> None:
+    """Give a job the state in the files."""
+    for path in sorted(folder.glob(f"{prefix}.*.memory.bin")):
+        _, step, place, _, _ = path.name.split(".")
+        content = {c: path.with_name(path.name.replace("memory", c)).read_bytes() for c in ("bag", "due")}
+        items, bag = [], content["bag"]
+        while bag:
+            (size,) = struct.unpack_from("<I", bag)
+            items.append(bag[4 : 4 + size])
+            bag = bag[4 + size :]
+        cells = Cells(FakeBag(items), FakeCell(path.read_bytes()))
+        (due,) = struct.unpack("<q", content["due"])
+        cells.due.at = None if due == -1 else due
+        table = job.shards if step == "CountShard" else job.epochs
+        table[(AGREED.digest_hex, *map(int, place.split("-")))] = cells  # type: ignore[index]
+
+
+def main() -> None:
+    """Write the files."""
+    for prefix, deduplicate in (("v1", True), ("v1-no-dedup", False)):
+        job = machine(deduplicate)
+        until_the_moment(job)
+        write_state(HERE, prefix, job)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,767 @@
+"""Counting without an end: what is told in the end depends on the reports alone."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import apache_beam as beam
+import numpy as np
+import pytest
+from apache_beam.options.pipeline_options import PipelineOptions
+from apache_beam.pipeline import PipelineVisitor
+from apache_beam.portability import common_urns
+from apache_beam.portability.api import beam_runner_api_pb2
+from apache_beam.runners.pipeline_context import PipelineContext
+from apache_beam.testing.test_stream import TestStream
+from apache_beam.transforms.window import TimestampedValue
+from apache_beam.utils.timestamp import Timestamp
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ldp.collection import Collection
+from ldp.epochs import Epochs
+from ldp.reports import ReportColumns as Admitted
+from ldp.wire import report_pb2
+from pipelines.options import RunConfig
+from pipelines.stream.graph import CollectStream
+from simulators.fleet import ReportColumns
+from tests.pipelines.running import collection, execute, fleet, found_support, with_duplicates, write
+from tests.reference.counting import count_support
+from tests.transcripts.machine import FOREVER, Cells, Machine, Sent, call, expected_of
+from tests.transcripts.state import generate as state
+from transforms import streaming
+from transforms.coders import ReportColumnsCoder, SupportCoder
+from transforms.messages import GatherMessages
+from transforms.streaming import FORGET_AFTER, CountShard, SumShards
+
+GOLDEN = Path(__file__).with_name("stream_labels.txt")
+STATE = Path(state.__file__).parent
+MINUTE = 60_000_000
+END, CLOSE = 60 * MINUTE, 90 * MINUTE
+
+DIRECT = collection("grr", name="direct", epochs=Epochs(3600, 0, 100), allowed_lateness=1800)
+HASHED = collection("loloha", name="hashed", epochs=Epochs(3600, 0, 100), allowed_lateness=1800)
+BOTH = (DIRECT, HASHED)
+DIGEST = DIRECT.digest_hex
+
+
+def pieces(batch: ReportColumns, size: int) -> Iterator[ReportColumns]:
+    """A batch in parts of so many reports."""
+    for at in range(0, len(batch.report_ids), size):
+        some = slice(at, at + size)
+        yield ReportColumns(batch.epoch, batch.report_ids[some], batch.payloads[some])
+
+
+def all_of(agreed: Collection) -> list[ReportColumns]:
+    """Two epochs with copies and conflicts, in pieces."""
+    return [part for batch in with_duplicates(fleet(agreed, 60, 2)) for part in pieces(batch, 9)]
+
+
+SENT: list[tuple[int, ReportColumns]] = [(c.digest, batch) for c in BOTH for batch in all_of(c)]
+
+
+def agree(found: Machine, sent: Iterable[Sent], deduplicate: bool = True) -> None:
+    """What was told last is what the rules say, bit by bit, and every epoch is closed."""
+    wanted = expected_of(found.collections.values(), sent, count_support, deduplicate)
+    last = {
+        key: (support.reports, counts_of(found, key[0], support), books)
+        for key, (support, books) in found.final().items()
+    }
+    assert last == wanted
+    assert {(d, r.epoch) for d, r in found.told if r.closed} == set(wanted)
+    for line in (r.line for _, r in found.told):
+        assert line.pending >= 0
+    assert all(r.line.pending == 0 for r in {(d, r.epoch): r for d, r in found.told}.values())
+
+
+def counts_of(found: Machine, digest: str, support: Any) -> list[int]:
+    (agreed,) = (c for c in found.collections.values() if c.digest_hex == digest)
+    return agreed.protocol.support_counts(support.counts).tolist()
+
+
+@cache
+def in_time() -> dict[tuple[str, int], tuple[int, list[int], dict[str, object]]]:
+    return expected_of(BOTH, [(d, b, END - 1) for d, b in SENT], count_support)
+
+
+# --- whatever the order
+
+
+@settings(max_examples=60)
+@given(
+    seed=st.integers(0, 2**32),
+    bits=st.sampled_from([0, 1, 3]),
+    early=st.sampled_from([0, 60, 600, 7200]),
+    late=st.sampled_from([1, 60, 1200, 86400]),
+    deduplicate=st.booleans(),
+    holds=st.booleans(),
+)
+def test_final_counts_and_books_are_those_of_the_rules(
+    seed: int, bits: int, early: int, late: int, deduplicate: bool, holds: bool
+) -> None:
+    """Any order, any arrival, any pace of the watermark, any order of timers."""
+    draw = random.Random(seed)
+    job = Machine(
+        BOTH,
+        bits=bits,
+        early=early,
+        late=late,
+        deduplicate=deduplicate,
+        shuffle=None if holds else draw,
+    )
+    sent = [
+        (digest, batch, draw.choice([draw.randrange(0, CLOSE), END, END - 1, CLOSE - 1, CLOSE, 3 * CLOSE]))
+        for digest, batch in draw.sample(SENT, len(SENT))
+    ]
+    # As long as no epoch is closed by the watermark, lateness follows from arrival alone.
+    stops = sorted(draw.randrange(-MINUTE, CLOSE) for _ in sent)
+    for one, stop in zip(sent, stops, strict=True):
+        job.arrive(*one)
+        if draw.random() < 0.3:
+            job.advance(stop)
+    job.advance()
+    agree(job, sent, deduplicate)
+
+
+@pytest.mark.parametrize("bits", [0, 3])
+def test_final_counts_are_those_of_a_run_over_files(bits: int, tmp_path: Path) -> None:
+    """The same reports as files, once through the bounded pipeline."""
+    for agreed in BOTH:
+        batches = [batch for digest, batch in SENT if digest == agreed.digest]
+        write(tmp_path / "reports", agreed, batches, prefix=agreed.name)
+    done = execute(BOTH, tmp_path / "reports", tmp_path / "output", shard_bits=bits)
+    job = Machine(BOTH, bits=bits, early=60)
+    for i, (digest, batch) in enumerate(SENT):
+        job.advance(i * MINUTE // 2)
+        job.arrive(digest, batch, max(i * MINUTE // 2, batch.epoch * END))
+    job.advance()
+    found = {key: (s.reports, counts_of(job, key[0], s)) for key, (s, _) in job.final().items()}
+    assert found == found_support(done) == {key: line[:2] for key, line in in_time().items()}
+    lines = {(e["digest"], e["epoch"]): e for e in done.record["accounting"]["epochs"]}
+    for key, (_, books) in job.final().items():
+        assert {what: lines[key][what] for what in books} == books
+
+
+@pytest.mark.parametrize("times", [2, 10, 1000])
+@pytest.mark.parametrize("bits", [0, 2])
+def test_copies_change_nothing_but_the_books(times: int, bits: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every report many times over: the same counts, exact books, and no more state than once over."""
+    monkeypatch.setattr(streaming, "_COMPACT_FROM", 256)
+    (batch,) = fleet(DIRECT, 100, 1)
+    once, often = Machine([DIRECT], bits=bits), Machine([DIRECT], bits=bits)
+    once.arrive(DIRECT.digest, batch, 0)
+    for _ in range(times):
+        often.arrive(DIRECT.digest, batch, 0)
+    sizes = [cells.bag.largest for cells in often.shards.values()]
+    width = 8 + DIRECT.protocol.payload_size
+    assert max(sizes) <= (256 + 2 * 100) * width + 256 * 32
+    once.advance()
+    often.advance()
+    ((support, line),) = once.final().values()
+    ((again, books),) = often.final().values()
+    assert again == support
+    assert books == {**line, "read": 100 * times, "duplicate": 100 * (times - 1)}
+    assert often.stored() == 0
+
+
+def test_compaction_leaves_one_report_per_id_in_one_piece(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And waits until there is twice as much, so that work stays linear."""
+    monkeypatch.setattr(streaming, "_COMPACT_FROM", 64)
+    step, cells = CountShard(Machine([DIRECT]).count._schedules), Cells()
+    step.setup()
+    (batch,) = fleet(DIRECT, 100, 1)
+    rewritten = []
+    for part in list(pieces(batch, 4)) * 5:
+        before = len(cells.bag.items)
+        shard_part(step, cells, part)
+        if len(cells.bag.items) <= before:
+            rewritten.append(held(cells))
+    assert rewritten == sorted(rewritten)
+    assert rewritten[-1] == 100
+    assert len(rewritten) <= 5
+    assert held(cells) <= 200
+
+
+# --- rules of one shard
+
+
+def shard_part(
+    step: CountShard, cells: Cells, batch: ReportColumns | None, when: int = 0, epoch: int = 0
+) -> list[Any]:
+    """A part of shard 0; None: an empty one."""
+    part = b""
+    if batch is not None:
+        columns = Admitted(DIRECT.digest, epoch, batch.report_ids, batch.payloads)
+        part = ReportColumnsCoder().encode(columns)
+    return call(step, "process", cells, ((DIGEST, epoch, 0), part), Timestamp(micros=when))
+
+
+def held(cells: Cells) -> int:
+    return sum(ReportColumnsCoder.reports(item) for item in cells.bag.items)
+
+
+def fire(step: CountShard, cells: Cells) -> list[Any]:
+    """The timer, as the runner fires it."""
+    assert cells.due.at is not None
+    cells.due.at = None
+    return call(step, "serve", cells, (DIGEST, 0, 0))
+
+
+@pytest.fixture
+def step() -> CountShard:
+    found = Machine([DIRECT], early=600).count
+    found.setup()
+    return found
+
+
+@pytest.fixture(scope="module")
+def ten() -> ReportColumns:
+    (batch,) = fleet(DIRECT, 10, 1)
+    return batch
+
+
+def test_a_shard_is_due_at_the_first_time_after_what_it_holds(step: CountShard, ten: ReportColumns) -> None:
+    """Early, at the end, late and for good; an earlier report brings the time forward."""
+    cells = Cells()
+    shard_part(step, cells, ten, when=25 * MINUTE)
+    assert cells.due.at == 30 * MINUTE
+    shard_part(step, cells, ten, when=5 * MINUTE)
+    assert cells.due.at == 10 * MINUTE
+    times = []
+    while cells.due.at is not None and cells.due.at <= CLOSE:
+        times.append(cells.due.at)
+        fire(step, cells)
+    assert times == [10 * MINUTE, END, CLOSE]
+    assert cells.due.at == CLOSE + FORGET_AFTER
+
+
+def test_a_shard_tells_counts_when_they_are_new_and_always_at_the_end(
+    step: CountShard, ten: ReportColumns
+) -> None:
+    """Nothing new: an empty word, so that the sum need not wait."""
+    cells = Cells()
+    shard_part(step, cells, ten)
+    told = [fire(step, cells)[0] for _ in range(3)]
+    assert [key for key, _ in told] == [(DIGEST, 0)] * 3
+    assert [(shard, now, encoded is not None) for _, (shard, now, encoded, _) in told] == [
+        (0, 10 * MINUTE, True),
+        (0, END, True),
+        (0, CLOSE, False),
+    ]
+
+
+def test_an_empty_part_makes_a_shard_due(step: CountShard) -> None:
+    """A shard without a report takes part with zero."""
+    cells = Cells()
+    assert shard_part(step, cells, None) == []
+    ((_, (_, now, encoded, repeats)),) = fire(step, cells)
+    assert (now, encoded, repeats, cells.bag.items) == (10 * MINUTE, None, 0, [])
+    ((_, (_, now, encoded, _)),) = fire(step, cells)
+    assert now == END
+    assert SupportCoder.reports(encoded) == 0
+
+
+def test_a_closed_shard_is_empty_and_books_what_comes_as_late(step: CountShard, ten: ReportColumns) -> None:
+    """It tells how many there were and keeps none."""
+    cells = Cells()
+    shard_part(step, cells, ten)
+    for _ in range(3):
+        assert fire(step, cells)
+    assert cells.bag.items == []
+    assert shard_part(step, cells, ten) == [((DIGEST, 0), ("late", 10))]
+    assert shard_part(step, cells, None) == []
+    assert cells.bag.items == []
+
+
+def test_a_shard_forgets(step: CountShard, ten: ReportColumns) -> None:
+    """Nothing of it is left a month after its close."""
+    cells = Cells()
+    shard_part(step, cells, ten)
+    for _ in range(3):
+        fire(step, cells)
+    assert fire(step, cells) == []
+    assert cells == Cells(bag=cells.bag)
+    assert cells.bag.items == []
+
+
+def test_a_timer_with_nothing_due_does_nothing(step: CountShard) -> None:
+    """Of a key that was never seen, or is forgotten."""
+    cells = Cells()
+    assert call(step, "serve", cells, (DIGEST, 0, 0)) == []
+    assert cells.memory.value is None
+    assert cells.due.at is None
+
+
+def test_a_collection_that_was_removed_leaves_nothing(step: CountShard, ten: ReportColumns) -> None:
+    """An update of the job took it out: what is under way is dropped, what is in state is cleared."""
+    cells = Cells()
+    shard_part(step, cells, ten)
+    gone = CountShard({})
+    assert shard_part(gone, Cells(), ten) == []
+    assert fire(gone, cells) == []
+    assert (cells.bag.items, cells.memory.value) == ([], None)
+    assert call(SumShards({}, 1), "process", Cells(), ((DIGEST, 0), ("read", 1)), Timestamp(0)) == []
+    assert call(SumShards({}, 1), "tell", Cells(), (DIGEST, 0)) == []
+
+
+# --- rules of the sum
+
+
+class Sum:
+    """SumShards of one epoch with two shards; counts are of n reports in cell 0."""
+
+    def __init__(self, shards: int = 2) -> None:
+        self.step = SumShards(Machine([DIRECT], early=600).count._schedules, shards)
+        self.cells = Cells()
+        self.told: list[tuple[Any, ...]] = []
+
+    def entry(self, what: str, count: int, when: int = 0) -> None:
+        self._take((what, count), when)
+
+    def shard(self, shard: int, now: int, n: int | None, repeats: int = 0) -> None:
+        encoded = None
+        if n is not None:
+            support = self.step._count[DIGEST].create_accumulator()
+            support.counts[0] = support.reports = n
+            encoded = SupportCoder().encode(support)
+        self._take((shard, now, encoded, repeats), now)
+
+    def _take(self, item: Any, when: int) -> None:
+        call(self.step, "process", self.cells, ((DIGEST, 0), item), Timestamp(micros=when))
+
+    def fire(self) -> list[tuple[Any, ...]]:
+        """(revision, pane, n, closed, counted, pending) of what is told."""
+        found = [r.value for r in call(self.step, "tell", self.cells, (DIGEST, 0))]
+        for r in found:
+            assert r.support is None or r.support.counts[0] == r.support.reports
+        return [
+            (r.revision, r.pane, r.support and r.support.reports, r.closed, r.line.counted, r.line.pending)
+            for r in found
+        ]
+
+
+def test_the_sum_waits_for_all_shards() -> None:
+    """Also where the timer comes first; the books are told meanwhile."""
+    total = Sum()
+    total.entry("read", 5)
+    assert total.cells.due.at == 10 * MINUTE + 1000
+    total.shard(0, 10 * MINUTE, 2)
+    assert total.fire() == [(0, "early", None, False, 0, 5)]
+    assert total.fire() == []
+    total.shard(1, 10 * MINUTE, 3)
+    assert total.fire() == [(0, "early", 5, False, 5, 0)]
+    assert total.fire() == []
+
+
+def test_a_shard_ahead_takes_part_with_what_it_has() -> None:
+    """Its later word makes no revision of its own when the others have nothing new."""
+    total = Sum()
+    total.entry("read", 9)
+    total.shard(0, 10 * MINUTE, 2)
+    total.shard(0, END, 6)
+    total.shard(1, 10 * MINUTE, 3)
+    assert total.fire() == [(0, "early", 9, False, 9, 0)]
+    total.shard(1, END, None)
+    assert [line[:4] for line in total.fire()] == [(0, "on_time", None, False)]
+    total.shard(1, CLOSE, None)
+    total.shard(0, CLOSE, None)
+    assert total.fire() == [(0, "late", None, True, 9, 0)]
+    assert total.cells.bag.items == []
+
+
+def test_an_old_word_of_a_shard_is_heard_once() -> None:
+    """A due time that was told already changes nothing."""
+    total = Sum(1)
+    total.entry("read", 2)
+    total.shard(0, END, 2)
+    total.shard(0, END, 7)
+    total.shard(0, 10 * MINUTE, 7)
+    assert total.fire() == [(0, "on_time", 2, False, 2, 0)]
+    total.shard(0, END, 7)
+    assert total.fire() == []
+
+
+def test_entries_after_the_close_change_the_books_alone() -> None:
+    """Late ones, and refused ones."""
+    total = Sum(1)
+    total.entry("read", 2)
+    total.shard(0, CLOSE, 2)
+    assert total.fire() == [(0, "on_time", 2, True, 2, 0)]
+    total.entry("read", 4, CLOSE + 1)
+    total.entry("late", 3, CLOSE + 1)
+    total.entry("rejected.malformed", 1, CLOSE + 1)
+    assert total.cells.due.at == CLOSE + MINUTE + 1000
+    assert total.fire() == [(0, "late", None, True, 2, 0)]
+
+
+def test_repeats_are_those_of_the_newest_words() -> None:
+    """They are totals, not increments."""
+    total = Sum()
+    for now, repeats in ((END, 1), (END + MINUTE, 5)):
+        total.entry("read", 6)
+        total.shard(0, now, 2, repeats)
+        total.shard(1, now, 3, 0)
+        last = call(total.step, "tell", total.cells, (DIGEST, 0))
+    (result,) = (r.value for r in last)
+    assert (result.revision, result.line.counted, result.line.duplicate) == (1, 5, 5)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_any_interleaving_of_words_and_timers_ends_alike(seed: int) -> None:
+    """Three shards, each in its own order, timers whenever they like: the last result is the sum of all."""
+    draw = random.Random(seed)
+    times = [10 * MINUTE, END, END + MINUTE, CLOSE]
+    total = Sum(3)
+    words = [[(shard, now, (shard + 1) * (i + 1)) for i, now in enumerate(times)] for shard in range(3)]
+    entries = [("read", 1)] * 24
+    told = []
+    while any(words) or entries:
+        shard = draw.randrange(4)
+        if shard < 3 and words[shard]:
+            total.shard(*words[shard].pop(0))
+        elif entries:
+            total.entry(*entries.pop(), when=draw.choice([0, END, CLOSE]))
+        if draw.random() < 0.5:
+            told += total.fire()
+    told += total.fire()
+    assert told[-1][3:] == (True, 24, 0)
+    counts = [line[2] for line in told if line[2] is not None]
+    assert counts[-1] == 24
+    assert counts == sorted(counts)
+    revisions = [line[0] for line in told if line[2] is not None]
+    assert revisions == list(range(len(revisions)))
+    assert total.cells.bag.items == []
+
+
+def test_what_comes_after_a_shard_has_forgotten_is_never_counted_again(ten: ReportColumns) -> None:
+    """The sum remembers the close, so published counts stay."""
+    job = Machine([DIRECT])
+    job.arrive(DIRECT.digest, ten, 0)
+    job.advance()
+    told = len(job.told)
+    job.arrive(DIRECT.digest, ten, 0)
+    job.advance()
+    assert all(r.support is None and r.closed for _, r in job.told[told:])
+    assert job.stored() == 0
+
+
+# --- planted faults are found
+
+
+def ordered(**changes: Any) -> Machine:
+    """Copies across results, late ones by arrival and by the watermark."""
+    job = Machine([DIRECT], early=600, **changes)
+    for when, batch in planted():
+        job.advance(when)
+        job.arrive(DIRECT.digest, batch, when)
+    job.advance(FOREVER)
+    return job
+
+
+def planted() -> list[tuple[int, ReportColumns]]:
+    (batch,) = fleet(DIRECT, 40, 1)
+    parts = list(pieces(batch, 10))
+    return [
+        (5 * MINUTE, parts[0]),
+        (15 * MINUTE, parts[0]),
+        (END + 5 * MINUTE, parts[1]),
+        (END + 15 * MINUTE, parts[0]),
+        (CLOSE + 5 * MINUTE, parts[2]),
+    ]
+
+
+def sound(job: Machine) -> None:
+    agree(job, [(DIRECT.digest, batch, when) for when, batch in planted()])
+    assert job.stored() == 0
+
+
+def wrong(job: Machine, counted: int) -> None:
+    """The fault shows in the count, and the check sees it."""
+    assert job.told[-1][1].line.counted == counted
+    with pytest.raises(AssertionError):
+        sound(job)
+
+
+def test_the_code_as_it_is_passes() -> None:
+    """Or the tests below would show nothing."""
+    job = ordered()
+    sound(job)
+    line = job.told[-1][1].line
+    assert (line.read, line.counted, line.duplicate, line.late) == (50, 20, 20, 10)
+
+
+def test_no_deduplication_across_results_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Parts are put together and repeats between them stay."""
+
+    def together(parts: Iterable[Admitted], key: int) -> tuple[Admitted, int]:
+        held = list(parts)
+        ids = np.concatenate([c.report_ids for c in held])
+        payloads = np.concatenate([c.payloads for c in held])
+        return Admitted(DIRECT.digest, 0, ids, payloads), 0
+
+    monkeypatch.setattr(streaming, "keep_one_per_id", together)
+    wrong(ordered(), 40)
+
+
+def test_forgetting_reports_once_they_are_told_is_found() -> None:
+    """The same fault by another way: what has been told is gone when its copy comes."""
+
+    class Forgetful(CountShard):
+        def serve(self, key: Any, held: Any, memory: Any, due: Any) -> Iterator[Any]:
+            yield from CountShard.serve(self, key, held, memory, due)
+            held.clear()
+
+    wrong(ordered(count_shard=Forgetful), 10)
+
+
+def test_counting_late_reports_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Admission takes what arrived after the close, and so does the shard."""
+    monkeypatch.setattr(streaming.Schedule, "close", lambda self, epoch: self.end(epoch) + 3 * CLOSE)
+    monkeypatch.setattr("ldp.reports._MICROS", 2 * 1_000_000)
+    job = ordered()
+    monkeypatch.undo()
+    wrong(job, 30)
+
+
+def test_counting_what_the_watermark_has_closed_is_found(ten: ReportColumns) -> None:
+    """A shard that does not look at its marker."""
+
+    class Open(CountShard):
+        def process(self, element: Any, when: Any, held: Any, memory: Any, due: Any) -> list[Any]:
+            known = json.loads(memory.read() or b"{}")
+            if known.get("fired", 0) >= CLOSE:
+                memory.write(json.dumps({**known, "fired": END}).encode())
+            return CountShard.process(self, element, when, held, memory, due)
+
+    def late_lines(kind: type[CountShard]) -> list[int]:
+        job = Machine([DIRECT], count_shard=kind)
+        job.arrive(DIRECT.digest, ten, 0)
+        job.advance(CLOSE + 10 * MINUTE)
+        job.arrive(DIRECT.digest, ten, CLOSE - 1)
+        job.advance()
+        return [r.line.late for _, r in job.told][-1:]
+
+    assert late_lines(CountShard) == [10]
+    assert late_lines(Open) != [10]
+
+
+def test_closing_without_clearing_is_found() -> None:
+    """Counts are right and state grows for ever."""
+
+    class Hoarder(CountShard):
+        def serve(self, key: Any, held: Any, memory: Any, due: Any) -> Iterator[Any]:
+            kept = list(held.items)
+            yield from CountShard.serve(self, key, held, memory, due)
+            if not held.items:
+                held.items = kept
+
+    job = ordered(count_shard=Hoarder)
+    agree(job, [(DIRECT.digest, batch, when) for when, batch in planted()])
+    with pytest.raises(AssertionError):
+        sound(job)
+
+
+# --- on runners
+
+
+def message(digest: int, batch: ReportColumns) -> bytes:
+    many = report_pb2.ReportBatch(digest=digest, epoch=batch.epoch, count=len(batch.report_ids))
+    many.report_ids.extend(batch.report_ids.tolist())
+    many.payloads = batch.payloads.tobytes()
+    return many.SerializeToString()
+
+
+def published(output: Path) -> dict[tuple[str, int], tuple[int, list[int], dict[str, object]]]:
+    """(counted, support, books) of the last revision of every epoch; all of them closed."""
+    import pyarrow.parquet as pq
+
+    found = {}
+    for path in output.glob("accounting/*-epoch-*.json"):
+        books = json.loads(path.read_text())
+        assert books["closed"], path.name
+        line = books["accounting"]
+        assert line.pop("pending") == 0
+        support = pq.read_table(output / books["revisions"][-1]["file"]).column("support").to_pylist()
+        found[books["digest"], books["epoch"]] = (line["counted"], support, line)
+    return found
+
+
+@pytest.mark.parametrize("runner", ["FnApiRunner", "BundleBasedDirectRunner"])
+def test_a_runner_publishes_what_the_rules_say(runner: str, tmp_path: Path) -> None:
+    """Two collections, bounded input on one runner and a stream on the other: the same graph."""
+    config = RunConfig(BOTH, (), str(tmp_path), shard_bits=1, job="job")
+    values = [TimestampedValue(message(d, b), Timestamp(seconds=3600 * b.epoch + 60)) for d, b in SENT]
+    streaming_options = ["--streaming"] if runner == "BundleBasedDirectRunner" else []
+    with beam.Pipeline(runner=runner, options=PipelineOptions(streaming_options)) as pipeline:
+        if streaming_options:
+            stream = TestStream().advance_watermark_to(0)
+            for i in range(0, len(values), 7):
+                stream.add_elements(values[i : i + 7])
+            messages = pipeline | stream.advance_watermark_to_infinity()
+        else:
+            messages = pipeline | beam.Create(values, reshuffle=False) | beam.Map(lambda value: value)
+        _ = messages | beam.ParDo(GatherMessages("here")) | "Collect" >> CollectStream(config)
+    assert published(tmp_path) == in_time()
+
+
+# --- what a running job depends on
+
+
+def stream_config(**changes: Any) -> RunConfig:
+    return RunConfig((DIRECT, HASHED), (), "out", **changes)
+
+
+def built(config: RunConfig) -> beam.Pipeline:
+    pipeline = beam.Pipeline(runner="FnApiRunner")
+    _ = pipeline | "Chunks" >> beam.Create([0], reshuffle=False) | "Collect" >> CollectStream(config)
+    return pipeline
+
+
+def labels(pipeline: beam.Pipeline) -> list[str]:
+    """Full labels that our code gives, in the order of the graph."""
+    found: list[str] = []
+
+    class Visitor(PipelineVisitor):
+        def enter_composite_transform(self, node: object) -> None:
+            self.visit_transform(node)
+
+        def visit_transform(self, node: object) -> None:
+            parent = node.parent  # type: ignore[attr-defined]
+            if parent and type(parent.transform).__module__.startswith(("pipelines.", "transforms.")):
+                found.append(node.full_label)  # type: ignore[attr-defined]
+
+    pipeline.visit(Visitor())
+    return found
+
+
+def stateful(pipeline: beam.Pipeline) -> list[str]:
+    """Every step with state: its key, its values, its cells and timers, each with its encoding."""
+    proto = pipeline.to_runner_api()
+    context = PipelineContext(proto.components)
+    coders = proto.components.coders
+
+    def coder(name: str) -> str:
+        spec = coders[name].spec
+        short = spec.urn.removeprefix("beam:coder:").removesuffix(":v1")
+        if short == "pickled_python":
+            short = type(context.coders[name]).__name__
+        inner = ", ".join(map(coder, coders[name].component_coder_ids))
+        return f"{short}<{inner}>" if inner else short
+
+    found = []
+    for transform in sorted(proto.components.transforms.values(), key=lambda t: t.unique_name):
+        if transform.spec.urn != common_urns.primitives.PAR_DO.urn:
+            continue
+        payload = beam_runner_api_pb2.ParDoPayload.FromString(transform.spec.payload)
+        if not (payload.state_specs or payload.timer_family_specs):
+            continue
+        name = transform.unique_name
+        for source in transform.inputs.values():
+            found.append(f"{name}: takes {coder(proto.components.pcollections[source].coder_id)}")
+        for cell, spec in sorted(payload.state_specs.items()):
+            which = spec.WhichOneof("spec")
+            inner = getattr(spec, which)
+            kept = getattr(inner, "element_coder_id", "") or getattr(inner, "coder_id", "")
+            found.append(f"{name}: state {cell} {which.removesuffix('_spec')} {coder(kept)}")
+        for timer, family in sorted(payload.timer_family_specs.items()):
+            domain = beam_runner_api_pb2.TimeDomain.Enum.Name(family.time_domain).lower()
+            found.append(f"{name}: timer {timer} {domain} {coder(family.timer_family_coder_id)}")
+    return found
+
+
+def graph() -> str:
+    """What must not change under a running job, with and without de-duplication."""
+    blocks = []
+    for deduplicate in (True, False):
+        pipeline = built(stream_config(deduplicate=deduplicate))
+        blocks += ["\n".join(labels(pipeline)), "\n".join(stateful(pipeline))]
+    return "\n\n".join(blocks) + "\n"
+
+
+def test_labels_and_state_are_those_that_were_published() -> None:
+    """A change here loses the state of running jobs: it must show in a diff of stream_labels.txt."""
+    assert graph() == GOLDEN.read_text()
+
+
+def test_intervals_and_thresholds_leave_the_graph_as_it_is() -> None:
+    """These may be changed with an update, unlike de-duplication and the number of shards."""
+    other = built(stream_config(early_every=60, late_every=5, max_error_fraction=0.5, job="j"))
+    assert stateful(other) == stateful(built(stream_config()))
+    assert labels(other) == labels(built(stream_config()))
+
+
+def test_other_shards_or_parts_do_not_find_the_state_of_these() -> None:
+    """Ids would meet in other shards, or reports be read as counts: such a job is no update."""
+
+    def steps(**changes: Any) -> set[str]:
+        return {
+            line.partition(": ")[0]
+            for line in stateful(built(stream_config(**changes)))
+            if "Others" not in line
+        }
+
+    shared = steps() & steps(shard_bits=2) | steps() & steps(deduplicate=False)
+    assert shared == {"Collect/OtherBooks/Sum"}
+
+
+def test_another_collection_leaves_state_as_it_is() -> None:
+    """It brings steps without state of its own."""
+    more = (*stream_config().collections, collection("sue", name="more"))
+    assert stateful(built(RunConfig(more, (), "out"))) == stateful(built(stream_config()))
+
+
+def test_timers_are_named_apart() -> None:
+    """FnApiRunner mixes timers of one name up."""
+    names = [line.split()[2] for line in stateful(built(stream_config())) if ": timer " in line]
+    assert max(Counter(names).values()) == 1
+
+
+@pytest.mark.parametrize(("prefix", "deduplicate"), [("v1", True), ("v1-no-dedup", False)])
+def test_state_of_earlier_versions_is_read(prefix: str, deduplicate: bool) -> None:
+    """A job that was replaced in the middle goes on as if nothing had happened."""
+    job = state.machine(deduplicate)
+    state.read_state(STATE, prefix, job)
+    assert len(job.shards) == (2 if deduplicate else 1)
+    for one in state.SENT[state.BEFORE :]:
+        job.advance(one[2])
+        job.arrive(*one)
+    job.advance()
+    agree(job, state.SENT, deduplicate)
+    assert job.stored() == 0
+    assert job.told[0][1].revision > 0
+
+
+@pytest.mark.parametrize(("prefix", "deduplicate"), [("v1", True), ("v1-no-dedup", False)])
+def test_state_is_written_as_it_was(prefix: str, deduplicate: bool, tmp_path: Path) -> None:
+    """Fails when the format changes: then add files of the new one, and keep these."""
+    job = state.machine(deduplicate)
+    state.until_the_moment(job)
+    state.write_state(tmp_path, prefix, job)
+    found = {p.name: p.read_bytes() for p in tmp_path.iterdir()}
+    assert found == {p.name: p.read_bytes() for p in STATE.glob(f"{prefix}.*.bin")}
+
+
+def test_state_of_a_later_version_is_read_by_name() -> None:
+    """A field that is not known is passed over, one that is missing is at its default."""
+    cells = Cells()
+    cells.memory.write(b'{"fired": 5, "later": [1]}')
+    known = streaming._recall(cells.memory, streaming._Shard)
+    assert known == streaming._Shard(fired=5)
+    for kind in (streaming._Shard(1, 2, True, 3, 4, 5), streaming._Epoch(times={3: 4}, entries=Counter(a=1))):
+        cells.memory.write(streaming._keep(kind))
+        assert streaming._recall(cells.memory, type(kind)) == kind
+
+
+def test_counts_of_another_format_are_refused() -> None:
+    """Not misread."""
+    kept = streaming._pack((7, -5, b"abc", 9))
+    assert streaming._unpack(kept) == (7, -5, b"abc", 9)
+    assert streaming._unpack(streaming._pack((7, 5, None, 9))) == (7, 5, None, 9)
+    with pytest.raises(ValueError, match="format 2"):
+        streaming._unpack(b"\2" + kept[1:])
