@@ -15,6 +15,7 @@ from ldp.reports import Rejection
 from pipelines.options import RunConfig
 from transforms.accounting import CloseBooks, EntriesOf, EpochEntry, Told
 from transforms.coders import register_coders
+from transforms.elsewhere import told_elsewhere
 from transforms.epochs import EpochColumns, OncePerReportId, WindowByEpoch
 from transforms.estimate import EstimateEpoch
 from transforms.files import FileRecord, publish
@@ -69,13 +70,16 @@ class PublishCollection(beam.PTransform):
             | "Entries" >> EntriesOf(collection.digest_hex)
             | "Line" >> WindowByEpoch(collection.epochs, EpochEntry)
         )
-        outcome.append(
+        final = (
             {"support": support, "entries": entries}
             | "Books" >> CloseBooks(self._told)
             | "Estimate" >> beam.ParDo(EstimateEpoch(collection, config.max_error_fraction))
             | "Histogram" >> beam.ParDo(MakeConsistent(collection))
-            | "Write" >> beam.ParDo(WriteEpochs(collection, config.output, config.job))
         )
+        told = told_elsewhere(
+            final, collection, config.publish_topic, config.bigquery_table, config.output, config.job
+        )
+        outcome.append(told | "Write" >> beam.ParDo(WriteEpochs(collection, config.output, config.job)))
         return outcome | "All" >> beam.Flatten() | "Outcome" >> beam.WindowInto(GlobalWindows())
 
 

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 __all__ = [
     "bits_for",
     "books_line",
+    "check_sinks",
     "introduction",
     "load",
     "replay_rejects",
@@ -157,8 +158,9 @@ def run_collection(
     collections = tuple(load(path) for path in collection_files)
     # Before Beam is imported: it warns on the root logger about optional packages that nobody asked for.
     logging.basicConfig(level=logging.ERROR)
-    from pipelines.run import match_inputs, run
+    from pipelines.run import build, match_inputs, rehearse, run
 
+    check_sinks(**settings)
     inputs, size = match_inputs(pattern)
     config = RunConfig(
         collections=collections,
@@ -171,6 +173,9 @@ def run_collection(
     )
     for collection in collections:
         click.echo(introduction(collection))
+    if not config.starts:
+        click.echo(rehearse(build(config), config))
+        return 0
     with Bar("run", size, "bytes") as bar:
         result = run(config, bar.update, size)
     summary(result.record, output)
@@ -197,6 +202,23 @@ def replay_rejects(rejects: Path, collection_files: tuple[Path, ...]) -> int:
     click.echo(f"rejected before {done.before:,}, now {done.after:,}")
     books_line(done.record)
     return int(done.record["exit_code"])
+
+
+def check_sinks(publish_topic: str = "", bigquery_table: str = "", **_: Any) -> None:
+    """Names of sinks, before anything is started.
+
+    Raises:
+        UsageError: one is not a name, or its library is not installed.
+    """
+    if publish_topic:
+        from pipelines.pubsub import library, require_path
+
+        require_path("topic", publish_topic)
+        library()
+    if bigquery_table:
+        from transforms.bigquery import require_table
+
+        require_table(bigquery_table)
 
 
 def load(path: Path) -> Collection:
@@ -247,8 +269,8 @@ def summary(record: dict[str, Any], output: str) -> None:
     for reason, count in total["rejected"].items():
         click.echo(f"  rejected {count:,}: {reason}", err=True)
     if total["rejected"]:
-        click.echo(f"  where and why: ldpbeam inspect {Path(output) / 'rejects'}", err=True)
+        click.echo(f"  where and why: ldpbeam inspect {output.rstrip('/')}/rejects", err=True)
     timings = record["timings"]
     assert isinstance(timings, dict)  # noqa: S101 - our own record
-    click.echo(f"estimates in {Path(output) / 'estimates'} after {timings['total_seconds']} s")
+    click.echo(f"estimates in {output.rstrip('/')}/estimates after {timings['total_seconds']} s")
     sys.stdout.flush()

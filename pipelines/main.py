@@ -139,11 +139,23 @@ def simulate(  # noqa: PLR0913, PLR0917 - one argument per option
     help="2**bits shards per epoch. Default: by the input's size; 3 on clusters.",
 )
 @click.option(
+    "--publish_topic",
+    default="",
+    metavar="projects/P/topics/T",
+    help="Also tell every revision to this Pub/Sub topic.",
+)
+@click.option(
+    "--bigquery_table",
+    default="",
+    metavar="P:DATASET.TABLE",
+    help="Also insert every revision into this BigQuery table.",
+)
+@click.option(
     "--job", default="", metavar="NAME", help="Name of a cluster's job in the books. Default: random."
 )
 @click.option("--detach", is_flag=True, help="Do not wait for a cluster's job.")
 @click.pass_context
-def run(
+def run(  # noqa: PLR0913, PLR0917 - one argument per option
     context: click.Context,
     /,
     collection_files: tuple[Path, ...],
@@ -153,6 +165,8 @@ def run(
     runner: str | None,
     dedup: bool,
     max_error_fraction: float,
+    publish_topic: str,
+    bigquery_table: str,
     **streaming: Any,
 ) -> None:
     """Turn reports into estimates. Further options go to Beam.
@@ -166,7 +180,12 @@ def run(
     from pipelines.commands import run_collection
     from pipelines.stream.command import run_stream
 
-    settings: dict[str, Any] = {"deduplicate": dedup, "max_error_fraction": max_error_fraction}
+    settings: dict[str, Any] = {
+        "deduplicate": dedup,
+        "max_error_fraction": max_error_fraction,
+        "publish_topic": publish_topic,
+        "bigquery_table": bigquery_table,
+    }
     if bool(pattern) == bool(subscription):
         raise UsageError(
             "E-USAGE-SOURCE",

@@ -35,6 +35,8 @@ OPTIONS = (
     "--settle",
     "--land_every",
     "--stop_when_idle",
+    "--publish_topic",
+    "--bigquery_table",
     "--shard_bits",
     "--job",
     "--detach",
@@ -63,6 +65,8 @@ class RunConfig:
         land_messages, land_bytes: how much it lands together at most.
         settle: seconds after which it takes messages for complete.
         keep_landed: seconds for which it keeps what is closed, so that it can be counted again.
+        publish_topic: ``projects/P/topics/T`` that is told every revision too; empty for none.
+        bigquery_table: ``P:DATASET.TABLE`` that gets every revision too; empty for none.
         job: name of an unbounded job, for what several jobs may write to one output.
         runner: Beam runner that really runs.
         beam_args: further Beam options, as typed.
@@ -84,6 +88,8 @@ class RunConfig:
     settle: float = 30.0
     keep_landed: int = 7 * 86400
     job: str = ""
+    publish_topic: str = ""
+    bigquery_table: str = ""
     runner: str = "FnApiRunner"
     beam_args: tuple[str, ...] = ()
 
@@ -91,6 +97,11 @@ class RunConfig:
     def streaming(self) -> bool:
         """Whether the graph is the unbounded one."""
         return bool(self.subscription) or "--streaming" in self.beam_args
+
+    @property
+    def starts(self) -> bool:
+        """Whether a job comes of it: not with --dry_run, nor when a template is to be written."""
+        return not {a.partition("=")[0] for a in self.beam_args} & {"--dry_run", "--template_location"}
 
     @property
     def spread(self) -> bool:

@@ -7,6 +7,7 @@ import ctypes
 import json
 import logging
 import os
+import re
 import shutil
 import time
 from collections.abc import Callable
@@ -19,7 +20,7 @@ from apache_beam.io.filesystems import FileSystems
 from apache_beam.options.pipeline_options import PipelineOptions
 
 from ldp.accounting import Books
-from ldp.errors import UsageError
+from ldp.errors import LdpError, UsageError
 from pipelines.collect import LEDGER, CollectReports
 from pipelines.options import ASK_THEIR_SERVER, OPTIONS, RunConfig
 from pipelines.record import RUN_RECORD, run_record, write_record
@@ -35,8 +36,11 @@ __all__ = [
     "prepare_output",
     "rehearse",
     "run",
+    "run_to_end",
 ]
 
+_WRAPPED = re.compile(r"ldp\.errors\.\w+: (.*?) \[(E-[A-Z]+(?:-[A-Z]+)*)\]", re.DOTALL)
+"""One of our errors in the text of one of Beam's."""
 _PARTS = ("estimates", "rejects", "accounting")
 _SUFFIXES = (".parquet", ".json")
 _BEAM_HELP = "See ldpbeam run --help and Beam's pipeline options."
@@ -151,7 +155,7 @@ def run(config: RunConfig, progress: Progress | None = None, total_bytes: int = 
     started = time.perf_counter()
     _ = pipeline | "Collect" >> CollectReports(config)
     if progress is None:
-        pipeline.run().wait_until_finish()
+        run_to_end(pipeline)
     else:
         _run_with_progress(pipeline, progress, total_bytes)
     seconds = time.perf_counter() - started
@@ -178,9 +182,15 @@ def rehearse(pipeline: beam.Pipeline, config: RunConfig) -> str:
 
     Dataflow's part of Beam runs its own checks of the graph, or writes the template; for other runners, which
     take no notice of --dry_run, the graph is translated as it would be for them.
+
+    Raises:
+        UsageError: Beam refuses the job, or a file it needs is absent.
     """
     if config.runner == "DataflowRunner":
-        pipeline.run()
+        try:
+            pipeline.run()
+        except (RuntimeError, ValueError, OSError) as error:
+            _refuse(str(error))
     else:
         pipeline.to_runner_api()
     kind = "streaming" if config.streaming else "batch"
@@ -195,14 +205,10 @@ def make_pipeline(config: RunConfig) -> beam.Pipeline:
     Raises:
         UsageError: an option or the runner is not Beam's.
     """
-
-    def refuse(message: str) -> NoReturn:
-        raise UsageError("E-USAGE-BEAM", f"Beam refuses an option: {message}", remedy=_BEAM_HELP)
-
     parsers: list[argparse.ArgumentParser] = []
 
     def keep(parser: argparse.ArgumentParser) -> None:
-        parser.error = refuse  # type: ignore[method-assign]
+        parser.error = _refuse  # type: ignore[method-assign]
         parsers.append(parser)
 
     # Beam wants a value here, and takes any for yes.
@@ -223,7 +229,13 @@ def make_pipeline(config: RunConfig) -> beam.Pipeline:
     try:
         return beam.Pipeline(options=options)
     except (ValueError, ImportError, AttributeError) as error:
-        refuse(str(error).partition("\n")[0].rstrip("."))
+        _refuse(str(error))
+
+
+def _refuse(message: str) -> NoReturn:
+    # Beam writes a headline and then one line per complaint.
+    said = " ".join(message.removeprefix("Pipeline has validations errors:").split()).rstrip(".")
+    raise UsageError("E-USAGE-BEAM", f"Beam refuses an option: {said}", remedy=_BEAM_HELP)
 
 
 def keep_freed_memory() -> None:
@@ -241,13 +253,28 @@ def keep_freed_memory() -> None:
     mallopt(trim_threshold, (1 << 31) - 1)
 
 
+def run_to_end(pipeline: beam.Pipeline) -> None:
+    """Run a pipeline of this process.
+
+    Raises:
+        LdpError: a step raised one; Beam wraps errors of steps into others.
+    """
+    try:
+        pipeline.run().wait_until_finish()
+    except RuntimeError as error:
+        found = _WRAPPED.search(str(error))
+        if found is None:
+            raise
+        raise LdpError(found[2], found[1].rstrip(".")) from None
+
+
 def _run_with_progress(pipeline: beam.Pipeline, progress: Progress, total: int) -> None:
     """Run in this thread's stead while it reports how much was read."""
     from concurrent.futures import ThreadPoolExecutor, wait
 
     before = bytes_read()
     with ThreadPoolExecutor(1) as pool:
-        job = pool.submit(lambda: pipeline.run().wait_until_finish())
+        job = pool.submit(run_to_end, pipeline)
         while not wait([job], timeout=0.1).done:
             progress(min(bytes_read() - before, total), total)
         job.result()

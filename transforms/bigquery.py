@@ -38,7 +38,7 @@ DESCRIPTIONS = {
     "digest": "its digest, 16 hexadecimal digits",
     "epoch": "index, 0 is the epoch that begins at the origin",
     "epoch_start": "first instant of the epoch, UTC",
-    "revision": "0 for the first result of an epoch, one more for each that follows; always 0 over files",
+    "revision": "0 for the first result of an epoch, one more for each that follows",
     "attribute": "name of the attribute; empty where a collection asks for one value",
     "value": "index of the value, 0 .. k−1",
     "label": "its label, its bucket's bounds, or its index",
@@ -52,7 +52,7 @@ DESCRIPTIONS = {
     "ci_high_all": "its upper end",
     "consistent": "frequency after the consistency method",
     "method": "that method",
-    "pane": "`early` (provisional), `on_time`, or `late`: with reports that came after the end",
+    "pane": "`early` (provisional), `on_time`, `late` (with reports that came after the end) or `replay`",
     "status": "`ok`, or `insufficient_reports`: fewer than `min_reports`, estimates are null",
 }
 """What each column of the estimates means, for whoever describes them."""
@@ -287,7 +287,7 @@ class WriteEstimatesToBigQuery(beam.DoFn):
             "E-BIGQUERY-REFUSED",
             f"BigQuery {what}",
             where=f"{project}:{dataset}.{table}",
-            remedy="Check that the table exists, with the columns of pipelines/bigquery/estimates.schema.json, "
+            remedy="Check that the table exists with the columns of pipelines/bigquery/estimates.schema.json "
             "and that the worker may write to it (roles/bigquery.dataEditor); then start the run again.",
         )
 

@@ -65,7 +65,7 @@ def estimate_messages(
     histogram: EpochHistogram,
     fixed: dict[str, Any],
     revision: int,
-    limit: int = MESSAGE_BYTES,
+    limit: int,
 ) -> list[EstimateMessage]:
     """A revision as messages: one where its JSON fits, else parts with consecutive rows.
 
@@ -202,11 +202,10 @@ class PublishEstimates(beam.DoFn):
         window: Any = beam.DoFn.WindowParam,
     ) -> Iterator[Any]:
         """Send; give what was confirmed meanwhile, if too much is on its way."""
-        revision = published_revision(self._collection, histogram, self._output, self._job)
         futures: list[Any] = []
         entry = (WindowedValue(histogram, when, (window,)), futures, 0)
         self._waiting.append(entry)
-        for message in estimate_messages(self._collection, histogram, self._fixed, revision):
+        for message in self._messages_of(histogram):
             while self._bytes > _OUTSTANDING_BYTES and len(self._waiting) > 1:
                 yield self._confirmed()
             try:
@@ -231,18 +230,31 @@ class PublishEstimates(beam.DoFn):
         """Disconnect."""
         self._close()
 
+    def _messages_of(self, histogram: EpochHistogram) -> list[EstimateMessage]:
+        revision = published_revision(self._collection, histogram, self._output, self._job)
+        return estimate_messages(self._collection, histogram, self._fixed, revision, MESSAGE_BYTES)
+
     def _confirmed(self) -> Any:
         """The oldest histogram on its way, once its messages have arrived."""
         held, futures, size = self._waiting[0]
         try:
             for future in futures:
-                future.result(timeout=_SECONDS)
+                self._wait(future)
         except Exception as error:
             raise self._failure(error) from None
         self._waiting.popleft()
         self._bytes -= size
         self._messages -= len(futures)
         return held
+
+    def _wait(self, future: Any) -> None:
+        """Until a message has arrived, or there is a reason why it has not."""
+        try:
+            future.result(timeout=_SECONDS)
+        except TimeoutError:
+            # What failed the last time is not tried again, and says so.
+            self._given_up.set()
+            future.result(timeout=_PAUSE + 1)
 
     def _failure(self, error: Exception) -> LdpError:
         self._close()

@@ -10,7 +10,7 @@ import click
 
 from ldp.epochs import parse_duration
 from ldp.errors import UsageError
-from pipelines.commands import books_line, introduction, load, summary
+from pipelines.commands import books_line, check_sinks, introduction, load, summary
 from pipelines.options import RunConfig, resolve_runner
 
 __all__ = ["run_stream"]
@@ -36,9 +36,10 @@ def run_stream(  # noqa: PLR0913 - one argument per option
     """Run over messages, or over files as if they were a stream; see :func:`run_collection`."""
     collections = tuple(load(path) for path in collection_files)
     logging.basicConfig(level=logging.ERROR)
-    from pipelines.run import match_inputs
-    from pipelines.stream.job import run_local, submit
+    from pipelines.run import match_inputs, rehearse
+    from pipelines.stream.job import build, run_local, submit
 
+    check_sinks(**settings)
     inputs = match_inputs(pattern)[0] if pattern else ()
     runner = resolve_runner(runner)
     local = runner == "FnApiRunner"
@@ -59,6 +60,9 @@ def run_stream(  # noqa: PLR0913 - one argument per option
     idle = _seconds("--stop_when_idle", stop_when_idle) if stop_when_idle else None
     for collection in collections:
         click.echo(introduction(collection))
+    if not config.starts:
+        click.echo(rehearse(build(config), config))
+        return 0
     if local and subscription:
         click.echo(f"reading {subscription}; Ctrl-C or SIGTERM drains and stops")
         result = run_local(config, idle, books_line)

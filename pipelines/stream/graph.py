@@ -16,6 +16,7 @@ from ldp.reports import Rejection
 from ldp.schedule import Schedule
 from pipelines.options import RunConfig
 from transforms.coders import register_coders
+from transforms.elsewhere import told_elsewhere
 from transforms.epochs import EpochColumns
 from transforms.estimate import EstimateEpoch
 from transforms.histogram import MakeConsistent
@@ -39,12 +40,15 @@ class PublishStream(beam.PTransform):
     def expand(self, counted: beam.PCollection[CountedEpoch]) -> beam.PCollection[Any]:
         """Estimate, make consistent, write."""
         collection, config = self._collection, self._config
-        return (
+        final = (
             counted
             | "Estimate" >> beam.ParDo(EstimateEpoch(collection, config.max_error_fraction))
             | "Histogram" >> beam.ParDo(MakeConsistent(collection))
-            | "Write" >> beam.ParDo(WriteEpochs(collection, config.output, config.job))
         )
+        told = told_elsewhere(
+            final, collection, config.publish_topic, config.bigquery_table, config.output, config.job
+        )
+        return told | "Write" >> beam.ParDo(WriteEpochs(collection, config.output, config.job))
 
 
 class CollectStream(beam.PTransform):

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import apache_beam as beam
+from apache_beam.runners.runner import PipelineState
 
 from ldp.errors import UsageError
 from pipelines.options import LOCAL_STREAM, RunConfig
@@ -125,11 +126,12 @@ def _require_own(output: str) -> None:
 
 
 def build(config: RunConfig) -> beam.Pipeline:
-    """The unbounded graph for a cluster, unstarted.
+    """The unbounded graph for a cluster, unstarted; a job without a name gets one.
 
     Raises:
         UsageError: Beam refuses an option.
     """
+    config = replace(config, job=config.job or uuid.uuid4().hex[:8])
     pipeline = make_pipeline(config)
     if config.subscription:
         read = beam.io.ReadFromPubSub(
@@ -150,7 +152,7 @@ def submit(config: RunConfig, *, wait: bool = True) -> RunResult | None:
 
     Args:
         config: with a subscription, or with files that are read as a stream.
-        wait: until it ends, which a job over files does.
+        wait: until it ends, as a job over files does, or one that is drained.
 
     Returns:
         The record of a job that has ended; None of one that goes on.
@@ -159,12 +161,23 @@ def submit(config: RunConfig, *, wait: bool = True) -> RunResult | None:
         UsageError: Beam refuses an option.
         LdpError: the books of a finished job do not balance.
     """
-    config = replace(config, job=config.job or uuid.uuid4().hex[:8])
     result = build(config).run()
-    if not wait:
+    if not (wait and _ended(result)):
         return None
-    result.wait_until_finish()
     books, files = read_output(config.output)
     record = run_record(config, books, files, 0.0)
     write_record(config.output, record)
     return RunResult(record)
+
+
+def _ended(result: Any) -> bool:
+    """Wait for a job; False when another one has taken its place.
+
+    Beam takes Dataflow jobs that were drained or replaced for failed ones.
+    """
+    try:
+        result.wait_until_finish()
+    except Exception:
+        if result.state not in {PipelineState.DRAINED, PipelineState.UPDATED}:
+            raise
+    return bool(result.state != PipelineState.UPDATED)

@@ -22,7 +22,7 @@ from ldp.schedule import Schedule
 from pipelines.options import RunConfig
 from pipelines.record import read_output, run_record, table_records, write_record
 from pipelines.stream.landing import EpochKey, Landing, Segment
-from pipelines.stream.publish import Due, publish_due, read_other_books, write_other_books
+from pipelines.stream.publish import Due, last_segment, publish_due, read_other_books, write_other_books
 from transforms.accounting import Told
 from transforms.sinks import read_books
 
@@ -134,16 +134,21 @@ class LocalStream:
         self.record: dict[str, Any] | None = None
         self._started = self._quiet_since = wait()
         self._recorded: float | None = None
-        self._recover()
+        try:
+            self._recover()
+        except BaseException:
+            self._landing.unlock()
+            raise
 
     def _recover(self) -> None:
         """Books first, then the segments that are not in them."""
         books, files = read_output(self._config.output)
+        # Also of collections not given: a number is never used again, what was refused has it too.
+        self._number = last_segment(self._config.output)
         for digest, epoch in books.lines:
             if epoch is None:
                 kept = _read_other(self._config.output, digest)
                 self._others[digest] = _Open(line=books.lines[digest, None], through=kept)
-                self._number = max(self._number, kept)
             elif digest in self._schedules:
                 self._refresh((digest, epoch))
             else:
@@ -168,7 +173,6 @@ class LocalStream:
         known.files = table_records(record)
         position = record.get("position", {})
         known.told, known.through = position.get("watermark", 0), position.get("segment", 0)
-        self._number = max(self._number, known.through)
         self.watermark = max(self.watermark, known.told)
 
     def _take(self, segment: Segment) -> None:
@@ -270,6 +274,7 @@ class LocalStream:
             [message.arrival_micros for message in drawn],
             self._collections,
             watermark=self.watermark,
+            closed=frozenset(key for key, known in self._epochs.items() if known.closed),
             unstamped=sum(not message.stamped for message in drawn),
         )
         self._take(segment)

@@ -16,7 +16,7 @@ from ldp.accounting import Entry, Line
 from ldp.collection import Collection
 from pipelines.collect import PublishCollection
 from pipelines.options import RunConfig
-from pipelines.run import make_pipeline
+from pipelines.run import make_pipeline, run_to_end
 from pipelines.stream.landing import EpochKey, Landing, read_segment
 from transforms.accounting import Told
 from transforms.coders import register_coders
@@ -24,7 +24,7 @@ from transforms.epochs import EpochColumns
 from transforms.files import publish
 from transforms.reports import collection_tag
 
-__all__ = ["Due", "publish_due", "read_other_books", "write_other_books"]
+__all__ = ["Due", "last_segment", "publish_due", "read_other_books", "write_other_books"]
 
 ENGINE = "local"
 """What the local engine calls its job: there is only ever one on an output directory."""
@@ -94,7 +94,7 @@ def publish_due(config: RunConfig, landing: Landing, due: list[Due]) -> None:
         inputs = {"columns": columns[collection_tag(collection)], "entries": entries}
         label = f"{collection.name}@{collection.version}"
         _ = inputs | label >> PublishCollection(collection, settings, told)
-    pipeline.run().wait_until_finish()
+    run_to_end(pipeline)
 
 
 def _other_books(digest: str) -> str:
@@ -119,3 +119,9 @@ def read_other_books(output: str, digest: str) -> dict[str, Any] | None:
         return None
     found: dict[str, Any] = json.loads(path.read_text())
     return found
+
+
+def last_segment(output: str) -> int:
+    """The highest number of a segment that any books know; 0 at first."""
+    records = (json.loads(path.read_text()) for path in Path(output, "accounting").glob("*.json"))
+    return max((int(record.get("position", {}).get("segment", 0)) for record in records), default=0)

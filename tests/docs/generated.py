@@ -33,6 +33,7 @@ from simulators.fleet import Fleet
 from simulators.population import population
 from simulators.streams import Streams
 from tests.conftest import REPOSITORY
+from transforms.bigquery import DESCRIPTIONS
 from transforms.rejects import rejects_schema
 from transforms.sinks import epoch_file_name
 from transforms.tables import estimates_schema
@@ -381,31 +382,7 @@ def _columns(schema: object, meaning: dict[str, str]) -> str:
 
 
 def estimates_columns() -> str:
-    return _columns(
-        estimates_schema(example()),
-        {
-            "collection": "name of the collection",
-            "digest": "its digest, 16 hexadecimal digits",
-            "epoch": "index, 0 is the epoch that begins at the origin",
-            "epoch_start": "first instant of the epoch, UTC",
-            "revision": "0 for the first result of an epoch, one more for each that follows; always 0 over files",
-            "attribute": "name of the attribute; empty where a collection asks for one value",
-            "value": "index of the value, 0 .. k−1",
-            "label": "its label, its bucket's bounds, or its index",
-            "n": "reports counted in the epoch that speak about the value",
-            "support": "how many of them support the value; an exact integer",
-            "estimate": "unbiased frequency; may be negative, sums to about 1",
-            "std_error": "square root of its estimated variance",
-            "ci_low": "lower end of the 95 % interval; not clipped to 0",
-            "ci_high": "upper end of the 95 % interval; not clipped to 1",
-            "ci_low_all": "lower end of an interval that holds for all values of the epoch at once",
-            "ci_high_all": "its upper end",
-            "consistent": "frequency after the consistency method",
-            "method": "that method",
-            "pane": "`early` (provisional), `on_time`, `late` (with reports that came after the end) or `replay`",
-            "status": "`ok`, or `insufficient_reports`: fewer than `min_reports`, estimates are null",
-        },
-    )
+    return _columns(estimates_schema(example()), DESCRIPTIONS)
 
 
 def rejects_columns() -> str:

@@ -1,0 +1,37 @@
+"""After stage 5: results to the sinks besides files, which come before the files."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import apache_beam as beam
+
+from ldp.collection import Collection
+from transforms.bigquery import WriteEstimatesToBigQuery
+from transforms.estimate_topics import PublishEstimates
+
+__all__ = ["told_elsewhere"]
+
+
+def told_elsewhere(
+    histograms: beam.PCollection, collection: Collection, topic: str, table: str, output: str, job: str
+) -> beam.PCollection[Any]:
+    """The same histograms, once the sinks that were asked for have them.
+
+    So the books, which are written after this, name nothing that a sink lacks; and what a crash keeps from
+    the books is told again.
+
+    Args:
+        histograms: final ones.
+        collection: whose they are.
+        topic: ``projects/P/topics/T``, or empty.
+        table: ``project:dataset.table``, or empty.
+        output: output directory.
+        job: name of an unbounded job; empty over files.
+    """
+    if topic:
+        histograms = histograms | "Topic" >> beam.ParDo(PublishEstimates(collection, topic, output, job))
+    if table:
+        sink = WriteEstimatesToBigQuery(collection, table, output, job)
+        histograms = histograms | "BigQuery" >> beam.ParDo(sink)
+    return histograms
