@@ -47,6 +47,7 @@ FORGET_AFTER = 31 * 86400 * 1_000_000
 longer."""
 
 _COMPACT_FROM = 1 << 16
+_PIECE_BYTES = 4 << 20
 _SUPPORT_WEIGHT = 1 << 10
 _COUNT = struct.Struct("<BIqQ?")
 _COUNT_VERSION = 1
@@ -230,20 +231,21 @@ class CountShard(beam.DoFn):
         yield (digest, epoch), (shard, now, encoded, known.repeats)
 
     def _compact(self, digest: str, known: _Shard, held: Any) -> _Shard:
-        """Rewrite the bag without repeats, in one piece. The smallest payload of an id stays, as always."""
-        parts = list(held.read())
-        if len(parts) <= 1 and known.stored == known.compacted:
+        """Rewrite the bag without repeats. The smallest payload of an id stays, as always."""
+        if known.stored == known.compacted:
             return known
+        parts = list(held.read())
+        pieces: list[bytes] = []
         left, repeats = known.stored, known.repeats
         if not self._deduplicate:
             total = self._count[digest].merge_accumulators(map(SupportCoder().decode, parts))
-            merged, left = SupportCoder().encode(total), _SUPPORT_WEIGHT
+            pieces, left = [SupportCoder().encode(total)], _SUPPORT_WEIGHT
         elif parts:
             columns, dropped = keep_one_per_id(map(ReportColumnsCoder().decode, parts), self._secret)
-            merged, left, repeats = ReportColumnsCoder().encode(columns), len(columns), repeats + dropped
+            pieces, left, repeats = list(_in_pieces(columns)), len(columns), repeats + dropped
         held.clear()
-        if parts:
-            held.add(merged)
+        for piece in pieces:
+            held.add(piece)
         return replace(known, stored=left, compacted=left, repeats=repeats)
 
     def _counted(self, digest: str, held: Any) -> Support:
@@ -255,6 +257,14 @@ class CountShard(beam.DoFn):
             else:
                 total.merge(SupportCoder().decode(part))
         return total
+
+
+def _in_pieces(columns: ReportColumns) -> Iterator[bytes]:
+    """Encoded, a few megabytes each: runners limit the size of one element of state."""
+    step = max(_PIECE_BYTES // (8 + columns.payloads.shape[1]), 1)
+    for at in range(0, len(columns), step):
+        ids, payloads = columns.report_ids[at : at + step], columns.payloads[at : at + step]
+        yield ReportColumnsCoder().encode(ReportColumns(columns.digest, columns.epoch, ids, payloads))
 
 
 def _frozen(columns: ReportColumns) -> ReportColumns:

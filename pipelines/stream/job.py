@@ -46,6 +46,7 @@ def run_local(config: RunConfig, stop_when_idle: float | None, progress: Progres
     from pipelines.stream.local import LocalStream
 
     keep_freed_memory()
+    make_pipeline(config)  # refuses options that nobody knows, before anything is touched
     _require_own(config.output)
     with (
         _stopped_by_signals() as stopped,

@@ -231,10 +231,10 @@ class LocalStream:
         Returns:
             Messages drawn.
         """
-        drawn, all_of_it = self._draw()
+        drawn, horizon = self._draw()
         if drawn:
             self._land(drawn)
-        self._advance(drawn, all_of_it)
+        self._advance(drawn, horizon)
         self._tell()
         return len(drawn)
 
@@ -252,17 +252,24 @@ class LocalStream:
         self._record("stopped")
         self._landing.unlock()
 
-    def _draw(self) -> tuple[list[Any], bool]:
-        """Messages of one interval, and whether that was all there was."""
+    def _draw(self) -> tuple[list[Any], int | None]:
+        """Messages of one interval, and up to when none is missing; None while there is a backlog.
+
+        What matters is how old each message was when it was drawn and when the last one was: however long the
+        interval is, or landing takes, nothing of that makes a message old, or covers one that still waits.
+        """
         config = self._config
         drawn: list[Any] = []
-        begin, size = self._wait(), 0
+        some: Sequence[Any] = ()
+        begin, size, backlog = self._wait(), 0, False
         while True:
+            horizon = int((self._clock() - config.settle) * _MICROS)
+            backlog |= any(message.arrival_micros < horizon for message in some)
             left = config.land_every - (self._wait() - begin)
             if len(drawn) >= config.land_messages or size >= config.land_bytes:
-                return drawn, False
+                return drawn, None
             if left <= 0:
-                return drawn, True
+                return drawn, None if backlog else horizon
             some = self._source.pull(config.land_messages - len(drawn), config.land_bytes - size, left)
             drawn += some
             size += sum(len(message.data) for message in some)
@@ -281,14 +288,9 @@ class LocalStream:
         self._source.acknowledge(drawn)
         self._quiet_since = self._wait()
 
-    def _advance(self, drawn: Sequence[Any], all_of_it: bool) -> None:
+    def _advance(self, drawn: Sequence[Any], horizon: int | None) -> None:
         """Move the watermark to just before now, unless older messages may still be waiting."""
-        horizon = int((self._clock() - self._config.settle) * _MICROS)
-        if drawn:
-            recent = all_of_it and min(message.arrival_micros for message in drawn) >= horizon
-        else:
-            recent = self.idle_seconds >= self._config.settle
-        if recent:
+        if horizon is not None and (drawn or self.idle_seconds >= self._config.settle):
             self.watermark = max(self.watermark, horizon)
 
     # --- results

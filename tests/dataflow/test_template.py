@@ -1,0 +1,214 @@
+"""The flex template: metadata as the command line has it, its launcher, and one image for all."""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+import runpy
+import shlex
+import sys
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from apache_beam.options.pipeline_options import PipelineOptions
+
+from pipelines.dataflow import FOLDER, LEFT_OUT, arguments, generated, options
+from pipelines.main import cli
+from tests.conftest import REPOSITORY
+from tests.dataflow import conftest
+from tests.dataflow.service import OPTIONS, Graph, serving
+from tests.dataflow.store import ObjectStore
+
+METADATA: dict[str, Any] = json.loads((FOLDER / "metadata.json").read_text("utf-8"))
+PARAMETERS: dict[str, dict[str, Any]] = {p["name"]: p for p in METADATA["parameters"]}
+VALUES = {
+    "collection": ["gs://my-bucket/a.yaml", "a.yaml", "gs://my-bucket/a.yaml,gs://my-bucket/b.yaml"],
+    "subscription": ["projects/my-project/subscriptions/reports"],
+    "output": ["gs://my-bucket/results", "gs://my-bucket/a/b/"],
+    "dedup": ["true", "false"],
+    "max_error_fraction": ["0", "0.25", "1", "1.0"],
+    "timestamp_attribute": ["received", "received-at"],
+    "early_every": ["90s", "1d12h"],
+    "late_every": ["5m"],
+    "shard_bits": ["0", "3", "8"],
+    "job": ["a", "minutes-2"],
+    "publish_topic": ["projects/my-project/topics/estimates"],
+    "bigquery_table": ["my-project:ldp.estimates", "my-project.ldp.estimates"],
+    "sdk_container_image": ["europe-west1-docker.pkg.dev/my-project/ldpbeam/worker:1"],
+}
+REFUSED = {
+    "collection": ["", "a,,b", "a b"],
+    "subscription": ["reports", "projects/my-project/topics/reports"],
+    "output": ["results", "gs://my-bucket", "s3://my-bucket/results"],
+    "dedup": ["yes", ""],
+    "max_error_fraction": ["1.5", "-1", "10%"],
+    "timestamp_attribute": ["a b"],
+    "early_every": ["10", "5 m"],
+    "late_every": ["soon"],
+    "shard_bits": ["9", "-1", "33"],
+    "job": ["a/b"],
+    "publish_topic": ["estimates", "projects/my-project/subscriptions/estimates"],
+    "bigquery_table": ["estimates", "my-project:estimates"],
+    "sdk_container_image": ["a b"],
+}
+KINDS = {"TEXT", "BOOLEAN", "PUBSUB_SUBSCRIPTION", "PUBSUB_TOPIC", "BIGQUERY_TABLE", "GCS_WRITE_FOLDER"}
+
+
+def test_the_metadata_is_what_the_command_line_gives() -> None:
+    """Written by ``python -m pipelines.dataflow``."""
+    assert {path.name: path.read_text("utf-8") for path in FOLDER.glob("*.json")} == generated()
+
+
+def test_every_option_is_a_parameter_or_left_out_for_a_reason() -> None:
+    assert set(options()) == set(PARAMETERS) - {"sdk_container_image"} | set(LEFT_OUT)
+    assert set(PARAMETERS) & set(LEFT_OUT) == set()
+    assert "sdk_container_image" in PipelineOptions([]).get_all_options()
+
+
+def test_parameters_are_described_as_the_service_wants_them() -> None:
+    assert METADATA["streaming"] is True
+    for name, parameter in PARAMETERS.items():
+        keys = {"name", "label", "helpText", "isOptional", "paramType"}
+        assert set(parameter) - {"regexes"} == keys, name
+        assert re.fullmatch(r"[a-zA-Z][-_a-zA-Z0-9]*", name)
+        assert parameter["helpText"], name
+        assert parameter["label"], name
+        assert parameter["paramType"] in KINDS, name
+    required = {name for name, parameter in PARAMETERS.items() if not parameter["isOptional"]}
+    assert required == {"collection", "subscription", "output"}
+
+
+def matches(name: str, value: str) -> bool:
+    return all(re.search(pattern, value) for pattern in PARAMETERS[name].get("regexes", ()))
+
+
+@pytest.mark.parametrize("name", PARAMETERS)
+def test_what_a_pattern_lets_through_the_command_line_takes(name: str, tmp_path: Path) -> None:
+    assert [value for value in VALUES[name] if not matches(name, value)] == []
+    assert [value for value in REFUSED[name] if matches(name, value)] == []
+    if name in options():
+        for value in VALUES[name]:
+            if "://" not in value:
+                _, *given, _ = arguments([f"--{name}={value}"], tmp_path)
+                context = cli.commands["run"].make_context("run", [*given, "--output=o"])
+                assert context.args == []
+
+
+def test_arguments_of_a_launcher_become_those_of_the_command_line(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    given = [
+        "--collection=a.yaml,b.yaml", "--dedup=false", "--early_every=", "--job=a",
+        "--sdk_container_image=i", "--runner=DataflowRunner", "--streaming", "--of_tomorrow=1",
+    ]  # fmt: skip
+    with caplog.at_level(logging.WARNING):
+        made = arguments(given, tmp_path)
+    assert made == [
+        "run", "--collection=a.yaml", "--collection=b.yaml", "--no-dedup", "--job=a",
+        "--runner=DataflowRunner", "--sdk_container_image=i", "--streaming", "--sdk_location=container",
+        "--detach",
+    ]  # fmt: skip
+    assert "--of_tomorrow=1" in caplog.text
+    assert arguments(["--dedup=true"], tmp_path) == ["run", "--dedup", "--detach"]
+
+
+@pytest.fixture
+def objects() -> Iterator[dict[str, bytes]]:
+    ObjectStore.objects.clear()
+    yield ObjectStore.objects
+    ObjectStore.objects.clear()
+
+
+def test_the_launcher_writes_the_job_as_the_service_wants_it(
+    objects: dict[str, bytes], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, offline: list[Any]
+) -> None:
+    """The service starts the file that is written under --template_location."""
+    objects["mem://bucket/a.yaml"] = conftest.YAML.encode()
+    objects["mem://bucket/b/a.yaml"] = conftest.YAML.replace("minutes", "others").encode()
+    image = "europe-west1-docker.pkg.dev/my-project/ldpbeam/worker:1"
+    with serving() as service:
+        given = [
+            "--collection=mem://bucket/a.yaml,mem://bucket/b/a.yaml",
+            "--subscription=projects/my-project/subscriptions/reports",
+            "--output=gs://my-bucket/results",
+            "--early_every=10m",
+            f"--sdk_container_image={image}",
+            "--runner=DataflowRunner",
+            *service.options(tmp_path / "staged")[len(OPTIONS) :],
+            "--project=my-project",
+            "--region=europe-west1",
+            "--job_name=minutes",
+            f"--template_location={tmp_path / 'job_object'}",
+        ]
+        monkeypatch.setattr(sys, "argv", ["launch.py", *given])
+        with pytest.raises(SystemExit) as end:
+            runpy.run_path(str(FOLDER / "launch.py"), run_name="__main__")
+        assert service.calls == []
+    assert (end.value.code, offline) == (0, [])
+    job = json.loads((tmp_path / "job_object").read_text())
+    assert job["type"] == "JOB_TYPE_STREAMING"
+    assert job["environment"]["sdkPipelineOptions"]["options"]["sdk_location"] == "container"
+    graph = Graph.staged(tmp_path / "staged")
+    assert graph.images() == {image}
+    assert {"Collect/minutes@1/Write", "Collect/others@1/Write"} <= graph.labels
+    assert not any("main_session" in path.name for path in (tmp_path / "staged").iterdir())
+
+
+# --- the image
+
+
+DOCKERFILE = (FOLDER / "Dockerfile").read_text("utf-8")
+
+
+def steps(word: str) -> list[str]:
+    """What follows a word at the beginning of an instruction."""
+    joined = DOCKERFILE.replace("\\\n", " ")
+    return [line.partition(" ")[2].strip() for line in joined.splitlines() if line.startswith(f"{word} ")]
+
+
+def test_the_image_has_the_versions_that_the_suite_is_run_on() -> None:
+    pins = (REPOSITORY / "constraints.txt").read_text()
+    beam = re.search(r"^apache-beam==(\S+)$", pins, re.MULTILINE)
+    python = re.search(r"resolved by Python (\d+\.\d+)", pins)
+    assert beam
+    assert python
+    assert steps("FROM") == [f"python:{python[1]}-slim"]
+    sources = [step.split()[0].partition("=")[2] for step in steps("COPY") if step.startswith("--from")]
+    launcher = f"python{python[1].replace('.', '')}-template-launcher-base"
+    assert sources == [
+        f"apache/beam_python{python[1]}_sdk:{beam[1]}",
+        f"gcr.io/dataflow-templates-base/{launcher}:latest",
+    ]
+    (install,) = steps("RUN")
+    pip, check, *_ = (shlex.split(part) for part in install.split("&&"))
+    assert pip[:2] + check == ["pip", "install", "pip", "check"]
+    assert pip[pip.index("--constraint") + 1] == "source/constraints.txt"
+    assert pip[-1] == "./source[gcp]"
+    project = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]
+    assert any(wanted.startswith("numba==") for wanted in project["dependencies"])
+    assert project["optional-dependencies"]["gcp"][0].startswith("apache-beam[gcp]==")
+
+
+def test_the_image_is_built_of_the_packages_and_of_nothing_else() -> None:
+    copied = [step.split()[:-1] for step in steps("COPY") if not step.startswith("--from")]
+    names = {name for step in copied for name in step}
+    find = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["tool"]["setuptools"]["packages"][
+        "find"
+    ]
+    packages = {name.rstrip("*") for name in find["include"]}
+    assert names == packages | {"pyproject.toml", "constraints.txt", "README.md", "LICENSE"}
+    ignored = (FOLDER / "Dockerfile.dockerignore").read_text().split()
+    assert {line[1:] for line in ignored if line.startswith("!")} == names
+    assert ignored[0] == "*"
+
+
+def test_the_image_starts_workers_and_launches_templates() -> None:
+    assert steps("ENTRYPOINT") == ['["/opt/apache/beam/boot"]']
+    (environment,) = steps("ENV")
+    assert environment == "FLEX_TEMPLATE_PYTHON_PY_FILE=/template/launch.py"
+    assert steps("WORKDIR") == ["/template"]
+    assert "mv source/pipelines/dataflow/launch.py ." in DOCKERFILE

@@ -1,0 +1,170 @@
+"""What a worker needs is sent along: the project's wheel, its dependencies, and nothing of this checkout."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+import sys
+import sysconfig
+import zipfile
+from email import message_from_bytes
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.conftest import REPOSITORY
+from tests.dataflow.conftest import YAML, Call
+from tests.dataflow.service import Graph, serving
+from tests.pipelines.running import collection, fleet, write
+
+PACKAGES = ("ldp", "transforms", "pipelines", "simulators")
+WORKER = Path(__file__).with_name("worker.py")
+FUNCTIONS = {
+    "transforms.bigquery.WriteEstimatesToBigQuery",
+    "transforms.coders.ReportColumnsCoder",
+    "transforms.epochs._KeepOne",
+    "transforms.estimate.EstimateEpoch",
+    "transforms.estimate_topics.PublishEstimates",
+    "transforms.histogram.MakeConsistent",
+    "transforms.messages.GatherMessages",
+    "transforms.others._SumOthers",
+    "transforms.reports.AdmitReports",
+    "transforms.sinks.WriteEpochs",
+    "transforms.sources.ReadFiles",
+    "transforms.streaming.CountShard",
+    "transforms.streaming.Shards",
+    "transforms.streaming.SumShards",
+    "transforms.support.CountSupport",
+}
+ELSEWHERE = [
+    "--publish_topic", "projects/my-project/topics/estimates", "--bigquery_table", "my-project:ldp.estimates",
+]  # fmt: skip
+NOBODY = {"type": "authorized_user", "client_id": "a", "client_secret": "b", "refresh_token": "c"}
+"""Credentials that clients are made with and that open nothing."""
+
+
+def pip(*arguments: object) -> None:
+    command = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--quiet", *map(str, arguments)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def tracked() -> list[str]:
+    """What git tracks or would take of the packages."""
+    listing = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard", *PACKAGES]
+    if not (REPOSITORY / ".git").exists():
+        pytest.skip("not a git checkout")
+    found = subprocess.run(listing, cwd=REPOSITORY, capture_output=True, check=True).stdout.decode()
+    return [name for name in found.split("\0") if name and (REPOSITORY / name).is_file()]
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Built as the page says, from a copy, so that nothing is left in the checkout."""
+    source, dist = tmp_path_factory.mktemp("source"), tmp_path_factory.mktemp("dist")
+    for name in ("pyproject.toml", "README.md", "LICENSE"):
+        shutil.copy(REPOSITORY / name, source / name)
+    for name in PACKAGES:
+        shutil.copytree(REPOSITORY / name, source / name, ignore=shutil.ignore_patterns("__pycache__"))
+    pip("wheel", "--no-deps", "--no-build-isolation", "--wheel-dir", dist, source)
+    (built,) = dist.iterdir()
+    return built
+
+
+@pytest.fixture(scope="module")
+def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder that holds the unpacked wheel."""
+    target = tmp_path_factory.mktemp("installed")
+    pip("install", "--no-deps", "--no-index", "--target", target, wheel)
+    return target
+
+
+@pytest.fixture
+def staged(call: Call, stream: list[object], wheel: Path, tmp_path: Path) -> Path:
+    """What a service was sent with a job."""
+    folder = tmp_path / "staged"
+    with serving("JOB_STATE_RUNNING") as service:
+        options = [*service.options(folder), "--extra_package", wheel, *ELSEWHERE, "--detach"]
+        code, _, err = call(*stream, "--output", "gs://my-bucket/results", *options)
+    assert (code, err) == (0, "")
+    (folder / "job.json").write_text(json.dumps(service.jobs[0]))
+    return folder
+
+
+def work(paths: list[Path], *pipelines: Path) -> subprocess.CompletedProcess[str]:
+    """Load pipelines where only these folders are known."""
+    folders = ":".join(map(str, paths))
+    command = [sys.executable, "-I", "-S", str(WORKER), folders, *map(str, pipelines)]
+    credentials = pipelines[0].with_name("nobody.json")
+    credentials.write_text(json.dumps(NOBODY))
+    known = {"GOOGLE_APPLICATION_CREDENTIALS": str(credentials), "GOOGLE_CLOUD_PROJECT": "my-project"}
+    environment = {**os.environ, **known}
+    return subprocess.run(command, capture_output=True, text=True, cwd=paths[0], env=environment, check=False)
+
+
+def test_the_wheel_holds_every_file_of_the_packages(wheel: Path) -> None:
+    ours = [name for name in tracked() if not name.endswith("/Dockerfile.dockerignore")]
+    with zipfile.ZipFile(wheel) as archive:
+        held = set(archive.namelist())
+    assert [name for name in ours if name not in held and not name.endswith("/Dockerfile")] == []
+    top = {name.partition("/")[0] for name in held}
+    assert {name for name in top if not name.endswith(".dist-info")} == set(PACKAGES)
+
+
+def test_the_wheel_is_staged_and_nothing_is_pickled_from_main(staged: Path, wheel: Path) -> None:
+    artifacts = Graph.staged(staged).artifacts()
+    assert set(artifacts) == {wheel.name, "extra_packages.txt", "submission_environment_dependencies.txt"}
+    path, digest = artifacts[wheel.name]
+    assert path.parent == staged
+    assert path.read_bytes() == wheel.read_bytes()
+    assert digest == hashlib.sha256(wheel.read_bytes()).hexdigest()
+    assert artifacts["extra_packages.txt"][0].read_text().split() == [wheel.name]
+    job: dict[str, Any] = json.loads((staged / "job.json").read_text())
+    options = job["environment"]["sdkPipelineOptions"]["options"]
+    assert options["save_main_session"] is False
+    (pool,) = job["environment"]["workerPools"]
+    assert {package["name"] for package in pool["packages"]} == {path.name for path, _ in artifacts.values()}
+
+
+def test_the_wheel_asks_for_what_workers_lack(wheel: Path) -> None:
+    """A worker installs an extra package with its dependencies; Beam's image has no numba."""
+    with zipfile.ZipFile(wheel) as archive:
+        (name,) = (n for n in archive.namelist() if n.endswith(".dist-info/METADATA"))
+        wanted = message_from_bytes(archive.read(name)).get_all("Requires-Dist") or []
+    assert "numba==0.68.*" in wanted
+    assert "apache-beam==2.77.*" in wanted
+
+
+def test_workers_load_every_function_from_the_wheel_alone(
+    call: Call, agreed: Path, staged: Path, installed: Path, tmp_path: Path
+) -> None:
+    assert agreed.read_text() == YAML
+    batch = tmp_path / "batch"
+    reports = write(tmp_path / "reports", collection(), fleet(collection(), 20, 1))
+    with serving() as service:
+        options = [*service.options(batch), "--template_location", batch / "template.json"]
+        output = ["--output", "gs://my-bucket/results", "--runner", "DataflowRunner"]
+        assert call("run", "--collection", agreed, "--input", reports, *output, *options)[0] == 0
+    pipelines = (staged / "pipeline.pb", batch / "pipeline.pb")
+    for pipeline in pipelines:
+        assert str(REPOSITORY).encode() not in pipeline.read_bytes()
+
+    libraries = Path(sysconfig.get_paths()["purelib"])
+    done = work([installed, libraries], *pipelines)
+    assert done.returncode == 0, done.stderr
+    said = json.loads(done.stdout)
+    assert FUNCTIONS - set(said["classes"]) == set()
+    assert [name for name in said["files"] if not name.startswith(f"{installed}/")] == []
+    assert [name for name in said["classes"] if name.startswith("__main__")] == []
+    assert said["numba"]
+    assert not any(path.startswith(str(REPOSITORY)) for path in said["path"] if path != str(libraries))
+
+    # The check can fail: without the wheel there is nothing to load.
+    (bare := tmp_path / "bare").mkdir()
+    missing = work([bare, libraries], pipelines[0])
+    assert missing.returncode != 0
+    assert "ModuleNotFoundError" in missing.stderr
