@@ -28,7 +28,8 @@ from pipelines.run import match_inputs, run
 from pipelines.stream.landing import FOLDER, Segment
 from pipelines.stream.local import REPLAY, LocalStream
 from transforms.files import publish
-from transforms.sinks import books_file_name, epoch_file_name
+from transforms.revisions import books_file_name
+from transforms.sinks import epoch_file_name
 
 __all__ = ["MENDABLE", "Replayed", "replay"]
 

@@ -13,13 +13,19 @@ from collections.abc import Iterator
 from typing import Any
 
 import apache_beam as beam
-from apache_beam.io.filesystems import FileSystems
 
 from ldp.accounting import Entry, Line
 from ldp.collection import Collection
 from ldp.epochs import instant
 from ldp.histogram import EpochHistogram
 from transforms.files import FileRecord, publish
+from transforms.revisions import (
+    books_file_name,
+    content_digest,
+    epoch_stem,
+    published_revision,
+    read_books,
+)
 from transforms.tables import epoch_table, fixed_columns
 
 __all__ = ["BOOKS_SCHEMA", "WriteEpochs", "books_file_name", "epoch_file_name", "read_books"]
@@ -29,26 +35,7 @@ BOOKS_SCHEMA = "ldpbeam.epoch/1"
 
 def epoch_file_name(collection: Collection, epoch: int, revision: int) -> str:
     """``estimates/NAME-DIGEST-epoch-000012-r000.parquet``."""
-    return f"estimates/{_stem(collection, epoch)}-r{revision:03d}.parquet"
-
-
-def books_file_name(collection: Collection, epoch: int) -> str:
-    """``accounting/NAME-DIGEST-epoch-000012.json``."""
-    return f"accounting/{_stem(collection, epoch)}.json"
-
-
-def _stem(collection: Collection, epoch: int) -> str:
-    return f"{collection.name}-{collection.digest_hex}-epoch-{epoch:06d}"
-
-
-def read_books(output: str, collection: Collection, epoch: int) -> dict[str, Any] | None:
-    """What is published about an epoch so far; None when nothing is."""
-    path = FileSystems.join(output, *books_file_name(collection, epoch).split("/"))
-    if not FileSystems.exists(path):
-        return None
-    with FileSystems.open(path) as handle:
-        found: dict[str, Any] = json.loads(handle.read())
-    return found
+    return f"estimates/{epoch_stem(collection, epoch)}-r{revision:03d}.parquet"
 
 
 class WriteEpochs(beam.DoFn):
@@ -56,9 +43,7 @@ class WriteEpochs(beam.DoFn):
 
     What is booked as counted is what the accumulator behind the published numbers has counted.
 
-    In an unbounded job an epoch is written again and again. The books keep every revision and the job that
-    wrote it: a second job on the same output goes on counting revisions where the first one stopped, and
-    overwrites nothing.
+    In an unbounded job an epoch is written again and again; the books keep every revision, and number them.
     """
 
     def __init__(self, collection: Collection, output: str, job: str = "") -> None:
@@ -75,45 +60,38 @@ class WriteEpochs(beam.DoFn):
 
     def process(self, histogram: EpochHistogram) -> Iterator[FileRecord | Entry]:
         """A table unless only the books have changed, then the books."""
-        digest, epoch = self._collection.digest_hex, histogram.epoch
-        published, before = self._before(histogram)
-        if histogram.attributes:
-            found = self._write_table(histogram, before)
-            yield found
-            published[before + histogram.revision] = {
-                **self._revision(histogram, before),
-                "file": found.path,
-                "bytes": found.size,
-                "sha256": found.sha256,
-                "rows": found.rows,
-            }
-        elif histogram.withheld:
-            published[before + histogram.revision] = {**self._revision(histogram, before), "file": None}
-        if histogram.line is not None:
-            yield self._write_books(histogram, published)
-            entry: Entry = (((digest, epoch), "counted"), histogram.line.counted)
-            yield entry
-
-    def _before(self, histogram: EpochHistogram) -> tuple[dict[int, dict[str, Any]], int]:
-        """Revisions published so far, and how many of them are of jobs before this one."""
         known = read_books(self._output, self._collection, histogram.epoch) if self._job else None
         published = {int(r["revision"]): r for r in known["revisions"]} if known else {}
-        others = [number for number, r in published.items() if r.get("job") != self._job]
-        return published, max(others, default=-1) + 1
+        if histogram.attributes or histogram.withheld:
+            number = published_revision(self._collection, histogram, self._output, self._job)
+            entry: dict[str, Any] = {
+                "revision": number,
+                "pane": histogram.pane,
+                "n": histogram.reports,
+                "withheld": histogram.withheld,
+                "content": content_digest(histogram),
+                **({"job": self._job} if self._job else {}),
+                "file": None,
+            }
+            if histogram.attributes:
+                found = self._write_table(histogram, number)
+                yield found
+                entry |= {
+                    "file": found.path,
+                    "bytes": found.size,
+                    "sha256": found.sha256,
+                    "rows": found.rows,
+                }
+            published[number] = entry
+        if histogram.line is not None:
+            yield self._write_books(histogram, published)
+            key = (self._collection.digest_hex, histogram.epoch)
+            counted: Entry = ((key, "counted"), histogram.line.counted)
+            yield counted
 
-    def _revision(self, histogram: EpochHistogram, before: int) -> dict[str, Any]:
-        return {
-            "revision": before + histogram.revision,
-            "pane": histogram.pane,
-            "n": histogram.reports,
-            "withheld": histogram.withheld,
-            **({"job": self._job} if self._job else {}),
-        }
-
-    def _write_table(self, histogram: EpochHistogram, before: int) -> FileRecord:
+    def _write_table(self, histogram: EpochHistogram, number: int) -> FileRecord:
         import pyarrow.parquet as pq
 
-        number = before + histogram.revision
         table = epoch_table(self._collection, histogram, self._fixed, number)
         sink = io.BytesIO()
         pq.write_table(table, sink, compression="zstd")

@@ -43,30 +43,34 @@ def run_local(config: RunConfig, stop_when_idle: float | None, progress: Progres
         LdpError: what was landed earlier is damaged.
     """
     from pipelines.pubsub import Subscriber
+    from pipelines.stream.landing import Landing
     from pipelines.stream.local import LocalStream
 
     keep_freed_memory()
     make_pipeline(config)  # refuses options that nobody knows, before anything is touched
     _require_own(config.output)
-    with (
-        _stopped_by_signals() as stopped,
-        Subscriber(
-            config.subscription,
-            config.timestamp_attribute or None,
-            max_messages=2 * config.land_messages,
-            max_bytes=2 * config.land_bytes,
-        ) as source,
-    ):
-        engine = LocalStream(config, source)
-        told: dict[str, Any] | None = None
-        while not stopped.is_set():
-            engine.step()
-            if progress is not None and engine.record is not told and engine.record is not None:
-                told = engine.record
-                progress(told)
-            if stop_when_idle is not None and engine.idle_seconds >= stop_when_idle:
-                break
-    engine.stop()
+    landing = Landing(config.output)
+    # Before anything is pulled: what a second engine gives back would have been delivered once more.
+    with landing.locked():
+        with (
+            _stopped_by_signals() as stopped,
+            Subscriber(
+                config.subscription,
+                config.timestamp_attribute or None,
+                max_messages=2 * config.land_messages,
+                max_bytes=2 * config.land_bytes,
+            ) as source,
+        ):
+            engine = LocalStream(config, source, landing=landing)
+            told: dict[str, Any] | None = None
+            while not stopped.is_set():
+                engine.step()
+                if progress is not None and engine.record is not told and engine.record is not None:
+                    told = engine.record
+                    progress(told)
+                if stop_when_idle is not None and engine.idle_seconds >= stop_when_idle:
+                    break
+        engine.stop()
     assert engine.record is not None  # noqa: S101 - stop() writes it
     return RunResult(engine.record)
 

@@ -14,7 +14,8 @@ import fcntl
 import json
 import struct
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO, Any
@@ -86,6 +87,8 @@ class Landing:
         Raises:
             LdpError: another engine works here.
         """
+        if self._lock is not None:
+            return
         self._folder.mkdir(parents=True, exist_ok=True)
         self._lock = (self._folder / "lock").open("wb")
         try:
@@ -105,6 +108,15 @@ class Landing:
             self._lock.close()
             self._lock = None
 
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Keep other engines away for a block."""
+        self.lock()
+        try:
+            yield
+        finally:
+            self.unlock()
+
     def path(self, number: int) -> Path:
         """File of a segment."""
         return self._folder / f"segment-{number:010d}.seg"
@@ -119,8 +131,9 @@ class Landing:
             LdpError: a segment is damaged.
         """
         self._folder.mkdir(parents=True, exist_ok=True)
-        for path in self._folder.glob("*.tmp"):
-            path.unlink()
+        for pattern in ("*/*.tmp", "run.json.*.tmp"):
+            for path in Path(self._output).glob(pattern):
+                path.unlink()
         found = [read_header(path) for path in sorted(self._folder.glob("segment-*.seg"))]
         last = max([booked, *(segment.number for segment in found)])
         for folder, pattern in (

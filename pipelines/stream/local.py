@@ -24,7 +24,7 @@ from pipelines.record import read_output, run_record, table_records, write_recor
 from pipelines.stream.landing import EpochKey, Landing, Segment
 from pipelines.stream.publish import Due, last_segment, publish_due, read_other_books, write_other_books
 from transforms.accounting import Told
-from transforms.sinks import read_books
+from transforms.revisions import read_books
 
 __all__ = ["REPLAY", "LocalStream", "Source"]
 
@@ -100,6 +100,7 @@ class LocalStream:
         source: Source,
         clock: Callable[[], float] = time.time,
         wait: Callable[[], float] = time.monotonic,
+        landing: Landing | None = None,
     ) -> None:
         """Take up what an earlier engine left in the output directory.
 
@@ -108,6 +109,7 @@ class LocalStream:
             source: of messages.
             clock: seconds since 1970.
             wait: seconds of a clock that never jumps, for how long to gather.
+            landing: of the output directory, where it is locked already.
 
         Raises:
             LdpError: a landed segment is damaged, or another engine works here.
@@ -115,7 +117,7 @@ class LocalStream:
         self._config = config
         self._source = source
         self._clock, self._wait = clock, wait
-        self._landing = Landing(config.output)
+        self._landing = landing or Landing(config.output)
         self._landing.lock()
         self._collections = {c.digest: c for c in config.collections}
         self._schedules = {
@@ -132,13 +134,15 @@ class LocalStream:
         self.unstamped = 0
         self._replaying = False
         self.record: dict[str, Any] | None = None
-        self._started = self._quiet_since = wait()
+        self._started = wait()
         self._recorded: float | None = None
         try:
             self._recover()
         except BaseException:
             self._landing.unlock()
             raise
+        # Nobody has listened so far, however long that took.
+        self._quiet_since = wait()
 
     def _recover(self) -> None:
         """Books first, then the segments that are not in them."""
