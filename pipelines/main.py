@@ -86,6 +86,16 @@ def simulate(  # noqa: PLR0913, PLR0917 - one argument per option
     metavar="projects/P/subscriptions/S",
     help="Pub/Sub subscription of reports, instead of files: runs until it is stopped.",
 )
+@click.option(
+    "--kafka_topic",
+    default="",
+    metavar="TOPIC",
+    help="Kafka topic of reports, instead of files; on a cluster.",
+)
+@click.option("--kafka_servers", default="", metavar="HOST:PORT,…", help="Brokers of the topic.")
+@click.option(
+    "--kafka_expansion", default="", metavar="HOST:PORT", help="Beam's expansion service for Kafka, see docs."
+)
 @click.option("--output", required=True, metavar="DIR", help="Where estimates/ and run.json go.")
 @click.option("--runner", help="Any Beam runner; DirectRunner (the default) runs in this process.")
 @click.option(
@@ -186,12 +196,19 @@ def run(  # noqa: PLR0913, PLR0917 - one argument per option
         "publish_topic": publish_topic,
         "bigquery_table": bigquery_table,
     }
-    if bool(pattern) == bool(subscription):
+    kafka = [streaming[f"kafka_{name}"] for name in ("topic", "servers", "expansion")]
+    if any(kafka) and not all(kafka):
         raise UsageError(
             "E-USAGE-SOURCE",
-            "reports come from files or from a subscription, and "
-            + ("both were given" if pattern else "neither was given"),
-            remedy="Give --input GLOB or --subscription projects/P/subscriptions/S.",
+            "a Kafka topic needs its brokers and an expansion service",
+            remedy="Give --kafka_topic, --kafka_servers and --kafka_expansion together.",
+        )
+    if bool(pattern) + bool(subscription) + any(kafka) != 1:
+        raise UsageError(
+            "E-USAGE-SOURCE",
+            "reports come from files, a subscription or a topic, and "
+            + ("more than one of them was given" if pattern or subscription else "none was given"),
+            remedy="Give --input GLOB, --subscription projects/P/subscriptions/S, or --kafka_topic TOPIC.",
         )
     beam_args = tuple(context.args)
     if pattern and "--streaming" not in beam_args:

@@ -29,6 +29,9 @@ OPTIONS = (
     "--no-dedup",
     "--max_error_fraction",
     "--subscription",
+    "--kafka_servers",
+    "--kafka_topic",
+    "--kafka_expansion",
     "--timestamp_attribute",
     "--early_every",
     "--late_every",
@@ -59,6 +62,8 @@ class RunConfig:
             all down to ``job``.
         late_every: seconds between results that late reports cause.
         subscription: ``projects/P/subscriptions/S`` to read from instead of files.
+        kafka_servers, kafka_topic: a Kafka topic to read from instead, on a cluster.
+        kafka_expansion: ``host:port`` of Beam's expansion service for Kafka.
         timestamp_attribute: message attribute that says when a collector received it; empty for the time
             of publication.
         land_every: seconds of messages that the local engine lands together.
@@ -81,6 +86,9 @@ class RunConfig:
     early_every: int = 0
     late_every: int = DEFAULT_LATE_EVERY
     subscription: str = ""
+    kafka_servers: str = ""
+    kafka_topic: str = ""
+    kafka_expansion: str = ""
     timestamp_attribute: str = ""
     land_every: float = 5.0
     land_messages: int = 10_000
@@ -96,7 +104,7 @@ class RunConfig:
     @property
     def streaming(self) -> bool:
         """Whether the graph is the unbounded one."""
-        return bool(self.subscription) or "--streaming" in self.beam_args
+        return bool(self.subscription or self.kafka_topic) or "--streaming" in self.beam_args
 
     @property
     def starts(self) -> bool:

@@ -213,7 +213,11 @@ def make_pipeline(config: RunConfig) -> beam.Pipeline:
 
     # Beam wants a value here, and takes any for yes.
     typed = ["--dry_run=True" if a == "--dry_run" else a for a in config.beam_args]
-    if config.subscription and config.runner != "FnApiRunner" and "--streaming" not in typed:
+    if (
+        (config.subscription or config.kafka_topic)
+        and config.runner != "FnApiRunner"
+        and "--streaming" not in typed
+    ):
         typed.append("--streaming")
     options = PipelineOptions([f"--runner={config.runner}", *typed], save_main_session=False)
     known = options.get_all_options(add_extra_args_fn=keep)

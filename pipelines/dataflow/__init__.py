@@ -27,6 +27,9 @@ _LOG = logging.getLogger(__name__)
 LEFT_OUT = {
     "detach": "a launcher never waits",
     "input": "a template reads a subscription",
+    "kafka_expansion": "tried on Flink only",
+    "kafka_servers": "tried on Flink only",
+    "kafka_topic": "tried on Flink only",
     "land_every": "of the local engine",
     "runner": "the launcher gives it",
     "settle": "of the local engine",

@@ -57,6 +57,12 @@ def run_stream(  # noqa: PLR0913 - one argument per option
         shard_bits=(0 if local else 3) if shard_bits is None else shard_bits,
         **settings,
     )
+    if local and config.kafka_topic:
+        raise UsageError(
+            "E-USAGE-SOURCE",
+            "the runner of this machine does not read Kafka",
+            remedy="Run on a cluster (--runner FlinkRunner), or use --subscription or --input.",
+        )
     idle = _seconds("--stop_when_idle", stop_when_idle) if stop_when_idle else None
     for collection in collections:
         click.echo(introduction(collection))

@@ -145,6 +145,11 @@ def build(config: RunConfig) -> beam.Pipeline:
             timestamp_attribute=config.timestamp_attribute or None,
         )
         chunks = pipeline | "Read" >> read | "Gather" >> beam.ParDo(GatherMessages(config.subscription))
+    elif config.kafka_topic:
+        from pipelines.stream.kafka import ReadKafka
+
+        read = ReadKafka(config.kafka_servers, [config.kafka_topic], config.kafka_expansion)
+        chunks = pipeline | "Read" >> read | "Gather" >> beam.ParDo(GatherMessages(config.kafka_topic))
     else:
         files = pipeline | "Files" >> beam.Create(list(config.inputs), reshuffle=False)
         chunks = files | "Spread" >> beam.Reshuffle() | "Read" >> beam.ParDo(ReadFiles())

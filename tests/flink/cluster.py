@@ -11,21 +11,24 @@ import sys
 import time
 import urllib.request
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
 from tests.conftest import REPOSITORY
-from tests.flink.fetch import flink
+from tests.flink.fetch import flink, job_server
 
-__all__ = ["Cluster", "Process", "Worker", "free_port", "until"]
+__all__ = ["Cluster", "JobServerProcess", "Process", "Worker", "free_port", "until"]
 
 Found = TypeVar("Found")
 
 # Flink reflects into the JDK; the list is the one of Flink's own default configuration.
 OPEN = [
-    *(f"--add-exports={name}=ALL-UNNAMED" for name in ("java.base/sun.net.util", "java.rmi/sun.rmi.registry")),
+    *(
+        f"--add-exports={name}=ALL-UNNAMED"
+        for name in ("java.base/sun.net.util", "java.rmi/sun.rmi.registry")
+    ),
     *(
         f"--add-opens=java.base/{name}=ALL-UNNAMED"
         for name in (
@@ -102,12 +105,25 @@ class Process:
         """Whether the child itself still runs."""
         return self._child.poll() is None
 
+    def await_port(self, port: int) -> None:
+        """Wait until the child listens.
+
+        Raises:
+            RuntimeError: it ended before it did.
+        """
+
+        def listens() -> bool:
+            if not self.alive:
+                raise RuntimeError(f"{self.log.name}: the process ended: {self.log.read_text()[-2000:]}")
+            with socket.socket() as probe:
+                return probe.connect_ex(("127.0.0.1", port)) == 0
+
+        until(self.log.name, listens)
+
     def kill(self) -> None:
         """SIGKILL to the whole group, as often as one likes."""
-        try:
+        with suppress(ProcessLookupError):
             os.killpg(self._child.pid, signal.SIGKILL)
-        except ProcessLookupError:
-            pass
         self._child.wait()
 
 
@@ -118,16 +134,31 @@ class Worker(Process):
         """Start the pool; its workers import the checkout, like an installed package."""
         self.port = port or free_port()
         path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
-        command = [sys.executable, "-m", "apache_beam.runners.worker.worker_pool_main"]
-        command.append(f"--service_port={self.port}")
-        super().__init__(command, log, {"PATH": path, "PYTHONPATH": str(REPOSITORY)})
-        until("the worker pool", self._listens, 30)
+        self._command = [sys.executable, "-m", "apache_beam.runners.worker.worker_pool_main"]
+        self._command.append(f"--service_port={self.port}")
+        self._environment = {"PATH": path, "PYTHONPATH": str(REPOSITORY)}
+        super().__init__(self._command, log, self._environment)
+        self.await_port(self.port)
 
-    def _listens(self) -> bool:
-        if not self.alive:
-            raise RuntimeError(f"the worker pool ended: {self.log.read_text()[-2000:]}")
-        with socket.socket() as probe:
-            return probe.connect_ex(("127.0.0.1", self.port)) == 0
+    def restart(self) -> None:
+        """Start the killed pool again where it was."""
+        super().__init__(self._command, self.log, self._environment)
+        self.await_port(self.port)
+
+
+class JobServerProcess(Process):
+    """Beam's job server for one cluster."""
+
+    def __init__(self, log: Path, master: str) -> None:
+        """Start it."""
+        port = free_port()
+        self.endpoint = f"localhost:{port}"
+        command = ["java", "-Xmx512m", "-XX:+UseSerialGC", "-jar", str(job_server().jar)]
+        command += ["--flink-master", f"http://{master}", "--job-port", str(port)]
+        command += ["--artifact-port", "0", "--expansion-port", "-1"]
+        command += ["--artifacts-dir", str(log.parent / "artifacts")]
+        super().__init__(command, log)
+        self.await_port(port)
 
 
 class Cluster:
@@ -137,7 +168,7 @@ class Cluster:
         """Nothing is started yet. `settings` are Flink's, with _ for a dot."""
         self.folder = folder
         self.rest = free_port()
-        self.managers: list[Process] = []
+        self.managers: dict[str, Process] = {}
         self._count = managers
         self._started = 0
         self._open = ExitStack()
@@ -179,6 +210,7 @@ class Cluster:
             self._java("jobmanager", manager, "512m", [])
             for _ in range(self._count):
                 self.add_manager()
+            self.get("/overview")
             until("the cluster", lambda: len(self.registered()) >= self._count)
             undo.pop_all()
         return self
@@ -207,20 +239,38 @@ class Cluster:
         memory = {**MEMORY, "taskmanager.resource-id": name}
         more = [part for key, value in memory.items() for part in ("-D", f"{key}={value}")]
         process = self._java(name, main, "512m", more)
-        self.managers.append(process)
+        self.managers[name] = process
         return process
+
+    def kill_manager(self, job: str) -> str:
+        """Kill a TaskManager that runs tasks of the job; its name."""
+        vertices = (vertex["id"] for vertex in self.get(f"/jobs/{job}")["vertices"])
+        busy = {
+            task["taskmanager-id"]
+            for vertex in vertices
+            for task in self.get(f"/jobs/{job}/vertices/{vertex}")["subtasks"]
+        }
+        name = min(busy & {name for name, process in self.managers.items() if process.alive})
+        self.managers[name].kill()
+        return name
 
     def get(self, path: str) -> Any:
         """An answer of the JobManager's REST interface."""
-        with urllib.request.urlopen(f"http://{self.address}{path}", timeout=10) as answer:
-            return json.loads(answer.read())
+
+        def ask() -> list[Any] | None:
+            # While a TaskManager goes, what was asked about it can fail once.
+            with (
+                suppress(OSError),
+                urllib.request.urlopen(f"http://{self.address}{path}", timeout=10) as answer,
+            ):
+                return [json.loads(answer.read())]
+            return None
+
+        return until(f"an answer to {path}", ask, 60)[0]
 
     def registered(self) -> list[str]:
         """Names of the TaskManagers that the JobManager knows now."""
-        try:
-            return [manager["id"] for manager in self.get("/taskmanagers")["taskmanagers"]]
-        except OSError:
-            return []
+        return [manager["id"] for manager in self.get("/taskmanagers")["taskmanagers"]]
 
     def job(self, name: str) -> str:
         """The id of the job of that name, once there is one."""
@@ -231,11 +281,26 @@ class Cluster:
 
         return until(f"job {name}", find)
 
+    def state(self, job: str) -> str:
+        """RUNNING, RESTARTING, FINISHED and so on."""
+        return str(self.get(f"/jobs/{job}")["state"])
+
+    def cancel(self, job: str) -> None:
+        """End a job that does not end by itself."""
+        url = f"http://{self.address}/jobs/{job}?mode=cancel"
+        with urllib.request.urlopen(urllib.request.Request(url, method="PATCH"), timeout=10):
+            pass
+        until(f"the end of job {job}", lambda: self.state(job) == "CANCELED" or None)
+
     def checkpoints(self, job: str) -> int:
         """How many checkpoints of the job are complete."""
         return int(self.get(f"/jobs/{job}/checkpoints")["counts"]["completed"])
 
     def restarts(self, job: str) -> int:
-        """How often the job was started again."""
-        metrics = self.get(f"/jobs/{job}/metrics?get=numRestarts")
-        return int(metrics[0]["value"]) if metrics else 0
+        """How often the job was started again from a checkpoint."""
+        return int(self.get(f"/jobs/{job}/checkpoints")["counts"]["restored"])
+
+    def problems(self, job: str) -> str:
+        """Why the job failed or restarted, newest first."""
+        history = self.get(f"/jobs/{job}/exceptions?maxExceptions=5")["exceptionHistory"]["entries"]
+        return "\n".join(entry["stacktrace"][:500] for entry in history)

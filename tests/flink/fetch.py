@@ -23,7 +23,7 @@ from typing import NoReturn
 
 from tests.conftest import REPOSITORY
 
-__all__ = ["FLINK_MINOR", "FetchError", "JobServer", "flink", "job_server", "kafka"]
+__all__ = ["FLINK_MINOR", "FetchError", "JobServer", "connectors", "flink", "job_server", "kafka"]
 
 CACHE = REPOSITORY / ".cache" / "flink"
 
@@ -35,10 +35,20 @@ KAFKA = "3.9.1"
 ASSEMBLED = "2.62.0"
 """Beam release from whose runner a job server is put together where no ready one can be had."""
 
+WITH_PARTS = (
+    f"org.apache.kafka:kafka-clients:{KAFKA}",
+    "com.github.jbellis:jamm:0.4.0",  # the Java worker measures its cache with it
+    "org.slf4j:slf4j-simple:1.7.30",
+)
+"""What the parts expect and do not name."""
+
 DRIVER = "org.apache.beam.runners.flink.FlinkJobServerDriver"
 COPY = "org.apache.maven.plugins:maven-dependency-plugin:3.6.1:copy-dependencies"
+# Optional parts of the Kafka connector that only another repository has.
+_REST = "<exclusion><groupId>io.confluent</groupId><artifactId>*</artifactId></exclusion>"
+ELSEWHERE = f"<exclusions>{_REST}</exclusions>"
 SUMS = "SHA256SUMS"
-INSTALL = "On Debian: apt-get install openjdk-17-jre-headless maven"
+INSTALL = "On Debian: apt-get install openjdk-17-jdk-headless maven"
 
 
 class FetchError(RuntimeError):
@@ -75,16 +85,27 @@ def job_server() -> JobServer:
     installed = version("apache-beam")
     name = f"beam-runners-flink-{FLINK_MINOR}-job-server"
     ready = CACHE / f"job-server-{installed}"
-    assembled = CACHE / f"job-server-{ASSEMBLED}-assembled"
+    assembled = CACHE / f"beam-{ASSEMBLED}-assembled"
     if not (assembled / SUMS).exists():
         try:
             _fetch(ready, [f"org.apache.beam:{name}:{installed}"])
         except _AbsentError:
-            thin = f"org.apache.beam:beam-runners-flink-{FLINK_MINOR}:{ASSEMBLED}"
-            _fetch(assembled, [thin, "org.slf4j:slf4j-simple:1.7.30"], main=DRIVER)
+            parts = (f"beam-runners-flink-{FLINK_MINOR}", "beam-sdks-java-io-kafka")
+            coordinates = [*(f"org.apache.beam:{part}:{ASSEMBLED}" for part in parts), *WITH_PARTS]
+            _fetch(assembled, coordinates, main=DRIVER)
     if (ready / SUMS).exists():
         return JobServer(_fetch(ready, []) / f"{name}-{installed}.jar", installed, exact=True)
     return JobServer(_fetch(assembled, []) / "main.jar", ASSEMBLED, exact=False)
+
+
+def connectors() -> str:
+    """Class path of Beam's expansion service with Kafka, and of the Java worker that runs what it expands."""
+    server = job_server()
+    if not server.exact:
+        return str(server.jar.parent / "*")
+    name = "beam-sdks-java-io-expansion-service"
+    folder = CACHE / f"expansion-{server.beam}"
+    return str(_fetch(folder, [f"org.apache.beam:{name}:{server.beam}"]) / f"{name}-{server.beam}.jar")
 
 
 def flink() -> Path:
@@ -137,7 +158,7 @@ def _require_java() -> None:
     told = subprocess.run(["java", "-version"], capture_output=True, text=True, check=False).stderr
     found = re.search(r'version "(\d+)', told)
     if found is None or not 11 <= int(found[1]) <= 17:
-        raise FetchError(f"Flink {FLINK_MINOR} runs on Java 11 to 17, and java is: {told.strip()!r}. {INSTALL}")
+        raise FetchError(f"Flink {FLINK_MINOR} needs Java 11 to 17; this is {told.strip()!r}. {INSTALL}")
 
 
 def _explain(output: str, coordinates: Sequence[str]) -> NoReturn:
@@ -160,7 +181,7 @@ def _pom(coordinates: Sequence[str]) -> str:
         group, artifact, release = coordinate.split(":")
         lines.append(
             f"<dependency><groupId>{group}</groupId><artifactId>{artifact}</artifactId>"
-            f"<version>{release}</version></dependency>"
+            f"<version>{release}</version>{ELSEWHERE}</dependency>"
         )
     return (
         '<project xmlns="http://maven.apache.org/POM/4.0.0"><modelVersion>4.0.0</modelVersion>'

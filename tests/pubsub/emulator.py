@@ -71,13 +71,14 @@ def jar() -> Path | None:
 
 
 @contextmanager
-def emulator(scratch: Path) -> Iterator[Emulator]:
+def emulator(scratch: Path, wanted: str = "") -> Iterator[Emulator]:
     """Pub/Sub for the duration of a block; fails the test where there is none.
 
     Args:
         scratch: directory for logs and what is built.
+        wanted: which, where the environment does not say.
     """
-    wanted = os.environ.get("LDPBEAM_PUBSUB_EMULATOR", "")
+    wanted = os.environ.get("LDPBEAM_PUBSUB_EMULATOR") or wanted
     path, java, go = jar(), shutil.which("java"), shutil.which("go")
     if path and java and wanted in {"", "official"}:
         with _official(java, path, scratch) as host:

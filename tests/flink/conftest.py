@@ -1,0 +1,33 @@
+"""One cluster for the whole suite; pools of workers and job servers are a test's own."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.flink.cluster import Cluster, JobServerProcess, Worker
+
+
+@pytest.fixture(scope="session")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    with Cluster(tmp_path_factory.mktemp("flink") / "cluster") as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def job_endpoint(cluster: Cluster) -> Iterator[str]:
+    """A job server that submits to the cluster."""
+    server = JobServerProcess(cluster.folder / "job-server.log", cluster.address)
+    try:
+        yield server.endpoint
+    finally:
+        server.kill()
+
+
+@pytest.fixture
+def worker(tmp_path: Path) -> Iterator[Worker]:
+    pool = Worker(tmp_path / "pool.log")
+    try:
+        yield pool
+    finally:
+        pool.kill()

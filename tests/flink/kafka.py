@@ -1,0 +1,82 @@
+"""One Kafka broker without ZooKeeper, a producer, and Beam's expansion service for the Kafka connector."""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import subprocess
+import sys
+import uuid
+from collections.abc import Sequence
+from pathlib import Path
+
+from tests.conftest import REPOSITORY
+from tests.flink.cluster import Process, free_port
+from tests.flink.fetch import connectors, kafka
+
+__all__ = ["Broker", "ExpansionService"]
+
+
+class Broker(Process):
+    """A broker that keeps records however old their timestamps are; topics appear with the first record."""
+
+    def __init__(self, folder: Path) -> None:
+        """Format the storage and start."""
+        folder.mkdir(parents=True)
+        port, controller = free_port(), free_port()
+        self.address = f"127.0.0.1:{port}"
+        settings = {
+            "process.roles": "broker,controller",
+            "node.id": "1",
+            "controller.quorum.voters": f"1@127.0.0.1:{controller}",
+            "controller.listener.names": "CONTROLLER",
+            "listeners": f"PLAINTEXT://{self.address},CONTROLLER://127.0.0.1:{controller}",
+            "advertised.listeners": f"PLAINTEXT://{self.address}",
+            "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
+            "log.dirs": str(folder / "log"),
+            "log.retention.ms": "-1",
+            "num.partitions": "2",
+            "offsets.topic.replication.factor": "1",
+            "offsets.topic.num.partitions": "1",
+        }
+        path = folder / "server.properties"
+        path.write_text("".join(f"{name}={value}\n" for name, value in settings.items()))
+        identity = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+        form = self._java("kafka.tools.StorageTool", "format", "-t", identity, "-c", str(path))
+        subprocess.run(form, check=True, capture_output=True)
+        super().__init__(self._java("kafka.Kafka", str(path)), folder / "broker.log")
+        self.await_port(port)
+
+    @staticmethod
+    def _java(main: str, *arguments: str) -> list[str]:
+        return ["java", "-Xmx384m", "-XX:+UseSerialGC", "-cp", str(kafka() / "*"), main, *arguments]
+
+    def produce(self, topic: str, numbers: range, base: int, millis: int, pause: int = 0) -> list[str]:
+        """The command that sends the numbers, each stamped with `base` and its multiple of `millis`."""
+        words: Sequence[object] = (self.address, topic, numbers.start, len(numbers), base, millis, pause)
+        source = Path(__file__).with_name("Produce.java")
+        return ["java", "-cp", str(kafka() / "*"), str(source), *map(str, words)]
+
+
+class ExpansionService(Process):
+    """Beam's expansion service; what it expands runs in Java workers that TaskManagers start as processes."""
+
+    def __init__(self, folder: Path) -> None:
+        """Start it."""
+        folder.mkdir(parents=True)
+        port = free_port()
+        self.address = f"127.0.0.1:{port}"
+        boot = folder / "boot"
+        boot.write_text(
+            f"#!/bin/sh\nexport PYTHONPATH={REPOSITORY} LDPBEAM_JAVA_WORKER='{connectors()}'\n"
+            f'exec {sys.executable} -m tests.flink.java_worker "$@"\n'
+        )
+        boot.chmod(0o755)
+        command = ["java", "-Xmx384m", "-XX:+UseSerialGC", "-cp", connectors()]
+        command += ["org.apache.beam.sdk.expansion.service.ExpansionService", str(port)]
+        # Splittable reading in Java stays silent on Flink; the older way of reading works.
+        command += ["--experiments=use_deprecated_read", "--defaultEnvironmentType=PROCESS"]
+        command.append(f"--defaultEnvironmentConfig={json.dumps({'command': os.fspath(boot)})}")
+        super().__init__(command, folder / "expansion.log")
+        self.await_port(port)

@@ -1,0 +1,249 @@
+"""The streaming graph itself, over reports that can be counted by a plain loop.
+
+Message i holds reports of one collection; half of them are sent again by its neighbour, and some belong to
+the first epoch though they arrive much later. Nothing lost or doubled can cancel out: the books say how many
+reports were read, counted and repeated, and these numbers are compared as well.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import apache_beam as beam
+import pyarrow.parquet as pq
+from apache_beam.io.restriction_trackers import OffsetRange, OffsetRestrictionTracker
+from apache_beam.io.watermark_estimators import ManualWatermarkEstimator
+from apache_beam.transforms.core import RestrictionProvider
+from apache_beam.transforms.window import TimestampedValue
+from apache_beam.utils.timestamp import Duration, Timestamp
+
+from ldp.collection import Collection
+from ldp.epochs import Epochs
+from ldp.wire import report_pb2
+from pipelines.options import RunConfig
+from pipelines.stream.graph import CollectStream
+from tests.pipelines.running import collection
+from transforms.messages import GatherMessages
+
+__all__ = ["Config", "Counts", "build", "count", "expected", "message", "outcome"]
+
+SIZE = 11
+
+Counts = dict[int, tuple[list[int], dict[str, int]]]
+"""By epoch: support of each value, and the books."""
+
+
+@dataclass(frozen=True)
+class Config:
+    """What is sent and where results go.
+
+    Attributes:
+        output: a folder.
+        blocks: how many messages, each with `ids` reports.
+        epochs: over how many epochs they spread, in turn.
+        length: seconds of an epoch.
+        origin: when the first begins, seconds since 1970.
+        pause: seconds that each message takes.
+        source: "create" (everything at once, then the end), or "ranges" (some at a time, without an end).
+        late: every so many messages, one belongs to the first epoch (0: none).
+        together: how many "ranges" gives at a time.
+    """
+
+    output: str
+    blocks: int = 600
+    ids: int = 50
+    epochs: int = 6
+    length: int = 60
+    origin: int = 0
+    pause: float = 0.0
+    source: str = "create"
+    late: int = 0
+    together: int = 50
+
+    @property
+    def agreed(self) -> Collection:
+        """Lateness is generous: a job that recovers must not close what it has not read yet."""
+        epochs = Epochs(self.length, self.origin, 10_000)
+        return collection("grr", SIZE, "flink", epochs=epochs, allowed_lateness=86_400)
+
+    @property
+    def run(self) -> RunConfig:
+        """Four shards, results every five seconds."""
+        return RunConfig((self.agreed,), (), self.output, shard_bits=2, late_every=5, job="flink")
+
+    def arrival(self, number: int) -> Timestamp:
+        """When a message arrives: evenly over all epochs."""
+        return Timestamp.of(self.origin + number * self.length * self.epochs / self.blocks)
+
+
+def reports(config: Config, number: int) -> tuple[int, list[int]]:
+    """Epoch and report ids of a message; each id is sent twice by neighbours of one epoch."""
+    span = -(-config.blocks // config.epochs)
+    epoch = 0 if config.late and number % config.late == 0 else number // span
+    start = number * config.ids // 2
+    return epoch, list(range(start, start + config.ids))
+
+
+def message(config: Config, number: int) -> bytes:
+    """A serialized batch; the reported value follows from the id, so that repeats are repeats."""
+    epoch, ids = reports(config, number)
+    return report_pb2.ReportBatch(
+        digest=config.agreed.digest,
+        epoch=epoch,
+        count=len(ids),
+        report_ids=ids,
+        payloads=bytes(_value(name) for name in ids),
+    ).SerializeToString()
+
+
+def _value(name: int) -> int:
+    return name * name % SIZE
+
+
+def expected(config: Config) -> Counts:
+    """By a plain loop."""
+    sent: dict[int, list[int]] = {}
+    for number in range(config.blocks):
+        epoch, ids = reports(config, number)
+        sent.setdefault(epoch, []).extend(ids)
+    found: Counts = {}
+    for epoch, ids in sorted(sent.items()):
+        once = Counter(_value(name) for name in set(ids))
+        repeats = len(ids) - len(set(ids))
+        books = {"read": len(ids), "counted": len(set(ids)), "duplicate": repeats, "late": 0, "pending": 0}
+        found[epoch] = ([once[value] for value in range(SIZE)], books)
+    return found
+
+
+def outcome(config: Config) -> Counts:
+    """The newest revision of each epoch, and its books, as published so far."""
+    found: Counts = {}
+    for path in sorted(Path(config.output, "accounting").glob("*-epoch-*.json")):
+        record = json.loads(path.read_text())
+        if record["revisions"]:
+            table = pq.read_table(Path(config.output, record["revisions"][-1]["file"]))
+            books = {
+                name: record["accounting"][name]
+                for name in ("read", "counted", "duplicate", "late", "pending")
+            }
+            found[record["epoch"]] = (table["support"].to_pylist(), books)
+    return found
+
+
+def build(pipeline: beam.Pipeline, config: Config) -> None:
+    """Source and graph."""
+    count(pipeline | "Source" >> _source(config), config)
+
+
+def count(numbers: beam.PCollection[int], config: Config) -> None:
+    """Numbers, at the time of their arrival, as messages through the real graph."""
+    _ = (
+        numbers
+        | "Message" >> beam.ParDo(_Send(config)).with_output_types(bytes)
+        | "Gather" >> beam.ParDo(GatherMessages("numbers"))
+        | "Collect" >> CollectStream(config.run)
+    )
+
+
+class _Send(beam.DoFn):
+    """A number to its message; slow where asked to be."""
+
+    def __init__(self, config: Config) -> None:
+        super().__init__()
+        self._config = config
+
+    def process(self, number: int) -> Iterator[bytes]:
+        time.sleep(self._config.pause)
+        yield message(self._config, number)
+
+
+def _source(config: Config) -> beam.PTransform:
+    return _Everything(config) if config.source == "create" else _Ranges(config)
+
+
+class _Everything(beam.PTransform):
+    """All numbers at once."""
+
+    def __init__(self, config: Config) -> None:
+        super().__init__()
+        self._config = config
+
+    def expand(self, pipeline: beam.Pipeline) -> beam.PCollection[int]:
+        config = self._config
+
+        def stamp(number: int) -> TimestampedValue:
+            return TimestampedValue(number, config.arrival(number))
+
+        numbers = pipeline | "Numbers" >> beam.Create(list(range(config.blocks)))
+        return numbers | "Arrive" >> beam.Map(stamp).with_output_types(int)
+
+
+class _Ranges(beam.PTransform):
+    """A splittable source: each number at its arrival, the watermark behind it."""
+
+    def __init__(self, config: Config) -> None:
+        super().__init__()
+        self._config = config
+
+    def expand(self, pipeline: beam.Pipeline) -> beam.PCollection[int]:
+        return (
+            pipeline
+            | "Start" >> beam.Create([self._config.blocks], reshuffle=False)
+            | "Range" >> beam.ParDo(_ReadRange(self._config)).with_output_types(int)
+            | "Spread" >> beam.Reshuffle()
+        )
+
+
+class _Restrictions(RestrictionProvider):
+    """Messages from 0 on; the element is their number."""
+
+    def initial_restriction(self, element: int) -> OffsetRange:
+        return OffsetRange(0, element + 1)  # the last is never claimed
+
+    def create_tracker(self, restriction: OffsetRange) -> OffsetRestrictionTracker:
+        return OffsetRestrictionTracker(restriction)
+
+    def restriction_size(self, element: int, restriction: OffsetRange) -> int:
+        return restriction.size()
+
+
+_TRACKER = beam.DoFn.RestrictionParam(_Restrictions())
+_ESTIMATOR = beam.DoFn.WatermarkEstimatorParam(ManualWatermarkEstimator.default_provider())
+
+
+class _ReadRange(beam.DoFn):
+    """A few numbers at a time, then the rest is handed back to the runner, as a live source does."""
+
+    def __init__(self, config: Config) -> None:
+        super().__init__()
+        self._config = config
+
+    @beam.DoFn.unbounded_per_element()
+    def process(
+        self, element: int, tracker: Any = _TRACKER, estimator: Any = _ESTIMATOR
+    ) -> Iterator[TimestampedValue]:
+        config = self._config
+        number = tracker.current_restriction().start
+        stop = number + config.together
+        while number < min(stop, config.blocks) and tracker.try_claim(number):
+            time.sleep(config.pause)
+            yield TimestampedValue(number, config.arrival(number))
+            self._advance(estimator, config.arrival(number))
+            number += 1
+        if number == config.blocks:
+            # Like a live source that has nothing new: time goes on, and the source never ends. At the
+            # end of a bounded one the watermark leaps to infinity, and what is still on its way could
+            # set no timer that fires.
+            self._advance(estimator, max(estimator.current_watermark(), config.arrival(number)) + 1)
+        tracker.defer_remainder(Duration(micros=100_000))
+
+    @staticmethod
+    def _advance(estimator: Any, to: Timestamp) -> None:
+        current = estimator.current_watermark()
+        estimator.set_watermark(to if current is None else max(current, to))
