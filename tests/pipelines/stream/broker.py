@@ -1,4 +1,4 @@
-"""A broker in memory: what is not acknowledged comes again, and a clock that only moves when it is told to."""
+"""A broker in memory: what is not acknowledged comes again, and a clock that moves when it is told to."""
 
 from __future__ import annotations
 
