@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import platform
 from collections.abc import Iterable
+from functools import cache
 from importlib.metadata import version
 from typing import Any
 
@@ -95,16 +96,11 @@ def run_record(
     ]
     exit_code = 5 if withheld else 4 if rejected else 0
     by_digest = {c.digest_hex: c for c in config.collections}
-    named = ("apache-beam", "numpy", "numba", "pyarrow", "protobuf")
     return {
         "schema": "ldpbeam.run/1",
         "status": STATUS[exit_code],
         "exit_code": exit_code,
-        "versions": {
-            "ldpbeam": version("ldpbeam"),
-            "python": platform.python_version(),
-            **{name.replace("-", "_"): version(name) for name in named},
-        },
+        "versions": _versions(),
         "runner": config.runner,
         "deduplicate": config.deduplicate,
         "max_error_fraction": config.max_error_fraction,
@@ -128,6 +124,17 @@ def run_record(
         "inputs": [{"path": path} for path in config.inputs],
         "files": sorted(files, key=lambda f: str(f["path"])),
         **more,
+    }
+
+
+@cache
+def _versions() -> dict[str, str]:
+    """Looked up once: a stream writes its record again and again."""
+    named = ("apache-beam", "numpy", "numba", "pyarrow", "protobuf")
+    return {
+        "ldpbeam": version("ldpbeam"),
+        "python": platform.python_version(),
+        **{name.replace("-", "_"): version(name) for name in named},
     }
 
 

@@ -289,7 +289,7 @@ def _checked(path: Path) -> bytes:
             "E-LANDING-DAMAGED",
             "the segment is damaged, and so are counts made from it",
             where=str(path),
-            remedy="Restore it from a backup, or move it away: its reports are then missing.",
+            remedy="Restore it from a backup: without it its epochs cannot be counted again.",
         )
     return whole
 
