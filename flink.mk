@@ -4,7 +4,7 @@
 
 flink: $(STAMP) java ## the pipeline on Flink: embedded, on a cluster, through failures (fetches Flink)
 	@$(BIN)/python -m tests.flink.fetch
-	@$(PYTEST) -m flink tests/flink
+	@$(PYTEST) -m "flink and not slow" tests/flink
 
 java:
 	@if ! command -v java >/dev/null || ! command -v mvn >/dev/null; then \
