@@ -73,6 +73,10 @@ class Line:
         """Rejected records out of all records read; 0 where none was."""
         return sum(self.rejected.values()) / self.read if self.read else 0.0
 
+    def rejected_record(self) -> dict[str, int]:
+        """Rejections there are, reasons in alphabetical order (a replay may have taken some back)."""
+        return {reason: n for reason, n in sorted(self.rejected.items()) if n}
+
     def as_record(self) -> dict[str, object]:
         """For run.json; reasons in alphabetical order."""
         return {
@@ -80,7 +84,7 @@ class Line:
             "counted": self.counted,
             "late": self.late,
             "duplicate": self.duplicate,
-            "rejected": {reason: n for reason, n in sorted(self.rejected.items()) if n},
+            "rejected": self.rejected_record(),
         }
 
 

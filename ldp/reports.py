@@ -23,11 +23,12 @@ from ldp.collection import Collection, digest_hex
 from ldp.errors import Reason
 from ldp.kernels import framing
 from ldp.protocols.base import CHECK_CODES, frozen_columns
+from ldp.wire.codec import parse
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from ldp.wire.codec import Batch, Rows
+    from ldp.wire.codec import Batch, Frames, Rows
 
 __all__ = [
     "LISTED",
@@ -35,6 +36,7 @@ __all__ = [
     "Rejection",
     "ReportColumns",
     "admit_batch",
+    "admit_frames",
     "admit_rows",
 ]
 
@@ -124,6 +126,10 @@ class Admission:
 
     def reject_source(self, reason: Reason, source: str, place: int = -1, count: int = 1) -> None:
         """Book something that is no report at all as records read and refused."""
+        self.refused.append((reason, np.array([place])))
+        self._book(reason, source, place, count)
+
+    def _book(self, reason: Reason, source: str, place: int, count: int = 1) -> None:
         self.read[UNATTRIBUTED] += count
         self.rejections.append(Rejection(reason, source, place, count=count))
 
@@ -131,9 +137,9 @@ class Admission:
         """Book records that are no report at all, by their places; see :data:`LISTED`."""
         self.refused.append((reason, places))
         for place in places[:LISTED]:
-            self.reject_source(reason, source, int(place))
+            self._book(reason, source, int(place))
         if places.size > LISTED:
-            self.reject_source(reason, source, int(places[LISTED]), places.size - LISTED)
+            self._book(reason, source, int(places[LISTED]), places.size - LISTED)
 
     def entries(self) -> Iterator[Entry]:
         """Everything but what was admitted, as lines for the books."""
@@ -157,6 +163,22 @@ def _epoch_at_fault(collection: Collection, epoch: int, arrival: int | None = No
     if arrival is not None and arrival < collection.opens(epoch) * _MICROS:
         return Reason.FUTURE_EPOCH
     return None
+
+
+def admit_frames(
+    found: Frames,
+    collections: Mapping[int, Collection],
+    source: str,
+    into: Admission,
+    base: int = 0,
+    arrivals: NDArray[np.int64] | None = None,
+) -> None:
+    """Judge records, whatever their bytes; ``base`` and ``arrivals`` as in :func:`ldp.wire.codec.parse`."""
+    rows, batches, malformed = parse(found, base, arrivals)
+    into.reject_places(Reason.MALFORMED, source, malformed)
+    for batch in batches:
+        admit_batch(batch, collections, source, into)
+    admit_rows(rows, collections, source, into)
 
 
 def admit_batch(batch: Batch, collections: Mapping[int, Collection], source: str, into: Admission) -> None:

@@ -159,4 +159,4 @@ def _unattributed(books: Books) -> dict[str, object]:
         if epoch is None:
             line.read += other.read
             line.rejected.update(other.rejected)
-    return {"read": line.read, "rejected": {r: n for r, n in sorted(line.rejected.items()) if n}}
+    return {"read": line.read, "rejected": line.rejected_record()}

@@ -20,10 +20,10 @@ import pyarrow.parquet as pq
 from ldp.accounting import Entry, Key
 from ldp.collection import Collection, digest_hex
 from ldp.errors import Reason, UsageError
-from ldp.reports import Admission, ReportColumns, admit_batch, admit_rows
+from ldp.reports import Admission, ReportColumns, admit_frames
 from ldp.wire import codec
 from pipelines.options import RunConfig
-from pipelines.record import RUN_RECORD, write_record
+from pipelines.record import RUN_RECORD, table_records, write_record
 from pipelines.run import match_inputs, run
 from pipelines.stream.landing import FOLDER, Segment
 from pipelines.stream.local import REPLAY, LocalStream
@@ -144,11 +144,7 @@ def _take_over(
         content = json.dumps({**new, "revisions": published}, indent=1) + "\n"
         made = publish(str(output), name, content.encode())
         files.append(made.as_record())
-        files += [
-            {"path": r["file"], "bytes": r["bytes"], "sha256": r["sha256"], "rows": r["rows"]}
-            for r in published
-            if r["file"]
-        ]
+        files += table_records({"revisions": published})
     files += _exchange_rejects(scratch / "rejects", output)
     return revised, sorted(files, key=lambda f: str(f["path"]))
 
@@ -236,7 +232,6 @@ def _mended(
     if not listing.is_file():
         return None  # nothing was refused, or it has been cleared away
     content = listing.with_suffix(".pb").read_bytes()
-    messages: list[bytes] = []
     places: list[tuple[int, int]] = []
     total: Counter[tuple[Key, str]] = Counter()
     admitted: list[ReportColumns] = []
@@ -247,12 +242,11 @@ def _mended(
         was, now = _was(message, Reason(reason)), _judge(message, engine.collections)
         if any(rejection.reason in MENDABLE for rejection in now.rejections):
             continue
-        messages.append(message)
         places.append((refused, place))
         total.update(dict(now.entries()))
         total.subtract(was)
         admitted += now.admitted
-    if not messages:
+    if not places:
         return None
     entries: tuple[Entry, ...] = tuple((key, n) for key, n in total.items() if n)
     number = engine.next_number
@@ -271,9 +265,5 @@ def _was(message: bytes, reason: Reason) -> Counter[tuple[Key, str]]:
 def _judge(message: bytes, collections: dict[int, Collection]) -> Admission:
     """Without an arrival: a message that is replayed is neither late nor early."""
     done = Admission()
-    rows, batches, malformed = codec.parse(codec.joined([message]))
-    done.reject_places(Reason.MALFORMED, "", malformed)
-    for batch in batches:
-        admit_batch(batch, collections, "", done)
-    admit_rows(rows, collections, "", done)
+    admit_frames(codec.joined([message]), collections, "", done)
     return done

@@ -150,10 +150,9 @@ def run(config: RunConfig, progress: Progress | None = None, total_bytes: int = 
     quiet = config.runner == "FnApiRunner" and os.environ.get("LDPBEAM_DEBUG") != "1"
     logging.getLogger("apache_beam").setLevel(logging.CRITICAL if quiet else logging.ERROR)
     keep_freed_memory()
-    pipeline = make_pipeline(config)
-    prepare_output(config.output)
     started = time.perf_counter()
-    _ = pipeline | "Collect" >> CollectReports(config)
+    pipeline = build(config)
+    prepare_output(config.output)
     if progress is None:
         run_to_end(pipeline)
     else:
@@ -213,11 +212,7 @@ def make_pipeline(config: RunConfig) -> beam.Pipeline:
 
     # Beam wants a value here, and takes any for yes.
     typed = ["--dry_run=True" if a == "--dry_run" else a for a in config.beam_args]
-    if (
-        (config.subscription or config.kafka_topic)
-        and config.runner != "FnApiRunner"
-        and "--streaming" not in typed
-    ):
+    if config.streaming and config.runner != "FnApiRunner" and "--streaming" not in typed:
         typed.append("--streaming")
     options = PipelineOptions([f"--runner={config.runner}", *typed], save_main_session=False)
     known = options.get_all_options(add_extra_args_fn=keep)

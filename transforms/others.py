@@ -141,7 +141,7 @@ class _SumOthers(beam.DoFn):
             "schema": "ldpbeam.other/1",
             "digest": digest,
             "job": self._job,
-            "accounting": {"read": line.read, "rejected": dict(sorted(line.rejected.items()))},
+            "accounting": {"read": line.read, "rejected": line.rejected_record()},
         }
         yield publish(self._output, f"accounting/{name}.json", (json.dumps(record, indent=1) + "\n").encode())
 

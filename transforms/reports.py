@@ -9,9 +9,7 @@ import apache_beam as beam
 import numpy as np
 
 from ldp.collection import Collection
-from ldp.errors import Reason
-from ldp.reports import Admission, Rejection, ReportColumns, admit_batch, admit_rows
-from ldp.wire import codec
+from ldp.reports import Admission, Rejection, ReportColumns, admit_frames, admit_rows
 from transforms.coders import register_coders
 from transforms.sources import BadSource, Chunk, Table
 
@@ -52,11 +50,8 @@ class AdmitReports(beam.DoFn):
         elif isinstance(element, Table):
             admit_rows(element.rows, self._collections, element.source, done)
         else:
-            rows, batches, malformed = codec.parse(element.found, element.base, element.arrivals)
-            done.reject_places(Reason.MALFORMED, element.source, malformed)
-            for batch in batches:
-                admit_batch(batch, self._collections, element.source, done)
-            admit_rows(rows, self._collections, element.source, done)
+            where = (element.source, done, element.base, element.arrivals)
+            admit_frames(element.found, self._collections, *where)
             if element.names:
                 done.rejections = [_named(r, element) for r in done.rejections]
         yield from self._outputs(done)

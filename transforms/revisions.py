@@ -18,7 +18,14 @@ from apache_beam.io.filesystems import FileSystems
 from ldp.collection import Collection
 from ldp.histogram import EpochHistogram
 
-__all__ = ["books_file_name", "content_digest", "epoch_stem", "published_revision", "read_books"]
+__all__ = [
+    "books_file_name",
+    "content_digest",
+    "epoch_stem",
+    "published_revision",
+    "read_books",
+    "revision_after",
+]
 
 
 def epoch_stem(collection: Collection, epoch: int) -> str:
@@ -61,9 +68,14 @@ def published_revision(collection: Collection, histogram: EpochHistogram, output
         output: where the books are.
         job: name of an unbounded job; empty for a run over files, which is alone on its output.
     """
+    known = read_books(output, collection, histogram.epoch) if job else None
+    return revision_after(known, histogram, job)
+
+
+def revision_after(known: dict[str, Any] | None, histogram: EpochHistogram, job: str) -> int:
+    """The same, where the books have been read already."""
     if not job:
         return histogram.revision
-    known = read_books(output, collection, histogram.epoch)
     if not known or not known["revisions"]:
         return 0
     content = content_digest(histogram)

@@ -23,8 +23,8 @@ from transforms.revisions import (
     books_file_name,
     content_digest,
     epoch_stem,
-    published_revision,
     read_books,
+    revision_after,
 )
 from transforms.tables import epoch_table, fixed_columns
 
@@ -63,7 +63,7 @@ class WriteEpochs(beam.DoFn):
         known = read_books(self._output, self._collection, histogram.epoch) if self._job else None
         published = {int(r["revision"]): r for r in known["revisions"]} if known else {}
         if histogram.attributes or histogram.withheld:
-            number = published_revision(self._collection, histogram, self._output, self._job)
+            number = revision_after(known, histogram, self._job)
             entry: dict[str, Any] = {
                 "revision": number,
                 "pane": histogram.pane,

@@ -25,7 +25,7 @@ import numpy as np
 from ldp.accounting import Entry
 from ldp.collection import Collection, digest_hex
 from ldp.errors import LdpError, Reason
-from ldp.reports import Admission, ReportColumns, admit_batch, admit_rows
+from ldp.reports import Admission, ReportColumns, admit_frames
 from ldp.wire import codec
 from transforms.coders import ReportColumnsCoder
 from transforms.files import publish
@@ -170,7 +170,8 @@ class Landing:
         """
         found = codec.joined(messages)
         when = np.maximum(np.array(arrivals, np.int64), watermark)
-        admission = admit(found, when, collections)
+        admission = Admission()
+        admit_frames(found, collections, "", admission, arrivals=when)
         _leave_closed(admission, closed)
         self._keep_refused(number, messages, found, admission)
         # Without the empty ones: an epoch of which nothing was read has no books.
@@ -226,8 +227,6 @@ class Landing:
         reasons: dict[int, Reason] = {}
         for reason, places in admission.refused:
             reasons.update(dict.fromkeys(index_of(places).tolist(), reason))
-        for rejection in admission.rejections:
-            reasons.setdefault(int(index_of(rejection.place)), rejection.reason)
         begins: dict[int, int] = {}
         content: list[bytes] = []
         at = 0
@@ -241,17 +240,6 @@ class Landing:
         publish(self._output, name.replace(".pb", ".json"), json.dumps(listing).encode())
         moved = [replace(r, source=name, place=begins[int(index_of(r.place))]) for r in admission.rejections]
         write_rejects(self._output, f"rejects-segment-{number:010d}", moved)
-
-
-def admit(found: codec.Frames, arrivals: Any, collections: Mapping[int, Collection]) -> Admission:
-    """Stage 1 for messages: whatever their bytes are, each is admitted, late or rejected."""
-    done = Admission()
-    rows, batches, malformed = codec.parse(found, 0, arrivals)
-    done.reject_places(Reason.MALFORMED, "", malformed)
-    for batch in batches:
-        admit_batch(batch, collections, "", done)
-    admit_rows(rows, collections, "", done)
-    return done
 
 
 def _leave_closed(admission: Admission, closed: frozenset[EpochKey]) -> None:

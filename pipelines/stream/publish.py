@@ -106,7 +106,7 @@ def write_other_books(output: str, digest: str, line: Line, segment: int) -> Non
     record = {
         "schema": "ldpbeam.other/1",
         "digest": digest,
-        "accounting": {"read": line.read, "rejected": {r: n for r, n in sorted(line.rejected.items()) if n}},
+        "accounting": {"read": line.read, "rejected": line.rejected_record()},
         "position": {"segment": segment},
     }
     publish(output, _other_books(digest), (json.dumps(record, indent=1) + "\n").encode())
