@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ldp.collection import Collection
-from ldp.protocols.base import Memo
+from ldp.protocols.base import Memo, plain_integer
 from ldp.randomness import Randomness, SystemRandomness
 from ldp.wire import report_pb2
 
@@ -54,17 +54,22 @@ class Device:
         """A serialised ``Report`` about ``value`` (an index, or one per attribute) in ``epoch``.
 
         Asked again for the same epoch, the device returns the same bytes, whatever the value is by then: a
-        second draw would spend privacy for a report that counts once.
+        second draw would spend privacy again, and be counted as another report. For the same reason an epoch
+        before the last one reported is refused.
 
         Raises:
-            ValueError: the epoch is none of the collection's, or the value lies outside the domain; the
-                text never contains the value.
+            TypeError: the value or the epoch is no integer.
+            ValueError: the epoch is none of the collection's or lies before the last one reported, or the
+                value lies outside the domain. No text contains the value.
         """
-        if self._sent is not None and self._sent[0] == epoch:
-            return self._sent[1]
+        protocol = self._collection.protocol
+        value, epoch = protocol.require_value(value), plain_integer(epoch, "the epoch")
         if not self._collection.epochs.contains(epoch):
             raise ValueError(f"epoch {epoch} is none of the collection's")
-        protocol = self._collection.protocol
+        if self._sent is not None and epoch <= self._sent[0]:
+            if epoch < self._sent[0]:
+                raise ValueError(f"epoch {epoch} lies before epoch {self._sent[0]}, which was reported")
+            return self._sent[1]
         response, memo = protocol.privatize(value, self._memo, self._randomness)
         if memo is not self._memo:
             self._keep(memo)

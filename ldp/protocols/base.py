@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 from math import log
+from operator import index
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeVar
 
 from ldp.calibration import Calibration
@@ -41,6 +42,7 @@ __all__ = [
     "Memo",
     "Parameters",
     "WordSpec",
+    "plain_integer",
 ]
 
 Response = TypeVar("Response")
@@ -226,17 +228,36 @@ class LocalProtocol(ABC, Generic[Response]):
         """The memo of a device that never reported."""
         return Memo()
 
-    @abstractmethod
     def privatize(self, value: Any, memo: Memo, randomness: Randomness) -> tuple[Response, Memo]:
-        """Randomise ``value`` for one report: an int, or one per attribute where there are several.
+        """Randomise ``value`` for one report: an integer, or one per attribute where there are several.
 
-        The returned memo is the given object when nothing new was memoised; otherwise it must be made
-        durable before the response leaves the device. The number of words drawn does not depend on the
-        value, only on whether the memoised input is new.
+        Any integer type will do, numpy's among them; what is randomised is the plain ``int`` behind it. The
+        returned memo is the given object when nothing new was memoised; otherwise it must be made durable
+        before the response leaves the device. The number of words drawn does not depend on the value, only
+        on whether the memoised input is new.
 
         Raises:
-            ValueError: ``value`` lies outside the domain.
+            TypeError: ``value`` is no integer, or a bool. Nothing was drawn.
+            ValueError: ``value`` lies outside the domain. Nothing was drawn.
         """
+        return self._privatize(self.require_value(value), memo, randomness)
+
+    @abstractmethod
+    def _privatize(self, value: Any, memo: Memo, randomness: Randomness) -> tuple[Response, Memo]:
+        """:meth:`privatize` for what :meth:`require_value` has let through: a plain int inside the domain."""
+
+    def require_value(self, value: Any) -> Any:
+        """The value as a plain int, or a tuple of one per attribute.
+
+        Raises:
+            TypeError: it is no integer, or a bool.
+            ValueError: it lies outside the domain. The text of neither error contains the value.
+        """
+        plain = plain_integer(value, "the value")
+        if not 0 <= plain < self.domain_size:
+            # Never the value itself: this text may reach a log on the device.
+            raise ValueError(f"the value lies outside the domain of size {self.domain_size}")
+        return plain
 
     @abstractmethod
     def encode(self, response: Response) -> bytes:
@@ -361,11 +382,6 @@ class LocalProtocol(ABC, Generic[Response]):
 
     # Shared by implementations
 
-    def _require_value(self, value: int) -> None:
-        if not 0 <= value < self.domain_size:
-            # Never the value itself: this text may reach a log on the device.
-            raise ValueError(f"the value lies outside the domain of size {self.domain_size}")
-
     def _require_length(self, payload: bytes) -> None:
         if len(payload) != self.payload_size:
             raise InvalidPayload(Reason.WRONG_LENGTH, f"{self.NAME} payloads have {self.payload_size} bytes")
@@ -415,6 +431,24 @@ class FrequencyProtocol(LocalProtocol[Response]):
         n = round(float(estimates.n.mean()))
         noise = Noise(n=n, own=own, other=other, exclusive=self.EXCLUSIVE)
         return consistent(method, estimates.frequency, noise)
+
+
+def plain_integer(number: Any, what: str) -> int:
+    """The plain int behind any integer type; ``what`` names it in errors, which never hold the number.
+
+    Integers of a fixed width wrap where Python's grow: ``1 << np.int64(63)`` is negative, and a device that
+    computed with it would report something that no certificate covers. Floats compare equal to integers and
+    are none: as a symbol, the number kept would fail to encode and the lies would not.
+
+    Raises:
+        TypeError: it is no integer, or a bool.
+    """
+    if isinstance(number, bool):
+        raise TypeError(f"{what} must be an integer, not a bool")
+    try:
+        return index(number)
+    except TypeError:
+        raise TypeError(f"{what} must be an integer, not of type {type(number).__name__}") from None
 
 
 def frozen_columns(array: NDArray[Any]) -> NDArray[Any]:

@@ -193,9 +193,8 @@ class BitFlip(FrequencyProtocol[Sampled]):
         """The value's position among the sampled buckets, or d for all values that were not sampled."""
         return indices.index(value) if value in indices else self.d
 
-    def privatize(self, value: int, memo: Memo, randomness: Randomness) -> tuple[Sampled, Memo]:
+    def _privatize(self, value: int, memo: Memo, randomness: Randomness) -> tuple[Sampled, Memo]:
         """d bits; the words drawn are those of the set, where it is fresh, and one per fresh bit."""
-        self._require_value(value)
         if self.permanent is None:
             indices = self.sampled_set(None) if self._everyone else self._sample(randomness)
             return Sampled(indices, self._draw(self.memo_key(indices, value), randomness)), memo
@@ -508,9 +507,8 @@ class BinFlipPlus(FrequencyProtocol[Verdict]):
         a, c = seed % FULL, seed >> 64
         return (a * value + c) % FULL >> 32 < self.threshold
 
-    def privatize(self, value: int, memo: Memo, randomness: Randomness) -> tuple[Verdict, Memo]:
+    def _privatize(self, value: int, memo: Memo, randomness: Randomness) -> tuple[Verdict, Memo]:
         """A fresh string and one bit about it."""
-        self._require_value(value)
         a, c = randomness.word(), randomness.word()
         seed = a | c << 64
         return Verdict(seed, int(self.instant.draw(self.string_bit(seed, value), randomness))), memo

@@ -75,9 +75,8 @@ class Direct(FrequencyProtocol[int]):
         """Bits of a value index."""
         return (self.domain_size - 1).bit_length()
 
-    def privatize(self, value: int, memo: Memo, randomness: Randomness) -> tuple[int, Memo]:
+    def _privatize(self, value: int, memo: Memo, randomness: Randomness) -> tuple[int, Memo]:
         """One value of the domain."""
-        self._require_value(value)
         if self.permanent is None:
             return self.instant.draw(value, randomness), memo
         answer = memo.answers.get(value)

@@ -109,9 +109,8 @@ class LocalHash(FrequencyProtocol[Hashed]):
         limit = self.family.word_limit
         return self.family.seed([randomness.word(limit) for _ in range(self.family.SEED_WORDS)])
 
-    def privatize(self, value: int, memo: Memo, randomness: Randomness) -> tuple[Hashed, Memo]:
+    def _privatize(self, value: int, memo: Memo, randomness: Randomness) -> tuple[Hashed, Memo]:
         """The device's hash function and one symbol."""
-        self._require_value(value)
         if self.permanent is None:
             seed = self._draw_seed(randomness)
             hashed = self.family.hash(seed, value)

@@ -247,9 +247,8 @@ class OneBitMean(OneBit):
         """The ends' ratio, for every report anew."""
         return Guarantee(self.bit.ratio)
 
-    def privatize(self, value: int, memo: Memo, randomness: Randomness) -> tuple[int, Memo]:
+    def _privatize(self, value: int, memo: Memo, randomness: Randomness) -> tuple[int, Memo]:
         """One bit, one word."""
-        self._require_value(value)
         return self.bit.draw(value, randomness), memo
 
     @property
@@ -353,13 +352,12 @@ class OneBitRRPM(OneBit):
         """α, drawn once."""
         return Memo(seed=randomness.word(self.segment))
 
-    def privatize(self, value: int, memo: Memo, randomness: Randomness) -> tuple[int, Memo]:
+    def _privatize(self, value: int, memo: Memo, randomness: Randomness) -> tuple[int, Memo]:
         """The point's bit, drawn once; flipped with probability γ.
 
         Raises:
-            ValueError: the value lies outside the domain, or the memo has no α.
+            ValueError: the memo has no α.
         """
-        self._require_value(value)
         if memo.seed is None:
             raise ValueError(f"the memo of a {self.NAME} device holds α: make it with new_memo")
         key = self.point(value, memo.seed)
@@ -472,9 +470,8 @@ class LaplaceMean(MeanProtocol):
         """A signed 64-bit integer."""
         return 64
 
-    def privatize(self, value: int, memo: Memo, randomness: Randomness) -> tuple[int, Memo]:
+    def _privatize(self, value: int, memo: Memo, randomness: Randomness) -> tuple[int, Memo]:
         """The noisy value, clamped; as many words whatever it is."""
-        self._require_value(value)
         noisy = value + self.instant.draw(randomness)
         return min(max(noisy, -self.margin), self.maximum + self.margin), memo
 

@@ -103,11 +103,18 @@ class Several(LocalProtocol[Response]):
             found.update({f"{index}.{fact}": value for fact, value in kind.facts().items()})
         return found
 
-    def _require_values(self, value: Sequence[int]) -> None:
+    def require_value(self, value: Any) -> Any:
+        """One plain int per attribute.
+
+        Raises:
+            TypeError: no sequence, or one that holds something else than integers.
+            ValueError: not one value per attribute, or one outside its domain.
+        """
+        if not hasattr(value, "__len__"):
+            raise TypeError(f"needs a sequence of one value for each of {len(self.kinds)} attributes")
         if len(value) != len(self.kinds):
             raise ValueError(f"needs one value for each of {len(self.kinds)} attributes")
-        for kind, one in zip(self.kinds, value, strict=True):
-            kind._require_value(one)
+        return tuple(kind.require_value(one) for kind, one in zip(self.kinds, value, strict=True))
 
     # Server
 
@@ -231,11 +238,10 @@ class Sample(Several[Sampled]):
         attribute = randomness.word(len(self.kinds))
         return Memo(attribute, parts=(self.kinds[attribute].new_memo(randomness),))
 
-    def privatize(self, value: Sequence[int], memo: Memo, randomness: Randomness) -> tuple[Sampled, Memo]:
+    def _privatize(self, value: Sequence[int], memo: Memo, randomness: Randomness) -> tuple[Sampled, Memo]:
         """The device's attribute only; the other values are not looked at."""
         if memo.seed is None or len(memo.parts) != 1:
             raise ValueError(f"{self.NAME} needs the memo made by new_memo")
-        self._require_values(value)
         before = memo.parts[0]
         response, after = self.kinds[memo.seed].privatize(value[memo.seed], before, randomness)
         kept = memo if after is before else replace(memo, parts=(after,))
@@ -393,13 +399,12 @@ class Split(Several[tuple[Any, ...]]):
         """One memo per attribute."""
         return Memo(parts=tuple(kind.new_memo(randomness) for kind in self.kinds))
 
-    def privatize(
+    def _privatize(
         self, value: Sequence[int], memo: Memo, randomness: Randomness
     ) -> tuple[tuple[Any, ...], Memo]:
         """One attribute after the other."""
         if len(memo.parts) != len(self.kinds):
             raise ValueError(f"{self.NAME} needs the memo made by new_memo")
-        self._require_values(value)
         drawn = [
             kind.privatize(one, part, randomness)
             for kind, one, part in zip(self.kinds, value, memo.parts, strict=True)
@@ -487,10 +492,16 @@ class Together(Split):
         """The bits, packed."""
         return (len(self.kinds) + 7) // 8
 
-    def _require_values(self, value: Sequence[int]) -> None:
-        super()._require_values(value)
-        if sum(value) > self.limit:
+    def require_value(self, value: Any) -> Any:
+        """One plain int per counter.
+
+        Raises:
+            TypeError, ValueError: as for every composite, and where they add up to more than the limit.
+        """
+        plain = super().require_value(value)
+        if sum(plain) > self.limit:
             raise ValueError(_beyond(self.limit))
+        return plain
 
     def encode(self, response: tuple[int, ...]) -> bytes:
         """Bit i is about counter i, the lowest bit of the first byte first."""
@@ -752,7 +763,10 @@ class _Asked(FrequencyProtocol[Any]):
     def new_memo(self, randomness: Randomness) -> Memo:
         return self.kind.new_memo(randomness)
 
-    def privatize(self, value: int, memo: Memo, randomness: Randomness) -> tuple[Any, Memo]:
+    def require_value(self, value: Any) -> Any:
+        return self.kind.require_value(value)
+
+    def _privatize(self, value: int, memo: Memo, randomness: Randomness) -> tuple[Any, Memo]:
         return self.kind.privatize(value, memo, randomness)
 
     def encode(self, response: Any) -> bytes:

@@ -77,9 +77,8 @@ class Unary(FrequencyProtocol[int]):
         """k."""
         return self.domain_size
 
-    def privatize(self, value: int, memo: Memo, randomness: Randomness) -> tuple[int, Memo]:
+    def _privatize(self, value: int, memo: Memo, randomness: Randomness) -> tuple[int, Memo]:
         """k bits as one integer; k words per round, whatever the value."""
-        self._require_value(value)
         if self.permanent is None:
             return self._draw(self.instant, 1 << value, randomness), memo
         answer = memo.answers.get(value)

@@ -90,6 +90,17 @@ def test_the_same_epoch_gives_the_same_bytes(loloha: Collection) -> None:
     assert len(ids) == 90
 
 
+def test_an_epoch_before_the_last_one_is_refused(loloha: Collection) -> None:
+    """Answered again it would be drawn again; answered with the last report it would be another epoch's."""
+    device = Device(loloha)
+    device.report(3, 7)
+    last = device.report(3, 9)
+    for earlier in (8, 7, 0):
+        with pytest.raises(ValueError, match=f"epoch {earlier} lies before epoch 9"):
+            device.report(3, earlier)
+    assert device.report(3, 9) == last
+
+
 @pytest.mark.parametrize(("value", "epoch"), [(9, 0), (-1, 0), (8675309, 1), (3, -1), (3, 100)])
 def test_what_cannot_be_reported_is_refused_without_naming_the_value(
     loloha: Collection, value: Any, epoch: int

@@ -1,0 +1,187 @@
+"""What a device takes for a value: every integer type says the same, and nothing else says anything."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from decimal import Decimal
+from enum import IntEnum
+from fractions import Fraction
+from itertools import product
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ldp.client import Device
+from ldp.collection import Collection
+from ldp.domain import Domain
+from ldp.epochs import Epochs
+from ldp.protocols import Memo, Parameters
+from ldp.protocols.base import LocalProtocol
+from ldp.protocols.multi import allocate
+from ldp.randomness import FULL
+from tests.reference.settings import Setting, settings
+
+# One size below and one above 64 bits: shifts by 63 and more are where fixed widths wrap.
+single = pytest.mark.parametrize("setting", settings((9, 100)), ids=str)
+VALUES = (0, 5, 8, 40, 63, 64, 70, 99)
+WIDTHS = [np.dtype(sign + str(width)).type for sign in "iu" for width in (1, 2, 4, 8)]
+
+
+class Named(IntEnum):
+    """What people call the values of an enumeration."""
+
+    ZERO = 0
+    FIVE = 5
+    EIGHT = 8
+    FORTY = 40
+    LAST = 99
+
+
+class Words:
+    """Seeded words that can be counted."""
+
+    def __init__(self, seed: int) -> None:
+        self._random = random.Random(seed)
+        self.drawn = 0
+
+    def word(self, limit: int = FULL) -> int:
+        self.drawn += 1
+        return self._random.randrange(limit)
+
+
+def composites() -> list[LocalProtocol[Any]]:
+    """One composite of each kind, with several attributes of 100 values."""
+    two = Parameters(epsilon_longitudinal=2.0, epsilon_first=1.0)
+    return [
+        allocate("sample", "l_osue", (100, 100, 100), two),
+        allocate("split", "loloha", (100, 100), two),
+        allocate("allomfree", None, (100, 100), two),
+        allocate("together", "one_bit_rrpm", (100, 100), Parameters(epsilon_longitudinal=1.0)),
+    ]
+
+
+def sent(built: LocalProtocol[Any], value: Any, seed: int) -> tuple[bytes, Memo, int]:
+    """Bytes of two reports about one value, the memo afterwards, and the words that they took."""
+    words = Words(seed)
+    memo = built.new_memo(words)
+    first, memo = built.privatize(value, memo, words)
+    second, memo = built.privatize(value, memo, words)
+    return built.encode(first) + built.encode(second), memo, words.drawn
+
+
+def plain(memo: Memo) -> bool:
+    """Whether a memo holds nothing but Python's own integers."""
+    numbers = [memo.seed or 0, *memo.answers, *memo.answers.values()]
+    return all(type(number) is int for number in numbers) and all(map(plain, memo.parts))
+
+
+@single
+@pytest.mark.parametrize("convert", [*WIDTHS, np.array, Named], ids=lambda kind: kind.__name__)
+def test_every_integer_type_is_the_integer_it_says(setting: Setting, convert: Callable[[int], Any]) -> None:
+    """Equal words give equal bytes and memos, whatever type the value comes in."""
+    built = setting.build()
+    asked = 0
+    for value in VALUES:
+        if value >= built.domain_size or (convert is Named and value not in list(Named)):
+            continue
+        asked += 1
+        expected, memo, drawn = sent(built, value, seed=value)
+        found = sent(built, convert(value), seed=value)
+        assert found == (expected, memo, drawn)
+        assert plain(found[1])
+    assert asked >= 2
+
+
+NO_INTEGERS = [
+    3.0,
+    3.7,
+    float("nan"),
+    np.float64(3),
+    np.float32(3),
+    True,
+    False,
+    np.True_,
+    "3",
+    b"\3",
+    None,
+    Decimal(3),
+    Fraction(3),
+    3 + 0j,
+    [3],
+    np.array([3, 4]),
+]
+
+
+@single
+def test_what_is_no_integer_is_refused_before_any_draw(setting: Setting) -> None:
+    """A refusal that came after a draw, or only for some draws, would itself be a report."""
+    built = setting.build()
+    words = Words(1)
+    memo = built.new_memo(words)
+    before = words.drawn
+    for value in NO_INTEGERS:
+        with pytest.raises(TypeError, match="the value must be an integer"):
+            built.privatize(value, memo, words)
+    assert words.drawn == before
+
+
+@single
+def test_what_lies_outside_the_domain_is_refused_before_any_draw(setting: Setting) -> None:
+    built = setting.build()
+    k = built.domain_size
+    words = Words(1)
+    memo = built.new_memo(words)
+    before = words.drawn
+    for beyond in (-1, k, np.int64(k), 10**30, -(10**30), np.int64(-1), np.uint64(2**64 - 1)):
+        with pytest.raises(ValueError, match="outside the domain"):
+            built.privatize(beyond, memo, words)
+    assert words.drawn == before
+
+
+@pytest.mark.parametrize("built", composites(), ids=lambda kind: kind.NAME)
+@pytest.mark.parametrize("width", WIDTHS, ids=lambda kind: kind.__name__)
+def test_attributes_may_be_any_integers(built: LocalProtocol[Any], width: Callable[[Any], Any]) -> None:
+    """A row of an array, a list and a tuple say the same."""
+    values = [40, 2, 7][: len(built.parts)]
+    for seed in range(6):  # sample draws an attribute; some seed draws each
+        expected = sent(built, tuple(values), seed)
+        assert sent(built, np.array(values, width), seed) == expected
+        assert sent(built, [width(value) for value in values], seed) == expected
+        assert plain(expected[1])
+
+
+@pytest.mark.parametrize("built", composites(), ids=lambda kind: kind.NAME)
+def test_one_attribute_that_is_no_integer_refuses_the_report(built: LocalProtocol[Any]) -> None:
+    """Also where the device never looks at it: otherwise the refusal would say which attribute it drew."""
+    for value, at in product(NO_INTEGERS, range(len(built.parts))):
+        values: list[Any] = [1] * len(built.parts)
+        values[at] = value
+        for seed in range(4):
+            words = Words(seed)
+            memo = built.new_memo(words)
+            before = words.drawn
+            with pytest.raises(TypeError, match="the value must be an integer"):
+                built.privatize(values, memo, words)
+            assert words.drawn == before
+
+
+@pytest.mark.parametrize("built", composites(), ids=lambda kind: kind.NAME)
+def test_attributes_are_a_sequence_of_the_right_length(built: LocalProtocol[Any]) -> None:
+    memo = built.new_memo(Words(1))
+    with pytest.raises(TypeError, match="sequence"):
+        built.privatize(3, memo, Words(1))
+    with pytest.raises(ValueError, match="one value for each"):
+        built.privatize([1] * (len(built.parts) + 1), memo, Words(1))
+
+
+@pytest.mark.parametrize("epoch", [1.0, True, np.True_, "1", None, np.float64(1)], ids=repr)
+def test_an_epoch_is_an_integer_too(epoch: Any) -> None:
+    """``True == 1``: without a check it would be answered with the report of epoch 1."""
+    levels = Parameters(epsilon_longitudinal=2.0, epsilon_first=1.0, g=2)
+    device = Device(Collection("x", 1, Domain(9), "loloha", levels, Epochs(3600, 0, 100)))
+    report = device.report(3, 1)
+    with pytest.raises(TypeError, match="the epoch must be an integer"):
+        device.report(3, epoch)
+    assert device.report(np.int8(3), np.uint16(1)) == report
