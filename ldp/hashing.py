@@ -10,6 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 from math import exp
 from typing import TYPE_CHECKING, ClassVar
 
@@ -260,7 +261,7 @@ class LinearFamily(HashFamily):
                 remedy="Use a smaller prime g or g: optimal.",
             )
 
-    @property
+    @cached_property
     def digits(self) -> int:
         """m, the number of base-g digits of a value."""
         m, points = 1, self.g
@@ -289,9 +290,9 @@ class LinearFamily(HashFamily):
         return 1 + words[0] % (self.points - 1)
 
     def hash(self, seed: int, value: int) -> int:
-        """See the class."""
+        """See the class. Always m digits: a loop over those of the value would take a time that tells it."""
         total = 0
-        while seed and value:
+        for _ in range(self.digits):
             total += (seed % self.g) * (value % self.g)
             seed //= self.g
             value //= self.g

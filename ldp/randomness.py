@@ -30,7 +30,8 @@ class SystemRandomness:
 
     def word(self, limit: int = FULL) -> int:
         """A uniform integer in ``[0, limit)``; exactly uniform (rejection inside ``secrets``)."""
-        return secrets.randbelow(limit)
+        # Below 2**64 nothing need be rejected; randbelow would draw 65 bits and reject half of them.
+        return secrets.randbits(64) if limit == FULL else secrets.randbelow(limit)
 
 
 class ScriptedRandomness:

@@ -139,7 +139,7 @@ class FleetWords(Protocol):
         ...
 
     def permanent(self, spec: WordSpec) -> NDArray[np.uint64]:
-        """Words of the permanent round, should this epoch's input be new. Shape (n, count)."""
+        """Words of the permanent round; a fleet asks for them where an input is new. Shape (n, count)."""
         ...
 
     def instant(self, spec: WordSpec) -> NDArray[np.uint64]:
@@ -233,8 +233,8 @@ class LocalProtocol(ABC, Generic[Response]):
 
         Any integer type will do, numpy's among them; what is randomised is the plain ``int`` behind it. The
         returned memo is the given object when nothing new was memoised; otherwise it must be made durable
-        before the response leaves the device. The number of words drawn does not depend on the value, only
-        on whether the memoised input is new.
+        before the response leaves the device. The words drawn are as many for every value and every memo: a
+        permanent answer is drawn each time, and kept where there is none yet.
 
         Raises:
             TypeError: ``value`` is no integer, or a bool. Nothing was drawn.
@@ -377,10 +377,20 @@ class LocalProtocol(ABC, Generic[Response]):
         """Payloads (n, payload_size) of distinct devices holding ``values``, (n,) or (n, attributes).
 
         Equal, bit for bit, to :meth:`privatize` and :meth:`encode` fed with the same words in the order
-        seed, permanent (when new), instant.
+        seed, permanent, instant.
         """
 
     # Shared by implementations
+
+    @staticmethod
+    def _memoised(memo: Memo, key: int, drawn: int) -> tuple[int, Memo]:
+        """The permanent answer of an input: ``drawn`` becomes it where there is none, and is dropped else.
+
+        It is drawn in either case. What a report takes, in words and so in time, then does not tell whoever
+        watches the device whether it has held the value before.
+        """
+        answer = memo.answers.get(key)
+        return (drawn, memo.with_answer(key, drawn)) if answer is None else (answer, memo)
 
     def _require_length(self, payload: bytes) -> None:
         if len(payload) != self.payload_size:

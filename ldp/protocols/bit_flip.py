@@ -194,16 +194,13 @@ class BitFlip(FrequencyProtocol[Sampled]):
         return indices.index(value) if value in indices else self.d
 
     def _privatize(self, value: int, memo: Memo, randomness: Randomness) -> tuple[Sampled, Memo]:
-        """d bits; the words drawn are those of the set, where it is fresh, and one per fresh bit."""
+        """d bits; the words drawn are those of the set, where it is fresh, and one per bit."""
         if self.permanent is None:
             indices = self.sampled_set(None) if self._everyone else self._sample(randomness)
             return Sampled(indices, self._draw(self.memo_key(indices, value), randomness)), memo
         indices = self.sampled_set(memo.seed)
         key = self.memo_key(indices, value)
-        answer = memo.answers.get(key)
-        if answer is None:
-            answer = self._draw(key, randomness)
-            memo = memo.with_answer(key, answer)
+        answer, memo = self._memoised(memo, key, self._draw(key, randomness))
         return Sampled(indices, answer), memo
 
     def _draw(self, position: int, randomness: Randomness) -> int:

@@ -79,10 +79,7 @@ class Direct(FrequencyProtocol[int]):
         """One value of the domain."""
         if self.permanent is None:
             return self.instant.draw(value, randomness), memo
-        answer = memo.answers.get(value)
-        if answer is None:
-            answer = self.permanent.draw(value, randomness)
-            memo = memo.with_answer(value, answer)
+        answer, memo = self._memoised(memo, value, self.permanent.draw(value, randomness))
         return self.instant.draw(answer, randomness), memo
 
     def encode(self, response: int) -> bytes:

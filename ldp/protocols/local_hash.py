@@ -118,11 +118,9 @@ class LocalHash(FrequencyProtocol[Hashed]):
         if memo.seed is None:
             raise ValueError(f"{self.NAME} needs the memo made by new_memo")
         hashed = self.family.hash(memo.seed, value)
-        answer = memo.answers.get(hashed)
-        if answer is None:
-            answer = self.permanent.draw(hashed, randomness)
-            memo = memo.with_answer(hashed, answer)
-        return Hashed(memo.seed or 0, self.instant.draw(answer, randomness)), memo
+        seed = memo.seed
+        answer, memo = self._memoised(memo, hashed, self.permanent.draw(hashed, randomness))
+        return Hashed(seed, self.instant.draw(answer, randomness)), memo
 
     def encode(self, response: Hashed) -> bytes:
         """As the family packs it."""

@@ -361,10 +361,7 @@ class OneBitRRPM(OneBit):
         if memo.seed is None:
             raise ValueError(f"the memo of a {self.NAME} device holds α: make it with new_memo")
         key = self.point(value, memo.seed)
-        answer = memo.answers.get(key)
-        if answer is None:
-            answer = self.bit.draw(key * self.segment, randomness)
-            memo = memo.with_answer(key, answer)
+        answer, memo = self._memoised(memo, key, self.bit.draw(key * self.segment, randomness))
         instant = self.instant
         if instant is None:
             return answer, memo

@@ -78,13 +78,10 @@ class Unary(FrequencyProtocol[int]):
         return self.domain_size
 
     def _privatize(self, value: int, memo: Memo, randomness: Randomness) -> tuple[int, Memo]:
-        """k bits as one integer; k words per round, whatever the value."""
+        """k bits as one integer; k words per round, whatever the value and the memo."""
         if self.permanent is None:
             return self._draw(self.instant, 1 << value, randomness), memo
-        answer = memo.answers.get(value)
-        if answer is None:
-            answer = self._draw(self.permanent, 1 << value, randomness)
-            memo = memo.with_answer(value, answer)
+        answer, memo = self._memoised(memo, value, self._draw(self.permanent, 1 << value, randomness))
         return self._draw(self.instant, answer, randomness), memo
 
     def _draw(self, channel: BitChannel, bits: int, randomness: Randomness) -> int:

@@ -180,13 +180,15 @@ def _holder(indices: tuple[int, ...], key: int, b: int) -> int:
 
 
 def test_values_that_were_not_sampled_share_their_answer() -> None:
-    """The memo has one entry for all of them, and nothing is drawn again."""
+    """The memo has one entry for all of them; later draws, here of other bits, change nothing."""
     built = build(PM, 9, d=2)
     memo = Memo(Sampled((2, 7), 0).seed)
     first, memo = built.privatize(0, memo, ScriptedRandomness([0, FULL - 1]))
     assert first == Sampled((2, 7), 1)
     for value in (1, 3, 4, 5, 6, 8):
-        again, kept = built.privatize(value, memo, ScriptedRandomness([]))
+        words = ScriptedRandomness([FULL - 1, 0])
+        again, kept = built.privatize(value, memo, words)
+        assert words.exhausted()
         assert again == first
         assert kept is memo
     _, memo = built.privatize(7, memo, ScriptedRandomness([5, 5]))

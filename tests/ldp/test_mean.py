@@ -165,7 +165,9 @@ def test_a_second_report_flips_the_memoised_bit(gamma: float) -> None:
         found = outcomes(run, thresholds(built))
         flip = Fraction(gamma)
         assert found == ({answer: 1 - flip, 1 - answer: flip} if gamma else {answer: Fraction(1)})
-        assert built.privatize(value, memo, ScriptedRandomness([7] * built.instant_words.count))[1] is memo
+        words = ScriptedRandomness([7] * (1 + built.instant_words.count))
+        assert built.privatize(value, memo, words)[1] is memo
+        assert words.exhausted()
 
 
 def test_few_values_are_memoised() -> None:

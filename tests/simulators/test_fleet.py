@@ -72,21 +72,18 @@ class Devices:
         return memo
 
     def payload(self, epoch: int, device: int, value: int) -> bytes:
-        """Offers the permanent words only when the device asks for more than the others."""
+        """All words are taken in every epoch, whether or not the input is new."""
         kind, memo = self.kind, self.memos[device]
         per_report = kind.seed_words if kind.seed_per_report else None
-        seed = self.words("seed", epoch, device, per_report)
-        once = self.words("permanent", epoch, device, kind.permanent_words)
-        instant = self.words("instant", epoch, device, kind.instant_words)
-        script = ScriptedRandomness(seed + instant)
-        try:
-            response, kept = kind.privatize(value, memo, script)
-            assert kept is memo
-        except ValueError:
-            script = ScriptedRandomness(seed + once + instant)
-            response, kept = kind.privatize(value, memo, script)
-            assert len(kept.answers) == len(memo.answers) + 1
+        drawn = [
+            *self.words("seed", epoch, device, per_report),
+            *self.words("permanent", epoch, device, kind.permanent_words),
+            *self.words("instant", epoch, device, kind.instant_words),
+        ]
+        script = ScriptedRandomness(drawn)
+        response, kept = kind.privatize(value, memo, script)
         assert script.exhausted()
+        assert (kept is memo) == (len(kept.answers) == len(memo.answers))
         self.memos[device] = kept
         return kind.encode(response)
 

@@ -58,12 +58,12 @@ class Words:
         drawn = self.streams.words(purpose, epoch, self.device, 1, spec.count, spec.limit)
         return [int(word) for word in drawn[0]]
 
-    def part(self, index: int, new: bool) -> list[int]:
+    def part(self, index: int) -> list[int]:
         kind = self.parts[index]
         words: list[int] = []
         if kind.seed_words is not None and kind.seed_per_report:
             words += self.draw(f"{index}.seed", self.epoch, kind.seed_words)
-        if new and kind.permanent_words is not None:
+        if kind.permanent_words is not None:
             words += self.draw(f"{index}.permanent", self.epoch, kind.permanent_words)
         return words + self.draw(f"{index}.instant", self.epoch, kind.instant_words)
 
@@ -111,21 +111,14 @@ class Devices:
         memo = self.memos[device]
         chosen = [memo.seed] if isinstance(self.kind, Sample) else range(len(self.kind.kinds))
         script: list[int] = []
-        for index, part in zip(chosen, memo.parts, strict=True):
+        for index in chosen:
             assert index is not None
-            kind = self.kind.kinds[index]
-            script += words.part(index, new=self.is_new(kind, value[index], part))
+            script += words.part(index)
         source = Script(script)
         response, after = self.kind.privatize(value, memo, source)
         assert not source.words
         self.memos[device] = after
         return self.kind.encode(response)
-
-    @staticmethod
-    def is_new(kind: FrequencyProtocol[Any], value: int, memo: Memo) -> bool:
-        """Asked of the protocol itself: endless words, and whether the memo grew."""
-        _, after = kind.privatize(value, memo, Script([0] * 10_000))
-        return after is not memo
 
 
 def history(sizes: Sequence[int], devices: int, epochs: int) -> NDArray[np.int32]:

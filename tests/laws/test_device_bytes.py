@@ -1,0 +1,168 @@
+"""The law of the whole bytes: a device sends what its random words and its values give, and nothing else.
+
+Every byte of every report is compared with :mod:`tests.reference.device`, over many epochs, values and
+devices, through the public ``Device`` with its own source of randomness, of which only the operating system
+is replaced. So whatever else reaches a report is seen: another value, another generator, a value hidden in
+the report id, an epoch that is answered differently.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from ldp import randomness
+from ldp.client import Device
+from ldp.collection import Attribute, Collection
+from ldp.domain import Domain
+from ldp.epochs import Epochs
+from ldp.hashing import LinearFamily
+from ldp.protocols import Parameters
+from ldp.randomness import FULL
+from tests.reference.device import ReferenceDevice
+from tests.reference.settings import Setting, settings
+
+EPOCHS = 300
+"""More than any short period that a fault could have."""
+
+TWO_LEVELS = Parameters(epsilon_longitudinal=2.0, epsilon_first=1.0)
+
+
+class OperatingSystem:
+    """In place of ``secrets``: seeded words, written down in the order in which they were given."""
+
+    def __init__(self, seed: int) -> None:
+        self._random = random.Random(seed)
+        self.given: list[int] = []
+
+    def randbits(self, bits: int) -> int:
+        self.given.append(self._random.getrandbits(bits))
+        return self.given[-1]
+
+    def randbelow(self, limit: int) -> int:
+        self.given.append(self._random.randrange(limit))
+        return self.given[-1]
+
+    def taken(self) -> list[int]:
+        words, self.given = self.given, []
+        return words
+
+
+@pytest.fixture
+def system(monkeypatch: pytest.MonkeyPatch) -> OperatingSystem:
+    found = OperatingSystem(20260102)
+    monkeypatch.setattr(randomness, "secrets", found)
+    return found
+
+
+def collection(setting: Setting) -> Collection:
+    domain = Domain(setting.domain_size)
+    return Collection("x", 1, domain, setting.name, setting.parameters, Epochs(3600, 0, 1 << 20))
+
+
+def several(allocation: str, name: str, sizes: tuple[int, ...], parameters: Parameters) -> Collection:
+    attributes = tuple(Attribute(f"a{i}", Domain(size)) for i, size in enumerate(sizes))
+    return Collection(
+        "x", 1, None, name, parameters, Epochs(3600, 0, 1 << 20), attributes=attributes, allocation=allocation
+    )
+
+
+def composites() -> Iterator[Collection]:
+    yield several("sample", "l_osue", (7, 11, 5), TWO_LEVELS)
+    yield several("sample", "olh", (7, 11, 5), Parameters(epsilon=1.0))
+    yield several("split", "loloha", (7, 11), TWO_LEVELS)
+    yield several("split", "dbitflip_pm", (7, 11), Parameters(epsilon_longitudinal=1.0, d=2))
+    yield several("allomfree", "", (7, 11), TWO_LEVELS)
+    yield several("together", "one_bit_rrpm", (9, 9, 9), Parameters(epsilon_longitudinal=1.0, gamma=0.2))
+
+
+def history(asked: Collection, draw: random.Random) -> Iterator[Any]:
+    """Values that stay, change and come back."""
+
+    def value() -> Any:
+        if asked.domain is not None:
+            return draw.randrange(asked.domain.size)
+        return tuple(draw.randrange(domain.size // 4 + 1) for _, domain in asked.histograms)
+
+    held = value()
+    for _ in range(EPOCHS):
+        if draw.random() < 0.4:
+            held = value()
+        yield held
+
+
+def hold(asked: Collection, system: OperatingSystem, values: Iterator[Any]) -> None:
+    """One device over its life, against the reference; the number of words is always the same."""
+    device = Device(asked)
+    expected = ReferenceDevice(asked, system.taken())
+    counts = set()
+    for epoch, value in enumerate(values):
+        sent = device.report(value, 3 * epoch + 1)
+        words = system.taken()
+        counts.add(len(words))
+        assert sent == expected.report(value, 3 * epoch + 1, words)
+        assert device.report(value, 3 * epoch + 1) == sent
+        assert not system.given
+    assert len(counts) == 1
+
+
+@pytest.mark.parametrize("setting", settings((11,)), ids=str)
+def test_every_byte_of_a_report_is_known(system: OperatingSystem, setting: Setting) -> None:
+    asked = collection(setting)
+    for number in range(3):
+        hold(asked, system, history(asked, random.Random(number)))
+
+
+@pytest.mark.parametrize("asked", list(composites()), ids=lambda c: f"{c.allocation}-{c.protocol_name or ''}")
+def test_every_byte_about_several_attributes_is_known(system: OperatingSystem, asked: Collection) -> None:
+    for number in range(4):
+        hold(asked, system, history(asked, random.Random(number)))
+
+
+ONCE_EACH = {s.name: s for s in reversed(settings((320,)))}
+
+
+@pytest.mark.parametrize("name", sorted(ONCE_EACH))
+def test_every_value_is_reported_and_remembered(system: OperatingSystem, name: str) -> None:
+    """Each of 320 values twice: a single one that were treated differently would be seen."""
+    hold(collection(ONCE_EACH[name]), system, iter([*range(320), *range(320)]))
+
+
+def test_each_word_is_a_draw_of_its_own(system: OperatingSystem) -> None:
+    """Nothing is drawn ahead: a buffer would survive a fork, and two processes repeat each other's noise."""
+    source = randomness.SystemRandomness()
+    for limit in (FULL, FULL - 5, 10):
+        for _ in range(3):
+            word = source.word(limit)
+            assert system.taken() == [word]
+
+
+class Counted(int):
+    """An integer that counts what is done to it and to what comes of it."""
+
+    steps = 0
+
+    def __mod__(self, other: int) -> int:
+        Counted.steps += 1
+        return int(self) % other
+
+    def __floordiv__(self, other: int) -> Counted:
+        Counted.steps += 1
+        return Counted(int(self) // other)
+
+
+@pytest.mark.parametrize("g", [2, 3, 5])
+def test_a_linear_hash_takes_as_many_steps_for_every_value(g: int) -> None:
+    """A loop that ended with the digits of the value would take a time that tells how large it is."""
+    size = 1 << 20
+    family = LinearFamily(g, size)
+    for seed in (1, 2, family.points // 2, family.points - 1):
+        taken = set()
+        for value in (0, 1, g, g**5 - 1, g**5, size // 2, size - 1):
+            Counted.steps = 0
+            family.hash(Counted(seed), Counted(value))
+            taken.add(Counted.steps)
+        assert taken == {4 * family.digits}
