@@ -276,6 +276,7 @@ class Collection:
             "owner": self.owner,
             "protocol": self.protocol_name or self.allocation,
             **several,
+            "result": built.result.value,
             "parameters": chosen,
             "domain_size": self.domain.size if self.domain else built.domain_size,
             "payload_bits": built.payload_bits,
@@ -302,6 +303,7 @@ class Collection:
                 "name": attribute.name,
                 "domain_size": attribute.domain.size,
                 "protocol": part.NAME,
+                "result": part.result.value,
                 "parameters": part.facts(),
                 **_support_record(part),
             }

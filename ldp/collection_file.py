@@ -401,7 +401,7 @@ def _domain(entry: _Entry, where: str, *, mean: bool = False) -> Domain:
             "E-COLLECTION-DOMAIN",
         )
     if "size" in keys:
-        return Domain(keys["size"].integer(2))
+        return Domain(keys["size"].integer(2, MAX_DOMAIN))
     if "labels" in keys:
         labels = keys["labels"].value
         if not isinstance(labels, list) or not all(isinstance(label, str) for label in labels):
@@ -419,7 +419,7 @@ def _domain(entry: _Entry, where: str, *, mean: bool = False) -> Domain:
             )
         last = bounds["max"].integer(1, MAX_DOMAIN - 1)
         return Domain(last + 1, None, float(last))
-    buckets = _required(bounds, "buckets", entry.where, "buckets: 32").integer(2)
+    buckets = _required(bounds, "buckets", entry.where, "buckets: 32").integer(2, MAX_DOMAIN)
     return Domain(buckets, None, top)
 
 

@@ -99,6 +99,11 @@ def parse_duration(text: str | int) -> int:
         if text == 0:
             return 0
         raise ValueError("a duration needs a unit: s, m, h, d or w, as in 6h")
+    if re.search(r"\dM", str(text)):
+        raise ValueError(
+            "M may mean minutes or months: write 1m for a minute; a month has no fixed length, so write 30d "
+            "or 4w for about a month"
+        )
     compact = str(text).strip().lower()
     if compact == "0":
         return 0

@@ -1,18 +1,23 @@
-"""What the commands ``simulate`` and ``run`` do, once their arguments are known."""
+"""What the commands ``simulate``, ``run``, ``replay`` and ``report`` do, once their arguments are known."""
 
 from __future__ import annotations
 
 import logging
 import sys
+from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from ldp.advice import warnings_about
 from ldp.collection import Collection
 from ldp.collection_file import load_collection
 from ldp.errors import UsageError
+from pipelines.console import deliver, say
 from pipelines.options import RunConfig, resolve_runner
+from pipelines.outcome import why_nothing
 from pipelines.progress import Bar
 
 if TYPE_CHECKING:
@@ -28,6 +33,7 @@ __all__ = [
     "run_collection",
     "simulate_reports",
     "summary",
+    "write_report",
 ]
 
 _SHARD_BYTES = 256 << 20
@@ -51,7 +57,7 @@ def simulate_reports(  # noqa: PLR0913, PLR0917 - one argument per option
         CollectionError, UsageError: the collection, the population or the topic cannot be used.
     """
     from simulators.attributes import Joint, joint_population
-    from simulators.population import Population, population
+    from simulators.population import Panel, Population, population
     from simulators.simulate import simulate
     from simulators.streams import Streams
 
@@ -59,7 +65,7 @@ def simulate_reports(  # noqa: PLR0913, PLR0917 - one argument per option
         _require_publishable(topic, compression)
     elif out is None:
         raise UsageError(
-            "E-SIMULATE-TARGET", "the reports have nowhere to go", remedy="Add --out or --topic."
+            "E-SIMULATE-TARGET", "the reports have nowhere to go", remedy="Add --output or --topic."
         )
     collection = load(collection_file)
     streams = Streams(seed)
@@ -76,7 +82,12 @@ def simulate_reports(  # noqa: PLR0913, PLR0917 - one argument per option
             )
         else:
             people = population(
-                spec, domain=collection.domain, devices=devices, epochs=epochs, streams=streams
+                spec,
+                domain=collection.domain,
+                devices=devices,
+                epochs=epochs,
+                streams=streams,
+                calendar=collection.epochs,
             )
     except ValueError as error:
         raise UsageError("E-USAGE-POPULATION", str(error).rstrip(".")) from None
@@ -86,6 +97,7 @@ def simulate_reports(  # noqa: PLR0913, PLR0917 - one argument per option
             "spec": spec,
             "format": report_format,
             "truth": truth,
+            "first_epoch": people.first_epoch if isinstance(people, Panel) else 0,
             "on_epoch": lambda epoch, reports: bar.advance(1, reports),
         }
         if topic is not None:
@@ -94,9 +106,10 @@ def simulate_reports(  # noqa: PLR0913, PLR0917 - one argument per option
             assert out is not None  # noqa: S101 - refused above
             common["compression"] = compression
             done, where = simulate(collection, people, out, **common), str(out / "reports")
-    click.echo(f"{done.reports:,} reports of {people.devices:,} devices in {where}")
+    say(f"{done.reports:,} reports of {people.devices:,} devices in {where}")
     if topic is not None:
-        click.echo("read them with: ldpbeam run --subscription … --timestamp_attribute received")
+        say("read them with: ldpbeam run --subscription … --timestamp-attribute received")
+    deliver(asdict(done))
 
 
 def _require_publishable(topic: str, compression: str) -> None:
@@ -129,7 +142,7 @@ def _publish(
 
 def run_collection(
     collection_files: tuple[Path, ...],
-    pattern: str,
+    patterns: Sequence[str],
     output: str,
     runner: str | None,
     beam_args: tuple[str, ...] = (),
@@ -141,7 +154,7 @@ def run_collection(
 
     Args:
         collection_files: YAML.
-        pattern: of the input files.
+        patterns: of the input files.
         output: directory.
         runner: as typed.
         beam_args: options for Beam.
@@ -158,23 +171,27 @@ def run_collection(
     collections = tuple(load(path) for path in collection_files)
     # Before Beam is imported: it warns on the root logger about optional packages that nobody asked for.
     logging.basicConfig(level=logging.ERROR)
-    from pipelines.run import build, match_inputs, rehearse, run
+    from pipelines.inputs import find_inputs
+    from pipelines.run import build, rehearse, run
 
     check_sinks(**settings)
-    inputs, size = match_inputs(pattern)
+    found = find_inputs(patterns)
+    size = found.size
     config = RunConfig(
         collections=collections,
-        inputs=inputs,
+        inputs=found.paths,
         output=output,
         shard_bits=bits_for(size) if shard_bits is None else shard_bits,
         runner=resolve_runner(runner),
         beam_args=beam_args,
         **settings,
     )
+    for note in found.notes:
+        click.echo(f"ldpbeam: {note}", err=True)
     for collection in collections:
-        click.echo(introduction(collection))
+        say(introduction(collection))
     if not config.starts:
-        click.echo(rehearse(build(config), config))
+        say(rehearse(build(config), config))
         return 0
     with Bar("run", size, "bytes") as bar:
         result = run(config, bar.update, size)
@@ -198,10 +215,58 @@ def replay_rejects(rejects: Path, collection_files: tuple[Path, ...]) -> int:
 
     done = replay(rejects, collections)
     for name, epoch, revision in done.revised:
-        click.echo(f"{name}, epoch {epoch}: revision {revision}")
-    click.echo(f"rejected before {done.before:,}, now {done.after:,}")
+        say(f"{name}, epoch {epoch}: revision {revision}")
+    say(f"rejected before {done.before:,}, now {done.after:,}")
     books_line(done.record)
+    deliver(done.record)
     return int(done.record["exit_code"])
+
+
+def write_report(output: Path, page: Path | None, truth: Path | None) -> None:
+    """Write the page of a run and say where it is.
+
+    Raises:
+        UsageError: no run has finished in ``output``, or ``truth`` is not the truth of a simulation.
+    """
+    from pipelines.page import write_page
+
+    if not (output / "run.json").is_file():
+        raise UsageError(
+            "E-USAGE-REPORT",
+            f"{output} holds no run.json, so no run has finished there",
+            remedy="Give the directory that was --output of a run.",
+        )
+    if truth is not None:
+        _require_truth(truth)
+    written = write_page(output, page or output / "index.html", truth)
+    say(f"open {written}")
+    deliver({"page": str(written)})
+
+
+def _require_truth(path: Path) -> None:
+    """Refuse what is not the truth of a simulation: a page without it would look like one with it.
+
+    Raises:
+        UsageError: the file is missing or is another one.
+    """
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    why = "does not exist"
+    if path.is_file():
+        try:
+            missing = {"epoch", "value", "frequency"} - set(pq.read_schema(path).names)
+        except (pa.ArrowException, OSError):
+            why = "is not a Parquet file"
+        else:
+            if not missing:
+                return
+            why = f"has no column {min(missing)}"
+    raise UsageError(
+        "E-USAGE-REPORT",
+        f"{path} is not the truth of a simulation: it {why}",
+        remedy="Give the truth.parquet that ldpbeam simulate --truth has written, or leave out --truth.",
+    )
 
 
 def check_sinks(publish_topic: str = "", bigquery_table: str = "", **_: Any) -> None:
@@ -230,13 +295,15 @@ def load(path: Path) -> Collection:
             "protocol that takes it. [W-COLLECTION-IGNORED]",
             err=True,
         )
+    for warning in warnings_about(collection):
+        click.echo(f"ldpbeam: {warning.in_file(str(path))}", err=True)
     return collection
 
 
 def books_line(record: dict[str, Any]) -> None:
     """One line per change, for whoever watches."""
     total = record["accounting"]["total"]
-    click.echo(
+    say(
         f"read {total['read']:,} = counted {total['counted']:,} + late {total['late']:,} "
         f"+ duplicate {total['duplicate']:,} + rejected {sum(total['rejected'].values()):,}"
     )
@@ -270,7 +337,12 @@ def summary(record: dict[str, Any], output: str) -> None:
         click.echo(f"  rejected {count:,}: {reason}", err=True)
     if total["rejected"]:
         click.echo(f"  where and why: ldpbeam inspect {output.rstrip('/')}/rejects", err=True)
-    timings = record["timings"]
-    assert isinstance(timings, dict)  # noqa: S101 - our own record
-    click.echo(f"estimates in {output.rstrip('/')}/estimates after {timings['total_seconds']} s")
+    nothing = why_nothing(record)
+    if nothing is not None:
+        click.echo(f"ldpbeam: {nothing} [E-RUN-NOTHING]", err=True)
+    else:
+        timings = record["timings"]
+        assert isinstance(timings, dict)  # noqa: S101 - our own record
+        say(f"estimates in {output.rstrip('/')}/estimates after {timings['total_seconds']} s")
+    deliver(record)
     sys.stdout.flush()

@@ -7,10 +7,9 @@ import time
 from importlib.resources import files
 from pathlib import Path
 
-import click
-
 from ldp.collection_file import load_collection
 from ldp.errors import UsageError
+from pipelines.console import say
 
 __all__ = ["run_demo"]
 
@@ -38,7 +37,7 @@ def run_demo(out: Path, seed: int) -> None:
     source.write_text(files("pipelines").joinpath("demo.yaml").read_text("utf-8"), "utf-8")
     collection = load_collection(source)
     size = collection.histograms[0][1].size
-    click.echo(f"1  devices: {_DEVICES:,} of them, {size} possible values, {_EPOCHS} epochs of six hours")
+    say(f"1  devices: {_DEVICES:,} of them, {size} possible values, {_EPOCHS} epochs of six hours")
     people = Launch(_DEVICES, _EPOCHS, size, Streams(seed))
     with Bar("simulate", _EPOCHS, "epochs") as bar:
         done = simulate(
@@ -52,13 +51,13 @@ def run_demo(out: Path, seed: int) -> None:
         )
     write_faults(collection, out / "reports")
     bits = collection.protocol.payload_bits
-    click.echo(f"2  reports: {done.reports:,} with {bits} bits each, in {out / 'reports'}; then some")
-    click.echo("   are sent twice, some arrive ten days late (they still count, in their own epoch)")
-    click.echo("   and some are damaged")
-    run_collection((source,), str(out / "reports" / "*"), str(out / "output"), None)
+    say(f"2  reports: {done.reports:,} with {bits} bits each, in {out / 'reports'}; then some")
+    say("   are sent twice, some arrive ten days late (they still count, in their own epoch)")
+    say("   and some are damaged")
+    run_collection((source,), (str(out / "reports"),), str(out / "output"), None)
     page = write_page(out / "output", out / "index.html", out / "truth.parquet")
-    click.echo(f"3  done in {time.monotonic() - started:.0f} s. Look at {page.resolve().as_uri()}")
-    click.echo(f"   then: ldpbeam inspect {out / 'output' / 'rejects'}")
+    say(f"3  done in {time.monotonic() - started:.0f} s. Look at {page.resolve().as_uri()}")
+    say(f"   then: ldpbeam inspect {out / 'output' / 'rejects'}")
 
 
 def _make_room(out: Path) -> None:
@@ -68,7 +67,7 @@ def _make_room(out: Path) -> None:
             raise UsageError(
                 "E-USAGE-OUTPUT",
                 f"{out} is not empty and holds no earlier demo",
-                remedy="Give a new directory to --out.",
+                remedy="Give a new directory to --output.",
             )
         for name in ("reports", "output"):
             shutil.rmtree(out / name, ignore_errors=True)

@@ -1,8 +1,7 @@
-"""Decoding a few reports, or showing a few rejects, for a person to read."""
+"""Showing what a file is, decoding a few reports, or showing a few rejects, for a person to read."""
 
 from __future__ import annotations
 
-import json
 import logging
 from collections.abc import Iterator, Sequence
 from itertools import islice
@@ -16,34 +15,61 @@ from ldp.collection_file import load_collection
 from ldp.errors import InvalidPayload, UsageError
 from ldp.protocols import FrequencyProtocol
 from ldp.protocols.multi import Sample, Several
+from pipelines.console import deliver, say
+from pipelines.views import View, view_of
 
-__all__ = ["inspect_file"]
+__all__ = ["inspect_file", "inspect_lines"]
 
 
-def inspect_file(path: Path, collection_files: Sequence[Path], limit: int) -> Iterator[str]:
-    """Lines that describe the first records of a file or folder.
-
-    A folder of rejects (or one of its files) is shown as rejects, run.json as its accounting, anything else
-    is read as reports and decoded with the collection whose digest it carries.
+def inspect_file(path: Path, collection_files: Sequence[Path], limit: int) -> None:
+    """Print what a file or folder is, as lines or as one JSON document.
 
     Raises:
         UsageError: there is nothing to show.
         CollectionError: a collection file is not sound.
     """
-    if not path.exists():
-        raise UsageError("E-USAGE-INSPECT", f"{path} does not exist", remedy="Check the path.")
-    if path.name == "run.json":
-        yield json.dumps(json.loads(path.read_text("utf-8"))["accounting"], indent=1)
-        return
-    found = sorted(p for p in path.iterdir() if p.is_file()) if path.is_dir() else [path]
+    _require(path)
+    view = view_of(path, limit)
+    if view is None:
+        lines = []
+        for line in inspect_lines(path, collection_files, limit):
+            say(line)
+            lines.append(line)
+        view = View("records", tuple(lines), lines)
+    else:
+        for line in view.lines:
+            say(line)
+    deliver({"kind": view.kind, "content": view.document})
+
+
+def inspect_lines(path: Path, collection_files: Sequence[Path], limit: int) -> Iterator[str]:
+    """Lines that describe the first records of a file or folder.
+
+    A folder of rejects (or one of its files) is shown as rejects, anything else is read as reports and
+    decoded with the collection whose digest it carries.
+
+    Raises:
+        UsageError: there is nothing to show.
+        CollectionError: a collection file is not sound.
+    """
+    _require(path)
+    found = [path]
+    if path.is_dir():
+        found = sorted(p for p in path.iterdir() if p.is_file() and not p.name.startswith("."))
     if not found:
-        yield f"{path} holds no file: nothing was rejected."
+        nothing = ": nothing was rejected" if path.name == "rejects" else ""
+        yield f"{path} holds no file{nothing}."
         return
     if _is_rejects(found[0]):
         yield from _rejects(found, limit)
         return
     collections = {c.digest: c for c in map(load_collection, collection_files)}
     yield from islice(_records(found, collections), limit)
+
+
+def _require(path: Path) -> None:
+    if not path.exists():
+        raise UsageError("E-USAGE-INSPECT", f"{path} does not exist", remedy="Check the path.")
 
 
 def _is_rejects(path: Path) -> bool:

@@ -8,14 +8,51 @@ from pathlib import Path
 from typing import Any
 
 import click
+from click.core import ParameterSource
 
 from ldp import __version__
 from ldp.errors import LdpError, UsageError
+from pipelines.console import PrintingCommand
 
 __all__ = ["main"]
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+_STREAMS_ONLY = (
+    "timestamp_attribute",
+    "early_every",
+    "late_every",
+    "settle",
+    "land_every",
+    "stop_when_idle",
+    "job",
+    "detach",
+)
+"""Options of ``run`` that say something about messages, and nothing about files."""
+
+
+class _Commands(click.Group):
+    command_class = PrintingCommand
+
+
+def _spelling(name: str) -> str:
+    """Options are spelt with hyphens and results go to ``--output``; older spellings are taken too."""
+    return "output" if name == "out" else name.replace("_", "-")
+
+
+_collections = click.option(
+    "--collection",
+    "collection_files",
+    type=click.Path(path_type=Path),
+    multiple=True,
+    metavar="FILE",
+    help="A collection (YAML) that reports may belong to; repeat it for several.",
+)
+
+
+@click.group(
+    cls=_Commands,
+    context_settings={"help_option_names": ["-h", "--help"], "token_normalize_func": _spelling},
+)
 @click.version_option(__version__, prog_name="ldpbeam")
 def cli() -> None:
     """Statistics from devices under local differential privacy, again and again over time.
@@ -26,8 +63,21 @@ def cli() -> None:
 
 
 @cli.command()
-@click.option("--out", type=click.Path(path_type=Path), default=Path("demo-output"), show_default=True)
-@click.option("--seed", type=int, default=1, show_default=True)
+@click.option(
+    "--output",
+    "out",
+    type=click.Path(path_type=Path),
+    default=Path("demo-output"),
+    show_default=True,
+    help="Directory for everything that the demonstration writes.",
+)
+@click.option(
+    "--seed",
+    type=click.IntRange(0),
+    default=1,
+    show_default=True,
+    help="Seed of the simulation; the same one gives the same reports.",
+)
 def demo(out: Path, seed: int) -> None:
     """Simulate a fleet, collect its reports, and write one page to look at."""
     from pipelines.demo import run_demo
@@ -36,7 +86,14 @@ def demo(out: Path, seed: int) -> None:
 
 
 @cli.command()
-@click.option("--collection", "collection_file", type=click.Path(path_type=Path), required=True)
+@click.option(
+    "--collection",
+    "collection_file",
+    type=click.Path(path_type=Path),
+    required=True,
+    metavar="FILE",
+    help="The collection (YAML) that the devices report for.",
+)
 @click.option(
     "--population",
     required=True,
@@ -46,17 +103,30 @@ def demo(out: Path, seed: int) -> None:
 )
 @click.option("--devices", type=click.IntRange(1), help="Number of devices (data sets: all of them).")
 @click.option("--epochs", type=click.IntRange(1), help="Number of epochs (data sets: all of them).")
-@click.option("--out", type=click.Path(path_type=Path), help="Where reports/ goes.")
+@click.option("--output", "out", type=click.Path(path_type=Path), help="Where reports/ goes.")
 @click.option("--topic", metavar="PATH", help="Publish to projects/P/topics/T instead of writing reports/.")
-@click.option("--seed", type=click.IntRange(0), default=1, show_default=True)
+@click.option(
+    "--seed",
+    type=click.IntRange(0),
+    default=1,
+    show_default=True,
+    help="Seed of all random words; the same one gives the same reports.",
+)
 @click.option(
     "--format",
     "report_format",
     type=click.Choice(["batch", "report", "parquet"]),
     default="batch",
     show_default=True,
+    help="Messages of many reports, messages of one, or a table.",
 )
-@click.option("--compression", type=click.Choice(["none", "gzip", "zstd"]), default="none", show_default=True)
+@click.option(
+    "--compression",
+    type=click.Choice(["none", "gzip", "zstd"]),
+    default="none",
+    show_default=True,
+    help="Of the files.",
+)
 @click.option("--truth", is_flag=True, help="Also write truth.parquet, the true frequencies.")
 def simulate(  # noqa: PLR0913, PLR0917 - one argument per option
     collection_file: Path,
@@ -70,7 +140,7 @@ def simulate(  # noqa: PLR0913, PLR0917 - one argument per option
     compression: str,
     truth: bool,
 ) -> None:
-    """Write or publish the reports that a fleet of devices would send. Give --out, --topic or both."""
+    """Write or publish the reports that a fleet of devices would send. Give --output, --topic or both."""
     from pipelines.commands import simulate_reports
 
     simulate_reports(
@@ -79,22 +149,28 @@ def simulate(  # noqa: PLR0913, PLR0917 - one argument per option
 
 
 @cli.command(context_settings={"ignore_unknown_options": True, "allow_extra_args": True})
-@click.option("--collection", "collection_files", type=click.Path(path_type=Path), multiple=True)
-@click.option("--input", "pattern", metavar="GLOB", help="Files of reports.")
+@_collections
+@click.option(
+    "--input",
+    "patterns",
+    metavar="GLOB",
+    multiple=True,
+    help="Files of reports: a file, a folder or a quoted pattern; repeat it for several.",
+)
 @click.option(
     "--subscription",
     metavar="projects/P/subscriptions/S",
     help="Pub/Sub subscription of reports, instead of files: runs until it is stopped.",
 )
 @click.option(
-    "--kafka_topic",
+    "--kafka-topic",
     default="",
     metavar="TOPIC",
     help="Kafka topic of reports, instead of files; on a cluster.",
 )
-@click.option("--kafka_servers", default="", metavar="HOST:PORT,…", help="Brokers of the topic.")
+@click.option("--kafka-servers", default="", metavar="HOST:PORT,…", help="Brokers of the topic.")
 @click.option(
-    "--kafka_expansion", default="", metavar="HOST:PORT", help="Beam's expansion service for Kafka, see docs."
+    "--kafka-expansion", default="", metavar="HOST:PORT", help="Beam's expansion service for Kafka, see docs."
 )
 @click.option("--output", required=True, metavar="DIR", help="Where estimates/ and run.json go.")
 @click.option("--runner", help="Any Beam runner; DirectRunner (the default) runs in this process.")
@@ -105,24 +181,24 @@ def simulate(  # noqa: PLR0913, PLR0917 - one argument per option
     help="Count one report per report id, or every report as it comes.",
 )
 @click.option(
-    "--max_error_fraction",
+    "--max-error-fraction",
     type=click.FloatRange(0, 1),
     default=0.1,
     show_default=True,
     help="Publish no estimate for an epoch of whose records a larger part was rejected.",
 )
 @click.option(
-    "--timestamp_attribute",
+    "--timestamp-attribute",
     default="",
     metavar="NAME",
     help="Message attribute that says when a collector received it (milliseconds since 1970, or RFC 3339); "
     "else the time of publication counts.",
 )
 @click.option(
-    "--early_every", metavar="DURATION", help="Provisional results while an epoch lasts, such as 10m."
+    "--early-every", metavar="DURATION", help="Provisional results while an epoch lasts, such as 10m."
 )
 @click.option(
-    "--late_every",
+    "--late-every",
     metavar="DURATION",
     default="1m",
     show_default=True,
@@ -136,26 +212,26 @@ def simulate(  # noqa: PLR0913, PLR0917 - one argument per option
     help="Wait this long after an epoch's end for messages under way.",
 )
 @click.option(
-    "--land_every",
+    "--land-every",
     metavar="DURATION",
     default="5s",
     show_default=True,
     help="Messages landed together on disk.",
 )
-@click.option("--stop_when_idle", metavar="DURATION", help="Stop after this long without a message.")
+@click.option("--stop-when-idle", metavar="DURATION", help="Stop after this long without a message.")
 @click.option(
-    "--shard_bits",
+    "--shard-bits",
     type=click.IntRange(0, 8),
     help="2**bits shards per epoch. Default: by the input's size; 3 on clusters.",
 )
 @click.option(
-    "--publish_topic",
+    "--publish-topic",
     default="",
     metavar="projects/P/topics/T",
     help="Also tell every revision to this Pub/Sub topic.",
 )
 @click.option(
-    "--bigquery_table",
+    "--bigquery-table",
     default="",
     metavar="P:DATASET.TABLE",
     help="Also insert every revision into this BigQuery table.",
@@ -169,7 +245,7 @@ def run(  # noqa: PLR0913, PLR0917 - one argument per option
     context: click.Context,
     /,
     collection_files: tuple[Path, ...],
-    pattern: str | None,
+    patterns: tuple[str, ...],
     subscription: str | None,
     output: str,
     runner: str | None,
@@ -184,10 +260,11 @@ def run(  # noqa: PLR0913, PLR0917 - one argument per option
     Over files it ends with them; from a subscription it runs until SIGTERM or Ctrl-C, which drain it.
     On a cluster (--runner FlinkRunner, DataflowRunner) a subscription or --streaming makes a job with state.
 
-    Exit codes: 0 ok, 2 usage, 3 invalid collection, 4 ok with rejects, 5 an epoch withheld for errors,
-    6 internal.
+    Exit codes: 0 ok, 2 usage, 3 invalid collection, 4 ok with rejects, 5 nothing was counted or an epoch
+    withheld for errors, 6 internal.
     """
     from pipelines.commands import run_collection
+    from pipelines.inputs import split_arguments
     from pipelines.stream.command import run_stream
 
     settings: dict[str, Any] = {
@@ -201,40 +278,61 @@ def run(  # noqa: PLR0913, PLR0917 - one argument per option
         raise UsageError(
             "E-USAGE-SOURCE",
             "a Kafka topic needs its brokers and an expansion service",
-            remedy="Give --kafka_topic, --kafka_servers and --kafka_expansion together.",
+            remedy="Give --kafka-topic, --kafka-servers and --kafka-expansion together.",
         )
-    if bool(pattern) + bool(subscription) + any(kafka) != 1:
+    files, beam_args = split_arguments(context.args, files_allowed=bool(patterns))
+    patterns += files
+    if bool(patterns) + bool(subscription) + any(kafka) != 1:
         raise UsageError(
             "E-USAGE-SOURCE",
             "reports come from files, a subscription or a topic, and "
-            + ("more than one of them was given" if pattern or subscription else "none was given"),
-            remedy="Give --input GLOB, --subscription projects/P/subscriptions/S, or --kafka_topic TOPIC.",
+            + ("more than one of them was given" if patterns or subscription else "none was given"),
+            remedy="Give --input GLOB, --subscription projects/P/subscriptions/S, or --kafka-topic TOPIC.",
         )
-    beam_args = tuple(context.args)
-    if pattern and "--streaming" not in beam_args:
+    if patterns and "--streaming" not in beam_args:
+        idle = [name for name in _STREAMS_ONLY if _typed(context, name)]
+        if idle:
+            raise UsageError(
+                "E-USAGE-OPTION",
+                f"--{idle[0].replace('_', '-')} is for messages and has no effect on files",
+                remedy="Leave it out, or read from --subscription or --kafka-topic.",
+            )
         settings["shard_bits"] = streaming["shard_bits"]
-        code = run_collection(collection_files, pattern, output, runner, beam_args, **settings)
+        code = run_collection(collection_files, patterns, output, runner, beam_args, **settings)
     else:
         settings |= streaming
-        code = run_stream(collection_files, pattern, subscription, output, runner, beam_args, **settings)
+        code = run_stream(collection_files, patterns, subscription, output, runner, beam_args, **settings)
     sys.exit(code)
+
+
+def _typed(context: click.Context, name: str) -> bool:
+    """Whether an option stands on the command line."""
+    return context.get_parameter_source(name) is ParameterSource.COMMANDLINE
 
 
 @cli.command()
 @click.argument("file", type=click.Path(path_type=Path))
-@click.option("--collection", "collection_files", type=click.Path(path_type=Path), multiple=True)
-@click.option("--limit", type=click.IntRange(1), default=5, show_default=True)
+@_collections
+@click.option(
+    "--limit",
+    type=click.IntRange(1),
+    default=5,
+    show_default=True,
+    help="How many reports, rejects, epochs or values to show.",
+)
 def inspect(file: Path, collection_files: tuple[Path, ...], limit: int) -> None:
-    """Decode a few reports, or show a few rejects, for a person to read."""
+    """Show what a file or folder is, and the first records in it.
+
+    It may hold reports, rejects, estimates, the results of a run, a simulation, or be a collection.
+    """
     from pipelines.inspection import inspect_file
 
-    for line in inspect_file(file, collection_files, limit):
-        click.echo(line)
+    inspect_file(file, collection_files, limit)
 
 
 @cli.command()
 @click.argument("rejects", type=click.Path(path_type=Path))
-@click.option("--collection", "collection_files", type=click.Path(path_type=Path), multiple=True)
+@_collections
 def replay(rejects: Path, collection_files: tuple[Path, ...]) -> None:
     """Count rejected records again once their cause is mended: REJECTS is OUTPUT/rejects, or a table in it.
 
@@ -247,19 +345,13 @@ def replay(rejects: Path, collection_files: tuple[Path, ...]) -> None:
 
 @cli.command()
 @click.argument("output", type=click.Path(path_type=Path))
-@click.option("--page", type=click.Path(path_type=Path), help="Default: OUTPUT/index.html.")
+@click.option("--page", type=click.Path(path_type=Path), help="The page. Default: OUTPUT/index.html.")
 @click.option("--truth", type=click.Path(path_type=Path), help="truth.parquet of a simulation.")
 def report(output: Path, page: Path | None, truth: Path | None) -> None:
     """Write the page of a finished run: one file, no server, nothing fetched from elsewhere."""
-    from pipelines.page import write_page
+    from pipelines.commands import write_report
 
-    if not (output / "run.json").is_file():
-        raise UsageError(
-            "E-USAGE-REPORT",
-            f"{output} holds no run.json, so no run has finished there",
-            remedy="Give the directory that was --output of a run.",
-        )
-    click.echo(f"open {write_page(output, page or output / 'index.html', truth)}")
+    write_report(output, page, truth)
 
 
 def main() -> None:

@@ -7,6 +7,8 @@ import time
 from types import TracebackType
 from typing import Any
 
+from pipelines.console import Mode, mode
+
 __all__ = ["Bar"]
 
 _EVERY = 10.0
@@ -24,12 +26,13 @@ class Bar:
         self._done = 0
         self._reports = 0
         self._started = self._said = time.monotonic()
+        self._shown = ""
         self._rich: Any = None
         self._task: Any = None
 
     def __enter__(self) -> Bar:
         """Start; the bar needs a terminal."""
-        if sys.stderr.isatty():
+        if sys.stderr.isatty() and mode() is not Mode.QUIET:
             from rich.console import Console
             from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
@@ -68,8 +71,11 @@ class Bar:
         note = f"{rate:,.0f} reports/s" if self._reports else ""
         if self._rich is not None:
             self._rich.update(self._task, completed=done, total=max(total, 1), note=note)
-        elif now - self._said >= _EVERY:
+        elif now - self._said >= _EVERY and mode() is not Mode.QUIET:
             self._said = now
             text = f"{self._what}: {done:,} of {total:,} {self._unit}"
-            sys.stderr.write(f"{text}, {note}\n" if note else f"{text}\n")
-            sys.stderr.flush()
+            # What has not moved since is not said again.
+            if text != self._shown:
+                self._shown = text
+                sys.stderr.write(f"{text}, {note}\n" if note else f"{text}\n")
+                sys.stderr.flush()

@@ -19,11 +19,21 @@ from ldp.histogram import TOO_MANY_ERRORS
 from pipelines.options import RunConfig
 from transforms.files import publish
 
-__all__ = ["RUN_RECORD", "STATUS", "read_output", "run_record", "table_records", "write_record"]
+__all__ = [
+    "NOTHING_COUNTED",
+    "RUN_RECORD",
+    "STATUS",
+    "read_output",
+    "run_record",
+    "table_records",
+    "write_record",
+]
 
 RUN_RECORD = "run.json"
 STATUS = {0: "ok", 4: "ok_with_rejects", 5: "over_error_threshold"}
-"""What run.json says for each exit code of a finished run."""
+"""What run.json says for each exit code of a finished run that has counted something."""
+NOTHING_COUNTED = "nothing_counted"
+"""What it says of one that has counted nothing, which ends with 5 as well."""
 
 
 def read_output(output: str) -> tuple[Books, list[dict[str, Any]]]:
@@ -94,11 +104,11 @@ def run_record(
         for key, line in books.lines.items()
         if key[1] is not None and line.counted and line.error_fraction > config.max_error_fraction
     ]
-    exit_code = 5 if withheld else 4 if rejected else 0
+    exit_code = 5 if withheld or not total.counted else 4 if rejected else 0
     by_digest = {c.digest_hex: c for c in config.collections}
     return {
         "schema": "ldpbeam.run/1",
-        "status": STATUS[exit_code],
+        "status": STATUS[exit_code] if total.counted else NOTHING_COUNTED,
         "exit_code": exit_code,
         "versions": _versions(),
         "runner": config.runner,

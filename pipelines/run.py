@@ -22,6 +22,7 @@ from apache_beam.options.pipeline_options import PipelineOptions
 from ldp.accounting import Books
 from ldp.errors import LdpError, UsageError
 from pipelines.collect import LEDGER, CollectReports
+from pipelines.inputs import stray
 from pipelines.options import ASK_THEIR_SERVER, OPTIONS, RunConfig
 from pipelines.record import RUN_RECORD, run_record, write_record
 from transforms.files import sync_folder
@@ -218,6 +219,8 @@ def make_pipeline(config: RunConfig) -> beam.Pipeline:
     known = options.get_all_options(add_extra_args_fn=keep)
     _, unknown = parsers[0].parse_known_args(typed)
     if unknown and config.runner not in ASK_THEIR_SERVER:
+        if not unknown[0].startswith("-"):
+            raise stray(unknown[0])
         name = unknown[0].partition("=")[0]
         near = get_close_matches(name, [*OPTIONS, *(f"--{option}" for option in known)], 1)
         raise UsageError(

@@ -7,7 +7,8 @@ A population is named by a text, the SPEC of the command line:
     csv:FILE:COLUMN                 every row is a device with one value for all epochs
     csv:FILE:COLUMN,permute         the same values dealt anew to the devices in every epoch
     csv:FILE:COL1..COLn             every row is a device, every column an epoch
-    panel:FILE:device,epoch,value   long format: one row per device and epoch, in any order
+    panel:FILE:device,epoch,value   long format: one row per device and epoch, in any order; an epoch is its
+                                    index, or a date or an instant (2026-01-09, 2026-01-09T06:00:00Z)
 
 The part after the last ``:`` names the columns, so a path may contain ``:`` and a column name may
 not. Column names may contain spaces. In ``COL1..COLn``, ends that share a prefix and end in numbers
@@ -19,7 +20,7 @@ is absent. Several attributes of the same devices: :mod:`simulators.attributes`.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 from pathlib import Path
@@ -28,10 +29,11 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from ldp.epochs import Epochs, instant
 from simulators.streams import Streams
-from simulators.tables import TextColumn, column_names, line_of, read_columns
+from simulators.tables import TextColumn, column_names, epoch_of_text, line_of, read_columns
 
-__all__ = ["ABSENT", "SPECS", "DomainView", "Population", "population"]
+__all__ = ["ABSENT", "SPECS", "DomainView", "Panel", "Population", "population"]
 
 ABSENT = -1
 """Stands in place of the value of a device that takes no part in an epoch."""
@@ -98,7 +100,13 @@ class Population(Protocol):
 
 
 def population(
-    spec: str, *, domain: DomainView, devices: int | None, epochs: int | None, streams: Streams
+    spec: str,
+    *,
+    domain: DomainView,
+    devices: int | None,
+    epochs: int | None,
+    streams: Streams,
+    calendar: Epochs | None = None,
 ) -> Population:
     """The population a SPEC describes (forms: module docstring).
 
@@ -115,6 +123,8 @@ def population(
         epochs: number of epochs; required unless the file has a time axis, of which a number takes
             the first epochs and None all.
         streams: source of all draws, which are made once per epoch for all devices together.
+        calendar: the collection's epochs, which say when dates and instants of a panel are; without them a
+            panel's epochs must be indices.
 
     Returns:
         The population; files have been read by then.
@@ -130,7 +140,7 @@ def population(
     build = _KINDS.get(kind)
     if build is None:
         raise ValueError(f"unknown population {spec!r}; the forms are {SPECS}")
-    return build(Request(spec, rest, domain, devices, epochs, streams))
+    return build(Request(spec, rest, domain, devices, epochs, streams, calendar=calendar))
 
 
 @dataclass(frozen=True, eq=False)
@@ -147,6 +157,7 @@ class Request:
     epochs: int | None
     streams: Streams
     purpose: str = "population"
+    calendar: Epochs | None = None
 
     def bad(self, why: str, remedy: str) -> ValueError:
         """An error about the SPEC."""
@@ -255,6 +266,40 @@ class _Table:
         """The rows of the table."""
         for row in self.table:
             yield row.copy()
+
+
+@dataclass(frozen=True, eq=False)
+class Panel:
+    """One value per device and epoch, at the epochs that the data names.
+
+    Attributes:
+        first_epoch: index of the first epoch, where the devices begin.
+        epochs: number of epochs from there on, those without any row included.
+        domain_size: number of values.
+        labels: as in :class:`Population`.
+        table: int32 (epochs with rows, devices).
+        rows: row of the table by epoch, counted from the first one; in the others every device is absent.
+    """
+
+    first_epoch: int
+    epochs: int
+    domain_size: int
+    labels: tuple[str, ...] | None
+    table: NDArray[np.int32]
+    rows: Mapping[int, int]
+
+    @property
+    def devices(self) -> int:
+        """Number of devices."""
+        return len(self.table[0])
+
+    def values(self) -> Iterator[NDArray[np.int32]]:
+        """The rows of the table, each at its epoch."""
+        for epoch in range(self.epochs):
+            if epoch in self.rows:
+                yield self.table[self.rows[epoch]].copy()
+            else:
+                yield np.full(self.devices, ABSENT, dtype=np.int32)
 
 
 def _syn(request: Request) -> Population:
@@ -370,8 +415,10 @@ def _panel(request: Request) -> Population:
                 "value belongs to no device and epoch; fill it in or remove the row"
             )
     encoded, labels = encode(request, path, [value])
-    rank = {text: rank for rank, text in enumerate(_sorted(epoch.texts))}
-    epoch_of = _recoded(epoch, (rank[text] for text in epoch.texts))
+    index = _epoch_indices(request, path, epoch)
+    there = sorted(set(index))
+    rank = {found: rank for rank, found in enumerate(there)}
+    epoch_of = _recoded(epoch, (rank[found] for found in index))
     cell = epoch_of.astype(np.int64) * len(device.texts) + device.codes
     first = np.full(len(rank) * len(device.texts), cell.size, dtype=np.int64)
     np.minimum.at(first, cell, np.arange(cell.size))
@@ -385,9 +432,53 @@ def _panel(request: Request) -> Population:
         )
     table = np.full((len(rank), len(device.texts)), ABSENT, dtype=np.int32)
     table[epoch_of, device.codes] = encoded[0]
-    epochs = request.at_most("epochs", request.epochs, len(rank))
+    epochs = request.at_most("epochs", request.epochs, there[-1] - there[0] + 1)
     devices = request.at_most("devices", request.devices, len(device.texts))
-    return _Table(request.domain.size, labels, np.ascontiguousarray(table[:epochs, :devices]))
+    return Panel(
+        there[0],
+        epochs,
+        request.domain.size,
+        labels,
+        np.ascontiguousarray(table[:, :devices]),
+        {found - there[0]: rank for found, rank in rank.items()},
+    )
+
+
+def _epoch_indices(request: Request, path: Path, column: TextColumn) -> list[int]:
+    """The epoch index of each distinct text: as it stands, or the epoch that holds the date or instant.
+
+    Raises:
+        ValueError: a text is neither, lies outside the collection's epochs, or the column mixes them.
+    """
+    calendar = request.calendar
+    found: list[int] = []
+    kinds: set[bool] = set()
+
+    def fail(text: str, why: str) -> ValueError:
+        line = line_of(path, _first_row(column, text))
+        return ValueError(f"{path}, line {line}, column {column.name!r}: {why}")
+
+    for text in column.texts:
+        try:
+            number, is_index = epoch_of_text(text)
+        except ValueError as error:
+            raise fail(text, str(error)) from None
+        kinds.add(is_index)
+        if len(kinds) > 1:
+            raise fail(text, "indices and dates stand in one column; write all epochs one way")
+        if is_index:
+            epoch = number
+        elif calendar is None:
+            raise fail(text, "a date needs the collection's epochs; write the epoch's index")
+        else:
+            epoch = calendar.index(number)
+        if epoch < 0 or (calendar is not None and not calendar.contains(epoch)):
+            planned = f"0 .. {calendar.count - 1}" if calendar is not None else "0 or more"
+            begins = "" if calendar is None or is_index else f", which begin at {instant(calendar.origin)}"
+            remedy = "correct the column" if is_index else "set epoch.origin of the collection, or the column"
+            raise fail(text, f"epoch {epoch} is none of the planned epochs {planned}{begins}; {remedy}")
+        found.append(epoch)
+    return found
 
 
 def encode(

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from difflib import get_close_matches
 from pathlib import Path
 
@@ -15,7 +17,9 @@ import pyarrow as pa
 import pyarrow.csv as arrow_csv
 from numpy.typing import NDArray
 
-__all__ = ["TextColumn", "column_names", "line_of", "read_columns"]
+from ldp.epochs import parse_instant
+
+__all__ = ["TextColumn", "column_names", "epoch_of_text", "line_of", "read_columns"]
 
 _SHOWN = 20
 """Most column names an error lists."""
@@ -94,6 +98,31 @@ def line_of(path: Path, row: int) -> int:
                 return number
             row -= 1
     raise ValueError(f"{path} ended {row + 1} rows early; it changed while it was being read, try again")
+
+
+def epoch_of_text(text: str) -> tuple[int, bool]:
+    """What a cell of a time column says: an epoch's index, or seconds since 1970.
+
+    An integer is an index. A date such as ``2026-01-09`` is its first second in UTC; an instant needs a time
+    zone, and a fraction of a second is cut off.
+
+    Returns:
+        (the number, whether it is an index).
+
+    Raises:
+        ValueError: the text is neither. It is not repeated.
+    """
+    if re.fullmatch(r"[+-]?\d{1,18}", text, re.ASCII):
+        return int(text), True
+    try:
+        if re.fullmatch(r"\d{4}-\d{2}-\d{2}", text, re.ASCII):
+            return int(datetime.fromisoformat(text).replace(tzinfo=UTC).timestamp()), False
+        return parse_instant(datetime.fromisoformat(text).replace(microsecond=0)), False
+    except ValueError:
+        raise ValueError(
+            "an epoch is neither an index (5), nor a date (2026-01-09), nor an instant with its time zone "
+            "(2026-01-09T06:00:00Z); write one of these"
+        ) from None
 
 
 def _encoded(name: str, column: pa.ChunkedArray) -> TextColumn:

@@ -13,6 +13,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from enum import Enum
 from fractions import Fraction
 from math import log
 from operator import index
@@ -41,6 +42,7 @@ __all__ = [
     "LocalProtocol",
     "Memo",
     "Parameters",
+    "Result",
     "WordSpec",
     "plain_integer",
 ]
@@ -49,6 +51,15 @@ Response = TypeVar("Response")
 
 CHECK_CODES = (None, Reason.VALUE_OUT_OF_RANGE, Reason.UNUSED_BITS, Reason.REPEATED_INDEX)
 """What the small integers returned by :meth:`LocalProtocol.check` stand for; 0 is sound."""
+
+
+class Result(Enum):
+    """What an epoch's estimates are; the values are published (run.json) and never change."""
+
+    FREQUENCIES = "frequencies"
+    """One frequency for each value of the domain."""
+    MEAN = "mean"
+    """One mean, in the units of the values."""
 
 
 @dataclass(frozen=True)
@@ -304,6 +315,11 @@ class LocalProtocol(ABC, Generic[Response]):
         """Add checked payloads (n, payload_size) into ``counts`` (counts_length,) in place."""
 
     @property
+    @abstractmethod
+    def result(self) -> Result:
+        """Frequencies or a mean; of several attributes, what each of them has."""
+
+    @property
     def rows(self) -> int:
         """Numbers that an epoch's result has: one per value, or one for a mean."""
         return self.domain_size
@@ -405,6 +421,11 @@ class FrequencyProtocol(LocalProtocol[Response]):
     """
 
     EXCLUSIVE: ClassVar[bool] = False
+
+    @property
+    def result(self) -> Result:
+        """A frequency for each value."""
+        return Result.FREQUENCIES
 
     @property
     @abstractmethod

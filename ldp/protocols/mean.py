@@ -27,6 +27,7 @@ from ldp.protocols.base import (
     LocalProtocol,
     Memo,
     Parameters,
+    Result,
     WordSpec,
     frozen_columns,
 )
@@ -55,6 +56,11 @@ class MeanProtocol(LocalProtocol[int]):
     def maximum(self) -> int:
         """The largest value, m."""
         return self.domain_size - 1
+
+    @property
+    def result(self) -> Result:
+        """One mean."""
+        return Result.MEAN
 
     @property
     def rows(self) -> int:

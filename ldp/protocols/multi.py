@@ -34,6 +34,7 @@ from ldp.protocols.base import (
     LocalProtocol,
     Memo,
     Parameters,
+    Result,
     WordSpec,
     frozen_columns,
 )
@@ -117,6 +118,11 @@ class Several(LocalProtocol[Response]):
         return tuple(kind.require_value(one) for kind, one in zip(self.kinds, value, strict=True))
 
     # Server
+
+    @property
+    def result(self) -> Result:
+        """That of the attributes: all count values, or all take means."""
+        return self.kinds[0].result
 
     @cached_property
     def _spans(self) -> tuple[slice, ...]:

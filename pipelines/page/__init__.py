@@ -31,11 +31,15 @@ PAGE_LIMIT = 2_000_000
 _ADDRESS = re.compile(r"https?:|://", re.IGNORECASE)
 
 _STATUS = {
-    0: ("", "finished"),
-    4: ("warn", "finished, some reports rejected"),
-    5: ("bad", "over the error threshold"),
-    6: ("bad", "internal error"),
-    7: ("bad", "privacy violation found"),
+    0: ("", ""),
+    4: ("warn", ", some reports rejected"),
+    5: ("bad", ", over the error threshold"),
+}
+"""Colour, and what an exit code adds to how a run ended."""
+
+_STREAM = {
+    "running": "stream still running when this page was written",
+    "stopped": "stream stopped; it goes on when it is started again",
 }
 
 
@@ -96,6 +100,7 @@ def _html(run: Run, detail: Detail) -> str:
                 detail,
                 f"c{index}",
                 books=data.digest not in digests[:index],
+                rest=run.books.unattributed if data.alone else None,
             ).section()
             for index, data in enumerate(shown)
         ]
@@ -106,7 +111,7 @@ def _html(run: Run, detail: Detail) -> str:
     template = environment.from_string((resources / "page.html.j2").read_text(encoding="utf-8"))
     html = template.render(
         title=f"{', '.join(names[:3]) or 'no collections'} – ldpbeam run report",
-        status=_status(run.record),
+        status=_status(run.record, run.books.total),
         complaints=_shown(run.books.complaints, 10),
         problems=_shown(run.problems, 10),
         contents=names if len(names) > 1 else [],
@@ -124,12 +129,16 @@ def _html(run: Run, detail: Detail) -> str:
     return _ADDRESS.sub(lambda found: found[0].replace(":", "&#58;").replace("/", "&#47;"), html)
 
 
-def _status(record: Mapping[str, Any]) -> dict[str, str]:
-    code = number(record.get("exit_code"))
+def _status(record: Mapping[str, Any], total: Account | None) -> dict[str, str]:
+    """How the run ended: a stream never finishes, it is stopped."""
+    code, status = number(record.get("exit_code")), str(record.get("status") or "")
     if code is None:
-        return {"kind": "warn", "text": str(record.get("status") or "status unknown")}
-    kind, text = _STATUS.get(int(code), ("bad", str(record.get("status") or "failed")))
-    return {"kind": kind, "text": f"{text} (exit code {int(code)})" if code else text}
+        return {"kind": "warn", "text": status or "status unknown"}
+    ended = _STREAM.get(status, "stream") if "stream" in record else "finished"
+    kind, more = _STATUS.get(int(code), ("bad", f", {status or 'failed'}"))
+    if total is not None and not total.counted:
+        kind, more = "bad", ", nothing was counted"
+    return {"kind": kind, "text": f"{ended}{more}" + (f" (exit code {int(code)})" if code else "")}
 
 
 def _shown(lines: Sequence[str], limit: int) -> list[str]:
@@ -138,18 +147,12 @@ def _shown(lines: Sequence[str], limit: int) -> list[str]:
 
 
 def _whole(total: Account | None, rest: Account | None) -> str:
-    """The accounting of the whole run in one line."""
+    """The accounting of the whole run in one line, as the command line prints it."""
     if total is None:
         return ""
-    sign = "=" if total.balanced else "≠"
-    line = (
-        f"Whole run: read {count(total.read)} {sign} counted {count(total.counted)} + late "
-        f"{count(total.late)} + duplicate {count(total.duplicate)} + rejected "
-        f"{count(sum(total.rejected.values()))}"
-    )
+    line = f"Whole run: {total.identity}"
     if rest is not None and rest.read:
-        why = ", ".join(f"{name} {count(value)}" for name, value in rest.rejected.items())
-        line += f"; {count(rest.read)} of them belong to no known collection and epoch ({why})"
+        line += f"; {count(rest.read)} of them belong to no known collection and epoch"
     return line + "."
 
 

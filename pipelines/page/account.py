@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from pipelines.page.text import count, integer
@@ -13,7 +13,9 @@ from pipelines.page.text import count, integer
 class Account:
     """Where the reports of one scope (an epoch, the rest, the whole run) went.
 
-    `read` must equal `counted + late + duplicate + sum(rejected)`; the page says so loudly if not.
+    `read` must equal `counted + late + duplicate + sum(rejected)`, and in an epoch that a stream still
+    collects `+ pending`; the page says so loudly if not. `withheld` says why an epoch has no estimates
+    although reports of it were counted.
     """
 
     scope: str
@@ -24,11 +26,13 @@ class Account:
     rejected: Mapping[str, int] = field(default_factory=dict)
     epoch: int | None = None
     start: str = ""
+    pending: int = 0
+    withheld: str = ""
 
     @property
     def explained(self) -> int:
         """The right-hand side of the identity."""
-        return self.counted + self.late + self.duplicate + sum(self.rejected.values())
+        return self.counted + self.late + self.duplicate + self.pending + sum(self.rejected.values())
 
     @property
     def balanced(self) -> bool:
@@ -39,6 +43,18 @@ class Account:
     def uncounted(self) -> dict[str, int]:
         """Everything that was read and not counted, by reason, in drawing order."""
         return {"duplicate": self.duplicate, "late": self.late, **self.rejected}
+
+    @property
+    def identity(self) -> str:
+        """The identity with its numbers in it, as the command line prints it, then the reasons."""
+        reasons = ", ".join(f"{name} {count(value)}" for name, value in self.rejected.items() if value)
+        return (
+            f"read {count(self.read)} {'=' if self.balanced else '≠'} counted {count(self.counted)} "
+            f"+ late {count(self.late)} + duplicate {count(self.duplicate)} + rejected "
+            f"{count(sum(self.rejected.values()))}"
+            + (f" ({reasons})" if reasons else "")
+            + (f" + pending {count(self.pending)} (their epochs are not over)" if self.pending else "")
+        )
 
     @property
     def complaint(self) -> str:
@@ -63,12 +79,12 @@ class Books:
         return self.epochs.get(digest, ())
 
 
-def account(raw: Mapping[str, Any], scope: str) -> Account:
-    """Read one account; a missing count is 0."""
+def account(raw: Mapping[str, Any], scope: str, unfinished: bool = False) -> Account:
+    """Read one account; a missing count is 0. What an `unfinished` run has not counted yet is pending."""
     rejected = raw.get("rejected")
     reasons = rejected if isinstance(rejected, Mapping) else {}
     epoch = raw.get("epoch")
-    return Account(
+    found = Account(
         scope=scope,
         read=integer(raw.get("read")),
         counted=integer(raw.get("counted")),
@@ -77,7 +93,9 @@ def account(raw: Mapping[str, Any], scope: str) -> Account:
         rejected={str(name): integer(number) for name, number in sorted(reasons.items())},
         epoch=None if epoch is None else integer(epoch),
         start=str(raw.get("epoch_start") or ""),
+        withheld=str(raw.get("withheld") or ""),
     )
+    return replace(found, pending=max(found.read - found.explained, 0)) if unfinished else found
 
 
 def add(accounts: Sequence[Account], scope: str) -> Account:
@@ -93,22 +111,26 @@ def add(accounts: Sequence[Account], scope: str) -> Account:
         late=sum(item.late for item in accounts),
         duplicate=sum(item.duplicate for item in accounts),
         rejected=dict(sorted(rejected.items())),
+        pending=sum(item.pending for item in accounts),
     )
 
 
-def books(raw: object) -> Books:
-    """Read the `accounting` of run.json and check it, row by row and as a whole."""
+def books(raw: object, unfinished: bool = False) -> Books:
+    """Read the `accounting` of run.json and check it, row by row and as a whole.
+
+    A stream is `unfinished`: its open epochs may hold reports that have been read and not been counted.
+    """
     accounting = raw if isinstance(raw, Mapping) else {}
     epochs: dict[str, list[Account]] = {}
     for row in accounting.get("epochs") or ():
         if isinstance(row, Mapping):
             scope = f"{row.get('collection')}, epoch {row.get('epoch')}"
-            epochs.setdefault(str(row.get("digest")), []).append(account(row, scope))
+            epochs.setdefault(str(row.get("digest")), []).append(account(row, scope, unfinished))
     ordered = {
         digest: tuple(sorted(rows, key=lambda row: row.epoch if row.epoch is not None else -1))
         for digest, rows in epochs.items()
     }
-    total = _optional(accounting.get("total"), "Whole run")
+    total = _optional(accounting.get("total"), "Whole run", unfinished)
     rest = _optional(accounting.get("unattributed"), "Reports of no known epoch")
     rows = [row for group in ordered.values() for row in group]
     if rest is not None:
@@ -122,8 +144,8 @@ def books(raw: object) -> Books:
     return Books(total=total, unattributed=rest, epochs=ordered, complaints=tuple(complaints))
 
 
-def _optional(raw: object, scope: str) -> Account | None:
-    return account(raw, scope) if isinstance(raw, Mapping) and raw else None
+def _optional(raw: object, scope: str, unfinished: bool = False) -> Account | None:
+    return account(raw, scope, unfinished) if isinstance(raw, Mapping) and raw else None
 
 
 def _compare(total: Account, rows: Account) -> list[str]:

@@ -39,8 +39,8 @@ def error_figure(data: CollectionData, detail: Detail, name: str) -> Figure | No
     pattern = ".1~e" if several else "~g"
     if several:
         sentence = (
-            "Mean squared error over all values, on a logarithmic scale: raw estimates should lie "
-            "on the theory"
+            f"{'Squared error of the mean' if data.mean else 'Mean squared error over all values'}, on a "
+            "logarithmic scale: raw estimates should lie on the theory"
         )
         sentence += (
             ", and whatever lies above the line of answering 1/k is worth less than no data."
@@ -93,7 +93,7 @@ def answer(data: CollectionData) -> tuple[str, str]:
     if hit is not None:
         numbers += f" The 95 % intervals held the truth {share(hit, 0.005)} of the time."
     if uniform is None:
-        return "There is no 1/k to beat here.", numbers
+        return "The result is one mean, so there is no 1/k to beat.", numbers
     beaten = f"answering 1/k for everything (mean squared error {power(uniform)})"
     if raw < uniform:
         return f"Yes: the raw estimates beat {beaten}, {_less(uniform, raw)}.", numbers
@@ -108,7 +108,8 @@ def answer(data: CollectionData) -> tuple[str, str]:
 
 def _guess(data: CollectionData, theory: float | None) -> tuple[str, str]:
     """Without the truth: what the reports themselves say about their distance from 1/k."""
-    words = f"Theory expects a mean squared error of {power(theory)} per value."
+    each = "" if data.mean else " per value"
+    words = f"Theory expects a mean squared error of {power(theory)}{each}."
     spread = average(data, "spread")
     if data.uniform is None or spread is None or theory is None:
         return "Unknown without the truth.", words

@@ -25,6 +25,9 @@ OTHER = "#999999"
 _TEXT, _GRID = "#4a4a4a", "#e6e6e6"
 _BAND = 0.2
 
+PROVISIONAL, WITHHELD = "provisional", "withheld"
+"""How an epoch can be marked: its estimates will change, or it has none though reports were counted."""
+
 Row = dict[str, Any]
 Line = tuple[str, str, Sequence[int], Sequence[tuple[float, float]]]
 """Name, colour, dashes and points (x, y)."""
@@ -102,21 +105,22 @@ def _y(field: str, title: str, pattern: str, **more: Any) -> alt.Y:
     )
 
 
-def _epochs(title: str = "epoch", count: int = 6, **more: Any) -> alt.X:
+def _epochs(title: str = "epoch", count: int = 6, *, domain: Sequence[float]) -> alt.X:
     import altair as alt
 
     return alt.X(
         "epoch:Q",
         title=title,
-        scale=alt.Scale(zero=False, nice=False, **more),
-        axis=alt.Axis(format="d", tickCount=count, tickMinStep=1),
+        scale=alt.Scale(zero=False, nice=False, domain=list(domain)),
+        axis=alt.Axis(format="d", values=scales.whole(domain[0], domain[1], count)),
     )
 
 
 def multiple(rows: Sequence[Row], domain: tuple[float, float], uniform: float | None, pattern: str) -> Chart:
     """One value over epochs: estimate with its 95 % interval, and the truth if known.
 
-    Rows hold epoch, estimate, low, high, truth, text; a row of nulls breaks the line.
+    Rows hold epoch, estimate, low, high, truth, text and mark; a row of nulls breaks the line. A row
+    marked as withheld has a note instead of numbers.
     """
     import altair as alt
 
@@ -151,6 +155,16 @@ def multiple(rows: Sequence[Row], domain: tuple[float, float], uniform: float | 
             )
             layers.append(dots.encode(y=alt.Y("truth:Q", scale=scale)))
     layers.append(_hover(base.transform_filter("datum.text"), (width - 60) / max(1, len(rows))))
+    if any(row["mark"] == PROVISIONAL for row in rows):
+        open_ = base.transform_filter(f"datum.mark === '{PROVISIONAL}'").mark_circle(
+            aria=False, clip=True, fill="#ffffff", stroke=RAW, strokeWidth=2, size=46, opacity=1
+        )
+        layers.append(open_.encode(y=y))
+    if any(row["mark"] == WITHHELD for row in rows):
+        cross = base.transform_filter(f"datum.mark === '{WITHHELD}'").mark_point(
+            shape="M-1,-1L1,1M-1,1L1,-1", stroke=UNIFORM, strokeWidth=2, size=26, opacity=1
+        )
+        layers.append(cross.encode(y=alt.value(height - 62), description="note:N"))
     return _finish(layers, rows, width, height)
 
 

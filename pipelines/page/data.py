@@ -17,8 +17,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ldp.accounting import EARLY
+from ldp.protocols.base import Result
 from pipelines.page.account import Books, books
-from pipelines.page.text import LABEL_LIMIT, clean, clean_tree, integer
+from pipelines.page.text import LABEL_LIMIT, clean, clean_tree, count, integer
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -27,6 +29,8 @@ _Key = tuple[str, str, str]
 """Collection, digest, attribute (empty where there is only one)."""
 
 _KEYS = ["collection", "digest", "epoch", "revision"]
+_OWN = ("domain_size", "protocol", "result", "support")
+"""What the record says of each attribute instead of the collection."""
 _FLOATS = ["estimate", "std_error", "ci_low", "ci_high", "consistent"]
 
 
@@ -39,6 +43,7 @@ class Snapshot:
     revision: int
     n: int
     status: str
+    pane: str
     method: str
     values: Ints
     labels: tuple[str, ...]
@@ -55,6 +60,11 @@ class Snapshot:
         """Whether anything was estimated at all."""
         return bool(np.isfinite(self.estimate).any())
 
+    @property
+    def provisional(self) -> bool:
+        """Whether the epoch had not ended when this was published."""
+        return self.pane == EARLY
+
 
 @dataclass(frozen=True)
 class EpochSummary:
@@ -65,6 +75,7 @@ class EpochSummary:
     revision: int
     n: int
     usable: bool
+    provisional: bool
     status: str
     std_error: float | None
     variance: float | None
@@ -92,6 +103,8 @@ class CollectionData:
     """Values in falling order of significance over all epochs."""
     standing: Mapping[int, tuple[float, float, float]]
     """For the first of them: mean z against 1/k, z of the change, the change itself."""
+    alone: bool
+    """Whether the run has no other collection (other attributes of it do not count)."""
     slots: Mapping[int, _Slot] = field(repr=False)
     truth: Truth | None = field(repr=False)
 
@@ -99,6 +112,11 @@ class CollectionData:
     def title(self) -> str:
         """The collection, and which of its attributes."""
         return f"{self.name} · {self.attribute}" if self.attribute else self.name
+
+    @property
+    def reach(self) -> str:
+        """Where the values of a mean lie: `0 … 100`."""
+        return f"0 … {count(max(self.size - 1, 0))}"
 
     @property
     def uniform(self) -> float | None:
@@ -160,6 +178,13 @@ class Truth:
         place = np.minimum(np.searchsorted(known, values), len(known) - 1)
         return np.where(known[place] == values, frequency[place], 0.0)
 
+    def mean(self, epoch: int) -> float:
+        """The mean of the values that devices held; NaN where the epoch is unknown."""
+        if epoch not in self._where:
+            return math.nan
+        here = slice(*self._where[epoch])
+        return float(np.dot(self._value[here], self._frequency[here]))
+
 
 def load(output_dir: Path, truth: Path | None = None) -> Run:
     """Read the output directory of a run.
@@ -176,6 +201,12 @@ def load(output_dir: Path, truth: Path | None = None) -> Run:
         for one in _by_attribute(item)
     ]
     keys = [_key(item) for item in configs]
+    problems += [
+        f"run.json does not say whether {key[0]} has frequencies or a mean (an older version wrote it); "
+        "they are shown as frequencies."
+        for key, config in zip(keys, configs, strict=True)
+        if "result" not in config
+    ]
     for key in index:
         if key not in keys:
             keys.append(key)
@@ -187,10 +218,10 @@ def load(output_dir: Path, truth: Path | None = None) -> Run:
     for key, config in zip(keys, configs, strict=True):
         exact = truths.get(key[2])
         fits = exact is not None and (single or exact.size == integer(config.get("domain_size")))
-        collections.append(_collection(key, config, index.get(key, {}), exact if fits else None))
+        collections.append(_collection(key, config, index.get(key, {}), exact if fits else None, single))
     return Run(
         record=record,
-        books=books(record.get("accounting")),
+        books=books(record.get("accounting"), unfinished="stream" in record),
         collections=tuple(collections),
         problems=tuple(problems),
         simulated=bool(truths),
@@ -208,7 +239,7 @@ def _by_attribute(config: Mapping[str, Any]) -> list[Mapping[str, Any]]:
         return [config]
     found: list[Mapping[str, Any]] = []
     for one in attributes:
-        own = {name: one.get(name) for name in ("domain_size", "protocol", "support")}
+        own = {name: one.get(name) for name in _OWN if name in one}
         protocol = " · ".join(str(x) for x in (config.get("allocation"), one.get("protocol")) if x)
         found.append({**config, **own, "protocol": protocol, "attribute": str(one.get("name"))})
     return found
@@ -312,6 +343,7 @@ def _read(slot: _Slot, owner: CollectionData, epoch: int, values: Iterable[int] 
         revision=slot.revision,
         n=int(reports.max()) if rows else 0,
         status=clean(str(first("status", "ok"))),
+        pane=clean(str(first("pane", ""))),
         method=clean(str(first("method", ""))),
         values=codes,
         labels=tuple(
@@ -324,12 +356,21 @@ def _read(slot: _Slot, owner: CollectionData, epoch: int, values: Iterable[int] 
         low=low,
         high=high,
         consistent=consistent,
-        truth=owner.truth.at(epoch, codes) if owner.truth else np.full(rows, np.nan),
+        truth=_true(owner, epoch, codes),
     )
 
 
+def _true(owner: CollectionData, epoch: int, values: Ints) -> Floats:
+    """The true frequencies of `values`, or the true mean; NaN where nobody knows."""
+    if owner.truth is None:
+        return np.full(len(values), np.nan)
+    if owner.mean:
+        return np.full(len(values), owner.truth.mean(epoch))
+    return owner.truth.at(epoch, values)
+
+
 def _collection(
-    key: _Key, config: Mapping[str, Any], slots: dict[int, _Slot], truth: Truth | None
+    key: _Key, config: Mapping[str, Any], slots: dict[int, _Slot], truth: Truth | None, alone: bool
 ) -> CollectionData:
     """Read all epochs of one collection once, keeping only sums and the last usable epoch."""
     from pipelines.page.significance import Standing
@@ -340,11 +381,12 @@ def _collection(
         attribute=key[2],
         config=config,
         size=integer(config.get("domain_size")),
-        mean=str(config.get("protocol") or "").startswith("one_bit"),
+        mean=config.get("result") == Result.MEAN.value,
         epochs=(),
         last=None,
         ranked=(),
         standing={},
+        alone=alone,
         slots=slots,
         truth=truth,
     )
@@ -391,6 +433,7 @@ def _summary(snapshot: Snapshot, uniform: float | None) -> EpochSummary:
         revision=snapshot.revision,
         n=snapshot.n,
         usable=snapshot.usable,
+        provisional=snapshot.provisional,
         status=snapshot.status,
         std_error=None if variance is None else math.sqrt(variance),
         variance=variance,

@@ -30,7 +30,9 @@ def histogram(data: CollectionData, detail: Detail, name: str, form: Form) -> tu
     if not snapshot.usable:
         return [], _withheld(snapshot)
     latest = data.epochs[-1]
-    note = ""
+    note = (
+        "Provisional: the epoch was not over, so these numbers will change." if snapshot.provisional else ""
+    )
     if latest.epoch != snapshot.epoch:
         note = (
             f"Epoch {latest.epoch} has only {plural(latest.n, 'report')}, so its estimates are "
@@ -78,7 +80,8 @@ class _Drawing:
     def _keys(self, shape: str) -> list[Key]:
         keys = [Key("dot", charts.RAW, "raw, unbiased"), Key(shape, charts.RAW, "95 % interval")]
         if np.isfinite(self.snapshot.consistent).any():
-            text = f"consistent ({self.snapshot.method or 'post-processed'})"
+            method = "clipped to its range" if self.data.mean else self.snapshot.method
+            text = f"consistent ({method or 'post-processed'})"
             keys.append(Key("fill", charts.CONSISTENT, text))
         if self._simulated:
             mark = "line" if shape == "band" else "tick"
@@ -139,6 +142,8 @@ class _Drawing:
     def _sentence(self) -> str:
         snapshot, uniform = self.snapshot, self.data.uniform
         words = f"{plural(snapshot.n, 'report')} in epoch {snapshot.epoch}"
+        if self.data.mean:
+            return f"{words} about values in {self.data.reach}."
         if uniform is None:
             return words + "."
         found = discoveries(snapshot, uniform)
@@ -211,7 +216,15 @@ class _Drawing:
         return Table(
             title=f"Table: epoch {snapshot.epoch} by value",
             head=[
-                *("value", "label", "support", "raw", "std. error", "95 % low", "95 % high"),
+                *(
+                    "value",
+                    "label",
+                    "sum" if self.data.mean else "support",
+                    "raw",
+                    "std. error",
+                    "95 % low",
+                    "95 % high",
+                ),
                 *("consistent", *truth),
             ],
             rows=[*(self._line(place) for place in order), *rest],

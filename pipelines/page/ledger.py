@@ -18,12 +18,7 @@ def identity(total: Account | None) -> str:
     """The identity of a collection with its numbers in it."""
     if total is None:
         return "run.json holds no accounting for this collection."
-    reasons = ", ".join(f"{name} {count(value)}" for name, value in total.rejected.items())
-    return (
-        f"read {count(total.read)} {'=' if total.balanced else '≠'} counted {count(total.counted)} "
-        f"+ late {count(total.late)} + duplicate {count(total.duplicate)} + rejected "
-        f"{count(sum(total.rejected.values()))}" + (f" ({reasons})" if reasons else "")
-    )
+    return total.identity
 
 
 def figures(accounts: Sequence[Account], detail: Detail, name: str) -> list[Figure]:
@@ -83,7 +78,8 @@ def _uncounted(rows: Sequence[Account], domain: tuple[int, int], name: str) -> F
         ]
     sentence = (
         f"Reports that did not count, by reason, on a scale of their own: "
-        f"{count(sum(total.values()))} of {count(sum(row.read for row in rows))} read."
+        f"{count(sum(total.values()))} of the {count(sum(row.read for row in rows))} read in these "
+        "epochs."
     )
     wide, narrow = draw(
         lambda small: charts.stack(data, colours, domain, small, _HEIGHT),
@@ -106,31 +102,37 @@ def _colours(total: dict[str, int]) -> dict[str, str]:
     return colours
 
 
-def table(accounts: Sequence[Account], total: Account | None, detail: Detail) -> Table | None:
-    """Exact integers per epoch, with the identity of each row checked."""
+def table(
+    accounts: Sequence[Account], rest: Account | None, total: Account | None, detail: Detail
+) -> Table | None:
+    """Exact integers per epoch, then of `rest`, which has no epoch; the identity of each row checked."""
     if total is None:
         return None
     reasons = sorted(total.rejected)
+    pending = ["pending"] if total.pending else []
     rows = list(accounts)[-detail.rows :]
     return Table(
         title="Table: exact numbers per epoch, and the identity checked",
         head=[
             *("epoch", "read", "counted", "late", "duplicate"),
             *(f"rejected: {reason}" for reason in reasons),
+            *pending,
             "identity",
         ],
         rows=[
-            *(_line(str(row.epoch), row, reasons) for row in rows),
-            _line("all epochs", total, reasons),
+            *(_line(str(row.epoch), row, reasons, pending) for row in rows),
+            *([_line("no epoch", rest, reasons, pending)] if rest and rest.read else []),
+            _line("whole run" if rest else "all epochs", total, reasons, pending),
         ],
         note=shortened(len(accounts), len(rows), "epoch", "last"),
     )
 
 
-def _line(name: str, row: Account, reasons: Sequence[str]) -> list[str]:
+def _line(name: str, row: Account, reasons: Sequence[str], pending: Sequence[str]) -> list[str]:
     return [
         name,
         *(count(value) for value in (row.read, row.counted, row.late, row.duplicate)),
         *(count(row.rejected.get(reason, 0)) for reason in reasons),
+        *(count(row.pending) for _ in pending),
         "holds" if row.balanced else f"VIOLATED by {row.read - row.explained:+,}",
     ]

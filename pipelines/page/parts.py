@@ -35,7 +35,7 @@ LEVELS = (
 
 @dataclass(frozen=True)
 class Key:
-    """One entry of a legend; `shape` is line, dash, band, box, dot or tick."""
+    """One entry of a legend; `shape` is line, dash, band, fill, box, dot, ring, cross or tick."""
 
     shape: str
     colour: str

@@ -12,6 +12,18 @@ def span(epochs: Sequence[int]) -> list[float]:
     return [low, high] if high > low else [low - 1, high + 1]
 
 
+def whole(low: float, high: float, count: int) -> list[int]:
+    """About `count` whole numbers in a range, evenly apart by 1, 2 or 5 times a power of ten."""
+    first, last = math.ceil(low), math.floor(high)
+    step = next(
+        size * 10**power
+        for power in range(19)
+        for size in (1, 2, 5)
+        if (last - first) // (size * 10**power) < max(count, 2)
+    )
+    return list(range(-(-first // step) * step, last + 1, step))
+
+
 def nice(values: Sequence[float], logarithmic: bool) -> tuple[float, float]:
     """The axis range: from 0 to a little above the largest value, or with room on both sides."""
     if not logarithmic:

@@ -8,9 +8,11 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from ldp.histogram import INSUFFICIENT, TOO_MANY_ERRORS
 from pipelines.page import charts, ledger, svg
 from pipelines.page.account import Account, add
 from pipelines.page.accuracy import answer, average, error_figure
+from pipelines.page.charts import PROVISIONAL, WITHHELD
 from pipelines.page.data import CollectionData
 from pipelines.page.histogram import histogram
 from pipelines.page.parts import Detail, Figure, Key, Multiple, Table, shortened
@@ -25,6 +27,9 @@ from pipelines.page.text import (
     plural,
     share,
 )
+
+_NAMED = 12
+"""Most epochs a sentence lists."""
 
 _WHOLE = "adds up to 1, nothing negative"
 _CONSISTENT = {
@@ -63,11 +68,13 @@ class Section:
     multiples_sentence: str
     multiples_table: Table | None
     histograms: Sequence[Figure]
+    histogram_title: str
     histogram_note: str
     accounting: Sequence[Figure]
     accounting_table: Table | None
     identity: str
     balanced: bool
+    error_title: str
     error: Figure | None
     answer: str
     answer_numbers: str
@@ -84,8 +91,13 @@ class Writer:
         detail: Detail,
         name: str,
         books: bool = True,
+        rest: Account | None = None,
     ) -> None:
-        """Bind the data; nothing is drawn yet. Without `books` the accounting stands elsewhere."""
+        """Bind the data; nothing is drawn yet.
+
+        Without `books` the accounting stands elsewhere. `rest` are the reports of no known collection and
+        epoch, where the run has one collection only, so that its totals are those of the run.
+        """
         self.data = data
         self.books = books
         self.accounts = accounts
@@ -96,7 +108,10 @@ class Writer:
         self.noun = "mean" if data.mean else "frequency"
         self.usable = [epoch for epoch in data.epochs if epoch.usable]
         self.shown = data.epochs[-detail.epochs :]
-        self.total = add(accounts, "All epochs") if accounts else None
+        self.rest = rest
+        everything = [*accounts, *([rest] if rest else [])]
+        self.total = add(everything, "Whole run" if rest else "All epochs") if everything else None
+        self.withheld = self._withheld()
 
     def section(self) -> Section:
         """Draw and word everything."""
@@ -108,6 +123,10 @@ class Writer:
             keys.append(Key("line", charts.TRUTH, "truth"))
         if data.uniform is not None:
             keys.append(Key("dash", charts.UNIFORM, f"1/k = {share(data.uniform)}"))
+        if any(epoch.provisional for epoch in self.shown):
+            keys.append(Key("ring", charts.RAW, "provisional: the epoch was not over"))
+        if self.withheld:
+            keys.append(Key("cross", charts.UNIFORM, "withheld"))
         figures, note = histogram(data, self.detail, self.name, self.form)
         return Section(
             name=data.title,
@@ -121,13 +140,17 @@ class Writer:
             multiples_sentence=sentence,
             multiples_table=table,
             histograms=figures,
+            histogram_title=f"{'Mean' if data.mean else 'Histogram'} of the last epoch",
             histogram_note=note,
             accounting=ledger.figures(self.accounts, self.detail, self.name) if self.books else [],
-            accounting_table=ledger.table(self.accounts, self.total, self.detail) if self.books else None,
+            accounting_table=ledger.table(self.accounts, self.rest, self.total, self.detail)
+            if self.books
+            else None,
             identity=ledger.identity(self.total)
             if self.books
             else "As above: reports are counted per collection, not per attribute.",
             balanced=all(row.balanced for row in self.accounts),
+            error_title="Error" if data.mean else "Error: does this beat answering 1/k?",
             error=error_figure(data, self.detail, self.name),
             answer=verdict,
             answer_numbers=numbers,
@@ -141,9 +164,11 @@ class Writer:
         parts = [f"version {data.config['version']}"] if data.config.get("version") else []
         if data.size and not data.mean:
             parts.append(plural(data.size, "value"))
+        if data.mean:
+            parts.append(f"mean of values in {data.reach}")
         parts.append(plural(len(data.epochs), "epoch"))
         if total is not None:
-            parts.append(f"{count(total.read)} reports read, {count(total.counted)} counted")
+            parts.append(f"{plural(total.read, 'report')} read, {count(total.counted)} counted")
         else:
             parts.append(f"{count(sum(epoch.n for epoch in data.epochs))} reports counted")
         bits = number(data.config.get("payload_bits"))
@@ -159,7 +184,8 @@ class Writer:
         if counted is not None and read:
             # 100 % only where nothing is missing.
             part = f"{share(counted / read, 1 - counted / read)} of" if counted != read else "All"
-            start = f"{part} {plural(read, 'report')} were counted"
+            scope = "" if self.data.alone else " of its epochs"
+            start = f"{part} {plural(read, 'report')}{scope} were counted"
         else:
             start = f"{plural(sum(epoch.n for epoch in self.data.epochs), 'report')} were counted"
         if not self.usable:
@@ -168,7 +194,10 @@ class Writer:
             return f"{start}, but nothing could be estimated{why}."
         typical = self._typical()
         bound = self._points(1.96 * typical).replace("points", "percentage points")
-        within = f"estimates are typically within ±{bound} (95 %)"
+        if self.data.mean:
+            within = f"the estimated mean is typically within ±{bound} (95 %) of values in {self.data.reach}"
+        else:
+            within = f"estimates are typically within ±{bound} (95 %)"
         raw, uniform = average(self.data, "mse_raw"), average(self.data, "mse_uniform")
         if raw is None or uniform is None:
             return f"{start}, and {within}."
@@ -195,9 +224,16 @@ class Writer:
         chances = "per epoch: how many reports support each value"
         if own is not None and other is not None:
             chances += f" ({own:.3g} of its holders' do, {other:.3g} of the others')"
-        error = f"± {self._points(self._typical())}" if self.usable else "withheld"
-        unit = "standard error" if data.mean else "standard error in percentage points"
+        error = f"± {self._points(1.96 * self._typical())}" if self.usable else "withheld"
+        if data.mean:
+            shown, chances = "1 sum", "per epoch: of what its reports carry, in exact integers"
+            unit, estimate = "half a 95 % interval", "mean, which may lie outside its range"
+        else:
+            shown = f"{count(data.size)} counts" if data.size else DASH
+            unit = "half a 95 % interval, in percentage points,"
+            estimate = "estimate, which may be negative"
         method = str(config.get("consistency") or (data.last.method if data.last else ""))
+        after, promise = self._after(method)
         return [
             Stage("report", count(read), "read; each device's value, randomised before sending"),
             Stage(
@@ -205,24 +241,54 @@ class Writer:
                 count(len(data.epochs)),
                 f"of {duration(length)} each" if length else "periods of collection",
             ),
-            Stage("support", f"{count(data.size)} counts" if data.size else DASH, chances),
-            Stage("estimate", error, f"{unit} of an unbiased estimate, which may be negative"),
-            Stage(
-                "histogram",
-                method or "raw",
-                _CONSISTENT.get(method, "after post-processing") if method else "not post-processed",
-            ),
+            Stage("support", shown, chances),
+            Stage("estimate", error, f"{unit} of an unbiased {estimate}"),
+            Stage("histogram", after, promise),
         ]
 
+    def _after(self, method: str) -> tuple[str, str]:
+        """What stage 5 does, and what it promises: one mean has no sum to keep, it is only clipped."""
+        if not method:
+            return "raw", "not post-processed"
+        if not self.data.mean:
+            return method, _CONSISTENT.get(method, "after post-processing")
+        if method == "none":
+            return "raw", "the mean as it was estimated"
+        return "clipped", f"the mean, brought into {self.data.reach} where it lies outside"
+
     def _epochs_note(self) -> str:
-        epoch = self.data.config.get("epoch")
-        if not isinstance(epoch, dict) or not self.data.epochs:
-            return ""
+        if not self.data.epochs:
+            return self._withheld_note()
         first, last = self.data.epochs[0], self.data.epochs[-1]
         parts = [f"Epoch {first.epoch} starts {_when(first.start)}"] if first.start else []
         if last.start and last is not first:
             parts.append(f"epoch {last.epoch} starts {_when(last.start)}")
-        return ", ".join(parts) + "." if parts else ""
+        notes = [", ".join(parts) + "."] if parts else []
+        early = [epoch.epoch for epoch in self.data.epochs if epoch.provisional]
+        if early:
+            notes.append(
+                f"{_named(early)} {'is' if len(early) == 1 else 'are'} provisional: not over when "
+                "this was published, so the numbers will change."
+            )
+        return " ".join([*notes, *filter(None, [self._withheld_note()])])
+
+    def _withheld(self) -> dict[int, str]:
+        """Why an epoch has no estimates although some of its reports were counted, by epoch."""
+        found = {row.epoch: row.withheld for row in self.accounts if row.withheld and row.epoch is not None}
+        return {**found, **{e.epoch: e.status for e in self.data.epochs if not e.usable}}
+
+    def _withheld_note(self) -> str:
+        reasons: dict[str, list[int]] = {}
+        for epoch, reason in sorted(self.withheld.items()):
+            reasons.setdefault(reason, []).append(epoch)
+        told = [f"{_named(epochs)} ({self._why(reason)})" for reason, epochs in reasons.items()]
+        return f"Withheld: {'; '.join(told)}." if told else ""
+
+    def _why(self, reason: str) -> str:
+        least = integer(self.data.config.get("min_reports"))
+        if reason == INSUFFICIENT and least:
+            return f"fewer than {plural(least, 'report')}"
+        return "too many of the records were rejected" if reason == TOO_MANY_ERRORS else reason
 
     # --- over epochs -------------------------------------------------------------------------
 
@@ -236,7 +302,7 @@ class Writer:
             for item in snapshots
             for value, label in zip(item.values.tolist(), item.labels, strict=True)
         }
-        series = {value: self._series(value, snapshots) for value in data.ranked}
+        series = {value: self._marked(self._series(value, snapshots)) for value in data.ranked}
         domains = [_domain(rows, data.uniform) for rows in series.values()]
         widths = [high - low for low, high in domains]
         common = max(widths) < 4 * min(widths)
@@ -257,6 +323,7 @@ class Writer:
             else (" All panels share one scale." if common else " Each panel has its own scale.")
         )
         if data.mean:
+            against = " against the true mean" if data.truth is not None else ""
             sentence = f"The estimated mean{against} in each epoch."
         else:
             sentence = (
@@ -286,13 +353,25 @@ class Writer:
                 "truth": float(item.truth[place]),
             }
             error = float(item.std_error[place])
-            text = f"epoch {item.epoch}: {self.form(row['estimate'], error)}"
+            text = f"epoch {item.epoch}{' (provisional)' if item.provisional else ''}: "
+            text += self.form(row["estimate"], error)
             if math.isfinite(row["low"]):
                 text += f" ({self.form(row['low'], error)} to {self.form(row['high'], error)})"
             if math.isfinite(row["truth"]):
                 text += f", truth {self.form(row['truth'], error)}"
-            rows.append({**row, "error": error, "text": text})
+            mark = PROVISIONAL if item.provisional else ""
+            rows.append({**row, "error": error, "text": text, "mark": mark})
         return rows
+
+    def _marked(self, rows: list[charts.Row]) -> list[charts.Row]:
+        """The rows with a mark at each epoch whose estimates are withheld."""
+        shown = {epoch: why for epoch, why in self.withheld.items() if epoch >= self.shown[0].epoch}
+        kept = [row for row in rows if row["epoch"] not in shown]
+        gaps = [
+            {**_gap(epoch), "mark": WITHHELD, "note": f"epoch {epoch}: withheld, {self._why(why)}"}
+            for epoch, why in shown.items()
+        ]
+        return sorted([*kept, *gaps], key=lambda row: int(row["epoch"]))
 
     def _reason(self, value: int) -> str:
         distance, jump, change = self.data.standing[value]
@@ -306,19 +385,27 @@ class Writer:
         return where
 
     def _tracked_table(self, series: dict[int, list[charts.Row]], labels: dict[int, str]) -> Table:
-        epochs = [epoch.epoch for epoch in self.shown][-self.detail.rows :]
+        listed = {epoch.epoch: epoch.provisional for epoch in self.shown}
+        listed |= {epoch: False for epoch in self.withheld if epoch >= self.shown[0].epoch}
+        epochs = sorted(listed)[-self.detail.rows :]
         cells = {value: {row["epoch"]: self._cell(row) for row in rows} for value, rows in series.items()}
         truth = ", then the truth" if self.data.truth is not None else ""
         return Table(
             title=f"Table: estimate ± half its 95 % interval{truth}",
             head=["epoch", *(labels[value] for value in series)],
-            rows=[[str(epoch), *(cells[value].get(epoch, DASH) for value in series)] for epoch in epochs],
+            rows=[
+                [
+                    f"{epoch} (provisional)" if listed[epoch] else str(epoch),
+                    *(cells[value].get(epoch, DASH) for value in series),
+                ]
+                for epoch in epochs
+            ],
             note=shortened(len(self.data.epochs), len(epochs), "epoch", "last"),
         )
 
     def _cell(self, row: charts.Row) -> str:
         if not row["text"]:
-            return "withheld"
+            return "withheld" if row["mark"] == WITHHELD else DASH
         error = row["error"]
         cell = self.form(row["estimate"], error)
         if math.isfinite(row["low"]):
@@ -334,7 +421,15 @@ def _when(start: datetime | None) -> str:
 
 def _gap(epoch: int) -> charts.Row:
     nothing = dict.fromkeys(("estimate", "low", "high", "truth", "error"), math.nan)
-    return {"epoch": epoch, "text": "", **nothing}
+    return {"epoch": epoch, "text": "", "mark": "", **nothing}
+
+
+def _named(epochs: Sequence[int]) -> str:
+    """`Epoch 3`, `Epochs 3, 5 and 2 more`."""
+    names = [str(epoch) for epoch in epochs[:_NAMED]]
+    rest = len(epochs) - len(names)
+    listed = ", ".join(names) + (f" and {count(rest)} more" if rest else "")
+    return f"{'Epoch' if len(epochs) == 1 else 'Epochs'} {listed}"
 
 
 def _domain(rows: Sequence[charts.Row], uniform: float | None) -> tuple[float, float]:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
-
-import click
 
 from ldp.epochs import parse_duration
 from ldp.errors import UsageError
 from pipelines.commands import books_line, check_sinks, introduction, load, summary
+from pipelines.console import say
 from pipelines.options import RunConfig, resolve_runner
 
 __all__ = ["run_stream"]
@@ -18,7 +18,7 @@ __all__ = ["run_stream"]
 
 def run_stream(  # noqa: PLR0913 - one argument per option
     collection_files: tuple[Path, ...],
-    pattern: str | None,
+    patterns: Sequence[str],
     subscription: str | None,
     output: str,
     runner: str | None,
@@ -36,11 +36,12 @@ def run_stream(  # noqa: PLR0913 - one argument per option
     """Run over messages, or over files as if they were a stream; see :func:`run_collection`."""
     collections = tuple(load(path) for path in collection_files)
     logging.basicConfig(level=logging.ERROR)
-    from pipelines.run import match_inputs, rehearse
+    from pipelines.inputs import find_inputs
+    from pipelines.run import rehearse
     from pipelines.stream.job import build, run_local, submit
 
     check_sinks(**settings)
-    inputs = match_inputs(pattern)[0] if pattern else ()
+    inputs = find_inputs(patterns).paths if patterns else ()
     runner = resolve_runner(runner)
     local = runner == "FnApiRunner"
     config = RunConfig(
@@ -50,10 +51,10 @@ def run_stream(  # noqa: PLR0913 - one argument per option
         subscription=subscription or "",
         runner=runner,
         beam_args=beam_args,
-        early_every=_seconds("--early_every", early_every) if early_every else 0,
-        late_every=_seconds("--late_every", late_every),
+        early_every=_seconds("--early-every", early_every) if early_every else 0,
+        late_every=_seconds("--late-every", late_every),
         settle=_seconds("--settle", settle),
-        land_every=_seconds("--land_every", land_every),
+        land_every=_seconds("--land-every", land_every),
         shard_bits=(0 if local else 3) if shard_bits is None else shard_bits,
         **settings,
     )
@@ -63,20 +64,20 @@ def run_stream(  # noqa: PLR0913 - one argument per option
             "the runner of this machine does not read Kafka",
             remedy="Run on a cluster (--runner FlinkRunner), or use --subscription or --input.",
         )
-    idle = _seconds("--stop_when_idle", stop_when_idle) if stop_when_idle else None
+    idle = _seconds("--stop-when-idle", stop_when_idle) if stop_when_idle else None
     for collection in collections:
-        click.echo(introduction(collection))
+        say(introduction(collection))
     if not config.starts:
-        click.echo(rehearse(build(config), config))
+        say(rehearse(build(config), config))
         return 0
     if local and subscription:
-        click.echo(f"reading {subscription}; Ctrl-C or SIGTERM drains and stops")
+        say(f"reading {subscription}; Ctrl-C or SIGTERM drains and stops")
         result = run_local(config, idle, books_line)
-        click.echo("stopped")
+        say("stopped")
     else:
         done = submit(config, wait=not detach)
         if done is None:
-            click.echo(f"submitted; results will appear in {output}")
+            say(f"submitted; results will appear in {output}")
             return 0
         result = done
     summary(result.record, output)

@@ -295,7 +295,9 @@ RULES = [
         "labels",
     ),
     ("domain", "domain: {size: 1}", "E-COLLECTION-VALUE", "size must lie in 2", "range"),
-    ("domain", "domain: {size: 16777217}", "E-COLLECTION-DOMAIN", "2 to 16777216", "two values"),
+    ("domain", "domain: {size: 16777217}", "E-COLLECTION-VALUE", "must lie in 2 .. 16777216", "range"),
+    ("domain", "domain: {size: 0}", "E-COLLECTION-VALUE", "must lie in 2 .. 16777216", "range"),
+    ("epoch", "epoch: {length: 1M}", "E-COLLECTION-VALUE", "minutes or months", "Correct"),
     ("domain", "domain: {labels: [a]}", "E-COLLECTION-DOMAIN", "not 1", "at least two values"),
     (
         "domain",

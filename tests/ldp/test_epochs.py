@@ -83,6 +83,13 @@ def test_what_is_not_a_duration_is_refused(text: object) -> None:
         parse_duration(text)  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize("text", ["1M", "12M", "1d1M", " 3M "])
+def test_a_capital_m_is_refused_with_both_meanings(text: str) -> None:
+    """A month would silently have been a minute."""
+    with pytest.raises(ValueError, match=r"minutes or months: write 1m for a minute.*30d"):
+        parse_duration(text)
+
+
 def test_instants_need_a_time_zone_and_whole_seconds() -> None:
     """An instant without a zone would mean another moment on another machine."""
     expected = int(datetime(2026, 1, 1, tzinfo=UTC).timestamp())

@@ -11,7 +11,7 @@ import pytest
 
 from ldp.collection_file import load_collection
 from ldp.errors import Reason
-from pipelines.inspection import inspect_file
+from pipelines.inspection import inspect_lines
 from pipelines.page import write_page
 from simulators.attributes import joint_population
 from simulators.fleet import Fleet, ReportColumns
@@ -101,7 +101,7 @@ def test_three_attributes_from_file_to_page(tmp_path: Path, allocation: str, pro
     assert len(re.findall("exact numbers per epoch", html)) <= 2  # a title and its label
     assert "<b>ast" not in html
 
-    shown = list(inspect_file(tmp_path / "reports", [file], 6))
+    shown = list(inspect_lines(tmp_path / "reports", [file], 6))
     assert any("supports" in one and any(f"{name}:" in one for name in names) for one in shown)
 
 

@@ -139,6 +139,14 @@ def test_the_default_runner_is_named_explicitly() -> None:
         (["--colection", "x"], "E-USAGE-OPTION", "Did you mean --collection?"),
         (["--direct_num_worker=2"], "E-USAGE-OPTION", "Did you mean --direct_num_workers?"),
         (["stray"], "E-USAGE-OPTION", "no option stray"),
+        (["--streaming", "stray"], "E-USAGE-OPTION", "Quote a pattern"),
+        (
+            ["--early-every", "10m"],
+            "E-USAGE-OPTION",
+            "--early-every is for messages and has no effect on files",
+        ),
+        (["--land_every", "5s"], "E-USAGE-OPTION", "--land-every is for messages"),
+        (["--detach"], "E-USAGE-OPTION", "--detach is for messages"),
         (["--direct_num_workers=two"], "E-USAGE-BEAM", "invalid int value"),
         (["--direct_running_mode=fast"], "E-USAGE-BEAM", "invalid choice"),
         (["--runner", "NoRunner"], "E-USAGE-BEAM", "Unexpected pipeline runner"),
@@ -290,6 +298,250 @@ def test_inputs_may_be_a_folder_and_lie_below_hidden_ones(
         paths, size = match_inputs(pattern)
         assert [Path(p).name for p in paths] == wanted, pattern
         assert size == sum(Path(p).stat().st_size for p in paths)
+
+
+def reports_read(tmp_path: Path, name: str = "out") -> int:
+    return int(json.loads((tmp_path / name / "run.json").read_text())["accounting"]["total"]["read"])
+
+
+def test_every_input_is_read_once(call: Call, site: Path, arguments: list[object], tmp_path: Path) -> None:
+    """--input may be repeated; a file that two patterns name counts once, even without de-duplication."""
+    first, second = sorted((site / "minutes").iterdir())
+    for inputs in ([first, second], [site / "minutes"], [first, site / "minutes" / "*", second, first]):
+        given = [item for path in inputs for item in ("--input", path)]
+        code, out, _ = call(*arguments[:3], *given, *arguments[5:], "--no-dedup")
+        assert code == 0
+        assert "read 168 = counted 168" in out
+        record = json.loads((tmp_path / "out" / "run.json").read_text())
+        assert [one["path"] for one in record["inputs"]] == [str(first), str(second)]
+    code, _, err = call(*arguments, "--input", site / "*.nothing")
+    assert code == 2
+    one_line(err, "E-USAGE-INPUT")
+    assert "*.nothing" in err
+
+
+def test_a_pattern_without_quotes_is_understood(
+    call: Call, site: Path, arguments: list[object], tmp_path: Path
+) -> None:
+    """The shell has expanded it: the files behind the first one are inputs too, an option's value is not."""
+    files = sorted((site / "minutes").iterdir())
+    assert len(files) == 2
+    code, out, _ = call(*arguments[:3], "--input", *files, *arguments[5:])
+    assert code == 0
+    assert "read 168 = counted 168" in out
+    code, out, _ = call(
+        *arguments[:3],
+        "--direct_num_workers",
+        "1",
+        "--input",
+        *files,
+        *arguments[5:],
+        "--direct_running_mode=in_memory",
+    )
+    assert code == 0
+    assert "read 168 = counted 168" in out
+    code, _, err = call(*arguments[:3], "--input", *files, site / "no.pb", *arguments[5:])
+    assert code == 2
+    one_line(err, "E-USAGE-OPTION")
+    assert "no.pb" in err
+    assert "Quote a pattern" in err
+    code, _, err = call("run", *arguments[1:3], *files, "--output", tmp_path / "out")
+    assert code == 2
+
+
+@pytest.fixture(scope="session")
+def simulated(site: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The output of the command simulate, with the truth beside the reports."""
+    from pipelines.commands import simulate_reports
+
+    out = tmp_path_factory.mktemp("simulated") / "s"
+    simulate_reports(site / "minutes.yaml", "zipf:1.1", 200, 2, out, None, 1, "batch", "none", True)
+    return out
+
+
+@pytest.mark.parametrize("what", [".", "*", "reports", "expanded"])
+def test_a_simulations_output_is_its_reports(
+    call: Call, site: Path, simulated: Path, tmp_path: Path, what: str
+) -> None:
+    """Its truth and its record are not read as reports, and that is said."""
+    head = ["run", "--collection", site / "minutes.yaml", "--output", tmp_path / "out", "--input"]
+    typed = {".": [simulated], "*": [f"{simulated}/*"], "reports": [simulated / "reports"]}
+    code, out, err = call(*head, *typed.get(what, sorted(simulated.iterdir())))
+    if what == "*":  # a quoted pattern names files, and there are no reports among them
+        assert code == 2
+        one_line(err, "E-USAGE-INPUT")
+        assert "simulation.json" not in out
+        return
+    assert code == 0, err
+    assert "read 400 = counted 400 + late 0 + duplicate 0 + rejected 0" in out
+    assert ("is the output of a simulation: reading" in err) == (what == ".")
+    assert ("truth of a simulation: left out" in err) == (what == "expanded")
+
+
+@pytest.mark.parametrize(
+    ("content", "given", "text"),
+    [
+        (
+            None,
+            "other",
+            "all belong to a collection that was not given. Give with --collection the very file",
+        ),
+        (
+            b"device,epoch,value\n1,1,7\n2,1,9\n",
+            "minutes",
+            "in.pb is text, and reports are protobuf messages",
+        ),
+        (b'{"value": 7}\n' * 900, "minutes", "in.pb is text"),
+        (b"", "minutes", "rejected as empty_file"),
+        (bytes([3, 8, 255, 255]) * 4, "minutes", "rejected as malformed"),
+    ],
+)
+def test_a_run_that_counts_nothing_says_so_and_why(
+    call: Call, site: Path, tmp_path: Path, content: bytes | None, given: str, text: str
+) -> None:
+    """Exit code 5, one line with the likely cause, no word of estimates; run.json says it too."""
+    if content is not None:
+        (tmp_path / "in.pb").write_bytes(content)
+    inputs = site / "minutes" if content is None else tmp_path / "in.pb"
+    code, out, err = call(
+        "run", "--collection", site / f"{given}.yaml", "--input", inputs, "--output", tmp_path / "out"
+    )
+    assert code == 5
+    assert "estimates in" not in out
+    assert err.splitlines()[-1].startswith("ldpbeam: nothing was counted, no estimate was written: ")
+    assert err.endswith("[E-RUN-NOTHING]\n")
+    assert text in err
+    record = json.loads((tmp_path / "out" / "run.json").read_text())
+    assert (record["exit_code"], record["status"]) == (5, "nothing_counted")
+
+
+@pytest.mark.parametrize(
+    ("stream", "fates", "text"),
+    [
+        ({"timestamp_attribute": ""}, {"late": 9}, "--timestamp-attribute"),
+        ({"timestamp_attribute": "received"}, {"late": 9}, "Raise allowed_lateness"),
+        ({"timestamp_attribute": ""}, {}, "no message came"),
+        (
+            {"timestamp_attribute": ""},
+            {"rejected.future_epoch": 5, "late": 4},
+            "5 of 9 were rejected as future_epoch",
+        ),
+    ],
+)
+def test_a_stream_that_counted_nothing_is_no_success(
+    tmp_path: Path, stream: dict[str, Any], fates: dict[str, int], text: str
+) -> None:
+    """The record of a stream that was all late has exit code 5, and the cause is named."""
+    from ldp.accounting import Books
+    from pipelines.outcome import why_nothing
+    from pipelines.record import run_record
+
+    agreed = collection()
+    key = (agreed.digest_hex, 0)
+    books = Books.from_entries(
+        [((key, "read"), sum(fates.values())), *(((key, w), n) for w, n in fates.items())]
+    )
+    config = RunConfig((agreed,), (), str(tmp_path), subscription="projects/p/subscriptions/s")
+    record = run_record(config, books, [], 1.0, status="stopped", stream=stream)
+    assert record["exit_code"] == 5
+    why = why_nothing(record)
+    assert why is not None
+    assert text in why
+    books = Books.from_entries([((key, "read"), 1), ((key, "counted"), 1)])
+    assert why_nothing(run_record(config, books, [], 1.0, status="stopped", stream=stream)) is None
+
+
+def test_old_spellings_of_options_are_taken(
+    call: Call, site: Path, arguments: list[object], tmp_path: Path
+) -> None:
+    """Underscores, and --out; --help shows hyphens and --output only."""
+    assert call(*arguments, "--max_error_fraction=0.5", "--shard_bits", "1")[0] == 0
+    code, _, err = call(*arguments, "--max_error_fraction", "2")
+    assert code == 2
+    assert "--max-error-fraction" in err
+    simulation = ["simulate", "--collection", site / "minutes.yaml", "--population", "syn", "--devices", "3"]
+    assert call(*simulation, "--epochs", "1", "--out", tmp_path / "a")[0] == 0
+    assert call(*simulation, "--epochs", "1", "--output", tmp_path / "b")[0] == 0
+    assert (tmp_path / "a" / "reports").is_dir()
+    assert (tmp_path / "b" / "reports").is_dir()
+    for name, called in command.cli.commands.items():
+        text = call(name, "--help")[1]
+        assert "--out " not in text
+        assert not [option for option in called.params for o in option.opts if "_" in o]
+        assert all(
+            getattr(option, "help", "") for option in called.params if option.param_type_name == "option"
+        )
+
+
+def test_the_list_of_options_is_the_commands() -> None:
+    """What a misspelt option is compared with is what there is."""
+    from pipelines.options import OPTIONS
+
+    run = command.cli.commands["run"]
+    there = {
+        name for option in run.params for name in (*option.opts, *option.secondary_opts) if len(name) > 2
+    }
+    assert set(OPTIONS) == there - {"--help"}
+
+
+def test_quiet_and_json(call: Call, site: Path, arguments: list[object], tmp_path: Path) -> None:
+    """--quiet prints nothing where nothing is wrong, --json one document, on every command that succeeds."""
+    assert call(*arguments, "--quiet") == (0, "", "")
+    code, out, _ = call(*arguments, "--json")
+    assert code == 0
+    assert json.loads(out) == json.loads((tmp_path / "out" / "run.json").read_text())
+    simulation = ["simulate", "--collection", site / "minutes.yaml", "--population", "syn", "--devices", "3"]
+    code, out, _ = call(*simulation, "--epochs", "2", "--output", tmp_path / "s", "--json")
+    assert json.loads(out) == json.loads((tmp_path / "s" / "simulation.json").read_text())
+    code, out, _ = call("inspect", tmp_path / "out", "--json")
+    assert json.loads(out)["kind"] == "run"
+    code, out, _ = call("report", tmp_path / "out", "--json")
+    assert json.loads(out) == {"page": str(tmp_path / "out" / "index.html")}
+    assert call("report", tmp_path / "out", "-q") == (0, "", "")
+    other = [*arguments[:1], "--collection", site / "other.yaml", *arguments[3:], "--quiet"]
+    code, out, err = call(*other)
+    assert (code, out) == (5, "")
+    assert "nothing was counted" in err
+
+
+@pytest.mark.parametrize("content", [None, b"", b"PAR1 torn", "rejects"])
+def test_a_truth_that_is_none_is_refused(
+    call: Call, output: Path, tmp_path: Path, content: bytes | str | None
+) -> None:
+    """A page without the truth would look like one with it."""
+    truth = tmp_path / "truth.parquet"
+    if isinstance(content, bytes):
+        truth.write_bytes(content)
+    elif content:
+        import pyarrow.parquet as pq
+
+        pq.write_table(pa.table({"epoch": [1]}), truth)
+    code, _, err = call("report", output, "--page", tmp_path / "page.html", "--truth", truth)
+    assert code == 2
+    one_line(err, "E-USAGE-REPORT")
+    assert not (tmp_path / "page.html").exists()
+
+
+def test_a_negative_seed_is_refused(call: Call, tmp_path: Path) -> None:
+    code, _, err = call("demo", "--output", tmp_path / "d", "--seed", "-1")
+    assert code == 2
+    assert "-1 is not in the range" in err
+    assert not (tmp_path / "d").exists()
+
+
+def test_progress_says_nothing_twice(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Piped, a line appears now and then and only when something has moved."""
+    from pipelines import progress
+
+    clock = iter(range(0, 10_000, 11))
+    monkeypatch.setattr(progress.time, "monotonic", lambda: float(next(clock)))
+    with progress.Bar("run", 30, "bytes") as bar:
+        for done in (1, 1, 1, 2, 30, 30, 30):
+            bar.update(done, 30)
+    lines = capsys.readouterr().err.splitlines()
+    assert lines == [f"run: {done} of 30 bytes" for done in (1, 2, 30)]
 
 
 @pytest.fixture(scope="session")

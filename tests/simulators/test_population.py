@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from ldp.epochs import Epochs, parse_duration, parse_instant
 from simulators import Population, Streams, population
+from simulators.population import Panel
 from simulators.tables import line_of, read_columns
 
 FALSE_ALARM = 1e-9
@@ -230,17 +233,104 @@ def test_panel_equals_a_dictionary(
     file = tmp_path_factory.mktemp("panel") / "p.csv"
     write(file, "d,e,v", *(f"{d},{e},{v}" for (d, e), v in rows))
     panel = build(f"panel:{file}:d,e,v", 21)
+    assert isinstance(panel, Panel)
     names = panel.labels
     assert names is not None
     devices = list(dict.fromkeys(d for (d, _), _ in rows))
-    epochs = sorted({e for _, e in cells})
+    epochs = {e for _, e in cells}
+    assert (panel.first_epoch, panel.epochs) == (min(epochs), max(epochs) - min(epochs) + 1)
     found = {
-        (devices[d], epochs[e]): int(names[value])
+        (devices[d], e + panel.first_epoch): int(names[value])
         for e, values in enumerate(matrix(panel))
         for d, value in enumerate(values.tolist())
         if value >= 0
     }
     assert found == cells
+
+
+@pytest.mark.parametrize(
+    ("length", "texts", "first", "rows"),
+    [
+        ("1d", ["2026-01-01", "2026-01-09"], 0, {0: 0, 8: 1}),
+        ("1d", ["2026-01-09", "2026-01-02"], 1, {0: 1, 7: 0}),
+        ("6h", ["2026-01-02", "2026-01-01T23:59:59.9Z", "2026-01-02T05:00:00+05:00"], 3, {0: 1, 1: 0}),
+        ("1d", ["0", "5"], 0, {0: 0, 5: 1}),
+        ("1d", ["12", "007"], 7, {0: 1, 5: 0}),
+        ("1w", ["2026-01-08", "2026-01-15"], 1, {0: 0, 1: 1}),
+    ],
+)
+def test_epochs_of_a_panel_are_placed_by_time(
+    tmp_path: Path, length: str, texts: list[str], first: int, rows: dict[int, int]
+) -> None:
+    """A date or instant lies in the collection's epoch that holds it, an index is itself; gaps stay gaps."""
+    calendar = Epochs(parse_duration(length), parse_instant("2026-01-01T00:00:00Z"), 1000)
+    lines = [f"device{i},{text},{i}" for i, text in enumerate(texts)]
+    file = write(tmp_path / "p.csv", "d,e,v", *lines)
+    panel = population(
+        f"panel:{file}:d,e,v",
+        domain=View(3),
+        devices=None,
+        epochs=None,
+        streams=Streams(1),
+        calendar=calendar,
+    )
+    assert isinstance(panel, Panel)
+    assert panel.first_epoch == first
+    held = matrix(panel)
+    assert len(held) == panel.epochs == 1 + max(rows)
+    for epoch, values in enumerate(held.tolist()):
+        there = [i for i, text in enumerate(texts) if _epoch(calendar, text) == epoch + first]
+        assert [i for i, value in enumerate(values) if value >= 0] == there
+        if epoch in rows:
+            assert rows[epoch] in there
+
+
+def _epoch(calendar: Epochs, text: str) -> int:
+    """The slow reading: the last epoch that begins at or before the moment."""
+    if text.isdigit():
+        return int(text)
+    moment = datetime.fromisoformat(text if "T" in text else f"{text}T00:00:00+00:00")
+    return max(e for e in range(calendar.count) if calendar.start_time(e) <= moment)
+
+
+@pytest.mark.parametrize(
+    ("cells", "text"),
+    [
+        (["2026-01-01", "3"], "stand in one column"),
+        (
+            ["2025-12-31"],
+            "epoch -1 is none of the planned epochs 0 .. 999, which begin at 2026-01-01T00:00:00Z",
+        ),
+        (["20260109"], "epoch 20260109 is none of the planned epochs"),
+        (["-1"], "epoch -1 is none of the planned epochs"),
+        (["2026-01-09 06:00:00"], "instant with its time zone"),
+        (["09.01.2026"], "neither an index (5), nor a date (2026-01-09)"),
+        (["Monday"], "neither an index"),
+        (["1.5"], "neither an index"),
+        (["2026-02-30"], "neither an index"),
+    ],
+)
+def test_other_epochs_of_a_panel_are_refused(tmp_path: Path, cells: list[str], text: str) -> None:
+    """Nothing is ordered by rank any more: what is no time and no index has no place."""
+    calendar = Epochs(86400, parse_instant("2026-01-01T00:00:00Z"), 1000)
+    file = write(tmp_path / "p.csv", "d,e,v", *(f"{i},{cell},0" for i, cell in enumerate(cells)))
+    with pytest.raises(ValueError, match="line ") as caught:
+        population(
+            f"panel:{file}:d,e,v",
+            domain=View(3),
+            devices=None,
+            epochs=None,
+            streams=Streams(1),
+            calendar=calendar,
+        )
+    assert text in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_dates_need_the_collections_epochs(tmp_path: Path) -> None:
+    file = write(tmp_path / "p.csv", "d,e,v", "1,2026-01-01,0")
+    with pytest.raises(ValueError, match="needs the collection's epochs"):
+        build(f"panel:{file}:d,e,v", 3)
 
 
 def test_text_is_read_as_it_stands(tmp_path: Path) -> None:
@@ -343,7 +433,7 @@ def test_adult_permuted(shared_data: Path) -> None:
         ("panel:FILE:name,hours", 1, 1, ["three different columns", "device,epoch,value"]),
         ("panel:FILE:name,name,hours", 1, 1, ["three different columns"]),
         ("panel:FILE:name,w1,hours", 4, 1, ["4 devices", "at most 3"]),
-        ("panel:FILE:name,w1,hours", 1, 4, ["4 epochs", "at most 3"]),
+        ("panel:FILE:name,w1,hours", 1, 5, ["5 epochs", "at most 4"]),
     ],
 )
 def test_errors_of_a_spec(

@@ -161,6 +161,7 @@ def _config(fake: Fake, own: float, other: float) -> dict[str, Any]:
         "version": 1,
         "digest": fake.digest,
         "protocol": fake.protocol,
+        "result": "frequencies",
         "parameters": {
             "epsilon_longitudinal": 2.0,
             "epsilon_first": 1.0,

@@ -295,10 +295,6 @@ def test_a_run_with_nothing_to_show_has_a_sensible_page(tmp_path: Path, epochs: 
 
 def test_one_epoch_of_one_value_is_drawn(tmp_path: Path) -> None:
     harmless(page_of(tmp_path, Fake(epochs=1, k=2)))
-    output, truth = write_run(tmp_path / "mean", [Fake(k=1, protocol="one_bit_mean", epochs=3)])
-    text = harmless(write_page(output, tmp_path / "p.html", truth).read_text("utf-8")).text
-    assert "The estimated mean" in text
-    assert "There is no 1/k to beat here" in text
 
 
 def test_several_collections_have_a_section_each(tmp_path: Path) -> None:

@@ -1,0 +1,142 @@
+"""Which files a run reads, from what was typed after ``--input``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from ldp.errors import UsageError
+
+__all__ = ["Inputs", "find_inputs", "looks_like_text", "split_arguments", "stray"]
+
+_BESIDE_REPORTS = frozenset({"simulation.json", "truth.parquet"})
+"""What ``ldpbeam simulate`` writes beside ``reports/``: about them, and no reports."""
+_OURS = _BESIDE_REPORTS | {"collection.yaml", "index.html"}
+_SAMPLE = 4096
+"""Bytes by which a text is told from reports."""
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """Files to read.
+
+    Attributes:
+        paths: each once, in order of their names.
+        size: bytes in all.
+        notes: what was not taken as it was typed, for the user.
+    """
+
+    paths: tuple[str, ...]
+    size: int
+    notes: tuple[str, ...] = ()
+
+
+def find_inputs(patterns: Sequence[str]) -> Inputs:
+    """The files of several patterns together; a file that two of them name is read once.
+
+    Of a folder that ``ldpbeam simulate`` has written, ``reports/`` is taken: the truth and the record of the
+    simulation are no reports.
+
+    Raises:
+        UsageError: a pattern names no file.
+    """
+    from pipelines.run import match_inputs
+
+    sizes: dict[str, int] = {}
+    notes: list[str] = []
+    for pattern in patterns:
+        taken = _reports_below(pattern)
+        if taken != pattern:
+            notes.append(f"{pattern} is the output of a simulation: reading {taken}")
+        paths, size = match_inputs(taken)
+        beside = [path for path in paths if _beside_reports(path)]
+        if beside:
+            paths = tuple(path for path in paths if path not in beside)
+            size -= sum(Path(path).stat().st_size for path in beside)
+            notes += [
+                f"{path} holds no reports but the record or the truth of a simulation: left out"
+                for path in beside
+            ]
+        # Sizes matter in all only, so a pattern's files share its size.
+        fresh = [path for path in paths if path not in sizes]
+        sizes.update(dict.fromkeys(fresh, 0))
+        if fresh:
+            sizes[fresh[0]] = size * len(fresh) // len(paths)
+    if not sizes:
+        raise UsageError(
+            "E-USAGE-INPUT",
+            f"{' and '.join(map(repr, patterns))} holds no reports",
+            remedy="Give the files of reports, or the folder that holds them.",
+        )
+    return Inputs(tuple(sorted(sizes)), sum(sizes.values()), tuple(dict.fromkeys(notes)))
+
+
+def _reports_below(pattern: str) -> str:
+    """The folder of reports in a simulation's output; anything else as it is."""
+    if "://" in pattern:
+        return pattern
+    folder = Path(pattern)
+    if not (folder / "reports").is_dir():
+        return pattern
+    files = {path.name for path in folder.iterdir() if path.is_file() and not path.name.startswith(".")}
+    return str(folder / "reports") if files <= _OURS else pattern
+
+
+def _beside_reports(path: str) -> bool:
+    if "://" in path:
+        return False
+    file = Path(path)
+    return file.name in _BESIDE_REPORTS and (file.parent / "simulation.json").is_file()
+
+
+def split_arguments(
+    arguments: Sequence[str], *, files_allowed: bool
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Arguments that ``run`` itself does not know, as (further inputs, options for Beam).
+
+    A shell expands a pattern without quotes: its first file becomes the value of ``--input``, the others
+    arrive as arguments of their own. Where each of them is a file, they can only be meant as inputs. What
+    stands directly after an option is that option's value.
+
+    Args:
+        arguments: as typed, in order.
+        files_allowed: whether there is an ``--input`` that they can belong to.
+
+    Raises:
+        UsageError: an argument is neither an option nor its value nor a file.
+    """
+    files: list[str] = []
+    options: list[str] = []
+    for i, argument in enumerate(arguments):
+        value = i > 0 and arguments[i - 1].startswith("-") and "=" not in arguments[i - 1]
+        if argument.startswith("-") or value:
+            options.append(argument)
+        elif files_allowed and ("://" in argument or Path(argument).exists()):
+            files.append(argument)
+        else:
+            raise stray(argument)
+    return tuple(files), tuple(options)
+
+
+def stray(argument: str) -> UsageError:
+    """The error about an argument that belongs to no option."""
+    return UsageError(
+        "E-USAGE-OPTION",
+        f"there is no option {argument}, nor is it a file that could belong to --input",
+        remedy="Quote a pattern (--input 'reports/*.pb'): without quotes the shell replaces it by its files.",
+    )
+
+
+def looks_like_text(path: str) -> bool:
+    """Whether a file begins like a text (CSV, JSON, YAML) and not like reports."""
+    if "://" in path:
+        return False
+    try:
+        with Path(path).open("rb") as file:
+            sample = file.read(_SAMPLE)
+        # The end of a sample may cut a character in two.
+        text = sample.decode("utf-8", "ignore" if len(sample) == _SAMPLE else "strict")
+    except (OSError, UnicodeDecodeError):
+        return False
+    return len(text) > 1 and all(c.isprintable() or c in "\t\r\n\ufeff" for c in text)
