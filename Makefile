@@ -66,7 +66,7 @@ lock: ## resolve the newest allowed versions again and write constraints.txt
 # --- for users
 
 demo: $(STAMP) ## simulate devices, run the pipeline, write a report (about a minute)
-	@$(BIN)/ldpbeam demo --out $(DEMO_OUT)
+	@$(BIN)/ldpbeam demo --output $(DEMO_OUT)
 	@echo "The demo's report and the files behind it are in $(DEMO_OUT)/"
 
 test: $(STAMP) ## the default tests (no browser, no emulators)

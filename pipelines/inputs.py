@@ -22,8 +22,8 @@ class Inputs:
     """Files to read.
 
     Attributes:
-        paths: each once, in order of their names.
-        size: bytes in all.
+        paths: each file once, in order of their names.
+        size: bytes in all, or a little more.
         notes: what was not taken as it was typed, for the user.
     """
 
@@ -43,33 +43,33 @@ def find_inputs(patterns: Sequence[str]) -> Inputs:
     """
     from pipelines.run import match_inputs
 
-    sizes: dict[str, int] = {}
+    found: dict[str, str] = {}
+    size = 0
     notes: list[str] = []
     for pattern in patterns:
         taken = _reports_below(pattern)
         if taken != pattern:
             notes.append(f"{pattern} is the output of a simulation: reading {taken}")
-        paths, size = match_inputs(taken)
-        beside = [path for path in paths if _beside_reports(path)]
-        if beside:
-            paths = tuple(path for path in paths if path not in beside)
-            size -= sum(Path(path).stat().st_size for path in beside)
-            notes += [
-                f"{path} holds no reports but the record or the truth of a simulation: left out"
-                for path in beside
-            ]
-        # Sizes matter in all only, so a pattern's files share its size.
-        fresh = [path for path in paths if path not in sizes]
-        sizes.update(dict.fromkeys(fresh, 0))
-        if fresh:
-            sizes[fresh[0]] = size * len(fresh) // len(paths)
-    if not sizes:
+        paths, there = match_inputs(taken)
+        for path in paths:
+            if _beside_reports(path):
+                notes.append(f"{path} holds the record or the truth of a simulation: left out")
+            else:
+                found.setdefault(_identity(path), path)
+        # For a progress display and the number of shards: what patterns share may count twice.
+        size += there
+    if not found:
         raise UsageError(
             "E-USAGE-INPUT",
             f"{' and '.join(map(repr, patterns))} holds no reports",
             remedy="Give the files of reports, or the folder that holds them.",
         )
-    return Inputs(tuple(sorted(sizes)), sum(sizes.values()), tuple(dict.fromkeys(notes)))
+    return Inputs(tuple(sorted(found.values())), size, tuple(dict.fromkeys(notes)))
+
+
+def _identity(path: str) -> str:
+    """What two spellings of one file have in common."""
+    return path if "://" in path else str(Path(path).resolve())
 
 
 def _reports_below(pattern: str) -> str:

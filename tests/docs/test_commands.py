@@ -24,7 +24,7 @@ PAGES = sorted([REPOSITORY / "README.md", *(REPOSITORY / "docs").rglob("*.md")])
 BLOCK = re.compile(r"^```sh\n(.*?)^```\n(?:\n```text\n(.*?)^```\n)?", re.MULTILINE | re.DOTALL)
 EXPECTED = re.compile(r"#\s*exit code (\d+)\s*$")
 DATA = re.compile(r"(?<![\w/])data/([\w.]+)")
-DEMO = "ldpbeam demo --out demo-output"
+DEMO = "ldpbeam demo --output demo-output"
 
 
 @dataclass(frozen=True)
@@ -152,7 +152,7 @@ def test_the_blocks_of_a_page_do_what_it_says(
                 assert "$(PYTEST)" in target("test")
                 printed = block.shown or ""
             elif command in {"make demo", DEMO}:
-                assert "ldpbeam demo --out $(DEMO_OUT)" in target("demo")
+                assert "ldpbeam demo --output $(DEMO_OUT)" in target("demo")
                 folder, printed = demonstration
                 if not (checkout / folder.name).exists():
                     shutil.copytree(folder, checkout / folder.name)

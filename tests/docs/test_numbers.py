@@ -19,6 +19,7 @@ from tests.docs.generated import BLOCKS, LEVELS, built, comparison, example, wri
 SOURCES = ("ldp", "transforms", "pipelines", "simulators")
 PAGES = sorted([REPOSITORY / "README.md", *(REPOSITORY / "docs").rglob("*.md")])
 CODE = re.compile(r"\bE-[A-Z]+(?:-[A-Z]+)*\b")
+WARNING = re.compile(r"\bW-[A-Z]+(?:-[A-Z]+)*\b")
 LINK = re.compile(r"\]\(([^)\s]+)\)")
 FENCE = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
 
@@ -125,7 +126,14 @@ def test_every_error_has_an_exit_code_of_the_list() -> None:
     assert set(exits.values()) <= set(known)
     family = {"COLLECTION": "3", "USAGE": "2", "SIMULATE": "2", "RUN": "6", "INTERNAL": "6"}
     family |= {"PUBSUB": "2", "LANDING": "6", "STREAM": "6", "BIGQUERY": "6"}
-    assert {code: family[code.split("-")[1]] for code in exits} == exits
+    own = {"E-RUN-NOTHING": "5"}
+    assert {code: own.get(code, family[code.split("-")[1]]) for code in exits} == exits
+
+
+def test_warnings_in_the_source_and_in_the_page_are_the_same() -> None:
+    listed = named(text("docs/errors.md"), "warning")
+    assert listed == sorted(listed)
+    assert set(listed) == set(WARNING.findall(all_sources()))
 
 
 # --- the collection file
