@@ -105,14 +105,15 @@ def _y(field: str, title: str, pattern: str, **more: Any) -> alt.Y:
     )
 
 
-def _epochs(title: str = "epoch", count: int = 6, *, domain: Sequence[float]) -> alt.X:
+def _epochs(domain: Sequence[float], count: int = 6, *, ticks: tuple[float, float] | None = None) -> alt.X:
+    """An axis of epochs; ``ticks`` is where epochs lie, if not everywhere in the domain."""
     import altair as alt
 
     return alt.X(
         "epoch:Q",
-        title=title,
+        title="epoch",
         scale=alt.Scale(zero=False, nice=False, domain=list(domain)),
-        axis=alt.Axis(format="d", values=scales.whole(domain[0], domain[1], count)),
+        axis=alt.Axis(format="d", values=scales.whole(*(ticks or (domain[0], domain[1])), count)),
     )
 
 
@@ -129,7 +130,7 @@ def multiple(rows: Sequence[Row], domain: tuple[float, float], uniform: float | 
     few = len({row["epoch"] for row in rows if row["text"]}) <= 12
     first, last = scales.span(epochs)
     edge = 0.04 * (last - first) if few else 0.0
-    x = _epochs(domain=[first - edge, last + edge])
+    x = _epochs([first - edge, last + edge], ticks=(min(epochs), max(epochs)))
     scale = alt.Scale(domain=list(domain), nice=True, zero=False)
     y = _y("estimate", "", pattern, scale=scale, axis={"tickCount": 4})
     base = alt.Chart().encode(x=x)
@@ -310,7 +311,7 @@ def stack(
     width = 380 if narrow else 1000
     epochs = domain[1] - domain[0] + 1
     bar = max(1.0, (width - 90) / epochs * (0.8 if epochs < 120 else 1.0))
-    x = _epochs(count=5 if narrow else 12, domain=[domain[0] - 0.5, domain[1] + 0.5])
+    x = _epochs([domain[0] - 0.5, domain[1] + 0.5], 5 if narrow else 12)
     parts = list(colours)
     chart = (
         alt.Chart()
@@ -358,7 +359,7 @@ def lines(
         "x:Q",
         title=title,
         scale=alt.Scale(domain=scales.span([int(min(xs)), int(max(xs))]), nice=False, zero=False),
-        axis=alt.Axis(format="d", tickCount=4 if narrow else 10, tickMinStep=1),
+        axis=alt.Axis(format="d", values=scales.whole(min(xs), max(xs), 4 if narrow else 10)),
     )
     axis: dict[str, Any] = {"tickCount": 5}
     if logarithmic:

@@ -195,7 +195,7 @@ class Writer:
         typical = self._typical()
         bound = self._points(1.96 * typical).replace("points", "percentage points")
         if self.data.mean:
-            within = f"the estimated mean is typically within ±{bound} (95 %) of values in {self.data.reach}"
+            within = f"the estimated mean of values in {self.data.reach} is typically within ±{bound} (95 %)"
         else:
             within = f"estimates are typically within ±{bound} (95 %)"
         raw, uniform = average(self.data, "mse_raw"), average(self.data, "mse_uniform")
