@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from ldp.epochs import Epochs, parse_duration, parse_instant
 from simulators import Population, Streams, population
 from simulators.population import Panel
-from simulators.tables import line_of, read_columns
+from simulators.tables import epoch_of_text, line_of, read_columns
 
 FALSE_ALARM = 1e-9
 """Probability that a sound population fails one statistical test of this file."""
@@ -283,6 +283,22 @@ def test_epochs_of_a_panel_are_placed_by_time(
         assert [i for i, value in enumerate(values) if value >= 0] == there
         if epoch in rows:
             assert rows[epoch] in there
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("5", (5, True)),
+        ("-007", (-7, True)),
+        ("1970-01-02", (86400, False)),
+        ("2026-01-09", (1767916800, False)),
+        ("2026-01-09T00:00:00Z", (1767916800, False)),
+        ("2026-01-09T02:00:01.9+02:00", (1767916801, False)),
+    ],
+)
+def test_a_cell_of_a_time_column(text: str, found: tuple[int, bool]) -> None:
+    """To the second: a date is its first one in UTC, wherever the machine stands."""
+    assert epoch_of_text(text) == found
 
 
 def _epoch(calendar: Epochs, text: str) -> int:
