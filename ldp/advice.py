@@ -66,11 +66,13 @@ def _about_hash(collection: Collection, kind: LocalProtocol[Any], about: str) ->
     best = type(kind).from_parameters(kind.domain_size, replace(collection.parameters, g=None))
     assert isinstance(best, LocalHash)  # noqa: S101 - the same class
     times = sqrt(kind.support.floor_variance / best.support.floor_variance)
-    if g > best.g and times > _DEARER:
+    # Below the optimum a two-round protocol trades errors for a smaller cap, which may well be meant.
+    if times > _DEARER and (g > best.g or kind.permanent is None):
+        side = "above" if g > best.g else "below"
         also = "" if kind.permanent is None else f", and a device's cap of {g} · ε∞ grows with it"
         yield Advice(
             "W-COLLECTION-G",
-            f"g: {g} is far above the optimal {best.g}{about}: standard errors are {times:.3g} times as "
+            f"g: {g} is far {side} the optimal {best.g}{about}: standard errors are {times:.3g} times as "
             f"large, as with 1/{times**2:.3g} of the devices{also}",
             f"Write g: optimal, or a g near {best.g}.",
         )

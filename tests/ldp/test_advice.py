@@ -43,6 +43,16 @@ def test_a_g_far_above_the_optimal_one_is_named_with_its_cost(protocol: str, fam
     assert codes(text) == codes(text + "g: 2\n") == codes(text + f"g: {best.protocol.g}\n") == []
 
 
+def test_a_g_far_below_is_meant_where_it_lowers_the_cap() -> None:
+    """BiLOLOHA pays with errors for a cap of two inputs; one round has nothing to gain."""
+    two = "epsilon_longitudinal: 6\nepsilon_first: 5\nhash_family: affine\ng: 2\n"
+    assert codes(TEXT.format(size=360, protocol="loloha", levels=two)) == []
+    one = TEXT.format(size=360, protocol="olh", levels="epsilon: 5\nhash_family: affine\ng: 2\n")
+    (advice,) = warnings_about(parse_collection(one))
+    assert advice.code == "W-COLLECTION-G"
+    assert "far below the optimal 149" in advice.message
+
+
 @pytest.mark.parametrize(
     ("size", "warned"), [(LARGE_DOMAIN - 1, False), (LARGE_DOMAIN, True), (1 << 24, True)]
 )
