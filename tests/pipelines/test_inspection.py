@@ -110,6 +110,13 @@ def test_a_simulation(base: Path, name: str) -> None:
     assert f"--input {base / 'sim' / 'reports'}" in lines[1]
 
 
+def test_what_a_record_says_cannot_write_to_the_terminal(base: Path, tmp_path: Path) -> None:
+    record = json.loads((base / "sim" / "simulation.json").read_text())
+    (tmp_path / "simulation.json").write_text(json.dumps({**record, "population": "a\x1b[31mb\u202e"}))
+    _, lines = shown(tmp_path / "simulation.json")
+    assert "population a\ufffd[31mb\ufffd" in lines[0]
+
+
 def test_the_truth(base: Path) -> None:
     kind, lines = shown(base / "sim" / "truth.parquet")
     assert kind == "truth"
