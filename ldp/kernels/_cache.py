@@ -77,7 +77,7 @@ def _prune(base: Path) -> None:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-class KernelCache(FunctionCache):  # type: ignore[misc]
+class KernelCache(FunctionCache):
     """numba's cache of one function, except that a damaged or unwritable file is as good as none."""
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
