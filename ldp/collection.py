@@ -16,6 +16,7 @@ from ldp.errors import CollectionError
 from ldp.privacy.loss import loss_record
 from ldp.protocols import PROTOCOLS, FrequencyProtocol, LocalProtocol, MeanProtocol, Parameters, protocol
 from ldp.protocols.multi import ALLOCATIONS, Several, Together, allocate
+from ldp.support import SupportProbabilities
 from ldp.wire import collection_pb2
 
 __all__ = ["Attribute", "Collection", "digest_hex"]
@@ -265,7 +266,6 @@ class Collection:
         if "hash_family" in kind.OPTIONAL:
             chosen["hash_family"] = self.parameters.hash_family
         built = self.protocol
-        support = built.support if isinstance(built, FrequencyProtocol) else None
         several = {}
         if isinstance(built, Several):
             several = {"allocation": self.allocation, "attributes": self._attribute_records(built)}
@@ -292,8 +292,12 @@ class Collection:
             "retired": None if self.retired is None else instant(self.retired),
             "consistency": self.consistency,
             "min_reports": self.min_reports,
-            "support": {"own": float(support.own), "other": float(support.other)} if support else None,
-            "guarantee": {**built.guarantee.as_record(), **loss_record(built.losses)},
+            **_support_record(built),
+            "guarantee": {
+                **built.guarantee.as_record(),
+                **loss_record(built.losses),
+                "not_hidden": list(built.not_hidden),
+            },
         }
 
     def _attribute_records(self, built: Several[Any]) -> list[dict[str, object]]:
@@ -306,24 +310,30 @@ class Collection:
                 "result": part.result.value,
                 "parameters": part.facts(),
                 **_support_record(part),
+                "v_star_times_reports": _floor_record(part),
             }
             for attribute, part in zip(self.attributes, built.parts, strict=True)
         ]
 
 
 def _support_record(part: LocalProtocol[Any]) -> dict[str, object]:
-    """Probabilities, and V* times the reports of all devices, to compare allocations by; none for a mean."""
+    """Probabilities of support: of a report, and of what a device keeps for life; none for a mean."""
     if not isinstance(part, FrequencyProtocol):
-        return {"support": None, "v_star_times_reports": None}
-    support = part.support
-    return {
-        "support": {
-            "own": float(support.own),
-            "other": float(support.other),
-            "sampled": float(support.sampled),
-        },
-        "v_star_times_reports": support.floor_variance / float(support.sampled),
-    }
+        return {"support": None, "lasting": None}
+
+    def written(found: SupportProbabilities | None) -> dict[str, float] | None:
+        if found is None:
+            return None
+        return {name: float(getattr(found, name)) for name in ("own", "other", "sampled")}
+
+    return {"support": written(part.support), "lasting": written(part.lasting)}
+
+
+def _floor_record(part: LocalProtocol[Any]) -> float | None:
+    """V* times the reports of all devices, to compare allocations by; none for a mean."""
+    if not isinstance(part, FrequencyProtocol):
+        return None
+    return part.support.floor_variance / float(part.support.sampled)
 
 
 def _require_name(name: str, rule: str, example: str) -> None:

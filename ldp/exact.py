@@ -6,11 +6,11 @@ never above e**epsilon; every probability is rounded so that its likelihood rati
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from decimal import ROUND_FLOOR, Context, Decimal
 from fractions import Fraction
 
-__all__ = ["exp_above", "exp_below", "largest", "log_above", "log_below", "smallest"]
+__all__ = ["exp_above", "exp_below", "largest", "log_above", "log_above_power", "log_below", "smallest"]
 
 _DIGITS = 60
 _CONTEXT = Context(prec=_DIGITS)
@@ -54,10 +54,28 @@ def log_above(ratio: Fraction) -> float:
     Raises:
         ValueError: the ratio is not positive.
     """
-    if ratio <= 0:
-        raise ValueError(f"the logarithm of {ratio} does not exist")
-    value = _log(ratio)
-    exact = _CONTEXT.add(value, _log_slack(value))
+    return log_above_power([(ratio, 1)])
+
+
+def log_above_power(factors: Iterable[tuple[Fraction, int]]) -> float:
+    """:func:`log_above` of ∏ ratio^exponent, whose own digits may be too many to write down.
+
+    Args:
+        factors: (ratio, exponent) pairs, exponents at least 0.
+
+    Raises:
+        ValueError: a ratio is not positive.
+    """
+    exact = Decimal(0)
+    for ratio, exponent in factors:
+        if ratio <= 0:
+            raise ValueError(f"the logarithm of {ratio} does not exist")
+        value = _log(ratio)
+        term = _CONTEXT.multiply(Decimal(exponent), _CONTEXT.add(value, _log_slack(value)))
+        total = _CONTEXT.add(exact, term)
+        # The two operations above round to nearest, each by less than this.
+        lost = _CONTEXT.add(abs(term), abs(total))
+        exact = _CONTEXT.add(total, _CONTEXT.multiply(_SLACK, lost))
     rounded = float(exact)
     # float() rounds to nearest; step up when that went below the exact value.
     return rounded if Decimal(rounded) >= exact else _next_up(rounded)

@@ -50,6 +50,11 @@ class HashFamily(ABC):
 
     @property
     @abstractmethod
+    def linkability(self) -> str:
+        """What a hash function kept for life tells about its device, in a sentence."""
+
+    @property
+    @abstractmethod
     def word_limit(self) -> int:
         """Each seed word is uniform below this limit."""
 
@@ -142,6 +147,11 @@ class AffineFamily(HashFamily):
         low, more = divmod(_HALF, self.g)
         squares = more * (low + 1) ** 2 + (self.g - more) * low**2
         return Fraction(squares, _HALF**2)
+
+    @property
+    def linkability(self) -> str:
+        """Nobody else has it."""
+        return "Devices. The hash function, 128 bits in every report, identifies a device for life."
 
     @property
     def word_limit(self) -> int:
@@ -279,6 +289,14 @@ class LinearFamily(HashFamily):
     def collision(self) -> Fraction:
         """(g^{m−1} − 1)/(g^m − 1), a little below 1/g."""
         return Fraction(self.points // self.g - 1, self.points - 1)
+
+    @property
+    def linkability(self) -> str:
+        """Others may have it."""
+        return (
+            f"Which crowd a device belongs to. Every report shows its hash function, one of "
+            f"{self.points - 1:,}; all devices with the same one look alike."
+        )
 
     @property
     def word_limit(self) -> int:

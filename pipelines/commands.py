@@ -6,6 +6,7 @@ import logging
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict
+from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -318,6 +319,10 @@ def introduction(collection: Collection) -> str:
     """One line on what is collected; never a bare ε."""
     guarantee = collection.protocol.guarantee
     levels = f"first report ε ≤ {guarantee.first_report:.4g}"
+    losses = collection.protocol.losses
+    two = None if losses is None else losses.any_changes(2)
+    if two is not None:
+        levels += ", two reports no bound" if two == inf else f", two reports ε ≤ {two:.4g}"
     if guarantee.per_memoised_input is not None:
         levels += f", per memoised input ε ≤ {guarantee.per_memoised_input:.4g}"
     values = " + ".join(str(domain.size) for _, domain in collection.histograms)

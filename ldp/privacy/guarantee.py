@@ -61,8 +61,9 @@ class Guarantee:
             )
         return (
             "When a memoised input changed or came back. The cap compares sequences that change, and return "
-            "to an earlier input, at the same epochs; others can be told apart beyond it, a little more with "
-            "every report."
+            "to an earlier input, at the same epochs. Others can be told apart beyond it, more with every "
+            "report, and two reports may already lose more than twice the first or than the cap: the loss "
+            "between any two sequences says how much."
         )
 
     def constant_value_loss(self, reports: int, symbols: int) -> float | None:

@@ -6,7 +6,8 @@ hash symbols for ``loloha``):
 - ``same_changes``: one sequence is the other one with its inputs renamed. So both change at the same epochs
   and come back to an earlier input at the same epochs. The loss tends to at most inputs × ε∞.
 - ``any_changes``: any two sequences. Nothing caps it: whoever looks for *when* an input changed, or came
-  back, learns more with every report.
+  back, learns more with every report. Two reports can lose more than 2·ε1 and more than the cap: where the
+  second round is weak (ε1 near ε∞), or where a report has many bits that all show a change.
 
 The likelihood of reports y given inputs h is a sum over all memo tables. As the entries of a memo are
 independent it factors: ∏ over inputs i of Σ over answers a of P1(a | i) · ∏ over the reports made under i of
@@ -21,11 +22,11 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache, lru_cache
 from itertools import product
-from math import comb, inf, nextafter, prod
+from math import comb, inf, log1p, nextafter, prod
 from operator import itemgetter
 
 from ldp.channel import BitChannel, SymbolChannel
-from ldp.exact import log_above
+from ldp.exact import log_above, log_above_power
 
 __all__ = ["CURVE_REPORTS", "BitLosses", "Losses", "SeveralLosses", "SymbolLosses", "loss_record"]
 
@@ -34,6 +35,9 @@ CURVE_REPORTS = 10
 
 _STEPS = 50_000
 """Steps of one enumeration, about 3 µs each; :meth:`SymbolLosses.any_changes` says what that allows."""
+
+_BIT_REPORTS = 6
+"""Reports up to which :meth:`BitLosses.any_changes` goes through all pairs of sequences: about 0.1 s."""
 
 Curve = list[list[float]]
 
@@ -245,15 +249,166 @@ class BitLosses(_OneProtocol):
         return max(ratios) / min(ratios)
 
     def any_changes(self, reports: int) -> float | None:
-        """From the second report on every bit matters, of all inputs: 2^(t·bits) reports.
+        """Bit by bit: given the inputs, a report's bits are independent, and so are their histories.
 
-        Not enumerated where there is a second round. Without one, two equal reports and two different ones
-        tell for certain that the input stayed or changed: no finite bound.
+        The worst reports are therefore found for each bit alone, and a bit that is neither sequence's own
+        weighs as often as there are such bits: the loss grows with the number of values. Up to 6 reports.
+        Without a second round, two equal reports and two different ones tell for certain that the input
+        stayed or changed: no finite bound.
         """
         _require(reports)
         if reports == 1:
             return self.constant(1)
-        return inf if self.instant is None else None
+        if self.instant is None:
+            return inf
+        return None if reports > _BIT_REPORTS else _any_bits(self, reports)
+
+
+@lru_cache(256)
+def _any_bits(losses: BitLosses, reports: int) -> float:
+    """The largest loss over all pairs of sequences, up to the names of inputs and the order of reports.
+
+    A sequence matters only through its groups of reports made under the same input, and a pair of them only
+    through how many reports two groups share: a matrix. What is left to choose is which groups of the two
+    sequences have the same input: a matching. Floats choose, a loss is then exact; choices that differ by
+    less than a relative 1e-13 count as equal.
+    """
+    histories = _Histories(losses, reports)
+    best, factors = -1.0, dict[_Factor, int]()
+    for shared in _shared_reports(reports, losses.inputs):
+        loss, found = _worst_matching(histories, shared, losses.inputs)
+        if loss > best:
+            best, factors = loss, found
+    return log_above_power((histories.ratio(*factor), times) for factor, times in factors.items())
+
+
+_Shared = tuple[tuple[int, ...], ...]
+"""Reports that group i of the first sequence and group j of the second have in common."""
+
+_Factor = tuple[_Shared, int | None, int | None, _Shared]
+"""Shared reports; the group, in either sequence, whose own bit this is; which of them are ones."""
+
+
+def _shared_reports(reports: int, inputs: int) -> set[_Shared]:
+    """Every matrix of non-negative integers with that sum and no empty row or column, up to their order."""
+    found = set()
+    for sizes in _partitions(reports, inputs):
+        first = [group for group, size in enumerate(sizes) for _ in range(size)]
+        for second in _groupings(reports, inputs):
+            counts = [[0] * (max(second) + 1) for _ in sizes]
+            for i, j in zip(first, second, strict=True):
+                counts[i][j] += 1
+            found.add(_ordered(counts))
+    return found
+
+
+def _groupings(reports: int, groups: int) -> Iterator[tuple[int, ...]]:
+    """The group of each report, groups being numbered in the order of their first report."""
+
+    def longer(start: tuple[int, ...], used: int) -> Iterator[tuple[int, ...]]:
+        if len(start) == reports:
+            yield start
+            return
+        for group in range(min(used + 1, groups)):
+            yield from longer((*start, group), max(used, group + 1))
+
+    return longer((), 0)
+
+
+def _ordered(counts: list[list[int]]) -> _Shared:
+    """One of the few orders of rows and columns; that it may not be the only one costs time, nothing else."""
+    rows = sorted(map(tuple, counts), key=lambda row: (sorted(row), row), reverse=True)
+    columns = sorted(zip(*rows, strict=True), key=lambda column: (sorted(column), column), reverse=True)
+    return tuple(sorted(zip(*columns, strict=True), reverse=True))
+
+
+class _Histories:
+    """Likelihoods of one bit's history over the reports of one group, all made under the same input."""
+
+    def __init__(self, losses: BitLosses, reports: int) -> None:
+        assert losses.instant is not None  # noqa: S101 - the caller's condition
+        one, zero = losses.permanent.own, losses.permanent.other
+        up, down = losses.instant.own, losses.instant.other
+        # exact[own][size][ones] = P(a given history with that many ones)
+        self._exact = [
+            [
+                [
+                    held * up**ones * (1 - up) ** (size - ones)
+                    + (1 - held) * down**ones * (1 - down) ** (size - ones)
+                    for ones in range(size + 1)
+                ]
+                for size in range(reports + 1)
+            ]
+            for held in (zero, one)
+        ]
+        single = self._exact[0][1]
+        # Logarithms of ratios near 1, taken so that nothing cancels: against independent reports of another
+        # input's bit, whose likelihood is the same for every grouping; and own against other.
+        self.other = [
+            [
+                log1p(float(likelihood / (single[1] ** ones * single[0] ** (size - ones)) - 1))
+                for ones, likelihood in enumerate(row)
+            ]
+            for size, row in enumerate(self._exact[0])
+        ]
+        self.own = [
+            [log1p(float(mine / other - 1)) for mine, other in zip(*rows, strict=True)]
+            for rows in zip(self._exact[1], self._exact[0], strict=True)
+        ]
+
+    def ratio(self, shared: _Shared, own: int | None, mine: int | None, ones: _Shared) -> Fraction:
+        """Likelihood of a history under the first sequence over that under the second."""
+
+        def likelihood(sizes: _Shared, told: _Shared, owner: int | None) -> Fraction:
+            groups = enumerate(zip(sizes, told, strict=True))
+            return prod(
+                (self._exact[group == owner][sum(size)][sum(some)] for group, (size, some) in groups),
+                start=Fraction(1),
+            )
+
+        turned = tuple(zip(*shared, strict=True)), tuple(zip(*ones, strict=True))
+        return likelihood(shared, ones, own) / likelihood(*turned, mine)
+
+
+def _worst_matching(histories: _Histories, shared: _Shared, inputs: int) -> tuple[float, dict[_Factor, int]]:
+    """The loss when the groups of two sequences have the inputs that tell most, and what it is made of."""
+    rows, columns = [sum(row) for row in shared], [sum(column) for column in zip(*shared, strict=True)]
+    first, second = range(len(rows)), range(len(columns))
+    owners = [(i, j) for i in (None, *first) for j in (None, *second)]
+    worst: dict[tuple[int | None, int | None], tuple[float, _Shared]] = {}
+    for flat in product(*(range(size + 1) for row in shared for size in row)):
+        ones = tuple(flat[i * len(columns) : (i + 1) * len(columns)] for i in first)
+        in_rows, in_columns = [sum(row) for row in ones], [sum(column) for column in zip(*ones, strict=True)]
+        neither = sum(histories.other[n][c] for n, c in zip(rows, in_rows, strict=True))
+        neither -= sum(histories.other[n][c] for n, c in zip(columns, in_columns, strict=True))
+        mine = {i: histories.own[rows[i]][in_rows[i]] for i in first}
+        yours = {j: histories.own[columns[j]][in_columns[j]] for j in second}
+        for i, j in owners:
+            loss = neither + mine.get(i, 0.0) - yours.get(j, 0.0)  # type: ignore[arg-type]
+            if (i, j) not in worst or loss > worst[i, j][0]:
+                worst[i, j] = loss, ones
+    blank = worst[None, None][0]
+    # best[taken columns] = (gain over groups that share no input, pairs); as many pairs as taken columns.
+    best: dict[int, tuple[float, tuple[tuple[int, int], ...]]] = {0: (0.0, ())}
+    for i in first:
+        longer = dict(best)
+        for taken, (gain, pairs) in best.items():
+            for j in second:
+                if not taken >> j & 1:
+                    more = gain + worst[i, j][0] + blank - worst[i, None][0] - worst[None, j][0]
+                    key = taken | 1 << j
+                    if key not in longer or more > longer[key][0]:
+                        longer[key] = more, (*pairs, (i, j))
+        best = longer
+    # Groups that share no input need inputs of their own.
+    needed = len(rows) + len(columns) - inputs
+    _, pairs = max(found for found in best.values() if len(found[1]) >= needed)
+    alone = [(i, None) for i in first if i not in {pair[0] for pair in pairs}]
+    alone += [(None, j) for j in second if j not in {pair[1] for pair in pairs}]  # type: ignore[misc]
+    weights: dict[tuple[int | None, int | None], int] = dict.fromkeys((*pairs, *alone), 1)
+    weights[None, None] = inputs - len(weights)
+    loss = sum(times * worst[owner][0] for owner, times in weights.items())
+    return loss, {(shared, *owner, worst[owner][1]): times for owner, times in weights.items()}
 
 
 @dataclass(frozen=True)
@@ -289,25 +444,31 @@ class SeveralLosses(Losses):
 
 
 @lru_cache(64)
-def _curves(losses: Losses) -> tuple[tuple[float, ...], tuple[float, ...]]:
+def _curves(losses: Losses) -> tuple[tuple[float, ...], tuple[float, ...], int | None]:
     times = range(1, CURVE_REPORTS + 1)
     anything = []
+    unbounded_from = None
     for t in times:
         loss = losses.any_changes(t)
+        if loss == inf:
+            unbounded_from = t
         if loss is None or loss == inf:
             break
         anything.append(loss)
-    return tuple(losses.same_changes(t) for t in times), tuple(anything)
+    return tuple(losses.same_changes(t) for t in times), tuple(anything), unbounded_from
 
 
-def loss_record(losses: Losses | None) -> dict[str, Curve | None]:
-    """The curves for run.json and the page: lists of [t, loss], null where there is none.
+def loss_record(losses: Losses | None) -> dict[str, Curve | float | None]:
+    """What run.json and the page say of several reports; null where nothing is known or memoised.
 
-    Either ends where its enumeration would become too long, or where the loss is infinite.
+    ``loss_same_changes`` and ``loss_any_changes`` are curves, lists of [t, loss]; either ends where its
+    enumeration would become too long, or where the loss is infinite. ``loss_two_reports`` is that of any
+    two sequences, and ``loss_unbounded_from`` the t from which it is infinite.
     """
     if losses is None:
-        return {"loss_same_changes": None, "loss_any_changes": None}
-    same, anything = _curves(losses)
+        names = ("same_changes", "any_changes", "two_reports", "unbounded_from")
+        return {f"loss_{name}": None for name in names}
+    same, anything, unbounded_from = _curves(losses)
 
     def points(curve: Sequence[float]) -> Curve:
         return [[t, loss] for t, loss in enumerate(curve, 1)]
@@ -316,6 +477,8 @@ def loss_record(losses: Losses | None) -> dict[str, Curve | None]:
     return {
         "loss_same_changes": points(same),
         "loss_any_changes": points(anything) if len(anything) > 1 else None,
+        "loss_two_reports": anything[1] if len(anything) > 1 else None,
+        "loss_unbounded_from": unbounded_from,
     }
 
 

@@ -49,6 +49,11 @@ __all__ = [
 
 Response = TypeVar("Response")
 
+_PARTICIPATION = (
+    "Taking part. Whether a device reports in an epoch is not protected, nor that it stays silent because "
+    "its value lies outside the domain."
+)
+
 CHECK_CODES = (None, Reason.VALUE_OUT_OF_RANGE, Reason.UNUSED_BITS, Reason.REPEATED_INDEX)
 """What the small integers returned by :meth:`LocalProtocol.check` stand for; 0 is sound."""
 
@@ -218,6 +223,11 @@ class LocalProtocol(ABC, Generic[Response]):
     def losses(self) -> Losses | None:
         """What several reports of one device lose together; None where nothing is memoised, or not known."""
         return None
+
+    @property
+    def not_hidden(self) -> tuple[str, ...]:
+        """What reports show about a device whatever its levels are, in sentences for people."""
+        return (_PARTICIPATION,)
 
     @property
     @abstractmethod
@@ -431,6 +441,15 @@ class FrequencyProtocol(LocalProtocol[Response]):
     @abstractmethod
     def support(self) -> SupportProbabilities:
         """P(support | own value) and P(support | another value) of one report, exact."""
+
+    @property
+    def lasting(self) -> SupportProbabilities | None:
+        """P(support | own value) and P(support | another) of what a device keeps for life, taken alone.
+
+        The variance that follows from them is the part of an estimate's error that repeats itself while
+        devices keep their values: no number of epochs averages it away. None where nothing is kept.
+        """
+        return None
 
     @abstractmethod
     def supports(self, response: Response, value: int) -> bool:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from itertools import combinations
-from math import prod
+from math import comb, prod
 from typing import TYPE_CHECKING, NamedTuple
 
 from ldp.calibration import sue_round
@@ -120,6 +120,27 @@ class BitFlip(FrequencyProtocol[Sampled]):
         """The bit channel, among the d/b of the reports that sampled the bucket."""
         sampled = Fraction(self.d, self.domain_size)
         return SupportProbabilities(self.channel.own, self.channel.other, sampled)
+
+    @property
+    def lasting(self) -> SupportProbabilities | None:
+        """All of it where bits are memoised: who was sampled, and the bits."""
+        return None if self.permanent is None else self.support
+
+    @property
+    def not_hidden(self) -> tuple[str, ...]:
+        """What is memoised is sent as it is, with the set that it is about."""
+        if self.permanent is None:
+            return super().not_hidden
+        changes = "Changes. Two different reports of a device prove that its value changed."
+        if self._everyone:
+            return (changes, *super().not_hidden)
+        return (
+            changes,
+            f"Devices. The {self.d} buckets that a device sampled stand in every report of its life, one "
+            f"set of {comb(self.domain_size, self.d):,}: where sets are not few against devices, they "
+            "identify it.",
+            *super().not_hidden,
+        )
 
     @property
     def guarantee(self) -> Guarantee:

@@ -56,6 +56,13 @@ class Direct(FrequencyProtocol[int]):
         return SupportProbabilities(*self.permanent.then(self.instant))
 
     @property
+    def lasting(self) -> SupportProbabilities | None:
+        """The permanent round."""
+        if self.permanent is None:
+            return None
+        return SupportProbabilities(self.permanent.own, self.permanent.other)
+
+    @property
     def guarantee(self) -> Guarantee:
         """Composed ratio for the first report; ε∞ per value, k values."""
         ratio = self.support.own / self.support.other
@@ -69,6 +76,17 @@ class Direct(FrequencyProtocol[int]):
         if self.permanent is None:
             return None
         return SymbolLosses(self.domain_size, self.permanent, self.instant)
+
+    @property
+    def not_hidden(self) -> tuple[str, ...]:
+        """Among many symbols an answer is recognised when it comes again."""
+        if self.permanent is None:
+            return super().not_hidden
+        return (
+            f"Changes, over several reports. A memoised answer is one of {self.domain_size} values and shows "
+            "through again and again; where there are many, few reports on each side of a change show it.",
+            *super().not_hidden,
+        )
 
     @property
     def payload_bits(self) -> int:

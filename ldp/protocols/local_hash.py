@@ -73,7 +73,16 @@ class LocalHash(FrequencyProtocol[Hashed]):
     @cached_property
     def support(self) -> SupportProbabilities:
         """own of the symbol; other = c·own + (1 − c)(1 − own)/(g − 1)."""
-        own, lie = self._symbol
+        return self._supported(*self._symbol)
+
+    @property
+    def lasting(self) -> SupportProbabilities | None:
+        """The permanent round, and the hash function."""
+        if self.permanent is None:
+            return None
+        return self._supported(self.permanent.own, self.permanent.other)
+
+    def _supported(self, own: Fraction, lie: Fraction) -> SupportProbabilities:
         collision = self.family.collision
         return SupportProbabilities(own, collision * own + (1 - collision) * lie)
 
@@ -91,6 +100,13 @@ class LocalHash(FrequencyProtocol[Hashed]):
         if self.permanent is None:
             return None
         return SymbolLosses(min(self.g, self.domain_size), self.permanent, self.instant)
+
+    @property
+    def not_hidden(self) -> tuple[str, ...]:
+        """A hash function that is kept is in every report."""
+        if self.permanent is None:
+            return super().not_hidden
+        return (self.family.linkability, *super().not_hidden)
 
     @property
     def payload_bits(self) -> int:

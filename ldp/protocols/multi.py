@@ -96,6 +96,11 @@ class Several(LocalProtocol[Response]):
         """Information in one report, bits."""
         return sum(kind.payload_bits for kind in self.kinds)
 
+    @property
+    def not_hidden(self) -> tuple[str, ...]:
+        """What any of the attributes shows."""
+        return tuple(dict.fromkeys(one for kind in self.kinds for one in kind.not_hidden))
+
     def facts(self) -> dict[str, int | float | str]:
         """The protocol of each attribute, and what that resolved, by position."""
         found: dict[str, int | float | str] = {}
@@ -214,6 +219,12 @@ class Sample(Several[Sampled]):
     def sampled(self) -> Fraction:
         """1/d."""
         return Fraction(1, len(self.kinds))
+
+    @property
+    def not_hidden(self) -> tuple[str, ...]:
+        """The attribute, too, is the same in all reports."""
+        drawn = f"Which of {len(self.kinds)} attributes a device drew for life stands in every report."
+        return (drawn, *super().not_hidden)
 
     @property
     def guarantee(self) -> Guarantee:
@@ -735,6 +746,16 @@ class _Asked(FrequencyProtocol[Any]):
     @cached_property
     def support(self) -> SupportProbabilities:
         return replace(self.kind.support, sampled=self.kind.support.sampled * self.share)
+
+    @property
+    def lasting(self) -> SupportProbabilities | None:
+        # Who is asked is drawn for life, also where nothing else is kept.
+        kept = self.kind.lasting or SupportProbabilities(Fraction(1), Fraction(0))
+        return replace(kept, sampled=kept.sampled * self.share)
+
+    @property
+    def not_hidden(self) -> tuple[str, ...]:
+        return self.kind.not_hidden
 
     def report_counts(self, counts: NDArray[np.int64], reports: int) -> int | NDArray[np.int64]:
         return self.kind.report_counts(counts, reports)

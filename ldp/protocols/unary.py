@@ -53,8 +53,13 @@ class Unary(FrequencyProtocol[int]):
     def support(self) -> SupportProbabilities:
         """The composed bit channel."""
         if self.permanent is None:
-            return SupportProbabilities(self.instant.own, self.instant.other)
+            return _probabilities(self.instant)
         return SupportProbabilities(*self.permanent.then(self.instant))
+
+    @property
+    def lasting(self) -> SupportProbabilities | None:
+        """The permanent round."""
+        return None if self.permanent is None else _probabilities(self.permanent)
 
     @property
     def guarantee(self) -> Guarantee:
@@ -71,6 +76,19 @@ class Unary(FrequencyProtocol[int]):
         if self.permanent is None:
             return None
         return BitLosses(self.domain_size, self.permanent, self.instant)
+
+    @property
+    def not_hidden(self) -> tuple[str, ...]:
+        """Memoised answers have a bit per value, by which they are recognised."""
+        if self.permanent is None:
+            return super().not_hidden
+        return (
+            f"Changes and devices. Every report shows a memoised answer of {self.domain_size} bits through "
+            "noise, so two reports tell whether they come from the same answer, the more surely the more "
+            "values there are. At hundreds of values one report on each side shows most changes, and "
+            "reports of a device can be linked. loloha hides both far better.",
+            *super().not_hidden,
+        )
 
     @property
     def payload_bits(self) -> int:
@@ -307,6 +325,10 @@ class RAPPOR(Unary):
     def facts(self) -> dict[str, int | float | str]:
         """The second round, as its integers have it."""
         return {"p2": float(self.instant.own), "q2": float(self.instant.other)}
+
+
+def _probabilities(channel: BitChannel) -> SupportProbabilities:
+    return SupportProbabilities(channel.own, channel.other)
 
 
 def _second_round(p2: float, q2: float) -> CollectionError:

@@ -41,7 +41,17 @@ def privacy(config: Mapping[str, Any], name: str) -> Privacy:
         return Privacy([nothing], None)
     fresh = guarantee.get("per_report") is True
     promises = _fresh(config, guarantee) if fresh else _memoised(config, guarantee)
-    return Privacy([*promises, *_assumed(guarantee)], _losses(guarantee, name))
+    return Privacy(
+        [*promises, *_not_hidden(guarantee), *_assumed(guarantee)],
+        _losses(guarantee, name),
+    )
+
+
+def _not_hidden(guarantee: Mapping[str, Any]) -> list[Promise]:
+    """What reports show whatever the levels are."""
+    shown = guarantee.get("not_hidden")
+    sentences = shown if isinstance(shown, list) else []
+    return [Promise("Not hidden", "visible", str(sentence)) for sentence in sentences]
 
 
 def _assumed(guarantee: Mapping[str, Any]) -> list[Promise]:
@@ -85,6 +95,7 @@ def _memoised(config: Mapping[str, Any], guarantee: Mapping[str, Any]) -> list[P
                 + "; it holds for the first report only, later reports add to it",
             )
         )
+    promises += _two_reports(guarantee)
     each = number(guarantee.get("per_memoised_input"))
     if each is not None:
         promises.append(
@@ -110,6 +121,24 @@ def _memoised(config: Mapping[str, Any], guarantee: Mapping[str, Any]) -> list[P
         )
     promises.append(Promise("Not capped", "no cap", str(guarantee.get("not_capped") or _UNCAPPED)))
     return promises
+
+
+def _two_reports(guarantee: Mapping[str, Any]) -> list[Promise]:
+    """Two reports can lose far more than twice the first, if what is asked is whether an input changed."""
+    start = number(guarantee.get("loss_unbounded_from"))
+    if start is not None:
+        meaning = "two different reports of a device prove that an input changed"
+        return [Promise(f"From {start:g} reports on", "no bound", meaning)]
+    two = number(guarantee.get("loss_two_reports"))
+    if two is None:
+        return []
+    meaning = "between any two sequences of inputs, also when one changes where the other stays"
+    first, cap = number(guarantee.get("first_report")), number(guarantee.get("cap_over_values"))
+    if first is not None and two > 2 * first * (1 + 1e-9):
+        meaning += f": more than twice the first report's {figure(first)}"
+    if cap is not None and two > cap:
+        meaning += ", and more than the cap over values"
+    return [Promise("First two reports", figure(two), meaning)]
 
 
 def _nominal(config: Mapping[str, Any], key: str) -> str:

@@ -9,22 +9,25 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from functools import cache
-from math import exp, inf, log
+from math import exp, expm1, inf, log, log1p
 from pathlib import Path
 
 import numpy as np
+from scipy.stats import binom
 
 from ldp.calibration import Calibration
 from ldp.channel import SymbolChannel
 from ldp.collection import Collection
 from ldp.collection_file import load_collection
 from ldp.errors import Reason
+from ldp.hashing import LinearFamily
 from ldp.histogram import estimate_epoch, make_consistent
 from ldp.privacy import BitLosses, CountersGuarantee, Guarantee, SymbolLosses, theorem_5
 from ldp.protocols import PROTOCOLS, FrequencyProtocol, Parameters, protocol
 from ldp.protocols.local_hash import LOLOHA
 from ldp.protocols.mean import LaplaceMean, OneBit
 from ldp.protocols.multi import allocate
+from ldp.protocols.unary import Unary
 from ldp.randomness import ScriptedRandomness
 from ldp.reports import ReportColumns
 from ldp.support import Support
@@ -356,15 +359,117 @@ def ten_reports() -> str:
         row = [f"{losses.constant(10):.2f}", f"{losses.same_changes(10):.2f}"]
         known = [t for t in range(1, 11) if losses.any_changes(t) is not None]
         found = losses.any_changes(known[-1]) or 0.0
+        last = f"{found:.2f}" + (f" (t = {known[-1]})" if known[-1] < 10 else "")
         if found == inf:
             last = "unlimited from 2 reports on"
-        elif known[-1] == 1:
-            last = "not computed"
-        else:
-            last = f"{found:.2f}" + (f" (t = {known[-1]})" if known[-1] < 10 else "")
         rows.append([label, *row, last, cap(kind.guarantee)])
     head = ["protocol, k = 360", "one input", "renamed", "any two sequences", "cap over values"]
     return table(head, rows)
+
+
+def any_two_sequences() -> str:
+    """Loss of the first few reports, where the levels, the symbols and the values differ."""
+    rows = []
+    for name, k, levels, more in (
+        ("loloha", 360, (2.0, 1.0), {"g": 2}),
+        ("loloha", 360, (2.0, 1.0), {"g": 3}),
+        ("loloha", 360, (1.0, 0.9), {"g": 3}),
+        ("loloha", 360, (0.5, 0.45), {"g": 3}),
+        ("loloha", 360, (0.1, 0.05), {"g": 3}),
+        ("l_osue", 10, (2.0, 1.0), {}),
+        ("l_osue", 24, (2.0, 1.0), {}),
+        ("l_osue", 360, (2.0, 1.0), {}),
+        ("l_osue", 360, (1.0, 0.5), {}),
+        ("l_sue", 360, (2.0, 1.0), {}),
+        ("rappor", 360, (2.0, None), {}),
+    ):
+        given = {"epsilon_longitudinal": levels[0]} | (
+            {} if levels[1] is None else {"epsilon_first": levels[1]}
+        )
+        kind = protocol(name, k, Parameters(**given, **more))  # type: ignore[arg-type]
+        losses, cap = kind.losses, kind.guarantee.cap_over_values
+        assert losses is not None and cap is not None
+        found = [losses.any_changes(t) or 0.0 for t in (1, 2, 3, 4)]
+        label = f"`{name}`, " + ", ".join(f"{key} = {value}" for key, value in {"k": k, **more}.items())
+        shown = " / ".join("–" if level is None else f"{level:g}" for level in levels)
+        rows.append([label, shown, *(f"{loss:.2f}" for loss in found), f"{cap:.4g}"])
+    return table(["protocol", "ε∞ / ε1", "t = 1", "2", "3", "4", "cap over values"], rows)
+
+
+FALSE_ALARM = 0.05
+
+
+def recognised() -> str:
+    """Exact powers, for an observer who knows no values; see the page for what is asked."""
+    rows = []
+    for name, k in (("l_osue", 24), ("l_osue", 360), ("l_sue", 360), ("rappor", 360)):
+        kind = built(name, k)
+        assert isinstance(kind, Unary)
+        power, linked = _of_one_answer(kind, (1_000, 1_000_000))
+        rows.append([f"`{name}`, k = {k}", f"{power:.2f}", *(f"{share:.2g}" for share in linked)])
+    for g in (2, 3):
+        kind = built("loloha", 360, g=g)
+        assert isinstance(kind, LOLOHA) and isinstance(kind.family, LinearFamily)
+        power, linked = _of_one_function(kind, (1_000, 1_000_000))
+        rows.append([f"`loloha`, k = 360, g = {g}", f"{power:.2f}", *(f"{share:.2g}" for share in linked)])
+    head = ["protocol", "a change is seen", "linked among 1,000 devices", "among 1,000,000"]
+    return table(head, rows)
+
+
+def _of_one_answer(kind: Unary, crowds: tuple[int, ...]) -> tuple[float, list[float]]:
+    """Likelihood ratio of two reports having one memoised answer, from the bits that are no value's own."""
+    assert kind.permanent is not None
+    held, k = float(kind.permanent.other), kind.domain_size
+    tells = [[1 - float(p), float(p)] for p in (kind.instant.other, kind.instant.own)]
+    # P(bit of the first report, bit of the second | one memo), and the same of one report.
+    both = [
+        [sum(w * s[a] * s[b] for w, s in zip((1 - held, held), tells, strict=True)) for b in (0, 1)]
+        for a in (0, 1)
+    ]
+    one = [sum(row) for row in both]
+    ratio = [[log(both[a][b] / (one[a] * one[b])) for b in (0, 1)] for a in (0, 1)]
+    scores, kept, changed, linked = [], [], [], [0.0] * len(crowds)
+    for ones in range(k + 1):
+        weight = float(binom.pmf(ones, k, one[1]))
+        if weight < 1e-9:
+            continue
+        stay = [np.arange(size + 1) for size in (ones, k - ones)]
+        laws = []
+        for p in ((both[1][1] / one[1], both[0][1] / one[0]), (one[1], one[1])):
+            laws.append([binom.pmf(n, n[-1], x) for n, x in zip(stay, p, strict=True)])
+        some = [np.flatnonzero(laws[0][i] + laws[1][i] > 1e-12) for i in (0, 1)]
+        parts = [
+            ratio[a][1] * n[where] + ratio[a][0] * (n[-1] - n[where])
+            for a, n, where in zip((1, 0), stay, some, strict=True)
+        ]
+        score = np.add.outer(*parts).ravel()
+        order = np.argsort(score)
+        same, other = (np.outer(law[0][some[0]], law[1][some[1]]).ravel()[order] for law in laws)
+        below = np.cumsum(other) - other
+        linked = [
+            sum_ + weight * float(same @ below ** (n - 1)) for sum_, n in zip(linked, crowds, strict=True)
+        ]
+        scores.append(score[order])
+        kept.append(weight * same)
+        changed.append(weight * other)
+    order = np.argsort(np.concatenate(scores))
+    alarms = np.cumsum(np.concatenate(kept)[order])
+    seen = np.cumsum(np.concatenate(changed)[order])
+    return float(seen[np.searchsorted(alarms, FALSE_ALARM) - 1]), linked
+
+
+def _of_one_function(kind: LOLOHA, crowds: tuple[int, ...]) -> tuple[float, list[float]]:
+    """Two symbols agree or not; a device is one of those with its hash function."""
+    assert kind.permanent is not None and isinstance(kind.family, LinearFamily)
+    own, lie = kind.permanent.then(kind.instant)
+    again = float(kind.instant.own**2 + (kind.g - 1) * kind.instant.other**2)
+    apart = float(2 * own * lie + (kind.g - 2) * lie**2)
+    collision = float(kind.family.collision)
+    changed = collision * again + (1 - collision) * apart
+    functions = kind.family.points - 1
+    # E 1/(1 + B) of a binomial number B of others with the same function.
+    linked = [functions / n * -expm1(n * log1p(-1 / functions)) for n in crowds]
+    return FALSE_ALARM * (1 - changed) / (1 - again), linked
 
 
 # --- docs/outputs.md
@@ -513,7 +618,12 @@ BLOCKS: dict[str, dict[str, Callable[[], str]]] = {
     },
     "docs/means.md": {"perturbation": perturbation, "together": together, "means": means},
     "docs/attributes.md": {"allocations": allocations, "switches": switches},
-    "docs/privacy.md": {"loss": several_reports, "ten-reports": ten_reports},
+    "docs/privacy.md": {
+        "loss": several_reports,
+        "ten-reports": ten_reports,
+        "any-two": any_two_sequences,
+        "recognised": recognised,
+    },
     "docs/outputs.md": {
         "estimates": estimates_columns,
         "rejects": rejects_columns,

@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from ldp.collection_file import parse_collection
 from pipelines import page as page_module
 from pipelines.page import PAGE_LIMIT, parts, write_page
 from tests.conftest import REPOSITORY
@@ -259,6 +260,38 @@ def test_a_one_round_guarantee_has_no_cap(tmp_path: Path) -> None:
     assert "t reports spend t·ε" in text
     assert "Cap over values" not in text
     assert "Loss over reports" not in text
+
+
+def test_what_two_reports_lose_and_what_is_not_hidden_is_said(tmp_path: Path) -> None:
+    """As a collection really states it, beside the first report's level."""
+
+    def text_of(protocol: str, size: int, **levels: float) -> str:
+        lines = [f"name: a\ndomain: {{size: {size}}}\nepoch: {{length: 1h}}\nprotocol: {protocol}"]
+        lines += [f"{name}: {level}" for name, level in levels.items()]
+        guarantee = parse_collection("\n".join(lines)).as_record()["guarantee"]
+        assert isinstance(guarantee, dict)
+        folder = tmp_path / f"{protocol}-{size}-{'-'.join(map(str, levels.values()))}"
+        folder.mkdir()
+        return Reader(page_of(folder, Fake(protocol=protocol, guarantee=guarantee, epochs=4))).text
+
+    unary = text_of("l_osue", 360, epsilon_longitudinal=2.0, epsilon_first=1.0)
+    assert "First two reports 155.31" in unary
+    assert "between any two sequences of inputs" in unary
+    assert "more than twice the first report's 1" in unary
+    assert "and more than the cap over values" not in unary
+    assert "Not hidden visible Changes and devices." in unary
+    assert "Not hidden visible Taking part." in unary
+    assert "any change pattern: not capped" in unary
+    assert "452.70" in unary
+    near = text_of("loloha", 360, epsilon_longitudinal=0.5, epsilon_first=0.45, g=3)
+    assert "First two reports 2.35871" in near
+    assert "and more than the cap over values" in near
+    calm = text_of("loloha", 360, epsilon_longitudinal=2.0, epsilon_first=1.0, g=2)
+    assert "First two reports 2 between" in calm
+    assert "more than twice the first report's" not in calm
+    bare = text_of("dbitflip_pm", 360, epsilon_longitudinal=2.0, d=4)
+    assert "From 2 reports on no bound" in bare
+    assert "688,235,310" in bare
 
 
 @pytest.mark.parametrize(("cap", "drawn"), [(4.0, True), (720.0, False)])
