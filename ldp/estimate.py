@@ -4,7 +4,8 @@ Everything follows from n reports, the support C(v) and the protocol's (own, oth
 
 * estimate   f̂ = (C/n − other)/(own − other), unbiased, may be negative;
 * variance   [f·own(1−own) + (1−f)·other(1−other)] / (n (own−other)²), f̂ clipped to [0, 1] plugged in;
-* interval   the values of f that a two-sided test of that level does not reject.
+* interval   the values of f that a two-sided test of that level does not reject; where counts are few,
+  that one of two such tests does not.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ __all__ = [
 CONFIDENCE = 0.95
 """Level of every interval that the pipeline writes."""
 
-_EXACT_BELOW = 200.0
+FEW = 200.0
 """Expected support of an absent value below which the discreteness of counts shows in coverage."""
 
 
@@ -97,12 +98,14 @@ def interval(
 ) -> tuple[Floats, Floats]:
     """Pointwise confidence limits, by inverting a test instead of adding a Wald margin.
 
-    Where the expected support of an absent value reaches 200, the score test: |C − n μ(f)| = z·sqrt(n V(f))
-    is a quadratic in f, since the variance V is one. Below it, the binomial test of
-    C ~ B(n, other + f (own − other)), with the probability of the observed count itself split at ``ties``:
-    0.5 gives mid-p limits, uniform draws give Stevens' (1950) limits, whose coverage is exactly the nominal
-    one although counts are few. The binomial ignores that the population is fixed and is used only where
-    that is less than 5 % of the variance.
+    The score test: |C − n μ(f)| = z·sqrt(n V(f)) is a quadratic in f, since the variance V is one. Where
+    the expected support of an absent value lies below 200, the interval also holds that of the binomial
+    test of C ~ B(n, other + f (own − other)), with the probability of the observed count itself split at
+    ``ties``: 0.5 gives mid-p limits, uniform draws give Stevens' (1950) limits, whose coverage is exactly
+    the nominal one where the binomial is the law of the counts. It is at f = 0; elsewhere it ignores that
+    the population is fixed. The score limits are normal ones, which few counts are not. Neither is right
+    everywhere, and choosing by the data is wrong where the choice changes: so both. Over a thousand settings
+    the exact coverage is 0.93 or more at the level 0.95 (docs/decisions/0004). No interval has width 0.
 
     Args:
         support: int64 (k,).
@@ -128,17 +131,13 @@ def interval(
     inside = middle**2 - 4 * square * (frequency**2 * gap * gap - s * floor)
     half = np.sqrt(np.maximum(inside, 0.0))
     low, high = (middle - half) / (2 * square), (middle + half) / (2 * square)
-    few = reports * other < _EXACT_BELOW
-    if few.any():
-        clipped = np.clip(frequency, 0.0, 1.0)
-        fixed = float(probabilities.sampled) * clipped * (1 - clipped) * gap * gap
-        spread = floor + clipped * (slope - drawn)
-        few &= fixed <= 0.05 * spread
+    few = reports * other < FEW
     if few.any():
         split = np.full(support.size, 0.5) if ties is None else ties
         tail = (1 - confidence) / 2
         left, right = _binomial_limits(support[few], reports[few], split[few], tail)
-        low[few], high[few] = (left - other) / gap, (right - other) / gap
+        low[few] = np.minimum(low[few], (left - other) / gap)
+        high[few] = np.maximum(high[few], (right - other) / gap)
     return low, high
 
 
@@ -195,7 +194,7 @@ def largest_error_bound(n: int, size: int, beta: float, probabilities: SupportPr
 def tie_breakers(digest: int, epoch: int, size: int) -> Floats:
     """Public, reproducible uniforms that split ties of few counts: a function of collection, epoch, value.
 
-    With them an interval's coverage is the nominal one also where supports are a handful, and the same
+    With them the binomial test has exactly its level also where supports are a handful, and the same
     counts of the same epoch always give the same interval.
     """
     # Philox is counter-based: entry v does not depend on how many values there are.

@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
+from ldp.errors import CollectionError
 from ldp.hashing import AffineFamily, LinearFamily, is_prime, optimal_prime
 from ldp.protocols.bit_flip import BitFlip
 from simulators import Streams
@@ -196,6 +197,27 @@ def test_the_optimal_prime_is_the_best_of_all_primes(epsilon: float) -> None:
         assert variance(optimal_prime(size, epsilon)) <= best * (1 + 1e-12)
 
 
+@pytest.mark.parametrize(
+    ("size", "epsilon", "best"),
+    [
+        # Far above e^ε + 1, where a prime as large as the domain needs one digit only.
+        (360, 5.0, 367),
+        (1000, 6.0, 1009),
+        (2401, 7.0, 2411),
+        # Beyond e^ε + 3 without being the root of the domain: the best by 14 to 16 percent.
+        (7_086_658, 2.1358, 11),
+        (6_032_956, 2.18, 11),
+        # The largest primes that are looked at.
+        (3461, 7.3925, 3461),
+        (4048, 7.5801, 4049),
+        (4093, 8.3, 4093),
+    ],
+)
+def test_the_optimal_prime_is_sought_far_enough(size: int, epsilon: float, best: int) -> None:
+    """From trying every prime up to 4096."""
+    assert optimal_prime(size, epsilon) == best
+
+
 def _cells(g: int, size: int) -> int:
     points = g
     while points < size:
@@ -207,6 +229,37 @@ def _cells(g: int, size: int) -> int:
 def test_the_optimal_prime_fits_the_table(size: int, epsilon: float) -> None:
     """``g: optimal`` never chooses a prime that the family then refuses."""
     LinearFamily(optimal_prime(size, epsilon), size)
+
+
+@pytest.mark.parametrize("g", [2, 3, 5, 7, 11, 255, 256, 257, 1000, 65_535, 65_536])
+def test_affine_counting_agrees_at_the_edges_of_symbols(g: int) -> None:
+    """Half-words on either side of every border, with both ends of the low half: none may change sides."""
+    family = AffineFamily(g, 3)
+    borders = sorted({*range(min(g, 20)), *range(max(g - 20, 0), g)})
+    edges = {(-(-(y << 32) // g) + step) % (1 << 32) for y in borders for step in (-1, 0, 1)}
+    for high in sorted(edges):
+        for low in (0, (1 << 32) - 1):
+            # Steps of one half-word up and down, and none: values 0, 1, 2 lie around the border.
+            for a in (0, 1 << 32, (1 << 64) - (1 << 32), 1, (1 << 64) - 1):
+                seed = a | (high << 32 | low) << 64
+                expected = [affine_hash(a, high << 32 | low, v, g) for v in range(3)]
+                for symbol in set(expected) | {(s + 1) % g for s in expected}:
+                    payload = np.frombuffer(family.encode(seed, symbol), np.uint8)[None]
+                    counts = np.zeros(3, np.int64)
+                    family.add_support(payload, counts)
+                    assert counts.tolist() == [int(s == symbol) for s in expected], (high, low, a, symbol)
+
+
+def test_the_largest_hashes_that_are_allowed() -> None:
+    AffineFamily(1 << 16, 3)
+    for g in (1, (1 << 16) + 1):
+        with pytest.raises(CollectionError, match=r"2 \.\. 65536"):
+            AffineFamily(g, 3)
+    # 2**28 cells: 16381² − 16381 fit, the next prime's do not.
+    assert LinearFamily(16381, 16381).counts_length == 16380 * 16381 <= 1 << 28
+    assert (1 << 28) < 16410 * 16411
+    with pytest.raises(CollectionError, match=r"2\*\*28"):
+        LinearFamily(16411, 16411)
 
 
 def test_seeds_are_not_an_identifier_but_separate_every_pair() -> None:

@@ -8,7 +8,7 @@ import pickle
 from collections import Counter
 from collections.abc import Iterator
 from fractions import Fraction
-from itertools import product
+from itertools import combinations, product
 from math import exp, log
 from pathlib import Path
 from typing import Any
@@ -22,7 +22,7 @@ from ldp.collection_file import parse_collection
 from ldp.domain import Domain
 from ldp.epochs import Epochs
 from ldp.errors import CollectionError, InvalidPayload, Reason
-from ldp.estimate import variance
+from ldp.estimate import tie_breakers, variance
 from ldp.histogram import INSUFFICIENT, OK, estimate_epoch, make_consistent
 from ldp.protocols import PROTOCOLS, FrequencyProtocol, Parameters
 from ldp.protocols.base import CHECK_CODES
@@ -479,6 +479,34 @@ def test_an_epoch_withholds_single_attributes() -> None:
     assert [one.reports for one in found.attributes] == [49, 50, 51]
     assert found.attributes[0].consistent is None
     assert found.attributes[1].consistent is not None
+
+
+@pytest.mark.parametrize("allocation", ["sample", "split"])
+def test_attributes_have_tie_draws_of_their_own(allocation: str) -> None:
+    """Equal counts of equal attributes, few enough for ties to matter: limits differ, each as it should."""
+    sizes = (200, 200, 200)
+    attributes = tuple(Attribute(name, Domain(size)) for name, size in zip("abc", sizes, strict=True))
+    level = Parameters(epsilon=1.0)
+    agreed = collection(attributes=attributes, allocation=allocation, protocol="grr", parameters=level)
+    kind = agreed.protocol
+    reports = 600
+    counts = np.ones(kind.counts_length, np.int64)
+    if allocation == "sample":
+        counts[:3] = 200
+    found = estimate_epoch(agreed, 4, Support(counts, reports)).attributes
+    ties = tie_breakers(agreed.digest, 4, sum(sizes))
+    together = kind.estimate(counts, reports, ties)
+    for j, one in enumerate(found):
+        part, (cells, n) = kind.parts[j], kind.part_counts(counts, reports)[j]
+        mine = slice(200 * j, 200 * (j + 1))
+        assert one.estimates is not None
+        assert n * float(part.support.other) < 200  # type: ignore[attr-defined]
+        expected = part.estimate(cells, n, ties[mine])
+        np.testing.assert_array_equal(one.estimates.low, expected.low)
+        np.testing.assert_array_equal(one.estimates.low_all, expected.low_all)
+        np.testing.assert_array_equal(together.low[mine], expected.low)
+    limits = [one.estimates.low for one in found if one.estimates is not None]
+    assert all((a != b).mean() > 0.9 for a, b in combinations(limits, 2))
 
 
 # Public data: `002` section 5. Its Tables 3 and 4 are averages of 100 runs whose estimates were clipped, not

@@ -116,6 +116,30 @@ def test_syn_changes_at_its_rate() -> None:
     assert (still == still[0]).all()
 
 
+@pytest.mark.parametrize(("spec", "change"), [("syn", 0.25), ("syn:0.1", 0.1), ("zipf:1.1:0.6", 0.6)])
+def test_drawn_values_are_those_of_the_plain_rule(spec: str, change: float) -> None:
+    """Device by device, from the words of each epoch: no rate may be a little off."""
+    k, n, epochs = 50, 3000, 5
+    streams = Streams(1)
+    weights = 1 / np.arange(1, k + 1) ** 1.1
+    law = np.cumsum(weights) / np.cumsum(weights)[-1]
+
+    def drawn(generator: np.random.Generator) -> list[int]:
+        if spec.startswith("syn"):
+            return [int(v) for v in generator.integers(0, k, size=n, dtype=np.int32)]
+        return [int(np.searchsorted(law, u, side="right")) for u in generator.random(n)]
+
+    current = drawn(streams.generator("population", 0))
+    expected = [current]
+    for epoch in range(1, epochs):
+        generator = streams.generator("population", epoch)
+        uniform = [float(u) for u in generator.random(n)]
+        fresh = drawn(generator)
+        current = [new if u < change else old for u, new, old in zip(uniform, fresh, current, strict=True)]
+        expected.append(current)
+    np.testing.assert_array_equal(matrix(build(spec, k, n, epochs)), expected)
+
+
 @pytest.mark.parametrize("spec", ["zipf:1.1", "zipf:0.5:0.9", "zipf:3:1"])
 def test_zipf_has_its_law_in_every_epoch(spec: str) -> None:
     k, n = 40, 50_000
