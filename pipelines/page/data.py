@@ -29,7 +29,7 @@ _Key = tuple[str, str, str]
 """Collection, digest, attribute (empty where there is only one)."""
 
 _KEYS = ["collection", "digest", "epoch", "revision"]
-_OWN = ("domain_size", "protocol", "result", "support")
+_OWN = ("domain_size", "protocol", "result", "support", "lasting")
 """What the record says of each attribute instead of the collection."""
 _FLOATS = ["estimate", "std_error", "ci_low", "ci_high", "consistent"]
 
@@ -373,7 +373,7 @@ def _collection(
     key: _Key, config: Mapping[str, Any], slots: dict[int, _Slot], truth: Truth | None, alone: bool
 ) -> CollectionData:
     """Read all epochs of one collection once, keeping only sums and the last usable epoch."""
-    from pipelines.page.significance import Standing
+    from pipelines.page.significance import Noise, Standing
 
     data = CollectionData(
         name=key[0],
@@ -391,7 +391,7 @@ def _collection(
         truth=truth,
     )
     order = sorted(slots)
-    standing = Standing(halves=len(order) // 2)
+    standing = Standing(halves=len(order) // 2, noise=Noise(config))
     summaries: list[EpochSummary] = []
     last: Snapshot | None = None
     for place, epoch in enumerate(order):

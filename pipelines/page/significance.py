@@ -3,28 +3,78 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from fractions import Fraction
+from statistics import NormalDist
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+
+from ldp.estimate import lasting_share
+from ldp.support import SupportProbabilities
+from pipelines.page.text import number
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from pipelines.page.data import Snapshot
 
-_COLUMNS = 8
-_SEEN, _Z, _N0, _SUM0, _VAR0, _N1, _SUM1, _VAR1 = range(_COLUMNS)
+_COLUMNS = 10
+_SEEN, _Z, _N0, _SUM0, _FRESH0, _KEPT0, _N1, _SUM1, _FRESH1, _KEPT1 = range(_COLUMNS)
+
+FALSE_ALARM = 0.0027
+"""How often a page may say of any value that it rose or fell when none did: as three standard errors do."""
+
+
+class Noise:
+    """How much of the errors of a collection's estimates repeats itself from epoch to epoch.
+
+    Devices with a memo repeat what they memoised, so means over epochs are less certain than independent
+    errors would leave them. The share is that of the permanent round (:func:`ldp.estimate.lasting_share`).
+    """
+
+    def __init__(self, config: Mapping[str, Any]) -> None:
+        """From the record of a collection; where that is silent, all of an error may repeat itself."""
+        guarantee = config.get("guarantee")
+        fresh = isinstance(guarantee, Mapping) and guarantee.get("per_report") is True
+        self._report = _probabilities(config.get("support"))
+        self._lasting = _probabilities(config.get("lasting"))
+        self._unknown = not (fresh if "lasting" not in config else self._report or fresh)
+
+    def share(self, estimate: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Of the variance of each estimate, from 0 to 1."""
+        if self._unknown:
+            return np.ones_like(estimate)
+        if self._report is None:
+            return np.zeros_like(estimate)
+        return lasting_share(estimate, self._report, self._lasting)
+
+
+def _probabilities(raw: object) -> SupportProbabilities | None:
+    if not isinstance(raw, Mapping):
+        return None
+    own, other, sampled = number(raw.get("own")), number(raw.get("other")), number(raw.get("sampled", 1.0))
+    if own is None or other is None or sampled is None:
+        return None
+    try:
+        return SupportProbabilities(Fraction(own), Fraction(other), Fraction(sampled))
+    except ValueError:
+        return None
 
 
 class Standing:
     """Sums over epochs from which the distance of each value from 1/k, and its change, follow.
 
-    The change compares the mean of the later half of the epochs with that of the earlier half.
+    The change compares the mean of the later half of the epochs with that of the earlier half. Its standard
+    error squared is the sum of both means'; a mean of T has Σ(V − F)/T² + (Σ√F/T)², where V is the variance
+    of an epoch's estimate and F the part that may repeat itself in every epoch. With equal epochs that makes
+    2F + (V − F)(1/T1 + 1/T2). It is never too small, and too large where devices change their values.
     """
 
-    def __init__(self, halves: int) -> None:
+    def __init__(self, halves: int, noise: Noise) -> None:
         """`halves` is the place of the first epoch of the later half; 0 means no comparison."""
         self._halves = halves
+        self._noise = noise
         self._values: NDArray[np.int64] = np.zeros(0, dtype=np.int64)
         self._sums: NDArray[np.float64] = np.zeros((_COLUMNS, 0))
 
@@ -35,12 +85,14 @@ class Standing:
         where = np.searchsorted(self._values, snapshot.values[good])
         estimate, error = snapshot.estimate[good], snapshot.std_error[good]
         late = place >= self._halves
+        kept = error**2 * self._noise.share(estimate)
         sums = self._sums
         sums[_SEEN, where] += 1
         sums[_Z, where] += (estimate - baseline) / error
         sums[_N1 if late else _N0, where] += 1
         sums[_SUM1 if late else _SUM0, where] += estimate
-        sums[_VAR1 if late else _VAR0, where] += error**2
+        sums[_FRESH1 if late else _FRESH0, where] += error**2 - kept
+        sums[_KEPT1 if late else _KEPT0, where] += np.sqrt(kept)
 
     def ranked(self, limit: int) -> list[int]:
         """The `limit` most significant values, the most significant first."""
@@ -62,7 +114,9 @@ class Standing:
         with np.errstate(divide="ignore", invalid="ignore"):
             distance = np.nan_to_num(sums[_Z] / sums[_SEEN])
             change = np.nan_to_num(sums[_SUM1] / sums[_N1] - sums[_SUM0] / sums[_N0])
-            error = np.sqrt(sums[_VAR1] / sums[_N1] ** 2 + sums[_VAR0] / sums[_N0] ** 2)
+            early = (sums[_FRESH0] + sums[_KEPT0] ** 2) / sums[_N0] ** 2
+            late = (sums[_FRESH1] + sums[_KEPT1] ** 2) / sums[_N1] ** 2
+            error = np.sqrt(early + late)
             jump = np.nan_to_num(change / error)
         return distance, jump, change
 
@@ -73,6 +127,11 @@ class Standing:
         sums = np.zeros((_COLUMNS, len(union)))
         sums[:, np.searchsorted(union, self._values)] = self._sums
         self._values, self._sums = union, sums
+
+
+def changed(jump: float, size: int) -> bool:
+    """Whether a value's change is more than chance gives the most conspicuous of ``size`` values."""
+    return abs(jump) > NormalDist().inv_cdf(1 - FALSE_ALARM / 2 / max(size, 1))
 
 
 def discoveries(snapshot: Snapshot, baseline: float, rate: float = 0.05) -> int:

@@ -17,6 +17,7 @@ from pipelines.page.data import CollectionData
 from pipelines.page.histogram import histogram
 from pipelines.page.parts import Detail, Figure, Key, Multiple, Table, shortened
 from pipelines.page.privacy import Privacy, privacy
+from pipelines.page.significance import changed
 from pipelines.page.text import (
     DASH,
     count,
@@ -379,7 +380,7 @@ class Writer:
             return ""
         side = "above" if distance > 0 else "below"
         where = f"{abs(distance):.1f} standard errors {side} 1/k"
-        if abs(jump) > 3 and len(self.usable) > 3:
+        if changed(jump, self.data.size) and len(self.usable) > 3:
             verb = "rose" if change > 0 else "fell"
             where += f"; {verb} by {self._points(abs(change))}"
         return where
