@@ -38,7 +38,8 @@ CONFIDENCE = 0.95
 """Level of every interval that the pipeline writes."""
 
 FEW = 200.0
-"""Expected support of an absent value below which the discreteness of counts shows in coverage."""
+"""Expected support of an absent value, and lack of support of one that all hold, below which the
+discreteness of counts shows in coverage."""
 
 
 @dataclass(frozen=True)
@@ -121,13 +122,14 @@ def interval(
     """Pointwise confidence limits, by inverting a test instead of adding a Wald margin.
 
     The score test: |C − n μ(f)| = z·sqrt(n V(f)) is a quadratic in f, since the variance V is one. Where
-    the expected support of an absent value lies below 200, the interval also holds that of the binomial
-    test of C ~ B(n, other + f (own − other)), with the probability of the observed count itself split at
-    ``ties``: 0.5 gives mid-p limits, uniform draws give Stevens' (1950) limits, whose coverage is exactly
-    the nominal one where the binomial is the law of the counts. It is at f = 0; elsewhere it ignores that
+    the expected support of an absent value lies below 200, or the expected lack of support of a value that
+    all hold (local hashing at high levels), the interval also holds that of the binomial test of
+    C ~ B(n, other + f (own − other)), with the probability of the observed count itself split at ``ties``:
+    0.5 gives mid-p limits, uniform draws give Stevens' (1950) limits, whose coverage is exactly the nominal
+    one where the binomial is the law of the counts. It is at f = 0 and at f = 1; elsewhere it ignores that
     the population is fixed. The score limits are normal ones, which few counts are not. Neither is right
-    everywhere, and choosing by the data is wrong where the choice changes: so both. Over a thousand settings
-    the exact coverage is 0.93 or more at the level 0.95 (docs/decisions/0004). No interval has width 0.
+    everywhere, and choosing by the data is wrong where the choice changes: so both. Over 4400 settings the
+    exact coverage is 0.946 or more at the level 0.95 (docs/decisions/0004). No interval has width 0.
 
     Args:
         support: int64 (k,).
@@ -153,7 +155,7 @@ def interval(
     inside = middle**2 - 4 * square * (frequency**2 * gap * gap - s * floor)
     half = np.sqrt(np.maximum(inside, 0.0))
     low, high = (middle - half) / (2 * square), (middle + half) / (2 * square)
-    few = reports * other < FEW
+    few = reports * min(other, 1 - own) < FEW
     if few.any():
         split = np.full(support.size, 0.5) if ties is None else ties
         tail = (1 - confidence) / 2

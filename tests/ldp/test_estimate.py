@@ -141,6 +141,8 @@ KNOWN: list[Case] = [
     # Where choosing by the data covered less than either choice: 0.854, 0.896, 0.901, 0.922, 0.879, 0.807.
     ("loloha", 360, two(8, 7.5), 300, 0.0),
     ("loloha", 360, two(8, 7.5), 1000, 0.0),
+    # Hardly any holder fails to support its value: score limits alone cover 0.884.
+    ("blh", 100, {"epsilon": 12}, 20_000, 1.0),
     ("grr", 100, {"epsilon": 3}, 10, 0.0),
     ("grr", 100, {"epsilon": 3}, 100, 0.0),
     ("oue", 100, {"epsilon": 5}, 30, 1 / 30),
