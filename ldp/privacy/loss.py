@@ -384,7 +384,7 @@ def _worst_matching(histories: _Histories, shared: _Shared, inputs: int) -> tupl
         mine = {i: histories.own[rows[i]][in_rows[i]] for i in first}
         yours = {j: histories.own[columns[j]][in_columns[j]] for j in second}
         for i, j in owners:
-            loss = neither + mine.get(i, 0.0) - yours.get(j, 0.0)  # type: ignore[arg-type]
+            loss = neither + mine.get(i, 0.0) - yours.get(j, 0.0)
             if (i, j) not in worst or loss > worst[i, j][0]:
                 worst[i, j] = loss, ones
     blank = worst[None, None][0]
