@@ -18,7 +18,7 @@ from scipy.stats import binom
 
 from ldp.collection_file import parse_collection
 from ldp.protocols import FrequencyProtocol
-from pipelines.page.data import Snapshot
+from pipelines.page.data import Snapshot, _by_attribute
 from pipelines.page.significance import FALSE_ALARM, Noise, Standing, changed
 from simulators import Streams
 from simulators.fleet import Fleet
@@ -204,6 +204,9 @@ def test_which_attribute_a_device_drew_lasts_too() -> None:
     )
     agreed = parse_collection(text)
     (record, _) = agreed.as_record()["attributes"]  # type: ignore[misc]
+    # The page reads it per attribute, under the collection's guarantee.
+    (shown, _) = _by_attribute(agreed.as_record())
+    assert shown["lasting"] == record["lasting"] is not None
     part = agreed.protocol.parts[0]
     own, other = float(part.support.own), float(part.support.other)  # type: ignore[attr-defined]
     f = 0.3
