@@ -63,6 +63,7 @@ def snapshot(epoch: int, kind: FrequencyProtocol[Any], counts: np.ndarray, n: in
         revision=0,
         n=n,
         status="ok",
+        pane="on_time",
         method="none",
         values=np.arange(found.frequency.size),
         labels=(),
