@@ -11,7 +11,7 @@ from functools import cached_property
 from typing import Any
 
 from ldp.domain import Domain
-from ldp.epochs import Epochs, instant
+from ldp.epochs import LAST_SECOND, Epochs, instant
 from ldp.errors import CollectionError
 from ldp.privacy.loss import loss_record
 from ldp.protocols import PROTOCOLS, FrequencyProtocol, LocalProtocol, MeanProtocol, Parameters, protocol
@@ -158,8 +158,12 @@ class Collection:
             )
 
     def closes(self, epoch: int) -> int:
-        """When an epoch takes no more reports, seconds since 1970: its end and the allowed lateness."""
-        return self.epochs.end(epoch) + self.allowed_lateness
+        """When an epoch takes no more reports, seconds since 1970: its end and the allowed lateness.
+
+        Never after the year 9999, which has no text. The planned epochs are not cut for the lateness: their
+        number is part of the digest, and the lateness may change under devices that know the digest.
+        """
+        return min(self.epochs.end(epoch) + self.allowed_lateness, LAST_SECOND)
 
     def opens(self, epoch: int) -> int:
         """From when on reports of an epoch may arrive, seconds since 1970 (devices' clocks run ahead)."""

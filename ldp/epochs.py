@@ -12,10 +12,13 @@ from datetime import UTC, datetime
 
 from ldp.errors import CollectionError
 
-__all__ = ["DEFAULT_COUNT", "Epochs", "instant", "parse_duration", "parse_instant"]
+__all__ = ["DEFAULT_COUNT", "LAST_SECOND", "Epochs", "instant", "parse_duration", "parse_instant"]
 
 DEFAULT_COUNT = 1 << 20
 """Planned epochs when a collection does not say: two years of minutes, 700 years of six hours."""
+
+LAST_SECOND = 253402300799
+"""9999-12-31T23:59:59Z, seconds since 1970: the last time that can be written as text."""
 
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
 
@@ -47,13 +50,13 @@ class Epochs:
                 remedy="Set epoch.length, for example 6h, and epoch.count above 0.",
             )
         # The last representable second; window timestamps must stay inside the engine's range as well.
-        if not 0 <= self.origin <= 253402300799:
+        if not 0 <= self.origin <= LAST_SECOND:
             raise CollectionError(
                 "E-COLLECTION-EPOCH",
                 "the origin must lie between the years 1970 and 9999",
                 remedy="Set epoch.origin to when the first epoch starts, for example 2026-01-01T00:00:00Z.",
             )
-        latest = 253402300799 - self.origin
+        latest = LAST_SECOND - self.origin
         if self.length > latest:
             raise CollectionError(
                 "E-COLLECTION-EPOCH",

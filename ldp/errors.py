@@ -6,9 +6,10 @@ that cannot be counted is not an error: it becomes a rejection with one of the :
 
 from __future__ import annotations
 
+import errno
 from enum import Enum
 
-__all__ = ["CollectionError", "InvalidPayload", "LdpError", "Reason", "UsageError"]
+__all__ = ["CollectionError", "InvalidPayload", "LdpError", "Reason", "UsageError", "disk_error"]
 
 
 class LdpError(Exception):
@@ -52,6 +53,35 @@ class CollectionError(LdpError, ValueError):
     """A collection (its file, or the parameters in it) is not sound."""
 
     exit_code = 3
+
+
+_FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+_DENIED = frozenset({errno.EROFS, errno.EACCES, errno.EPERM})
+
+
+def disk_error(error: OSError, where: str = "") -> LdpError | None:
+    """What a person can do about a disk that takes no more; None for any other failure.
+
+    Args:
+        error: as a call of the operating system raised it.
+        where: the file, where the error does not name it.
+    """
+    place = where or str(error.filename or "")
+    if error.errno in _FULL:
+        return LdpError(
+            "E-DISK-FULL",
+            f"nothing more can be written ({error.strerror})",
+            where=place,
+            remedy="Make room, or choose another directory; then run the same command again.",
+        )
+    if error.errno in _DENIED:
+        return LdpError(
+            "E-DISK-DENIED",
+            f"the operating system refuses access ({error.strerror})",
+            where=place,
+            remedy="Choose a directory that you may write to, or correct its permissions; then run again.",
+        )
+    return None
 
 
 class Reason(Enum):

@@ -11,11 +11,12 @@ import click
 from click.core import ParameterSource
 
 from ldp import __version__
-from ldp.errors import LdpError, UsageError
+from ldp.errors import LdpError, UsageError, disk_error
 from pipelines.console import PrintingCommand
 
 __all__ = ["main"]
 
+INTERRUPTED = 130
 
 _STREAMS_ONLY = (
     "timestamp_attribute",
@@ -32,6 +33,14 @@ _STREAMS_ONLY = (
 
 class _Commands(click.Group):
     command_class = PrintingCommand
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """A command; Ctrl-C ends it with one line and the exit code that shells expect."""
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt:
+            click.echo("ldpbeam: interrupted. [E-INTERRUPTED]", err=True)
+            sys.exit(INTERRUPTED)
 
 
 def _spelling(name: str) -> str:
@@ -173,6 +182,9 @@ def simulate(  # noqa: PLR0913, PLR0917 - one argument per option
     "--kafka-expansion", default="", metavar="HOST:PORT", help="Beam's expansion service for Kafka, see docs."
 )
 @click.option("--output", required=True, metavar="DIR", help="Where estimates/ and run.json go.")
+@click.option(
+    "--overwrite", is_flag=True, help="Over files: replace results of other collections in DIR too."
+)
 @click.option("--runner", help="Any Beam runner; DirectRunner (the default) runs in this process.")
 @click.option(
     "--dedup/--no-dedup",
@@ -253,6 +265,7 @@ def run(  # noqa: PLR0913, PLR0917 - one argument per option
     max_error_fraction: float,
     publish_topic: str,
     bigquery_table: str,
+    overwrite: bool,
     **streaming: Any,
 ) -> None:
     """Turn reports into estimates. Further options go to Beam.
@@ -261,7 +274,7 @@ def run(  # noqa: PLR0913, PLR0917 - one argument per option
     On a cluster (--runner FlinkRunner, DataflowRunner) a subscription or --streaming makes a job with state.
 
     Exit codes: 0 ok, 2 usage, 3 invalid collection, 4 ok with rejects, 5 nothing was counted or an epoch
-    withheld for errors, 6 internal.
+    withheld for errors, 6 internal, 130 interrupted.
     """
     from pipelines.commands import run_collection
     from pipelines.inputs import split_arguments
@@ -297,7 +310,7 @@ def run(  # noqa: PLR0913, PLR0917 - one argument per option
                 f"--{idle[0].replace('_', '-')} is for messages and has no effect on files",
                 remedy="Leave it out, or read from --subscription or --kafka-topic.",
             )
-        settings["shard_bits"] = streaming["shard_bits"]
+        settings |= {"shard_bits": streaming["shard_bits"], "overwrite": overwrite}
         code = run_collection(collection_files, patterns, output, runner, beam_args, **settings)
     else:
         settings |= streaming
@@ -362,6 +375,10 @@ def main() -> None:
         click.echo(f"ldpbeam: {error}", err=True)
         sys.exit(error.exit_code)
     except Exception as error:
+        known = disk_error(error) if isinstance(error, OSError) else None
+        if known is not None:
+            click.echo(f"ldpbeam: {known}", err=True)
+            sys.exit(known.exit_code)
         if os.environ.get("LDPBEAM_DEBUG") == "1":
             import traceback
 

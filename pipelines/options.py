@@ -17,13 +17,14 @@ _RUNNERS = {"DirectRunner": "FnApiRunner"}
 ASK_THEIR_SERVER = frozenset({"FlinkRunner", "PortableRunner", "PrismRunner", "SparkRunner"})
 """Runners whose job server may know options that Beam's Python part does not."""
 
-LOCAL_STREAM = frozenset({"estimates", "rejects", "accounting", "landing"})
+LOCAL_STREAM = frozenset({"estimates", "latest", "rejects", "accounting", "landing"})
 """What the local engine keeps in its output directory."""
 
 OPTIONS = (
     "--collection",
     "--input",
     "--output",
+    "--overwrite",
     "--runner",
     "--dedup",
     "--no-dedup",
@@ -75,6 +76,7 @@ class RunConfig:
         publish_topic: ``projects/P/topics/T`` that is told every revision too; empty for none.
         bigquery_table: ``P:DATASET.TABLE`` that gets every revision too; empty for none.
         job: name of an unbounded job, for what several jobs may write to one output.
+        overwrite: whether results of other collections in the output may be replaced.
         runner: Beam runner that really runs.
         beam_args: further Beam options, as typed.
     """
@@ -100,6 +102,7 @@ class RunConfig:
     job: str = ""
     publish_topic: str = ""
     bigquery_table: str = ""
+    overwrite: bool = False
     runner: str = "FnApiRunner"
     beam_args: tuple[str, ...] = ()
 
@@ -142,6 +145,16 @@ class RunConfig:
                     remedy="Give each collection once.",
                 )
             seen[collection.digest] = collection.name
+        versions: dict[tuple[str, int], str] = {}
+        for collection in self.collections:
+            other = versions.setdefault((collection.name, collection.version), collection.digest_hex)
+            if other != collection.digest_hex:
+                raise UsageError(
+                    "E-USAGE-COLLECTION",
+                    f"two collections are called {collection.name!r} version {collection.version} "
+                    f"(digests {other} and {collection.digest_hex})",
+                    remedy="Raise version in the file that was changed.",
+                )
 
 
 def resolve_runner(name: str | None) -> str:

@@ -7,14 +7,16 @@ import platform
 from collections.abc import Iterable
 from functools import cache
 from importlib.metadata import version
+from pathlib import Path
 from typing import Any
 
 from apache_beam.io.filesystems import FileSystems
 
 from ldp.accounting import Books, Line
 from ldp.collection import Collection
+from ldp.definition import definition
 from ldp.epochs import instant
-from ldp.errors import LdpError
+from ldp.errors import LdpError, UsageError
 from ldp.histogram import TOO_MANY_ERRORS
 from pipelines.options import RunConfig
 from transforms.files import publish
@@ -24,12 +26,14 @@ __all__ = [
     "RUN_RECORD",
     "STATUS",
     "read_output",
+    "read_record",
     "run_record",
     "table_records",
     "write_record",
 ]
 
 RUN_RECORD = "run.json"
+SCHEMA = "ldpbeam.run/1"
 STATUS = {0: "ok", 4: "ok_with_rejects", 5: "over_error_threshold"}
 """What run.json says for each exit code of a finished run that has counted something."""
 NOTHING_COUNTED = "nothing_counted"
@@ -53,6 +57,26 @@ def read_output(output: str) -> tuple[Books, list[dict[str, Any]]]:
         kept.merge(line)
         files += table_records(record)
     return books, files
+
+
+def read_record(path: Path) -> dict[str, Any]:
+    """The record of a run.
+
+    Raises:
+        UsageError: the file is damaged, or is something else.
+    """
+    try:
+        found = json.loads(path.read_text("utf-8"))
+    except (OSError, ValueError) as error:
+        found = error
+    if isinstance(found, dict) and found.get("schema") == SCHEMA:
+        return found
+    why = f"{type(found).__name__}" if isinstance(found, Exception) else "it has another schema"
+    raise UsageError(
+        "E-USAGE-RECORD",
+        f"{path} is not the record of a run, or is damaged ({why})",
+        remedy="Fetch it again, or run again.",
+    )
 
 
 def table_records(record: dict[str, Any]) -> list[dict[str, Any]]:
@@ -107,14 +131,14 @@ def run_record(
     exit_code = 5 if withheld or not total.counted else 4 if rejected else 0
     by_digest = {c.digest_hex: c for c in config.collections}
     return {
-        "schema": "ldpbeam.run/1",
+        "schema": SCHEMA,
         "status": STATUS[exit_code] if total.counted else NOTHING_COUNTED,
         "exit_code": exit_code,
         "versions": _versions(),
         "runner": config.runner,
         "deduplicate": config.deduplicate,
         "max_error_fraction": config.max_error_fraction,
-        "collections": [c.as_record() for c in config.collections],
+        "collections": [{**c.as_record(), "definition": definition(c)} for c in config.collections],
         "accounting": {
             "total": total.as_record(),
             "epochs": [
@@ -131,10 +155,17 @@ def run_record(
             "total_seconds": round(seconds, 3),
             "reports_per_second": round(total.read / seconds, 1) if seconds else None,
         },
+        **_started_in(config.inputs),
         "inputs": [{"path": path} for path in config.inputs],
         "files": sorted(files, key=lambda f: str(f["path"])),
         **more,
     }
+
+
+def _started_in(inputs: Iterable[str]) -> dict[str, str]:
+    """The folder that the paths of the inputs start from, where there are such paths."""
+    relative = any("://" not in path and not Path(path).is_absolute() for path in inputs)
+    return {"folder": str(Path.cwd())} if relative else {}
 
 
 @cache

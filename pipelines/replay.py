@@ -9,6 +9,8 @@ from __future__ import annotations
 import io
 import json
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import ExitStack, chdir, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -16,20 +18,25 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from apache_beam.io.filesystem import BeamIOError
+from apache_beam.io.filesystems import FileSystems
 
 from ldp.accounting import Entry, Key
 from ldp.collection import Collection, digest_hex
+from ldp.definition import collection_of
 from ldp.errors import Reason, UsageError
 from ldp.reports import Admission, ReportColumns, admit_frames
 from ldp.wire import codec
+from pipelines.interrupt import interruptible, removed_on_interrupt
 from pipelines.options import RunConfig
-from pipelines.record import RUN_RECORD, table_records, write_record
-from pipelines.run import match_inputs, run
+from pipelines.output import locked
+from pipelines.record import RUN_RECORD, read_record, table_records, write_record
+from pipelines.run import run
 from pipelines.stream.landing import FOLDER, Segment
 from pipelines.stream.local import REPLAY, LocalStream
-from transforms.files import publish
+from transforms.files import link, publish, remove
 from transforms.revisions import books_file_name
-from transforms.sinks import epoch_file_name
+from transforms.sinks import epoch_file_name, latest_file_name
 
 __all__ = ["MENDABLE", "Replayed", "replay"]
 
@@ -53,17 +60,20 @@ class Replayed:
     revised: tuple[tuple[str, int, int], ...]
 
 
-def replay(rejects: Path, collections: tuple[Collection, ...]) -> Replayed:
+def replay(rejects: Path, collections: tuple[Collection, ...] = ()) -> Replayed:
     """Take up rejected records again, in the output that they belong to.
 
     Args:
         rejects: a table of rejects, or the folder of them, in the output directory of a run.
-        collections: as they are now.
+        collections: further ones, and those of the run that have changed since without another digest. All
+            others are as the run's record has them, so nothing that was counted is forgotten.
 
     Raises:
         UsageError: there is no run around the rejects, or its input is gone.
-        LdpError: a stream is working on the output.
+        CollectionError: the record's definition of a collection is damaged.
+        LdpError: another run, stream or replay is working on the output.
     """
+    rejects = rejects.absolute()
     folder = rejects if rejects.is_dir() else rejects.parent
     output = folder.parent
     tables = sorted(folder.glob("*.parquet")) if rejects.is_dir() else [rejects]
@@ -73,10 +83,30 @@ def replay(rejects: Path, collections: tuple[Collection, ...]) -> Replayed:
             f"{rejects} is not the rejects of a finished run",
             remedy="Give OUTPUT/rejects, or a table in it, where OUTPUT/run.json exists.",
         )
-    record = json.loads((output / RUN_RECORD).read_text())
+    record = read_record(output / RUN_RECORD)
+    collections = _with_those_of(record, collections)
     if "stream" in record:
         return _replay_stream(output, tables, collections, record)
-    return _replay_files(output, tables, collections, record)
+    with interruptible(), locked(str(output)):
+        return _replay_files(output, tables, collections, read_record(output / RUN_RECORD))
+
+
+def _with_those_of(record: dict[str, Any], collections: tuple[Collection, ...]) -> tuple[Collection, ...]:
+    """The collections that are given, and all others that the run had.
+
+    Raises:
+        UsageError: the record is of an earlier version, which did not keep collections, and one is not given.
+    """
+    given = {collection.digest_hex for collection in collections}
+    missing = [entry for entry in record["collections"] if entry["digest"] not in given]
+    unknown = [f"{e['name']} version {e['version']}" for e in missing if "definition" not in e]
+    if unknown:
+        raise UsageError(
+            "E-USAGE-REPLAY",
+            f"the record of the run does not hold {', '.join(unknown)}, which it counted",
+            remedy="Add its file with --collection.",
+        )
+    return (*(collection_of(entry["definition"]) for entry in missing), *collections)
 
 
 # --- runs over files
@@ -87,27 +117,58 @@ def _replay_files(
 ) -> Replayed:
     from pipelines.commands import bits_for
 
-    inputs: list[str] = []
-    size = 0
-    for entry in record["inputs"]:
-        found, bytes_there = match_inputs(entry["path"])
-        inputs += found
-        size += bytes_there
-    config = RunConfig(
-        collections,
-        tuple(inputs),
-        "",
-        deduplicate=record["deduplicate"],
-        max_error_fraction=record["max_error_fraction"],
-        shard_bits=bits_for(size),
-    )
-    with TemporaryDirectory(prefix=".replay-", suffix=".tmp", dir=output) as scratch:
+    with _folder_of(record), ExitStack() as afterwards:
+        inputs = tuple(str(entry["path"]) for entry in record["inputs"])
+        config = RunConfig(
+            collections,
+            inputs,
+            "",
+            deduplicate=record["deduplicate"],
+            max_error_fraction=record["max_error_fraction"],
+            shard_bits=bits_for(_size_of(inputs)),
+        )
+        scratch = afterwards.enter_context(
+            TemporaryDirectory(prefix=".replay-", suffix=".tmp", dir=output, ignore_cleanup_errors=True)
+        )
+        afterwards.enter_context(removed_on_interrupt(Path(scratch)))
         done: dict[str, Any] = run(replace(config, output=scratch)).record
         revised, files = _take_over(Path(scratch), output, collections)
     fresh = {**done, "files": files, "replayed": [t.name for t in tables]}
     write_record(str(output), fresh)
     before, after = (sum(r["accounting"]["total"]["rejected"].values()) for r in (record, done))
     return Replayed(fresh, before, after, tuple(revised))
+
+
+@contextmanager
+def _folder_of(record: dict[str, Any]) -> Iterator[None]:
+    """Work where the run has worked, if paths in its record start from there and the folder still exists."""
+    there = record.get("folder", "")
+    with chdir(there) if there and Path(there).is_dir() else nullcontext():
+        yield
+
+
+def _size_of(inputs: tuple[str, ...]) -> int:
+    """Bytes of the input of a run, whose paths name one file each, whatever characters they are made of.
+
+    Raises:
+        UsageError: a file is no longer there.
+    """
+    size = 0
+    gone = []
+    for path in inputs:
+        try:
+            size += (
+                FileSystems.filesystem_for(path).size(path) if "://" in path else Path(path).stat().st_size
+            )
+        except (OSError, BeamIOError):
+            gone.append(path)
+    if gone:
+        raise UsageError(
+            "E-USAGE-INPUT",
+            f"{len(gone)} of {len(inputs)} input files of the run are gone, the first of them {gone[0]!r}",
+            remedy="Put them back where they were (a relative path starts from `folder` in run.json).",
+        )
+    return size
 
 
 def _take_over(
@@ -135,18 +196,27 @@ def _take_over(
                 table = _with(table, revision=pa.scalar(number, pa.int32()), pane=pa.scalar(pane))
                 sink = io.BytesIO()
                 pq.write_table(table, sink, compression="zstd")
-                made = publish(
-                    str(output), epoch_file_name(collection, epoch, number), sink.getvalue(), table.num_rows
-                )
+                table_name = epoch_file_name(collection, epoch, number)
+                made = publish(str(output), table_name, sink.getvalue(), table.num_rows)
                 entry |= {"file": made.path, "bytes": made.size, "sha256": made.sha256, "rows": made.rows}
             published.append(entry)
             revised.append((collection.name, epoch, number))
+        if published:
+            _show_latest(output, latest_file_name(collection, epoch), published[-1]["file"])
         content = json.dumps({**new, "revisions": published}, indent=1) + "\n"
         made = publish(str(output), name, content.encode())
         files.append(made.as_record())
         files += table_records({"revisions": published})
     files += _exchange_rejects(scratch / "rejects", output)
     return revised, sorted(files, key=lambda f: str(f["path"]))
+
+
+def _show_latest(output: Path, name: str, file: str | None) -> None:
+    """Have the newest revision of an epoch in ``latest/``; nothing where that is withheld."""
+    if file is None:
+        remove(str(output), name)
+    elif not (output / name).exists() or not (output / name).samefile(output / file):
+        link(str(output), name, file, (output / file).read_bytes())
 
 
 def _exchange_rejects(fresh: Path, output: Path) -> list[dict[str, Any]]:
@@ -167,7 +237,11 @@ def _same(scratch: Path, new: dict[str, Any], output: Path, old: dict[str, Any])
     if not new["file"] or not old["file"]:
         return bool(new["file"]) == bool(old["file"]) and new["n"] == old["n"]
     tables = (pq.read_table(scratch / new["file"]), pq.read_table(output / old["file"]))
-    a, b = (table.drop_columns(["revision", "pane"]).replace_schema_metadata() for table in tables)
+    # Tables of earlier versions have fewer columns.
+    both = [
+        n for n in tables[0].column_names if n in tables[1].column_names and n not in {"revision", "pane"}
+    ]
+    a, b = (table.select(both).replace_schema_metadata() for table in tables)
     return bool(a.equals(b))
 
 

@@ -8,9 +8,10 @@ import json
 import logging
 import os
 import re
-import shutil
+import threading
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, NoReturn
@@ -21,11 +22,21 @@ from apache_beam.options.pipeline_options import PipelineOptions
 
 from ldp.accounting import Books
 from ldp.errors import LdpError, UsageError
+from pipelines import workers
 from pipelines.collect import LEDGER, CollectReports
 from pipelines.inputs import stray
+from pipelines.interrupt import interruptible
 from pipelines.options import ASK_THEIR_SERVER, OPTIONS, RunConfig
-from pipelines.record import RUN_RECORD, run_record, write_record
-from transforms.files import sync_folder
+from pipelines.output import (
+    exchange,
+    locked,
+    prepare,
+    refuse_foreign,
+    scratch_of,
+    settle_objects,
+    verify_files,
+)
+from pipelines.record import run_record, write_record
 from transforms.sources import bytes_read
 
 __all__ = [
@@ -34,7 +45,6 @@ __all__ = [
     "keep_freed_memory",
     "make_pipeline",
     "match_inputs",
-    "prepare_output",
     "rehearse",
     "run",
     "run_to_end",
@@ -42,8 +52,6 @@ __all__ = [
 
 _WRAPPED = re.compile(r"ldp\.errors\.\w+: (.*?) \[(E-[A-Z]+(?:-[A-Z]+)*)\]", re.DOTALL)
 """One of our errors in the text of one of Beam's."""
-_PARTS = ("estimates", "rejects", "accounting")
-_SUFFIXES = (".parquet", ".json")
 _BEAM_HELP = "See ldpbeam run --help and Beam's pipeline options."
 
 Progress = Callable[[int, int], None]
@@ -91,79 +99,51 @@ def match_inputs(pattern: str) -> tuple[tuple[str, ...], int]:
     return tuple(sorted(m.path for m in found)), sum(m.size_in_bytes for m in found)
 
 
-def prepare_output(output: str) -> None:
-    """Make room for a run: an earlier run's results go, anything else is left alone.
-
-    Raises:
-        UsageError: the directory holds something that no run of ours has written.
-    """
-    if "://" in output:
-        return
-    folder = Path(output)
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        foreign = _foreign(folder)
-    except OSError as error:
-        raise UsageError(
-            "E-USAGE-OUTPUT",
-            f"{output} cannot be used as a directory: {error.strerror}",
-            remedy="Give an empty or new directory to --output.",
-        ) from None
-    if foreign:
-        raise UsageError(
-            "E-USAGE-OUTPUT",
-            f"{output} holds {foreign[0]!r}, which no run has written",
-            remedy="Give an empty or new directory to --output.",
-        )
-    # The record goes first: without it nobody takes what is left for a finished run.
-    for name in (RUN_RECORD, LEDGER, "index.html"):
-        (folder / name).unlink(missing_ok=True)
-    # What a killed run had not renamed yet; in the folders it goes with them.
-    for name in (RUN_RECORD, LEDGER):
-        for path in folder.glob(f"{name}.*.tmp"):
-            path.unlink()
-    # Before anything else goes: after a power cut the old record must not come back without its files.
-    sync_folder(output)
-    for name in _PARTS:
-        shutil.rmtree(folder / name, ignore_errors=True)
-        (folder / name).mkdir()
-
-
-def _foreign(folder: Path) -> list[str]:
-    """What lies in an output directory and was not written by a run."""
-    ours = {RUN_RECORD, LEDGER, "index.html", *_PARTS}
-    found = [p.name for p in folder.iterdir() if p.name not in ours]
-    for part in _PARTS:
-        if (folder / part).is_dir():
-            inside = (p.name for p in (folder / part).iterdir())
-            found += [f"{part}/{name}" for name in inside if not name.endswith(_SUFFIXES)]
-    return sorted(name for name in found if not name.endswith(".tmp"))
-
-
 def run(config: RunConfig, progress: Progress | None = None, total_bytes: int = 0) -> RunResult:
-    """Run the pipeline to its end and write run.json last.
+    """Run the pipeline to its end; only then earlier results go, and run.json comes last.
 
     Raises:
-        UsageError: Beam does not know an option or the runner.
-        LdpError: the job failed, or its books do not balance; nothing is then published as finished.
+        UsageError: Beam does not know an option or the runner, or the output may not be replaced.
+        LdpError: the job failed, or its books do not balance; earlier results are then as they were.
     """
     # Within this process Beam raises what it also logs.
     quiet = config.runner == "FnApiRunner" and os.environ.get("LDPBEAM_DEBUG") != "1"
     logging.getLogger("apache_beam").setLevel(logging.CRITICAL if quiet else logging.ERROR)
     keep_freed_memory()
+    workers.install()
     started = time.perf_counter()
-    pipeline = build(config)
-    prepare_output(config.output)
-    if progress is None:
-        run_to_end(pipeline)
-    else:
-        _run_with_progress(pipeline, progress, total_bytes)
-    seconds = time.perf_counter() - started
-    books, files = _read_ledger(config.output)
-    record = run_record(config, books, files, seconds)
-    write_record(config.output, record)
-    FileSystems.delete([FileSystems.join(config.output, LEDGER)])
+    make_pipeline(config)  # refuses options that nobody knows, before anything is touched
+    with interruptible(), locked(config.output):
+        prepare(config.output, config.collections, overwrite=config.overwrite)
+        with scratch_of(config.output) as folder:
+            pipeline = build(replace(config, output=folder))
+            if progress is None:
+                run_to_end(pipeline)
+            else:
+                _run_with_progress(pipeline, progress, total_bytes)
+            record = _publish(config, folder, started)
     return RunResult(record)
+
+
+def _publish(config: RunConfig, folder: str, started: float) -> dict[str, Any]:
+    """Put what a pipeline has left in ``folder`` in the place of earlier results, its record last."""
+    books, files = _read_ledger(folder)
+    try:
+        record = run_record(config, books, files, time.perf_counter() - started)
+    except LdpError:
+        if folder != config.output:
+            Path(folder, LEDGER).replace(Path(config.output, LEDGER))  # for whoever looks for the reason
+        raise
+    verify_files(folder, files, config.output)
+    FileSystems.delete([FileSystems.join(folder, LEDGER)])
+    if folder == config.output:
+        settle_objects(folder, files)
+        write_record(folder, record)
+    else:
+        refuse_foreign(Path(config.output))
+        write_record(folder, record)
+        exchange(config.output, Path(folder))
+    return record
 
 
 def build(config: RunConfig) -> beam.Pipeline:
@@ -271,15 +251,23 @@ def run_to_end(pipeline: beam.Pipeline) -> None:
 
 
 def _run_with_progress(pipeline: beam.Pipeline, progress: Progress, total: int) -> None:
-    """Run in this thread's stead while it reports how much was read."""
-    from concurrent.futures import ThreadPoolExecutor, wait
+    """Run while another thread reports how much was read.
 
-    before = bytes_read()
-    with ThreadPoolExecutor(1) as pool:
-        job = pool.submit(run_to_end, pipeline)
-        while not wait([job], timeout=0.1).done:
+    The pipeline has the main thread: some runners handle signals, which only it may ask for.
+    """
+    before, ended = bytes_read(), threading.Event()
+
+    def report() -> None:
+        while not ended.wait(0.1):
             progress(min(bytes_read() - before, total), total)
-        job.result()
+
+    reporter = threading.Thread(target=report, name="progress", daemon=True)
+    reporter.start()
+    try:
+        run_to_end(pipeline)
+    finally:
+        ended.set()
+        reporter.join()
     progress(total, total)
 
 

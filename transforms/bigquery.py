@@ -35,9 +35,11 @@ __all__ = [
 
 DESCRIPTIONS = {
     "collection": "name of the collection",
+    "version": "its version",
     "digest": "its digest, 16 hexadecimal digits",
     "epoch": "index, 0 is the epoch that begins at the origin",
     "epoch_start": "first instant of the epoch, UTC",
+    "epoch_end": "first instant after it, UTC",
     "revision": "0 for the first result of an epoch, one more for each that follows",
     "attribute": "name of the attribute; empty where a collection asks for one value",
     "value": "index of the value, 0 .. k−1",

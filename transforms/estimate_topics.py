@@ -32,7 +32,7 @@ ESTIMATES_SCHEMA = "ldpbeam.estimates/1"
 MESSAGE_BYTES = 9_000_000
 """Body of a message at most; Pub/Sub takes 10 MB with attributes and all."""
 
-_SAME = ("collection", "digest", "epoch", "epoch_start", "revision", "method", "pane")
+_SAME = ("collection", "version", "digest", "epoch", "epoch_start", "epoch_end", "revision", "method", "pane")
 """Columns of the table that are the same in all rows of an epoch: told once."""
 
 _OUTSTANDING_BYTES = 64 << 20
@@ -107,9 +107,11 @@ def _content(
     head = {
         "schema": ESTIMATES_SCHEMA,
         "collection": collection.name,
+        "version": collection.version,
         "digest": collection.digest_hex,
         "epoch": histogram.epoch,
         "epoch_start": instant(collection.epochs.start(histogram.epoch)),
+        "epoch_end": instant(collection.epochs.end(histogram.epoch)),
         "revision": revision,
         "method": collection.consistency,
         "pane": histogram.pane,

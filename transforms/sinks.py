@@ -18,7 +18,7 @@ from ldp.accounting import Entry, Line
 from ldp.collection import Collection
 from ldp.epochs import instant
 from ldp.histogram import EpochHistogram
-from transforms.files import FileRecord, publish
+from transforms.files import FileRecord, link, publish, remove
 from transforms.revisions import (
     books_file_name,
     content_digest,
@@ -28,7 +28,14 @@ from transforms.revisions import (
 )
 from transforms.tables import epoch_table, fixed_columns
 
-__all__ = ["BOOKS_SCHEMA", "WriteEpochs", "books_file_name", "epoch_file_name", "read_books"]
+__all__ = [
+    "BOOKS_SCHEMA",
+    "WriteEpochs",
+    "books_file_name",
+    "epoch_file_name",
+    "latest_file_name",
+    "read_books",
+]
 
 BOOKS_SCHEMA = "ldpbeam.epoch/1"
 
@@ -38,12 +45,19 @@ def epoch_file_name(collection: Collection, epoch: int, revision: int) -> str:
     return f"estimates/{epoch_stem(collection, epoch)}-r{revision:03d}.parquet"
 
 
+def latest_file_name(collection: Collection, epoch: int) -> str:
+    """``latest/NAME-DIGEST-epoch-000012.parquet``: the newest revision of an epoch."""
+    return f"latest/{epoch_stem(collection, epoch)}.parquet"
+
+
 class WriteEpochs(beam.DoFn):
     """Histograms to Parquet files, books to JSON; gives a :class:`FileRecord` each and the ``counted`` entry.
 
     What is booked as counted is what the accumulator behind the published numbers has counted.
 
     In an unbounded job an epoch is written again and again; the books keep every revision, and number them.
+    ``latest/`` has the newest one of each epoch: it changes from one whole table to the next, just before the
+    books name it, so that it is never behind them; an epoch whose newest result is withheld has none.
     """
 
     def __init__(self, collection: Collection, output: str, job: str = "") -> None:
@@ -64,6 +78,7 @@ class WriteEpochs(beam.DoFn):
         published = {int(r["revision"]): r for r in known["revisions"]} if known else {}
         if histogram.attributes or histogram.withheld:
             number = revision_after(known, histogram, self._job)
+            newest = number >= max(published, default=0)  # a job that was set back tells older ones again
             entry: dict[str, Any] = {
                 "revision": number,
                 "pane": histogram.pane,
@@ -74,7 +89,7 @@ class WriteEpochs(beam.DoFn):
                 "file": None,
             }
             if histogram.attributes:
-                found = self._write_table(histogram, number)
+                found = self._write_table(histogram, number, newest)
                 yield found
                 entry |= {
                     "file": found.path,
@@ -82,6 +97,8 @@ class WriteEpochs(beam.DoFn):
                     "sha256": found.sha256,
                     "rows": found.rows,
                 }
+            elif known and newest:
+                remove(self._output, latest_file_name(self._collection, histogram.epoch))
             published[number] = entry
         if histogram.line is not None:
             yield self._write_books(histogram, published)
@@ -89,14 +106,19 @@ class WriteEpochs(beam.DoFn):
             counted: Entry = ((key, "counted"), histogram.line.counted)
             yield counted
 
-    def _write_table(self, histogram: EpochHistogram, number: int) -> FileRecord:
+    def _write_table(self, histogram: EpochHistogram, number: int, newest: bool) -> FileRecord:
         import pyarrow.parquet as pq
 
         table = epoch_table(self._collection, histogram, self._fixed, number)
         sink = io.BytesIO()
         pq.write_table(table, sink, compression="zstd")
         name = epoch_file_name(self._collection, histogram.epoch, number)
-        return publish(self._output, name, sink.getvalue(), table.num_rows)
+        made = publish(self._output, name, sink.getvalue(), table.num_rows)
+        if newest:
+            latest = latest_file_name(self._collection, histogram.epoch)
+            # A run over files forces the folder to disk once, before its record.
+            link(self._output, latest, name, sink.getvalue(), sync=bool(self._job))
+        return made
 
     def _write_books(self, histogram: EpochHistogram, published: dict[int, dict[str, Any]]) -> FileRecord:
         record = books_record(

@@ -27,9 +27,11 @@ def estimates_schema(collection: Collection) -> Any:
     return pa.schema(
         [
             pa.field("collection", pa.string(), nullable=False),
+            pa.field("version", pa.int64(), nullable=False),
             pa.field("digest", pa.string(), nullable=False),
             pa.field("epoch", pa.int64(), nullable=False),
             pa.field("epoch_start", pa.timestamp("us", "UTC"), nullable=False),
+            pa.field("epoch_end", pa.timestamp("us", "UTC"), nullable=False),
             pa.field("revision", pa.int32(), nullable=False),
             pa.field("attribute", pa.string(), nullable=False),
             pa.field("value", pa.int64(), nullable=False),
@@ -82,7 +84,6 @@ def epoch_table(
     import pyarrow as pa
 
     sizes = [part.rows for part in collection.protocol.parts]
-    start = collection.epochs.start(histogram.epoch) * 1_000_000
 
     def integers(name: str) -> Any:
         found = [
@@ -102,12 +103,17 @@ def epoch_table(
     def repeated(value: Any, kind: Any) -> Any:
         return pa.repeat(pa.scalar(value, kind), sum(sizes))
 
+    def instants(seconds: int) -> Any:
+        return pa.array(np.full(sum(sizes), seconds * 1_000_000)).cast(pa.timestamp("us", "UTC"))
+
     states = [[one.status] * size for one, size in zip(histogram.attributes, sizes, strict=True)]
     columns = {
         "collection": repeated(collection.name, pa.string()),
+        "version": repeated(collection.version, pa.int64()),
         "digest": repeated(collection.digest_hex, pa.string()),
         "epoch": repeated(histogram.epoch, pa.int64()),
-        "epoch_start": pa.array(np.full(sum(sizes), start)).cast(pa.timestamp("us", "UTC")),
+        "epoch_start": instants(collection.epochs.start(histogram.epoch)),
+        "epoch_end": instants(collection.epochs.end(histogram.epoch)),
         "revision": repeated(histogram.revision if revision is None else revision, pa.int32()),
         "attribute": fixed["attribute"],
         "value": fixed["value"],

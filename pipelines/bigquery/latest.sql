@@ -44,9 +44,11 @@ WITH
   )
 SELECT
   collection,
+  version,
   digest,
   epoch,
   epoch_start,
+  epoch_end,
   revision,
   attribute,
   value,

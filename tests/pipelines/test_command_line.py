@@ -33,9 +33,11 @@ min_reports: {least}
 """
 COLUMNS = {
     "collection": pa.string(),
+    "version": pa.int64(),
     "digest": pa.string(),
     "epoch": pa.int64(),
     "epoch_start": pa.timestamp("us", "UTC"),
+    "epoch_end": pa.timestamp("us", "UTC"),
     "revision": pa.int32(),
     "attribute": pa.string(),
     "value": pa.int64(),
@@ -121,6 +123,7 @@ def test_a_clean_run_ends_with_0_and_says_what_it_did(
     assert sorted(p.name for p in (tmp_path / "out").iterdir()) == [
         "accounting",
         "estimates",
+        "latest",
         "rejects",
         "run.json",
     ]
@@ -273,7 +276,10 @@ def test_running_again_gives_the_same_files(call: Call, arguments: list[object],
     assert call(*arguments)[0] == 0
     before = {p.name: p.read_bytes() for p in (out / "estimates").iterdir()}
     (out / "index.html").write_text("old page")
-    (out / "estimates" / "of-an-older-run.parquet").touch()
+    (out / "estimates" / f"minutes-{'0' * 16}-epoch-000001-r000.parquet").touch()
+    assert call(*arguments)[0] == 2
+    assert (out / "index.html").exists()
+    assert call(*arguments, "--overwrite")[0] == 0
     assert call(*arguments)[0] == 0
     assert {p.name: p.read_bytes() for p in (out / "estimates").iterdir()} == before
     assert not (out / "index.html").exists()

@@ -1,0 +1,125 @@
+"""Ctrl-C and SIGTERM over files: the command ends at once and leaves nothing half-done behind.
+
+Beam's runners cannot be told to stop, and Python's own handling of a signal waits for the main thread, which
+may be inside a kernel or waiting for workers. So a thread of its own hears of the signal, sees to it that no
+file is half-written, takes worker processes and unfinished folders away, and ends the process.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from transforms.files import refuse_writing
+
+__all__ = ["interruptible", "removed_on_interrupt"]
+
+RECORD = "run.json"
+_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+_PATIENCE = 1.0
+"""Seconds to wait for files that are being written."""
+
+_paths: list[Path] = []
+_exchanging = threading.Lock()
+
+
+@contextmanager
+def removed_on_interrupt(path: Path) -> Iterator[None]:
+    """Have a file or folder removed if the process is interrupted within a block."""
+    _paths.append(path)
+    try:
+        yield
+    finally:
+        _paths.remove(path)
+
+
+@contextmanager
+def not_interrupted() -> Iterator[None]:
+    """A short block that is finished before an interruption ends the process."""
+    with _exchanging:
+        yield
+
+
+@contextmanager
+def interruptible() -> Iterator[None]:
+    """For a block, let Ctrl-C end the process with 130 and SIGTERM with 143, once it is tidy.
+
+    Only the main thread can do this; in others nothing changes.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    heard, told = os.pipe()
+    os.set_blocking(told, False)
+    before_wakeup = signal.set_wakeup_fd(told, warn_on_full_buffer=False)
+    before = {name: signal.signal(name, _nothing) for name in _SIGNALS}
+    listener = threading.Thread(target=_listen, args=(heard,), name="interrupt", daemon=True)
+    listener.start()
+    try:
+        yield
+    finally:
+        for name, handler in before.items():
+            signal.signal(name, handler)
+        signal.set_wakeup_fd(before_wakeup)
+        os.close(told)  # the listener reads the end of the pipe
+        listener.join()
+        os.close(heard)
+
+
+def _nothing(number: int, frame: Any) -> None:
+    """The listener does it; a handler has to be there for the signal to be written to the pipe."""
+
+
+def _listen(heard: int) -> None:
+    while signals := os.read(heard, 64):
+        for number in signals:
+            if number in _SIGNALS:
+                _end(number)
+
+
+def _end(number: int) -> None:
+    """Tidy up and end."""
+    refuse_writing(_PATIENCE)
+    _exchanging.acquire(timeout=_PATIENCE)
+    for pid in _descendants(os.getpid()):
+        with suppress(ProcessLookupError, PermissionError):
+            os.kill(pid, signal.SIGKILL)
+    # Innermost first: the lock of the output goes last.
+    for path in reversed(_paths):
+        if not (path / RECORD).exists():  # complete: an exchange was under way, and the next run finishes it
+            _remove(path)
+    with suppress(OSError):
+        sys.stderr.write("ldpbeam: interrupted; nothing half-finished was left. [E-INTERRUPTED]\n")
+        sys.stderr.flush()
+    os._exit(128 + number)
+
+
+def _remove(path: Path) -> None:
+    for _ in range(3):  # a worker that was just killed may have made a name meanwhile
+        shutil.rmtree(path, ignore_errors=True)
+    with suppress(OSError):
+        path.unlink(missing_ok=True)
+
+
+def _descendants(pid: int) -> list[int]:
+    """Processes that were started by this one, and by those; none where /proc does not tell."""
+    children: dict[int, list[int]] = {}
+    for status in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError, ValueError, IndexError):
+            # The name of the program, in brackets, may hold anything.
+            parent = int(status.read_text().rpartition(")")[2].split()[1])
+            children.setdefault(parent, []).append(int(status.parent.name))
+    found: list[int] = []
+    waiting = [pid]
+    while waiting:
+        more = children.get(waiting.pop(), [])
+        found += more
+        waiting += more
+    return found
