@@ -77,14 +77,28 @@ def _is_rejects(path: Path) -> bool:
         return False
     import pyarrow.parquet as pq
 
-    return "reason" in pq.read_schema(path).names
+    # What is no table is read as reports, and says there what is wrong with it.
+    try:
+        return "reason" in pq.read_schema(path).names
+    except (OSError, ValueError):
+        return path.parent.name == "rejects"
 
 
 def _rejects(paths: list[Path], limit: int) -> Iterator[str]:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    table = pa.concat_tables([pq.read_table(p) for p in paths])
+    tables = []
+    for path in paths:
+        try:
+            tables.append(pq.read_table(path, partitioning=None))
+        except (OSError, ValueError) as error:
+            raise UsageError(
+                "E-USAGE-INSPECT",
+                f"{path} is cut short or damaged, or no table at all ({type(error).__name__})",
+                remedy="Fetch it again, or run again.",
+            ) from None
+    table = pa.concat_tables(tables)
     totals = table.group_by("reason").aggregate([("count", "sum")]).sort_by("reason")
     explained = dict(zip(*(table.column(c).to_pylist() for c in ("reason", "explanation")), strict=True))
     for row in totals.to_pylist():

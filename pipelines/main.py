@@ -350,6 +350,7 @@ def replay(rejects: Path, collection_files: tuple[Path, ...]) -> None:
     """Count rejected records again once their cause is mended: REJECTS is OUTPUT/rejects, or a table in it.
 
     The counts become what they would be had nothing been rejected; epochs that change get a further revision.
+    Collections that the run had need not be given again: --collection adds to them.
     """
     from pipelines.commands import replay_rejects
 

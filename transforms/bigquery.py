@@ -236,10 +236,14 @@ class WriteEstimatesToBigQuery(beam.DoFn):
             return
         revision = published_revision(self._collection, histogram, self._output, self._job)
         table = epoch_table(self._collection, histogram, self._fixed, revision)
-        start = instant(self._collection.epochs.start(histogram.epoch))
+        epochs = self._collection.epochs
+        times = {
+            "epoch_start": instant(epochs.start(histogram.epoch)),
+            "epoch_end": instant(epochs.end(histogram.epoch)),
+        }
         for first in range(0, table.num_rows, _AT_ONCE):
             for row in table.slice(first, _AT_ONCE).to_pylist():
-                yield {**row, "epoch_start": start}
+                yield {**row, **times}
 
     def _clear(self) -> None:
         self._rows, self._ids, self._bytes = [], [], 0

@@ -12,10 +12,12 @@ import hashlib
 import os
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ldp.errors import disk_error
 from pipelines.page.text import count, duration, integer, number, plural, size
 
 if TYPE_CHECKING:
@@ -50,6 +52,9 @@ def write_page(output_dir: Path, page: Path, truth: Path | None = None) -> Path:
         output_dir: Directory that `ldpbeam run --output` wrote: `run.json` and `estimates/`.
         page: The HTML file; parent directories are made, an existing file is replaced whole.
         truth: `truth.parquet` of `ldpbeam simulate --truth`, to draw the truth and the error.
+
+    Raises:
+        LdpError: the disk is full or may not be written to; an existing page is then as it was.
     """
     from pipelines.page.data import load
     from pipelines.page.parts import LEVELS
@@ -64,10 +69,16 @@ def write_page(output_dir: Path, page: Path, truth: Path | None = None) -> Path:
     else:
         raise ValueError(f"The page of {output_dir} does not fit into {PAGE_LIMIT:,} bytes.")
     page = Path(page)
-    page.parent.mkdir(parents=True, exist_ok=True)
     partial = page.with_name(f".{page.name}.{os.getpid()}.part")
-    partial.write_bytes(octets)
-    partial.replace(page)
+    try:
+        page.parent.mkdir(parents=True, exist_ok=True)
+        partial.write_bytes(octets)
+        partial.replace(page)
+    except OSError as error:
+        raise disk_error(error, str(page)) or error from None
+    finally:
+        with suppress(OSError):
+            partial.unlink()
     return page
 
 

@@ -90,6 +90,7 @@ class Landing:
         if self._lock is not None:
             return
         self._folder.mkdir(parents=True, exist_ok=True)
+        self._folder.chmod(0o700)  # reports as they came, with their ids: for nobody else, whatever the umask
         self._lock = (self._folder / "lock").open("wb")
         try:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -202,9 +203,8 @@ class Landing:
         }
         text = json.dumps(header).encode()
         whole = b"".join([_MAGIC, _LENGTH.pack(len(text)), text, body])
-        publish(
-            self._output, f"{FOLDER}/{self.path(segment.number).name}", whole + _CHECK.pack(zlib.crc32(whole))
-        )
+        name = f"{FOLDER}/{self.path(segment.number).name}"
+        publish(self._output, name, whole + _CHECK.pack(zlib.crc32(whole)), private=True)
         return replace(segment, size=len(whole) + _CHECK.size)
 
     def remove(self, number: int) -> None:
@@ -235,9 +235,9 @@ class Landing:
             begins[index] = at + len(framed) - len(messages[index])
             content.append(framed)
             at += len(framed)
-        publish(self._output, name, b"".join(content))
+        publish(self._output, name, b"".join(content), private=True)
         listing = [[begins[index], len(messages[index]), reasons[index].value] for index in sorted(reasons)]
-        publish(self._output, name.replace(".pb", ".json"), json.dumps(listing).encode())
+        publish(self._output, name.replace(".pb", ".json"), json.dumps(listing).encode(), private=True)
         moved = [replace(r, source=name, place=begins[int(index_of(r.place))]) for r in admission.rejections]
         write_rejects(self._output, f"rejects-segment-{number:010d}", moved)
 

@@ -205,7 +205,8 @@ def message_rows(messages: list[bytes]) -> list[Row]:
 def typed(rows: list[Row], columns: list[str]) -> list[Row]:
     """Rows as pyarrow gives them."""
     found = [{name: row[name] for name in columns} for row in rows]
-    return [row | {"epoch_start": datetime.fromisoformat(row["epoch_start"])} for row in found]
+    times = ("epoch_start", "epoch_end")
+    return [row | {name: datetime.fromisoformat(row[name]) for name in times} for row in found]
 
 
 @pytest.mark.parametrize("case", [people, buckets], ids=lambda case: case.__name__)
@@ -604,7 +605,8 @@ def test_the_view_prefers_more_reports_where_a_key_was_used_twice() -> None:
     agreed = collection("grr", name="a")
     fixed = fixed_columns(agreed)
     few, many = (epoch_table(agreed, plain(agreed, 3, 0, n), fixed).to_pylist() for n in (50, 80))
-    rows = [row | {"epoch_start": row["epoch_start"].isoformat()} for row in [*many, *few]]
+    times = ("epoch_start", "epoch_end")
+    rows = [row | {name: row[name].isoformat() for name in times} for row in [*many, *few]]
     assert latest(rows) == rows[:11]
 
 
@@ -663,4 +665,4 @@ def test_a_sink_that_refuses_keeps_the_books_from_being_written(
     assert len({m.attributes["id"] for m in topic.messages}) == 1
     assert len(topic.messages) == 2
     assert len(table.rows) == 11
-    assert sorted(p.name for p in tmp_path.iterdir()) == ["accounting", "estimates"]
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["accounting", "estimates", "latest"]

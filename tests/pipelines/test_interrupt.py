@@ -1,0 +1,191 @@
+"""Ctrl-C, SIGTERM and kill -9 of a real command over files: how fast it ends, and what it leaves."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from pipelines.interrupt import _descendants
+from tests.conftest import REPOSITORY
+from tests.pipelines.running import collection, execute, fleet, write
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks at /proc")
+
+YAML = """\
+name: minutes
+version: 1
+domain: {size: 11}
+protocol: loloha
+epsilon_longitudinal: 2.0
+epsilon_first: 1.0
+epoch: {length: 1h, count: 100}
+"""
+
+BUSY = """\
+import sys, threading, time
+from pathlib import Path
+from pipelines.main import main
+from transforms.histogram import MakeConsistent
+
+marker, sys.argv = Path(sys.argv[1]), ["ldpbeam", *sys.argv[2:]]
+real = MakeConsistent.process
+
+def busy(self, element):
+    if element.epoch:
+        marker.touch()
+        {what}
+    return list(real(self, element))
+
+MakeConsistent.process = busy
+main()
+"""
+"""The command with a step that takes a minute in its second epoch; the first one has been written by then."""
+
+WAYS = {
+    "waiting": "threading.Event().wait(60)",
+    "computing": "end = time.monotonic() + 60\n        while time.monotonic() < end: pass",
+}
+
+
+@pytest.fixture
+def command(tmp_path: Path) -> list[str]:
+    """A run over an earlier, finished one, of fewer reports."""
+    (tmp_path / "c.yaml").write_text(YAML)
+    agreed = collection("loloha")
+    sent = fleet(agreed, 200, 2)
+    write(tmp_path / "earlier", agreed, sent[:2])
+    write(tmp_path / "in", agreed, sent)
+    execute(agreed, tmp_path / "earlier", tmp_path / "out")
+    return [
+        "run", "--collection", str(tmp_path / "c.yaml"), "--input", str(tmp_path / "in"),
+        "--output", str(tmp_path / "out"),
+    ]  # fmt: skip
+
+
+def tree(folder: Path) -> dict[str, bytes]:
+    return {p.relative_to(folder).as_posix(): p.read_bytes() for p in folder.rglob("*") if p.is_file()}
+
+
+@pytest.fixture
+def start() -> Iterator[Callable[..., subprocess.Popen[str]]]:
+    started: list[subprocess.Popen[str]] = []
+
+    def start(*arguments: str) -> subprocess.Popen[str]:
+        process = subprocess.Popen(
+            [sys.executable, *arguments],
+            cwd=REPOSITORY,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        )
+        started.append(process)
+        return process
+
+    yield start
+    for process in started:
+        if process.poll() is None:
+            process.kill()
+        process.wait()
+        assert process.stderr is not None
+        process.stderr.close()
+
+
+def wait_for(what: Callable[[], object], seconds: float = 120.0) -> None:
+    deadline = time.monotonic() + seconds
+    while not what():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+def seconds_to_end(process: subprocess.Popen[str], number: int) -> float:
+    begin = time.monotonic()
+    os.kill(process.pid, number)
+    process.wait(60)
+    return time.monotonic() - begin
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_a_run_at_once(
+    command: list[str], start: Callable[..., subprocess.Popen[str]], tmp_path: Path, number: int, way: str
+) -> None:
+    """In the midst of a run: within two seconds, one line, its code, the earlier results untouched."""
+    before = tree(tmp_path / "out")
+    process = start("-c", BUSY.format(what=WAYS[way]), str(tmp_path / "begun"), *command)
+    wait_for((tmp_path / "begun").exists)
+    assert list((tmp_path / "out").glob(".run-*.tmp/estimates/*")), "nothing has been written so far"
+    took = seconds_to_end(process, number)
+    assert process.returncode == {signal.SIGINT: 130, signal.SIGTERM: 143}[signal.Signals(number)]
+    assert took < 2
+    assert process.communicate()[1].splitlines()[-1].endswith("[E-INTERRUPTED]")
+    assert tree(tmp_path / "out") == before
+    assert sorted(p.name for p in (tmp_path / "out").iterdir()) == [
+        "accounting", "estimates", "latest", "rejects", "run.json",
+    ]  # fmt: skip
+
+
+def gone(pids: list[int]) -> bool:
+    """Whether none of them computes any more; who was killed and not waited for yet does not."""
+    for pid in pids:
+        with suppress(OSError):
+            if Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX":
+                return False
+    return True
+
+
+MODES = ["multi_threading", "multi_processing"]
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_signal_ends_workers_too(
+    command: list[str], start: Callable[..., subprocess.Popen[str]], tmp_path: Path, mode: str
+) -> None:
+    before = tree(tmp_path / "out")
+    workers = [f"--direct_running_mode={mode}", "--direct_num_workers=2"]
+    process = start("-m", "pipelines.main", *command, *workers)
+    if mode == "multi_processing":
+        wait_for(lambda: len(_descendants(process.pid)) >= 2)
+    else:
+        wait_for(lambda: list((tmp_path / "out").glob(".run-*.tmp")))
+    pids = _descendants(process.pid)
+    took = seconds_to_end(process, signal.SIGTERM)
+    assert process.returncode == 143
+    assert took < 2
+    wait_for(lambda: gone(pids), 5)
+    assert tree(tmp_path / "out") == before
+
+
+def test_workers_end_with_a_killed_run(
+    command: list[str], start: Callable[..., subprocess.Popen[str]], tmp_path: Path
+) -> None:
+    """kill -9 of the parent, at once and when the workers compute: none stays, and the next run tidies."""
+    before = tree(tmp_path / "out")
+    workers = ["--direct_running_mode=multi_processing", "--direct_num_workers=2"]
+    process = start("-m", "pipelines.main", *command, *workers)
+    wait_for(lambda: len(_descendants(process.pid)) >= 2)
+    wait_for(lambda: all(b"pipelines.workers" in _command_line(p) for p in _descendants(process.pid)))
+    time.sleep(2)  # so far as to have asked the kernel
+    pids = _descendants(process.pid)
+    assert pids
+    os.kill(process.pid, signal.SIGKILL)
+    process.wait(10)
+    wait_for(lambda: gone(pids), 3)
+    left = tree(tmp_path / "out")
+    assert {name: left[name] for name in before} == before
+
+
+def _command_line(pid: int) -> bytes:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return b""
