@@ -361,6 +361,7 @@ def exchange(output: str, scratch: Path) -> None:
             _put_aside(folder, scratch, part)
             _put_in_place(folder, scratch, part)
         _put_in_place(folder, scratch, accounting)
+        sync_folder(str(scratch))
         sync_folder(output)
         (scratch / RUN_RECORD).rename(folder / RUN_RECORD)
         sync_folder(output)

@@ -36,6 +36,15 @@ from typing import Any
 BEFORE, HALF, AFTER = "before", "half", "after"
 TEMPORARY = re.compile(r"\.[0-9a-f]+\.tmp$")
 """How names of unfinished files end."""
+SCRATCH = re.compile(r"^\.run-[0-9a-f]{8}\.tmp(/|$)")
+"""Where a run writes before it exchanges its results for what is there; a folder of the output."""
+NEW = ".run.tmp/"
+"""What that folder is called here, in every process alike."""
+
+
+def final(name: str) -> str:
+    """The path that a file in the folder of a run has in the end."""
+    return name.removeprefix(NEW)
 
 
 # --- points
@@ -84,7 +93,10 @@ class Points:
                 text = text.parent.resolve() / text.name  # a link is not followed: it would be replaced
         except OSError:
             return None
-        return TEMPORARY.sub(".tmp", str(text.relative_to(self.folder))) if self._holds(text) else None
+        if not self._holds(text):
+            return None
+        name = SCRATCH.sub(NEW, str(text.relative_to(self.folder)))
+        return name.rstrip("/") if name == NEW else TEMPORARY.sub(".tmp", name)
 
     def _holds(self, path: Path) -> bool:
         return path == self.folder or self.folder in path.parents
@@ -258,7 +270,7 @@ RECORDS = ("run.json",)
 
 
 def _belongs(path: str, label: str) -> str:
-    return MANIFEST if path.removesuffix(".tmp") in RECORDS else label
+    return MANIFEST if final(path).removesuffix(".tmp") in RECORDS else label
 
 
 @dataclass(frozen=True)
@@ -296,7 +308,7 @@ READING = (
 )
 
 COMPUTING = (
-    Hook("decode", "ldp.wire.codec:parse", "parse"),
+    Hook("decode", "ldp.reports:parse", "parse"),
     Hook("dedup", "transforms.epochs:any_repeat", "any_repeat"),
     Hook("dedup", "transforms.epochs:keep_one_per_id", "keep_one_per_id"),
     Hook("count", "transforms.support:CountSupport.add_input", "add_input"),
@@ -350,14 +362,19 @@ def replace(target: str, make: Callable[[Any], Any], label: str) -> None:
 def _straight_to_the_final_name(points: Points) -> None:
     """Files are written where readers look for them; there is no temporary name and no renaming."""
 
-    def final(path: Any) -> Any:
-        return TEMPORARY.sub("", path) if isinstance(path, str) and points.inside(path) else path
+    def direct(path: Any) -> Any:
+        if not isinstance(path, str) or not points.inside(path):
+            return path
+        name = SCRATCH.sub("", str(Path(path).absolute().relative_to(points.folder)))
+        made = points.folder / TEMPORARY.sub("", name)
+        made.parent.mkdir(exist_ok=True)
+        return str(made)
 
     def plant_open(real: Any) -> Any:
-        return lambda path, *args, **kwargs: real(final(path), *args, **kwargs)
+        return lambda path, *args, **kwargs: real(direct(path), *args, **kwargs)
 
     def plant_replace(real: Any) -> Any:
-        return lambda old, new: None if final(old) == new else real(old, new)
+        return lambda old, new: None if direct(old) == direct(new) else real(old, new)
 
     for name in ("builtins:open", "io:open"):
         replace(name, plant_open, "plant")
@@ -407,13 +424,20 @@ def _record_first(points: Points) -> None:
 
 
 def _old_results_stay(points: Points) -> None:
-    """Nothing removes the files of an earlier run."""
-    replace("shutil:rmtree", lambda real: lambda *args, **kwargs: None, "plant")
+    """New results come among the files of an earlier run."""
 
     def plant(real: Any) -> Any:
-        return lambda path, *args, **kwargs: None if Path(path).is_dir() else real(path, *args, **kwargs)
+        def exchange(output: str, scratch: Path) -> None:
+            real(output, scratch)
+            for path in scratch.glob("old-*/*"):
+                kept = Path(output, path.parent.name.removeprefix("old-"), path.name)
+                if not kept.exists():
+                    os.link(path, kept)
 
-    replace("os:mkdir", plant, "plant")
+        return exchange
+
+    for module in ("pipelines.run", "pipelines.output"):
+        replace(f"{module}:exchange", plant, "plant")
 
 
 PLANTS: dict[str, Callable[[Points], None]] = {

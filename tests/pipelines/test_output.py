@@ -1,4 +1,4 @@
-"""Whose an output directory is, what a run may replace in it, and how new results take the old ones' place."""
+"""Whose an output directory is, what a run may replace in it, and how new results take the place of old."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_results_of_another_collection_stay(done: Path, tmp_path: Path) -> None:
     assert tree(done) == before
     found = execute(TWO, tmp_path / "in2", done, overwrite=True)
     assert {digest for digest, _ in found.tables()} == {TWO.digest_hex}
-    assert not [p for p in done.rglob("one-*")]
+    assert not list(done.rglob("one-*"))
 
 
 def test_results_of_an_unfinished_run_have_an_owner_too(done: Path, tmp_path: Path) -> None:
@@ -116,7 +116,13 @@ def test_a_folder_that_is_a_link_is_refused_and_an_output_that_is_one_works(
 # --- one at a time
 
 
-HOLD = "import sys; from pipelines.output import locked\nwith locked(sys.argv[1]): print('held', flush=True); input()"
+HOLD = """
+import sys
+from pipelines.output import locked
+with locked(sys.argv[1]):
+    print("held", flush=True)
+    input()
+"""
 
 
 @pytest.fixture
@@ -225,9 +231,9 @@ def test_files_are_looked_at_before_a_record_vouches_for_them(
 def test_an_exchange_that_was_cut_short_is_finished(
     done: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Wherever it stopped, the next run has all of the new results and none of the old ones before it begins."""
+    """Wherever it stopped, before the next run begins all results are new and none are old."""
     new = execute(ONE, [sorted((tmp_path / "in").iterdir())[0]], tmp_path / "new").output
-    wanted = {name: content for name, content in tree(new).items()}
+    wanted = tree(new)
     old = tree(done)
     steps = 0
     while True:

@@ -108,6 +108,92 @@ def test_what_is_no_run_is_refused(tmp_path: Path) -> None:
         replay(tmp_path / "rejects", (ONE,))
 
 
+def test_nothing_is_forgotten_when_one_collection_is_given(tmp_path: Path) -> None:
+    """The record of the run holds its collections: what is given is added, nothing is un-counted."""
+    write(tmp_path / "in", ONE, fleet(ONE), prefix="one-")
+    write(tmp_path / "in", TWO, fleet(TWO), prefix="two-")
+    first = execute(ONE, tmp_path / "in", tmp_path / "out")
+    before = newest(tmp_path / "out")
+    assert replay(tmp_path / "out" / "rejects").revised == ()
+    assert newest(tmp_path / "out") == before
+    done = replay(tmp_path / "out" / "rejects", (TWO,))
+    assert {name for name, _, _ in done.revised} == {"two"}
+    assert {key: newest(tmp_path / "out")[key] for key in before} == before
+    assert done.record["accounting"]["total"]["counted"] == 2 * first.total["counted"]
+    assert [c["name"] for c in done.record["collections"]] == ["one", "two"]
+    assert replay(tmp_path / "out" / "rejects").revised == ()
+    with_latest(tmp_path / "out")
+
+
+def with_latest(output: Path) -> None:
+    """latest/ has the newest revision of each epoch, and no other file."""
+    found = {}
+    for path in (output / "latest").iterdir():
+        table = pq.read_table(path)
+        digest, epoch = (table[name][0].as_py() for name in ("digest", "epoch"))
+        found[digest, epoch] = (table["support"].to_pylist(), table["revision"][0].as_py())
+    assert found == {key: (support, revision) for key, (_, support, revision) in newest(output).items()}
+
+
+def test_a_record_without_collections_asks_for_them(tmp_path: Path) -> None:
+    """Records of earlier versions: one line that says which file to give, nothing un-counted."""
+    write(tmp_path / "in", ONE, fleet(ONE), prefix="one-")
+    execute(ONE, tmp_path / "in", tmp_path / "out")
+    record = json.loads((tmp_path / "out" / "run.json").read_text())
+    del record["collections"][0]["definition"]
+    (tmp_path / "out" / "run.json").write_text(json.dumps(record))
+    with pytest.raises(UsageError, match=r"does not hold one version 1.*E-USAGE-REPLAY"):
+        replay(tmp_path / "out" / "rejects", (TWO,))
+    assert replay(tmp_path / "out" / "rejects", (ONE,)).revised == ()
+
+
+def test_paths_are_names_not_patterns(tmp_path: Path) -> None:
+    """Whoever may upload a file may call it ``*.pb`` or ``part[1].pb``; what came since is not counted."""
+    write(tmp_path / "in", ONE, fleet(ONE))
+    files = sorted((tmp_path / "in").iterdir())
+    files[0].rename(tmp_path / "in" / "*.pb")
+    files[1].rename(tmp_path / "in" / "part[1].pb")
+    execute(ONE, tmp_path / "in", tmp_path / "out", deduplicate=False)
+    before = newest(tmp_path / "out")
+    (tmp_path / "in" / "since.pb").write_bytes(files[2].read_bytes())
+    assert replay(tmp_path / "out" / "rejects").revised == ()
+    assert newest(tmp_path / "out") == before
+    (tmp_path / "in" / "*.pb").unlink()
+    with pytest.raises(UsageError, match=r"1 of 3 input files .*\*\.pb.*E-USAGE-INPUT"):
+        replay(tmp_path / "out" / "rejects")
+
+
+def test_a_replay_from_another_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Relative paths start where the run was, and rejects keep the names that they had."""
+    write(tmp_path / "in", ONE, fleet(ONE), prefix="one-")
+    write(tmp_path / "in", TWO, fleet(TWO), prefix="two-")
+    (tmp_path / "in" / "junk").write_bytes(b"\x03abc")
+    monkeypatch.chdir(tmp_path)
+    execute(ONE, sorted(Path("in").iterdir()), Path("out"))
+    names = {p.name for p in Path("out/rejects").iterdir()}
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    done = replay(Path("../out/rejects"), (TWO,))
+    assert done.after == 1
+    assert Path.cwd() == tmp_path / "elsewhere"
+    left = {p.name for p in Path("../out/rejects").iterdir()}
+    assert len(left) == 1
+    assert left < names
+
+
+def test_a_mended_withheld_epoch_appears_in_latest(tmp_path: Path) -> None:
+    """Withheld for errors, an epoch is not in latest/; once it is mended it is."""
+    write(tmp_path / "in", ONE, fleet(ONE))
+    victim = sorted((tmp_path / "in").iterdir())[1]
+    whole = victim.read_bytes()
+    victim.write_bytes(whole[:-5] + b"\x00" * 5)
+    execute(ONE, tmp_path / "in", tmp_path / "out", max_error_fraction=0.0)
+    victim.write_bytes(whole)
+    replay(tmp_path / "out" / "rejects")
+    with_latest(tmp_path / "out")
+    assert len(list((tmp_path / "out" / "latest").iterdir())) == 3
+
+
 # --- streams
 
 
@@ -166,6 +252,7 @@ def test_a_forgotten_collection_in_a_stream(tmp_path: Path) -> None:
     done = replay(tmp_path / "out" / "rejects", (ONE, TWO))
     assert (done.before, done.after) == (refused + 2, 2)
     assert done.revised == (("two", 0, 0),)
+    with_latest(tmp_path / "out")
     found = newest(tmp_path / "out")
     assert {key: found[key] for key in before} == before
     write(tmp_path / "in", TWO, sent)
