@@ -155,17 +155,17 @@ def run_record(
             "total_seconds": round(seconds, 3),
             "reports_per_second": round(total.read / seconds, 1) if seconds else None,
         },
-        **_started_in(config.inputs),
+        "folder": _started_in(config.inputs),
         "inputs": [{"path": path} for path in config.inputs],
         "files": sorted(files, key=lambda f: str(f["path"])),
         **more,
     }
 
 
-def _started_in(inputs: Iterable[str]) -> dict[str, str]:
-    """The folder that the paths of the inputs start from, where there are such paths."""
+def _started_in(inputs: Iterable[str]) -> str:
+    """The folder that the paths of the inputs start from; empty where they all say it themselves."""
     relative = any("://" not in path and not Path(path).is_absolute() for path in inputs)
-    return {"folder": str(Path.cwd())} if relative else {}
+    return str(Path.cwd()) if relative else ""
 
 
 @cache

@@ -28,7 +28,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -362,12 +362,15 @@ def replace(target: str, make: Callable[[Any], Any], label: str) -> None:
 def _straight_to_the_final_name(points: Points) -> None:
     """Files are written where readers look for them; there is no temporary name and no renaming."""
 
+    mkdir = os.mkdir  # the real one: what the plant does is no point
+
     def direct(path: Any) -> Any:
         if not isinstance(path, str) or not points.inside(path):
             return path
         name = SCRATCH.sub("", str(Path(path).absolute().relative_to(points.folder)))
         made = points.folder / TEMPORARY.sub("", name)
-        made.parent.mkdir(exist_ok=True)
+        with suppress(FileExistsError):
+            mkdir(made.parent)
         return str(made)
 
     def plant_open(real: Any) -> Any:
@@ -376,9 +379,13 @@ def _straight_to_the_final_name(points: Points) -> None:
     def plant_replace(real: Any) -> Any:
         return lambda old, new: None if direct(old) == direct(new) else real(old, new)
 
+    def plant_link(real: Any) -> Any:
+        return lambda old, new: real(direct(old), direct(new))
+
     for name in ("builtins:open", "io:open"):
         replace(name, plant_open, "plant")
     replace("os:replace", plant_replace, "plant")
+    replace("os:link", plant_link, "plant")
 
 
 def _temporaries_stay(points: Points) -> None:

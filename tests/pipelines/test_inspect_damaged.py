@@ -1,0 +1,50 @@
+"""Damaged results are said in one line, with a code; the command line is never surprised by them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ldp.errors import UsageError
+from pipelines.inspection import inspect_lines
+from pipelines.record import read_record
+from pipelines.views import view_of
+from tests.pipelines.running import collection, execute, fleet, write
+
+ONE = collection("grr", name="one")
+
+
+@pytest.fixture
+def done(tmp_path: Path) -> Path:
+    """A run with rejects."""
+    write(tmp_path / "in", ONE, fleet(ONE, 60, 1))
+    (tmp_path / "in" / "junk").write_bytes(b"\x03abc")
+    return execute(ONE, tmp_path / "in", tmp_path / "out").output
+
+
+@pytest.mark.parametrize("cut", [4, 100, 1])
+def test_a_cut_table_of_rejects(done: Path, cut: int) -> None:
+    (table,) = (done / "rejects").iterdir()
+    table.write_bytes(table.read_bytes()[:-cut])
+    with pytest.raises(UsageError, match=r"\[E-USAGE-INSPECT\]"):
+        list(inspect_lines(done / "rejects", (), 5))
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b"[]", b"{}", b"\xff", b'{"schema": "another"}'])
+def test_a_damaged_record(done: Path, content: bytes) -> None:
+    (done / "run.json").write_bytes(content)
+    with pytest.raises(UsageError, match=r"is not the record of a run, or is damaged.*\[E-USAGE-RECORD\]"):
+        read_record(done / "run.json")
+
+
+def test_a_cut_table_of_reports_is_a_reject(done: Path, tmp_path: Path) -> None:
+    """What is no table of rejects is read as reports, which never fails."""
+    table = next((done / "estimates").iterdir())
+    (tmp_path / "cut.parquet").write_bytes(table.read_bytes()[:-3])
+    assert any("corrupt_file" in line for line in inspect_lines(tmp_path / "cut.parquet", (), 5))
+
+
+def test_sound_ones_are_shown(done: Path) -> None:
+    assert any("malformed" in line for line in inspect_lines(done / "rejects", (), 5))
+    assert view_of(done / "run.json", 5) is not None
