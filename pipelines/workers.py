@@ -30,7 +30,7 @@ def install() -> None:
         WorkerHandler,
     )
 
-    class EndsWithItsParent(SubprocessSdkWorkerHandler):  # type: ignore[misc]
+    class EndsWithItsParent(SubprocessSdkWorkerHandler):
         """Beam's handler of a worker process, with our command line."""
 
         def __init__(self, worker_command_line: bytes, *others: object) -> None:

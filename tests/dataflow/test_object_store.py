@@ -50,6 +50,50 @@ def test_a_run_writes_the_same_into_an_object_store(
     assert [entry["path"] for entry in record["files"]] == [entry["path"] for entry in beside["files"]]
 
 
+def test_earlier_objects_of_a_run_go_and_others_stay(
+    call: Call, agreed: Path, reports: Path, objects: dict[str, bytes]
+) -> None:
+    """What an earlier run of the collection left and this one has not written goes; another's is refused."""
+    arguments = ["run", "--collection", agreed, "--input", reports, "--output", "mem://bucket/results"]
+    assert call(*arguments)[0] == 0
+    wanted = dict(objects)
+    for name in list(objects):
+        if "epoch-000001" in name:
+            objects[name.replace("epoch-000001", "epoch-000007")] = b"old"
+    objects["mem://bucket/results/estimates/mine.parquet"] = b"precious"
+    assert call(*arguments)[0] == 0
+    assert objects.pop("mem://bucket/results/estimates/mine.parquet") == b"precious"
+    assert set(objects) == set(wanted)
+    other = f"mem://bucket/results/estimates/other-{'0' * 16}-epoch-000000-r000.parquet"
+    objects[other] = b"theirs"
+    before = dict(objects)
+    code, _, err = call(*arguments)
+    assert code == 2
+    assert f"results of other ({'0' * 16})" in err
+    assert "[E-USAGE-OVERWRITE]" in err
+    assert objects == before
+    assert call(*arguments, "--overwrite")[0] == 0
+    assert other not in objects
+
+
+def test_a_run_that_fails_in_an_object_store_leaves_no_record(
+    call: Call, agreed: Path, reports: Path, objects: dict[str, bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The old record must not vouch for objects that have been replaced."""
+    from transforms.histogram import MakeConsistent
+
+    arguments = ["run", "--collection", agreed, "--input", reports, "--output", "mem://bucket/results"]
+    assert call(*arguments)[0] == 0
+    assert "mem://bucket/results/run.json" in objects
+
+    def fail(self: object, element: object) -> list[object]:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(MakeConsistent, "process", fail)
+    assert call(*arguments)[0] == 6
+    assert "mem://bucket/results/run.json" not in objects
+
+
 def test_a_drained_job_leaves_its_record_in_the_object_store(
     call: Call, stream: list[object], objects: dict[str, bytes], tmp_path: Path
 ) -> None:
