@@ -156,7 +156,7 @@ def test_watching_changes_nothing(site: Site, scene: Scene) -> None:
     [
         ("straight_to_the_final_name", EMPTY, "write", "rejects/", "half", "killed: rejects/"),
         # So far it does not come: the files are not where they are looked for before a record is written.
-        ("straight_to_the_final_name", EMPTY, "write", "run.json", "half", "but ended with 6"),
+        ("straight_to_the_final_name", EMPTY, "write", "run.json", "half", "run again: run.json: missing"),
         ("temporaries_stay", EMPTY, "fsync", "estimates/", "before", "0.tmp: left over"),
         ("record_stays", OVER, "rename", "old-", "after", "killed: run.json is there, but"),
         ("record_first", EMPTY, "rename", "estimates/", "after", "killed: run.json: another"),
