@@ -14,8 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from ldp.accounting import Line
-from ldp.estimate import estimate_epoch
-from ldp.histogram import TOO_MANY_ERRORS, EpochHistogram, make_consistent
+from ldp.histogram import TOO_MANY_ERRORS, EpochHistogram, estimate_epoch, make_consistent
 from ldp.support import Support
 from tests.pipelines.running import collection
 from transforms.files import link, publish
