@@ -27,7 +27,7 @@ Key = tuple[str, int | None]
 """What accounting is kept by: digest (empty when unknown) and epoch (None when unknown)."""
 
 Entry = tuple[tuple[Key, str], int]
-"""((digest, epoch), what) and how many; what is read, counted, late, duplicate or rejected.<reason>."""
+"""((digest, epoch), what) and how many; what is a field of :class:`Line` or rejected.<reason>."""
 
 
 @dataclass
@@ -37,6 +37,7 @@ class Line:
     Attributes:
         read, counted, late, duplicate: records.
         rejected: records by reason.
+        repeated: rejected records that the error fraction passes over, see :class:`ldp.reports.Admission`.
     """
 
     read: int = 0
@@ -44,6 +45,7 @@ class Line:
     late: int = 0
     duplicate: int = 0
     rejected: Counter[str] = field(default_factory=Counter)
+    repeated: int = 0
 
     def add(self, what: str, count: int) -> None:
         """Book ``count`` records."""
@@ -54,7 +56,7 @@ class Line:
 
     def merge(self, other: Line) -> None:
         """Add another line."""
-        for what in ("read", "counted", "late", "duplicate"):
+        for what in ("read", "counted", "late", "duplicate", "repeated"):
             self.add(what, getattr(other, what))
         self.rejected.update(other.rejected)
 
@@ -70,8 +72,9 @@ class Line:
 
     @property
     def error_fraction(self) -> float:
-        """Rejected records out of all records read; 0 where none was."""
-        return sum(self.rejected.values()) / self.read if self.read else 0.0
+        """Rejected records out of all records read, repeated ones left out; 0 where none was."""
+        rejected = sum(self.rejected.values()) - self.repeated
+        return rejected / (self.read - self.repeated) if rejected else 0.0
 
     def rejected_record(self) -> dict[str, int]:
         """Rejections there are, reasons in alphabetical order (a replay may have taken some back)."""
@@ -85,6 +88,7 @@ class Line:
             "late": self.late,
             "duplicate": self.duplicate,
             "rejected": self.rejected_record(),
+            **({"repeated": self.repeated} if self.repeated else {}),
         }
 
 

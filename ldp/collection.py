@@ -6,6 +6,7 @@ The digest travels in every report, so a report is only ever decoded with its ow
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -135,7 +136,7 @@ class Collection:
         for attribute in self.attributes:
             _require_name(attribute.name, "attributes must be named by", "age")
         names = [attribute.name for attribute in self.attributes]
-        repeated = sorted({name for name in names if names.count(name) > 1})
+        repeated = sorted(name for name, times in Counter(names).items() if times > 1)
         if repeated:
             raise CollectionError(
                 "E-COLLECTION-ATTRIBUTES",

@@ -9,7 +9,9 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import date
 from difflib import get_close_matches
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -114,6 +116,8 @@ class _Entry:
         return value
 
     def parsed(self, parse: Callable[[Any], int]) -> int:
+        if not isinstance(self.value, str | int | float | date):
+            raise self.fail("must be a single value", "Correct the value.")
         try:
             return parse(self.value)
         except (ValueError, TypeError) as error:
@@ -152,7 +156,7 @@ def parse_collection(text: str, where: str = "<collection>") -> Collection:
     import yaml
 
     try:
-        root = yaml.compose(text, Loader=yaml.SafeLoader)
+        root = yaml.compose(text, Loader=_loader())
     except (yaml.YAMLError, ValueError, OverflowError, RecursionError) as error:
         # The last three: escapes and numbers that PyYAML does not check, and nesting without end.
         mark = getattr(error, "problem_mark", None)
@@ -161,7 +165,7 @@ def parse_collection(text: str, where: str = "<collection>") -> Collection:
             "E-COLLECTION-YAML",
             f"the file is not YAML: {getattr(error, 'problem', None) or 'it cannot be parsed'}",
             where=f"{where}{line}",
-            remedy="Correct the indentation or quoting at that line.",
+            remedy="Correct the indentation or quoting at that line, and write every value out.",
         ) from None
     if root is None:
         raise CollectionError(
@@ -175,6 +179,21 @@ def parse_collection(text: str, where: str = "<collection>") -> Collection:
         return _collection(entries, where)
     except CollectionError as error:
         raise error.at(_blame(error, entries, where)) from None
+
+
+@cache
+def _loader() -> Any:
+    """YAML without aliases: a few hundred bytes of them can stand for more values than fit into memory."""
+    import yaml
+
+    class Plain(yaml.SafeLoader):
+        def compose_node(self, parent: Any, index: Any) -> Any:
+            if self.check_event(yaml.AliasEvent):
+                mark = self.peek_event().start_mark
+                raise yaml.composer.ComposerError(None, None, "an alias stands for a value", mark)
+            return super().compose_node(parent, index)
+
+    return Plain
 
 
 def _blame(error: CollectionError, entries: dict[str, _Entry], where: str) -> str:

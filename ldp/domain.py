@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field
 from math import isfinite
 
@@ -48,11 +49,7 @@ class Domain:
                     f"{len(self.labels)} labels for a domain of size {self.size}",
                     remedy="Give one label per value.",
                 )
-            repeated = (
-                sorted({label for label in self.labels if self.labels.count(label) > 1})
-                if (len(set(self.labels)) < self.size)
-                else []
-            )
+            repeated = sorted(label for label, times in Counter(self.labels).items() if times > 1)
             if repeated:
                 raise CollectionError(
                     "E-COLLECTION-DOMAIN",

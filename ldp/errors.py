@@ -9,7 +9,12 @@ from __future__ import annotations
 import errno
 from enum import Enum
 
+from ldp.text import clean
+
 __all__ = ["CollectionError", "InvalidPayload", "LdpError", "Reason", "UsageError", "disk_error"]
+
+
+_LONGEST = 500  # characters of what is wrong
 
 
 class LdpError(Exception):
@@ -34,7 +39,8 @@ class LdpError(Exception):
         """The single line a person reads."""
         place = f" in {self.where}" if self.where else ""
         fix = f" {self.remedy}" if self.remedy else ""
-        return f"{self.message}{place}.{fix} [{self.code}]"
+        # Messages quote what somebody wrote; a line stays one, and short enough to read.
+        return f"{clean(self.message, _LONGEST)}{clean(place)}.{clean(fix)} [{self.code}]"
 
     def at(self, where: str) -> LdpError:
         """The same error with the place filled in (kept when it already names one)."""
@@ -90,12 +96,15 @@ class Reason(Enum):
     EMPTY_FILE = "empty_file"
     TRUNCATED = "truncated"
     CORRUPT_FILE = "corrupt_file"
+    UNREADABLE_FILE = "unreadable_file"
+    EXPANSION_LIMIT = "expansion_limit"
     OVERSIZE = "oversize"
     MALFORMED = "malformed"
     UNKNOWN_COLLECTION = "unknown_collection"
     RETIRED_COLLECTION = "retired_collection"
     FOREIGN_EPOCH = "foreign_epoch"
     FUTURE_EPOCH = "future_epoch"
+    TOO_MANY_EPOCHS = "too_many_epochs"
     WRONG_LENGTH = "wrong_length"
     VALUE_OUT_OF_RANGE = "value_out_of_range"
     UNUSED_BITS = "unused_bits"
@@ -110,13 +119,18 @@ class Reason(Enum):
 _EXPLANATIONS = {
     Reason.EMPTY_FILE: "The file holds no record; check the writer that produced it.",
     Reason.TRUNCATED: "The file ends inside a record; the writer was interrupted, send the rest again.",
-    Reason.CORRUPT_FILE: "The file cannot be decompressed or opened in its format; fetch it again.",
+    Reason.CORRUPT_FILE: "The file, or a part of it, is not sound in its format; fetch it again.",
+    Reason.UNREADABLE_FILE: "The file cannot be read or is no regular file; check permissions and storage.",
+    Reason.EXPANSION_LIMIT: "The file stands for too much data for its size, the rest was not read; see "
+    "--max-expansion.",
     Reason.OVERSIZE: "The record is longer than the limit and was skipped unread; send smaller batches.",
     Reason.MALFORMED: "The record is not a Report or a ReportBatch message.",
     Reason.UNKNOWN_COLLECTION: "No collection of this run has the report's digest; add it with --collection.",
     Reason.FOREIGN_EPOCH: "The epoch is none of the collection's; check the device's clock and the origin.",
     Reason.RETIRED_COLLECTION: "The collection was retired before this epoch; update the device.",
-    Reason.FUTURE_EPOCH: "The epoch had not begun when the report arrived; the device's clock is ahead.",
+    Reason.FUTURE_EPOCH: "The epoch had not begun when the report arrived or its file was written; the "
+    "device's clock is ahead, or --not-after is wrong.",
+    Reason.TOO_MANY_EPOCHS: "More epochs have reports than --max-epochs; those with the fewest are left out.",
     Reason.WRONG_LENGTH: "The payload does not have the protocol's length; the device uses other parameters.",
     Reason.VALUE_OUT_OF_RANGE: "The payload names a value or symbol that does not exist in the collection.",
     Reason.REPEATED_INDEX: "The payload lists a sampled bucket twice or out of order.",

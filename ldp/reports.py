@@ -12,8 +12,8 @@ if the pipeline stood still in between. Both follow from the record alone, so ev
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -23,7 +23,7 @@ from ldp.collection import Collection, digest_hex
 from ldp.errors import Reason
 from ldp.kernels import framing
 from ldp.protocols.base import CHECK_CODES, frozen_columns
-from ldp.wire.codec import parse
+from ldp.wire.codec import Batches, parse
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -36,20 +36,22 @@ __all__ = [
     "Rejection",
     "ReportColumns",
     "admit_batch",
+    "admit_batches",
     "admit_frames",
     "admit_rows",
+    "capped",
 ]
 
 LISTED = 100
-"""Rejections of one kind in one piece of a source that are listed one by one; the rest share one.
+"""Rejections of one kind in one source that are listed one by one; the rest share one.
 
 A run given the wrong collection refuses every report there is, and must not hold an object for each.
 """
 
-UNATTRIBUTED: Key = ("", None)
+_SMALL = 1024
+"""Batches of fewer reports are judged together with others, larger ones by themselves, without a copy."""
 
-_EPOCH_AT_FAULT = frozenset({Reason.FOREIGN_EPOCH, Reason.FUTURE_EPOCH, Reason.RETIRED_COLLECTION})
-"""Reasons that leave a record without an epoch to book it under: none of those is collected (yet)."""
+UNATTRIBUTED: Key = ("", None)
 
 _MICROS = 1_000_000
 
@@ -98,12 +100,76 @@ class Rejection:
     digest: str = ""
     epoch: int | None = None
 
-    @property
-    def key(self) -> Key:
-        """Where accounting books it: unknown digests and epochs not collected get no line of their own."""
-        if self.reason is Reason.UNKNOWN_COLLECTION:
-            return UNATTRIBUTED
-        return (self.digest, None if self.reason in _EPOCH_AT_FAULT else self.epoch)
+
+def capped(rejections: Iterable[Rejection]) -> list[Rejection]:
+    """The first :data:`LISTED` rejections of one reason and source, and one for all that follow.
+
+    The result does not depend on the order, nor on how often parts were capped before: what is capped keeps
+    its own first ones.
+    """
+    ordered = sorted(rejections, key=lambda r: (r.place, r.index, r.count, r.digest, r.epoch or 0))
+    listed, rest = ordered[:LISTED], ordered[LISTED:]
+    if len(rest) > 1:
+        first = rest[0]
+        digests, epochs = {r.digest for r in rest}, {r.epoch for r in rest}
+        together = replace(
+            first,
+            index=first.index if all(r.place == first.place for r in rest) else -1,
+            count=sum(r.count for r in rest),
+            digest=first.digest if len(digests) == 1 else "",
+            epoch=first.epoch if len(epochs) == 1 else None,
+        )
+        rest = [together]
+    return listed + rest
+
+
+@dataclass(frozen=True, eq=False)
+class _Refused:
+    """Records refused for one reason; arrays of shape (n,), a missing one means nothing to say."""
+
+    reason: Reason
+    source: str
+    places: NDArray[np.int64]
+    indices: NDArray[np.int64] | None = None
+    counts: NDArray[np.int64] | None = None
+    digests: NDArray[np.uint64] | None = None
+    epochs: NDArray[np.int64] | None = None
+
+    def first(self) -> list[Rejection]:
+        """As rejections, see :func:`capped`."""
+        order = np.arange(self.places.size)
+        if self.places.size > LISTED:
+            keys = (self.places,) if self.indices is None else (self.indices, self.places)
+            order = np.lexsort(keys)
+        listed, rest = order[:LISTED], order[LISTED:]
+        found = [self._one(int(i)) for i in listed]
+        if rest.size:
+            together = self._one(int(rest[0]))
+            if rest.size > 1:
+                together = replace(
+                    together,
+                    index=together.index if (self.places[rest] == together.place).all() else -1,
+                    count=rest.size if self.counts is None else int(self.counts[rest].sum()),
+                    digest=together.digest if _all_equal(self.digests, rest) else "",
+                    epoch=together.epoch if _all_equal(self.epochs, rest) else None,
+                )
+            found.append(together)
+        return found
+
+    def _one(self, i: int) -> Rejection:
+        return Rejection(
+            self.reason,
+            self.source,
+            int(self.places[i]),
+            -1 if self.indices is None else int(self.indices[i]),
+            1 if self.counts is None else int(self.counts[i]),
+            "" if self.digests is None else digest_hex(int(self.digests[i])),
+            None if self.epochs is None else int(self.epochs[i]),
+        )
+
+
+def _all_equal(column: NDArray[np.generic] | None, which: NDArray[np.int64]) -> bool:
+    return column is None or bool((column[which] == column[which[0]]).all())
 
 
 @dataclass
@@ -112,55 +178,76 @@ class Admission:
 
     Attributes:
         admitted: columns per collection and epoch.
-        rejections: everything else.
         read: records seen, by accounting key, counted before any payload is judged.
         late: sound reports that arrived when their epoch was closed; neither admitted nor rejected.
-        refused: (reason, places) of all records with a rejection, also of those that are not listed.
+        rejected: everything else, by accounting key and reason.
+        repeated: rejected reports of an epoch that say nothing new about its devices, because their report
+            ids were refused before, or because fewer could have been sent in so many bytes. They are among
+            the rejected ones; only the error fraction passes over them.
+        written_by: microseconds since 1970 by which all of the records had been written, where it is known:
+            none of them can be of an epoch that had not begun by then. It says nothing about lateness.
     """
 
     admitted: list[ReportColumns] = field(default_factory=list)
-    rejections: list[Rejection] = field(default_factory=list)
     read: Counter[Key] = field(default_factory=Counter)
     late: Counter[Key] = field(default_factory=Counter)
-    refused: list[tuple[Reason, NDArray[np.int64]]] = field(default_factory=list)
+    rejected: Counter[tuple[Key, Reason]] = field(default_factory=Counter)
+    repeated: Counter[Key] = field(default_factory=Counter)
+    written_by: int | None = None
+    _refused: list[_Refused] = field(default_factory=list)
+
+    @property
+    def refused(self) -> list[tuple[Reason, NDArray[np.int64]]]:
+        """(reason, places) of all records with a rejection, also of those that are not listed."""
+        return [(each.reason, each.places) for each in self._refused]
+
+    @property
+    def rejections(self) -> list[Rejection]:
+        """What was refused, as :func:`capped` lists it for each source and reason."""
+        found: dict[tuple[str, Reason], list[Rejection]] = {}
+        for each in self._refused:
+            held = found.setdefault((each.source, each.reason), [])
+            held += each.first()
+            if len(held) > 8 * LISTED:
+                held[:] = capped(held)
+        return [one for held in found.values() for one in (capped(held) if len(held) > 1 else held)]
 
     def reject_source(self, reason: Reason, source: str, place: int = -1, count: int = 1) -> None:
         """Book something that is no report at all as records read and refused."""
-        self.refused.append((reason, np.array([place])))
-        self._book(reason, source, place, count)
-
-    def _book(self, reason: Reason, source: str, place: int, count: int = 1) -> None:
         self.read[UNATTRIBUTED] += count
-        self.rejections.append(Rejection(reason, source, place, count=count))
+        self.refuse(UNATTRIBUTED, _Refused(reason, source, np.array([place]), counts=np.array([count])))
 
     def reject_places(self, reason: Reason, source: str, places: NDArray[np.int64]) -> None:
-        """Book records that are no report at all, by their places; see :data:`LISTED`."""
-        self.refused.append((reason, places))
-        for place in places[:LISTED]:
-            self._book(reason, source, int(place))
-        if places.size > LISTED:
-            self._book(reason, source, int(places[LISTED]), places.size - LISTED)
+        """Book records that are no report at all, by their places."""
+        if places.size:
+            self.read[UNATTRIBUTED] += places.size
+            self.refuse(UNATTRIBUTED, _Refused(reason, source, places))
+
+    def refuse(self, key: Key, refused: _Refused) -> None:
+        """Book records that have been read already."""
+        count = refused.places.size if refused.counts is None else int(refused.counts.sum())
+        self.rejected[key, refused.reason] += count
+        self._refused.append(refused)
 
     def entries(self) -> Iterator[Entry]:
         """Everything but what was admitted, as lines for the books."""
         for key, count in self.read.items():
             yield (key, "read"), count
-        for key, count in self.late.items():
-            if count:
-                yield (key, "late"), count
-        refused: Counter[tuple[Key, str]] = Counter()
-        for rejection in self.rejections:
-            refused[rejection.key, f"rejected.{rejection.reason.value}"] += rejection.count
-        yield from refused.items()
+        for what, counted in (("late", self.late), ("repeated", self.repeated)):
+            for key, count in counted.items():
+                if count:
+                    yield (key, what), count
+        for (key, reason), count in self.rejected.items():
+            yield (key, f"rejected.{reason.value}"), count
 
 
-def _epoch_at_fault(collection: Collection, epoch: int, arrival: int | None = None) -> Reason | None:
-    """Why reports of an epoch are not taken, whatever they hold."""
+def _epoch_at_fault(collection: Collection, epoch: int, written_by: int | None) -> Reason | None:
+    """Why reports of an epoch are not taken, whatever they hold and whenever they arrived."""
     if not collection.epochs.contains(epoch):
         return Reason.FOREIGN_EPOCH
     if collection.retired is not None and collection.epochs.start(epoch) >= collection.retired:
         return Reason.RETIRED_COLLECTION
-    if arrival is not None and arrival < collection.opens(epoch) * _MICROS:
+    if written_by is not None and written_by < collection.opens(epoch) * _MICROS:
         return Reason.FUTURE_EPOCH
     return None
 
@@ -176,53 +263,171 @@ def admit_frames(
     """Judge records, whatever their bytes; ``base`` and ``arrivals`` as in :func:`ldp.wire.codec.parse`."""
     rows, batches, malformed = parse(found, base, arrivals)
     into.reject_places(Reason.MALFORMED, source, malformed)
-    for batch in batches:
-        admit_batch(batch, collections, source, into)
+    admit_batches(batches, collections, source, into)
     admit_rows(rows, collections, source, into)
 
 
 def admit_batch(batch: Batch, collections: Mapping[int, Collection], source: str, into: Admission) -> None:
-    """Judge one ReportBatch; reports in it are admitted one by one once its columns fit together."""
-    ids = batch.report_ids
-    n = ids.size
-    if batch.count != n:
-        into.reject_source(Reason.MALFORMED, source, batch.place)
+    """Judge one ReportBatch, as :func:`admit_batches` does."""
+    one = np.ones(1, np.int64)
+    batches = Batches(
+        digest=np.array([batch.digest], np.uint64),
+        epoch=np.array([batch.epoch], np.int64),
+        count=np.array([batch.count], np.uint64),
+        buffer=np.ascontiguousarray(batch.payloads),
+        scattered=np.ascontiguousarray(batch.report_ids).view(np.uint8),
+        in_parts=np.ones(1, bool),
+        ids_at=0 * one,
+        ids_length=8 * batch.report_ids.size * one,
+        payloads_at=0 * one,
+        payloads_length=batch.payloads.size * one,
+        place=batch.place * one,
+        arrival=None if batch.arrival is None else batch.arrival * one,
+    )
+    admit_batches(batches, collections, source, into)
+
+
+def admit_batches(
+    batches: Batches, collections: Mapping[int, Collection], source: str, into: Admission
+) -> None:
+    """Judge ReportBatch messages; the reports in one are judged one by one once its columns fit together.
+
+    Small batches of a collection and epoch are judged together: they cost as much as reports by themselves.
+    """
+    if not len(batches):
         return
-    collection = collections.get(batch.digest)
-    at_fault = _epoch_at_fault(collection, batch.epoch, batch.arrival) if collection else None
-    # Only epochs that can be collected get a line of their own, so junk cannot grow the books.
-    key = (collection.digest_hex, None if at_fault else batch.epoch) if collection else UNATTRIBUTED
-    # A batch without reports is still a record that was read.
-    into.read[key] += max(n, 1)
+    n = batches.ids_length >> 3
+    sizes = np.maximum(n, 1)  # a batch without reports is still a record that was read
+    agree = batches.count == n.astype(np.uint64)
+    into.reject_places(Reason.MALFORMED, source, batches.place[~agree])
+    known = np.isin(batches.digest, np.array(list(collections), np.uint64))
 
-    def refuse(reason: Reason, count: int, index: int = -1) -> None:
-        digest = digest_hex(batch.digest)
-        into.rejections.append(Rejection(reason, source, batch.place, index, count, digest, batch.epoch))
-        into.refused.append((reason, np.array([batch.place])))
+    def refuse(key: Key, reason: Reason, which: NDArray[np.int64], *, read: bool = True) -> None:
+        if not which.size:
+            return
+        if read:
+            into.read[key] += int(sizes[which].sum())
+        columns = (batches.place[which], None, sizes[which], batches.digest[which], batches.epoch[which])
+        into.refuse(key, _Refused(reason, source, *columns))
 
-    if collection is None:
-        refuse(Reason.UNKNOWN_COLLECTION, max(n, 1))
-    elif at_fault:
-        refuse(at_fault, max(n, 1))
-    elif n == 0:
-        refuse(Reason.MALFORMED, 1)
-    elif batch.payloads.size != n * collection.protocol.payload_size:
-        refuse(Reason.WRONG_LENGTH, n)
+    refuse(UNATTRIBUTED, Reason.UNKNOWN_COLLECTION, np.flatnonzero(agree & ~known))
+    for digest, chosen in _groups(batches.digest, np.flatnonzero(agree & known)):
+        collection = collections[digest]
+        width = collection.protocol.payload_size
+        nowhere: Key = (collection.digest_hex, None)
+        epochs = batches.epoch[chosen]
+        # Only epochs that can be collected get a line of their own, so junk cannot grow the books.
+        planned = (epochs >= 0) & (epochs < collection.epochs.count)
+        refuse(nowhere, Reason.FOREIGN_EPOCH, chosen[~planned])
+        for epoch, everyone in _groups(batches.epoch, chosen[planned]):
+            group = everyone
+            if reason := _epoch_at_fault(collection, epoch, into.written_by):
+                refuse(nowhere, reason, everyone)
+                continue
+            if batches.arrival is not None:
+                early = batches.arrival[everyone] < collection.opens(epoch) * _MICROS
+                refuse(nowhere, Reason.FUTURE_EPOCH, everyone[early])
+                group = everyone[~early]
+                if not group.size:
+                    continue
+            key: Key = (collection.digest_hex, epoch)
+            into.read[key] += int(sizes[group].sum())
+            empty = n[group] == 0
+            refuse(key, Reason.MALFORMED, group[empty], read=False)
+            group = group[~empty]
+            fits = batches.payloads_length[group] == n[group] * width
+            wrong = group[~fits]
+            if wrong.size:
+                refuse(key, Reason.WRONG_LENGTH, wrong, read=False)
+                size = int((batches.ids_length[wrong] + batches.payloads_length[wrong]).sum())
+                into.repeated[key] += _repeated(batches.ids_together(wrong), size, width)
+            group = group[fits]
+            small = n[group] < _SMALL
+            shares = [group[i : i + 1] for i in np.flatnonzero(~small)]
+            if small.any():
+                shares.append(group[small])
+            for share in shares:
+                _admit_reports_of(batches, share, collection, epoch, source, into)
+
+
+def _admit_reports_of(
+    batches: Batches,
+    which: NDArray[np.int64],
+    collection: Collection,
+    epoch: int,
+    source: str,
+    into: Admission,
+) -> None:
+    """Judge the reports of batches whose columns fit together."""
+    if which.size == 1:
+        batch = batches[int(which[0])]
+        ids, payloads = batch.report_ids, batch.payloads
+        sizes = np.array([ids.size])
     else:
-        payloads = frozen_columns(batch.payloads.reshape(n, -1))
-        codes = collection.protocol.check(payloads)
-        if codes.any():
-            for reason, bad in _refused(codes):
-                for i in bad[:LISTED]:
-                    refuse(reason, 1, int(i))
-                if bad.size > LISTED:
-                    refuse(reason, bad.size - LISTED, int(bad[LISTED]))
-            sound = codes == 0
-            ids, payloads = ids[sound], frozen_columns(payloads[sound])
-        if batch.arrival is not None and batch.arrival >= collection.closes(batch.epoch) * _MICROS:
-            into.late[key] += ids.size
-        elif ids.size:
-            into.admitted.append(ReportColumns(batch.digest, batch.epoch, ids, payloads))
+        ids, payloads = batches.ids_together(which), batches.payloads_together(which)
+        sizes = batches.ids_length[which] >> 3
+
+    def owner(rows: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Which batch a report is in, and its index there."""
+        ends = np.cumsum(sizes)
+        at = np.searchsorted(ends, rows, "right")
+        return which[at], rows - (ends - sizes)[at]
+
+    def listed(reason: Reason, rows: NDArray[np.int64]) -> _Refused:
+        of, index = owner(rows)
+        return _Refused(
+            reason, source, batches.place[of], index, digests=batches.digest[of], epochs=batches.epoch[of]
+        )
+
+    def arrivals(rows: NDArray[np.int64]) -> NDArray[np.int64]:
+        assert batches.arrival is not None  # noqa: S101 - asked only where it is known
+        return batches.arrival[owner(rows)[0]]
+
+    shaped = payloads.reshape(ids.size, -1)
+    known = None if batches.arrival is None else arrivals
+    _admit_columns(collection, epoch, ids, shaped, listed, known, into)
+
+
+def _admit_columns(
+    collection: Collection,
+    epoch: int,
+    ids: NDArray[np.uint64],
+    payloads: NDArray[np.uint8],
+    listed: Callable[[Reason, NDArray[np.int64]], _Refused],
+    arrivals: Callable[[NDArray[np.int64]], NDArray[np.int64]] | None,
+    into: Admission,
+) -> None:
+    """Judge the payloads of reports that are of one collection and epoch, and hand the sound ones on.
+
+    Args:
+        collection, epoch: theirs.
+        ids, payloads: uint64 (n,), uint8 (n, width).
+        listed: makes what is booked of refused rows.
+        arrivals: int64, microseconds since 1970, of rows; None where nobody knows.
+        into: where all this goes.
+    """
+    if not ids.size:
+        return
+    key: Key = (collection.digest_hex, epoch)
+    payloads = frozen_columns(payloads)
+    codes = collection.protocol.check(payloads)
+    rows = None
+    if codes.any():
+        for reason, bad in _refused(codes):
+            if bad.size:
+                into.refuse(key, listed(reason, bad))
+        rows = np.flatnonzero(codes == 0)
+        bad = ids[codes != 0]
+        into.repeated[key] += _repeated(bad, bad.size * (8 + payloads.shape[1]), payloads.shape[1])
+        ids, payloads = ids[rows], frozen_columns(payloads[rows])
+    if arrivals is not None and ids.size:
+        at = arrivals(np.arange(ids.size) if rows is None else rows)
+        late = at >= collection.closes(epoch) * _MICROS
+        if late.any():
+            into.late[key] += int(late.sum())
+            ids, payloads = ids[~late], frozen_columns(payloads[~late])
+    if ids.size:
+        into.admitted.append(ReportColumns(collection.digest, epoch, ids, payloads))
 
 
 def admit_rows(rows: Rows, collections: Mapping[int, Collection], source: str, into: Admission) -> None:
@@ -231,7 +436,7 @@ def admit_rows(rows: Rows, collections: Mapping[int, Collection], source: str, i
     if not known.all():
         strange = np.flatnonzero(~known)
         into.read[UNATTRIBUTED] += strange.size
-        _singles(Reason.UNKNOWN_COLLECTION, source, rows, strange, into)
+        into.refuse(UNATTRIBUTED, _singles(Reason.UNKNOWN_COLLECTION, source, rows, strange))
     for digest, chosen in _groups(rows.digest, np.flatnonzero(known)):
         collection = collections[digest]
         width = collection.protocol.payload_size
@@ -241,7 +446,7 @@ def admit_rows(rows: Rows, collections: Mapping[int, Collection], source: str, i
         _outside(Reason.FOREIGN_EPOCH, collection, rows, chosen[~planned], source, into)
         for epoch, everyone in _groups(rows.epoch, chosen[planned]):
             group = everyone
-            if reason := _epoch_at_fault(collection, epoch):
+            if reason := _epoch_at_fault(collection, epoch, into.written_by):
                 _outside(reason, collection, rows, everyone, source, into)
                 continue
             if rows.arrival is not None:
@@ -253,24 +458,48 @@ def admit_rows(rows: Rows, collections: Mapping[int, Collection], source: str, i
             key = (collection.digest_hex, epoch)
             into.read[key] += group.size
             fits = rows.payload_length[group] == width
-            _singles(Reason.WRONG_LENGTH, source, rows, group[~fits], into)
+            if not fits.all():
+                wrong = group[~fits]
+                into.refuse(key, _singles(Reason.WRONG_LENGTH, source, rows, wrong))
+                size = 8 * wrong.size + int(rows.payload_length[wrong].sum())
+                into.repeated[key] += _repeated(rows.report_id[wrong], size, width)
             some = group[fits]
             payloads = np.empty((some.size, width), np.uint8)
             framing.gather(rows.buffer, rows.payload_at[some], payloads)
-            codes = collection.protocol.check(payloads)
-            if codes.any():
-                for reason, bad in _refused(codes):
-                    _singles(reason, source, rows, some[bad], into)
-                some, payloads = some[codes == 0], payloads[codes == 0]
-            if rows.arrival is not None:
-                late = rows.arrival[some] >= collection.closes(epoch) * _MICROS
-                if late.any():
-                    into.late[key] += int(late.sum())
-                    some, payloads = some[~late], payloads[~late]
-            if some.size:
-                into.admitted.append(
-                    ReportColumns(digest, epoch, rows.report_id[some], frozen_columns(payloads))
-                )
+            _admit_group(collection, epoch, rows, some, payloads, source, into)
+
+
+def _admit_group(
+    collection: Collection,
+    epoch: int,
+    rows: Rows,
+    some: NDArray[np.int64],
+    payloads: NDArray[np.uint8],
+    source: str,
+    into: Admission,
+) -> None:
+    """Single reports of one collection and epoch whose payloads have the right length."""
+    arrival = rows.arrival
+
+    def listed(reason: Reason, which: NDArray[np.int64]) -> _Refused:
+        return _singles(reason, source, rows, some[which])
+
+    def arrivals(which: NDArray[np.int64]) -> NDArray[np.int64]:
+        assert arrival is not None  # noqa: S101 - asked only where it is known
+        return arrival[some[which]]
+
+    known = None if arrival is None else arrivals
+    _admit_columns(collection, epoch, rows.report_id[some], payloads, listed, known, into)
+
+
+def _repeated(ids: NDArray[np.uint64], size: int, width: int) -> int:
+    """How many of some refused reports the error fraction passes over.
+
+    What is refused counts against an epoch like as many reports as could have been sent with so many
+    distinct ids in so many bytes; else eight bytes without a payload, or a compressed batch of one id, would
+    do as much harm as thousands of devices.
+    """
+    return int(ids.size - min(np.unique(ids).size, max(size // (8 + width), 1)))
 
 
 def _outside(
@@ -283,8 +512,9 @@ def _outside(
 ) -> None:
     """Reject reports whose epoch is not collected."""
     if which.size:
-        into.read[collection.digest_hex, None] += which.size
-        _singles(reason, source, rows, which, into)
+        key: Key = (collection.digest_hex, None)
+        into.read[key] += which.size
+        into.refuse(key, _singles(reason, source, rows, which))
 
 
 def _refused(codes: NDArray[np.uint8]) -> Iterator[tuple[Reason, NDArray[np.int64]]]:
@@ -294,27 +524,9 @@ def _refused(codes: NDArray[np.uint8]) -> Iterator[tuple[Reason, NDArray[np.int6
             yield reason, np.flatnonzero(codes == code)
 
 
-def _singles(reason: Reason, source: str, rows: Rows, which: NDArray[np.int64], into: Admission) -> None:
-    """One rejection per record, since each has its own place; one for those beyond :data:`LISTED`."""
-    if not which.size:
-        return
-    into.refused.append((reason, rows.place[which]))
-    listed, rest = which[:LISTED], which[LISTED:]
-    for i in listed:
-        digest, epoch = digest_hex(int(rows.digest[i])), int(rows.epoch[i])
-        into.rejections.append(Rejection(reason, source, int(rows.place[i]), digest=digest, epoch=epoch))
-    if rest.size:
-        digests, epochs = rows.digest[rest], rows.epoch[rest]
-        into.rejections.append(
-            Rejection(
-                reason,
-                source,
-                int(rows.place[rest].min()),
-                count=rest.size,
-                digest=digest_hex(int(digests[0])) if (digests == digests[0]).all() else "",
-                epoch=int(epochs[0]) if (epochs == epochs[0]).all() else None,
-            )
-        )
+def _singles(reason: Reason, source: str, rows: Rows, which: NDArray[np.int64]) -> _Refused:
+    """Single reports refused: each has its own place."""
+    return _Refused(reason, source, rows.place[which], None, None, rows.digest[which], rows.epoch[which])
 
 
 def _groups(

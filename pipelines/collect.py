@@ -12,6 +12,7 @@ from apache_beam.transforms.window import GlobalWindows
 from ldp.accounting import Entry
 from ldp.collection import Collection
 from ldp.reports import Rejection
+from ldp.support import Support
 from pipelines.options import RunConfig
 from transforms.accounting import CloseBooks, EntriesOf, EpochEntry, Told
 from transforms.coders import register_coders
@@ -20,6 +21,7 @@ from transforms.epochs import EpochColumns, OncePerReportId, WindowByEpoch
 from transforms.estimate import EstimateEpoch
 from transforms.files import FileRecord, publish
 from transforms.histogram import MakeConsistent
+from transforms.left_out import LeaveOutEpochs, LeaveOutLines, largest_epochs
 from transforms.rejects import WriteRejects
 from transforms.reports import ACCOUNTING, REJECTED, AdmitReports, collection_tag
 from transforms.sinks import WriteEpochs
@@ -52,19 +54,30 @@ class PublishCollection(beam.PTransform):
         self._told = told
 
     def expand(self, inputs: dict[str, beam.PCollection]) -> beam.PCollection[Outcome]:
-        """The stages, in order; ``inputs`` are ``columns`` and the ``entries`` that were booked for them."""
+        """The stages, in order.
+
+        ``inputs`` are ``columns``, the ``entries`` that were booked for them, and for a run over files which
+        epochs are ``kept``.
+        """
         collection, config = self._collection, self._config
         booked = inputs["entries"]
         columns = inputs["columns"] | "Epoch" >> WindowByEpoch(collection.epochs)
         outcome: list[beam.PCollection[Outcome]] = []
+        kept = beam.pvalue.AsSingleton(inputs["kept"]) if "kept" in inputs else None
         if config.deduplicate:
             once = OncePerReportId(collection.digest_hex, config.shard_bits)
-            kept = columns | "OncePerReportId" >> once
-            columns, repeated = kept.columns, kept[ACCOUNTING]
-            outcome.append(repeated)
+            single = columns | "OncePerReportId" >> once
+            columns, repeated = single.columns, single[ACCOUNTING]
             repeated = repeated | "Repeats" >> beam.WindowInto(GlobalWindows())
+            if kept is not None:
+                repeated = repeated | "RepeatsKept" >> beam.ParDo(LeaveOutLines(), kept)
+                columns = self._kept(columns, kept, outcome)
+            outcome.append(repeated)
             booked = (booked, repeated) | "Booked" >> beam.Flatten()
         support = columns | "Support" >> beam.CombinePerKey(CountSupport(collection))
+        if kept is not None and not config.deduplicate:
+            # Only counts are few enough to wait until all epochs are known.
+            support = self._kept(support, kept, outcome)
         entries = (
             booked
             | "Entries" >> EntriesOf(collection.digest_hex)
@@ -79,8 +92,26 @@ class PublishCollection(beam.PTransform):
         told = told_elsewhere(
             final, collection, config.publish_topic, config.bigquery_table, config.output, config.job
         )
-        outcome.append(told | "Write" >> beam.ParDo(WriteEpochs(collection, config.output, config.job)))
-        return outcome | "All" >> beam.Flatten() | "Outcome" >> beam.WindowInto(GlobalWindows())
+        written = told | "Write" >> beam.ParDo(WriteEpochs(collection, config.output, config.job))
+        outcome.append(written | "Outcome" >> beam.WindowInto(GlobalWindows()))
+        return outcome | "All" >> beam.Flatten()
+
+    def _kept(
+        self, pairs: beam.PCollection, kept: Any, outcome: list[beam.PCollection[Outcome]]
+    ) -> beam.PCollection:
+        """What is of epochs that the run has; the rest is rejected."""
+        chosen = pairs | "Kept" >> beam.ParDo(LeaveOutEpochs(self._collection), kept).with_output_types(
+            Any, **{ACCOUNTING: Entry, REJECTED: tuple[str, Rejection]}
+        ).with_outputs(ACCOUNTING, REJECTED, main="kept")
+        outcome.append(chosen[ACCOUNTING] | "LeftOut" >> beam.WindowInto(GlobalWindows()))
+        rejected = chosen[REJECTED] | "Rejected" >> beam.WindowInto(GlobalWindows())
+        outcome.append(rejected | "LeftOutRejects" >> WriteRejects(self._config.output))
+        kind = EpochColumns if self._config.deduplicate else tuple[int, Support]
+        return chosen.kept | "Typed" >> beam.Map(_itself).with_output_types(kind)
+
+
+def _itself(pair: Any) -> Any:
+    return pair
 
 
 class CollectReports(beam.PTransform):
@@ -99,22 +130,22 @@ class CollectReports(beam.PTransform):
         outputs: dict[str, Any] = dict.fromkeys(by_tag, EpochColumns)
         outputs |= {REJECTED: tuple[str, Rejection], ACCOUNTING: Entry}
         admit = AdmitReports({c.digest: c for c in config.collections})
-        files = pipeline | "Files" >> beam.Create(list(config.inputs), reshuffle=False)
+        files = pipeline | "Files" >> beam.Create(config.encoded_inputs, reshuffle=False)
         if config.spread:
             files = files | "Spread" >> beam.Reshuffle()
         reports = (
             files
-            | "Read" >> beam.ParDo(ReadFiles())
+            | "Read" >> beam.ParDo(ReadFiles(config.read_limits))
             | "Report" >> beam.ParDo(admit).with_output_types(Any, **outputs).with_outputs(*outputs)
         )
-        rejects = reports[REJECTED] | "RejectsBySource" >> beam.GroupByKey()
-        outcome = [
-            reports[ACCOUNTING],
-            rejects | "WriteRejects" >> beam.ParDo(WriteRejects(config.output)),
-        ]
+        kept = largest_epochs(reports[ACCOUNTING], config.max_epochs)
+        entries = reports[ACCOUNTING] | "Lines" >> beam.ParDo(
+            LeaveOutLines(), beam.pvalue.AsSingleton(kept)
+        ).with_output_types(Entry)
+        outcome = [entries, reports[REJECTED] | "Rejects" >> WriteRejects(config.output)]
         for tag, collection in by_tag.items():
             label = f"{collection.name}@{collection.version}"
-            inputs = {"columns": reports[tag], "entries": reports[ACCOUNTING]}
+            inputs = {"columns": reports[tag], "entries": entries, "kept": kept}
             outcome.append(inputs | label >> PublishCollection(collection, config))
         return (
             outcome

@@ -16,6 +16,7 @@ from ldp.advice import warnings_about
 from ldp.collection import Collection
 from ldp.collection_file import load_collection
 from ldp.errors import UsageError
+from ldp.text import clean
 from pipelines.console import deliver, say
 from pipelines.options import RunConfig, resolve_runner
 from pipelines.outcome import why_nothing
@@ -291,13 +292,13 @@ def load(path: Path) -> Collection:
     """A collection, with a warning about keys that its protocol does not take."""
     collection = load_collection(path)
     for key in collection.ignored:
-        click.echo(
+        text = (
             f"ldpbeam: {key} has no effect on {collection.protocol_label} in {path}. Remove it, or choose a "
-            "protocol that takes it. [W-COLLECTION-IGNORED]",
-            err=True,
+            "protocol that takes it. [W-COLLECTION-IGNORED]"
         )
+        click.echo(clean(text), err=True)
     for warning in warnings_about(collection):
-        click.echo(f"ldpbeam: {warning.in_file(str(path))}", err=True)
+        click.echo(clean(f"ldpbeam: {warning.in_file(str(path))}"), err=True)
     return collection
 
 
@@ -341,7 +342,7 @@ def summary(record: dict[str, Any], output: str) -> None:
     for reason, count in total["rejected"].items():
         click.echo(f"  rejected {count:,}: {reason}", err=True)
     if total["rejected"]:
-        click.echo(f"  where and why: ldpbeam inspect {output.rstrip('/')}/rejects", err=True)
+        click.echo(clean(f"  where and why: ldpbeam inspect {output.rstrip('/')}/rejects"), err=True)
     nothing = why_nothing(record)
     if nothing is not None:
         click.echo(f"ldpbeam: {nothing} [E-RUN-NOTHING]", err=True)

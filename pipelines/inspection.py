@@ -15,6 +15,7 @@ from ldp.collection_file import load_collection
 from ldp.errors import InvalidPayload, UsageError
 from ldp.protocols import FrequencyProtocol
 from ldp.protocols.multi import Sample, Several
+from ldp.text import clean
 from pipelines.console import deliver, say
 from pipelines.views import View, view_of
 
@@ -117,16 +118,17 @@ def _records(paths: list[Path], collections: dict[int, Collection]) -> Iterator[
     from transforms.sources import BadSource, ReadFiles, Table
 
     for path in paths:
-        click.echo(f"{path}:", err=True)
+        click.echo(clean(f"{path}:"), err=True)
         for element in ReadFiles().process(str(path)):
             if isinstance(element, BadSource):
                 reason = element.reason
                 yield f"{reason.value} at position {element.place}: {reason.explanation}"
                 continue
             if isinstance(element, Table):
-                rows, batches = element.rows, list[Batch]()
+                rows, batches = element.rows, iter(list[Batch]())
             else:
-                rows, batches, malformed = parse(element.found, element.base)
+                rows, many, malformed = parse(element.found, element.base)
+                batches = iter(many)
                 for place in malformed:
                     yield f"malformed record at position {place}"
             for batch in batches:

@@ -12,7 +12,9 @@ from click.core import ParameterSource
 
 from ldp import __version__
 from ldp.errors import LdpError, UsageError, disk_error
+from ldp.text import clean
 from pipelines.console import PrintingCommand
+from pipelines.options import LIMITS, MAX_EPOCHS, MAX_EXPANSION, READ_ATTEMPTS
 
 __all__ = ["main"]
 
@@ -29,6 +31,21 @@ _STREAMS_ONLY = (
     "detach",
 )
 """Options of ``run`` that say something about messages, and nothing about files."""
+
+
+class InstantOption(click.ParamType):
+    """An instant such as 2026-01-01T00:00:00Z; gives seconds since 1970."""
+
+    name = "instant"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """Parse, or say what is wrong."""
+        from ldp.epochs import parse_instant
+
+        try:
+            return value if isinstance(value, int) else parse_instant(value)
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
 
 
 class _Commands(click.Group):
@@ -237,6 +254,33 @@ def simulate(  # noqa: PLR0913, PLR0917 - one argument per option
     help="2**bits shards per epoch. Default: by the input's size; 3 on clusters.",
 )
 @click.option(
+    "--max-expansion",
+    type=click.IntRange(1),
+    default=MAX_EXPANSION,
+    show_default=True,
+    help="Bytes of reports that each stored byte of a file may stand for; the rest is rejected unread.",
+)
+@click.option(
+    "--max-epochs",
+    type=click.IntRange(1),
+    default=MAX_EPOCHS,
+    show_default=True,
+    help="Epochs of a collection in a run over files; those with the fewest records are left out.",
+)
+@click.option(
+    "--not-after",
+    type=InstantOption(),
+    help="When the files had been written; reports of epochs that had not begun are rejected. "
+    "Default: each file's time.",
+)
+@click.option(
+    "--read-attempts",
+    type=click.IntRange(1),
+    default=READ_ATTEMPTS,
+    show_default=True,
+    help="How often a file is tried that cannot be read.",
+)
+@click.option(
     "--publish-topic",
     default="",
     metavar="projects/P/topics/T",
@@ -302,6 +346,9 @@ def run(  # noqa: PLR0913, PLR0917 - one argument per option
             + ("more than one of them was given" if patterns or subscription else "none was given"),
             remedy="Give --input GLOB, --subscription projects/P/subscriptions/S, or --kafka-topic TOPIC.",
         )
+    limits = {name: streaming.pop(name) for name in LIMITS}
+    if patterns:
+        settings |= limits
     if patterns and "--streaming" not in beam_args:
         idle = [name for name in _STREAMS_ONLY if _typed(context, name)]
         if idle:
@@ -384,7 +431,7 @@ def main() -> None:
             import traceback
 
             traceback.print_exc()
-        text = " ".join(f"{type(error).__name__}: {error}".split())[:300]
+        text = clean(" ".join(f"{type(error).__name__}: {error}".split()), 300)
         advice = "Set LDPBEAM_DEBUG=1 to see where, and please report it."
         click.echo(f"ldpbeam: {text}. {advice} [E-INTERNAL]", err=True)
         sys.exit(LdpError.exit_code)

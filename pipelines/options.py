@@ -3,12 +3,25 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from ldp.collection import Collection
 from ldp.errors import UsageError
 from ldp.schedule import DEFAULT_LATE_EVERY
 
-__all__ = ["ASK_THEIR_SERVER", "OPTIONS", "RunConfig", "resolve_runner"]
+if TYPE_CHECKING:
+    from transforms.chunks import ReadLimits
+
+__all__ = [
+    "ASK_THEIR_SERVER",
+    "LIMITS",
+    "MAX_EPOCHS",
+    "MAX_EXPANSION",
+    "OPTIONS",
+    "READ_ATTEMPTS",
+    "RunConfig",
+    "resolve_runner",
+]
 
 # Names people type, by what they mean for files. Beam's own DirectRunner first tries to download a binary and
 # falls back silently, so it is never used under that name.
@@ -42,12 +55,24 @@ OPTIONS = (
     "--publish-topic",
     "--bigquery-table",
     "--shard-bits",
+    "--max-expansion",
+    "--max-epochs",
+    "--not-after",
+    "--read-attempts",
     "--job",
     "--detach",
     "--quiet",
     "--json",
 )
 """What ``ldpbeam run`` itself takes."""
+
+
+MAX_EXPANSION = 100
+"""Bytes of reports that a stored byte may stand for; sound reports, with their random ids, stay below 10."""
+MAX_EPOCHS = 10_000
+"""Epochs of a collection in a run over files: a year of hours."""
+READ_ATTEMPTS = 3
+LIMITS = ("max_expansion", "max_epochs", "not_after", "read_attempts")
 
 
 @dataclass(frozen=True)
@@ -77,6 +102,11 @@ class RunConfig:
         bigquery_table: ``P:DATASET.TABLE`` that gets every revision too; empty for none.
         job: name of an unbounded job, for what several jobs may write to one output.
         overwrite: whether results of other collections in the output may be replaced.
+        max_expansion: bytes of reports that a stored byte of a file may stand for. Files only, as all down to
+            ``read_attempts``.
+        max_epochs: epochs of a collection that a run has at most.
+        not_after: seconds since 1970 by which the files had been written; None for their own times.
+        read_attempts: how often a file is tried that cannot be read.
         runner: Beam runner that really runs.
         beam_args: further Beam options, as typed.
     """
@@ -103,6 +133,10 @@ class RunConfig:
     publish_topic: str = ""
     bigquery_table: str = ""
     overwrite: bool = False
+    max_expansion: int = MAX_EXPANSION
+    max_epochs: int = MAX_EPOCHS
+    not_after: int | None = None
+    read_attempts: int = READ_ATTEMPTS
     runner: str = "FnApiRunner"
     beam_args: tuple[str, ...] = ()
 
@@ -123,6 +157,23 @@ class RunConfig:
         return self.runner != "FnApiRunner" or any(
             a.startswith("--direct_") and a not in single for a in self.beam_args
         )
+
+    @property
+    def encoded_inputs(self) -> list[bytes]:
+        """The paths as bytes: a file's name need not be text."""
+        return [path.encode("utf-8", "surrogateescape") for path in self.inputs]
+
+    @property
+    def limits(self) -> dict[str, int | None]:
+        """What of hostile files is read and kept, for run.json."""
+        return {name: getattr(self, name) for name in LIMITS}
+
+    @property
+    def read_limits(self) -> ReadLimits:
+        """The same, for the reader of files."""
+        from transforms.chunks import ReadLimits
+
+        return ReadLimits(self.max_expansion, self.read_attempts, self.not_after)
 
     def __post_init__(self) -> None:
         """Validate.

@@ -138,6 +138,7 @@ def run_record(
         "runner": config.runner,
         "deduplicate": config.deduplicate,
         "max_error_fraction": config.max_error_fraction,
+        "limits": config.limits,
         "collections": [{**c.as_record(), "definition": definition(c)} for c in config.collections],
         "accounting": {
             "total": total.as_record(),

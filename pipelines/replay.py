@@ -126,6 +126,7 @@ def _replay_files(
             deduplicate=record["deduplicate"],
             max_error_fraction=record["max_error_fraction"],
             shard_bits=bits_for(_size_of(inputs)),
+            **record.get("limits", {}),
         )
         scratch = afterwards.enter_context(
             TemporaryDirectory(prefix=".replay-", suffix=".tmp", dir=output, ignore_cleanup_errors=True)

@@ -9,10 +9,10 @@ from typing import Any
 
 import apache_beam as beam
 
-from ldp.reports import Rejection
+from ldp.reports import LISTED, Rejection, capped
 from transforms.files import FileRecord, publish
 
-__all__ = ["WriteRejects", "rejects_schema", "rejects_table", "write_rejects"]
+__all__ = ["WriteRejects", "WriteSources", "rejects_schema", "rejects_table", "write_rejects"]
 
 
 def rejects_schema() -> Any:
@@ -61,7 +61,55 @@ def write_rejects(output: str, name: str, rejections: Iterable[Rejection]) -> Fi
     return publish(output, f"rejects/{name}.parquet", sink.getvalue(), table.num_rows)
 
 
-class WriteRejects(beam.DoFn):
+class WriteRejects(beam.PTransform):
+    """Rejections to one Parquet file per source, of each reason as many rows as :func:`capped` leaves."""
+
+    def __init__(self, output: str, label: str | None = None) -> None:
+        """Write below ``output``."""
+        super().__init__(label)
+        self._output = output
+
+    def expand(self, rejections: beam.PCollection[tuple[str, Rejection]]) -> beam.PCollection[FileRecord]:
+        """Cap by source and reason as early as possible, then gather by source."""
+        return (
+            rejections
+            | "ByReason" >> beam.Map(_by_reason).with_output_types(tuple[tuple[str, str], Rejection])
+            | "Cap" >> beam.CombinePerKey(_Capped())
+            | "BySource" >> beam.Map(_by_source).with_output_types(tuple[str, Any])
+            | "Source" >> beam.GroupByKey()
+            | "Write" >> beam.ParDo(WriteSources(self._output))
+        )
+
+
+def _by_reason(pair: tuple[str, Rejection]) -> tuple[tuple[str, str], Rejection]:
+    return (pair[0], pair[1].reason.value), pair[1]
+
+
+def _by_source(pair: tuple[tuple[str, str], list[Rejection]]) -> tuple[str, list[Rejection]]:
+    return pair[0][0], pair[1]
+
+
+class _Capped(beam.CombineFn):
+    """See :func:`capped`; what is held stays short."""
+
+    def create_accumulator(self) -> list[Rejection]:
+        return []
+
+    def add_input(self, held: list[Rejection], rejection: Rejection) -> list[Rejection]:
+        held.append(rejection)
+        return held if len(held) < 4 * LISTED else capped(held)
+
+    def merge_accumulators(self, many: Iterable[list[Rejection]]) -> list[Rejection]:
+        return capped([rejection for held in many for rejection in held])
+
+    def compact(self, held: list[Rejection]) -> list[Rejection]:
+        return capped(held)
+
+    def extract_output(self, held: list[Rejection]) -> list[Rejection]:
+        return capped(held)
+
+
+class WriteSources(beam.DoFn):
     """All rejections of one source to one Parquet file, in the order of their places."""
 
     def __init__(self, output: str) -> None:
@@ -69,8 +117,8 @@ class WriteRejects(beam.DoFn):
         super().__init__()
         self._output = output
 
-    def process(self, group: tuple[str, Iterable[Rejection]]) -> Iterator[FileRecord]:
+    def process(self, group: tuple[str, Iterable[Iterable[Rejection]]]) -> Iterator[FileRecord]:
         """One file per source."""
-        source, rejections = group
+        source, rejections = group[0], (rejection for held in group[1] for rejection in held)
         digits = hashlib.sha256(source.encode()).hexdigest()[:16]
         yield write_rejects(self._output, f"rejects-{digits}", rejections)

@@ -29,7 +29,7 @@ class AdmitReports(beam.DoFn):
     """Decode and admit; never raises, whatever the bytes.
 
     Outputs: one tag per collection with ``(epoch, ReportColumns)``, :data:`REJECTED` with
-    ``(source, Rejection)``, :data:`ACCOUNTING` with accounting entries ``read``, ``late`` and rejections.
+    ``(source, Rejection)``, :data:`ACCOUNTING` with accounting entries of all but what was admitted.
     """
 
     def __init__(self, collections: Mapping[int, Collection], *, together: bool = False) -> None:
@@ -44,7 +44,7 @@ class AdmitReports(beam.DoFn):
 
     def process(self, element: Chunk | Table | BadSource) -> Iterator[beam.pvalue.TaggedOutput]:
         """Judge everything in one element."""
-        done = Admission()
+        done = Admission(written_by=getattr(element, "written_by", None))
         if isinstance(element, BadSource):
             done.reject_source(element.reason, element.source, element.place, element.count)
         elif isinstance(element, Table):
@@ -52,15 +52,16 @@ class AdmitReports(beam.DoFn):
         else:
             where = (element.source, done, element.base, element.arrivals)
             admit_frames(element.found, self._collections, *where)
-            if element.names:
-                done.rejections = [_named(r, element) for r in done.rejections]
-        yield from self._outputs(done)
+        rejections = done.rejections
+        if isinstance(element, Chunk) and element.names:
+            rejections = [_named(r, element) for r in rejections]
+        yield from self._outputs(done, rejections)
 
-    def _outputs(self, done: Admission) -> Iterator[beam.pvalue.TaggedOutput]:
+    def _outputs(self, done: Admission, rejections: list[Rejection]) -> Iterator[beam.pvalue.TaggedOutput]:
         for columns in done.admitted:
             pair: tuple[int, ReportColumns] = (columns.epoch, columns)
             yield beam.pvalue.TaggedOutput(self._tags[columns.digest], pair)
-        for rejection in done.rejections:
+        for rejection in rejections:
             by_source: tuple[str, Rejection] = (rejection.source, rejection)
             yield beam.pvalue.TaggedOutput(REJECTED, by_source)
         for entry in done.entries():

@@ -366,7 +366,8 @@ class SumShards(beam.DoFn):
             return
         close = schedule.close(epoch)
         # An epoch of which nothing was admitted has no shards, and only this timer to close it.
-        refused = 2 * known.entries["read"] == known.entries.total()
+        booked = known.entries.total() - known.entries["repeated"]
+        refused = 2 * known.entries["read"] == booked
         now, alone = (known.due or MIN_TIMESTAMP.micros) - _MOMENT, refused and not known.times
         known = replace(known, due=close + _MOMENT if alone and now < close else None)
         served = min(known.times.values()) if len(known.times) == self._shards else known.told

@@ -607,7 +607,8 @@ def allocate(
                 "allomfree chooses the protocol of each attribute itself",
                 remedy="Remove protocol, or use allocation: sample.",
             )
-        return Allomfree(tuple(_better(size, parameters) for size in sizes))
+        better = {size: _better(size, parameters) for size in set(sizes)}
+        return Allomfree(tuple(better[size] for size in sizes))
     if not protocol_name:
         raise CollectionError(
             "E-COLLECTION-MISSING",
@@ -616,7 +617,8 @@ def allocate(
         )
     if allocation == Split.NAME:
         parameters = _share(parameters, len(sizes))
-    parts = tuple(protocol(protocol_name, size, parameters) for size in sizes)
+    made = {size: protocol(protocol_name, size, parameters) for size in set(sizes)}
+    parts = tuple(made[size] for size in sizes)
     if allocation == Together.NAME:
         return _together(parts)
     return Sample(parts) if allocation == Sample.NAME else Split(parts)

@@ -3,29 +3,15 @@
 from __future__ import annotations
 
 import math
-import unicodedata
 from typing import Any
+
+from ldp.text import clean
 
 LABEL_LIMIT = 60
 """Longest label shown, in characters; a label is whatever somebody wrote."""
 
 DASH = "–"
-_JOINERS = "\u200c\u200d"
 _SUPERSCRIPT = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
-
-
-def clean(text: str, limit: int = 2000) -> str:
-    """Make untrusted text safe to *show*: bounded, no control or direction characters.
-
-    This is not escaping. Escaping is the template's work (HTML) and the renderer's (SVG).
-    """
-    shown = "".join(
-        "\ufffd"
-        if unicodedata.category(char) in ("Cc", "Cf", "Cn", "Cs", "Zl", "Zp") and char not in _JOINERS
-        else char
-        for char in text[: limit + 1]
-    )
-    return shown if len(shown) <= limit else shown[: limit - 1] + "…"
 
 
 def clean_tree(node: Any) -> Any:

@@ -151,8 +151,8 @@ def build(config: RunConfig) -> beam.Pipeline:
         read = ReadKafka(config.kafka_servers, [config.kafka_topic], config.kafka_expansion)
         chunks = pipeline | "Read" >> read | "Gather" >> beam.ParDo(GatherMessages(config.kafka_topic))
     else:
-        files = pipeline | "Files" >> beam.Create(list(config.inputs), reshuffle=False)
-        chunks = files | "Spread" >> beam.Reshuffle() | "Read" >> beam.ParDo(ReadFiles())
+        files = pipeline | "Files" >> beam.Create(config.encoded_inputs, reshuffle=False)
+        chunks = files | "Spread" >> beam.Reshuffle() | "Read" >> beam.ParDo(ReadFiles(config.read_limits))
     _ = chunks | "Collect" >> CollectStream(config)
     return pipeline
 

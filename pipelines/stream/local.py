@@ -170,6 +170,7 @@ class LocalStream:
         if record is None:
             return
         line = Line(*(record["accounting"][w] for w in ("read", "counted", "late", "duplicate")))
+        line.repeated = record["accounting"].get("repeated", 0)
         line.rejected.update(record["accounting"]["rejected"])
         known.line, known.news = line, Counter()
         known.revision = max((r["revision"] for r in record["revisions"]), default=-1) + 1
@@ -425,7 +426,7 @@ class LocalStream:
 def _entries(known: _Open, *, without_counts: bool) -> Iterable[tuple[str, int]]:
     """Everything booked so far; counts and repeats only where they are not counted afresh."""
     total: Counter[str] = Counter(known.news)
-    total.update(read=known.line.read, late=known.line.late)
+    total.update(read=known.line.read, late=known.line.late, repeated=known.line.repeated)
     for reason, count in known.line.rejected.items():
         total[f"rejected.{reason}"] += count
     if not without_counts:

@@ -9,14 +9,17 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from ldp.accounting import Line
 from ldp.collection import Collection, digest_hex
 from ldp.domain import Domain
 from ldp.epochs import Epochs
 from ldp.errors import InvalidPayload, Reason
 from ldp.protocols import Parameters
 from ldp.protocols.base import CHECK_CODES
-from ldp.reports import LISTED, Admission, Rejection, admit_batch, admit_rows
+from ldp.reports import LISTED, Admission, Rejection, admit_batch, admit_frames, admit_rows, capped
+from ldp.wire import codec
 from ldp.wire.codec import Batch, Rows
+from ldp.wire.report_pb2 import ReportBatch
 from tests.pipelines.running import collection
 
 AGREED = {c.digest: c for c in (collection("sue", 11, "bits"), collection("grr", 11, "direct"))}
@@ -47,8 +50,9 @@ def line(digest: int, epoch: int, reason: Reason | None) -> tuple[str, int | Non
 def balanced(done: Admission) -> None:
     """read = admitted + rejected on each line."""
     fate: Counter[tuple[str, int | None]] = Counter()
-    for rejection in done.rejections:
-        fate[rejection.key] += rejection.count
+    for (key, _), count in done.rejected.items():
+        fate[key] += count
+    assert sum(r.count for r in done.rejections) == done.rejected.total()
     for columns in done.admitted:
         fate[AGREED[columns.digest].digest_hex, columns.epoch] += len(columns)
     assert fate == done.read
@@ -296,7 +300,8 @@ def test_arrival_decides_what_is_late_and_what_is_too_soon(form: str, seed: int)
     lines: Counter[tuple[str, int | None]] = Counter()
     for (key, what), count in done.entries():
         assert count > 0
-        lines[key] += count if what == "read" else -count
+        if what != "repeated":
+            lines[key] += count if what == "read" else -count
     for columns in done.admitted:
         lines[digest_hex(columns.digest), columns.epoch] -= len(columns)
     assert set(lines.values()) <= {0}
@@ -307,6 +312,9 @@ def test_rows_and_batches_keep_the_same_books(seed: int) -> None:
     """Entries say the same whichever form the reports came in."""
     held = dated(100 + seed, 200)
     rows, batches = (Counter(dict(judged(held, form).entries())) for form in ("rows", "batches"))
+    for books in (rows, batches):  # what says nothing new is told among what is judged together
+        for key, what in [entry for entry in books if entry[1] == "repeated"]:
+            del books[key, what]
     assert rows == batches
     assert {what for _, what in rows} >= {"read", "late", "rejected.future_epoch", "rejected.foreign_epoch"}
 
@@ -366,3 +374,123 @@ def test_without_an_arrival_nothing_is_late_or_too_soon(form: str) -> None:
     assert not done.late
     assert Counter(r.reason for r in done.rejections) == {Reason.RETIRED_COLLECTION: 2}
     assert sum(map(len, done.admitted)) == 10
+
+
+def fraction(done: Admission) -> float:
+    """The error fraction of everything that was admitted or not."""
+    line = Line(read=done.read.total(), rejected=Counter({"": done.rejected.total()}))
+    line.add("repeated", done.repeated.total())
+    return line.error_fraction
+
+
+@pytest.mark.parametrize(
+    ("ids", "payloads", "weight"),
+    [
+        (np.arange(4000), b"", 800),  # 8 bytes each, where a report takes 40
+        (np.zeros(4000, np.int64), b"", 1),  # a batch of one id
+        (np.arange(4000), bytes(16_000), 1200),
+        (np.arange(400), bytes(64 * 400), 400),  # too long, but no more reports than ids
+        (np.arange(1), b"", 1),
+        (np.arange(10), b"\xff" * 320, 10),  # of the right length, and each of them bad
+        (np.zeros(10, np.int64), b"\xff" * 320, 1),
+    ],
+)
+def test_junk_weighs_what_it_would_as_reports(ids: np.ndarray, payloads: bytes, weight: int) -> None:  # type: ignore[type-arg]
+    """Everything is booked; the error fraction takes as many reports as the bytes and ids could have been."""
+    wide = collection("sue", 251, "wide")
+    assert wide.protocol.payload_size == 32
+    done = Admission()
+    junk = Batch(wide.digest, 0, ids.size, ids.astype(np.uint64), np.frombuffer(payloads, np.uint8), 0)
+    admit_batch(junk, {wide.digest: wide}, "here", done)
+    sound = np.zeros(32 * 1000, np.uint8)
+    admit_batch(
+        Batch(wide.digest, 0, 1000, np.arange(1000, dtype=np.uint64), sound, 0), {wide.digest: wide}, "", done
+    )
+    assert done.rejected.total() == ids.size
+    assert fraction(done) == weight / (1000 + weight)
+
+
+@pytest.mark.parametrize("order", range(3))
+def test_capping_in_parts_is_capping_at_once(order: int) -> None:
+    """In whatever pieces and order rejections come, the same are listed and the rest share one."""
+    draw = random.Random(order)
+    digests = ["aa"] * 3 + ["bb"]
+    every = [
+        Rejection(Reason.WRONG_LENGTH, "here", i // 3, i % 3, 1 + i % 5, draw.choice(digests), i % 2)
+        for i in range(1000)
+    ]
+    wanted = capped(every)
+    assert len(wanted) == LISTED + 1
+    assert sum(r.count for r in wanted) == sum(r.count for r in every)
+    assert wanted[:LISTED] == every[:LISTED]
+    assert (wanted[-1].place, wanted[-1].digest, wanted[-1].epoch) == (LISTED // 3, "", None)
+    draw.shuffle(every)
+    held: list[Rejection] = []
+    while every:
+        part, every = every[: (n := draw.randrange(1, 300))], every[n:]
+        held = capped(capped(part) + held)
+    assert held == wanted
+
+
+def small_batches(n: int) -> list[bytes]:
+    """Messages of up to three reports of several collections and epochs, among them all kinds of faults."""
+    draw = random.Random(n)
+    made = []
+    for _ in range(n):
+        digest = draw.choice([*AGREED, *AGREED, 5])
+        epoch = draw.choice([0, 1, 99, 100, -1])
+        count = draw.choice([0, 1, 1, 2, 3])
+        width = AGREED[digest].protocol.payload_size if digest in AGREED else 1
+        size = count * width + draw.choice([0, 0, 0, 1])
+        payloads = draw.choice([bytes, bytes, draw.randbytes])(size)
+        ids = [draw.getrandbits(64) | 1 for _ in range(count)]
+        claimed = count + draw.choice([0, 0, 0, 1])
+        message = ReportBatch(digest=digest, epoch=epoch, count=claimed, report_ids=ids, payloads=payloads)
+        made.append(message.SerializeToString() + (b"\x32\x08" + bytes(8) if draw.random() < 0.1 else b""))
+    return made
+
+
+def test_small_batches_together_are_as_one_by_one() -> None:
+    """The same books, the same columns and the same places, however many batches are judged at once."""
+    messages = small_batches(3000)
+    found = codec.joined(messages)
+    together, single = Admission(), Admission()
+    admit_frames(found, AGREED, "here", together)
+    _, batches, malformed = codec.parse(found)
+    single.reject_places(Reason.MALFORMED, "here", malformed)
+    for batch in batches:
+        admit_batch(batch, AGREED, "here", single)
+    rows, _, _ = codec.parse(found)
+    admit_rows(rows, AGREED, "here", single)
+    assert (together.read, together.rejected) == (single.read, single.rejected)
+    assert Counter(_reports(together)) == Counter(_reports(single))
+    places = [{(p, r) for r, at in done.refused for p in at.tolist()} for done in (together, single)]
+    assert places[0] == places[1]
+    ours, theirs = (sorted(map(repr, done.rejections)) for done in (together, single))
+    assert ours == theirs
+    assert len(together.admitted) < 10
+    assert len(single.admitted) > 300
+
+
+def _reports(done: Admission) -> list[tuple[int, int, int, bytes]]:
+    return [
+        (c.digest, c.epoch, int(name), row.tobytes())
+        for c in done.admitted
+        for name, row in zip(c.report_ids, c.payloads, strict=True)
+    ]
+
+
+def test_what_was_written_before_an_epoch_began_holds_none_of_its_reports() -> None:
+    """Rows and batches alike; nothing is late for that."""
+    held = [(c, e, 0, b"\0" * DATED[c].protocol.payload_size, 0) for c in DATED for e in (0, 3)]
+    for form in ("rows", "batches"):
+        done = Admission(written_by=3600 * SECOND)
+        if form == "rows":
+            admit_rows(as_rows([one[:4] for one in held]), DATED, "here", done)
+        else:
+            for batch in as_batches(held):
+                admit_batch(replace(batch, arrival=None), DATED, "here", done)
+        assert not done.late
+        assert {r.reason for r in done.rejections} == {Reason.FUTURE_EPOCH}
+        assert {r.epoch for r in done.rejections} == {3}
+        assert {c.epoch for c in done.admitted} == {0}

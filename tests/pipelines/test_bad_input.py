@@ -226,13 +226,13 @@ def _cases() -> dict[str, Callable[[], Case]]:
         "parquet": lambda: Case(parquet(table()), 4, {}),
         "parquet, cut": lambda: Case(parquet(table())[:-9], 0, {"corrupt_file": 1}),
         "parquet, magic only": lambda: Case(b"PAR1", 0, {"corrupt_file": 1}),
-        "parquet, no payload": lambda: Case(parquet(table(payload=None)), 0, {"corrupt_file": 1}),
+        "parquet, no payload": lambda: Case(parquet(table(payload=None)), 0, {"corrupt_file": 4}),
         "parquet, no rows": lambda: Case(parquet(table(0)), 0, {"empty_file": 1}),
         "parquet, wrong type": lambda: Case(
-            parquet(table(payload=pa.array([1, 2, 3, 4]))), 0, {"corrupt_file": 1}
+            parquet(table(payload=pa.array([1, 2, 3, 4]))), 0, {"corrupt_file": 4}
         ),
         "parquet, text for ids": lambda: Case(
-            parquet(table(report_id=pa.array(list("abcd")))), 0, {"corrupt_file": 1}
+            parquet(table(report_id=pa.array(list("abcd")))), 0, {"corrupt_file": 4}
         ),
         "parquet, null payload": lambda: Case(parquet(table(payload=nulls)), 3, {"malformed": 1}),
         "parquet, null ids": lambda: Case(
@@ -255,6 +255,43 @@ def _cases() -> dict[str, Callable[[], Case]]:
         ),
         "parquet, other columns": lambda: Case(
             parquet(table().append_column("more", pa.array(list("abcd")))), 4, {}
+        ),
+        "parquet, signed words": lambda: Case(
+            parquet(
+                table(
+                    digest=pa.array(np.array([BITS.digest] * 4, np.uint64).view(np.int64)),
+                    report_id=pa.array([-1, -(2**63), 5, 6], pa.int64()),
+                )
+            ),
+            4,
+            {},
+        ),
+        "parquet, epochs as fractions": lambda: Case(
+            parquet(table(epoch=pa.array([4.0, 4.5, float("nan"), float("inf")]))), 1, {"malformed": 3}
+        ),
+        "parquet, epochs beyond all": lambda: Case(
+            parquet(table(epoch=pa.array([4, 2**63, 2**64 - 1, 5], pa.uint64()))), 2, {"malformed": 2}
+        ),
+        "parquet, small integers": lambda: Case(
+            parquet(table(epoch=pa.array([4, 5, -1, 6], pa.int8()))), 3, {"foreign_epoch": 1}
+        ),
+        "parquet, digests as fractions": lambda: Case(
+            parquet(table(digest=pa.array([1.0] * 4))), 0, {"corrupt_file": 4}
+        ),
+        "parquet, a column twice": lambda: Case(
+            parquet(
+                pa.Table.from_arrays([*table().columns, table()[1]], names=[*table().column_names, "epoch"])
+            ),
+            0,
+            {"corrupt_file": 4},
+        ),
+        "parquet, lists": lambda: Case(
+            parquet(table(epoch=pa.array([[4], [4], [4], [4]]))), 0, {"corrupt_file": 4}
+        ),
+        "parquet, dictionary of payloads": lambda: Case(
+            parquet(table(2000, payload=pa.array(([payload() for _ in range(3)] * 700)[:2000], pa.binary()))),
+            2000,
+            {},
         ),
         "parquet, foreign": lambda: Case(
             parquet(
@@ -353,7 +390,7 @@ def ran(tmp_path_factory: pytest.TempPathFactory) -> Ran:
     for row in done.rejects():
         rejects.setdefault(row["source"], []).append(row)
     for name, path in unreadable.items():
-        cases[name], paths[name] = Case(b"", 0, {"corrupt_file": 1}), path
+        cases[name], paths[name] = Case(b"", 0, {"unreadable_file": 1}), path
     return Ran(done, cases, paths, rejects)
 
 
@@ -495,7 +532,7 @@ def test_a_file_that_may_not_be_read_is_a_reject(tmp_path: Path) -> None:
     if os.access(path, os.R_OK):
         pytest.skip("this user reads everything")
     done = execute(BITS, [path], tmp_path / "out")
-    assert done.total["rejected"] == {"corrupt_file": 1}
+    assert done.total["rejected"] == {"unreadable_file": 1}
 
 
 def test_numbers_of_the_reference_are_right() -> None:

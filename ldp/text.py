@@ -1,0 +1,28 @@
+"""Text that somebody else wrote, made safe to show: on a terminal, in a log, on a page."""
+
+from __future__ import annotations
+
+import unicodedata
+
+__all__ = ["SHOWN", "clean"]
+
+SHOWN = 2000
+"""Longest text shown, in characters."""
+
+_JOINERS = "\u200c\u200d"
+
+
+def clean(text: str, limit: int = SHOWN) -> str:
+    """Make untrusted text safe to *show*: one line, bounded, no control or direction characters.
+
+    File names, labels and the texts of errors pass through here before a terminal sees them: an escape
+    sequence must not move the cursor, and a line feed must not forge a line. This is not escaping, which is
+    the work of a page's template (HTML) and of its renderer (SVG).
+    """
+    shown = "".join(
+        "\ufffd"
+        if unicodedata.category(char) in ("Cc", "Cf", "Cn", "Cs", "Zl", "Zp") and char not in _JOINERS
+        else char
+        for char in text[: limit + 1]
+    )
+    return shown if len(shown) <= limit else shown[: limit - 1] + "…"

@@ -1,0 +1,141 @@
+"""A stored file, read with patience: what cannot be read is tried again, and is told apart from what is damaged."""
+
+from __future__ import annotations
+
+import io
+import os
+import stat
+import time
+from typing import Any
+
+from apache_beam.io.filesystem import CompressionTypes
+from apache_beam.io.filesystems import FileSystems
+
+__all__ = ["StoredFile", "is_local", "printable"]
+
+_FIRST_PAUSE = 0.1  # seconds before the second attempt, five times as long before each further one
+
+
+def is_local(path: str) -> bool:
+    """Whether a path names a file of this machine."""
+    return "://" not in path
+
+
+def printable(path: str) -> str:
+    """A path as text that every table and message can hold: bytes that are no UTF-8 are written ``\\xff``."""
+    return path.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+
+
+class StoredFile(io.RawIOBase):
+    """The bytes of a regular file.
+
+    A read that fails is repeated on the file opened anew, ``attempts`` times in all. ``unreadable`` then says
+    that an error is the storage's and not the content's.
+    """
+
+    def __init__(self, path: str, attempts: int) -> None:
+        """Open it.
+
+        Raises:
+            OSError: it is no regular file, or cannot be opened.
+        """
+        super().__init__()
+        self._path = path
+        self._attempts = max(attempts, 1)
+        self._at = 0
+        self._handle: Any = None
+        self.unreadable = False
+        self.size = 0
+        self.modified: int | None = None
+        self._again(self._open)
+
+    def readable(self) -> bool:
+        """Yes."""
+        return True
+
+    def seekable(self) -> bool:
+        """Yes."""
+        return True
+
+    def tell(self) -> int:
+        """Position."""
+        return self._at
+
+    def seek(self, offset: int, whence: int = 0) -> int:
+        """Move; nothing is read."""
+        self._at = offset + (0, self._at, self.size)[whence]
+        return self._at
+
+    def read(self, size: int = -1) -> bytes:
+        """At most ``size`` bytes.
+
+        Raises:
+            OSError: the file cannot be read.
+        """
+        return bytes(self._again(lambda: self._read(size)))
+
+    def readinto(self, buffer: Any) -> int:
+        """As :meth:`read`."""
+        data = self.read(len(buffer))
+        buffer[: len(data)] = data
+        return len(data)
+
+    def close(self) -> None:
+        """Let go of it."""
+        if self._handle is not None:
+            self._handle.close()
+            self._handle = None
+        super().close()
+
+    def _again(self, action: Any) -> Any:
+        pause = _FIRST_PAUSE
+        for attempt in range(1, self._attempts + 1):
+            try:
+                return action()
+            except OSError:
+                self._drop()
+                if attempt == self._attempts:
+                    self.unreadable = True
+                    raise
+            time.sleep(pause)
+            pause *= 5
+        return b""
+
+    def _drop(self) -> None:
+        handle, self._handle = self._handle, None
+        if handle is not None:
+            try:
+                handle.close()
+            except OSError:
+                return
+
+    def _open(self) -> None:
+        if is_local(self._path):
+            found = os.stat(self._path)  # noqa: PTH116 - Beam paths are text
+            if not stat.S_ISREG(found.st_mode):
+                # A pipe or a device would be waited for, or never end.
+                raise OSError(f"not a regular file: {printable(self._path)}")
+            self.modified = int(found.st_mtime)
+        elif self.modified is None:
+            self.modified = _modified(self._path)
+        self._handle = FileSystems.open(self._path, compression_type=CompressionTypes.UNCOMPRESSED)
+        if not self.size:
+            self.size = self._handle.seek(0, 2) or self._handle.tell()
+            self._handle.seek(0)
+
+    def _read(self, size: int) -> bytes:
+        if self._handle is None:
+            self._open()
+        if self._handle.tell() != self._at:
+            self._handle.seek(self._at)
+        data = self._handle.read() if size < 0 else self._handle.read(size)
+        self._at += len(data)
+        return bytes(data)
+
+
+def _modified(path: str) -> int | None:
+    """When an object was written, as its store says."""
+    try:
+        return int(FileSystems.get_filesystem(path).last_updated(path))
+    except (OSError, NotImplementedError, AttributeError, TypeError, ValueError):
+        return None
