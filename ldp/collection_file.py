@@ -189,7 +189,7 @@ def _loader() -> Any:
     class Plain(yaml.SafeLoader):
         def compose_node(self, parent: Any, index: Any) -> Any:
             if self.check_event(yaml.AliasEvent):
-                mark = self.peek_event().start_mark
+                mark = self.peek_event().start_mark  # type: ignore[no-untyped-call]
                 raise yaml.composer.ComposerError(None, None, "an alias stands for a value", mark)
             return super().compose_node(parent, index)
 

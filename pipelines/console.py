@@ -13,6 +13,8 @@ from typing import Any
 
 import click
 
+from ldp.text import clean
+
 __all__ = ["Mode", "PrintingCommand", "deliver", "mode", "printing", "say"]
 
 
@@ -33,15 +35,15 @@ def mode() -> Mode:
 
 
 def say(line: str) -> None:
-    """A line for people, on standard output."""
+    """A line for people, on standard output; made safe, since it may name files and labels of others."""
     if _mode is Mode.LINES:
-        click.echo(line)
+        click.echo(clean(line))
 
 
 def deliver(document: Any) -> None:
     """The result of the command for programs: one JSON document, where ``--json`` was given."""
     if _mode is Mode.JSON:
-        click.echo(json.dumps(document, indent=1, ensure_ascii=False))
+        click.echo(json.dumps(document, indent=1))
 
 
 @contextmanager

@@ -33,7 +33,7 @@ _STREAMS_ONLY = (
 """Options of ``run`` that say something about messages, and nothing about files."""
 
 
-class InstantOption(click.ParamType):
+class InstantOption(click.ParamType[int]):
     """An instant such as 2026-01-01T00:00:00Z; gives seconds since 1970."""
 
     name = "instant"

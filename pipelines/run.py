@@ -13,10 +13,12 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 from difflib import get_close_matches
+from glob import glob
 from pathlib import Path
 from typing import Any, NoReturn
 
 import apache_beam as beam
+from apache_beam.io.filesystem import FileMetadata
 from apache_beam.io.filesystems import FileSystems
 from apache_beam.options.pipeline_options import PipelineOptions
 
@@ -83,6 +85,8 @@ def match_inputs(pattern: str) -> tuple[tuple[str, ...], int]:
     if pattern == Path(pattern).name:
         pattern = f"./{pattern}"  # Beam finds nothing for a pattern without a folder
     found = [m for result in FileSystems.match([pattern]) for m in result.metadata_list]
+    # A link to nothing is not passed over: it is booked as a file that cannot be read.
+    found += [FileMetadata(path, 0) for path in _dangling(pattern)]
     # Hidden and temporary files are somebody's work in progress.
     names = [m.path.replace("\\", "/").rpartition("/")[2] for m in found]
     found = [
@@ -97,6 +101,17 @@ def match_inputs(pattern: str) -> tuple[tuple[str, ...], int]:
             remedy="Check --input; quote the pattern so that the shell leaves it alone.",
         )
     return tuple(sorted(m.path for m in found)), sum(m.size_in_bytes for m in found)
+
+
+def _dangling(pattern: str) -> list[str]:
+    """Links of this machine that match a pattern and lead nowhere."""
+    if "://" in pattern:
+        return []
+    return [
+        path
+        for path in glob(pattern)  # noqa: PTH207 - Beam paths are text
+        if Path(path).is_symlink() and not Path(path).exists()
+    ]
 
 
 def run(config: RunConfig, progress: Progress | None = None, total_bytes: int = 0) -> RunResult:

@@ -92,8 +92,8 @@ def read_tables(
 
     What is missing is booked as ``corrupt_file``: of a row group, what most of its counts of rows say, less
     what was delivered; of the file, what the footer says beyond its row groups. No more than one row for
-    every eight stored bytes is booked so, whatever is claimed. A file that contradicts itself although no row is
-    missing is booked as one record more.
+    every eight stored bytes is booked so, whatever is claimed. A file that contradicts itself although no row
+    is missing is booked as one record more.
 
     Args:
         source: name for rejects.
@@ -117,24 +117,27 @@ def read_tables(
             raise
         yield reading.missing(1)
         return
-    metadata = file.metadata
-    groups = range(metadata.num_row_groups)
-    claimed = int(metadata.num_rows)
-    if claimed == 0 and not any(metadata.row_group(g).num_rows for g in groups):
-        yield BadSource(source, Reason.EMPTY_FILE)
-        return
+    claimed = int(file.metadata.num_rows)
     leaves = _leaves(file.schema)
-    if leaves is None:
-        yield reading.missing(max(claimed, 1))
-        return
-    for g in groups:
-        yield from _read_group(file, stored, g, leaves, reading)
+    groups = enumerate(_row_groups(_footer(stored)))
+    while True:
+        try:
+            g, group = next(groups, (-1, _RowGroup()))
+        except (ValueError, IndexError):
+            break  # what is missing then is what the footer says beyond what was delivered
+        if g < 0:
+            break
+        if leaves is None:
+            continue
+        yield from _read_group(file, stored, g, group, leaves, reading)
         if reading.left <= 0:
             # What is left was not looked at; the footer says how much there would be.
             if claimed > reading.done:
                 yield reading.missing(claimed - reading.done, Reason.EXPANSION_LIMIT)
             return
-    if claimed > reading.done and reading.believable:
+    if claimed == reading.done == 0 and not reading.doubts:
+        yield BadSource(source, Reason.EMPTY_FILE)
+    elif claimed > reading.done and reading.believable:
         yield reading.missing(claimed - reading.done)
     elif reading.doubts or claimed < reading.done:
         yield BadSource(source, Reason.CORRUPT_FILE)
@@ -150,7 +153,8 @@ def _opened(stored: StoredFile, **options: Any) -> Any:
     import pyarrow.parquet as pq
 
     stored.seek(max(stored.size - 8, 0))
-    if int.from_bytes(stored.read(4), "little") > _MAX_FOOTER:
+    tail = stored.read(8)
+    if tail[4:] == b"PAR1" and _MAX_FOOTER < int.from_bytes(tail[:4], "little") < stored.size:
         raise _TooLarge
     stored.seek(0)
     return pq.ParquetFile(
@@ -207,21 +211,24 @@ def _believed(claims: list[int]) -> int:
 
 
 def _read_group(
-    file: Any, stored: StoredFile, group: int, leaves: dict[str, int], reading: _Reading
+    file: Any,
+    stored: StoredFile,
+    number: int,
+    group: _RowGroup,
+    leaves: dict[str, int],
+    reading: _Reading,
 ) -> Iterator[Table | BadSource]:
     """The rows of one row group, and what is missing of them."""
     import pyarrow as pa
 
     trouble: Reason | None = None
-    claims, pages, begun = [0], {}, reading.done
+    claims = [group.rows, *(int(column.get(_VALUES, -1)) for column in group.columns.values())]
+    pages, begun = {}, reading.done
     try:
-        about = file.metadata.row_group(group)
-        columns = {name: about.column(leaf) for name, leaf in leaves.items()}
-        claims = [int(about.num_rows), *(int(column.num_values) for column in columns.values())]
-        for name, column in columns.items():
-            pages[name] = _walk(stored, column, reading.left)
+        for name in COLUMNS:
+            pages[name] = _walk(stored, group.columns[name], reading.left)
             claims.append(pages[name].values)
-        for batch in _batches(file, stored, group, leaves, pages):
+        for batch in _batches(file, stored, number, leaves, pages):
             yield from _tables(batch, reading)
             if reading.left <= 0:
                 return
@@ -254,7 +261,7 @@ def _batches(
 
 
 def _tables(batch: Any, reading: _Reading) -> Iterator[Table | BadSource]:
-    """A record batch as tables of a bearable size; rows with a null, or an epoch that is none, are refused."""
+    """A record batch as tables of a bearable size; rows with a null, or without an epoch, are refused."""
     n = batch.num_rows
     sound = np.ones(n, bool)
     for name in COLUMNS:
@@ -373,21 +380,96 @@ def _payloads(column: Any) -> tuple[Any, Any, Any]:
     return np.frombuffer(column.buffers()[2] or b"", np.uint8), edges[:-1].copy(), np.diff(edges)
 
 
-# --- headers of pages (parquet-format: PageHeader, in Thrift's compact protocol)
+# --- footer and headers of pages, in Thrift's compact protocol (parquet-format: FileMetaData, PageHeader)
+#
+# pyarrow tells the same of a sound footer, and ends the process over some that are not.
+
+_PATH, _VALUES, _COMPRESSED, _DATA_OFFSET, _DICTIONARY_OFFSET = 3, 5, 7, 9, 11  # fields of ColumnMetaData
 
 
-def _walk(stored: StoredFile, column: Any, allowed: int) -> _Pages:
+@dataclass
+class _RowGroup:
+    """What the footer says of a row group: rows, and fields of the columns' metadata by name."""
+
+    rows: int = -1
+    columns: dict[str, dict[int, Any]] = field(default_factory=dict)
+
+
+def _footer(stored: StoredFile) -> bytes:
+    stored.seek(max(stored.size - 8, 0))
+    length = int.from_bytes(stored.read(4), "little")
+    stored.seek(max(stored.size - 8 - length, 0))
+    return stored.read(length)
+
+
+def _row_groups(data: bytes) -> Iterator[_RowGroup]:
+    """One after the other; a footer may list very many.
+
+    Raises:
+        IndexError, ValueError: the footer is not sound.
+    """
+    for number, kind, at in _fields(data, 0):
+        if number == 4 and kind == _LIST:
+            _, count, place = _list_head(data, at)
+            for _ in range(count):
+                group = _RowGroup()
+                for inner, of, where in _fields(data, place):
+                    if inner == 1 and of == _LIST:
+                        group.columns = _columns(data, where)
+                    elif inner == 3 and of in _INTEGERS:
+                        group.rows, _ = _zigzag(data, where)
+                yield group
+                _, place = _field(data, place, _STRUCT, 0)
+
+
+def _columns(data: bytes, at: int) -> dict[str, dict[int, Any]]:
+    _, count, at = _list_head(data, at)
+    found: dict[str, dict[int, Any]] = {}
+    for _ in range(count):
+        chunk, at = _struct(data, at, 0)
+        about = chunk.get(3)
+        path = about.get(_PATH) if isinstance(about, dict) else None
+        if path and len(path) == 1 and (name := path[0].decode("utf-8", "replace")) in COLUMNS:
+            found[name] = {key: value for key, value in about.items() if isinstance(value, int)}
+    return found
+
+
+def _fields(data: bytes, at: int) -> Iterator[tuple[int, int, int]]:
+    """(number, type, position of the value) of each field of a struct."""
+    number = 0
+    while head := data[at]:
+        at += 1
+        kind, step = head & 15, head >> 4
+        if step:
+            number += step
+        else:
+            number, at = _zigzag(data, at)
+        yield number, kind, at
+        _, at = _field(data, at, kind, 0)
+
+
+def _list_head(data: bytes, at: int) -> tuple[int, int, int]:
+    """Type and number of elements, and position of the first."""
+    head = data[at]
+    count, at = (head >> 4, at + 1) if head >> 4 < 15 else _unsigned(data, at + 1)
+    if count > len(data) - at:
+        raise ValueError("a list is longer than what holds it")
+    return head & 15, count, at
+
+
+_INTEGERS, _LIST, _STRUCT = (4, 5, 6), 9, 12
+
+
+def _walk(stored: StoredFile, column: dict[int, Any], allowed: int) -> _Pages:
     """What the headers of a column's pages in one row group say.
 
     Raises:
         _TooLarge: a page, or all of them, stand for too much.
         ValueError, IndexError: they are no headers.
     """
-    offsets = [int(column.data_page_offset)]
-    if column.dictionary_page_offset:
-        offsets.append(int(column.dictionary_page_offset))
-    at = min(o for o in offsets if o > 0) if any(o > 0 for o in offsets) else 0
-    end = at + int(column.total_compressed_size)
+    offsets = [int(column.get(which, 0)) for which in (_DATA_OFFSET, _DICTIONARY_OFFSET)]
+    at = min((offset for offset in offsets if offset > 0), default=0)
+    end = at + int(column.get(_COMPRESSED, -1))
     if not 4 <= at <= end <= stored.size:
         raise ValueError("pages lie outside of the file")
     found = _Pages()
@@ -469,12 +551,20 @@ def _field(data: bytes, at: int, kind: int, depth: int) -> tuple[Any, int]:
         at += 8
     elif kind == 8:  # binary
         length, at = _unsigned(data, at)
-        at += length
-    elif kind == 12 and depth < 8:  # struct
+        value, at = data[at : at + length], at + length
+    elif kind == _STRUCT and depth < 16:
         value, at = _struct(data, at, depth + 1)
+    elif kind == _LIST and depth < 16:
+        of, count, at = _list_head(data, at)
+        value = []
+        for _ in range(count):
+            # Elements that are true or false take a byte, unlike fields.
+            one, at = _field(data, at, 3 if of in (1, 2) else of, depth + 1)
+            if len(value) < 2:
+                value.append(one)  # as much as a path needs to be told from a nested one
     else:
-        # Lists, sets and maps do not occur in the header of a page.
-        raise ValueError("no header of a page")
+        # Sets and maps do not occur.
+        raise ValueError("neither a footer nor the header of a page")
     if at > len(data):
         raise ValueError("a header is longer than its page")
     return value, at

@@ -1,8 +1,8 @@
 """Before stage 1, sources: files become chunks of whole records. Whatever is in a file, reading it ends well.
 
 A chunk is a few megabytes with the places of its records, so that later steps work on columns. A file that
-is empty, truncated or not readable in its format becomes a rejection, not an exception. Whatever a file stands
-for, no more is read of it than :class:`ReadLimits` allows for its size, piece by piece.
+is empty, truncated or not readable in its format becomes a rejection, not an exception. Whatever a file
+stands for, no more is read of it than :class:`ReadLimits` allows for its size, piece by piece.
 """
 
 from __future__ import annotations
@@ -179,6 +179,15 @@ def _gathered(pieces: Iterator[bytes]) -> Iterator[bytes]:
         yield b"".join(held)
 
 
+def _trouble(error: Exception, stored: StoredFile) -> Reason:
+    """What an error while decompressing says about the file."""
+    if isinstance(error, _Truncated):
+        return Reason.TRUNCATED
+    if isinstance(error, _TooMuch):
+        return Reason.EXPANSION_LIMIT
+    return Reason.UNREADABLE_FILE if stored.unreadable else Reason.CORRUPT_FILE
+
+
 def _read_records(
     path: str, stored: StoredFile, pieces: Iterator[bytes], written_by: int | None
 ) -> Iterator[Chunk | BadSource]:
@@ -192,12 +201,8 @@ def _read_records(
     while True:
         try:
             piece = next(source, b"")
-        except _Truncated:
-            piece, trouble = b"", Reason.TRUNCATED
-        except _TooMuch:
-            piece, trouble = b"", Reason.EXPANSION_LIMIT
-        except (OSError, zlib.error, zstandard.ZstdError):
-            piece, trouble = b"", Reason.UNREADABLE_FILE if stored.unreadable else Reason.CORRUPT_FILE
+        except (_Truncated, _TooMuch, OSError, zlib.error, zstandard.ZstdError) as error:
+            piece, trouble = b"", _trouble(error, stored)
         if not piece:
             break
         seen = True

@@ -1,4 +1,4 @@
-"""A stored file, read with patience: what cannot be read is tried again, and is told apart from what is damaged."""
+"""A stored file, read with patience: what cannot be read is tried again, and is not taken for damaged."""
 
 from __future__ import annotations
 

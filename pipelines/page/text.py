@@ -7,6 +7,24 @@ from typing import Any
 
 from ldp.text import clean
 
+__all__ = [
+    "DASH",
+    "LABEL_LIMIT",
+    "clean",
+    "clean_tree",
+    "count",
+    "decimals",
+    "duration",
+    "figure",
+    "integer",
+    "number",
+    "plain",
+    "plural",
+    "power",
+    "share",
+    "size",
+]
+
 LABEL_LIMIT = 60
 """Longest label shown, in characters; a label is whatever somebody wrote."""
 

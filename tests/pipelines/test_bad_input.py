@@ -519,7 +519,7 @@ def test_the_command_ends_with_4(tmp_path: Path) -> None:
     command += ["--input", "in/*", "--output", "out", "--runner", "DirectRunner"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 4, done.stderr
-    assert "read 15 = counted 6 + late 0 + duplicate 0 + rejected 9" in done.stdout
+    assert "read 18 = counted 6 + late 0 + duplicate 0 + rejected 12" in done.stdout
     assert "rejected 7: foreign_epoch" in done.stderr
     assert "Traceback" not in done.stderr
 

@@ -1,0 +1,102 @@
+"""Files that stand for far more than they take, each a few kilobytes; and what reading one costs."""
+
+from __future__ import annotations
+
+import gzip
+import resource
+import sys
+import time
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import zstandard
+
+
+def gz(block: bytes, times: int) -> bytes:
+    sink = BytesIO()
+    with gzip.GzipFile("", "wb", 6, sink) as stream:
+        for _ in range(times):
+            stream.write(block)
+    return sink.getvalue()
+
+
+def zst(block: bytes, times: int) -> bytes:
+    sink = BytesIO()
+    with zstandard.ZstdCompressor().stream_writer(sink, closefd=False) as stream:
+        for _ in range(times):
+            stream.write(block)
+    return sink.getvalue()
+
+
+def table(payload: Any, rows: int = 65_536, **options: Any) -> bytes:
+    same = {name: pa.array(np.zeros(rows, kind)) for name, kind in (("digest", "u8"), ("epoch", "i8"))}
+    columns = {**same, "report_id": pa.array(np.zeros(rows, "u8")), "payload": payload}
+    sink = BytesIO()
+    pq.write_table(pa.table(columns), sink, compression="zstd", **options)
+    return sink.getvalue()
+
+
+def dictionary(size: int, rows: int = 65_536) -> pa.DictionaryArray:
+    return pa.DictionaryArray.from_arrays(
+        pa.array(np.zeros(rows, np.int32)), pa.array([bytes(size)], pa.binary())
+    )
+
+
+BOMBS = {
+    "a count and no ids, gzip": lambda: gz(b"\x02\x28\x01" * (1 << 20), 2),
+    "a count and no ids": lambda: b"\x02\x28\x01" * (1 << 18),
+    "empty groups": lambda: b"\x02\x0b\x0c" * (1 << 18),
+    "ids in parts": lambda: (b"\x12\x31" + bytes(7) + b"\x01\x31" + bytes(8)) * 20_000,
+    "letters, zstd": lambda: zst(b"\x01a" * (1 << 21), 64),
+    "zeros, zstd": lambda: zst(bytes(1 << 22), 512),
+    "zeros, gzip": lambda: gz(bytes(1 << 22), 64),
+    "a wide window, zstd": lambda: zstandard.ZstdCompressor(
+        compression_params=zstandard.ZstdCompressionParameters(window_log=27)
+    ).compress(bytes(1 << 28)),
+    "gzip members": lambda: gzip.compress(b"") * 5000,
+    "zstd frames": lambda: zstandard.ZstdCompressor().compress(b"") * 8000,
+    "a dictionary of one payload": lambda: table(dictionary(100_000), store_schema=False),
+    "a categorical payload": lambda: table(dictionary(100_000)),
+    "payloads of a fixed length": lambda: table(pa.array([bytes(3000)] * 65_536, pa.binary(3000))),
+    "payloads one after the other": lambda: table(
+        pa.array([bytes(3000)] * 65_536, pa.binary()), use_dictionary=False
+    ),
+    "payloads by their differences": lambda: table(
+        pa.array([bytes(3000)] * 65_536, pa.binary()),
+        use_dictionary=False,
+        column_encoding={"payload": "DELTA_BYTE_ARRAY"},
+    ),
+    "many equal rows": lambda: table(dictionary(1, 1 << 22), 1 << 22),
+}
+
+
+def peak() -> int:
+    """Most memory that this process had at any time, bytes."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+
+def measure(folder: Path) -> None:
+    """Read every bomb of a folder; one line each: name, bytes, seconds, further memory, records, admitted."""
+    from tests.transforms.test_sources import KINDS, read, valid
+
+    for kind in KINDS:
+        (folder / "warm").write_bytes(valid(kind))
+        read(folder / "warm")
+    (folder / "warm").unlink()
+    before = peak()
+    for path in sorted(folder.iterdir()):
+        begun = time.process_time()
+        admitted, rejected, books = read(path)
+        seconds = time.process_time() - begun
+        assert books["read"] == admitted + rejected.total()
+        reasons = "+".join(sorted(rejected))
+        told = (path.name, path.stat().st_size, f"{seconds:.2f}", peak() - before, books["read"], reasons)
+        sys.stdout.write("\t".join(map(str, told)) + "\n")
+
+
+if __name__ == "__main__":
+    measure(Path(sys.argv[1]))
