@@ -63,6 +63,7 @@ class PublishCollection(beam.PTransform):
         booked = inputs["entries"]
         columns = inputs["columns"] | "Epoch" >> WindowByEpoch(collection.epochs)
         outcome: list[beam.PCollection[Outcome]] = []
+        left_out: list[beam.PCollection[tuple[str, Rejection]]] = []
         kept = beam.pvalue.AsSingleton(inputs["kept"]) if "kept" in inputs else None
         if config.deduplicate:
             once = OncePerReportId(collection.digest_hex, config.shard_bits)
@@ -70,14 +71,14 @@ class PublishCollection(beam.PTransform):
             columns, repeated = single.columns, single[ACCOUNTING]
             repeated = repeated | "Repeats" >> beam.WindowInto(GlobalWindows())
             if kept is not None:
-                repeated = repeated | "RepeatsKept" >> beam.ParDo(LeaveOutLines(), kept)
-                columns = self._kept(columns, kept, outcome)
+                repeated = self._kept(repeated, kept, outcome, left_out, Entry, "Repeats")
+                columns = self._kept(columns, kept, outcome, left_out, EpochColumns)
             outcome.append(repeated)
             booked = (booked, repeated) | "Booked" >> beam.Flatten()
         support = columns | "Support" >> beam.CombinePerKey(CountSupport(collection))
         if kept is not None and not config.deduplicate:
             # Only counts are few enough to wait until all epochs are known.
-            support = self._kept(support, kept, outcome)
+            support = self._kept(support, kept, outcome, left_out, tuple[int, Support])
         entries = (
             booked
             | "Entries" >> EntriesOf(collection.digest_hex)
@@ -93,25 +94,29 @@ class PublishCollection(beam.PTransform):
             final, collection, config.publish_topic, config.bigquery_table, config.output, config.job
         )
         written = told | "Write" >> beam.ParDo(WriteEpochs(collection, config.output, config.job))
+        if left_out:
+            together = left_out | "LeftOutRejects" >> beam.Flatten()
+            outcome.append(together | "WriteLeftOut" >> WriteRejects(config.output))
         outcome.append(written | "Outcome" >> beam.WindowInto(GlobalWindows()))
         return outcome | "All" >> beam.Flatten()
 
     def _kept(
-        self, pairs: beam.PCollection, kept: Any, outcome: list[beam.PCollection[Outcome]]
+        self,
+        found: beam.PCollection,
+        kept: Any,
+        outcome: list[beam.PCollection[Outcome]],
+        left_out: list[beam.PCollection[tuple[str, Rejection]]],
+        kind: Any,
+        of: str = "",
     ) -> beam.PCollection:
-        """What is of epochs that the run has; the rest is rejected."""
-        chosen = pairs | "Kept" >> beam.ParDo(LeaveOutEpochs(self._collection), kept).with_output_types(
-            Any, **{ACCOUNTING: Entry, REJECTED: tuple[str, Rejection]}
-        ).with_outputs(ACCOUNTING, REJECTED, main="kept")
-        outcome.append(chosen[ACCOUNTING] | "LeftOut" >> beam.WindowInto(GlobalWindows()))
-        rejected = chosen[REJECTED] | "Rejected" >> beam.WindowInto(GlobalWindows())
-        outcome.append(rejected | "LeftOutRejects" >> WriteRejects(self._config.output))
-        kind = EpochColumns if self._config.deduplicate else tuple[int, Support]
-        return chosen.kept | "Typed" >> beam.Map(_itself).with_output_types(kind)
-
-
-def _itself(pair: Any) -> Any:
-    return pair
+        """What is of epochs that the run has; the rest is rejected, and listed as left out."""
+        leave_out = beam.ParDo(LeaveOutEpochs(self._collection), kept)
+        typed = leave_out.with_output_types(kind, **{ACCOUNTING: Entry, REJECTED: tuple[str, Rejection]})
+        chosen = found | f"Kept{of}" >> typed.with_outputs(ACCOUNTING, REJECTED, main="kept")
+        outcome.append(chosen[ACCOUNTING] | f"LeftOut{of}" >> beam.WindowInto(GlobalWindows()))
+        rejected = chosen[REJECTED] | f"Rejected{of}" >> beam.WindowInto(GlobalWindows())
+        left_out.append(rejected)
+        return chosen.kept
 
 
 class CollectReports(beam.PTransform):

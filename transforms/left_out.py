@@ -86,10 +86,10 @@ class LeaveOutLines(beam.DoFn):
 
 
 class LeaveOutEpochs(beam.DoFn):
-    """Columns or counts of the epochs that a run has.
+    """Columns, counts, or entries of repeated reports, of the epochs that a run has.
 
-    Outputs: the same pairs; ``rejected.too_many_epochs`` entries under :data:`ACCOUNTING`, and rejections of
-    one source, which stands for all of them, under :data:`REJECTED`.
+    Outputs: the same; ``rejected.too_many_epochs`` entries under :data:`ACCOUNTING`, and rejections of one
+    source, which stands for all of them, under :data:`REJECTED`.
     """
 
     def __init__(self, collection: Collection) -> None:
@@ -98,17 +98,22 @@ class LeaveOutEpochs(beam.DoFn):
         self._digest = collection.digest_hex
         self._source = f"epochs of {collection.name}"
 
-    def process(self, pair: tuple[int, ReportColumns | Support], kept: KeptEpochs) -> Iterator[Any]:
+    def process(self, found: tuple[int, ReportColumns | Support] | Entry, kept: KeptEpochs) -> Iterator[Any]:
         """Pass on, or reject."""
-        epoch, found = pair
-        if self._digest not in kept or epoch in kept[self._digest]:
-            yield pair
-            return
-        count = found.reports if isinstance(found, Support) else len(found)
-        if not count:
-            return
-        reason = Reason.TOO_MANY_EPOCHS
-        entry: Entry = (((self._digest, None), f"rejected.{reason.value}"), count)
-        yield beam.pvalue.TaggedOutput(ACCOUNTING, entry)
-        rejection = Rejection(reason, self._source, -1, count=count, digest=self._digest, epoch=epoch)
-        yield beam.pvalue.TaggedOutput(REJECTED, (self._source, rejection))
+        epoch, count = _epoch_and_count(found)
+        if epoch is None or self._digest not in kept or epoch in kept[self._digest]:
+            yield found
+        elif count:
+            reason = Reason.TOO_MANY_EPOCHS
+            entry: Entry = (((self._digest, None), f"rejected.{reason.value}"), count)
+            yield beam.pvalue.TaggedOutput(ACCOUNTING, entry)
+            rejection = Rejection(reason, self._source, -1, count=count, digest=self._digest, epoch=epoch)
+            yield beam.pvalue.TaggedOutput(REJECTED, (self._source, rejection))
+
+
+def _epoch_and_count(found: Any) -> tuple[int | None, int]:
+    """Of which epoch something is, and how many reports it stands for."""
+    where, what = found
+    if isinstance(what, int):
+        return where[0][1], what
+    return where, what.reports if isinstance(what, Support) else len(what)

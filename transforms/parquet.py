@@ -428,10 +428,16 @@ def _columns(data: bytes, at: int) -> dict[str, dict[int, Any]]:
     for _ in range(count):
         chunk, at = _struct(data, at, 0)
         about = chunk.get(3)
-        path = about.get(_PATH) if isinstance(about, dict) else None
-        if path and len(path) == 1 and (name := path[0].decode("utf-8", "replace")) in COLUMNS:
+        if not isinstance(about, dict):
+            continue
+        path = about.get(_PATH)
+        if isinstance(path, list) and len(path) == 1 and (name := _name(path[0])) in COLUMNS:
             found[name] = {key: value for key, value in about.items() if isinstance(value, int)}
     return found
+
+
+def _name(path: object) -> str:
+    return path.decode("utf-8", "replace") if isinstance(path, bytes) else ""
 
 
 def _fields(data: bytes, at: int) -> Iterator[tuple[int, int, int]]:
