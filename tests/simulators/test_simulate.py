@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -242,3 +242,13 @@ def test_a_simulation_that_stops_leaves_no_record(tmp_path: Path) -> None:
 def test_one_round_protocols_memoise_nothing(tmp_path: Path) -> None:
     record = simulate(collection(protocol="sue", epsilon=1.0), Given(VALUES), tmp_path, seed=1)
     assert record.mean_memoised_inputs == record.mean_longitudinal_loss == 0
+
+
+def test_files_of_epochs_to_come_are_from_their_time(tmp_path: Path) -> None:
+    """A run refuses reports from before their epoch; past epochs keep the time of writing."""
+    agreed = replace(collection(), epochs=Epochs(3600, 4_000_000_000, 1000))
+    simulate(agreed, syn(agreed), tmp_path / "later", seed=1)
+    times = [path.stat().st_mtime for path in sorted((tmp_path / "later" / "reports").iterdir())]
+    assert times == [4_000_000_000 + 3600 * (epoch + 1) for epoch in range(4)]
+    simulate(collection(), syn(collection()), tmp_path / "past", seed=1)
+    assert all(path.stat().st_mtime > 10**9 for path in (tmp_path / "past" / "reports").iterdir())
