@@ -62,9 +62,16 @@ class StoredFile(io.RawIOBase):
         return self._at
 
     def seek(self, offset: int, whence: int = 0) -> int:
-        """Move; nothing is read."""
-        self._at = offset + (0, self._at, self.size)[whence]
-        return self._at
+        """Move; nothing is read.
+
+        Raises:
+            ValueError: before the beginning, which is the content's fault and not the storage's.
+        """
+        at = offset + (0, self._at, self.size)[whence]
+        if at < 0:
+            raise ValueError("a position before the beginning")
+        self._at = at
+        return at
 
     def read(self, size: int = -1) -> bytes:
         """At most ``size`` bytes.
@@ -124,6 +131,8 @@ class StoredFile(io.RawIOBase):
             self._handle.seek(0)
 
     def _read(self, size: int) -> bytes:
+        if self._at >= self.size:
+            return b""
         if self._handle is None:
             self._open()
         if self._handle.tell() != self._at:
