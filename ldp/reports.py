@@ -181,9 +181,9 @@ class Admission:
         read: records seen, by accounting key, counted before any payload is judged.
         late: sound reports that arrived when their epoch was closed; neither admitted nor rejected.
         rejected: everything else, by accounting key and reason.
-        repeated: rejected reports of an epoch that say nothing new about its devices, because their report
-            ids were refused before, or because fewer could have been sent in so many bytes. They are among
-            the rejected ones; only the error fraction passes over them.
+        repeated: rejected reports of batches that say nothing new about an epoch's devices, because their
+            report ids stand in the batch before, or because fewer could have been sent in so many bytes. They
+            are among the rejected ones; only the error fraction passes over them.
         written_by: microseconds since 1970 by which all of the records had been written, where it is known:
             none of them can be of an epoch that had not begun by then. It says nothing about lateness.
     """
@@ -339,8 +339,9 @@ def admit_batches(
             wrong = group[~fits]
             if wrong.size:
                 refuse(key, Reason.WRONG_LENGTH, wrong, read=False)
-                size = int((batches.ids_length[wrong] + batches.payloads_length[wrong]).sum())
-                into.repeated[key] += _repeated(batches.ids_together(wrong), size, width)
+                sizes_of = (batches.ids_length[wrong] + batches.payloads_length[wrong]) // (8 + width)
+                owners = np.repeat(np.arange(wrong.size), n[wrong])
+                into.repeated[key] += _repeated(batches.ids_together(wrong), owners, sizes_of)
             group = group[fits]
             small = n[group] < _SMALL
             shares = [group[i : i + 1] for i in np.flatnonzero(~small)]
@@ -385,7 +386,7 @@ def _admit_reports_of(
 
     shaped = payloads.reshape(ids.size, -1)
     known = None if batches.arrival is None else arrivals
-    _admit_columns(collection, epoch, ids, shaped, listed, known, into)
+    _admit_columns(collection, epoch, ids, shaped, listed, known, into, lambda rows: owner(rows)[0])
 
 
 def _admit_columns(
@@ -396,6 +397,7 @@ def _admit_columns(
     listed: Callable[[Reason, NDArray[np.int64]], _Refused],
     arrivals: Callable[[NDArray[np.int64]], NDArray[np.int64]] | None,
     into: Admission,
+    owners: Callable[[NDArray[np.int64]], NDArray[np.int64]] | None = None,
 ) -> None:
     """Judge the payloads of reports that are of one collection and epoch, and hand the sound ones on.
 
@@ -405,6 +407,7 @@ def _admit_columns(
         listed: makes what is booked of refused rows.
         arrivals: int64, microseconds since 1970, of rows; None where nobody knows.
         into: where all this goes.
+        owners: which batch rows are in; None for reports that came by themselves.
     """
     if not ids.size:
         return
@@ -417,8 +420,8 @@ def _admit_columns(
             if bad.size:
                 into.refuse(key, listed(reason, bad))
         rows = np.flatnonzero(codes == 0)
-        bad = ids[codes != 0]
-        into.repeated[key] += _repeated(bad, bad.size * (8 + payloads.shape[1]), payloads.shape[1])
+        if owners is not None:
+            into.repeated[key] += _repeated(ids[codes != 0], owners(np.flatnonzero(codes)))
         ids, payloads = ids[rows], frozen_columns(payloads[rows])
     if arrivals is not None and ids.size:
         at = arrivals(np.arange(ids.size) if rows is None else rows)
@@ -461,8 +464,6 @@ def admit_rows(rows: Rows, collections: Mapping[int, Collection], source: str, i
             if not fits.all():
                 wrong = group[~fits]
                 into.refuse(key, _singles(Reason.WRONG_LENGTH, source, rows, wrong))
-                size = 8 * wrong.size + int(rows.payload_length[wrong].sum())
-                into.repeated[key] += _repeated(rows.report_id[wrong], size, width)
             some = group[fits]
             payloads = np.empty((some.size, width), np.uint8)
             framing.gather(rows.buffer, rows.payload_at[some], payloads)
@@ -492,14 +493,29 @@ def _admit_group(
     _admit_columns(collection, epoch, rows.report_id[some], payloads, listed, known, into)
 
 
-def _repeated(ids: NDArray[np.uint64], size: int, width: int) -> int:
-    """How many of some refused reports the error fraction passes over.
+def _repeated(
+    ids: NDArray[np.uint64], owners: NDArray[np.int64], limits: NDArray[np.int64] | None = None
+) -> int:
+    """How many of some refused reports in batches the error fraction passes over.
 
-    What is refused counts against an epoch like as many reports as could have been sent with so many
-    distinct ids in so many bytes; else eight bytes without a payload, or a compressed batch of one id, would
-    do as much harm as thousands of devices.
+    What is refused of a batch counts against an epoch like as many reports as could have been sent with so
+    many distinct ids in so many bytes; else eight bytes without a payload, or a compressed batch of one id,
+    would do as much harm as thousands of devices. Each batch is weighed by itself, so that the sum does not
+    depend on what is judged together.
+
+    Args:
+        ids: uint64 (n,).
+        owners: int64 (n,), which batch each is in; 0..b−1 in order where there are limits.
+        limits: int64 (b,), how many reports the bytes of each could have been.
     """
-    return int(ids.size - min(np.unique(ids).size, max(size // (8 + width), 1)))
+    order = np.lexsort((ids, owners))
+    ids, owners = ids[order], owners[order]
+    first = np.ones(ids.size, bool)
+    first[1:] = (ids[1:] != ids[:-1]) | (owners[1:] != owners[:-1])
+    if limits is None:
+        return int(ids.size - first.sum())
+    distinct = np.bincount(owners[first], minlength=limits.size)
+    return int(ids.size - np.minimum(distinct, np.maximum(limits, 1)).sum())
 
 
 def _outside(

@@ -312,7 +312,7 @@ def test_rows_and_batches_keep_the_same_books(seed: int) -> None:
     """Entries say the same whichever form the reports came in."""
     held = dated(100 + seed, 200)
     rows, batches = (Counter(dict(judged(held, form).entries())) for form in ("rows", "batches"))
-    for books in (rows, batches):  # what says nothing new is told among what is judged together
+    for books in (rows, batches):  # reports by themselves repeat nothing
         for key, what in [entry for entry in books if entry[1] == "repeated"]:
             del books[key, what]
     assert rows == batches
@@ -463,6 +463,8 @@ def test_small_batches_together_are_as_one_by_one() -> None:
     rows, _, _ = codec.parse(found)
     admit_rows(rows, AGREED, "here", single)
     assert (together.read, together.rejected) == (single.read, single.rejected)
+    assert +together.repeated == +single.repeated
+    assert together.repeated.total() > 0
     assert Counter(_reports(together)) == Counter(_reports(single))
     places = [{(p, r) for r, at in done.refused for p in at.tolist()} for done in (together, single)]
     assert places[0] == places[1]

@@ -352,7 +352,7 @@ def _books(text: str) -> Counter[str]:
 
 
 def _line(record: dict[str, Any]) -> Counter[str]:
-    plain = {k: v for k, v in record.items() if k != "rejected" and v}
+    plain = {k: v for k, v in record.items() if k not in {"rejected", "repeated"} and v}
     return Counter({**plain, **record["rejected"]})
 
 
