@@ -14,7 +14,7 @@ from ldp import __version__
 from ldp.errors import LdpError, UsageError, disk_error
 from ldp.text import clean
 from pipelines.console import PrintingCommand
-from pipelines.options import LIMITS, MAX_EPOCHS, MAX_EXPANSION, READ_ATTEMPTS
+from pipelines.limits import LIMITS, MAX_EPOCHS, MAX_EXPANSION, READ_ATTEMPTS
 
 __all__ = ["main"]
 

@@ -8,17 +8,14 @@ from typing import TYPE_CHECKING
 from ldp.collection import Collection
 from ldp.errors import UsageError
 from ldp.schedule import DEFAULT_LATE_EVERY
+from pipelines.limits import LIMITS, MAX_EPOCHS, MAX_EXPANSION, READ_ATTEMPTS
 
 if TYPE_CHECKING:
     from transforms.chunks import ReadLimits
 
 __all__ = [
     "ASK_THEIR_SERVER",
-    "LIMITS",
-    "MAX_EPOCHS",
-    "MAX_EXPANSION",
     "OPTIONS",
-    "READ_ATTEMPTS",
     "RunConfig",
     "resolve_runner",
 ]
@@ -65,14 +62,6 @@ OPTIONS = (
     "--json",
 )
 """What ``ldpbeam run`` itself takes."""
-
-
-MAX_EXPANSION = 100
-"""Bytes of reports that a stored byte may stand for; sound reports, with their random ids, stay below 10."""
-MAX_EPOCHS = 10_000
-"""Epochs of a collection in a run over files: a year of hours."""
-READ_ATTEMPTS = 3
-LIMITS = ("max_expansion", "max_epochs", "not_after", "read_attempts")
 
 
 @dataclass(frozen=True)
