@@ -1,4 +1,4 @@
-"""What hostile files may cost a run, by default. Imports nothing: the command line needs it to answer at once."""
+"""What hostile files may cost a run, by default. Imports nothing, for the command line to answer at once."""
 
 __all__ = ["LIMITS", "MAX_EPOCHS", "MAX_EXPANSION", "READ_ATTEMPTS"]
 
