@@ -36,15 +36,17 @@ FALSE_ALARM = 1e-6
 
 EXPLANATIONS = {
     "seeds": "hash functions, buckets or attributes are not drawn as evenly as devices draw them",
-    "support_sum": "on average a report supports more or fewer values than those of devices, whatever they hold",
+    "support_sum": "on average a report supports more or fewer values than a device's, whatever it holds",
     "ones": "more reports have very many or very few ones than devices send",
     "range": "an estimate lies further outside of what is possible than noise explains",
     "conflicts": "different payloads came under one report id",
 }
 """What an alarm of each indicator says."""
 
-_LEAST_EXPECTED = 50.0
-"""Reports per cell that χ² needs to follow its law also far out; cells are put together to have them."""
+_SAFETY = 4.0
+"""χ² is that much too thin, at most, at a chance of 1e-7 and with so many reports per cell."""
+_LEAST_EXPECTED = 100.0
+"""Reports per cell at least; cells are put together to have them."""
 
 
 @dataclass(frozen=True)
@@ -152,7 +154,7 @@ def _seeds(cells: NDArray[np.int64], factor: float, attribute: int | None) -> li
     expected = total * np.diff([*edges, size]) / size
     freedom = groups - 1
     found = float((((together - expected) ** 2) / expected).sum()) / factor
-    p_value = float(gammaincc(freedom / 2, found / 2))
+    p_value = min(1.0, _SAFETY * float(gammaincc(freedom / 2, found / 2)))
     return [Indicator("seeds", attribute, found, float(freedom), p_value)]
 
 
