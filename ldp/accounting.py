@@ -76,8 +76,12 @@ class Line:
 
     @property
     def error_fraction(self) -> float:
-        """Rejected records out of all records read; 0 where none was."""
-        return sum(self.rejected.values()) / self.read if self.read else 0.0
+        """Rejected records out of all records read; 0 where none was.
+
+        Conflicting repeats are left out: of each id one report counts, so no device is missing for them.
+        """
+        lost = sum(self.rejected.values()) - self.rejected[Reason.CONFLICTING_ID.value]
+        return lost / self.read if self.read else 0.0
 
     def rejected_record(self) -> dict[str, int]:
         """Rejections there are, reasons in alphabetical order (a replay may have taken some back)."""
