@@ -43,7 +43,7 @@ EXPLANATIONS = {
 }
 """What an alarm of each indicator says."""
 
-_SAFETY = 4.0
+_SAFETY = 5.0
 """χ² is that much too thin, at most, at a chance of 1e-7 and with so many reports per cell."""
 _LEAST_EXPECTED = 100.0
 """Reports per cell at least; cells are put together to have them."""
