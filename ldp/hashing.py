@@ -432,7 +432,8 @@ class LinearFamily(HashFamily):
 
     def seed_cells(self, counts: NDArray[np.int64], signs: NDArray[np.int64]) -> NDArray[np.int64]:
         """Every seed: the rows of the table."""
-        return counts.reshape(-1, self.g).sum(axis=1)
+        drawn: NDArray[np.int64] = counts.reshape(-1, self.g).sum(axis=1)
+        return drawn
 
     def add_support(self, payloads: NDArray[np.uint8], counts: NDArray[np.int64]) -> None:
         """One increment per report."""
