@@ -11,10 +11,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from ldp.errors import Reason
+
 if TYPE_CHECKING:
     from ldp.support import Support
 
-__all__ = ["EARLY", "LATE", "ON_TIME", "Books", "CountedEpoch", "Entry", "Key", "Line"]
+__all__ = ["CONFLICTING", "EARLY", "LATE", "ON_TIME", "Books", "CountedEpoch", "Entry", "Key", "Line"]
 
 EARLY = "early"
 """A provisional result: the epoch had not ended."""
@@ -22,6 +24,10 @@ ON_TIME = "on_time"
 """The result of an epoch at its end."""
 LATE = "late"
 """A result with reports that came after the end, within the allowed lateness."""
+
+CONFLICTING = f"rejected.{Reason.CONFLICTING_ID.value}"
+"""Entry of reports that share their id, and not their payload, with the one that counts. Like duplicates, and
+unlike all other rejections, they are known only once the reports of an epoch have been brought together."""
 
 Key = tuple[str, int | None]
 """What accounting is kept by: digest (empty when unknown) and epoch (None when unknown)."""
@@ -72,9 +78,13 @@ class Line:
 
     @property
     def error_fraction(self) -> float:
-        """Rejected records out of all records read, repeated ones left out; 0 where none was."""
-        rejected = sum(self.rejected.values()) - self.repeated
-        return rejected / (self.read - self.repeated) if rejected else 0.0
+        """Rejected records out of all records read; 0 where none was.
+
+        Repeated ones are left out of both, and conflicting repeats of the rejected: of each id one report
+        counts, so no device is missing for them.
+        """
+        lost = sum(self.rejected.values()) - self.repeated - self.rejected[Reason.CONFLICTING_ID.value]
+        return lost / (self.read - self.repeated) if lost else 0.0
 
     def rejected_record(self) -> dict[str, int]:
         """Rejections there are, reasons in alphabetical order (a replay may have taken some back)."""

@@ -8,8 +8,10 @@ from math import sqrt
 from typing import Any
 
 from ldp.collection import Collection
+from ldp.privacy.poisoning import leverage
 from ldp.protocols import FrequencyProtocol, LocalProtocol
 from ldp.protocols.local_hash import LocalHash
+from ldp.protocols.mean import LaplaceMean
 from ldp.protocols.multi import Several
 
 __all__ = ["LARGE_DOMAIN", "MANY_REPORTS", "Advice", "warnings_about"]
@@ -56,6 +58,7 @@ def warnings_about(collection: Collection) -> tuple[Advice, ...]:
         about = f" of attribute {name}" if name else ""
         found += _about_hash(collection, kind, about)
         found += _about_size(domain.size, part, about)
+        found += _about_leverage(kind, about)
     return tuple(dict.fromkeys(found))
 
 
@@ -75,6 +78,16 @@ def _about_hash(collection: Collection, kind: LocalProtocol[Any], about: str) ->
             f"g: {g} is far {side} the optimal {best.g}{about}: standard errors are {times:.3g} times as "
             f"large, as with 1/{times**2:.3g} of the devices{also}",
             f"Write g: optimal, or a g near {best.g}.",
+        )
+
+
+def _about_leverage(kind: LocalProtocol[Any], about: str) -> Iterator[Advice]:
+    if isinstance(kind, LaplaceMean):
+        yield Advice(
+            "W-COLLECTION-LEVERAGE",
+            f"one forged report among n moves a mean{about} of laplace_mean by up to {leverage(kind).up:.0f} "
+            "times the largest value over n, also out of its domain",
+            "Use one_bit_mean where not all devices can be trusted.",
         )
 
 

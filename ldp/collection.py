@@ -15,6 +15,7 @@ from ldp.domain import Domain
 from ldp.epochs import LAST_SECOND, Epochs, instant
 from ldp.errors import CollectionError
 from ldp.privacy.loss import loss_record
+from ldp.privacy.poisoning import leverage_record
 from ldp.protocols import PROTOCOLS, FrequencyProtocol, LocalProtocol, MeanProtocol, Parameters, protocol
 from ldp.protocols.multi import ALLOCATIONS, Several, Together, allocate
 from ldp.support import SupportProbabilities
@@ -303,6 +304,10 @@ class Collection:
                 **loss_record(built.losses),
                 "not_hidden": list(built.not_hidden),
             },
+            "leverage": [
+                {"attribute": name, **one}
+                for (name, _), one in zip(self.histograms, leverage_record(built), strict=True)
+            ],
         }
 
     def _attribute_records(self, built: Several[Any]) -> list[dict[str, object]]:

@@ -109,6 +109,8 @@ class Reason(Enum):
     VALUE_OUT_OF_RANGE = "value_out_of_range"
     UNUSED_BITS = "unused_bits"
     REPEATED_INDEX = "repeated_index"
+    DEGENERATE = "degenerate_payload"
+    CONFLICTING_ID = "conflicting_report_id"
 
     @property
     def explanation(self) -> str:
@@ -134,6 +136,8 @@ _EXPLANATIONS = {
     Reason.WRONG_LENGTH: "The payload does not have the protocol's length; the device uses other parameters.",
     Reason.VALUE_OUT_OF_RANGE: "The payload names a value or symbol that does not exist in the collection.",
     Reason.REPEATED_INDEX: "The payload lists a sampled bucket twice or out of order.",
+    Reason.DEGENERATE: "Less than one device in 2^50 draws such a payload: it is forged.",
+    Reason.CONFLICTING_ID: "Another payload came under the same report id and counts instead; one is forged.",
     Reason.UNUSED_BITS: "The payload sets bits beyond the domain; the device uses other parameters.",
 }
 

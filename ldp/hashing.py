@@ -14,6 +14,7 @@ from functools import cached_property
 from math import exp
 from typing import TYPE_CHECKING, ClassVar
 
+from ldp.degenerate import CELLS, add_seeds, is_degenerate, ordinary, ordinary_many, refuse_multipliers
 from ldp.errors import CollectionError, Reason
 from ldp.randomness import FULL
 
@@ -106,7 +107,25 @@ class HashFamily(ABC):
 
     @abstractmethod
     def check(self, payloads: NDArray[np.uint8]) -> NDArray[np.uint8]:
-        """1 where the payload is out of range, shape (n,)."""
+        """1 where the payload is out of range, 4 where it is degenerate, shape (n,)."""
+
+    @property
+    @abstractmethod
+    def largest_class(self) -> int:
+        """Values that one function maps to the same symbol at most."""
+
+    @property
+    def signs_length(self) -> int:
+        """Cells that seeds are counted in where the accumulator does not count them."""
+        return 0
+
+    def add_signs(self, payloads: NDArray[np.uint8], signs: NDArray[np.int64]) -> None:
+        """Count the seeds of checked payloads in ``signs`` (signs_length,)."""
+        return
+
+    @abstractmethod
+    def seed_cells(self, counts: NDArray[np.int64], signs: NDArray[np.int64]) -> NDArray[np.int64]:
+        """How often each of equally likely seeds, or classes of seeds, was drawn, int64 (cells,)."""
 
     @abstractmethod
     def add_support(self, payloads: NDArray[np.uint8], counts: NDArray[np.int64]) -> None:
@@ -159,8 +178,8 @@ class AffineFamily(HashFamily):
         return FULL
 
     def seed(self, words: list[int]) -> int:
-        """a + c·2**64."""
-        return words[0] | words[1] << 64
+        """a + c·2**64, with another a in exchange for a degenerate one."""
+        return ordinary(words[0]) | words[1] << 64
 
     def hash(self, seed: int, value: int) -> int:
         """See the class."""
@@ -181,10 +200,12 @@ class AffineFamily(HashFamily):
         return seed.to_bytes(16, "little") + symbol.to_bytes(self._symbol_size, "little")
 
     def decode(self, payload: bytes) -> tuple[int, int] | Reason:
-        """Symbols of g or more do not exist."""
+        """Symbols of g or more do not exist, and no device has a degenerate multiplier."""
         symbol = int.from_bytes(payload[16:], "little")
         if symbol >= self.g:
             return Reason.VALUE_OUT_OF_RANGE
+        if is_degenerate(int.from_bytes(payload[:8], "little")):
+            return Reason.DEGENERATE
         return int.from_bytes(payload[:16], "little"), symbol
 
     @property
@@ -193,8 +214,10 @@ class AffineFamily(HashFamily):
         return self.domain_size
 
     def seed_columns(self, words: NDArray[np.uint64]) -> NDArray[np.uint64]:
-        """The words themselves, (n, 2)."""
-        return words
+        """The words themselves, (n, 2), with another a in exchange for a degenerate one."""
+        import numpy as np
+
+        return np.stack([ordinary_many(words[:, 0]), words[:, 1]], axis=1)
 
     def hash_many(self, seeds: NDArray[np.uint64], values: NDArray[np.int64]) -> NDArray[np.int64]:
         """See the class; seeds (n, 2)."""
@@ -217,13 +240,33 @@ class AffineFamily(HashFamily):
         return out
 
     def check(self, payloads: NDArray[np.uint8]) -> NDArray[np.uint8]:
-        """Symbols of g or more do not exist."""
+        """As :meth:`decode`."""
         import numpy as np
 
         symbols = payloads[:, 16].astype(np.uint32)
         if self._symbol_size == 2:
             symbols |= payloads[:, 17].astype(np.uint32) << np.uint32(8)
-        return (symbols >= self.g).astype(np.uint8)
+        codes = (symbols >= self.g).astype(np.uint8)
+        refuse_multipliers(payloads, codes)
+        return codes
+
+    @property
+    def largest_class(self) -> int:
+        """All values: a multiplier that is not degenerate can still be small."""
+        return self.domain_size
+
+    @property
+    def signs_length(self) -> int:
+        """Classes of seeds."""
+        return CELLS
+
+    def add_signs(self, payloads: NDArray[np.uint8], signs: NDArray[np.int64]) -> None:
+        """One increment per report."""
+        add_seeds(payloads, signs)
+
+    def seed_cells(self, counts: NDArray[np.int64], signs: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Classes of seeds."""
+        return signs
 
     def add_support(self, payloads: NDArray[np.uint8], counts: NDArray[np.int64]) -> None:
         """One compare per (report, value)."""
@@ -381,6 +424,16 @@ class LinearFamily(HashFamily):
         codes = np.empty(len(payloads), np.uint8)
         symbols.check_below(payloads, np.uint64(self.counts_length), codes)
         return codes
+
+    @property
+    def largest_class(self) -> int:
+        """The g^(m−1) points of a hyperplane: all values whose highest digit is 0 are in the domain."""
+        return self.points // self.g
+
+    def seed_cells(self, counts: NDArray[np.int64], signs: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Every seed: the rows of the table."""
+        drawn: NDArray[np.int64] = counts.reshape(-1, self.g).sum(axis=1)
+        return drawn
 
     def add_support(self, payloads: NDArray[np.uint8], counts: NDArray[np.int64]) -> None:
         """One increment per report."""

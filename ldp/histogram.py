@@ -11,6 +11,7 @@ import numpy as np
 from ldp.accounting import ON_TIME, CountedEpoch, Line
 from ldp.collection import Collection
 from ldp.estimate import Estimates, tie_breakers
+from ldp.indicators import Indicator, indicators
 from ldp.support import Support
 
 if TYPE_CHECKING:
@@ -68,6 +69,7 @@ class EpochHistogram:
         closed: whether the epoch takes no more reports.
         withheld: empty, or :data:`TOO_MANY_ERRORS`.
         position: as in :class:`CountedEpoch`.
+        indicators: signs of forged reports; none where there are no counts, or too few reports.
     """
 
     digest: int
@@ -80,6 +82,7 @@ class EpochHistogram:
     closed: bool = True
     withheld: str = ""
     position: Mapping[str, int] | None = None
+    indicators: tuple[Indicator, ...] = ()
 
 
 def estimate_counted(
@@ -99,8 +102,12 @@ def estimate_counted(
         bare = EpochHistogram(collection.digest, counted.epoch, reports, ())
     else:
         bare = estimate_epoch(collection, counted.epoch, counted.support)
+    signs: tuple[Indicator, ...] = ()
+    if counted.support and counted.support.reports >= collection.min_reports:
+        signs = indicators(collection.protocol, counted.support, counted.line)
     return replace(
         bare,
+        indicators=signs,
         revision=counted.revision,
         pane=counted.pane,
         line=counted.line,

@@ -64,35 +64,47 @@ class Support:
     Attributes:
         reports: number of reports counted.
         counts: int64, the protocol's accumulator (one cell per value, or a table for linear hashing).
+        signs: int64, its second accumulator, for signs of forged reports; empty where it has none.
     """
 
-    __slots__ = ("counts", "reports")
+    __slots__ = ("counts", "reports", "signs")
 
-    def __init__(self, counts: NDArray[np.int64], reports: int = 0) -> None:
-        """Own the given array: callers pass a fresh one."""
-        self.counts = counts
-        self.reports = reports
-
-    @classmethod
-    def zero(cls, length: int) -> Support:
-        """The neutral element for accumulators of ``length`` cells."""
+    def __init__(
+        self, counts: NDArray[np.int64], reports: int = 0, signs: NDArray[np.int64] | None = None
+    ) -> None:
+        """Own the given arrays: callers pass fresh ones."""
         import numpy as np
 
-        return cls(np.zeros(length, np.int64))
+        self.counts = counts
+        self.reports = reports
+        self.signs = np.zeros(0, np.int64) if signs is None else signs
+
+    @classmethod
+    def zero(cls, length: int, signs: int = 0) -> Support:
+        """The neutral element for accumulators of ``length`` cells and so many for signs."""
+        import numpy as np
+
+        return cls(np.zeros(length, np.int64), 0, np.zeros(signs, np.int64))
 
     def merge(self, other: Support) -> Support:
         """Add another support of the same protocol into this one and return it."""
         self.counts += other.counts
         self.reports += other.reports
+        # State of a version that did not count signs has none; they then speak about fewer reports.
+        if self.signs.size < other.signs.size:
+            self.signs = other.signs.copy()
+        elif other.signs.size:
+            self.signs += other.signs
         return self
 
     def __eq__(self, other: object) -> bool:
-        """Equal reports and equal counts."""
+        """Equal reports, equal counts and equal signs."""
         import numpy as np
 
         if not isinstance(other, Support):
             return NotImplemented
-        return self.reports == other.reports and bool(np.array_equal(self.counts, other.counts))
+        same = np.array_equal(self.counts, other.counts) and np.array_equal(self.signs, other.signs)
+        return self.reports == other.reports and bool(same)
 
     __hash__ = None  # type: ignore[assignment]
 

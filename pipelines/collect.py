@@ -24,7 +24,7 @@ from transforms.histogram import MakeConsistent
 from transforms.left_out import LeaveOutEpochs, LeaveOutLines, largest_epochs
 from transforms.rejects import WriteRejects
 from transforms.reports import ACCOUNTING, REJECTED, AdmitReports, collection_tag
-from transforms.sinks import WriteEpochs
+from transforms.sinks import Noticed, WriteEpochs
 from transforms.sources import ReadFiles
 from transforms.support import CountSupport
 
@@ -33,8 +33,8 @@ __all__ = ["LEDGER", "CollectReports", "PublishCollection"]
 LEDGER = "ledger.json"
 """What the pipeline leaves for the run record: books and files."""
 
-Outcome = Entry | FileRecord
-"""What stages report about themselves: records booked, files written."""
+Outcome = Entry | FileRecord | Noticed
+"""What stages report about themselves: records booked, files written, signs of forged reports noticed."""
 
 
 class PublishCollection(beam.PTransform):
@@ -171,13 +171,17 @@ class _WriteLedger(beam.DoFn):
     def process(self, group: tuple[int, Iterable[Outcome]]) -> Iterator[FileRecord]:
         lines: list[Entry] = []
         files: list[FileRecord] = []
+        noticed: list[Noticed] = []
         for item in group[1]:
             if isinstance(item, FileRecord):
                 files.append(item)
+            elif isinstance(item, Noticed):
+                noticed.append(item)
             else:
                 lines.append(item)
         record = {
             "books": [[digest, epoch, what, count] for ((digest, epoch), what), count in lines],
             "files": [f.as_record() for f in files],
+            "noticed": [[one.digest, one.epoch, one.indicators] for one in noticed],
         }
         yield publish(self._output, LEDGER, json.dumps(record).encode())

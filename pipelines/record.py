@@ -18,6 +18,7 @@ from ldp.definition import definition
 from ldp.epochs import instant
 from ldp.errors import LdpError, UsageError
 from ldp.histogram import TOO_MANY_ERRORS
+from ldp.indicators import EXPLANATIONS, FALSE_ALARM
 from pipelines.options import RunConfig
 from transforms.files import publish
 
@@ -25,6 +26,9 @@ __all__ = [
     "NOTHING_COUNTED",
     "RUN_RECORD",
     "STATUS",
+    "indicators_record",
+    "newest_indicators",
+    "read_indicators",
     "read_output",
     "read_record",
     "run_record",
@@ -79,6 +83,25 @@ def read_record(path: Path) -> dict[str, Any]:
     )
 
 
+def read_indicators(output: str) -> list[tuple[str, int, list[dict[str, Any]]]]:
+    """Digest, epoch and indicators of the newest result of every epoch published below ``output``."""
+    found = FileSystems.match([FileSystems.join(output, "accounting", "*.json")])[0].metadata_list
+    noticed = []
+    for path in sorted(m.path for m in found):
+        with FileSystems.open(path) as handle:
+            record = json.loads(handle.read())
+        if record.get("revisions"):
+            noticed.append((record["digest"], record["epoch"], newest_indicators(record)))
+    return noticed
+
+
+def newest_indicators(record: dict[str, Any]) -> list[dict[str, Any]]:
+    """Indicators of the newest result that an epoch's books name; those of earlier versions had none."""
+    revisions = record.get("revisions") or [{}]
+    found: list[dict[str, Any]] = revisions[-1].get("indicators", [])
+    return found
+
+
 def table_records(record: dict[str, Any]) -> list[dict[str, Any]]:
     """The published tables that an epoch's books name."""
     return [
@@ -86,6 +109,29 @@ def table_records(record: dict[str, Any]) -> list[dict[str, Any]]:
         for r in record.get("revisions", ())
         if r["file"]
     ]
+
+
+def indicators_record(noticed: Iterable[tuple[str, int, list[dict[str, Any]]]]) -> dict[str, Any]:
+    """What run.json says about signs of forged reports; the books of an epoch have all of its indicators.
+
+    Args:
+        noticed: digest, epoch and indicators of the newest result of each epoch.
+    """
+    results = sorted(
+        ((digest, epoch, found) for digest, epoch, found in noticed if found), key=lambda r: r[:2]
+    )
+    alarms = [
+        {"digest": digest, "epoch": epoch, **one, "meaning": EXPLANATIONS[one["indicator"]]}
+        for digest, epoch, found in results
+        for one in found
+        if one["alarm"]
+    ]
+    return {
+        "false_alarm_rate": FALSE_ALARM,
+        "results": len(results),
+        "tests": sum(len(found) for *_, found in results),
+        "alarms": alarms,
+    }
 
 
 def write_record(output: str, record: dict[str, Any]) -> None:

@@ -38,7 +38,7 @@ from pipelines.output import (
     settle_objects,
     verify_files,
 )
-from pipelines.record import run_record, write_record
+from pipelines.record import indicators_record, run_record, write_record
 from transforms.sources import bytes_read
 
 __all__ = [
@@ -142,9 +142,10 @@ def run(config: RunConfig, progress: Progress | None = None, total_bytes: int = 
 
 def _publish(config: RunConfig, folder: str, started: float) -> dict[str, Any]:
     """Put what a pipeline has left in ``folder`` in the place of earlier results, its record last."""
-    books, files = _read_ledger(folder)
+    books, files, noticed = _read_ledger(folder)
     try:
-        record = run_record(config, books, files, time.perf_counter() - started)
+        signs = indicators_record(noticed)
+        record = run_record(config, books, files, time.perf_counter() - started, indicators=signs)
     except LdpError:
         if folder != config.output:
             Path(folder, LEDGER).replace(Path(config.output, LEDGER))  # for whoever looks for the reason
@@ -286,9 +287,9 @@ def _run_with_progress(pipeline: beam.Pipeline, progress: Progress, total: int) 
     progress(total, total)
 
 
-def _read_ledger(output: str) -> tuple[Books, list[dict[str, Any]]]:
-    """What the pipeline left: its books and its files."""
+def _read_ledger(output: str) -> tuple[Books, list[dict[str, Any]], list[tuple[str, int, Any]]]:
+    """What the pipeline left: its books, its files and what it noticed."""
     with FileSystems.open(FileSystems.join(output, LEDGER)) as handle:
         ledger = json.loads(handle.read())
     entries = ((((digest, epoch), what), count) for digest, epoch, what, count in ledger["books"])
-    return Books.from_entries(entries), ledger["files"]
+    return Books.from_entries(entries), ledger["files"], ledger["noticed"]

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 from apache_beam import coders
+from numpy.typing import NDArray
 
 from ldp.reports import ReportColumns
 from ldp.support import Support
@@ -48,21 +49,21 @@ class ReportColumnsCoder(coders.Coder):
 
 
 class SupportCoder(coders.Coder):
-    """Reports, number of cells, width; then the cells in the narrowest type that holds them."""
+    """Reports, number of cells, width; then the cells in the narrowest type that holds them.
+
+    Cells for signs follow in the same form, where there are any.
+    """
 
     def encode(self, value: Support) -> bytes:
-        """Bytes of the accumulator."""
-        counts = value.counts
-        top = int(counts.max(initial=0))
-        low = int(counts.min(initial=0))
-        code = 3 if low < 0 else sum(top >= limit for limit in (1 << 8, 1 << 16, 1 << 32))
-        return _SUPPORT.pack(value.reports, counts.size, code) + counts.astype(_WIDTHS[code]).tobytes()
+        """Bytes of the accumulators."""
+        encoded = _cells(value.counts, value.reports)
+        return encoded + _cells(value.signs, 0) if value.signs.size else encoded
 
     def decode(self, encoded: bytes) -> Support:
-        """A fresh, writable accumulator."""
-        reports, cells, code = _SUPPORT.unpack_from(encoded)
-        counts = np.frombuffer(encoded, _WIDTHS[code], cells, _SUPPORT.size)
-        return Support(counts.astype(np.int64), reports)
+        """Fresh, writable accumulators."""
+        counts, reports, end = _read_cells(encoded, 0)
+        signs = _read_cells(encoded, end)[0] if end < len(encoded) else None
+        return Support(counts, reports, signs)
 
     @staticmethod
     def reports(encoded: bytes) -> int:
@@ -78,3 +79,18 @@ def register_coders() -> None:
     """Tell Beam; idempotent, and needed in every process that encodes."""
     coders.registry.register_coder(ReportColumns, ReportColumnsCoder)
     coders.registry.register_coder(Support, SupportCoder)
+
+
+def _cells(counts: NDArray[np.int64], reports: int) -> bytes:
+    top = int(counts.max(initial=0))
+    low = int(counts.min(initial=0))
+    code = 3 if low < 0 else sum(top >= limit for limit in (1 << 8, 1 << 16, 1 << 32))
+    return _SUPPORT.pack(reports, counts.size, code) + counts.astype(_WIDTHS[code]).tobytes()
+
+
+def _read_cells(encoded: bytes, at: int) -> tuple[NDArray[np.int64], int, int]:
+    """Cells, reports, and where they end."""
+    reports, cells, code = _SUPPORT.unpack_from(encoded, at)
+    at += _SUPPORT.size
+    counts = np.frombuffer(encoded, _WIDTHS[code], cells, at)
+    return counts.astype(np.int64), reports, at + counts.nbytes

@@ -7,14 +7,15 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import apache_beam as beam
 import numpy as np
 from apache_beam.transforms.window import FixedWindows, TimestampedValue
 from apache_beam.utils.timestamp import Timestamp
+from numpy.typing import NDArray
 
-from ldp.accounting import Entry
+from ldp.accounting import CONFLICTING, Entry
 from ldp.epochs import Epochs
 from ldp.kernels import dedup
 from ldp.protocols.base import frozen_columns
@@ -24,8 +25,10 @@ from transforms.reports import ACCOUNTING
 __all__ = [
     "EpochColumns",
     "OncePerReportId",
+    "OnePerId",
     "WindowByEpoch",
     "any_repeat",
+    "distinct_reports",
     "keep_one_per_id",
     "shard_columns",
 ]
@@ -76,25 +79,93 @@ def shard_columns(columns: ReportColumns, bits: int) -> Iterator[tuple[int, Repo
         begin = end
 
 
-def keep_one_per_id(parts: Iterable[ReportColumns], key: int) -> tuple[ReportColumns, int]:
-    """All parts together with one report per id, and how many copies were left out.
+class OnePerId(NamedTuple):
+    """What is left of reports, and what was left out.
+
+    Attributes:
+        columns: one report per id.
+        duplicate: copies left out that equal another report in id and payload.
+        conflicting: reports left out that share an id with another one, and not its payload.
+    """
+
+    columns: ReportColumns
+    duplicate: int
+    conflicting: int
+
+
+def keep_one_per_id(parts: Iterable[ReportColumns], key: int) -> OnePerId:
+    """All parts together with one report per id: the one with the smallest payload.
+
+    Of an id with p different payloads among c reports, one report counts, p − 1 conflict and c − p are
+    duplicates. That does not depend on the order, and neither on what a :func:`distinct_reports` before it
+    has left out, as long as its copies are booked as duplicates.
 
     Args:
         parts: columns of one collection and epoch, at least one.
         key: odd, secret of this process; results do not depend on it.
     """
+    together = _together(parts)
+    keep, dropped = _kept(together, key)
+    if not dropped:
+        return OnePerId(together, 0, 0)
+    different = _different(together, keep)
+    conflicting = int(different.sum()) - int(keep.sum())
+    return OnePerId(_chosen(together, keep), dropped - conflicting, conflicting)
+
+
+def distinct_reports(parts: Iterable[ReportColumns], key: int) -> tuple[ReportColumns, int]:
+    """All parts together without copies that equal another report, and how many of those there were.
+
+    Reports that share an id and differ in their payloads all stay, so that :func:`keep_one_per_id` can tell
+    conflicts from copies however often parts are put together before it. Arguments as there.
+    """
+    together = _together(parts)
+    keep, dropped = _kept(together, key)
+    if not dropped:
+        return together, 0
+    different = _different(together, keep)
+    return _chosen(together, different), int(different.size - different.sum())
+
+
+def _together(parts: Iterable[ReportColumns]) -> ReportColumns:
     held = list(parts)
     ids = np.concatenate([p.report_ids for p in held])
     payloads = np.concatenate([p.payloads for p in held])
-    keep = np.zeros(ids.size, np.uint8)
-    table = np.zeros(_slots(ids.size), np.int32)
-    dropped: Any = dedup.keep_one(ids, payloads, np.uint64(key), table, keep)
-    if dropped:
-        kept = keep.view(bool)
-        ids, payloads = ids[kept], payloads[kept]
-    first = held[0]
-    columns = ReportColumns(first.digest, first.epoch, ids, frozen_columns(payloads))
-    return columns, int(dropped)
+    return ReportColumns(held[0].digest, held[0].epoch, ids, frozen_columns(payloads))
+
+
+def _chosen(columns: ReportColumns, rows: NDArray[np.bool_]) -> ReportColumns:
+    payloads = frozen_columns(columns.payloads[rows])
+    return ReportColumns(columns.digest, columns.epoch, columns.report_ids[rows], payloads)
+
+
+def _kept(columns: ReportColumns, key: int) -> tuple[NDArray[np.bool_], int]:
+    """Which report of each id has the smallest payload, and how many have not."""
+    n = len(columns)
+    keep, table = np.zeros(n, np.uint8), np.zeros(_slots(n), np.int32)
+    dropped: Any = dedup.keep_one(columns.report_ids, columns.payloads, np.uint64(key), table, keep)
+    return keep.view(bool), int(dropped)
+
+
+def _different(columns: ReportColumns, keep: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """One report of every (id, payload) that there is; ``keep`` has one of every id.
+
+    Sorted, and only what shares an id with a report that is not kept: a thousand payloads under one id take
+    no longer than a thousand ids, which no chain of a hash table promises.
+    """
+    ids = np.ascontiguousarray(columns.report_ids)
+    several = np.unique(ids[~keep])
+    at = np.minimum(np.searchsorted(several, ids), several.size - 1)
+    rows = np.flatnonzero(several[at] == ids)
+    # Byte strings of one length, behind their id, compare as numpy's void does: equal where all bytes are.
+    joined = np.empty((rows.size, 8 + columns.payloads.shape[1]), np.uint8)
+    joined[:, :8] = ids[rows].astype("<u8")[:, None].view(np.uint8)
+    joined[:, 8:] = columns.payloads[rows]
+    _, first = np.unique(joined.view(f"V{joined.shape[1]}")[:, 0], return_index=True)
+    found = keep.copy()
+    found[rows] = False
+    found[rows[first]] = True
+    return found
 
 
 def any_repeat(parts: Sequence[ReportColumns], key: int) -> bool:
@@ -134,10 +205,12 @@ class _KeepOne(beam.DoFn):
     ) -> Iterator[EpochColumns | beam.pvalue.TaggedOutput]:
         epoch, held = group[0][0], list(group[1])
         if any_repeat(held, self._key):
-            columns, dropped = keep_one_per_id(held, self._key)
-            entry: Entry = (((self._digest, epoch), "duplicate"), dropped)
-            yield beam.pvalue.TaggedOutput(ACCOUNTING, entry)
-            yield epoch, columns
+            found = keep_one_per_id(held, self._key)
+            for what, count in (("duplicate", found.duplicate), (CONFLICTING, found.conflicting)):
+                if count:
+                    entry: Entry = (((self._digest, epoch), what), count)
+                    yield beam.pvalue.TaggedOutput(ACCOUNTING, entry)
+            yield epoch, found.columns
         else:
             # The usual case: nothing is copied.
             for columns in held:
@@ -148,7 +221,7 @@ class OncePerReportId(beam.PTransform):
     """One report per report id within an epoch, however often and in whatever order copies arrive.
 
     Columns are sharded by id, grouped, and repeats dropped by a compiled loop: no state cell per id. Gives
-    the columns as main output and ``duplicate`` entries under :data:`ACCOUNTING`.
+    the columns as main output, and entries for copies and conflicts under :data:`ACCOUNTING`.
     """
 
     def __init__(self, digest_hex: str, bits: int, label: str | None = None) -> None:

@@ -15,7 +15,9 @@ from typing import Any
 import numpy as np
 from apache_beam.io.filesystems import FileSystems
 
+from ldp.accounting import Line
 from ldp.collection import Collection
+from ldp.errors import Reason
 from ldp.histogram import EpochHistogram
 
 __all__ = [
@@ -50,7 +52,8 @@ def read_books(output: str, collection: Collection, epoch: int) -> dict[str, Any
 
 def content_digest(histogram: EpochHistogram) -> str:
     """16 hexadecimal digits of what a result says: its counts, and what kind of result it is."""
-    repeats = histogram.line.duplicate if histogram.line else 0
+    line = histogram.line or Line()
+    repeats = line.duplicate + line.rejected[Reason.CONFLICTING_ID.value]
     head = f"{histogram.pane}/{histogram.withheld}/{histogram.reports}/{repeats}"
     held = hashlib.sha256(head.encode())
     for one in histogram.attributes:

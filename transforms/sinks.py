@@ -10,6 +10,7 @@ from __future__ import annotations
 import io
 import json
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import apache_beam as beam
@@ -30,6 +31,7 @@ from transforms.tables import epoch_table, fixed_columns
 
 __all__ = [
     "BOOKS_SCHEMA",
+    "Noticed",
     "WriteEpochs",
     "books_file_name",
     "epoch_file_name",
@@ -50,8 +52,25 @@ def latest_file_name(collection: Collection, epoch: int) -> str:
     return f"latest/{epoch_stem(collection, epoch)}.parquet"
 
 
+@dataclass(frozen=True)
+class Noticed:
+    """Indicators of one result, as its books have them.
+
+    Attributes:
+        digest: of the collection, 16 hexadecimal digits.
+        epoch: index.
+        indicators: records, see :meth:`ldp.indicators.Indicator.as_record`.
+    """
+
+    digest: str
+    epoch: int
+    indicators: list[dict[str, Any]]
+
+
 class WriteEpochs(beam.DoFn):
     """Histograms to Parquet files, books to JSON; gives a :class:`FileRecord` each and the ``counted`` entry.
+
+    Indicators of forged reports are given as :class:`Noticed`.
 
     What is booked as counted is what the accumulator behind the published numbers has counted.
 
@@ -67,12 +86,13 @@ class WriteEpochs(beam.DoFn):
         self._output = output
         self._job = job
         self._fixed: dict[str, Any] = {}
+        self._names = [name for name, _ in collection.histograms]
 
     def setup(self) -> None:
         """Columns that are the same for every epoch, once per worker."""
         self._fixed = fixed_columns(self._collection)
 
-    def process(self, histogram: EpochHistogram) -> Iterator[FileRecord | Entry]:
+    def process(self, histogram: EpochHistogram) -> Iterator[FileRecord | Noticed | Entry]:
         """A table unless only the books have changed, then the books."""
         known = read_books(self._output, self._collection, histogram.epoch) if self._job else None
         published = {int(r["revision"]): r for r in known["revisions"]} if known else {}
@@ -86,6 +106,7 @@ class WriteEpochs(beam.DoFn):
                 "withheld": histogram.withheld,
                 "content": content_digest(histogram),
                 **({"job": self._job} if self._job else {}),
+                "indicators": [one.as_record(self._names) for one in histogram.indicators],
                 "file": None,
             }
             if histogram.attributes:
@@ -100,6 +121,9 @@ class WriteEpochs(beam.DoFn):
             elif known and newest:
                 remove(self._output, latest_file_name(self._collection, histogram.epoch))
             published[number] = entry
+            if histogram.indicators:
+                key = (self._collection.digest_hex, histogram.epoch)
+                yield Noticed(*key, entry["indicators"])
         if histogram.line is not None:
             yield self._write_books(histogram, published)
             key = (self._collection.digest_hex, histogram.epoch)

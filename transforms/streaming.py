@@ -30,14 +30,14 @@ from apache_beam.transforms.userstate import (
 )
 from apache_beam.utils.timestamp import MIN_TIMESTAMP, Timestamp
 
-from ldp.accounting import CountedEpoch, Entry, Line
+from ldp.accounting import CONFLICTING, CountedEpoch, Entry, Line
 from ldp.collection import digest_hex
 from ldp.protocols.base import frozen_columns
 from ldp.reports import ReportColumns
 from ldp.schedule import Schedule
 from ldp.support import Support
 from transforms.coders import ReportColumnsCoder, SupportCoder
-from transforms.epochs import EpochColumns, keep_one_per_id, shard_columns
+from transforms.epochs import EpochColumns, any_repeat, distinct_reports, keep_one_per_id, shard_columns
 from transforms.support import CountSupport
 
 __all__ = ["FORGET_AFTER", "CountEpochs", "CountShard", "Lift", "Shards", "SumShards"]
@@ -51,6 +51,7 @@ _PIECE_BYTES = 4 << 20
 _SUPPORT_WEIGHT = 1 << 10
 _COUNT = struct.Struct("<BIqQ?")
 _COUNT_VERSION = 1
+_LATER = frozenset({"conflicting"})
 _MOMENT = 1_000  # Beam's clocks tick in milliseconds
 
 EpochKey = tuple[str, int]
@@ -139,6 +140,7 @@ class _Shard:
         stored: reports in the bag, or supports with a weight of many reports each.
         compacted: how many of them were left when the bag was last rewritten.
         repeats: reports left out by then.
+        conflicting: reports that have been booked as conflicting.
     """
 
     fired: int = MIN_TIMESTAMP.micros
@@ -147,6 +149,7 @@ class _Shard:
     stored: int = 0
     compacted: int = 0
     repeats: int = 0
+    conflicting: int = 0
 
 
 class CountShard(beam.DoFn):
@@ -222,7 +225,11 @@ class CountShard(beam.DoFn):
         encoded = None
         if known.changed or now == schedule.end(epoch):
             known = self._compact(digest, known, held)
-            encoded = SupportCoder().encode(self._counted(digest, held))
+            support, conflicting = self._counted(digest, held)
+            encoded = SupportCoder().encode(support)
+            if news := conflicting - known.conflicting:
+                known = replace(known, conflicting=conflicting)
+                yield (digest, epoch), (CONFLICTING, news)
         if now == close:
             held.clear()
         following = next((t for t in (schedule.end(epoch), close) if now < t), close + FORGET_AFTER)
@@ -231,7 +238,7 @@ class CountShard(beam.DoFn):
         yield (digest, epoch), (shard, now, encoded, known.repeats)
 
     def _compact(self, digest: str, known: _Shard, held: Any) -> _Shard:
-        """Rewrite the bag without repeats. The smallest payload of an id stays, as always."""
+        """Rewrite the bag without repeats. Different payloads of an id all stay, to be told from copies."""
         if known.stored == known.compacted:
             return known
         parts = list(held.read())
@@ -241,22 +248,29 @@ class CountShard(beam.DoFn):
             total = self._count[digest].merge_accumulators(map(SupportCoder().decode, parts))
             pieces, left = [SupportCoder().encode(total)], _SUPPORT_WEIGHT
         elif parts:
-            columns, dropped = keep_one_per_id(map(ReportColumnsCoder().decode, parts), self._secret)
+            columns, dropped = distinct_reports(map(ReportColumnsCoder().decode, parts), self._secret)
             pieces, left, repeats = list(_in_pieces(columns)), len(columns), repeats + dropped
         held.clear()
         for piece in pieces:
             held.add(piece)
         return replace(known, stored=left, compacted=left, repeats=repeats)
 
-    def _counted(self, digest: str, held: Any) -> Support:
+    def _counted(self, digest: str, held: Any) -> tuple[Support, int]:
+        """Counts of the bag, which has been rewritten, and how many of its reports conflict with another."""
         count = self._count[digest]
         total = count.create_accumulator()
-        for part in held.read():
-            if self._deduplicate:
-                count.add_input(total, _frozen(ReportColumnsCoder().decode(part)))
-            else:
+        parts = list(held.read())
+        if not self._deduplicate:
+            for part in parts:
                 total.merge(SupportCoder().decode(part))
-        return total
+            return total, 0
+        columns = [ReportColumnsCoder().decode(part) for part in parts]
+        if not columns or not any_repeat(columns, self._secret):
+            for some in columns:
+                count.add_input(total, _frozen(some))
+            return total, 0
+        found = keep_one_per_id(columns, self._secret)
+        return count.add_input(total, _frozen(found.columns)), found.conflicting
 
 
 def _in_pieces(columns: ReportColumns) -> Iterator[bytes]:
@@ -425,8 +439,13 @@ def _recall(memory: Any, kind: type[Any]) -> Any:
 
 
 def _keep(known: Any) -> bytes:
-    """What :func:`_recall` reads: by name, since state outlives the code that wrote it and fields come."""
-    return json.dumps(vars(known)).encode()
+    """What :func:`_recall` reads: by name, since state outlives the code that wrote it and fields come.
+
+    A field that came later is left out at its default, as the code before it has written the rest.
+    """
+    return json.dumps(
+        {name: value for name, value in vars(known).items() if value or name not in _LATER}
+    ).encode()
 
 
 def _pack(item: ShardCount) -> bytes:

@@ -27,11 +27,12 @@ class CountSupport(beam.CombineFn):
 
     def create_accumulator(self, *_: object) -> Support:
         """Zero."""
-        return Support.zero(self._protocol.counts_length)
+        return Support.zero(self._protocol.counts_length, self._protocol.signs_length)
 
     def add_input(self, accumulator: Support, columns: ReportColumns, *_: object) -> Support:
         """Hash matching, bit sums or scatter, in place."""
         self._protocol.add_support(columns.payloads, accumulator.counts)
+        self._protocol.add_signs(columns.payloads, accumulator.signs)
         accumulator.reports += len(columns)
         return accumulator
 

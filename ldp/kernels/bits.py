@@ -10,6 +10,29 @@ from ldp.kernels._jit import kernel
 
 
 @kernel
+def count_ones(words: Any, ones: Any) -> None:
+    """ones[i] = number of ones in words[i].
+
+    Args:
+        words: uint64 (n, w), packed rows that were filled up with zeros.
+        ones: int64 (n,), written.
+    """
+    pairs = np.uint64(0x5555555555555555)
+    fours = np.uint64(0x3333333333333333)
+    bytes_ = np.uint64(0x0F0F0F0F0F0F0F0F)
+    sums = np.uint64(0x0101010101010101)
+    for i in range(words.shape[0]):
+        found = np.uint64(0)
+        for j in range(words.shape[1]):
+            x = words[i, j]
+            x -= (x >> np.uint64(1)) & pairs
+            x = (x & fours) + ((x >> np.uint64(2)) & fours)
+            x = (x + (x >> np.uint64(4))) & bytes_
+            found += (x * sums) >> np.uint64(56)
+        ones[i] = np.int64(found)
+
+
+@kernel
 def check_unused(payloads: Any, mask: Any, codes: Any) -> None:
     """codes[i] = 2 where the last byte of payloads[i] has a bit of ``mask`` set, else 0.
 

@@ -54,7 +54,13 @@ _PARTICIPATION = (
     "its value lies outside the domain."
 )
 
-CHECK_CODES = (None, Reason.VALUE_OUT_OF_RANGE, Reason.UNUSED_BITS, Reason.REPEATED_INDEX)
+CHECK_CODES = (
+    None,
+    Reason.VALUE_OUT_OF_RANGE,
+    Reason.UNUSED_BITS,
+    Reason.REPEATED_INDEX,
+    Reason.DEGENERATE,
+)
 """What the small integers returned by :meth:`LocalProtocol.check` stand for; 0 is sound."""
 
 
@@ -330,6 +336,30 @@ class LocalProtocol(ABC, Generic[Response]):
         """Frequencies or a mean; of several attributes, what each of them has."""
 
     @property
+    def signs_length(self) -> int:
+        """Cells of a second int64 accumulator, for what the first does not show of forged reports."""
+        return 0
+
+    def add_signs(self, payloads: Payloads, signs: NDArray[np.int64]) -> None:
+        """Add checked payloads (n, payload_size) into ``signs`` (signs_length,) in place."""
+        return
+
+    def seed_cells(
+        self, counts: NDArray[np.int64], signs: NDArray[np.int64]
+    ) -> tuple[NDArray[np.int64], float] | None:
+        """How often each of some equally likely choices was made that devices draw without their value.
+
+        Args:
+            counts: int64 (counts_length,).
+            signs: int64 (signs_length,).
+
+        Returns:
+            Counts int64 (cells,), and the factor by which their squared deviations exceed those of a
+            multinomial; None where nothing of that kind is drawn, or it is not counted.
+        """
+        return None
+
+    @property
     def rows(self) -> int:
         """Numbers that an epoch's result has: one per value, or one for a mean."""
         return self.domain_size
@@ -454,6 +484,29 @@ class FrequencyProtocol(LocalProtocol[Response]):
     @abstractmethod
     def supports(self, response: Response, value: int) -> bool:
         """Whether the response supports the value: the slow definition of counting."""
+
+    @property
+    def most_supported(self) -> int:
+        """Values that one admitted report can support at most."""
+        return self.domain_size
+
+    @property
+    def supported_variance(self) -> float | None:
+        """A bound on the variance of the number of values that a report supports, whatever the value.
+
+        None where that number is not random. The mean is own + (k − 1)·other for every value; a number
+        between 0 and k with that mean has no larger variance than the one stated here.
+        """
+        mean = float(self.support.own + (self.domain_size - 1) * self.support.other)
+        return mean * (self.domain_size - mean)
+
+    @property
+    def extremes(self) -> tuple[float, float] | None:
+        """P(a report is counted in a cell of ``signs``) for both cells, the same for every value.
+
+        None where ``signs`` holds something else.
+        """
+        return None
 
     def support_counts(self, counts: NDArray[np.int64]) -> NDArray[np.int64]:
         """Support of each value, int64 (domain_size,), from an accumulator."""

@@ -17,6 +17,19 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ldp.calibration import sue_round
 from ldp.channel import BitChannel
+from ldp.degenerate import (
+    CELLS,
+    add_extremes,
+    add_seeds,
+    extremes,
+    is_degenerate,
+    ones_admitted,
+    ones_variance,
+    ordinary,
+    ordinary_many,
+    refuse_multipliers,
+    refuse_ones,
+)
 from ldp.errors import CollectionError, InvalidPayload, Reason
 from ldp.exact import exp_below
 from ldp.privacy.guarantee import Guarantee
@@ -243,6 +256,7 @@ class BitFlip(FrequencyProtocol[Sampled]):
             bits = int.from_bytes(payload, "little")
             if bits >> self.domain_size:
                 raise InvalidPayload(Reason.UNUSED_BITS, f"bits end at {self.domain_size - 1}")
+            self._require_ones(bits)
             return Sampled(self.sampled_set(None), bits)
         indices: list[int] = []
         bits = 0
@@ -255,7 +269,18 @@ class BitFlip(FrequencyProtocol[Sampled]):
                 raise InvalidPayload(Reason.REPEATED_INDEX, "buckets must ascend strictly")
             indices.append(index)
             bits |= (entry & 1) << i
+        self._require_ones(bits)
         return Sampled(tuple(indices), bits)
+
+    @cached_property
+    def ones_admitted(self) -> tuple[int, int]:
+        """The least and the largest number of ones that a device ever sends, see :mod:`ldp.degenerate`."""
+        return ones_admitted(self.d, self.support.own, self.support.other, always=self._everyone)
+
+    def _require_ones(self, bits: int) -> None:
+        least, most = self.ones_admitted
+        if not least <= bits.bit_count() <= most:
+            raise InvalidPayload(Reason.DEGENERATE, f"reports have {least} to {most} ones")
 
     def likelihood(self, response: Sampled, value: int) -> Fraction:
         """Product over the sampled bits, given the sampled set."""
@@ -297,10 +322,55 @@ class BitFlip(FrequencyProtocol[Sampled]):
             used = self.domain_size % 8
             mask = np.uint8(256 - (1 << used)) if used else np.uint8(0)
             bits.check_unused(frozen_columns(payloads), mask, codes)
+            refuse_ones(payloads, self.d, self.ones_admitted, codes)
         else:
             limit = np.uint64(self.domain_size)
             bit_flip.check_entries(frozen_columns(payloads), self._width, limit, codes)
+            # The lowest bit of an entry is the answer.
+            answers = np.packbits(payloads[:, :: self._width] & np.uint8(1), axis=1)
+            refuse_ones(answers, self.d, self.ones_admitted, codes)
         return codes
+
+    @property
+    def most_supported(self) -> int:
+        """As many ones as are admitted, among the d buckets."""
+        return self.ones_admitted[1]
+
+    @property
+    def supported_variance(self) -> float:
+        """Of the ones of a report: its value's bucket is among the d with probability d/b."""
+        own, other, asked = float(self.support.own), float(self.support.other), float(self.support.sampled)
+        with_own = ones_variance(self.d, self.support)
+        without = self.d * other * (1 - other)
+        return asked * with_own + (1 - asked) * without + asked * (1 - asked) * (own - other) ** 2
+
+    @property
+    def signs_length(self) -> int:
+        """Reports with very many ones, and with very few, where every bucket is asked."""
+        return 2 if self._everyone else 0
+
+    def add_signs(self, payloads: NDArray[np.uint8], signs: NDArray[np.int64]) -> None:
+        """One count of ones per report."""
+        if self._everyone:
+            add_extremes(payloads, self.d, self.support, signs)
+
+    @property
+    def extremes(self) -> tuple[float, float] | None:
+        """What one report is counted in the cells of ``signs`` with."""
+        return extremes(self.d, self.support)[1] if self._everyone else None
+
+    def seed_cells(
+        self, counts: NDArray[np.int64], signs: NDArray[np.int64]
+    ) -> tuple[NDArray[np.int64], float] | None:
+        """N: each bucket is equally likely, but a report samples d different ones.
+
+        Var N_j = n (d/b)(1 − d/b), which in place of the expected n d/b of a multinomial with b cells, whose
+        variance is n d/b·(1 − 1/b), gives the factor (b − d)/(b − 1).
+        """
+        if self._everyone:
+            return None
+        b, d = self.domain_size, self.d
+        return counts[b:], (b - d) / (b - 1)
 
     def add_support(self, payloads: NDArray[np.uint8], counts: NDArray[np.int64]) -> None:
         """A column sum of bits, or two increments per entry."""
@@ -527,7 +597,7 @@ class BinFlipPlus(FrequencyProtocol[Verdict]):
 
     def _privatize(self, value: int, memo: Memo, randomness: Randomness) -> tuple[Verdict, Memo]:
         """A fresh string and one bit about it."""
-        a, c = randomness.word(), randomness.word()
+        a, c = ordinary(randomness.word()), randomness.word()
         seed = a | c << 64
         return Verdict(seed, int(self.instant.draw(self.string_bit(seed, value), randomness))), memo
 
@@ -540,6 +610,8 @@ class BinFlipPlus(FrequencyProtocol[Verdict]):
         self._require_length(payload)
         if payload[16] > 1:
             raise InvalidPayload(Reason.UNUSED_BITS, "the last byte is 0 or 1")
+        if is_degenerate(int.from_bytes(payload[:8], "little")):
+            raise InvalidPayload(Reason.DEGENERATE, "no device has a string of equal bits by so small a seed")
         return Verdict(int.from_bytes(payload[:16], "little"), payload[16])
 
     def likelihood(self, response: Verdict, value: int) -> Fraction:
@@ -557,10 +629,27 @@ class BinFlipPlus(FrequencyProtocol[Verdict]):
         return self.domain_size
 
     def check(self, payloads: NDArray[np.uint8]) -> NDArray[np.uint8]:
-        """The last byte is one bit."""
+        """The last byte is one bit, and no device has a degenerate multiplier."""
         import numpy as np
 
-        return np.where(payloads[:, 16] > 1, np.uint8(2), np.uint8(0))
+        codes = np.where(payloads[:, 16] > 1, np.uint8(2), np.uint8(0))
+        refuse_multipliers(payloads, codes)
+        return codes
+
+    @property
+    def signs_length(self) -> int:
+        """Classes of seeds."""
+        return CELLS
+
+    def add_signs(self, payloads: NDArray[np.uint8], signs: NDArray[np.int64]) -> None:
+        """One increment per report, whether it accepts its string or not."""
+        add_seeds(payloads, signs)
+
+    def seed_cells(
+        self, counts: NDArray[np.int64], signs: NDArray[np.int64]
+    ) -> tuple[NDArray[np.int64], float]:
+        """Classes of seeds."""
+        return signs, 1.0
 
     def add_support(self, payloads: NDArray[np.uint8], counts: NDArray[np.int64]) -> None:
         """One compare per (accepted report, value)."""
@@ -601,7 +690,7 @@ class BinFlipPlus(FrequencyProtocol[Verdict]):
         from ldp.kernels import bit_flip
 
         seeds = words.seed(WordSpec(2))
-        a, c = np.ascontiguousarray(seeds[:, 0]), np.ascontiguousarray(seeds[:, 1])
+        a, c = ordinary_many(seeds[:, 0]), np.ascontiguousarray(seeds[:, 1])
         drawn = np.ascontiguousarray(words.instant(self.instant_words)[:, 0])
         one, zero = np.uint64(self.instant.one), np.uint64(self.instant.zero)
         payloads = np.empty((values.size, self.payload_size), np.uint8)

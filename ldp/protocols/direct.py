@@ -112,6 +112,16 @@ class Direct(FrequencyProtocol[int]):
             raise InvalidPayload(Reason.VALUE_OUT_OF_RANGE, f"indices end at {self.domain_size - 1}")
         return response
 
+    @property
+    def most_supported(self) -> int:
+        """The value that a report equals."""
+        return 1
+
+    @property
+    def supported_variance(self) -> float | None:
+        """Always one value."""
+        return None
+
     def likelihood(self, response: int, value: int) -> Fraction:
         """own or other."""
         return self.support.own if response == value else self.support.other

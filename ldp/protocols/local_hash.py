@@ -176,6 +176,42 @@ class LocalHash(FrequencyProtocol[Hashed]):
         """Hash matching, or one increment in the linear family's table."""
         self.family.add_support(frozen_columns(payloads), counts)
 
+    @property
+    def most_supported(self) -> int:
+        """All values that one function maps to one symbol."""
+        return self.family.largest_class
+
+    @property
+    def supported_variance(self) -> float:
+        """From what is known of pairs of values; of triples only that they collide no more often than pairs.
+
+        A report supports the n_y values with its symbol y. P(y | seed, x) is lie + (own − lie)·[y = H(x)], so
+        E n_y² is lie·E Σ_y n_y² + (own − lie)·E n_H(x)². The first sum counts pairs that collide; in the
+        second n_H(x) is at most the largest class.
+        """
+        k, c = self.domain_size, float(self.family.collision)
+        own, lie = map(float, self._symbol)
+        mean = float(self.support.own + (k - 1) * self.support.other)
+        pairs = k + k * (k - 1) * c
+        with_own = (1 + (k - 1) * c) * self.most_supported
+        known = lie * pairs + (own - lie) * with_own - mean * mean
+        return min(known, mean * (self.most_supported - mean)) if self.most_supported > mean else known
+
+    @property
+    def signs_length(self) -> int:
+        """As the family counts seeds."""
+        return self.family.signs_length
+
+    def add_signs(self, payloads: NDArray[np.uint8], signs: NDArray[np.int64]) -> None:
+        """As the family counts seeds."""
+        self.family.add_signs(payloads, signs)
+
+    def seed_cells(
+        self, counts: NDArray[np.int64], signs: NDArray[np.int64]
+    ) -> tuple[NDArray[np.int64], float]:
+        """Seeds, or classes of them."""
+        return self.family.seed_cells(counts, signs), 1.0
+
     def support_counts(self, counts: NDArray[np.int64]) -> NDArray[np.int64]:
         """Per value."""
         return self.family.support_counts(counts)

@@ -18,9 +18,10 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 from itertools import accumulate, pairwise, product
-from math import fsum, inf, nextafter, prod
+from math import ceil, fsum, inf, nextafter, prod
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeVar
 
+from ldp.degenerate import BOUND, refuse_ones, tail_from
 from ldp.errors import CollectionError, InvalidPayload, Reason
 from ldp.privacy.counters import CountersGuarantee, counters_guarantee, theorem_5
 from ldp.privacy.guarantee import Guarantee
@@ -143,6 +144,16 @@ class Several(LocalProtocol[Response]):
     def counts_length(self) -> int:
         """The parts' cells, one after the other."""
         return self._before + sum(kind.counts_length for kind in self.kinds)
+
+    @property
+    def signs_length(self) -> int:
+        """The parts' cells, one after the other."""
+        return sum(kind.signs_length for kind in self.kinds)
+
+    @cached_property
+    def sign_spans(self) -> tuple[slice, ...]:
+        """Where each part's cells lie in ``signs``."""
+        return _slices(kind.signs_length for kind in self.kinds)
 
     def support_counts(self, counts: NDArray[np.int64]) -> NDArray[np.int64]:
         """Per value, one attribute after the other."""
@@ -330,6 +341,18 @@ class Sample(Several[Sampled]):
             counts[index] += rows.size
             self.kinds[index].add_support(some, counts[self._spans[index]])
 
+    def add_signs(self, payloads: NDArray[np.uint8], signs: NDArray[np.int64]) -> None:
+        """Each part those of its reports."""
+        if signs.size:
+            for index, _, some in self._groups(payloads):
+                self.kinds[index].add_signs(some, signs[self.sign_spans[index]])
+
+    def seed_cells(
+        self, counts: NDArray[np.int64], signs: NDArray[np.int64]
+    ) -> tuple[NDArray[np.int64], float]:
+        """The attributes that devices drew."""
+        return counts[: len(self.kinds)], 1.0
+
     @property
     def parts(self) -> tuple[LocalProtocol[Any], ...]:
         """One per attribute, whose estimates know that only a random 1/d of the devices report it."""
@@ -464,6 +487,12 @@ class Split(Several[tuple[Any, ...]]):
         for kind, where, span in zip(self.kinds, self._bytes, self._spans, strict=True):
             kind.add_support(frozen_columns(payloads[:, where]), counts[span])
 
+    def add_signs(self, payloads: NDArray[np.uint8], signs: NDArray[np.int64]) -> None:
+        """Each part its columns."""
+        for kind, where, span in zip(self.kinds, self._bytes, self.sign_spans, strict=True):
+            if kind.signs_length:
+                kind.add_signs(frozen_columns(payloads[:, where]), signs[span])
+
     def privatize_fleet(
         self,
         devices: NDArray[np.int64],
@@ -531,15 +560,39 @@ class Together(Split):
         packed = int.from_bytes(payload, "little")
         if packed >> len(self.kinds):
             raise InvalidPayload(Reason.UNUSED_BITS, f"a report has {len(self.kinds)} bits")
+        least, most = self.ones_admitted
+        if not least <= packed.bit_count() <= most:
+            raise InvalidPayload(Reason.DEGENERATE, f"reports have {least} to {most} ones")
         return tuple(packed >> index & 1 for index in range(len(self.kinds)))
 
     def check(self, payloads: NDArray[np.uint8]) -> NDArray[np.uint8]:
-        """No bit beyond the last counter's."""
+        """No bit beyond the last counter's, and neither very many ones nor very few."""
         import numpy as np
 
         unused = len(self.kinds) % 8 and 256 - (1 << len(self.kinds) % 8)
         refused = np.uint8(CHECK_CODES.index(Reason.UNUSED_BITS))
-        return np.where(payloads[:, -1] & np.uint8(unused), refused, np.uint8(0))
+        codes = np.where(payloads[:, -1] & np.uint8(unused), refused, np.uint8(0))
+        refuse_ones(payloads, len(self.kinds), self.ones_admitted, codes)
+        return codes
+
+    @cached_property
+    def ones_admitted(self) -> tuple[int, int]:
+        """The least and the largest number of ones that a device ever sends, see :mod:`ldp.degenerate`.
+
+        Bit i is 1 with probability other + (x_i/m)(own − other), independently, so the number of ones has a
+        mean between t·other, where all counters are 0, and t·other + own − other, since Σ x_i <= m. Among
+        independent bits with a given mean those of equal probability have the heaviest tails, from one above
+        the mean on (Hoeffding 1956, Theorem 4).
+        """
+        first = self.kinds[0]
+        assert isinstance(first, OneBit)  # noqa: S101 - allocate() takes no others
+        t, ends = len(self.kinds), first.ends
+        average = ends.other + ends.gap / t
+        zeros = tail_from(t, None, 1 - ends.other, BOUND / 2)
+        return t - zeros + 1, max(tail_from(t, None, average, BOUND / 2), ceil(t * average) + 1) - 1
+
+    def add_signs(self, payloads: NDArray[np.uint8], signs: NDArray[np.int64]) -> None:
+        """Nothing: bits have none."""
 
     def add_support(self, payloads: NDArray[np.uint8], counts: NDArray[np.int64]) -> None:
         """Count each counter's ones."""
@@ -758,6 +811,30 @@ class _Asked(FrequencyProtocol[Any]):
     @property
     def not_hidden(self) -> tuple[str, ...]:
         return self.kind.not_hidden
+
+    @property
+    def most_supported(self) -> int:
+        return self.kind.most_supported
+
+    @property
+    def supported_variance(self) -> float | None:
+        return self.kind.supported_variance
+
+    @property
+    def extremes(self) -> tuple[float, float] | None:
+        return self.kind.extremes
+
+    @property
+    def signs_length(self) -> int:
+        return self.kind.signs_length
+
+    def add_signs(self, payloads: NDArray[np.uint8], signs: NDArray[np.int64]) -> None:
+        self.kind.add_signs(payloads, signs)
+
+    def seed_cells(
+        self, counts: NDArray[np.int64], signs: NDArray[np.int64]
+    ) -> tuple[NDArray[np.int64], float] | None:
+        return self.kind.seed_cells(counts, signs)
 
     def report_counts(self, counts: NDArray[np.int64], reports: int) -> int | NDArray[np.int64]:
         return self.kind.report_counts(counts, reports)

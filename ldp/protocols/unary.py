@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from ldp.calibration import half_second_round, oue_round, sue_round, symmetric_second_round
 from ldp.channel import BitChannel, unary_ratio
+from ldp.degenerate import add_extremes, extremes, ones_admitted, ones_variance, refuse_ones
 from ldp.errors import CollectionError, InvalidPayload, Reason
 from ldp.privacy.guarantee import Guarantee
 from ldp.privacy.loss import BitLosses
@@ -115,6 +116,9 @@ class Unary(FrequencyProtocol[int]):
         response = int.from_bytes(payload, "little")
         if response >> self.domain_size:
             raise InvalidPayload(Reason.UNUSED_BITS, f"bits end at {self.domain_size - 1}")
+        least, most = self.ones_admitted
+        if not least <= response.bit_count() <= most:
+            raise InvalidPayload(Reason.DEGENERATE, f"reports have {least} to {most} ones")
         return response
 
     def likelihood(self, response: int, value: int) -> Fraction:
@@ -139,8 +143,37 @@ class Unary(FrequencyProtocol[int]):
         """k."""
         return self.domain_size
 
+    @cached_property
+    def ones_admitted(self) -> tuple[int, int]:
+        """The least and the largest number of ones that a device ever sends, see :mod:`ldp.degenerate`."""
+        return ones_admitted(self.domain_size, self.support.own, self.support.other)
+
+    @property
+    def most_supported(self) -> int:
+        """As many ones as are admitted."""
+        return self.ones_admitted[1]
+
+    @property
+    def supported_variance(self) -> float:
+        """The bits are independent, given any value."""
+        return ones_variance(self.domain_size, self.support)
+
+    @property
+    def signs_length(self) -> int:
+        """Reports with very many ones, and with very few."""
+        return 2
+
+    def add_signs(self, payloads: NDArray[np.uint8], signs: NDArray[np.int64]) -> None:
+        """One count of ones per report."""
+        add_extremes(payloads, self.domain_size, self.support, signs)
+
+    @property
+    def extremes(self) -> tuple[float, float]:
+        """What one report is counted in the cells of ``signs`` with."""
+        return extremes(self.domain_size, self.support)[1]
+
     def check(self, payloads: NDArray[np.uint8]) -> NDArray[np.uint8]:
-        """Bits beyond k must be 0."""
+        """Bits beyond k must be 0, and ones neither very many nor very few."""
         import numpy as np
 
         from ldp.kernels import bits
@@ -149,6 +182,7 @@ class Unary(FrequencyProtocol[int]):
         used = self.domain_size % 8
         mask = np.uint8(256 - (1 << used)) if used else np.uint8(0)
         bits.check_unused(frozen_columns(payloads), mask, codes)
+        refuse_ones(payloads, self.domain_size, self.ones_admitted, codes)
         return codes
 
     def add_support(self, payloads: NDArray[np.uint8], counts: NDArray[np.int64]) -> None:

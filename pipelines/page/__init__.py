@@ -112,6 +112,7 @@ def _html(run: Run, detail: Detail) -> str:
                 f"c{index}",
                 books=data.digest not in digests[:index],
                 rest=run.books.unattributed if data.alone else None,
+                record=run.record,
             ).section()
             for index, data in enumerate(shown)
         ]

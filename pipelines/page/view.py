@@ -16,6 +16,7 @@ from pipelines.page.charts import PROVISIONAL, WITHHELD
 from pipelines.page.data import CollectionData
 from pipelines.page.histogram import histogram
 from pipelines.page.parts import Detail, Figure, Key, Multiple, Table, shortened
+from pipelines.page.poisoning import Poisoning, poisoning
 from pipelines.page.privacy import Privacy, privacy
 from pipelines.page.significance import changed
 from pipelines.page.text import (
@@ -80,6 +81,7 @@ class Section:
     answer: str
     answer_numbers: str
     privacy: Privacy
+    poisoning: Poisoning
 
 
 class Writer:
@@ -93,14 +95,17 @@ class Writer:
         name: str,
         books: bool = True,
         rest: Account | None = None,
+        record: Mapping[str, Any] | None = None,
     ) -> None:
         """Bind the data; nothing is drawn yet.
 
         Without `books` the accounting stands elsewhere. `rest` are the reports of no known collection and
-        epoch, where the run has one collection only, so that its totals are those of the run.
+        epoch, where the run has one collection only, so that its totals are those of the run. `record` is
+        the content of run.json.
         """
         self.data = data
         self.books = books
+        self.record = record or {}
         self.accounts = accounts
         self.detail = detail
         self.name = name
@@ -156,6 +161,7 @@ class Writer:
             answer=verdict,
             answer_numbers=numbers,
             privacy=privacy(data.config, self.name),
+            poisoning=poisoning(self.record, data.config, data.attribute, data.mean, self.detail.rows),
         )
 
     # --- words -------------------------------------------------------------------------------

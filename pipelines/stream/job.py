@@ -16,7 +16,14 @@ from apache_beam.runners.runner import PipelineState
 
 from ldp.errors import UsageError
 from pipelines.options import LOCAL_STREAM, RunConfig
-from pipelines.record import RUN_RECORD, read_output, run_record, write_record
+from pipelines.record import (
+    RUN_RECORD,
+    indicators_record,
+    read_indicators,
+    read_output,
+    run_record,
+    write_record,
+)
 from pipelines.run import RunResult, keep_freed_memory, make_pipeline
 from pipelines.stream.graph import CollectStream
 from transforms.messages import GatherMessages
@@ -175,7 +182,8 @@ def submit(config: RunConfig, *, wait: bool = True) -> RunResult | None:
     if not (wait and _ended(result)):
         return None
     books, files = read_output(config.output)
-    record = run_record(config, books, files, 0.0)
+    signs = indicators_record(read_indicators(config.output))
+    record = run_record(config, books, files, 0.0, indicators=signs)
     write_record(config.output, record)
     return RunResult(record)
 

@@ -14,13 +14,20 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from ldp.accounting import Books, Entry, Line
+from ldp.accounting import CONFLICTING, Books, Entry, Line
 from ldp.collection import Collection
 from ldp.errors import LdpError
 from ldp.reports import ReportColumns
 from ldp.schedule import Schedule
 from pipelines.options import RunConfig
-from pipelines.record import read_output, run_record, table_records, write_record
+from pipelines.record import (
+    indicators_record,
+    newest_indicators,
+    read_output,
+    run_record,
+    table_records,
+    write_record,
+)
 from pipelines.stream.landing import EpochKey, Landing, Segment
 from pipelines.stream.publish import Due, last_segment, publish_due, read_other_books, write_other_books
 from transforms.accounting import Told
@@ -78,6 +85,7 @@ class _Open:
         through: last segment that is in the books.
         closed: whether it takes no more reports.
         files: its published tables, as run.json lists them.
+        indicators: of the newest result.
     """
 
     line: Line = field(default_factory=Line)
@@ -89,6 +97,7 @@ class _Open:
     through: int = 0
     closed: bool = False
     files: list[dict[str, Any]] = field(default_factory=list)
+    indicators: list[dict[str, Any]] = field(default_factory=list)
 
 
 class LocalStream:
@@ -176,6 +185,7 @@ class LocalStream:
         known.revision = max((r["revision"] for r in record["revisions"]), default=-1) + 1
         known.closed = record["closed"]
         known.files = table_records(record)
+        known.indicators = newest_indicators(record)
         position = record.get("position", {})
         known.told, known.through = position.get("watermark", 0), position.get("segment", 0)
         self.watermark = max(self.watermark, known.told)
@@ -409,6 +419,7 @@ class LocalStream:
             files,
             self._wait() - self._started,
             status=status,
+            indicators=indicators_record((*key, known.indicators) for key, known in self._epochs.items()),
             stream={
                 "subscription": self._config.subscription,
                 "timestamp_attribute": self._config.timestamp_attribute,
@@ -429,7 +440,9 @@ def _entries(known: _Open, *, without_counts: bool) -> Iterable[tuple[str, int]]
     total.update(read=known.line.read, late=known.line.late, repeated=known.line.repeated)
     for reason, count in known.line.rejected.items():
         total[f"rejected.{reason}"] += count
-    if not without_counts:
+    if without_counts:
+        del total[CONFLICTING]
+    else:
         total.update(counted=known.line.counted, duplicate=known.line.duplicate)
     return [(what, count) for what, count in sorted(total.items()) if count]
 

@@ -23,9 +23,10 @@ from ldp.errors import Reason
 from ldp.hashing import LinearFamily
 from ldp.histogram import estimate_epoch, make_consistent
 from ldp.privacy import BitLosses, CountersGuarantee, Guarantee, SymbolLosses, theorem_5
+from ldp.privacy.poisoning import leverage
 from ldp.protocols import PROTOCOLS, FrequencyProtocol, Parameters, protocol
 from ldp.protocols.local_hash import LOLOHA
-from ldp.protocols.mean import LaplaceMean, OneBit
+from ldp.protocols.mean import LaplaceMean, MeanProtocol, OneBit
 from ldp.protocols.multi import allocate
 from ldp.protocols.unary import Unary
 from ldp.randomness import ScriptedRandomness
@@ -320,6 +321,24 @@ def variants() -> str:
 
 
 # --- docs/privacy.md
+
+
+def leverages() -> str:
+    rows = []
+    for name, kind_class in PROTOCOLS.items():
+        mean = issubclass(kind_class, MeanProtocol)
+        for family in ("linear", "affine") if "hash_family" in kind_class.OPTIONAL else ("",):
+            takes = {"epsilon": 1.0, "d": 4, **LEVELS}
+            given: dict[str, object] = {n: v for n, v in takes.items() if n in kind_class.PARAMETERS}
+            given |= {"hash_family": family} if family else {}
+            kind = protocol(name, 1001 if mean else 100, Parameters(**given))  # type: ignore[arg-type]
+            found = leverage(kind)
+            ten = "–" if found.ten is None else f"{found.ten:.1f}"
+            most = "–" if found.supported is None else str(found.supported)
+            label = f"`{name}`" + (f", {family}" if family else "")
+            rows.append([label, f"{found.up:.2f}", f"{found.down:.2f}", ten, most])
+    head = ["protocol", "one value, up", "one value, down", "ten values, up", "values supported at most"]
+    return table(head, rows)
 
 
 TIMES = (1, 2, 3, 4, 5, 6, 8, 10)
@@ -623,6 +642,7 @@ BLOCKS: dict[str, dict[str, Callable[[], str]]] = {
         "ten-reports": ten_reports,
         "any-two": any_two_sequences,
         "recognised": recognised,
+        "leverage": leverages,
     },
     "docs/outputs.md": {
         "estimates": estimates_columns,

@@ -166,6 +166,7 @@ FAULTY = {
     Reason.REPEATED_INDEX: (SAMPLED, bytes([2 * 4, 2 * 4 + 1])),
     Reason.VALUE_OUT_OF_RANGE: (SAMPLED, bytes([2 * 1, 2 * 6])),
     Reason.UNUSED_BITS: (collection("sue", 11, "bits"), b"\xff\x08"),
+    Reason.DEGENERATE: (collection("sue", 96, "ones"), b"\xff" * 12),
 }
 
 

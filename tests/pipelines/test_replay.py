@@ -66,11 +66,15 @@ def test_a_forgotten_collection(tmp_path: Path) -> None:
     (tmp_path / "in" / "junk").write_bytes(b"\x03abc")
     first = execute(ONE, tmp_path / "in", tmp_path / "out")
     before = first.files()
-    assert set(first.total["rejected"]) == {"unknown_collection", "malformed"}
+    conflicts = first.total["rejected"]["conflicting_report_id"]
+    assert set(first.total["rejected"]) == {"unknown_collection", "malformed", "conflicting_report_id"}
     done = replay(tmp_path / "out" / "rejects", (ONE, TWO))
     paths = sorted(p for p in (tmp_path / "in").iterdir() if p.name != "junk")
     assert without_revision(tmp_path / "out") == expected_support([ONE, TWO], paths)
-    assert done.record["accounting"]["total"]["rejected"] == {"malformed": 1}
+    rejected = done.record["accounting"]["total"]["rejected"]
+    assert set(rejected) == {"malformed", "conflicting_report_id"}
+    assert rejected["malformed"] == 1
+    assert rejected["conflicting_report_id"] > conflicts > 0
     assert (done.before, done.after) == (first.total["rejected"]["unknown_collection"] + 1, 1)
     assert {name for name, _, _ in done.revised} == {"two"}
     after = {p.name: p.read_bytes() for p in (tmp_path / "out" / "estimates").iterdir()}

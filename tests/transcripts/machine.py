@@ -212,6 +212,7 @@ def expected_of(
     known = {c.digest: c for c in collections}
     kept: dict[tuple[int, int], dict[Any, bytes]] = {}
     books: dict[tuple[int, int], Counter[str]] = {}
+    said: dict[tuple[int, int, Any], set[bytes]] = {}
     for digest, batch, arrival in sent:
         line = books.setdefault((digest, batch.epoch), Counter())
         group = kept.setdefault((digest, batch.epoch), {})
@@ -223,13 +224,18 @@ def expected_of(
                 continue
             place = name if deduplicate else (name, line["read"])
             payload = row.tobytes()
-            line["duplicate"] += place in group
+            seen = said.setdefault((digest, batch.epoch, place), set())
+            line["duplicate"] += payload in seen
+            line["conflicting"] += bool(seen) and payload not in seen
+            seen.add(payload)
             group[place] = min(payload, group.get(place, payload))
     found = {}
     for (digest, epoch), group in kept.items():
         line = books[digest, epoch]
         record = {"read": line["read"], "counted": len(group), "late": line["late"]}
-        record |= {"duplicate": line["duplicate"], "rejected": {}}
+        conflicts = line["conflicting"]
+        rejected = {"conflicting_report_id": conflicts} if conflicts else {}
+        record |= {"duplicate": line["duplicate"], "rejected": rejected}
         support = slow(known[digest].protocol, group.values())
         found[known[digest].digest_hex, epoch] = (len(group), support, record)
     return found

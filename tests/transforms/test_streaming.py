@@ -505,7 +505,8 @@ def test_no_deduplication_across_results_is_found(monkeypatch: pytest.MonkeyPatc
         payloads = np.concatenate([c.payloads for c in held])
         return Admitted(DIRECT.digest, 0, ids, payloads), 0
 
-    monkeypatch.setattr(streaming, "keep_one_per_id", together)
+    monkeypatch.setattr(streaming, "distinct_reports", together)
+    monkeypatch.setattr(streaming, "any_repeat", lambda parts, key: False)
     wrong(ordered(), 40)
 
 

@@ -91,6 +91,7 @@ class Model:
 
     lines: dict[Key, Counter[str]] = field(default_factory=dict)
     kept: dict[Key, dict[int, bytes]] = field(default_factory=dict)
+    said: dict[tuple[Key, int], set[bytes]] = field(default_factory=dict)
     rows: Counter[tuple[str, str, int | None]] = field(default_factory=Counter)
     known: dict[str, Collection] = field(default_factory=dict)
 
@@ -146,7 +147,10 @@ class Model:
             self._book(home, read=1, late=1)
         else:
             kept = self.kept.setdefault(home, {})
-            self._book(home, read=1, **{"duplicate" if name in kept else "counted": 1})
+            seen = self.said.setdefault((home, name), set())
+            what = "duplicate" if payload in seen else "conflicting_report_id" if seen else "counted"
+            self._book(home, read=1, **{what: 1})
+            seen.add(payload)
             kept[name] = min(payload, kept.get(name, payload))
 
     def _refuse(self, key: Key, reason: str, n: int, digest: int, epoch: int | None) -> None:

@@ -133,7 +133,9 @@ def test_an_epoch_from_its_first_report_to_its_last(tmp_path: Path, beam: None) 
     bench.until(HOUR + 1900)
     assert bench.told(0) == [("on_time", 15), ("late", 17)]
     line = bench.books(0)["accounting"]
-    assert [line[what] for what in ("read", "counted", "late", "duplicate", "pending")] == [25, 17, 3, 5, 0]
+    assert [line[what] for what in ("read", "counted", "late", "duplicate", "pending")] == [25, 17, 3, 0, 0]
+    # Sent again under the same id with a newly drawn payload.
+    assert line["rejected"] == {"conflicting_report_id": 5}
     files = [r["file"] for r in bench.books(0)["revisions"]]
     tables = [pq.read_table(tmp_path / name) for name in files]
     assert [table["revision"][0].as_py() for table in tables] == [0, 1]

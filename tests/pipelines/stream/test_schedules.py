@@ -36,6 +36,7 @@ from hypothesis import HealthCheck, Phase, note, seed, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_state_machine_as_test
 
+from ldp.accounting import CONFLICTING
 from ldp.collection import Collection
 from ldp.epochs import Epochs
 from ldp.reports import Admission
@@ -647,8 +648,12 @@ def segment_by_segment(config: RunConfig, landing: Landing, due: Sequence[Due]) 
     alone, original = [], ReadSegments.process
     for each in due:
         columns = [c for n in each.segments for c in read_segment(landing.path(n), frozenset([each.key]))]
-        dropped = sum(keep_one_per_id([c], 1)[1] for c in columns)
-        alone.append(replace(each, entries=(*each.entries, ((each.key, "duplicate"), dropped))))
+        left_out = [keep_one_per_id([c], 1) for c in columns]
+        books = (
+            ("duplicate", sum(f.duplicate for f in left_out)),
+            (CONFLICTING, sum(f.conflicting for f in left_out)),
+        )
+        alone.append(replace(each, entries=(*each.entries, *(((each.key, w), n) for w, n in books if n))))
 
     def process(self: ReadSegments, element: Any) -> Iterator[TaggedOutput]:
         for tagged in original(self, element):

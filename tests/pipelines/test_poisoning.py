@@ -1,0 +1,83 @@
+"""Forged reports through a whole run: books, indicators and page say what was planted."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from ldp.indicators import FALSE_ALARM
+from pipelines.page import write_page
+from simulators.fleet import ReportColumns
+from tests.pipelines.running import Done, collection, execute, fleet, write
+
+AGREED = collection("olh", 100)
+SENT = fleet(AGREED, 20_000, 2)
+
+
+@pytest.fixture(scope="module")
+def planted(tmp_path_factory: pytest.TempPathFactory) -> Done:
+    """In epoch 0: 400 reports with one seed, 30 copies, and 5 ids under which another payload comes."""
+    assert AGREED.protocol.payload_size == 2
+    base = tmp_path_factory.mktemp("planted")
+    first = SENT[0]
+    crude = ReportColumns(
+        0, np.arange(1, 401, dtype=np.uint64), np.tile(np.array([[9, 0]], np.uint8), (400, 1))
+    )
+    again = ReportColumns(0, first.report_ids[:30], first.payloads[:30])
+    others = first.payloads[50:55] ^ np.array([[1, 0]], np.uint8)
+    conflict = ReportColumns(0, first.report_ids[50:55], others)
+    write(base / "in", AGREED, [*SENT, crude, again, conflict, conflict])
+    return execute(AGREED, base / "in", base / "out", shard_bits=2)
+
+
+def test_the_books_tell_copies_from_conflicts(planted: Done) -> None:
+    line = planted.record["accounting"]["epochs"][0]
+    assert line["read"] == 20_000 + 400 + 30 + 10
+    assert line["counted"] == 20_400
+    assert line["duplicate"] == 30 + 5
+    assert line["rejected"] == {"conflicting_report_id": 5}
+    assert line["withheld"] == ""
+    assert planted.exit_code == 4
+    assert planted.rejects() == []
+
+
+def test_run_json_names_the_epoch_and_nothing_else(planted: Done) -> None:
+    found = planted.record["indicators"]
+    assert found["false_alarm_rate"] == FALSE_ALARM
+    assert found["results"] == 2
+    assert {(one["epoch"], one["indicator"]) for one in found["alarms"]} == {(0, "seeds"), (0, "conflicts")}
+    assert all(one["digest"] == AGREED.digest_hex and one["meaning"] for one in found["alarms"])
+    for path in (planted.output / "accounting").iterdir():
+        books = json.loads(path.read_text())
+        (revision,) = books["revisions"]
+        raised = {one["indicator"] for one in revision["indicators"] if one["alarm"]}
+        assert raised == ({"seeds", "conflicts"} if books["epoch"] == 0 else set())
+        assert {one["indicator"] for one in revision["indicators"]} == {
+            "seeds",
+            "support_sum",
+            "range",
+            "conflicts",
+        }
+    (leverage,) = planted.record["collections"][0]["leverage"]
+    assert leverage["attribute"] == ""
+    assert 2 < leverage["one_value"] < 4
+
+
+def test_the_page_says_so(planted: Done, tmp_path: Path) -> None:
+    html = write_page(planted.output, tmp_path / "page.html").read_text("utf-8")
+    assert "Signs of forged reports in 1 epoch." in html
+    assert "evenness of seeds" in html
+    assert "conflicting report ids" in html
+
+
+def test_an_honest_run_has_no_alarm(tmp_path: Path) -> None:
+    write(tmp_path / "in", AGREED, SENT)
+    done = execute(AGREED, tmp_path / "in", tmp_path / "out")
+    assert done.record["indicators"]["alarms"] == []
+    assert done.exit_code == 0
+    html = write_page(done.output, tmp_path / "page.html").read_text("utf-8")
+    assert "No sign of forged reports." in html
+    assert "a careful forger causes none" in html
