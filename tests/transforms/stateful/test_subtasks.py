@@ -21,11 +21,10 @@ from transforms.stateful import SumShards
 LATE = 5
 AGREED = collection("grr", 4, "steps", epochs=Epochs(60, 0, 100), allowed_lateness=600)
 END, CLOSE = 60 * SECOND, 660 * SECOND
-BOUND = 2 * LATE * SECOND
-"""How long after everything has come the last report is published: the next due time of its shard, then that
-of the sum; in event time, of the watermark that is furthest behind."""
-BOUND_WHEN_LOST = 4 * LATE * SECOND
-"""The same where both timers were lost, and those that stand in for them fire an interval later."""
+INTERVAL = LATE * SECOND
+"""How long it takes at most, in event time of its own watermark, until a shard gives the count of what it has
+got, and again until the sum publishes what it has got; twice that where a timer was lost, for the one that
+stands in for it is an interval behind."""
 MOMENT = 1_000
 
 
@@ -62,6 +61,15 @@ def revisions_rise(job: Cluster) -> None:
             newest = result.revision
 
 
+def publishes_in_time(job: Cluster, draw: random.Random, interval: int = INTERVAL) -> None:
+    """Nothing more is read: one interval later all counts have reached the sum, one more and they are out."""
+    job.settle(draw)
+    reached = max([END, *(one.watermark for one in job.subtasks), *(arrival for _, _, arrival in job.sent)])
+    job.advance(draw, reached + interval, INTERVAL)
+    job.advance(draw, reached + 2 * interval + 2 * MOMENT, INTERVAL)
+    is_exact(job, job.sent)
+
+
 # --- the fault that was
 
 
@@ -94,8 +102,7 @@ def test_a_batch_between_two_due_times_is_published_without_a_further_element() 
     """One shard counts it for the due time, the other one for the next."""
     job = misaligned()
     assert job.last.line.pending > 0
-    job.advance(random.Random(2), 66 * SECOND + BOUND, SECOND)
-    is_exact(job, job.sent)
+    publishes_in_time(job, random.Random(2))
     job.advance(random.Random(2), CLOSE + MOMENT, 60 * SECOND)
     is_exact(job, job.sent)
     assert job.last.closed
@@ -114,7 +121,6 @@ def test_waiting_for_all_shards_is_found() -> None:
             return super()._next_result(schedule, key, known, now, counts)
 
     job = misaligned(Waits)
-    job.advance(random.Random(2), 66 * SECOND + BOUND, SECOND)
     job.advance(random.Random(2), CLOSE // 2, SECOND)
     assert job.last.line.pending > 0
 
@@ -156,15 +162,10 @@ def any_schedule(seed: int, *, restores: bool = True, **changes: Any) -> Cluster
             draw.choice(found)()
     if lossy and draw.random() < 0.5:
         job.lose(draw)
-    # Nothing more is read; what was read arrives wherever it was going to.
-    while any(channel for one in job.subtasks for channel in one.channels):
-        job.settle(draw)
-    reached = max([END, *(one.watermark for one in job.subtasks), *(arrival for _, _, arrival in sent)])
-    job.advance(draw, reached + (BOUND_WHEN_LOST if lossy else BOUND) + 2 * MOMENT, LATE * SECOND)
-    is_exact(job, sent)
+    publishes_in_time(job, draw, 2 * INTERVAL if lossy else INTERVAL)
     if lossy:
         job.lose(draw)
-    job.advance(draw, CLOSE + BOUND_WHEN_LOST, 60 * SECOND)
+    job.advance(draw, CLOSE + 4 * INTERVAL, 60 * SECOND)
     is_exact(job, sent)
     assert job.last.closed
     assert sum(len(c.bag.items) for one in job.subtasks for c in one.cells.values()) == 0
@@ -209,14 +210,11 @@ def test_both_timers_lost_heal_with_the_next_message(seed: int) -> None:
             job.settle(draw)
     job.settle(draw)
     job.lose(draw, both=True)
-    job.advance(draw, END + 100 * SECOND, LATE * SECOND)
+    job.advance(draw, END + 100 * SECOND, INTERVAL)
     before = len(job.results)
     job.read()
-    job.settle(draw)
-    reached = max([END, *(one.watermark for one in job.subtasks), *(arrival for _, _, arrival in sent)])
-    job.advance(draw, reached + BOUND + 2 * MOMENT, LATE * SECOND)
+    publishes_in_time(job, draw)
     assert len(job.results) > before
-    is_exact(job, sent)
 
 
 @pytest.mark.parametrize("seed", range(40))
