@@ -737,7 +737,7 @@ def test_a_runner_publishes_what_the_rules_say(runner: str, tmp_path: Path) -> N
 
 
 def stream_config(**changes: Any) -> RunConfig:
-    return RunConfig((DIRECT, HASHED), (), "out", **changes)
+    return RunConfig((DIRECT, HASHED), (), "out", **{"job": "job", **changes})
 
 
 def built(config: RunConfig) -> beam.Pipeline:
