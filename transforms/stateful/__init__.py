@@ -6,7 +6,7 @@ closes, and counts them whenever a result is due; only counts travel on. A secon
 
 Both live in the global window, where no runner drops anything: whether a report is late was decided when it
 was admitted, from its arrival time, and what little the watermark closes too early is booked as late here.
-The runner's watermark only decides when a result is published (docs/decisions/0014).
+The runner's watermark only decides when a result is published (docs/decisions/0015).
 """
 
 from transforms.stateful.count_before_shuffle import CountBeforeShuffle
