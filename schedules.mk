@@ -1,5 +1,5 @@
 # Included by the Makefile: `make schedules` runs SCHEDULES random schedules of the local engine, with other
-# seeds than `make test` has for its 200.
+# seeds than `make test` has for its 200. `make schedules-cluster` does so for the steps of cluster jobs.
 
 .PHONY: schedules
 SCHEDULES_COUNT ?= 5000
@@ -7,3 +7,10 @@ SCHEDULES_COUNT ?= 5000
 schedules: $(STAMP) ## 5,000 random schedules of the local engine (SCHEDULES_COUNT=...), with crashes anywhere
 	@SCHEDULES=$(SCHEDULES_COUNT) $(PYTEST) -n $(JOBS) --dist load -k never_lost --durations=3 \
 		tests/pipelines/stream/test_schedules.py
+
+.PHONY: schedules-cluster
+SUBTASK_SCHEDULES ?= 10000
+
+schedules-cluster: $(STAMP) ## 10,000 random schedules of the steps with state on subtasks out of step (SUBTASK_SCHEDULES=...)
+	@SUBTASK_SCHEDULES=$(SUBTASK_SCHEDULES) $(PYTEST) -n $(JOBS) --dist load --durations=3 \
+		-m slow tests/transforms/stateful/test_subtasks.py

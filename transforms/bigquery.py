@@ -21,7 +21,6 @@ from ldp.collection import Collection
 from ldp.epochs import instant
 from ldp.errors import LdpError, UsageError
 from ldp.histogram import EpochHistogram
-from transforms.revisions import published_revision
 from transforms.tables import epoch_table, fixed_columns
 
 __all__ = [
@@ -165,14 +164,12 @@ class WriteEstimatesToBigQuery(beam.DoFn):
     in pipelines/bigquery/latest.sql the rest. Histograms with nothing but books have no rows.
     """
 
-    def __init__(self, collection: Collection, table: str, output: str = "", job: str = "") -> None:
+    def __init__(self, collection: Collection, table: str) -> None:
         """Insert epochs of this collection.
 
         Args:
             collection: whose epochs they are.
             table: ``project:dataset.table`` or ``project.dataset.table``; must exist.
-            output: output directory of an unbounded job, whose books number the revisions.
-            job: its name; empty for a run over files.
 
         Raises:
             UsageError: that is no name of a table.
@@ -180,7 +177,6 @@ class WriteEstimatesToBigQuery(beam.DoFn):
         super().__init__()
         self._collection = collection
         self._table = require_table(table)
-        self._output, self._job = output, job
         self._fixed: dict[str, Any] = {}
         self._client: Any = None
         self._held: list[Any] = []
@@ -234,8 +230,7 @@ class WriteEstimatesToBigQuery(beam.DoFn):
     def _rows_of(self, histogram: EpochHistogram) -> Iterator[dict[str, Any]]:
         if not histogram.attributes:
             return
-        revision = published_revision(self._collection, histogram, self._output, self._job)
-        table = epoch_table(self._collection, histogram, self._fixed, revision)
+        table = epoch_table(self._collection, histogram, self._fixed)
         epochs = self._collection.epochs
         times = {
             "epoch_start": instant(epochs.start(histogram.epoch)),

@@ -1,4 +1,4 @@
-"""After stage 5: results to the sinks besides files, which come before the files."""
+"""After stage 5: results get their numbers, then go to the sinks that come before the files."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import apache_beam as beam
 from ldp.collection import Collection
 from transforms.bigquery import WriteEstimatesToBigQuery
 from transforms.estimate_topics import PublishEstimates
+from transforms.revisions import NumberRevisions
 
 __all__ = ["told_elsewhere"]
 
@@ -16,7 +17,7 @@ __all__ = ["told_elsewhere"]
 def told_elsewhere(
     histograms: beam.PCollection, collection: Collection, topic: str, table: str, output: str, job: str
 ) -> beam.PCollection[Any]:
-    """The same histograms, once the sinks that were asked for have them.
+    """The same histograms, numbered for all sinks, once those that were asked for have them.
 
     So the books, which are written after this, name nothing that a sink lacks; and what a crash keeps from
     the books is told again.
@@ -27,11 +28,13 @@ def told_elsewhere(
         topic: ``projects/P/topics/T``, or empty.
         table: ``project:dataset.table``, or empty.
         output: output directory.
-        job: name of an unbounded job; empty over files.
+        job: name of an unbounded job; empty over files, whose epochs have one result each, number 0.
     """
+    if job:
+        histograms = histograms | "Number" >> beam.ParDo(NumberRevisions(collection, output, job))
     if topic:
-        histograms = histograms | "Topic" >> beam.ParDo(PublishEstimates(collection, topic, output, job))
+        histograms = histograms | "Topic" >> beam.ParDo(PublishEstimates(collection, topic))
     if table:
-        sink = WriteEstimatesToBigQuery(collection, table, output, job)
+        sink = WriteEstimatesToBigQuery(collection, table)
         histograms = histograms | "BigQuery" >> beam.ParDo(sink)
     return histograms

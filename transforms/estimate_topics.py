@@ -22,7 +22,6 @@ from ldp.collection import Collection
 from ldp.epochs import instant
 from ldp.errors import LdpError, UsageError
 from ldp.histogram import EpochHistogram
-from transforms.revisions import published_revision
 from transforms.tables import epoch_table, fixed_columns
 
 __all__ = ["ESTIMATES_SCHEMA", "MESSAGE_BYTES", "EstimateMessage", "PublishEstimates", "estimate_messages"]
@@ -64,7 +63,6 @@ def estimate_messages(
     collection: Collection,
     histogram: EpochHistogram,
     fixed: dict[str, Any],
-    revision: int,
     limit: int,
 ) -> list[EstimateMessage]:
     """A revision as messages: one where its JSON fits, else parts with consecutive rows.
@@ -73,7 +71,6 @@ def estimate_messages(
         collection: whose epoch it is.
         histogram: without attributes and not withheld, it gives no message.
         fixed: :func:`transforms.tables.fixed_columns` of the collection.
-        revision: the published one.
         limit: bytes of a body at most.
 
     Raises:
@@ -81,7 +78,8 @@ def estimate_messages(
     """
     if not histogram.attributes and not histogram.withheld:
         return []
-    head, columns, rows = _content(collection, histogram, fixed, revision)
+    revision = histogram.revision
+    head, columns, rows = _content(collection, histogram, fixed)
     bodies = _bodies(head, columns, rows, limit)
     place = f"{collection.digest_hex}/{histogram.epoch}"
     common = {
@@ -101,7 +99,7 @@ def estimate_messages(
 
 
 def _content(
-    collection: Collection, histogram: EpochHistogram, fixed: dict[str, Any], revision: int
+    collection: Collection, histogram: EpochHistogram, fixed: dict[str, Any]
 ) -> tuple[dict[str, Any], dict[str, list[Any]], int]:
     """What all parts say, the other columns of the table, and their length."""
     head = {
@@ -112,7 +110,7 @@ def _content(
         "epoch": histogram.epoch,
         "epoch_start": instant(collection.epochs.start(histogram.epoch)),
         "epoch_end": instant(collection.epochs.end(histogram.epoch)),
-        "revision": revision,
+        "revision": histogram.revision,
         "method": collection.consistency,
         "pane": histogram.pane,
         "reports": histogram.reports,
@@ -120,7 +118,7 @@ def _content(
         "withheld": histogram.withheld,
     }
     if histogram.attributes:
-        table = epoch_table(collection, histogram, fixed, revision)
+        table = epoch_table(collection, histogram, fixed)
     else:
         table = fixed["schema"].empty_table()
     return head, table.drop_columns(list(_SAME)).to_pydict(), table.num_rows
@@ -163,22 +161,19 @@ class PublishEstimates(beam.DoFn):
     """:class:`EpochHistogram` to messages; passes histograms on once the broker has their messages.
 
     At least once: a bundle is committed when all its messages are confirmed, and sent again when it fails.
-    Consumers key by the attribute ``id``; the content that came last stands, as in the files.
+    Consumers key by the attribute ``id``, which stands for one content only.
     """
 
-    def __init__(self, collection: Collection, topic: str, output: str = "", job: str = "") -> None:
+    def __init__(self, collection: Collection, topic: str) -> None:
         """Publish epochs of this collection.
 
         Args:
             collection: whose epochs they are.
             topic: ``projects/P/topics/T``; must exist. PUBSUB_EMULATOR_HOST is honoured.
-            output: output directory of an unbounded job, whose books number the revisions.
-            job: its name; empty for a run over files.
         """
         super().__init__()
         self._collection = collection
         self._topic = topic
-        self._output, self._job = output, job
         self._fixed: dict[str, Any] = {}
         self._publisher: Any = None
         self._given_up: Any = None
@@ -233,8 +228,7 @@ class PublishEstimates(beam.DoFn):
         self._close()
 
     def _messages_of(self, histogram: EpochHistogram) -> list[EstimateMessage]:
-        revision = published_revision(self._collection, histogram, self._output, self._job)
-        return estimate_messages(self._collection, histogram, self._fixed, revision, MESSAGE_BYTES)
+        return estimate_messages(self._collection, histogram, self._fixed, MESSAGE_BYTES)
 
     def _confirmed(self) -> Any:
         """The oldest histogram on its way, once its messages have arrived."""

@@ -1,17 +1,22 @@
-"""An epoch's books, and the number under which a result is published.
+"""The number under which a result is published, given once, before every sink; and an epoch's books.
 
-The books decide the number, not the job: after a failure a job goes on from an older state, batches the same
-reports differently, and would publish new results under numbers that older ones already have, or below them.
-So a result that says something new gets the next number, and one that says what the job has said before is
-that revision. Readers take the newest: counts of an epoch only grow, so what is told again is not the last.
+After a failure a job goes on from an older state, batches the same reports differently, and makes results
+that differ from those that sinks have already. So numbers are not kept in the job: a number is written down,
+with a digest of what it stands for, before any sink sees it, and never stands for anything else. A result
+that says what the newest number says is that revision, published once more; any other gets the next number.
+Readers take the newest, so whatever a job publishes last is what they see.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, replace
+from functools import cache
 from typing import Any
 
+import apache_beam as beam
 import numpy as np
 from apache_beam.io.filesystems import FileSystems
 
@@ -19,15 +24,36 @@ from ldp.accounting import Line
 from ldp.collection import Collection
 from ldp.errors import Reason
 from ldp.histogram import EpochHistogram
+from transforms.files import publish
 
 __all__ = [
+    "NumberRevisions",
+    "Numbered",
     "books_file_name",
     "content_digest",
     "epoch_stem",
-    "published_revision",
+    "newest_number",
+    "number_after",
+    "numbers_file_name",
     "read_books",
-    "revision_after",
 ]
+
+NUMBERS_SCHEMA = "ldpbeam.revision/1"
+
+
+@dataclass(frozen=True)
+class Numbered:
+    """A number that was given.
+
+    Attributes:
+        revision: the number.
+        content: :func:`content_digest` of what it stands for.
+        job: who gave it.
+    """
+
+    revision: int
+    content: str
+    job: str
 
 
 def epoch_stem(collection: Collection, epoch: int) -> str:
@@ -50,39 +76,83 @@ def read_books(output: str, collection: Collection, epoch: int) -> dict[str, Any
     return found
 
 
-def content_digest(histogram: EpochHistogram) -> str:
-    """16 hexadecimal digits of what a result says: its counts, and what kind of result it is."""
+def numbers_file_name(collection: Collection, epoch: int) -> str:
+    """``accounting/NAME-DIGEST-epoch-000012.revision``: the newest number, published or not."""
+    return f"accounting/{epoch_stem(collection, epoch)}.revision"
+
+
+def content_digest(collection: Collection, histogram: EpochHistogram) -> str:
+    """16 hexadecimal digits of all that a sink is told but the number.
+
+    Everything else in a table or a message follows from these: the collection, the counts, and what kind of
+    result it is.
+    """
     line = histogram.line or Line()
-    repeats = line.duplicate + line.rejected[Reason.CONFLICTING_ID.value]
-    head = f"{histogram.pane}/{histogram.withheld}/{histogram.reports}/{repeats}"
-    held = hashlib.sha256(head.encode())
+    repeats = [line.duplicate, line.rejected[Reason.CONFLICTING_ID.value]]
+    head = [histogram.pane, histogram.closed, histogram.withheld, histogram.reports, repeats]
+    held = hashlib.sha256(json.dumps([_record(collection), *head]).encode())
     for one in histogram.attributes:
         held.update(f"/{one.reports}/".encode())
         held.update(np.ascontiguousarray(one.support, "<i8").tobytes())
     return held.hexdigest()[:16]
 
 
-def published_revision(collection: Collection, histogram: EpochHistogram, output: str, job: str) -> int:
-    """The number of a result: its own over files, else as the books have it.
+@cache
+def _record(collection: Collection) -> str:
+    return json.dumps(collection.as_record(), sort_keys=True)
 
-    Args:
-        collection: whose epoch it is.
-        histogram: a result.
-        output: where the books are.
-        job: name of an unbounded job; empty for a run over files, which is alone on its output.
+
+def number_after(newest: Numbered | None, content: str, job: str) -> Numbered:
+    """The number of a result: the newest one, if it stands for just this, else the next.
+
+    An older number is never given again, though it may stand for the same: the result that a job set back
+    makes in between is newer than that, and would be what readers take.
     """
-    known = read_books(output, collection, histogram.epoch) if job else None
-    return revision_after(known, histogram, job)
+    if newest is None:
+        return Numbered(0, content, job)
+    if (newest.content, newest.job) == (content, job):
+        return newest
+    return Numbered(newest.revision + 1, content, job)
 
 
-def revision_after(known: dict[str, Any] | None, histogram: EpochHistogram, job: str) -> int:
-    """The same, where the books have been read already."""
-    if not job:
-        return histogram.revision
-    if not known or not known["revisions"]:
-        return 0
-    content = content_digest(histogram)
-    for told in reversed(known["revisions"]):
-        if (told.get("content"), told.get("job")) == (content, job):
-            return int(told["revision"])
-    return int(known["revisions"][-1]["revision"]) + 1
+def newest_number(output: str, collection: Collection, epoch: int) -> Numbered | None:
+    """The newest number that was given, whether it is published or not; None when none was."""
+    path = FileSystems.join(output, *numbers_file_name(collection, epoch).split("/"))
+    if FileSystems.exists(path):
+        with FileSystems.open(path) as handle:
+            found = json.loads(handle.read())
+        return Numbered(int(found["revision"]), found["content"], found["job"])
+    # Published by a version that kept no such file.
+    books = read_books(output, collection, epoch)
+    if not books or not books["revisions"]:
+        return None
+    last = books["revisions"][-1]
+    return Numbered(int(last["revision"]), last.get("content", ""), last.get("job", ""))
+
+
+class NumberRevisions(beam.DoFn):
+    """Histograms of an unbounded job to the same with their published number: before all sinks, and once.
+
+    Numbers of an epoch are given one after the other, since its results come from one key. Writing the number
+    down is what makes it given: a bundle that is tried again finds it.
+    """
+
+    def __init__(self, collection: Collection, output: str, job: str) -> None:
+        """Number epochs of this collection on this output; ``job`` names who does."""
+        super().__init__()
+        self._collection = collection
+        self._output = output
+        self._job = job
+
+    def process(self, histogram: EpochHistogram) -> Iterator[EpochHistogram]:
+        """Nothing but books has no number."""
+        if not histogram.attributes and not histogram.withheld:
+            yield histogram
+            return
+        newest = newest_number(self._output, self._collection, histogram.epoch)
+        number = number_after(newest, content_digest(self._collection, histogram), self._job)
+        if number != newest:
+            record = {"schema": NUMBERS_SCHEMA, **asdict(number)}
+            name = numbers_file_name(self._collection, histogram.epoch)
+            publish(self._output, name, (json.dumps(record) + "\n").encode())
+        yield replace(histogram, revision=number.revision)

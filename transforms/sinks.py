@@ -20,13 +20,7 @@ from ldp.collection import Collection
 from ldp.epochs import instant
 from ldp.histogram import EpochHistogram
 from transforms.files import FileRecord, link, publish, remove
-from transforms.revisions import (
-    books_file_name,
-    content_digest,
-    epoch_stem,
-    read_books,
-    revision_after,
-)
+from transforms.revisions import books_file_name, content_digest, epoch_stem, read_books
 from transforms.tables import epoch_table, fixed_columns
 
 __all__ = [
@@ -74,7 +68,7 @@ class WriteEpochs(beam.DoFn):
 
     What is booked as counted is what the accumulator behind the published numbers has counted.
 
-    In an unbounded job an epoch is written again and again; the books keep every revision, and number them.
+    In an unbounded job an epoch is written again and again; the books keep every revision.
     ``latest/`` has the newest one of each epoch: it changes from one whole table to the next, just before the
     books name it, so that it is never behind them; an epoch whose newest result is withheld has none.
     """
@@ -97,14 +91,14 @@ class WriteEpochs(beam.DoFn):
         known = read_books(self._output, self._collection, histogram.epoch) if self._job else None
         published = {int(r["revision"]): r for r in known["revisions"]} if known else {}
         if histogram.attributes or histogram.withheld:
-            number = revision_after(known, histogram, self._job)
+            number = histogram.revision
             newest = number >= max(published, default=0)  # a job that was set back tells older ones again
             entry: dict[str, Any] = {
                 "revision": number,
                 "pane": histogram.pane,
                 "n": histogram.reports,
                 "withheld": histogram.withheld,
-                "content": content_digest(histogram),
+                "content": content_digest(self._collection, histogram),
                 **({"job": self._job} if self._job else {}),
                 "indicators": [one.as_record(self._names) for one in histogram.indicators],
                 "file": None,
@@ -133,7 +127,7 @@ class WriteEpochs(beam.DoFn):
     def _write_table(self, histogram: EpochHistogram, number: int, newest: bool) -> FileRecord:
         import pyarrow.parquet as pq
 
-        table = epoch_table(self._collection, histogram, self._fixed, number)
+        table = epoch_table(self._collection, histogram, self._fixed)
         sink = io.BytesIO()
         pq.write_table(table, sink, compression="zstd")
         name = epoch_file_name(self._collection, histogram.epoch, number)

@@ -70,16 +70,13 @@ def fixed_columns(collection: Collection) -> dict[str, Any]:
     }
 
 
-def epoch_table(
-    collection: Collection, histogram: EpochHistogram, fixed: dict[str, Any], revision: int | None = None
-) -> Any:
+def epoch_table(collection: Collection, histogram: EpochHistogram, fixed: dict[str, Any]) -> Any:
     """Rows of an epoch in the order of attributes and values.
 
     Args:
         collection: whose epoch it is.
         histogram: with estimates, or with too few reports for any.
         fixed: :func:`fixed_columns` of the collection.
-        revision: the published one, where it is not the histogram's own.
     """
     import pyarrow as pa
 
@@ -114,7 +111,7 @@ def epoch_table(
         "epoch": repeated(histogram.epoch, pa.int64()),
         "epoch_start": instants(collection.epochs.start(histogram.epoch)),
         "epoch_end": instants(collection.epochs.end(histogram.epoch)),
-        "revision": repeated(histogram.revision if revision is None else revision, pa.int32()),
+        "revision": repeated(histogram.revision, pa.int32()),
         "attribute": fixed["attribute"],
         "value": fixed["value"],
         "label": fixed["label"],

@@ -1,7 +1,7 @@
 """The unbounded pipeline: the same five stages, with results told again as late reports come.
 
 Runs on every Beam runner with state and event-time timers. Nothing is windowed by Beam and nothing is dropped
-by it; transforms/streaming.py says why.
+by it; transforms/stateful says why.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from transforms.histogram import MakeConsistent
 from transforms.others import WriteOtherBooks, WriteStreamRejects
 from transforms.reports import ACCOUNTING, COLUMNS, REJECTED, AdmitReports
 from transforms.sinks import WriteEpochs
-from transforms.streaming import CountEpochs
+from transforms.stateful import CountEpochs
 
 __all__ = ["CollectStream", "PublishStream"]
 

@@ -35,9 +35,9 @@ FUNCTIONS = {
     "transforms.reports.AdmitReports",
     "transforms.sinks.WriteEpochs",
     "transforms.sources.ReadFiles",
-    "transforms.streaming.CountShard",
-    "transforms.streaming.Shards",
-    "transforms.streaming.SumShards",
+    "transforms.stateful.count_shard.CountShard",
+    "transforms.stateful.split_by_shard.SplitByShard",
+    "transforms.stateful.sum_shards.SumShards",
     "transforms.support.CountSupport",
 }
 ELSEWHERE = [

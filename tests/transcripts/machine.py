@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -22,9 +22,12 @@ from ldp.schedule import Schedule
 from ldp.support import Support
 from ldp.wire.codec import Batch
 from simulators.fleet import ReportColumns
-from transforms.streaming import CountShard, Lift, Shards, SumShards
+from transforms.stateful import CountBeforeShuffle, CountShard, SplitByShard, SumShards
 
 FOREVER = 1 << 62
+
+Sent = tuple[int, ReportColumns, int]
+"""Digest, batch, arrival in microseconds."""
 
 
 @dataclass
@@ -85,14 +88,20 @@ class Cells:
     """All state of one key."""
 
     bag: FakeBag = field(default_factory=FakeBag)
-    memory: FakeCell = field(default_factory=FakeCell)
+    state: FakeCell = field(default_factory=FakeCell)
     due: FakeTimer = field(default_factory=FakeTimer)
+    watch: FakeTimer = field(default_factory=FakeTimer)
+
+    @property
+    def timers(self) -> dict[str, FakeTimer]:
+        """By the method that each of them calls."""
+        return {"on_due": self.due, "on_watch": self.watch}
 
 
 def call(step: Any, method: str, cells: Cells, *args: Any) -> list[Any]:
     """A method of a step with a key's state in the place of Beam's parameters."""
-    bags = {"held": cells.bag} if isinstance(step, CountShard) else {"shards": cells.bag}
-    names = {**bags, "memory": cells.memory, "due": cells.due}
+    bag = "reports" if isinstance(step, CountShard) else "counts"
+    names = {bag: cells.bag, "state": cells.state, "due": cells.due, "watch": cells.watch}
     bound = getattr(step, method)
     taken = bound.__code__.co_varnames[: bound.__code__.co_argcount]
     return list(bound(*args, **{n: v for n, v in names.items() if n in taken}) or ())
@@ -101,6 +110,27 @@ def call(step: Any, method: str, cells: Cells, *args: Any) -> list[Any]:
 def result_of(told: Any) -> tuple[str, CountedEpoch]:
     """(digest, result) of what SumShards gives."""
     return told.tag, told.value
+
+
+def admission_of(collections: Mapping[int, Collection], sent: Sent) -> Admission:
+    """What becomes of a ReportBatch message."""
+    digest, batch, arrival = sent
+    payloads = np.ascontiguousarray(batch.payloads).reshape(-1)
+    message = Batch(digest, batch.epoch, len(batch.report_ids), batch.report_ids, payloads, 0, arrival)
+    done = Admission()
+    admit_batch(message, collections, "here", done)
+    return done
+
+
+def entries_and_parts(
+    collections: Mapping[int, Collection], split: SplitByShard, sent: Sent
+) -> tuple[list[Any], list[Any]]:
+    """What a message sends to the sum, and what to the shards."""
+    done = admission_of(collections, sent)
+    entries = [
+        ((name, epoch), (what, count)) for ((name, epoch), what), count in done.entries() if epoch is not None
+    ]
+    return entries, [part for c in done.admitted for part in split.process((c.epoch, c))]
 
 
 class Machine:
@@ -122,8 +152,8 @@ class Machine:
         schedules = {c.digest_hex: Schedule(c, early, late) for c in collections}
         self.deduplicate = deduplicate
         self.bits = bits if deduplicate else 0
-        self.split = Shards(self.bits)
-        self.lift = Lift(schedules)
+        self.split = SplitByShard(self.bits)
+        self.lift = CountBeforeShuffle(schedules)
         self.count = count_shard(schedules, deduplicate=deduplicate)
         self.count.setup()
         self.sum = SumShards(schedules, 1 << self.bits)
@@ -135,10 +165,7 @@ class Machine:
 
     def arrive(self, digest: int, batch: ReportColumns, arrival: int) -> None:
         """A ReportBatch message that arrived at so many microseconds, processed now."""
-        payloads = np.ascontiguousarray(batch.payloads).reshape(-1)
-        message = Batch(digest, batch.epoch, len(batch.report_ids), batch.report_ids, payloads, 0, arrival)
-        done = Admission()
-        admit_batch(message, self.collections, "here", done)
+        done = admission_of(self.collections, (digest, batch, arrival))
         when = Timestamp(micros=arrival)
         for ((name, epoch), what), count in done.entries():
             if epoch is not None:
@@ -169,23 +196,25 @@ class Machine:
         """Move the watermark, and fire what is due by then."""
         self.watermark = max(self.watermark, watermark)
         while found := [
-            (cells.due.at, rank, key)
+            (timer.at, rank, key, method)
             for rank, table in enumerate((self.shards, self.epochs))
             for key, cells in table.items()
-            if cells.due.at is not None and cells.due.at <= self.watermark
+            for method, timer in cells.timers.items()
+            if timer.at is not None and timer.at <= self.watermark
         ]:
             # With holds, the first step serves all that is due before the second one hears of the time.
             chosen = self._shuffle.choice(found) if self._shuffle else min(found, key=lambda f: (f[1], f[0]))
             self._fire(*chosen)
 
-    def _fire(self, at: int, rank: int, key: Any) -> None:
+    def _fire(self, at: int, rank: int, key: Any, method: str) -> None:
         cells = (self.shards, self.epochs)[rank][key]
-        cells.due.at = None
+        cells.timers[method].at = None
+        fired = Timestamp(micros=at)
         if rank:
-            self.told += map(result_of, call(self.sum, "tell", cells, key))
+            self.told += map(result_of, call(self.sum, method, cells, key, fired))
         else:
-            for update in call(self.count, "serve", cells, key):
-                self.note(update, Timestamp(micros=at))
+            for update in call(self.count, method, cells, key, fired):
+                self.note(update, fired)
 
     def final(self) -> dict[tuple[str, int], tuple[Support, dict[str, object]]]:
         """Last support and last books by digest and epoch."""
@@ -196,10 +225,6 @@ class Machine:
     def stored(self) -> int:
         """Bytes in all bags."""
         return sum(len(i) for t in (self.shards, self.epochs) for c in t.values() for i in c.bag.items)
-
-
-Sent = tuple[int, ReportColumns, int]
-"""Digest, batch, arrival in microseconds."""
 
 
 def expected_of(

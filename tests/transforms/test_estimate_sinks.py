@@ -43,7 +43,6 @@ from tests.transforms.fake_topic import FakeTopic, fake_topic
 from transforms.bigquery import WriteEstimatesToBigQuery, bigquery_client, bigquery_schema, require_table
 from transforms.elsewhere import told_elsewhere
 from transforms.estimate_topics import PublishEstimates, estimate_messages
-from transforms.revisions import published_revision
 from transforms.sinks import WriteEpochs
 from transforms.tables import epoch_table, estimates_schema, fixed_columns
 
@@ -156,32 +155,6 @@ def bundle(sink: Any, *histograms: EpochHistogram) -> Iterator[EpochHistogram]:
         yield held.value
 
 
-# --- which number a revision has
-
-
-def test_revisions_are_numbered_as_the_files_are(tmp_path: Path) -> None:
-    """Numbers only grow: a second job goes on, and so does one that was set back to an older state."""
-    agreed = collection("grr", name="a")
-    output = str(tmp_path)
-    # (job, its own number, what it says) and the number that it gets.
-    told = [
-        (("one", 0, 0), 0),
-        (("one", 1, 1), 1),
-        (("one", 1, 1), 1),
-        (("one", 2, 2), 2),
-        (("one", 0, 0), 0),
-        (("one", 1, 5), 3),
-        (("two", 0, 0), 4),
-        (("two", 0, 0), 4),
-    ]
-    for (job, revision, content), expected in told:
-        histogram = replace(plain(agreed, 3, content), revision=revision)
-        assert published_revision(agreed, histogram, output, job) == expected
-        assert (3, expected) in parquet(tmp_path, agreed, histogram, job=job)
-        assert published_revision(agreed, histogram, output, job) == expected
-    assert published_revision(agreed, plain(agreed, 3, 0), output, "") == 0
-
-
 # --- messages
 
 
@@ -258,20 +231,21 @@ def test_only_what_is_published_or_withheld_is_told(topic: FakeTopic) -> None:
 def test_parts_hold_every_row_once_and_none_is_too_large(limit: int) -> None:
     agreed = collection("grr", size=97, name="a")
     histogram, fixed = plain(agreed, 4), fixed_columns(agreed)
-    messages = estimate_messages(agreed, histogram, fixed, 3, limit)
+    histogram = replace(histogram, revision=3)
+    messages = estimate_messages(agreed, histogram, fixed, limit)
     assert max(len(message.data) for message in messages) <= limit
     assert len({message.attributes["id"] for message in messages}) == len(messages)
     assert {message.attributes["parts"] for message in messages} == {str(len(messages))}
     assert (len(messages) == 1) == (limit == 100_000)
-    whole = epoch_table(agreed, histogram, fixed, 3).to_pylist()
+    whole = epoch_table(agreed, histogram, fixed).to_pylist()
     assert typed(message_rows([m.data for m in messages]), list(whole[0])) == whole
-    assert messages == estimate_messages(agreed, histogram, fixed, 3, limit)
+    assert messages == estimate_messages(agreed, histogram, fixed, limit)
 
 
 def test_a_row_that_fits_into_no_message_is_said() -> None:
     agreed = collection("grr", name="a")
     with pytest.raises(LdpError, match="a single row") as refused:
-        estimate_messages(agreed, plain(agreed), fixed_columns(agreed), 0, 100)
+        estimate_messages(agreed, plain(agreed), fixed_columns(agreed), 100)
     assert refused.value.code == "E-RUN-TOPIC"
 
 
@@ -629,11 +603,14 @@ def test_both_sinks_stand_before_the_files_in_a_pipeline(
         told = told_elsewhere(final, agreed, TOPIC, TABLE, str(tmp_path), "job")
         _ = told | "Write" >> beam.ParDo(WriteEpochs(agreed, str(tmp_path), "job"))
     files = parquet(tmp_path, agreed)
-    assert len(files) == 8
+    # Two results of an epoch are two revisions; each time the bundle comes again they are two more.
+    assert {epoch for epoch, _ in files} == set(range(4))
+    assert len(files) >= 8
     wanted = sorted((row for rows in files.values() for row in rows), key=key)
     assert typed(sorted(table.rows, key=key), list(wanted[0])) == wanted
     by_id = {m.attributes["id"]: m.data for m in topic.messages}
-    assert len(topic.messages) > len(by_id) == 8
+    assert len(by_id) == len(files)
+    assert len({(m.attributes["id"], m.data) for m in topic.messages}) == len(by_id)
     rows = [row for data in by_id.values() for row in message_rows([data])]
     assert typed(sorted(rows, key=key), list(wanted[0])) == wanted
 
@@ -660,7 +637,7 @@ def test_a_sink_that_refuses_keeps_the_books_from_being_written(
     with pytest.raises(Exception, match="E-BIGQUERY-REFUSED"):
         run()
     assert len(topic.messages) == 1
-    assert list(tmp_path.iterdir()) == []
+    assert [p.suffix for p in tmp_path.rglob("*.*")] == [".revision"]
     run()
     assert len({m.attributes["id"] for m in topic.messages}) == 1
     assert len(topic.messages) == 2

@@ -37,6 +37,7 @@ from transforms.epochs import _KeepOne, _Shard
 from transforms.estimate import EstimateEpoch
 from transforms.histogram import MakeConsistent
 from transforms.reports import collection_tag
+from transforms.revisions import NumberRevisions
 from transforms.sinks import WriteEpochs
 from transforms.support import CountSupport
 
@@ -454,7 +455,8 @@ def _publish_epoch(
 ) -> None:
     for estimated in EstimateEpoch(collection, config.max_error_fraction).process(counted):
         for histogram in MakeConsistent(collection).process(estimated):
-            list(write.process(histogram))
+            for numbered in NumberRevisions(collection, config.output, ENGINE).process(histogram):
+                list(write.process(numbered))
 
 
 # --- a reader

@@ -55,32 +55,34 @@ def write_state(folder: Path, prefix: str, job: Machine) -> None:
     """One file per key and cell; a bag's items each after its length."""
     for step, table in (("CountShard", job.shards), ("SumShards", job.epochs)):
         for key, cells in table.items():
-            due = struct.pack("<q", cells.due.at if cells.due.at is not None else -1)
+            timers = (timer.at if timer.at is not None else -1 for timer in cells.timers.values())
+            due = struct.pack("<qq", *timers)
             bag = b"".join(struct.pack("<I", len(item)) + item for item in cells.bag.items)
-            for cell, content in (("bag", bag), ("memory", cells.memory.value or b""), ("due", due)):
+            for cell, content in (("bag", bag), ("state", cells.state.value or b""), ("due", due)):
                 (folder / name_of(prefix, step, key, cell)).write_bytes(content)
 
 
 def read_state(folder: Path, prefix: str, job: Machine) -> None:
     """Give a job the state in the files."""
-    for path in sorted(folder.glob(f"{prefix}.*.memory.bin")):
+    for path in sorted(folder.glob(f"{prefix}.*.state.bin")):
         _, step, place, _, _ = path.name.split(".")
-        content = {c: path.with_name(path.name.replace("memory", c)).read_bytes() for c in ("bag", "due")}
+        names = {c: path.name.replace("state.bin", f"{c}.bin") for c in ("bag", "due")}
+        content = {c: path.with_name(name).read_bytes() for c, name in names.items()}
         items, bag = [], content["bag"]
         while bag:
             (size,) = struct.unpack_from("<I", bag)
             items.append(bag[4 : 4 + size])
             bag = bag[4 + size :]
         cells = Cells(FakeBag(items), FakeCell(path.read_bytes()))
-        (due,) = struct.unpack("<q", content["due"])
-        cells.due.at = None if due == -1 else due
+        for timer, at in zip(cells.timers.values(), struct.unpack("<qq", content["due"]), strict=True):
+            timer.at = None if at == -1 else at
         table = job.shards if step == "CountShard" else job.epochs
         table[(AGREED.digest_hex, *map(int, place.split("-")))] = cells  # type: ignore[index]
 
 
 def main() -> None:
     """Write the files."""
-    for prefix, deduplicate in (("v1", True), ("v1-no-dedup", False)):
+    for prefix, deduplicate in (("v2", True), ("v2-no-dedup", False)):
         job = machine(deduplicate)
         until_the_moment(job)
         write_state(HERE, prefix, job)

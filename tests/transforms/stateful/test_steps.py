@@ -26,22 +26,26 @@ from hypothesis import strategies as st
 
 from ldp.collection import Collection
 from ldp.epochs import Epochs
+from ldp.errors import LdpError
 from ldp.reports import ReportColumns as Admitted
+from ldp.schedule import Schedule
 from ldp.wire import report_pb2
 from pipelines.options import RunConfig
 from pipelines.stream.graph import CollectStream
 from simulators.fleet import ReportColumns
 from tests.pipelines.running import collection, execute, fleet, found_support, with_duplicates, write
 from tests.reference.counting import count_support
-from tests.transcripts.machine import FOREVER, Cells, Machine, Sent, call, expected_of
-from tests.transcripts.state import generate as state
-from transforms import streaming
+from tests.transcripts.machine import FOREVER, Cells, FakeBag, FakeCell, Machine, Sent, call, expected_of
+from tests.transcripts.state import generate as golden
 from transforms.coders import ReportColumnsCoder, SupportCoder
 from transforms.messages import GatherMessages
-from transforms.streaming import FORGET_AFTER, CountShard, SumShards
+from transforms.stateful import FORGET_AFTER, CountShard, ShardCount, SumShards, count_shard
+from transforms.stateful.count_shard import ShardState
+from transforms.stateful.state import read_state, write_state
+from transforms.stateful.sum_shards import EpochState
 
-GOLDEN = Path(__file__).with_name("stream_labels.txt")
-STATE = Path(state.__file__).parent
+GOLDEN = Path(__file__).parents[1] / "stream_labels.txt"
+STATE = Path(golden.__file__).parent
 MINUTE = 60_000_000
 END, CLOSE = 60 * MINUTE, 90 * MINUTE
 
@@ -152,7 +156,7 @@ def test_final_counts_are_those_of_a_run_over_files(bits: int, tmp_path: Path) -
 @pytest.mark.parametrize("bits", [0, 2])
 def test_copies_change_nothing_but_the_books(times: int, bits: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every report many times over: the same counts, exact books, and no more state than once over."""
-    monkeypatch.setattr(streaming, "_COMPACT_FROM", 256)
+    monkeypatch.setattr(count_shard, "_COMPACT_FROM", 256)
     (batch,) = fleet(DIRECT, 100, 1)
     once, often = Machine([DIRECT], bits=bits), Machine([DIRECT], bits=bits)
     once.arrive(DIRECT.digest, batch, 0)
@@ -172,7 +176,7 @@ def test_copies_change_nothing_but_the_books(times: int, bits: int, monkeypatch:
 
 def test_compaction_leaves_one_report_per_id_in_one_piece(monkeypatch: pytest.MonkeyPatch) -> None:
     """And waits until there is twice as much, so that work stays linear."""
-    monkeypatch.setattr(streaming, "_COMPACT_FROM", 64)
+    monkeypatch.setattr(count_shard, "_COMPACT_FROM", 64)
     step, cells = CountShard(Machine([DIRECT]).count._schedules), Cells()
     step.setup()
     (batch,) = fleet(DIRECT, 100, 1)
@@ -209,8 +213,8 @@ def held(cells: Cells) -> int:
 def fire(step: CountShard, cells: Cells) -> list[Any]:
     """The timer, as the runner fires it."""
     assert cells.due.at is not None
-    cells.due.at = None
-    return call(step, "serve", cells, (DIGEST, 0, 0))
+    at, cells.due.at = cells.due.at, None
+    return call(step, "on_due", cells, (DIGEST, 0, 0), Timestamp(micros=at))
 
 
 @pytest.fixture
@@ -241,30 +245,67 @@ def test_a_shard_is_due_at_the_first_time_after_what_it_holds(step: CountShard, 
     assert cells.due.at == CLOSE + FORGET_AFTER
 
 
-def test_a_shard_tells_counts_when_they_are_new_and_always_at_the_end(
+def test_a_shard_counts_what_is_new_and_always_at_the_end_and_the_close(
     step: CountShard, ten: ReportColumns
 ) -> None:
-    """Nothing new: an empty word, so that the sum need not wait."""
+    """Each count holds everything, so the sum needs the last one only."""
     cells = Cells()
     shard_part(step, cells, ten)
     told = [fire(step, cells)[0] for _ in range(3)]
     assert [key for key, _ in told] == [(DIGEST, 0)] * 3
-    assert [(shard, now, encoded is not None) for _, (shard, now, encoded, _) in told] == [
-        (0, 10 * MINUTE, True),
-        (0, END, True),
-        (0, CLOSE, False),
+    counts = [ShardCount.unpack(packed) for _, packed in told]
+    assert [(c.shard, c.due, SupportCoder.reports(c.support)) for c in counts] == [
+        (0, 10 * MINUTE, 10),
+        (0, END, 10),
+        (0, CLOSE, 10),
     ]
 
 
-def test_an_empty_part_makes_a_shard_due(step: CountShard) -> None:
-    """A shard without a report takes part with zero."""
+def test_a_shard_without_a_report_counts_zero_at_the_end_and_the_close(step: CountShard) -> None:
+    """Nothing before: an empty part is no news."""
     cells = Cells()
     assert shard_part(step, cells, None) == []
-    ((_, (_, now, encoded, repeats)),) = fire(step, cells)
-    assert (now, encoded, repeats, cells.bag.items) == (10 * MINUTE, None, 0, [])
-    ((_, (_, now, encoded, _)),) = fire(step, cells)
-    assert now == END
-    assert SupportCoder.reports(encoded) == 0
+    for due in (END, CLOSE):
+        assert cells.due.at == due
+        ((_, packed),) = fire(step, cells)
+        count = ShardCount.unpack(packed)
+        assert (count.due, SupportCoder.reports(count.support), count.repeats) == (due, 0, 0)
+
+
+def test_a_timer_that_fires_too_early_or_twice_changes_nothing(step: CountShard, ten: ReportColumns) -> None:
+    """Whatever a runner does: a count is given once, and nothing is closed before its time."""
+    cells = Cells()
+    shard_part(step, cells, ten)
+    first = fire(step, cells)
+    again = Cells(FakeBag(list(cells.bag.items)), FakeCell(cells.state.value))
+    for method in ("on_due", "on_watch"):
+        for at in (0, 10 * MINUTE, END - 1000):
+            assert call(step, method, again, (DIGEST, 0, 0), Timestamp(micros=at)) == []
+            assert (again.due.at, again.watch.at) == (END, END + MINUTE)
+    assert (again.bag.items, again.state.value) == (cells.bag.items, cells.state.value)
+    assert first
+
+
+def test_the_second_timer_does_what_the_first_one_would(step: CountShard, ten: ReportColumns) -> None:
+    """A runner that loses one of two timers costs an interval, and no more."""
+    cells, lossless = Cells(), Cells()
+    shard_part(step, cells, ten)
+    shard_part(step, lossless, ten)
+    assert cells.watch.at == 11 * MINUTE
+    cells.due.at = None
+    found = call(step, "on_watch", cells, (DIGEST, 0, 0), Timestamp(micros=11 * MINUTE))
+    assert found == fire(step, lossless)
+    assert cells.state == lossless.state
+    assert cells.due.at == END
+
+
+def test_every_part_sets_both_timers_again(step: CountShard, ten: ReportColumns) -> None:
+    """Where a restore lost both, the next message of the epoch heals it, whichever shard it is for."""
+    cells = Cells()
+    shard_part(step, cells, ten)
+    cells.due.at = cells.watch.at = None
+    shard_part(step, cells, None, when=50 * MINUTE)
+    assert (cells.due.at, cells.watch.at) == (10 * MINUTE, 11 * MINUTE)
 
 
 def test_a_closed_shard_is_empty_and_books_what_comes_as_late(step: CountShard, ten: ReportColumns) -> None:
@@ -286,15 +327,16 @@ def test_a_shard_forgets(step: CountShard, ten: ReportColumns) -> None:
     for _ in range(3):
         fire(step, cells)
     assert fire(step, cells) == []
-    assert cells == Cells(bag=cells.bag)
-    assert cells.bag.items == []
+    assert (cells.bag.items, cells.state.value, cells.due.at) == ([], None, None)
+    assert call(step, "on_watch", cells, (DIGEST, 0, 0), Timestamp(micros=FOREVER // 4)) == []
+    assert cells.state.value is None
 
 
 def test_a_timer_with_nothing_due_does_nothing(step: CountShard) -> None:
     """Of a key that was never seen, or is forgotten."""
     cells = Cells()
-    assert call(step, "serve", cells, (DIGEST, 0, 0)) == []
-    assert cells.memory.value is None
+    assert call(step, "on_due", cells, (DIGEST, 0, 0), Timestamp(0)) == []
+    assert cells.state.value is None
     assert cells.due.at is None
 
 
@@ -305,9 +347,9 @@ def test_a_collection_that_was_removed_leaves_nothing(step: CountShard, ten: Rep
     gone = CountShard({})
     assert shard_part(gone, Cells(), ten) == []
     assert fire(gone, cells) == []
-    assert (cells.bag.items, cells.memory.value) == ([], None)
+    assert (cells.bag.items, cells.state.value) == ([], None)
     assert call(SumShards({}, 1), "process", Cells(), ((DIGEST, 0), ("read", 1)), Timestamp(0)) == []
-    assert call(SumShards({}, 1), "tell", Cells(), (DIGEST, 0)) == []
+    assert call(SumShards({}, 1), "on_due", Cells(), (DIGEST, 0), Timestamp(0)) == []
 
 
 # --- rules of the sum
@@ -319,25 +361,28 @@ class Sum:
     def __init__(self, shards: int = 2) -> None:
         self.step = SumShards(Machine([DIRECT], early=600).count._schedules, shards)
         self.cells = Cells()
-        self.told: list[tuple[Any, ...]] = []
 
     def entry(self, what: str, count: int, when: int = 0) -> None:
         self._take((what, count), when)
 
-    def shard(self, shard: int, now: int, n: int | None, repeats: int = 0) -> None:
-        encoded = None
-        if n is not None:
-            support = self.step._count[DIGEST].create_accumulator()
-            support.counts[0] = support.reports = n
-            encoded = SupportCoder().encode(support)
-        self._take((shard, now, encoded, repeats), now)
+    def shard(self, shard: int, due: int, n: int, repeats: int = 0) -> None:
+        support = self.step._count[DIGEST].create_accumulator()
+        support.counts[0] = support.reports = n
+        self._take(ShardCount(shard, due, repeats, 0, SupportCoder().encode(support)).pack(), due)
 
     def _take(self, item: Any, when: int) -> None:
         call(self.step, "process", self.cells, ((DIGEST, 0), item), Timestamp(micros=when))
 
-    def fire(self) -> list[tuple[Any, ...]]:
-        """(revision, pane, n, closed, counted, pending) of what is told."""
-        found = [r.value for r in call(self.step, "tell", self.cells, (DIGEST, 0))]
+    def fire(self, method: str = "on_due") -> list[tuple[Any, ...]]:
+        """(revision, pane, n, closed, counted, pending) of what is published by a timer."""
+        timer = self.cells.timers[method]
+        if timer.at is None:
+            return []
+        at, timer.at = timer.at, None
+        return self.fire_at(at, method)
+
+    def fire_at(self, at: int, method: str = "on_due") -> list[tuple[Any, ...]]:
+        found = [r.value for r in call(self.step, method, self.cells, (DIGEST, 0), Timestamp(micros=at))]
         for r in found:
             assert r.support is None or r.support.counts[0] == r.support.reports
         return [
@@ -346,37 +391,62 @@ class Sum:
         ]
 
 
-def test_the_sum_waits_for_all_shards() -> None:
-    """Also where the timer comes first; the books are told meanwhile."""
+def test_the_sum_waits_for_no_shard() -> None:
+    """What has come is published when it is due, the rest at the next due time."""
     total = Sum()
     total.entry("read", 5)
     assert total.cells.due.at == 10 * MINUTE + 1000
     total.shard(0, 10 * MINUTE, 2)
-    assert total.fire() == [(0, "early", None, False, 0, 5)]
-    assert total.fire() == []
+    assert total.fire() == [(0, "early", 2, False, 2, 3)]
+    total.shard(1, 10 * MINUTE, 3)
+    assert total.cells.due.at == 20 * MINUTE + 1000
+    assert total.fire() == [(1, "early", 5, False, 5, 0)]
+
+
+def test_counts_of_one_time_that_are_there_make_one_result() -> None:
+    """The timer is a moment behind, so shards in step are told together."""
+    total = Sum()
+    total.entry("read", 5)
+    total.shard(0, 10 * MINUTE, 2)
     total.shard(1, 10 * MINUTE, 3)
     assert total.fire() == [(0, "early", 5, False, 5, 0)]
+    assert total.cells.due.at == CLOSE + 1000
     assert total.fire() == []
 
 
-def test_a_shard_ahead_takes_part_with_what_it_has() -> None:
-    """Its later word makes no revision of its own when the others have nothing new."""
+def test_a_count_that_says_nothing_new_makes_no_revision_but_at_the_end() -> None:
+    """At the close it says that the epoch takes no more."""
     total = Sum()
     total.entry("read", 9)
-    total.shard(0, 10 * MINUTE, 2)
-    total.shard(0, END, 6)
+    total.shard(0, 10 * MINUTE, 6)
     total.shard(1, 10 * MINUTE, 3)
     assert total.fire() == [(0, "early", 9, False, 9, 0)]
-    total.shard(1, END, None)
-    assert [line[:4] for line in total.fire()] == [(0, "on_time", None, False)]
-    total.shard(1, CLOSE, None)
-    total.shard(0, CLOSE, None)
-    assert total.fire() == [(0, "late", None, True, 9, 0)]
+    for due, expected in (
+        (20 * MINUTE, [(0, "early", None, False, 9, 0)]),
+        (END, [(1, "on_time", 9, False, 9, 0)]),
+        (CLOSE, [(1, "on_time", None, True, 9, 0)]),
+    ):
+        total.shard(0, due, 6)
+        total.shard(1, due, 3)
+        assert total.fire() == expected
     assert total.cells.bag.items == []
+    assert total.cells.due.at is None
 
 
-def test_an_old_word_of_a_shard_is_heard_once() -> None:
-    """A due time that was told already changes nothing."""
+def test_an_epoch_is_closed_when_its_last_shard_is() -> None:
+    """Not before, though the timer of the close has fired."""
+    total = Sum()
+    total.entry("read", 5, when=CLOSE - 1)
+    total.shard(0, CLOSE, 2)
+    assert total.fire() == [(0, "on_time", 2, False, 2, 3)]
+    total.shard(1, END, 1)
+    assert total.fire() == [(1, "late", 3, False, 3, 2)]
+    total.shard(1, CLOSE, 3)
+    assert total.fire() == [(2, "late", 5, True, 5, 0)]
+
+
+def test_an_old_count_of_a_shard_is_heard_once() -> None:
+    """A newer one holds all that it says."""
     total = Sum(1)
     total.entry("read", 2)
     total.shard(0, END, 2)
@@ -387,33 +457,82 @@ def test_an_old_word_of_a_shard_is_heard_once() -> None:
     assert total.fire() == []
 
 
+def test_counts_out_of_order_make_the_same_last_result() -> None:
+    """No runner promises an order between two elements of a key."""
+    total = Sum(1)
+    total.entry("read", 7)
+    total.shard(0, CLOSE, 7)
+    total.shard(0, END, 4)
+    assert [line[2:] for line in total.fire()] == [(7, True, 7, 0)]
+
+
+def test_an_epoch_of_which_nothing_was_admitted_closes_by_itself() -> None:
+    """There is no shard that could say so."""
+    total = Sum()
+    total.entry("read", 3, when=MINUTE)
+    total.entry("rejected.malformed", 3, when=MINUTE)
+    assert total.fire() == [(0, "on_time", None, False, 0, 0)]
+    assert total.cells.due.at == CLOSE + 1000
+    assert total.fire() == [(0, "on_time", None, True, 0, 0)]
+    assert total.cells.due.at is None
+    total.entry("read", 1, when=MINUTE)
+    total.entry("rejected.malformed", 1, when=MINUTE)
+    assert total.fire() == [(0, "on_time", None, True, 0, 0)]
+
+
 def test_entries_after_the_close_change_the_books_alone() -> None:
-    """Late ones, and refused ones."""
+    """Late ones, and refused ones; wherever their arrival was."""
     total = Sum(1)
     total.entry("read", 2)
     total.shard(0, CLOSE, 2)
     assert total.fire() == [(0, "on_time", 2, True, 2, 0)]
-    total.entry("read", 4, CLOSE + 1)
-    total.entry("late", 3, CLOSE + 1)
+    total.entry("read", 4, CLOSE - 1)
+    total.entry("late", 3, CLOSE - 1)
     total.entry("rejected.malformed", 1, CLOSE + 1)
     assert total.cells.due.at == CLOSE + MINUTE + 1000
-    assert total.fire() == [(0, "late", None, True, 2, 0)]
+    assert total.fire() == [(0, "on_time", None, True, 2, 0)]
 
 
-def test_repeats_are_those_of_the_newest_words() -> None:
+def test_repeats_are_those_of_the_newest_counts() -> None:
     """They are totals, not increments."""
     total = Sum()
-    for now, repeats in ((END, 1), (END + MINUTE, 5)):
+    for due, repeats in ((END, 1), (END + MINUTE, 5)):
         total.entry("read", 6)
-        total.shard(0, now, 2, repeats)
-        total.shard(1, now, 3, 0)
-        last = call(total.step, "tell", total.cells, (DIGEST, 0))
+        total.shard(0, due, 2, repeats)
+        total.shard(1, due, 3, 0)
+        last = call(total.step, "on_due", total.cells, (DIGEST, 0), Timestamp(micros=due + 1000))
     (result,) = (r.value for r in last)
     assert (result.revision, result.line.counted, result.line.duplicate) == (1, 5, 5)
 
 
+def test_a_timer_of_the_sum_that_fires_too_early_or_twice_publishes_nothing() -> None:
+    """And sets the right one again."""
+    total = Sum(1)
+    total.entry("read", 2, when=END - 1)
+    total.shard(0, END, 2)
+    total.cells.due.at = total.cells.watch.at = None
+    assert total.fire_at(END) == []
+    assert (total.cells.due.at, total.cells.watch.at) == (END + 1000, END + MINUTE + 1000)
+    assert total.fire_at(END + 1000) == [(0, "on_time", 2, False, 2, 0)]
+    assert total.fire_at(END + 1000) == []
+    assert total.fire_at(END + MINUTE + 1000, "on_watch") == []
+
+
+def test_the_second_timer_of_the_sum_stands_in() -> None:
+    """And every element sets both."""
+    total = Sum(1)
+    total.entry("read", 2)
+    total.shard(0, END, 2)
+    total.cells.due.at = None
+    assert total.fire("on_watch") == [(0, "on_time", 2, False, 2, 0)]
+    total.shard(0, END + MINUTE, 2)
+    total.cells.due.at = total.cells.watch.at = None
+    total.entry("rejected.malformed", 1, END)
+    assert (total.cells.due.at, total.cells.watch.at) == (END + MINUTE + 1000, END + 2 * MINUTE + 1000)
+
+
 @pytest.mark.parametrize("seed", range(20))
-def test_any_interleaving_of_words_and_timers_ends_alike(seed: int) -> None:
+def test_any_interleaving_of_counts_and_timers_ends_alike(seed: int) -> None:
     """Three shards, each in its own order, timers whenever they like: the last result is the sum of all."""
     draw = random.Random(seed)
     times = [10 * MINUTE, END, END + MINUTE, CLOSE]
@@ -429,7 +548,8 @@ def test_any_interleaving_of_words_and_timers_ends_alike(seed: int) -> None:
             total.entry(*entries.pop(), when=draw.choice([0, END, CLOSE]))
         if draw.random() < 0.5:
             told += total.fire()
-    told += total.fire()
+    while total.cells.due.at is not None:
+        told += total.fire()
     assert told[-1][3:] == (True, 24, 0)
     counts = [line[2] for line in told if line[2] is not None]
     assert counts[-1] == 24
@@ -505,8 +625,8 @@ def test_no_deduplication_across_results_is_found(monkeypatch: pytest.MonkeyPatc
         payloads = np.concatenate([c.payloads for c in held])
         return Admitted(DIRECT.digest, 0, ids, payloads), 0
 
-    monkeypatch.setattr(streaming, "distinct_reports", together)
-    monkeypatch.setattr(streaming, "any_repeat", lambda parts, key: False)
+    monkeypatch.setattr(count_shard, "distinct_reports", together)
+    monkeypatch.setattr(count_shard, "any_repeat", lambda parts, key: False)
     wrong(ordered(), 40)
 
 
@@ -514,16 +634,17 @@ def test_forgetting_reports_once_they_are_told_is_found() -> None:
     """The same fault by another way: what has been told is gone when its copy comes."""
 
     class Forgetful(CountShard):
-        def serve(self, key: Any, held: Any, memory: Any, due: Any) -> Iterator[Any]:
-            yield from CountShard.serve(self, key, held, memory, due)
-            held.clear()
+        def on_due(self, key: Any, fired: Any, reports: Any, state: Any, due: Any, watch: Any) -> list[Any]:
+            found = CountShard.on_due(self, key, fired, reports, state, due, watch)
+            reports.clear()
+            return found
 
-    wrong(ordered(count_shard=Forgetful), 10)
+    wrong(ordered(count_shard=Forgetful), 0)
 
 
 def test_counting_late_reports_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     """Admission takes what arrived after the close, and so does the shard."""
-    monkeypatch.setattr(streaming.Schedule, "close", lambda self, epoch: self.end(epoch) + 3 * CLOSE)
+    monkeypatch.setattr(Schedule, "close", lambda self, epoch: self.end(epoch) + 3 * CLOSE)
     monkeypatch.setattr("ldp.reports._MICROS", 2 * 1_000_000)
     job = ordered()
     monkeypatch.undo()
@@ -534,11 +655,13 @@ def test_counting_what_the_watermark_has_closed_is_found(ten: ReportColumns) -> 
     """A shard that does not look at its marker."""
 
     class Open(CountShard):
-        def process(self, element: Any, when: Any, held: Any, memory: Any, due: Any) -> list[Any]:
-            known = json.loads(memory.read() or b"{}")
-            if known.get("fired", 0) >= CLOSE:
-                memory.write(json.dumps({**known, "fired": END}).encode())
-            return CountShard.process(self, element, when, held, memory, due)
+        def process(
+            self, element: Any, when: Any, reports: Any, state: Any, due: Any, watch: Any
+        ) -> list[Any]:
+            known = json.loads(state.read() or b"{}")
+            if known.get("counted_at", 0) >= CLOSE:
+                state.write(json.dumps({**known, "counted_at": END}).encode())
+            return CountShard.process(self, element, when, reports, state, due, watch)
 
     def late_lines(kind: type[CountShard]) -> list[int]:
         job = Machine([DIRECT], count_shard=kind)
@@ -556,11 +679,11 @@ def test_closing_without_clearing_is_found() -> None:
     """Counts are right and state grows for ever."""
 
     class Hoarder(CountShard):
-        def serve(self, key: Any, held: Any, memory: Any, due: Any) -> Iterator[Any]:
-            kept = list(held.items)
-            yield from CountShard.serve(self, key, held, memory, due)
-            if not held.items:
-                held.items = kept
+        def on_due(self, key: Any, fired: Any, reports: Any, state: Any, due: Any, watch: Any) -> list[Any]:
+            kept = list(reports.items)
+            found = CountShard.on_due(self, key, fired, reports, state, due, watch)
+            reports.items = reports.items or kept
+            return found
 
     job = ordered(count_shard=Hoarder)
     agree(job, [(DIRECT.digest, batch, when) for when, batch in planted()])
@@ -615,7 +738,7 @@ def test_a_runner_publishes_what_the_rules_say(runner: str, tmp_path: Path) -> N
 
 
 def stream_config(**changes: Any) -> RunConfig:
-    return RunConfig((DIRECT, HASHED), (), "out", **changes)
+    return RunConfig((DIRECT, HASHED), (), "out", **{"job": "job", **changes})
 
 
 def built(config: RunConfig) -> beam.Pipeline:
@@ -723,46 +846,70 @@ def test_timers_are_named_apart() -> None:
     assert max(Counter(names).values()) == 1
 
 
-@pytest.mark.parametrize(("prefix", "deduplicate"), [("v1", True), ("v1-no-dedup", False)])
+@pytest.mark.parametrize(("prefix", "deduplicate"), [("v2", True), ("v2-no-dedup", False)])
 def test_state_of_earlier_versions_is_read(prefix: str, deduplicate: bool) -> None:
     """A job that was replaced in the middle goes on as if nothing had happened."""
-    job = state.machine(deduplicate)
-    state.read_state(STATE, prefix, job)
+    job = golden.machine(deduplicate)
+    golden.read_state(STATE, prefix, job)
     assert len(job.shards) == (2 if deduplicate else 1)
-    for one in state.SENT[state.BEFORE :]:
+    for one in golden.SENT[golden.BEFORE :]:
         job.advance(one[2])
         job.arrive(*one)
     job.advance()
-    agree(job, state.SENT, deduplicate)
+    agree(job, golden.SENT, deduplicate)
     assert job.stored() == 0
     assert job.told[0][1].revision > 0
 
 
-@pytest.mark.parametrize(("prefix", "deduplicate"), [("v1", True), ("v1-no-dedup", False)])
+@pytest.mark.parametrize(("prefix", "deduplicate"), [("v2", True), ("v2-no-dedup", False)])
 def test_state_is_written_as_it_was(prefix: str, deduplicate: bool, tmp_path: Path) -> None:
     """Fails when the format changes: then add files of the new one, and keep these."""
-    job = state.machine(deduplicate)
-    state.until_the_moment(job)
-    state.write_state(tmp_path, prefix, job)
+    job = golden.machine(deduplicate)
+    golden.until_the_moment(job)
+    golden.write_state(tmp_path, prefix, job)
     found = {p.name: p.read_bytes() for p in tmp_path.iterdir()}
     assert found == {p.name: p.read_bytes() for p in STATE.glob(f"{prefix}.*.bin")}
 
 
-def test_state_of_a_later_version_is_read_by_name() -> None:
+def test_state_is_read_by_name() -> None:
     """A field that is not known is passed over, one that is missing is at its default."""
     cells = Cells()
-    cells.memory.write(b'{"fired": 5, "later": [1]}')
-    known = streaming._recall(cells.memory, streaming._Shard)
-    assert known == streaming._Shard(fired=5)
-    for kind in (streaming._Shard(1, 2, True, 3, 4, 5), streaming._Epoch(times={3: 4}, entries=Counter(a=1))):
-        cells.memory.write(streaming._keep(kind))
-        assert streaming._recall(cells.memory, type(kind)) == kind
+    cells.state.write(b'{"version": 2, "counted_at": 5, "later": [1]}')
+    assert read_state(cells.state, ShardState) == ShardState(counted_at=5)
+    for kept in (ShardState(1, 2, True, 3, 4, 5), EpochState(counts={3: 4}, entries=Counter(a=1))):
+        write_state(cells.state, kept)
+        assert read_state(cells.state, type(kept)) == kept
+
+
+def test_state_of_another_format_is_refused() -> None:
+    """Not misread: with what it is, what is read, and what to do."""
+    cells = Cells()
+    for kept in (b'{"fired": 5, "due": 7}', b'{"version": 3, "counted_at": 5}'):
+        cells.state.write(kept)
+        with pytest.raises(LdpError, match=r"state format [13], this version reads 2.*E-STATE-VERSION"):
+            read_state(cells.state, ShardState)
+
+
+def test_a_job_that_finds_state_of_version_1_says_so(step: CountShard, ten: ReportColumns) -> None:
+    """State that a release before wrote, in both steps, at elements and timers alike."""
+    first, second = (
+        Cells(FakeBag(), FakeCell((STATE / f"v1.{name}.memory.bin").read_bytes()))
+        for name in ("CountShard.0-0", "SumShards.0")
+    )
+    total, now = SumShards(step._schedules, 1), Timestamp(micros=END)
+    for found in (
+        lambda: shard_part(step, first, ten),
+        lambda: call(step, "on_due", first, (DIGEST, 0, 0), now),
+        lambda: call(total, "process", second, ((DIGEST, 0), ("read", 1)), now),
+        lambda: call(total, "on_due", second, (DIGEST, 0), now),
+    ):
+        with pytest.raises(LdpError, match="state format 1"):
+            found()
 
 
 def test_counts_of_another_format_are_refused() -> None:
     """Not misread."""
-    kept = streaming._pack((7, -5, b"abc", 9))
-    assert streaming._unpack(kept) == (7, -5, b"abc", 9)
-    assert streaming._unpack(streaming._pack((7, 5, None, 9))) == (7, 5, None, 9)
-    with pytest.raises(ValueError, match="format 2"):
-        streaming._unpack(b"\2" + kept[1:])
+    count = ShardCount(7, -5, 9, 3, b"abc")
+    assert ShardCount.unpack(count.pack()) == count
+    with pytest.raises(LdpError, match="state format 1"):
+        ShardCount.unpack(b"\1" + count.pack()[1:])

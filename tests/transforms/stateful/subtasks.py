@@ -1,0 +1,186 @@
+"""The steps with state on several subtasks of a cluster, each with a watermark of its own.
+
+Nothing is in step here: each shard lives on one subtask, the sum on another; elements travel over channels,
+in order on each and in no order between them; timers fire when the watermark of *their* subtask has passed
+them, in any order, twice, or not at all; and a job goes back to an older snapshot while what it has published
+stays published. All of it is drawn from one seeded generator, so a schedule that fails can be played again.
+"""
+
+from __future__ import annotations
+
+import copy
+import random
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from apache_beam.utils.timestamp import Timestamp
+
+from ldp.accounting import CountedEpoch
+from ldp.collection import Collection
+from ldp.schedule import Schedule
+from simulators.fleet import ReportColumns
+from tests.transcripts.machine import Cells, Sent, call, entries_and_parts
+from transforms.stateful import CountShard, SplitByShard, SumShards
+
+SECOND = 1_000_000
+LONG_AGO = -(1 << 62)
+
+
+@dataclass
+class Subtask:
+    """Where some keys of one step live: their state, the channels that lead here, and the watermark."""
+
+    step: Any
+    cells: dict[Any, Cells] = field(default_factory=dict)
+    channels: list[deque[tuple[Any, int]]] = field(default_factory=list)
+    watermark: int = LONG_AGO
+
+    def __deepcopy__(self, memo: Any) -> Subtask:
+        """A snapshot: everything but the code."""
+        state = (copy.deepcopy(part, memo) for part in (self.cells, self.channels))
+        return Subtask(self.step, *state, self.watermark)
+
+    def ready(self) -> list[tuple[Any, str, int]]:
+        """Timers that may fire now: key, method, time."""
+        return [
+            (key, method, timer.at)
+            for key, cells in self.cells.items()
+            for method, timer in cells.timers.items()
+            if timer.at is not None and timer.at <= self.watermark
+        ]
+
+
+@dataclass
+class Position:
+    """Everything that a snapshot holds."""
+
+    shards: list[Subtask]
+    total: Subtask
+    read: int = 0
+
+
+class Cluster:
+    """A job on two subtasks for the shards and one for the sum."""
+
+    def __init__(
+        self, agreed: Collection, sent: list[Sent], *, bits: int, early: int, late: int, kind: Any = SumShards
+    ) -> None:
+        """``sent`` are the messages in the order of the broker: digest, batch, arrival."""
+        self.collection = agreed
+        self.sent = sent
+        self.schedule = Schedule(agreed, early, late)
+        schedules = {agreed.digest_hex: self.schedule}
+        self.split = SplitByShard(bits)
+        steps = [CountShard(schedules) for _ in range(2)]
+        for step in steps:
+            step.setup()
+        shards = [Subtask(step, channels=[deque()]) for step in steps]
+        total = Subtask(kind(schedules, 1 << bits), channels=[deque() for _ in range(3)])
+        self.now = Position(shards, total)
+        self.results: list[CountedEpoch] = []
+        self.sinks: list[Callable[[CountedEpoch], None]] = [self.results.append]
+
+    # --- what can happen
+
+    def read(self) -> None:
+        """The next message: its parts set out for the shards, its entries for the sum."""
+        digest, batch, arrival = self.sent[self.now.read]
+        self.now.read += 1
+        entries, parts = entries_and_parts({digest: self.collection}, self.split, (digest, batch, arrival))
+        self.now.total.channels[2].extend((entry, arrival) for entry in entries)
+        for part in parts:
+            self.now.shards[part[0][2] % 2].channels[0].append((part, arrival))
+
+    def deliver(self, subtask: Subtask, channel: int) -> None:
+        """The first element of a channel is processed."""
+        element, when = subtask.channels[channel].popleft()
+        cells = subtask.cells.setdefault(element[0], Cells())
+        self._send(subtask, call(subtask.step, "process", cells, element, Timestamp(micros=when)), when)
+
+    def fire(self, subtask: Subtask, key: Any, method: str, at: int) -> None:
+        """A timer that is ready fires; with a key that has set it anew since, once more."""
+        cells = subtask.cells[key]
+        if cells.timers[method].at == at:
+            cells.timers[method].at = None
+        self._send(subtask, call(subtask.step, method, cells, key, Timestamp(micros=at)), at)
+
+    def _send(self, subtask: Subtask, outputs: list[Any], when: int) -> None:
+        if subtask is self.now.total:
+            for output in outputs:
+                for sink in self.sinks:
+                    sink(output.value)
+        else:
+            place = next(i for i, one in enumerate(self.now.shards) if one is subtask)
+            self.now.total.channels[place].extend((update, when) for update in outputs)
+
+    def snapshot(self) -> Position:
+        """All state, all that is on its way, and how far the broker has been read."""
+        return copy.deepcopy(self.now)
+
+    def restore(self, snapshot: Position) -> None:
+        """Back to a snapshot; what was published stays."""
+        self.now = copy.deepcopy(snapshot)
+
+    # --- several at once
+
+    @property
+    def subtasks(self) -> list[Subtask]:
+        return [*self.now.shards, self.now.total]
+
+    def possible(self) -> list[Callable[[], None]]:
+        """Deliveries and firings that could be next."""
+        found: list[Callable[[], None]] = []
+        for one in self.subtasks:
+            for channel, items in enumerate(one.channels):
+                if items:
+                    found.append(lambda one=one, channel=channel: self.deliver(one, channel))
+            for timer in one.ready():
+                found.append(lambda one=one, timer=timer: self.fire(one, *timer))
+        return found
+
+    def settle(self, draw: random.Random) -> None:
+        """Everything that can happen happens, in any order."""
+        while found := self.possible():
+            draw.choice(found)()
+
+    def advance(self, draw: random.Random, to: int, step: int) -> None:
+        """All watermarks go on to a time, each at its own pace; in the end nothing is on its way."""
+        while any(one.watermark < to for one in self.subtasks):
+            one = draw.choice([one for one in self.subtasks if one.watermark < to])
+            one.watermark = min(max(one.watermark, to - 40 * step) + draw.randrange(1, 2 * step), to)
+            if draw.random() < 0.7:
+                self.settle(draw)
+        self.settle(draw)
+
+    def lose(self, draw: random.Random, both: bool = False) -> None:
+        """Timers of some keys are gone: one of two, or both."""
+        for one in self.subtasks:
+            for cells in one.cells.values():
+                set_ones = [timer for timer in cells.timers.values() if timer.at is not None]
+                if both:
+                    for timer in set_ones:
+                        timer.at = None
+                elif len(set_ones) == 2 and draw.random() < 0.5:
+                    draw.choice(set_ones).at = None
+
+    @property
+    def last(self) -> CountedEpoch:
+        return self.results[-1]
+
+    def last_support(self) -> list[int]:
+        """Support counts of the newest result."""
+        support = next(r.support for r in reversed(self.results) if r.support is not None)
+        return self.collection.protocol.support_counts(support.counts).tolist()
+
+
+def some_messages(agreed: Collection, draw: random.Random, pool: ReportColumns, until: int) -> list[Sent]:
+    """A few messages of epoch 0 with reports out of a pool, some of them again; arrivals may go back."""
+    sent = []
+    for _ in range(draw.randrange(1, 7)):
+        rows = np.array([draw.randrange(len(pool.report_ids)) for _ in range(draw.randrange(1, 9))])
+        batch = ReportColumns(0, pool.report_ids[rows], pool.payloads[rows])
+        sent.append((agreed.digest, batch, draw.randrange(until)))
+    return sent

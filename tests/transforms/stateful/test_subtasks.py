@@ -1,0 +1,239 @@
+"""Shards that are out of step: every report is published in time, and the last result is exact."""
+
+from __future__ import annotations
+
+import os
+import random
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ldp.accounting import CountedEpoch
+from ldp.epochs import Epochs
+from ldp.histogram import estimate_counted
+from simulators.fleet import ReportColumns
+from tests.pipelines.running import collection, fleet
+from tests.reference.counting import count_support
+from tests.transcripts.machine import expected_of
+from tests.transforms.stateful.subtasks import SECOND, Cluster, Sent, some_messages
+from transforms.revisions import Numbered, content_digest, number_after
+from transforms.stateful import SumShards
+
+LATE = 5
+AGREED = collection("grr", 4, "steps", epochs=Epochs(60, 0, 100), allowed_lateness=600)
+END, CLOSE = 60 * SECOND, 660 * SECOND
+INTERVAL = LATE * SECOND
+"""How long it takes at most, in event time of its own watermark, until a shard gives the count of what it has
+got, and again until the sum publishes what it has got; twice that where a timer was lost, for the one that
+stands in for it is an interval behind."""
+MOMENT = 1_000
+
+
+@cache
+def pool() -> ReportColumns:
+    """30 reports, and 10 more under ids of the first ones with other payloads."""
+    (batch,) = fleet(AGREED, 30, 1)
+    ids = np.concatenate([batch.report_ids, batch.report_ids[:10]])
+    return ReportColumns(0, ids, np.concatenate([batch.payloads, batch.payloads[10:20]]))
+
+
+def reference(sent: list[Sent]) -> tuple[int, list[int], dict[str, object]]:
+    """Counted, support and accounting of epoch 0, from the rules alone."""
+    return expected_of([AGREED], sent, count_support)[AGREED.digest_hex, 0]
+
+
+def is_exact(job: Cluster, sent: list[Sent]) -> None:
+    """The last result is the reference count, and nothing is pending."""
+    counted, support, books = reference(sent)
+    assert (job.last.line.counted, job.last.line.pending) == (counted, 0)
+    assert job.last.line.as_record() == books
+    assert job.last_support() == support
+
+
+class Published:
+    """What sinks hold: results with the numbers that :mod:`transforms.revisions` gives, through restores."""
+
+    def __init__(self) -> None:
+        self.newest: Numbered | None = None
+        self.contents: dict[int, str] = {}
+        self.last: list[int] = []
+
+    def take(self, counted: CountedEpoch) -> None:
+        """Numbers rise, and what one stands for never changes."""
+        if counted.support is None:
+            return
+        content = content_digest(AGREED, estimate_counted(AGREED, counted))
+        number = number_after(self.newest, content, "job")
+        assert self.newest is None or number.revision >= self.newest.revision
+        assert self.contents.setdefault(number.revision, content) == content
+        self.newest = number
+        self.last = AGREED.protocol.support_counts(counted.support.counts).tolist()
+
+
+def publishes_in_time(job: Cluster, draw: random.Random, interval: int = INTERVAL) -> None:
+    """Nothing more is read: one interval later all counts have reached the sum, one more and they are out."""
+    job.settle(draw)
+    reached = max([END, *(one.watermark for one in job.subtasks), *(arrival for _, _, arrival in job.sent)])
+    job.advance(draw, reached + interval, INTERVAL)
+    job.advance(draw, reached + 2 * interval + 2 * MOMENT, INTERVAL)
+    is_exact(job, job.sent)
+
+
+# --- the fault that was
+
+
+def misaligned(kind: Any = SumShards) -> Cluster:
+    """A batch that arrived in time and comes behind the watermark, to one shard before a due time has passed
+    there and to the other one after."""
+    rows = pool()
+    parts = [ReportColumns(0, rows.report_ids[i : i + 10], rows.payloads[i : i + 10]) for i in (0, 10, 20)]
+    sent = [(AGREED.digest, part, at * SECOND) for part, at in zip(parts, (10, 50, 55), strict=True)]
+    draw = random.Random(1)
+    job = Cluster(AGREED, sent, bits=1, early=0, late=LATE, kind=kind)
+    job.read()
+    job.settle(draw)
+    job.advance(draw, 61 * SECOND, SECOND)
+    job.read()
+    job.settle(draw)
+    ahead, behind = job.now.shards
+    ahead.watermark = 66 * SECOND
+    job.settle(draw)
+    job.read()
+    job.settle(draw)
+    behind.watermark = 66 * SECOND
+    job.settle(draw)
+    job.now.total.watermark = 66 * SECOND
+    job.settle(draw)
+    return job
+
+
+def test_a_batch_between_two_due_times_is_published_without_a_further_element() -> None:
+    """One shard counts it for the due time, the other one for the next."""
+    job = misaligned()
+    assert job.last.line.pending > 0
+    publishes_in_time(job, random.Random(2))
+    job.advance(random.Random(2), CLOSE + MOMENT, 60 * SECOND)
+    is_exact(job, job.sent)
+    assert job.last.closed
+
+
+def test_waiting_for_all_shards_is_found() -> None:
+    """The rule as it once was: a result only when every shard has counted for a due time that is new."""
+
+    class Waits(SumShards):
+        told = 0
+
+        def _next_result(self, schedule: Any, key: Any, known: Any, now: int, counts: Any) -> Any:
+            if known.served(self._shards) <= self.told:
+                return known, None
+            self.told = known.served(self._shards)
+            return super()._next_result(schedule, key, known, now, counts)
+
+    job = misaligned(Waits)
+    job.advance(random.Random(2), CLOSE // 2, SECOND)
+    assert job.last.line.pending > 0
+
+
+# --- any schedule
+
+
+def any_schedule(seed: int, *, restores: bool = True, **changes: Any) -> Cluster:
+    """Everything at random up to the close; asserts what must hold on the way and in the end."""
+    draw = random.Random(seed)
+    sent = some_messages(AGREED, draw, pool(), until=CLOSE // 3)
+    job = Cluster(
+        AGREED, sent, bits=draw.choice([0, 1, 1, 2]), early=draw.choice([0, 20]), late=LATE, **changes
+    )
+    published = Published()
+    job.sinks.append(published.take)
+    lossy = draw.random() < 0.5
+    snapshots = [job.snapshot()]
+    left = 4 if restores else 0
+    while job.now.read < len(sent) or draw.random() < 0.5:
+        what = draw.random()
+        if what < 0.15 and job.now.read < len(sent):
+            job.read()
+        elif what < 0.35:
+            one = draw.choice(job.subtasks)
+            one.watermark = max(one.watermark, draw.randrange(CLOSE // 2))
+        elif what < 0.4:
+            snapshots.append(job.snapshot())
+        elif what < 0.43 and left:
+            left -= 1
+            job.restore(draw.choice(snapshots))
+            if lossy:
+                job.lose(draw)
+        elif what < 0.45 and lossy:
+            job.lose(draw)
+        elif what < 0.5 and (timers := [(one, t) for one in job.subtasks for t in one.ready()]):
+            one, timer = draw.choice(timers)
+            job.fire(one, *timer)
+            job.fire(one, *timer)
+        elif found := job.possible():
+            draw.choice(found)()
+    if lossy and draw.random() < 0.5:
+        job.lose(draw)
+    publishes_in_time(job, draw, 2 * INTERVAL if lossy else INTERVAL)
+    if lossy:
+        job.lose(draw)
+    job.advance(draw, CLOSE + 4 * INTERVAL, 60 * SECOND)
+    is_exact(job, sent)
+    assert job.last.closed
+    assert published.last == reference(sent)[1]
+    assert sum(len(c.bag.items) for one in job.subtasks for c in one.cells.values()) == 0
+    return job
+
+
+AT_ONCE = 50
+FEW, MANY = 300, int(os.environ.get("SUBTASK_SCHEDULES", "10000"))
+
+
+def play(first: int) -> None:
+    """So many schedules, from a seed on."""
+    for seed in range(first, first + AT_ONCE):
+        try:
+            any_schedule(seed)
+        except AssertionError as error:
+            raise AssertionError(f"schedule {seed}") from error
+
+
+@pytest.mark.parametrize("first", range(0, FEW, AT_ONCE))
+def test_any_schedule_publishes_in_time_and_ends_exact(first: int) -> None:
+    """Random watermarks, delays, timers lost and repeated, restores."""
+    play(first)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("first", range(FEW, FEW + MANY, AT_ONCE))
+def test_many_schedules_publish_in_time_and_end_exact(first: int) -> None:
+    """The same, 10,000 times: make schedules-cluster."""
+    play(first)
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_both_timers_lost_heal_with_the_next_message(seed: int) -> None:
+    """Of all keys, at one moment, though nothing is due at once."""
+    draw = random.Random(seed)
+    sent = some_messages(AGREED, draw, pool(), until=CLOSE // 3)
+    job = Cluster(AGREED, sent, bits=2, early=0, late=LATE)
+    while job.now.read < len(sent) - 1:
+        job.read()
+        if draw.random() < 0.5:
+            job.settle(draw)
+    job.settle(draw)
+    job.lose(draw, both=True)
+    job.advance(draw, END + 100 * SECOND, INTERVAL)
+    before = len(job.results)
+    job.read()
+    publishes_in_time(job, draw)
+    assert len(job.results) > before
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_without_a_restore_numbers_are_those_of_the_state(seed: int) -> None:
+    """One after the other."""
+    job = any_schedule(seed, restores=False)
+    numbers = [result.revision for result in job.results if result.support is not None]
+    assert numbers == list(range(len(numbers)))

@@ -1,0 +1,253 @@
+"""Numbers of revisions: given once, before every sink; none ever stands for two contents."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ldp.accounting import Line
+from ldp.collection import Collection
+from ldp.histogram import TOO_MANY_ERRORS, EpochHistogram, estimate_epoch
+from ldp.support import Support
+from tests.pipelines.running import collection
+from transforms import revisions
+from transforms.bigquery import WriteEstimatesToBigQuery, insert_id
+from transforms.estimate_topics import estimate_messages
+from transforms.revisions import (
+    Numbered,
+    NumberRevisions,
+    content_digest,
+    newest_number,
+    number_after,
+    numbers_file_name,
+)
+from transforms.sinks import WriteEpochs, read_books
+from transforms.tables import fixed_columns
+
+AGREED = collection("grr", 3, "numbered")
+FIXED = fixed_columns(AGREED)
+
+
+def result(epoch: int, content: int, agreed: Collection = AGREED) -> EpochHistogram:
+    """The result number ``content`` that an epoch can have."""
+    counts = np.array([content, 2 * content, 7], np.int64)
+    found = estimate_epoch(agreed, epoch, Support(counts, int(counts.sum())))
+    return replace(found, line=Line(read=found.reports, counted=found.reports))
+
+
+def numbered(output: Path, job: str, *results: EpochHistogram) -> list[EpochHistogram]:
+    """The same with their numbers."""
+    step = NumberRevisions(AGREED, str(output), job)
+    return [one for each in results for one in step.process(each)]
+
+
+# --- the rule
+
+
+def test_numbers_only_grow(tmp_path: Path) -> None:
+    """A second job goes on, and so does one that was set back; what was said last has the highest number."""
+    for (job, content), expected in [
+        (("one", 0), 0),
+        (("one", 1), 1),
+        (("one", 1), 1),
+        (("one", 2), 2),
+        (("one", 0), 3),
+        (("one", 2), 4),
+        (("two", 2), 5),
+        (("two", 2), 5),
+    ]:
+        (found,) = numbered(tmp_path, job, result(3, content))
+        assert found.revision == expected
+    (other,) = numbered(tmp_path, "one", result(4, 0))
+    assert other.revision == 0
+
+
+def test_an_older_number_is_not_given_again() -> None:
+    """F, then after a restore I and F: F last had a number below that of I, and readers would stay with I."""
+    newest = None
+    for content in ("F", "I", "F"):
+        newest = number_after(newest, content, "job")
+    assert newest == Numbered(2, "F", "job")
+
+
+def test_numbers_go_on_from_books_without_a_file_of_numbers(tmp_path: Path) -> None:
+    """As outputs of earlier versions have them."""
+    write = WriteEpochs(AGREED, str(tmp_path), "job")
+    write.setup()
+    for each in numbered(tmp_path, "job", result(0, 1), result(0, 2)):
+        list(write.process(each))
+    (tmp_path / numbers_file_name(AGREED, 0)).unlink()
+    assert newest_number(str(tmp_path), AGREED, 0) == Numbered(1, content_digest(AGREED, result(0, 2)), "job")
+    assert [one.revision for one in numbered(tmp_path, "job", result(0, 2), result(0, 3))] == [1, 2]
+
+
+def test_books_alone_have_no_number(tmp_path: Path) -> None:
+    """And leave nothing behind; what is withheld is a result."""
+    bare = EpochHistogram(AGREED.digest, 2, 0, (), line=Line(read=1))
+    assert numbered(tmp_path, "job", bare) == [bare]
+    assert list(tmp_path.iterdir()) == []
+    refused = replace(bare, withheld=TOO_MANY_ERRORS)
+    assert [one.revision for one in numbered(tmp_path, "job", result(2, 1), refused)] == [0, 1]
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"pane": "late"},
+        {"closed": False},
+        {"withheld": TOO_MANY_ERRORS},
+        {"reports": 99},
+        {"line": Line(read=30, counted=29, duplicate=1)},
+    ],
+)
+def test_all_that_a_sink_is_told_is_content(changes: dict[str, Any]) -> None:
+    """Two results that a sink could tell apart have two digests."""
+    assert content_digest(AGREED, replace(result(0, 1), **changes)) != content_digest(AGREED, result(0, 1))
+    assert content_digest(AGREED, result(0, 2)) != content_digest(AGREED, result(0, 1))
+    other = replace(AGREED, consistency="norm_mul" if AGREED.consistency != "norm_mul" else "norm_sub")
+    assert content_digest(other, result(0, 1)) != content_digest(AGREED, result(0, 1))
+
+
+# --- any bundling, order and retry
+
+
+class Sinks:
+    """What each sink holds, and that nothing it holds ever changes."""
+
+    def __init__(self, output: Path) -> None:
+        self.output = output
+        self.messages: dict[str, bytes] = {}
+        self.rows: dict[str, str] = {}
+        self.files: dict[str, bytes] = {}
+        self.newest: dict[int, int] = {}
+        self.last: dict[int, list[int]] = {}
+        self._rows_of = WriteEstimatesToBigQuery(AGREED, "project:dataset.table")
+        self._rows_of._fixed = FIXED
+
+    def take(self, histogram: EpochHistogram) -> None:
+        for message in estimate_messages(AGREED, histogram, FIXED, 10**6):
+            assert self.messages.setdefault(message.attributes["id"], message.data) == message.data
+        for row in self._rows_of._rows_of(histogram):
+            text = json.dumps(row, default=str)
+            assert self.rows.setdefault(insert_id(row), text) == text
+        assert histogram.revision >= self.newest.get(histogram.epoch, 0)
+        self.newest[histogram.epoch] = histogram.revision
+        self.last[histogram.epoch] = histogram.attributes[0].support.tolist()
+
+    def look(self) -> None:
+        """Files, which other readers may have read already."""
+        for path in self.output.glob("estimates/*.parquet"):
+            assert self.files.setdefault(path.name, path.read_bytes()) == path.read_bytes()
+
+
+def run_bundle(step: Any, write: Any, sinks: Sinks, bundle: list[Any], fused: bool, until: int) -> None:
+    """One attempt, which fails after so many elements have reached the last step that they get to."""
+    held: list[EpochHistogram] = []
+    for each in bundle[: until if fused else None]:
+        for one in step.process(each):
+            held.append(one)
+            if fused:
+                sinks.take(one)
+                list(write.process(one))
+    if not fused:
+        for one in held[:until]:
+            sinks.take(one)
+        for one in held[: until // 2 if until < len(bundle) else until]:
+            list(write.process(one))
+    sinks.look()
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    results=st.lists(st.tuples(st.integers(0, 1), st.integers(1, 4)), min_size=1, max_size=8),
+    cuts=st.lists(st.integers(1, 5), min_size=8, max_size=8),
+    failures=st.lists(st.integers(0, 5), max_size=5),
+    back=st.integers(0, 4),
+    fused=st.booleans(),
+)
+def test_no_sink_sees_two_contents_under_one_number(
+    results: list[tuple[int, int]], cuts: list[int], failures: list[int], back: int, fused: bool
+) -> None:
+    """Bundles are cut anywhere, fail anywhere, come again cut otherwise, after a step back as well."""
+    told = [result(*one) for one in results]
+    with TemporaryDirectory() as folder:
+        step, write = NumberRevisions(AGREED, folder, "job"), WriteEpochs(AGREED, folder, "job")
+        write.setup()
+        sinks, at, left, sizes = Sinks(Path(folder)), 0, list(failures), list(cuts)
+        while at < len(told):
+            bundle = told[at : at + (sizes.pop() if sizes else 2)]
+            if left:
+                run_bundle(step, write, sinks, bundle, fused, min(left.pop(), len(bundle) - 1))
+                at = max(at - back, 0)  # a restore from an older state; sinks keep what they have
+                continue
+            run_bundle(step, write, sinks, bundle, fused, len(bundle))
+            at += len(bundle)
+        for epoch, content in dict(results).items():
+            books = read_books(folder, AGREED, epoch)
+            assert books is not None
+            numbers = [entry["revision"] for entry in books["revisions"]]
+            assert numbers == sorted(set(numbers))
+            assert numbers[-1] == sinks.newest[epoch]
+            newest = pq.read_table(Path(folder, books["revisions"][-1]["file"]))
+            wanted = result(epoch, content).attributes[0].support.tolist()
+            assert newest.column("support").to_pylist() == sinks.last[epoch] == wanted
+
+
+# --- planted faults are found
+
+
+def planted(results: list[tuple[int, int]], fused: bool) -> None:
+    """One bundle with several results of an epoch."""
+    with TemporaryDirectory() as folder:
+        step, write = NumberRevisions(AGREED, folder, "job"), WriteEpochs(AGREED, folder, "job")
+        write.setup()
+        bundle = [result(*one) for one in results]
+        sinks = Sinks(Path(folder))
+        run_bundle(step, write, sinks, bundle, fused, len(bundle))
+        for epoch, content in dict(results).items():
+            books = read_books(folder, AGREED, epoch)
+            assert books is not None
+            newest = pq.read_table(Path(folder, books["revisions"][-1]["file"]))
+            assert (
+                newest.column("support").to_pylist() == result(epoch, content).attributes[0].support.tolist()
+            )
+
+
+def from_books(output: str, agreed: Collection, epoch: int) -> Numbered | None:
+    """As it once was: numbered by what is published, not by what was given."""
+    books = read_books(output, agreed, epoch)
+    if not books:
+        return None
+    last = books["revisions"][-1]
+    return Numbered(last["revision"], last["content"], last["job"])
+
+
+def test_numbering_by_the_books_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two results of one epoch in one bundle, before the books of the first are written."""
+    planted([(0, 1), (0, 2)], fused=False)
+    monkeypatch.setattr(revisions, "newest_number", from_books)
+    planted([(0, 1), (0, 2)], fused=True)
+    with pytest.raises(AssertionError):
+        planted([(0, 1), (0, 2)], fused=False)
+
+
+def test_giving_an_older_number_again_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a job says last after a restore would not be what readers take."""
+    given: dict[str, Numbered] = {}
+
+    def remembered(newest: Numbered | None, content: str, job: str) -> Numbered:
+        return given.setdefault(content, Numbered(len(given), content, job))
+
+    planted([(0, 3), (0, 1), (0, 3)], fused=True)
+    monkeypatch.setattr(revisions, "number_after", remembered)
+    with pytest.raises(AssertionError):
+        planted([(0, 3), (0, 1), (0, 3)], fused=True)

@@ -1,0 +1,52 @@
+"""Without de-duplication: counts instead of reports, before anything is shuffled."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import apache_beam as beam
+from apache_beam.utils.timestamp import Timestamp
+
+from ldp.collection import digest_hex
+from ldp.support import Support
+from transforms.coders import SupportCoder
+from transforms.epochs import EpochColumns
+from transforms.stateful.keys import EpochKey, Schedules, counters
+
+__all__ = ["CountBeforeShuffle"]
+
+
+class CountBeforeShuffle(beam.DoFn):
+    """Columns to counts, one per epoch and bundle, as a part of the only shard there is then.
+
+    Runners that execute Python over their own protocol do not combine before a shuffle in streaming jobs, so
+    it is done here.
+    """
+
+    def __init__(self, schedules: Schedules) -> None:
+        """Count reports of these collections."""
+        super().__init__()
+        self._count = counters(schedules)
+        self._held: dict[EpochKey, tuple[Support, Timestamp]] = {}
+
+    def start_bundle(self) -> None:
+        """Begin with nothing."""
+        self._held = {}
+
+    def process(self, pair: EpochColumns, when: Any = beam.DoFn.TimestampParam) -> None:
+        """Count in place."""
+        epoch, columns = pair
+        key = digest_hex(columns.digest), epoch
+        count = self._count[key[0]]
+        support, latest = self._held.get(key) or (count.create_accumulator(), when)
+        self._held[key] = count.add_input(support, columns), max(latest, when)
+
+    def finish_bundle(self) -> Iterator[Any]:
+        """One support per epoch, at the latest arrival it holds."""
+        from apache_beam.transforms.window import GlobalWindow
+        from apache_beam.utils.windowed_value import WindowedValue
+
+        for key, (support, when) in self._held.items():
+            yield WindowedValue(((*key, 0), SupportCoder().encode(support)), when, [GlobalWindow()])
+        self._held = {}

@@ -1,0 +1,244 @@
+"""The first step with state: one shard of an epoch."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import apache_beam as beam
+import numpy as np
+from apache_beam.coders import BytesCoder
+from apache_beam.transforms.timeutil import TimeDomain
+from apache_beam.transforms.userstate import (
+    BagStateSpec,
+    ReadModifyWriteStateSpec,
+    TimerSpec,
+    on_timer,
+)
+
+from ldp.protocols.base import frozen_columns
+from ldp.reports import ReportColumns
+from ldp.schedule import Schedule
+from ldp.support import Support
+from transforms.coders import ReportColumnsCoder, SupportCoder
+from transforms.epochs import any_repeat, distinct_reports, keep_one_per_id
+from transforms.stateful.keys import Schedules, ShardCount, ShardKey, Update, counters
+from transforms.stateful.state import NEVER, read_state, wake_up, write_state
+
+__all__ = ["FORGET_AFTER", "CountShard", "ShardState"]
+
+FORGET_AFTER = 31 * 86400 * 1_000_000
+"""Microseconds after its close for which a shard remembers that an epoch is closed: brokers keep messages no
+longer."""
+
+_COMPACT_FROM = 1 << 16
+_PIECE_BYTES = 4 << 20
+_SUPPORT_WEIGHT = 1 << 10
+
+
+@dataclass(frozen=True)
+class ShardState:
+    """What a shard knows besides its reports.
+
+    Attributes:
+        counted_at: due time of its last count.
+        due: due time of the next one; when to forget everything, once it is closed.
+        changed: whether something was added since the last count.
+        stored: reports in the bag, or supports with a weight of many reports each.
+        compacted: how many of them were left when the bag was last rewritten.
+        repeats: reports left out by then.
+    """
+
+    counted_at: int = NEVER
+    due: int | None = None
+    changed: bool = False
+    stored: int = 0
+    compacted: int = 0
+    repeats: int = 0
+
+
+class CountShard(beam.DoFn):
+    """One shard of an epoch: keeps the reports while they can still matter, gives their counts when due.
+
+    A shard with new reports gives a count at the next due time; every shard gives one at the end of the
+    epoch and one at its close. Each count holds everything: the last one is all that the sum needs.
+    """
+
+    REPORTS = BagStateSpec("reports", BytesCoder())
+    STATE = ReadModifyWriteStateSpec("state", BytesCoder())
+    # Named apart from every other timer of the graph: FnApiRunner mixes timers of one name up.
+    DUE = TimerSpec("shard_due", TimeDomain.WATERMARK)
+    WATCH = TimerSpec("shard_watch", TimeDomain.WATERMARK)
+
+    def __init__(self, schedules: Schedules, *, deduplicate: bool = True) -> None:
+        """Count at the due times of ``schedules``; parts are columns, or supports where repeats count."""
+        super().__init__()
+        self._schedules = dict(schedules)
+        self._deduplicate = deduplicate
+        self._count = counters(schedules)
+        self._secret = 1
+
+    def setup(self) -> None:
+        """A secret key for hash tables, so that nobody can choose report ids that collide."""
+        self._secret = secrets.randbits(64) | 1
+
+    def process(
+        self,
+        element: tuple[ShardKey, bytes],
+        when: Any = beam.DoFn.TimestampParam,
+        reports: Any = beam.DoFn.StateParam(REPORTS),
+        state: Any = beam.DoFn.StateParam(STATE),
+        due: Any = beam.DoFn.TimerParam(DUE),
+        watch: Any = beam.DoFn.TimerParam(WATCH),
+    ) -> list[Update]:
+        """Keep a part; nothing is read but the shard's own small state.
+
+        Raises:
+            LdpError: the state was written by another version of the code.
+        """
+        (digest, epoch, _), part = element
+        schedule = self._schedules.get(digest)
+        if schedule is None:
+            return []  # of a collection that an update of the job has removed
+        known = read_state(state, ShardState)
+        coder = ReportColumnsCoder if self._deduplicate else SupportCoder
+        size = coder.reports(part) if part else 0
+        if known.counted_at >= schedule.close(epoch):
+            return [((digest, epoch), ("late", size))] if size else []
+        if size:
+            reports.add(part)
+            stored = known.stored + (size if self._deduplicate else _SUPPORT_WEIGHT)
+            known = replace(known, stored=stored, changed=True)
+            if known.stored >= max(_COMPACT_FROM, 2 * known.compacted):
+                known = self._compact(digest, known, reports)
+        wanted = _due_after(schedule, epoch, known, when.micros if size else None)
+        wanted = wanted if known.due is None else min(wanted, known.due)
+        write_state(state, replace(known, due=wanted))
+        wake_up(schedule, wanted, due, watch)
+        return []
+
+    @on_timer(DUE)
+    def on_due(
+        self,
+        key: ShardKey = beam.DoFn.KeyParam,
+        fired: Any = beam.DoFn.TimestampParam,
+        reports: Any = beam.DoFn.StateParam(REPORTS),
+        state: Any = beam.DoFn.StateParam(STATE),
+        due: Any = beam.DoFn.TimerParam(DUE),
+        watch: Any = beam.DoFn.TimerParam(WATCH),
+    ) -> list[Update]:
+        """Give the count that is due, and think of the next time.
+
+        Raises:
+            LdpError: the state was written by another version of the code.
+        """
+        digest, epoch, shard = key
+        known, schedule = read_state(state, ShardState), self._schedules.get(digest)
+        if schedule is None or known.due is None:
+            _forget(reports, state)
+            return []
+        if fired.micros < known.due:
+            # A timer that was set for an earlier time, or fires twice.
+            wake_up(schedule, known.due, due, watch)
+            return []
+        now, close = known.due, schedule.close(epoch)
+        if now > close:
+            _forget(reports, state)
+            return []
+        updates: list[Update] = []
+        if known.changed or now in (schedule.end(epoch), close):
+            known = self._compact(digest, known, reports)
+            support, conflicting = self._counted(digest, reports)
+            count = ShardCount(shard, now, known.repeats, conflicting, SupportCoder().encode(support))
+            updates = [((digest, epoch), count.pack())]
+        if now == close:
+            reports.clear()
+        known = replace(known, counted_at=now, changed=False)
+        following = _due_after(schedule, epoch, known, None)
+        write_state(state, replace(known, due=following))
+        wake_up(schedule, following, due, watch)
+        return updates
+
+    @on_timer(WATCH)
+    def on_watch(
+        self,
+        key: ShardKey = beam.DoFn.KeyParam,
+        fired: Any = beam.DoFn.TimestampParam,
+        reports: Any = beam.DoFn.StateParam(REPORTS),
+        state: Any = beam.DoFn.StateParam(STATE),
+        due: Any = beam.DoFn.TimerParam(DUE),
+        watch: Any = beam.DoFn.TimerParam(WATCH),
+    ) -> list[Update]:
+        """The same, for a timer that was lost."""
+        updates: list[Update] = self.on_due(key, fired, reports, state, due, watch)
+        return updates
+
+    def _compact(self, digest: str, known: ShardState, reports: Any) -> ShardState:
+        """Rewrite the bag without repeats. Different payloads of an id all stay, to be told from copies."""
+        if known.stored == known.compacted:
+            return known
+        parts = list(reports.read())
+        pieces: list[bytes] = []
+        left, repeats = known.stored, known.repeats
+        if not self._deduplicate:
+            total = self._count[digest].merge_accumulators(map(SupportCoder().decode, parts))
+            pieces, left = [SupportCoder().encode(total)], _SUPPORT_WEIGHT
+        elif parts:
+            columns, dropped = distinct_reports(map(ReportColumnsCoder().decode, parts), self._secret)
+            pieces, left, repeats = list(_in_pieces(columns)), len(columns), repeats + dropped
+        reports.clear()
+        for piece in pieces:
+            reports.add(piece)
+        return replace(known, stored=left, compacted=left, repeats=repeats)
+
+    def _counted(self, digest: str, reports: Any) -> tuple[Support, int]:
+        """Counts of the bag, which has been rewritten, and how many of its reports conflict with another."""
+        count = self._count[digest]
+        total = count.create_accumulator()
+        parts = list(reports.read())
+        if not self._deduplicate:
+            for part in parts:
+                total.merge(SupportCoder().decode(part))
+            return total, 0
+        columns = [ReportColumnsCoder().decode(part) for part in parts]
+        if not columns or not any_repeat(columns, self._secret):
+            for some in columns:
+                count.add_input(total, _frozen(some))
+            return total, 0
+        found = keep_one_per_id(columns, self._secret)
+        return count.add_input(total, _frozen(found.columns)), found.conflicting
+
+
+def _due_after(schedule: Schedule, epoch: int, known: ShardState, arrival: int | None) -> int:
+    """The next time for which a shard has something to say.
+
+    Args:
+        schedule: of its collection.
+        epoch: index.
+        known: its state.
+        arrival: microseconds, of reports that were added; None when there are none. Their count is never due
+            before the reports themselves: a timer's output bears its time, and must not go back.
+    """
+    if arrival is not None:
+        return schedule.due(epoch, max(known.counted_at, arrival))
+    end, close = schedule.end(epoch), schedule.close(epoch)
+    return next((t for t in (end, close) if known.counted_at < t), close + FORGET_AFTER)
+
+
+def _forget(reports: Any, state: Any) -> None:
+    reports.clear()
+    state.clear()
+
+
+def _in_pieces(columns: ReportColumns) -> Iterator[bytes]:
+    """Encoded, a few megabytes each: runners limit the size of one element of state."""
+    step = max(_PIECE_BYTES // (8 + columns.payloads.shape[1]), 1)
+    for at in range(0, len(columns), step):
+        ids, payloads = columns.report_ids[at : at + step], columns.payloads[at : at + step]
+        yield ReportColumnsCoder().encode(ReportColumns(columns.digest, columns.epoch, ids, payloads))
+
+
+def _frozen(columns: ReportColumns) -> ReportColumns:
+    return replace(columns, payloads=frozen_columns(np.ascontiguousarray(columns.payloads)))

@@ -1,0 +1,37 @@
+"""Columns of an epoch to its shards."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import apache_beam as beam
+
+from ldp.collection import digest_hex
+from transforms.coders import ReportColumnsCoder
+from transforms.epochs import EpochColumns, shard_columns
+from transforms.stateful.keys import ShardKey
+
+__all__ = ["SplitByShard"]
+
+
+class SplitByShard(beam.DoFn):
+    """Columns of an epoch to its shards, encoded once.
+
+    Every shard hears of every batch, if only by an empty part: so each has its timers, and sets again those
+    that a runner has lost, and the sum knows that all of them close.
+    """
+
+    def __init__(self, bits: int) -> None:
+        """2**bits shards per epoch."""
+        super().__init__()
+        self._bits = bits
+        self._coder = ReportColumnsCoder()
+
+    def process(self, pair: EpochColumns) -> Iterator[tuple[ShardKey, bytes]]:
+        """One part per shard."""
+        epoch, columns = pair
+        digest = digest_hex(columns.digest)
+        parts = dict(shard_columns(columns, self._bits))
+        for shard in range(1 << self._bits):
+            part = parts.get(shard)
+            yield (digest, epoch, shard), b"" if part is None else self._coder.encode(part)

@@ -1,0 +1,281 @@
+"""The second step with state: all shards of an epoch together."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import apache_beam as beam
+from apache_beam.coders import BytesCoder
+from apache_beam.transforms.timeutil import TimeDomain
+from apache_beam.transforms.userstate import (
+    BagStateSpec,
+    ReadModifyWriteStateSpec,
+    TimerSpec,
+    on_timer,
+)
+
+from ldp.accounting import CONFLICTING, ON_TIME, CountedEpoch, Line
+from ldp.schedule import Schedule
+from ldp.support import Support
+from transforms.coders import SupportCoder
+from transforms.stateful.keys import EpochKey, Schedules, ShardCount, Update, counters
+from transforms.stateful.state import NEVER, read_state, wake_up, write_state
+
+__all__ = ["EpochState", "SumShards"]
+
+_MOMENT = 1_000  # Beam's clocks tick in milliseconds
+
+
+@dataclass(frozen=True)
+class EpochState:
+    """What is known about an epoch besides the counts of its shards.
+
+    Attributes:
+        revision: number of the next result.
+        due: pending due time; None when there is nothing to wait for.
+        result_at: due time of the last result.
+        pane: what it is called.
+        content: digest of what the last result has counted.
+        counted, repeats, conflicting: of the last result.
+        counts: due time of the newest count of each shard.
+        entries: everything else that is in the accounting.
+        unpublished: whether counts or entries came since the last publication.
+        closed: whether it has been published that the epoch takes no more reports.
+    """
+
+    revision: int = 0
+    due: int | None = None
+    result_at: int = NEVER
+    pane: str = ON_TIME
+    content: str = ""
+    counted: int = 0
+    repeats: int = 0
+    conflicting: int = 0
+    counts: dict[int, int] = field(default_factory=dict)
+    entries: Counter[str] = field(default_factory=Counter)
+    unpublished: bool = False
+    closed: bool = False
+
+    def __post_init__(self) -> None:
+        """JSON knows neither numbers as keys nor counters."""
+        object.__setattr__(self, "counts", {int(shard): due for shard, due in self.counts.items()})
+        object.__setattr__(self, "entries", Counter(self.entries))
+
+    @property
+    def admitted(self) -> int:
+        """Reports that were read and neither rejected nor late: those that shards count."""
+        # Repeated ones are booked a second time as what they are.
+        aside = ("read", "repeated")
+        return self.entries["read"] - sum(n for what, n in self.entries.items() if what not in aside)
+
+    def with_entry(self, what: str, count: int) -> EpochState:
+        """An entry of the accounting came."""
+        return replace(self, entries=self.entries + Counter({what: count}), unpublished=True)
+
+    def with_count(self, count: ShardCount) -> EpochState:
+        """The count of a shard came."""
+        return replace(self, counts={**self.counts, count.shard: count.due}, unpublished=True)
+
+    def served(self, shards: int) -> int:
+        """The newest due time that all shards have counted for; before all times while one has not at all."""
+        return min(self.counts.values()) if len(self.counts) == shards else NEVER
+
+    def is_complete(self, shards: int, close: int, now: int) -> bool:
+        """Whether all that is ever counted has been: every shard has given its count at the close.
+
+        An epoch of which nothing was admitted has no shards, and closes by itself.
+        """
+        if not self.counts:
+            return not self.admitted and (self.closed or now >= close)
+        return self.served(shards) >= close
+
+    def with_result(
+        self, total: Support, repeats: int, conflicting: int, now: int, pane: str
+    ) -> tuple[EpochState, Support | None]:
+        """All shards were added up; the support is given back if there is a result to publish.
+
+        At its end an epoch has a result even if a provisional one has said it all.
+        """
+        counted = b"%d/%d/" % (repeats, conflicting) + SupportCoder().encode(total)
+        content = hashlib.sha256(counted).hexdigest()[:16]
+        if content == self.content and pane != ON_TIME:
+            return self, None
+        following = replace(
+            self,
+            revision=self.revision + 1,
+            result_at=now,
+            pane=pane,
+            content=content,
+            counted=total.reports,
+            repeats=repeats,
+            conflicting=conflicting,
+        )
+        return following, total
+
+    def line(self) -> Line:
+        """The accounting of the epoch."""
+        line = Line(counted=self.counted, duplicate=self.repeats)
+        if self.conflicting:
+            line.add(CONFLICTING, self.conflicting)
+        for what, count in self.entries.items():
+            line.add(what, count)
+        return line
+
+
+class SumShards(beam.DoFn):
+    """All shards of an epoch together: results with revisions, and the accounting.
+
+    What came is published at the next due time of the schedule, by this step's own clock: whether other
+    shards have counted for that time too does not matter. A result adds up what each shard gave last, so it
+    only ever grows more complete, and the counts that shards give at the close are the last result, whatever
+    happened before.
+    """
+
+    COUNTS = BagStateSpec("counts", BytesCoder())
+    STATE = ReadModifyWriteStateSpec("state", BytesCoder())
+    DUE = TimerSpec("epoch_due", TimeDomain.WATERMARK)
+    WATCH = TimerSpec("epoch_watch", TimeDomain.WATERMARK)
+
+    def __init__(self, schedules: Schedules, shards: int) -> None:
+        """An epoch is closed when so many shards are."""
+        super().__init__()
+        self._schedules = dict(schedules)
+        self._shards = shards
+        self._count = counters(schedules)
+
+    def process(
+        self,
+        element: Update,
+        when: Any = beam.DoFn.TimestampParam,
+        counts: Any = beam.DoFn.StateParam(COUNTS),
+        state: Any = beam.DoFn.StateParam(STATE),
+        due: Any = beam.DoFn.TimerParam(DUE),
+        watch: Any = beam.DoFn.TimerParam(WATCH),
+    ) -> None:
+        """Take note, and wake up when it is to be published.
+
+        Raises:
+            LdpError: the state was written by another version of the code.
+        """
+        (digest, epoch), item = element
+        schedule = self._schedules.get(digest)
+        if schedule is None:
+            return  # of a collection that an update of the job has removed
+        known = read_state(state, EpochState)
+        if isinstance(item, bytes):
+            count = ShardCount.unpack(item)
+            if count.due <= known.counts.get(count.shard, NEVER):
+                return
+            counts.add(item)
+            known = known.with_count(count)
+            wanted = _count_due(schedule, epoch, known, count.due)
+        else:
+            known = known.with_entry(*item)
+            wanted = schedule.due(epoch, max(_reached(schedule, epoch, known), when.micros))
+        wanted = wanted if known.due is None else min(wanted, known.due)
+        write_state(state, replace(known, due=wanted))
+        _wake_up(schedule, wanted, due, watch)
+
+    @on_timer(DUE)
+    def on_due(
+        self,
+        key: EpochKey = beam.DoFn.KeyParam,
+        fired: Any = beam.DoFn.TimestampParam,
+        counts: Any = beam.DoFn.StateParam(COUNTS),
+        state: Any = beam.DoFn.StateParam(STATE),
+        due: Any = beam.DoFn.TimerParam(DUE),
+        watch: Any = beam.DoFn.TimerParam(WATCH),
+    ) -> Iterator[beam.pvalue.TaggedOutput]:
+        """Publish what has changed.
+
+        Raises:
+            LdpError: the state was written by another version of the code.
+        """
+        digest, epoch = key
+        known, schedule = read_state(state, EpochState), self._schedules.get(digest)
+        if schedule is None:
+            counts.clear()
+            state.clear()
+            return
+        if known.due is None:
+            return
+        if fired.micros < known.due + _MOMENT:
+            # A timer that was set for an earlier time, or fires twice.
+            _wake_up(schedule, known.due, due, watch)
+            return
+        now, close = max(known.due, known.served(self._shards)), schedule.close(epoch)
+        known, support = self._next_result(schedule, key, known, now, counts)
+        if known.unpublished:
+            number = max(known.revision - 1, 0)
+            counted = CountedEpoch(epoch, support, known.line(), number, known.pane, known.closed)
+            yield beam.pvalue.TaggedOutput(digest, counted)
+        # Until its close an epoch has a timer, whatever comes; from then on only shards have more to say.
+        following = close if now < close and not known.closed else None
+        write_state(state, replace(known, due=following, unpublished=False))
+        if following is not None:
+            _wake_up(schedule, following, due, watch)
+
+    @on_timer(WATCH)
+    def on_watch(
+        self,
+        key: EpochKey = beam.DoFn.KeyParam,
+        fired: Any = beam.DoFn.TimestampParam,
+        counts: Any = beam.DoFn.StateParam(COUNTS),
+        state: Any = beam.DoFn.StateParam(STATE),
+        due: Any = beam.DoFn.TimerParam(DUE),
+        watch: Any = beam.DoFn.TimerParam(WATCH),
+    ) -> Iterator[beam.pvalue.TaggedOutput]:
+        """The same, for a timer that was lost."""
+        yield from self.on_due(key, fired, counts, state, due, watch)
+
+    def _next_result(
+        self, schedule: Schedule, key: EpochKey, known: EpochState, now: int, counts: Any
+    ) -> tuple[EpochState, Support | None]:
+        """The state once everything is published that is due by ``now``, and the support if that is new."""
+        digest, epoch = key
+        complete = known.is_complete(self._shards, schedule.close(epoch), now)
+        changes = complete != known.closed
+        known = replace(known, closed=complete, unpublished=known.unpublished or changes)
+        # Once an epoch is closed the counts are gone, and only its accounting can change.
+        if not known.counts or not known.unpublished or (complete and not changes):
+            return known, None
+        total, repeats, conflicting = self._sum(digest, counts)
+        if complete:
+            counts.clear()
+        pane = schedule.pane(epoch, now, known.result_at)
+        return known.with_result(total, repeats, conflicting, now, pane)
+
+    def _sum(self, digest: str, counts: Any) -> tuple[Support, int, int]:
+        """The newest counts of every shard, added, repeats and conflicts; the bag is left with just those."""
+        newest: dict[int, ShardCount] = {}
+        for count in map(ShardCount.unpack, counts.read()):
+            if count.shard not in newest or newest[count.shard].due < count.due:
+                newest[count.shard] = count
+        counts.clear()
+        total, repeats, conflicting = self._count[digest].create_accumulator(), 0, 0
+        for count in newest.values():
+            counts.add(count.pack())
+            total.merge(SupportCoder().decode(count.support))
+            repeats += count.repeats
+            conflicting += count.conflicting
+        return total, repeats, conflicting
+
+
+def _reached(schedule: Schedule, epoch: int, known: EpochState) -> int:
+    """The time of the last result or of the close: nothing is published for an earlier time."""
+    return max(known.result_at, schedule.close(epoch)) if known.closed else known.result_at
+
+
+def _count_due(schedule: Schedule, epoch: int, known: EpochState, due: int) -> int:
+    """When a shard's count is published: for the time it was made, or at the next one if that has passed."""
+    reached = _reached(schedule, epoch, known)
+    return due if due > reached else schedule.due(epoch, reached)
+
+
+def _wake_up(schedule: Schedule, at: int, due: Any, watch: Any) -> None:
+    """A moment after a due time, so that the counts of that time are there where timers are in step."""
+    wake_up(schedule, at + _MOMENT, due, watch)
