@@ -74,13 +74,18 @@ class FakeCell:
 
 @dataclass
 class FakeTimer:
-    """An event-time timer: one time, or none."""
+    """An event-time timer: one time, or none; ``lost`` when a runner has dropped it since it was set."""
 
     at: int | None = None
+    lost: bool = False
 
     def set(self, when: Timestamp) -> None:
         """Replaces what was set."""
-        self.at = when.micros
+        self.at, self.lost = when.micros, False
+
+    def lose(self) -> None:
+        """As a restore might."""
+        self.at, self.lost = None, True
 
 
 @dataclass

@@ -159,12 +159,12 @@ class Cluster:
         """Timers of some keys are gone: one of two, or both."""
         for one in self.subtasks:
             for cells in one.cells.values():
-                set_ones = [timer for timer in cells.timers.values() if timer.at is not None]
+                timers = list(cells.timers.values())
                 if both:
-                    for timer in set_ones:
-                        timer.at = None
-                elif len(set_ones) == 2 and draw.random() < 0.5:
-                    draw.choice(set_ones).at = None
+                    for timer in timers:
+                        timer.lose()
+                elif not any(timer.lost for timer in timers) and draw.random() < 0.5:
+                    draw.choice(timers).lose()
 
     @property
     def last(self) -> CountedEpoch:

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from apache_beam.utils.timestamp import Timestamp
 
 from ldp.accounting import CountedEpoch
 from ldp.epochs import Epochs
@@ -19,7 +20,7 @@ from tests.reference.counting import count_support
 from tests.transcripts.machine import expected_of
 from tests.transforms.stateful.subtasks import SECOND, Cluster, Sent, some_messages
 from transforms.revisions import Numbered, content_digest, number_after
-from transforms.stateful import SumShards
+from transforms.stateful import SumShards, count_shard, sum_shards
 
 LATE = 5
 AGREED = collection("grr", 4, "steps", epochs=Epochs(60, 0, 100), allowed_lateness=600)
@@ -134,6 +135,19 @@ def test_waiting_for_all_shards_is_found() -> None:
     job = misaligned(Waits)
     job.advance(random.Random(2), CLOSE // 2, SECOND)
     assert job.last.line.pending > 0
+
+
+def test_one_timer_alone_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without the timer that stands in, what a restore loses stays unpublished."""
+
+    def alone(schedule: Any, at: int, due: Any, watch: Any) -> None:
+        due.set(Timestamp(micros=at))
+
+    monkeypatch.setattr(count_shard, "wake_up", alone)
+    monkeypatch.setattr(sum_shards, "wake_up", alone)
+    with pytest.raises(AssertionError):
+        for seed in range(AT_ONCE):
+            any_schedule(seed)
 
 
 # --- any schedule
