@@ -20,7 +20,7 @@ from ldp.wire.codec import MAX_RECORD, Rows
 from transforms.chunks import BadSource, Table
 from transforms.stored import StoredFile
 
-__all__ = ["COLUMNS", "read_tables"]
+__all__ = ["COLUMNS", "believed", "read_tables"]
 
 COLUMNS = ("digest", "epoch", "report_id", "payload")
 _ROWS = 1 << 16
@@ -67,6 +67,7 @@ class _Reading:
         done: rows delivered or booked.
         believable: rows that may still be booked as missing.
         doubts: whether anything contradicted itself without a row being missing.
+        lost: whether any row was missing.
     """
 
     source: str
@@ -74,12 +75,14 @@ class _Reading:
     written_by: int | None
     believable: int
     done: int = 0
-    doubts: bool = field(default=False)
+    doubts: bool = False
+    lost: bool = False
 
     def missing(self, rows: int, reason: Reason = Reason.CORRUPT_FILE) -> BadSource:
         """Rows that ought to follow what is done, and do not; at least one."""
         count = max(min(rows, self.believable), 1)
         self.believable -= count
+        self.lost = True
         bad = BadSource(self.source, reason, self.done, count)
         self.done += count
         return bad
@@ -139,7 +142,7 @@ def read_tables(
         yield BadSource(source, Reason.EMPTY_FILE)
     elif claimed > reading.done and reading.believable:
         yield reading.missing(claimed - reading.done)
-    elif reading.doubts or claimed < reading.done:
+    elif (reading.doubts or claimed < reading.done) and not reading.lost:
         yield BadSource(source, Reason.CORRUPT_FILE)
 
 
@@ -204,7 +207,7 @@ def _leaves(schema: Any) -> dict[str, int] | None:
     return {name: where[0] for name, where in found.items()}
 
 
-def _believed(claims: list[int]) -> int:
+def believed(claims: list[int]) -> int:
     """What most say; where as many say something else, the larger number."""
     said = Counter(claim for claim in claims if claim >= 0)
     return max(said, key=lambda claim: (said[claim], claim), default=0)
@@ -238,7 +241,7 @@ def _read_group(
         if stored.unreadable:
             raise
         trouble = Reason.CORRUPT_FILE
-    wanted = _believed(claims)
+    wanted = believed(claims)
     delivered = reading.done - begun
     if delivered < wanted or trouble:
         yield reading.missing(wanted - delivered, trouble or Reason.CORRUPT_FILE)

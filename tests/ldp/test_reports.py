@@ -403,7 +403,7 @@ def test_junk_weighs_what_it_would_as_reports(ids: np.ndarray, payloads: bytes, 
     done = Admission()
     junk = Batch(wide.digest, 0, ids.size, ids.astype(np.uint64), np.frombuffer(payloads, np.uint8), 0)
     admit_batch(junk, {wide.digest: wide}, "here", done)
-    sound = np.zeros(32 * 1000, np.uint8)
+    sound = np.frombuffer((b"\x51" * 31 + b"\x01") * 1000, np.uint8)
     admit_batch(
         Batch(wide.digest, 0, 1000, np.arange(1000, dtype=np.uint64), sound, 0), {wide.digest: wide}, "", done
     )

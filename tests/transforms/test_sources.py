@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 from ldp.reports import Admission, admit_rows
 from ldp.wire.report_pb2 import Report, ReportBatch
 from tests.pipelines.running import collection, frame
+from transforms.parquet import believed
 from transforms.reports import ACCOUNTING, REJECTED, AdmitReports
 from transforms.sources import BadSource, Chunk, ReadFiles, ReadLimits, Table
 
@@ -276,3 +277,37 @@ def test_a_file_is_as_old_as_it_says(tmp_path: Path) -> None:
     admit = AdmitReports({AGREED.digest: AGREED})
     elements = ReadFiles(ReadLimits(not_after=10 * 3600)).process(str(path))
     assert not [o for e in elements for o in admit.process(e) if o.tag == REJECTED]
+
+
+@pytest.mark.parametrize(
+    ("claims", "wanted"),
+    [
+        ([50] * 9, 50),
+        ([49] + [50] * 8, 50),
+        ([51] + [50] * 8, 50),
+        ([49, 50], 50),
+        ([-1, -1, 7], 7),
+        ([-1], 0),
+    ],
+)
+def test_most_counts_of_rows_are_believed(claims: list[int], wanted: int) -> None:
+    """Where as many say something else, the larger one: what may be missing is booked."""
+    assert believed(claims) == wanted
+    assert believed(claims[::-1]) == wanted
+
+
+def test_a_footer_and_its_row_group_that_both_lie_lose_no_row_in_silence(tmp_path: Path) -> None:
+    """Two of the counts lowered at once: the columns and the pages still say what there is."""
+    data = valid("parquet")
+    lowered = bytearray(data)
+    footer = len(data) - 8 - int.from_bytes(data[-8:-4], "little")
+    places = [i for i in range(footer, len(data)) if data[i : i + 2] == b"\x16\x50"]
+    assert len(places) == 6  # the file's, four columns', the row group's
+    for place in (places[0], places[-1]):
+        lowered[place + 1] = 0x28  # 40 becomes 20, in zigzag
+    admitted, rejected = check(tmp_path / "in", bytes(lowered))
+    assert (admitted, rejected) == (20, {"corrupt_file": 20})
+    for place in places:
+        lowered[place + 1] = 0x28
+    admitted, rejected = check(tmp_path / "in", bytes(lowered))
+    assert (admitted, rejected) == (20, {"corrupt_file": 1})  # the pages are outvoted, and not silent
