@@ -56,6 +56,7 @@ class Message:
         stamped: whether the time is the one that was asked for; False when the timestamp attribute was
             missing or unreadable, and the publish time stands in for it.
         handle: the library's message.
+        published_micros: when Pub/Sub took it, by its own clock; no publisher can say otherwise.
     """
 
     data: bytes
@@ -63,6 +64,7 @@ class Message:
     message_id: str
     stamped: bool
     handle: Any = field(repr=False, compare=False)
+    published_micros: int = 0
 
 
 class Subscriber:
@@ -369,6 +371,5 @@ def _message(raw: Any, attribute: str | None) -> Message:
     """The library's message as ours."""
     micros = timestamp_micros(raw.attributes.get(attribute, "")) if attribute is not None else None
     stamped = attribute is None or micros is not None
-    if micros is None:
-        micros = (raw.publish_time - _EPOCH) // _MICRO
-    return Message(raw.data, micros, raw.message_id, stamped, raw)
+    taken = (raw.publish_time - _EPOCH) // _MICRO
+    return Message(raw.data, taken if micros is None else micros, raw.message_id, stamped, raw, taken)
