@@ -87,8 +87,9 @@ def last_clock(output: str) -> dict[str, Any] | None:
     """What the last engine on an output knew of the time; None at first."""
     try:
         stream = json.loads(Path(output, RUN_RECORD).read_text())["stream"]
-        clock = {"boot": str(stream["clock"]["boot"]), "confirmed": bool(stream["clock"]["confirmed"])}
-        return {**clock, **{name: float(stream["clock"][name]) for name in ("steady", "time")}}
+        clock = stream["clock"]
+        said = {name: bool(clock[name]) for name in ("confirmed", "heard")}
+        return {"boot": str(clock["boot"]), **said, **{n: float(clock[n]) for n in ("steady", "time")}}
     except (OSError, ValueError, LookupError, TypeError):
         return None  # without it messages, or time, have to confirm the clock again
 

@@ -125,7 +125,8 @@ class Archive:
     @property
     def segment(self) -> int:
         """The highest number of a segment that the books name."""
-        return max((known.segment for known in self._files.values()), default=0)
+        named = [known.segment for known in self._files.values()]
+        return max([*named, *(int(found["segment"]) for found in self._sums.values())], default=0)
 
     @property
     def line(self) -> Line:
@@ -150,9 +151,10 @@ class Archive:
         name = self._names.get((key[0], key[1] // _BLOCK))
         return self._read(name).get(key[1]) if name else None
 
-    def forgotten(self, key: EpochKey) -> bool:
-        """Whether an epoch lies before the last one whose books have become part of a sum."""
-        return key[0] in self._sums and key[1] <= self._sums[key[0]]["through"]
+    def forgotten(self, key: EpochKey) -> int:
+        """The last segment in the books of an epoch that has become part of a sum; 0 of one that has not."""
+        found = self._sums.get(key[0])
+        return int(found["segment"]) if found and key[1] <= found["through"] else 0
 
     def shadow(self, key: EpochKey) -> bool:
         """Note that an epoch has a file of its own; gives whether it is archived too."""
@@ -213,6 +215,7 @@ class Archive:
                 "digest": digest,
                 "epochs": known.get("epochs", 0) + len(records),
                 "through": max(known.get("through", -1), *records),
+                "segment": max(known.get("segment", 0), self._files[name].segment),
                 "accounting": line.as_record(),
                 "last": [name, _mark(self._folder / name)],
             }

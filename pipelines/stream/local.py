@@ -197,6 +197,7 @@ class LocalStream:
             known = self._epochs[key] = _Open()
             record = self._archive.find(key)
             if record is not None:
+                self._archive.bring_back(key)
                 self._learn(known, record)
             known.segments = [segment.number for segment in self.segments if key in segment.by_key]
         return known
@@ -206,7 +207,7 @@ class LocalStream:
         known = self._epochs.get(key)
         if known is not None:
             return known.closed
-        return self._archive.find(key) is not None or self._archive.forgotten(key)
+        return self._archive.find(key) is not None or bool(self._archive.forgotten(key))
 
     def _take(self, segment: Segment) -> None:
         """A segment joins what is known; entries that are in the books already are not taken again."""
@@ -219,7 +220,10 @@ class LocalStream:
             if epoch is None:
                 known = self._others.setdefault(digest, _Open())
             elif digest in self._schedules:
-                known = self._known((digest, epoch))
+                key = (digest, epoch)
+                if key not in self._epochs and not self._unbooked(key, segment.number):
+                    continue
+                known = self._known(key)
             else:
                 continue
             if segment.number > known.through:
@@ -352,8 +356,6 @@ class LocalStream:
         """Make the results that are due by the watermark."""
         due = [d for key, known in self._epochs.items() if (d := self._due(key, known, everything))]
         for some in self._portions(due):
-            for each in some:
-                self._archive.bring_back(each.key)
             publish_due(self._config, self._landing, some)
             for each in some:
                 self._refresh(each.key)
@@ -482,15 +484,17 @@ class LocalStream:
         record = self._archive.find((digest, epoch))
         if record is not None:
             return int(record.get("position", {}).get("segment", 0))
-        # Of a given collection everything that is not booked is known.
-        return self._number if digest in self._schedules else 0
+        return self._archive.forgotten((digest, epoch))
 
     def _unbooked(self, key: EpochKey, number: int) -> bool:
-        """Whether reports in a segment that is found at the start may still have to be counted."""
-        if key[0] not in self._schedules or self._archive.forgotten(key):
+        """Whether what a segment has of an epoch that has left memory is not in its books."""
+        if key[0] not in self._schedules:
             return False
         record = self._archive.find(key)
-        return record is None or number > record.get("position", {}).get("segment", 0)
+        through = (
+            self._archive.forgotten(key) if record is None else record.get("position", {}).get("segment", 0)
+        )
+        return number > int(through)
 
     def _merge(self) -> bool:
         """Make one segment of many; gives whether there was something to do."""

@@ -85,7 +85,8 @@ class TimeKeeper:
     Between two comparisons it goes on with the steady clock. The wall clock is followed while it does the
     same. A jump that the steady clock does not confirm is believed when messages agree with it, or when it
     has lasted for ``patience`` and no message has contradicted it. Where all messages of ``settle`` seconds
-    look too old by the same age, or come from the future, it is the clock that is wrong: their time is taken.
+    come from the future, or look too old by the same age although none has ever been fresh, it is the clock
+    that is wrong: their time is taken.
     """
 
     def __init__(
@@ -111,6 +112,8 @@ class TimeKeeper:
         self._offset = wall() - begin
         self.confirmed = False
         """Whether anything besides the wall clock has said so."""
+        self._heard = False
+        """Whether it was messages that did."""
         self._since = begin
         self._slack, self._slack_at = _TOLERANCE, begin
         self._claimed: float | None = None
@@ -124,7 +127,7 @@ class TimeKeeper:
         if recorded["boot"] and recorded["boot"] == boot() and passed >= 0:
             # The machine has not been started again: its steady clock says how long nobody was here.
             self._offset = recorded["time"] - recorded["steady"]
-            self.confirmed = recorded["confirmed"]
+            self.confirmed, self._heard = recorded["confirmed"], recorded["heard"]
         elif recorded["confirmed"] and begin + self._offset < recorded["time"] - _TOLERANCE:
             # It is later than it was, whatever the clock says now.
             self._refuted = self._offset
@@ -138,6 +141,7 @@ class TimeKeeper:
             "steady": steady,
             "time": steady + self._offset,
             "confirmed": self.confirmed,
+            "heard": self._heard,
         }
 
     def now(self) -> float:
@@ -157,6 +161,7 @@ class TimeKeeper:
             self._claimed, self._since = claim, steady
         elif steady - self._since >= self._patience:
             self._believe(claim)
+            self._heard = False
         return steady + self._offset
 
     @property
@@ -176,7 +181,7 @@ class TimeKeeper:
         """
         steady, apart = self._steady(), self._wall() - self._steady() - self._offset
         if self._fresh(age):
-            self.confirmed, self._puzzle = True, None
+            self.confirmed, self._heard, self._puzzle = True, True, None
             if not self._fresh(age + apart):
                 self._refuted, self._claimed = apart + self._offset, None
             return True
@@ -189,7 +194,8 @@ class TimeKeeper:
             return False
         puzzle.best = min(puzzle.best, age, key=abs)
         passed = steady - puzzle.since
-        if passed < self._settle:
+        # Nothing comes from the future. Old messages may have been held up, if they were fresh before.
+        if passed < (self._patience if age > 0 and self._heard else self._settle):
             return False
         if age > 0 and puzzle.first - age >= _PACE * passed:
             # The messages are old, and less so from one to the next: what has piled up is worked off.
@@ -203,7 +209,7 @@ class TimeKeeper:
         return -_TOLERANCE <= age <= self._settle
 
     def _believe(self, offset: float) -> None:
-        self._offset, self.confirmed, self._slack = offset, True, _TOLERANCE
+        self._offset, self.confirmed, self._heard, self._slack = offset, True, True, _TOLERANCE
         self._claimed, self._puzzle = None, None
         if self._refuted is not None and abs(self._refuted - offset) <= _TOLERANCE:
             self._refuted = None

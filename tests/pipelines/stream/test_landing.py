@@ -6,6 +6,7 @@ import json
 import struct
 import zlib
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -435,7 +436,7 @@ def test_merging_takes_neighbours_only(tmp_path: Path) -> None:
                 broker.publish(message(ONE, 0, range(100 * n, 100 * n + 60)))
             stream.step()
         spans = [(s.first, s.number) for s in stream.segments]
-        assert all(end < begin for (_, end), (begin, _) in zip(spans, spans[1:], strict=False))
+        assert all(end < begin for (_, end), (begin, _) in pairwise(spans))
         assert stream.messages == broker._numbers
         again = engine(tmp_path, clock, broker, merge_segments=3)
         assert again.messages == stream.messages
