@@ -26,6 +26,7 @@ from pipelines.record import last_clock, run_record, table_records, write_record
 from pipelines.stream.archive import Archive, line_of
 from pipelines.stream.landing import EpochKey, Landing, Segment
 from pipelines.stream.publish import Due, publish_due, write_other_books
+from pipelines.stream.status import Status
 from pipelines.stream.watermark import Draw, TimeKeeper, Watermark
 from transforms.accounting import Told
 from transforms.revisions import books_file_name, read_books
@@ -135,6 +136,7 @@ class LocalStream:
         self._keeper = TimeKeeper(clock, wait, config.settle, config.patience, last_clock(config.output))
         self._mark = Watermark(self._keeper, config.settle, config.patience)
         self.connected = True
+        self._pulled = self._landed = self._published = 0
         self.messages = 0
         self.unstamped = 0
         self._replaying = False
@@ -146,6 +148,8 @@ class LocalStream:
         except BaseException:
             self._landing.unlock()
             raise
+        self.status = self._status()
+        """As of the last step."""
         # Nobody has listened so far, however long that took.
         self._quiet_since = wait()
 
@@ -277,12 +281,15 @@ class LocalStream:
         draw = self._draw()
         if draw.messages:
             self.connected = True
+            self._pulled += len(draw.messages)
             horizon = self._mark.judge(draw, self._wait())
             self._land(draw.messages)
+            self._landed += len(draw.messages)
         else:
             horizon = self._listen()
         self._mark.advance(horizon)
         self._tell()
+        self.status = self._status()
         return len(draw.messages)
 
     @property
@@ -302,6 +309,7 @@ class LocalStream:
         """
         self._tell(everything=True)
         self._record("stopped")
+        self.status = self._status()
         self._landing.unlock()
 
     def _draw(self) -> Draw:
@@ -359,6 +367,7 @@ class LocalStream:
             publish_due(self._config, self._landing, some)
             for each in some:
                 self._refresh(each.key)
+            self._published += len(some)
         if due or everything or self._overdue():
             self._tell_others()
             self._clear_away()
@@ -576,6 +585,32 @@ class LocalStream:
         write_record(self._config.output, record)
         self.record = record
         self._recorded = self._wait()
+
+    def _status(self) -> Status:
+        """What the engine is doing; everything it holds is looked at, which is not much."""
+        total = self._archive.line
+        for known in (*self._strange.values(), *self._epochs.values(), *self._others.values()):
+            total.merge(known.line)
+            for what, count in known.news.items():
+                total.add(what, count)
+        now, mark = self._keeper.now(), self.watermark / _MICROS
+        return Status(
+            self._pulled,
+            self._landed,
+            total.read,
+            total.counted,
+            total.late,
+            total.duplicate,
+            total.rejected_record(),
+            total.pending,
+            self._published,
+            mark,
+            max(now - mark, 0.0) if mark else 0.0,
+            self.connected,
+            self._keeper.jumped,
+            sum(not known.closed for known in self._epochs.values()),
+            len(self._segments),
+        )
 
 
 def _entries(known: _Open, *, without_counts: bool) -> Iterable[tuple[str, int]]:
