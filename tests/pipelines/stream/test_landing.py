@@ -225,6 +225,29 @@ def test_a_closed_epoch_stays_closed(tmp_path: Path) -> None:
     assert Books.from_entries(segment.entries).lines[ONE.digest_hex, 0].late == 3
 
 
+def test_what_is_booked_is_not_taken_again_from_a_merged_segment(tmp_path: Path) -> None:
+    """Its number is higher than what the books contain, and a part of it is in them."""
+    clock = Clock(10.0)
+    broker = Broker(clock)
+    stream = engine(tmp_path, clock, broker, merge_segments=3, early_every=600)
+    broker.publish(message(ONE, 0, range(5)))
+    stream.step()
+    clock.now = 700.0
+    for _ in range(4):
+        stream.step()
+    assert stream.record is not None
+    assert stream.record["accounting"]["total"]["read"] == 5
+    for names in (range(5, 7), range(7, 8)):
+        broker.publish(message(ONE, 0, names))
+        stream.step()
+    assert numbers(tmp_path) == [3]
+    again = engine(tmp_path, clock, broker, merge_segments=3, early_every=600)
+    assert (again.status.read, again.status.pending) == (8, 3)
+    again.stop()
+    assert again.record is not None
+    assert again.record["accounting"]["total"]["counted"] == 8
+
+
 # --- clearing away
 
 
