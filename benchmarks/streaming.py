@@ -10,8 +10,8 @@ the local engine fed from memory, through the local engine fed from a Pub/Sub em
 for clusters on FnApiRunner and on an embedded Flink cluster (with --flink JOB_SERVER_JAR). Times include
 publication of every result; counts are compared bit for bit. ``memory`` streams through the emulator, with
 epochs of five seconds, and fits a line through the engine's resident memory after the first two minutes.
-``months`` simulates two collections for so many epochs, with landed segments all the time, and at ten moments
-restarts the engine: what a restart takes, what it holds, what closing an epoch costs. ``outage`` does the same
+``months`` simulates two collections for so many epochs, with landed segments all the time. At ten moments it
+restarts the engine and says what that takes and holds, and what closing an epoch costs. ``outage`` does so
 with segments that were landed while nobody counted. Neither forces anything to disk, which costs on every
 machine something else; ``months`` leaves out Beam's half second per pipeline as well.
 """

@@ -482,6 +482,7 @@ class Schedule(RuleBasedStateMachine):
         if key not in self.model.kept:
             assert book["revisions"] == []
             return
+        assert book["revisions"], key
         newest = book["revisions"][-1]
         assert newest["n"] == expected["counted"]
         assert bool(newest["withheld"]) == (newest["file"] is None)
