@@ -27,6 +27,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -370,7 +371,8 @@ def months(segments: int, epochs: int) -> None:
     from unittest import mock
 
     from pipelines.stream import local
-    from tests.pipelines.stream.schedules import tell_directly
+
+    tell_directly = import_module("tests.pipelines.stream.schedules").tell_directly
 
     both = (_months_of("first"), _months_of("second"))
     per_epoch = max(1, segments // epochs)

@@ -39,7 +39,9 @@ _INDEX = f"{FOLDER}/archive.json"
 
 def line_of(accounting: dict[str, Any]) -> Line:
     """A line of the books as they were written."""
-    line = Line(*(int(accounting.get(what, 0)) for what in ("read", "counted", "late", "duplicate")))
+    line = Line()
+    for what in ("read", "counted", "late", "duplicate"):
+        line.add(what, int(accounting.get(what, 0)))
     line.rejected.update(accounting["rejected"])
     return line
 
