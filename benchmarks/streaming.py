@@ -2,12 +2,18 @@
 
     python benchmarks/streaming.py throughput [--reports 4000000]
     python benchmarks/streaming.py memory [--minutes 10] [--rate 100000]
+    python benchmarks/streaming.py months [--segments 100000] [--epochs 10000]
+    python benchmarks/streaming.py outage [--segments 100000]
 
 ``throughput`` counts the same reports (LOLOHA, k = 360, batches of 4,096) as files on FnApiRunner, through
 the local engine fed from memory, through the local engine fed from a Pub/Sub emulator, and through the graph
 for clusters on FnApiRunner and on an embedded Flink cluster (with --flink JOB_SERVER_JAR). Times include
 publication of every result; counts are compared bit for bit. ``memory`` streams through the emulator, with
 epochs of five seconds, and fits a line through the engine's resident memory after the first two minutes.
+``months`` simulates two collections for so many epochs, with landed segments all the time. At ten moments it
+restarts the engine and says what that takes and holds, and what closing an epoch costs. ``outage`` does so
+with segments that were landed while nobody counted. Neither forces anything to disk, which costs on every
+machine something else; ``months`` leaves out Beam's half second per pipeline as well.
 """
 
 from __future__ import annotations
@@ -21,6 +27,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -298,6 +305,184 @@ def memory(minutes: float, rate: int) -> None:
             sys.exit(1)
 
 
+# --- months
+
+
+class Silence:
+    """A source that has nothing, and a clock that moves when it is asked."""
+
+    def __init__(self, now: float) -> None:
+        self.now = now
+        self.waiting: list[Held] = []
+
+    def __call__(self) -> float:
+        return self.now
+
+    def pull(self, limit_messages: int, limit_bytes: int, timeout_seconds: float) -> list[Held]:
+        some, self.waiting = self.waiting[:limit_messages], self.waiting[limit_messages:]
+        if not some:
+            self.now += timeout_seconds
+        return some
+
+    def acknowledge(self, some: object) -> None:
+        return None
+
+
+def _months_of(name: str) -> Collection:
+    return parse_collection(
+        f"name: {name}\ndomain: {{size: 8}}\nprotocol: grr\nepsilon: 1.0\n"
+        "epoch: {length: 1m, origin: 2026-01-01T00:00:00Z, count: 1000000}\nallowed_lateness: 1m\n"
+    )
+
+
+def _reports(asked: Collection, epoch: int, ids: Any, payloads: bytes) -> bytes:
+    return report_pb2.ReportBatch(
+        digest=asked.digest, epoch=epoch, count=len(ids), report_ids=ids, payloads=payloads
+    ).SerializeToString()
+
+
+def _start(config: RunConfig, clock: Silence, row: list[str]) -> Any:
+    """A restarted engine; what that took and holds goes into the row."""
+    import gc
+
+    from pipelines.stream.local import LocalStream
+
+    gc.collect()
+    begin = time.perf_counter()
+    engine = LocalStream(config, clock, clock, clock)
+    row.append(f"{time.perf_counter() - begin:8.3f}")
+    row.append(f"{len(engine.segments):6}")
+    row.append(f"{_resident():7.0f}")
+    return engine
+
+
+def _sizes(output: Path) -> list[str]:
+    folders = [output / "landing", output / "accounting"]
+    files = [path for folder in folders for path in folder.rglob("*") if path.is_file()]
+    return [
+        f"{sum(path.parent == folders[0] for path in files):7}",
+        f"{sum(folders[1] in path.parents for path in files):7}",
+        f"{(output / 'run.json').stat().st_size / 1000:7.0f}",
+    ]
+
+
+def months(segments: int, epochs: int) -> None:
+    """Print what a restart and a close cost as a stream grows old."""
+    from unittest import mock
+
+    from pipelines.stream import local
+
+    tell_directly = import_module("tests.pipelines.stream.schedules").tell_directly
+
+    both = (_months_of("first"), _months_of("second"))
+    per_epoch = max(1, segments // epochs)
+    rng = np.random.Generator(np.random.Philox(3))
+    print(f"{segments:,} segments, {epochs:,} epochs of 2 collections; {per_epoch} segments per epoch")
+    print(" epochs  restart s  files  MiB   landing  books  run.json kB  ms per close")
+    rows: list[tuple[float, float, float]] = []
+    with tempfile.TemporaryDirectory() as name, mock.patch("os.fsync", lambda descriptor: None):
+        output = Path(name) / "out"
+        config = RunConfig(
+            both, (), str(output), subscription="memory", land_every=1.0, settle=1.0, keep_landed=6 * 3600
+        )
+        start = both[0].epochs.origin
+        clock = Silence(float(start))
+        with mock.patch.object(local, "publish_due", tell_directly):
+            engine = local.LocalStream(config, clock, clock, clock)
+            for part in range(10):
+                begin, closes = time.perf_counter(), 2 * (epochs // 10)
+                for epoch in range(part * epochs // 10, (part + 1) * epochs // 10):
+                    for piece in range(per_epoch):
+                        clock.now = max(clock.now, start + 60 * epoch + 60 * piece / per_epoch)
+                        for asked in both:
+                            ids = rng.integers(0, 1 << 64, 8, np.uint64).tolist()
+                            data = _reports(asked, epoch, ids, bytes(range(8)))
+                            clock.waiting.append(Held(data, round(clock.now * 1e6)))
+                        engine.step()
+                spent = (time.perf_counter() - begin) / closes * 1000
+                engine.stop()
+                row: list[str] = []
+                engine = _start(config, clock, row)
+                row = [f"{(part + 1) * epochs // 10:7}", *row, *_sizes(output), f"{spent:8.2f}"]
+                print("  ".join(row), flush=True)
+                rows.append((float(row[1]), float(row[3]), spent))
+            clock.now += 600
+            for _ in range(5):
+                engine.step()
+            engine.stop()
+        assert engine.record is not None
+        total = engine.record["accounting"]["total"]
+        expected = 16 * per_epoch * epochs
+        assert total["read"] == total["counted"] == expected, total
+    _flat("restart", [row[0] for row in rows], 3.0)
+    _flat("memory", [row[1] for row in rows], 1.5)
+    _flat("close", [row[2] for row in rows], 2.0)
+
+
+def _flat(what: str, values: list[float], limit: float) -> None:
+    """The last moments against the second (in the first nothing was warm)."""
+    ratio = max(values[-2:]) / max(values[1], 1e-3)
+    print(f"{what}: {ratio:.2f} times as much at the end as after a fifth (limit {limit})")
+    if ratio > limit:
+        sys.exit(1)
+
+
+def outage(segments: int) -> None:
+    """Landed by an engine that died over and over: nothing merged, nothing counted; 336 epochs, 48 open."""
+    import gc
+    from unittest import mock
+
+    from pipelines.stream.landing import Landing
+    from pipelines.stream.local import LocalStream
+
+    rng = np.random.Generator(np.random.Philox(4))
+    with tempfile.TemporaryDirectory() as name, mock.patch("os.fsync", lambda descriptor: None):
+        output = str(Path(name) / "out")
+        asked = replace(_months_of("first"), allowed_lateness=48 * 60)
+        landing, known = Landing(output), {asked.digest: asked}
+        Path(output, "landing").mkdir(parents=True)
+        start, count = asked.epochs.origin, 336
+        for number in range(1, segments + 1):
+            epoch = (number - 1) * count // segments
+            ids = rng.integers(0, 1 << 64, 150, np.uint64).tolist()
+            when = round((start + 60.0 * epoch + 30) * 1e6)
+            landing.land(number, [_reports(asked, epoch, ids, bytes(150))], [when], known, watermark=0)
+        size = sum(path.stat().st_size for path in Path(output, "landing").iterdir())
+        print(f"an outage: {segments:,} unmerged segments, {size / 1e6:.0f} MB, {count} epochs")
+        clock = Silence(float(start + 60 * count))
+        config = RunConfig(
+            (asked,), (), output, subscription="memory", land_every=1.0, settle=1.0, patience=5.0
+        )
+        took: dict[str, float] = {}
+
+        def timed(what: str, do: Any) -> Any:
+            begin = time.perf_counter()
+            found = do()
+            took[what] = time.perf_counter() - begin
+            print(f"  {what:<46} {took[what]:8.1f} s  {_resident():6.0f} MiB", flush=True)
+            return found
+
+        engine = timed("first restart, which merges", lambda: LocalStream(config, clock, clock, clock))
+
+        def publish(until: int) -> None:
+            while not (engine.record and engine.status.published >= until):
+                engine.step()
+
+        timed(f"first publication of {count} epochs", lambda: publish(count))
+        for epoch in range(count - 48, count):
+            data = _reports(asked, epoch, [epoch], b"\0")
+            clock.waiting.append(Held(data, round(clock.now * 1e6)))
+        clock.now += 70
+        timed("a straggler for each of 48 open epochs", lambda: publish(count + 48))
+        engine.stop()
+        del engine
+        gc.collect()
+        engine = timed("second restart", lambda: LocalStream(config, clock, clock, clock))
+        total = engine.status
+        engine.stop()
+        assert (total.read, total.counted) == (150 * segments + 48, 150 * segments + 48), total
+
+
 def main() -> None:
     """Parse and run."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
@@ -308,10 +493,19 @@ def main() -> None:
     growth = commands.add_parser("memory")
     growth.add_argument("--minutes", type=float, default=10)
     growth.add_argument("--rate", type=int, default=100_000)
+    old = commands.add_parser("months")
+    old.add_argument("--segments", type=int, default=100_000)
+    old.add_argument("--epochs", type=int, default=10_000)
+    away = commands.add_parser("outage")
+    away.add_argument("--segments", type=int, default=100_000)
     given = parser.parse_args()
     logging.basicConfig(level=logging.ERROR)
     if given.command == "throughput":
         throughput(given.reports, given.flink)
+    elif given.command == "outage":
+        outage(given.segments)
+    elif given.command == "months":
+        months(given.segments, given.epochs)
     else:
         memory(given.minutes, given.rate)
 

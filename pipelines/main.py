@@ -26,6 +26,11 @@ _STREAMS_ONLY = (
     "late_every",
     "settle",
     "land_every",
+    "land_messages",
+    "land_bytes",
+    "keep_landed",
+    "keep_accounting",
+    "metrics",
     "stop_when_idle",
     "job",
     "detach",
@@ -246,6 +251,37 @@ def simulate(  # noqa: PLR0913, PLR0917 - one argument per option
     default="5s",
     show_default=True,
     help="Messages landed together on disk.",
+)
+@click.option(
+    "--land-messages",
+    type=click.IntRange(1),
+    default=10_000,
+    show_default=True,
+    help="Messages landed together at most.",
+)
+@click.option(
+    "--land-bytes",
+    type=click.IntRange(1),
+    default=64 << 20,
+    show_default=True,
+    help="Bytes landed together at most.",
+)
+@click.option(
+    "--keep-landed",
+    metavar="DURATION",
+    default="7d",
+    show_default=True,
+    help="Keep the reports of closed epochs this long, for replays.",
+)
+@click.option(
+    "--keep-accounting",
+    metavar="DURATION",
+    default="730d",
+    show_default=True,
+    help="Keep the books of closed epochs one by one this long, then their sums.",
+)
+@click.option(
+    "--metrics", metavar="[HOST:]PORT", help="Answer Prometheus there; without HOST on this machine only."
 )
 @click.option("--stop-when-idle", metavar="DURATION", help="Stop after this long without a message.")
 @click.option(

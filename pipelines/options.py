@@ -48,6 +48,11 @@ OPTIONS = (
     "--late-every",
     "--settle",
     "--land-every",
+    "--land-messages",
+    "--land-bytes",
+    "--keep-landed",
+    "--keep-accounting",
+    "--metrics",
     "--stop-when-idle",
     "--publish-topic",
     "--bigquery-table",
@@ -86,7 +91,12 @@ class RunConfig:
         land_every: seconds of messages that the local engine lands together.
         land_messages, land_bytes: how much it lands together at most.
         settle: seconds after which it takes messages for complete.
+        patience: seconds after which it believes a clock, or stamps, that nothing confirms.
         keep_landed: seconds for which it keeps what is closed, so that it can be counted again.
+        keep_books: closed epochs whose books it keeps in files of their own, and in run.json; when there are
+            twice as many, the older ones move into the archive.
+        keep_accounting: seconds for which archived books are kept by epoch; after that as a sum.
+        merge_segments: landed segments of a kind that it merges into one, at least.
         publish_topic: ``projects/P/topics/T`` that is told every revision too; empty for none.
         bigquery_table: ``P:DATASET.TABLE`` that gets every revision too; empty for none.
         job: name of an unbounded job, for what several jobs may write to one output.
@@ -117,7 +127,11 @@ class RunConfig:
     land_messages: int = 10_000
     land_bytes: int = 64 << 20
     settle: float = 30.0
+    patience: float = 600.0
     keep_landed: int = 7 * 86400
+    keep_books: int = 128
+    keep_accounting: int = 2 * 365 * 86400
+    merge_segments: int = 32
     job: str = ""
     publish_topic: str = ""
     bigquery_table: str = ""

@@ -40,6 +40,7 @@ _END = 253_402_300_800_000_000
 _ACKNOWLEDGE_SECONDS = 60.0
 _CLOSE_SECONDS = 30.0
 _PROBE_SECONDS = 20.0
+_ALIVE_SECONDS = 5.0
 _IDS_PER_REQUEST = 1000
 _STALE = "Getting metadata from plugin failed"
 """What gRPC says, as a fault of the server, when a token cannot be renewed."""
@@ -56,6 +57,7 @@ class Message:
         stamped: whether the time is the one that was asked for; False when the timestamp attribute was
             missing or unreadable, and the publish time stands in for it.
         handle: the library's message.
+        published_micros: when Pub/Sub took it, by its own clock; no publisher can say otherwise.
     """
 
     data: bytes
@@ -63,6 +65,7 @@ class Message:
     message_id: str
     stamped: bool
     handle: Any = field(repr=False, compare=False)
+    published_micros: int = 0
 
 
 class Subscriber:
@@ -142,7 +145,7 @@ class Subscriber:
 
         Returns:
             Nothing after the timeout, which is also what an interrupted connection looks like: the library
-            connects again for as long as it takes.
+            connects again for as long as it takes. :meth:`connected` tells the two apart.
 
         Raises:
             UsageError: the subscription does not exist, access is denied, or the like.
@@ -192,6 +195,14 @@ class Subscriber:
                     raise self._failure() from None
             with self._changed:
                 self._leased.pop(message.handle.ack_id, None)
+
+    def connected(self) -> bool:
+        """Whether Pub/Sub answers, which an empty pull does not say: silence or a broken connection."""
+        try:
+            self._probe(_ALIVE_SECONDS)
+        except Exception:  # whatever it is, nothing can come; what it is shows in the next pull, or it ends
+            return False
+        return True
 
     def close(self) -> None:
         """Stop pulling, send what was acknowledged, and give back all else at once; may be called again.
@@ -248,7 +259,7 @@ class Subscriber:
         """Why the stream is no longer there."""
         return explain(self._stream.exception(timeout=0), "subscription", self.subscription)
 
-    def _probe(self) -> None:
+    def _probe(self, timeout: float = _PROBE_SECONDS) -> None:
         """Fail now where the library would try for ever: nobody answers, or credentials are stale.
 
         This is the one call that needs no permission. Its answer says nothing (none for a subscription
@@ -259,7 +270,7 @@ class Subscriber:
         unanswered = (exceptions.ServiceUnavailable, exceptions.DeadlineExceeded, exceptions.Unauthenticated)
         wanted = {"resource": self.subscription, "permissions": ["pubsub.subscriptions.consume"]}
         try:
-            self._client.test_iam_permissions(request=wanted, retry=None, timeout=_PROBE_SECONDS)
+            self._client.test_iam_permissions(request=wanted, retry=None, timeout=timeout)
         except exceptions.GoogleAPICallError as error:
             if isinstance(error, unanswered):
                 raise
@@ -369,6 +380,5 @@ def _message(raw: Any, attribute: str | None) -> Message:
     """The library's message as ours."""
     micros = timestamp_micros(raw.attributes.get(attribute, "")) if attribute is not None else None
     stamped = attribute is None or micros is not None
-    if micros is None:
-        micros = (raw.publish_time - _EPOCH) // _MICRO
-    return Message(raw.data, micros, raw.message_id, stamped, raw)
+    taken = (raw.publish_time - _EPOCH) // _MICRO
+    return Message(raw.data, taken if micros is None else micros, raw.message_id, stamped, raw, taken)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import platform
 from collections.abc import Iterable
+from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
@@ -26,7 +27,9 @@ __all__ = [
     "NOTHING_COUNTED",
     "RUN_RECORD",
     "STATUS",
+    "Archived",
     "indicators_record",
+    "last_clock",
     "newest_indicators",
     "read_indicators",
     "read_output",
@@ -42,6 +45,21 @@ STATUS = {0: "ok", 4: "ok_with_rejects", 5: "over_error_threshold"}
 """What run.json says for each exit code of a finished run that has counted something."""
 NOTHING_COUNTED = "nothing_counted"
 """What it says of one that has counted nothing, which ends with 5 as well."""
+
+
+@dataclass(frozen=True)
+class Archived:
+    """Epochs of a stream that its record does not list one by one any more.
+
+    Attributes:
+        epochs: how many have their books in the archive.
+        withheld: how many of them have no estimates.
+        line: the sum of their books.
+    """
+
+    epochs: int
+    withheld: int
+    line: Line
 
 
 def read_output(output: str) -> tuple[Books, list[dict[str, Any]]]:
@@ -134,6 +152,17 @@ def indicators_record(noticed: Iterable[tuple[str, int, list[dict[str, Any]]]]) 
     }
 
 
+def last_clock(output: str) -> dict[str, Any] | None:
+    """What the last engine on an output knew of the time; None at first."""
+    try:
+        stream = json.loads(Path(output, RUN_RECORD).read_text())["stream"]
+        clock = stream["clock"]
+        said = {name: bool(clock[name]) for name in ("confirmed", "heard")}
+        return {"boot": str(clock["boot"]), **said, **{n: float(clock[n]) for n in ("steady", "time")}}
+    except (OSError, ValueError, LookupError, TypeError):
+        return None  # without it messages, or time, have to confirm the clock again
+
+
 def write_record(output: str, record: dict[str, Any]) -> None:
     """Publish run.json: whole, or not at all."""
     publish(output, RUN_RECORD, (json.dumps(record, indent=1) + "\n").encode())
@@ -144,6 +173,7 @@ def run_record(
     books: Books,
     files: Iterable[dict[str, Any]],
     seconds: float,
+    archived: Archived | None = None,
     **more: Any,
 ) -> dict[str, Any]:
     """Everything run.json says.
@@ -153,12 +183,15 @@ def run_record(
         books: of the whole run.
         files: path, bytes, sha256 and rows of everything written.
         seconds: how long it took.
+        archived: what is not in ``books`` because it has been archived.
         more: further keys, or others of the same name.
 
     Raises:
         LdpError: the books do not balance.
     """
     total = books.total
+    if archived is not None:
+        total.merge(archived.line)
     open_lines = more.get("status") in ("running", "stopped")
     unbalanced = [key for key, line in books.lines.items() if not (line.balanced or open_lines)]
     if unbalanced:
@@ -174,7 +207,8 @@ def run_record(
         for key, line in books.lines.items()
         if key[1] is not None and line.counted and line.error_fraction > config.max_error_fraction
     ]
-    exit_code = 5 if withheld or not total.counted else 4 if rejected else 0
+    ill = bool(withheld) or bool(archived and archived.withheld) or not total.counted
+    exit_code = 5 if ill else 4 if rejected else 0
     by_digest = {c.digest_hex: c for c in config.collections}
     return {
         "schema": SCHEMA,
@@ -197,6 +231,7 @@ def run_record(
                 if epoch is not None
             ],
             "unattributed": _unattributed(books),
+            **({"archived": {"epochs": archived.epochs, **archived.line.as_record()}} if archived else {}),
         },
         "timings": {
             "total_seconds": round(seconds, 3),

@@ -132,9 +132,9 @@ def books(raw: object, unfinished: bool = False) -> Books:
     }
     total = _optional(accounting.get("total"), "Whole run", unfinished)
     rest = _optional(accounting.get("unattributed"), "Reports of no known epoch")
+    archived = _optional(accounting.get("archived"), "Epochs whose books are archived")
     rows = [row for group in ordered.values() for row in group]
-    if rest is not None:
-        rows.append(rest)
+    rows += [row for row in (archived, rest) if row is not None]
     complaints = [row.complaint for row in rows if not row.balanced]
     if total is not None:
         if not total.balanced:

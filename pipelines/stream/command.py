@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import json
 import logging
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import click
+
 from ldp.epochs import parse_duration
 from ldp.errors import UsageError
 from pipelines.commands import books_line, check_sinks, introduction, load, summary
-from pipelines.console import say
+from pipelines.console import Mode, mode, say
 from pipelines.options import RunConfig, resolve_runner
+from pipelines.stream.status import Status, parse_address
 
 __all__ = ["run_stream"]
 
@@ -31,6 +36,9 @@ def run_stream(  # noqa: PLR0913 - one argument per option
     stop_when_idle: str | None,
     shard_bits: int | None,
     detach: bool,
+    keep_landed: str = "7d",
+    keep_accounting: str = "730d",
+    metrics: str | None = None,
     **settings: Any,
 ) -> int:
     """Run over messages, or over files as if they were a stream; see :func:`run_collection`."""
@@ -55,6 +63,8 @@ def run_stream(  # noqa: PLR0913 - one argument per option
         late_every=_seconds("--late-every", late_every),
         settle=_seconds("--settle", settle),
         land_every=_seconds("--land-every", land_every),
+        keep_landed=_seconds("--keep-landed", keep_landed),
+        keep_accounting=_seconds("--keep-accounting", keep_accounting),
         shard_bits=(0 if local else 3) if shard_bits is None else shard_bits,
         **settings,
     )
@@ -65,6 +75,7 @@ def run_stream(  # noqa: PLR0913 - one argument per option
             remedy="Run on a cluster (--runner FlinkRunner), or use --subscription or --input.",
         )
     idle = _seconds("--stop-when-idle", stop_when_idle) if stop_when_idle else None
+    address = parse_address(metrics) if metrics else None
     for collection in collections:
         say(introduction(collection))
     if not config.starts:
@@ -72,7 +83,12 @@ def run_stream(  # noqa: PLR0913 - one argument per option
         return 0
     if local and subscription:
         say(f"reading {subscription}; Ctrl-C or SIGTERM drains and stops")
-        result = run_local(config, idle, books_line)
+        lines = mode() is Mode.JSON
+        result = run_local(config, idle, _json_line if lines else _line, address)
+        if lines:
+            total = result.record["accounting"]["total"]
+            click.echo(json.dumps({"event": "stopped", "exit_code": result.exit_code, **total}))
+            return result.exit_code
         say("stopped")
     else:
         done = submit(config, wait=not detach)
@@ -82,6 +98,27 @@ def run_stream(  # noqa: PLR0913 - one argument per option
         result = done
     summary(result.record, output)
     return result.exit_code
+
+
+def _line(event: str, record: dict[str, Any], status: Status) -> None:
+    """For people: the books as far as they are told, and what keeps results from coming."""
+    if event == "published":
+        books_line(record)
+    else:
+        click.echo(f"ldpbeam: {_EVENTS[event].format(ahead=status.clock_ahead)}", err=True)
+
+
+def _json_line(event: str, record: dict[str, Any], status: Status) -> None:
+    """For programs: one object per line."""
+    click.echo(json.dumps({"event": event, "time": round(time.time(), 3), **status.as_record()}))
+
+
+_EVENTS = {
+    "disconnected": "Pub/Sub does not answer; results wait until it does. [W-STREAM-DISCONNECTED]",
+    "connected": "Pub/Sub answers again.",
+    "clock": "the clock of this machine is {ahead:+.0f} s away from what messages and its steady clock say; "
+    "no epoch closes because of it. [W-STREAM-CLOCK]",
+}
 
 
 def _seconds(option: str, text: str) -> int:

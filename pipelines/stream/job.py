@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+import errno
 import signal
 import threading
 import uuid
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import apache_beam as beam
 from apache_beam.runners.runner import PipelineState
 
-from ldp.errors import UsageError
+from ldp.errors import LdpError, UsageError
 from pipelines.options import LOCAL_STREAM, RunConfig
 from pipelines.record import (
     RUN_RECORD,
@@ -26,16 +27,26 @@ from pipelines.record import (
 )
 from pipelines.run import RunResult, keep_freed_memory, make_pipeline
 from pipelines.stream.graph import CollectStream
+from pipelines.stream.status import Status, serve_metrics
 from transforms.messages import GatherMessages
 from transforms.sources import ReadFiles
 
+if TYPE_CHECKING:
+    from pipelines.stream.local import LocalStream
+
 __all__ = ["build", "run_local", "submit"]
 
-Progress = Callable[[dict[str, Any]], None]
-"""Told the record of the run whenever something was published."""
+Progress = Callable[[str, dict[str, Any], Status], None]
+"""Told what has happened (``published``, ``disconnected``, ``connected``, ``clock``), the record of the run,
+and what the engine is doing."""
 
 
-def run_local(config: RunConfig, stop_when_idle: float | None, progress: Progress | None = None) -> RunResult:
+def run_local(
+    config: RunConfig,
+    stop_when_idle: float | None,
+    progress: Progress | None = None,
+    metrics: tuple[str, int] | None = None,
+) -> RunResult:
     """Run the local engine until it is told to stop (SIGTERM, SIGINT) or nothing comes any more.
 
     A stop is a drain: what was pulled is landed or given back, and everything known is published.
@@ -44,10 +55,12 @@ def run_local(config: RunConfig, stop_when_idle: float | None, progress: Progres
         config: with a subscription.
         stop_when_idle: seconds without a message after which to stop; None for never.
         progress: told of results.
+        metrics: host and port to answer Prometheus on; None for nowhere.
 
     Raises:
         UsageError: the subscription cannot be read, or the output directory is not an engine's.
-        LdpError: what was landed earlier is damaged.
+        LdpError: what was landed earlier is damaged, or nothing more can be written. Messages that are not
+            on disk were not acknowledged then, and come again.
     """
     from pipelines.pubsub import Subscriber
     from pipelines.stream.landing import Landing
@@ -58,28 +71,85 @@ def run_local(config: RunConfig, stop_when_idle: float | None, progress: Progres
     _require_own(config.output)
     landing = Landing(config.output)
     # Before anything is pulled: what a second engine gives back would have been delivered once more.
-    with landing.locked():
-        with (
-            _stopped_by_signals() as stopped,
-            Subscriber(
-                config.subscription,
-                config.timestamp_attribute or None,
-                max_messages=2 * config.land_messages,
-                max_bytes=2 * config.land_bytes,
-            ) as source,
-        ):
+    with disk_errors(config.output), landing.locked():
+        with ExitStack() as stack:
+            stopped = stack.enter_context(_stopped_by_signals())
+            source = stack.enter_context(
+                Subscriber(
+                    config.subscription,
+                    config.timestamp_attribute or None,
+                    max_messages=2 * config.land_messages,
+                    max_bytes=2 * config.land_bytes,
+                )
+            )
             engine = LocalStream(config, source, landing=landing)
-            told: dict[str, Any] | None = None
+            if metrics is not None:
+                stack.enter_context(serve_metrics(metrics, lambda: engine.status))
+            watch = _Watch(progress, engine)
             while not stopped.is_set():
                 engine.step()
-                if progress is not None and engine.record is not told and engine.record is not None:
-                    told = engine.record
-                    progress(told)
+                watch.look()
                 if stop_when_idle is not None and engine.idle_seconds >= stop_when_idle:
                     break
         engine.stop()
     assert engine.record is not None  # noqa: S101 - stop() writes it
     return RunResult(engine.record)
+
+
+class _Watch:
+    """Tells what has changed since the last step."""
+
+    def __init__(self, progress: Progress | None, engine: LocalStream) -> None:
+        self._progress, self._engine = progress, engine
+        self._record = engine.record
+        self._connected, self._clock = True, False
+
+    def look(self) -> None:
+        """After a step."""
+        engine, status = self._engine, self._engine.status
+        if self._progress is None or engine.record is None:
+            return
+        if engine.record is not self._record:
+            self._record = engine.record
+            self._progress("published", engine.record, status)
+        if status.connected != self._connected:
+            self._connected = status.connected
+            self._progress("connected" if status.connected else "disconnected", engine.record, status)
+        if bool(status.clock_ahead) and not self._clock:
+            self._progress("clock", engine.record, status)
+        self._clock = bool(status.clock_ahead)
+
+
+_FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+_DENIED = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
+
+
+@contextmanager
+def disk_errors(output: str) -> Iterator[None]:
+    """What a person can do about a disk that takes no more.
+
+    Raises:
+        LdpError: a call of the operating system failed for want of room or of permission.
+    """
+    try:
+        yield
+    except OSError as error:
+        where = str(error.filename or output)
+        if error.errno in _FULL:
+            raise LdpError(
+                "E-DISK-FULL",
+                f"nothing more can be written ({error.strerror})",
+                where=where,
+                remedy="Make room, then start again: messages that were not landed are delivered again.",
+            ) from None
+        if error.errno in _DENIED:
+            raise LdpError(
+                "E-DISK-DENIED",
+                f"the operating system refuses access ({error.strerror})",
+                where=where,
+                remedy="Choose a directory that you may write to, or correct its permissions.",
+            ) from None
+        raise
 
 
 @contextmanager

@@ -8,13 +8,15 @@ still while there is a backlog. A crash, a stop and an update lose nothing and c
 
 from __future__ import annotations
 
+import json
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from pathlib import Path
+from typing import Any, Protocol, cast
 
-from ldp.accounting import CONFLICTING, Books, Entry, Line
+from ldp.accounting import CONFLICTING, Books, Entry, Key, Line
 from ldp.collection import Collection
 from ldp.errors import LdpError
 from ldp.reports import ReportColumns
@@ -22,48 +24,39 @@ from ldp.schedule import Schedule
 from pipelines.options import RunConfig
 from pipelines.record import (
     indicators_record,
+    last_clock,
     newest_indicators,
-    read_output,
     run_record,
     table_records,
     write_record,
 )
+from pipelines.stream.archive import Archive, line_of
 from pipelines.stream.landing import EpochKey, Landing, Segment
-from pipelines.stream.publish import Due, last_segment, publish_due, read_other_books, write_other_books
+from pipelines.stream.publish import Due, publish_due, write_other_books
+from pipelines.stream.status import Status
+from pipelines.stream.watermark import Draw, TimeKeeper, Watermark
 from transforms.accounting import Told
-from transforms.revisions import read_books
+from transforms.revisions import books_file_name, read_books
 
 __all__ = ["REPLAY", "LocalStream", "Source"]
 
 _MICROS = 1_000_000
+_MERGED_BYTES = 64 << 20
+"""Size of a merged segment, at most: what has to be held while it is made."""
+_TOGETHER = 64
+"""Results that one pipeline makes."""
 REPLAY = "replay"
 """Pane of a revision that a replay makes."""
 
 
-class Arrived(Protocol):
-    """A message, as the engine sees it."""
-
-    @property
-    def data(self) -> bytes:
-        """One Report or ReportBatch."""
-        ...
-
-    @property
-    def arrival_micros(self) -> int:
-        """Microseconds since 1970."""
-        ...
-
-    @property
-    def stamped(self) -> bool:
-        """Whether that is the time that was asked for."""
-        ...
-
-
 class Source(Protocol):
-    """Where messages come from; what is not acknowledged comes again."""
+    """Where messages come from; what is not acknowledged comes again.
+
+    It may also have ``connected() -> bool``: whether messages would come if there were any.
+    """
 
     def pull(self, limit_messages: int, limit_bytes: int, timeout_seconds: float) -> Sequence[Any]:
-        """Some messages, or none after the timeout."""
+        """Some messages (each an :class:`~pipelines.stream.watermark.Arrived`), or none after the timeout."""
         ...
 
     def acknowledge(self, messages: Sequence[Any]) -> None:
@@ -98,6 +91,16 @@ class _Open:
     closed: bool = False
     files: list[dict[str, Any]] = field(default_factory=list)
     indicators: list[dict[str, Any]] = field(default_factory=list)
+
+
+class _Closed:
+    """The epochs that take no more reports; a set that nobody has to hold in memory."""
+
+    def __init__(self, stream: LocalStream) -> None:
+        self._stream = stream
+
+    def __contains__(self, key: object) -> bool:
+        return self._stream.is_closed(cast("EpochKey", key))
 
 
 class LocalStream:
@@ -136,9 +139,13 @@ class LocalStream:
         self._others: dict[str, _Open] = {}
         self._segments: dict[int, Segment] = {}
         # Of collections that an earlier engine on this output was given and this one is not.
-        self._strange, self._strange_files = Books(), list[dict[str, Any]]()
+        self._strange: dict[EpochKey, _Open] = {}
+        self._archive = Archive(config.output)
         self._number = 0
-        self.watermark = 0
+        self._keeper = TimeKeeper(clock, wait, config.settle, config.patience, last_clock(config.output))
+        self._mark = Watermark(self._keeper, config.settle, config.patience)
+        self.connected = True
+        self._pulled = self._landed = self._published = 0
         self.messages = 0
         self.unstamped = 0
         self._replaying = False
@@ -150,67 +157,99 @@ class LocalStream:
         except BaseException:
             self._landing.unlock()
             raise
+        self.status = self._status()
+        """As of the last step."""
         # Nobody has listened so far, however long that took.
         self._quiet_since = wait()
 
     def _recover(self) -> None:
         """Books first, then the segments that are not in them."""
-        books, files = read_output(self._config.output)
         # Also of collections not given: a number is never used again, what was refused has it too.
-        self._number = last_segment(self._config.output)
-        for digest, epoch in books.lines:
+        self._number = self._archive.segment
+        for path in sorted(Path(self._config.output, "accounting").glob("*.json")):
+            record = json.loads(path.read_text())
+            position = record.get("position", {})
+            self._number = max(self._number, int(position.get("segment", 0)))
+            digest, epoch = record["digest"], record.get("epoch")
             if epoch is None:
-                kept = _read_other(self._config.output, digest)
-                self._others[digest] = _Open(line=books.lines[digest, None], through=kept)
-            elif digest in self._schedules:
-                self._refresh((digest, epoch))
-            else:
-                self._strange.lines[digest, epoch] = books.lines[digest, epoch]
-        ours = {f["path"] for known in self._epochs.values() for f in known.files}
-        self._strange_files = [f for f in files if f["path"] not in ours]
+                line, through = line_of(record["accounting"]), int(position.get("segment", 0))
+                self._others[digest] = _Open(line=line, through=through)
+                continue
+            self._archive.shadow((digest, epoch))
+            given = digest in self._schedules
+            known = (self._epochs if given else self._strange).setdefault((digest, epoch), _Open())
+            self._learn(known, record)
+            if given:
+                self._mark.at_least(known.told)
         for segment in self._landing.recover(self._number):
             self._take(segment)
+        while self._merge():
+            pass
 
-    def _refresh(self, key: EpochKey) -> None:
+    @staticmethod
+    def _learn(known: _Open, record: dict[str, Any]) -> None:
         """What is published about an epoch, as its books have it."""
-        schedule = self._schedules[key[0]]
-        record = read_books(self._config.output, schedule.collection, key[1])
-        known = self._epochs.setdefault(key, _Open())
-        if record is None:
-            return
-        line = Line(*(record["accounting"][w] for w in ("read", "counted", "late", "duplicate")))
-        line.repeated = record["accounting"].get("repeated", 0)
-        line.rejected.update(record["accounting"]["rejected"])
-        known.line, known.news = line, Counter()
+        known.line, known.news = line_of(record["accounting"]), Counter()
         known.revision = max((r["revision"] for r in record["revisions"]), default=-1) + 1
         known.closed = record["closed"]
         known.files = table_records(record)
         known.indicators = newest_indicators(record)
         position = record.get("position", {})
         known.told, known.through = position.get("watermark", 0), position.get("segment", 0)
-        self.watermark = max(self.watermark, known.told)
+
+    def _refresh(self, key: EpochKey) -> None:
+        """The same, after a result was published."""
+        record = read_books(self._config.output, self._schedules[key[0]].collection, key[1])
+        assert record is not None  # noqa: S101 - it was published
+        self._learn(self._epochs[key], record)
+        self._epochs[key].fresh = False
+
+    def _known(self, key: EpochKey) -> _Open:
+        """An epoch of a given collection; one that has left memory comes back."""
+        known = self._epochs.get(key)
+        if known is None:
+            known = self._epochs[key] = _Open()
+            record = self._archive.find(key)
+            if record is not None:
+                self._archive.bring_back(key)
+                self._learn(known, record)
+            known.segments = [segment.number for segment in self.segments if key in segment.by_key]
+        return known
+
+    def is_closed(self, key: EpochKey) -> bool:
+        """Whether an epoch was published as closed."""
+        known = self._epochs.get(key)
+        if known is not None:
+            return known.closed
+        return self._archive.find(key) is not None or bool(self._archive.forgotten(key))
 
     def _take(self, segment: Segment) -> None:
         """A segment joins what is known; entries that are in the books already are not taken again."""
         self._segments[segment.number] = segment
         self._number = max(self._number, segment.number)
-        self.watermark = max(self.watermark, segment.watermark)
+        self._mark.at_least(segment.watermark)
         self.messages += segment.messages
         self.unstamped += segment.unstamped
         for ((digest, epoch), what), count in segment.entries:
             if epoch is None:
                 known = self._others.setdefault(digest, _Open())
             elif digest in self._schedules:
-                known = self._epochs.setdefault((digest, epoch), _Open())
+                key = (digest, epoch)
+                if key not in self._epochs and not self._unbooked(key, segment.number):
+                    continue
+                known = self._known(key)
             else:
                 continue
             if segment.number > known.through:
                 known.news[what] += count
-        for key in segment.keys:
-            if key in self._epochs:
-                known = self._epochs[key]
-                known.segments.append(segment.number)
-                known.fresh |= segment.number > known.through
+        for key, block in segment.by_key.items():
+            known_epoch = self._epochs.get(key)
+            if known_epoch is None and self._unbooked(key, block[5]):
+                known_epoch = self._known(key)
+            if known_epoch is not None:
+                if segment.number not in known_epoch.segments:
+                    known_epoch.segments.append(segment.number)
+                known_epoch.fresh |= block[5] > known_epoch.through
 
     # --- for replays
 
@@ -230,8 +269,11 @@ class LocalStream:
         return self._number + 1
 
     def revisions(self) -> dict[EpochKey, int]:
-        """Newest revision of each epoch that has one."""
-        return {key: known.revision - 1 for key, known in self._epochs.items() if known.revision}
+        """Newest revision of each epoch that has one, also of those that have left memory."""
+        archived = (r for r in self._archive.records() if r["digest"] in self._schedules and r["revisions"])
+        found = {(r["digest"], r["epoch"]): int(r["revisions"][-1]["revision"]) for r in archived}
+        found.update({key: known.revision - 1 for key, known in self._epochs.items() if known.revision})
+        return found
 
     def take_up(self, segment: Segment, admitted: Sequence[ReportColumns]) -> None:
         """Land reports that were refused and no longer are; even closed epochs are told once more."""
@@ -246,12 +288,24 @@ class LocalStream:
         Returns:
             Messages drawn.
         """
-        drawn, horizon = self._draw()
-        if drawn:
-            self._land(drawn)
-        self._advance(drawn, horizon)
+        draw = self._draw()
+        if draw.messages:
+            self.connected = True
+            self._pulled += len(draw.messages)
+            horizon = self._mark.judge(draw, self._wait())
+            self._land(draw.messages)
+            self._landed += len(draw.messages)
+        else:
+            horizon = self._listen()
+        self._mark.advance(horizon)
         self._tell()
-        return len(drawn)
+        self.status = self._status()
+        return len(draw.messages)
+
+    @property
+    def watermark(self) -> int:
+        """Microseconds since 1970; no message before it is expected."""
+        return self._mark.micros
 
     @property
     def idle_seconds(self) -> float:
@@ -265,29 +319,40 @@ class LocalStream:
         """
         self._tell(everything=True)
         self._record("stopped")
+        self.status = self._status()
         self._landing.unlock()
 
-    def _draw(self) -> tuple[list[Any], int | None]:
-        """Messages of one interval, and up to when none is missing; None while there is a backlog.
+    def _draw(self) -> Draw:
+        """Messages of one interval.
 
-        What matters is how old each message was when it was drawn and when the last one was: however long the
-        interval is, or landing takes, nothing of that makes a message old, or covers one that still waits.
+        What matters is how old each message was when it was pulled: however long the interval is, or landing
+        takes, nothing of that makes a message old, or covers one that still waits.
         """
-        config = self._config
-        drawn: list[Any] = []
-        some: Sequence[Any] = ()
-        begin, size, backlog = self._wait(), 0, False
+        config, draw, begin = self._config, Draw(), self._wait()
         while True:
-            horizon = int((self._clock() - config.settle) * _MICROS)
-            backlog |= any(message.arrival_micros < horizon for message in some)
             left = config.land_every - (self._wait() - begin)
-            if len(drawn) >= config.land_messages or size >= config.land_bytes:
-                return drawn, None
-            if left <= 0:
-                return drawn, None if backlog else horizon
-            some = self._source.pull(config.land_messages - len(drawn), config.land_bytes - size, left)
-            drawn += some
-            size += sum(len(message.data) for message in some)
+            full = len(draw.messages) >= config.land_messages or draw.size >= config.land_bytes
+            if full or left <= 0:
+                return draw
+            some = self._source.pull(
+                config.land_messages - len(draw.messages), config.land_bytes - draw.size, left
+            )
+            draw.add(some, self._keeper.now())
+
+    def _listen(self) -> int | None:
+        """Nothing has come: after a while of that there is nothing, unless nobody would have told us."""
+        if self.idle_seconds < self._config.settle:
+            return None
+        if not self._connected():
+            # Of what was published meanwhile nothing has come yet: the silence begins when it can.
+            self._quiet_since = self._wait()
+            return None
+        return self._mark.silence()
+
+    def _connected(self) -> bool:
+        ask = getattr(self._source, "connected", None)
+        self.connected = ask is None or bool(ask())
+        return self.connected
 
     def _land(self, drawn: list[Any]) -> None:
         segment = self._landing.land(
@@ -296,32 +361,43 @@ class LocalStream:
             [message.arrival_micros for message in drawn],
             self._collections,
             watermark=self.watermark,
-            closed=frozenset(key for key, known in self._epochs.items() if known.closed),
+            closed=_Closed(self),
             unstamped=sum(not message.stamped for message in drawn),
         )
         self._take(segment)
         self._source.acknowledge(drawn)
         self._quiet_since = self._wait()
 
-    def _advance(self, drawn: Sequence[Any], horizon: int | None) -> None:
-        """Move the watermark to just before now, unless older messages may still be waiting."""
-        if horizon is not None and (drawn or self.idle_seconds >= self._config.settle):
-            self.watermark = max(self.watermark, horizon)
-
     # --- results
 
     def _tell(self, everything: bool = False) -> None:
         """Make the results that are due by the watermark."""
         due = [d for key, known in self._epochs.items() if (d := self._due(key, known, everything))]
-        if due:
-            publish_due(self._config, self._landing, due)
-            for each in due:
+        for some in self._portions(due):
+            publish_due(self._config, self._landing, some)
+            for each in some:
                 self._refresh(each.key)
-                self._epochs[each.key].fresh = False
+            self._published += len(some)
         if due or everything or self._overdue():
             self._tell_others()
             self._clear_away()
+            self._fold()
             self._record("running")
+        self._merge()
+
+    def _portions(self, due: list[Due]) -> Iterator[list[Due]]:
+        """As many results at once as need no more memory than one merged segment, or one alone."""
+        some: list[Due] = []
+        size = 0
+        for each in due:
+            more = sum(self._segments[number].by_key[each.key][4] for number in each.segments)
+            if some and (len(some) >= _TOGETHER or size + more > 2 * _MERGED_BYTES):
+                yield some
+                some, size = [], 0
+            some.append(each)
+            size += more
+        if some:
+            yield some
 
     def _overdue(self) -> bool:
         return self._recorded is None or self._wait() - self._recorded >= self._config.late_every
@@ -351,12 +427,7 @@ class LocalStream:
         Raises:
             LdpError: reports that were admitted are no longer among the segments.
         """
-        there = sum(
-            n
-            for number in known.segments
-            for digest, epoch, n, *_ in self._segments[number].blocks
-            if (digest, epoch) == key
-        )
+        there = sum(self._segments[number].by_key[key][2] for number in known.segments)
         booked = Counter(dict(_entries(known, without_counts=True)))
         admitted = booked.pop("read", 0) - sum(booked.values())
         if there != admitted:
@@ -384,40 +455,132 @@ class LocalStream:
 
     def _clear_away(self) -> None:
         """Segments whose epochs are all closed, and have been for as long as they are to be kept."""
-        horizon = self.watermark - self._config.keep_landed * _MICROS
+        horizon = self._horizon()
         for number, segment in list(self._segments.items()):
             if (
                 segment.watermark <= horizon
-                and all(self._done_with(key, number, horizon) for key in segment.keys)
+                and self._all_closed(segment, horizon)
+                and all(self._gone(key) for key in segment.by_key)
                 and all(self._booked(key, number) for (key, _), _ in segment.entries)
             ):
-                self._landing.remove(number)
+                self._landing.remove(segment)
                 del self._segments[number]
                 for key in segment.keys & self._epochs.keys():
                     self._epochs[key].segments.remove(number)
 
-    def _done_with(self, key: EpochKey, number: int, horizon: int) -> bool:
-        known = self._epochs.get(key)
-        if known is None:
-            return False  # of a collection that is not given this time
-        return known.closed and known.through >= number and self._schedules[key[0]].close(key[1]) <= horizon
+    def _horizon(self) -> int:
+        return self.watermark - self._config.keep_landed * _MICROS
 
-    def _booked(self, key: tuple[str, int | None], number: int) -> bool:
+    def _all_closed(self, segment: Segment, horizon: int) -> bool:
+        """Whether the last epoch of each collection is: asked first, since it costs nothing."""
+        schedules = self._schedules
+        return all(d in schedules and schedules[d].close(e) <= horizon for d, e in segment.latest.items())
+
+    def _gone(self, key: EpochKey) -> bool:
+        """Whether an epoch will not be counted again."""
+        if key[0] not in self._schedules or self._schedules[key[0]].close(key[1]) > self._horizon():
+            return False
+        known = self._epochs.get(key)
+        return known is None or (known.closed and not known.news and not known.fresh)
+
+    def _booked(self, key: Key, number: int) -> bool:
+        return self._through(key) >= number and not self._unsaid(key)
+
+    def _unsaid(self, key: Key) -> bool:
         digest, epoch = key
         known = self._others.get(digest) if epoch is None else self._epochs.get((digest, epoch))
-        return known is not None and known.through >= number and not known.news
+        return known is not None and bool(known.news)
+
+    def _through(self, key: Key) -> int:
+        """The last segment that the published books of a key contain."""
+        digest, epoch = key
+        if epoch is None:
+            return self._others[digest].through if digest in self._others else 0
+        home = self._epochs if digest in self._schedules else self._strange
+        known = home.get((digest, epoch))
+        if known is not None:
+            return known.through
+        record = self._archive.find((digest, epoch))
+        if record is not None:
+            return int(record.get("position", {}).get("segment", 0))
+        return self._archive.forgotten((digest, epoch))
+
+    def _unbooked(self, key: EpochKey, number: int) -> bool:
+        """Whether what a segment has of an epoch that has left memory is not in its books."""
+        if key[0] not in self._schedules:
+            return False
+        record = self._archive.find(key)
+        through = (
+            self._archive.forgotten(key) if record is None else record.get("position", {}).get("segment", 0)
+        )
+        return number > int(through)
+
+    def _merge(self) -> bool:
+        """Make one segment of many; gives whether there was something to do."""
+        parts = self._mergeable()
+        if not parts:
+            return False
+        merged = self._landing.merge(parts, self._through, self._gone)
+        for part in parts:
+            del self._segments[part.number]
+        self._segments[merged.number] = merged
+        old = {part.number for part in parts}
+        for key in {key for part in parts for key in part.by_key} & self._epochs.keys():
+            known = self._epochs[key]
+            known.segments = [number for number in known.segments if number not in old]
+            if key in merged.by_key:
+                known.segments = sorted([*known.segments, merged.number])
+        return True
+
+    def _mergeable(self) -> list[Segment]:
+        """The oldest of those that follow one another and were merged equally often, if they are many."""
+        best: list[Segment] = []
+        run: list[Segment] = []
+        for segment in (*self.segments, None):
+            fits = segment is not None and segment.size < _MERGED_BYTES // 2
+            if segment is not None and fits and (not run or run[-1].level == segment.level):
+                run.append(segment)
+                continue
+            if len(run) >= self._config.merge_segments and (not best or run[0].level < best[0].level):
+                best = run
+            run = [segment] if segment is not None and fits else []
+        size, chosen = 0, []
+        for segment in best:
+            size += segment.size
+            if size > _MERGED_BYTES:
+                break
+            chosen.append(segment)
+        return chosen
+
+    def _fold(self) -> None:
+        """Books of epochs that have long been closed move into the archive, and out of memory."""
+        done = [
+            key for key, known in self._epochs.items() if known.closed and not known.news and not known.fresh
+        ]
+        keep = self._config.keep_books
+        if len(done) > 2 * keep:
+            done.sort(key=lambda key: (self._schedules[key[0]].close(key[1]), key))
+            done = done[: len(done) - keep]
+            folder = Path(self._config.output)
+            self._archive.add(
+                folder / books_file_name(self._schedules[digest].collection, epoch) for digest, epoch in done
+            )
+            for key in done:
+                del self._epochs[key]
+            self._archive.forget(self.watermark // _MICROS - self._config.keep_accounting)
 
     def _record(self, status: str) -> None:
         """The record of the run so far."""
-        books = Books(dict(self._strange.lines))
+        epochs = {**self._strange, **self._epochs}
+        books = Books({key: known.line for key, known in epochs.items()})
         books.lines.update({(digest, None): known.line for digest, known in self._others.items()})
-        books.lines.update({key: known.line for key, known in self._epochs.items()})
-        files = [f for known in self._epochs.values() for f in known.files] + self._strange_files
+        files = [f for known in epochs.values() for f in known.files]
         record = run_record(
             self._config,
             books,
             files,
             self._wait() - self._started,
+            archived=self._archive.sums(),
             status=status,
             indicators=indicators_record((*key, known.indicators) for key, known in self._epochs.items()),
             stream={
@@ -427,11 +590,38 @@ class LocalStream:
                 "segments": self._number,
                 "landed_now": len(self._segments),
                 "unstamped": self.unstamped,
+                "clock": self._keeper.record(),
             },
         )
         write_record(self._config.output, record)
         self.record = record
         self._recorded = self._wait()
+
+    def _status(self) -> Status:
+        """What the engine is doing; everything it holds is looked at, which is not much."""
+        total = self._archive.line
+        for known in (*self._strange.values(), *self._epochs.values(), *self._others.values()):
+            total.merge(known.line)
+            for what, count in known.news.items():
+                total.add(what, count)
+        now, mark = self._keeper.now(), self.watermark / _MICROS
+        return Status(
+            self._pulled,
+            self._landed,
+            total.read,
+            total.counted,
+            total.late,
+            total.duplicate,
+            total.rejected_record(),
+            total.pending,
+            self._published,
+            mark,
+            max(now - mark, 0.0) if mark else 0.0,
+            self.connected,
+            self._keeper.jumped,
+            sum(not known.closed for known in self._epochs.values()),
+            len(self._segments),
+        )
 
 
 def _entries(known: _Open, *, without_counts: bool) -> Iterable[tuple[str, int]]:
@@ -445,9 +635,3 @@ def _entries(known: _Open, *, without_counts: bool) -> Iterable[tuple[str, int]]
     else:
         total.update(counted=known.line.counted, duplicate=known.line.duplicate)
     return [(what, count) for what, count in sorted(total.items()) if count]
-
-
-def _read_other(output: str, digest: str) -> int:
-    """Last segment that is in the books of what belongs to no epoch of a collection."""
-    record = read_other_books(output, digest)
-    return int(record.get("position", {}).get("segment", 0)) if record else 0

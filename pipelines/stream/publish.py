@@ -24,7 +24,7 @@ from transforms.epochs import EpochColumns
 from transforms.files import publish
 from transforms.reports import collection_tag
 
-__all__ = ["Due", "last_segment", "publish_due", "read_other_books", "write_other_books"]
+__all__ = ["Due", "publish_due", "write_other_books"]
 
 ENGINE = "local"
 """What the local engine calls its job: there is only ever one on an output directory."""
@@ -110,18 +110,3 @@ def write_other_books(output: str, digest: str, line: Line, segment: int) -> Non
         "position": {"segment": segment},
     }
     publish(output, _other_books(digest), (json.dumps(record, indent=1) + "\n").encode())
-
-
-def read_other_books(output: str, digest: str) -> dict[str, Any] | None:
-    """What was written last; None at first."""
-    path = Path(output, _other_books(digest))
-    if not path.is_file():
-        return None
-    found: dict[str, Any] = json.loads(path.read_text())
-    return found
-
-
-def last_segment(output: str) -> int:
-    """The highest number of a segment that any books know; 0 at first."""
-    records = (json.loads(path.read_text()) for path in Path(output, "accounting").glob("*.json"))
-    return max((int(record.get("position", {}).get("segment", 0)) for record in records), default=0)

@@ -165,7 +165,11 @@ def execute(
 def check_books(record: dict[str, Any]) -> None:
     """read = counted + late + duplicate + Σ rejected, in each line and in total; lines add up."""
     books = record["accounting"]
-    lines = [*books["epochs"], {"counted": 0, "late": 0, "duplicate": 0, **books["unattributed"]}]
+    lines = [
+        *books["epochs"],
+        *filter(None, [books.get("archived")]),
+        {"counted": 0, "late": 0, "duplicate": 0, **books["unattributed"]},
+    ]
     for line in [books["total"], *lines]:
         counted = line["counted"] + line["late"] + line["duplicate"]
         assert line["read"] == counted + sum(line["rejected"].values())

@@ -8,15 +8,17 @@ import sys
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import pytest
+from google.cloud import pubsub_v1
 
 from ldp.errors import LdpError, UsageError
 from pipelines.pubsub import Subscriber
 from tests.conftest import REPOSITORY
 from tests.pubsub.conftest import LEASE, Channel, pull_all
-from tests.pubsub.emulator import Emulator
+from tests.pubsub.emulator import Emulator, emulator
 
 pytestmark = pytest.mark.pubsub
 
@@ -196,3 +198,24 @@ def test_a_service_that_does_not_answer_is_told(monkeypatch: pytest.MonkeyPatch)
         Subscriber("projects/ldp-test/subscriptions/any")
     assert caught.value.code == "E-PUBSUB-UNREACHABLE"
     assert time.monotonic() - start < 30
+
+
+@pytest.mark.timeout(280)
+def test_a_broken_connection_is_told_from_silence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both give nothing; only one of them says that there is nothing."""
+    with emulator(tmp_path) as own:
+        monkeypatch.setenv("PUBSUB_EMULATOR_HOST", own.host)
+        publisher = pubsub_v1.PublisherClient()
+        topic, name = "projects/ldp-test/topics/broken", "projects/ldp-test/subscriptions/broken"
+        publisher.create_topic(name=topic)
+        with pubsub_v1.SubscriberClient() as administrator:
+            administrator.create_subscription(request={"name": name, "topic": topic})
+        publisher.transport.close()
+        subscriber = Subscriber(name)
+        assert subscriber.pull(1, 1000, 0.5) == []
+        assert subscriber.connected()
+    try:
+        assert not subscriber.connected()
+        assert subscriber.pull(1, 1000, 0.5) == [], "the library connects again for as long as it takes"
+    finally:
+        subscriber.close()

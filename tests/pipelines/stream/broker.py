@@ -15,13 +15,22 @@ class Message:
 
 
 class Clock:
-    """Seconds since 1970, and a clock for waiting that passes as the broker is asked in vain."""
+    """Seconds since 1970, and a clock for waiting that passes as the broker is asked in vain.
+
+    Attributes:
+        now: the truth, by which the broker stamps messages.
+        ahead: by how much the clock on the wall is wrong.
+    """
 
     def __init__(self, now: float) -> None:
         self.now = now
+        self.ahead = 0.0
 
     def __call__(self) -> float:
         return self.now
+
+    def wall(self) -> float:
+        return self.now + self.ahead
 
 
 class Broker:

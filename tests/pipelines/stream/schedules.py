@@ -6,6 +6,7 @@ in dictionaries, payloads asked one by one, the header of a landed file read wit
 
 from __future__ import annotations
 
+import gzip
 import hashlib
 import json
 import os
@@ -207,6 +208,9 @@ DOES = (
     ("write", "run.json"),
     ("replace", "run.json"),
     ("unlink", "landing"),
+    ("write", "archive"),
+    ("replace", "archive"),
+    ("unlink", "accounting"),
     ("unlink", "rejects"),
     ("acknowledge", ""),
 )
@@ -263,7 +267,10 @@ class Disk:
 
     def folder(self, path: str) -> str:
         """The one below the output, or the record."""
-        first = next(iter(Path(path).relative_to(self.root).parts), "")
+        parts = Path(path).relative_to(self.root).parts
+        if parts[:2] == ("accounting", "archive"):
+            return "archive"
+        first = next(iter(parts), "")
         return "run.json" if first.startswith("run.json.") else first
 
     def _only_here(self, name: str, original: Any, instead: Any) -> Any:
@@ -468,6 +475,7 @@ class Reader:
     def __init__(self, output: Path, disk: Disk) -> None:
         self.output, self.disk = output, disk
         self.books: dict[Key, dict[str, Any]] = {}
+        self.archived: set[Key] = set()
         self._seen: dict[str, tuple[int, int]] = {}
         self._sums: dict[str, tuple[tuple[int, int], str]] = {}
         self.rejected: dict[str, Counter[tuple[str, str, int | None]]] = {}
@@ -479,6 +487,8 @@ class Reader:
 
     def look(self) -> None:
         """At all books, and at every file that they name."""
+        for path in sorted(self.output.glob("accounting/archive/*.jsonl.gz")):
+            self.read_archive(path)
         for path in sorted(self.output.glob("accounting/*.json")):
             self.read(path)
         for record in self.books.values():
@@ -492,7 +502,28 @@ class Reader:
         if self._seen.get(str(path)) == mark:
             return
         self._seen[str(path)] = mark
-        now = json.loads(path.read_text())
+        self._take(path.name, json.loads(path.read_text()))
+
+    def read_archive(self, path: Path) -> None:
+        """Books of closed epochs; where one has a file of its own as well, that is the newer one."""
+        mark = _mark(path)
+        if self._seen.get(str(path)) == mark:
+            return
+        self._seen[str(path)] = mark
+        records = [json.loads(line) for line in gzip.decompress(path.read_bytes()).splitlines()]
+        self.archived |= {(record["digest"], record["epoch"]) for record in records}
+        for record in records:
+            name = f"{record['collection']}-{record['digest']}-epoch-{record['epoch']:06d}.json"
+            assert record["closed"]
+            own = self.output / "accounting" / name
+            if not own.is_file():
+                assert self.disk.is_safe(path), "the books went before the archive was forced to disk"
+                self._take(name, record)
+            else:
+                _goes_on(name, record, json.loads(own.read_text()))
+
+    def _take(self, name: str, now: dict[str, Any]) -> None:
+        path = Path(name)
         key: Key = (now["digest"], now.get("epoch"))
         before = self.books.get(key)
         self.books[key] = now

@@ -44,9 +44,11 @@ from ldp.wire import report_pb2
 from pipelines import record
 from pipelines.options import RunConfig
 from pipelines.stream import local, publish
+from pipelines.stream.archive import Archive
 from pipelines.stream.landing import Landing, read_segment
 from pipelines.stream.local import LocalStream
 from pipelines.stream.publish import Due, ReadSegments
+from pipelines.stream.watermark import TimeKeeper
 from tests.pipelines.running import collection, fleet
 from tests.pipelines.stream import schedules
 from tests.pipelines.stream.broker import Broker, Clock, Message
@@ -144,6 +146,7 @@ ACTIONS = [
     *action(4, "corrupt", who=SENDERS, draw=NUMBERS),
     *action(1, "deliver_again", draw=NUMBERS),
     *action(1, "leases_are_over"),
+    *action(1, "jump", by=st.sampled_from((0.0, 0.0, 90.0, 86400.0, 864000.0, -3600.0, -86400.0))),
     *action(6, "advance", by=st.sampled_from(("a minute", "half", "end", "end", "close", "hours"))),
     *action(3, "step", times=st.integers(1, 5)),
     *action(6, "settle"),
@@ -167,10 +170,14 @@ class Schedule(RuleBasedStateMachine):
         land=st.sampled_from((3, 12, 1000)),
         early=st.sampled_from((0, 0, 600)),
         keep=st.sampled_from((0, 1800, 7 * 86400)),
+        merge=st.sampled_from((2, 3, 3, 32)),
+        books=st.sampled_from((0, 1, 1, 128)),
         errors=st.sampled_from((0.1, 1.0)),
         draw=NUMBERS,
     )
-    def begin(self, given: str, land: int, early: int, keep: int, errors: float, draw: int) -> None:
+    def begin(
+        self, given: str, land: int, early: int, keep: int, merge: int, books: int, errors: float, draw: int
+    ) -> None:
         self.output = Path(tempfile.mkdtemp(prefix="schedule-")).resolve()
         self.clock = Clock(20.0 * HOUR + 10)
         self.disk = Disk(self.output)
@@ -180,6 +187,7 @@ class Schedule(RuleBasedStateMachine):
         self.disk.when_replaced = self.seen_at_once
         self.model = Model()
         self.landed: dict[int, list[Message]] = {}
+        self.merges = 0
         self.landed_numbers: set[int] = set()
         self.sent: list[tuple[int, int, Reports]] = []
         rng = random.Random(draw)
@@ -195,6 +203,10 @@ class Schedule(RuleBasedStateMachine):
             land_messages=land,
             early_every=early,
             keep_landed=keep,
+            # Longer than a schedule lasts: so no jump of the clock is ever believed.
+            patience=6 * 86400.0,
+            merge_segments=merge,
+            keep_books=books,
             max_error_fraction=errors,
         )
         self.stack = ExitStack()
@@ -225,7 +237,7 @@ class Schedule(RuleBasedStateMachine):
             if new:
                 self.locks.open()
                 self.broker.drawn.clear()
-                self.engine = self.Engine(self.config, self.broker, self.clock, self.clock)
+                self.engine = self.Engine(self.config, self.broker, self.clock.wall, self.clock)
                 assert not list(self.output.glob("landing/*.tmp")), "what is unfinished is cleared away"
             do()
         except BaseException:
@@ -236,12 +248,17 @@ class Schedule(RuleBasedStateMachine):
         alive, self.disk.dead = not self.disk.dead, False
         self.reader.look()
         if alive and not new:
-            assert self.engine.watermark <= max(0, round((self.clock.now - SETTLE) * MICROS))
+            # A clock is believed that is wrong by less than a second.
+            assert self.engine.watermark <= max(0, round((self.clock.now - SETTLE + 1.001) * MICROS))
         return alive
 
     def learn(self, path: Path) -> None:
         """A new segment, read with other means than the engine's. It may be gone a moment later."""
-        header, messages = self.header(path), list(self.broker.drawn)
+        header = self.header(path)
+        if header["first"] < header["number"]:
+            self.merged(header)
+            return
+        messages = list(self.broker.drawn)
         self.broker.drawn.clear()
         number = header["number"]
         assert int(path.stem.rpartition("-")[2]) == number == max(self.landed, default=0) + 1
@@ -254,6 +271,14 @@ class Schedule(RuleBasedStateMachine):
         self.landed[number] = messages
         self.landed_numbers |= {message.number for message in messages}
         self.model.land(messages, header["watermark"], self.config.collections, self.reader.closed)
+
+    def merged(self, header: dict[str, Any]) -> None:
+        """It stands for segments that are there, all that there are between its ends."""
+        assert header["number"] in self.landed
+        before = [self.header(path) for path in sorted(self.output.glob("landing/segment-*.seg"))]
+        inside = [h for h in before if header["first"] <= h["number"] <= header["number"]]
+        assert all(h["first"] >= header["first"] for h in inside), "half of a segment"
+        self.merges += 1
 
     @staticmethod
     def header(path: Path) -> dict[str, Any]:
@@ -372,6 +397,10 @@ class Schedule(RuleBasedStateMachine):
             "hours": now + 3 * HOUR,
         }[by]
 
+    def jump(self, by: float) -> None:
+        """The clock on the wall, not time; also back to what is right."""
+        self.clock.ahead = by
+
     def step(self, times: int) -> None:
         for _ in range(times):
             assert self.run(self.engine.step)
@@ -454,6 +483,7 @@ class Schedule(RuleBasedStateMachine):
         if key not in self.model.kept:
             assert book["revisions"] == []
             return
+        assert book["revisions"], key
         newest = book["revisions"][-1]
         assert newest["n"] == expected["counted"]
         assert bool(newest["withheld"]) == (newest["file"] is None)
@@ -475,13 +505,26 @@ class Schedule(RuleBasedStateMachine):
         rejected = {f"rejected {reason}": n for reason, n in whole.pop("rejected").items()}
         assert +total == +Counter({**whole, **rejected})
         lines = {(line["digest"], line["epoch"]): line for line in said["accounting"]["epochs"]}
-        assert lines.keys() == {key for key in books if key[1] is not None}
+        own = self.own_files()
+        assert lines.keys() == own
+        assert own | self.reader.archived >= {key for key in books if key[1] is not None}
+        archived = said["accounting"].get("archived")
+        assert (archived["epochs"] if archived else 0) == len(
+            books.keys() - own - {k for k in books if k[1] is None}
+        )
         for key, line in lines.items():
             plain = {name: n for name, n in books[key]["accounting"].items() if name != "pending"}
             assert plain == {name: line[name] for name in plain}
-        named = sorted(r["file"] for b in books.values() for r in b.get("revisions", ()) if r["file"])
+        named = sorted(
+            r["file"] for k, b in books.items() if k in own for r in b.get("revisions", ()) if r["file"]
+        )
         assert [f["path"] for f in said["files"]] == named
         assert said["stream"]["segments"] == max(self.landed, default=0)
+
+    def own_files(self) -> set[Key]:
+        """Epochs that have a file of their own in accounting/."""
+        found = (json.loads(path.read_text()) for path in self.output.glob("accounting/*-epoch-*.json"))
+        return {(record["digest"], record["epoch"]) for record in found}
 
     def teardown(self) -> None:
         """All leases run out, all collections are given, all epochs close: nothing may be missing."""
@@ -495,6 +538,7 @@ class Schedule(RuleBasedStateMachine):
 
     def finish(self) -> None:
         self.slowly = range(0)
+        self.clock.ahead = 0.0
         self.config = replace(self.config, collections=EVERYTHING)
         self.broker.redeliver()
         self.start()
@@ -503,20 +547,31 @@ class Schedule(RuleBasedStateMachine):
         assert not self.broker.out
         assert self.landed_numbers == self.broker.everything.keys(), "messages are lost"
         assert {m.number for m in self.broker.acknowledged} == self.broker.everything.keys()
-        self.clock.now += 8 * HOUR
+        self.clock.now += self.config.patience + 8 * HOUR
         self.settle()
         assert self.run(self.engine.stop)
         self.compare()
         for key, book in self.reader.books.items():
             assert key[1] is None or book["closed"], "an epoch is open for ever"
+        self.late_ones_come_to_archived_epochs()
         self.everything_is_cleared_away()
+
+    def late_ones_come_to_archived_epochs(self) -> None:
+        """Of any age: their books say so, and nothing else of them changes."""
+        for _ in range(2):
+            self.start()
+            for message in list(self.broker.everything.values())[::3][:6]:
+                self.broker.again(message)
+            self.settle()
+            assert self.run(self.engine.stop)
+            self.compare()
 
     def everything_is_cleared_away(self) -> None:
         """Once nobody needs it; and without it, an engine knows as much."""
         self.clock.now += self.config.keep_landed + 8 * HOUR
         self.settle()
         assert self.run(self.engine.stop)
-        left = sorted(path.name for path in self.output.glob("landing/*"))
+        left = sorted(path.name for path in self.output.glob("landing/*") if path.name != "archive.json")
         assert left == ["lock"], "landed for ever"
         self.start()
         assert self.run(self.engine.stop)
@@ -600,12 +655,12 @@ class Trusting(LocalStream):
 
 class ForgetsWhatIsBooked(Trusting):
     def _recover(self) -> None:
-        def forget(key: Any) -> None:
-            original(key)
-            self._epochs[key].through = 0
+        def forget(known: Any, record: Any) -> None:
+            original(known, record)
+            known.through = 0
 
-        original = self._refresh
-        with mock.patch.object(self, "_refresh", forget):
+        original = self._learn
+        with mock.patch.object(self, "_learn", forget):
             super()._recover()
 
 
@@ -617,13 +672,17 @@ class ForgetsWhatIsNotBooked(Trusting):
 
 
 class Hurries(LocalStream):
-    def _advance(self, drawn: Any, all_of_it: bool) -> None:
-        super()._advance((), True)
-        self.watermark = max(self.watermark, int((self._clock() - self._config.settle) * MICROS))
+    def step(self) -> int:
+        drawn = super().step()
+        self._mark.advance(int((self._wait() - self._config.settle) * MICROS))
+        return drawn
 
 
 class ClearsOpenEpochs(Trusting):
-    def _done_with(self, key: Any, number: int, horizon: int) -> bool:
+    def _all_closed(self, segment: Any, horizon: int) -> bool:
+        return True
+
+    def _gone(self, key: Any) -> bool:
         return key in self._epochs
 
 
@@ -677,10 +736,60 @@ MUTANTS: dict[str, dict[str, Any]] = {
     "does not force folders to disk": {
         "patches": staticmethod(lambda: [mock.patch.object(files, "sync_folder", lambda folder: None)])
     },
+    "believes the clock on the wall": {
+        "patches": staticmethod(lambda: [mock.patch.object(TimeKeeper, "now", lambda keeper: keeper._wall())])
+    },
+    "merges without what is not in the books": {
+        "Engine": Trusting,
+        "patches": staticmethod(lambda: [mock.patch.object(Landing, "merge", merge_without_entries)]),
+    },
+    "merges without reports of open epochs": {
+        "Engine": Trusting,
+        "patches": staticmethod(lambda: [mock.patch.object(Landing, "merge", merge_without_reports)]),
+    },
+    "merges what is booked once more": {
+        "patches": staticmethod(lambda: [mock.patch.object(Landing, "merge", merge_with_everything)])
+    },
+    "forgets the sums of the archive": {
+        "patches": staticmethod(lambda: [mock.patch.object(Archive, "sums", lambda archive: None)])
+    },
+    "archives books and loses the file of late ones": {
+        "patches": staticmethod(lambda: [mock.patch.object(Archive, "bring_back", lambda archive, key: None)])
+    },
+    "removes books before they are archived": {
+        "patches": staticmethod(lambda: [mock.patch.object(Archive, "add", remove_first)])
+    },
     "books nothing that is late": {
         "patches": staticmethod(lambda: [mock.patch.object(Admission, "entries", without_late)])
     },
 }
+
+
+def merge_without_entries(
+    self: Landing, parts: Any, through: Any, gone: Any, original: Any = Landing.merge
+) -> Any:
+    return original(self, parts, lambda key: 1 << 60, gone)
+
+
+def merge_without_reports(
+    self: Landing, parts: Any, through: Any, gone: Any, original: Any = Landing.merge
+) -> Any:
+    return original(self, parts, through, lambda key: True)
+
+
+def merge_with_everything(
+    self: Landing, parts: Any, through: Any, gone: Any, original: Any = Landing.merge
+) -> Any:
+    return original(self, parts, lambda key: 0, gone)
+
+
+def remove_first(self: Archive, paths: Any, original: Any = Archive.add) -> None:
+    held = {path: path.read_bytes() for path in paths}
+    for path in held:
+        path.unlink()
+    read = mock.patch.object(Path, "read_text", lambda path: held[path].decode())
+    with read, mock.patch.object(Path, "unlink", lambda path: None):
+        original(self, list(held))
 
 
 def without_late(admission: Admission, original: Any = Admission.entries) -> Iterator[Any]:

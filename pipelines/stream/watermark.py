@@ -1,0 +1,311 @@
+"""What time it is, and up to when no message is missing: the local engine's watermark.
+
+A machine's clock can be wrong: ahead, behind, or right again after a jump. An epoch that was closed by a
+wrong clock stays closed, so no single reading decides. Three witnesses are compared: the wall clock, a steady
+clock that never jumps but does not know the date, and the times at which the broker took messages. Two that
+agree outvote the third; one alone has to say the same thing for a while.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+
+__all__ = ["Arrived", "Draw", "TimeKeeper", "Watermark", "boot"]
+
+_MICROS = 1_000_000
+_TOLERANCE = 1.0
+"""Seconds by which clocks may differ: more than network time does to them, less than matters."""
+_SLEW = 0.001
+"""Seconds per second by which the wall clock may run faster or slower, as it does while it is set right."""
+_PACE = 0.1
+"""A backlog is being worked off where the messages' age falls by this many seconds per second, at least."""
+
+
+class Arrived(Protocol):
+    """A message, as the engine sees it. It may also have ``published_micros``, see :func:`published`."""
+
+    @property
+    def data(self) -> bytes:
+        """One Report or ReportBatch."""
+        ...
+
+    @property
+    def arrival_micros(self) -> int:
+        """Microseconds since 1970; decides lateness. Where a timestamp attribute was asked for, that."""
+        ...
+
+    @property
+    def stamped(self) -> bool:
+        """Whether that is the time that was asked for."""
+        ...
+
+
+def published(message: Any) -> int:
+    """When the broker took a message, microseconds since 1970, by the broker's clock.
+
+    A timestamp attribute is the publisher's, and may say anything. Sources without one have no other time
+    than that of arrival.
+    """
+    return int(getattr(message, "published_micros", message.arrival_micros))
+
+
+@cache
+def boot() -> str:
+    """A name for the time since this machine started, during which its steady clock goes on; or nothing."""
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    except OSError:
+        return ""
+
+
+@dataclass
+class _Puzzle:
+    """Ages that make no sense, and since when.
+
+    Attributes:
+        since: steady seconds.
+        first: age then.
+        best: the one nearest to zero since.
+    """
+
+    since: float
+    first: float
+    best: float
+
+
+class TimeKeeper:
+    """The time of day that the witnesses agree on, in seconds since 1970.
+
+    Between two comparisons it goes on with the steady clock. The wall clock is followed while it does the
+    same. A jump that the steady clock does not confirm is believed when messages agree with it, or when it
+    has lasted for ``patience`` and no message has contradicted it. Where all messages of ``settle`` seconds
+    come from the future, or look too old by the same age although none has ever been fresh, it is the clock
+    that is wrong: their time is taken.
+    """
+
+    def __init__(
+        self,
+        wall: Callable[[], float],
+        steady: Callable[[], float],
+        settle: float,
+        patience: float,
+        recorded: Mapping[str, Any] | None = None,
+    ) -> None:
+        """Begin with the wall clock, or where an earlier engine was.
+
+        Args:
+            wall: seconds since 1970, of a clock that may be wrong.
+            steady: seconds of a clock that never jumps.
+            settle: seconds for which a message may be under way.
+            patience: seconds after which a witness is believed that nobody contradicts.
+            recorded: :meth:`record` of an earlier engine.
+        """
+        self._wall, self._steady = wall, steady
+        self._settle, self._patience = settle, patience
+        begin = steady()
+        self._offset = wall() - begin
+        self.confirmed = False
+        """Whether anything besides the wall clock has said so."""
+        self._heard = False
+        """Whether it was messages that did."""
+        self._since = begin
+        self._slack, self._slack_at = _TOLERANCE, begin
+        self._claimed: float | None = None
+        self._refuted: float | None = None
+        self._puzzle: _Puzzle | None = None
+        if recorded:
+            self._go_on(recorded, begin)
+
+    def _go_on(self, recorded: Mapping[str, Any], begin: float) -> None:
+        passed = begin - recorded["steady"]
+        if recorded["boot"] and recorded["boot"] == boot() and passed >= 0:
+            # The machine has not been started again: its steady clock says how long nobody was here.
+            self._offset = recorded["time"] - recorded["steady"]
+            self.confirmed, self._heard = recorded["confirmed"], recorded["heard"]
+        elif recorded["confirmed"] and begin + self._offset < recorded["time"] - _TOLERANCE:
+            # It is later than it was, whatever the clock says now.
+            self._refuted = self._offset
+            self._offset = recorded["time"] - begin
+
+    def record(self) -> dict[str, Any]:
+        """What the next engine has to know."""
+        steady = self._steady()
+        return {
+            "boot": boot(),
+            "steady": steady,
+            "time": steady + self._offset,
+            "confirmed": self.confirmed,
+            "heard": self._heard,
+        }
+
+    def now(self) -> float:
+        """Seconds since 1970."""
+        steady = self._steady()
+        claim = self._wall() - steady
+        self._slack = min(_TOLERANCE, self._slack + _SLEW * (steady - self._slack_at))
+        self._slack_at = steady
+        if abs(claim - self._offset) <= self._slack:
+            self._slack -= abs(claim - self._offset)
+            self._offset, self._claimed = claim, None
+            if not self.confirmed and steady - self._since >= self._patience:
+                self.confirmed = True
+        elif self._refuted is not None and abs(claim - self._refuted) <= _TOLERANCE:
+            self._refuted, self._claimed = claim, None
+        elif self._claimed is None or abs(claim - self._claimed) > _TOLERANCE:
+            self._claimed, self._since = claim, steady
+        elif steady - self._since >= self._patience:
+            self._believe(claim)
+            self._heard = False
+        return steady + self._offset
+
+    @property
+    def jumped(self) -> float:
+        """Seconds by which the wall clock is ahead of what is believed; 0 where they agree."""
+        apart = self._wall() - self._steady() - self._offset
+        return apart if abs(apart) > _TOLERANCE else 0.0
+
+    def compare(self, age: float) -> bool:
+        """Hold the time against messages that were just pulled.
+
+        Args:
+            age: by how many seconds the broker's time of most of them lies before :meth:`now`.
+
+        Returns:
+            Whether they are fresh: neither older than ``settle`` nor from the future.
+        """
+        steady, apart = self._steady(), self._wall() - self._steady() - self._offset
+        if self._fresh(age):
+            self.confirmed, self._heard, self._puzzle = True, True, None
+            if not self._fresh(age + apart):
+                self._refuted, self._claimed = apart + self._offset, None
+            return True
+        if self._fresh(age + apart):
+            self._believe(self._offset + apart)
+            return True
+        puzzle = self._puzzle
+        if puzzle is None or (puzzle.first > 0) != (age > 0):
+            self._puzzle = _Puzzle(steady, age, age)
+            return False
+        puzzle.best = min(puzzle.best, age, key=abs)
+        passed = steady - puzzle.since
+        # Nothing comes from the future. Old messages may have been held up, if they were fresh before.
+        if passed < (self._patience if age > 0 and self._heard else self._settle):
+            return False
+        if age > 0 and puzzle.first - age >= _PACE * passed:
+            # The messages are old, and less so from one to the next: what has piled up is worked off.
+            self._puzzle = _Puzzle(steady, age, age)
+            return False
+        self._refuted = apart + self._offset
+        self._believe(self._offset - puzzle.best)
+        return self._fresh(age - puzzle.best)
+
+    def _fresh(self, age: float) -> bool:
+        return -_TOLERANCE <= age <= self._settle
+
+    def _believe(self, offset: float) -> None:
+        self._offset, self.confirmed, self._heard, self._slack = offset, True, True, _TOLERANCE
+        self._claimed, self._puzzle = None, None
+        if self._refuted is not None and abs(self._refuted - offset) <= _TOLERANCE:
+            self._refuted = None
+
+
+@dataclass
+class Draw:
+    """Messages of one interval, and how old each was when it was pulled.
+
+    Attributes:
+        messages: in order.
+        size: bytes of their content.
+        arrival_ages: seconds from arrival to the pull, of each.
+        ages: seconds from publication to the pull, by the broker's clock.
+        until: when the last pull ended, seconds since 1970.
+    """
+
+    messages: list[Any] = field(default_factory=list)
+    size: int = 0
+    arrival_ages: list[float] = field(default_factory=list)
+    ages: list[float] = field(default_factory=list)
+    until: float = 0.0
+
+    def add(self, some: Sequence[Arrived], now: float) -> None:
+        """What a pull gave; it ended at ``now``."""
+        self.messages += some
+        self.size += sum(len(message.data) for message in some)
+        self.arrival_ages += [now - message.arrival_micros / _MICROS for message in some]
+        self.ages += [now - published(message) / _MICROS for message in some]
+        self.until = now
+
+
+class Watermark:
+    """Up to when no message is missing, as far as anybody can know.
+
+    It follows the time at a distance of ``settle``, however many messages there are. It stands still while
+    most of what is pulled is older than that: then older messages may be waiting. Single old messages do not
+    hold it. Where the broker's times are fresh and only the publishers' stamps are old, as in a replay, they
+    hold it while they advance; stamps that stand still hold it for ``patience`` at most.
+    """
+
+    def __init__(self, keeper: TimeKeeper, settle: float, patience: float) -> None:
+        """At the beginning of time."""
+        self._keeper, self._settle, self._patience = keeper, settle, patience
+        self._hold: _Puzzle | None = None
+        self._mode = "hold"
+        self.micros = 0
+        self.known = False
+        """Whether there is any message, or anything published, that it could be a watermark of."""
+
+    def at_least(self, micros: int) -> None:
+        """Where an earlier engine was."""
+        self.micros = max(self.micros, micros)
+        self.known = True
+
+    def judge(self, draw: Draw, steady: float) -> int | None:
+        """Up to when nothing is missing once a draw is landed; None where it is not known.
+
+        Call it before landing: a watermark beyond what messages say is now is taken back, since it came from
+        a clock that was wrong. What has been published as closed stays so.
+        """
+        self.known = True
+        fresh = self._keeper.compare(float(np.median(draw.ages)))
+        # What has been learnt about the clock concerns the times of the pulls as well.
+        shift = self._keeper.now() - draw.until
+        shift = shift if abs(shift) > _TOLERANCE else 0.0
+        if fresh:
+            self.micros = min(self.micros, max(0, round((draw.until + shift) * _MICROS)))
+        age = float(np.median(draw.arrival_ages)) + shift
+        horizon = draw.until + shift - self._settle
+        if age <= self._settle:
+            self._hold, self._mode = None, "hold"
+            return round(horizon * _MICROS)
+        if self._hold is None:
+            self._hold = _Puzzle(steady, age, age)
+        passed = steady - self._hold.since
+        if passed >= self._patience:
+            fallen = self._hold.first - age
+            if fallen >= _PACE * passed:
+                self._mode = "hold"
+            else:
+                self._mode = "follow" if fallen + passed / 2 >= 0 else "release"
+            self._hold = _Puzzle(steady, age, age)
+        if self._mode == "hold":
+            return None
+        return round((horizon - (age if self._mode == "follow" else 0.0)) * _MICROS)
+
+    def silence(self) -> int | None:
+        """The same after ``settle`` seconds without a message."""
+        now = self._keeper.now()
+        if not (self.known and self._keeper.confirmed):
+            return None
+        self._hold, self._mode = None, "hold"
+        return round((now - self._settle) * _MICROS)
+
+    def advance(self, micros: int | None) -> None:
+        """Never back."""
+        if micros is not None:
+            self.micros = max(self.micros, micros)
