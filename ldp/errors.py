@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from enum import Enum
 
-__all__ = ["CollectionError", "InvalidPayload", "LdpError", "Reason", "UsageError"]
+__all__ = ["CollectionError", "InvalidPayload", "JobError", "LdpError", "Reason", "UsageError"]
 
 
 class LdpError(Exception):
@@ -52,6 +52,10 @@ class CollectionError(LdpError, ValueError):
     """A collection (its file, or the parameters in it) is not sound."""
 
     exit_code = 3
+
+
+class JobError(LdpError):
+    """A runner took the job, and the job failed there; nothing was published as finished."""
 
 
 class Reason(Enum):

@@ -172,6 +172,12 @@ def simulate(  # noqa: PLR0913, PLR0917 - one argument per option
 @click.option(
     "--kafka-expansion", default="", metavar="HOST:PORT", help="Beam's expansion service for Kafka, see docs."
 )
+@click.option(
+    "--pubsub-expansion",
+    default="",
+    metavar="HOST:PORT",
+    help="Beam's expansion service for Pub/Sub, for --subscription on Flink; see docs.",
+)
 @click.option("--output", required=True, metavar="DIR", help="Where estimates/ and run.json go.")
 @click.option("--runner", help="Any Beam runner; DirectRunner (the default) runs in this process.")
 @click.option(

@@ -7,8 +7,8 @@ import ctypes
 import json
 import logging
 import os
-import re
 import shutil
+import threading
 import time
 from collections.abc import Callable
 from difflib import get_close_matches
@@ -20,9 +20,10 @@ from apache_beam.io.filesystems import FileSystems
 from apache_beam.options.pipeline_options import PipelineOptions
 
 from ldp.accounting import Books
-from ldp.errors import LdpError, UsageError
+from ldp.errors import UsageError
 from pipelines.collect import LEDGER, CollectReports
 from pipelines.inputs import stray
+from pipelines.jobs import run_to_end, with_binary
 from pipelines.options import ASK_THEIR_SERVER, OPTIONS, RunConfig
 from pipelines.record import RUN_RECORD, run_record, write_record
 from transforms.files import sync_folder
@@ -37,11 +38,8 @@ __all__ = [
     "prepare_output",
     "rehearse",
     "run",
-    "run_to_end",
 ]
 
-_WRAPPED = re.compile(r"ldp\.errors\.\w+: (.*?) \[(E-[A-Z]+(?:-[A-Z]+)*)\]", re.DOTALL)
-"""One of our errors in the text of one of Beam's."""
 _PARTS = ("estimates", "rejects", "accounting")
 _SUFFIXES = (".parquet", ".json")
 _BEAM_HELP = "See ldpbeam run --help and Beam's pipeline options."
@@ -145,7 +143,8 @@ def run(config: RunConfig, progress: Progress | None = None, total_bytes: int = 
 
     Raises:
         UsageError: Beam does not know an option or the runner.
-        LdpError: the job failed, or its books do not balance; nothing is then published as finished.
+        JobError: the job failed on its runner; nothing is then published as finished.
+        LdpError: a step of it raised one, or its books do not balance; nor here.
     """
     # Within this process Beam raises what it also logs.
     quiet = config.runner == "FnApiRunner" and os.environ.get("LDPBEAM_DEBUG") != "1"
@@ -155,9 +154,9 @@ def run(config: RunConfig, progress: Progress | None = None, total_bytes: int = 
     pipeline = build(config)
     prepare_output(config.output)
     if progress is None:
-        run_to_end(pipeline)
+        run_to_end(pipeline, config.runner)
     else:
-        _run_with_progress(pipeline, progress, total_bytes)
+        _run_with_progress(pipeline, config.runner, progress, total_bytes)
     seconds = time.perf_counter() - started
     books, files = _read_ledger(config.output)
     record = run_record(config, books, files, seconds)
@@ -203,7 +202,7 @@ def make_pipeline(config: RunConfig) -> beam.Pipeline:
     Beam itself passes over options that it does not know; a misspelt one would change nothing.
 
     Raises:
-        UsageError: an option or the runner is not Beam's.
+        UsageError: an option or the runner is not Beam's, or the runner is a program that is not here.
     """
     parsers: list[argparse.ArgumentParser] = []
 
@@ -215,6 +214,8 @@ def make_pipeline(config: RunConfig) -> beam.Pipeline:
     typed = ["--dry_run=True" if a == "--dry_run" else a for a in config.beam_args]
     if config.streaming and config.runner != "FnApiRunner" and "--streaming" not in typed:
         typed.append("--streaming")
+    if config.runner == "PrismRunner":
+        typed = with_binary(typed)
     options = PipelineOptions([f"--runner={config.runner}", *typed], save_main_session=False)
     known = options.get_all_options(add_extra_args_fn=keep)
     _, unknown = parsers[0].parse_known_args(typed)
@@ -255,31 +256,22 @@ def keep_freed_memory() -> None:
     mallopt(trim_threshold, (1 << 31) - 1)
 
 
-def run_to_end(pipeline: beam.Pipeline) -> None:
-    """Run a pipeline of this process.
-
-    Raises:
-        LdpError: a step raised one; Beam wraps errors of steps into others.
-    """
-    try:
-        pipeline.run().wait_until_finish()
-    except RuntimeError as error:
-        found = _WRAPPED.search(str(error))
-        if found is None:
-            raise
-        raise LdpError(found[2], found[1].rstrip(".")) from None
-
-
-def _run_with_progress(pipeline: beam.Pipeline, progress: Progress, total: int) -> None:
-    """Run in this thread's stead while it reports how much was read."""
-    from concurrent.futures import ThreadPoolExecutor, wait
-
+def _run_with_progress(pipeline: beam.Pipeline, runner: str, progress: Progress, total: int) -> None:
+    """Run in this thread, since runners set signal handlers; another one tells how much was read."""
     before = bytes_read()
-    with ThreadPoolExecutor(1) as pool:
-        job = pool.submit(run_to_end, pipeline)
-        while not wait([job], timeout=0.1).done:
+    over = threading.Event()
+
+    def tell() -> None:
+        while not over.wait(0.1):
             progress(min(bytes_read() - before, total), total)
-        job.result()
+
+    teller = threading.Thread(target=tell, name="progress", daemon=True)
+    teller.start()
+    try:
+        run_to_end(pipeline, runner)
+    finally:
+        over.set()
+        teller.join()
     progress(total, total)
 
 

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
+
+import click
 
 from ldp.epochs import parse_duration
 from ldp.errors import UsageError
 from pipelines.commands import books_line, check_sinks, introduction, load, summary
-from pipelines.console import say
+from pipelines.console import deliver, say
 from pipelines.options import RunConfig, resolve_runner
 
 __all__ = ["run_stream"]
@@ -37,6 +40,7 @@ def run_stream(  # noqa: PLR0913 - one argument per option
     collections = tuple(load(path) for path in collection_files)
     logging.basicConfig(level=logging.ERROR)
     from pipelines.inputs import find_inputs
+    from pipelines.record import DETACHED
     from pipelines.run import rehearse
     from pipelines.stream.job import build, run_local, submit
 
@@ -75,13 +79,22 @@ def run_stream(  # noqa: PLR0913 - one argument per option
         result = run_local(config, idle, books_line)
         say("stopped")
     else:
-        done = submit(config, wait=not detach)
-        if done is None:
+        done = submit(config, wait=not detach, warn=partial(click.echo, err=True))
+        if done is None or done.record["status"] == DETACHED:
+            if done is not None:
+                say(_named(done.record["job"]))
+                deliver(done.record)
             say(f"submitted; results will appear in {output}")
             return 0
         result = done
     summary(result.record, output)
     return result.exit_code
+
+
+def _named(job: dict[str, str]) -> str:
+    """Which job it is, for whoever is to look after it."""
+    what = job.get("cluster_id") or job.get("id") or job.get("name") or "a job"
+    return f"{what} on {job.get('cluster') or job['runner']}"
 
 
 def _seconds(option: str, text: str) -> int:
