@@ -1,21 +1,17 @@
-"""One Kafka broker without ZooKeeper, a producer, and Beam's expansion service for the Kafka connector."""
+"""One Kafka broker without ZooKeeper, and a producer."""
 
 from __future__ import annotations
 
 import base64
-import json
-import os
 import subprocess
-import sys
 import uuid
 from collections.abc import Sequence
 from pathlib import Path
 
-from tests.conftest import REPOSITORY
 from tests.flink.cluster import Process, free_port
-from tests.flink.fetch import connectors, kafka
+from tests.flink.fetch import kafka
 
-__all__ = ["Broker", "ExpansionService"]
+__all__ = ["Broker"]
 
 
 class Broker(Process):
@@ -57,26 +53,3 @@ class Broker(Process):
         words: Sequence[object] = (self.address, topic, numbers.start, len(numbers), base, millis, pause)
         source = Path(__file__).with_name("Produce.java")
         return ["java", "-cp", str(kafka() / "*"), str(source), *map(str, words)]
-
-
-class ExpansionService(Process):
-    """Beam's expansion service; what it expands runs in Java workers that TaskManagers start as processes."""
-
-    def __init__(self, folder: Path) -> None:
-        """Start it."""
-        folder.mkdir(parents=True)
-        port = free_port()
-        self.address = f"127.0.0.1:{port}"
-        boot = folder / "boot"
-        boot.write_text(
-            f"#!/bin/sh\nexport PYTHONPATH={REPOSITORY} LDPBEAM_JAVA_WORKER='{connectors()}'\n"
-            f'exec {sys.executable} -m tests.flink.java_worker "$@"\n'
-        )
-        boot.chmod(0o755)
-        command = ["java", "-Xmx384m", "-XX:+UseSerialGC", "-cp", connectors()]
-        command += ["org.apache.beam.sdk.expansion.service.ExpansionService", str(port)]
-        # Splittable reading in Java stays silent on Flink; the older way of reading works.
-        command += ["--experiments=use_deprecated_read", "--defaultEnvironmentType=PROCESS"]
-        command.append(f"--defaultEnvironmentConfig={json.dumps({'command': os.fspath(boot)})}")
-        super().__init__(command, folder / "expansion.log")
-        self.await_port(port)

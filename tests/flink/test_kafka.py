@@ -10,7 +10,8 @@ from apache_beam.options.pipeline_options import PipelineOptions
 
 from pipelines.stream.kafka import ReadKafka
 from tests.flink.cluster import Cluster, Process, Worker, until
-from tests.flink.kafka import Broker, ExpansionService
+from tests.flink.expansion import ExpansionService
+from tests.flink.kafka import Broker
 from tests.flink.stream import Config, count, expected, outcome
 from tests.flink.test_flink import CHECKPOINTS, on_cluster
 
