@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 from tests.conftest import REPOSITORY
-from tests.flink.cluster import Process, free_port
+from tests.flink.cluster import JAVA, Process, free_port
 from tests.flink.fetch import connectors
 
 __all__ = ["ExpansionService"]
@@ -28,7 +28,7 @@ class ExpansionService(Process):
             f'exec {sys.executable} -m tests.flink.java_worker "$@"\n'
         )
         boot.chmod(0o755)
-        command = ["java", "-Xmx384m", "-XX:+UseSerialGC", "-cp", connectors()]
+        command = [*JAVA, "-Xmx384m", "-cp", connectors()]
         command += ["org.apache.beam.sdk.expansion.service.ExpansionService", str(port)]
         # Splittable reading in Java stays silent on Flink; the older way of reading works.
         command += ["--experiments=use_deprecated_read", "--defaultEnvironmentType=PROCESS"]

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import base64
+import os
 import subprocess
 import uuid
 from collections.abc import Sequence
 from pathlib import Path
 
-from tests.flink.cluster import Process, free_port
+from tests.flink.cluster import JAVA, Process, free_port
 from tests.flink.fetch import kafka
 
 __all__ = ["Broker"]
@@ -39,6 +40,10 @@ class Broker(Process):
         path = folder / "server.properties"
         path.write_text("".join(f"{name}={value}\n" for name, value in settings.items()))
         identity = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+        self._classes = folder / "classes"
+        source = Path(__file__).with_name("Produce.java")
+        compile_ = ["javac", "-d", str(self._classes), "-cp", str(kafka() / "*"), str(source)]
+        subprocess.run(compile_, check=True, capture_output=True)
         form = self._java("kafka.tools.StorageTool", "format", "-t", identity, "-c", str(path))
         subprocess.run(form, check=True, capture_output=True)
         super().__init__(self._java("kafka.Kafka", str(path)), folder / "broker.log")
@@ -46,10 +51,10 @@ class Broker(Process):
 
     @staticmethod
     def _java(main: str, *arguments: str) -> list[str]:
-        return ["java", "-Xmx384m", "-XX:+UseSerialGC", "-cp", str(kafka() / "*"), main, *arguments]
+        return [*JAVA, "-Xmx384m", "-cp", str(kafka() / "*"), main, *arguments]
 
     def produce(self, topic: str, numbers: range, base: int, millis: int, pause: int = 0) -> list[str]:
         """The command that sends the numbers, each stamped with `base` and its multiple of `millis`."""
         words: Sequence[object] = (self.address, topic, numbers.start, len(numbers), base, millis, pause)
-        source = Path(__file__).with_name("Produce.java")
-        return ["java", "-cp", str(kafka() / "*"), str(source), *map(str, words)]
+        path = os.pathsep.join([str(kafka() / "*"), str(self._classes)])
+        return [*JAVA, "-cp", path, "Produce", *map(str, words)]

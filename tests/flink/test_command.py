@@ -97,11 +97,10 @@ def test_detached_job_goes_on_when_the_command_has_ended(
     assert results(output) == results(folder / "local")
 
 
-def test_failed_job_is_one_line(folder: Path, cluster: Cluster) -> None:
+def test_failed_job_is_one_line(folder: Path) -> None:
     """Nobody is where the workers should be."""
     pool = ["--environment_type=EXTERNAL", f"--environment_config=127.0.0.1:{free_port()}"]
-    attempt = ["--number_of_execution_retries=0"]
-    done = ldpbeam(*over_files(folder, folder / "failed"), *on_flink(cluster.address), *pool, *attempt)
+    done = ldpbeam(*over_files(folder, folder / "failed"), *on_flink("[local]"), *pool)
     assert done.returncode == 6
     last = done.stderr.splitlines()[-1]
     assert last.startswith("ldpbeam: the job ended in state FAILED on FlinkRunner: ")
