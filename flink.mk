@@ -1,10 +1,10 @@
-# The Flink suite; included by Makefile.
+# The suites on runners that are programs of their own; included by Makefile.
 
 # The line of Flink (1.19 or 1.20), and how often `make flink-kafka` runs each of its two tests.
 FLINK ?= 1.19
 RUNS ?= 20
 
-.PHONY: flink flink-kafka flink-next java
+.PHONY: flink flink-kafka flink-next prism java
 
 flink: $(STAMP) java ## the pipeline on Flink: embedded, on a cluster, through failures (fetches Flink)
 	@LDPBEAM_FLINK=$(FLINK) $(BIN)/python -m tests.flink.fetch
@@ -18,6 +18,9 @@ flink-kafka: $(STAMP) java ## a Kafka topic on Flink, RUNS times undisturbed and
 flink-next: $(STAMP) java ## the recovery test on the next line of Flink
 	@LDPBEAM_FLINK=1.20 $(BIN)/python -m tests.flink.fetch
 	@LDPBEAM_FLINK=1.20 $(PYTEST) -m flink -k recovers tests/flink/test_flink.py
+
+prism: $(STAMP) ## both graphs on Beam's Prism (built with Go, the first call fetches its modules)
+	@$(PYTEST) -m prism tests/prism
 
 java:
 	@if ! command -v java >/dev/null || ! command -v mvn >/dev/null; then \

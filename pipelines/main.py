@@ -286,6 +286,12 @@ def run(  # noqa: PLR0913, PLR0917 - one argument per option
             "a Kafka topic needs its brokers and an expansion service",
             remedy="Give --kafka-topic, --kafka-servers and --kafka-expansion together.",
         )
+    if streaming["pubsub_expansion"] and not subscription:
+        raise UsageError(
+            "E-USAGE-SOURCE",
+            "--pubsub-expansion goes with --subscription",
+            remedy="Give --subscription projects/P/subscriptions/S, or leave it out.",
+        )
     files, beam_args = split_arguments(context.args, files_allowed=bool(patterns))
     patterns += files
     if bool(patterns) + bool(subscription) + any(kafka) != 1:

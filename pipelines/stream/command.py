@@ -68,6 +68,12 @@ def run_stream(  # noqa: PLR0913 - one argument per option
             "the runner of this machine does not read Kafka",
             remedy="Run on a cluster (--runner FlinkRunner), or use --subscription or --input.",
         )
+    if local and config.pubsub_expansion:
+        raise UsageError(
+            "E-USAGE-SOURCE",
+            "the runner of this machine reads Pub/Sub by itself",
+            remedy="Leave --pubsub-expansion out, or run on a cluster (--runner FlinkRunner).",
+        )
     idle = _seconds("--stop-when-idle", stop_when_idle) if stop_when_idle else None
     for collection in collections:
         say(introduction(collection))

@@ -15,7 +15,6 @@ from apache_beam.portability.api import (
 )
 from google.protobuf import json_format, text_format
 
-
 # As in cluster.py, whose imports would take a worker longer than all it does here.
 JAVA = ["java", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]
 

@@ -15,9 +15,11 @@ import pytest
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.runners.portability import job_server
 from apache_beam.runners.portability.portable_runner import PortableRunner
+from click.testing import CliRunner
 
 from ldp.errors import JobError, LdpError, UsageError
 from pipelines import jobs
+from pipelines.main import cli
 from pipelines.options import RunConfig
 from pipelines.run import make_pipeline, run
 from pipelines.stream.job import submit
@@ -212,3 +214,29 @@ def test_prism_needs_its_binary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     assert jobs.with_binary([])[0] == f"--prism_location={absent}"
     # What is typed counts for more.
     assert jobs.with_binary([f"--prism_location={absent}"])[0] == f"--prism_location={absent}"
+
+
+SUBSCRIPTION = ("--subscription", "projects/p/subscriptions/s")
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (
+            (*SUBSCRIPTION, "--runner", "FlinkRunner"),
+            "FlinkRunner reads Pub/Sub through Beam's Java",
+        ),
+        (("--input", "*", "--pubsub-expansion", "h:1"), "--pubsub-expansion goes with --subscription"),
+        ((*SUBSCRIPTION, "--pubsub-expansion", "h:1"), "the runner of this machine reads Pub/Sub by itself"),
+    ],
+)
+def test_expansion_service_is_asked_for_where_it_is_needed(
+    words: tuple[str, ...], said: str, tmp_path: Path
+) -> None:
+    agreed = Path(__file__).parents[2] / "examples" / "minutes_in_app.yaml"
+    command = ["run", "--collection", str(agreed), "--output", str(tmp_path / "out"), *words]
+    done = CliRunner().invoke(cli, command)
+    assert isinstance(done.exception, UsageError)
+    assert done.exception.code == "E-USAGE-SOURCE"
+    assert said in str(done.exception)
+    assert not (tmp_path / "out").exists()

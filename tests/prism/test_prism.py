@@ -1,0 +1,70 @@
+"""Both graphs on Prism, Beam's own portable runner for one machine, with state and timers like Flink's."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import apache_beam as beam
+import pytest
+from apache_beam.options.pipeline_options import PipelineOptions
+
+from pipelines.options import RunConfig
+from pipelines.run import run
+from tests.flink.cluster import until
+from tests.flink.graph import Config, Published, bounded, build, expected, live, outcome
+from tests.pipelines.running import collection, fleet, write
+
+pytestmark = [
+    pytest.mark.prism,
+    pytest.mark.timeout(1200),
+    # Beam leaves channels and processes to the end of the interpreter.
+    pytest.mark.filterwarnings("ignore::ResourceWarning"),
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+]
+
+
+def started(config: Config, prism: Path) -> beam.runners.runner.PipelineResult:
+    options = ["--runner=PrismRunner", f"--prism_location={prism}", "--prism_log_level=error", "--streaming"]
+    pipeline = beam.Pipeline(options=PipelineOptions(options))
+    build(pipeline, config)
+    return pipeline.run()
+
+
+@pytest.mark.parametrize("attempt", range(3))
+def test_source_that_ends_is_counted(prism: Path, tmp_path: Path, attempt: int) -> None:
+    config = bounded(tmp_path)
+    started(config, prism).wait_until_finish()
+    assert outcome(config) == expected(config)
+
+
+def test_source_that_does_not_end_is_counted(prism: Path, tmp_path: Path) -> None:
+    config = live(tmp_path)
+    result = started(config, prism)
+    published = Published(config)
+    until("the counts", lambda: published.look() == expected(config), 600)
+    assert result.state == "RUNNING"
+    result.cancel()
+    assert published.look() == expected(config)
+
+
+def test_files_give_byte_for_byte_what_the_local_runner_gives(
+    prism: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reports = write(tmp_path / "reports", collection(), fleet(collection(), 300, 3))
+    inputs = tuple(str(path) for path in sorted(reports.iterdir()))
+    here = RunConfig((collection(),), inputs, str(tmp_path / "here"))
+    monkeypatch.setenv("LDPBEAM_PRISM", str(prism))
+    there = RunConfig((collection(),), inputs, str(tmp_path / "there"), runner="PrismRunner")
+    assert run(here).exit_code == run(there).exit_code == 0
+    tables = [contents(tmp_path / place / "estimates") for place in ("here", "there")]
+    assert tables[0] == tables[1]
+    assert len(tables[0]) == 3
+    totals = [
+        json.loads((tmp_path / place / "run.json").read_text())["accounting"] for place in ("here", "there")
+    ]
+    assert totals[0] == totals[1]
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
