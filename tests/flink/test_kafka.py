@@ -37,8 +37,8 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
 
 
 @pytest.mark.timeout(1200)
-@pytest.mark.parametrize("run", range(RUNS))
 @pytest.mark.parametrize("killed", [False, True], ids=["undisturbed", "killed"])
+@pytest.mark.parametrize("run", range(RUNS))
 def test_topic_is_counted_once(
     cluster: Cluster,
     job_endpoint: str,
