@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+import time
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -181,6 +182,16 @@ def test_detached_job_leaves_a_record_of_which_it_is(tmp_path: Path) -> None:
     job = record["job"]
     assert (job["runner"], job["name"]) == ("PortableRunner", "minutes")
     assert job["id"].startswith("job")
+    # The job goes on meanwhile, and is over before the test.
+    end = time.monotonic() + 120
+    while counted(config.output) < 120:
+        assert time.monotonic() < end
+        time.sleep(0.1)
+
+
+def counted(output: str) -> int:
+    found = (json.loads(path.read_text()) for path in Path(output, "accounting").glob("*-epoch-*.json"))
+    return sum(record["accounting"]["counted"] for record in found)
 
 
 def test_detached_job_is_not_failed_by_an_output_that_is_out_of_reach(tmp_path: Path) -> None:
