@@ -245,7 +245,7 @@ def test_a_running_job_is_replaced_under_its_labels(call: Call, stream: list[obj
 @pytest.mark.parametrize(
     ("state", "code", "record"),
     [
-        ("JOB_STATE_DRAINED", 0, True),
+        ("JOB_STATE_DRAINED", 5, True),
         ("JOB_STATE_UPDATED", 0, False),
         ("JOB_STATE_FAILED", 6, False),
     ],
