@@ -19,7 +19,7 @@ flink-next: $(STAMP) java ## the recovery test on the next line of Flink
 	@LDPBEAM_FLINK=1.20 $(BIN)/python -m tests.flink.fetch
 	@LDPBEAM_FLINK=1.20 $(PYTEST) -m flink -k recovers tests/flink/test_flink.py
 
-prism: $(STAMP) ## both graphs on Beam's Prism (built with Go, the first call fetches its modules)
+prism: $(STAMP) ## the graph over files on Beam's Prism (built with Go, the first call fetches its modules)
 	@$(PYTEST) -m prism tests/prism
 
 java:
