@@ -1,10 +1,26 @@
-# The Flink suite; included by Makefile.
+# The suites on runners that are programs of their own; included by Makefile.
 
-.PHONY: flink java
+# The line of Flink (1.19 or 1.20), and how often `make flink-kafka` runs each of its two tests.
+FLINK ?= 1.19
+RUNS ?= 20
+
+.PHONY: flink flink-kafka flink-next prism java
 
 flink: $(STAMP) java ## the pipeline on Flink: embedded, on a cluster, through failures (fetches Flink)
-	@$(BIN)/python -m tests.flink.fetch
-	@$(PYTEST) -m "flink and not slow" tests/flink
+	@LDPBEAM_FLINK=$(FLINK) $(BIN)/python -m tests.flink.fetch
+	@LDPBEAM_FLINK=$(FLINK) $(PYTEST) -m "flink and not slow" tests/flink
+
+flink-kafka: $(STAMP) java ## a Kafka topic on Flink, RUNS times undisturbed and RUNS times through a kill
+	@LDPBEAM_FLINK=$(FLINK) $(BIN)/python -m tests.flink.fetch
+	@LDPBEAM_FLINK=$(FLINK) LDPBEAM_FLINK_RUNS=$(RUNS) $(PYTEST) -v -m flink tests/flink/test_kafka.py
+
+# Through a kill is enough: what counts there counts the same undisturbed.
+flink-next: $(STAMP) java ## the recovery test on the next line of Flink
+	@LDPBEAM_FLINK=1.20 $(BIN)/python -m tests.flink.fetch
+	@LDPBEAM_FLINK=1.20 $(PYTEST) -m flink -k recovers tests/flink/test_flink.py
+
+prism: $(STAMP) ## the graph over files on Beam's Prism (built with Go, the first call fetches its modules)
+	@$(PYTEST) -m prism tests/prism
 
 java:
 	@if ! command -v java >/dev/null || ! command -v mvn >/dev/null; then \

@@ -11,7 +11,7 @@ from enum import Enum
 
 from ldp.text import clean
 
-__all__ = ["CollectionError", "InvalidPayload", "LdpError", "Reason", "UsageError", "disk_error"]
+__all__ = ["CollectionError", "InvalidPayload", "JobError", "LdpError", "Reason", "UsageError", "disk_error"]
 
 
 _LONGEST = 500  # characters of what is wrong
@@ -59,6 +59,10 @@ class CollectionError(LdpError, ValueError):
     """A collection (its file, or the parameters in it) is not sound."""
 
     exit_code = 3
+
+
+class JobError(LdpError):
+    """A runner took the job, and the job failed there; nothing was published as finished."""
 
 
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})

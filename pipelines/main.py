@@ -203,6 +203,12 @@ def simulate(  # noqa: PLR0913, PLR0917 - one argument per option
 @click.option(
     "--kafka-expansion", default="", metavar="HOST:PORT", help="Beam's expansion service for Kafka, see docs."
 )
+@click.option(
+    "--pubsub-expansion",
+    default="",
+    metavar="HOST:PORT",
+    help="Beam's expansion service for Pub/Sub, for --subscription on Flink; see docs.",
+)
 @click.option("--output", required=True, metavar="DIR", help="Where estimates/ and run.json go.")
 @click.option(
     "--overwrite", is_flag=True, help="Over files: replace results of other collections in DIR too."
@@ -372,6 +378,12 @@ def run(  # noqa: PLR0913, PLR0917 - one argument per option
             "E-USAGE-SOURCE",
             "a Kafka topic needs its brokers and an expansion service",
             remedy="Give --kafka-topic, --kafka-servers and --kafka-expansion together.",
+        )
+    if streaming["pubsub_expansion"] and not subscription:
+        raise UsageError(
+            "E-USAGE-SOURCE",
+            "--pubsub-expansion goes with --subscription",
+            remedy="Give --subscription projects/P/subscriptions/S, or leave it out.",
         )
     files, beam_args = split_arguments(context.args, files_allowed=bool(patterns))
     patterns += files

@@ -43,6 +43,7 @@ OPTIONS = (
     "--kafka-servers",
     "--kafka-topic",
     "--kafka-expansion",
+    "--pubsub-expansion",
     "--timestamp-attribute",
     "--early-every",
     "--late-every",
@@ -86,6 +87,7 @@ class RunConfig:
         subscription: ``projects/P/subscriptions/S`` to read from instead of files.
         kafka_servers, kafka_topic: a Kafka topic to read from instead, on a cluster.
         kafka_expansion: ``host:port`` of Beam's expansion service for Kafka.
+        pubsub_expansion: ``host:port`` of Beam's expansion service for Pub/Sub, where Dataflow does not run.
         timestamp_attribute: message attribute that says when a collector received it; empty for the time
             of publication.
         land_every: seconds of messages that the local engine lands together.
@@ -122,6 +124,7 @@ class RunConfig:
     kafka_servers: str = ""
     kafka_topic: str = ""
     kafka_expansion: str = ""
+    pubsub_expansion: str = ""
     timestamp_attribute: str = ""
     land_every: float = 5.0
     land_messages: int = 10_000

@@ -24,6 +24,7 @@ from pipelines.options import RunConfig
 from transforms.files import publish
 
 __all__ = [
+    "DETACHED",
     "NOTHING_COUNTED",
     "RUN_RECORD",
     "STATUS",
@@ -45,6 +46,8 @@ STATUS = {0: "ok", 4: "ok_with_rejects", 5: "over_error_threshold"}
 """What run.json says for each exit code of a finished run that has counted something."""
 NOTHING_COUNTED = "nothing_counted"
 """What it says of one that has counted nothing, which ends with 5 as well."""
+DETACHED = "detached"
+"""What it says when a job was left to its cluster, which goes on to write all but run.json."""
 
 
 @dataclass(frozen=True)
@@ -192,7 +195,7 @@ def run_record(
     total = books.total
     if archived is not None:
         total.merge(archived.line)
-    open_lines = more.get("status") in ("running", "stopped")
+    open_lines = more.get("status") in ("running", "stopped", DETACHED)
     unbalanced = [key for key, line in books.lines.items() if not (line.balanced or open_lines)]
     if unbalanced:
         raise LdpError(

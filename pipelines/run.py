@@ -7,7 +7,6 @@ import ctypes
 import json
 import logging
 import os
-import re
 import threading
 import time
 from collections.abc import Callable
@@ -28,6 +27,7 @@ from pipelines import workers
 from pipelines.collect import LEDGER, CollectReports
 from pipelines.inputs import stray
 from pipelines.interrupt import interruptible
+from pipelines.jobs import run_to_end, with_binary
 from pipelines.options import ASK_THEIR_SERVER, OPTIONS, RunConfig
 from pipelines.output import (
     exchange,
@@ -49,11 +49,8 @@ __all__ = [
     "match_inputs",
     "rehearse",
     "run",
-    "run_to_end",
 ]
 
-_WRAPPED = re.compile(r"ldp\.errors\.\w+: (.*?) \[(E-[A-Z]+(?:-[A-Z]+)*)\]", re.DOTALL)
-"""One of our errors in the text of one of Beam's."""
 _BEAM_HELP = "See ldpbeam run --help and Beam's pipeline options."
 
 Progress = Callable[[int, int], None]
@@ -119,7 +116,8 @@ def run(config: RunConfig, progress: Progress | None = None, total_bytes: int = 
 
     Raises:
         UsageError: Beam does not know an option or the runner, or the output may not be replaced.
-        LdpError: the job failed, or its books do not balance; earlier results are then as they were.
+        JobError: the job failed on its runner; earlier results are then as they were.
+        LdpError: a step of it raised one, or its books do not balance; as before.
     """
     # Within this process Beam raises what it also logs.
     quiet = config.runner == "FnApiRunner" and os.environ.get("LDPBEAM_DEBUG") != "1"
@@ -133,9 +131,9 @@ def run(config: RunConfig, progress: Progress | None = None, total_bytes: int = 
         with scratch_of(config.output) as folder:
             pipeline = build(replace(config, output=folder))
             if progress is None:
-                run_to_end(pipeline)
+                run_to_end(pipeline, config.runner)
             else:
-                _run_with_progress(pipeline, progress, total_bytes)
+                _run_with_progress(pipeline, config.runner, progress, total_bytes)
             record = _publish(config, folder, started)
     return RunResult(record)
 
@@ -199,7 +197,7 @@ def make_pipeline(config: RunConfig) -> beam.Pipeline:
     Beam itself passes over options that it does not know; a misspelt one would change nothing.
 
     Raises:
-        UsageError: an option or the runner is not Beam's.
+        UsageError: an option or the runner is not Beam's, or the runner is a program that is not here.
     """
     parsers: list[argparse.ArgumentParser] = []
 
@@ -211,6 +209,8 @@ def make_pipeline(config: RunConfig) -> beam.Pipeline:
     typed = ["--dry_run=True" if a == "--dry_run" else a for a in config.beam_args]
     if config.streaming and config.runner != "FnApiRunner" and "--streaming" not in typed:
         typed.append("--streaming")
+    if config.runner == "PrismRunner":
+        typed = with_binary(typed)
     options = PipelineOptions([f"--runner={config.runner}", *typed], save_main_session=False)
     known = options.get_all_options(add_extra_args_fn=keep)
     _, unknown = parsers[0].parse_known_args(typed)
@@ -251,22 +251,7 @@ def keep_freed_memory() -> None:
     mallopt(trim_threshold, (1 << 31) - 1)
 
 
-def run_to_end(pipeline: beam.Pipeline) -> None:
-    """Run a pipeline of this process.
-
-    Raises:
-        LdpError: a step raised one; Beam wraps errors of steps into others.
-    """
-    try:
-        pipeline.run().wait_until_finish()
-    except RuntimeError as error:
-        found = _WRAPPED.search(str(error))
-        if found is None:
-            raise
-        raise LdpError(found[2], found[1].rstrip(".")) from None
-
-
-def _run_with_progress(pipeline: beam.Pipeline, progress: Progress, total: int) -> None:
+def _run_with_progress(pipeline: beam.Pipeline, runner: str, progress: Progress, total: int) -> None:
     """Run while another thread reports how much was read.
 
     The pipeline has the main thread: some runners handle signals, which only it may ask for.
@@ -280,7 +265,7 @@ def _run_with_progress(pipeline: beam.Pipeline, progress: Progress, total: int) 
     reporter = threading.Thread(target=report, name="progress", daemon=True)
     reporter.start()
     try:
-        run_to_end(pipeline)
+        run_to_end(pipeline, runner)
     finally:
         ended.set()
         reporter.join()

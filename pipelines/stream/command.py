@@ -6,6 +6,7 @@ import json
 import logging
 import time
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ import click
 from ldp.epochs import parse_duration
 from ldp.errors import UsageError
 from pipelines.commands import books_line, check_sinks, introduction, load, summary
-from pipelines.console import Mode, mode, say
+from pipelines.console import Mode, deliver, mode, say
 from pipelines.options import RunConfig, resolve_runner
 from pipelines.stream.status import Status, parse_address
 
@@ -45,6 +46,7 @@ def run_stream(  # noqa: PLR0913 - one argument per option
     collections = tuple(load(path) for path in collection_files)
     logging.basicConfig(level=logging.ERROR)
     from pipelines.inputs import find_inputs
+    from pipelines.record import DETACHED
     from pipelines.run import rehearse
     from pipelines.stream.job import build, run_local, submit
 
@@ -74,6 +76,12 @@ def run_stream(  # noqa: PLR0913 - one argument per option
             "the runner of this machine does not read Kafka",
             remedy="Run on a cluster (--runner FlinkRunner), or use --subscription or --input.",
         )
+    if local and config.pubsub_expansion:
+        raise UsageError(
+            "E-USAGE-SOURCE",
+            "the runner of this machine reads Pub/Sub by itself",
+            remedy="Leave --pubsub-expansion out, or run on a cluster (--runner FlinkRunner).",
+        )
     idle = _seconds("--stop-when-idle", stop_when_idle) if stop_when_idle else None
     address = parse_address(metrics) if metrics else None
     for collection in collections:
@@ -91,13 +99,22 @@ def run_stream(  # noqa: PLR0913 - one argument per option
             return result.exit_code
         say("stopped")
     else:
-        done = submit(config, wait=not detach)
-        if done is None:
+        done = submit(config, wait=not detach, warn=partial(click.echo, err=True))
+        if done is None or done.record["status"] == DETACHED:
+            if done is not None:
+                say(_named(done.record["job"]))
+                deliver(done.record)
             say(f"submitted; results will appear in {output}")
             return 0
         result = done
     summary(result.record, output)
     return result.exit_code
+
+
+def _named(job: dict[str, str]) -> str:
+    """Which job it is, for whoever is to look after it."""
+    what = job.get("cluster_id") or job.get("id") or job.get("name") or "a job"
+    return f"{what} on {job.get('cluster') or job['runner']}"
 
 
 def _line(event: str, record: dict[str, Any], status: Status) -> None:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import errno
+import logging
 import signal
 import threading
+import time
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -15,9 +17,12 @@ from typing import TYPE_CHECKING, Any
 import apache_beam as beam
 from apache_beam.runners.runner import PipelineState
 
+from ldp.accounting import Books
 from ldp.errors import LdpError, UsageError
-from pipelines.options import LOCAL_STREAM, RunConfig
+from pipelines.jobs import finish, handed_over, start
+from pipelines.options import ASK_THEIR_SERVER, LOCAL_STREAM, RunConfig
 from pipelines.record import (
+    DETACHED,
     RUN_RECORD,
     indicators_record,
     read_indicators,
@@ -216,12 +221,8 @@ def build(config: RunConfig) -> beam.Pipeline:
     config = replace(config, job=config.job or uuid.uuid4().hex[:8])
     pipeline = make_pipeline(config)
     if config.subscription:
-        read = beam.io.ReadFromPubSub(
-            subscription=config.subscription,
-            with_attributes=True,
-            timestamp_attribute=config.timestamp_attribute or None,
-        )
-        chunks = pipeline | "Read" >> read | "Gather" >> beam.ParDo(GatherMessages(config.subscription))
+        chunks = pipeline | "Read" >> _read_pubsub(config)
+        chunks |= "Gather" >> beam.ParDo(GatherMessages(config.subscription))
     elif config.kafka_topic:
         from pipelines.stream.kafka import ReadKafka
 
@@ -234,38 +235,73 @@ def build(config: RunConfig) -> beam.Pipeline:
     return pipeline
 
 
-def submit(config: RunConfig, *, wait: bool = True) -> RunResult | None:
+def _read_pubsub(config: RunConfig) -> beam.PTransform:
+    """Dataflow has a source of its own for what Beam's Python part writes down; other runners run Java's."""
+    if config.pubsub_expansion:
+        from pipelines.stream.pubsub import ReadPubsub
+
+        return ReadPubsub(config.subscription, config.pubsub_expansion, config.timestamp_attribute)
+    if config.runner in ASK_THEIR_SERVER:
+        raise UsageError(
+            "E-USAGE-SOURCE",
+            f"{config.runner} reads Pub/Sub through Beam's Java connector; no expansion service was given",
+            remedy="Give --pubsub-expansion HOST:PORT; docs/flink.md says how to start one.",
+        )
+    return beam.io.ReadFromPubSub(
+        subscription=config.subscription,
+        with_attributes=True,
+        timestamp_attribute=config.timestamp_attribute or None,
+    )
+
+
+def _warn(text: str) -> None:
+    logging.getLogger(__name__).warning(text)
+
+
+def submit(config: RunConfig, *, wait: bool = True, warn: Callable[[str], None] = _warn) -> RunResult | None:
     """Hand the unbounded graph to its runner.
 
     Args:
-        config: with a subscription, or with files that are read as a stream.
+        config: with a subscription, a topic, or files that are read as a stream.
         wait: until it ends, as a job over files does, or one that is drained.
+        warn: told in one line of what is not worth an error.
 
     Returns:
-        The record of a job that has ended; None of one that goes on.
+        The record of a job that has ended, or of one that was left to its cluster (status ``detached``);
+        None of a job whose place another one has taken, which has a record of its own.
 
     Raises:
-        UsageError: Beam refuses an option.
+        UsageError: Beam refuses an option, or its runner cannot be reached.
+        JobError: the job failed.
         LdpError: the books of a finished job do not balance.
     """
-    result = build(config).run()
-    if not (wait and _ended(result)):
+    started = time.perf_counter()
+    pipeline = build(config)
+    result = start(pipeline, config.runner)
+    if not wait:
+        return _leave(config, handed_over(result, pipeline, config.runner), warn)
+    if finish(result, config.runner) == PipelineState.UPDATED:
         return None
     books, files = read_output(config.output)
     signs = indicators_record(read_indicators(config.output))
-    record = run_record(config, books, files, 0.0, indicators=signs)
+    record = run_record(config, books, files, time.perf_counter() - started, indicators=signs)
     write_record(config.output, record)
     return RunResult(record)
 
 
-def _ended(result: Any) -> bool:
-    """Wait for a job; False when another one has taken its place.
+def _leave(config: RunConfig, job: dict[str, str], warn: Callable[[str], None]) -> RunResult:
+    """Note what can be said of a job that goes on: which it is, and what earlier jobs had published.
 
-    Beam takes Dataflow jobs that were drained or replaced for failed ones.
+    The job is not to be taken for failed where its output cannot be reached from here; a warning says so.
     """
+    known: dict[str, Any] = {"status": DETACHED, "exit_code": 0, "job": job}
     try:
-        result.wait_until_finish()
-    except Exception:
-        if result.state not in {PipelineState.DRAINED, PipelineState.UPDATED}:
-            raise
-    return bool(result.state != PipelineState.UPDATED)
+        books, files = read_output(config.output)
+        record = run_record(config, books, files, 0.0, **known)
+        write_record(config.output, record)
+    except Exception as error:  # whatever a file system raises
+        record = run_record(config, Books(), [], 0.0, **known)
+        said = " ".join(str(error).split())[:200]
+        what = f"{RUN_RECORD} could not be written to {config.output}"
+        warn(f"warning: the job runs, but {what}: {said} [W-RUN-RECORD]")
+    return RunResult(record)

@@ -15,8 +15,9 @@ import apache_beam as beam
 from ldp.accounting import Entry, Line
 from ldp.collection import Collection
 from pipelines.collect import PublishCollection
+from pipelines.jobs import run_to_end
 from pipelines.options import RunConfig
-from pipelines.run import make_pipeline, run_to_end
+from pipelines.run import make_pipeline
 from pipelines.stream.landing import EpochKey, Landing, read_segment
 from transforms.accounting import Told
 from transforms.coders import register_coders

@@ -18,6 +18,7 @@ from google.cloud.dataflow import JobType
 from tests.conftest import REPOSITORY
 from tests.dataflow.conftest import Call
 from tests.dataflow.service import OPTIONS, Graph, serving
+from tests.dataflow.store import ObjectStore
 from tests.pipelines.running import collection, fleet, write
 
 CLOUD = [*OPTIONS, "--temp_location", "gs://my-bucket/temp", "--output", "gs://my-bucket/results"]
@@ -204,9 +205,15 @@ def test_a_service_receives_the_job(call: Call, stream: list[object], tmp_path: 
     with serving("JOB_STATE_RUNNING") as service:
         options = [*service.options(tmp_path / "staged"), "--num_workers=2", "--max_num_workers=8"]
         options += ["--machine_type=n2-standard-4", "--labels=team=telemetry"]
-        code, out, err = call(*stream, "--output", "gs://my-bucket/results", *options, "--detach")
+        code, out, err = call(*stream, "--output", "mem://my-bucket/results", *options, "--detach")
     assert (code, err) == (0, "")
-    assert out.splitlines()[-1] == "submitted; results will appear in gs://my-bucket/results"
+    assert out.splitlines()[-2:] == [
+        "job-1 on DataflowRunner",
+        "submitted; results will appear in mem://my-bucket/results",
+    ]
+    record = json.loads(ObjectStore.objects.pop("mem://my-bucket/results/run.json"))
+    assert (record["status"], record["exit_code"]) == ("detached", 0)
+    assert record["job"] == {"runner": "DataflowRunner", "id": "job-1", "name": "minutes"}
     assert service.calls == ["POST /v1b3/projects/my-project/locations/europe-west1/jobs"]
     (job,) = service.jobs
     assert (job["name"], JobType(job["type"]).name) == ("minutes", "JOB_TYPE_STREAMING")
@@ -227,7 +234,8 @@ def test_a_running_job_is_replaced_under_its_labels(call: Call, stream: list[obj
     mapping = '{"Collect/Epoch/CountShard": "Collect/Epoch/CountShardOf8"}'
     with serving("JOB_STATE_RUNNING") as service:
         options = [*service.options(tmp_path / "staged"), "--update", "--transform_name_mapping", mapping]
-        code, _, err = call(*stream, "--output", "gs://my-bucket/results", *options, "--job", "a", "--detach")
+        options += ["--job", "a", "--detach"]
+        code, _, err = call(*stream, "--output", "mem://my-bucket/results", *options)
     assert (code, err) == (0, "")
     (job,) = service.jobs
     assert job["replaceJobId"] == "job-0"
@@ -237,7 +245,7 @@ def test_a_running_job_is_replaced_under_its_labels(call: Call, stream: list[obj
 @pytest.mark.parametrize(
     ("state", "code", "record"),
     [
-        ("JOB_STATE_DRAINED", 0, True),
+        ("JOB_STATE_DRAINED", 5, True),
         ("JOB_STATE_UPDATED", 0, False),
         ("JOB_STATE_FAILED", 6, False),
     ],
@@ -261,3 +269,4 @@ def test_how_a_job_that_is_waited_for_ends(
     assert (output / "run.json").exists() is record
     assert ("submitted; results will appear" in out) is (state == "JOB_STATE_UPDATED")
     assert ("Cup is empty" in err) is (state == "JOB_STATE_FAILED")
+    assert ("[E-RUN-JOB]" in err) is (state == "JOB_STATE_FAILED")

@@ -19,9 +19,12 @@ from typing import Any, Self, TypeVar
 from tests.conftest import REPOSITORY
 from tests.flink.fetch import flink, job_server
 
-__all__ = ["Cluster", "JobServerProcess", "Process", "Worker", "free_port", "until"]
+__all__ = ["JAVA", "Cluster", "JobServerProcess", "Process", "Worker", "free_port", "until"]
 
 Found = TypeVar("Found")
+
+JAVA = ["java", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]
+"""Short-lived processes: the optimising compiler would take more time than its code saves."""
 
 # Flink reflects into the JDK; the list is the one of Flink's own default configuration.
 OPEN = [
@@ -70,7 +73,7 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-def until(what: str, find: Callable[[], Found | None], seconds: float = 60.0) -> Found:
+def until(what: str, find: Callable[[], Found | None], seconds: float = 180.0) -> Found:
     """What `find` gives as soon as that is something.
 
     Raises:
@@ -105,6 +108,16 @@ class Process:
         """Whether the child itself still runs."""
         return self._child.poll() is None
 
+    def ended(self) -> bool:
+        """Whether the child has ended, as it should.
+
+        Raises:
+            RuntimeError: it ended in another way.
+        """
+        if self._child.poll():
+            raise RuntimeError(f"{self.log.name}: the process failed: {self.log.read_text()[-2000:]}")
+        return not self.alive
+
     def await_port(self, port: int) -> None:
         """Wait until the child listens.
 
@@ -118,7 +131,11 @@ class Process:
             with socket.socket() as probe:
                 return probe.connect_ex(("127.0.0.1", port)) == 0
 
-        until(self.log.name, listens)
+        try:
+            until(self.log.name, listens)
+        except BaseException:
+            self.kill()
+            raise
 
     def kill(self) -> None:
         """SIGKILL to the whole group, as often as one likes."""
@@ -153,7 +170,7 @@ class JobServerProcess(Process):
         """Start it."""
         port = free_port()
         self.endpoint = f"localhost:{port}"
-        command = ["java", "-Xmx512m", "-XX:+UseSerialGC", "-jar", str(job_server().jar)]
+        command = [*JAVA, "-Xmx512m", "-jar", str(job_server().jar)]
         command += ["--flink-master", f"http://{master}", "--job-port", str(port)]
         command += ["--artifact-port", "0", "--expansion-port", "-1"]
         command += ["--artifacts-dir", str(log.parent / "artifacts")]
@@ -225,7 +242,7 @@ class Cluster:
         self._open.close()
 
     def _java(self, name: str, main: str, heap: str, more: Sequence[str]) -> Process:
-        command = ["java", f"-Xmx{heap}", "-XX:MaxDirectMemorySize=512m", "-XX:+UseSerialGC", *OPEN]
+        command = [*JAVA, f"-Xmx{heap}", "-XX:MaxDirectMemorySize=512m", *OPEN]
         command += ["-cp", str(flink() / "*"), main, "--configDir", str(self.folder), *more]
         process = Process(command, self.folder / f"{name}.log")
         self._open.callback(process.kill)
@@ -266,7 +283,7 @@ class Cluster:
                 return [json.loads(answer.read())]
             return None
 
-        return until(f"an answer to {path}", ask, 60)[0]
+        return until(f"an answer to {path}", ask)[0]
 
     def registered(self) -> list[str]:
         """Names of the TaskManagers that the JobManager knows now."""

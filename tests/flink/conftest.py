@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.flink.cluster import Cluster, JobServerProcess, Worker
+from tests.flink.expansion import ExpansionService
 
 
 @pytest.fixture(scope="session")
@@ -22,6 +23,16 @@ def job_endpoint(cluster: Cluster) -> Iterator[str]:
         yield server.endpoint
     finally:
         server.kill()
+
+
+@pytest.fixture(scope="session")
+def expansion(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ExpansionService]:
+    """Beam's Java connectors."""
+    service = ExpansionService(tmp_path_factory.mktemp("expansion") / "service")
+    try:
+        yield service
+    finally:
+        service.kill()
 
 
 @pytest.fixture

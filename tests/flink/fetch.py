@@ -8,6 +8,7 @@ are checked before every use. `python -m tests.flink.fetch` fetches all and says
 from __future__ import annotations
 
 import hashlib
+import os
 import re
 import shutil
 import subprocess
@@ -27,20 +28,40 @@ __all__ = ["FLINK_MINOR", "FetchError", "JobServer", "connectors", "flink", "job
 
 CACHE = REPOSITORY / ".cache" / "flink"
 
-FLINK_MINOR = "1.19"
-"""The one Flink line that both job servers below are made for."""
+LINES = {"1.19": "1.19.3", "1.20": "1.20.5"}
+"""Flink lines that the suite runs on, and the release of each."""
 
-FLINK = "1.19.3"
+FLINK_MINOR = os.environ.get("LDPBEAM_FLINK") or "1.19"
+"""The line of this run; LDPBEAM_FLINK chooses it (`make flink FLINK=1.20`)."""
+
 KAFKA = "3.9.1"
-ASSEMBLED = "2.62.0"
-"""Beam release from whose runner a job server is put together where no ready one can be had."""
+
+RUNNER_LINE = "1.19"
+"""The line that the newest runner was compiled for. Flink promises that what ran on 1.19 runs on 1.20."""
+
+ASSEMBLED = "2.70.0"
+"""Newest Beam release of which all parts of a job server can be had one by one."""
+
+JOB_SERVICE = "2.65.0"
+"""Newest release of the one part, beam-runners-java-job-service, that has no release as new as the rest."""
 
 WITH_PARTS = (
     f"org.apache.kafka:kafka-clients:{KAFKA}",
     "com.github.jbellis:jamm:0.4.0",  # the Java worker measures its cache with it
-    "org.slf4j:slf4j-simple:1.7.30",
+    "org.slf4j:slf4j-simple:2.0.16",
 )
 """What the parts expect and do not name."""
+
+FLINK_PARTS = (
+    "flink-clients",
+    "flink-core",
+    "flink-java",
+    "flink-metrics-core",
+    "flink-runtime",
+    "flink-statebackend-rocksdb",
+    "flink-streaming-java",
+)
+"""What a job server has of Flink itself."""
 
 DRIVER = "org.apache.beam.runners.flink.FlinkJobServerDriver"
 COPY = "org.apache.maven.plugins:maven-dependency-plugin:3.6.1:copy-dependencies"
@@ -74,45 +95,74 @@ class JobServer:
     exact: bool
 
 
+def release() -> str:
+    """The Flink release of this run.
+
+    Raises:
+        FetchError: LDPBEAM_FLINK names a line that the suite does not know.
+    """
+    if FLINK_MINOR not in LINES:
+        known = ", ".join(LINES)
+        raise FetchError(f"LDPBEAM_FLINK={FLINK_MINOR}: the suite knows Flink {known}; choose one of them")
+    return LINES[FLINK_MINOR]
+
+
 def job_server() -> JobServer:
     """The job server of the installed Beam; where the repository has none, one put together.
 
     Beam publishes a ready archive per release and Flink line. A repository that mirrors Maven Central in part
-    may lack it; the runner it is made of and all that this needs can be there nevertheless, in an
-    older release. The protocol between the two is kept compatible by Beam, but a mismatch is
-    a mismatch: the suite says which it ran on.
+    may lack it; the parts it is made of can be there nevertheless, each up to another release. The
+    protocol between the two is kept compatible by Beam, but a mismatch is a mismatch: the suite says
+    which it ran on.
     """
     installed = version("apache-beam")
     name = f"beam-runners-flink-{FLINK_MINOR}-job-server"
-    ready = CACHE / f"job-server-{installed}"
-    assembled = CACHE / f"beam-{ASSEMBLED}-assembled"
+    ready = CACHE / f"job-server-{FLINK_MINOR}-{installed}"
+    assembled = CACHE / f"job-server-{FLINK_MINOR}-{ASSEMBLED}-assembled"
     if not (assembled / SUMS).exists():
         try:
             _fetch(ready, [f"org.apache.beam:{name}:{installed}"])
         except _AbsentError:
-            parts = (f"beam-runners-flink-{FLINK_MINOR}", "beam-sdks-java-io-kafka")
-            coordinates = [*(f"org.apache.beam:{part}:{ASSEMBLED}" for part in parts), *WITH_PARTS]
-            _fetch(assembled, coordinates, main=DRIVER)
+            _fetch(assembled, _parts(), main=DRIVER)
     if (ready / SUMS).exists():
         return JobServer(_fetch(ready, []) / f"{name}-{installed}.jar", installed, exact=True)
     return JobServer(_fetch(assembled, []) / "main.jar", ASSEMBLED, exact=False)
 
 
+def _parts() -> list[str]:
+    """Coordinates of all that a job server is made of; what comes first decides about versions."""
+    beam = (
+        f"beam-runners-flink-{RUNNER_LINE}",
+        "beam-sdks-java-expansion-service",
+        # Sources run inside Flink (see expansion.py), so the job server brings the connectors along.
+        "beam-sdks-java-io-kafka",
+        "beam-sdks-java-io-google-cloud-platform",
+    )
+    return [
+        *(f"org.apache.flink:{part}:{release()}" for part in FLINK_PARTS),
+        *(f"org.apache.beam:{part}:{ASSEMBLED}" for part in beam),
+        f"org.apache.beam:beam-runners-java-job-service:{JOB_SERVICE}",
+        *WITH_PARTS,
+    ]
+
+
 def connectors() -> str:
-    """Class path of Beam's expansion service with Kafka, and of the Java worker that runs what it expands."""
+    """Class path of Beam's expansion service with its connectors, and of the Java worker."""
     server = job_server()
     if not server.exact:
         return str(server.jar.parent / "*")
-    name = "beam-sdks-java-io-expansion-service"
     folder = CACHE / f"expansion-{server.beam}"
-    return str(_fetch(folder, [f"org.apache.beam:{name}:{server.beam}"]) / f"{name}-{server.beam}.jar")
+    names = [f"beam-sdks-java-io-{part}expansion-service" for part in ("", "google-cloud-platform-")]
+    _fetch(folder, [f"org.apache.beam:{name}:{server.beam}" for name in names])
+    return os.pathsep.join(str(folder / f"{name}-{server.beam}.jar") for name in names)
 
 
 def flink() -> Path:
     """A folder of archives that a JobManager and a TaskManager start from."""
     group, log = "org.apache.flink", "org.slf4j:slf4j-simple:1.7.36"
     parts = ("flink-runtime-web", "flink-clients", "flink-streaming-java", "flink-statebackend-rocksdb")
-    return _fetch(CACHE / f"flink-{FLINK}", [*(f"{group}:{part}:{FLINK}" for part in parts), log])
+    coordinates = [*(f"{group}:{part}:{release()}" for part in parts), log]
+    return _fetch(CACHE / f"flink-{release()}", coordinates)
 
 
 def kafka() -> Path:
@@ -217,12 +267,13 @@ def _sha256(path: Path) -> str:
 def main() -> None:
     """Fetch everything and say so."""
     server = job_server()
-    sys.stdout.write(f"Flink {FLINK} in {flink().relative_to(REPOSITORY)}\n")
+    sys.stdout.write(f"Flink {release()} in {flink().relative_to(REPOSITORY)}\n")
     sys.stdout.write(f"job server of Beam {server.beam} in {server.jar.relative_to(REPOSITORY)}\n")
     if not server.exact:
         sys.stdout.write(
             f"note: the Maven repository has no job server of Beam {version('apache-beam')};"
-            f" one was put together from the runner of Beam {server.beam}\n"
+            f" one was put together from the parts of Beam {server.beam}"
+            f" (its job service is the one of {JOB_SERVICE})\n"
         )
 
 

@@ -7,9 +7,9 @@ does not, which reads slowly enough to be killed in the middle.
 
 from pathlib import Path
 
-from tests.flink.stream import Config, Counts, build, expected, outcome
+from tests.flink.stream import Config, Counts, Published, build, expected, outcome
 
-__all__ = ["Config", "Counts", "bounded", "build", "expected", "live", "outcome"]
+__all__ = ["Config", "Counts", "Published", "bounded", "build", "expected", "live", "outcome"]
 
 
 def bounded(output: Path) -> Config:

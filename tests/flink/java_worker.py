@@ -15,6 +15,9 @@ from apache_beam.portability.api import (
 )
 from google.protobuf import json_format, text_format
 
+# As in cluster.py, whose imports would take a worker longer than all it does here.
+JAVA = ["java", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]
+
 
 def main() -> None:
     given = dict(word.lstrip("-").split("=", 1) for word in sys.argv[1:] if "=" in word)
@@ -38,7 +41,9 @@ def main() -> None:
     )
     path = os.environ["LDPBEAM_JAVA_WORKER"]
     harness = "org.apache.beam.fn.harness.FnHarness"
-    os.execvp("java", ["java", "-Xmx256m", "-XX:+UseSerialGC", "-cp", path, harness])
+    os.execvp(
+        "java", ["java", "-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-cp", path, harness]
+    )
 
 
 if __name__ == "__main__":

@@ -1,21 +1,18 @@
-"""One Kafka broker without ZooKeeper, a producer, and Beam's expansion service for the Kafka connector."""
+"""One Kafka broker without ZooKeeper, and a producer."""
 
 from __future__ import annotations
 
 import base64
-import json
 import os
 import subprocess
-import sys
 import uuid
 from collections.abc import Sequence
 from pathlib import Path
 
-from tests.conftest import REPOSITORY
-from tests.flink.cluster import Process, free_port
-from tests.flink.fetch import connectors, kafka
+from tests.flink.cluster import JAVA, Process, free_port
+from tests.flink.fetch import kafka
 
-__all__ = ["Broker", "ExpansionService"]
+__all__ = ["Broker"]
 
 
 class Broker(Process):
@@ -43,6 +40,10 @@ class Broker(Process):
         path = folder / "server.properties"
         path.write_text("".join(f"{name}={value}\n" for name, value in settings.items()))
         identity = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+        self._classes = folder / "classes"
+        source = Path(__file__).with_name("Produce.java")
+        compile_ = ["javac", "-d", str(self._classes), "-cp", str(kafka() / "*"), str(source)]
+        subprocess.run(compile_, check=True, capture_output=True)
         form = self._java("kafka.tools.StorageTool", "format", "-t", identity, "-c", str(path))
         subprocess.run(form, check=True, capture_output=True)
         super().__init__(self._java("kafka.Kafka", str(path)), folder / "broker.log")
@@ -50,33 +51,10 @@ class Broker(Process):
 
     @staticmethod
     def _java(main: str, *arguments: str) -> list[str]:
-        return ["java", "-Xmx384m", "-XX:+UseSerialGC", "-cp", str(kafka() / "*"), main, *arguments]
+        return [*JAVA, "-Xmx384m", "-cp", str(kafka() / "*"), main, *arguments]
 
     def produce(self, topic: str, numbers: range, base: int, millis: int, pause: int = 0) -> list[str]:
         """The command that sends the numbers, each stamped with `base` and its multiple of `millis`."""
         words: Sequence[object] = (self.address, topic, numbers.start, len(numbers), base, millis, pause)
-        source = Path(__file__).with_name("Produce.java")
-        return ["java", "-cp", str(kafka() / "*"), str(source), *map(str, words)]
-
-
-class ExpansionService(Process):
-    """Beam's expansion service; what it expands runs in Java workers that TaskManagers start as processes."""
-
-    def __init__(self, folder: Path) -> None:
-        """Start it."""
-        folder.mkdir(parents=True)
-        port = free_port()
-        self.address = f"127.0.0.1:{port}"
-        boot = folder / "boot"
-        boot.write_text(
-            f"#!/bin/sh\nexport PYTHONPATH={REPOSITORY} LDPBEAM_JAVA_WORKER='{connectors()}'\n"
-            f'exec {sys.executable} -m tests.flink.java_worker "$@"\n'
-        )
-        boot.chmod(0o755)
-        command = ["java", "-Xmx384m", "-XX:+UseSerialGC", "-cp", connectors()]
-        command += ["org.apache.beam.sdk.expansion.service.ExpansionService", str(port)]
-        # Splittable reading in Java stays silent on Flink; the older way of reading works.
-        command += ["--experiments=use_deprecated_read", "--defaultEnvironmentType=PROCESS"]
-        command.append(f"--defaultEnvironmentConfig={json.dumps({'command': os.fspath(boot)})}")
-        super().__init__(command, folder / "expansion.log")
-        self.await_port(port)
+        path = os.pathsep.join([str(kafka() / "*"), str(self._classes)])
+        return [*JAVA, "-cp", path, "Produce", *map(str, words)]

@@ -31,7 +31,7 @@ from pipelines.stream.graph import CollectStream
 from tests.pipelines.running import collection
 from transforms.messages import GatherMessages
 
-__all__ = ["Config", "Counts", "build", "count", "expected", "message", "outcome"]
+__all__ = ["Config", "Counts", "Published", "build", "count", "expected", "message", "outcome"]
 
 SIZE = 11
 
@@ -134,6 +134,29 @@ def outcome(config: Config) -> Counts:
             }
             found[record["epoch"]] = (table["support"].to_pylist(), books)
     return found
+
+
+class Published:
+    """What a job has published, looked at again and again: a revision stays, others come after it."""
+
+    def __init__(self, config: Config) -> None:
+        """Nothing was seen yet."""
+        self._config = config
+        self._seen: dict[int, dict[int, str]] = {}
+
+    def look(self) -> Counts:
+        """The outcome as it is now.
+
+        Raises:
+            AssertionError: a revision that was there has gone, or says something else.
+        """
+        for path in sorted(Path(self._config.output, "accounting").glob("*-epoch-*.json")):
+            record = json.loads(path.read_text())
+            now = {int(each["revision"]): str(each["sha256"]) for each in record["revisions"]}
+            before = self._seen.get(record["epoch"], {})
+            assert before.items() <= now.items(), f"epoch {record['epoch']} had {before}, has {now}"
+            self._seen[record["epoch"]] = now
+        return outcome(self._config)
 
 
 def build(pipeline: beam.Pipeline, config: Config) -> None:

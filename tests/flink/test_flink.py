@@ -8,7 +8,7 @@ from apache_beam.options.pipeline_options import PipelineOptions
 
 from tests.flink.cluster import Cluster, Worker, until
 from tests.flink.fetch import FLINK_MINOR, job_server
-from tests.flink.graph import Config, Counts, bounded, build, expected, live, outcome
+from tests.flink.graph import Config, Counts, Published, bounded, build, expected, live, outcome
 
 pytestmark = [
     pytest.mark.flink,
@@ -67,35 +67,37 @@ def test_standalone_cluster_counts_the_same(
     assert len(cluster.registered()) == 2
 
 
+@pytest.mark.timeout(900)
 def test_job_recovers_from_a_killed_task_manager_and_a_killed_worker_pool(
     reference: Counts, cluster: Cluster, job_endpoint: str, worker: Worker, tmp_path: Path
 ) -> None:
     config = live(tmp_path / "out")
     run(config, *on_cluster(job_endpoint, worker, "recovery", *CHECKPOINTS))
     job = cluster.job("recovery")
+    published = Published(config)
 
     def goes_on(checkpoints: int) -> None:
         """Several checkpoints complete from now on, the job running."""
         goal = cluster.checkpoints(job) + checkpoints
-        until(f"{goal} checkpoints", lambda: cluster.checkpoints(job) >= goal or None, 120)
+        until(f"{goal} checkpoints", lambda: cluster.checkpoints(job) >= goal or None)
 
     goes_on(2)
-    assert outcome(config) != reference, "the job was over before anything was killed"
+    assert published.look() != reference, "the job was over before anything was killed"
     cluster.kill_manager(job)
     cluster.add_manager()
     until("a restart", lambda: cluster.restarts(job) >= 1 or None)
     goes_on(2)
-    assert outcome(config) != reference, "the job was over before the pool was killed"
+    assert published.look() != reference, "the job was over before the pool was killed"
     before = cluster.restarts(job)
     worker.kill()
     until("the job to stumble", lambda: cluster.state(job) != "RUNNING" or cluster.restarts(job) > before)
     worker.restart()
     try:
-        until("the counts", lambda: outcome(config) == reference or None, 150)
+        until("the counts", lambda: published.look() == reference or None, 300)
     except TimeoutError:
-        pytest.fail(f"{outcome(config)} instead of {reference}\n{cluster.problems(job)}")
+        pytest.fail(f"{published.look()} instead of {reference}\n{cluster.problems(job)}")
     # Nothing comes afterwards that would change them.
     goes_on(3)
-    assert outcome(config) == reference
+    assert published.look() == reference
     assert cluster.restarts(job) > before, "the pool was killed and nobody noticed"
     cluster.cancel(job)

@@ -1,7 +1,9 @@
 """The graph counts what a Kafka topic holds, once."""
 
-import subprocess
+import os
 import time
+from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import apache_beam as beam
@@ -10,8 +12,9 @@ from apache_beam.options.pipeline_options import PipelineOptions
 
 from pipelines.stream.kafka import ReadKafka
 from tests.flink.cluster import Cluster, Process, Worker, until
-from tests.flink.kafka import Broker, ExpansionService
-from tests.flink.stream import Config, count, expected, outcome
+from tests.flink.expansion import ExpansionService
+from tests.flink.kafka import Broker
+from tests.flink.stream import Config, Published, count, expected
 from tests.flink.test_flink import CHECKPOINTS, on_cluster
 
 pytestmark = [
@@ -20,60 +23,73 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
 ]
 
-TOPIC = "reports"
+RUNS = int(os.environ.get("LDPBEAM_FLINK_RUNS") or 1)
+"""How often each of the two is run; `make flink-kafka RUNS=20` sets it."""
 
 
-@pytest.mark.timeout(600)
-# Killed: not reliable yet, see docs/flink.md; nothing is lost, but a shard may stay untold.
-@pytest.mark.parametrize(
-    "killed", [False, pytest.param(True, marks=pytest.mark.slow)], ids=["undisturbed", "killed"]
-)
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
+    running = Broker(tmp_path_factory.mktemp("kafka") / "broker")
+    try:
+        yield running
+    finally:
+        running.kill()
+
+
+@pytest.mark.timeout(1200)
+@pytest.mark.parametrize("killed", [False, True], ids=["undisturbed", "killed"])
+@pytest.mark.parametrize("run", range(RUNS))
 def test_topic_is_counted_once(
-    cluster: Cluster, job_endpoint: str, worker: Worker, tmp_path: Path, killed: bool
+    cluster: Cluster,
+    job_endpoint: str,
+    worker: Worker,
+    broker: Broker,
+    expansion: ExpansionService,
+    tmp_path: Path,
+    killed: bool,
+    run: int,
 ) -> None:
     # Records have the time at which they are sent: once a topic is read up, its watermark is the wall clock.
     origin = int(time.time()) - 10
     config = Config(str(tmp_path / "out"), blocks=600, epochs=6, length=5, origin=origin)
+    published = Published(config)
     per_epoch = config.blocks // config.epochs
-    broker = Broker(tmp_path / "kafka")
-    try:
-        expansion = ExpansionService(tmp_path / "expansion")
-    except BaseException:
-        broker.kill()
-        raise
-    name = "kafka-killed" if killed else "kafka"
+    name = f"kafka-{'killed' if killed else 'undisturbed'}-{run}-"
+    topic = f"{name}{origin}"
     millis = config.length * 1000 // per_epoch
-    base = origin * 1000
-    producer: Process | None = None
-    try:
-        first = broker.produce(TOPIC, range(2 * per_epoch), base, millis)
-        subprocess.run(first, check=True, capture_output=True)
+
+    def produce(log: str, numbers: range, pause: int = 0) -> Process:
+        command = broker.produce(topic, numbers, origin * 1000, millis, pause)
+        producers.callback((process := Process(command, tmp_path / log)).kill)
+        return process
+
+    with ExitStack() as producers:
+        until("two epochs in the topic", produce("first.log", range(2 * per_epoch)).ended)
         pipeline = beam.Pipeline(
             options=PipelineOptions(on_cluster(job_endpoint, worker, name, *CHECKPOINTS))
         )
-        values = pipeline | "Read" >> ReadKafka(broker.address, [TOPIC], expansion.address)
+        values = pipeline | "Read" >> ReadKafka(broker.address, [topic], expansion.address)
         count(values | "Number" >> beam.Map(int).with_output_types(int), config)
         pipeline.run()
         job = cluster.job(name)
-        until("the first epoch", lambda: outcome(config), 120)
-        # The rest arrives slowly, so that the kill comes in the middle of it.
-        rest = broker.produce(TOPIC, range(2 * per_epoch, config.blocks), base, millis, pause=100)
-        producer = Process(rest, tmp_path / "producer.log")
-        goal = cluster.checkpoints(job) + 2
-        until("two checkpoints", lambda: cluster.checkpoints(job) >= goal, 120)
-        assert producer.alive, "the topic was complete before anything was killed"
+        until("the first epoch", published.look, 300)
+        # These arrive slowly, so that the kill comes in the middle of them; the last come after it.
+        middle = produce("middle.log", range(2 * per_epoch, 5 * per_epoch), pause=50)
+        goal = cluster.checkpoints(job) + 3
+        until("three checkpoints", lambda: cluster.checkpoints(job) >= goal)
         if killed:
             cluster.kill_manager(job)
             cluster.add_manager()
+            until("a restart", lambda: cluster.restarts(job) > 0)
+        until("five epochs in the topic", middle.ended)
+        produce("last.log", range(5 * per_epoch, config.blocks), pause=50)
         try:
-            until("the counts", lambda: outcome(config) == expected(config), 150)
+            until("the counts", lambda: published.look() == expected(config), 300)
         except TimeoutError:
-            pytest.fail(f"{outcome(config)} instead of {expected(config)}\n{cluster.problems(job)}")
-        assert cluster.restarts(job) > 0 or not killed
+            pytest.fail(f"{published.look()} instead of {expected(config)}\n{cluster.problems(job)}")
+        # Nothing comes afterwards that would change them.
         goal = cluster.checkpoints(job) + 2
         until("two more checkpoints", lambda: cluster.checkpoints(job) >= goal)
-        assert outcome(config) == expected(config)
+        assert published.look() == expected(config)
+        assert killed or cluster.restarts(job) == 0
         cluster.cancel(job)
-    finally:
-        for process in filter(None, (producer, expansion, broker)):
-            process.kill()

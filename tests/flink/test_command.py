@@ -1,0 +1,108 @@
+"""The command line on Flink: files, a job that is left to its cluster, and one that fails."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pyarrow.dataset as ds
+import pytest
+
+from tests.flink.cluster import Cluster, Worker, free_port, until
+from tests.flink.fetch import FLINK_MINOR, job_server
+
+pytestmark = [pytest.mark.flink, pytest.mark.timeout(600)]
+
+YAML = """\
+name: minutes
+version: 1
+domain: {size: 11}
+protocol: loloha
+epsilon_longitudinal: 2.0
+epsilon_first: 1.0
+epoch: {length: 1h, origin: 2026-01-01T00:00:00Z, count: 100}
+allowed_lateness: 36500d
+min_reports: 100
+"""
+
+
+def ldpbeam(*words: object) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "pipelines.main", *map(str, words)]
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=400)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A collection, 300 devices' reports of 3 epochs, and what the local runner makes of them."""
+    folder = tmp_path_factory.mktemp("command")
+    (folder / "minutes.yaml").write_text(YAML)
+    sent = ["--population", "syn", "--devices", 300, "--epochs", 3, "--out", folder / "sent"]
+    simulated = ldpbeam("simulate", "--collection", folder / "minutes.yaml", *sent)
+    assert simulated.returncode == 0, simulated.stderr
+    done = ldpbeam(*over_files(folder, folder / "local"))
+    assert done.returncode == 0, done.stderr
+    return folder
+
+
+def over_files(folder: Path, output: Path) -> list[object]:
+    given = ["--collection", folder / "minutes.yaml", "--input", folder / "sent" / "reports" / "*"]
+    return ["run", *given, "--output", output]
+
+
+def on_flink(master: str) -> list[object]:
+    jar = job_server().jar
+    flink = ["--runner", "FlinkRunner", f"--flink_version={FLINK_MINOR}", f"--flink_master={master}"]
+    return [*flink, f"--flink_job_server_jar={jar}"]
+
+
+def results(output: Path) -> tuple[Any, Any]:
+    """The estimates without their revisions and panes, and how many reports were counted."""
+    table = ds.dataset(output / "estimates").to_table().drop_columns(["pane", "revision"])
+    return table.sort_by([("epoch", "ascending"), ("value", "ascending")]), books(output)
+
+
+def books(output: Path) -> Any:
+    found = [json.loads(path.read_text()) for path in sorted((output / "accounting").glob("*-epoch-*"))]
+    return [(each["epoch"], each["accounting"]["counted"]) for each in found]
+
+
+def test_files_on_flink_give_what_the_local_runner_gives(folder: Path) -> None:
+    done = ldpbeam(*over_files(folder, folder / "flink"), *on_flink("[local]"))
+    assert done.returncode == 0, done.stderr
+    assert results(folder / "flink") == results(folder / "local")
+    record = json.loads((folder / "flink" / "run.json").read_text())
+    assert (record["status"], record["runner"]) == ("ok", "FlinkRunner")
+    assert "read 900 = counted 900" in done.stdout
+
+
+def test_detached_job_goes_on_when_the_command_has_ended(
+    folder: Path, cluster: Cluster, worker: Worker
+) -> None:
+    """Its job server ends with the command; the cluster must have the job by then."""
+    output = folder / "detached"
+    pool = ["--environment_type=EXTERNAL", f"--environment_config=127.0.0.1:{worker.port}"]
+    streaming = ["--streaming", "--detach", "--job_name=detached", "--job", "detached"]
+    done = ldpbeam(*over_files(folder, output), *on_flink(cluster.address), *pool, *streaming)
+    assert done.returncode == 0, done.stderr
+    record = json.loads((output / "run.json").read_text())
+    assert record["status"] == "detached"
+    job = record["job"]
+    assert job["cluster_id"] == cluster.job("detached")
+    assert job["cluster"] == f"http://{cluster.address}"
+    assert done.stdout.splitlines()[-2] == f"{job['cluster_id']} on {job['cluster']}"
+    until("the end of the job", lambda: cluster.state(job["cluster_id"]) == "FINISHED" or None, 240)
+    assert results(output) == results(folder / "local")
+
+
+def test_failed_job_is_one_line(folder: Path) -> None:
+    """Nobody is where the workers should be."""
+    pool = ["--environment_type=EXTERNAL", f"--environment_config=127.0.0.1:{free_port()}"]
+    done = ldpbeam(*over_files(folder, folder / "failed"), *on_flink("[local]"), *pool)
+    assert done.returncode == 6
+    last = done.stderr.splitlines()[-1]
+    assert last.startswith("ldpbeam: the job ended in state FAILED on FlinkRunner: ")
+    assert last.endswith("[E-RUN-JOB]")
+    assert not (folder / "failed" / "run.json").exists()

@@ -1,0 +1,150 @@
+"""A subscription is counted once on Flink, through the death of a TaskManager."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from threading import Event, Thread
+from typing import Any
+from uuid import uuid4
+
+import pytest
+from apache_beam.options.pipeline_options import PipelineOptions
+from google.cloud import pubsub_v1
+
+from pipelines.stream.job import submit
+from tests.flink.cluster import Cluster, Worker, until
+from tests.flink.expansion import ExpansionService
+from tests.flink.rest import serving_rest
+from tests.flink.stream import Config, Counts, Published, expected, message
+from tests.flink.test_flink import CHECKPOINTS, on_cluster
+from tests.pubsub.emulator import emulator
+
+pytestmark = [
+    pytest.mark.flink,
+    pytest.mark.filterwarnings("ignore::ResourceWarning"),
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+]
+
+NO_CREDENTIALS = "org.apache.beam.sdk.extensions.gcp.auth.NoopCredentialFactory"
+
+
+class EmulatorOptions(PipelineOptions):
+    """Where the Java connector finds Pub/Sub.
+
+    Beam's Python part knows the option under a name of its own, which the Java part cannot read.
+    """
+
+    @classmethod
+    def _add_argparse_args(cls, parser: Any) -> None:
+        parser.add_argument("--java_pubsub_root_url", dest="pubsub_root_url")
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Iterator[str]:
+    """Pub/Sub over HTTP; the clients of this process speak gRPC with it."""
+    (tmp_path / "pubsub").mkdir()
+    with (
+        emulator(tmp_path / "pubsub", "pstest") as running,
+        serving_rest(running.host) as address,
+        pytest.MonkeyPatch.context() as patch,
+    ):
+        patch.setenv("PUBSUB_EMULATOR_HOST", running.host)
+        yield address
+
+
+@pytest.mark.timeout(1500)
+def test_subscription_is_counted_once_through_a_kill(
+    cluster: Cluster,
+    job_endpoint: str,
+    worker: Worker,
+    root: str,
+    expansion: ExpansionService,
+    tmp_path: Path,
+) -> None:
+    config = Config(str(tmp_path / "out"), blocks=600, epochs=6, length=5, origin=int(time.time()) - 10)
+    name = f"pubsub-{uuid4().hex[:8]}"
+    topic = f"projects/ldp-test/topics/{name}"
+    subscription = f"projects/ldp-test/subscriptions/{name}"
+    publisher: Any = pubsub_v1.PublisherClient()
+    publisher.create_topic(name=topic)
+    with pubsub_v1.SubscriberClient() as administrator:
+        # Longer than a restart takes; a message that is not acknowledged by then would only come twice.
+        administrator.create_subscription(name=subscription, topic=topic, ack_deadline_seconds=60)
+
+    def publish(numbers: range) -> None:
+        for future in [publisher.publish(topic, message(config, number)) for number in numbers]:
+            future.result(timeout=60)
+
+    options = on_cluster(job_endpoint, worker, name, *CHECKPOINTS)
+    options += [f"--java_pubsub_root_url={root}", f"--credential_factory_class={NO_CREDENTIALS}"]
+    found = submit(
+        replace(
+            config.run,
+            subscription=subscription,
+            pubsub_expansion=expansion.address,
+            runner="PortableRunner",
+            beam_args=tuple(options[1:]),
+        ),
+        wait=False,
+    )
+    assert found is not None
+    published = Published(config)
+    assert found.record["status"] == "detached"
+    with kept_alive(publisher, topic, message(config, 0)):
+        publish(range(200))
+        job = cluster.job(name)
+        until("the first epoch", published.look, 500)
+        for start in range(200, 600, 100):
+            publish(range(start, start + 100))
+            goal = cluster.checkpoints(job) + 1
+            until("a checkpoint", lambda goal=goal: cluster.checkpoints(job) >= goal)
+            if start == 300:
+                cluster.kill_manager(job)
+                cluster.add_manager()
+                until("a restart", lambda: cluster.restarts(job) >= 1)
+        try:
+            until("the counts", lambda: counted(published.look()) == counted(expected(config)), 500)
+        except TimeoutError:
+            pytest.fail(f"{published.look()} instead of {expected(config)}\n{cluster.problems(job)}")
+        goal = cluster.checkpoints(job) + 3
+        until("three more checkpoints", lambda: cluster.checkpoints(job) >= goal)
+    assert counted(published.look()) == counted(expected(config))
+    cluster.cancel(job)
+    publisher.stop()
+
+
+@contextmanager
+def kept_alive(publisher: Any, topic: str, repeated: bytes) -> Iterator[None]:
+    """One message again and again; its reports count once.
+
+    A reader of the connector has no watermark before it has received something, so each of several needs
+    traffic.
+    """
+    over = Event()
+
+    def send() -> None:
+        while not over.wait(0.1):
+            publisher.publish(topic, repeated).result(timeout=60)
+
+    sender = Thread(target=send)
+    sender.start()
+    try:
+        yield
+    finally:
+        over.set()
+        sender.join()
+
+
+def counted(counts: Counts) -> dict[int, tuple[list[int], int, int, int]]:
+    """What must be exact: a subscription delivers at least once, so more may be read, and be a duplicate.
+
+    Of the first epoch something is always pending, since it gets the message that is repeated.
+    """
+    return {
+        epoch: (support, books["counted"], books["late"], books["pending"] if epoch else 0)
+        for epoch, (support, books) in counts.items()
+    }

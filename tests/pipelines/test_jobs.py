@@ -1,0 +1,253 @@
+"""Jobs on runners that are other programs: how they start, how they fail, and how they are left alone."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import apache_beam as beam
+import pytest
+from apache_beam.options.pipeline_options import PipelineOptions
+from apache_beam.runners.portability import job_server
+from apache_beam.runners.portability.portable_runner import PortableRunner
+from click.testing import CliRunner
+
+from ldp.errors import JobError, LdpError, UsageError
+from pipelines import jobs
+from pipelines.main import cli
+from pipelines.options import RunConfig
+from pipelines.run import make_pipeline, run
+from pipelines.stream.job import submit
+from tests.pipelines.running import collection, fleet, write
+
+pytestmark = [
+    # Beam leaves channels of its job servers to the end of the interpreter.
+    pytest.mark.filterwarnings("ignore::ResourceWarning"),
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+]
+
+SERVED = ("--environment_type=LOOPBACK", "--job_endpoint=embed")
+"""Beam's own job server in Python, in this process; workers as well, but over gRPC."""
+
+
+class Refuse(beam.DoFn):
+    """A step that fails, with an error of ours or without."""
+
+    def __init__(self, ours: bool) -> None:
+        self._ours = ours
+
+    def process(self, element: int) -> Iterator[int]:
+        if self._ours:
+            raise LdpError("E-RUN-TOPIC", "the topic is gone", remedy="Make it.")
+        if element:
+            raise ValueError("no such thing as a flat map")
+        yield element
+
+
+def failing(*, ours: bool) -> beam.Pipeline:
+    pipeline = beam.Pipeline(options=PipelineOptions(["--runner=PortableRunner", *SERVED]))
+    _ = pipeline | beam.Create([1], reshuffle=False) | beam.ParDo(Refuse(ours))
+    return pipeline
+
+
+def files(tmp_path: Path, *beam_args: str, **changes: Any) -> RunConfig:
+    reports = write(tmp_path / "reports", collection(), fleet(collection(), 60, 2))
+    inputs = tuple(str(path) for path in sorted(reports.iterdir()))
+    fields = {"runner": "PortableRunner", "beam_args": beam_args, **changes}
+    return RunConfig((collection(),), inputs, str(tmp_path / "out"), **fields)
+
+
+def test_failed_job_is_one_line_with_the_cause() -> None:
+    with pytest.raises(JobError) as caught:
+        jobs.run_to_end(failing(ours=False), "PortableRunner")
+    assert (caught.value.code, caught.value.exit_code) == ("E-RUN-JOB", 6)
+    line = str(caught.value)
+    assert "\n" not in line
+    assert "FAILED on PortableRunner: ValueError: no such thing as a flat map" in line
+
+
+def test_an_error_of_ours_keeps_its_code_across_the_job_server() -> None:
+    with pytest.raises(LdpError, match="the topic is gone") as caught:
+        jobs.run_to_end(failing(ours=True), "PortableRunner")
+    assert caught.value.code == "E-RUN-TOPIC"
+
+
+def test_job_server_that_does_not_answer_is_a_usage_error() -> None:
+    options = ["--runner=PortableRunner", "--job_endpoint=localhost:1", "--job_server_timeout=1"]
+    pipeline = beam.Pipeline(options=PipelineOptions([*options, "--environment_type=LOOPBACK"]))
+    _ = pipeline | beam.Create([1])
+    with pytest.raises(UsageError, match="PortableRunner cannot be started: it does not answer") as caught:
+        jobs.run_to_end(pipeline, "PortableRunner")
+    assert caught.value.code == "E-USAGE-RUNNER"
+
+
+def test_files_run_where_a_job_server_sets_signal_handlers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As Flink's and Prism's do: Python allows that in the main thread only."""
+
+    def serve(self: Any, options: Any) -> job_server.JobServer:
+        return job_server.StopOnExitJobServer(job_server.EmbeddedJobServer())
+
+    monkeypatch.setattr(PortableRunner, "default_job_server", serve)
+    told: list[tuple[int, int]] = []
+    done = run(files(tmp_path, "--environment_type=LOOPBACK"), lambda *given: told.append(given), 1000)
+    assert done.exit_code == 0
+    assert told[-1] == (1000, 1000)
+    here = run(_local(tmp_path))
+    assert done.record["accounting"] == here.record["accounting"]
+
+
+def _local(tmp_path: Path) -> RunConfig:
+    config = files(tmp_path / "local")
+    return RunConfig(config.collections, config.inputs, str(tmp_path / "local" / "out"))
+
+
+class Overview(BaseHTTPRequestHandler):
+    """Flink's list of jobs, which takes the third question to know the job."""
+
+    asked = 0
+
+    def do_GET(self) -> None:
+        Overview.asked += 1
+        assert self.path == "/jobs/overview"
+        known = [{"name": "other", "jid": "f" * 32, "start-time": 9}]
+        if Overview.asked >= 3:
+            known += [{"name": "mine", "jid": c * 32, "start-time": s} for c, s in (("a", 5), ("b", 7))]
+        body = json.dumps({"jobs": known}).encode()
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+@pytest.fixture
+def flink() -> Iterator[str]:
+    Overview.asked = 0
+    with ThreadingHTTPServer(("127.0.0.1", 0), Overview) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"127.0.0.1:{server.server_port}"
+        server.shutdown()
+
+
+def named(master: str) -> Any:
+    return SimpleNamespace(options=PipelineOptions([f"--flink_master={master}", "--job_name=mine"]))
+
+
+def test_a_job_is_left_once_the_cluster_has_it(flink: str) -> None:
+    result = SimpleNamespace(state="RUNNING", _job_id="mine-1")
+    assert jobs.handed_over(result, named(flink), "FlinkRunner") == {
+        "runner": "FlinkRunner",
+        "id": "mine-1",
+        "name": "mine",
+        "cluster": f"http://{flink}",
+        "cluster_id": "b" * 32,
+    }
+    assert Overview.asked == 3
+
+
+def test_a_job_that_the_cluster_never_takes_is_an_error(flink: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(jobs, "_TAKEN_SECONDS", 0.6)
+    result = SimpleNamespace(state="RUNNING", _job_id="mine-1")
+    with pytest.raises(JobError, match="did not take the job mine"):
+        jobs.handed_over(result, named(flink), "FlinkRunner")
+
+
+def test_a_job_that_fails_before_the_cluster_has_it_is_an_error(flink: str) -> None:
+    def fail() -> None:
+        raise RuntimeError("Pipeline mine failed in state FAILED: java.net.ConnectException: refused")
+
+    result = SimpleNamespace(state="FAILED", _job_id="mine-1", wait_until_finish=fail)
+    with pytest.raises(JobError, match=r"java\.net\.ConnectException: refused"):
+        jobs.handed_over(result, named(flink), "FlinkRunner")
+
+
+def test_detached_job_leaves_a_record_of_which_it_is(tmp_path: Path) -> None:
+    config = files(tmp_path, *SERVED, "--streaming", "--job_name=minutes")
+    found = submit(config, wait=False)
+    assert found is not None
+    record = json.loads(Path(config.output, "run.json").read_text())
+    assert record == found.record
+    assert (record["status"], record["exit_code"]) == ("detached", 0)
+    assert record["accounting"]["total"]["read"] == 0
+    job = record["job"]
+    assert (job["runner"], job["name"]) == ("PortableRunner", "minutes")
+    assert job["id"].startswith("job")
+    # The job goes on meanwhile, and is over before the test.
+    end = time.monotonic() + 120
+    while counted(config.output) < 120:
+        assert time.monotonic() < end
+        time.sleep(0.1)
+
+
+def counted(output: str) -> int:
+    found = (json.loads(path.read_text()) for path in Path(output, "accounting").glob("*-epoch-*.json"))
+    return sum(record["accounting"]["counted"] for record in found)
+
+
+def test_detached_job_is_not_failed_by_an_output_that_is_out_of_reach(tmp_path: Path) -> None:
+    (tmp_path / "out").write_text("a file")
+    warned: list[str] = []
+    found = submit(files(tmp_path, *SERVED, "--streaming"), wait=False, warn=warned.append)
+    assert found is not None
+    assert found.record["status"] == "detached"
+    (warning,) = warned
+    assert warning.startswith("warning: the job runs, but run.json could not be written to ")
+    assert warning.endswith("[W-RUN-RECORD]")
+
+
+def prism(*beam_args: str) -> None:
+    make_pipeline(RunConfig((collection(),), (), "out", runner="PrismRunner", beam_args=beam_args))
+
+
+def test_prism_needs_its_binary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(jobs.PRISM_BINARY, raising=False)
+    with pytest.raises(UsageError, match=r"go install .*/cmd/prism@v\d") as caught:
+        prism()
+    assert caught.value.code == "E-USAGE-RUNNER"
+    absent = tmp_path / "prism"
+    with pytest.raises(UsageError, match=f"there is no Prism binary {absent}"):
+        prism(f"--prism_location={absent}")
+    monkeypatch.setenv(jobs.PRISM_BINARY, str(absent))
+    with pytest.raises(UsageError, match=f"there is no Prism binary {absent}"):
+        prism()
+    absent.touch()
+    prism()
+    assert jobs.with_binary([])[0] == f"--prism_location={absent}"
+    # What is typed counts for more.
+    assert jobs.with_binary([f"--prism_location={absent}"])[0] == f"--prism_location={absent}"
+
+
+SUBSCRIPTION = ("--subscription", "projects/p/subscriptions/s")
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (
+            (*SUBSCRIPTION, "--runner", "FlinkRunner"),
+            "FlinkRunner reads Pub/Sub through Beam's Java",
+        ),
+        (("--input", "*", "--pubsub-expansion", "h:1"), "--pubsub-expansion goes with --subscription"),
+        ((*SUBSCRIPTION, "--pubsub-expansion", "h:1"), "the runner of this machine reads Pub/Sub by itself"),
+    ],
+)
+def test_expansion_service_is_asked_for_where_it_is_needed(
+    words: tuple[str, ...], said: str, tmp_path: Path
+) -> None:
+    agreed = Path(__file__).parents[2] / "examples" / "minutes_in_app.yaml"
+    command = ["run", "--collection", str(agreed), "--output", str(tmp_path / "out"), *words]
+    done = CliRunner().invoke(cli, command)
+    assert isinstance(done.exception, UsageError)
+    assert done.exception.code == "E-USAGE-SOURCE"
+    assert said in str(done.exception)
+    assert not (tmp_path / "out").exists()
