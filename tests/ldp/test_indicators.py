@@ -14,7 +14,7 @@ from scipy.stats import binom, chi2, poisson
 
 from ldp.accounting import Line
 from ldp.degenerate import REACH
-from ldp.indicators import FALSE_ALARM, _seeds, indicators
+from ldp.indicators import _SAFETY, FALSE_ALARM, _seeds, indicators
 from ldp.protocols import PROTOCOLS, Parameters, protocol
 from ldp.protocols.bit_flip import BitFlip
 from ldp.protocols.mean import MeanProtocol
@@ -87,7 +87,7 @@ def test_chi_squared_holds_as_far_out_as_an_alarm(cells: int) -> None:
     """
     expected = 100
     x = np.arange(700)
-    limit = chi2.isf(1e-7 / 5, cells) * expected
+    limit = chi2.isf(1e-7 / _SAFETY, cells) * expected
     squares = (x - expected) ** 2
     size = 1 << int(np.ceil(np.log2(max(2.5 * limit, 1.2 * squares.max()))))
     law = np.zeros(size)

@@ -14,7 +14,7 @@ from ldp.errors import Reason
 from ldp.protocols.base import frozen_columns
 from ldp.reports import Rejection, ReportColumns
 from ldp.support import Support
-from tests.pipelines.running import collection
+from tests.pipelines.running import collection, fleet
 from transforms.coders import ReportColumnsCoder, SupportCoder, register_coders
 from transforms.epochs import OncePerReportId, WindowByEpoch
 from transforms.estimate import EstimateEpoch
@@ -173,3 +173,25 @@ def test_rejections_hold_no_payload() -> None:
         "reason", "source", "place", "index", "count", "digest", "epoch",
     }  # fmt: skip
     assert all("bytes" not in str(f.type) for f in one.__dataclass_fields__.values())
+
+
+def test_signs_of_forged_reports_are_counted_with_the_rest() -> None:
+    """The second accumulator is filled by the same step, and merged by it."""
+    agreed = collection("sue", 40)
+    batches = fleet(agreed, 3_000, 1)
+    count = CountSupport(agreed)
+    parts = []
+    for batch in batches:
+        some = ReportColumns(agreed.digest, 0, batch.report_ids, frozen_columns(batch.payloads))
+        parts.append(count.add_input(count.create_accumulator(), some))
+    found = count.merge_accumulators(parts)
+    wanted = np.zeros(agreed.protocol.signs_length, np.int64)
+    for batch in batches:
+        agreed.protocol.add_signs(batch.payloads, wanted)
+    assert wanted.size == found.signs.size == 2
+    full = np.full((7, agreed.protocol.payload_size), 0xFF, np.uint8)
+    agreed.protocol.add_signs(full, wanted)
+    some = ReportColumns(agreed.digest, 0, np.arange(7, dtype=np.uint64), frozen_columns(full))
+    found = count.add_input(found, some)
+    assert found.signs.tolist() == wanted.tolist()
+    assert found.signs[0] >= 7
