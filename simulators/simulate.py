@@ -134,7 +134,8 @@ def simulate(  # noqa: PLR0913 - the options of a command, by name
         written = FORMATS[format](path, batches, digest=collection.digest, compression=compression)
         # A run takes no report from before its epoch: a simulated one lies in a file of its own time.
         end = collection.epochs.end(epoch)
-        if end > path.stat().st_mtime:
+        # An epoch in which nobody reports has no file.
+        if path.exists() and end > path.stat().st_mtime:
             os.utime(path, (end, end))
         return written
 

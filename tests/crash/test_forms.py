@@ -79,7 +79,7 @@ class Forms:
             form = FORMS[name]
             folder = write(self.base / name, self._agreed, self._sent, form.kind, form.compression)
             arguments = ("run", "--collection", str(self._yaml), "--input", str(folder), *form.options)
-            case = Case(arguments, exit_code=0)
+            case = Case(arguments, exit_code=4)  # some ids come with two payloads
             output = self.base / f"{name}-reference"
             begin = time.monotonic()
             with started(case.command(output)) as process:

@@ -65,7 +65,7 @@ def results(output: Path) -> tuple[Any, Any]:
 
 
 def books(output: Path) -> Any:
-    found = [json.loads(path.read_text()) for path in sorted((output / "accounting").glob("*-epoch-*"))]
+    found = [json.loads(path.read_text()) for path in sorted((output / "accounting").glob("*-epoch-*.json"))]
     return [(each["epoch"], each["accounting"]["counted"]) for each in found]
 
 

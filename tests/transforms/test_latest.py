@@ -23,11 +23,11 @@ from transforms.sinks import WriteEpochs, latest_file_name
 ONE = collection("grr", name="one")
 
 
-def result(epoch: int, reports: int) -> EpochHistogram:
-    """A result that counted so many reports."""
+def result(epoch: int, reports: int, revision: int = 0) -> EpochHistogram:
+    """A result that counted so many reports, with the number that the step before the sinks gave it."""
     counts = np.full(ONE.protocol.counts_length, reports)
     found = make_consistent(ONE, estimate_epoch(ONE, epoch, Support(counts, reports)))
-    return replace(found, line=Line(read=reports, counted=reports))
+    return replace(found, line=Line(read=reports, counted=reports), revision=revision)
 
 
 @pytest.fixture
@@ -45,28 +45,28 @@ def shown(folder: Path) -> dict[int, tuple[int, int]]:
 
 
 def test_the_newest_revision_is_shown(sink: WriteEpochs, tmp_path: Path) -> None:
-    for epoch, reports in ((0, 5), (1, 7), (0, 9), (0, 11)):
-        list(sink.process(result(epoch, reports)))
+    for epoch, reports, revision in ((0, 5, 0), (1, 7, 0), (0, 9, 1), (0, 11, 2)):
+        list(sink.process(result(epoch, reports, revision)))
     assert shown(tmp_path) == {0: (2, 11), 1: (0, 7)}
     assert len(list((tmp_path / "estimates").iterdir())) == 4
 
 
 def test_what_is_told_again_does_not_come_back(sink: WriteEpochs, tmp_path: Path) -> None:
-    """A job that goes on from an older state tells an older revision once more."""
-    for reports in (5, 9, 11, 5, 9):
-        list(sink.process(result(0, reports)))
+    """A bundle that is tried again brings an older revision once more."""
+    for reports, revision in ((5, 0), (9, 1), (11, 2), (5, 0), (9, 1)):
+        list(sink.process(result(0, reports, revision)))
     assert shown(tmp_path) == {0: (2, 11)}
-    list(sink.process(result(0, 11)))
+    list(sink.process(result(0, 11, 2)))
     assert shown(tmp_path) == {0: (2, 11)}
     assert not list(tmp_path.rglob("*.tmp"))
 
 
 def test_a_withheld_revision_is_not_shown_and_the_next_one_is(sink: WriteEpochs, tmp_path: Path) -> None:
     list(sink.process(result(0, 5)))
-    none: Any = replace(result(0, 6), attributes=(), withheld=TOO_MANY_ERRORS)
+    none: Any = replace(result(0, 6, 1), attributes=(), withheld=TOO_MANY_ERRORS)
     list(sink.process(none))
     assert list((tmp_path / "latest").iterdir()) == []
-    list(sink.process(result(0, 9)))
+    list(sink.process(result(0, 9, 2)))
     assert shown(tmp_path) == {0: (2, 9)}
 
 
@@ -87,7 +87,7 @@ def test_it_is_never_behind_the_books(
         looked.append((revision, named))
 
     monkeypatch.setattr(os, "replace", look)
-    list(sink.process(result(0, 9)))
+    list(sink.process(result(0, 9, 1)))
     assert looked == [(0, 0), (1, 0), (1, 1)]
 
 
