@@ -159,7 +159,9 @@ def newest(output: Path) -> Counts:
     """The newest result of each epoch, through its books."""
     found: Counts = {}
     for key, record in books(output).items():
-        assert [r["revision"] for r in record["revisions"]] == list(range(len(record["revisions"])))
+        numbers = [r["revision"] for r in record["revisions"]]
+        # A number that was given when the engine died may never have been published.
+        assert numbers == sorted(set(numbers)), numbers
         if record["revisions"]:
             last = record["revisions"][-1]
             table = pq.read_table(output / last["file"])

@@ -64,7 +64,7 @@ def test_the_topic_gets_the_reports_that_files_hold(
         f"{2 * devices:,} reports of {devices:,} devices in {MESSAGES[kind]:,} messages to {channel.topic}\n"
     )
     assert line in printed
-    assert "ldpbeam run --subscription … --timestamp_attribute received" in printed
+    assert "ldpbeam run --subscription … --timestamp-attribute received" in printed
 
     messages = pull_all(subscribe(channel.subscription, "received"), MESSAGES[kind], 120)
     for epoch in range(EPOCHS):
