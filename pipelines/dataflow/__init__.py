@@ -1,8 +1,8 @@
 """A flex template of ``ldpbeam run``: its metadata, and what its launcher passes on.
 
 A template starts the unbounded job over a subscription. The launcher passes ``--name=value`` for everything;
-the names are those of the command line, so the metadata is generated from there:
-``python -m pipelines.dataflow`` writes it.
+the names are those of the command line with underscores for hyphens, as Beam spells its own options beside
+them. So the metadata is generated from there: ``python -m pipelines.dataflow`` writes it.
 """
 
 from __future__ import annotations
@@ -27,10 +27,23 @@ _LOG = logging.getLogger(__name__)
 LEFT_OUT = {
     "detach": "a launcher never waits",
     "input": "a template reads a subscription",
+    "json": "a launcher's output is a log",
     "kafka_expansion": "tried on Flink only",
     "kafka_servers": "tried on Flink only",
     "kafka_topic": "tried on Flink only",
+    "keep_accounting": "of the local engine",
+    "keep_landed": "of the local engine",
+    "land_bytes": "of the local engine",
     "land_every": "of the local engine",
+    "land_messages": "of the local engine",
+    "max_epochs": "of runs over files",
+    "max_expansion": "of runs over files",
+    "metrics": "of the local engine",
+    "not_after": "of runs over files",
+    "overwrite": "of runs over files",
+    "pubsub_expansion": "Dataflow reads Pub/Sub itself",
+    "quiet": "a launcher's output is a log",
+    "read_attempts": "of runs over files",
     "runner": "the launcher gives it",
     "settle": "of the local engine",
     "stop_when_idle": "of the local engine",
@@ -69,9 +82,9 @@ _IMAGE = {
 
 
 def options() -> dict[str, click.Option]:
-    """The options of ``ldpbeam run`` by name."""
+    """The options of ``ldpbeam run`` by the name of a parameter."""
     found = (p for p in cli.commands["run"].params if isinstance(p, click.Option))
-    return {option.opts[0].removeprefix("--"): option for option in found}
+    return {option.opts[0].removeprefix("--").replace("-", "_"): option for option in found}
 
 
 def generated() -> dict[str, str]:
@@ -139,9 +152,9 @@ def arguments(given: Sequence[str], folder: Path) -> list[str]:
         elif option.is_flag:
             ours += option.opts[:1] if value.lower() != "false" else option.secondary_opts[:1]
         elif option.multiple:
-            ours += [f"--{name}={_local(part, folder)}" for part in value.split(",")]
+            ours += [f"{option.opts[0]}={_local(part, folder)}" for part in value.split(",")]
         elif value:
-            ours.append(argument)
+            ours.append(f"{option.opts[0]}={value}")
     return ["run", *ours, *_known_to_beam(others), "--detach"]
 
 

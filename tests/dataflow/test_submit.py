@@ -70,8 +70,8 @@ def is_the_unbounded_graph(graph: Graph) -> None:
         "Collect/OtherBooks/Sum",
     )
     assert graph.stateful() == {
-        shard: ({"held", "memory"}, {"shard_due": EVENT_TIME}),
-        total: ({"shards", "memory"}, {"epoch_due": EVENT_TIME}),
+        shard: ({"reports", "state"}, {"shard_due": EVENT_TIME, "shard_watch": EVENT_TIME}),
+        total: ({"counts", "state"}, {"epoch_due": EVENT_TIME, "epoch_watch": EVENT_TIME}),
         others: ({"memory"}, {"others_due": EVENT_TIME}),
     }
     # A key that is encoded in two ways would be two keys.

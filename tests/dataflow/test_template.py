@@ -103,14 +103,15 @@ def test_arguments_of_a_launcher_become_those_of_the_command_line(
 ) -> None:
     given = [
         "--collection=a.yaml,b.yaml", "--dedup=false", "--early_every=", "--job=a",
-        "--sdk_container_image=i", "--runner=DataflowRunner", "--streaming", "--of_tomorrow=1",
+        "--max_error_fraction=0.2", "--sdk_container_image=i", "--runner=DataflowRunner", "--streaming",
+        "--of_tomorrow=1",
     ]  # fmt: skip
     with caplog.at_level(logging.WARNING):
         made = arguments(given, tmp_path)
     assert made == [
         "run", "--collection=a.yaml", "--collection=b.yaml", "--no-dedup", "--job=a",
-        "--runner=DataflowRunner", "--sdk_container_image=i", "--streaming", "--sdk_location=container",
-        "--detach",
+        "--max-error-fraction=0.2", "--runner=DataflowRunner", "--sdk_container_image=i", "--streaming",
+        "--sdk_location=container", "--detach",
     ]  # fmt: skip
     assert "--of_tomorrow=1" in caplog.text
     assert arguments(["--dedup=true"], tmp_path) == ["run", "--dedup", "--detach"]

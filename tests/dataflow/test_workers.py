@@ -19,6 +19,7 @@ import pytest
 from tests.conftest import REPOSITORY
 from tests.dataflow.conftest import YAML, Call
 from tests.dataflow.service import Graph, serving
+from tests.dataflow.store import ObjectStore
 from tests.pipelines.running import collection, fleet, write
 
 PACKAGES = ("ldp", "transforms", "pipelines", "simulators")
@@ -30,6 +31,9 @@ FUNCTIONS = {
     "transforms.estimate.EstimateEpoch",
     "transforms.estimate_topics.PublishEstimates",
     "transforms.histogram.MakeConsistent",
+    "transforms.left_out.LeaveOutEpochs",
+    "transforms.left_out.LeaveOutLines",
+    "transforms.left_out._Largest",
     "transforms.messages.GatherMessages",
     "transforms.others._SumOthers",
     "transforms.reports.AdmitReports",
@@ -89,8 +93,10 @@ def staged(call: Call, stream: list[object], wheel: Path, tmp_path: Path) -> Pat
     folder = tmp_path / "staged"
     with serving("JOB_STATE_RUNNING") as service:
         options = [*service.options(folder), "--extra_package", wheel, *ELSEWHERE, "--detach"]
-        code, _, err = call(*stream, "--output", "gs://my-bucket/results", *options)
+        # In memory, because the command notes in the output which job it has submitted.
+        code, _, err = call(*stream, "--output", "mem://my-bucket/results", *options)
     assert (code, err) == (0, "")
+    assert json.loads(ObjectStore.objects.pop("mem://my-bucket/results/run.json"))["status"] == "detached"
     (folder / "job.json").write_text(json.dumps(service.jobs[0]))
     return folder
 

@@ -14,6 +14,7 @@ from typing import Any
 def loaded(path: Path) -> Iterator[Any]:
     """Everything of ours that a staged pipeline holds."""
     from apache_beam.internal import pickler
+    from apache_beam.portability import python_urns
     from apache_beam.portability.api import beam_runner_api_pb2 as api
     from apache_beam.runners.pipeline_context import PipelineContext
     from apache_beam.transforms.core import CombineFn
@@ -27,6 +28,8 @@ def loaded(path: Path) -> Iterator[Any]:
     for transform in parts.transforms.values():
         if transform.spec.urn == "beam:transform:pardo:v1":
             payload = api.ParDoPayload.FromString(transform.spec.payload)
+            if payload.do_fn.urn == python_urns.KEY_WITH_NONE_DOFN:
+                continue  # Beam's own, of a side input: it has a name and no code.
             function = pickler.loads(payload.do_fn.payload)[0]
         elif transform.spec.urn.startswith("beam:transform:combine_"):
             combined = api.CombinePayload.FromString(transform.spec.payload)
