@@ -409,8 +409,11 @@ def test_the_commands_of_the_documentation(stage: Stage) -> None:
         home.mkdir()
         (home / "examples").symlink_to(REPOSITORY / "examples")
         _, *arguments = shlex.split(command)
-        _, project, _, name = arguments[arguments.index("--subscription") + 1].split("/")
-        channel = stage.channel(project, name)
+        at = arguments.index("--subscription") + 1
+        _, project, _, name = arguments[at].split("/")
+        # Several of them read the same subscription, which each must find empty.
+        arguments[at] = f"projects/{project}-{number}/subscriptions/{name}"
+        channel = stage.channel(f"{project}-{number}", name)
         agreed = load_collection(home / arguments[arguments.index("--collection") + 1])
         sent = [batch(agreed, reports(agreed, epoch_at(agreed, time.time()), 40))]
         channel.publish(*sent)
