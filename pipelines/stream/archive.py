@@ -292,6 +292,6 @@ def _mark(path: Path) -> list[int]:
 
 
 def _subtract(total: Line, line: Line) -> None:
-    for what in ("read", "counted", "late", "duplicate"):
+    for what in ("read", "counted", "late", "duplicate", "repeated"):
         total.add(what, -getattr(line, what))
     total.rejected.subtract(line.rejected)

@@ -429,6 +429,7 @@ class LocalStream:
         """
         there = sum(self._segments[number].by_key[key][2] for number in known.segments)
         booked = Counter(dict(_entries(known, without_counts=True)))
+        del booked["repeated"]  # they are among the rejected ones
         admitted = booked.pop("read", 0) - sum(booked.values())
         if there != admitted:
             raise LdpError(

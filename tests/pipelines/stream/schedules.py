@@ -282,10 +282,10 @@ class Disk:
 
         return patched
 
-    def _open(self, path: str, mode: str) -> _Handle:
+    def _open(self, path: str, mode: str, opener: Callable[[str, int], int] | None = None) -> _Handle:
         if self.dead:
             raise Killed
-        return _Handle(Path(path).open(mode), self, path)
+        return _Handle(open(path, mode, opener=opener), self, path)  # noqa: PTH123, SIM115 - pathlib takes no opener
 
     def _fsync(self, original: Any, path: str, descriptor: int) -> None:
         def force() -> None:

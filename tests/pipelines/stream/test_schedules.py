@@ -296,7 +296,7 @@ class Schedule(RuleBasedStateMachine):
 
     def seen_at_once(self, path: str) -> None:
         name = Path(path)
-        if name.parent.name == "accounting":
+        if name.parent.name == "accounting" and name.suffix == ".json":
             self.reader.read(name)
         elif name.suffix == ".seg":
             self.learn(name)
