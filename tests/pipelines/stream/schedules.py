@@ -134,6 +134,9 @@ class Model:
             self._refuse(home, "malformed", 1, digest, epoch)
         elif len(payloads) != count * agreed.protocol.payload_size:
             self._refuse(home, "wrong_length", n, digest, epoch)
+            if batch:
+                could_be = (8 * count + len(payloads)) // (8 + agreed.protocol.payload_size)
+                self._book(home, repeated=n - min(len(set(ids)), max(could_be, 1)))
         else:
             late = when >= (start + agreed.epochs.length + agreed.allowed_lateness) * MICROS
             width = agreed.protocol.payload_size
@@ -141,6 +144,11 @@ class Model:
                 self._report(
                     home, agreed, name, payloads[i * width : (i + 1) * width], late or home in closed
                 )
+            unsound = [
+                name for i, name in enumerate(ids) if refusal(agreed, payloads[i * width : (i + 1) * width])
+            ]
+            if batch:
+                self._book(home, repeated=len(unsound) - len(set(unsound)))
 
     def _report(self, home: Key, agreed: Collection, name: int, payload: bytes, late: bool) -> None:
         if reason := refusal(agreed, payload):
@@ -180,8 +188,9 @@ class Model:
 
 def as_written(line: Counter[str]) -> dict[str, Any]:
     plain = ("read", "counted", "late", "duplicate")
-    rejected = {reason: n for reason, n in sorted(line.items()) if reason not in plain and n}
-    return {**{what: line[what] for what in plain}, "rejected": rejected}
+    aside = {"repeated": line["repeated"]} if line["repeated"] else {}
+    rejected = {reason: n for reason, n in sorted(line.items()) if reason not in (*plain, "repeated") and n}
+    return {**{what: line[what] for what in plain}, "rejected": rejected, **aside}
 
 
 # --- deaths
@@ -285,7 +294,7 @@ class Disk:
     def _open(self, path: str, mode: str, opener: Callable[[str, int], int] | None = None) -> _Handle:
         if self.dead:
             raise Killed
-        return _Handle(open(path, mode, opener=opener), self, path)  # noqa: PTH123, SIM115 - pathlib takes no opener
+        return _Handle(open(path, mode, opener=opener), self, path)
 
     def _fsync(self, original: Any, path: str, descriptor: int) -> None:
         def force() -> None:

@@ -499,7 +499,8 @@ class Schedule(RuleBasedStateMachine):
         total: Counter[str] = Counter()
         for book in books.values():
             line = book["accounting"]
-            total.update({what: line.get(what, 0) for what in ("read", "counted", "late", "duplicate")})
+            plain = ("read", "counted", "late", "duplicate", "repeated")
+            total.update({what: line.get(what, 0) for what in plain})
             total.update({f"rejected {reason}": n for reason, n in line["rejected"].items()})
         whole = dict(said["accounting"]["total"])
         rejected = {f"rejected {reason}": n for reason, n in whole.pop("rejected").items()}
@@ -513,8 +514,8 @@ class Schedule(RuleBasedStateMachine):
             books.keys() - own - {k for k in books if k[1] is None}
         )
         for key, line in lines.items():
-            plain = {name: n for name, n in books[key]["accounting"].items() if name != "pending"}
-            assert plain == {name: line[name] for name in plain}
+            said_of = {name: n for name, n in books[key]["accounting"].items() if name != "pending"}
+            assert said_of == {name: line[name] for name in said_of}
         named = sorted(
             r["file"] for k, b in books.items() if k in own for r in b.get("revisions", ()) if r["file"]
         )
