@@ -688,13 +688,13 @@ class ClearsOpenEpochs(Trusting):
 
 
 class BooksFirst(WriteEpochs):
-    def _write_table(self, histogram: Any, before: int) -> FileRecord:
+    def _write_table(self, histogram: Any, number: int, newest: bool) -> FileRecord:
         def later(output: str, name: str, content: bytes, rows: int) -> FileRecord:
             self._late = (output, name, content, rows)
             return FileRecord(name, len(content), hashlib.sha256(content).hexdigest(), rows)
 
         with mock.patch.object(sinks, "publish", later):
-            return super()._write_table(histogram, before)
+            return super()._write_table(histogram, number, newest)
 
     def _write_books(self, histogram: Any, published: Any) -> FileRecord:
         done = super()._write_books(histogram, published)
