@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field, fields
+from typing import TYPE_CHECKING, Any
 
 from ldp.errors import Reason
 
@@ -62,9 +62,27 @@ class Line:
 
     def merge(self, other: Line) -> None:
         """Add another line."""
-        for what in ("read", "counted", "late", "duplicate", "repeated"):
+        for what in _NUMBERS:
             self.add(what, getattr(other, what))
         self.rejected.update(other.rejected)
+
+    def subtract(self, other: Line) -> None:
+        """Take a line out again that was merged."""
+        for what in _NUMBERS:
+            self.add(what, -getattr(other, what))
+        self.rejected.subtract(other.rejected)
+
+    @classmethod
+    def from_record(cls, record: Mapping[str, Any]) -> Line:
+        """A line as :meth:`as_record` wrote it; what it does not name is 0.
+
+        Raises:
+            LookupError: not a line.
+        """
+        line = cls(rejected=Counter(record["rejected"]))
+        for what in _NUMBERS:
+            line.add(what, int(record.get(what, 0)))
+        return line
 
     @property
     def pending(self) -> int:
@@ -100,6 +118,9 @@ class Line:
             "rejected": self.rejected_record(),
             **({"repeated": self.repeated} if self.repeated else {}),
         }
+
+
+_NUMBERS = frozenset(each.name for each in fields(Line)) - {"rejected"}
 
 
 @dataclass(frozen=True, eq=False)

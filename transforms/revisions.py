@@ -32,6 +32,7 @@ __all__ = [
     "books_file_name",
     "content_digest",
     "epoch_stem",
+    "named_stem",
     "newest_number",
     "number_after",
     "numbers_file_name",
@@ -58,7 +59,12 @@ class Numbered:
 
 def epoch_stem(collection: Collection, epoch: int) -> str:
     """``NAME-DIGEST-epoch-000012``, which all files of an epoch begin with."""
-    return f"{collection.name}-{collection.digest_hex}-epoch-{epoch:06d}"
+    return named_stem(collection.name, collection.digest_hex, epoch)
+
+
+def named_stem(name: str, digest: str, epoch: int) -> str:
+    """The same, of a collection of which only the name and the digest are known."""
+    return f"{name}-{digest}-epoch-{epoch:06d}"
 
 
 def books_file_name(collection: Collection, epoch: int) -> str:
@@ -122,12 +128,12 @@ def newest_number(output: str, collection: Collection, epoch: int) -> Numbered |
         with FileSystems.open(path) as handle:
             found = json.loads(handle.read())
         return Numbered(int(found["revision"]), found["content"], found["job"])
-    # Published by a version that kept no such file.
+    # Of an epoch whose books were archived, they alone have it.
     books = read_books(output, collection, epoch)
     if not books or not books["revisions"]:
         return None
     last = books["revisions"][-1]
-    return Numbered(int(last["revision"]), last.get("content", ""), last.get("job", ""))
+    return Numbered(int(last["revision"]), last["content"], last["job"])
 
 
 class NumberRevisions(beam.DoFn):

@@ -23,8 +23,9 @@ from ldp.epochs import parse_instant
 from pipelines.record import Archived
 from pipelines.stream.landing import FOLDER, EpochKey
 from transforms.files import publish
+from transforms.revisions import named_stem
 
-__all__ = ["FOLDED", "Archive", "line_of"]
+__all__ = ["FOLDED", "Archive"]
 
 FOLDED = "accounting/archive"
 """Where it is, below the output directory."""
@@ -35,15 +36,6 @@ _NAME = re.compile(r".*-([0-9a-f]{16})-epochs-(\d+)-(\d+)\.jsonl\.gz")
 _HELD = 4
 """Files that are kept in memory after they were read."""
 _INDEX = f"{FOLDER}/archive.json"
-
-
-def line_of(accounting: dict[str, Any]) -> Line:
-    """A line of the books as they were written."""
-    line = Line()
-    for what in ("read", "counted", "late", "duplicate", "repeated"):
-        line.add(what, int(accounting.get(what, 0)))
-    line.rejected.update(accounting["rejected"])
-    return line
 
 
 @dataclass
@@ -137,9 +129,9 @@ class Archive:
         for file in self._files.values():
             total.merge(file.line)
         for line in self._shadowed.values():
-            _subtract(total, line)
+            total.subtract(line)
         for known in self._sums.values():
-            total.merge(line_of(known["accounting"]))
+            total.merge(Line.from_record(known["accounting"]))
         total.rejected = +total.rejected
         return total
 
@@ -164,7 +156,7 @@ class Archive:
             record = self.find(key)
             if record is None:
                 return False
-            self._shadowed[key] = line_of(record["accounting"])
+            self._shadowed[key] = Line.from_record(record["accounting"])
         return True
 
     def records(self) -> Iterable[dict[str, Any]]:
@@ -178,9 +170,8 @@ class Archive:
         """Give an epoch its own file again, so that something can be added to it."""
         record = self.find(key)
         if record is not None and key not in self._shadowed:
-            publish(
-                self._output, f"accounting/{_own(record)}", (json.dumps(record, indent=1) + "\n").encode()
-            )
+            name = f"accounting/{named_stem(record['collection'], *key)}.json"
+            publish(self._output, name, (json.dumps(record, indent=1) + "\n").encode())
             self.shadow(key)
 
     def add(self, paths: Iterable[Path]) -> None:
@@ -199,6 +190,8 @@ class Archive:
                 self._shadowed.pop((record["digest"], record["epoch"]), None)
         self._write_index()
         for path in done:
+            # Closed and published, an epoch has no number that its books do not name.
+            path.with_suffix(".revision").unlink(missing_ok=True)
             path.unlink()
 
     def forget(self, before: int) -> None:
@@ -210,7 +203,7 @@ class Archive:
             if any((digest, epoch) in self._shadowed for epoch in records):
                 continue
             known = self._sums.get(digest, {})
-            line = line_of(known["accounting"]) if known else Line()
+            line = Line.from_record(known["accounting"]) if known else Line()
             line.merge(self._files[name].line)
             found = {
                 "schema": "ldpbeam.forgotten/1",
@@ -248,7 +241,7 @@ class Archive:
     def _summed(self, name: str, records: list[dict[str, Any]]) -> _File:
         known = _File(_mark(self._folder / name), len(records))
         for record in records:
-            known.line.merge(line_of(record["accounting"]))
+            known.line.merge(Line.from_record(record["accounting"]))
             known.withheld += bool(record["revisions"]) and bool(record["revisions"][-1]["withheld"])
             known.segment = max(known.segment, int(record.get("position", {}).get("segment", 0)))
             known.closes = max(known.closes, parse_instant(record["closes"]))
@@ -263,7 +256,7 @@ class Archive:
                     known["mark"],
                     known["epochs"],
                     known["withheld"],
-                    line_of(known["accounting"]),
+                    Line.from_record(known["accounting"]),
                     known["segment"],
                     known["closes"],
                 )
@@ -282,16 +275,6 @@ def _name(record: dict[str, Any], block: int) -> str:
     return f"{record['collection']}-{record['digest']}-epochs-{first:06d}-{first + _BLOCK - 1:06d}.jsonl.gz"
 
 
-def _own(record: dict[str, Any]) -> str:
-    return f"{record['collection']}-{record['digest']}-epoch-{record['epoch']:06d}.json"
-
-
 def _mark(path: Path) -> list[int]:
     status = path.stat()
     return [status.st_size, status.st_mtime_ns]
-
-
-def _subtract(total: Line, line: Line) -> None:
-    for what in ("read", "counted", "late", "duplicate", "repeated"):
-        total.add(what, -getattr(line, what))
-    total.rejected.subtract(line.rejected)

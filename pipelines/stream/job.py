@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import logging
 import signal
 import threading
@@ -18,7 +17,7 @@ import apache_beam as beam
 from apache_beam.runners.runner import PipelineState
 
 from ldp.accounting import Books
-from ldp.errors import LdpError, UsageError
+from ldp.errors import UsageError, disk_error
 from pipelines.jobs import finish, handed_over, start
 from pipelines.options import ASK_THEIR_SERVER, LOCAL_STREAM, RunConfig
 from pipelines.record import (
@@ -125,13 +124,9 @@ class _Watch:
         self._clock = bool(status.clock_ahead)
 
 
-_FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
-_DENIED = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
-
-
 @contextmanager
 def disk_errors(output: str) -> Iterator[None]:
-    """What a person can do about a disk that takes no more.
+    """Say what a person can do about a disk that takes no more; nothing acknowledged is lost by that.
 
     Raises:
         LdpError: a call of the operating system failed for want of room or of permission.
@@ -139,22 +134,7 @@ def disk_errors(output: str) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        where = str(error.filename or output)
-        if error.errno in _FULL:
-            raise LdpError(
-                "E-DISK-FULL",
-                f"nothing more can be written ({error.strerror})",
-                where=where,
-                remedy="Make room, then start again: messages that were not landed are delivered again.",
-            ) from None
-        if error.errno in _DENIED:
-            raise LdpError(
-                "E-DISK-DENIED",
-                f"the operating system refuses access ({error.strerror})",
-                where=where,
-                remedy="Choose a directory that you may write to, or correct its permissions.",
-            ) from None
-        raise
+        raise disk_error(error, "" if error.filename else output) or error from None
 
 
 @contextmanager

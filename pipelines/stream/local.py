@@ -30,7 +30,7 @@ from pipelines.record import (
     table_records,
     write_record,
 )
-from pipelines.stream.archive import Archive, line_of
+from pipelines.stream.archive import Archive
 from pipelines.stream.landing import EpochKey, Landing, Segment
 from pipelines.stream.publish import Due, publish_due, write_other_books
 from pipelines.stream.status import Status
@@ -172,7 +172,7 @@ class LocalStream:
             self._number = max(self._number, int(position.get("segment", 0)))
             digest, epoch = record["digest"], record.get("epoch")
             if epoch is None:
-                line, through = line_of(record["accounting"]), int(position.get("segment", 0))
+                line, through = Line.from_record(record["accounting"]), int(position.get("segment", 0))
                 self._others[digest] = _Open(line=line, through=through)
                 continue
             self._archive.shadow((digest, epoch))
@@ -189,7 +189,7 @@ class LocalStream:
     @staticmethod
     def _learn(known: _Open, record: dict[str, Any]) -> None:
         """What is published about an epoch, as its books have it."""
-        known.line, known.news = line_of(record["accounting"]), Counter()
+        known.line, known.news = Line.from_record(record["accounting"]), Counter()
         known.revision = max((r["revision"] for r in record["revisions"]), default=-1) + 1
         known.closed = record["closed"]
         known.files = table_records(record)

@@ -356,15 +356,18 @@ class Schedule(RuleBasedStateMachine):
         one = single(digest, epoch, *reports[0])
         sound = rng.choice((batch(digest, epoch, reports), one))
         cut = sound[: rng.randrange(len(sound))]
+        # Repeated rejections are booked by their reason, and passed over by the error fraction.
+        much = rng.choice((b"", b"\0\0"))
+        wrong = [(name, payload[: len(much)] + much) for name, payload in [*reports, *reports[:2]]]
         at = rng.randrange(len(sound))
         self.broker.send(
             {
                 "empty": b"",
                 "junk": rng.randbytes(rng.randint(1, 30)),
                 "cut": cut,
-                "length": batch(digest, epoch, [(name, payload + b"\0") for name, payload in reports]),
+                "length": batch(digest, epoch, wrong),
                 "digest": batch(rng.choice((STRANGER.digest, rng.getrandbits(64))), epoch, reports),
-                "value": batch(digest, epoch, [*reports, (7, b"\xff"), (8, b"\xfe")]),
+                "value": batch(digest, epoch, [*reports, (7, b"\xff"), (7, b"\xfd"), (8, b"\xfe")]),
                 "epoch": batch(digest, rng.choice((-1, 10**6)), reports),
                 "count": sound + b"\x28\x09",
                 "bit": sound[:at] + bytes([sound[at] ^ 1 << rng.randrange(8)]) + sound[at + 1 :],
@@ -505,6 +508,8 @@ class Schedule(RuleBasedStateMachine):
         whole = dict(said["accounting"]["total"])
         rejected = {f"rejected {reason}": n for reason, n in whole.pop("rejected").items()}
         assert +total == +Counter({**whole, **rejected})
+        folder = self.output / "accounting"
+        assert {p.stem for p in folder.glob("*.revision")} <= {p.stem for p in folder.glob("*.json")}
         lines = {(line["digest"], line["epoch"]): line for line in said["accounting"]["epochs"]}
         own = self.own_files()
         assert lines.keys() == own

@@ -14,7 +14,6 @@ import apache_beam as beam
 import numpy as np
 import pytest
 from apache_beam.options.pipeline_options import PipelineOptions
-from apache_beam.pipeline import PipelineVisitor
 from apache_beam.portability import common_urns
 from apache_beam.portability.api import beam_runner_api_pb2
 from apache_beam.runners.pipeline_context import PipelineContext
@@ -37,6 +36,7 @@ from tests.pipelines.running import collection, execute, fleet, found_support, w
 from tests.reference.counting import count_support
 from tests.transcripts.machine import FOREVER, Cells, FakeBag, FakeCell, Machine, Sent, call, expected_of
 from tests.transcripts.state import generate as golden
+from tests.transforms.graphs import labels
 from transforms.coders import ReportColumnsCoder, SupportCoder
 from transforms.messages import GatherMessages
 from transforms.stateful import FORGET_AFTER, CountShard, ShardCount, SumShards, count_shard
@@ -745,23 +745,6 @@ def built(config: RunConfig) -> beam.Pipeline:
     pipeline = beam.Pipeline(runner="FnApiRunner")
     _ = pipeline | "Chunks" >> beam.Create([0], reshuffle=False) | "Collect" >> CollectStream(config)
     return pipeline
-
-
-def labels(pipeline: beam.Pipeline) -> list[str]:
-    """Full labels that our code gives, in the order of the graph."""
-    found: list[str] = []
-
-    class Visitor(PipelineVisitor):
-        def enter_composite_transform(self, node: object) -> None:
-            self.visit_transform(node)
-
-        def visit_transform(self, node: object) -> None:
-            parent = node.parent  # type: ignore[attr-defined]
-            if parent and type(parent.transform).__module__.startswith(("pipelines.", "transforms.")):
-                found.append(node.full_label)  # type: ignore[attr-defined]
-
-    pipeline.visit(Visitor())
-    return found
 
 
 def stateful(pipeline: beam.Pipeline) -> list[str]:

@@ -1,0 +1,21 @@
+"""What a graph is made of."""
+
+import apache_beam as beam
+from apache_beam.pipeline import PipelineVisitor
+
+
+def labels(pipeline: beam.Pipeline) -> list[str]:
+    """Full labels that our code gives, in the order of the graph."""
+    found: list[str] = []
+
+    class Visitor(PipelineVisitor):
+        def enter_composite_transform(self, node: object) -> None:
+            self.visit_transform(node)
+
+        def visit_transform(self, node: object) -> None:
+            parent = node.parent  # type: ignore[attr-defined]
+            if parent and type(parent.transform).__module__.startswith(("pipelines.", "transforms.")):
+                found.append(node.full_label)  # type: ignore[attr-defined]
+
+    pipeline.visit(Visitor())
+    return found
