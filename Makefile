@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 BENCH_STAMP := $(VENV)/.installed-bench
 PROTOC := $(BIN)/python -m grpc_tools.protoc -I proto
-PROTOS := $(sort $(wildcard proto/ldp/wire/*.proto))
+PROTOS := $(sort $(wildcard proto/ldpbeam/wire/*.proto))
 DEMO_OUT ?= demo-output
 # loadfile: one file's tests share a process, so its kernels are compiled once.
 JOBS ?= 2
@@ -89,16 +89,16 @@ format: $(STAMP) ## format the source and apply the linter's safe fixes
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-proto: $(STAMP) ## generate ldp/wire/*_pb2.py and .pyi from proto/
-	$(PROTOC) --python_out=. --pyi_out=. $(or $(PROTOS),$(error no .proto files in proto/ldp/wire))
+proto: $(STAMP) ## generate ldpbeam/wire/*_pb2.py and .pyi from proto/
+	$(PROTOC) --python_out=. --pyi_out=. $(or $(PROTOS),$(error no .proto files in proto/ldpbeam/wire))
 
 # Both sides hold only generated files, so one left over from a deleted .proto shows as well.
 proto-check: $(STAMP) ## does the committed generated code match proto/?
 	@set -e; tmp=$$(mktemp -d); trap 'rm -rf "$$tmp"' EXIT; mkdir "$$tmp/committed" "$$tmp/fresh"; \
-	$(PROTOC) --python_out="$$tmp/fresh" --pyi_out="$$tmp/fresh" $(or $(PROTOS),$(error no .proto files in proto/ldp/wire)); \
-	cp ldp/wire/*_pb2.py ldp/wire/*_pb2.pyi "$$tmp/committed/"; \
-	diff -ru "$$tmp/committed" "$$tmp/fresh/ldp/wire" || \
-	  { echo "error: the generated code in ldp/wire is not what proto/ gives; run 'make proto'" >&2; exit 1; }
+	$(PROTOC) --python_out="$$tmp/fresh" --pyi_out="$$tmp/fresh" $(or $(PROTOS),$(error no .proto files in proto/ldpbeam/wire)); \
+	cp ldpbeam/wire/*_pb2.py ldpbeam/wire/*_pb2.pyi "$$tmp/committed/"; \
+	diff -ru "$$tmp/committed" "$$tmp/fresh/ldpbeam/wire" || \
+	  { echo "error: the generated code in ldpbeam/wire is not what proto/ gives; run 'make proto'" >&2; exit 1; }
 
 browser: $(STAMP) chromium ## the tests that look at pages in Chromium
 	@$(PYTEST) -m browser

@@ -26,10 +26,10 @@ import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from ldp.collection import Collection
-from ldp.collection_file import parse_collection
-from ldp.estimate import CONFIDENCE, FEW
-from ldp.protocols import FrequencyProtocol
+from ldpbeam.collection.collection import Collection
+from ldpbeam.collection.file import parse_collection
+from ldpbeam.estimate import CONFIDENCE, FEW
+from ldpbeam.protocols import FrequencyProtocol
 
 Floats = NDArray[np.float64]
 
@@ -173,12 +173,12 @@ def make_collection(data: DataSet, protocol: str, more: str) -> Collection:
 
 def publish(collection: Collection, data: DataSet, path: Path, epochs: int | None, seed: int) -> Published:
     """Simulate a fleet into files, run the pipeline over them, read what it published."""
-    from pipelines.commands import bits_for
-    from pipelines.options import RunConfig
-    from pipelines.run import match_inputs, run
-    from simulators.population import population
-    from simulators.simulate import simulate
-    from simulators.streams import Streams
+    from ldpbeam.pipelines.commands.actions import bits_for
+    from ldpbeam.pipelines.config import RunConfig
+    from ldpbeam.pipelines.run import match_inputs, run
+    from ldpbeam.simulators.population.specs import population
+    from ldpbeam.simulators.simulate import simulate
+    from ldpbeam.simulators.words import Streams
 
     spec = data.spec.replace("FILE", str(path))
     domain = collection.domain
@@ -215,7 +215,7 @@ def publish(collection: Collection, data: DataSet, path: Path, epochs: int | Non
 
 
 def theoretical_variance(truth: Floats, n: Floats, own: float, other: float) -> Floats:
-    """Of a fixed population; written anew here, so that it can disagree with ldp.estimate."""
+    """Of a fixed population; written anew here, so that it can disagree with ldpbeam.estimate."""
     spread = truth * own * (1 - own) + (1 - truth) * other * (1 - other)
     return spread / (n * (own - other) ** 2)
 

@@ -36,10 +36,10 @@ import pyarrow.dataset as ds
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from ldp.collection import Collection
-from ldp.collection_file import parse_collection
-from ldp.wire import codec, report_pb2
-from pipelines.options import RunConfig
+from ldpbeam.collection.collection import Collection
+from ldpbeam.collection.file import parse_collection
+from ldpbeam.pipelines.config import RunConfig
+from ldpbeam.wire import codec, report_pb2
 from tests.pubsub.emulator import emulator
 
 _BATCH = 4096
@@ -119,7 +119,7 @@ class Held:
 
 def drain(config: RunConfig, source: Any, batches: int) -> None:
     """Run the engine until everything has come and been told."""
-    from pipelines.stream.local import LocalStream
+    from ldpbeam.pipelines.local.engine import LocalStream
 
     engine = LocalStream(config, source)
     seen = 0
@@ -155,8 +155,8 @@ def throughput(reports: int, jar: str | None) -> None:
             expected = expected or found
             assert found == expected, what
 
-        from pipelines.run import run
-        from pipelines.stream.job import submit
+        from ldpbeam.pipelines.run import run
+        from ldpbeam.pipelines.stream_job import submit
 
         take("files, FnApiRunner", scratch / "a", lambda: run(replace(base, output=str(scratch / "a"))))
         live = replace(base, inputs=(), subscription="memory")
@@ -170,7 +170,7 @@ def throughput(reports: int, jar: str | None) -> None:
             os.environ["PUBSUB_EMULATOR_HOST"] = service.host
             topic, subscription = _channel()
             _publish(topic, sent, asked)
-            from pipelines.pubsub import Subscriber
+            from ldpbeam.pipelines.local.subscriber import Subscriber
 
             config = replace(live, output=str(scratch / "c"), subscription=subscription)
             with Subscriber(subscription, "received", max_messages=20_000, max_bytes=1 << 28) as source:
@@ -202,7 +202,7 @@ def throughput(reports: int, jar: str | None) -> None:
 
 def _warm(base: RunConfig, scratch: Path) -> None:
     """Imports and compilation belong to no row."""
-    from pipelines.run import run
+    from ldpbeam.pipelines.run import run
 
     run(replace(base, inputs=base.inputs[:1], output=str(scratch / "warm")))
 
@@ -233,7 +233,7 @@ def _send_for(topic: str, seconds: float, rate: int, origin: int) -> None:
     """Another process: batches of the current epoch at a steady rate."""
     from google.cloud import pubsub_v1
 
-    from ldp.epochs import instant
+    from ldpbeam.collection.epochs import instant
 
     asked = collection("5s", instant(origin), "5s")
     rng = np.random.Generator(np.random.Philox(2))
@@ -256,10 +256,10 @@ def _resident() -> float:
 
 def memory(minutes: float, rate: int) -> None:
     """Print resident memory over time, and its slope."""
-    from ldp.epochs import instant
-    from pipelines.pubsub import Subscriber
-    from pipelines.run import keep_freed_memory
-    from pipelines.stream.local import LocalStream
+    from ldpbeam.collection.epochs import instant
+    from ldpbeam.pipelines.local.engine import LocalStream
+    from ldpbeam.pipelines.local.subscriber import Subscriber
+    from ldpbeam.pipelines.run import keep_freed_memory
 
     keep_freed_memory()
     with tempfile.TemporaryDirectory() as name, emulator(Path(name)) as service:
@@ -345,7 +345,7 @@ def _start(config: RunConfig, clock: Silence, row: list[str]) -> Any:
     """A restarted engine; what that took and holds goes into the row."""
     import gc
 
-    from pipelines.stream.local import LocalStream
+    from ldpbeam.pipelines.local.engine import LocalStream
 
     gc.collect()
     begin = time.perf_counter()
@@ -370,7 +370,7 @@ def months(segments: int, epochs: int) -> None:
     """Print what a restart and a close cost as a stream grows old."""
     from unittest import mock
 
-    from pipelines.stream import local
+    from ldpbeam.pipelines.local import engine as local
 
     tell_directly = import_module("tests.pipelines.stream.schedules").tell_directly
 
@@ -432,8 +432,8 @@ def outage(segments: int) -> None:
     import gc
     from unittest import mock
 
-    from pipelines.stream.landing import Landing
-    from pipelines.stream.local import LocalStream
+    from ldpbeam.pipelines.local.engine import LocalStream
+    from ldpbeam.pipelines.local.landing import Landing
 
     rng = np.random.Generator(np.random.Philox(4))
     with tempfile.TemporaryDirectory() as name, mock.patch("os.fsync", lambda descriptor: None):

@@ -24,11 +24,11 @@ from pathlib import Path
 
 import numpy as np
 
-from ldp.collection import Collection
-from ldp.collection_file import parse_collection
-from ldp.reports import Admission, admit_batch, admit_rows
-from ldp.support import Support
-from ldp.wire import codec, report_pb2
+from ldpbeam.collection.collection import Collection
+from ldpbeam.collection.file import parse_collection
+from ldpbeam.reports import Admission, admit_batch, admit_rows
+from ldpbeam.support import Support
+from ldpbeam.wire import codec, report_pb2
 
 _K = 360
 _EPOCHS = 10
@@ -103,9 +103,9 @@ def plain_loop(asked: Collection, folder: Path) -> dict[int, Support]:
 
 def pipeline(asked: Collection, folder: Path, output: Path, deduplicate: bool) -> None:
     """The real job."""
-    from pipelines.commands import bits_for
-    from pipelines.options import RunConfig
-    from pipelines.run import match_inputs, run
+    from ldpbeam.pipelines.commands.actions import bits_for
+    from ldpbeam.pipelines.config import RunConfig
+    from ldpbeam.pipelines.run import match_inputs, run
 
     inputs, size = match_inputs(str(folder / "*"))
     bits = bits_for(size)
@@ -143,7 +143,15 @@ def whole_commands(family: str, folder: Path, temporary: Path) -> tuple[float, f
     source = temporary / f"{family}.yaml"
     source.write_text(_YAML.format(k=_K, family=family))
     plain = seconds_of([sys.executable, __file__, "--cold", family, str(folder)])
-    run = [sys.executable, "-m", "pipelines.main", "run", "--collection", str(source), "--no-dedup"]
+    run = [
+        sys.executable,
+        "-m",
+        "ldpbeam.pipelines.commands.main",
+        "run",
+        "--collection",
+        str(source),
+        "--no-dedup",
+    ]
     run += ["--input", str(folder / "*"), "--output", str(temporary / f"{family}-out")]
     return plain, seconds_of(run)
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ldp.errors import UsageError
+from ldpbeam.errors import UsageError
 
 __all__ = ["Inputs", "find_inputs", "looks_like_text", "split_arguments", "stray"]
 
@@ -41,7 +41,7 @@ def find_inputs(patterns: Sequence[str]) -> Inputs:
     Raises:
         UsageError: a pattern names no file.
     """
-    from pipelines.run import match_inputs
+    from ldpbeam.pipelines.run import match_inputs
 
     found: dict[str, str] = {}
     size = 0

@@ -17,7 +17,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from transforms.files import refuse_writing
+from ldpbeam.transforms.sinks.atomic import refuse_writing
 
 __all__ = ["interruptible", "removed_on_interrupt"]
 

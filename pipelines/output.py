@@ -24,12 +24,12 @@ from typing import IO, Any
 
 from apache_beam.io.filesystems import FileSystems
 
-from ldp.collection import Collection
-from ldp.errors import LdpError, UsageError, disk_error
-from pipelines.collect import LEDGER
-from pipelines.interrupt import not_interrupted, removed_on_interrupt
-from pipelines.record import RUN_RECORD
-from transforms.files import sync_folder
+from ldpbeam.collection.collection import Collection
+from ldpbeam.errors import LdpError, UsageError, disk_error
+from ldpbeam.pipelines.bounded import LEDGER
+from ldpbeam.pipelines.interrupt import not_interrupted, removed_on_interrupt
+from ldpbeam.pipelines.run_record import RUN_RECORD
+from ldpbeam.transforms.sinks.atomic import sync_folder
 
 __all__ = [
     "PARTS",

@@ -21,15 +21,15 @@ from apache_beam.io.filesystem import FileMetadata
 from apache_beam.io.filesystems import FileSystems
 from apache_beam.options.pipeline_options import PipelineOptions
 
-from ldp.accounting import Books
-from ldp.errors import LdpError, UsageError
-from pipelines import workers
-from pipelines.collect import LEDGER, CollectReports
-from pipelines.inputs import stray
-from pipelines.interrupt import interruptible
-from pipelines.jobs import run_to_end, with_binary
-from pipelines.options import ASK_THEIR_SERVER, OPTIONS, RunConfig
-from pipelines.output import (
+from ldpbeam.accounting import Books
+from ldpbeam.errors import LdpError, UsageError
+from ldpbeam.pipelines import workers
+from ldpbeam.pipelines.beam_job import run_to_end, with_binary
+from ldpbeam.pipelines.bounded import LEDGER, CollectReports
+from ldpbeam.pipelines.config import ASK_THEIR_SERVER, OPTIONS, RunConfig
+from ldpbeam.pipelines.inputs import stray
+from ldpbeam.pipelines.interrupt import interruptible
+from ldpbeam.pipelines.output import (
     exchange,
     locked,
     prepare,
@@ -38,8 +38,8 @@ from pipelines.output import (
     settle_objects,
     verify_files,
 )
-from pipelines.record import indicators_record, run_record, write_record
-from transforms.sources import bytes_read
+from ldpbeam.pipelines.run_record import indicators_record, run_record, write_record
+from ldpbeam.transforms.sources.files import bytes_read
 
 __all__ = [
     "RunResult",

@@ -3,7 +3,7 @@
 Beam's own go on for as long as they compute when their parent is killed, and hold files and memory. These are
 told by the kernel (Linux), or look themselves once a second.
 
-    python -m pipelines.workers PARENT      is what Beam's command line for a worker is replaced by
+    python -m ldpbeam.pipelines.workers PARENT      is what Beam's command line for a worker is replaced by
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def install() -> None:
 
         def __init__(self, worker_command_line: bytes, *others: object) -> None:
             # With exec there is no shell in between, which nobody would kill.
-            ours = f"exec {shlex.quote(sys.executable)} -m pipelines.workers {os.getpid()}"
+            ours = f"exec {shlex.quote(sys.executable)} -m ldpbeam.pipelines.workers {os.getpid()}"
             super().__init__(ours.encode(), *others)
 
     WorkerHandler.register_environment(python_urns.SUBPROCESS_SDK, bytes)(EndsWithItsParent)

@@ -1,8 +1,8 @@
 """Simulation: populations with a known truth, and randomness that does not depend on batching."""
 
-from simulators.population import ABSENT as ABSENT
-from simulators.population import SPECS as SPECS
-from simulators.population import DomainView as DomainView
-from simulators.population import Population as Population
-from simulators.population import population as population
-from simulators.streams import Streams as Streams
+from ldpbeam.simulators.population.specs import ABSENT as ABSENT
+from ldpbeam.simulators.population.specs import SPECS as SPECS
+from ldpbeam.simulators.population.specs import DomainView as DomainView
+from ldpbeam.simulators.population.specs import Population as Population
+from ldpbeam.simulators.population.specs import population as population
+from ldpbeam.simulators.words import Streams as Streams

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import numpy as np
 
-from ldp.collection import Collection
-from ldp.wire import codec, report_pb2
+from ldpbeam.collection.collection import Collection
+from ldpbeam.wire import codec, report_pb2
 
 __all__ = ["Faults", "write_faults"]
 

@@ -1,6 +1,6 @@
 """A fleet: many simulated devices at once, the same function of the same random words as a device.
 
-The words of a device and epoch are rows of :class:`simulators.streams.Streams` under the purposes
+The words of a device and epoch are rows of :class:`ldpbeam.simulators.words.Streams` under the purposes
 ``seed`` (epoch −1 for a seed kept for life, else the report's epoch), ``permanent``, ``instant``
 and ``report_id``; the row is the device's index. So nothing depends on batching or other devices.
 Where devices hold several attributes, those of attribute j have the purposes ``j.seed`` and so on.
@@ -15,12 +15,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ldp.privacy import FleetLedger, fleet_ledger
-from ldp.protocols import LocalProtocol
-from ldp.protocols.base import WordSpec
-from simulators.memo import FleetMemo
-from simulators.population import ABSENT
-from simulators.streams import Streams
+from ldpbeam.privacy import FleetLedger, fleet_ledger
+from ldpbeam.protocols import LocalProtocol
+from ldpbeam.protocols.base import WordSpec
+from ldpbeam.simulators.memo import FleetMemo
+from ldpbeam.simulators.population.specs import ABSENT
+from ldpbeam.simulators.words import Streams
 
 __all__ = ["Fleet", "ReportColumns"]
 

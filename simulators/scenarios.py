@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from simulators.streams import Streams
+from ldpbeam.simulators.words import Streams
 
 __all__ = ["Launch"]
 

@@ -16,13 +16,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from ldp.collection import Collection
-from ldp.errors import UsageError
-from simulators.attributes import Joint
-from simulators.fleet import Fleet, ReportColumns
-from simulators.population import ABSENT, Population
-from simulators.streams import Streams
-from simulators.writers import FORMATS, Compression, Format, replacing, report_file
+from ldpbeam.collection.collection import Collection
+from ldpbeam.errors import UsageError
+from ldpbeam.simulators.deliver.files import FORMATS, Compression, Format, replacing, report_file
+from ldpbeam.simulators.fleet import Fleet, ReportColumns
+from ldpbeam.simulators.population.joint import Joint
+from ldpbeam.simulators.population.specs import ABSENT, Population
+from ldpbeam.simulators.words import Streams
 
 __all__ = ["Deliver", "Simulation", "SimulationRecord", "refuse_existing", "simulate", "write_record"]
 
@@ -94,7 +94,7 @@ def simulate(  # noqa: PLR0913 - the options of a command, by name
     """Let a fleet of devices with the population's values report, epoch after epoch, into files.
 
     Writes ``reports/`` (one file per epoch with a report, named by
-    :func:`simulators.writers.report_file`), with ``truth`` also ``truth.parquet`` (one row per
+    :func:`ldpbeam.simulators.deliver.files.report_file`), with ``truth`` also ``truth.parquet`` (one row per
     epoch, attribute and value: epoch, attribute, value, label, count, frequency, n; the attribute is
     empty where there is only one, n counts the devices present, and frequency is null where there
     are none) and, last, ``simulation.json``, which therefore marks a
@@ -106,8 +106,8 @@ def simulate(  # noqa: PLR0913 - the options of a command, by name
         out: output directory, made when missing.
         seed: seed of the devices' random words. The population may use the same one.
         spec: the SPEC of the population, for the record.
-        format: a key of :data:`simulators.writers.FORMATS`.
-        compression: one of :data:`simulators.writers.COMPRESSIONS`.
+        format: a key of :data:`ldpbeam.simulators.deliver.files.FORMATS`.
+        compression: one of :data:`ldpbeam.simulators.deliver.files.COMPRESSIONS`.
         truth: whether to write the truth.
         first_epoch: epoch index of the population's first epoch.
         on_epoch: told the index and the number of reports of every epoch written.

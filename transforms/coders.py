@@ -9,8 +9,8 @@ import numpy as np
 from apache_beam import coders
 from numpy.typing import NDArray
 
-from ldp.reports import ReportColumns
-from ldp.support import Support
+from ldpbeam.reports import ReportColumns
+from ldpbeam.support import Support
 
 __all__ = ["ReportColumnsCoder", "SupportCoder", "register_coders"]
 

@@ -17,13 +17,13 @@ from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ldp.errors import disk_error
-from pipelines.page.text import count, duration, integer, number, plural, size
+from ldpbeam.errors import disk_error
+from ldpbeam.pipelines.page.text import count, duration, integer, number, plural, size
 
 if TYPE_CHECKING:
-    from pipelines.page.account import Account
-    from pipelines.page.data import Run
-    from pipelines.page.parts import Detail, Table
+    from ldpbeam.pipelines.page.account import Account
+    from ldpbeam.pipelines.page.data import Run
+    from ldpbeam.pipelines.page.parts import Detail, Table
 
 __all__ = ["PAGE_LIMIT", "write_page"]
 
@@ -56,8 +56,8 @@ def write_page(output_dir: Path, page: Path, truth: Path | None = None) -> Path:
     Raises:
         LdpError: the disk is full or may not be written to; an existing page is then as it was.
     """
-    from pipelines.page.data import load
-    from pipelines.page.parts import LEVELS
+    from ldpbeam.pipelines.page.data import load
+    from ldpbeam.pipelines.page.parts import LEVELS
 
     run = load(Path(output_dir), truth)
     for detail in LEVELS:
@@ -99,7 +99,7 @@ def _html(run: Run, detail: Detail) -> str:
     from altair.utils.schemapi import debug_mode
     from markupsafe import Markup
 
-    from pipelines.page.view import Writer
+    from ldpbeam.pipelines.page.view import Writer
 
     with debug_mode(False):  # no check against the schema at every step: a third of the time
         shown = run.collections[: detail.sections]
@@ -196,7 +196,7 @@ def _record(record: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 def _record_tables(record: Mapping[str, Any], detail: Detail) -> list[Table]:
     """The inputs and files of the run."""
-    from pipelines.page.parts import Table, shortened
+    from ldpbeam.pipelines.page.parts import Table, shortened
 
     inputs, written = _mappings(record.get("inputs")), _mappings(record.get("files"))
     rows = detail.rows
@@ -233,7 +233,7 @@ def _record_tables(record: Mapping[str, Any], detail: Detail) -> list[Table]:
 
 def _more(run: Run, detail: Detail) -> Table | None:
     """The collections that got no section, in one table."""
-    from pipelines.page.parts import Table
+    from ldpbeam.pipelines.page.parts import Table
 
     rest = run.collections[detail.sections :]
     if not rest:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from pipelines.page.text import count, integer
+from ldpbeam.pipelines.page.text import count, integer
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from pipelines.page import scales
+from ldpbeam.pipelines.page import scales
 
 if TYPE_CHECKING:
     import altair as alt

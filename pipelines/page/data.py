@@ -17,10 +17,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ldp.accounting import EARLY
-from ldp.protocols.base import Result
-from pipelines.page.account import Books, books
-from pipelines.page.text import LABEL_LIMIT, clean, clean_tree, count, integer
+from ldpbeam.accounting import EARLY
+from ldpbeam.pipelines.page.account import Books, books
+from ldpbeam.pipelines.page.text import LABEL_LIMIT, clean, clean_tree, count, integer
+from ldpbeam.protocols.base import Result
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -373,7 +373,7 @@ def _collection(
     key: _Key, config: Mapping[str, Any], slots: dict[int, _Slot], truth: Truth | None, alone: bool
 ) -> CollectionData:
     """Read all epochs of one collection once, keeping only sums and the last usable epoch."""
-    from pipelines.page.significance import Noise, Standing
+    from ldpbeam.pipelines.page.significance import Noise, Standing
 
     data = CollectionData(
         name=key[0],

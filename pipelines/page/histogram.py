@@ -7,11 +7,11 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from pipelines.page import charts
-from pipelines.page.data import CollectionData, Floats, Snapshot
-from pipelines.page.parts import Detail, Figure, Key, Table, draw, shortened
-from pipelines.page.significance import discoveries
-from pipelines.page.text import DASH, count, plural, share
+from ldpbeam.pipelines.page import charts
+from ldpbeam.pipelines.page.data import CollectionData, Floats, Snapshot
+from ldpbeam.pipelines.page.parts import Detail, Figure, Key, Table, draw, shortened
+from ldpbeam.pipelines.page.significance import discoveries
+from ldpbeam.pipelines.page.text import DASH, count, plural, share
 
 Form = Callable[[float | None, float | None], str]
 

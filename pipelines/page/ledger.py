@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pipelines.page import charts
-from pipelines.page.account import Account, add
-from pipelines.page.parts import Detail, Figure, Key, Table, draw, shortened
-from pipelines.page.text import count
+from ldpbeam.pipelines.page import charts
+from ldpbeam.pipelines.page.account import Account, add
+from ldpbeam.pipelines.page.parts import Detail, Figure, Key, Table, draw, shortened
+from ldpbeam.pipelines.page.text import count
 
 _HEIGHT = 170
 _OWN = ("duplicate", "late")

@@ -6,13 +6,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from pipelines.page import svg
-from pipelines.page.text import plural
+from ldpbeam.pipelines.page import svg
+from ldpbeam.pipelines.page.text import plural
 
 if TYPE_CHECKING:
     from markupsafe import Markup
 
-    from pipelines.page.charts import Chart
+    from ldpbeam.pipelines.page.charts import Chart
 
 
 @dataclass(frozen=True)

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from pipelines.page.parts import Table, shortened
-from pipelines.page.text import DASH, integer, number, plural
+from ldpbeam.pipelines.page.parts import Table, shortened
+from ldpbeam.pipelines.page.text import DASH, integer, number, plural
 
 _NAMES = {
     "seeds": "evenness of seeds",

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from math import isclose
 from typing import Any
 
-from pipelines.page import charts
-from pipelines.page.parts import Figure, Key, Table, draw
-from pipelines.page.text import figure, number
+from ldpbeam.pipelines.page import charts
+from ldpbeam.pipelines.page.parts import Figure, Key, Table, draw
+from ldpbeam.pipelines.page.text import figure, number
 
 _UNCAPPED = "when a value changed is visible and not covered by the cap"
 _EACH_AGAIN = "each report spends ε again: t reports spend t·ε"

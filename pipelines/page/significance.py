@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ldp.estimate import lasting_share
-from ldp.support import SupportProbabilities
-from pipelines.page.text import number
+from ldpbeam.estimate import lasting_share
+from ldpbeam.pipelines.page.text import number
+from ldpbeam.support import SupportProbabilities
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from pipelines.page.data import Snapshot
+    from ldpbeam.pipelines.page.data import Snapshot
 
 _COLUMNS = 10
 _SEEN, _Z, _N0, _SUM0, _FRESH0, _KEPT0, _N1, _SUM1, _FRESH1, _KEPT1 = range(_COLUMNS)
@@ -30,7 +30,8 @@ class Noise:
     """How much of the errors of a collection's estimates repeats itself from epoch to epoch.
 
     Devices with a memo repeat what they memoised, so means over epochs are less certain than independent
-    errors would leave them. The share is that of the permanent round (:func:`ldp.estimate.lasting_share`).
+    errors would leave them. The share is that of the permanent round, see
+    :func:`ldpbeam.estimate.lasting_share`.
     """
 
     def __init__(self, config: Mapping[str, Any]) -> None:

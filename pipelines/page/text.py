@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from ldp.text import clean
+from ldpbeam.text import clean
 
 __all__ = [
     "DASH",

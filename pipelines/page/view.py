@@ -8,18 +8,18 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from ldp.histogram import INSUFFICIENT, TOO_MANY_ERRORS
-from pipelines.page import charts, ledger, svg
-from pipelines.page.account import Account, add
-from pipelines.page.accuracy import answer, average, error_figure
-from pipelines.page.charts import PROVISIONAL, WITHHELD
-from pipelines.page.data import CollectionData
-from pipelines.page.histogram import histogram
-from pipelines.page.parts import Detail, Figure, Key, Multiple, Table, shortened
-from pipelines.page.poisoning import Poisoning, poisoning
-from pipelines.page.privacy import Privacy, privacy
-from pipelines.page.significance import changed
-from pipelines.page.text import (
+from ldpbeam.histogram import INSUFFICIENT, TOO_MANY_ERRORS
+from ldpbeam.pipelines.page import charts, ledger, svg
+from ldpbeam.pipelines.page.account import Account, add
+from ldpbeam.pipelines.page.accuracy import answer, average, error_figure
+from ldpbeam.pipelines.page.charts import PROVISIONAL, WITHHELD
+from ldpbeam.pipelines.page.data import CollectionData
+from ldpbeam.pipelines.page.histogram import histogram
+from ldpbeam.pipelines.page.parts import Detail, Figure, Key, Multiple, Table, shortened
+from ldpbeam.pipelines.page.poisoning import Poisoning, poisoning
+from ldpbeam.pipelines.page.privacy import Privacy, privacy
+from ldpbeam.pipelines.page.significance import changed
+from ldpbeam.pipelines.page.text import (
     DASH,
     count,
     duration,

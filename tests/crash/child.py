@@ -308,13 +308,13 @@ READING = (
 )
 
 COMPUTING = (
-    Hook("decode", "ldp.reports:parse", "parse"),
-    Hook("dedup", "transforms.epochs:any_repeat", "any_repeat"),
-    Hook("dedup", "transforms.epochs:keep_one_per_id", "keep_one_per_id"),
-    Hook("count", "transforms.support:CountSupport.add_input", "add_input"),
-    Hook("count", "transforms.support:CountSupport.merge_accumulators", "merge_accumulators"),
-    Hook("estimate", "transforms.estimate:EstimateEpoch.process", "estimate"),
-    Hook("estimate", "transforms.histogram:MakeConsistent.process", "make_consistent"),
+    Hook("decode", "ldpbeam.reports:parse", "parse"),
+    Hook("dedup", "ldpbeam.transforms.stages.epochs:any_repeat", "any_repeat"),
+    Hook("dedup", "ldpbeam.transforms.stages.epochs:keep_one_per_id", "keep_one_per_id"),
+    Hook("count", "ldpbeam.transforms.stages.support:CountSupport.add_input", "add_input"),
+    Hook("count", "ldpbeam.transforms.stages.support:CountSupport.merge_accumulators", "merge_accumulators"),
+    Hook("estimate", "ldpbeam.transforms.stages.estimate:EstimateEpoch.process", "estimate"),
+    Hook("estimate", "ldpbeam.transforms.stages.histogram:MakeConsistent.process", "make_consistent"),
     Hook("encode", "pyarrow.parquet:write_table", "write_table"),
 )
 
@@ -443,7 +443,7 @@ def _old_results_stay(points: Points) -> None:
 
         return exchange
 
-    for module in ("pipelines.run", "pipelines.output"):
+    for module in ("ldpbeam.pipelines.run", "ldpbeam.pipelines.output"):
         replace(f"{module}:exchange", plant, "plant")
 
 
@@ -461,7 +461,7 @@ PLANTS: dict[str, Callable[[Points], None]] = {
 
 def main(argv: Sequence[str]) -> int:
     """The command line in this process; its exit code."""
-    from pipelines.main import main as command
+    from ldpbeam.pipelines.commands.main import main as command
 
     sys.argv = ["ldpbeam", *argv]
     try:

@@ -28,8 +28,8 @@ from typing import IO, Any
 import pyarrow.parquet as pq
 import pytest
 
-from ldp.collection_file import load_collection
-from simulators.fleet import ReportColumns
+from ldpbeam.collection.file import load_collection
+from ldpbeam.simulators.fleet import ReportColumns
 from tests.conftest import REPOSITORY
 from tests.crash.child import AFTER, BEFORE, FOLDER, HALF, SCRATCH, TEMPORARY, Point
 from tests.pipelines.running import collection, fleet, with_duplicates, write

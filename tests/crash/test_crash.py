@@ -290,7 +290,7 @@ def test_choosing_takes_from_every_label() -> None:
 
 
 def test_a_hook_without_a_function_says_so() -> None:
-    hook = Hook("count", "ldp.errors:LdpError.tally", "x", whole)
+    hook = Hook("count", "ldpbeam.errors:LdpError.tally", "x", whole)
     with pytest.raises(StaleHookError, match=r"LdpError\.tally as 'count'; give it the new name"):
         install([hook], Points("."))
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from pipelines import main as command
+from ldpbeam.pipelines.commands import main as command
 
 Call = Callable[..., tuple[int, str, str]]
 

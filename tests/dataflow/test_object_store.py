@@ -23,7 +23,7 @@ def objects() -> Iterator[dict[str, bytes]]:
 
 @pytest.fixture
 def reports(agreed: Path, tmp_path: Path) -> Path:
-    from ldp.collection_file import load_collection
+    from ldpbeam.collection.file import load_collection
 
     assert agreed.read_text() == YAML
     return write(tmp_path / "reports", load_collection(agreed), fleet(load_collection(agreed), 120, 2))
@@ -80,7 +80,7 @@ def test_a_run_that_fails_in_an_object_store_leaves_no_record(
     call: Call, agreed: Path, reports: Path, objects: dict[str, bytes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The old record must not vouch for objects that have been replaced."""
-    from transforms.histogram import MakeConsistent
+    from ldpbeam.transforms.stages.histogram import MakeConsistent
 
     arguments = ["run", "--collection", agreed, "--input", reports, "--output", "mem://bucket/results"]
     assert call(*arguments)[0] == 0

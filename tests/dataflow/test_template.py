@@ -16,8 +16,8 @@ from typing import Any
 import pytest
 from apache_beam.options.pipeline_options import PipelineOptions
 
-from pipelines.dataflow import FOLDER, LEFT_OUT, arguments, generated, options
-from pipelines.main import cli
+from ldpbeam.pipelines.commands.main import cli
+from ldpbeam.pipelines.deploy.dataflow import FOLDER, LEFT_OUT, arguments, generated, options
 from tests.conftest import REPOSITORY
 from tests.dataflow import conftest
 from tests.dataflow.service import OPTIONS, Graph, serving
@@ -37,7 +37,7 @@ VALUES = {
     "shard_bits": ["0", "3", "8"],
     "job": ["a", "minutes-2"],
     "publish_topic": ["projects/my-project/topics/estimates"],
-    "bigquery_table": ["my-project:ldp.estimates", "my-project.ldp.estimates"],
+    "bigquery_table": ["my-project:ldpbeam.estimates", "my-project.ldpbeam.estimates"],
     "sdk_container_image": ["europe-west1-docker.pkg.dev/my-project/ldpbeam/worker:1"],
 }
 REFUSED = {
@@ -59,7 +59,7 @@ KINDS = {"TEXT", "BOOLEAN", "PUBSUB_SUBSCRIPTION", "PUBSUB_TOPIC", "BIGQUERY_TAB
 
 
 def test_the_metadata_is_what_the_command_line_gives() -> None:
-    """Written by ``python -m pipelines.dataflow``."""
+    """Written by ``python -m ldpbeam.pipelines.deploy.dataflow``."""
     assert {path.name: path.read_text("utf-8") for path in FOLDER.glob("*.json")} == generated()
 
 
@@ -212,4 +212,4 @@ def test_the_image_starts_workers_and_launches_templates() -> None:
     (environment,) = steps("ENV")
     assert environment == "FLEX_TEMPLATE_PYTHON_PY_FILE=/template/launch.py"
     assert steps("WORKDIR") == ["/template"]
-    assert "mv source/pipelines/dataflow/launch.py ." in DOCKERFILE
+    assert "mv source/pipelines/deploy/dataflow/launch.py ." in DOCKERFILE

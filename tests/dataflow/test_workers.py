@@ -22,30 +22,31 @@ from tests.dataflow.service import Graph, serving
 from tests.dataflow.store import ObjectStore
 from tests.pipelines.running import collection, fleet, write
 
-PACKAGES = ("ldp", "transforms", "pipelines", "simulators")
+PACKAGES = ("ldpbeam", "transforms", "pipelines", "simulators")
 WORKER = Path(__file__).with_name("worker.py")
 FUNCTIONS = {
-    "transforms.bigquery.WriteEstimatesToBigQuery",
-    "transforms.coders.ReportColumnsCoder",
-    "transforms.epochs._KeepOne",
-    "transforms.estimate.EstimateEpoch",
-    "transforms.estimate_topics.PublishEstimates",
-    "transforms.histogram.MakeConsistent",
-    "transforms.left_out.LeaveOutEpochs",
-    "transforms.left_out.LeaveOutLines",
-    "transforms.left_out._Largest",
-    "transforms.messages.GatherMessages",
-    "transforms.others._SumOthers",
-    "transforms.reports.AdmitReports",
-    "transforms.sinks.WriteEpochs",
-    "transforms.sources.ReadFiles",
-    "transforms.stateful.count_shard.CountShard",
-    "transforms.stateful.split_by_shard.SplitByShard",
-    "transforms.stateful.sum_shards.SumShards",
-    "transforms.support.CountSupport",
+    "ldpbeam.transforms.sinks.bigquery.WriteEstimatesToBigQuery",
+    "ldpbeam.transforms.coders.ReportColumnsCoder",
+    "ldpbeam.transforms.stages.epochs._KeepOne",
+    "ldpbeam.transforms.stages.estimate.EstimateEpoch",
+    "ldpbeam.transforms.sinks.topic.PublishEstimates",
+    "ldpbeam.transforms.stages.histogram.MakeConsistent",
+    "ldpbeam.transforms.stages.left_out.LeaveOutEpochs",
+    "ldpbeam.transforms.stages.left_out.LeaveOutLines",
+    "ldpbeam.transforms.stages.left_out._Largest",
+    "ldpbeam.transforms.sources.messages.GatherMessages",
+    "ldpbeam.transforms.sinks.unattributed._SumOthers",
+    "ldpbeam.transforms.stages.reports.AdmitReports",
+    "ldpbeam.transforms.sinks.estimates.WriteEpochs",
+    "ldpbeam.transforms.sources.files.ReadFiles",
+    "ldpbeam.transforms.stateful.count_shard.CountShard",
+    "ldpbeam.transforms.stateful.split_by_shard.SplitByShard",
+    "ldpbeam.transforms.stateful.sum_shards.SumShards",
+    "ldpbeam.transforms.stages.support.CountSupport",
 }
 ELSEWHERE = [
-    "--publish_topic", "projects/my-project/topics/estimates", "--bigquery_table", "my-project:ldp.estimates",
+    "--publish_topic", "projects/my-project/topics/estimates",
+    "--bigquery_table", "my-project:ldpbeam.estimates",
 ]  # fmt: skip
 NOBODY = {"type": "authorized_user", "client_id": "a", "client_secret": "b", "refresh_token": "c"}
 """Credentials that clients are made with and that open nothing."""

@@ -49,7 +49,7 @@ def main() -> None:
         for name in sys.argv[2:]
         for made in loaded(Path(name))
     }
-    ours = {"ldp", "transforms", "pipelines"}
+    ours = {"ldpbeam"}
     files = [str(module.__file__) for name, module in sys.modules.items() if name.partition(".")[0] in ours]
     told = {"classes": sorted(classes), "files": files, "path": sys.path, "numba": "numba" in sys.modules}
     sys.stdout.write(json.dumps(told))

@@ -15,32 +15,32 @@ from pathlib import Path
 import numpy as np
 from scipy.stats import binom
 
-from ldp.calibration import Calibration
-from ldp.channel import SymbolChannel
-from ldp.collection import Collection
-from ldp.collection_file import load_collection
-from ldp.errors import Reason
-from ldp.hashing import LinearFamily
-from ldp.histogram import estimate_epoch, make_consistent
-from ldp.privacy import BitLosses, CountersGuarantee, Guarantee, SymbolLosses, theorem_5
-from ldp.privacy.poisoning import leverage
-from ldp.protocols import PROTOCOLS, FrequencyProtocol, Parameters, protocol
-from ldp.protocols.local_hash import LOLOHA
-from ldp.protocols.mean import LaplaceMean, MeanProtocol, OneBit
-from ldp.protocols.multi import allocate
-from ldp.protocols.unary import Unary
-from ldp.randomness import ScriptedRandomness
-from ldp.reports import ReportColumns
-from ldp.support import Support
-from ldp.wire import report_pb2
-from simulators.fleet import Fleet
-from simulators.population import population
-from simulators.streams import Streams
+from ldpbeam.channels.calibration import Calibration
+from ldpbeam.channels.channel import SymbolChannel
+from ldpbeam.collection.collection import Collection
+from ldpbeam.collection.file import load_collection
+from ldpbeam.errors import Reason
+from ldpbeam.hashing import LinearFamily
+from ldpbeam.histogram import estimate_epoch, make_consistent
+from ldpbeam.privacy import BitLosses, CountersGuarantee, Guarantee, SymbolLosses, theorem_5
+from ldpbeam.privacy.poisoning import leverage
+from ldpbeam.protocols import PROTOCOLS, FrequencyProtocol, Parameters, protocol
+from ldpbeam.protocols.local_hash import LOLOHA
+from ldpbeam.protocols.mean import LaplaceMean, MeanProtocol, OneBit
+from ldpbeam.protocols.multi import allocate
+from ldpbeam.protocols.unary import Unary
+from ldpbeam.randomness import ScriptedRandomness
+from ldpbeam.reports import ReportColumns
+from ldpbeam.simulators.fleet import Fleet
+from ldpbeam.simulators.population.specs import population
+from ldpbeam.simulators.words import Streams
+from ldpbeam.support import Support
+from ldpbeam.transforms.sinks.bigquery import DESCRIPTIONS
+from ldpbeam.transforms.sinks.estimates import epoch_file_name
+from ldpbeam.transforms.sinks.rejects import rejects_schema
+from ldpbeam.transforms.sinks.tables import estimates_schema
+from ldpbeam.wire import report_pb2
 from tests.conftest import REPOSITORY
-from transforms.bigquery import DESCRIPTIONS
-from transforms.rejects import rejects_schema
-from transforms.sinks import epoch_file_name
-from transforms.tables import estimates_schema
 
 EXAMPLE = REPOSITORY / "examples" / "minutes_in_app.yaml"
 MARK = re.compile(

@@ -9,14 +9,14 @@ from xml.etree import ElementTree
 import pytest
 import yaml
 
-from ldp.calibration import Calibration
-from ldp.collection_file import load_collection, parse_collection
-from ldp.errors import CollectionError
-from ldp.protocols import PROTOCOLS, Parameters, protocol
+from ldpbeam.channels.calibration import Calibration
+from ldpbeam.collection.file import load_collection, parse_collection
+from ldpbeam.errors import CollectionError
+from ldpbeam.protocols import PROTOCOLS, Parameters, protocol
 from tests.conftest import REPOSITORY
 from tests.docs.generated import BLOCKS, LEVELS, built, comparison, example, written
 
-SOURCES = ("ldp", "transforms", "pipelines", "simulators")
+SOURCES = ("ldpbeam", "transforms", "pipelines", "simulators")
 PAGES = sorted([REPOSITORY / "README.md", *(REPOSITORY / "docs").rglob("*.md")])
 CODE = re.compile(r"\bE-[A-Z]+(?:-[A-Z]+)*\b")
 WARNING = re.compile(r"\bW-[A-Z]+(?:-[A-Z]+)*\b")

@@ -23,13 +23,13 @@ from apache_beam.transforms.core import RestrictionProvider
 from apache_beam.transforms.window import TimestampedValue
 from apache_beam.utils.timestamp import Duration, Timestamp
 
-from ldp.collection import Collection
-from ldp.epochs import Epochs
-from ldp.wire import report_pb2
-from pipelines.options import RunConfig
-from pipelines.stream.graph import CollectStream
+from ldpbeam.collection.collection import Collection
+from ldpbeam.collection.epochs import Epochs
+from ldpbeam.pipelines.config import RunConfig
+from ldpbeam.pipelines.unbounded import CollectStream
+from ldpbeam.transforms.sources.messages import GatherMessages
+from ldpbeam.wire import report_pb2
 from tests.pipelines.running import collection
-from transforms.messages import GatherMessages
 
 __all__ = ["Config", "Counts", "Published", "build", "count", "expected", "message", "outcome"]
 

@@ -10,7 +10,7 @@ import apache_beam as beam
 import pytest
 from apache_beam.options.pipeline_options import PipelineOptions
 
-from pipelines.stream.kafka import ReadKafka
+from ldpbeam.transforms.sources.kafka import ReadKafka
 from tests.flink.cluster import Cluster, Process, Worker, until
 from tests.flink.expansion import ExpansionService
 from tests.flink.kafka import Broker

@@ -18,12 +18,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from ldpbeam.transforms.sources.stored import StoredFile
 from tests.conftest import REPOSITORY
 from tests.fuzz.bombs import BOMBS
-from tests.ldp.test_wire_codec import by_library, read_all
-from tests.ldp.test_wire_codec import mutated as mutated_message
+from tests.ldpbeam.test_wire_codec import by_library, read_all
+from tests.ldpbeam.test_wire_codec import mutated as mutated_message
 from tests.transforms.test_sources import AGREED, KINDS, WIDTH, check, mutated, valid
-from transforms.stored import StoredFile
 
 PART = 20_000
 MESSAGES = int(os.environ.get("FUZZ_MESSAGES", "20000"))

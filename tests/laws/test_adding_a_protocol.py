@@ -18,11 +18,11 @@ import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import pytest
 
-from ldp.calibration import symbol_second_round
-from ldp.channel import SymbolChannel
-from ldp.protocols import PROTOCOLS, Parameters
-from ldp.protocols.direct import Direct
-from pipelines.main import main
+from ldpbeam.channels.calibration import symbol_second_round
+from ldpbeam.channels.channel import SymbolChannel
+from ldpbeam.pipelines.commands.main import main
+from ldpbeam.protocols import PROTOCOLS, Parameters
+from ldpbeam.protocols.direct import Direct
 from tests.conftest import FALSE_ALARM_SUITE, REPOSITORY
 from tests.laws import test_protocol_laws as laws
 from tests.reference.settings import Setting
@@ -54,7 +54,7 @@ class Thrifty(Direct):
 
 @pytest.fixture(autouse=True)
 def line_in_the_table(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What the line in ``ldp/protocols/__init__.py`` does."""
+    """What the line in ``ldpbeam/protocols/__init__.py`` does."""
     monkeypatch.setitem(PROTOCOLS, Thrifty.NAME, Thrifty)
 
 

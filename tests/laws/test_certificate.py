@@ -1,8 +1,8 @@
 """An exact certificate: over thousands of settings no protocol ever spends more than its nominal
 level.
 
-Everything is a rational number. The bounds of e^ε come from ``ldp.exact`` and, independently, from
-a Taylor series in integers that this file sums itself.
+Everything is a rational number. The bounds of e^ε come from ``ldpbeam.channels.exact`` and, independently,
+from a Taylor series in integers that this file sums itself.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ldp.channel import SymbolChannel
-from ldp.errors import CollectionError
-from ldp.exact import exp_below, largest, log_above, log_below, smallest
-from ldp.protocols import PROTOCOLS, Parameters
-from ldp.protocols.mean import LaplaceMean, LinearBit
+from ldpbeam.channels.channel import SymbolChannel
+from ldpbeam.channels.exact import exp_below, largest, log_above, log_below, smallest
+from ldpbeam.errors import CollectionError
+from ldpbeam.protocols import PROTOCOLS, Parameters
+from ldpbeam.protocols.mean import LaplaceMean, LinearBit
 from tests.reference.channels import channel, weighted_responses, worst_ratio
 from tests.reference.settings import choices, levels_of, settings
 
@@ -128,7 +128,7 @@ def test_small_domains_enumerated_agree_with_the_closed_form(part: int) -> None:
         for setting in settings((draw.choice((2, 3, 4)),), **levels):
             built = setting.build()
             if isinstance(built, LaplaceMean):
-                continue  # a hundred thousand responses at small levels; tests/ldp/test_mean.py bounds them
+                continue  # a hundred thousand responses at small levels: tests/ldpbeam/test_mean.py
             worst = worst_ratio(channel(built))
             assert worst == built.guarantee.first_ratio
             assert worst <= taylor_bounds(setting.nominal_first)[0]

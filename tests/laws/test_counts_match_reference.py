@@ -12,11 +12,11 @@ from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
-from ldp.errors import CollectionError
-from ldp.hashing import AffineFamily, LinearFamily, is_prime, optimal_prime
-from ldp.protocols.bit_flip import BitFlip
-from simulators import Streams
-from simulators.fleet import Fleet
+from ldpbeam.errors import CollectionError
+from ldpbeam.hashing import AffineFamily, LinearFamily, is_prime, optimal_prime
+from ldpbeam.protocols.bit_flip import BitFlip
+from ldpbeam.simulators import Streams
+from ldpbeam.simulators.fleet import Fleet
 from tests.reference.counting import affine_hash, count_reports, count_support, linear_hash, linear_transform
 from tests.reference.settings import Setting, frequency_settings, settings
 
@@ -104,7 +104,7 @@ def test_affine_hash_equals_reference(g: int) -> None:
     family = AffineFamily(g, 1 << 24)
     draw = random.Random(g)
     edge = [0, 1, 2**32 - 1, 2**32, 2**63, 2**64 - 1]
-    # The smallest multipliers are no device's (tests/ldp/test_degenerate.py).
+    # The smallest multipliers are no device's (tests/ldpbeam/test_degenerate.py).
     steps = [2**13, 2**32 - 1, 2**32, 2**63, 2**64 - 2**13]
     pairs = [
         *product(steps, edge),

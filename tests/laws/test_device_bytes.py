@@ -14,14 +14,14 @@ from typing import Any
 
 import pytest
 
-from ldp import randomness
-from ldp.client import Device
-from ldp.collection import Attribute, Collection
-from ldp.domain import Domain
-from ldp.epochs import Epochs
-from ldp.hashing import LinearFamily
-from ldp.protocols import Parameters
-from ldp.randomness import FULL
+from ldpbeam import randomness
+from ldpbeam.client import Device
+from ldpbeam.collection.collection import Attribute, Collection
+from ldpbeam.collection.domain import Domain
+from ldpbeam.collection.epochs import Epochs
+from ldpbeam.hashing import LinearFamily
+from ldpbeam.protocols import Parameters
+from ldpbeam.randomness import FULL
 from tests.reference.device import ReferenceDevice
 from tests.reference.settings import Setting, settings
 

@@ -13,14 +13,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ldp.client import Device
-from ldp.collection import Collection
-from ldp.domain import Domain
-from ldp.epochs import Epochs
-from ldp.protocols import Memo, Parameters
-from ldp.protocols.base import LocalProtocol
-from ldp.protocols.multi import allocate
-from ldp.randomness import FULL
+from ldpbeam.client import Device
+from ldpbeam.collection.collection import Collection
+from ldpbeam.collection.domain import Domain
+from ldpbeam.collection.epochs import Epochs
+from ldpbeam.protocols import Memo, Parameters
+from ldpbeam.protocols.base import LocalProtocol
+from ldpbeam.protocols.multi import allocate
+from ldpbeam.randomness import FULL
 from tests.reference.settings import Setting, settings
 
 # One size below and one above 64 bits: shifts by 63 and more are where fixed widths wrap.

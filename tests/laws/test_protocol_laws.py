@@ -1,6 +1,6 @@
 """Laws that every protocol in the table obeys, whatever its parameters: exact, nothing sampled.
 
-A protocol added to ``ldp.protocols`` is picked up unedited.
+A protocol added to ``ldpbeam.protocols`` is picked up unedited.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ldp.channel import SymbolChannel
-from ldp.errors import InvalidPayload
-from ldp.exact import exp_below
-from ldp.protocols import PROTOCOLS, FrequencyProtocol, MeanProtocol, Memo, Parameters, protocol
-from ldp.protocols.base import CHECK_CODES, WordSpec
-from ldp.protocols.bit_flip import BitFlip
-from ldp.protocols.mean import LaplaceMean
-from ldp.protocols.unary import Unary
-from ldp.randomness import FULL, ScriptedRandomness
-from ldp.support import Support
+from ldpbeam.channels.channel import SymbolChannel
+from ldpbeam.channels.exact import exp_below
+from ldpbeam.errors import InvalidPayload
+from ldpbeam.protocols import PROTOCOLS, FrequencyProtocol, MeanProtocol, Memo, Parameters, protocol
+from ldpbeam.protocols.base import CHECK_CODES, WordSpec
+from ldpbeam.protocols.bit_flip import BitFlip
+from ldpbeam.protocols.mean import LaplaceMean
+from ldpbeam.protocols.unary import Unary
+from ldpbeam.randomness import FULL, ScriptedRandomness
+from ldpbeam.support import Support
 from tests.conftest import REPOSITORY
 from tests.reference.channels import (
     channel,
@@ -46,7 +46,7 @@ from tests.reference.settings import Setting, frequency_settings, settings
 
 every = pytest.mark.parametrize("setting", settings((2, 3, 5, 8, 9)), ids=str)
 # Laws about own and other, and about rounds that are symbols or bits of values; means have theirs in
-# tests/ldp/test_mean.py.
+# tests/ldpbeam/test_mean.py.
 frequency = pytest.mark.parametrize("setting", frequency_settings((2, 3, 5, 8, 9)), ids=str)
 enumerable = pytest.mark.parametrize(
     "setting",
@@ -469,8 +469,8 @@ def test_memos_do_not_print_their_answers() -> None:
 
 DEVICE = """
 import sys
-from ldp.protocols import PROTOCOLS
-from ldp.randomness import SystemRandomness
+from ldpbeam.protocols import PROTOCOLS
+from ldpbeam.randomness import SystemRandomness
 from tests.reference.settings import settings
 randomness = SystemRandomness()
 for setting in settings((2, 9)):

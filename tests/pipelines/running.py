@@ -21,16 +21,16 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import zstandard
 
-from ldp.collection import Collection
-from ldp.domain import Domain
-from ldp.epochs import Epochs
-from ldp.hashing import FAMILIES
-from ldp.protocols import PROTOCOLS, FrequencyProtocol, Parameters
-from ldp.wire import report_pb2
-from pipelines.options import RunConfig
-from simulators.fleet import Fleet, ReportColumns
-from simulators.streams import Streams
-from simulators.writers import FORMATS, Compression, Format, report_file
+from ldpbeam.collection.collection import Collection
+from ldpbeam.collection.domain import Domain
+from ldpbeam.collection.epochs import Epochs
+from ldpbeam.hashing import FAMILIES
+from ldpbeam.pipelines.config import RunConfig
+from ldpbeam.protocols import PROTOCOLS, FrequencyProtocol, Parameters
+from ldpbeam.simulators.deliver.files import FORMATS, Compression, Format, report_file
+from ldpbeam.simulators.fleet import Fleet, ReportColumns
+from ldpbeam.simulators.words import Streams
+from ldpbeam.wire import report_pb2
 from tests.reference.counting import count_support
 
 DEVICES, EPOCHS, SIZE = 300, 3, 11
@@ -150,7 +150,7 @@ def execute(
 ) -> Done:
     """Run over files, or over all files of a folder."""
     logging.basicConfig(level=logging.ERROR)
-    from pipelines.run import run
+    from ldpbeam.pipelines.run import run
 
     agreed = (collections,) if isinstance(collections, Collection) else tuple(collections)
     paths = sorted(inputs.iterdir()) if isinstance(inputs, Path) else list(inputs)

@@ -9,14 +9,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ldp.collection_file import load_collection
-from ldp.errors import Reason
-from pipelines.inspection import inspect_lines
-from pipelines.page import write_page
-from simulators.attributes import joint_population
-from simulators.fleet import Fleet, ReportColumns
-from simulators.simulate import simulate
-from simulators.streams import Streams
+from ldpbeam.collection.file import load_collection
+from ldpbeam.errors import Reason
+from ldpbeam.pipelines.commands.inspection import inspect_lines
+from ldpbeam.pipelines.page import write_page
+from ldpbeam.simulators.fleet import Fleet, ReportColumns
+from ldpbeam.simulators.population.joint import joint_population
+from ldpbeam.simulators.simulate import simulate
+from ldpbeam.simulators.words import Streams
 from tests.pipelines.running import execute, write
 
 DEVICES, EPOCHS = 400, 3

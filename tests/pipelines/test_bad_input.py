@@ -22,9 +22,9 @@ import pyarrow.parquet as pq
 import pytest
 import zstandard
 
-from ldp.protocols import Parameters
-from ldp.wire.codec import MAX_RECORD
-from ldp.wire.report_pb2 import Report, ReportBatch
+from ldpbeam.protocols import Parameters
+from ldpbeam.wire.codec import MAX_RECORD
+from ldpbeam.wire.report_pb2 import Report, ReportBatch
 from tests.pipelines.running import Done, collection, execute, frame, varint
 
 # Long payloads, so that finding one in an output is no coincidence: 26 bytes with 5 unused bits, and 17 bytes
@@ -409,8 +409,8 @@ def test_each_fault_has_its_reason(ran: Ran, name: str) -> None:
 @pytest.mark.parametrize("name", [n for n in CASES if n not in {"oversize", "longest allowed"}])
 def test_each_good_record_counts(ran: Ran, name: str) -> None:
     """Good records around a fault are all handed on (with the duplicates, which are told apart later)."""
-    from transforms.reports import AdmitReports
-    from transforms.sources import ReadFiles
+    from ldpbeam.transforms.sources.files import ReadFiles
+    from ldpbeam.transforms.stages.reports import AdmitReports
 
     case = ran.cases[name]
     admit = AdmitReports({c.digest: c for c in AGREED})
@@ -497,7 +497,7 @@ def test_which_copy_stays_does_not_depend_on_order(tmp_path: Path, back: bool) -
 
 def test_rejects_of_one_kind_are_listed_up_to_a_limit(tmp_path: Path) -> None:
     """A run given the wrong collection keeps a row for the first hundred, not for every report."""
-    from ldp.reports import LISTED
+    from ldpbeam.reports import LISTED
 
     single = b"".join(frame(report(digest=77 + i % 3)) for i in range(500))
     batches = frame(batch(300, payloads=b"\xff" * WIDTH * 300).SerializeToString())
@@ -520,7 +520,7 @@ def test_the_command_ends_with_4(tmp_path: Path) -> None:
     (tmp_path / "in").mkdir()
     for name in ("truncated", "foreign epoch", "parquet, no payload"):
         _file(tmp_path / "in", name).write_bytes(CASES[name]().data)
-    command = [sys.executable, "-m", "pipelines.main", "run", "--collection", "bits.yaml"]
+    command = [sys.executable, "-m", "ldpbeam.pipelines.commands.main", "run", "--collection", "bits.yaml"]
     command += ["--input", "in/*", "--output", "out", "--runner", "DirectRunner"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 4, done.stderr

@@ -14,9 +14,9 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 import pytest
 
-from pipelines import main as command
-from pipelines.options import RunConfig, resolve_runner
-from simulators.fleet import ReportColumns
+from ldpbeam.pipelines.commands import main as command
+from ldpbeam.pipelines.config import RunConfig, resolve_runner
+from ldpbeam.simulators.fleet import ReportColumns
 from tests.conftest import REPOSITORY
 from tests.pipelines.running import collection, execute, fleet, write
 
@@ -82,7 +82,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (base / "minutes.yaml").write_text(YAML.format(name="minutes", least=100))
     (base / "other.yaml").write_text(YAML.format(name="other", least=1))
     for name in ("minutes", "other"):
-        from ldp.collection_file import load_collection
+        from ldpbeam.collection.file import load_collection
 
         agreed = load_collection(base / f"{name}.yaml")
         first, *_, last = fleet(agreed, 300, 2)
@@ -235,7 +235,7 @@ def test_an_internal_failure_ends_with_6(
     call: Call, arguments: list[object], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One line with a code; where it comes from only when LDPBEAM_DEBUG=1."""
-    from transforms.estimate import EstimateEpoch
+    from ldpbeam.transforms.stages.estimate import EstimateEpoch
 
     def fail(self: object, counted: object) -> list[object]:
         raise ZeroDivisionError("planted\nin two lines")
@@ -257,7 +257,7 @@ def test_lost_reports_are_noticed(
     call: Call, arguments: list[object], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A stage that drops reports unbalances the books: exit code 6 and no run.json."""
-    from pipelines import collect
+    from ldpbeam.pipelines import bounded as collect
 
     class Loses(collect.WriteEpochs):
         def process(self, histogram: Any) -> Any:
@@ -290,7 +290,7 @@ def test_inputs_may_be_a_folder_and_lie_below_hidden_ones(
 ) -> None:
     """--input takes a folder, a relative path with dots, and a path through a hidden folder; hidden and
     unfinished files are passed over."""
-    from pipelines.run import match_inputs
+    from ldpbeam.pipelines.run import match_inputs
 
     folder = tmp_path / ".cache" / "in"
     folder.mkdir(parents=True)
@@ -362,7 +362,7 @@ def test_a_pattern_without_quotes_is_understood(
 @pytest.fixture(scope="session")
 def simulated(site: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The output of the command simulate, with the truth beside the reports."""
-    from pipelines.commands import simulate_reports
+    from ldpbeam.pipelines.commands.actions import simulate_reports
 
     out = tmp_path_factory.mktemp("simulated") / "s"
     simulate_reports(site / "minutes.yaml", "zipf:1.1", 200, 2, out, None, 1, "batch", "none", True)
@@ -442,9 +442,9 @@ def test_a_stream_that_counted_nothing_is_no_success(
     tmp_path: Path, stream: dict[str, Any], fates: dict[str, int], text: str
 ) -> None:
     """The record of a stream that was all late has exit code 5, and the cause is named."""
-    from ldp.accounting import Books
-    from pipelines.outcome import why_nothing
-    from pipelines.record import run_record
+    from ldpbeam.accounting import Books
+    from ldpbeam.pipelines.commands.outcome import why_nothing
+    from ldpbeam.pipelines.run_record import run_record
 
     agreed = collection()
     key = (agreed.digest_hex, 0)
@@ -485,7 +485,7 @@ def test_old_spellings_of_options_are_taken(
 
 def test_the_list_of_options_is_the_commands() -> None:
     """What a misspelt option is compared with is what there is."""
-    from pipelines.options import OPTIONS
+    from ldpbeam.pipelines.config import OPTIONS
 
     run = command.cli.commands["run"]
     there = {
@@ -543,7 +543,7 @@ def test_progress_says_nothing_twice(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Piped, a line appears now and then and only when something has moved."""
-    from pipelines import progress
+    from ldpbeam.pipelines.commands import progress
 
     clock = iter(range(0, 10_000, 11))
     monkeypatch.setattr(progress.time, "monotonic", lambda: float(next(clock)))
@@ -557,7 +557,7 @@ def test_progress_says_nothing_twice(
 @pytest.fixture(scope="session")
 def output(site: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Two collections in one run."""
-    from ldp.collection_file import load_collection
+    from ldpbeam.collection.file import load_collection
 
     agreed = [load_collection(site / f"{name}.yaml") for name in ("minutes", "other")]
     return execute(agreed, site / "both", tmp_path_factory.mktemp("output")).output
@@ -610,7 +610,7 @@ def test_scarce_epochs_are_withheld(output: Path) -> None:
 def test_the_command_line_imports_nothing_heavy() -> None:
     """--help answers at once: Beam, numba, scipy and pyarrow stay out until a command needs them."""
     code = (
-        "import sys; sys.path.insert(0, sys.argv[1]); import pipelines.main;"
+        "import sys; sys.path.insert(0, sys.argv[1]); import ldpbeam.pipelines.commands.main;"
         "print(*sorted({m.partition('.')[0] for m in sys.modules}), *sys.modules)"
     )
     done = subprocess.run(

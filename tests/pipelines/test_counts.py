@@ -8,13 +8,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ldp.collection import Collection
-from ldp.errors import LdpError
-from ldp.reports import ReportColumns as Admitted
-from ldp.support import Support
-from pipelines import collect
-from simulators.fleet import ReportColumns
-from simulators.writers import Compression, Format
+from ldpbeam.collection.collection import Collection
+from ldpbeam.errors import LdpError
+from ldpbeam.pipelines import bounded as collect
+from ldpbeam.reports import ReportColumns as Admitted
+from ldpbeam.simulators.deliver.files import Compression, Format
+from ldpbeam.simulators.fleet import ReportColumns
+from ldpbeam.support import Support
+from ldpbeam.transforms.stages.support import CountSupport
 from tests.pipelines.running import (
     DEVICES,
     EPOCHS,
@@ -29,7 +30,6 @@ from tests.pipelines.running import (
     with_duplicates,
     write,
 )
-from transforms.support import CountSupport
 
 COLLECTIONS = counting_collections()
 VARIANTS: list[tuple[Format, Compression]] = [
@@ -131,7 +131,7 @@ def test_order_and_batching_change_nothing(
     few: tuple[list[Collection], list[list[ReportColumns]]], plain: Everything, tmp_path: Path, bits: int
 ) -> None:
     """Reports shuffled, cut into other batches and files, and de-duplicated in other shards."""
-    from simulators.writers import batch_record
+    from ldpbeam.simulators.deliver.files import batch_record
 
     draw = random.Random(bits)
     records: list[bytes] = []
@@ -228,7 +228,7 @@ def test_the_slow_reading_disagrees_with_wrong_counts(plain: Everything) -> None
 
 def test_an_empty_admission_encodes() -> None:
     """frame() and columns of no reports are legal values for the helpers and the coder."""
-    from transforms.coders import ReportColumnsCoder
+    from ldpbeam.transforms.coders import ReportColumnsCoder
 
     assert frame(b"") == b"\0"
     nothing = Admitted(1, 2, np.zeros(0, np.uint64), np.zeros((0, 3), np.uint8))

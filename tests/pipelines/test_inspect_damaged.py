@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from ldp.errors import UsageError
-from pipelines.inspection import inspect_lines
-from pipelines.record import read_record
-from pipelines.views import view_of
+from ldpbeam.errors import UsageError
+from ldpbeam.pipelines.commands.inspection import inspect_lines
+from ldpbeam.pipelines.commands.views import view_of
+from ldpbeam.pipelines.run_record import read_record
 from tests.pipelines.running import collection, execute, fleet, write
 
 ONE = collection("grr", name="one")

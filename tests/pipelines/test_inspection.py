@@ -10,10 +10,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from ldp.errors import CollectionError, UsageError
-from pipelines.commands import run_collection, simulate_reports
-from pipelines.inspection import inspect_lines
-from pipelines.views import view_of
+from ldpbeam.errors import CollectionError, UsageError
+from ldpbeam.pipelines.commands.actions import run_collection, simulate_reports
+from ldpbeam.pipelines.commands.inspection import inspect_lines
+from ldpbeam.pipelines.commands.views import view_of
 from tests.pipelines.page.test_page_protocols import every_kind
 
 YAML = """\

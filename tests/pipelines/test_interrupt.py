@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from pipelines.interrupt import _descendants
+from ldpbeam.pipelines.interrupt import _descendants
 from tests.conftest import REPOSITORY
 from tests.pipelines.running import collection, execute, fleet, write
 
@@ -32,8 +32,8 @@ epoch: {length: 1h, count: 100}
 BUSY = """\
 import sys, threading, time
 from pathlib import Path
-from pipelines.main import main
-from transforms.histogram import MakeConsistent
+from ldpbeam.pipelines.commands.main import main
+from ldpbeam.transforms.stages.histogram import MakeConsistent
 
 marker, sys.argv = Path(sys.argv[1]), ["ldpbeam", *sys.argv[2:]]
 real = MakeConsistent.process
@@ -152,7 +152,7 @@ def test_a_signal_ends_workers_too(
 ) -> None:
     before = tree(tmp_path / "out")
     workers = [f"--direct_running_mode={mode}", "--direct_num_workers=2"]
-    process = start("-m", "pipelines.main", *command, *workers)
+    process = start("-m", "ldpbeam.pipelines.commands.main", *command, *workers)
     if mode == "multi_processing":
         wait_for(lambda: len(_descendants(process.pid)) >= 2)
     else:
@@ -171,9 +171,9 @@ def test_workers_end_with_a_killed_run(
     """kill -9 of the parent, at once and when the workers compute: none stays, and the next run tidies."""
     before = tree(tmp_path / "out")
     workers = ["--direct_running_mode=multi_processing", "--direct_num_workers=2"]
-    process = start("-m", "pipelines.main", *command, *workers)
+    process = start("-m", "ldpbeam.pipelines.commands.main", *command, *workers)
     wait_for(lambda: len(_descendants(process.pid)) >= 2)
-    wait_for(lambda: all(b"pipelines.workers" in _command_line(p) for p in _descendants(process.pid)))
+    wait_for(lambda: all(b"ldpbeam.pipelines.workers" in _command_line(p) for p in _descendants(process.pid)))
     time.sleep(2)  # so far as to have asked the kernel
     pids = _descendants(process.pid)
     assert pids

@@ -18,12 +18,12 @@ from apache_beam.runners.portability import job_server
 from apache_beam.runners.portability.portable_runner import PortableRunner
 from click.testing import CliRunner
 
-from ldp.errors import JobError, LdpError, UsageError
-from pipelines import jobs
-from pipelines.main import cli
-from pipelines.options import RunConfig
-from pipelines.run import make_pipeline, run
-from pipelines.stream.job import submit
+from ldpbeam.errors import JobError, LdpError, UsageError
+from ldpbeam.pipelines import beam_job as jobs
+from ldpbeam.pipelines.commands.main import cli
+from ldpbeam.pipelines.config import RunConfig
+from ldpbeam.pipelines.run import make_pipeline, run
+from ldpbeam.pipelines.stream_job import submit
 from tests.pipelines.running import collection, fleet, write
 
 pytestmark = [

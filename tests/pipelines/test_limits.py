@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from ldp.wire.report_pb2 import Report, ReportBatch
-from pipelines.main import cli
-from pipelines.run import match_inputs
+from ldpbeam.pipelines.commands.main import cli
+from ldpbeam.pipelines.run import match_inputs
+from ldpbeam.wire.report_pb2 import Report, ReportBatch
 from tests.pipelines.running import collection, execute, frame
 
 AGREED = collection("sue", 59, "bits", count=1000)

@@ -16,11 +16,11 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from ldp.epochs import LAST_SECOND, Epochs, instant
-from ldp.errors import LdpError, UsageError, disk_error
-from pipelines import output as module
-from pipelines.output import PARTS, exchange, locked, prepare
-from simulators.fleet import ReportColumns
+from ldpbeam.collection.epochs import LAST_SECOND, Epochs, instant
+from ldpbeam.errors import LdpError, UsageError, disk_error
+from ldpbeam.pipelines import output as module
+from ldpbeam.pipelines.output import PARTS, exchange, locked, prepare
+from ldpbeam.simulators.fleet import ReportColumns
 from tests.conftest import REPOSITORY
 from tests.pipelines.running import collection, execute, fleet, write
 
@@ -118,7 +118,7 @@ def test_a_folder_that_is_a_link_is_refused_and_an_output_that_is_one_works(
 
 HOLD = """
 import sys
-from pipelines.output import locked
+from ldpbeam.pipelines.output import locked
 with locked(sys.argv[1]):
     print("held", flush=True)
     input()
@@ -165,7 +165,7 @@ def test_two_runs_on_one_output_do_not_meet(
 
 
 def test_a_replay_waits_for_a_run(done: Path, holder: Callable[[Path], subprocess.Popen[str]]) -> None:
-    from pipelines.replay import replay
+    from ldpbeam.pipelines.local.replay import replay
 
     holder(done)
     with pytest.raises(LdpError, match="E-OUTPUT-BUSY"):
@@ -195,7 +195,7 @@ def test_a_lock_whose_file_was_removed_is_no_lock(tmp_path: Path, monkeypatch: p
 def test_a_run_that_fails_leaves_the_earlier_results(
     done: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from transforms.histogram import MakeConsistent
+    from ldpbeam.transforms.stages.histogram import MakeConsistent
 
     before = tree(done)
 
@@ -212,7 +212,7 @@ def test_files_are_looked_at_before_a_record_vouches_for_them(
     done: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A table that somebody takes away or cuts meanwhile: no record, the earlier results stay."""
-    import pipelines.run as running
+    import ldpbeam.pipelines.run as running
 
     before = tree(done)
     real = running.run_record
@@ -373,7 +373,7 @@ def test_a_real_full_device_is_said() -> None:
 
 
 def test_a_page_that_cannot_be_written_leaves_nothing(done: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from pipelines.page import write_page
+    from ldpbeam.pipelines.page import write_page
 
     real = Path.write_bytes
 
@@ -406,7 +406,7 @@ def test_the_last_planned_epoch_can_be_counted(tmp_path: Path, lateness: int) ->
 
 
 def test_equal_names_and_versions_are_refused() -> None:
-    from pipelines.options import RunConfig
+    from ldpbeam.pipelines.config import RunConfig
 
     other = collection("grr", 12, name="one")
     with pytest.raises(UsageError, match=r"two collections are called 'one' version 1.*E-USAGE-COLLECTION"):
@@ -416,14 +416,14 @@ def test_equal_names_and_versions_are_refused() -> None:
 
 def test_refused_messages_are_private(tmp_path: Path) -> None:
     """Payloads and ids of reports: for the owner only, whatever the umask says."""
-    from pipelines.stream.local import LocalStream
+    from ldpbeam.pipelines.local.engine import LocalStream
     from tests.pipelines.stream.broker import Broker, Clock
 
     before = os.umask(0)
     try:
         clock = Clock(10.0)
         broker = Broker(clock)
-        from pipelines.options import RunConfig
+        from ldpbeam.pipelines.config import RunConfig
 
         config = RunConfig((ONE,), (), str(tmp_path / "out"), subscription="s", settle=1.0, land_every=0.5)
         engine = LocalStream(config, broker, clock, clock)

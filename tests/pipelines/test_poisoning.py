@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ldp.indicators import FALSE_ALARM
-from pipelines.page import write_page
-from simulators.fleet import ReportColumns
+from ldpbeam.indicators import FALSE_ALARM
+from ldpbeam.pipelines.page import write_page
+from ldpbeam.simulators.fleet import ReportColumns
 from tests.pipelines.running import Done, collection, execute, fleet, write
 
 AGREED = collection("olh", 100)

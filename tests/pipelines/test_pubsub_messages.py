@@ -14,14 +14,21 @@ from google.auth.exceptions import DefaultCredentialsError
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ldp.epochs import Epochs
-from ldp.errors import LdpError, UsageError
-from ldp.wire import report_pb2
-from pipelines import main as command
-from pipelines.pubsub import Subscriber, _message, explain, library, require_path, timestamp_micros
-from simulators.fleet import ReportColumns
-from simulators.streams import Streams
-from simulators.transports import arrivals, messages
+from ldpbeam.collection.epochs import Epochs
+from ldpbeam.errors import LdpError, UsageError
+from ldpbeam.pipelines.commands import main as command
+from ldpbeam.pipelines.local.subscriber import (
+    Subscriber,
+    _message,
+    explain,
+    library,
+    require_path,
+    timestamp_micros,
+)
+from ldpbeam.simulators.deliver.pubsub import arrivals, messages
+from ldpbeam.simulators.fleet import ReportColumns
+from ldpbeam.simulators.words import Streams
+from ldpbeam.wire import report_pb2
 from tests.conftest import REPOSITORY
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

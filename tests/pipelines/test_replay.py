@@ -9,14 +9,14 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from ldp.collection import Collection
-from ldp.epochs import Epochs
-from ldp.errors import LdpError, UsageError
-from ldp.wire import report_pb2
-from pipelines.options import RunConfig
-from pipelines.replay import replay
-from pipelines.stream.local import LocalStream
-from simulators.fleet import ReportColumns
+from ldpbeam.collection.collection import Collection
+from ldpbeam.collection.epochs import Epochs
+from ldpbeam.errors import LdpError, UsageError
+from ldpbeam.pipelines.config import RunConfig
+from ldpbeam.pipelines.local.engine import LocalStream
+from ldpbeam.pipelines.local.replay import replay
+from ldpbeam.simulators.fleet import ReportColumns
+from ldpbeam.wire import report_pb2
 from tests.pipelines.running import (
     check_books,
     collection,

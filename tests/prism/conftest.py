@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from pipelines.jobs import PRISM_BINARY
+from ldpbeam.pipelines.beam_job import PRISM_BINARY
 from tests.conftest import REPOSITORY
 
 COMMAND = "github.com/apache/beam/sdks/v2/go/cmd/prism"

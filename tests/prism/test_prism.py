@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from pipelines.options import RunConfig
-from pipelines.run import run
+from ldpbeam.pipelines.config import RunConfig
+from ldpbeam.pipelines.run import run
 from tests.pipelines.running import collection, fleet, write
 
 pytestmark = [

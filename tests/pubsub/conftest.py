@@ -10,7 +10,7 @@ from uuid import uuid4
 import pytest
 from google.cloud import pubsub_v1
 
-from pipelines.pubsub import Message, Subscriber
+from ldpbeam.pipelines.local.subscriber import Message, Subscriber
 from tests.pubsub.emulator import Emulator, emulator
 
 LEASE = 10

@@ -17,13 +17,13 @@ from typing import Any, Self, TypeVar
 import numpy as np
 import pyarrow.parquet as pq
 
-from ldp.collection import Collection, digest_hex
-from ldp.collection_file import load_collection
-from ldp.epochs import instant
-from ldp.wire import report_pb2
-from pipelines.stream.landing import read_header, read_segment
-from simulators.fleet import Fleet, ReportColumns
-from simulators.streams import Streams
+from ldpbeam.collection.collection import Collection, digest_hex
+from ldpbeam.collection.epochs import instant
+from ldpbeam.collection.file import load_collection
+from ldpbeam.pipelines.local.landing import read_header, read_segment
+from ldpbeam.simulators.fleet import Fleet, ReportColumns
+from ldpbeam.simulators.words import Streams
+from ldpbeam.wire import report_pb2
 from tests.conftest import REPOSITORY
 from tests.pipelines.running import check_books, expected_support, frame
 
@@ -48,7 +48,7 @@ def poll(what: Callable[[], T], seconds: float = PATIENCE, why: Callable[[], obj
 def ldpbeam(*arguments: object, code: int = 0, host: str = "") -> str:
     """A command that ends; returns what it printed on both streams."""
     done = subprocess.run(
-        [sys.executable, "-m", "pipelines.main", *map(str, arguments)],
+        [sys.executable, "-m", "ldpbeam.pipelines.commands.main", *map(str, arguments)],
         cwd=REPOSITORY,
         env={**os.environ, "PUBSUB_EMULATOR_HOST": host},
         stdout=subprocess.PIPE,
@@ -294,7 +294,7 @@ class Engines:
     def execute(self, arguments: list[str], output: Path, cwd: Path = REPOSITORY) -> Engine:
         log, before = self.scratch / f"engine-{time.monotonic_ns()}.log", _written(output)
         with log.open("wb") as out:
-            command = [sys.executable, "-m", "pipelines.main", *arguments]
+            command = [sys.executable, "-m", "ldpbeam.pipelines.commands.main", *arguments]
             where = {**os.environ, "PUBSUB_EMULATOR_HOST": self.host}
             process = subprocess.Popen(command, cwd=cwd, stdout=out, stderr=out, env=where)
         engine = Engine(process, output, log, before)

@@ -15,15 +15,15 @@ from apache_beam.transforms.window import GlobalWindow
 from apache_beam.utils.timestamp import Timestamp
 from google.pubsub_v1 import SubscriberClient
 
-import transforms.estimate_topics
-from ldp.errors import LdpError
-from ldp.histogram import EpochHistogram, estimate_epoch
-from ldp.support import Support
+import ldpbeam.transforms.sinks.topic
+from ldpbeam.errors import LdpError
+from ldpbeam.histogram import EpochHistogram, estimate_epoch
+from ldpbeam.support import Support
+from ldpbeam.transforms.sinks.tables import epoch_table, fixed_columns
+from ldpbeam.transforms.sinks.topic import PublishEstimates
 from tests.pipelines.running import collection
 from tests.pubsub.conftest import Channel
 from tests.pubsub.emulator import Emulator
-from transforms.estimate_topics import PublishEstimates
-from transforms.tables import epoch_table, fixed_columns
 
 pytestmark = pytest.mark.pubsub
 
@@ -68,7 +68,7 @@ def test_revisions_arrive_in_order_with_every_row(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     if service.exact:  # Google's fake takes no message beyond gRPC's 4 MB
-        monkeypatch.setattr(transforms.estimate_topics, "MESSAGE_BYTES", 3_900_000)
+        monkeypatch.setattr(ldpbeam.transforms.sinks.topic, "MESSAGE_BYTES", 3_900_000)
     channel = make_channel(enable_message_ordering=True)
     sink = PublishEstimates(AGREED, channel.topic)
     sink.setup()

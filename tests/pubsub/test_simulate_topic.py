@@ -12,13 +12,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ldp.collection import Collection
-from ldp.collection_file import load_collection
-from ldp.wire import codec, report_pb2
-from pipelines.pubsub import Message, Subscriber
-from simulators.population import population
-from simulators.streams import Streams
-from simulators.transports import publish_epochs
+from ldpbeam.collection.collection import Collection
+from ldpbeam.collection.file import load_collection
+from ldpbeam.pipelines.local.subscriber import Message, Subscriber
+from ldpbeam.simulators.deliver.pubsub import publish_epochs
+from ldpbeam.simulators.population.specs import population
+from ldpbeam.simulators.words import Streams
+from ldpbeam.wire import codec, report_pb2
 from tests.conftest import REPOSITORY
 from tests.pubsub.conftest import Channel, pull_all
 
@@ -40,7 +40,16 @@ def agreed() -> Collection:
 def simulate(devices: int, *arguments: object, code: int = 0) -> str:
     """Run the command; returns what it printed on both streams."""
     given = ["--collection", COLLECTION, "--population", "zipf:1.1", "--devices", devices, "--epochs", EPOCHS]
-    command = [sys.executable, "-m", "pipelines.main", "simulate", *given, "--seed", 3, *arguments]
+    command = [
+        sys.executable,
+        "-m",
+        "ldpbeam.pipelines.commands.main",
+        "simulate",
+        *given,
+        "--seed",
+        3,
+        *arguments,
+    ]
     done = subprocess.run(
         list(map(str, command)), cwd=REPOSITORY, capture_output=True, text=True, check=False, timeout=200
     )

@@ -31,10 +31,10 @@ from uuid import uuid4
 import pytest
 from google.cloud import pubsub_v1
 
-from ldp.collection import Collection
-from ldp.collection_file import load_collection
-from ldp.wire import report_pb2
-from simulators.fleet import ReportColumns
+from ldpbeam.collection.collection import Collection
+from ldpbeam.collection.file import load_collection
+from ldpbeam.simulators.fleet import ReportColumns
+from ldpbeam.wire import report_pb2
 from tests.conftest import REPOSITORY
 from tests.pubsub.conftest import Channel
 from tests.pubsub.emulator import Emulator, emulator

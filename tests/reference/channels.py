@@ -14,11 +14,11 @@ from functools import cache
 from itertools import pairwise, product
 from typing import Any, TypeVar
 
-from ldp.channel import BitChannel, SymbolChannel
-from ldp.protocols import FrequencyProtocol, Memo
-from ldp.protocols.bit_flip import BinFlipPlus, BitFlip, Verdict
-from ldp.protocols.mean import OneBitRRPM
-from ldp.randomness import FULL
+from ldpbeam.channels.channel import BitChannel, SymbolChannel
+from ldpbeam.protocols import FrequencyProtocol, Memo
+from ldpbeam.protocols.bit_flip import BinFlipPlus, BitFlip, Verdict
+from ldpbeam.protocols.mean import OneBitRRPM
+from ldpbeam.randomness import FULL
 
 T = TypeVar("T", bound=Hashable)
 

@@ -1,4 +1,4 @@
-"""Slow, obvious versions of the consistency methods, to be compared with `ldp.consistency`.
+"""Slow, obvious versions of the consistency methods, to be compared with `ldpbeam.consistency`.
 
 Nothing here is shared with the fast code: iterations where that sorts, plain sums where that
 integrates, a general optimiser where that has a closed form.

@@ -1,6 +1,6 @@
 """Slow, obvious counting and hashing in plain Python, to be compared with the fast code.
 
-Nothing here is shared with ``ldp``'s array methods: integers of any length, no numpy, no
+Nothing here is shared with ``ldpbeam``'s array methods: integers of any length, no numpy, no
 transforms.
 """
 
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from ldp.protocols import FrequencyProtocol
+from ldpbeam.protocols import FrequencyProtocol
 
 
 def count_support(protocol: FrequencyProtocol[Any], payloads: Iterable[bytes]) -> list[int]:

@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ldp.collection import Collection
-from ldp.protocols.base import LocalProtocol, WordSpec
-from ldp.protocols.multi import Sample, Several, Together
-from ldp.wire import report_pb2
+from ldpbeam.collection.collection import Collection
+from ldpbeam.protocols.base import LocalProtocol, WordSpec
+from ldpbeam.protocols.multi import Sample, Several, Together
+from ldpbeam.wire import report_pb2
 
 __all__ = ["ReferenceDevice"]
 

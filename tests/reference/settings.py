@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from itertools import product
 from typing import Any
 
-from ldp.calibration import Calibration
-from ldp.hashing import FAMILIES
-from ldp.protocols import PROTOCOLS, FrequencyProtocol, Parameters
+from ldpbeam.channels.calibration import Calibration
+from ldpbeam.hashing import FAMILIES
+from ldpbeam.protocols import PROTOCOLS, FrequencyProtocol, Parameters
 
 # Every protocol can reach half of ε∞ in its first report.
 LEVELS: dict[str, float] = {"epsilon": 1.0, "epsilon_longitudinal": 2.0, "epsilon_first": 1.0}

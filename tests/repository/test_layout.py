@@ -12,16 +12,18 @@ import pytest
 
 from tests.conftest import REPOSITORY
 
-OURS = {"ldp", "transforms", "pipelines", "simulators", "tests", "benchmarks", "examples"}
+LINKED = ("transforms", "pipelines", "simulators")
+"""Folders of the repository that are packages of ldpbeam: links in ldpbeam/ lead to them."""
+OURS = {"ldpbeam", *LINKED, "tests", "benchmarks", "examples"}
 MAY_IMPORT = {
-    "ldp": {"ldp"},
-    "simulators": {"simulators", "ldp"},  # so that they are an independent witness
-    "transforms": {"transforms", "ldp"},
-    "pipelines": {"pipelines", "transforms", "simulators", "ldp"},
+    "ldpbeam": {"ldpbeam"},
+    "simulators": {"simulators", "ldpbeam"},  # so that they are an independent witness
+    "transforms": {"transforms", "ldpbeam"},
+    "pipelines": {"pipelines", "transforms", "simulators", "ldpbeam"},
 }
-# A device runs ldp.client: standard library, protobuf and ldp. `random` is standard, and no
+# A device runs ldpbeam.client: standard library, protobuf and the core. `random` is standard, and no
 # source of private noise.
-CLIENT_MAY_IMPORT = (sys.stdlib_module_names | {"google", "ldp"}) - {"random"}
+CLIENT_MAY_IMPORT = (sys.stdlib_module_names | {"google", "ldpbeam"}) - {"random"}
 SERVER_ONLY = {"numpy", "numba", "scipy", "apache_beam", "pyarrow"}
 
 
@@ -41,16 +43,39 @@ def imports(source: str, package: str) -> Iterator[str]:
 
 
 def roots(path: Path, top: Path) -> set[str]:
+    """The packages that a module imports from; of ldpbeam, the folder of the repository."""
     package = ".".join(path.relative_to(top).parent.parts)
-    return {name.partition(".")[0] for name in imports(path.read_text(), package)}
+    if package.partition(".")[0] in LINKED:
+        package = f"ldpbeam.{package}"
+    return {root(name) for name in imports(path.read_text(), package)}
+
+
+def root(name: str) -> str:
+    """A linked folder by its own name is nobody's: installed, there is none."""
+    first, _, rest = name.partition(".")
+    below = rest.partition(".")[0]
+    if first in LINKED:
+        return f"{first} without ldpbeam"
+    return below if first == "ldpbeam" and below in LINKED else first
+
+
+def modules(folder: Path) -> list[Path]:
+    """Its own modules, not those behind links."""
+    return sorted(
+        path
+        for path in folder.rglob("*.py")
+        if not any(parent.is_symlink() for parent in path.parents if folder in parent.parents)
+    )
 
 
 def strangers(package: str, top: Path) -> list[str]:
     """Imports of our own packages, or of Beam, that the package must not have."""
-    banned = OURS - MAY_IMPORT[package] | ({"apache_beam"} if package == "ldp" else set())
+    banned = OURS - MAY_IMPORT[package] | {f"{name} without ldpbeam" for name in LINKED}
+    if package == "ldpbeam":
+        banned |= {"apache_beam"}
     return [
         f"{path.relative_to(top)} imports {name}"
-        for path in sorted((top / package).rglob("*.py"))
+        for path in modules(top / package)
         for name in sorted(roots(path, top) & banned)
     ]
 
@@ -58,13 +83,13 @@ def strangers(package: str, top: Path) -> list[str]:
 def client_strangers(top: Path) -> list[str]:
     return [
         f"{path.relative_to(top)} imports {name}"
-        for path in sorted((top / "ldp" / "client").rglob("*.py"))
+        for path in modules(top / "ldpbeam" / "client")
         for name in sorted(roots(path, top) - CLIENT_MAY_IMPORT)
     ]
 
 
 def misplaced_inits(top: Path) -> list[str]:
-    """proto/__init__.py would shadow proto-plus, tests/ldp/__init__.py the real ldp."""
+    """proto/__init__.py would shadow proto-plus, tests/ldpbeam/__init__.py the real one."""
     found = [path for name in ("proto", "tests") for path in (top / name).rglob("__init__.py")]
     return [str(path.relative_to(top)) for path in found]
 
@@ -97,19 +122,21 @@ def test_the_client_imports_the_standard_library_protobuf_and_ldp() -> None:
 
 
 def test_a_protocol_loads_no_server_library() -> None:
-    assert loaded_by("ldp.protocols", REPOSITORY) & SERVER_ONLY == set()
+    assert loaded_by("ldpbeam.protocols", REPOSITORY) & SERVER_ONLY == set()
 
 
 def test_the_client_loads_nothing_but_the_standard_library_and_protobuf() -> None:
-    allowed = sys.stdlib_module_names | {"google", "ldp"}
-    assert loaded_by("ldp.client", REPOSITORY) - allowed == set()
+    allowed = sys.stdlib_module_names | {"google", "ldpbeam"}
+    assert loaded_by("ldpbeam.client", REPOSITORY) - allowed == set()
 
 
-def test_installed_packages_are_the_four_and_exist() -> None:
-    assert packages() == ["ldp", "transforms", "pipelines", "simulators"]
-    for name in packages():
+def test_one_package_is_installed_and_holds_the_linked_folders() -> None:
+    assert packages() == ["ldpbeam"]
+    for name in ("ldpbeam", *LINKED):
         assert (REPOSITORY / name / "__init__.py").is_file(), name
         assert (REPOSITORY / name / "py.typed").is_file(), name
+    links = {path.name: path.readlink() for path in (REPOSITORY / "ldpbeam").iterdir() if path.is_symlink()}
+    assert links == {name: Path("..", name) for name in LINKED}
 
 
 def test_no_init_where_it_would_shadow() -> None:
@@ -121,7 +148,7 @@ def test_no_init_where_it_would_shadow() -> None:
 
 @pytest.fixture
 def planted(tmp_path: Path) -> Path:
-    for name in ("ldp/client", "simulators", "transforms", "pipelines", "proto", "tests/ldp"):
+    for name in ("ldpbeam/client", "simulators", "transforms", "pipelines", "proto", "tests/ldpbeam"):
         (tmp_path / name).mkdir(parents=True)
     return tmp_path
 
@@ -129,14 +156,15 @@ def planted(tmp_path: Path) -> Path:
 @pytest.mark.parametrize(
     ("package", "source"),
     [
-        ("ldp", "import apache_beam as beam"),
-        ("ldp", "def f():\n    from apache_beam.transforms import window"),
-        ("ldp", "import importlib\nimportlib.import_module('pipelines.main')"),
-        ("ldp", "from transforms import reports"),
-        ("simulators", "from transforms.reports import Decode"),
-        ("transforms", "import pipelines.main"),
-        ("transforms", "from simulators import devices"),
+        ("ldpbeam", "import apache_beam as beam"),
+        ("ldpbeam", "def f():\n    from apache_beam.transforms import window"),
+        ("ldpbeam", "import importlib\nimportlib.import_module('ldpbeam.pipelines.commands.main')"),
+        ("ldpbeam", "from ldpbeam.transforms import stages"),
+        ("simulators", "from ldpbeam.transforms.stages.reports import Decode"),
+        ("transforms", "import ldpbeam.pipelines.commands.main"),
+        ("transforms", "from ldpbeam.simulators import devices"),
         ("pipelines", "from tests.conftest import REPOSITORY"),
+        ("pipelines", "from transforms import stages"),
     ],
 )
 def test_a_forbidden_import_is_seen(planted: Path, package: str, source: str) -> None:
@@ -145,20 +173,20 @@ def test_a_forbidden_import_is_seen(planted: Path, package: str, source: str) ->
 
 
 def test_a_permitted_import_is_not(planted: Path) -> None:
-    (planted / "transforms" / "good.py").write_text("import apache_beam\nfrom ldp import domain\n")
-    (planted / "ldp" / "good.py").write_text("from .errors import A\nimport numpy\n")
-    assert strangers("transforms", planted) + strangers("ldp", planted) == []
+    (planted / "transforms" / "good.py").write_text("import apache_beam\nfrom ldpbeam import domain\n")
+    (planted / "ldpbeam" / "good.py").write_text("from .errors import A\nimport numpy\n")
+    assert strangers("transforms", planted) + strangers("ldpbeam", planted) == []
 
 
 @pytest.mark.parametrize("name", ["numpy", "random", "yaml", "simulators"])
 def test_a_client_that_imports_more_is_seen(planted: Path, name: str) -> None:
-    (planted / "ldp" / "client" / "bad.py").write_text(f"def f():\n    import {name}\n")
-    assert client_strangers(planted) == [f"ldp/client/bad.py imports {name}"]
+    (planted / "ldpbeam" / "client" / "bad.py").write_text(f"def f():\n    import {name}\n")
+    assert client_strangers(planted) == [f"ldpbeam/client/bad.py imports {name}"]
 
 
 def test_relative_imports_are_resolved() -> None:
     source = "from . import a\nfrom ..b import c\nfrom .d import e"
-    assert list(imports(source, "ldp.client")) == ["ldp.client", "ldp.b", "ldp.client.d"]
+    assert list(imports(source, "ldpbeam.client")) == ["ldpbeam.client", "ldpbeam.b", "ldpbeam.client.d"]
 
 
 def test_a_loaded_server_library_is_seen(planted: Path) -> None:
@@ -166,7 +194,7 @@ def test_a_loaded_server_library_is_seen(planted: Path) -> None:
     assert "numpy" in loaded_by("device", planted)
 
 
-@pytest.mark.parametrize("name", ["proto/__init__.py", "tests/ldp/__init__.py"])
+@pytest.mark.parametrize("name", ["proto/__init__.py", "tests/ldpbeam/__init__.py"])
 def test_a_misplaced_init_is_seen(planted: Path, name: str) -> None:
     (planted / name).touch()
     assert misplaced_inits(planted) == [name]

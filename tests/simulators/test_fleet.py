@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy.stats import norm
 
-from ldp.protocols import PROTOCOLS, FrequencyProtocol, Memo, Parameters, protocol
-from ldp.protocols.base import WordSpec
-from ldp.randomness import ScriptedRandomness
-from simulators import ABSENT, Streams
-from simulators import fleet as fleet_module
-from simulators.fleet import Fleet, ReportColumns
+from ldpbeam.protocols import PROTOCOLS, FrequencyProtocol, Memo, Parameters, protocol
+from ldpbeam.protocols.base import WordSpec
+from ldpbeam.randomness import ScriptedRandomness
+from ldpbeam.simulators import ABSENT, Streams
+from ldpbeam.simulators import fleet as fleet_module
+from ldpbeam.simulators.fleet import Fleet, ReportColumns
 from tests.reference.settings import Setting, settings
 
 FALSE_ALARM = 1e-8

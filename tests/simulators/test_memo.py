@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from ldp.protocols import base
-from simulators.memo import FleetMemo
+from ldpbeam.protocols import base
+from ldpbeam.simulators.memo import FleetMemo
 
 SYMBOL = None
 CALLS = st.lists(

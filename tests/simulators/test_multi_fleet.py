@@ -14,19 +14,19 @@ import pytest
 from numpy.typing import NDArray
 from scipy.stats import chi2, norm
 
-from ldp.calibration import Calibration
-from ldp.collection import Attribute, Collection
-from ldp.domain import Domain
-from ldp.epochs import Epochs
-from ldp.estimate import estimate, variance
-from ldp.protocols import PROTOCOLS, FrequencyProtocol, Memo, Parameters
-from ldp.protocols.base import WordSpec
-from ldp.protocols.multi import ALLOCATIONS, Sample, Several, allocate
-from ldp.randomness import FULL
-from simulators import ABSENT, Streams
-from simulators.attributes import Joint, joint_population
-from simulators.fleet import Fleet
-from simulators.simulate import simulate
+from ldpbeam.channels.calibration import Calibration
+from ldpbeam.collection.collection import Attribute, Collection
+from ldpbeam.collection.domain import Domain
+from ldpbeam.collection.epochs import Epochs
+from ldpbeam.estimate import estimate, variance
+from ldpbeam.protocols import PROTOCOLS, FrequencyProtocol, Memo, Parameters
+from ldpbeam.protocols.base import WordSpec
+from ldpbeam.protocols.multi import ALLOCATIONS, Sample, Several, allocate
+from ldpbeam.randomness import FULL
+from ldpbeam.simulators import ABSENT, Streams
+from ldpbeam.simulators.fleet import Fleet
+from ldpbeam.simulators.population.joint import Joint, joint_population
+from ldpbeam.simulators.simulate import simulate
 
 FALSE_ALARM = 1e-8
 """Probability that a sound fleet fails one statistical test of this file."""

@@ -12,10 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from ldp.epochs import Epochs, parse_duration, parse_instant
-from simulators import Population, Streams, population
-from simulators.population import Panel
-from simulators.tables import epoch_of_text, line_of, read_columns
+from ldpbeam.collection.epochs import Epochs, parse_duration, parse_instant
+from ldpbeam.simulators import Population, Streams
+from ldpbeam.simulators.population import specs as population
+from ldpbeam.simulators.population.specs import Panel
+from ldpbeam.simulators.population.tables import epoch_of_text, line_of, read_columns
 
 FALSE_ALARM = 1e-9
 """Probability that a sound population fails one statistical test of this file."""
@@ -23,7 +24,7 @@ FALSE_ALARM = 1e-9
 
 @dataclass(frozen=True)
 class View:
-    """A domain as ldp.domain has it, in short, so that these tests stand alone."""
+    """A domain as ldpbeam.collection.domain has it, in short, so that these tests stand alone."""
 
     size: int
     labels: tuple[str, ...] | None = None

@@ -13,16 +13,17 @@ import pyarrow.parquet as pq
 import pytest
 from numpy.typing import NDArray
 
-from ldp.collection import Collection
-from ldp.domain import Domain
-from ldp.epochs import Epochs
-from ldp.errors import UsageError
-from ldp.protocols import Parameters
-from ldp.wire import codec
-from simulators import ABSENT, Population, Streams, population
-from simulators.fleet import Fleet
-from simulators.simulate import simulate
-from simulators.writers import FORMATS, Format
+from ldpbeam.collection.collection import Collection
+from ldpbeam.collection.domain import Domain
+from ldpbeam.collection.epochs import Epochs
+from ldpbeam.errors import UsageError
+from ldpbeam.protocols import Parameters
+from ldpbeam.simulators import ABSENT, Population, Streams
+from ldpbeam.simulators.deliver.files import FORMATS, Format
+from ldpbeam.simulators.fleet import Fleet
+from ldpbeam.simulators.population import specs as population
+from ldpbeam.simulators.simulate import simulate
+from ldpbeam.wire import codec
 
 VALUES = np.array([[0, 1, 2, ABSENT], [ABSENT] * 4, [2, 2, ABSENT, 2]], np.int32)
 

@@ -16,9 +16,7 @@ from google.protobuf.internal.encoder import _VarintBytes
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ldp.wire import codec, report_pb2
-from simulators.fleet import ReportColumns
-from simulators.writers import (
+from ldpbeam.simulators.deliver.files import (
     COMPRESSIONS,
     FORMATS,
     Compression,
@@ -30,6 +28,8 @@ from simulators.writers import (
     write_parquet,
     write_reports,
 )
+from ldpbeam.simulators.fleet import ReportColumns
+from ldpbeam.wire import codec, report_pb2
 
 DIGEST = 0x0123456789ABCDEF
 IDS = st.lists(st.integers(0, (1 << 64) - 1) | st.just(0), min_size=1, max_size=6)

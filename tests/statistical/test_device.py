@@ -14,8 +14,8 @@ from collections import Counter
 import pytest
 from scipy.stats import binom
 
-from ldp.protocols import Memo, Parameters, protocol
-from ldp.randomness import SystemRandomness
+from ldpbeam.protocols import Memo, Parameters, protocol
+from ldpbeam.randomness import SystemRandomness
 from tests.conftest import FALSE_ALARM_SUITE, REPOSITORY
 
 FALSE_ALARM = 1e-9
@@ -117,7 +117,7 @@ def test_a_device_at_another_level_is_caught() -> None:
 
 WORKERS = """
 import os
-from ldp.randomness import SystemRandomness
+from ldpbeam.randomness import SystemRandomness
 randomness = SystemRandomness()
 drawn = [randomness.word()]
 pipes = []

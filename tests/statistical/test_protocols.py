@@ -21,11 +21,11 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from ldp.estimate import variance
-from ldp.protocols.base import FrequencyProtocol
-from ldp.support import SupportProbabilities
-from simulators.fleet import Fleet
-from simulators.streams import Streams
+from ldpbeam.estimate import variance
+from ldpbeam.protocols.base import FrequencyProtocol
+from ldpbeam.simulators.fleet import Fleet
+from ldpbeam.simulators.words import Streams
+from ldpbeam.support import SupportProbabilities
 from tests.reference.settings import Setting, settings
 
 GROUPS, DEVICES, DOMAIN = 4000, 100, 6

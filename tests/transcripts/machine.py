@@ -15,14 +15,14 @@ from typing import Any
 import numpy as np
 from apache_beam.utils.timestamp import Timestamp
 
-from ldp.accounting import CountedEpoch
-from ldp.collection import Collection
-from ldp.reports import Admission, admit_batch
-from ldp.schedule import Schedule
-from ldp.support import Support
-from ldp.wire.codec import Batch
-from simulators.fleet import ReportColumns
-from transforms.stateful import CountBeforeShuffle, CountShard, SplitByShard, SumShards
+from ldpbeam.accounting import CountedEpoch
+from ldpbeam.collection.collection import Collection
+from ldpbeam.reports import Admission, admit_batch
+from ldpbeam.schedule import Schedule
+from ldpbeam.simulators.fleet import ReportColumns
+from ldpbeam.support import Support
+from ldpbeam.transforms.stateful import CountBeforeShuffle, CountShard, SplitByShard, SumShards
+from ldpbeam.wire.codec import Batch
 
 FOREVER = 1 << 62
 

@@ -59,17 +59,17 @@ from apache_beam.testing.test_stream import TestStream
 from apache_beam.transforms.window import TimestampedValue
 from apache_beam.utils.timestamp import Timestamp
 
-from ldp.accounting import CountedEpoch
-from ldp.collection import Collection
-from ldp.epochs import Epochs, parse_duration
-from ldp.wire import report_pb2
-from pipelines.options import RunConfig
-from pipelines.stream.graph import CollectStream
-from simulators.fleet import Fleet
-from simulators.streams import Streams
+from ldpbeam.accounting import CountedEpoch
+from ldpbeam.collection.collection import Collection
+from ldpbeam.collection.epochs import Epochs, parse_duration
+from ldpbeam.pipelines.config import RunConfig
+from ldpbeam.pipelines.unbounded import CollectStream
+from ldpbeam.simulators.fleet import Fleet
+from ldpbeam.simulators.words import Streams
+from ldpbeam.transforms.sources.messages import GatherMessages
+from ldpbeam.wire import report_pb2
 from tests.pipelines.running import SIZE, collection
 from tests.reference.counting import count_support
-from transforms.messages import GatherMessages
 
 ORIGIN = 1767225600  # 2026-01-01
 HOUR = 3600

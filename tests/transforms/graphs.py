@@ -14,7 +14,9 @@ def labels(pipeline: beam.Pipeline) -> list[str]:
 
         def visit_transform(self, node: object) -> None:
             parent = node.parent  # type: ignore[attr-defined]
-            if parent and type(parent.transform).__module__.startswith(("pipelines.", "transforms.")):
+            if parent and type(parent.transform).__module__.startswith(
+                ("ldpbeam.pipelines.", "ldpbeam.transforms.")
+            ):
                 found.append(node.full_label)  # type: ignore[attr-defined]
 
     pipeline.visit(Visitor())

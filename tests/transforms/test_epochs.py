@@ -12,10 +12,10 @@ from apache_beam.transforms.window import IntervalWindow
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ldp.epochs import Epochs
-from ldp.protocols.base import frozen_columns
-from ldp.reports import ReportColumns
-from transforms.epochs import distinct_reports, keep_one_per_id, shard_columns
+from ldpbeam.collection.epochs import Epochs
+from ldpbeam.protocols.base import frozen_columns
+from ldpbeam.reports import ReportColumns
+from ldpbeam.transforms.stages.epochs import distinct_reports, keep_one_per_id, shard_columns
 
 Pair = tuple[int, bytes]
 IDS = st.sampled_from([0, 1, 2, 2**32, 2**63, 2**64 - 1, 3 << 40, 5 << 40]) | st.integers(0, 2**64 - 1)
@@ -154,7 +154,7 @@ def test_windows_are_the_epochs(epochs: Epochs) -> None:
     import apache_beam as beam
     from apache_beam.testing.util import assert_that, equal_to
 
-    from transforms.epochs import WindowByEpoch
+    from ldpbeam.transforms.stages.epochs import WindowByEpoch
 
     class Window(beam.DoFn):
         def process(self, pair: tuple[int, object], window: object = beam.DoFn.WindowParam) -> object:

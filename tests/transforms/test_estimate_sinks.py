@@ -25,26 +25,31 @@ from apache_beam.transforms.window import GlobalWindow
 from apache_beam.utils.timestamp import Timestamp
 from apache_beam.utils.windowed_value import WindowedValue
 
-import transforms.bigquery
-import transforms.estimate_topics
-from ldp.accounting import Line
-from ldp.collection import Collection
-from ldp.collection_file import parse_collection
-from ldp.errors import LdpError, UsageError
-from ldp.histogram import TOO_MANY_ERRORS, EpochHistogram, estimate_epoch, make_consistent
-from ldp.support import Support
-from pipelines.bigquery import FOLDER, generated
-from simulators.attributes import joint_population
-from simulators.fleet import Fleet
-from simulators.streams import Streams
+import ldpbeam.transforms.sinks.bigquery
+import ldpbeam.transforms.sinks.topic
+from ldpbeam.accounting import Line
+from ldpbeam.collection.collection import Collection
+from ldpbeam.collection.file import parse_collection
+from ldpbeam.errors import LdpError, UsageError
+from ldpbeam.histogram import TOO_MANY_ERRORS, EpochHistogram, estimate_epoch, make_consistent
+from ldpbeam.pipelines.deploy.bigquery import FOLDER, generated
+from ldpbeam.simulators.fleet import Fleet
+from ldpbeam.simulators.population.joint import joint_population
+from ldpbeam.simulators.words import Streams
+from ldpbeam.support import Support
+from ldpbeam.transforms.sinks.bigquery import (
+    WriteEstimatesToBigQuery,
+    bigquery_client,
+    bigquery_schema,
+    require_table,
+)
+from ldpbeam.transforms.sinks.estimates import WriteEpochs
+from ldpbeam.transforms.sinks.optional import told_elsewhere
+from ldpbeam.transforms.sinks.tables import epoch_table, estimates_schema, fixed_columns
+from ldpbeam.transforms.sinks.topic import PublishEstimates, estimate_messages
 from tests.pipelines.running import collection
 from tests.transforms.fake_bigquery import FakeBigQuery, fake_bigquery
 from tests.transforms.fake_topic import FakeTopic, fake_topic
-from transforms.bigquery import WriteEstimatesToBigQuery, bigquery_client, bigquery_schema, require_table
-from transforms.elsewhere import told_elsewhere
-from transforms.estimate_topics import PublishEstimates, estimate_messages
-from transforms.sinks import WriteEpochs
-from transforms.tables import epoch_table, estimates_schema, fixed_columns
 
 TABLE = "ldp-test.telemetry.estimates"
 TOPIC = "projects/ldp-test/topics/estimates"
@@ -266,8 +271,8 @@ def test_a_large_epoch_goes_out_in_parts_that_the_broker_takes(topic: FakeTopic)
 
 def test_what_is_on_its_way_is_bounded(topic: FakeTopic, monkeypatch: pytest.MonkeyPatch) -> None:
     """In messages and in bytes; every histogram is passed on once, in order."""
-    monkeypatch.setattr(transforms.estimate_topics, "_OUTSTANDING", 3)
-    monkeypatch.setattr(transforms.estimate_topics, "_OUTSTANDING_BYTES", 5000)
+    monkeypatch.setattr(ldpbeam.transforms.sinks.topic, "_OUTSTANDING", 3)
+    monkeypatch.setattr(ldpbeam.transforms.sinks.topic, "_OUTSTANDING_BYTES", 5000)
     agreed = collection("grr", name="a")
     sink = PublishEstimates(agreed, TOPIC)
     histograms = [plain(agreed, epoch) for epoch in range(20)]
@@ -314,8 +319,8 @@ def test_a_failure_that_stays_ends_the_bundle_and_not_the_sink(
 def test_a_broker_that_does_not_answer_ends_the_bundle_in_time(
     topic: FakeTopic, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(transforms.estimate_topics, "_SECONDS", 0.5)
-    monkeypatch.setattr(transforms.estimate_topics, "_PAUSE", 0.3)
+    monkeypatch.setattr(ldpbeam.transforms.sinks.topic, "_SECONDS", 0.5)
+    monkeypatch.setattr(ldpbeam.transforms.sinks.topic, "_PAUSE", 0.3)
     topic.down = grpc.StatusCode.UNAVAILABLE
     agreed = collection("grr", name="a")
     started = time.monotonic()
@@ -361,10 +366,10 @@ def test_several_epochs_share_a_request_and_all_limits_are_kept(
     wanted = [r for rows in parquet(tmp_path, agreed, *histograms).values() for r in rows]
     deliver(WriteEstimatesToBigQuery(agreed, TABLE), *histograms)
     assert len(table.requests) == 1
-    monkeypatch.setattr(transforms.bigquery, "_ROWS", 25)
+    monkeypatch.setattr(ldpbeam.transforms.sinks.bigquery, "_ROWS", 25)
     deliver(WriteEstimatesToBigQuery(agreed, TABLE), *histograms)
     assert [len(request.rows) for request in table.requests[1:]] == [25, 25, 16]
-    monkeypatch.setattr(transforms.bigquery, "_BYTES", 5000)
+    monkeypatch.setattr(ldpbeam.transforms.sinks.bigquery, "_BYTES", 5000)
     assert deliver(WriteEstimatesToBigQuery(agreed, TABLE), *histograms) == histograms
     assert max(request.size for request in table.requests[4:]) <= 5000 + len('{"rows": []}')
     assert typed(table.rows, list(wanted[0])) == wanted  # inserted three times, there once
@@ -445,7 +450,7 @@ def test_a_refused_request_is_not_repeated(table: FakeBigQuery, status: int, rea
 def test_a_service_that_stays_away_ends_the_bundle_in_time(
     table: FakeBigQuery, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(transforms.bigquery, "_SECONDS", 0.5)
+    monkeypatch.setattr(ldpbeam.transforms.sinks.bigquery, "_SECONDS", 0.5)
     agreed = collection("grr", name="a")
     table.before.extend([(503, "backendError")] * 100)
     with pytest.raises(LdpError, match=r"for 0 s \(ServiceUnavailable 503 backendError\)"):
@@ -457,7 +462,7 @@ def test_a_service_that_stays_away_ends_the_bundle_in_time(
 
 
 def test_no_service_at_all_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(transforms.bigquery, "_SECONDS", 0.5)
+    monkeypatch.setattr(ldpbeam.transforms.sinks.bigquery, "_SECONDS", 0.5)
     monkeypatch.setenv("BIGQUERY_EMULATOR_HOST", "http://127.0.0.1:1")
     agreed = collection("grr", name="a")
     with pytest.raises(LdpError, match="ConnectionError"):
@@ -499,7 +504,9 @@ def test_what_is_no_table_is_refused_at_once(name: str) -> None:
 
 def test_generated_files_are_what_the_code_gives() -> None:
     for name, content in generated().items():
-        assert (FOLDER / name).read_text("utf-8") == content, "run: python -m pipelines.bigquery"
+        assert (FOLDER / name).read_text("utf-8") == content, (
+            "run: python -m ldpbeam.pipelines.deploy.bigquery"
+        )
 
 
 def test_the_schema_is_that_of_the_parquet_files() -> None:

@@ -7,8 +7,8 @@ from pathlib import Path
 import apache_beam as beam
 import pytest
 
-from pipelines.collect import CollectReports
-from pipelines.options import RunConfig
+from ldpbeam.pipelines.bounded import CollectReports
+from ldpbeam.pipelines.config import RunConfig
 from tests.pipelines.running import collection
 from tests.transforms.graphs import labels
 

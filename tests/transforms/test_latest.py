@@ -13,12 +13,12 @@ import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import pytest
 
-from ldp.accounting import Line
-from ldp.histogram import TOO_MANY_ERRORS, EpochHistogram, estimate_epoch, make_consistent
-from ldp.support import Support
+from ldpbeam.accounting import Line
+from ldpbeam.histogram import TOO_MANY_ERRORS, EpochHistogram, estimate_epoch, make_consistent
+from ldpbeam.support import Support
+from ldpbeam.transforms.sinks.atomic import link, publish
+from ldpbeam.transforms.sinks.estimates import WriteEpochs, latest_file_name
 from tests.pipelines.running import collection
-from transforms.files import link, publish
-from transforms.sinks import WriteEpochs, latest_file_name
 
 ONE = collection("grr", name="one")
 

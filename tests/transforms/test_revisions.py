@@ -14,15 +14,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ldp.accounting import Line
-from ldp.collection import Collection
-from ldp.histogram import TOO_MANY_ERRORS, EpochHistogram, estimate_epoch
-from ldp.support import Support
-from tests.pipelines.running import collection
-from transforms import revisions
-from transforms.bigquery import WriteEstimatesToBigQuery, insert_id
-from transforms.estimate_topics import estimate_messages
-from transforms.revisions import (
+from ldpbeam.accounting import Line
+from ldpbeam.collection.collection import Collection
+from ldpbeam.histogram import TOO_MANY_ERRORS, EpochHistogram, estimate_epoch
+from ldpbeam.support import Support
+from ldpbeam.transforms.sinks import accounting as revisions
+from ldpbeam.transforms.sinks.accounting import (
     Numbered,
     NumberRevisions,
     content_digest,
@@ -30,8 +27,11 @@ from transforms.revisions import (
     number_after,
     numbers_file_name,
 )
-from transforms.sinks import WriteEpochs, read_books
-from transforms.tables import fixed_columns
+from ldpbeam.transforms.sinks.bigquery import WriteEstimatesToBigQuery, insert_id
+from ldpbeam.transforms.sinks.estimates import WriteEpochs, read_books
+from ldpbeam.transforms.sinks.tables import fixed_columns
+from ldpbeam.transforms.sinks.topic import estimate_messages
+from tests.pipelines.running import collection
 
 AGREED = collection("grr", 3, "numbered")
 FIXED = fixed_columns(AGREED)

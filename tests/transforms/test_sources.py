@@ -17,12 +17,12 @@ import zstandard
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ldp.reports import Admission, admit_rows
-from ldp.wire.report_pb2 import Report, ReportBatch
+from ldpbeam.reports import Admission, admit_rows
+from ldpbeam.transforms.sources.files import BadSource, Chunk, ReadFiles, ReadLimits, Table
+from ldpbeam.transforms.sources.parquet import believed
+from ldpbeam.transforms.stages.reports import ACCOUNTING, REJECTED, AdmitReports
+from ldpbeam.wire.report_pb2 import Report, ReportBatch
 from tests.pipelines.running import collection, frame
-from transforms.parquet import believed
-from transforms.reports import ACCOUNTING, REJECTED, AdmitReports
-from transforms.sources import BadSource, Chunk, ReadFiles, ReadLimits, Table
 
 AGREED = collection("sue", 11, "bits")
 WIDTH = 2
@@ -151,7 +151,7 @@ def test_any_bytes_never_raise(tmp_path_factory: pytest.TempPathFactory, magic: 
 
 def test_pieces_are_put_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Records across the edges of pieces: the same records and places, however small a piece is."""
-    from transforms import sources
+    from ldpbeam.transforms.sources import files as sources
 
     whole = valid("report") * 2
     data = whole + frame(b"\xff" * 30) + b"\x81\x80\x80\x08" + bytes((16 << 20) + 1) + whole + b"\x05ab"
@@ -221,7 +221,7 @@ def test_a_bomb_is_cut_at_the_ratio(tmp_path: Path) -> None:
 
 def test_what_is_no_regular_file_is_not_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A pipe, a socket, a device, a folder, a link to nothing: one record each, at once."""
-    from transforms import stored
+    from ldpbeam.transforms.sources import stored
 
     monkeypatch.setattr(stored, "_FIRST_PAUSE", 0.0)
     os.mkfifo(tmp_path / "pipe")
@@ -238,7 +238,7 @@ def test_a_storage_that_fails_is_tried_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
     """Two failures in a row are nothing; a third is a file that cannot be read, not one that is damaged."""
-    from transforms import stored
+    from ldpbeam.transforms.sources import stored
 
     path = tmp_path / "in"
     path.write_bytes(valid(kind))

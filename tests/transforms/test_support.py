@@ -9,21 +9,21 @@ from apache_beam.internal import pickler
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ldp.collection import Collection
-from ldp.errors import Reason
-from ldp.protocols.base import frozen_columns
-from ldp.reports import Rejection, ReportColumns
-from ldp.support import Support
+from ldpbeam.collection.collection import Collection
+from ldpbeam.errors import Reason
+from ldpbeam.protocols.base import frozen_columns
+from ldpbeam.reports import Rejection, ReportColumns
+from ldpbeam.support import Support
+from ldpbeam.transforms.coders import ReportColumnsCoder, SupportCoder, register_coders
+from ldpbeam.transforms.sinks.estimates import WriteEpochs
+from ldpbeam.transforms.sinks.rejects import WriteRejects
+from ldpbeam.transforms.sources.files import ReadFiles
+from ldpbeam.transforms.stages.epochs import OncePerReportId, WindowByEpoch
+from ldpbeam.transforms.stages.estimate import EstimateEpoch
+from ldpbeam.transforms.stages.histogram import MakeConsistent
+from ldpbeam.transforms.stages.reports import AdmitReports
+from ldpbeam.transforms.stages.support import CountSupport
 from tests.pipelines.running import collection, fleet
-from transforms.coders import ReportColumnsCoder, SupportCoder, register_coders
-from transforms.epochs import OncePerReportId, WindowByEpoch
-from transforms.estimate import EstimateEpoch
-from transforms.histogram import MakeConsistent
-from transforms.rejects import WriteRejects
-from transforms.reports import AdmitReports
-from transforms.sinks import WriteEpochs
-from transforms.sources import ReadFiles
-from transforms.support import CountSupport
 
 AGREED = {name: collection(name, 11, name) for name in ("grr", "sue", "loloha")}
 

@@ -18,13 +18,13 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from ldp.channel import BitChannel, SymbolChannel
-from ldp.errors import InvalidPayload
-from ldp.noise import LaplaceNoise
-from ldp.protocols import FrequencyProtocol, LocalProtocol, Memo
-from ldp.protocols.mean import LaplaceMean, LinearBit
-from ldp.randomness import FULL
-from ldp.support import SupportProbabilities
+from ldpbeam.channels.channel import BitChannel, SymbolChannel
+from ldpbeam.channels.noise import LaplaceNoise
+from ldpbeam.errors import InvalidPayload
+from ldpbeam.protocols import FrequencyProtocol, LocalProtocol, Memo
+from ldpbeam.protocols.mean import LaplaceMean, LinearBit
+from ldpbeam.randomness import FULL
+from ldpbeam.support import SupportProbabilities
 from tests.reference.counting import count_reports, count_support
 from tests.reference.settings import LEVELS, Setting, hash_families
 

@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ldp.calibration import Calibration
-from ldp.errors import InvalidPayload
-from ldp.protocols import PROTOCOLS, FrequencyProtocol, Parameters, protocol
-from ldp.protocols.base import CHECK_CODES
-from ldp.randomness import ScriptedRandomness
+from ldpbeam.channels.calibration import Calibration
+from ldpbeam.errors import InvalidPayload
+from ldpbeam.protocols import PROTOCOLS, FrequencyProtocol, Parameters, protocol
+from ldpbeam.protocols.base import CHECK_CODES
+from ldpbeam.randomness import ScriptedRandomness
 from tests.vectors.generate import contents, memo_record, round_record, support_of
 
 FILES = sorted(Path(__file__).parent.glob("*.json"))

@@ -1,20 +1,20 @@
 """Stages 2 and 3 of 5 for unbounded input: one report per report id, and counts, while an epoch is open.
 
-A shard of an epoch (:mod:`~transforms.stateful.count_shard`) keeps its reports in state until the epoch
-closes, and counts them whenever a result is due; only counts travel on. A second step
-(:mod:`~transforms.stateful.sum_shards`) adds the shards up and publishes.
+A shard of an epoch (:mod:`~ldpbeam.transforms.stateful.count_shard`) keeps its reports in state until the
+epoch closes, and counts them whenever a result is due; only counts travel on. A second step
+(:mod:`~ldpbeam.transforms.stateful.sum_shards`) adds the shards up and publishes.
 
 Both live in the global window, where no runner drops anything: whether a report is late was decided when it
 was admitted, from its arrival time, and what little the watermark closes too early is booked as late here.
 The runner's watermark only decides when a result is published (docs/decisions/0016).
 """
 
-from transforms.stateful.count_before_shuffle import CountBeforeShuffle
-from transforms.stateful.count_epochs import CountEpochs
-from transforms.stateful.count_shard import FORGET_AFTER, CountShard
-from transforms.stateful.keys import EpochKey, Schedules, ShardCount, ShardKey, Update
-from transforms.stateful.split_by_shard import SplitByShard
-from transforms.stateful.sum_shards import SumShards
+from ldpbeam.transforms.stateful.count_before_shuffle import CountBeforeShuffle
+from ldpbeam.transforms.stateful.count_epochs import CountEpochs
+from ldpbeam.transforms.stateful.count_shard import FORGET_AFTER, CountShard
+from ldpbeam.transforms.stateful.keys import EpochKey, Schedules, ShardCount, ShardKey, Update
+from ldpbeam.transforms.stateful.split_by_shard import SplitByShard
+from ldpbeam.transforms.stateful.sum_shards import SumShards
 
 __all__ = [
     "FORGET_AFTER",

@@ -8,11 +8,11 @@ from typing import Any
 import apache_beam as beam
 from apache_beam.utils.timestamp import Timestamp
 
-from ldp.collection import digest_hex
-from ldp.support import Support
-from transforms.coders import SupportCoder
-from transforms.epochs import EpochColumns
-from transforms.stateful.keys import EpochKey, Schedules, counters
+from ldpbeam.collection.collection import digest_hex
+from ldpbeam.support import Support
+from ldpbeam.transforms.coders import SupportCoder
+from ldpbeam.transforms.stages.epochs import EpochColumns
+from ldpbeam.transforms.stateful.keys import EpochKey, Schedules, counters
 
 __all__ = ["CountBeforeShuffle"]
 

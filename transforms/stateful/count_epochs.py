@@ -7,12 +7,12 @@ from typing import Any
 
 import apache_beam as beam
 
-from ldp.accounting import Entry
-from transforms.stateful.count_before_shuffle import CountBeforeShuffle
-from transforms.stateful.count_shard import CountShard
-from transforms.stateful.keys import EpochKey, Schedules, ShardKey
-from transforms.stateful.split_by_shard import SplitByShard
-from transforms.stateful.sum_shards import SumShards
+from ldpbeam.accounting import Entry
+from ldpbeam.transforms.stateful.count_before_shuffle import CountBeforeShuffle
+from ldpbeam.transforms.stateful.count_shard import CountShard
+from ldpbeam.transforms.stateful.keys import EpochKey, Schedules, ShardKey
+from ldpbeam.transforms.stateful.split_by_shard import SplitByShard
+from ldpbeam.transforms.stateful.sum_shards import SumShards
 
 __all__ = ["CountEpochs"]
 

@@ -18,14 +18,14 @@ from apache_beam.transforms.userstate import (
     on_timer,
 )
 
-from ldp.protocols.base import frozen_columns
-from ldp.reports import ReportColumns
-from ldp.schedule import Schedule
-from ldp.support import Support
-from transforms.coders import ReportColumnsCoder, SupportCoder
-from transforms.epochs import any_repeat, distinct_reports, keep_one_per_id
-from transforms.stateful.keys import Schedules, ShardCount, ShardKey, Update, counters
-from transforms.stateful.state import NEVER, read_state, wake_up, write_state
+from ldpbeam.protocols.base import frozen_columns
+from ldpbeam.reports import ReportColumns
+from ldpbeam.schedule import Schedule
+from ldpbeam.support import Support
+from ldpbeam.transforms.coders import ReportColumnsCoder, SupportCoder
+from ldpbeam.transforms.stages.epochs import any_repeat, distinct_reports, keep_one_per_id
+from ldpbeam.transforms.stateful.keys import Schedules, ShardCount, ShardKey, Update, counters
+from ldpbeam.transforms.stateful.state import NEVER, read_state, wake_up, write_state
 
 __all__ = ["FORGET_AFTER", "CountShard", "ShardState"]
 

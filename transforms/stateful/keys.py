@@ -6,9 +6,9 @@ import struct
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from ldp.errors import LdpError
-from ldp.schedule import Schedule
-from transforms.support import CountSupport
+from ldpbeam.errors import LdpError
+from ldpbeam.schedule import Schedule
+from ldpbeam.transforms.stages.support import CountSupport
 
 __all__ = ["EpochKey", "Schedules", "ShardCount", "ShardKey", "Update", "counters"]
 

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 
 import apache_beam as beam
 
-from ldp.collection import digest_hex
-from transforms.coders import ReportColumnsCoder
-from transforms.epochs import EpochColumns, shard_columns
-from transforms.stateful.keys import ShardKey
+from ldpbeam.collection.collection import digest_hex
+from ldpbeam.transforms.coders import ReportColumnsCoder
+from ldpbeam.transforms.stages.epochs import EpochColumns, shard_columns
+from ldpbeam.transforms.stateful.keys import ShardKey
 
 __all__ = ["SplitByShard"]
 

@@ -8,8 +8,8 @@ from typing import Any, TypeVar
 
 from apache_beam.utils.timestamp import MIN_TIMESTAMP, Timestamp
 
-from ldp.errors import LdpError
-from ldp.schedule import Schedule
+from ldpbeam.errors import LdpError
+from ldpbeam.schedule import Schedule
 
 __all__ = ["NEVER", "STATE_VERSION", "read_state", "wake_up", "write_state"]
 

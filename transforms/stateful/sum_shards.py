@@ -18,12 +18,12 @@ from apache_beam.transforms.userstate import (
     on_timer,
 )
 
-from ldp.accounting import CONFLICTING, ON_TIME, CountedEpoch, Line
-from ldp.schedule import Schedule
-from ldp.support import Support
-from transforms.coders import SupportCoder
-from transforms.stateful.keys import EpochKey, Schedules, ShardCount, Update, counters
-from transforms.stateful.state import NEVER, read_state, wake_up, write_state
+from ldpbeam.accounting import CONFLICTING, ON_TIME, CountedEpoch, Line
+from ldpbeam.schedule import Schedule
+from ldpbeam.support import Support
+from ldpbeam.transforms.coders import SupportCoder
+from ldpbeam.transforms.stateful.keys import EpochKey, Schedules, ShardCount, Update, counters
+from ldpbeam.transforms.stateful.state import NEVER, read_state, wake_up, write_state
 
 __all__ = ["EpochState", "SumShards"]
 

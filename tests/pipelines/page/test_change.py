@@ -16,12 +16,12 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from ldp.collection_file import parse_collection
-from ldp.protocols import FrequencyProtocol
-from pipelines.page.data import Snapshot, _by_attribute
-from pipelines.page.significance import FALSE_ALARM, Noise, Standing, changed
-from simulators import Streams
-from simulators.fleet import Fleet
+from ldpbeam.collection.file import parse_collection
+from ldpbeam.pipelines.page.data import Snapshot, _by_attribute
+from ldpbeam.pipelines.page.significance import FALSE_ALARM, Noise, Standing, changed
+from ldpbeam.protocols import FrequencyProtocol
+from ldpbeam.simulators import Streams
+from ldpbeam.simulators.fleet import Fleet
 
 Deal = Callable[[np.ndarray, int, int, np.random.Generator], np.ndarray]
 

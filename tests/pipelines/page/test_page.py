@@ -13,9 +13,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from ldp.collection_file import parse_collection
-from pipelines import page as page_module
-from pipelines.page import PAGE_LIMIT, parts, write_page
+from ldpbeam.collection.file import parse_collection
+from ldpbeam.pipelines import page as page_module
+from ldpbeam.pipelines.page import PAGE_LIMIT, parts, write_page
 from tests.conftest import REPOSITORY
 from tests.pipelines.page.synthetic import ONE_ROUND, Fake, write_run
 
@@ -375,7 +375,7 @@ def test_the_same_run_makes_the_same_bytes(tmp_path: Path) -> None:
 
 def test_importing_the_page_loads_none_of_what_draws_it() -> None:
     code = (
-        "import sys, pipelines.page;"
+        "import sys, ldpbeam.pipelines.page;"
         "print({'altair', 'vl_convert', 'jinja2', 'pyarrow', 'numpy'} & set(sys.modules))"
     )
     done = subprocess.run(

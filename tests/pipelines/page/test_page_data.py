@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pipelines.page import account, data, scales, significance, text
+from ldpbeam.pipelines.page import account, data, scales, significance, text
 from tests.pipelines.page.synthetic import DIGEST, Fake, write_run
 
 

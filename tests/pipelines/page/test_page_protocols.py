@@ -16,21 +16,21 @@ import numpy as np
 import pytest
 from markupsafe import Markup
 
-from ldp.accounting import Books
-from ldp.collection import Collection
-from ldp.collection_file import parse_collection
-from ldp.protocols import PROTOCOLS, FrequencyProtocol, MeanProtocol
-from ldp.protocols.multi import ALLOCATIONS
-from pipelines.options import RunConfig
-from pipelines.page import data, parts, svg, write_page
-from pipelines.page.text import plain
-from pipelines.page.view import Section, Writer
-from pipelines.record import run_record, write_record
-from simulators.attributes import joint_population
-from simulators.fleet import Fleet
-from simulators.population import population
-from simulators.simulate import simulate
-from simulators.streams import Streams
+from ldpbeam.accounting import Books
+from ldpbeam.collection.collection import Collection
+from ldpbeam.collection.file import parse_collection
+from ldpbeam.pipelines.config import RunConfig
+from ldpbeam.pipelines.page import data, parts, svg, write_page
+from ldpbeam.pipelines.page.text import plain
+from ldpbeam.pipelines.page.view import Section, Writer
+from ldpbeam.pipelines.run_record import run_record, write_record
+from ldpbeam.protocols import PROTOCOLS, FrequencyProtocol, MeanProtocol
+from ldpbeam.protocols.multi import ALLOCATIONS
+from ldpbeam.simulators.fleet import Fleet
+from ldpbeam.simulators.population.joint import joint_population
+from ldpbeam.simulators.population.specs import population
+from ldpbeam.simulators.simulate import simulate
+from ldpbeam.simulators.words import Streams
 from tests.pipelines.page.synthetic import Fake
 from tests.pipelines.page.test_page import Reader, harmless, page_of
 from tests.pipelines.running import execute, write
@@ -284,7 +284,7 @@ def test_provisional_and_withheld_epochs_are_marked(tmp_path: Path) -> None:
 
 def test_epochs_have_whole_numbers_below_the_axis_each_once(tmp_path: Path) -> None:
     """Two epochs are 0 and 1, one epoch is 0: no number twice, none beside the epochs."""
-    from pipelines.page import scales
+    from ldpbeam.pipelines.page import scales
 
     assert scales.whole(-0.04, 1.04, 6) == [0, 1]
     assert scales.whole(-0.5, 0.5, 6) == [0]

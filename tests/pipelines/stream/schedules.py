@@ -23,24 +23,24 @@ import pyarrow.parquet as pq
 from apache_beam.pvalue import TaggedOutput
 from google.protobuf.message import DecodeError
 
-from ldp.accounting import Entry
-from ldp.collection import Collection
-from ldp.errors import InvalidPayload
-from ldp.wire import report_pb2
-from pipelines.options import RunConfig
-from pipelines.stream.landing import Landing
-from pipelines.stream.publish import ENGINE, Due, ReadSegments
+from ldpbeam.accounting import Entry
+from ldpbeam.collection.collection import Collection
+from ldpbeam.errors import InvalidPayload
+from ldpbeam.pipelines.config import RunConfig
+from ldpbeam.pipelines.local.landing import Landing
+from ldpbeam.pipelines.local.results import ENGINE, Due, ReadSegments
+from ldpbeam.transforms.sinks import atomic as files
+from ldpbeam.transforms.sinks.accounting import NumberRevisions
+from ldpbeam.transforms.sinks.estimates import WriteEpochs
+from ldpbeam.transforms.stages.accounting import CountedEpoch, _SumBooks
+from ldpbeam.transforms.stages.epochs import _KeepOne, _Shard
+from ldpbeam.transforms.stages.estimate import EstimateEpoch
+from ldpbeam.transforms.stages.histogram import MakeConsistent
+from ldpbeam.transforms.stages.reports import collection_tag
+from ldpbeam.transforms.stages.support import CountSupport
+from ldpbeam.wire import report_pb2
 from tests.pipelines.stream.broker import Broker, Clock, Message
 from tests.reference.counting import count_support
-from transforms import files
-from transforms.accounting import CountedEpoch, _SumBooks
-from transforms.epochs import _KeepOne, _Shard
-from transforms.estimate import EstimateEpoch
-from transforms.histogram import MakeConsistent
-from transforms.reports import collection_tag
-from transforms.revisions import NumberRevisions
-from transforms.sinks import WriteEpochs
-from transforms.support import CountSupport
 
 Key = tuple[str, int | None]
 MICROS = 1_000_000

@@ -15,16 +15,16 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from ldp.accounting import Books
-from ldp.collection import Collection
-from ldp.epochs import Epochs
-from ldp.errors import LdpError
-from ldp.wire import report_pb2
-from pipelines.options import RunConfig
-from pipelines.stream import landing as module
-from pipelines.stream import local
-from pipelines.stream.landing import Landing, Segment, read_header, read_segment
-from pipelines.stream.local import LocalStream
+from ldpbeam.accounting import Books
+from ldpbeam.collection.collection import Collection
+from ldpbeam.collection.epochs import Epochs
+from ldpbeam.errors import LdpError
+from ldpbeam.pipelines.config import RunConfig
+from ldpbeam.pipelines.local import engine as local
+from ldpbeam.pipelines.local import landing as module
+from ldpbeam.pipelines.local.engine import LocalStream
+from ldpbeam.pipelines.local.landing import Landing, Segment, read_header, read_segment
+from ldpbeam.wire import report_pb2
 from tests.pipelines.running import collection, fleet, messages
 from tests.pipelines.stream.broker import Broker, Clock
 

@@ -12,14 +12,14 @@ from unittest import mock
 import pyarrow.parquet as pq
 import pytest
 
-from ldp.collection import Collection
-from ldp.epochs import Epochs
-from ldp.errors import LdpError
-from ldp.wire import report_pb2
-from pipelines.options import RunConfig
-from pipelines.stream import local
-from pipelines.stream.landing import Landing
-from pipelines.stream.local import LocalStream
+from ldpbeam.collection.collection import Collection
+from ldpbeam.collection.epochs import Epochs
+from ldpbeam.errors import LdpError
+from ldpbeam.pipelines.config import RunConfig
+from ldpbeam.pipelines.local import engine as local
+from ldpbeam.pipelines.local.engine import LocalStream
+from ldpbeam.pipelines.local.landing import Landing
+from ldpbeam.wire import report_pb2
 from tests.pipelines.running import check_books, collection, fleet
 from tests.pipelines.stream.broker import Broker, Clock
 from tests.pipelines.stream.schedules import Locks, tell_directly

@@ -36,19 +36,25 @@ from hypothesis import HealthCheck, Phase, note, seed, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_state_machine_as_test
 
-from ldp.accounting import CONFLICTING
-from ldp.collection import Collection
-from ldp.epochs import Epochs
-from ldp.reports import Admission
-from ldp.wire import report_pb2
-from pipelines import record
-from pipelines.options import RunConfig
-from pipelines.stream import local, publish
-from pipelines.stream.archive import Archive
-from pipelines.stream.landing import Landing, read_segment
-from pipelines.stream.local import LocalStream
-from pipelines.stream.publish import Due, ReadSegments
-from pipelines.stream.watermark import TimeKeeper
+from ldpbeam.accounting import CONFLICTING
+from ldpbeam.collection.collection import Collection
+from ldpbeam.collection.epochs import Epochs
+from ldpbeam.pipelines import run_record as record
+from ldpbeam.pipelines.config import RunConfig
+from ldpbeam.pipelines.local import engine as local
+from ldpbeam.pipelines.local import results as publish
+from ldpbeam.pipelines.local.archive import Archive
+from ldpbeam.pipelines.local.engine import LocalStream
+from ldpbeam.pipelines.local.landing import Landing, read_segment
+from ldpbeam.pipelines.local.results import Due, ReadSegments
+from ldpbeam.pipelines.local.watermark import TimeKeeper
+from ldpbeam.reports import Admission
+from ldpbeam.transforms.sinks import atomic as files
+from ldpbeam.transforms.sinks import estimates as sinks
+from ldpbeam.transforms.sinks.atomic import FileRecord
+from ldpbeam.transforms.sinks.estimates import WriteEpochs
+from ldpbeam.transforms.stages.epochs import keep_one_per_id
+from ldpbeam.wire import report_pb2
 from tests.pipelines.running import collection, fleet
 from tests.pipelines.stream import schedules
 from tests.pipelines.stream.broker import Broker, Clock, Message
@@ -67,10 +73,6 @@ from tests.pipelines.stream.schedules import (
     Reader,
     tell_directly,
 )
-from transforms import files, sinks
-from transforms.epochs import keep_one_per_id
-from transforms.files import FileRecord
-from transforms.sinks import WriteEpochs
 
 SCHEDULES = int(os.environ.get("SCHEDULES", "200"))
 PARTS = max(SCHEDULES // 250, 4)

@@ -17,19 +17,21 @@ from urllib.request import urlopen
 
 import pytest
 
-from ldp.epochs import Epochs
-from ldp.errors import LdpError, UsageError
-from ldp.wire import report_pb2
-from pipelines import pubsub
-from pipelines.options import RunConfig
-from pipelines.stream import command, job, local
-from pipelines.stream.job import run_local
-from pipelines.stream.local import LocalStream
-from pipelines.stream.status import Status, parse_address, serve_metrics
+from ldpbeam.collection.epochs import Epochs
+from ldpbeam.errors import LdpError, UsageError
+from ldpbeam.pipelines import stream_job as job
+from ldpbeam.pipelines.commands import stream as command
+from ldpbeam.pipelines.config import RunConfig
+from ldpbeam.pipelines.local import engine as local
+from ldpbeam.pipelines.local import subscriber as pubsub
+from ldpbeam.pipelines.local.engine import LocalStream
+from ldpbeam.pipelines.local.status import Status, parse_address, serve_metrics
+from ldpbeam.pipelines.stream_job import run_local
+from ldpbeam.transforms.sinks import atomic as files
+from ldpbeam.wire import report_pb2
 from tests.pipelines.running import collection
 from tests.pipelines.stream.broker import Broker, Clock
 from tests.pipelines.stream.schedules import Locks, tell_directly
-from transforms import files
 
 HOUR = 3600
 ONE = collection("grr", 4, "one", epochs=Epochs(HOUR, 0, 100), allowed_lateness=1800)
@@ -246,7 +248,12 @@ def test_a_disk_that_takes_no_more(tmp_path: Path, service: Service, failure: st
             service.publish(report(i, epoch=1))
         service.publish(b"junk")
 
-    names = ["pipelines.stream.landing", "pipelines.record", "transforms.sinks", "transforms.rejects"]
+    names = [
+        "ldpbeam.pipelines.local.landing",
+        "ldpbeam.pipelines.run_record",
+        "ldpbeam.transforms.sinks.estimates",
+        "ldpbeam.transforms.sinks.rejects",
+    ]
     patches = [mock.patch(f"{name}.publish", publish) for name in names]
     with mock.patch.object(LocalStream, "step", at(HOUR + 10.0, more)):
         for patch in patches:
@@ -280,7 +287,7 @@ def test_two_engines_on_one_output(tmp_path: Path, service: Service) -> None:
 
 
 def engine_of_another_process(output: Path) -> Callable[[], None]:
-    from pipelines.stream.landing import Landing
+    from ldpbeam.pipelines.local.landing import Landing
 
     landing = Landing(str(output))
     landing.lock()

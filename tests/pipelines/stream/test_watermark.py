@@ -18,12 +18,13 @@ from unittest import mock
 
 import pytest
 
-from ldp.epochs import Epochs
-from ldp.wire import report_pb2
-from pipelines.options import RunConfig
-from pipelines.stream import local, watermark
-from pipelines.stream.local import LocalStream
-from pipelines.stream.watermark import TimeKeeper
+from ldpbeam.collection.epochs import Epochs
+from ldpbeam.pipelines.config import RunConfig
+from ldpbeam.pipelines.local import engine as local
+from ldpbeam.pipelines.local import watermark
+from ldpbeam.pipelines.local.engine import LocalStream
+from ldpbeam.pipelines.local.watermark import TimeKeeper
+from ldpbeam.wire import report_pb2
 from tests.pipelines.running import collection
 from tests.pipelines.stream.schedules import Locks, tell_directly
 

@@ -11,8 +11,8 @@ from __future__ import annotations
 import struct
 from pathlib import Path
 
-from ldp.collection import Collection
-from ldp.epochs import Epochs
+from ldpbeam.collection.collection import Collection
+from ldpbeam.collection.epochs import Epochs
 from tests.pipelines.running import collection, fleet, with_duplicates
 from tests.transcripts.machine import Cells, FakeBag, FakeCell, Machine, Sent
 

@@ -18,12 +18,12 @@ from typing import Any
 import numpy as np
 from apache_beam.utils.timestamp import Timestamp
 
-from ldp.accounting import CountedEpoch
-from ldp.collection import Collection
-from ldp.schedule import Schedule
-from simulators.fleet import ReportColumns
+from ldpbeam.accounting import CountedEpoch
+from ldpbeam.collection.collection import Collection
+from ldpbeam.schedule import Schedule
+from ldpbeam.simulators.fleet import ReportColumns
+from ldpbeam.transforms.stateful import CountShard, SplitByShard, SumShards
 from tests.transcripts.machine import Cells, Sent, call, entries_and_parts
-from transforms.stateful import CountShard, SplitByShard, SumShards
 
 SECOND = 1_000_000
 LONG_AGO = -(1 << 62)

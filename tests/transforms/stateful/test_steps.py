@@ -23,26 +23,26 @@ from apache_beam.utils.timestamp import Timestamp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ldp.collection import Collection
-from ldp.epochs import Epochs
-from ldp.errors import LdpError
-from ldp.reports import ReportColumns as Admitted
-from ldp.schedule import Schedule
-from ldp.wire import report_pb2
-from pipelines.options import RunConfig
-from pipelines.stream.graph import CollectStream
-from simulators.fleet import ReportColumns
+from ldpbeam.collection.collection import Collection
+from ldpbeam.collection.epochs import Epochs
+from ldpbeam.errors import LdpError
+from ldpbeam.pipelines.config import RunConfig
+from ldpbeam.pipelines.unbounded import CollectStream
+from ldpbeam.reports import ReportColumns as Admitted
+from ldpbeam.schedule import Schedule
+from ldpbeam.simulators.fleet import ReportColumns
+from ldpbeam.transforms.coders import ReportColumnsCoder, SupportCoder
+from ldpbeam.transforms.sources.messages import GatherMessages
+from ldpbeam.transforms.stateful import FORGET_AFTER, CountShard, ShardCount, SumShards, count_shard
+from ldpbeam.transforms.stateful.count_shard import ShardState
+from ldpbeam.transforms.stateful.state import read_state, write_state
+from ldpbeam.transforms.stateful.sum_shards import EpochState
+from ldpbeam.wire import report_pb2
 from tests.pipelines.running import collection, execute, fleet, found_support, with_duplicates, write
 from tests.reference.counting import count_support
 from tests.transcripts.machine import FOREVER, Cells, FakeBag, FakeCell, Machine, Sent, call, expected_of
 from tests.transcripts.state import generate as golden
 from tests.transforms.graphs import labels
-from transforms.coders import ReportColumnsCoder, SupportCoder
-from transforms.messages import GatherMessages
-from transforms.stateful import FORGET_AFTER, CountShard, ShardCount, SumShards, count_shard
-from transforms.stateful.count_shard import ShardState
-from transforms.stateful.state import read_state, write_state
-from transforms.stateful.sum_shards import EpochState
 
 GOLDEN = Path(__file__).parents[1] / "stream_labels.txt"
 STATE = Path(golden.__file__).parent
@@ -645,7 +645,7 @@ def test_forgetting_reports_once_they_are_told_is_found() -> None:
 def test_counting_late_reports_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     """Admission takes what arrived after the close, and so does the shard."""
     monkeypatch.setattr(Schedule, "close", lambda self, epoch: self.end(epoch) + 3 * CLOSE)
-    monkeypatch.setattr("ldp.reports._MICROS", 2 * 1_000_000)
+    monkeypatch.setattr("ldpbeam.reports._MICROS", 2 * 1_000_000)
     job = ordered()
     monkeypatch.undo()
     wrong(job, 30)

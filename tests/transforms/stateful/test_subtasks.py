@@ -11,16 +11,16 @@ import numpy as np
 import pytest
 from apache_beam.utils.timestamp import Timestamp
 
-from ldp.accounting import CountedEpoch
-from ldp.epochs import Epochs
-from ldp.histogram import estimate_counted
-from simulators.fleet import ReportColumns
+from ldpbeam.accounting import CountedEpoch
+from ldpbeam.collection.epochs import Epochs
+from ldpbeam.histogram import estimate_counted
+from ldpbeam.simulators.fleet import ReportColumns
+from ldpbeam.transforms.sinks.accounting import Numbered, content_digest, number_after
+from ldpbeam.transforms.stateful import SumShards, count_shard, sum_shards
 from tests.pipelines.running import collection, fleet
 from tests.reference.counting import count_support
 from tests.transcripts.machine import expected_of
 from tests.transforms.stateful.subtasks import SECOND, Cluster, Sent, some_messages
-from transforms.revisions import Numbered, content_digest, number_after
-from transforms.stateful import SumShards, count_shard, sum_shards
 
 LATE = 5
 AGREED = collection("grr", 4, "steps", epochs=Epochs(60, 0, 100), allowed_lateness=600)
@@ -54,7 +54,7 @@ def is_exact(job: Cluster, sent: list[Sent]) -> None:
 
 
 class Published:
-    """What sinks hold: results with the numbers that :mod:`transforms.revisions` gives, through restores."""
+    """What sinks hold: results numbered by :mod:`ldpbeam.transforms.sinks.accounting`, through restores."""
 
     def __init__(self) -> None:
         self.newest: Numbered | None = None

@@ -1,0 +1,170 @@
+"""The books: read = counted + late + duplicate + Σ rejected(reason), kept as data beside the reports.
+
+Not Beam counters: those count a retried bundle twice. Entries are summed by the same machinery as the
+reports, so they are as exact as the counts.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, fields
+from typing import TYPE_CHECKING, Any
+
+from ldpbeam.errors import Reason
+
+if TYPE_CHECKING:
+    from ldpbeam.support import Support
+
+__all__ = ["CONFLICTING", "EARLY", "LATE", "ON_TIME", "Books", "CountedEpoch", "Entry", "Key", "Line"]
+
+EARLY = "early"
+"""A provisional result: the epoch had not ended."""
+ON_TIME = "on_time"
+"""The result of an epoch at its end."""
+LATE = "late"
+"""A result with reports that came after the end, within the allowed lateness."""
+
+CONFLICTING = f"rejected.{Reason.CONFLICTING_ID.value}"
+"""Entry of reports that share their id, and not their payload, with the one that counts. Like duplicates, and
+unlike all other rejections, they are known only once the reports of an epoch have been brought together."""
+
+Key = tuple[str, int | None]
+"""What accounting is kept by: digest (empty when unknown) and epoch (None when unknown)."""
+
+Entry = tuple[tuple[Key, str], int]
+"""((digest, epoch), what) and how many; what is a field of :class:`Line` or rejected.<reason>."""
+
+
+@dataclass
+class Line:
+    """One line of the books.
+
+    Attributes:
+        read, counted, late, duplicate: records.
+        rejected: records by reason.
+        repeated: rejected records that the error fraction passes over, see
+            :class:`ldpbeam.reports.Admission`.
+    """
+
+    read: int = 0
+    counted: int = 0
+    late: int = 0
+    duplicate: int = 0
+    rejected: Counter[str] = field(default_factory=Counter)
+    repeated: int = 0
+
+    def add(self, what: str, count: int) -> None:
+        """Book ``count`` records."""
+        if what.startswith("rejected."):
+            self.rejected[what.removeprefix("rejected.")] += count
+        else:
+            setattr(self, what, getattr(self, what) + count)
+
+    def merge(self, other: Line) -> None:
+        """Add another line."""
+        for what in _NUMBERS:
+            self.add(what, getattr(other, what))
+        self.rejected.update(other.rejected)
+
+    def subtract(self, other: Line) -> None:
+        """Take a line out again that was merged."""
+        for what in _NUMBERS:
+            self.add(what, -getattr(other, what))
+        self.rejected.subtract(other.rejected)
+
+    @classmethod
+    def from_record(cls, record: Mapping[str, Any]) -> Line:
+        """A line as :meth:`as_record` wrote it; what it does not name is 0.
+
+        Raises:
+            LookupError: not a line.
+        """
+        line = cls(rejected=Counter(record["rejected"]))
+        for what in _NUMBERS:
+            line.add(what, int(record.get(what, 0)))
+        return line
+
+    @property
+    def pending(self) -> int:
+        """Records read and not yet booked elsewhere: none once an epoch is closed or a run has finished."""
+        return self.read - self.counted - self.late - self.duplicate - sum(self.rejected.values())
+
+    @property
+    def balanced(self) -> bool:
+        """Whether nothing disappeared and nothing was counted twice."""
+        return self.pending == 0
+
+    @property
+    def error_fraction(self) -> float:
+        """Rejected records out of all records read; 0 where none was.
+
+        Repeated ones are left out of both, and conflicting repeats of the rejected: of each id one report
+        counts, so no device is missing for them.
+        """
+        lost = sum(self.rejected.values()) - self.repeated - self.rejected[Reason.CONFLICTING_ID.value]
+        return lost / (self.read - self.repeated) if lost else 0.0
+
+    def rejected_record(self) -> dict[str, int]:
+        """Rejections there are, reasons in alphabetical order (a replay may have taken some back)."""
+        return {reason: n for reason, n in sorted(self.rejected.items()) if n}
+
+    def as_record(self) -> dict[str, object]:
+        """For run.json; reasons in alphabetical order."""
+        return {
+            "read": self.read,
+            "counted": self.counted,
+            "late": self.late,
+            "duplicate": self.duplicate,
+            "rejected": self.rejected_record(),
+            **({"repeated": self.repeated} if self.repeated else {}),
+        }
+
+
+_NUMBERS = frozenset(each.name for each in fields(Line)) - {"rejected"}
+
+
+@dataclass(frozen=True, eq=False)
+class CountedEpoch:
+    """Everything known about one epoch at one moment: what leaves the counting stages.
+
+    Attributes:
+        epoch: index.
+        support: the counts; None when no report was admitted, or only the books have changed.
+        line: the epoch's books.
+        revision: 0 for the first result of an epoch, one more for each that follows.
+        pane: :data:`EARLY`, :data:`ON_TIME` or :data:`LATE`.
+        closed: whether the epoch takes no more reports.
+        position: how far into its input an engine with a memory of its own was; for its next start.
+    """
+
+    epoch: int
+    support: Support | None
+    line: Line
+    revision: int = 0
+    pane: str = ON_TIME
+    closed: bool = True
+    position: Mapping[str, int] | None = None
+
+
+@dataclass
+class Books:
+    """All lines of a run, by digest and epoch."""
+
+    lines: dict[Key, Line] = field(default_factory=dict)
+
+    @classmethod
+    def from_entries(cls, entries: Iterable[Entry]) -> Books:
+        """Add entries up, in any order."""
+        books = cls()
+        for (key, what), count in entries:
+            books.lines.setdefault(key, Line()).add(what, count)
+        return books
+
+    @property
+    def total(self) -> Line:
+        """Everything."""
+        total = Line()
+        for line in self.lines.values():
+            total.merge(line)
+        return total

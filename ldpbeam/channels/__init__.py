@@ -1,0 +1,1 @@
+"""Exact channels: integer probabilities, their calibration, and noise."""

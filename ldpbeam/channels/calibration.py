@@ -1,0 +1,118 @@
+"""From privacy levels to the integer probabilities of both rounds (MATHS section 2, correction 1).
+
+The permanent round is set by ε∞, the instantaneous round by what must remain for the first report to be
+ε1. ``exact`` solves the composed channel as it is; ``published`` uses the papers' formula, which ignores the
+other m−2 symbols and wastes budget for m > 2 (kept because published tables need it).
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from fractions import Fraction
+
+from ldpbeam.channels.channel import BitChannel, SymbolChannel, unary_ratio
+from ldpbeam.channels.exact import exp_below, largest, log_above, smallest
+from ldpbeam.errors import CollectionError
+from ldpbeam.randomness import FULL
+
+__all__ = [
+    "Calibration",
+    "half_second_round",
+    "oue_round",
+    "sue_round",
+    "symbol_second_round",
+    "symmetric_second_round",
+]
+
+_HALF = FULL // 2
+
+
+class Calibration(Enum):
+    """Which formula sets the second round of direct and local-hash protocols."""
+
+    EXACT = "exact"
+    PUBLISHED = "published"
+
+
+def symbol_second_round(
+    first: SymbolChannel, epsilon_first: float, calibration: Calibration
+) -> SymbolChannel:
+    """The instantaneous round over the symbols of ``first`` that leaves the first report at ε1.
+
+    Two symmetric channels of ratios r1, r2 compose to the ratio (r1·r2 + m − 1)/(r1 + r2 + m − 2); EXACT
+    solves it for r2 with the integer r1. PUBLISHED is e^{ε_IRR} = (e^{ε∞+ε1} − 1)/(e^{ε∞} − e^{ε1}) (`000`
+    Algorithm 1, `002` Eq. 8), the same equation at m = 2.
+
+    Raises:
+        CollectionError: ε1 is not below ε∞.
+    """
+    target, ratio = exp_below(epsilon_first), first.ratio
+    if target >= ratio:
+        raise _not_below(epsilon_first)
+    extra = first.size - 2 if calibration is Calibration.EXACT else 0
+    second = (target * (ratio + extra) - extra - 1) / (ratio - target)
+    return SymbolChannel.from_ratio(first.size, second)
+
+
+def sue_round(epsilon: float) -> BitChannel:
+    """Symmetric bits: p = e^{ε/2}/(e^{ε/2}+1), q = 1 − p."""
+    return BitChannel.symmetric(exp_below(epsilon / 2))
+
+
+def oue_round(epsilon: float) -> BitChannel:
+    """Optimised bits: p = 1/2, q = 1/(e^ε+1), q rounded up."""
+    return BitChannel(_HALF, -int(-FULL // (exp_below(epsilon) + 1)))
+
+
+def symmetric_second_round(first: BitChannel, epsilon_first: float) -> BitChannel:
+    """The symmetric instantaneous round (p2, 1−p2) with the largest integer p2 that keeps ε1.
+
+    Serves L-SUE and L-OSUE; their closed forms (MATHS section 2) are its values up to 2**-64.
+
+    Raises:
+        CollectionError: ε1 is not below ε∞.
+    """
+    target = exp_below(epsilon_first)
+    if target >= unary_ratio(first.own, first.other):
+        raise _not_below(epsilon_first)
+    one = largest(
+        _HALF,
+        FULL - 1,
+        lambda p: unary_ratio(*first.then(BitChannel(p, FULL - p))) <= target,
+    )
+    assert one is not None  # noqa: S101 - p2 = 1/2 has ratio 1, which every ε1 > 0 allows
+    return BitChannel(one, FULL - one)
+
+
+def half_second_round(first: BitChannel, epsilon_first: float, name: str) -> BitChannel:
+    """The instantaneous round (1/2, q2) of L-OUE and L-SOUE with the smallest integer q2 that keeps ε1.
+
+    Raises:
+        CollectionError: ε1 is not below ε∞, or above what p2 = 1/2 can reach; the limit is named.
+    """
+    target = exp_below(epsilon_first)
+    if target >= unary_ratio(first.own, first.other):
+        raise _not_below(epsilon_first)
+
+    def ratio(q2: int) -> Fraction:
+        return unary_ratio(*first.then(BitChannel(_HALF, q2)))
+
+    if ratio(1) < target:
+        raise CollectionError(
+            "E-COLLECTION-INFEASIBLE",
+            f"{name} cannot reach epsilon_first = {epsilon_first}: with p2 = 1/2 the first report "
+            f"spends at most {log_above(ratio(1)):.6f}",
+            remedy="Lower epsilon_first below that limit, or use l_osue, which reaches every level.",
+        )
+    zero = smallest(1, _HALF, lambda q2: ratio(q2) <= target)
+    assert zero is not None  # noqa: S101 - q2 = 1/2 has ratio 1, which every ε1 > 0 allows
+    return BitChannel(_HALF, zero)
+
+
+def _not_below(epsilon_first: float) -> CollectionError:
+    return CollectionError(
+        "E-COLLECTION-EPSILON",
+        f"epsilon_first = {epsilon_first} is not below epsilon_longitudinal, so the first report would "
+        "spend all that is kept for a lifetime",
+        remedy="Lower epsilon_first or raise epsilon_longitudinal.",
+    )

@@ -1,0 +1,169 @@
+"""The two local channels everything is made of, with integer probabilities.
+
+``SymbolChannel`` is generalised randomised response over ``size`` symbols (MATHS section 1, "direct"),
+``BitChannel`` flips one bit. Their probabilities are integers over a common total of (almost) 2**64, rounded
+toward privacy: device, simulator, server and certificate all use these same integers.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+from ldpbeam.channels.exact import exp_below
+from ldpbeam.randomness import FULL, Randomness
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+__all__ = ["BitChannel", "SymbolChannel", "unary_ratio"]
+
+
+@dataclass(frozen=True)
+class SymbolChannel:
+    """Randomised response over ``size`` symbols: keep with weight ``keep``, else uniform over the others.
+
+    A draw is one word below ``total = keep + (size-1) * each``: words below ``keep`` keep the symbol, the
+    rest name another one. Every other symbol has exactly the same probability, so estimators are exactly
+    unbiased; the limit lies below 2**64 by at most about ``size`` words.
+
+    Attributes:
+        size: number of symbols, at least 2.
+        keep: weight of the true symbol.
+        each: weight of each other symbol, ``1 <= each <= keep``.
+    """
+
+    size: int
+    keep: int
+    each: int
+
+    def __post_init__(self) -> None:
+        """Validate.
+
+        Raises:
+            ValueError: fewer than two symbols, weights out of order, or a total above 2**64.
+        """
+        if self.size < 2:
+            raise ValueError(f"a symbol channel needs at least 2 symbols, not {self.size}")
+        if not 1 <= self.each <= self.keep:
+            raise ValueError(
+                f"weights must satisfy 1 <= each <= keep, not each={self.each}, keep={self.keep}"
+            )
+        if self.total > FULL:
+            raise ValueError(f"weights sum to {self.total}, above 2**64")
+
+    @classmethod
+    def from_ratio(cls, size: int, ratio: Fraction) -> SymbolChannel:
+        """The channel whose likelihood ratio is the largest integer-weighted one at most ``ratio``."""
+        # A ratio beyond what the words can say is cut to the largest that they can.
+        each = max(1, int(FULL / (ratio + size - 1)))
+        keep = min(int(each * ratio), FULL - (size - 1) * each)
+        return cls(size, max(each, keep), each)
+
+    @classmethod
+    def from_epsilon(cls, size: int, epsilon: float) -> SymbolChannel:
+        """GRR at ``epsilon``: p = e^ε/(e^ε+m−1), q = 1/(e^ε+m−1), rounded toward privacy."""
+        return cls.from_ratio(size, exp_below(epsilon))
+
+    @property
+    def total(self) -> int:
+        """Number of words a draw chooses from."""
+        return self.keep + (self.size - 1) * self.each
+
+    @property
+    def own(self) -> Fraction:
+        """P(output = s | input = s)."""
+        return Fraction(self.keep, self.total)
+
+    @property
+    def other(self) -> Fraction:
+        """P(output = s | input = t), s ≠ t."""
+        return Fraction(self.each, self.total)
+
+    @property
+    def ratio(self) -> Fraction:
+        """Worst likelihood ratio over outputs and pairs of inputs; its logarithm is ε."""
+        return Fraction(self.keep, self.each)
+
+    def probability(self, output: int, given: int) -> Fraction:
+        """P(output | given)."""
+        return self.own if output == given else self.other
+
+    def draw(self, symbol: int, randomness: Randomness) -> int:
+        """One randomised symbol. Uses exactly one word whatever the symbol is."""
+        word = randomness.word(self.total)
+        if word < self.keep:
+            return symbol
+        lie = (word - self.keep) // self.each
+        return lie + (lie >= symbol)
+
+    def draw_many(self, symbols: NDArray[np.int64], words: NDArray[np.uint64]) -> NDArray[np.int64]:
+        """:meth:`draw` for arrays: ``words[i]`` must lie below :attr:`total`. Shape (n,)."""
+        import numpy as np
+
+        keep, each = np.uint64(self.keep), np.uint64(self.each)
+        kept = words < keep
+        # Words that keep the symbol would underflow; they are overwritten below.
+        lies = ((np.maximum(words, keep) - keep) // each).astype(np.int64)
+        lies += lies >= symbols
+        return np.where(kept, symbols, lies)
+
+    def then(self, second: SymbolChannel) -> tuple[Fraction, Fraction]:
+        """(own, other) of this channel followed by ``second``: again a symmetric channel."""
+        others = self.size - 1
+        own = self.own * second.own + others * self.other * second.other
+        return own, (1 - own) / others
+
+
+@dataclass(frozen=True)
+class BitChannel:
+    """A bit reported as 1 with probability ``one``/2**64 when it is 1 and ``zero``/2**64 when it is 0.
+
+    Attributes:
+        one: weight of reporting 1 for a true 1, in (0, 2**64).
+        zero: weight of reporting 1 for a true 0, in (0, one].
+    """
+
+    one: int
+    zero: int
+
+    def __post_init__(self) -> None:
+        """Validate.
+
+        Raises:
+            ValueError: a probability of 0 or 1, or ``zero`` above ``one``.
+        """
+        if not 0 < self.zero <= self.one < FULL:
+            raise ValueError(f"weights must satisfy 0 < zero <= one < 2**64, not {self.zero}, {self.one}")
+
+    @classmethod
+    def symmetric(cls, odds: Fraction) -> BitChannel:
+        """p = odds/(odds+1) rounded down, q = 1 − p: the ratio p/q never exceeds ``odds``."""
+        one = int(FULL * odds / (odds + 1))
+        return cls(one, FULL - one)
+
+    @property
+    def own(self) -> Fraction:
+        """P(1 | 1)."""
+        return Fraction(self.one, FULL)
+
+    @property
+    def other(self) -> Fraction:
+        """P(1 | 0)."""
+        return Fraction(self.zero, FULL)
+
+    def draw(self, bit: bool, randomness: Randomness) -> bool:
+        """One randomised bit. Uses exactly one word whatever the bit is."""
+        return randomness.word() < (self.one if bit else self.zero)
+
+    def then(self, second: BitChannel) -> tuple[Fraction, Fraction]:
+        """(own, other) of this channel followed by ``second`` (MATHS section 2)."""
+        p2, q2 = second.own, second.other
+        return (self.own * p2 + (1 - self.own) * q2, self.other * p2 + (1 - self.other) * q2)
+
+
+def unary_ratio(own: Fraction, other: Fraction) -> Fraction:
+    """Worst likelihood ratio of a one-hot vector of independent bits: own(1−other)/((1−own)·other)."""
+    return own * (1 - other) / ((1 - own) * other)

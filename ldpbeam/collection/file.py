@@ -1,0 +1,458 @@
+"""Reading a collection from the YAML that people write, strictly.
+
+An unknown key, a value of the wrong kind or an unsound parameter is refused with file, line, key, rule and
+remedy. Nothing is guessed: a misspelt key would otherwise silently fall back to a default.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import date
+from difflib import get_close_matches
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ldpbeam.channels.calibration import Calibration
+from ldpbeam.collection.collection import Attribute, Collection
+from ldpbeam.collection.domain import MAX_DOMAIN, Domain
+from ldpbeam.collection.epochs import DEFAULT_COUNT, Epochs, parse_duration, parse_instant
+from ldpbeam.errors import CollectionError
+from ldpbeam.hashing import FAMILIES
+from ldpbeam.protocols import PROTOCOLS, LocalProtocol, MeanProtocol, Parameters
+from ldpbeam.protocols.multi import ALLOCATIONS, Allomfree
+
+if TYPE_CHECKING:
+    import yaml
+
+__all__ = ["load_collection", "parse_collection"]
+
+_KEYS = (
+    "name",
+    "version",
+    "owner",
+    "domain",
+    "attributes",
+    "allocation",
+    "protocol",
+    "epsilon",
+    "epsilon_longitudinal",
+    "epsilon_first",
+    "g",
+    "calibration",
+    "hash_family",
+    "d",
+    "p2",
+    "q2",
+    "gamma",
+    "segment",
+    "epoch",
+    "allowed_lateness",
+    "consistency",
+    "min_reports",
+    "future_tolerance",
+    "retired",
+)
+_LEVELS = ("epsilon", "epsilon_longitudinal", "epsilon_first")
+_CHOICES = ("g", "calibration", "hash_family")
+_EXAMPLES = {
+    "d": "d: 1",
+    "p2": "p2: 0.75",
+    "q2": "q2: 0.25",
+    "gamma": "gamma: 0.2",
+    "segment": "segment: 3600",
+}
+"""Keys of a few protocols each, refused where they do not apply; how they are written."""
+
+
+@dataclass(frozen=True)
+class _Entry:
+    """One key of a mapping: its value and where it stands."""
+
+    key: str
+    value: Any
+    where: str
+
+    def fail(self, rule: str, remedy: str, code: str = "E-COLLECTION-VALUE") -> CollectionError:
+        return CollectionError(code, f"{self.key} {rule}", where=self.where, remedy=remedy)
+
+    def integer(self, low: int, high: int = (1 << 63) - 1) -> int:
+        if isinstance(self.value, bool) or not isinstance(self.value, int):
+            raise self.fail("must be an integer", f"Write it as {self.key}: {max(low, 1)}.")
+        if not low <= self.value <= high:
+            raise self.fail(f"must lie in {low} .. {high}", "Choose a value in that range.")
+        return self.value
+
+    def number(self) -> float:
+        if isinstance(self.value, bool) or not isinstance(self.value, int | float):
+            raise self.fail("must be a number", f"Write it as {self.key}: 1.0.")
+        try:
+            number = float(self.value)
+        except OverflowError:
+            number = math.inf
+        if not math.isfinite(number):
+            raise self.fail("must be finite", f"Write it as {self.key}: 1.0.")
+        return number
+
+    def text(self) -> str:
+        if not isinstance(self.value, str):
+            raise self.fail("must be text", f"Put it in quotes: {self.key}: '...'.")
+        self.encodable(self.value)
+        return self.value
+
+    def encodable(self, *texts: str) -> None:
+        # YAML can spell lone surrogates, which no UTF-8 file, message or digest can hold.
+        if any("\ud800" <= character <= "\udfff" for text in texts for character in text):
+            raise self.fail("holds a character that is not Unicode text", "Remove the \\ud... escape.")
+
+    def choice(self, options: tuple[str, ...]) -> str:
+        value = self.text()
+        if value not in options:
+            near = get_close_matches(value, options, 1)
+            hint = f"Did you mean {near[0]}? " if near else ""
+            raise self.fail("has no such choice", f"{hint}Use one of: {', '.join(options)}.")
+        return value
+
+    def parsed(self, parse: Callable[[Any], int]) -> int:
+        if not isinstance(self.value, str | int | float | date):
+            raise self.fail("must be a single value", "Correct the value.")
+        try:
+            return parse(self.value)
+        except (ValueError, TypeError) as error:
+            raise self.fail(f"is not readable: {error}", "Correct the value.") from None
+
+
+def load_collection(path: Path | str) -> Collection:
+    """Read one collection file.
+
+    Raises:
+        CollectionError: the file is missing, is not YAML, or describes an unsound collection; the text
+            names file, line and key.
+    """
+    path = Path(path)
+    try:
+        text = path.read_text("utf-8")
+    except OSError as error:
+        raise CollectionError(
+            "E-COLLECTION-FILE",
+            f"the collection cannot be read: {error.strerror}",
+            where=str(path),
+            remedy="Check the path given to --collection.",
+        ) from None
+    except UnicodeDecodeError:
+        raise CollectionError(
+            "E-COLLECTION-FILE",
+            "the collection is not UTF-8 text",
+            where=str(path),
+            remedy="Save the file as UTF-8.",
+        ) from None
+    return parse_collection(text, str(path))
+
+
+def parse_collection(text: str, where: str = "<collection>") -> Collection:
+    """Parse the YAML text of one collection; see :func:`load_collection`."""
+    import yaml
+
+    try:
+        root = yaml.compose(text, Loader=_loader())
+    except (yaml.YAMLError, ValueError, OverflowError, RecursionError) as error:
+        # The last three: escapes and numbers that PyYAML does not check, and nesting without end.
+        mark = getattr(error, "problem_mark", None)
+        line = f":{mark.line + 1}" if mark else ""
+        raise CollectionError(
+            "E-COLLECTION-YAML",
+            f"the file is not YAML: {getattr(error, 'problem', None) or 'it cannot be parsed'}",
+            where=f"{where}{line}",
+            remedy="Correct the indentation or quoting at that line, and write every value out.",
+        ) from None
+    if root is None:
+        raise CollectionError(
+            "E-COLLECTION-YAML",
+            "the file is empty",
+            where=where,
+            remedy="Start from examples/minutes_in_app.yaml.",
+        )
+    entries = _mapping(root, _KEYS, where, "a collection")
+    try:
+        return _collection(entries, where)
+    except CollectionError as error:
+        raise error.at(_blame(error, entries, where)) from None
+
+
+@cache
+def _loader() -> Any:
+    """YAML without aliases: a few hundred bytes of them can stand for more values than fit into memory."""
+    import yaml
+
+    class Plain(yaml.SafeLoader):
+        def compose_node(self, parent: Any, index: Any) -> Any:
+            if self.check_event(yaml.AliasEvent):
+                mark = self.peek_event().start_mark  # type: ignore[no-untyped-call]
+                raise yaml.composer.ComposerError(None, None, "an alias stands for a value", mark)
+            return super().compose_node(parent, index)
+
+    return Plain
+
+
+def _blame(error: CollectionError, entries: dict[str, _Entry], where: str) -> str:
+    """The line of the first key that an error of the core speaks about."""
+    mentioned = [entry for key, entry in entries.items() if key in error.message.split()]
+    keys = ("g", "protocol", "domain", "attributes", "allocation", "epoch")
+    for code, key in ((f"-{key.upper()}", key) for key in keys):
+        if error.code.endswith(code) and key in entries:
+            mentioned.insert(0, entries[key])
+    return mentioned[0].where if mentioned else where
+
+
+def _mapping(node: yaml.Node, keys: tuple[str, ...], where: str, what: str) -> dict[str, _Entry]:
+    """The entries of a mapping node, refusing unknown and repeated keys."""
+    import yaml
+
+    line = f"{where}:{node.start_mark.line + 1}"
+    if not isinstance(node, yaml.MappingNode):
+        raise CollectionError(
+            "E-COLLECTION-VALUE",
+            f"{what} must be a mapping of keys to values",
+            where=line,
+            remedy=f"Write keys such as {keys[0]}: ...",
+        )
+    found: dict[str, _Entry] = {}
+    for key_node, value_node in node.value:
+        place = f"{where}:{key_node.start_mark.line + 1}"
+        key = str(key_node.value)
+        if key not in keys:
+            near = get_close_matches(key, keys, 1)
+            hint = f"Did you mean {near[0]}? " if near else ""
+            raise CollectionError(
+                "E-COLLECTION-KEY",
+                f"unknown key {key!r} in {what}",
+                where=place,
+                remedy=f"{hint}Known keys: {', '.join(keys)}.",
+            )
+        if key in found:
+            raise CollectionError(
+                "E-COLLECTION-KEY",
+                f"key {key!r} is given twice",
+                where=place,
+                remedy=f"Keep one; the first stands at {found[key].where}.",
+            )
+        scalar = isinstance(value_node, yaml.ScalarNode) or (
+            # A list of texts is a value; one of mappings is read by its key.
+            isinstance(value_node, yaml.SequenceNode)
+            and not any(isinstance(n, yaml.MappingNode) for n in value_node.value)
+        )
+        value = _value(value_node) if scalar else value_node
+        found[key] = _Entry(key, value, place)
+    return found
+
+
+def _value(node: yaml.Node) -> Any:
+    import yaml
+
+    if isinstance(node, yaml.SequenceNode) and all(isinstance(n, yaml.ScalarNode) for n in node.value):
+        # Lists hold labels, which are text as written: not True for yes, not 1.0 for 1.00.
+        return [n.value for n in node.value]
+    loader = yaml.SafeLoader("")
+    try:
+        return loader.construct_object(node, deep=True)
+    except (yaml.YAMLError, ValueError, LookupError, AttributeError, OverflowError):
+        # A tag that does not fit its text, such as !!bool perhaps: left as text, refused by its key.
+        return getattr(node, "value", None)
+    finally:
+        loader.dispose()
+
+
+def _required(entries: dict[str, _Entry], key: str, where: str, example: str) -> _Entry:
+    if key not in entries:
+        raise CollectionError(
+            "E-COLLECTION-MISSING",
+            f"key {key!r} is missing",
+            where=where,
+            remedy=f"Add it, for example {example}.",
+        )
+    return entries[key]
+
+
+def _collection(entries: dict[str, _Entry], where: str) -> Collection:
+    from ldpbeam.consistency import METHODS
+
+    allocation = _allocation(entries, where)
+    kind: type[LocalProtocol[Any]]
+    if allocation == Allomfree.NAME:
+        if "protocol" in entries:
+            raise entries["protocol"].fail(
+                "does not go with allocation: allomfree, which chooses l_grr or l_osue for each attribute",
+                "Remove protocol, or use allocation: sample.",
+                "E-COLLECTION-ALLOCATION",
+            )
+        protocol_name, kind = "", ALLOCATIONS[allocation]
+        called = f"allocation {allocation}"
+    else:
+        protocol_entry = _required(entries, "protocol", where, "protocol: loloha")
+        protocol_name = protocol_entry.choice(tuple(PROTOCOLS))
+        kind = PROTOCOLS[protocol_name]
+        called = f"protocol {protocol_name}"
+    takes = kind.PARAMETERS
+    ignored = tuple(k for k in _CHOICES if k in entries and k not in (*takes, *kind.OPTIONAL))
+    for level in _LEVELS:
+        if level in entries and level not in takes:
+            raise entries[level].fail(
+                f"does not apply to {called}",
+                f"It takes {' and '.join(takes)}; remove {level}.",
+                "E-COLLECTION-EPSILON",
+            )
+        if level in takes:
+            _required(entries, level, where, f"{level}: 1.0")
+    for key, example in _EXAMPLES.items():
+        if key in entries and key not in (*takes, *kind.OPTIONAL):
+            raise entries[key].fail(
+                f"does not apply to {called}",
+                f"It takes {' and '.join(takes)}; remove {key}.",
+            )
+        if key in takes:
+            _required(entries, key, where, example)
+
+    def text(key: str, default: str, options: tuple[str, ...] | None = None) -> str:
+        if key not in entries:
+            return default
+        return entries[key].choice(options) if options else entries[key].text()
+
+    numbers: dict[str, Any] = {
+        key: entries[key].number() for key in (*_LEVELS, "p2", "q2", "gamma") if key in entries
+    }
+    parameters = Parameters(
+        **numbers,
+        d=entries["d"].integer(1) if "d" in entries else None,
+        segment=entries["segment"].integer(1) if "segment" in entries else None,
+        g=_g(entries.get("g")),
+        calibration=Calibration(text("calibration", "exact", tuple(c.value for c in Calibration))),
+        hash_family=text("hash_family", "linear", tuple(FAMILIES)),
+    )
+    lateness = entries.get("allowed_lateness")
+    reports = entries.get("min_reports")
+    ahead, retired = entries.get("future_tolerance"), entries.get("retired")
+    version = entries.get("version")
+    return Collection(
+        ignored=ignored,
+        name=_required(entries, "name", where, "name: minutes_in_app").text(),
+        version=version.integer(1, (1 << 32) - 1) if version else 1,
+        domain=None
+        if allocation
+        else _domain(
+            _required(entries, "domain", where, "domain: {size: 360}"),
+            where,
+            mean=issubclass(kind, MeanProtocol),
+        ),
+        protocol_name=protocol_name,
+        parameters=parameters,
+        epochs=_epochs(_required(entries, "epoch", where, "epoch: {length: 6h}"), where),
+        owner=text("owner", ""),
+        allowed_lateness=lateness.parsed(parse_duration) if lateness else 0,
+        consistency=text("consistency", "norm_sub", tuple(METHODS)),
+        min_reports=reports.integer(1) if reports else 1,
+        future_tolerance=ahead.parsed(parse_duration) if ahead else None,
+        retired=retired.parsed(parse_instant) if retired else None,
+        attributes=_attributes(entries["attributes"], where, mean=issubclass(kind, MeanProtocol))
+        if allocation
+        else (),
+        allocation=allocation,
+    )
+
+
+def _allocation(entries: dict[str, _Entry], where: str) -> str:
+    """The allocation of a collection with attributes, empty for one with a domain."""
+    if "attributes" not in entries:
+        if "allocation" in entries:
+            raise entries["allocation"].fail(
+                "is for several attributes, and there are none",
+                "Remove it, or give attributes instead of domain.",
+                "E-COLLECTION-ALLOCATION",
+            )
+        return ""
+    if "domain" in entries:
+        raise entries["domain"].fail(
+            "excludes attributes: a collection has one or the other",
+            "Remove domain, or make it one of the attributes.",
+            "E-COLLECTION-ATTRIBUTES",
+        )
+    entry = _required(entries, "allocation", where, "allocation: sample")
+    return entry.choice(tuple(ALLOCATIONS))
+
+
+def _attributes(entry: _Entry, where: str, *, mean: bool) -> tuple[Attribute, ...]:
+    import yaml
+
+    example = "attributes: [{name: age, domain: {size: 8}}, {name: sex, domain: {labels: [f, m]}}]"
+    if not isinstance(entry.value, yaml.SequenceNode):
+        raise entry.fail("must be a list of mappings", f"Write {example}.", "E-COLLECTION-ATTRIBUTES")
+    found = []
+    for node in entry.value.value:
+        keys = _mapping(node, ("name", "domain"), where, "an attribute")
+        line = f"{where}:{node.start_mark.line + 1}"
+        name = _required(keys, "name", line, "name: age").text()
+        domain = _required(keys, "domain", line, "domain: {size: 8}")
+        found.append(Attribute(name, _domain(domain, where, mean=mean)))
+    if len(found) < 2:
+        raise entry.fail(
+            f"must list at least two, not {len(found)}",
+            f"Use domain for a single one, or write {example}.",
+            "E-COLLECTION-ATTRIBUTES",
+        )
+    return tuple(found)
+
+
+def _g(entry: _Entry | None) -> int | None:
+    if entry is None or entry.value == "optimal":
+        return None
+    if isinstance(entry.value, str):
+        raise entry.fail("must be 'optimal' or an integer", "Write g: optimal or g: 2.")
+    return entry.integer(2, 1 << 16)
+
+
+def _domain(entry: _Entry, where: str, *, mean: bool = False) -> Domain:
+    keys = _mapping(_node(entry), ("size", "labels", "range"), where, "domain")
+    if len(keys) != 1:
+        raise entry.fail(
+            "must have exactly one of size, labels, range",
+            "Write domain: {size: 360}, {labels: [a, b]} or {range: {max: 86400, buckets: 32}}.",
+            "E-COLLECTION-DOMAIN",
+        )
+    if "size" in keys:
+        return Domain(keys["size"].integer(2, MAX_DOMAIN))
+    if "labels" in keys:
+        labels = keys["labels"].value
+        if not isinstance(labels, list) or not all(isinstance(label, str) for label in labels):
+            raise keys["labels"].fail("must be a list of texts", "Write labels: [yes, no].")
+        keys["labels"].encodable(*labels)
+        return Domain(len(labels), tuple(labels))
+    bounds = _mapping(_node(keys["range"]), ("max", "buckets"), where, "domain.range")
+    top = _required(bounds, "max", entry.where, "max: 86400").number()
+    if mean:
+        if "buckets" in bounds:
+            raise bounds["buckets"].fail(
+                "does not apply to a mean, which takes the numbers themselves",
+                "Remove buckets.",
+                "E-COLLECTION-DOMAIN",
+            )
+        last = bounds["max"].integer(1, MAX_DOMAIN - 1)
+        return Domain(last + 1, None, float(last))
+    buckets = _required(bounds, "buckets", entry.where, "buckets: 32").integer(2, MAX_DOMAIN)
+    return Domain(buckets, None, top)
+
+
+def _epochs(entry: _Entry, where: str) -> Epochs:
+    keys = _mapping(_node(entry), ("length", "origin", "count"), where, "epoch")
+    length = _required(keys, "length", entry.where, "length: 6h").parsed(parse_duration)
+    origin = keys["origin"].parsed(parse_instant) if "origin" in keys else 0
+    count = keys["count"].integer(1) if "count" in keys else DEFAULT_COUNT
+    return Epochs(length, origin, count)
+
+
+def _node(entry: _Entry) -> yaml.Node:
+    import yaml
+
+    if not isinstance(entry.value, yaml.Node):
+        raise entry.fail("must be a mapping", f"Write it as {entry.key}: {{...}}.")
+    return entry.value

@@ -1,0 +1,242 @@
+"""Payloads that no honest device draws: which they are, from a protocol's own exact probabilities.
+
+A payload is called degenerate when it belongs to a set that every input draws with probability below
+:data:`BOUND`, and that would give a forger more weight than a report is meant to have: bit vectors of nearly
+all ones or zeros, and multipliers of an affine hash that map all values alike. The server refuses them.
+
+That costs no device its privacy: whether a report is refused follows from the report alone. Nor does it leave
+a device stuck. A seed is drawn without looking at the value, so devices exchange a degenerate one before they
+use it (:func:`ordinary`), and the channel given the seed stays what it is. A bit vector is sent as it was
+drawn; it is lost with probability below :data:`BOUND`, and the next report is drawn anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from decimal import MAX_EMAX, MIN_EMIN, Context, Decimal
+from fractions import Fraction
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from ldpbeam.support import SupportProbabilities
+
+__all__ = [
+    "BOUND",
+    "CELLS",
+    "CODE",
+    "REACH",
+    "add_extremes",
+    "add_seeds",
+    "count_ones",
+    "extremes",
+    "is_degenerate",
+    "ones_admitted",
+    "ones_variance",
+    "ordinary",
+    "ordinary_many",
+    "refuse_multipliers",
+    "refuse_ones",
+    "tail",
+    "tail_from",
+]
+
+BOUND = Fraction(1, 1 << 50)
+"""What every input draws a degenerate payload with less than."""
+
+CODE = 4
+"""Of :attr:`ldpbeam.errors.Reason.DEGENERATE` among :data:`ldpbeam.protocols.base.CHECK_CODES`."""
+
+REACH = 1 << 13
+"""Affine multipliers a with |a| below it, as signed 64-bit integers, are degenerate: 2·REACH − 1 of 2**64,
+just below :data:`BOUND`. From value to value they move the hash by less than 2**-51 of its range."""
+
+_FULL = 1 << 64
+_EXCHANGE = 0x9E3779B97F4A7C15
+"""Exclusive-ored with a degenerate multiplier gives one that is not: all 2·REACH − 1 of them differ."""
+
+CELLS = 1 << 10
+"""Classes that affine seeds are counted by."""
+
+_RARE = Fraction(1, 1 << 14)
+_PIECE = 1 << 14  # words
+_CONTEXT = Context(prec=60, Emax=MAX_EMAX, Emin=MIN_EMIN)
+_SLACK = Decimal("1e-40")
+"""Relative; more than the rounding of 60 digits adds up to over any domain."""
+
+
+def is_degenerate(multiplier: int) -> bool:
+    """Whether an affine hash with this multiplier, 0 .. 2**64 − 1, maps neighbouring values alike."""
+    return (multiplier + REACH - 1) % _FULL < 2 * REACH - 1
+
+
+def ordinary(multiplier: int) -> int:
+    """The multiplier itself, or another in exchange for a degenerate one."""
+    return multiplier ^ _EXCHANGE if is_degenerate(multiplier) else multiplier
+
+
+def ordinary_many(multipliers: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """:func:`ordinary` for an array of any shape."""
+    import numpy as np
+
+    exchanged = multipliers ^ np.uint64(_EXCHANGE)
+    return np.where(_degenerate(multipliers), exchanged, multipliers)
+
+
+def _degenerate(multipliers: NDArray[np.uint64]) -> NDArray[np.bool_]:
+    import numpy as np
+
+    found: NDArray[np.bool_] = multipliers + np.uint64(REACH - 1) < np.uint64(2 * REACH - 1)
+    return found
+
+
+def _words(payloads: NDArray[np.uint8]) -> NDArray[np.uint64]:
+    """The two seed words that payloads (n, w) of an affine hash begin with, uint64 (n, 2)."""
+    import numpy as np
+
+    found: NDArray[np.uint64] = np.ascontiguousarray(payloads[:, :16]).view("<u8")
+    return found
+
+
+def refuse_multipliers(payloads: NDArray[np.uint8], codes: NDArray[np.uint8]) -> None:
+    """Write :data:`CODE` where the affine hash in a payload, not refused yet, has a degenerate multiplier."""
+    codes[_degenerate(_words(payloads)[:, 0]) & (codes == 0)] = CODE
+
+
+def add_seeds(payloads: NDArray[np.uint8], signs: NDArray[np.int64]) -> None:
+    """Count the affine hashes in payloads by :data:`CELLS` equally likely classes of seeds.
+
+    The class is made of a ^ c, which is uniform since c is and a is independent of it.
+    """
+    import numpy as np
+
+    words = _words(payloads)
+    mixed = (words[:, 0] ^ words[:, 1]) * np.uint64(_EXCHANGE)
+    cells = (mixed >> np.uint64(64 - CELLS.bit_length() + 1)).astype(np.int64)
+    signs += np.bincount(cells, minlength=CELLS)
+
+
+def ones_admitted(
+    bits: int, own: Fraction, other: Fraction, *, always: bool = True, bound: Fraction = BOUND
+) -> tuple[int, int]:
+    """The least and the largest number of ones in a payload of independent bits that is not degenerate.
+
+    Args:
+        bits: how many there are, at least 1.
+        own: P(the bit of the device's own value is 1).
+        other: P(another bit is 1), at most ``own``.
+        always: whether every input has a bit of its own among them; without, some have none.
+        bound: on the probability of both sides together, whatever the input.
+    """
+    each = bound / 2
+    # The input with most ones has a bit of its own; the one with fewest has none, where that can be.
+    most = tail_from(bits, own, other, each) - 1
+    fewest = tail_from(bits, 1 - own if always else None, 1 - other, each) - 1
+    return bits - fewest, most
+
+
+@lru_cache(maxsize=4096)
+def tail_from(bits: int, special: Fraction | None, common: Fraction, bound: Fraction) -> int:
+    """The smallest t with P(X >= t) < bound, where X counts successes of independent trials.
+
+    Args:
+        bits: number of trials.
+        special: probability of one of them; None where all have the common one.
+        common: probability of the others, above 0.
+        bound: in (0, 1).
+
+    Returns:
+        1 .. bits + 1; the latter where even P(X >= bits) is not below the bound.
+    """
+    limit = _CONTEXT.multiply(_decimal(bound), _CONTEXT.subtract(Decimal(1), _SLACK))
+    return next((t + 1 for t, found in _tails(bits, special, common) if found >= limit), 1)
+
+
+@lru_cache(maxsize=4096)
+def tail(bits: int, special: Fraction | None, common: Fraction, least: int) -> float:
+    """P(X >= least), X as in :func:`tail_from`, to the precision of a float."""
+    return next((float(found) for t, found in _tails(bits, special, common) if t <= least), 1.0)
+
+
+def _decimal(number: Fraction) -> Decimal:
+    return _CONTEXT.divide(Decimal(number.numerator), Decimal(number.denominator))
+
+
+def _tails(bits: int, special: Fraction | None, common: Fraction) -> Iterator[tuple[int, Decimal]]:
+    """(t, P(X >= t)) for t = bits + 1 down to 1, each with a relative error below 1e-40."""
+    yield bits + 1, Decimal(0)
+    one, times, over, plus = Decimal(1), _CONTEXT.multiply, _CONTEXT.divide, _CONTEXT.add
+    trials = bits - (special is not None)
+    odds = _decimal((1 - common) / common)
+    first = _decimal(special) if special is not None else Decimal(0)
+    rest = _CONTEXT.subtract(one, first)
+    mass = _CONTEXT.power(_decimal(common), trials)  # P(B = j) for B of the common trials
+    above = Decimal(0)  # P(B > j)
+    for j in range(trials, -1, -1):
+        # P(X >= j + 1) = first·P(B >= j) + (1 − first)·P(B >= j + 1)
+        reached = plus(above, mass)
+        if j < bits:
+            yield j + 1, plus(times(first, reached), times(rest, above))
+        above = reached
+        mass = times(mass, over(times(odds, Decimal(j)), Decimal(trials - j + 1)))
+
+
+def ones_variance(bits: int, support: SupportProbabilities) -> float:
+    """Variance of the number of ones among one own bit and others, all independent."""
+    own, other = float(support.own), float(support.other)
+    return own * (1 - own) + (bits - 1) * other * (1 - other)
+
+
+@lru_cache(maxsize=4096)
+def extremes(bits: int, support: SupportProbabilities) -> tuple[tuple[int, int], tuple[float, float]]:
+    """(few, many): numbers of ones that are rare; and P(at least many), P(at most few), both below 2**-14."""
+    own, other = support.own, support.other
+    many = tail_from(bits, own, other, _RARE)
+    zeros = tail_from(bits, 1 - own, 1 - other, _RARE)
+    return (bits - zeros, many), (tail(bits, own, other, many), tail(bits, 1 - own, 1 - other, zeros))
+
+
+def count_ones(payloads: NDArray[np.uint8]) -> Iterator[tuple[slice, NDArray[np.int64]]]:
+    """Pieces of payloads (n, w) with the number of ones in each of their rows; one piece fits the cache."""
+    import numpy as np
+
+    from ldpbeam.kernels import bits
+
+    n, width = payloads.shape
+    words = -(-width // 8)
+    step = max(1, _PIECE // words)
+    filled = np.zeros((min(step, n), 8 * words), np.uint8)
+    for at in range(0, n, step):
+        where = slice(at, min(at + step, n))
+        rows = filled[: where.stop - at]
+        rows[:, :width] = payloads[where]
+        ones = np.empty(len(rows), np.int64)
+        bits.count_ones(rows.view(np.uint64), ones)
+        yield where, ones
+
+
+def refuse_ones(
+    payloads: NDArray[np.uint8], bits: int, admitted: tuple[int, int], codes: NDArray[np.uint8]
+) -> None:
+    """Write :data:`CODE` where a payload (n, w), not refused yet, has fewer or more ones than admitted."""
+    least, most = admitted
+    if least <= 0 and most >= bits:
+        return  # every number of ones is admitted, as in small domains
+    for where, ones in count_ones(payloads):
+        some = codes[where]
+        some[((ones < least) | (ones > most)) & (some == 0)] = CODE
+
+
+def add_extremes(
+    payloads: NDArray[np.uint8], bits: int, support: SupportProbabilities, signs: NDArray[np.int64]
+) -> None:
+    """Count payloads (n, w) with rarely many ones in signs[0] and with rarely few in signs[1]."""
+    import numpy as np
+
+    few, many = extremes(bits, support)[0]
+    for _, ones in count_ones(payloads):
+        signs[0] += np.count_nonzero(ones >= many)
+        signs[1] += np.count_nonzero(ones <= few)

@@ -1,0 +1,159 @@
+"""Errors a person can act on, and the closed list of reasons for refusing a report.
+
+An error says what is wrong, where, why it matters and what to do, in one line with a code. A report
+that cannot be counted is not an error: it becomes a rejection with one of the :class:`Reason` values.
+"""
+
+from __future__ import annotations
+
+import errno
+from enum import Enum
+
+from ldpbeam.text import clean
+
+__all__ = ["CollectionError", "InvalidPayload", "JobError", "LdpError", "Reason", "UsageError", "disk_error"]
+
+
+_LONGEST = 500  # characters of what is wrong
+
+
+class LdpError(Exception):
+    """A problem a person has to act on.
+
+    Attributes:
+        code: stable identifier, such as ``E-COLLECTION-KEY``; documented in docs/errors.md.
+        exit_code: what a command that dies of it returns.
+    """
+
+    exit_code = 6
+
+    def __init__(self, code: str, message: str, *, where: str = "", remedy: str = "") -> None:
+        """Build the one-line text ``what in where. remedy [code]``."""
+        self.code = code
+        self.message = message
+        self.where = where
+        self.remedy = remedy
+        super().__init__(code, message, where, remedy)
+
+    def __str__(self) -> str:
+        """The single line a person reads."""
+        place = f" in {self.where}" if self.where else ""
+        fix = f" {self.remedy}" if self.remedy else ""
+        # Messages quote what somebody wrote; a line stays one, and short enough to read.
+        return f"{clean(self.message, _LONGEST)}{clean(place)}.{clean(fix)} [{self.code}]"
+
+    def at(self, where: str) -> LdpError:
+        """The same error with the place filled in (kept when it already names one)."""
+        if self.where:
+            return self
+        return type(self)(self.code, self.message, where=where, remedy=self.remedy)
+
+
+class UsageError(LdpError):
+    """The command was called in a way that cannot work."""
+
+    exit_code = 2
+
+
+class CollectionError(LdpError, ValueError):
+    """A collection (its file, or the parameters in it) is not sound."""
+
+    exit_code = 3
+
+
+class JobError(LdpError):
+    """A runner took the job, and the job failed there; nothing was published as finished."""
+
+
+_FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+_DENIED = frozenset({errno.EROFS, errno.EACCES, errno.EPERM})
+
+
+def disk_error(error: OSError, where: str = "") -> LdpError | None:
+    """What a person can do about a disk that takes no more; None for any other failure.
+
+    Args:
+        error: as a call of the operating system raised it.
+        where: the file, where the error does not name it.
+    """
+    place = where or str(error.filename or "")
+    if error.errno in _FULL:
+        return LdpError(
+            "E-DISK-FULL",
+            f"nothing more can be written ({error.strerror})",
+            where=place,
+            remedy="Make room, or choose another directory; then run the same command again.",
+        )
+    if error.errno in _DENIED:
+        return LdpError(
+            "E-DISK-DENIED",
+            f"the operating system refuses access ({error.strerror})",
+            where=place,
+            remedy="Choose a directory that you may write to, or correct its permissions; then run again.",
+        )
+    return None
+
+
+class Reason(Enum):
+    """Why a record was not counted. Names are published (run.json, rejects/) and never change."""
+
+    EMPTY_FILE = "empty_file"
+    TRUNCATED = "truncated"
+    CORRUPT_FILE = "corrupt_file"
+    UNREADABLE_FILE = "unreadable_file"
+    EXPANSION_LIMIT = "expansion_limit"
+    OVERSIZE = "oversize"
+    MALFORMED = "malformed"
+    UNKNOWN_COLLECTION = "unknown_collection"
+    RETIRED_COLLECTION = "retired_collection"
+    FOREIGN_EPOCH = "foreign_epoch"
+    FUTURE_EPOCH = "future_epoch"
+    TOO_MANY_EPOCHS = "too_many_epochs"
+    WRONG_LENGTH = "wrong_length"
+    VALUE_OUT_OF_RANGE = "value_out_of_range"
+    UNUSED_BITS = "unused_bits"
+    REPEATED_INDEX = "repeated_index"
+    DEGENERATE = "degenerate_payload"
+    CONFLICTING_ID = "conflicting_report_id"
+
+    @property
+    def explanation(self) -> str:
+        """One sentence for a person: what happened and what usually fixes it."""
+        return _EXPLANATIONS[self]
+
+
+_EXPLANATIONS = {
+    Reason.EMPTY_FILE: "The file holds no record; check the writer that produced it.",
+    Reason.TRUNCATED: "The file ends inside a record; the writer was interrupted, send the rest again.",
+    Reason.CORRUPT_FILE: "The file, or a part of it, is not sound in its format; fetch it again.",
+    Reason.UNREADABLE_FILE: "The file cannot be read or is no regular file; check permissions and storage.",
+    Reason.EXPANSION_LIMIT: "The file stands for too much data for its size, the rest was not read; see "
+    "--max-expansion.",
+    Reason.OVERSIZE: "The record is longer than the limit and was skipped unread; send smaller batches.",
+    Reason.MALFORMED: "The record is not a Report or a ReportBatch message.",
+    Reason.UNKNOWN_COLLECTION: "No collection of this run has the report's digest; add it with --collection.",
+    Reason.FOREIGN_EPOCH: "The epoch is none of the collection's; check the device's clock and the origin.",
+    Reason.RETIRED_COLLECTION: "The collection was retired before this epoch; update the device.",
+    Reason.FUTURE_EPOCH: "The epoch had not begun when the report arrived or its file was written; the "
+    "device's clock is ahead, or --not-after is wrong.",
+    Reason.TOO_MANY_EPOCHS: "More epochs have reports than --max-epochs; those with the fewest are left out.",
+    Reason.WRONG_LENGTH: "The payload does not have the protocol's length; the device uses other parameters.",
+    Reason.VALUE_OUT_OF_RANGE: "The payload names a value or symbol that does not exist in the collection.",
+    Reason.REPEATED_INDEX: "The payload lists a sampled bucket twice or out of order.",
+    Reason.DEGENERATE: "Less than one device in 2^50 draws such a payload: it is forged.",
+    Reason.CONFLICTING_ID: "Another payload came under the same report id and counts instead; one is forged.",
+    Reason.UNUSED_BITS: "The payload sets bits beyond the domain; the device uses other parameters.",
+}
+
+
+class InvalidPayload(ValueError):  # noqa: N818 - names the condition, as the reasons do
+    """A payload that no device with these parameters can have produced.
+
+    Attributes:
+        reason: which rule it breaks. The payload itself is never part of the text.
+    """
+
+    def __init__(self, reason: Reason, rule: str) -> None:
+        """Keep the reason and the broken rule; never the payload."""
+        self.reason = reason
+        super().__init__(f"{reason.value}: {rule}")

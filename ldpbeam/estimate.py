@@ -1,0 +1,265 @@
+"""Stage 4 of 5, estimate: unbiased frequencies with their variance and intervals, once for every protocol.
+
+Everything follows from n reports, the support C(v) and the protocol's (own, other) (MATHS section 1):
+
+* estimate   f̂ = (C/n − other)/(own − other), unbiased, may be negative;
+* variance   [f·own(1−own) + (1−f)·other(1−other)] / (n (own−other)²), f̂ clipped to [0, 1] plugged in;
+* interval   the values of f that a two-sided test of that level does not reject; where counts are few,
+  that one of two such tests does not.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from statistics import NormalDist
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ldpbeam.support import SupportProbabilities
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Floats = NDArray[np.float64]
+
+__all__ = [
+    "CONFIDENCE",
+    "Estimates",
+    "estimate",
+    "interval",
+    "largest_error_bound",
+    "lasting_share",
+    "tie_breakers",
+    "variance",
+]
+
+CONFIDENCE = 0.95
+"""Level of every interval that the pipeline writes."""
+
+FEW = 200.0
+"""Expected support of an absent value, and lack of support of one that all hold, below which the
+discreteness of counts shows in coverage."""
+
+
+@dataclass(frozen=True)
+class Estimates:
+    """What one histogram says; every array has one entry per row (k of them, or 1 for a mean).
+
+    Attributes:
+        n: int64, reports behind each row.
+        support: int64, support counts.
+        frequency: unbiased estimates (for a mean: the mean, in the units of the value).
+        std_error: square root of the plug-in variance.
+        low, high: pointwise interval at :data:`CONFIDENCE`.
+        low_all, high_all: interval that holds for all rows at once at that level (Bonferroni).
+
+    A row without a report has NaN everywhere but in ``n`` and ``support``; sinks write null.
+    """
+
+    n: NDArray[np.int64]
+    support: NDArray[np.int64]
+    frequency: Floats
+    std_error: Floats
+    low: Floats
+    high: Floats
+    low_all: Floats
+    high_all: Floats
+
+    def scaled(self, factor: float) -> Estimates:
+        """The same in other units: ``factor`` times every number but the counts."""
+        arrays = (self.frequency, self.std_error, self.low, self.high, self.low_all, self.high_all)
+        return Estimates(self.n, self.support, *(a * factor for a in arrays))
+
+
+def support_variance(frequency: Floats, own: float, other: float) -> Floats:
+    """Variance of whether a report supports a value of this true frequency, the population being fixed."""
+    return np.asarray(frequency * own * (1 - own) + (1 - frequency) * other * (1 - other), np.float64)
+
+
+def variance(frequency: Floats, n: int | NDArray[np.int64], probabilities: SupportProbabilities) -> Floats:
+    """Variance of the estimates for a fixed population of these true frequencies.
+
+    Not Eq. 4 of `000` or Eq. 10 of `002`, whose coefficient of f is wrong unless rounds are symmetric
+    (MATHS correction 2); equal to them at f = 0. Where the reports come from a random share s of the
+    population, drawing it adds (1 − s) f (1 − f) / n. Frequencies are clipped to [0, 1].
+    """
+    own, other, gap = float(probabilities.own), float(probabilities.other), float(probabilities.gap)
+    clipped = np.clip(frequency, 0.0, 1.0)
+    spread = support_variance(clipped, own, other)
+    drawn = (1 - float(probabilities.sampled)) * clipped * (1 - clipped)
+    return np.asarray((spread / gap**2 + drawn) / n, np.float64)
+
+
+def lasting_share(
+    frequency: Floats, probabilities: SupportProbabilities, lasting: SupportProbabilities | None
+) -> Floats:
+    """Which share of an estimate's variance comes from what devices keep for life; in [0, 1].
+
+    Errors of two epochs have a covariance of at most this share of the variance, which they reach where no
+    device changes its value, and at least 0. So the variance V of an epoch does not fall to V/T in a mean of
+    T epochs, but to V·(share + (1 − share)/T) at worst; and that of a difference of two such means is at most
+    the sum of both. The number of reports cancels.
+
+    Args:
+        frequency: true or estimated ones, clipped to [0, 1].
+        probabilities: of a report, both rounds composed.
+        lasting: as :attr:`ldpbeam.protocols.FrequencyProtocol.lasting`; None for a share of 0.
+    """
+    if lasting is None:
+        return np.zeros_like(frequency)
+    whole = variance(frequency, 1, probabilities)
+    return np.minimum(variance(frequency, 1, lasting) / whole, 1.0)
+
+
+def interval(
+    support: NDArray[np.int64],
+    n: int | NDArray[np.int64],
+    probabilities: SupportProbabilities,
+    ties: Floats | None = None,
+    confidence: float = CONFIDENCE,
+) -> tuple[Floats, Floats]:
+    """Pointwise confidence limits, by inverting a test instead of adding a Wald margin.
+
+    The score test: |C − n μ(f)| = z·sqrt(n V(f)) is a quadratic in f, since the variance V is one. Where
+    the expected support of an absent value lies below 200, or the expected lack of support of a value that
+    all hold (local hashing at high levels), the interval also holds that of the binomial test of
+    C ~ B(n, other + f (own − other)), with the probability of the observed count itself split at ``ties``:
+    0.5 gives mid-p limits, uniform draws give Stevens' (1950) limits, whose coverage is exactly the nominal
+    one where the binomial is the law of the counts. It is at f = 0 and at f = 1; elsewhere it ignores that
+    the population is fixed. The score limits are normal ones, which few counts are not. Neither is right
+    everywhere, and choosing by the data is wrong where the choice changes: so both. Over 4400 settings the
+    exact coverage is 0.946 or more at the level 0.95 (docs/decisions/0004). No interval has width 0.
+
+    Args:
+        support: int64 (k,).
+        n: number of reports, at least 1; one number or one per value.
+        probabilities: own and other.
+        ties: (k,) in (0, 1); 0.5 everywhere when None.
+        confidence: level.
+
+    Returns:
+        (low, high), each (k,), around the estimate and not clipped to [0, 1].
+    """
+    own, other, gap = float(probabilities.own), float(probabilities.other), float(probabilities.gap)
+    reports = np.broadcast_to(np.asarray(n, np.int64), support.shape)
+    z = NormalDist().inv_cdf(0.5 + confidence / 2)
+    frequency = (support / reports - other) / gap
+    floor = other * (1 - other)
+    drawn = (1 - float(probabilities.sampled)) * gap * gap
+    slope = own * (1 - own) - floor + drawn
+    s = z * z / reports
+    # (f̂ − f)² gap² = s (floor + f slope − f² drawn), solved for f.
+    square = gap * gap + s * drawn
+    middle = 2 * frequency * gap * gap + s * slope
+    inside = middle**2 - 4 * square * (frequency**2 * gap * gap - s * floor)
+    half = np.sqrt(np.maximum(inside, 0.0))
+    low, high = (middle - half) / (2 * square), (middle + half) / (2 * square)
+    few = reports * min(other, 1 - own) < FEW
+    if few.any():
+        split = np.full(support.size, 0.5) if ties is None else ties
+        tail = (1 - confidence) / 2
+        left, right = _binomial_limits(support[few], reports[few], split[few], tail)
+        low[few] = np.minimum(low[few], (left - other) / gap)
+        high[few] = np.maximum(high[few], (right - other) / gap)
+    return low, high
+
+
+def _binomial_limits(
+    count: NDArray[np.int64], n: NDArray[np.int64], ties: Floats, tail: float
+) -> tuple[Floats, Floats]:
+    """Limits of a binomial probability whose tail areas, with the tie split, are ``tail`` each."""
+    from scipy.special import betainc, betaincinv
+
+    c = count.astype(np.float64)
+    tiny = np.finfo(np.float64).tiny
+
+    # P(X >= c | p) and P(X > c | p) are regularised incomplete beta functions, with the usual limits.
+    def at_least(p: Floats) -> Floats:
+        return np.where(c > 0, betainc(np.maximum(c, tiny), n - c + 1, p), 1.0)
+
+    def above(p: Floats) -> Floats:
+        return np.where(c < n, betainc(c + 1, np.maximum(n - c, tiny), p), 0.0)
+
+    def quantile(shift: int, q: float) -> Floats:
+        a, b = c + shift, n - c + 1 - shift
+        inside = betaincinv(np.maximum(a, tiny), np.maximum(b, tiny), q)
+        return np.where(a <= 0, 0.0, np.where(b <= 0, 1.0, inside))
+
+    def solve(target: float) -> Floats:
+        # P(X > c) + ties·P(X = c) rises with p from below to above the target between two quantiles.
+        left, right = quantile(0, target), quantile(1, target)
+        for _ in range(44):
+            middle = (left + right) / 2
+            value = ties * at_least(middle) + (1 - ties) * above(middle)
+            left = np.where(value < target, middle, left)
+            right = np.where(value < target, right, middle)
+        return (left + right) / 2
+
+    return solve(tail), solve(1 - tail)
+
+
+def largest_error_bound(n: int, size: int, beta: float, probabilities: SupportProbabilities) -> float:
+    """What the largest error of a histogram stays below with probability at least 1 − ``beta``.
+
+    sqrt(k/(4 n β (own − other)²)): Proposition 3.6 of `000` with the squares that its print misses (MATHS
+    correction 3). Chebyshev's inequality summed over the values, with own(1−own) and other(1−other) at most
+    1/4, so it is safe and wide; :func:`interval` at level 1 − β/k is far narrower.
+
+    Args:
+        n: number of reports, at least 1.
+        size: k, number of values.
+        beta: probability that the bound may fail, in (0, 1).
+        probabilities: own and other, everyone being asked.
+    """
+    return float(np.sqrt(size / (4 * n * beta)) / float(probabilities.gap))
+
+
+def tie_breakers(digest: int, epoch: int, size: int) -> Floats:
+    """Public, reproducible uniforms that split ties of few counts: a function of collection, epoch, value.
+
+    With them the binomial test has exactly its level also where supports are a handful, and the same
+    counts of the same epoch always give the same interval.
+    """
+    # Philox is counter-based: entry v does not depend on how many values there are.
+    # Typed: numpy turns a list with an integer above 2**63 into floats.
+    key = np.array([digest, 0x6C6470], np.uint64)
+    counter = np.array([0, 0, epoch % (1 << 64), 0], np.uint64)
+    generator = np.random.Philox(key=key, counter=counter)
+    words = generator.random_raw(size)
+    return (np.asarray(words >> np.uint64(11), np.float64) + 0.5) * 2.0**-53
+
+
+def estimate(
+    support: NDArray[np.int64],
+    n: int | NDArray[np.int64],
+    probabilities: SupportProbabilities,
+    ties: Floats | None = None,
+) -> Estimates:
+    """Estimates, standard errors and intervals from support counts.
+
+    Args:
+        support: int64 (k,).
+        n: number of reports behind them, one number or one per value.
+        probabilities: own and other of the protocol.
+        ties: see :func:`interval`.
+
+    Raises:
+        ValueError: no report at all; there is nothing to estimate.
+    """
+    reports = np.broadcast_to(np.asarray(n, np.int64), support.shape)
+    if not (reports > 0).any():
+        raise ValueError("an estimate needs at least one report")
+    told = np.maximum(reports, 1)
+    frequency = (support / told - float(probabilities.other)) / float(probabilities.gap)
+    everyone = 1 - (1 - CONFIDENCE) / support.size
+    columns = [
+        frequency,
+        np.sqrt(variance(frequency, told, probabilities)),
+        *interval(support, told, probabilities, ties),
+        *interval(support, told, probabilities, ties, everyone),
+    ]
+    silent = reports == 0
+    if silent.any():
+        columns = [np.where(silent, np.nan, column) for column in columns]
+    return Estimates(reports, support, *columns)

@@ -1,0 +1,149 @@
+"""Stages 4 and 5 of 5 for one epoch: counts become estimates, estimates a consistent histogram. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ldpbeam.accounting import ON_TIME, CountedEpoch, Line
+from ldpbeam.collection.collection import Collection
+from ldpbeam.estimate import Estimates, tie_breakers
+from ldpbeam.indicators import Indicator, indicators
+from ldpbeam.support import Support
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+__all__ = [
+    "INSUFFICIENT",
+    "OK",
+    "TOO_MANY_ERRORS",
+    "AttributeHistogram",
+    "EpochHistogram",
+    "estimate_counted",
+    "estimate_epoch",
+    "make_consistent",
+]
+
+OK = "ok"
+INSUFFICIENT = "insufficient_reports"
+TOO_MANY_ERRORS = "too_many_errors"
+"""Why an epoch has no estimates at all: too large a part of its records was rejected."""
+
+
+@dataclass(frozen=True, eq=False)
+class AttributeHistogram:
+    """What is known about one attribute in one epoch.
+
+    Attributes:
+        reports: reports that speak about it.
+        support: int64 (rows,).
+        estimates: None when too few reports came; then ``status`` says so.
+        consistent: float64 (rows,), after post-processing; None before it or without estimates.
+        status: :data:`OK` or :data:`INSUFFICIENT`.
+    """
+
+    reports: int
+    support: NDArray[np.int64]
+    estimates: Estimates | None
+    consistent: NDArray[np.float64] | None = None
+    status: str = OK
+
+
+@dataclass(frozen=True, eq=False)
+class EpochHistogram:
+    """What is known about one epoch of one collection.
+
+    Attributes:
+        digest: the collection's.
+        epoch: index.
+        reports: reports counted.
+        attributes: one histogram per attribute, in the collection's order; none when only the books are
+            told, for the reason in ``withheld`` or because nothing else has changed.
+        revision: 0 for the first result of an epoch, one more for each that late reports cause.
+        pane: early, on_time or late, see :mod:`ldpbeam.accounting`.
+        line: the epoch's books; None where nobody keeps any.
+        closed: whether the epoch takes no more reports.
+        withheld: empty, or :data:`TOO_MANY_ERRORS`.
+        position: as in :class:`CountedEpoch`.
+        indicators: signs of forged reports; none where there are no counts, or too few reports.
+    """
+
+    digest: int
+    epoch: int
+    reports: int
+    attributes: tuple[AttributeHistogram, ...]
+    revision: int = 0
+    pane: str = ON_TIME
+    line: Line | None = None
+    closed: bool = True
+    withheld: str = ""
+    position: Mapping[str, int] | None = None
+    indicators: tuple[Indicator, ...] = ()
+
+
+def estimate_counted(
+    collection: Collection, counted: CountedEpoch, max_error_fraction: float = 1.0
+) -> EpochHistogram:
+    """Stage 4 for an epoch with its books.
+
+    Args:
+        collection: whose epoch it is.
+        counted: support and books.
+        max_error_fraction: with a larger part of the epoch's records rejected nothing is estimated: what
+            is left need not be a fair sample of the devices.
+    """
+    withheld = TOO_MANY_ERRORS if counted.line.error_fraction > max_error_fraction else ""
+    if counted.support is None or withheld:
+        reports = counted.support.reports if counted.support else 0
+        bare = EpochHistogram(collection.digest, counted.epoch, reports, ())
+    else:
+        bare = estimate_epoch(collection, counted.epoch, counted.support)
+    signs: tuple[Indicator, ...] = ()
+    if counted.support and counted.support.reports >= collection.min_reports:
+        signs = indicators(collection.protocol, counted.support, counted.line)
+    return replace(
+        bare,
+        indicators=signs,
+        revision=counted.revision,
+        pane=counted.pane,
+        line=counted.line,
+        closed=counted.closed,
+        position=counted.position,
+        # Without reports there is nothing to withhold.
+        withheld=withheld if counted.support else "",
+    )
+
+
+def estimate_epoch(collection: Collection, epoch: int, support: Support) -> EpochHistogram:
+    """Stage 4: support counts, unbiased estimates, standard errors, intervals."""
+    protocol = collection.protocol
+    rows = [part.rows for part in protocol.parts]
+    ties = np.split(tie_breakers(collection.digest, epoch, sum(rows)), np.cumsum(rows)[:-1])
+    found = []
+    counted = protocol.part_counts(support.counts, support.reports)
+    for part, (counts, reports), split in zip(protocol.parts, counted, ties, strict=True):
+        supported = part.support_counts(counts)
+        if reports < max(collection.min_reports, 1):
+            found.append(AttributeHistogram(reports, supported, None, status=INSUFFICIENT))
+        else:
+            estimates = part.estimate(counts, reports, split)
+            found.append(AttributeHistogram(reports, supported, estimates))
+    return EpochHistogram(collection.digest, epoch, support.reports, tuple(found))
+
+
+def make_consistent(collection: Collection, histogram: EpochHistogram) -> EpochHistogram:
+    """Stage 5: the collection's post-processing; the raw estimates stay beside it."""
+    if not histogram.attributes:
+        return histogram
+    parts = collection.protocol.parts
+    done = tuple(
+        replace(one, consistent=part.consistent(collection.consistency, one.estimates))
+        if one.estimates is not None
+        else one
+        for part, one in zip(parts, histogram.attributes, strict=True)
+    )
+    return replace(histogram, attributes=done)

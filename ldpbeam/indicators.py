@@ -1,0 +1,242 @@
+"""Signs of forged reports that an epoch's counts show, each with the chance that honest devices cause it.
+
+What devices draw without looking at their value, and how many values a report supports, have laws that do not
+depend on what devices hold. Reports that were made up otherwise change them; a careful forger avoids that
+(docs/poisoning.md says how). Everything is computed from the integers that are counted anyway, so a result's
+indicators are the same whatever the order of the reports.
+
+An indicator raises an alarm where its p-value is below :data:`FALSE_ALARM` divided by the number of
+indicators of the result: honest devices cause an alarm in at most that share of all results.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import exp, lgamma, log
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ldpbeam.errors import Reason
+from ldpbeam.protocols.base import FrequencyProtocol, LocalProtocol
+from ldpbeam.protocols.mean import LaplaceMean, OneBit
+from ldpbeam.protocols.multi import Sample, Several
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from ldpbeam.accounting import Line
+    from ldpbeam.support import Support
+
+__all__ = ["EXPLANATIONS", "FALSE_ALARM", "Indicator", "indicators"]
+
+FALSE_ALARM = 1e-6
+"""Share of the results of honest devices that have an alarm, at most."""
+
+EXPLANATIONS = {
+    "seeds": "hash functions, buckets or attributes are not drawn as evenly as devices draw them",
+    "support_sum": "on average a report supports more or fewer values than a device's, whatever it holds",
+    "ones": "more reports have very many or very few ones than devices send",
+    "range": "an estimate lies further outside of what is possible than noise explains",
+    "conflicts": "different payloads came under one report id",
+}
+"""What an alarm of each indicator says."""
+
+_SAFETY = 5.0
+"""χ² is that much too thin, at most, at a chance of 1e-7 and with so many reports per cell."""
+_LEAST_EXPECTED = 100.0
+"""Reports per cell at least; cells are put together to have them."""
+
+
+@dataclass(frozen=True)
+class Indicator:
+    """One test of one result.
+
+    Attributes:
+        name: a key of :data:`EXPLANATIONS`.
+        attribute: index of the attribute; None for the collection as a whole.
+        found: the statistic.
+        expected: its mean among honest devices, or the limit of it.
+        p_value: probability that honest devices make the statistic at least as extreme, or a bound on it.
+        alarm: whether that is too small to be believed.
+    """
+
+    name: str
+    attribute: int | None
+    found: float
+    expected: float
+    p_value: float
+    alarm: bool = False
+
+    def as_record(self, names: Sequence[str]) -> dict[str, Any]:
+        """For the accounting of the epoch; ``names`` of the attributes."""
+        return {
+            "indicator": self.name,
+            "attribute": "" if self.attribute is None else names[self.attribute],
+            "found": self.found,
+            "expected": self.expected,
+            "p_value": self.p_value,
+            "alarm": self.alarm,
+        }
+
+
+def indicators(
+    protocol: LocalProtocol[Any], support: Support, line: Line | None = None
+) -> tuple[Indicator, ...]:
+    """All that can be computed for one result.
+
+    Args:
+        protocol: of the collection.
+        support: counts of the epoch, of at least one report.
+        line: the epoch's accounting; None without.
+    """
+    found: list[Indicator] = []
+    cells = protocol.seed_cells(support.counts, support.signs) if isinstance(protocol, Sample) else None
+    if cells is not None:
+        found += _seeds(*cells, None)
+    if isinstance(protocol, Several):
+        counted = protocol.part_counts(support.counts, support.reports)
+        for index, (kind, (counts, reports)) in enumerate(zip(protocol.kinds, counted, strict=True)):
+            some = support.signs[protocol.sign_spans[index]] if support.signs.size else support.signs
+            found += _of_part(kind, counts, some, reports, index)
+    else:
+        found += _of_part(protocol, support.counts, support.signs, support.reports, None)
+    if line is not None:
+        found += _conflicts(line.rejected[Reason.CONFLICTING_ID.value], support.reports)
+    level = FALSE_ALARM / max(len(found), 1)
+    return tuple(
+        Indicator(i.name, i.attribute, i.found, i.expected, i.p_value, i.p_value < level) for i in found
+    )
+
+
+def _of_part(
+    kind: LocalProtocol[Any],
+    counts: NDArray[np.int64],
+    signs: NDArray[np.int64],
+    reports: int,
+    attribute: int | None,
+) -> list[Indicator]:
+    if not reports:
+        return []
+    if isinstance(kind, OneBit):
+        ends = kind.ends
+        return [_range(kind.support_counts(counts), reports, float(ends.own), float(ends.other), attribute)]
+    if isinstance(kind, LaplaceMean):
+        return [_laplace(kind, int(counts[0]), reports, attribute)]
+    if not isinstance(kind, FrequencyProtocol):
+        return []
+    found: list[Indicator] = []
+    counted = signs.size == kind.signs_length  # state of an earlier version has no signs
+    cells = kind.seed_cells(counts, signs) if counted else None
+    if cells is not None:
+        found += _seeds(*cells, attribute)
+    support = kind.support_counts(counts)
+    if kind.supported_variance is not None:
+        found.append(_support_sum(kind, int(support.sum()), reports, attribute))
+    if kind.extremes is not None and counted:
+        found.append(_ones(signs, kind.extremes, reports, attribute))
+    own, other = float(kind.support.own), float(kind.support.other)
+    found.append(_range(support, kind.report_counts(counts, reports), own, other, attribute))
+    return found
+
+
+def _seeds(cells: NDArray[np.int64], factor: float, attribute: int | None) -> list[Indicator]:
+    """Pearson's χ² of equally likely cells; none where there are too few reports for two cells."""
+    from scipy.special import gammaincc
+
+    total, size = int(cells.sum()), int(cells.size)
+    groups = min(size, int(total / _LEAST_EXPECTED))
+    if groups < 2 or not factor:
+        return []
+    edges = np.arange(groups) * size // groups
+    together = np.add.reduceat(cells, edges)
+    expected = total * np.diff([*edges, size]) / size
+    freedom = groups - 1
+    found = float((((together - expected) ** 2) / expected).sum()) / factor
+    p_value = min(1.0, _SAFETY * float(gammaincc(freedom / 2, found / 2)))
+    return [Indicator("seeds", attribute, found, float(freedom), p_value)]
+
+
+def _support_sum(
+    kind: FrequencyProtocol[Any], supported: int, reports: int, attribute: int | None
+) -> Indicator:
+    """How many values reports support on average, by Bernstein's inequality: a sum of independent numbers.
+
+    The sum of all raw estimates is (this − k·other)/(own − other).
+    """
+    probabilities, k = kind.support, kind.domain_size
+    asked = float(probabilities.sampled)
+    own, other = float(probabilities.own), float(probabilities.other)
+    # Among d of b buckets the value's own is one with probability d/b.
+    mean = asked * (own + (k - 1) * other)
+    variance = kind.supported_variance or 0.0
+    largest = max(kind.most_supported - mean, mean)
+    away = abs(supported - reports * mean)
+    p_value = _bernstein(away, reports * variance, largest)
+    return Indicator("support_sum", attribute, supported / reports, mean, p_value)
+
+
+def _bernstein(away: float, variance: float, largest: float) -> float:
+    """Bound on P(|S − E S| >= away) for a sum S of independent terms, ``largest`` off their means at most."""
+    if not away:
+        return 1.0
+    return min(1.0, 2 * exp(-away * away / 2 / (variance + largest * away / 3)))
+
+
+def _ones(
+    signs: NDArray[np.int64], chances: tuple[float, float], reports: int, attribute: int | None
+) -> Indicator:
+    """Reports with very many or very few ones: two binomial tails, the smaller one doubled."""
+    from scipy.special import bdtrc
+
+    tails = [float(bdtrc(int(c) - 1, reports, p)) if c else 1.0 for c, p in zip(signs, chances, strict=True)]
+    expected = reports * (chances[0] + chances[1])
+    return Indicator("ones", attribute, float(signs.sum()), expected, min(1.0, 2 * min(tails)))
+
+
+def _range(
+    support: NDArray[np.int64],
+    reports: int | NDArray[np.int64],
+    own: float,
+    other: float,
+    attribute: int | None,
+) -> Indicator:
+    """The value that is estimated furthest below 0 or above 1: an exact binomial tail, times their number.
+
+    Of a value that nobody holds the support is binomial with ``other``, of one that all hold with ``own``; of
+    others it lies between (stochastically).
+    """
+    from scipy.special import betainc
+
+    n = np.broadcast_to(np.asarray(reports, np.int64), support.shape).astype(np.float64)
+    c = support.astype(np.float64)
+    below = np.where(c < n, betainc(np.maximum(n - c, 1), c + 1, 1 - other), 1.0)  # P(B(n, other) <= c)
+    above = np.where(c > 0, betainc(np.maximum(c, 1), n - c + 1, own), 1.0)  # P(B(n, own) >= c)
+    worst = np.minimum(np.where(n > 0, below, 1.0), np.where(n > 0, above, 1.0))
+    at = int(np.argmin(worst))
+    frequency = (c[at] / max(n[at], 1) - other) / (own - other)
+    p_value = min(1.0, 2 * support.size * float(worst[at]))
+    return Indicator("range", attribute, float(frequency), float(below[at] > above[at]), p_value)
+
+
+def _laplace(kind: LaplaceMean, total: int, reports: int, attribute: int | None) -> Indicator:
+    """A mean outside of 0 .. m, by Bernstein's inequality for the clamped noise."""
+    m = kind.maximum
+    mean = total / reports
+    nearest = min(max(mean, 0.0), float(m))
+    away = abs(total - reports * nearest)
+    largest = m + 2.0 * kind.margin
+    # Clamping only lowers the variance, and moves the mean by less than 2**-40 m.
+    away = max(0.0, away - reports * m * 2.0**-40)
+    p_value = _bernstein(away, reports * kind.instant.variance, largest)
+    return Indicator("range", attribute, mean, nearest, p_value)
+
+
+def _conflicts(count: int, reports: int) -> list[Indicator]:
+    """Two of n random ids of 64 bits are equal with probability below n²/2**65; c pairs by Markov."""
+    pairs = reports * (reports - 1) / 2.0**65
+    p_value = 1.0
+    if count:
+        p_value = min(1.0, exp(count * log(pairs) - lgamma(count + 1))) if pairs else 0.0
+    return [Indicator("conflicts", None, float(count), pairs, p_value)]

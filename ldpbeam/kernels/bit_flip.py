@@ -1,0 +1,192 @@
+"""Kernels of bit-flip protocols: sampled sets of buckets, and payloads of (index, bit) entries.
+
+An entry is the integer 2·index + bit in ``width`` little-endian bytes; a payload holds d of them with
+strictly ascending indices.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ldpbeam.kernels._jit import kernel
+
+
+@kernel
+def sample(words: Any, deck: Any, swapped: Any, sets: Any) -> None:
+    """Draw d of b buckets per row: the first d steps of a Fisher–Yates shuffle, then sorted.
+
+    Step i takes place i + floor(word (b − i) / 2**64) of the deck; both halves of the word are multiplied,
+    which gives the upper half of the 96-bit product exactly.
+
+    Args:
+        words: uint64 (n, d), 1 <= d <= b.
+        deck: int64 (b,), 0 .. b − 1 in order, b < 2**32; scratch, in order again afterwards.
+        swapped: int64 (d,), scratch.
+        sets: int64 (n, d), written: the drawn buckets, ascending.
+    """
+    half = np.uint64(32)
+    low = np.uint64(0xFFFFFFFF)
+    b = deck.size
+    n, d = words.shape
+    for r in range(n):
+        for i in range(d):
+            left = np.uint64(b - i)
+            word = words[r, i]
+            place = ((word >> half) * left + (((word & low) * left) >> half)) >> half
+            j = i + np.int64(place)
+            deck[i], deck[j] = deck[j], deck[i]
+            swapped[i] = j
+        for i in range(d):
+            # Insertion: d is small, and the payload wants them ascending.
+            drawn = deck[i]
+            at = i
+            while at > 0 and sets[r, at - 1] > drawn:
+                sets[r, at] = sets[r, at - 1]
+                at -= 1
+            sets[r, at] = drawn
+        for i in range(d - 1, -1, -1):
+            j = swapped[i]
+            deck[i], deck[j] = deck[j], deck[i]
+
+
+@kernel
+def locate(sets: Any, values: Any, positions: Any) -> None:
+    """positions[i] = where values[i] stands in sets[i], or d where it was not sampled.
+
+    Args:
+        sets: int64 (n, d).
+        values, positions: int64 (n,), the latter written.
+    """
+    n, d = sets.shape
+    for r in range(n):
+        found = d
+        for i in range(d):
+            if sets[r, i] == values[r]:
+                found = i
+        positions[r] = found
+
+
+@kernel
+def pack(sets: Any, bits: Any, width: Any, payloads: Any) -> None:
+    """Write the entries of every row.
+
+    Args:
+        sets: int64 (n, d), ascending.
+        bits: uint8 (n, (d + 7) // 8), packed: bit i belongs to sets[:, i].
+        width: bytes of an entry, at most 8.
+        payloads: uint8 (n, d · width), written.
+    """
+    n, d = sets.shape
+    for r in range(n):
+        for i in range(d):
+            bit = (bits[r, i >> 3] >> np.uint8(i & 7)) & np.uint8(1)
+            entry = np.uint64(sets[r, i]) << np.uint64(1) | np.uint64(bit)
+            for j in range(width):
+                payloads[r, i * width + j] = np.uint8(entry >> np.uint64(8 * j))
+
+
+@kernel
+def check_entries(payloads: Any, width: Any, limit: Any, codes: Any) -> None:
+    """codes[i] = 1 at an index of ``limit`` or more, 3 at one not above its predecessor, else 0.
+
+    The first entry that breaks a rule decides.
+
+    Args:
+        payloads: uint8 (n, d · width).
+        width: bytes of an entry, at most 8.
+        limit: uint64, number of buckets.
+        codes: uint8 (n,), written.
+    """
+    d = payloads.shape[1] // width
+    for r in range(payloads.shape[0]):
+        codes[r] = np.uint8(0)
+        least = np.uint64(0)
+        for i in range(d):
+            entry = np.uint64(0)
+            for j in range(width):
+                entry |= np.uint64(payloads[r, i * width + j]) << np.uint64(8 * j)
+            index = entry >> np.uint64(1)
+            if index >= limit:
+                codes[r] = np.uint8(1)
+                break
+            if index < least:
+                codes[r] = np.uint8(3)
+                break
+            least = index + np.uint64(1)
+
+
+@kernel
+def add_entries(payloads: Any, width: Any, supported: Any, sampled: Any) -> None:
+    """sampled[index] += 1 and supported[index] += bit, for every entry.
+
+    Args:
+        payloads: uint8 (n, d · width), checked.
+        width: bytes of an entry, at most 8.
+        supported, sampled: int64 (b,), added to.
+    """
+    d = payloads.shape[1] // width
+    for r in range(payloads.shape[0]):
+        for i in range(d):
+            entry = np.uint64(0)
+            for j in range(width):
+                entry |= np.uint64(payloads[r, i * width + j]) << np.uint64(8 * j)
+            index = entry >> np.uint64(1)
+            sampled[index] += 1
+            supported[index] += np.int64(entry & np.uint64(1))
+
+
+@kernel
+def read_accepted(payloads: Any, threshold: Any, start: Any, step: Any, width: Any) -> Any:
+    """Turn accepted public strings into the progressions of :func:`ldpbeam.kernels.hashing.add_affine`.
+
+    Bit v of a string is 1 where a v + c, mod 2**64, lies below threshold · 2**32; shifted by 2**63 like
+    there. Reports whose bit is 0 support nothing and are left out.
+
+    Args:
+        payloads: uint8 (n, 17): a, c (8 bytes each, little-endian), the bit.
+        threshold: uint64, below 2**31.
+        start, step, width: int64 (n,), the first rows written.
+
+    Returns:
+        How many were accepted.
+    """
+    sign = np.uint64(1) << np.uint64(63)
+    edge = np.int64((threshold << np.uint64(32)) + sign)
+    found = 0
+    for i in range(payloads.shape[0]):
+        if payloads[i, 16] == np.uint8(0):
+            continue
+        a = np.uint64(0)
+        c = np.uint64(0)
+        for j in range(8):
+            a |= np.uint64(payloads[i, j]) << np.uint64(8 * j)
+            c |= np.uint64(payloads[i, 8 + j]) << np.uint64(8 * j)
+        start[found] = np.int64(c + sign)
+        step[found] = np.int64(a)
+        width[found] = edge
+        found += 1
+    return found
+
+
+@kernel
+def draw_verdicts(
+    a: Any, c: Any, values: Any, threshold: Any, words: Any, one: Any, zero: Any, payloads: Any
+) -> None:
+    """Write a, c and one bit per row: 1 with weight ``one`` where the string's bit of the value is 1.
+
+    Args:
+        a, c: uint64 (n,).
+        values: int64 (n,).
+        threshold: uint64.
+        words: uint64 (n,).
+        one, zero: uint64, weights of sending 1 for a string bit of 1 and of 0.
+        payloads: uint8 (n, 17), written.
+    """
+    for i in range(values.size):
+        upper = (a[i] * np.uint64(values[i]) + c[i]) >> np.uint64(32)
+        for j in range(8):
+            payloads[i, j] = np.uint8(a[i] >> np.uint64(8 * j))
+            payloads[i, 8 + j] = np.uint8(c[i] >> np.uint64(8 * j))
+        payloads[i, 16] = np.uint8(words[i] < (one if upper < threshold else zero))

@@ -1,0 +1,164 @@
+"""Kernels of the two hash families (MATHS section 3)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ldpbeam.kernels._jit import kernel
+
+_TILE = 4096
+
+
+@kernel
+def read_affine(payloads: Any, g: Any, start: Any, step: Any, width: Any) -> None:
+    """Turn reports into arithmetic progressions whose members below ``width`` are the supported values.
+
+    The words whose symbol is y form one interval [L, L + W): floor(z g / 2**32) = y for half-words z from
+    ceil(y 2**32 / g) up to the next such bound. Value v is supported where a v + c - L, mod 2**64, is
+    below W. Everything is shifted by 2**63, since signed comparison is what vector units have.
+
+    Args:
+        payloads: uint8 (n, w), w >= 17: a and c (8 bytes each), then the symbol, little-endian.
+        g: uint64, 2 .. 65536.
+        start, step, width: int64 (n,), written: c - L, a and W, the first and last shifted.
+    """
+    half = np.uint64(32)
+    below = g - np.uint64(1)
+    sign = np.uint64(1) << np.uint64(63)
+    for i in range(payloads.shape[0]):
+        a = np.uint64(0)
+        c = np.uint64(0)
+        y = np.uint64(0)
+        for j in range(8):
+            a |= np.uint64(payloads[i, j]) << np.uint64(8 * j)
+            c |= np.uint64(payloads[i, 8 + j]) << np.uint64(8 * j)
+        for j in range(16, payloads.shape[1]):
+            y |= np.uint64(payloads[i, j]) << np.uint64(8 * (j - 16))
+        low = ((y << half) + below) // g
+        high = (((y + np.uint64(1)) << half) + below) // g
+        start[i] = np.int64(c - (low << half) + sign)
+        step[i] = np.int64(a)
+        width[i] = np.int64(((high - low) << half) + sign)
+
+
+@kernel
+def add_affine(start: Any, step: Any, width: Any, counts: Any) -> None:
+    """counts[v] += number of reports i with start[i] + step[i] v < width[i], in wrapping arithmetic.
+
+    One addition and one comparison per pair (report, value). Four reports share each load and store of the
+    counts; values are walked in tiles that stay in the first-level cache.
+
+    Args:
+        start, step, width: int64 (n,), from :func:`read_affine`.
+        counts: int64 (k,), added to.
+    """
+    n = start.size
+    k = counts.size
+    for first in range(0, k, _TILE):
+        # A slice walked from 0 keeps indices provably non-negative, without which nothing is vectorised.
+        tile = counts[first : min(first + _TILE, k)]
+        i = 0
+        while i + 4 <= n:
+            s0, s1, s2, s3 = step[i], step[i + 1], step[i + 2], step[i + 3]
+            w0, w1, w2, w3 = width[i], width[i + 1], width[i + 2], width[i + 3]
+            x0, x1 = start[i] + s0 * first, start[i + 1] + s1 * first
+            x2, x3 = start[i + 2] + s2 * first, start[i + 3] + s3 * first
+            for v in range(tile.size):
+                tile[v] += np.int64(x0 < w0) + np.int64(x1 < w1) + np.int64(x2 < w2) + np.int64(x3 < w3)
+                x0 += s0
+                x1 += s1
+                x2 += s2
+                x3 += s3
+            i += 4
+        while i < n:
+            s0, w0 = step[i], width[i]
+            x0 = start[i] + s0 * first
+            for v in range(tile.size):
+                tile[v] += np.int64(x0 < w0)
+                x0 += s0
+            i += 1
+
+
+@kernel
+def hash_affine(a: Any, c: Any, values: Any, g: Any, out: Any) -> None:
+    """out[i] = floor(((a v + c mod 2**64) >> 32) g / 2**32) for v = values[i].
+
+    Args:
+        a, c: uint64 (n,).
+        values: int64 (n,).
+        g: uint64, below 2**32.
+        out: int64 (n,), written.
+    """
+    half = np.uint64(32)
+    for i in range(values.size):
+        x = a[i] * np.uint64(values[i]) + c[i]
+        out[i] = np.int64(((x >> half) * g) >> half)
+
+
+@kernel
+def hash_linear(seeds: Any, values: Any, g: Any, out: Any) -> None:
+    """out[i] = sum over digits of seed digit times value digit, mod g, in base g.
+
+    Args:
+        seeds: int64 (n,), 1 .. g**m - 1.
+        values: int64 (n,), 0 .. g**m - 1.
+        g: int64, prime.
+        out: int64 (n,), written.
+    """
+    for i in range(values.size):
+        s = seeds[i]
+        v = values[i]
+        total = 0
+        while s > 0 and v > 0:
+            total += (s % g) * (v % g)
+            s //= g
+            v //= g
+        out[i] = total % g
+
+
+@kernel
+def transform_linear(table: Any, g: Any, scratch: Any, counts: Any) -> None:
+    """Support counts from the table T[s, y]: C(v) = sum over s of T[s, <s, v> mod g].
+
+    One butterfly per base-g digit replaces the digit of s by the digit of v; the last one needs only the
+    column y = 0 and the values that exist. O(m g^2 K) integer additions, K = g**m.
+
+    Args:
+        table: int64 (K, g), overwritten.
+        g: int64, prime.
+        scratch: int64 (g, g).
+        counts: int64 (k,), k <= K, written.
+    """
+    size = table.shape[0]
+    stride = 1
+    while stride * g < size:
+        for block in range(0, size, stride * g):
+            for low in range(stride):
+                base = block + low
+                for v in range(g):
+                    for y in range(g):
+                        total = np.int64(0)
+                        column = y
+                        for s in range(g):
+                            total += table[base + s * stride, column]
+                            column += v
+                            if column >= g:
+                                column -= g
+                        scratch[v, y] = total
+                for v in range(g):
+                    for y in range(g):
+                        table[base + v * stride, y] = scratch[v, y]
+        stride *= g
+    for value in range(counts.size):
+        digit = value // stride
+        base = value - digit * stride
+        total = np.int64(0)
+        column = 0
+        for s in range(g):
+            total += table[base + s * stride, column]
+            column += digit
+            if column >= g:
+                column -= g
+        counts[value] = total

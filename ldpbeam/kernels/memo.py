@@ -1,0 +1,66 @@
+"""Kernels of an open-addressing hash table from 64-bit keys to positions 0, 1, 2, …
+
+The table is int64 of shape (capacity, 2), capacity a power of two above the number of keys. A row
+holds a key, at least 0, and its position; key −1 marks a free row. Collisions step to the next row.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ldpbeam.kernels._jit import kernel
+
+_MIX = np.uint64(0x9E3779B97F4A7C15)
+
+
+@kernel
+def find(keys: Any, table: Any, shift: Any, positions: Any) -> None:
+    """positions[i] = position of keys[i], or −1 where the table does not hold it.
+
+    Args:
+        keys: int64 (n,), at least 0.
+        table: int64 (capacity, 2).
+        shift: uint64, 64 − log2(capacity): multiplicative hashing keeps the product's upper bits.
+        positions: int64 (n,), written.
+    """
+    last = table.shape[0] - 1
+    for i in range(keys.size):
+        key = keys[i]
+        row = np.int64((np.uint64(key) * _MIX) >> shift)
+        while table[row, 0] != key and table[row, 0] != -1:
+            row = (row + 1) & last
+        positions[i] = table[row, 1] if table[row, 0] == key else -1
+
+
+@kernel
+def insert(keys: Any, positions: Any, table: Any, shift: Any) -> None:
+    """Add keys that the table does not hold, with their positions.
+
+    Args:
+        keys: int64 (n,), at least 0, distinct.
+        positions: int64 (n,).
+        table: int64 (capacity, 2), written.
+        shift: uint64, as for :func:`find`.
+    """
+    last = table.shape[0] - 1
+    for i in range(keys.size):
+        row = np.int64((np.uint64(keys[i]) * _MIX) >> shift)
+        while table[row, 0] != -1:
+            row = (row + 1) & last
+        table[row, 0] = keys[i]
+        table[row, 1] = positions[i]
+
+
+@kernel
+def count_owners(keys: Any, per_owner: Any, counts: Any) -> None:
+    """counts[key // per_owner] += 1 for every key.
+
+    Args:
+        keys: int64 (n,), at least 0, below per_owner times counts.size.
+        per_owner: int64, above 0.
+        counts: int64 (m,), added to.
+    """
+    for i in range(keys.size):
+        counts[keys[i] // per_owner] += 1

@@ -1,0 +1,19 @@
+"""What a device can lose: guarantees as values, computed from the integer probabilities."""
+
+from ldpbeam.privacy.counters import CountersGuarantee, theorem_5
+from ldpbeam.privacy.guarantee import Guarantee
+from ldpbeam.privacy.ledger import FleetLedger, Ledger, fleet_ledger
+from ldpbeam.privacy.loss import BitLosses, Losses, SeveralLosses, SymbolLosses
+
+__all__ = [
+    "BitLosses",
+    "CountersGuarantee",
+    "FleetLedger",
+    "Guarantee",
+    "Ledger",
+    "Losses",
+    "SeveralLosses",
+    "SymbolLosses",
+    "fleet_ledger",
+    "theorem_5",
+]

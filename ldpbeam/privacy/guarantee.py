@@ -1,0 +1,94 @@
+"""The privacy figures of one device, none of them bare (MATHS correction 5).
+
+A longitudinal protocol has no single ε. The first report spends at most ε1; whatever is said about one
+memoised input, for ever, spends at most ε∞; a device that goes through many values spends ε∞ per distinct
+memoised input, up to a cap. That cap speaks about *which* inputs: it does not cover *when* they changed, or
+came back (:mod:`ldpbeam.privacy.loss`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+
+from ldpbeam.channels.exact import log_above
+
+__all__ = ["Guarantee"]
+
+
+@dataclass(frozen=True)
+class Guarantee:
+    """Worst-case likelihood ratios, exact; the properties give their logarithms, rounded up.
+
+    Attributes:
+        first_ratio: worst ratio of one report.
+        memoised_ratio: worst ratio of all reports about one memoised input; None for one-round protocols.
+        memoised_inputs: how many inputs can be memoised in a lifetime (k, g, ...); None likewise.
+        cap: lifetime cap of several attributes, whose inputs do not all have the level above; else None.
+    """
+
+    first_ratio: Fraction
+    memoised_ratio: Fraction | None = None
+    memoised_inputs: int | None = None
+    cap: float | None = None
+
+    @property
+    def first_report(self) -> float:
+        """ε1 as the integers really give it, rounded up."""
+        return log_above(self.first_ratio)
+
+    @property
+    def per_memoised_input(self) -> float | None:
+        """ε∞ as the integers really give it, rounded up."""
+        return None if self.memoised_ratio is None else log_above(self.memoised_ratio)
+
+    @property
+    def cap_over_values(self) -> float | None:
+        """Memoised inputs times ε∞: the lifetime cap for two sequences that are each other's renaming."""
+        if self.memoised_ratio is None or self.memoised_inputs is None:
+            return None
+        if self.cap is not None:
+            return self.cap
+        return self.memoised_inputs * log_above(self.memoised_ratio)
+
+    @property
+    def not_capped(self) -> str:
+        """What the figures above do not promise, in words."""
+        if self.memoised_ratio is None:
+            return (
+                "Nothing is memoised: each report spends the first-report level again, so t reports spend "
+                "t times as much, without end."
+            )
+        return (
+            "When a memoised input changed or came back. The cap compares sequences that change, and return "
+            "to an earlier input, at the same epochs. Others can be told apart beyond it, more with every "
+            "report, and two reports may already lose more than twice the first or than the cap: the loss "
+            "between any two sequences says how much."
+        )
+
+    def constant_value_loss(self, reports: int, symbols: int) -> float | None:
+        """Loss of ``reports`` reports about one unchanged value over a symbol channel of that many symbols.
+
+        ε_t = ln[(e^{ε∞+t·ε_IRR}+m−1)/(e^{ε∞}+e^{t·ε_IRR}+m−2)] (`002` Eq. 16 with the second round's own
+        level, MATHS correction 5); it tends to ε∞.
+        """
+        if self.memoised_ratio is None:
+            return None
+        first, once = self.memoised_ratio, self.first_ratio
+        if once == first:  # No second round: every report repeats the first.
+            return log_above(first)
+        # The second round's ratio, from the two that are kept: the inverse of composition.
+        second = (once * (first + symbols - 2) - symbols + 1) / (first - once)
+        power = second**reports
+        return log_above((first * power + symbols - 1) / (first + power + symbols - 2))
+
+    def as_record(self) -> dict[str, object]:
+        """The figures for run.json and the page."""
+        return {
+            "first_report": self.first_report,
+            "per_report": self.memoised_ratio is None,
+            "per_memoised_input": self.per_memoised_input,
+            "memoised_inputs": self.memoised_inputs,
+            "cap_over_values": self.cap_over_values,
+            "not_capped": self.not_capped,
+        }

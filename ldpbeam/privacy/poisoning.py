@@ -1,0 +1,97 @@
+"""What forged reports can do to an estimate, from the estimator alone.
+
+A frequency is estimated as (C/n − other)/(own − other), where C counts the reports that support the value. A
+report adds (1 − other)/((own − other)·n) to it where it supports the value, and takes other/((own − other)·n)
+from it where it does not. A forger chooses which; a device's report does so at random, and on average adds
+1/n to the frequency of its own value. These figures, times n, are the leverage of a report.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+from ldpbeam.protocols.base import FrequencyProtocol, LocalProtocol
+from ldpbeam.protocols.bit_flip import BitFlip
+from ldpbeam.protocols.mean import LaplaceMean, OneBit
+from ldpbeam.protocols.multi import Several
+
+__all__ = ["TARGETS", "Leverage", "leverage", "leverage_record"]
+
+TARGETS = 10
+"""Values of which :class:`Leverage` states the sum that one report adds to."""
+
+
+@dataclass(frozen=True)
+class Leverage:
+    """What one forged report among n moves an estimate by, in units of 1/n (of m/n for a mean of 0 .. m).
+
+    Attributes:
+        up: one frequency, or the mean, at most upwards.
+        down: the same at most downwards; positive.
+        ten: sum over :data:`TARGETS` values of the forger's choice (over all, where there are fewer),
+            upwards; None for a mean.
+        supported: values that one report supports at most; None for a mean.
+    """
+
+    up: float
+    down: float
+    ten: float | None
+    supported: int | None
+
+    def as_record(self) -> dict[str, float | int | None]:
+        """For run.json."""
+        return {
+            "one_value": self.up,
+            "one_value_down": self.down,
+            "ten_values": self.ten,
+            "values_supported_at_most": self.supported,
+        }
+
+
+def leverage(protocol: LocalProtocol[Any], sampled: Fraction = Fraction(1)) -> Leverage:
+    """Of a protocol that reports one attribute.
+
+    Where a report speaks about some values only (dBitFlip, a sampled attribute), n are all reports: fewer of
+    them stand behind a value, and each weighs the more.
+
+    Args:
+        protocol: one of :attr:`LocalProtocol.kinds`, as a device runs it.
+        sampled: share of the devices that report the attribute.
+
+    Raises:
+        TypeError: a protocol that neither counts support nor takes a mean.
+    """
+    weight = 1 / sampled
+    if isinstance(protocol, FrequencyProtocol):
+        return _of_support(protocol, weight)
+    if isinstance(protocol, OneBit):
+        ends = protocol.ends
+        up, down = (1 - ends.other) / ends.gap, ends.other / ends.gap
+    elif isinstance(protocol, LaplaceMean):
+        down = Fraction(protocol.margin, protocol.maximum)
+        up = 1 + down
+    else:
+        raise TypeError(f"the leverage of {protocol.NAME} is not known")
+    return Leverage(float(weight * up), float(weight * down), None, None)
+
+
+def _of_support(protocol: FrequencyProtocol[Any], weight: Fraction) -> Leverage:
+    support = protocol.support
+    weight /= support.sampled
+    up = weight * (1 - support.other) / support.gap
+    down = weight * support.other / support.gap
+    targets = min(TARGETS, protocol.domain_size)
+    hit = min(targets, protocol.most_supported)
+    # A bit-flip report says nothing about buckets that it did not sample.
+    spoken = min(targets, protocol.d) if isinstance(protocol, BitFlip) else targets
+    ten = hit * up - (spoken - hit) * down
+    return Leverage(float(up), float(down), float(ten), protocol.most_supported)
+
+
+def leverage_record(protocol: LocalProtocol[Any]) -> list[dict[str, float | int | None]]:
+    """For run.json: one record for each attribute, in order."""
+    if isinstance(protocol, Several):
+        return [leverage(kind, protocol.sampled).as_record() for kind in protocol.kinds]
+    return [leverage(protocol).as_record()]

@@ -1,0 +1,222 @@
+"""Direct encoding: a report is one value of the domain (GRR, and L-GRR over two rounds)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from typing import TYPE_CHECKING, ClassVar
+
+from ldpbeam.channels.calibration import symbol_second_round
+from ldpbeam.channels.channel import SymbolChannel
+from ldpbeam.errors import InvalidPayload, Reason
+from ldpbeam.privacy.guarantee import Guarantee
+from ldpbeam.privacy.loss import SymbolLosses
+from ldpbeam.protocols.base import (
+    FleetMemo,
+    FleetWords,
+    FrequencyProtocol,
+    Memo,
+    Parameters,
+    WordSpec,
+    frozen_columns,
+)
+from ldpbeam.randomness import Randomness
+from ldpbeam.support import SupportProbabilities
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+__all__ = ["GRR", "LGRR", "Direct"]
+
+
+@dataclass(frozen=True)
+class Direct(FrequencyProtocol[int]):
+    """Randomised response over the domain itself.
+
+    Attributes:
+        domain_size: k.
+        instant: the round drawn for every report.
+        permanent: the memoised round; None for one-round protocols.
+    """
+
+    EXCLUSIVE: ClassVar[bool] = True
+
+    domain_size: int
+    instant: SymbolChannel
+    permanent: SymbolChannel | None = None
+
+    @cached_property
+    def support(self) -> SupportProbabilities:
+        """The composed channel's (own, other)."""
+        if self.permanent is None:
+            return SupportProbabilities(self.instant.own, self.instant.other)
+        return SupportProbabilities(*self.permanent.then(self.instant))
+
+    @property
+    def lasting(self) -> SupportProbabilities | None:
+        """The permanent round."""
+        if self.permanent is None:
+            return None
+        return SupportProbabilities(self.permanent.own, self.permanent.other)
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """Composed ratio for the first report; ε∞ per value, k values."""
+        ratio = self.support.own / self.support.other
+        if self.permanent is None:
+            return Guarantee(ratio)
+        return Guarantee(ratio, self.permanent.ratio, self.domain_size)
+
+    @property
+    def losses(self) -> SymbolLosses | None:
+        """Inputs and symbols are the values."""
+        if self.permanent is None:
+            return None
+        return SymbolLosses(self.domain_size, self.permanent, self.instant)
+
+    @property
+    def not_hidden(self) -> tuple[str, ...]:
+        """Among many symbols an answer is recognised when it comes again."""
+        if self.permanent is None:
+            return super().not_hidden
+        return (
+            f"Changes, over several reports. A memoised answer is one of {self.domain_size} values and shows "
+            "through again and again; where there are many, few reports on each side of a change show it.",
+            *super().not_hidden,
+        )
+
+    @property
+    def payload_bits(self) -> int:
+        """Bits of a value index."""
+        return (self.domain_size - 1).bit_length()
+
+    def _privatize(self, value: int, memo: Memo, randomness: Randomness) -> tuple[int, Memo]:
+        """One value of the domain."""
+        if self.permanent is None:
+            return self.instant.draw(value, randomness), memo
+        answer, memo = self._memoised(memo, value, self.permanent.draw(value, randomness))
+        return self.instant.draw(answer, randomness), memo
+
+    def encode(self, response: int) -> bytes:
+        """Little-endian index."""
+        return response.to_bytes(self.payload_size, "little")
+
+    def decode(self, payload: bytes) -> int:
+        """The index in the payload."""
+        self._require_length(payload)
+        response = int.from_bytes(payload, "little")
+        if response >= self.domain_size:
+            raise InvalidPayload(Reason.VALUE_OUT_OF_RANGE, f"indices end at {self.domain_size - 1}")
+        return response
+
+    @property
+    def most_supported(self) -> int:
+        """The value that a report equals."""
+        return 1
+
+    @property
+    def supported_variance(self) -> float | None:
+        """Always one value."""
+        return None
+
+    def likelihood(self, response: int, value: int) -> Fraction:
+        """own or other."""
+        return self.support.own if response == value else self.support.other
+
+    def supports(self, response: int, value: int) -> bool:
+        """A report supports the value it equals."""
+        return response == value
+
+    def responses(self) -> Iterator[int]:
+        """The domain."""
+        return iter(range(self.domain_size))
+
+    @property
+    def counts_length(self) -> int:
+        """k."""
+        return self.domain_size
+
+    def check(self, payloads: NDArray[np.uint8]) -> NDArray[np.uint8]:
+        """Indices of k or more do not exist."""
+        import numpy as np
+
+        from ldpbeam.kernels import symbols
+
+        codes = np.empty(len(payloads), np.uint8)
+        symbols.check_below(frozen_columns(payloads), np.uint64(self.domain_size), codes)
+        return codes
+
+    def add_support(self, payloads: NDArray[np.uint8], counts: NDArray[np.int64]) -> None:
+        """One increment per report."""
+        from ldpbeam.kernels import symbols
+
+        symbols.add_at(frozen_columns(payloads), counts)
+
+    @property
+    def permanent_words(self) -> WordSpec | None:
+        """One word."""
+        return None if self.permanent is None else WordSpec(1, self.permanent.total)
+
+    @property
+    def instant_words(self) -> WordSpec:
+        """One word."""
+        return WordSpec(1, self.instant.total)
+
+    def privatize_fleet(
+        self,
+        devices: NDArray[np.int64],
+        values: NDArray[np.int64],
+        words: FleetWords,
+        memo: FleetMemo,
+    ) -> NDArray[np.uint8]:
+        """See the contract; the memo key is device·k + value."""
+        import numpy as np
+
+        from ldpbeam.kernels import symbols
+
+        permanent, spec = self.permanent, self.permanent_words
+        answers = values
+        if permanent is not None and spec is not None:
+
+            def draw(rows: NDArray[np.int64]) -> NDArray[np.int64]:
+                return permanent.draw_many(values[rows], words.permanent(spec)[rows, 0])
+
+            answers = memo.recall(devices * self.domain_size + values, draw)
+        drawn = self.instant.draw_many(answers, words.instant(self.instant_words)[:, 0])
+        payloads = np.empty((values.size, self.payload_size), np.uint8)
+        symbols.pack(drawn.astype(np.uint64), payloads)
+        return payloads
+
+
+class GRR(Direct):
+    """Generalised randomised response, one round."""
+
+    ID = 1
+    NAME = "grr"
+    PARAMETERS = ("epsilon",)
+    SOURCE = "`002` section 2.2.1"
+
+    @classmethod
+    def from_parameters(cls, domain_size: int, parameters: Parameters) -> GRR:
+        """p = e^ε/(e^ε+k−1), q = 1/(e^ε+k−1)."""
+        return cls(domain_size, SymbolChannel.from_epsilon(domain_size, parameters.level("epsilon")))
+
+
+class LGRR(Direct):
+    """Two chained GRR rounds over the domain."""
+
+    ID = 6
+    NAME = "l_grr"
+    PARAMETERS = ("epsilon_longitudinal", "epsilon_first")
+    OPTIONAL = ("calibration",)
+    SOURCE = "`002` section 3.2.1; exact calibration: MATHS correction 1"
+
+    @classmethod
+    def from_parameters(cls, domain_size: int, parameters: Parameters) -> LGRR:
+        """Permanent GRR(ε∞), instantaneous GRR calibrated to ε1."""
+        permanent = SymbolChannel.from_epsilon(domain_size, parameters.level("epsilon_longitudinal"))
+        first = parameters.level("epsilon_first")
+        return cls(domain_size, symbol_second_round(permanent, first, parameters.calibration), permanent)

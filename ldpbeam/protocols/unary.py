@@ -1,0 +1,373 @@
+"""Unary encoding: a report is one bit per value (SUE, OUE, and the two-round L-UE family)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from math import prod
+from typing import TYPE_CHECKING
+
+from ldpbeam.channels.calibration import half_second_round, oue_round, sue_round, symmetric_second_round
+from ldpbeam.channels.channel import BitChannel, unary_ratio
+from ldpbeam.degenerate import add_extremes, extremes, ones_admitted, ones_variance, refuse_ones
+from ldpbeam.errors import CollectionError, InvalidPayload, Reason
+from ldpbeam.privacy.guarantee import Guarantee
+from ldpbeam.privacy.loss import BitLosses
+from ldpbeam.protocols.base import (
+    FleetMemo,
+    FleetWords,
+    FrequencyProtocol,
+    Memo,
+    Parameters,
+    WordSpec,
+    frozen_columns,
+)
+from ldpbeam.randomness import FULL, Randomness
+from ldpbeam.support import SupportProbabilities
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+__all__ = ["LOSUE", "LOUE", "LSOUE", "LSUE", "OUE", "RAPPOR", "SUE", "Unary"]
+
+_TWO_LEVELS = ("epsilon_longitudinal", "epsilon_first")
+
+
+@dataclass(frozen=True)
+class Unary(FrequencyProtocol[int]):
+    """Independent randomised bits of the one-hot vector; a response is the integer Σ bit_v·2^v.
+
+    Attributes:
+        domain_size: k.
+        instant: the round drawn for every report.
+        permanent: the memoised round; None for one-round protocols.
+    """
+
+    domain_size: int
+    instant: BitChannel
+    permanent: BitChannel | None = None
+
+    @cached_property
+    def support(self) -> SupportProbabilities:
+        """The composed bit channel."""
+        if self.permanent is None:
+            return _probabilities(self.instant)
+        return SupportProbabilities(*self.permanent.then(self.instant))
+
+    @property
+    def lasting(self) -> SupportProbabilities | None:
+        """The permanent round."""
+        return None if self.permanent is None else _probabilities(self.permanent)
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """Composed one-hot ratio for the first report; ε∞ per value, k values."""
+        ratio = unary_ratio(self.support.own, self.support.other)
+        if self.permanent is None:
+            return Guarantee(ratio)
+        memoised = unary_ratio(self.permanent.own, self.permanent.other)
+        return Guarantee(ratio, memoised, self.domain_size)
+
+    @property
+    def losses(self) -> BitLosses | None:
+        """Inputs are the values; two of them differ in two bits."""
+        if self.permanent is None:
+            return None
+        return BitLosses(self.domain_size, self.permanent, self.instant)
+
+    @property
+    def not_hidden(self) -> tuple[str, ...]:
+        """Memoised answers have a bit per value, by which they are recognised."""
+        if self.permanent is None:
+            return super().not_hidden
+        return (
+            f"Changes and devices. Every report shows a memoised answer of {self.domain_size} bits through "
+            "noise, so two reports tell whether they come from the same answer, the more surely the more "
+            "values there are. At hundreds of values one report on each side shows most changes, and "
+            "reports of a device can be linked. loloha hides both far better.",
+            *super().not_hidden,
+        )
+
+    @property
+    def payload_bits(self) -> int:
+        """k."""
+        return self.domain_size
+
+    def _privatize(self, value: int, memo: Memo, randomness: Randomness) -> tuple[int, Memo]:
+        """k bits as one integer; k words per round, whatever the value and the memo."""
+        if self.permanent is None:
+            return self._draw(self.instant, 1 << value, randomness), memo
+        answer, memo = self._memoised(memo, value, self._draw(self.permanent, 1 << value, randomness))
+        return self._draw(self.instant, answer, randomness), memo
+
+    def _draw(self, channel: BitChannel, bits: int, randomness: Randomness) -> int:
+        return sum(channel.draw(bool(bits >> v & 1), randomness) << v for v in range(self.domain_size))
+
+    def encode(self, response: int) -> bytes:
+        """Bit v is bit v & 7 of byte v >> 3."""
+        return response.to_bytes(self.payload_size, "little")
+
+    def decode(self, payload: bytes) -> int:
+        """The bits in the payload."""
+        self._require_length(payload)
+        response = int.from_bytes(payload, "little")
+        if response >> self.domain_size:
+            raise InvalidPayload(Reason.UNUSED_BITS, f"bits end at {self.domain_size - 1}")
+        least, most = self.ones_admitted
+        if not least <= response.bit_count() <= most:
+            raise InvalidPayload(Reason.DEGENERATE, f"reports have {least} to {most} ones")
+        return response
+
+    def likelihood(self, response: int, value: int) -> Fraction:
+        """Product over the bits; they are independent given the value, in both rounds."""
+
+        def bit(v: int) -> Fraction:
+            one = self.support.own if v == value else self.support.other
+            return one if response >> v & 1 else 1 - one
+
+        return prod((bit(v) for v in range(self.domain_size)), start=Fraction(1))
+
+    def supports(self, response: int, value: int) -> bool:
+        """A report supports every value whose bit is 1."""
+        return bool(response >> value & 1)
+
+    def responses(self) -> Iterator[int]:
+        """All bit vectors."""
+        return iter(range(1 << self.domain_size))
+
+    @property
+    def counts_length(self) -> int:
+        """k."""
+        return self.domain_size
+
+    @cached_property
+    def ones_admitted(self) -> tuple[int, int]:
+        """The least and the largest number of ones that devices send, see :mod:`ldpbeam.degenerate`."""
+        return ones_admitted(self.domain_size, self.support.own, self.support.other)
+
+    @property
+    def most_supported(self) -> int:
+        """As many ones as are admitted."""
+        return self.ones_admitted[1]
+
+    @property
+    def supported_variance(self) -> float:
+        """The bits are independent, given any value."""
+        return ones_variance(self.domain_size, self.support)
+
+    @property
+    def signs_length(self) -> int:
+        """Reports with very many ones, and with very few."""
+        return 2
+
+    def add_signs(self, payloads: NDArray[np.uint8], signs: NDArray[np.int64]) -> None:
+        """One count of ones per report."""
+        add_extremes(payloads, self.domain_size, self.support, signs)
+
+    @property
+    def extremes(self) -> tuple[float, float]:
+        """What one report is counted in the cells of ``signs`` with."""
+        return extremes(self.domain_size, self.support)[1]
+
+    def check(self, payloads: NDArray[np.uint8]) -> NDArray[np.uint8]:
+        """Bits beyond k must be 0, and ones neither very many nor very few."""
+        import numpy as np
+
+        from ldpbeam.kernels import bits
+
+        codes = np.empty(len(payloads), np.uint8)
+        used = self.domain_size % 8
+        mask = np.uint8(256 - (1 << used)) if used else np.uint8(0)
+        bits.check_unused(frozen_columns(payloads), mask, codes)
+        refuse_ones(payloads, self.domain_size, self.ones_admitted, codes)
+        return codes
+
+    def add_support(self, payloads: NDArray[np.uint8], counts: NDArray[np.int64]) -> None:
+        """A column sum of bits."""
+        import numpy as np
+
+        from ldpbeam.kernels import bits
+
+        planes = np.empty((8, self.payload_size), np.uint8)
+        bits.add_rows(frozen_columns(payloads), planes, counts)
+
+    @property
+    def permanent_words(self) -> WordSpec | None:
+        """One word per bit."""
+        return None if self.permanent is None else WordSpec(self.domain_size)
+
+    @property
+    def instant_words(self) -> WordSpec:
+        """One word per bit."""
+        return WordSpec(self.domain_size)
+
+    @property
+    def answer_bytes(self) -> int | None:
+        """A packed bit vector."""
+        return self.payload_size
+
+    def privatize_fleet(
+        self,
+        devices: NDArray[np.int64],
+        values: NDArray[np.int64],
+        words: FleetWords,
+        memo: FleetMemo,
+    ) -> NDArray[np.uint8]:
+        """See the contract; the memo key is device·k + value."""
+        import numpy as np
+
+        from ldpbeam.kernels import bits
+
+        def draw(
+            channel: BitChannel, held: NDArray[np.int64], drawn: NDArray[np.uint64]
+        ) -> NDArray[np.uint8]:
+            out = np.zeros((held.size, self.payload_size), np.uint8)
+            one, zero = np.uint64(channel.one), np.uint64(channel.zero)
+            bits.draw_one_hot(held, drawn, one, zero, out)
+            return out
+
+        permanent, spec = self.permanent, self.permanent_words
+        if permanent is None or spec is None:
+            return draw(self.instant, values, words.instant(self.instant_words))
+        keys = devices * self.domain_size + values
+        answers = memo.recall(keys, lambda rows: draw(permanent, values[rows], words.permanent(spec)[rows]))
+        out = np.zeros((values.size, self.payload_size), np.uint8)
+        one, zero = np.uint64(self.instant.one), np.uint64(self.instant.zero)
+        bits.redraw(answers, words.instant(self.instant_words), one, zero, out)
+        return out
+
+
+class SUE(Unary):
+    """Symmetric unary encoding (basic one-time RAPPOR)."""
+
+    ID = 2
+    NAME = "sue"
+    PARAMETERS = ("epsilon",)
+    SOURCE = "`002` section 2.2.2"
+
+    @classmethod
+    def from_parameters(cls, domain_size: int, parameters: Parameters) -> SUE:
+        """p = e^{ε/2}/(e^{ε/2}+1), q = 1 − p."""
+        return cls(domain_size, sue_round(parameters.level("epsilon")))
+
+
+class OUE(Unary):
+    """Optimised unary encoding."""
+
+    ID = 3
+    NAME = "oue"
+    PARAMETERS = ("epsilon",)
+    SOURCE = "`002` section 2.2.2"
+
+    @classmethod
+    def from_parameters(cls, domain_size: int, parameters: Parameters) -> OUE:
+        """p = 1/2, q = 1/(e^ε+1)."""
+        return cls(domain_size, oue_round(parameters.level("epsilon")))
+
+
+class LSUE(Unary):
+    """SUE then a symmetric round: RAPPOR with exact levels."""
+
+    ID = 7
+    NAME = "l_sue"
+    PARAMETERS = _TWO_LEVELS
+    SOURCE = "`002` section 3.2.2 (RAPPOR)"
+
+    @classmethod
+    def from_parameters(cls, domain_size: int, parameters: Parameters) -> LSUE:
+        """Permanent SUE(ε∞); the composed channel is SUE(ε1)."""
+        permanent = sue_round(parameters.level("epsilon_longitudinal"))
+        first = parameters.level("epsilon_first")
+        return cls(domain_size, symmetric_second_round(permanent, first), permanent)
+
+
+class LOSUE(Unary):
+    """OUE then a symmetric round."""
+
+    ID = 8
+    NAME = "l_osue"
+    PARAMETERS = _TWO_LEVELS
+    SOURCE = "`002` section 3.2.2"
+
+    @classmethod
+    def from_parameters(cls, domain_size: int, parameters: Parameters) -> LOSUE:
+        """Permanent OUE(ε∞), symmetric second round."""
+        permanent = oue_round(parameters.level("epsilon_longitudinal"))
+        first = parameters.level("epsilon_first")
+        return cls(domain_size, symmetric_second_round(permanent, first), permanent)
+
+
+class LOUE(Unary):
+    """OUE then OUE; cannot reach every ε1."""
+
+    ID = 9
+    NAME = "l_oue"
+    PARAMETERS = _TWO_LEVELS
+    SOURCE = "`002` section 3.2.2"
+
+    @classmethod
+    def from_parameters(cls, domain_size: int, parameters: Parameters) -> LOUE:
+        """Permanent OUE(ε∞), second round (1/2, q2)."""
+        permanent = oue_round(parameters.level("epsilon_longitudinal"))
+        first = parameters.level("epsilon_first")
+        return cls(domain_size, half_second_round(permanent, first, cls.NAME), permanent)
+
+
+class LSOUE(Unary):
+    """SUE then OUE; cannot reach every ε1."""
+
+    ID = 10
+    NAME = "l_soue"
+    PARAMETERS = _TWO_LEVELS
+    SOURCE = "`002` section 3.2.2"
+
+    @classmethod
+    def from_parameters(cls, domain_size: int, parameters: Parameters) -> LSOUE:
+        """Permanent SUE(ε∞), second round (1/2, q2)."""
+        permanent = sue_round(parameters.level("epsilon_longitudinal"))
+        first = parameters.level("epsilon_first")
+        return cls(domain_size, half_second_round(permanent, first, cls.NAME), permanent)
+
+
+class RAPPOR(Unary):
+    """SUE then a given second round: RAPPOR as it was deployed, p2 = 0.75 and q2 = 0.25.
+
+    ε1 is not asked for but follows from ε∞, p2 and q2; ``guarantee`` says what it is.
+    """
+
+    ID = 16
+    NAME = "rappor"
+    PARAMETERS = ("epsilon_longitudinal",)
+    OPTIONAL = ("p2", "q2")
+    SOURCE = "`000` section 2.4.1 (Erlingsson, Pihur and Korolova, CCS 2014)"
+
+    @classmethod
+    def from_parameters(cls, domain_size: int, parameters: Parameters) -> RAPPOR:
+        """Permanent SUE(ε∞); p2 rounded down and q2 up to multiples of 2**-64 (exact from 2**-11 on)."""
+        permanent = sue_round(parameters.level("epsilon_longitudinal"))
+        p2, q2 = parameters.p2, parameters.q2
+        if not 0 < q2 < p2 < 1:
+            raise _second_round(p2, q2)
+        one, zero = int(FULL * Fraction(p2)), -int(-FULL * Fraction(q2) // 1)
+        if not zero < one:
+            raise _second_round(p2, q2)
+        return cls(domain_size, BitChannel(one, zero), permanent)
+
+    def facts(self) -> dict[str, int | float | str]:
+        """The second round, as its integers have it."""
+        return {"p2": float(self.instant.own), "q2": float(self.instant.other)}
+
+
+def _probabilities(channel: BitChannel) -> SupportProbabilities:
+    return SupportProbabilities(channel.own, channel.other)
+
+
+def _second_round(p2: float, q2: float) -> CollectionError:
+    return CollectionError(
+        "E-COLLECTION-VALUE",
+        f"p2 = {p2} and q2 = {q2} do not satisfy 0 < q2 < p2 < 1, so reports would say nothing or everything",
+        remedy="Leave both out for 0.75 and 0.25, or raise p2 above q2.",
+    )

@@ -1,0 +1,562 @@
+"""Stage 1 of 5, report: which records are admitted, and why the others are not. Total, pure, columnar.
+
+A record is admitted when its digest names a known collection, its epoch is one of that collection's, and its
+payload is one that a device with these parameters can send. Everything else becomes a :class:`Rejection`,
+which says what, where and why and never carries a payload.
+
+Where it is known when a record arrived, that decides whether its epoch was still open: a record that came
+after the allowed lateness is late, however promptly it is processed, and one that came in time is not, even
+if the pipeline stood still in between. Both follow from the record alone, so every runner decides alike.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ldpbeam.accounting import Entry, Key
+from ldpbeam.collection.collection import Collection, digest_hex
+from ldpbeam.errors import Reason
+from ldpbeam.kernels import framing
+from ldpbeam.protocols.base import CHECK_CODES, frozen_columns
+from ldpbeam.wire.codec import Batches, parse
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from ldpbeam.wire.codec import Batch, Frames, Rows
+
+__all__ = [
+    "LISTED",
+    "Admission",
+    "Rejection",
+    "ReportColumns",
+    "admit_batch",
+    "admit_batches",
+    "admit_frames",
+    "admit_rows",
+    "capped",
+]
+
+LISTED = 100
+"""Rejections of one kind in one source that are listed one by one; the rest share one.
+
+A run given the wrong collection refuses every report there is, and must not hold an object for each.
+"""
+
+_SMALL = 1024
+"""Batches of fewer reports are judged together with others, larger ones by themselves, without a copy."""
+
+UNATTRIBUTED: Key = ("", None)
+
+_MICROS = 1_000_000
+
+
+@dataclass(frozen=True, eq=False)
+class ReportColumns:
+    """Admitted reports of one collection and one epoch.
+
+    Attributes:
+        digest: the collection's.
+        epoch: index.
+        report_ids: uint64 (n,).
+        payloads: uint8 (n, payload_size), read-only.
+    """
+
+    digest: int
+    epoch: int
+    report_ids: NDArray[np.uint64]
+    payloads: NDArray[np.uint8]
+
+    def __len__(self) -> int:
+        """Number of reports."""
+        return len(self.payloads)
+
+
+@dataclass(frozen=True)
+class Rejection:
+    """Records that were not counted, for one reason, in one place.
+
+    Attributes:
+        reason: why.
+        source: file, or where the record came from.
+        place: position in the source: byte offset of the record, or row of a table; -1 for the source
+            itself. The first one when several records are concerned.
+        index: first report concerned inside a batch; -1 when the record as a whole is.
+        count: reports concerned.
+        digest: 16 hexadecimal digits, or empty (also when the records concerned differ).
+        epoch: as the record says, or None (also when the records concerned differ).
+    """
+
+    reason: Reason
+    source: str
+    place: int
+    index: int = -1
+    count: int = 1
+    digest: str = ""
+    epoch: int | None = None
+
+
+def capped(rejections: Iterable[Rejection]) -> list[Rejection]:
+    """The first :data:`LISTED` rejections of one reason and source, and one for all that follow.
+
+    The result does not depend on the order, nor on how often parts were capped before: what is capped keeps
+    its own first ones.
+    """
+    ordered = sorted(rejections, key=lambda r: (r.place, r.index, r.count, r.digest, r.epoch or 0))
+    listed, rest = ordered[:LISTED], ordered[LISTED:]
+    if len(rest) > 1:
+        first = rest[0]
+        digests, epochs = {r.digest for r in rest}, {r.epoch for r in rest}
+        together = replace(
+            first,
+            index=first.index if all(r.place == first.place for r in rest) else -1,
+            count=sum(r.count for r in rest),
+            digest=first.digest if len(digests) == 1 else "",
+            epoch=first.epoch if len(epochs) == 1 else None,
+        )
+        rest = [together]
+    return listed + rest
+
+
+@dataclass(frozen=True, eq=False)
+class _Refused:
+    """Records refused for one reason; arrays of shape (n,), a missing one means nothing to say."""
+
+    reason: Reason
+    source: str
+    places: NDArray[np.int64]
+    indices: NDArray[np.int64] | None = None
+    counts: NDArray[np.int64] | None = None
+    digests: NDArray[np.uint64] | None = None
+    epochs: NDArray[np.int64] | None = None
+
+    def first(self) -> list[Rejection]:
+        """As rejections, see :func:`capped`."""
+        order = np.arange(self.places.size)
+        if self.places.size > LISTED:
+            keys = (self.places,) if self.indices is None else (self.indices, self.places)
+            order = np.lexsort(keys)
+        listed, rest = order[:LISTED], order[LISTED:]
+        found = [self._one(int(i)) for i in listed]
+        if rest.size:
+            together = self._one(int(rest[0]))
+            if rest.size > 1:
+                together = replace(
+                    together,
+                    index=together.index if (self.places[rest] == together.place).all() else -1,
+                    count=rest.size if self.counts is None else int(self.counts[rest].sum()),
+                    digest=together.digest if _all_equal(self.digests, rest) else "",
+                    epoch=together.epoch if _all_equal(self.epochs, rest) else None,
+                )
+            found.append(together)
+        return found
+
+    def _one(self, i: int) -> Rejection:
+        return Rejection(
+            self.reason,
+            self.source,
+            int(self.places[i]),
+            -1 if self.indices is None else int(self.indices[i]),
+            1 if self.counts is None else int(self.counts[i]),
+            "" if self.digests is None else digest_hex(int(self.digests[i])),
+            None if self.epochs is None else int(self.epochs[i]),
+        )
+
+
+def _all_equal(column: NDArray[np.generic] | None, which: NDArray[np.int64]) -> bool:
+    return column is None or bool((column[which] == column[which[0]]).all())
+
+
+@dataclass
+class Admission:
+    """What became of some records.
+
+    Attributes:
+        admitted: columns per collection and epoch.
+        read: records seen, by accounting key, counted before any payload is judged.
+        late: sound reports that arrived when their epoch was closed; neither admitted nor rejected.
+        rejected: everything else, by accounting key and reason.
+        repeated: rejected reports of batches that say nothing new about an epoch's devices, because their
+            report ids stand in the batch before, or because fewer could have been sent in so many bytes. They
+            are among the rejected ones; only the error fraction passes over them.
+        written_by: microseconds since 1970 by which all of the records had been written, where it is known:
+            none of them can be of an epoch that had not begun by then. It says nothing about lateness.
+    """
+
+    admitted: list[ReportColumns] = field(default_factory=list)
+    read: Counter[Key] = field(default_factory=Counter)
+    late: Counter[Key] = field(default_factory=Counter)
+    rejected: Counter[tuple[Key, Reason]] = field(default_factory=Counter)
+    repeated: Counter[Key] = field(default_factory=Counter)
+    written_by: int | None = None
+    _refused: list[_Refused] = field(default_factory=list)
+
+    @property
+    def refused(self) -> list[tuple[Reason, NDArray[np.int64]]]:
+        """(reason, places) of all records with a rejection, also of those that are not listed."""
+        return [(each.reason, each.places) for each in self._refused]
+
+    @property
+    def rejections(self) -> list[Rejection]:
+        """What was refused, as :func:`capped` lists it for each source and reason."""
+        found: dict[tuple[str, Reason], list[Rejection]] = {}
+        for each in self._refused:
+            held = found.setdefault((each.source, each.reason), [])
+            held += each.first()
+            if len(held) > 8 * LISTED:
+                held[:] = capped(held)
+        return [one for held in found.values() for one in (capped(held) if len(held) > 1 else held)]
+
+    def reject_source(self, reason: Reason, source: str, place: int = -1, count: int = 1) -> None:
+        """Book something that is no report at all as records read and refused."""
+        self.read[UNATTRIBUTED] += count
+        self.refuse(UNATTRIBUTED, _Refused(reason, source, np.array([place]), counts=np.array([count])))
+
+    def reject_places(self, reason: Reason, source: str, places: NDArray[np.int64]) -> None:
+        """Book records that are no report at all, by their places."""
+        if places.size:
+            self.read[UNATTRIBUTED] += places.size
+            self.refuse(UNATTRIBUTED, _Refused(reason, source, places))
+
+    def refuse(self, key: Key, refused: _Refused) -> None:
+        """Book records that have been read already."""
+        count = refused.places.size if refused.counts is None else int(refused.counts.sum())
+        self.rejected[key, refused.reason] += count
+        self._refused.append(refused)
+
+    def entries(self) -> Iterator[Entry]:
+        """Everything but what was admitted, as lines for the books."""
+        for key, count in self.read.items():
+            yield (key, "read"), count
+        for what, counted in (("late", self.late), ("repeated", self.repeated)):
+            for key, count in counted.items():
+                if count:
+                    yield (key, what), count
+        for (key, reason), count in self.rejected.items():
+            yield (key, f"rejected.{reason.value}"), count
+
+
+def _epoch_at_fault(collection: Collection, epoch: int, written_by: int | None) -> Reason | None:
+    """Why reports of an epoch are not taken, whatever they hold and whenever they arrived."""
+    if not collection.epochs.contains(epoch):
+        return Reason.FOREIGN_EPOCH
+    if collection.retired is not None and collection.epochs.start(epoch) >= collection.retired:
+        return Reason.RETIRED_COLLECTION
+    if written_by is not None and written_by < collection.opens(epoch) * _MICROS:
+        return Reason.FUTURE_EPOCH
+    return None
+
+
+def admit_frames(
+    found: Frames,
+    collections: Mapping[int, Collection],
+    source: str,
+    into: Admission,
+    base: int = 0,
+    arrivals: NDArray[np.int64] | None = None,
+) -> None:
+    """Judge records, whatever their bytes; ``base``, ``arrivals`` as in :func:`ldpbeam.wire.codec.parse`."""
+    rows, batches, malformed = parse(found, base, arrivals)
+    into.reject_places(Reason.MALFORMED, source, malformed)
+    admit_batches(batches, collections, source, into)
+    admit_rows(rows, collections, source, into)
+
+
+def admit_batch(batch: Batch, collections: Mapping[int, Collection], source: str, into: Admission) -> None:
+    """Judge one ReportBatch, as :func:`admit_batches` does."""
+    one = np.ones(1, np.int64)
+    batches = Batches(
+        digest=np.array([batch.digest], np.uint64),
+        epoch=np.array([batch.epoch], np.int64),
+        count=np.array([batch.count], np.uint64),
+        buffer=np.ascontiguousarray(batch.payloads),
+        scattered=np.ascontiguousarray(batch.report_ids).view(np.uint8),
+        in_parts=np.ones(1, bool),
+        ids_at=0 * one,
+        ids_length=8 * batch.report_ids.size * one,
+        payloads_at=0 * one,
+        payloads_length=batch.payloads.size * one,
+        place=batch.place * one,
+        arrival=None if batch.arrival is None else batch.arrival * one,
+    )
+    admit_batches(batches, collections, source, into)
+
+
+def admit_batches(
+    batches: Batches, collections: Mapping[int, Collection], source: str, into: Admission
+) -> None:
+    """Judge ReportBatch messages; the reports in one are judged one by one once its columns fit together.
+
+    Small batches of a collection and epoch are judged together: they cost as much as reports by themselves.
+    """
+    if not len(batches):
+        return
+    n = batches.ids_length >> 3
+    sizes = np.maximum(n, 1)  # a batch without reports is still a record that was read
+    agree = batches.count == n.astype(np.uint64)
+    into.reject_places(Reason.MALFORMED, source, batches.place[~agree])
+    known = np.isin(batches.digest, np.array(list(collections), np.uint64))
+
+    def refuse(key: Key, reason: Reason, which: NDArray[np.int64], *, read: bool = True) -> None:
+        if not which.size:
+            return
+        if read:
+            into.read[key] += int(sizes[which].sum())
+        columns = (batches.place[which], None, sizes[which], batches.digest[which], batches.epoch[which])
+        into.refuse(key, _Refused(reason, source, *columns))
+
+    refuse(UNATTRIBUTED, Reason.UNKNOWN_COLLECTION, np.flatnonzero(agree & ~known))
+    for digest, chosen in _groups(batches.digest, np.flatnonzero(agree & known)):
+        collection = collections[digest]
+        width = collection.protocol.payload_size
+        nowhere: Key = (collection.digest_hex, None)
+        epochs = batches.epoch[chosen]
+        # Only epochs that can be collected get a line of their own, so junk cannot grow the books.
+        planned = (epochs >= 0) & (epochs < collection.epochs.count)
+        refuse(nowhere, Reason.FOREIGN_EPOCH, chosen[~planned])
+        for epoch, everyone in _groups(batches.epoch, chosen[planned]):
+            group = everyone
+            if reason := _epoch_at_fault(collection, epoch, into.written_by):
+                refuse(nowhere, reason, everyone)
+                continue
+            if batches.arrival is not None:
+                early = batches.arrival[everyone] < collection.opens(epoch) * _MICROS
+                refuse(nowhere, Reason.FUTURE_EPOCH, everyone[early])
+                group = everyone[~early]
+                if not group.size:
+                    continue
+            key: Key = (collection.digest_hex, epoch)
+            into.read[key] += int(sizes[group].sum())
+            empty = n[group] == 0
+            refuse(key, Reason.MALFORMED, group[empty], read=False)
+            group = group[~empty]
+            fits = batches.payloads_length[group] == n[group] * width
+            wrong = group[~fits]
+            if wrong.size:
+                refuse(key, Reason.WRONG_LENGTH, wrong, read=False)
+                sizes_of = (batches.ids_length[wrong] + batches.payloads_length[wrong]) // (8 + width)
+                owners = np.repeat(np.arange(wrong.size), n[wrong])
+                into.repeated[key] += _repeated(batches.ids_together(wrong), owners, sizes_of)
+            group = group[fits]
+            small = n[group] < _SMALL
+            shares = [group[i : i + 1] for i in np.flatnonzero(~small)]
+            if small.any():
+                shares.append(group[small])
+            for share in shares:
+                _admit_reports_of(batches, share, collection, epoch, source, into)
+
+
+def _admit_reports_of(
+    batches: Batches,
+    which: NDArray[np.int64],
+    collection: Collection,
+    epoch: int,
+    source: str,
+    into: Admission,
+) -> None:
+    """Judge the reports of batches whose columns fit together."""
+    if which.size == 1:
+        batch = batches[int(which[0])]
+        ids, payloads = batch.report_ids, batch.payloads
+        sizes = np.array([ids.size])
+    else:
+        ids, payloads = batches.ids_together(which), batches.payloads_together(which)
+        sizes = batches.ids_length[which] >> 3
+
+    def owner(rows: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Which batch a report is in, and its index there."""
+        ends = np.cumsum(sizes)
+        at = np.searchsorted(ends, rows, "right")
+        return which[at], rows - (ends - sizes)[at]
+
+    def listed(reason: Reason, rows: NDArray[np.int64]) -> _Refused:
+        of, index = owner(rows)
+        return _Refused(
+            reason, source, batches.place[of], index, digests=batches.digest[of], epochs=batches.epoch[of]
+        )
+
+    def arrivals(rows: NDArray[np.int64]) -> NDArray[np.int64]:
+        assert batches.arrival is not None  # noqa: S101 - asked only where it is known
+        return batches.arrival[owner(rows)[0]]
+
+    shaped = payloads.reshape(ids.size, -1)
+    known = None if batches.arrival is None else arrivals
+    _admit_columns(collection, epoch, ids, shaped, listed, known, into, lambda rows: owner(rows)[0])
+
+
+def _admit_columns(
+    collection: Collection,
+    epoch: int,
+    ids: NDArray[np.uint64],
+    payloads: NDArray[np.uint8],
+    listed: Callable[[Reason, NDArray[np.int64]], _Refused],
+    arrivals: Callable[[NDArray[np.int64]], NDArray[np.int64]] | None,
+    into: Admission,
+    owners: Callable[[NDArray[np.int64]], NDArray[np.int64]] | None = None,
+) -> None:
+    """Judge the payloads of reports that are of one collection and epoch, and hand the sound ones on.
+
+    Args:
+        collection, epoch: theirs.
+        ids, payloads: uint64 (n,), uint8 (n, width).
+        listed: makes what is booked of refused rows.
+        arrivals: int64, microseconds since 1970, of rows; None where nobody knows.
+        into: where all this goes.
+        owners: which batch rows are in; None for reports that came by themselves.
+    """
+    if not ids.size:
+        return
+    key: Key = (collection.digest_hex, epoch)
+    payloads = frozen_columns(payloads)
+    codes = collection.protocol.check(payloads)
+    rows = None
+    if codes.any():
+        for reason, bad in _refused(codes):
+            if bad.size:
+                into.refuse(key, listed(reason, bad))
+        rows = np.flatnonzero(codes == 0)
+        if owners is not None:
+            into.repeated[key] += _repeated(ids[codes != 0], owners(np.flatnonzero(codes)))
+        ids, payloads = ids[rows], frozen_columns(payloads[rows])
+    if arrivals is not None and ids.size:
+        at = arrivals(np.arange(ids.size) if rows is None else rows)
+        late = at >= collection.closes(epoch) * _MICROS
+        if late.any():
+            into.late[key] += int(late.sum())
+            ids, payloads = ids[~late], frozen_columns(payloads[~late])
+    if ids.size:
+        into.admitted.append(ReportColumns(collection.digest, epoch, ids, payloads))
+
+
+def admit_rows(rows: Rows, collections: Mapping[int, Collection], source: str, into: Admission) -> None:
+    """Judge single reports, gathering those of one collection and epoch into columns."""
+    known = np.isin(rows.digest, np.array(list(collections), np.uint64))
+    if not known.all():
+        strange = np.flatnonzero(~known)
+        into.read[UNATTRIBUTED] += strange.size
+        into.refuse(UNATTRIBUTED, _singles(Reason.UNKNOWN_COLLECTION, source, rows, strange))
+    for digest, chosen in _groups(rows.digest, np.flatnonzero(known)):
+        collection = collections[digest]
+        width = collection.protocol.payload_size
+        epochs = rows.epoch[chosen]
+        # Epochs of no collection are many (they are anybody's numbers), so they are told apart at once.
+        planned = (epochs >= 0) & (epochs < collection.epochs.count)
+        _outside(Reason.FOREIGN_EPOCH, collection, rows, chosen[~planned], source, into)
+        for epoch, everyone in _groups(rows.epoch, chosen[planned]):
+            group = everyone
+            if reason := _epoch_at_fault(collection, epoch, into.written_by):
+                _outside(reason, collection, rows, everyone, source, into)
+                continue
+            if rows.arrival is not None:
+                early = rows.arrival[everyone] < collection.opens(epoch) * _MICROS
+                _outside(Reason.FUTURE_EPOCH, collection, rows, everyone[early], source, into)
+                group = everyone[~early]
+                if not group.size:
+                    continue  # no line in the books for an epoch that nothing was taken of
+            key = (collection.digest_hex, epoch)
+            into.read[key] += group.size
+            fits = rows.payload_length[group] == width
+            if not fits.all():
+                wrong = group[~fits]
+                into.refuse(key, _singles(Reason.WRONG_LENGTH, source, rows, wrong))
+            some = group[fits]
+            payloads = np.empty((some.size, width), np.uint8)
+            framing.gather(rows.buffer, rows.payload_at[some], payloads)
+            _admit_group(collection, epoch, rows, some, payloads, source, into)
+
+
+def _admit_group(
+    collection: Collection,
+    epoch: int,
+    rows: Rows,
+    some: NDArray[np.int64],
+    payloads: NDArray[np.uint8],
+    source: str,
+    into: Admission,
+) -> None:
+    """Single reports of one collection and epoch whose payloads have the right length."""
+    arrival = rows.arrival
+
+    def listed(reason: Reason, which: NDArray[np.int64]) -> _Refused:
+        return _singles(reason, source, rows, some[which])
+
+    def arrivals(which: NDArray[np.int64]) -> NDArray[np.int64]:
+        assert arrival is not None  # noqa: S101 - asked only where it is known
+        return arrival[some[which]]
+
+    known = None if arrival is None else arrivals
+    _admit_columns(collection, epoch, rows.report_id[some], payloads, listed, known, into)
+
+
+def _repeated(
+    ids: NDArray[np.uint64], owners: NDArray[np.int64], limits: NDArray[np.int64] | None = None
+) -> int:
+    """How many of some refused reports in batches the error fraction passes over.
+
+    What is refused of a batch counts against an epoch like as many reports as could have been sent with so
+    many distinct ids in so many bytes; else eight bytes without a payload, or a compressed batch of one id,
+    would do as much harm as thousands of devices. Each batch is weighed by itself, so that the sum does not
+    depend on what is judged together.
+
+    Args:
+        ids: uint64 (n,).
+        owners: int64 (n,), which batch each is in; 0..b−1 in order where there are limits.
+        limits: int64 (b,), how many reports the bytes of each could have been.
+    """
+    order = np.lexsort((ids, owners))
+    ids, owners = ids[order], owners[order]
+    first = np.ones(ids.size, bool)
+    first[1:] = (ids[1:] != ids[:-1]) | (owners[1:] != owners[:-1])
+    if limits is None:
+        return int(ids.size - first.sum())
+    distinct = np.bincount(owners[first], minlength=limits.size)
+    return int(ids.size - np.minimum(distinct, np.maximum(limits, 1)).sum())
+
+
+def _outside(
+    reason: Reason,
+    collection: Collection,
+    rows: Rows,
+    which: NDArray[np.int64],
+    source: str,
+    into: Admission,
+) -> None:
+    """Reject reports whose epoch is not collected."""
+    if which.size:
+        key: Key = (collection.digest_hex, None)
+        into.read[key] += which.size
+        into.refuse(key, _singles(reason, source, rows, which))
+
+
+def _refused(codes: NDArray[np.uint8]) -> Iterator[tuple[Reason, NDArray[np.int64]]]:
+    """(reason, positions) for every reason there is to refuse a payload, from a protocol's check."""
+    for code, reason in enumerate(CHECK_CODES):
+        if reason is not None:
+            yield reason, np.flatnonzero(codes == code)
+
+
+def _singles(reason: Reason, source: str, rows: Rows, which: NDArray[np.int64]) -> _Refused:
+    """Single reports refused: each has its own place."""
+    return _Refused(reason, source, rows.place[which], None, None, rows.digest[which], rows.epoch[which])
+
+
+def _groups(
+    column: NDArray[np.generic], chosen: NDArray[np.int64]
+) -> Iterator[tuple[int, NDArray[np.int64]]]:
+    """(key, positions) for every distinct key at the chosen positions, which stay in order."""
+    if chosen.size == 0:
+        return
+    keys = column[chosen]
+    if (keys == keys[0]).all():
+        yield int(keys[0]), chosen
+        return
+    order = np.argsort(keys, kind="stable")
+    arranged = keys[order]
+    edges = np.flatnonzero(arranged[1:] != arranged[:-1]) + 1
+    for group in np.split(order, edges):
+        yield int(keys[group[0]]), chosen[group]

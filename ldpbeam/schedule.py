@@ -1,0 +1,63 @@
+"""When an epoch's results are told: provisionally, at its end, after late reports, and for the last time.
+
+All times are arrival times: the time at which reports reached the collector, microseconds since 1970. What is
+due when follows from the collection and two intervals alone, so every engine tells the same results.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ldpbeam.accounting import EARLY, LATE, ON_TIME
+from ldpbeam.collection.collection import Collection
+
+__all__ = ["DEFAULT_LATE_EVERY", "Schedule"]
+
+_MICROS = 1_000_000
+DEFAULT_LATE_EVERY = 60
+"""Seconds between two results of an epoch that late reports can cause."""
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """The due times of a collection's epochs.
+
+    Attributes:
+        collection: with its epochs and allowed lateness.
+        early_every: seconds between provisional results while the epoch lasts; 0 for none.
+        late_every: seconds between results that late reports cause; positive.
+    """
+
+    collection: Collection
+    early_every: int = 0
+    late_every: int = DEFAULT_LATE_EVERY
+
+    def end(self, epoch: int) -> int:
+        """When the result of an epoch is due."""
+        return self.collection.epochs.end(epoch) * _MICROS
+
+    def close(self, epoch: int) -> int:
+        """When an epoch takes no more reports."""
+        return self.collection.closes(epoch) * _MICROS
+
+    def due(self, epoch: int, after: int) -> int:
+        """The first due time later than ``after``; past the close the books may still change."""
+        start, end = self.collection.epochs.start(epoch) * _MICROS, self.end(epoch)
+        if after < end:
+            if not self.early_every:
+                return end
+            return min(_step(start, self.early_every, after), end)
+        late = _step(end, self.late_every, after)
+        close = self.close(epoch)
+        return min(late, close) if after < close else late
+
+    def pane(self, epoch: int, due: int, told: int) -> str:
+        """What a result at a due time is called, when the one before it was told at ``told``."""
+        end = self.end(epoch)
+        return EARLY if due < end else ON_TIME if told < end else LATE
+
+
+def _step(origin: int, every: int, after: int) -> int:
+    """The first of origin + every, origin + 2·every, … later than ``after``."""
+    step = every * _MICROS
+    return origin + max((after - origin) // step + 1, 1) * step

@@ -1,0 +1,208 @@
+"""Handing a pipeline to its runner, and what a person is told when that fails.
+
+Beam wraps what went wrong in errors of its own: a RuntimeError with a page of Java, an error of gRPC. Here
+they become one line with a code: the runner cannot be reached or started (E-USAGE-RUNNER), or it took the
+job and the job failed (E-RUN-JOB).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import apache_beam as beam
+import grpc
+from apache_beam.options.pipeline_options import FlinkRunnerOptions, GoogleCloudOptions, PipelineOptions
+from apache_beam.runners.runner import PipelineState
+from apache_beam.version import __version__ as beam_version
+
+from ldpbeam.errors import JobError, LdpError, UsageError
+from ldpbeam.pipelines.config import ASK_THEIR_SERVER
+
+__all__ = ["PRISM_BINARY", "finish", "handed_over", "run_to_end", "start", "with_binary"]
+
+PRISM_BINARY = "LDPBEAM_PRISM"
+"""Environment variable that names the binary of Beam's Prism."""
+
+_WRAPPED = re.compile(r"ldpbeam\.errors\.\w+: (.*?) \[(E-[A-Z]+(?:-[A-Z]+)*)\]", re.DOTALL)
+"""One of our errors in the text of one of Beam's."""
+_RAISED = re.compile(r"^(?:Caused by: )?([\w.$]+(?:Error|Exception|Timeout)\b.*)$", re.MULTILINE)
+"""A line of a traceback, Python's or Java's, that names an error."""
+_LONGEST = 300
+
+_TAKEN_SECONDS = 180.0
+_NEEDED = {
+    "FlinkRunner": "Beam's job server for Flink is a Java program: give its archive with "
+    "--flink_job_server_jar, or use --runner PortableRunner --job_endpoint HOST:PORT for a running one.",
+    "PortableRunner": "Start a job server and give its address with --job_endpoint HOST:PORT.",
+    "PrismRunner": "Check the binary that --prism_location names.",
+    "SparkRunner": "Beam's job server for Spark is a Java program: give its archive with "
+    "--spark_job_server_jar.",
+}
+
+
+def run_to_end(pipeline: beam.Pipeline, runner: str = "FnApiRunner") -> None:
+    """Run a pipeline until it has ended.
+
+    Raises:
+        UsageError: the runner cannot be reached or started.
+        JobError: the job failed on its runner.
+        LdpError: a step raised one.
+    """
+    finish(start(pipeline, runner), runner)
+
+
+def start(pipeline: beam.Pipeline, runner: str) -> Any:
+    """Hand a pipeline to its runner; gives Beam's result. Runners of this process are then done already.
+
+    Raises:
+        UsageError: the runner cannot be reached or started.
+        LdpError: a step raised one.
+    """
+    try:
+        return pipeline.run()
+    except (RuntimeError, ValueError, OSError, grpc.RpcError, grpc.FutureTimeoutError) as error:
+        _raise_own(error)
+        if runner not in ASK_THEIR_SERVER:
+            raise
+        raise UsageError(
+            "E-USAGE-RUNNER",
+            f"{runner} cannot be started: {_said(error)}",
+            remedy=_NEEDED[runner],
+        ) from error
+
+
+def finish(result: Any, runner: str) -> str:
+    """Wait for a job; gives the state in which it ended.
+
+    Beam takes Dataflow jobs that were drained or replaced for failed ones; here they have ended well.
+
+    Raises:
+        JobError: it failed, or was cancelled.
+        LdpError: a step raised one.
+    """
+    try:
+        result.wait_until_finish()
+    except Exception as error:  # each runner has its own
+        _raise_own(error)
+        if runner == "FnApiRunner":
+            raise  # in this process; nobody but us can have done that
+        state = _state(result)
+        if state not in {PipelineState.DRAINED, PipelineState.UPDATED}:
+            raise JobError(
+                "E-RUN-JOB",
+                f"the job ended in state {state} on {runner}: {_said(error)}",
+                remedy="Look at the runner's and the workers' logs; nothing was published as finished.",
+            ) from error
+    return _state(result)
+
+
+def _state(result: Any) -> str:
+    """How a job stands, or what was last known of it when its runner has gone."""
+    with suppress(grpc.RpcError):
+        return str(result.state)
+    return "UNKNOWN (its runner does not answer)"
+
+
+def _raise_own(error: BaseException) -> None:
+    """Raise the error of ours that another one carries in its text, if it does.
+
+    Raises:
+        LdpError: it does.
+    """
+    found = _WRAPPED.search(str(error))
+    if found is not None:
+        raise LdpError(found[2], found[1].rstrip(".")) from None
+
+
+def _said(error: BaseException) -> str:
+    """The cause in one line: the last error of a traceback that came along, else what the error says."""
+    if isinstance(error, grpc.FutureTimeoutError):
+        return "it does not answer"
+    if isinstance(error, grpc.RpcError):
+        details = getattr(error, "details", None)
+        text = str(details() if callable(details) else error)
+    else:
+        text = str(error)
+    named = _RAISED.findall(text)
+    line = named[-1] if named else text
+    return (" ".join(line.split())[:_LONGEST] or type(error).__name__).rstrip(".")
+
+
+def with_binary(typed: Sequence[str]) -> list[str]:
+    """Beam options for Prism, with where its binary is: --prism_location, or else LDPBEAM_PRISM.
+
+    Beam itself would download one, without a time-out and without a checksum; that is left to who wants it.
+
+    Raises:
+        UsageError: nothing says where it is, or it is not there.
+    """
+    options = list(typed)
+    named = PipelineOptions(options).get_all_options()["prism_location"]
+    location = named or os.environ.get(PRISM_BINARY, "")
+    remedy = (
+        f"Give it with --prism_location FILE or {PRISM_BINARY}; go install "
+        f"github.com/apache/beam/sdks/v2/go/cmd/prism@v{beam_version} builds it."
+    )
+    if not location:
+        raise UsageError("E-USAGE-RUNNER", "PrismRunner needs the binary of Beam's Prism", remedy=remedy)
+    if "://" not in location and not shutil.which(location) and not Path(location).is_file():
+        raise UsageError("E-USAGE-RUNNER", f"there is no Prism binary {location}", remedy=remedy)
+    return options if named else [*options, f"--prism_location={location}"]
+
+
+def handed_over(result: Any, pipeline: beam.Pipeline, runner: str) -> dict[str, str]:
+    """What is known of a job that goes on without us, once it is safe to leave it.
+
+    Beam's job server for Flink says that a job runs before it has given it to the cluster, and it ends with
+    this process where this process has started it. So the cluster itself is asked for the job.
+
+    Returns:
+        ``runner``, ``id`` where the runner gave one, and for Flink ``cluster`` and ``cluster_id``.
+
+    Raises:
+        JobError: the job failed at once, or the cluster did not take it in time.
+    """
+    options = pipeline.options
+    job: dict[str, str] = {"runner": runner}
+    identity = getattr(result, "job_id", None) or getattr(result, "_job_id", "")
+    identity = identity() if callable(identity) else identity
+    if identity:
+        job["id"] = str(identity)
+    name = options.view_as(GoogleCloudOptions).job_name
+    if name:
+        job["name"] = str(name)
+    master = str(options.view_as(FlinkRunnerOptions).flink_master or "")
+    if runner == "FlinkRunner" and not master.startswith("["):
+        job["cluster"] = master if "://" in master else f"http://{master}"
+        job["cluster_id"] = _await_flink(result, runner, job["cluster"], job.get("name", ""))
+    return job
+
+
+def _await_flink(result: Any, runner: str, cluster: str, name: str) -> str:
+    """Flink's own id of the job, as soon as the cluster has it."""
+    end = time.monotonic() + _TAKEN_SECONDS
+    while time.monotonic() < end:
+        if _state(result) in {PipelineState.FAILED, PipelineState.CANCELLED}:
+            finish(result, runner)
+        with suppress(OSError, ValueError, KeyError):
+            with urllib.request.urlopen(f"{cluster}/jobs/overview", timeout=10) as answer:  # noqa: S310 - typed
+                jobs = json.loads(answer.read())["jobs"]
+            found = [job for job in jobs if str(job["name"]) == name]
+            if found:
+                return str(max(found, key=lambda job: job["start-time"])["jid"])
+        time.sleep(0.5)
+    raise JobError(
+        "E-RUN-JOB",
+        f"the cluster {cluster} did not take the job {name} within {_TAKEN_SECONDS:.0f} s",
+        remedy="Look at the logs of the cluster and of the job server.",
+    )

@@ -1,0 +1,76 @@
+"""The demonstration: a fleet reports for ten days, some reports go wrong, one page shows what is learnt."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from importlib.resources import files
+from pathlib import Path
+
+from ldpbeam.collection.file import load_collection
+from ldpbeam.errors import UsageError
+from ldpbeam.pipelines.commands.console import say
+
+__all__ = ["run_demo"]
+
+_DEVICES = 60_000
+_EPOCHS = 40
+
+
+def run_demo(out: Path, seed: int) -> None:
+    """Simulate, run, and write ``out/index.html``.
+
+    Raises:
+        UsageError: ``out`` holds something else.
+    """
+    from ldpbeam.pipelines.commands.actions import run_collection
+    from ldpbeam.pipelines.commands.progress import Bar
+    from ldpbeam.pipelines.page import write_page
+    from ldpbeam.simulators.faults import write_faults
+    from ldpbeam.simulators.scenarios import Launch
+    from ldpbeam.simulators.simulate import simulate
+    from ldpbeam.simulators.words import Streams
+
+    started = time.monotonic()
+    _make_room(out)
+    source = out / "collection.yaml"
+    source.write_text(files("pipelines").joinpath("demo.yaml").read_text("utf-8"), "utf-8")
+    collection = load_collection(source)
+    size = collection.histograms[0][1].size
+    say(f"1  devices: {_DEVICES:,} of them, {size} possible values, {_EPOCHS} epochs of six hours")
+    people = Launch(_DEVICES, _EPOCHS, size, Streams(seed))
+    with Bar("simulate", _EPOCHS, "epochs") as bar:
+        done = simulate(
+            collection,
+            people,
+            out,
+            seed=seed,
+            spec="launch (pipelines/commands/demo.py)",
+            truth=True,
+            on_epoch=lambda epoch, reports: bar.advance(1, reports),
+        )
+    write_faults(collection, out / "reports")
+    bits = collection.protocol.payload_bits
+    say(f"2  reports: {done.reports:,} with {bits} bits each, in {out / 'reports'}; then some")
+    say("   are sent twice, some arrive ten days late (they still count, in their own epoch)")
+    say("   and some are damaged")
+    run_collection((source,), (str(out / "reports"),), str(out / "output"), None)
+    page = write_page(out / "output", out / "index.html", out / "truth.parquet")
+    say(f"3  done in {time.monotonic() - started:.0f} s. Look at {page.resolve().as_uri()}")
+    say(f"   then: ldpbeam inspect {out / 'output' / 'rejects'}")
+
+
+def _make_room(out: Path) -> None:
+    """An earlier demo goes; nothing else is touched."""
+    if out.exists() and any(out.iterdir()):
+        if not (out / "collection.yaml").exists():
+            raise UsageError(
+                "E-USAGE-OUTPUT",
+                f"{out} is not empty and holds no earlier demo",
+                remedy="Give a new directory to --output.",
+            )
+        for name in ("reports", "output"):
+            shutil.rmtree(out / name, ignore_errors=True)
+        for name in ("truth.parquet", "simulation.json", "index.html"):
+            (out / name).unlink(missing_ok=True)
+    out.mkdir(parents=True, exist_ok=True)

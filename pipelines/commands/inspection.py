@@ -1,0 +1,189 @@
+"""Showing what a file is, decoding a few reports, or showing a few rejects, for a person to read."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import click
+
+from ldpbeam.collection.collection import Collection, digest_hex
+from ldpbeam.collection.file import load_collection
+from ldpbeam.errors import InvalidPayload, UsageError
+from ldpbeam.pipelines.commands.console import deliver, say
+from ldpbeam.pipelines.commands.views import View, view_of
+from ldpbeam.protocols import FrequencyProtocol
+from ldpbeam.protocols.multi import Sample, Several
+from ldpbeam.text import clean
+
+__all__ = ["inspect_file", "inspect_lines"]
+
+
+def inspect_file(path: Path, collection_files: Sequence[Path], limit: int) -> None:
+    """Print what a file or folder is, as lines or as one JSON document.
+
+    Raises:
+        UsageError: there is nothing to show.
+        CollectionError: a collection file is not sound.
+    """
+    _require(path)
+    view = view_of(path, limit)
+    if view is None:
+        lines = []
+        for line in inspect_lines(path, collection_files, limit):
+            say(line)
+            lines.append(line)
+        view = View("records", tuple(lines), lines)
+    else:
+        for line in view.lines:
+            say(line)
+    deliver({"kind": view.kind, "content": view.document})
+
+
+def inspect_lines(path: Path, collection_files: Sequence[Path], limit: int) -> Iterator[str]:
+    """Lines that describe the first records of a file or folder.
+
+    A folder of rejects (or one of its files) is shown as rejects, anything else is read as reports and
+    decoded with the collection whose digest it carries.
+
+    Raises:
+        UsageError: there is nothing to show.
+        CollectionError: a collection file is not sound.
+    """
+    _require(path)
+    found = [path]
+    if path.is_dir():
+        found = sorted(p for p in path.iterdir() if p.is_file() and not p.name.startswith("."))
+    if not found:
+        nothing = ": nothing was rejected" if path.name == "rejects" else ""
+        yield f"{path} holds no file{nothing}."
+        return
+    if _is_rejects(found[0]):
+        yield from _rejects(found, limit)
+        return
+    collections = {c.digest: c for c in map(load_collection, collection_files)}
+    yield from islice(_records(found, collections), limit)
+
+
+def _require(path: Path) -> None:
+    if not path.exists():
+        raise UsageError("E-USAGE-INSPECT", f"{path} does not exist", remedy="Check the path.")
+
+
+def _is_rejects(path: Path) -> bool:
+    if path.suffix != ".parquet":
+        return False
+    import pyarrow.parquet as pq
+
+    # What is no table is read as reports, and says there what is wrong with it.
+    try:
+        return "reason" in pq.read_schema(path).names
+    except (OSError, ValueError):
+        return path.parent.name == "rejects"
+
+
+def _rejects(paths: list[Path], limit: int) -> Iterator[str]:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    tables = []
+    for path in paths:
+        try:
+            tables.append(pq.read_table(path, partitioning=None))
+        except (OSError, ValueError) as error:
+            raise UsageError(
+                "E-USAGE-INSPECT",
+                f"{path} is cut short or damaged, or no table at all ({type(error).__name__})",
+                remedy="Fetch it again, or run again.",
+            ) from None
+    table = pa.concat_tables(tables)
+    totals = table.group_by("reason").aggregate([("count", "sum")]).sort_by("reason")
+    explained = dict(zip(*(table.column(c).to_pylist() for c in ("reason", "explanation")), strict=True))
+    for row in totals.to_pylist():
+        yield f"{row['count_sum']:>8,}  {row['reason']}: {explained[row['reason']]}"
+    yield ""
+    for row in table.slice(0, limit).to_pylist():
+        place = "the whole file" if row["place"] < 0 else f"position {row['place']}"
+        inside = f", report {row['index']} in the batch" if row["index"] >= 0 else ""
+        about = f", digest {row['digest']}, epoch {row['epoch']}" if row["digest"] else ""
+        yield f"{row['reason']} x {row['count']} at {place}{inside} of {row['source']}{about}"
+
+
+def _records(paths: list[Path], collections: dict[int, Collection]) -> Iterator[str]:
+    logging.basicConfig(level=logging.ERROR)
+    from ldpbeam.transforms.sources.files import BadSource, ReadFiles, Table
+    from ldpbeam.wire.codec import Batch, parse
+
+    for path in paths:
+        click.echo(clean(f"{path}:"), err=True)
+        for element in ReadFiles().process(str(path)):
+            if isinstance(element, BadSource):
+                reason = element.reason
+                yield f"{reason.value} at position {element.place}: {reason.explanation}"
+                continue
+            if isinstance(element, Table):
+                rows, batches = element.rows, iter(list[Batch]())
+            else:
+                rows, many, malformed = parse(element.found, element.base)
+                batches = iter(many)
+                for place in malformed:
+                    yield f"malformed record at position {place}"
+            for batch in batches:
+                text = _about(batch.digest, batch.epoch, collections)
+                yield f"batch at position {batch.place}: {batch.count:,} reports, {text}"
+                known = collections.get(batch.digest)
+                width = known.protocol.payload_size if known else 0
+                if known and batch.report_ids.size * width == batch.payloads.size:
+                    for i, row in enumerate(batch.payloads.reshape(-1, width)):
+                        one = _decoded(int(batch.report_ids[i]), row.tobytes(), known)
+                        yield f"  {one}"
+            for i in range(rows.digest.size):
+                at, size = int(rows.payload_at[i]), int(rows.payload_length[i])
+                payload = rows.buffer[at : at + size].tobytes()
+                digest = int(rows.digest[i])
+                text = _about(digest, int(rows.epoch[i]), collections)
+                one = _decoded(int(rows.report_id[i]), payload, collections.get(digest))
+                yield f"report at position {rows.place[i]}: {text}, {one}"
+
+
+def _about(digest: int, epoch: int, collections: dict[int, Collection]) -> str:
+    known = collections.get(digest)
+    name = known.name if known else "unknown collection"
+    return f"{name} ({digest_hex(digest)}), epoch {epoch}"
+
+
+def _decoded(report_id: int, payload: bytes, collection: Collection | None) -> str:
+    """A randomised response: safe to show, it is what the device chose to send."""
+    text = f"id {report_id:016x}"
+    if collection is None:
+        return f"{text}, {len(payload)} payload bytes (give --collection to decode them)"
+    try:
+        response = collection.protocol.decode(payload)
+    except InvalidPayload as error:
+        return f"{text}, refused: {error.reason.value}"
+    return ", ".join([text, *_about_values(response, collection)])
+
+
+def _about_values(response: Any, collection: Collection) -> Iterator[str]:
+    """What the response says about each attribute that it speaks about."""
+    protocol = collection.protocol
+    told: dict[int, Any] = {0: response}
+    if isinstance(protocol, Sample):
+        told = {response.attribute: response.response}
+    elif isinstance(protocol, Several):
+        told = dict(enumerate(response))
+    for index, one in told.items():
+        name, domain = collection.histograms[index]
+        part = protocol.parts[index]
+        about = f"{name}: {one}" if name else f"{one}"
+        if not isinstance(part, FrequencyProtocol):
+            yield about
+            continue
+        size = domain.size
+        supported = [v for v in range(min(size, 4096)) if part.supports(one, v)]
+        names = ", ".join(domain.label(v) for v in supported[:4])
+        more = f" and {len(supported) - 4} more" if len(supported) > 4 else ""
+        yield f"{about}, supports {len(supported)} of {size} values: {names}{more}"

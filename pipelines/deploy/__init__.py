@@ -1,0 +1,1 @@
+"""What clouds need besides the packages: templates, schemas, images."""

@@ -1,0 +1,184 @@
+"""A flex template of ``ldpbeam run``: its metadata, and what its launcher passes on.
+
+A template starts the unbounded job over a subscription. The launcher passes ``--name=value`` for everything;
+the names are those of the command line with underscores for hyphens, as Beam spells its own options beside
+them. So the metadata is generated from there: ``python -m ldpbeam.pipelines.deploy.dataflow`` writes it.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+import click
+
+from ldpbeam.pipelines.commands.main import cli, main
+
+__all__ = ["FOLDER", "LEFT_OUT", "arguments", "generated", "options", "run_template"]
+
+FOLDER = Path(__file__).parent
+
+_LOG = logging.getLogger(__name__)
+
+LEFT_OUT = {
+    "detach": "a launcher never waits",
+    "input": "a template reads a subscription",
+    "json": "a launcher's output is a log",
+    "kafka_expansion": "tried on Flink only",
+    "kafka_servers": "tried on Flink only",
+    "kafka_topic": "tried on Flink only",
+    "keep_accounting": "of the local engine",
+    "keep_landed": "of the local engine",
+    "land_bytes": "of the local engine",
+    "land_every": "of the local engine",
+    "land_messages": "of the local engine",
+    "max_epochs": "of runs over files",
+    "max_expansion": "of runs over files",
+    "metrics": "of the local engine",
+    "not_after": "of runs over files",
+    "overwrite": "of runs over files",
+    "pubsub_expansion": "Dataflow reads Pub/Sub itself",
+    "quiet": "a launcher's output is a log",
+    "read_attempts": "of runs over files",
+    "runner": "the launcher gives it",
+    "settle": "of the local engine",
+    "stop_when_idle": "of the local engine",
+}
+"""Options of ``ldpbeam run`` that a template does not have, and why."""
+
+_REQUIRED = {"collection", "subscription", "output"}
+
+_HELP = {
+    "collection": "Collection files, gs://… or in the image, separated by commas.",
+    "subscription": "Pub/Sub subscription of reports, one message each or a batch.",
+    "output": "Folder in Cloud Storage for estimates and books, gs://BUCKET/FOLDER.",
+    "job": "Signs this job's revisions. Keep it when a job is updated; choose another one for a new job. "
+    "Default: random.",
+}
+"""Where a template needs other words than the command line."""
+
+_BY_METAVAR = {
+    "DURATION": ("TEXT", r"^(\d+[smhdw])+$"),
+    "NAME": ("TEXT", r"^[-.\w]+$"),
+    "projects/P/subscriptions/S": ("PUBSUB_SUBSCRIPTION", r"^projects/[^/]+/subscriptions/[^/]+$"),
+    "projects/P/topics/T": ("PUBSUB_TOPIC", r"^projects/[^/]+/topics/[^/]+$"),
+    "P:DATASET.TABLE": ("BIGQUERY_TABLE", r"^[^\s:]+[:.]\w+\.[-\w]+$"),
+    "DIR": ("GCS_WRITE_FOLDER", r"^gs://[^/]+/.+$"),
+}
+
+_IMAGE = {
+    "name": "sdk_container_image",
+    "label": "SDK container image",
+    "helpText": "Image of the workers; the image of this template is made for it.",
+    "isOptional": True,
+    "regexes": [r"^\S+$"],
+    "paramType": "TEXT",
+}
+"""An option of Beam."""
+
+
+def options() -> dict[str, click.Option]:
+    """The options of ``ldpbeam run`` by the name of a parameter."""
+    found = (p for p in cli.commands["run"].params if isinstance(p, click.Option))
+    return {option.opts[0].removeprefix("--").replace("-", "_"): option for option in found}
+
+
+def generated() -> dict[str, str]:
+    """Content by file name."""
+    metadata = {
+        "name": "ldpbeam",
+        "description": "Frequencies from reports under local differential privacy, epoch after epoch.",
+        "streaming": True,
+        "supportsAtLeastOnce": False,
+        "supportsExactlyOnce": True,
+        "parameters": [
+            *(_parameter(name, option) for name, option in options().items() if name not in LEFT_OUT),
+            _IMAGE,
+        ],
+    }
+    return {"metadata.json": json.dumps(metadata, indent=2, ensure_ascii=False) + "\n"}
+
+
+def _parameter(name: str, option: click.Option) -> dict[str, object]:
+    """One parameter of the template."""
+    kind, pattern = _values(option)
+    text = _HELP.get(name) or (option.help or "")
+    if option.show_default:
+        default = str(option.default).lower() if option.is_flag else option.default
+        text = f"{text} Default: {default}."
+    return {
+        "name": name,
+        "label": name.replace("_", " ").capitalize(),
+        "helpText": text.strip(),
+        "isOptional": name not in _REQUIRED,
+        **({"regexes": [pattern]} if pattern else {}),
+        "paramType": kind,
+    }
+
+
+def _values(option: click.Option) -> tuple[str, str]:
+    """Type of a parameter, and the pattern of its values."""
+    if option.is_flag:
+        return "BOOLEAN", "^(true|false)$"
+    if option.multiple:
+        return "TEXT", r"^[^,\s]+(,[^,\s]+)*$"
+    if isinstance(option.type, click.IntRange) and option.type.min == 0 and option.type.max is not None:
+        return "TEXT", f"^({'|'.join(map(str, range(int(option.type.max) + 1)))})$"
+    if isinstance(option.type, click.FloatRange) and (option.type.min, option.type.max) == (0, 1):
+        return "TEXT", r"^(0(\.\d+)?|1(\.0+)?)$"
+    return _BY_METAVAR.get(option.metavar or "", ("TEXT", ""))
+
+
+def run_template() -> None:
+    """Run the command line as the launcher asks; pipelines/deploy/dataflow/launch.py calls nothing else."""
+    logging.basicConfig(level=logging.INFO)
+    with tempfile.TemporaryDirectory() as folder:
+        sys.argv[1:] = arguments(sys.argv[1:], Path(folder))
+        main()
+
+
+def arguments(given: Sequence[str], folder: Path) -> list[str]:
+    """What the launcher gives, as the command line takes it; ``folder`` takes collections from elsewhere."""
+    known, ours, others = options(), [], []
+    for argument in given:
+        name, _, value = argument.removeprefix("--").partition("=")
+        option = known.get(name)
+        if option is None:
+            others.append(argument)
+        elif option.is_flag:
+            ours += option.opts[:1] if value.lower() != "false" else option.secondary_opts[:1]
+        elif option.multiple:
+            ours += [f"{option.opts[0]}={_local(part, folder)}" for part in value.split(",")]
+        elif value:
+            ours.append(f"{option.opts[0]}={value}")
+    return ["run", *ours, *_known_to_beam(others), "--detach"]
+
+
+def _local(path: str, folder: Path) -> str:
+    """A file of any file system, as one of this machine."""
+    if "://" not in path:
+        return path
+    from apache_beam.io.filesystems import FileSystems
+
+    copy = folder / f"{len(list(folder.iterdir()))}-{path.rpartition('/')[2]}"
+    with FileSystems.open(path) as source:
+        copy.write_bytes(source.read())
+    return str(copy)
+
+
+def _known_to_beam(given: list[str]) -> list[str]:
+    """Without what a newer launcher may add; names of parameters were checked against the metadata before."""
+    from apache_beam.options.pipeline_options import PipelineOptions
+
+    parsers: list[object] = []
+    PipelineOptions([]).get_all_options(add_extra_args_fn=parsers.append)
+    _, unknown = parsers[0].parse_known_args(given)  # type: ignore[attr-defined]
+    for argument in unknown:
+        _LOG.warning("passed over %s, which this version of Beam does not know", argument)
+    if any(argument.startswith("--sdk_container_image=") for argument in given):
+        given = [*given, "--sdk_location=container"]
+    return [argument for argument in given if argument not in unknown]

@@ -1,0 +1,280 @@
+"""Books of epochs that are closed, a thousand to a file: what a stream of years leaves behind stays small.
+
+A file of ``accounting/`` per epoch is what a reader wants of the epochs of today, and too much for those of
+last year. Their books move, unchanged, into ``accounting/archive/``: gzip of JSON lines, one file per
+collection and thousand epochs. Where an epoch has both, the file of its own is the newer one; it is there
+because something was booked after it had moved, or because a crash came in between.
+
+Files whose epochs have all been closed for longer than they are to be kept become one line of sums.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ldpbeam.accounting import Line
+from ldpbeam.collection.epochs import parse_instant
+from ldpbeam.pipelines.local.landing import FOLDER, EpochKey
+from ldpbeam.pipelines.run_record import Archived
+from ldpbeam.transforms.sinks.accounting import named_stem
+from ldpbeam.transforms.sinks.atomic import publish
+
+__all__ = ["FOLDED", "Archive"]
+
+FOLDED = "accounting/archive"
+"""Where it is, below the output directory."""
+
+_BLOCK = 1000
+"""Epochs to a file."""
+_NAME = re.compile(r".*-([0-9a-f]{16})-epochs-(\d+)-(\d+)\.jsonl\.gz")
+_HELD = 4
+"""Files that are kept in memory after they were read."""
+_INDEX = f"{FOLDER}/archive.json"
+
+
+@dataclass
+class _File:
+    """What is known of a file without reading it.
+
+    Attributes:
+        mark: size and time of change; with another one it has to be read.
+        epochs: how many.
+        withheld: how many of them have no estimates.
+        line: the sum of their books.
+        segment: the highest number that they name.
+        closes: when the last of them closed, seconds since 1970.
+    """
+
+    mark: list[int]
+    epochs: int = 0
+    withheld: int = 0
+    line: Line = field(default_factory=Line)
+    segment: int = 0
+    closes: int = 0
+
+    def as_record(self) -> dict[str, Any]:
+        return {
+            "mark": self.mark,
+            "epochs": self.epochs,
+            "withheld": self.withheld,
+            "accounting": self.line.as_record(),
+            "segment": self.segment,
+            "closes": self.closes,
+        }
+
+
+class Archive:
+    """The archived books below an output directory."""
+
+    def __init__(self, output: str) -> None:
+        """Find out what there is; files that have not changed since the last time are not read."""
+        self._output = output
+        self._folder = Path(output, *FOLDED.split("/"))
+        self._files: dict[str, _File] = {}
+        self._held: dict[str, dict[int, dict[str, Any]]] = {}
+        self._names: dict[tuple[str, int], str] = {}
+        self._sums = {
+            str(found["digest"]): found
+            for path in self._folder.glob("forgotten-*.json")
+            for found in [json.loads(path.read_text())]
+        }
+        self._shadowed: dict[EpochKey, Line] = {}
+        """Epochs that have a file of their own again, with the line that is archived."""
+        index = self._index()
+        changed = False
+        for path in sorted(self._folder.glob("*.jsonl.gz")):
+            found = _NAME.fullmatch(path.name)
+            if found is None:
+                continue
+            if self._forgotten_already(found[1], path):
+                path.unlink()
+                continue
+            self._names[found[1], int(found[2]) // _BLOCK] = path.name
+            known = index.get(path.name)
+            if known is None or known.mark != _mark(path):
+                known = self._summed(path.name, list(self._read(path.name).values()))
+                changed = True
+            self._files[path.name] = known
+        if changed:
+            self._write_index()
+
+    # --- looking
+
+    @property
+    def epochs(self) -> int:
+        """How many are archived and have no file of their own."""
+        return sum(known.epochs for known in self._files.values()) - len(self._shadowed)
+
+    @property
+    def withheld(self) -> int:
+        """How many of all that were ever archived and are not forgotten have no estimates."""
+        return sum(known.withheld for known in self._files.values())
+
+    @property
+    def segment(self) -> int:
+        """The highest number of a segment that the books name."""
+        named = [known.segment for known in self._files.values()]
+        return max([*named, *(int(found["segment"]) for found in self._sums.values())], default=0)
+
+    @property
+    def line(self) -> Line:
+        """The sum of the books of epochs that have no file of their own, forgotten ones among them."""
+        total = Line()
+        for file in self._files.values():
+            total.merge(file.line)
+        for line in self._shadowed.values():
+            total.subtract(line)
+        for known in self._sums.values():
+            total.merge(Line.from_record(known["accounting"]))
+        total.rejected = +total.rejected
+        return total
+
+    def sums(self) -> Archived | None:
+        """For the record of the run; None where nothing was ever archived."""
+        line = self.line
+        return Archived(self.epochs, self.withheld, line) if line.read or self._files else None
+
+    def find(self, key: EpochKey) -> dict[str, Any] | None:
+        """What is archived about an epoch."""
+        name = self._names.get((key[0], key[1] // _BLOCK))
+        return self._read(name).get(key[1]) if name else None
+
+    def forgotten(self, key: EpochKey) -> int:
+        """The last segment in the books of an epoch that has become part of a sum; 0 of one that has not."""
+        found = self._sums.get(key[0])
+        return int(found["segment"]) if found and key[1] <= found["through"] else 0
+
+    def shadow(self, key: EpochKey) -> bool:
+        """Note that an epoch has a file of its own; gives whether it is archived too."""
+        if key not in self._shadowed:
+            record = self.find(key)
+            if record is None:
+                return False
+            self._shadowed[key] = Line.from_record(record["accounting"])
+        return True
+
+    def records(self) -> Iterable[dict[str, Any]]:
+        """All that is archived."""
+        for name in list(self._files):
+            yield from self._read(name).values()
+
+    # --- changing
+
+    def bring_back(self, key: EpochKey) -> None:
+        """Give an epoch its own file again, so that something can be added to it."""
+        record = self.find(key)
+        if record is not None and key not in self._shadowed:
+            name = f"accounting/{named_stem(record['collection'], *key)}.json"
+            publish(self._output, name, (json.dumps(record, indent=1) + "\n").encode())
+            self.shadow(key)
+
+    def add(self, paths: Iterable[Path]) -> None:
+        """Move books; each is at any moment in one place or in both."""
+        files: dict[str, dict[int, dict[str, Any]]] = {}
+        done: list[Path] = []
+        for path in paths:
+            record = json.loads(path.read_text())
+            digest, block = record["digest"], record["epoch"] // _BLOCK
+            name = self._names.setdefault((digest, block), _name(record, block))
+            files.setdefault(name, {})[record["epoch"]] = record
+            done.append(path)
+        for name, records in files.items():
+            self._write(name, {**(self._read(name) if name in self._files else {}), **records})
+            for record in records.values():
+                self._shadowed.pop((record["digest"], record["epoch"]), None)
+        self._write_index()
+        for path in done:
+            # Closed and published, an epoch has no number that its books do not name.
+            path.with_suffix(".revision").unlink(missing_ok=True)
+            path.unlink()
+
+    def forget(self, before: int) -> None:
+        """Make sums of files whose epochs have all been closed since then (seconds since 1970)."""
+        for (digest, block), name in sorted(self._names.items()):
+            if self._files[name].closes > before:
+                continue
+            records = self._read(name)
+            if any((digest, epoch) in self._shadowed for epoch in records):
+                continue
+            known = self._sums.get(digest, {})
+            line = Line.from_record(known["accounting"]) if known else Line()
+            line.merge(self._files[name].line)
+            found = {
+                "schema": "ldpbeam.forgotten/1",
+                "digest": digest,
+                "epochs": known.get("epochs", 0) + len(records),
+                "through": max(known.get("through", -1), *records),
+                "segment": max(known.get("segment", 0), self._files[name].segment),
+                "accounting": line.as_record(),
+                "last": [name, _mark(self._folder / name)],
+            }
+            text = (json.dumps(found, indent=1) + "\n").encode()
+            publish(self._output, f"{FOLDED}/forgotten-{digest}.json", text)
+            self._sums[digest] = found
+            (self._folder / name).unlink()
+            del self._names[digest, block], self._files[name]
+            self._held.pop(name, None)
+
+    def _forgotten_already(self, digest: str, path: Path) -> bool:
+        """Whether a file is in the sum, and a crash kept it from going."""
+        return digest in self._sums and self._sums[digest]["last"] == [path.name, _mark(path)]
+
+    def _read(self, name: str) -> dict[int, dict[str, Any]]:
+        if name not in self._held:
+            text = gzip.decompress((self._folder / name).read_bytes()).decode()
+            self._held = dict(list(self._held.items())[1 - _HELD :])
+            self._held[name] = {record["epoch"]: record for record in map(json.loads, text.splitlines())}
+        return self._held[name]
+
+    def _write(self, name: str, records: dict[int, dict[str, Any]]) -> None:
+        lines = "".join(f"{json.dumps(records[epoch])}\n" for epoch in sorted(records))
+        publish(self._output, f"{FOLDED}/{name}", gzip.compress(lines.encode(), mtime=0))
+        self._held.pop(name, None)
+        self._files[name] = self._summed(name, list(records.values()))
+
+    def _summed(self, name: str, records: list[dict[str, Any]]) -> _File:
+        known = _File(_mark(self._folder / name), len(records))
+        for record in records:
+            known.line.merge(Line.from_record(record["accounting"]))
+            known.withheld += bool(record["revisions"]) and bool(record["revisions"][-1]["withheld"])
+            known.segment = max(known.segment, int(record.get("position", {}).get("segment", 0)))
+            known.closes = max(known.closes, parse_instant(record["closes"]))
+        return known
+
+    def _index(self) -> dict[str, _File]:
+        """Sums by file, from the last time; nothing is lost without them."""
+        try:
+            found = json.loads(Path(self._output, _INDEX).read_text())
+            return {
+                name: _File(
+                    known["mark"],
+                    known["epochs"],
+                    known["withheld"],
+                    Line.from_record(known["accounting"]),
+                    known["segment"],
+                    known["closes"],
+                )
+                for name, known in found.items()
+            }
+        except (OSError, ValueError, LookupError, TypeError):
+            return {}
+
+    def _write_index(self) -> None:
+        content = {name: known.as_record() for name, known in sorted(self._files.items())}
+        publish(self._output, _INDEX, json.dumps(content).encode())
+
+
+def _name(record: dict[str, Any], block: int) -> str:
+    first = block * _BLOCK
+    return f"{record['collection']}-{record['digest']}-epochs-{first:06d}-{first + _BLOCK - 1:06d}.jsonl.gz"
+
+
+def _mark(path: Path) -> list[int]:
+    status = path.stat()
+    return [status.st_size, status.st_mtime_ns]

@@ -1,0 +1,350 @@
+"""Counting again what was rejected, once its cause is mended: the counts become as if it had never been.
+
+Over files the whole input is counted again, because a repeat can only be told from a first copy beside all
+others; epochs whose counts change get a further revision. A stream takes up the refused messages it has kept.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import ExitStack, chdir, contextmanager, nullcontext
+from dataclasses import dataclass, replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from apache_beam.io.filesystem import BeamIOError
+from apache_beam.io.filesystems import FileSystems
+
+from ldpbeam.accounting import Entry, Key
+from ldpbeam.collection.collection import Collection, digest_hex
+from ldpbeam.collection.record import collection_of
+from ldpbeam.errors import Reason, UsageError
+from ldpbeam.pipelines.config import RunConfig
+from ldpbeam.pipelines.interrupt import interruptible, removed_on_interrupt
+from ldpbeam.pipelines.local.engine import REPLAY, LocalStream
+from ldpbeam.pipelines.local.landing import FOLDER, Segment
+from ldpbeam.pipelines.output import locked
+from ldpbeam.pipelines.run import run
+from ldpbeam.pipelines.run_record import RUN_RECORD, read_record, table_records, write_record
+from ldpbeam.reports import Admission, ReportColumns, admit_frames
+from ldpbeam.transforms.sinks.accounting import books_file_name
+from ldpbeam.transforms.sinks.atomic import link, publish, remove
+from ldpbeam.transforms.sinks.estimates import epoch_file_name, latest_file_name
+from ldpbeam.wire import codec
+
+__all__ = ["MENDABLE", "Replayed", "replay"]
+
+MENDABLE = frozenset({Reason.UNKNOWN_COLLECTION, Reason.RETIRED_COLLECTION, Reason.FUTURE_EPOCH})
+"""Reasons that another set of collections can do away with. The others lie in the bytes of the report."""
+
+
+@dataclass(frozen=True)
+class Replayed:
+    """What a replay did.
+
+    Attributes:
+        record: the new content of run.json.
+        before, after: records rejected.
+        revised: (collection, epoch, revision) of every result that changed.
+    """
+
+    record: dict[str, Any]
+    before: int
+    after: int
+    revised: tuple[tuple[str, int, int], ...]
+
+
+def replay(rejects: Path, collections: tuple[Collection, ...] = ()) -> Replayed:
+    """Take up rejected records again, in the output that they belong to.
+
+    Args:
+        rejects: a table of rejects, or the folder of them, in the output directory of a run.
+        collections: further ones, and those of the run that have changed since without another digest. All
+            others are as the run's record has them, so nothing that was counted is forgotten.
+
+    Raises:
+        UsageError: there is no run around the rejects, or its input is gone.
+        CollectionError: the record's definition of a collection is damaged.
+        LdpError: another run, stream or replay is working on the output.
+    """
+    rejects = rejects.absolute()
+    folder = rejects if rejects.is_dir() else rejects.parent
+    output = folder.parent
+    tables = sorted(folder.glob("*.parquet")) if rejects.is_dir() else [rejects]
+    if not (output / RUN_RECORD).is_file() or not all(table.is_file() for table in tables):
+        raise UsageError(
+            "E-USAGE-REPLAY",
+            f"{rejects} is not the rejects of a finished run",
+            remedy="Give OUTPUT/rejects, or a table in it, where OUTPUT/run.json exists.",
+        )
+    record = read_record(output / RUN_RECORD)
+    collections = _with_those_of(record, collections)
+    if "stream" in record:
+        return _replay_stream(output, tables, collections, record)
+    with interruptible(), locked(str(output)):
+        return _replay_files(output, tables, collections, read_record(output / RUN_RECORD))
+
+
+def _with_those_of(record: dict[str, Any], collections: tuple[Collection, ...]) -> tuple[Collection, ...]:
+    """The collections that are given, and all others that the run had.
+
+    Raises:
+        UsageError: the record is of an earlier version, which did not keep collections, and one is not given.
+    """
+    given = {collection.digest_hex for collection in collections}
+    missing = [entry for entry in record["collections"] if entry["digest"] not in given]
+    unknown = [f"{e['name']} version {e['version']}" for e in missing if "definition" not in e]
+    if unknown:
+        raise UsageError(
+            "E-USAGE-REPLAY",
+            f"the record of the run does not hold {', '.join(unknown)}, which it counted",
+            remedy="Add its file with --collection.",
+        )
+    return (*(collection_of(entry["definition"]) for entry in missing), *collections)
+
+
+def _rejected(record: dict[str, Any]) -> int:
+    """Records rejected in a run, without conflicting repeats: what is replayed only makes those known."""
+    found: dict[str, int] = record["accounting"]["total"]["rejected"]
+    return sum(n for reason, n in found.items() if reason != Reason.CONFLICTING_ID.value)
+
+
+# --- runs over files
+
+
+def _replay_files(
+    output: Path, tables: list[Path], collections: tuple[Collection, ...], record: dict[str, Any]
+) -> Replayed:
+    from ldpbeam.pipelines.commands.actions import bits_for
+
+    with _folder_of(record), ExitStack() as afterwards:
+        inputs = tuple(str(entry["path"]) for entry in record["inputs"])
+        config = RunConfig(
+            collections,
+            inputs,
+            "",
+            deduplicate=record["deduplicate"],
+            max_error_fraction=record["max_error_fraction"],
+            shard_bits=bits_for(_size_of(inputs)),
+            **record.get("limits", {}),
+        )
+        scratch = afterwards.enter_context(
+            TemporaryDirectory(prefix=".replay-", suffix=".tmp", dir=output, ignore_cleanup_errors=True)
+        )
+        afterwards.enter_context(removed_on_interrupt(Path(scratch)))
+        done: dict[str, Any] = run(replace(config, output=scratch)).record
+        revised, files = _take_over(Path(scratch), output, collections)
+    fresh = {**done, "files": files, "replayed": [t.name for t in tables]}
+    write_record(str(output), fresh)
+    before, after = map(_rejected, (record, done))
+    return Replayed(fresh, before, after, tuple(revised))
+
+
+@contextmanager
+def _folder_of(record: dict[str, Any]) -> Iterator[None]:
+    """Work where the run has worked, if paths in its record start from there and the folder still exists."""
+    there = record.get("folder", "")
+    with chdir(there) if there and Path(there).is_dir() else nullcontext():
+        yield
+
+
+def _size_of(inputs: tuple[str, ...]) -> int:
+    """Bytes of the input of a run, whose paths name one file each, whatever characters they are made of.
+
+    Raises:
+        UsageError: a file is no longer there.
+    """
+    size = 0
+    gone = []
+    for path in inputs:
+        try:
+            size += (
+                FileSystems.filesystem_for(path).size(path) if "://" in path else Path(path).stat().st_size
+            )
+        except (OSError, BeamIOError):
+            gone.append(path)
+    if gone:
+        raise UsageError(
+            "E-USAGE-INPUT",
+            f"{len(gone)} of {len(inputs)} input files of the run are gone, the first of them {gone[0]!r}",
+            remedy="Put them back where they were (a relative path starts from `folder` in run.json).",
+        )
+    return size
+
+
+def _take_over(
+    scratch: Path, output: Path, collections: tuple[Collection, ...]
+) -> tuple[list[tuple[str, int, int]], list[dict[str, Any]]]:
+    """Publish what the new count changes as further revisions; books last, as always."""
+    by_digest = {c.digest_hex: c for c in collections}
+    revised: list[tuple[str, int, int]] = []
+    files: list[dict[str, Any]] = []
+    for path in sorted((scratch / "accounting").iterdir()):
+        new = json.loads(path.read_text())
+        collection, epoch = by_digest[new["digest"]], int(new["epoch"])
+        name = books_file_name(collection, epoch)
+        old = json.loads((output / name).read_text()) if (output / name).is_file() else None
+        published = list(old["revisions"]) if old else []
+        for result in new["revisions"]:
+            latest = published[-1] if published else None
+            if latest is not None and _same(scratch, result, output, latest):
+                continue
+            number = latest["revision"] + 1 if latest else 0
+            pane = REPLAY if latest else result["pane"]
+            entry = {**result, "revision": number, "pane": pane}
+            if result["file"]:
+                table = pq.read_table(scratch / result["file"])
+                table = _with(table, revision=pa.scalar(number, pa.int32()), pane=pa.scalar(pane))
+                sink = io.BytesIO()
+                pq.write_table(table, sink, compression="zstd")
+                table_name = epoch_file_name(collection, epoch, number)
+                made = publish(str(output), table_name, sink.getvalue(), table.num_rows)
+                entry |= {"file": made.path, "bytes": made.size, "sha256": made.sha256, "rows": made.rows}
+            published.append(entry)
+            revised.append((collection.name, epoch, number))
+        if published:
+            _show_latest(output, latest_file_name(collection, epoch), published[-1]["file"])
+        content = json.dumps({**new, "revisions": published}, indent=1) + "\n"
+        made = publish(str(output), name, content.encode())
+        files.append(made.as_record())
+        files += table_records({"revisions": published})
+    files += _exchange_rejects(scratch / "rejects", output)
+    return revised, sorted(files, key=lambda f: str(f["path"]))
+
+
+def _show_latest(output: Path, name: str, file: str | None) -> None:
+    """Have the newest revision of an epoch in ``latest/``; nothing where that is withheld."""
+    if file is None:
+        remove(str(output), name)
+    elif not (output / name).exists() or not (output / name).samefile(output / file):
+        link(str(output), name, file, (output / file).read_bytes())
+
+
+def _exchange_rejects(fresh: Path, output: Path) -> list[dict[str, Any]]:
+    """The new tables in, then those out whose source has no rejects any more."""
+    made = [
+        publish(str(output), f"rejects/{path.name}", path.read_bytes(), pq.read_metadata(path).num_rows)
+        for path in sorted(fresh.iterdir())
+    ]
+    kept = {Path(record.path).name for record in made}
+    for path in (output / "rejects").glob("*.parquet"):
+        if path.name not in kept:
+            path.unlink()
+    return [record.as_record() for record in made]
+
+
+def _same(scratch: Path, new: dict[str, Any], output: Path, old: dict[str, Any]) -> bool:
+    """Whether two results say the same, whatever they are called."""
+    if not new["file"] or not old["file"]:
+        return bool(new["file"]) == bool(old["file"]) and new["n"] == old["n"]
+    tables = (pq.read_table(scratch / new["file"]), pq.read_table(output / old["file"]))
+    # Tables of earlier versions have fewer columns.
+    both = [
+        n for n in tables[0].column_names if n in tables[1].column_names and n not in {"revision", "pane"}
+    ]
+    a, b = (table.select(both).replace_schema_metadata() for table in tables)
+    return bool(a.equals(b))
+
+
+def _with(table: pa.Table, **values: pa.Scalar) -> pa.Table:
+    for name, value in values.items():
+        at = table.schema.get_field_index(name)
+        table = table.set_column(at, table.schema.field(name), pa.repeat(value, table.num_rows))
+    return table
+
+
+# --- streams
+
+
+class _Nothing:
+    """A source that has no messages: a replay only looks back."""
+
+    def pull(self, limit_messages: int, limit_bytes: int, timeout_seconds: float) -> list[Any]:
+        return []
+
+    def acknowledge(self, messages: object) -> None:
+        return None
+
+
+def _replay_stream(
+    output: Path, tables: list[Path], collections: tuple[Collection, ...], record: dict[str, Any]
+) -> Replayed:
+    config = RunConfig(
+        collections,
+        (),
+        str(output),
+        deduplicate=record["deduplicate"],
+        max_error_fraction=record["max_error_fraction"],
+        subscription=record["stream"]["subscription"],
+        timestamp_attribute=record["stream"]["timestamp_attribute"],
+    )
+    engine = LocalStream(config, _Nothing())
+    revisions = engine.revisions()
+    taken = {place for segment in engine.segments for place in segment.replayed}
+    try:
+        for table in tables:
+            found = _mended(output, int(table.stem.rpartition("-")[2]), taken, engine)
+            if found is not None:
+                engine.take_up(*found)
+    finally:
+        engine.stop()
+    assert engine.record is not None  # noqa: S101 - stop() writes it
+    names = {c.digest_hex: c.name for c in collections}
+    revised = [
+        (names[digest], epoch, number)
+        for (digest, epoch), number in engine.revisions().items()
+        if number != revisions.get((digest, epoch), -1)
+    ]
+    before, after = map(_rejected, (record, engine.record))
+    return Replayed(engine.record, before, after, tuple(sorted(revised)))
+
+
+def _mended(
+    output: Path, refused: int, taken: set[tuple[int, int]], engine: LocalStream
+) -> tuple[Segment, list[ReportColumns]] | None:
+    """A segment with the messages of one draught that are no longer refused; None when there are none."""
+    listing = output / FOLDER / f"refused-{refused:010d}.json"
+    if not listing.is_file():
+        return None  # nothing was refused, or it has been cleared away
+    content = listing.with_suffix(".pb").read_bytes()
+    places: list[tuple[int, int]] = []
+    total: Counter[tuple[Key, str]] = Counter()
+    admitted: list[ReportColumns] = []
+    for place, length, reason in json.loads(listing.read_text()):
+        if Reason(reason) not in MENDABLE or (refused, place) in taken:
+            continue
+        message = content[place : place + length]
+        was, now = _was(message, Reason(reason)), _judge(message, engine.collections)
+        if any(rejection.reason in MENDABLE for rejection in now.rejections):
+            continue
+        places.append((refused, place))
+        total.update(dict(now.entries()))
+        total.subtract(was)
+        admitted += now.admitted
+    if not places:
+        return None
+    entries: tuple[Entry, ...] = tuple((key, n) for key, n in total.items() if n)
+    number = engine.next_number
+    return Segment(number, engine.watermark, 0, 0, entries, (), replayed=tuple(places)), admitted
+
+
+def _was(message: bytes, reason: Reason) -> Counter[tuple[Key, str]]:
+    """What a wholly refused message was booked as."""
+    rows, batches, _ = codec.parse(codec.joined([message]))
+    count = max(batches[0].report_ids.size, 1) if batches else 1
+    digest = batches[0].digest if batches else int(rows.digest[0])
+    key: Key = ("", None) if reason is Reason.UNKNOWN_COLLECTION else (digest_hex(digest), None)
+    return Counter({(key, "read"): count, (key, f"rejected.{reason.value}"): count})
+
+
+def _judge(message: bytes, collections: dict[int, Collection]) -> Admission:
+    """Without an arrival: a message that is replayed is neither late nor early."""
+    done = Admission()
+    admit_frames(codec.joined([message]), collections, "", done)
+    return done

@@ -1,0 +1,287 @@
+"""Starting an unbounded run: the local engine, or a job for a cluster."""
+
+from __future__ import annotations
+
+import logging
+import signal
+import threading
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import apache_beam as beam
+from apache_beam.runners.runner import PipelineState
+
+from ldpbeam.accounting import Books
+from ldpbeam.errors import UsageError, disk_error
+from ldpbeam.pipelines.beam_job import finish, handed_over, start
+from ldpbeam.pipelines.config import ASK_THEIR_SERVER, LOCAL_STREAM, RunConfig
+from ldpbeam.pipelines.local.status import Status, serve_metrics
+from ldpbeam.pipelines.run import RunResult, keep_freed_memory, make_pipeline
+from ldpbeam.pipelines.run_record import (
+    DETACHED,
+    RUN_RECORD,
+    indicators_record,
+    read_indicators,
+    read_output,
+    run_record,
+    write_record,
+)
+from ldpbeam.pipelines.unbounded import CollectStream
+from ldpbeam.transforms.sources.files import ReadFiles
+from ldpbeam.transforms.sources.messages import GatherMessages
+
+if TYPE_CHECKING:
+    from ldpbeam.pipelines.local.engine import LocalStream
+
+__all__ = ["build", "run_local", "submit"]
+
+Progress = Callable[[str, dict[str, Any], Status], None]
+"""Told what has happened (``published``, ``disconnected``, ``connected``, ``clock``), the record of the run,
+and what the engine is doing."""
+
+
+def run_local(
+    config: RunConfig,
+    stop_when_idle: float | None,
+    progress: Progress | None = None,
+    metrics: tuple[str, int] | None = None,
+) -> RunResult:
+    """Run the local engine until it is told to stop (SIGTERM, SIGINT) or nothing comes any more.
+
+    A stop is a drain: what was pulled is landed or given back, and everything known is published.
+
+    Args:
+        config: with a subscription.
+        stop_when_idle: seconds without a message after which to stop; None for never.
+        progress: told of results.
+        metrics: host and port to answer Prometheus on; None for nowhere.
+
+    Raises:
+        UsageError: the subscription cannot be read, or the output directory is not an engine's.
+        LdpError: what was landed earlier is damaged, or nothing more can be written. Messages that are not
+            on disk were not acknowledged then, and come again.
+    """
+    from ldpbeam.pipelines.local.engine import LocalStream
+    from ldpbeam.pipelines.local.landing import Landing
+    from ldpbeam.pipelines.local.subscriber import Subscriber
+
+    keep_freed_memory()
+    make_pipeline(config)  # refuses options that nobody knows, before anything is touched
+    _require_own(config.output)
+    landing = Landing(config.output)
+    # Before anything is pulled: what a second engine gives back would have been delivered once more.
+    with disk_errors(config.output), landing.locked():
+        with ExitStack() as stack:
+            stopped = stack.enter_context(_stopped_by_signals())
+            source = stack.enter_context(
+                Subscriber(
+                    config.subscription,
+                    config.timestamp_attribute or None,
+                    max_messages=2 * config.land_messages,
+                    max_bytes=2 * config.land_bytes,
+                )
+            )
+            engine = LocalStream(config, source, landing=landing)
+            if metrics is not None:
+                stack.enter_context(serve_metrics(metrics, lambda: engine.status))
+            watch = _Watch(progress, engine)
+            while not stopped.is_set():
+                engine.step()
+                watch.look()
+                if stop_when_idle is not None and engine.idle_seconds >= stop_when_idle:
+                    break
+        engine.stop()
+    assert engine.record is not None  # noqa: S101 - stop() writes it
+    return RunResult(engine.record)
+
+
+class _Watch:
+    """Tells what has changed since the last step."""
+
+    def __init__(self, progress: Progress | None, engine: LocalStream) -> None:
+        self._progress, self._engine = progress, engine
+        self._record = engine.record
+        self._connected, self._clock = True, False
+
+    def look(self) -> None:
+        """After a step."""
+        engine, status = self._engine, self._engine.status
+        if self._progress is None or engine.record is None:
+            return
+        if engine.record is not self._record:
+            self._record = engine.record
+            self._progress("published", engine.record, status)
+        if status.connected != self._connected:
+            self._connected = status.connected
+            self._progress("connected" if status.connected else "disconnected", engine.record, status)
+        if bool(status.clock_ahead) and not self._clock:
+            self._progress("clock", engine.record, status)
+        self._clock = bool(status.clock_ahead)
+
+
+@contextmanager
+def disk_errors(output: str) -> Iterator[None]:
+    """Say what a person can do about a disk that takes no more; nothing acknowledged is lost by that.
+
+    Raises:
+        LdpError: a call of the operating system failed for want of room or of permission.
+    """
+    try:
+        yield
+    except OSError as error:
+        raise disk_error(error, "" if error.filename else output) or error from None
+
+
+@contextmanager
+def _stopped_by_signals() -> Iterator[threading.Event]:
+    """An event that SIGTERM and SIGINT set; a second signal does what it always does."""
+    stopped = threading.Event()
+    if threading.current_thread() is not threading.main_thread():
+        yield stopped
+        return
+    before: dict[signal.Signals, Any] = {}
+
+    def stop(number: int, frame: object) -> None:
+        stopped.set()
+        for name, handler in before.items():
+            signal.signal(name, handler)
+
+    for name in (signal.SIGTERM, signal.SIGINT):
+        before[name] = signal.signal(name, stop)
+    try:
+        yield stopped
+    finally:
+        for name, handler in before.items():
+            signal.signal(name, handler)
+
+
+def _require_own(output: str) -> None:
+    """Results over files and results of a stream do not share a directory: a run over files clears it.
+
+    Raises:
+        UsageError: the directory is not local, or holds something else.
+    """
+    if "://" in output:
+        raise UsageError(
+            "E-USAGE-OUTPUT",
+            f"the local engine keeps its memory in a local directory, not in {output}",
+            remedy="Give a local directory to --output, or run on a cluster with --runner.",
+        )
+    folder = Path(output)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        found = sorted(p.name for p in folder.iterdir() if not p.name.endswith(".tmp"))
+    except OSError as error:
+        raise UsageError(
+            "E-USAGE-OUTPUT",
+            f"{output} cannot be used as a directory: {error.strerror}",
+            remedy="Give an empty or new directory to --output.",
+        ) from None
+    strange = sorted(set(found) - LOCAL_STREAM - {RUN_RECORD, "index.html"})
+    if strange or (found and "landing" not in found):
+        what = strange[0] if strange else found[0]
+        raise UsageError(
+            "E-USAGE-OUTPUT",
+            f"{output} holds {what!r}, which no stream has written",
+            remedy="Give a new directory to --output, or the one of an earlier stream to go on with.",
+        )
+
+
+def build(config: RunConfig) -> beam.Pipeline:
+    """The unbounded graph for a cluster, unstarted; a job without a name gets one.
+
+    Raises:
+        UsageError: Beam refuses an option.
+    """
+    config = replace(config, job=config.job or uuid.uuid4().hex[:8])
+    pipeline = make_pipeline(config)
+    if config.subscription:
+        chunks = pipeline | "Read" >> _read_pubsub(config)
+        chunks |= "Gather" >> beam.ParDo(GatherMessages(config.subscription))
+    elif config.kafka_topic:
+        from ldpbeam.transforms.sources.kafka import ReadKafka
+
+        read = ReadKafka(config.kafka_servers, [config.kafka_topic], config.kafka_expansion)
+        chunks = pipeline | "Read" >> read | "Gather" >> beam.ParDo(GatherMessages(config.kafka_topic))
+    else:
+        files = pipeline | "Files" >> beam.Create(config.encoded_inputs, reshuffle=False)
+        chunks = files | "Spread" >> beam.Reshuffle() | "Read" >> beam.ParDo(ReadFiles(config.read_limits))
+    _ = chunks | "Collect" >> CollectStream(config)
+    return pipeline
+
+
+def _read_pubsub(config: RunConfig) -> beam.PTransform:
+    """Dataflow has a source of its own for what Beam's Python part writes down; other runners run Java's."""
+    if config.pubsub_expansion:
+        from ldpbeam.transforms.sources.pubsub import ReadPubsub
+
+        return ReadPubsub(config.subscription, config.pubsub_expansion, config.timestamp_attribute)
+    if config.runner in ASK_THEIR_SERVER:
+        raise UsageError(
+            "E-USAGE-SOURCE",
+            f"{config.runner} reads Pub/Sub through Beam's Java connector; no expansion service was given",
+            remedy="Give --pubsub-expansion HOST:PORT; docs/flink.md says how to start one.",
+        )
+    return beam.io.ReadFromPubSub(
+        subscription=config.subscription,
+        with_attributes=True,
+        timestamp_attribute=config.timestamp_attribute or None,
+    )
+
+
+def _warn(text: str) -> None:
+    logging.getLogger(__name__).warning(text)
+
+
+def submit(config: RunConfig, *, wait: bool = True, warn: Callable[[str], None] = _warn) -> RunResult | None:
+    """Hand the unbounded graph to its runner.
+
+    Args:
+        config: with a subscription, a topic, or files that are read as a stream.
+        wait: until it ends, as a job over files does, or one that is drained.
+        warn: told in one line of what is not worth an error.
+
+    Returns:
+        The record of a job that has ended, or of one that was left to its cluster (status ``detached``);
+        None of a job whose place another one has taken, which has a record of its own.
+
+    Raises:
+        UsageError: Beam refuses an option, or its runner cannot be reached.
+        JobError: the job failed.
+        LdpError: the books of a finished job do not balance.
+    """
+    started = time.perf_counter()
+    pipeline = build(config)
+    result = start(pipeline, config.runner)
+    if not wait:
+        return _leave(config, handed_over(result, pipeline, config.runner), warn)
+    if finish(result, config.runner) == PipelineState.UPDATED:
+        return None
+    books, files = read_output(config.output)
+    signs = indicators_record(read_indicators(config.output))
+    record = run_record(config, books, files, time.perf_counter() - started, indicators=signs)
+    write_record(config.output, record)
+    return RunResult(record)
+
+
+def _leave(config: RunConfig, job: dict[str, str], warn: Callable[[str], None]) -> RunResult:
+    """Note what can be said of a job that goes on: which it is, and what earlier jobs had published.
+
+    The job is not to be taken for failed where its output cannot be reached from here; a warning says so.
+    """
+    known: dict[str, Any] = {"status": DETACHED, "exit_code": 0, "job": job}
+    try:
+        books, files = read_output(config.output)
+        record = run_record(config, books, files, 0.0, **known)
+        write_record(config.output, record)
+    except Exception as error:  # whatever a file system raises
+        record = run_record(config, Books(), [], 0.0, **known)
+        said = " ".join(str(error).split())[:200]
+        what = f"{RUN_RECORD} could not be written to {config.output}"
+        warn(f"warning: the job runs, but {what}: {said} [W-RUN-RECORD]")
+    return RunResult(record)

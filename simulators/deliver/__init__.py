@@ -1,0 +1,1 @@
+"""How simulated reports reach a pipeline: files, or a topic."""

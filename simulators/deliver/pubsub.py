@@ -1,0 +1,236 @@
+"""Reports on their way to a pipeline: published to a Pub/Sub topic, as a collector would.
+
+A message holds one serialized ReportBatch, or one Report, without a length before it. Its attribute
+``received`` is when the collector took it in, milliseconds since 1970: simulated, somewhere in the epoch that
+its reports belong to.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ldpbeam.collection.collection import Collection
+from ldpbeam.collection.epochs import Epochs
+from ldpbeam.errors import UsageError
+from ldpbeam.simulators.deliver.files import Format, batch_message
+from ldpbeam.simulators.fleet import ReportColumns
+from ldpbeam.simulators.population.joint import Joint
+from ldpbeam.simulators.population.specs import Population
+from ldpbeam.simulators.simulate import Simulation, SimulationRecord, refuse_existing, write_record
+from ldpbeam.simulators.words import Streams
+from ldpbeam.wire import report_pb2
+
+__all__ = ["RECEIVED", "PublishRecord", "arrivals", "messages", "publish_epochs"]
+
+RECEIVED = "received"
+"""The attribute that holds the simulated arrival time."""
+
+_MESSAGE_BYTES = 1 << 20
+"""Columns of a message at most (unless one report is longer); Pub/Sub refuses 10 MB."""
+
+_OUTSTANDING_BYTES = 32 << 20
+_OUTSTANDING = 4096
+"""What may be on its way and not confirmed, in bytes and in messages."""
+
+_SECONDS = 60.0
+"""How long to try to publish a message before giving up."""
+
+
+@dataclass(frozen=True)
+class PublishRecord(SimulationRecord):
+    """What a simulation did that published its reports.
+
+    Attributes:
+        topic: where they went.
+        messages: in how many messages.
+    """
+
+    topic: str
+    messages: int
+
+
+def publish_epochs(  # noqa: PLR0913 - the options of a command, by name
+    collection: Collection,
+    population: Population | Joint,
+    topic: str,
+    *,
+    seed: int,
+    out: Path | None = None,
+    spec: str = "",
+    format: Format = "batch",  # noqa: A002 - as the command line calls it
+    truth: bool = False,
+    first_epoch: int = 0,
+    reports_per_message: int = 4096,
+    on_epoch: Callable[[int, int], None] | None = None,
+) -> PublishRecord:
+    """Let a fleet of devices with the population's values report, epoch after epoch, to a topic.
+
+    The reports are those that :func:`ldpbeam.simulators.simulate.simulate` writes for the same arguments.
+    Equal arguments give equal messages in equal order, those of an epoch in order of arrival; Pub/Sub is free
+    to deliver them in another. An epoch begins when all messages of the one before are confirmed.
+
+    Args:
+        collection: what the devices were given.
+        population: the true values; its domain must be the collection's.
+        topic: ``projects/P/topics/T``; must exist.
+        seed: seed of all random words.
+        out: directory for ``simulation.json`` and ``truth.parquet``, made when missing.
+        spec: the SPEC of the population, for the record.
+        format: ``batch`` or ``report``.
+        truth: whether to write the truth; needs ``out``.
+        first_epoch: epoch index of the population's first epoch.
+        reports_per_message: reports of a ReportBatch at most.
+        on_epoch: told the index and the number of reports of every epoch published.
+
+    Returns:
+        The record, which ``simulation.json`` holds.
+
+    Raises:
+        UsageError: as for :func:`ldpbeam.simulators.simulate.simulate`; ``format`` is another; there is no
+            ``out`` for the truth.
+        ImportError: google-cloud-pubsub is not installed.
+        google.api_core.exceptions.GoogleAPIError, google.auth.exceptions.GoogleAuthError: Pub/Sub refused or
+            was not reached. What was confirmed before stays published.
+    """
+    from google.cloud import pubsub_v1
+
+    if format not in ("batch", "report"):
+        raise UsageError(
+            "E-SIMULATE-FORMAT",
+            f"a Pub/Sub message cannot hold {format!r}",
+            remedy="Choose batch or report.",
+        )
+    if truth and out is None:
+        raise UsageError(
+            "E-SIMULATE-TARGET",
+            "there is nowhere to write the truth",
+            remedy="Add an output directory (--out).",
+        )
+    simulation = Simulation(collection, population, seed, first_epoch)
+    if out is not None:
+        # The truth would seem to be the one of those reports.
+        refuse_existing(out / "reports")
+    publisher = _publisher(pubsub_v1)
+    if out is not None:
+        out.mkdir(parents=True, exist_ok=True)
+    published = 0
+
+    def publish(epoch: int, present: int, batches: Iterator[ReportColumns]) -> int:
+        nonlocal published
+        rows = _rows_per_message(collection, format, reports_per_message)
+        times = arrivals(simulation.streams, collection.epochs, epoch, -(-present // rows))
+        pending: deque[Future[str]] = deque()
+        data = messages(batches, collection.digest, format, rows)
+        for content, milliseconds in zip(data, times, strict=True):
+            # Waits while too much is outstanding.
+            pending.append(publisher.publish(topic, content, **{RECEIVED: str(milliseconds)}))
+            while pending and pending[0].done():
+                pending.popleft().result()
+        for confirmation in pending:
+            confirmation.result()
+        published += len(times)
+        return present
+
+    try:
+        truth_file = out / "truth.parquet" if out is not None and truth else None
+        total = simulation.run(publish, truth_file, on_epoch)
+    finally:
+        publisher.stop()
+        publisher.transport.close()
+    record = PublishRecord(
+        **simulation.facts(spec),
+        reports=total,
+        format=format,
+        compression="none",
+        topic=topic,
+        messages=published,
+    )
+    if out is not None:
+        write_record(record, out)
+    return record
+
+
+def messages(
+    batches: Iterator[ReportColumns],
+    digest: int,
+    format: Format,  # noqa: A002 - as above
+    rows: int,
+) -> Iterator[bytes]:
+    """The content of every message of an epoch: with ``batch`` all but the last hold ``rows`` reports."""
+    if format == "batch":
+        for batch in _regrouped(batches, rows):
+            yield batch_message(batch, digest)
+        return
+    for batch in batches:
+        for report_id, payload in zip(batch.report_ids.tolist(), batch.payloads, strict=True):
+            yield report_pb2.Report(
+                digest=digest, epoch=batch.epoch, report_id=report_id, payload=payload.tobytes()
+            ).SerializeToString()
+
+
+def arrivals(streams: Streams, epochs: Epochs, epoch: int, count: int) -> list[int]:
+    """Arrival times of an epoch's messages: uniform over the epoch, in order, milliseconds since 1970."""
+    words = streams.words("arrival", epoch, 0, count, 1, limit=1000 * epochs.length)[:, 0]
+    start = 1000 * epochs.start(epoch)
+    return [start + word for word in np.sort(words).tolist()]
+
+
+def _rows_per_message(collection: Collection, format: Format, wanted: int) -> int:  # noqa: A002
+    if format == "report":
+        return 1
+    return max(1, min(wanted, _MESSAGE_BYTES // (8 + collection.protocol.payload_size)))
+
+
+def _regrouped(batches: Iterator[ReportColumns], rows: int) -> Iterator[ReportColumns]:
+    """The same reports in order, ``rows`` at a time: messages do not depend on the fleet's batches."""
+    held: ReportColumns | None = None
+    for batch in batches:
+        joined = batch if held is None else _joined(held, batch)
+        whole = len(joined) // rows * rows
+        for first in range(0, whole, rows):
+            yield _slice(joined, first, first + rows)
+        held = _slice(joined, whole, len(joined))
+    if held is not None and len(held):
+        yield held
+
+
+def _joined(first: ReportColumns, second: ReportColumns) -> ReportColumns:
+    ids = np.concatenate([first.report_ids, second.report_ids])
+    return ReportColumns(second.epoch, ids, np.concatenate([first.payloads, second.payloads]))
+
+
+def _slice(batch: ReportColumns, first: int, end: int) -> ReportColumns:
+    return ReportColumns(batch.epoch, batch.report_ids[first:end], batch.payloads[first:end])
+
+
+def _publisher(pubsub: Any) -> Any:
+    """A client that blocks while too much is outstanding, and gives up within a minute, not ten."""
+    from google.api_core import exceptions
+    from google.api_core.retry import Retry, if_exception_type
+
+    passing = if_exception_type(
+        exceptions.Aborted,
+        exceptions.DeadlineExceeded,
+        exceptions.InternalServerError,
+        exceptions.ResourceExhausted,
+        exceptions.ServiceUnavailable,
+        exceptions.Unknown,
+    )
+    limits = pubsub.types.PublishFlowControl(
+        message_limit=_OUTSTANDING,
+        byte_limit=_OUTSTANDING_BYTES,
+        limit_exceeded_behavior=pubsub.types.LimitExceededBehavior.BLOCK,
+    )
+    options = pubsub.types.PublisherOptions(
+        flow_control=limits, retry=Retry(predicate=passing, timeout=_SECONDS), timeout=_SECONDS
+    )
+    return pubsub.PublisherClient(
+        batch_settings=pubsub.types.BatchSettings(max_messages=1000), publisher_options=options
+    )

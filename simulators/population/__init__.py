@@ -1,0 +1,1 @@
+"""What simulated devices hold, epoch after epoch."""

@@ -1,0 +1,200 @@
+"""Populations of several attributes: what every device holds of each, epoch after epoch.
+
+The SPEC of the command line, for a collection with ``attributes``:
+
+    syn  zipf:1.1          as for one attribute, each attribute drawn independently
+    table:FILE             every row of a CSV file is a device with fixed values; columns are named as
+                           the attributes (a blank may stand for ``_``)
+    table:FILE,permute     the rows dealt anew to the devices in every epoch
+    marginals:FILE         JSON, attribute to counts of its values, in order; attributes independent,
+                           values fixed, counts exact (of all devices)
+
+A device holds all attributes or is absent: a row is whole, or empty and absent.
+
+Where a collection bounds the sum of a device's values (``allocation: together``), ``syn`` and ``zipf`` draw
+every attribute as always, then scale the vectors of too large a sum S down: x becomes floor(x·limit/S). A
+file with such a row is refused.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ldpbeam.simulators.population.specs import ABSENT, DomainView, Population, Request, column, drawn, encode
+from ldpbeam.simulators.population.tables import column_names, line_of, read_columns
+from ldpbeam.simulators.words import Streams
+
+__all__ = ["JOINT_SPECS", "Joint", "joint_population"]
+
+JOINT_SPECS = "syn[:CHANGE], zipf:EXPONENT[:CHANGE], table:FILE[,permute], marginals:FILE"
+"""The forms a SPEC can take for several attributes, for messages and help."""
+
+
+@dataclass(frozen=True, eq=False)
+class Joint:
+    """The truth about several attributes of the same devices.
+
+    Attributes:
+        parts: one population per attribute, with equal devices and epochs.
+        limit: what vectors of a larger sum are scaled down to; None for any sum.
+    """
+
+    parts: tuple[Population, ...]
+    limit: int | None = None
+
+    @property
+    def devices(self) -> int:
+        """Number of devices, present or not."""
+        return self.parts[0].devices
+
+    @property
+    def epochs(self) -> int:
+        """Number of epochs."""
+        return self.parts[0].epochs
+
+    def values(self) -> Iterator[NDArray[np.int32]]:
+        """Yield every epoch's values, int32 (devices, attributes); −1 throughout where absent."""
+        for columns in zip(*(part.values() for part in self.parts), strict=True):
+            together = np.stack(columns, axis=1)
+            yield together if self.limit is None else _scaled(together, self.limit)
+
+
+def _scaled(values: NDArray[np.int32], limit: int) -> NDArray[np.int32]:
+    """Rows with a sum beyond the limit, brought down to it in proportion, rounded down."""
+    wide = values.astype(np.int64)
+    sums = wide.sum(axis=1, keepdims=True)
+    scaled: NDArray[np.int32] = np.where(sums > limit, wide * limit // np.maximum(sums, 1), wide).astype(
+        np.int32
+    )
+    return scaled
+
+
+def joint_population(
+    spec: str,
+    *,
+    attributes: Sequence[tuple[str, DomainView]],
+    devices: int | None,
+    epochs: int | None,
+    streams: Streams,
+    limit: int | None = None,
+) -> Joint:
+    """The population a SPEC describes (forms: module docstring).
+
+    Args:
+        spec: the description.
+        attributes: name and domain of each.
+        devices: number of devices; required for ``syn`` and ``zipf``, else None takes all.
+        epochs: number of epochs.
+        streams: source of all draws.
+        limit: the most that the values of one device may add up to; None for anything.
+
+    Raises:
+        ValueError: the SPEC is not well formed, a number is missing, or the file does not fit.
+    """
+    for name, number in (("devices", devices), ("epochs", epochs)):
+        if number is not None and number < 1:
+            raise ValueError(f"population {spec!r} cannot have {number} {name}; ask for at least 1")
+    kind, _, rest = spec.partition(":")
+    requests = [
+        Request(spec, rest, domain, devices, epochs, streams, f"population.{index}")
+        for index, (_, domain) in enumerate(attributes)
+    ]
+    names = [name for name, _ in attributes]
+    if kind in ("syn", "zipf"):
+        return Joint(tuple(drawn(request, kind) for request in requests), limit)
+    if kind == "table" and rest:
+        return _table(requests, names, limit)
+    if kind == "marginals" and rest:
+        return _marginals(requests, names, limit)
+    raise ValueError(f"unknown population {spec!r} for several attributes; the forms are {JOINT_SPECS}")
+
+
+def _table(requests: Sequence[Request], names: Sequence[str], limit: int | None) -> Joint:
+    first = requests[0]
+    permute = first.rest.endswith(",permute")
+    path = Path(first.rest.removesuffix(",permute"))
+    there = column_names(path)
+    texts = read_columns(path, [_named(name, there) for name in names])
+    encoded = [encode(r, path, [text]) for r, text in zip(requests, texts, strict=True)]
+    absent = np.stack([values[0] == ABSENT for values, _ in encoded], axis=1)
+    partly = np.flatnonzero(absent.any(axis=1) & ~absent.all(axis=1))
+    if partly.size:
+        line = line_of(path, int(partly[0]))
+        missing = names[int(np.argmax(absent[partly[0]]))]
+        raise ValueError(
+            f"{path}, line {line}: attribute {missing!r} is empty, but a device holds all "
+            f"attributes or none; fill it in or remove the row ({partly.size} such rows)"
+        )
+    beyond = _beyond([values[0] for values, _ in encoded], limit)
+    if beyond.size:
+        # Never the values: a file may be real people's data.
+        raise ValueError(
+            f"{path}, line {line_of(path, int(beyond[0]))}: the attributes add up to more than {limit}, "
+            f"which the collection's devices refuse; correct or remove the row ({beyond.size} such rows)"
+        )
+    # Every column is dealt by the same generator, so rows stay together.
+    return Joint(
+        tuple(
+            column(request, values[0], labels, permute)
+            for request, (values, labels) in zip(requests, encoded, strict=True)
+        )
+    )
+
+
+def _marginals(requests: Sequence[Request], names: Sequence[str], limit: int | None) -> Joint:
+    path = Path(requests[0].rest)
+    try:
+        found = json.loads(path.read_text("utf-8"))
+    except (OSError, ValueError) as error:
+        raise ValueError(f"{path} cannot be read as JSON ({error}); repair the file") from None
+    if not isinstance(found, dict):
+        raise ValueError(f"{path} is no JSON object; write attribute names with lists of counts")
+    parts, total = [], None
+    columns = []
+    for request, name in zip(requests, names, strict=True):
+        counts = found.get(_named(name, list(found)))
+        size = request.domain.size
+        if not (
+            isinstance(counts, list)
+            and len(counts) == size
+            and all(type(count) is int and count >= 0 for count in counts)
+        ):
+            raise ValueError(
+                f"{path}: attribute {name!r} needs a list of {size} counts, one per value of its domain"
+            )
+        if total not in (None, sum(counts)):
+            raise ValueError(
+                f"{path}: attribute {name!r} counts {sum(counts)} devices and others {total}; "
+                "all attributes belong to the same devices"
+            )
+        total = sum(counts)
+        values = np.repeat(np.arange(size, dtype=np.int32), counts)
+        request.streams.generator(f"{request.purpose}.deal", 0).shuffle(values)
+        columns.append(values)
+        parts.append(column(request, values, request.domain.labels, permute=False))
+    if _beyond(columns, limit).size:
+        raise ValueError(
+            f"{path}: independent attributes of these counts add up to more than {limit} for some devices, "
+            "which the collection's devices refuse; use table: or syn"
+        )
+    return Joint(tuple(parts))
+
+
+def _beyond(columns: Sequence[NDArray[np.int32]], limit: int | None) -> NDArray[np.intp]:
+    """Rows whose values add up to more than the limit."""
+    if limit is None:
+        return np.empty(0, np.intp)
+    return np.flatnonzero(np.sum(columns, axis=0, dtype=np.int64) > limit)
+
+
+def _named(name: str, there: Sequence[str]) -> str:
+    """The column of an attribute: its own name, or the one with blanks where it has ``_``."""
+    if name in there:
+        return name
+    return next((column for column in there if column.replace(" ", "_") == name), name)

@@ -1,0 +1,178 @@
+"""Columns of CSV files as dictionary-encoded text; only the columns asked for are converted."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from difflib import get_close_matches
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv as arrow_csv
+from numpy.typing import NDArray
+
+from ldpbeam.collection.epochs import parse_instant
+
+__all__ = ["TextColumn", "column_names", "epoch_of_text", "line_of", "read_columns"]
+
+_SHOWN = 20
+"""Most column names an error lists."""
+
+
+@dataclass(frozen=True)
+class TextColumn:
+    """One column of a table as text.
+
+    Attributes:
+        name: the column's name.
+        texts: its distinct texts, in order of first appearance.
+        codes: shape (rows,), int32; ``texts[codes[row]]`` is the cell as it stands in the file.
+    """
+
+    name: str
+    texts: tuple[str, ...]
+    codes: NDArray[np.int32]
+
+
+def column_names(path: Path) -> list[str]:
+    """Column names of a CSV file, in file order: its first row, UTF-8, decompressed if .gz.
+
+    Raises:
+        ValueError: the file does not exist, cannot be read, or is empty.
+    """
+    with _rows(path) as rows:
+        names = next(rows, None)
+    if not names:
+        raise ValueError(f"{path} is empty; give a CSV file whose first row names the columns")
+    return names
+
+
+def read_columns(path: Path, names: Sequence[str]) -> list[TextColumn]:
+    """The named columns, in the order asked for.
+
+    Empty cells are the empty text; blank lines are skipped.
+
+    Args:
+        path: a CSV file with a header row; quoting as in RFC 4180, UTF-8.
+        names: columns to read, without repeats.
+
+    Returns:
+        One column per name, all with the same, positive number of rows.
+
+    Raises:
+        ValueError: the file or a column does not exist (with the columns there are and the closest
+            name), a column name stands twice in the header, the file is not well formed, or it has
+            no rows.
+    """
+    _check(path, names, column_names(path))
+    text = pa.dictionary(pa.int32(), pa.string())
+    options = arrow_csv.ConvertOptions(
+        include_columns=list(names),
+        column_types=dict.fromkeys(names, text),
+        strings_can_be_null=False,
+    )
+    try:
+        table = arrow_csv.read_csv(str(path), convert_options=options)
+    except pa.ArrowInvalid as error:
+        # After the second colon Arrow quotes the offending row, which is somebody's data.
+        why = ":".join(str(error).split(":")[:2])
+        raise ValueError(f"{path} is not a well-formed CSV file ({why}); repair the file") from None
+    if not table.num_rows:
+        raise ValueError(f"{path} has a header but no rows, so no devices; give a file with data")
+    return [_encoded(name, table.column(name)) for name in names]
+
+
+def line_of(path: Path, row: int) -> int:
+    """The line (from 1) on which a data row (from 0) ends, for messages. Reads the file again."""
+    with _rows(path) as rows:
+        numbers = (rows.line_num for cells in rows if cells)
+        next(numbers)
+        for number in numbers:
+            if row == 0:
+                return number
+            row -= 1
+    raise ValueError(f"{path} ended {row + 1} rows early; it changed while it was being read, try again")
+
+
+def epoch_of_text(text: str) -> tuple[int, bool]:
+    """What a cell of a time column says: an epoch's index, or seconds since 1970.
+
+    An integer is an index. A date such as ``2026-01-09`` is its first second in UTC; an instant needs a time
+    zone, and a fraction of a second is cut off.
+
+    Returns:
+        (the number, whether it is an index).
+
+    Raises:
+        ValueError: the text is neither. It is not repeated.
+    """
+    if re.fullmatch(r"[+-]?\d{1,18}", text, re.ASCII):
+        return int(text), True
+    try:
+        if re.fullmatch(r"\d{4}-\d{2}-\d{2}", text, re.ASCII):
+            return int(datetime.fromisoformat(text).replace(tzinfo=UTC).timestamp()), False
+        return parse_instant(datetime.fromisoformat(text).replace(microsecond=0)), False
+    except ValueError:
+        raise ValueError(
+            "an epoch is neither an index (5), nor a date (2026-01-09), nor an instant with its time zone "
+            "(2026-01-09T06:00:00Z); write one of these"
+        ) from None
+
+
+def _encoded(name: str, column: pa.ChunkedArray) -> TextColumn:
+    """Arrow's dictionary column as ours, one dictionary for all chunks."""
+    # Arrow is free to return one chunk or several; concatenating unified chunks is right for both.
+    chunks = column.unify_dictionaries().chunks
+    codes = np.concatenate([chunk.indices.to_numpy(zero_copy_only=False) for chunk in chunks])
+    return TextColumn(name, tuple(chunks[-1].dictionary.to_pylist()), codes.astype(np.int32, copy=False))
+
+
+def _check(path: Path, names: Sequence[str], there: list[str]) -> None:
+    """Raise unless every name is exactly one column."""
+    for name in names:
+        if name not in there:
+            shown = ", ".join(map(repr, there[:_SHOWN]))
+            more = f" and {len(there) - _SHOWN} more" if len(there) > _SHOWN else ""
+            close = get_close_matches(name, there, 1, 0.5)
+            hint = f"did you mean {close[0]!r}?" if close else "name one of them"
+            raise ValueError(f"{path} has no column {name!r}; its columns are {shown}{more}; {hint}")
+        if there.count(name) > 1:
+            raise ValueError(
+                f"{path} has {there.count(name)} columns named {name!r}, so the name is ambiguous; "
+                "rename them in its header"
+            )
+
+
+class _Rows(Iterator[list[str]]):
+    """csv.reader with its line counter, as a typed iterator."""
+
+    def __init__(self, text: io.TextIOBase) -> None:
+        self._reader = csv.reader(text)
+
+    def __next__(self) -> list[str]:
+        return next(self._reader)
+
+    @property
+    def line_num(self) -> int:
+        """Lines read so far."""
+        return self._reader.line_num
+
+
+@contextmanager
+def _rows(path: Path) -> Iterator[_Rows]:
+    """The rows of a file, read with the standard library."""
+    try:
+        with pa.input_stream(str(path)) as raw:
+            yield _Rows(io.TextIOWrapper(raw, encoding="utf-8-sig", newline=""))
+    except FileNotFoundError:
+        raise ValueError(f"there is no file {path}; check the path (relative to {Path.cwd()})") from None
+    except (OSError, csv.Error) as error:
+        raise ValueError(f"{path} cannot be read ({error}); give a readable CSV file") from None
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{path} is not UTF-8 text (byte {error.start}); convert it to UTF-8") from None

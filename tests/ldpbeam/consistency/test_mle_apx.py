@@ -1,0 +1,111 @@
+"""mle_apx solves the problem it states."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ldpbeam.consistency import Noise, consistent
+from tests.reference import consistency as reference
+
+CHANNELS = [(0.62, 0.2), (0.5, 0.05), (0.9, 0.001), (0.55, 0.45), (0.8, 0.6), (0.999, 0.4)]
+
+
+def line(noise: Noise) -> tuple[float, float]:
+    """Variance at frequency 0 and its slope, read off Noise.variance (times n)."""
+    ends = noise.variance(np.array([0.0, 1.0])) * noise.n
+    return float(ends[0]), float(ends[1] - ends[0])
+
+
+@st.composite
+def problems(draw: st.DrawFn) -> tuple[np.ndarray, Noise]:
+    own, other = draw(st.sampled_from(CHANNELS))
+    noise = Noise(draw(st.sampled_from([50, 1000, 10**6])), own, other, False)
+    raw = draw(st.lists(st.floats(-0.5, 1.0), min_size=2, max_size=12))
+    return noise.realisable(np.array(raw)), noise
+
+
+@given(problems())
+def test_no_histogram_has_a_smaller_objective(problem: tuple[np.ndarray, Noise]) -> None:
+    """Kuhn-Tucker: the derivative is one number where x > 0, and no smaller elsewhere."""
+    estimates, noise = problem
+    floor, slope = line(noise)
+
+    x = consistent("mle_apx", estimates, noise)
+
+    variance = floor + slope * x
+    off = x - estimates
+    derivative = 2 * off / variance - slope * off**2 / variance**2
+    scale = max(1.0, float(np.max(np.abs(derivative))))
+    assert np.ptp(derivative[x > 1e-12]) <= 1e-8 * scale
+    assert np.min(derivative) >= np.min(derivative[x > 1e-12]) - 1e-8 * scale
+
+
+@pytest.mark.parametrize("channel", CHANNELS)
+@pytest.mark.parametrize("seed", range(3))
+def test_a_general_optimiser_finds_the_same(channel: tuple[float, float], seed: int) -> None:
+    noise = Noise(3000, *channel, False)
+    random = np.random.default_rng(seed)
+    true = random.dirichlet(np.full(8, 0.5))
+    estimates = true + random.normal(size=8) * np.sqrt(noise.variance(true))
+    floor, slope = line(noise)
+
+    x = consistent("mle_apx", estimates, noise)
+    found = reference.mle_apx_slsqp(noise.realisable(estimates), floor, slope)
+
+    np.testing.assert_allclose(x, found, atol=2e-5)
+    best = reference.gaussian_objective(x, estimates, floor, slope)
+    assert best <= reference.gaussian_objective(found, estimates, floor, slope) * (1 + 1e-9)
+
+
+def test_it_is_one_scale_and_one_shift_on_the_active_values() -> None:
+    noise = Noise(2000, 0.5, 0.25, False)
+    estimates = np.array([0.54, 0.31, 0.19, 0.06, -0.03, -0.05])
+
+    x = consistent("mle_apx", estimates, noise)
+
+    scale, shift = np.polyfit(estimates[:4], x[:4], 1)
+    floor, slope = line(noise)
+    np.testing.assert_allclose(scale * estimates[:4] + shift, x[:4], atol=1e-14)
+    assert np.isclose(shift, (scale - 1.0) * floor / slope)
+    np.testing.assert_array_equal(x[4:], 0.0)
+
+
+@given(problems())
+def test_symmetric_rounds_make_it_norm_sub(problem: tuple[np.ndarray, Noise]) -> None:
+    estimates, _ = problem
+    noise = Noise(1000, 0.75, 0.25, False)
+    estimates = noise.realisable(estimates)
+
+    np.testing.assert_allclose(
+        consistent("mle_apx", estimates, noise),
+        consistent("norm_sub", estimates, noise),
+        atol=1e-13,
+    )
+
+
+def test_it_uses_the_composed_probabilities() -> None:
+    """The defect that `001` section 8 suspects: with one round's variance the answer differs."""
+    estimates = np.array([0.6, 0.3, 0.2, -0.05, 0.05])
+    first, second = (0.5, 0.1), (0.8, 0.2)
+    own = first[0] * second[0] + (1 - first[0]) * second[1]
+    other = first[1] * second[0] + (1 - first[1]) * second[1]
+
+    both = consistent("mle_apx", estimates, Noise(1000, own, other, False))
+    one = consistent("mle_apx", estimates, Noise(1000, *first, False))
+
+    assert np.max(np.abs(both - one)) > 1e-3
+
+
+@pytest.mark.parametrize(
+    ("estimates", "expected"),
+    [([1.0, 1.0, 0.0], [0.5, 0.5, 0.0]), ([0.6, 0.5], [0.55, 0.45])],
+)
+def test_degenerate_channels_fall_back_to_the_projection(
+    estimates: list[float], expected: list[float]
+) -> None:
+    other = 0.3 if len(estimates) == 3 else 0.0
+
+    result = consistent("mle_apx", np.array(estimates), Noise(1000, 1.0, other, False))
+
+    np.testing.assert_allclose(result, expected, atol=1e-15)

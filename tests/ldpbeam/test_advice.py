@@ -1,0 +1,98 @@
+"""Warnings about collections: given where the figures say so, and with the right figures."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from ldpbeam.collection.advice import LARGE_DOMAIN, MANY_REPORTS, warnings_about
+from ldpbeam.collection.file import load_collection, parse_collection
+from ldpbeam.protocols import PROTOCOLS, FrequencyProtocol
+from tests.conftest import REPOSITORY
+
+TEXT = "name: a\ndomain: {{size: {size}}}\nprotocol: {protocol}\nepoch: {{length: 1h}}\n{levels}"
+TWO = "epsilon_longitudinal: 2\nepsilon_first: 1\n"
+
+
+def codes(text: str) -> list[str]:
+    return [advice.code for advice in warnings_about(parse_collection(text))]
+
+
+@pytest.mark.parametrize("path", sorted((REPOSITORY / "examples").glob("*.yaml")), ids=lambda p: p.stem)
+def test_the_examples_are_free_of_warnings(path: Path) -> None:
+    """A warning that everybody gets is read by nobody."""
+    assert warnings_about(load_collection(path)) == ()
+
+
+@pytest.mark.parametrize("protocol", ["olh", "loloha"])
+@pytest.mark.parametrize("family", ["linear", "affine"])
+def test_a_g_far_above_the_optimal_one_is_named_with_its_cost(protocol: str, family: str) -> None:
+    """The factor is the ratio of the standard errors of the two collections, both built."""
+    levels = (TWO if protocol == "loloha" else "epsilon: 1\n") + f"hash_family: {family}\n"
+    text = TEXT.format(size=360, protocol=protocol, levels=levels)
+    dear, best = parse_collection(text + "g: 401\n"), parse_collection(text)
+    (advice,) = warnings_about(dear)
+    assert advice.code == "W-COLLECTION-G"
+    ratio = (dear.protocol.support.floor_variance / best.protocol.support.floor_variance) ** 0.5
+    assert float(re.search(r"are ([\d.e+]+) times", advice.message)[1]) == pytest.approx(ratio, rel=0.01)
+    assert f"optimal {best.protocol.g}" in advice.message
+    assert ("cap" in advice.message) == (protocol == "loloha")
+    assert "W-COLLECTION-G" in advice.in_file("c.yaml")
+    assert codes(text) == codes(text + "g: 2\n") == codes(text + f"g: {best.protocol.g}\n") == []
+
+
+def test_a_g_far_below_is_meant_where_it_lowers_the_cap() -> None:
+    """BiLOLOHA pays with errors for a cap of two inputs; one round has nothing to gain."""
+    two = "epsilon_longitudinal: 6\nepsilon_first: 5\nhash_family: affine\ng: 2\n"
+    assert codes(TEXT.format(size=360, protocol="loloha", levels=two)) == []
+    one = TEXT.format(size=360, protocol="olh", levels="epsilon: 5\nhash_family: affine\ng: 2\n")
+    (advice,) = warnings_about(parse_collection(one))
+    assert advice.code == "W-COLLECTION-G"
+    assert "far below the optimal 149" in advice.message
+
+
+@pytest.mark.parametrize(
+    ("size", "warned"), [(LARGE_DOMAIN - 1, False), (LARGE_DOMAIN, True), (1 << 24, True)]
+)
+def test_a_large_domain_is_named_with_its_cost(size: int, warned: bool) -> None:
+    """Memory and time per epoch; a mean of large numbers costs nothing of the kind."""
+    text = TEXT.format(size=size, protocol="olh", levels="epsilon: 20\nhash_family: affine\n")
+    assert ("W-COLLECTION-SIZE" in codes(text)) == warned
+    if size == 1 << 24:
+        (advice,) = (a for a in warnings_about(parse_collection(text)) if a.code == "W-COLLECTION-SIZE")
+        assert "6.2 GiB" in advice.message
+        assert "34 s" in advice.message
+    mean = TEXT.format(size=9, protocol="one_bit_mean", levels="epsilon: 1\n")
+    mean = mean.replace("size: 9", f"range: {{max: {size - 1}}}")
+    assert codes(mean) == []
+
+
+@pytest.mark.parametrize("name", [n for n, kind in PROTOCOLS.items() if issubclass(kind, FrequencyProtocol)])
+@pytest.mark.parametrize("size", [360, 30_000])
+def test_an_error_above_1_over_k_for_a_billion_reports_is_named(name: str, size: int) -> None:
+    """The number of reports is where V*/n equals 1/k², by the protocol's own variance."""
+    values = {"epsilon": 1, "epsilon_longitudinal": 2, "epsilon_first": 1, "d": 2}
+    levels = "".join(f"{key}: {values[key]}\n" for key in PROTOCOLS[name].PARAMETERS)
+    collection = parse_collection(TEXT.format(size=size, protocol=name, levels=levels))
+    support = collection.protocol.support
+    needed = support.floor_variance / float(support.sampled) * size**2
+    found = [a for a in warnings_about(collection) if a.code == "W-COLLECTION-ERROR"]
+    assert bool(found) == (needed > MANY_REPORTS)
+    for advice in found:
+        stated = float(re.search(r"fewer than ([\d.e+]+) reports", advice.message)[1])
+        assert stated == pytest.approx(needed, rel=0.06)
+
+
+def test_attributes_are_looked_at_one_by_one() -> None:
+    text = (
+        "name: a\nattributes: [{name: small, domain: {size: 9}}, {name: vast, domain: {size: 1000000}}]\n"
+        f"allocation: sample\nprotocol: loloha\nepoch: {{length: 1h}}\n{TWO}"
+    )
+    found = warnings_about(parse_collection(text))
+    assert [a.code for a in found] == ["W-COLLECTION-SIZE", "W-COLLECTION-ERROR"]
+    assert all("attribute vast" in a.message for a in found)
+    (advice,) = warnings_about(parse_collection(text.replace("1000000", "90") + "g: 211\n"))[:1]
+    assert advice.code == "W-COLLECTION-G"
+    assert "attribute small" in advice.message

@@ -1,0 +1,554 @@
+"""Collection files: every rule with its text, and a digest that moves exactly when devices must
+know.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from ldpbeam.collection.collection import Collection
+from ldpbeam.collection.file import load_collection, parse_collection
+from ldpbeam.errors import CollectionError
+from ldpbeam.protocols import PROTOCOLS
+from tests.conftest import REPOSITORY
+from tests.reference.settings import LEVELS
+
+EXAMPLE = REPOSITORY / "examples" / "minutes_in_app.yaml"
+TEXT = EXAMPLE.read_text("utf-8")
+
+
+def replaced(key: str, line: str) -> str:
+    """The example with the line of one key replaced (or dropped)."""
+    put = line + "\n" if line else ""
+    new = re.sub(rf"^{key}:.*\n", lambda _: put, TEXT, flags=re.MULTILINE)
+    assert new != TEXT
+    return new
+
+
+def line_of(key: str, text: str) -> int:
+    return next(i for i, line in enumerate(text.splitlines(), 1) if line.startswith(key))
+
+
+def test_the_example_means_what_it_says() -> None:
+    """Every field of the example arrives."""
+    found = load_collection(EXAMPLE)
+    assert (found.name, found.version, found.owner) == (
+        "minutes_in_app",
+        1,
+        "telemetry@example.com",
+    )
+    assert found.domain.size == 360
+    assert found.protocol_name == found.protocol.NAME == "loloha"
+    assert found.parameters.epsilon_longitudinal == 2.0
+    assert found.parameters.epsilon_first == 1.0
+    assert found.parameters.g is None
+    assert (found.epochs.length, found.epochs.origin) == (21600, 1767225600)
+    assert found.allowed_lateness == 86400
+    assert found.consistency == "norm_sub"
+    assert found.min_reports == 1000
+    assert found.unused_parameters == ()
+
+
+def test_the_digest_of_the_example_never_changes() -> None:
+    """Devices in the field carry it: a change here orphans their reports."""
+    assert load_collection(EXAMPLE).digest_hex == "d763b721438b2148"
+    assert load_collection(EXAMPLE).digest == int.from_bytes(bytes.fromhex("d763b721438b2148"), "little")
+
+
+SERVER_ONLY = {
+    "owner": "owner: someone.else@example.com",
+    "allowed_lateness": "allowed_lateness: 1h",
+    "consistency": "consistency: none",
+    "min_reports": "min_reports: 5",
+}
+
+
+@pytest.mark.parametrize("key", sorted(SERVER_ONLY))
+def test_server_only_fields_do_not_move_the_digest(key: str) -> None:
+    """Changed or left out, they concern no device."""
+    assert parse_collection(replaced(key, SERVER_ONLY[key])).digest == parse_collection(TEXT).digest
+    assert parse_collection(replaced(key, "")).digest == parse_collection(TEXT).digest
+    assert parse_collection(replaced(key, SERVER_ONLY[key])) != parse_collection(TEXT)
+
+
+DEVICE_FACING = {
+    "name": ["name: other"],
+    "version": ["version: 2"],
+    "domain": ["domain: {size: 361}", "domain: {range: {max: 360, buckets: 360}}"],
+    "protocol": [
+        "protocol: l_grr\n#",
+        "protocol: l_sue\n#",
+        "protocol: l_osue\n#",
+        "protocol: l_oue\n#",
+        "protocol: l_soue\n#",
+    ],
+    "epsilon_longitudinal": ["epsilon_longitudinal: 2.0000000001"],
+    "epsilon_first": ["epsilon_first: 0.9999999999"],
+    "g": ["g: 2", "g: 5"],
+    "calibration": ["calibration: published"],
+    "hash_family": ["hash_family: affine"],
+    "epoch": [
+        "epoch: {length: 5h, origin: 2026-01-01T00:00:00Z}",
+        "epoch: {length: 6h, origin: 2026-01-01T00:00:01Z}",
+        "epoch: {length: 6h, origin: 2026-01-01T00:00:00Z, count: 7}",
+    ],
+}
+
+
+def test_every_device_facing_field_moves_the_digest() -> None:
+    """No two of these collections could be decoded with each other's parameters; all digests
+    differ.
+    """
+    digests = {parse_collection(TEXT).digest: "example"}
+    for key, lines in DEVICE_FACING.items():
+        for line in lines:
+            digest = parse_collection(replaced(key, line)).digest
+            assert digest not in digests, (line, digests[digest])
+            digests[digest] = line
+
+
+def test_labels_are_part_of_the_digest() -> None:
+    """Renaming or reordering labels changes what a device's index means."""
+    digests = {
+        parse_collection(replaced("domain", f"domain: {text}")).digest
+        for text in (
+            "{size: 3}",
+            "{labels: [a, b, c]}",
+            "{labels: [b, a, c]}",
+            "{labels: [a, b, d]}",
+        )
+    }
+    assert len(digests) == 4
+
+
+def test_the_same_collection_written_differently_has_the_same_digest() -> None:
+    """Order of keys, quoting, comments, units and a spelt-out optimum do not matter."""
+    lines = [line for line in TEXT.splitlines() if not line.startswith("#")]
+    other = "\n".join(reversed(lines)) + "\n# end\n"
+    other = other.replace("6h", "360m").replace("g: optimal", "g: 3").replace("loloha", "'loloha'")
+    other = other.replace("2026-01-01T00:00:00Z", '"2026-01-01T01:00:00+01:00"')
+    assert parse_collection(other).digest == parse_collection(TEXT).digest
+
+
+# Every rule: (key, new line, code, what the text says, what the remedy says)
+RULES = [
+    ("name", "", "E-COLLECTION-MISSING", "key 'name' is missing", "name: minutes_in_app"),
+    ("domain", "", "E-COLLECTION-MISSING", "key 'domain' is missing", "domain: {size: 360}"),
+    ("protocol", "", "E-COLLECTION-MISSING", "key 'protocol' is missing", "protocol: loloha"),
+    ("epoch", "", "E-COLLECTION-MISSING", "key 'epoch' is missing", "epoch: {length: 6h}"),
+    (
+        "epsilon_first",
+        "",
+        "E-COLLECTION-MISSING",
+        "key 'epsilon_first' is missing",
+        "epsilon_first: 1.0",
+    ),
+    (
+        "epsilon_longitudinal",
+        "",
+        "E-COLLECTION-MISSING",
+        "'epsilon_longitudinal' is missing",
+        "1.0",
+    ),
+    ("owner", "ownr: me", "E-COLLECTION-KEY", "unknown key 'ownr'", "Did you mean owner?"),
+    ("owner", "zzz: me", "E-COLLECTION-KEY", "unknown key 'zzz'", "Known keys: name,"),
+    ("owner", "[a, b]: me", "E-COLLECTION-KEY", "unknown key", "Known keys"),
+    (
+        "owner",
+        "name: again",
+        "E-COLLECTION-KEY",
+        "'name' is given twice",
+        "first stands at f.yaml:2",
+    ),
+    ("owner", "owner: 5", "E-COLLECTION-VALUE", "owner must be text", "owner: '...'"),
+    ("owner", 'owner: "\\ud800"', "E-COLLECTION-VALUE", "not Unicode text", "escape"),
+    ("name", "name: 5", "E-COLLECTION-VALUE", "name must be text", "name: '...'"),
+    ("name", "name: a/b", "E-COLLECTION-NAME", "1 to 100 letters", "minutes_in_app"),
+    ("name", "name: ''", "E-COLLECTION-NAME", "1 to 100 letters", "minutes_in_app"),
+    ("name", "name: ..", "E-COLLECTION-NAME", "1 to 100 letters", "minutes_in_app"),
+    ("name", "name: -a", "E-COLLECTION-NAME", "1 to 100 letters", "minutes_in_app"),
+    ("name", "name: " + "a" * 101, "E-COLLECTION-NAME", "1 to 100 letters", "minutes_in_app"),
+    ("version", "version: 0", "E-COLLECTION-VALUE", "version must lie in 1 ..", "range"),
+    ("version", "version: 4294967296", "E-COLLECTION-VALUE", "4294967295", "range"),
+    ("version", "version: one", "E-COLLECTION-VALUE", "version must be an integer", "version: 1"),
+    ("version", "version: true", "E-COLLECTION-VALUE", "version must be an integer", "version: 1"),
+    ("version", "version: 1.0", "E-COLLECTION-VALUE", "version must be an integer", "version: 1"),
+    ("version", "version:", "E-COLLECTION-VALUE", "version must be an integer", "version: 1"),
+    ("protocol", "protocol: lolha", "E-COLLECTION-VALUE", "no such choice", "Did you mean loloha?"),
+    ("protocol", "protocol: 7", "E-COLLECTION-VALUE", "protocol must be text", "quotes"),
+    ("epsilon_first", "epsilon_first: much", "E-COLLECTION-VALUE", "must be a number", "1.0"),
+    ("epsilon_first", "epsilon_first: true", "E-COLLECTION-VALUE", "must be a number", "1.0"),
+    ("epsilon_first", "epsilon_first: .inf", "E-COLLECTION-VALUE", "must be finite", "1.0"),
+    ("epsilon_first", "epsilon_first: .nan", "E-COLLECTION-VALUE", "must be finite", "1.0"),
+    (
+        "epsilon_first",
+        "epsilon_first: 1" + "0" * 400,
+        "E-COLLECTION-VALUE",
+        "must be finite",
+        "1.0",
+    ),
+    (
+        "epsilon_first",
+        "epsilon_first: !!bool maybe",
+        "E-COLLECTION-VALUE",
+        "must be a number",
+        "1.0",
+    ),
+    ("epsilon_first", 'epsilon_first: !!float ""', "E-COLLECTION-VALUE", "must be a number", "1.0"),
+    (
+        "epsilon_first",
+        "epsilon_first: 0",
+        "E-COLLECTION-EPSILON",
+        "0.000001 .. 32",
+        "epsilon_first",
+    ),
+    (
+        "epsilon_first",
+        "epsilon_first: -1",
+        "E-COLLECTION-EPSILON",
+        "0.000001 .. 32",
+        "epsilon_first",
+    ),
+    ("epsilon_first", "epsilon_first: 1.0e-9", "E-COLLECTION-EPSILON", "0.000001", "epsilon_first"),
+    (
+        "epsilon_first",
+        "epsilon_first: 33",
+        "E-COLLECTION-EPSILON",
+        "0.000001 .. 32",
+        "epsilon_first",
+    ),
+    (
+        "epsilon_first",
+        "epsilon_first: 2.0",
+        "E-COLLECTION-EPSILON",
+        "not below",
+        "Lower epsilon_first",
+    ),
+    ("g", "g: best", "E-COLLECTION-VALUE", "must be 'optimal' or an integer", "g: 2"),
+    ("g", "g: 1", "E-COLLECTION-VALUE", "g must lie in 2 .. 65536", "range"),
+    ("g", "g: 2.5", "E-COLLECTION-VALUE", "g must be an integer", "g: 2"),
+    ("g", "g: 4", "E-COLLECTION-G", "g = 4 is not a prime", "Use g: 5"),
+    ("g", "g: 65521", "E-COLLECTION-G", "stops at 2**28", "smaller prime g"),
+    ("calibration", "calibration: exakt", "E-COLLECTION-VALUE", "no such choice", "mean exact?"),
+    ("hash_family", "hash_family: md5", "E-COLLECTION-VALUE", "no such choice", "affine, linear"),
+    ("consistency", "consistency: normsub", "E-COLLECTION-VALUE", "no such choice", "norm_sub"),
+    ("epoch", "epoch: 6h", "E-COLLECTION-VALUE", "epoch must be a mapping", "epoch: {...}"),
+    (
+        "epoch",
+        "epoch: {origin: 2026-01-01T00:00:00Z}",
+        "E-COLLECTION-MISSING",
+        "'length'",
+        "length: 6h",
+    ),
+    ("epoch", "epoch: {length: 6}", "E-COLLECTION-VALUE", "length is not readable", "Correct"),
+    ("epoch", "epoch: {length: 0}", "E-COLLECTION-EPOCH", "at least 1 s", "epoch.length"),
+    (
+        "epoch",
+        "epoch: {length: 6h, origin: 2026-01-01}",
+        "E-COLLECTION-VALUE",
+        "time zone",
+        "Correct",
+    ),
+    (
+        "epoch",
+        "epoch: {length: 6h, count: 0}",
+        "E-COLLECTION-VALUE",
+        "count must lie in 1",
+        "range",
+    ),
+    (
+        "epoch",
+        "epoch: {length: 6h, size: 1}",
+        "E-COLLECTION-KEY",
+        "unknown key 'size' in epoch",
+        "length",
+    ),
+    ("epoch", "epoch: {length: 99999999999w}", "E-COLLECTION-EPOCH", "year 9999", "epoch.length"),
+    ("allowed_lateness", "allowed_lateness: 5", "E-COLLECTION-VALUE", "needs a unit", "Correct"),
+    ("allowed_lateness", "allowed_lateness: 9999999w", "E-COLLECTION-VALUE", "must lie in", "24h"),
+    ("min_reports", "min_reports: 0", "E-COLLECTION-VALUE", "min_reports must lie in 1", "range"),
+    (
+        "min_reports",
+        "min_reports: few",
+        "E-COLLECTION-VALUE",
+        "must be an integer",
+        "min_reports: 1",
+    ),
+    ("domain", "domain: 360", "E-COLLECTION-VALUE", "domain must be a mapping", "domain: {...}"),
+    (
+        "domain",
+        "domain: {}",
+        "E-COLLECTION-DOMAIN",
+        "exactly one of size, labels, range",
+        "{size: 360}",
+    ),
+    (
+        "domain",
+        "domain: {size: 3, labels: [a, b, c]}",
+        "E-COLLECTION-DOMAIN",
+        "exactly one",
+        "labels",
+    ),
+    ("domain", "domain: {size: 1}", "E-COLLECTION-VALUE", "size must lie in 2", "range"),
+    ("domain", "domain: {size: 16777217}", "E-COLLECTION-VALUE", "must lie in 2 .. 16777216", "range"),
+    ("domain", "domain: {size: 0}", "E-COLLECTION-VALUE", "must lie in 2 .. 16777216", "range"),
+    ("epoch", "epoch: {length: 1M}", "E-COLLECTION-VALUE", "minutes or months", "Correct"),
+    ("domain", "domain: {labels: [a]}", "E-COLLECTION-DOMAIN", "not 1", "at least two values"),
+    (
+        "domain",
+        "domain: {labels: [a, a]}",
+        "E-COLLECTION-DOMAIN",
+        "'a' appears more than once",
+        "unique",
+    ),
+    (
+        "domain",
+        "domain: {labels: abc}",
+        "E-COLLECTION-VALUE",
+        "must be a list of texts",
+        "[yes, no]",
+    ),
+    (
+        "domain",
+        "domain: {labels: [[a], b]}",
+        "E-COLLECTION-VALUE",
+        "must be a list of texts",
+        "[yes",
+    ),
+    ("domain", 'domain: {labels: [a, "\\ud800"]}', "E-COLLECTION-VALUE", "not Unicode", "escape"),
+    ("domain", "domain: {range: 5}", "E-COLLECTION-VALUE", "range must be a mapping", "{...}"),
+    ("domain", "domain: {range: {max: 5}}", "E-COLLECTION-MISSING", "'buckets' is missing", "32"),
+    (
+        "domain",
+        "domain: {range: {max: 0, buckets: 3}}",
+        "E-COLLECTION-DOMAIN",
+        "above 0",
+        "range.max",
+    ),
+    (
+        "domain",
+        "domain: {sise: 5}",
+        "E-COLLECTION-KEY",
+        "unknown key 'sise' in domain",
+        "mean size?",
+    ),
+]
+
+
+@pytest.mark.parametrize("key,line,code,said,remedy", RULES)
+def test_every_rule_names_line_key_and_remedy(key: str, line: str, code: str, said: str, remedy: str) -> None:
+    """A refused file says what, where and what to do, in one line with its code."""
+    text = replaced(key, line)
+    with pytest.raises(CollectionError) as caught:
+        parse_collection(text, "f.yaml")
+    error = caught.value
+    assert error.code == code
+    assert said in error.message
+    assert remedy in error.remedy
+    one_line = str(error)
+    assert "\n" not in one_line
+    assert one_line.endswith(f"[{code}]")
+    if line:
+        assert error.where == f"f.yaml:{line_of(line[:10], text)}"
+    else:
+        assert error.where == "f.yaml"
+    assert error.exit_code == 3
+
+
+@pytest.mark.parametrize(
+    "text,said,where",
+    [
+        ("", "the file is empty", "f.yaml"),
+        ("# nothing\n", "the file is empty", "f.yaml"),
+        ("a: [", "not YAML", "f.yaml:1"),
+        ("a: 1\nb: {\n", "not YAML", "f.yaml:3"),
+        ("a: 1\n---\nb: 2\n", "not YAML", "f.yaml:2"),
+        ("a: *nowhere\n", "not YAML", "f.yaml:1"),
+        ('a: "\\UFFFFFFFF"', "not YAML", "f.yaml"),
+        ("a: " + "[" * 1200, "not YAML", "f.yaml"),
+        ("a: \x00", "not YAML", "f.yaml"),
+        ("- a\n", "must be a mapping", "f.yaml:1"),
+        ("plain", "must be a mapping", "f.yaml:1"),
+    ],
+)
+def test_what_is_not_a_mapping_in_yaml_is_refused(text: str, said: str, where: str) -> None:
+    """Broken, empty and malicious files end in the same kind of error, with the line where there is
+    one.
+    """
+    with pytest.raises(CollectionError) as caught:
+        parse_collection(text, "f.yaml")
+    assert said in caught.value.message
+    assert caught.value.where == where
+
+
+def test_files_that_cannot_be_read(tmp_path: Path) -> None:
+    """Missing, a directory, or not UTF-8: the path is named and no traceback shows."""
+    binary = tmp_path / "binary.yaml"
+    binary.write_bytes(b"name: \xff\xfe")
+    for path in (tmp_path / "absent.yaml", tmp_path, binary):
+        with pytest.raises(CollectionError) as caught:
+            load_collection(path)
+        assert caught.value.code == "E-COLLECTION-FILE"
+        assert str(path) in str(caught.value)
+
+
+def minimal(name: str) -> str:
+    values = {**LEVELS, "d": 2}
+    levels = "".join(f"{n}: {values[n]}\n" for n in PROTOCOLS[name].PARAMETERS)
+    return f"name: a\ndomain: {{size: 9}}\nprotocol: {name}\nepoch: {{length: 1h}}\n{levels}"
+
+
+@pytest.mark.parametrize("name", list(PROTOCOLS))
+def test_levels_that_do_not_apply_are_refused(name: str) -> None:
+    """A level that a protocol ignores would be a promise that nobody keeps; a missing one has no
+    default.
+    """
+    assert name == parse_collection(minimal(name)).protocol.NAME
+    for level in LEVELS:
+        if level in PROTOCOLS[name].PARAMETERS:
+            text = re.sub(rf"^{level}:.*\n", "", minimal(name), flags=re.MULTILINE)
+            code = "E-COLLECTION-MISSING"
+        else:
+            text = minimal(name) + f"{level}: 0.5\n"
+            code = "E-COLLECTION-EPSILON"
+        with pytest.raises(CollectionError) as caught:
+            parse_collection(text, "f.yaml")
+        assert caught.value.code == code
+        assert level in caught.value.message
+        if code == "E-COLLECTION-EPSILON":
+            assert f"does not apply to protocol {name}" in caught.value.message
+            assert caught.value.where == f"f.yaml:{len(text.splitlines())}"
+
+
+@pytest.mark.parametrize("name", list(PROTOCOLS))
+def test_every_protocol_has_a_record_and_a_digest(name: str) -> None:
+    """Whatever can be parsed can be written into run.json and named by a digest."""
+    found = parse_collection(minimal(name))
+    record = found.as_record()
+    assert record["digest"] == found.digest_hex
+    assert len(found.digest_hex) == 16
+    assert isinstance(record["guarantee"], dict)
+    message = found.to_message()
+    assert type(message).FromString(message.SerializeToString()) == message
+
+
+def test_collections_built_in_code_obey_the_same_rules() -> None:
+    """The value object validates what the file's reader would: nothing unsound exists in memory."""
+    good = parse_collection(TEXT)
+
+    def build(**changes: object) -> Collection:
+        from dataclasses import replace
+
+        return replace(good, **changes)
+
+    for changes in (
+        {"name": "a b"}, {"version": 0}, {"version": 1 << 32}, {"allowed_lateness": -1},
+        {"min_reports": 0}, {"protocol_name": "nothing"},
+    ):  # fmt: skip
+        with pytest.raises(CollectionError):
+            build(**changes)
+    assert build(version=3).digest != good.digest
+
+
+# Fuzz
+
+
+def survives(text: str) -> None:
+    """Parsing ends in a usable collection or in a CollectionError, and in nothing else."""
+    try:
+        found = parse_collection(text, "f.yaml")
+    except CollectionError as error:
+        assert str(error).endswith(f"[{error.code}]")
+        assert error.where.startswith("f.yaml")
+    else:
+        assert found.protocol.support.own > found.protocol.support.other
+        assert len(found.digest_hex) == 16
+        found.as_record()
+
+
+FRAGMENTS = st.sampled_from(
+    [
+        "",
+        " ",
+        "\n",
+        ":",
+        "{",
+        "}",
+        "[",
+        "]",
+        "- ",
+        "&a ",
+        "*a",
+        "!!int ",
+        "!!float ",
+        "!!timestamp ",
+        "!!bool ",
+        "!!set ",
+        "!x ",
+        "'",
+        '"',
+        "\\",
+        "|",
+        ">",
+        "<<: ",
+        "~",
+        "null",
+        "0",
+        "-1",
+        "1e999",
+        ".inf",
+        "2026-13-45",
+        "0x",
+        "1:30",
+        "9" * 320,
+        "9" * 5000,
+        "\t",
+        "%YAML 9.9\n",
+        "---\n",
+        "\ud7ff",
+        "é",
+        "\U0001f600",
+        "#",
+        "yes",
+        "optimal",
+        "%",
+        "\\ud800",
+    ]
+)
+
+
+@settings(max_examples=150)
+@given(st.lists(st.tuples(st.integers(0, len(TEXT)), st.integers(0, 12), FRAGMENTS), min_size=1, max_size=3))
+@example([(0, 0, "[")])
+def test_mutated_files_never_raise_anything_else(edits: list[tuple[int, int, str]]) -> None:
+    """Random deletions and insertions anywhere in the example."""
+    text = TEXT
+    for position, cut, fragment in edits:
+        text = text[:position] + fragment + text[position + cut :]
+    survives(text)
+
+
+@settings(max_examples=150)
+@given(
+    st.sampled_from(sorted(set(re.findall(r"^(\w+):", TEXT, re.MULTILINE)))),
+    st.one_of(
+        FRAGMENTS,
+        st.floats().map(repr),
+        st.integers().map(str),
+        st.floats(0, 40).map(repr),
+        st.text(max_size=8),
+        st.lists(st.text("ab\\\"'", max_size=3)).map(str),
+        st.integers(0, 10**30).map(lambda n: f"{n}w"),
+        st.integers(0, 10**30).map(lambda n: f"{{length: {n}s}}"),
+        st.integers(-5, 10**5).map(lambda n: f"{{size: {n}}}"),
+        st.integers(-5, 10**30).map(lambda n: f"{{range: {{max: {n}, buckets: {n % 9999}}}}}"),
+    ),
+)
+def test_any_value_for_any_key_never_raises_anything_else(key: str, value: str) -> None:
+    """One key at a time takes every kind of value."""
+    survives(re.sub(rf"^{key}:.*$", lambda _: f"{key}: {value}", TEXT, flags=re.MULTILINE))

@@ -1,0 +1,343 @@
+"""Degenerate payloads: what no input draws with 2⁻⁵⁰ or more is refused, and nothing else. All exact."""
+
+from __future__ import annotations
+
+import random
+from fractions import Fraction
+from itertools import combinations, product
+from math import comb, lcm
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ldpbeam.degenerate import (
+    BOUND,
+    REACH,
+    is_degenerate,
+    ones_admitted,
+    ordinary,
+    ordinary_many,
+    tail,
+    tail_from,
+)
+from ldpbeam.errors import InvalidPayload, Reason
+from ldpbeam.hashing import AffineFamily
+from ldpbeam.protocols import PROTOCOLS, Memo, Parameters, protocol
+from ldpbeam.protocols.base import CHECK_CODES
+from ldpbeam.protocols.bit_flip import BinFlipPlus, BitFlip
+from ldpbeam.protocols.multi import allocate
+from ldpbeam.protocols.unary import Unary
+from ldpbeam.randomness import FULL, ScriptedRandomness
+
+LEVELS = {"epsilon": 1.0, "epsilon_longitudinal": 2.0, "epsilon_first": 1.0}
+VECTORS = [name for name, kind in PROTOCOLS.items() if issubclass(kind, Unary)] + ["binflip"]
+
+
+def built(name: str, k: int, **more: Any) -> Any:
+    takes = PROTOCOLS[name].PARAMETERS
+    return protocol(name, k, Parameters(**{n: v for n, v in LEVELS.items() if n in takes}, **more))
+
+
+def ones_law(chances: list[Fraction]) -> list[Fraction]:
+    """P(number of ones) of independent bits, by the definition: one bit after the other."""
+    whole = lcm(*(chance.denominator for chance in chances))
+    weights = [1]  # integers over whole**bits: reducing fractions would take all the time
+    for chance in chances:
+        one = int(chance * whole)
+        zeros, ones = [w * (whole - one) for w in weights], [w * one for w in weights]
+        weights = [a + b for a, b in zip([*zeros, 0], [0, *ones], strict=True)]
+    return [Fraction(w, whole ** len(chances)) for w in weights]
+
+
+def binomial(n: int, p: Fraction, own: Fraction) -> list[Fraction]:
+    """P(number of ones) of one own bit and n − 1 others."""
+    return ones_law([own] + [p] * (n - 1))
+
+
+# --- the tails
+
+
+def test_tails_are_exact() -> None:
+    """Against every term of the sum in rational numbers, with and without a bit of its own."""
+    draw = random.Random(1)
+    for _ in range(60):
+        bits = draw.randint(1, 40)
+        special = draw.choice([None, Fraction(draw.randint(1, 99), 100)])
+        common = Fraction(draw.randint(1, 99), 100)
+        bound = Fraction(1, 1 << draw.randint(1, 55))
+        law = ones_law(([] if special is None else [special]) + [common] * (bits - (special is not None)))
+        tails = [sum(law[t:], Fraction(0)) for t in range(bits + 2)]
+        assert tail_from(bits, special, common, bound) == next(t for t, p in enumerate(tails) if p < bound)
+        for t in (1, bits // 2 + 1, bits):
+            assert tail(bits, special, common, t) == pytest.approx(float(tails[t]), rel=1e-13)
+
+
+# --- bit vectors
+
+
+@pytest.mark.parametrize("name", VECTORS)
+@pytest.mark.parametrize("k", [2, 3, 8, 30, 100])
+def test_vectors_outside_have_less_than_the_bound_and_no_more_could_be_refused(name: str, k: int) -> None:
+    kind = built(name, k)
+    least, most = kind.ones_admitted
+    own, other = kind.support.own, kind.support.other
+    law = binomial(k, other, own)
+    below, above = sum(law[:least], Fraction(0)), sum(law[most + 1 :], Fraction(0))
+    assert below + above < BOUND
+    # One more on either side would take more than the half of the bound that each side has.
+    assert below + law[least] >= BOUND / 2
+    assert above + law[most] >= BOUND / 2
+    if k <= 8:
+        assert (least, most) == (0, k)
+    if k == 100 and name != "l_oue":
+        assert most < k
+
+
+def test_a_whole_channel_gives_the_refused_less_than_the_bound() -> None:
+    """The law of the ones above is that of ``likelihood``: every vector of a domain multiplied out."""
+    kind = protocol("oue", 9, Parameters(epsilon=1.0))
+    assert isinstance(kind, Unary)
+    law = binomial(9, kind.support.other, kind.support.own)
+    for value in (0, 5):
+        found = [Fraction(0)] * 10
+        for response in range(1 << 9):
+            found[response.bit_count()] += kind.likelihood(response, value)
+        assert found == law
+    # A level at which nine bits are enough for a degenerate vector.
+    strong = protocol("oue", 9, Parameters(epsilon=9.0))
+    assert isinstance(strong, Unary)
+    least, most = strong.ones_admitted
+    assert most < 9
+    for value in range(9):
+        refused = sum(
+            strong.likelihood(r, value) for r in range(1 << 9) if not least <= r.bit_count() <= most
+        )
+        assert 0 < refused < BOUND
+
+
+def test_sampled_buckets_are_few_and_their_answers_are_all_admitted_or_rare() -> None:
+    small = protocol("dbitflip_pm", 100, Parameters(epsilon_longitudinal=2.0, d=4))
+    large = protocol("dbitflip_pm", 500, Parameters(epsilon_longitudinal=1.0, d=100))
+    assert isinstance(small, BitFlip)
+    assert isinstance(large, BitFlip)
+    assert small.ones_admitted == (0, 4)
+    least, most = large.ones_admitted
+    assert 0 < least < most < 100
+    own, other = large.channel.own, large.channel.other
+    with_own, without = binomial(100, other, own), ones_law([other] * 100)
+    for law in (with_own, without):
+        assert sum(law[:least]) + sum(law[most + 1 :]) < BOUND
+    assert sum(with_own[most:]) >= BOUND / 2
+    assert sum(without[: least + 1]) >= BOUND / 2
+
+
+def refusals(kind: Any, payloads: list[bytes]) -> list[Reason | None]:
+    """By the slow reference, which must agree with the fast path."""
+    slow: list[Reason | None] = []
+    for payload in payloads:
+        try:
+            kind.decode(payload)
+        except InvalidPayload as error:
+            slow.append(error.reason)
+        else:
+            slow.append(None)
+    rows = np.frombuffer(b"".join(payloads), np.uint8).reshape(len(payloads), -1)
+    assert [CHECK_CODES[code] for code in kind.check(rows)] == slow
+    return slow
+
+
+@pytest.mark.parametrize("name", VECTORS)
+@pytest.mark.parametrize("k", [30, 64, 100, 361, 3000])
+def test_fast_and_slow_agree_around_the_edges(name: str, k: int) -> None:
+    kind = built(name, k)
+    least, most = kind.ones_admitted
+    draw = random.Random(k)
+    counts = sorted({c for c in (0, least - 1, least, k // 2, most, most + 1, k) if 0 <= c <= k})
+    payloads = []
+    for ones in counts:
+        bits = sum(1 << v for v in draw.sample(range(k), ones))
+        payloads.append(bits.to_bytes(kind.payload_size, "little"))
+    wanted = [None if least <= ones <= most else Reason.DEGENERATE for ones in counts]
+    assert refusals(kind, payloads) == wanted
+    assert refusals(kind, payloads * 700) == wanted * 700  # more rows than one piece
+    if k % 8:
+        beyond = bytes(kind.payload_size - 1) + b"\x80"
+        assert refusals(kind, [beyond]) == [Reason.UNUSED_BITS]
+
+
+def test_sampled_answers_fast_and_slow_agree() -> None:
+    kind = protocol("dbitflip", 500, Parameters(epsilon=0.9, d=100))
+    assert isinstance(kind, BitFlip)
+    least, most = kind.ones_admitted
+    payloads = []
+    for ones in (0, least - 1, least, most, most + 1, 100):
+        entries = [2 * i + (i < ones) for i in range(100)]
+        payloads.append(b"".join(e.to_bytes(kind._width, "little") for e in entries))
+    refused = Reason.DEGENERATE
+    assert refusals(kind, payloads) == [refused, refused, None, None, refused, refused]
+
+
+def test_counters_together_whatever_they_hold() -> None:
+    """However the limit is split over the counters, what is refused is rarer than the bound."""
+    kind: Any = allocate("together", "one_bit_mean", (101,) * 150, Parameters(epsilon=1.0))
+    least, most = kind.ones_admitted
+    assert 0 < least < most < 150
+    ends, draw = kind.kinds[0].ends, random.Random(2)
+    holdings = [[0] * 150, [100] + [0] * 149, [1] * 100 + [0] * 50, [50, 50] + [0] * 148]
+    holdings += [np.bincount([draw.randrange(150) for _ in range(100)], minlength=150).tolist()]
+    for held in holdings:
+        law = ones_law([kind.kinds[0]._one(x) for x in held])
+        assert sum(law[:least]) + sum(law[most + 1 :]) < BOUND
+    full = ones_law([ends.other] * 150)
+    assert sum(full[: least + 1]) >= BOUND / 2
+    payloads = [
+        ((1 << ones) - 1).to_bytes(19, "little") for ones in (0, least - 1, least, most, most + 1, 150)
+    ]
+    refused = Reason.DEGENERATE
+    assert refusals(kind, payloads) == [refused, refused, None, None, refused, refused]
+    few: Any = allocate("together", "one_bit_mean", (101,) * 5, Parameters(epsilon=1.0))
+    assert refusals(few, [bytes([31]), bytes([0])]) == [None, None]
+
+
+# --- multipliers of an affine hash
+
+EDGES = [0, 1, REACH - 1, FULL - 1, FULL - REACH + 1]
+BESIDES = [REACH, FULL - REACH, 1 << 32, 1 << 63, 12345678901234567890]
+
+
+def test_degenerate_multipliers_are_rarer_than_the_bound_and_exchanged_for_others() -> None:
+    assert Fraction(2 * REACH - 1, FULL) < BOUND < Fraction(4 * REACH - 1, FULL)
+    everyone = [a % FULL for a in range(-REACH + 1, REACH)]
+    assert all(map(is_degenerate, everyone))
+    assert not any(map(is_degenerate, BESIDES))
+    exchanged = {ordinary(a) for a in everyone}
+    assert len(exchanged) == len(everyone)
+    assert not any(map(is_degenerate, exchanged))
+    assert [ordinary(a) for a in BESIDES] == BESIDES
+    many = np.array(everyone + BESIDES, np.uint64)
+    assert ordinary_many(many).tolist() == [ordinary(a) for a in many.tolist()]
+
+
+def test_what_a_degenerate_multiplier_would_do() -> None:
+    """All values hash alike: one report supports everything."""
+    family = AffineFamily(4, 1 << 20)
+    for a in EDGES:
+        assert len({family.hash(a | (1 << 61) << 64, v) for v in (0, 1, 77, (1 << 20) - 1)}) == 1
+
+
+def forged_seeds(a: int) -> list[tuple[Any, bytes]]:
+    """Payloads with the multiplier, of everything that sends one."""
+    affine = {"hash_family": "affine"}
+    found: list[tuple[Any, bytes]] = []
+    for kind in (built("olh", 100, **affine), built("blh", 100, **affine), built("loloha", 100, **affine)):
+        found.append((kind, kind.family.encode(a | 99 << 64, 1)))
+    wide = protocol("olh", 100, Parameters(epsilon=6.5, hash_family="affine", g=700))
+    found.append((wide, wide.family.encode(a | 99 << 64, 699)))  # type: ignore[attr-defined]
+    plus = built("binflip_plus", 100)
+    words = (a | 99 << 64).to_bytes(16, "little")
+    found += [(plus, words + bytes([bit])) for bit in (0, 1)]
+    sizes, parameters = (100, 50), Parameters(epsilon=1.0, hash_family="affine")
+    sample = allocate("sample", "olh", sizes, parameters)
+    part = sample.kinds[1].family.encode(a | 99 << 64, 1)  # type: ignore[attr-defined]
+    found.append((sample, b"\x01" + part))
+    split = allocate("split", "olh", sizes, parameters)
+    good = split.kinds[0].family.encode((1 << 63) | 99 << 64, 1)  # type: ignore[attr-defined]
+    found.append((split, good + split.kinds[1].family.encode(a | 99 << 64, 1)))  # type: ignore[attr-defined]
+    return found
+
+
+@pytest.mark.parametrize("a", EDGES + BESIDES)
+def test_they_are_refused_wherever_a_hash_is_sent(a: int) -> None:
+    for kind, payload in forged_seeds(a):
+        assert refusals(kind, [payload]) == [Reason.DEGENERATE if a in EDGES else None], kind.NAME
+
+
+@pytest.mark.parametrize("a", EDGES)
+def test_a_device_that_draws_one_is_not_stuck(a: int) -> None:
+    """Its words are degenerate, its reports are sound, and they say of its value what they always say."""
+    for name in ("olh", "blh", "binflip_plus"):
+        more = {} if name == "binflip_plus" else {"hash_family": "affine"}
+        kind = built(name, 100, **more)
+        response, _ = kind.privatize(7, Memo(), ScriptedRandomness([a, 99, 5]))
+        assert refusals(kind, [kind.encode(response)]) == [None]
+        assert sum(kind.likelihood(r, 7) for r in answers(kind, response)) == 1
+    kind = built("loloha", 100, hash_family="affine")
+    memo = kind.new_memo(ScriptedRandomness([a, 99]))
+    response, _ = kind.privatize(7, memo, ScriptedRandomness([5, 5]))
+    assert refusals(kind, [kind.encode(response)]) == [None]
+    # A fleet that is fed the same words sends the same reports.
+    seeds = kind.family.seed_columns(np.array([[a, 99]], np.uint64))
+    payload = kind.family.pack(seeds, np.array([response.symbol]))
+    assert payload.tobytes() == kind.encode(response)
+
+
+def answers(kind: Any, response: Any) -> list[Any]:
+    """Every response with the same seed."""
+    symbols = range(2) if isinstance(kind, BinFlipPlus) else range(kind.g)
+    return [type(response)(response.seed, symbol) for symbol in symbols]
+
+
+def test_a_fleet_of_binflip_plus_exchanges_as_a_device_does() -> None:
+    kind = built("binflip_plus", 100)
+
+    class Words:
+        def seed(self, spec: Any) -> Any:
+            return np.array([[a, 99] for a in EDGES], np.uint64)
+
+        def instant(self, spec: Any) -> Any:
+            return np.full((len(EDGES), 1), 5, np.uint64)
+
+    n = len(EDGES)
+    fleet = kind.privatize_fleet(np.arange(n), np.full(n, 7), Words(), None)
+    devices = [kind.privatize(7, Memo(), ScriptedRandomness([a, 99, 5]))[0] for a in EDGES]
+    assert fleet.tobytes() == b"".join(map(kind.encode, devices))
+
+
+# --- everything else
+
+
+@pytest.mark.parametrize(
+    "name", ["grr", "l_grr", "olh", "loloha", "dbitflip", "one_bit_mean", "laplace_mean"]
+)
+def test_other_payloads_are_none(name: str) -> None:
+    """All payloads that there are, or the extreme ones, have more than the bound under every value."""
+    kind = built(name, 40, **({"d": 3} if name == "dbitflip" else {}))
+    if name == "laplace_mean":
+        responses = [-kind.margin, kind.maximum + kind.margin]
+    elif name == "dbitflip":
+        responses = [
+            r for i in list(combinations(range(40), 3))[:5] for r in (kind_of(i, b) for b in range(8))
+        ]
+    else:
+        responses = list(kind.responses())
+    seeds = len(list(kind.family.seeds())) if hasattr(kind, "family") else 1
+    sets = comb(40, 3) if name == "dbitflip" else 1
+    for response, value in product(responses, (0, 20, 39)):
+        assert kind.likelihood(response, value) / seeds / sets > BOUND
+    assert refusals(kind, [kind.encode(r) for r in responses]) == [None] * len(responses)
+
+
+def kind_of(indices: tuple[int, ...], bits: int) -> Any:
+    from ldpbeam.protocols.bit_flip import Sampled
+
+    return Sampled(indices, bits)
+
+
+def test_a_memo_that_is_often_refused_is_rarer_than_twice_the_bound() -> None:
+    """Markov: what a permanent answer is refused with averages to less than the bound, so few have a half."""
+    kind = protocol("l_osue", 100, Parameters(epsilon_longitudinal=2.0, epsilon_first=1.0))
+    assert isinstance(kind, Unary)
+    assert kind.permanent is not None
+    least, most = kind.ones_admitted
+    first = binomial(100, kind.permanent.other, kind.permanent.own)
+    stuck = Fraction(0)
+    for held, chance in enumerate(first):
+        if chance < Fraction(1, 1 << 80):
+            stuck += chance
+            continue
+        law = ones_law([kind.instant.own] * held + [kind.instant.other] * (100 - held))
+        refused = sum(law[:least]) + sum(law[most + 1 :])
+        stuck += chance * (refused >= Fraction(1, 2))
+    assert stuck < 2 * BOUND
+    assert ones_admitted(100, kind.support.own, kind.support.other) == (least, most)

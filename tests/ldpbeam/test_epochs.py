@@ -1,0 +1,108 @@
+"""Epochs: indices, times and the texts people write for them."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ldpbeam.collection.epochs import DEFAULT_COUNT, Epochs, parse_duration, parse_instant
+from ldpbeam.errors import CollectionError
+
+LAST = 253402300799  # 9999-12-31T23:59:59Z
+
+
+@pytest.mark.parametrize(
+    "arguments,said",
+    [
+        ((0, 0), "at least 1 s"),
+        ((-5, 0), "at least 1 s"),
+        ((60, 0, 0), "at least one"),
+        ((60, -1), "1970 and 9999"),
+        ((60, LAST + 1), "1970 and 9999"),
+        ((60, LAST), "after the year 9999"),
+        ((10**20, 0), "after the year 9999"),
+    ],
+)
+def test_unsound_epochs_are_refused(arguments: tuple, said: str) -> None:
+    """Lengths, counts and times that no calendar holds, each with its text and remedy."""
+    with pytest.raises(CollectionError) as caught:
+        Epochs(*arguments)
+    assert said in str(caught.value)
+    assert caught.value.code == "E-COLLECTION-EPOCH"
+    assert caught.value.remedy
+
+
+def test_counts_are_cut_at_the_end_of_the_calendar() -> None:
+    """A year-long epoch with the default count would run to year 10⁶: planned epochs end by
+    9999.
+    """
+    epochs = Epochs(365 * 86400, 0)
+    assert 8000 < epochs.count < 8100 < DEFAULT_COUNT
+    assert epochs.start(epochs.count) <= LAST
+    assert epochs.start_time(epochs.count - 1).year <= 9999
+    assert Epochs(60, 0).count == DEFAULT_COUNT
+    assert Epochs(60, 0, 5).count == 5
+
+
+@given(st.integers(1, 10**7), st.integers(0, 10**10), st.integers(0, 1000), st.data())
+def test_index_inverts_start(length: int, origin: int, epoch: int, data: st.DataObject) -> None:
+    """Every second of an epoch, first and last included, belongs to it and no other."""
+    epochs = Epochs(length, origin, 2000)
+    offset = data.draw(st.integers(0, length - 1))
+    assert epochs.index(epochs.start(epoch) + offset) == epoch
+    assert epochs.index(epochs.start(epoch) - 1) == epoch - 1
+    assert epochs.start_time(epoch).timestamp() == epochs.start(epoch)
+
+
+def test_contains_the_planned_epochs_only() -> None:
+    """Before the first and after the last planned epoch, a report is foreign."""
+    epochs = Epochs(3600, 1000, 3)
+    assert [e for e in range(-2, 6) if epochs.contains(e)] == [0, 1, 2]
+    assert epochs.index(999.5) == -1
+
+
+@pytest.mark.parametrize(
+    "text,seconds",
+    [("90s", 90), ("15m", 900), ("6h", 21600), ("1d", 86400), ("2w", 1209600), ("1d12h", 129600),
+     ("0", 0), (0, 0), (" 6H ", 21600), ("0s", 0)],
+)  # fmt: skip
+def test_durations(text: str | int, seconds: int) -> None:
+    """What people write for lengths of time."""
+    assert parse_duration(text) == seconds
+
+
+@pytest.mark.parametrize(
+    "text", ["", "6", 6, -1, "6 h", "h6", "-6h", "1.5h", "6y", True, None, 1.0, "1h1", [], "∞s"]
+)
+def test_what_is_not_a_duration_is_refused(text: object) -> None:
+    """No unit is guessed: seconds and milliseconds have been confused before."""
+    with pytest.raises(ValueError, match="duration"):
+        parse_duration(text)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("text", ["1M", "12M", "1d1M", " 3M "])
+def test_a_capital_m_is_refused_with_both_meanings(text: str) -> None:
+    """A month would silently have been a minute."""
+    with pytest.raises(ValueError, match=r"minutes or months: write 1m for a minute.*30d"):
+        parse_duration(text)
+
+
+def test_instants_need_a_time_zone_and_whole_seconds() -> None:
+    """An instant without a zone would mean another moment on another machine."""
+    expected = int(datetime(2026, 1, 1, tzinfo=UTC).timestamp())
+    assert parse_instant("2026-01-01T00:00:00Z") == expected
+    assert parse_instant("2026-01-01T01:00:00+01:00") == expected
+    assert parse_instant(datetime(2026, 1, 1, tzinfo=UTC)) == expected
+    for wrong in (
+        "2026-01-01T00:00:00",
+        "2026-01-01",
+        "yesterday",
+        "2026-01-01T00:00:00.5Z",
+        5,
+        "",
+    ):
+        with pytest.raises(ValueError):
+            parse_instant(wrong)  # type: ignore[arg-type]

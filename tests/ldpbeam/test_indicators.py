@@ -1,0 +1,268 @@
+"""Signs of forged reports: what honest fleets cause, what planted attacks cause, and which cause nothing.
+
+Seeds are fixed, so a green run stays green. With fresh ones the about 500 honest results here would have an
+alarm once in 2,000 runs at most.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy.stats import binom, chi2, poisson
+
+from ldpbeam.accounting import Line
+from ldpbeam.degenerate import REACH
+from ldpbeam.indicators import _SAFETY, FALSE_ALARM, _seeds, indicators
+from ldpbeam.protocols import PROTOCOLS, Parameters, protocol
+from ldpbeam.protocols.bit_flip import BitFlip
+from ldpbeam.protocols.mean import MeanProtocol
+from ldpbeam.protocols.multi import allocate
+from ldpbeam.simulators.fleet import Fleet
+from ldpbeam.simulators.words import Streams
+from ldpbeam.support import Support
+from ldpbeam.transforms.coders import SupportCoder
+
+LEVELS = {"epsilon": 1.0, "epsilon_longitudinal": 2.0, "epsilon_first": 1.0, "d": 4}
+K, N, FORGED = 100, 100_000, 1_000
+"""The reference setting: 1 % forged reports."""
+
+
+def built(name: str, k: int = K, **more: Any) -> Any:
+    takes = PROTOCOLS[name].PARAMETERS
+    return protocol(name, k, Parameters(**{n: v for n, v in LEVELS.items() if n in takes}, **more))
+
+
+CASES = [
+    (name, {"hash_family": family} if family else {})
+    for name, kind in PROTOCOLS.items()
+    for family in (("linear", "affine") if "hash_family" in kind.OPTIONAL else ("",))
+]
+
+
+def add(kind: Any, support: Support, payloads: Any) -> Support:
+    assert not kind.check(payloads).any()
+    kind.add_support(payloads, support.counts)
+    kind.add_signs(payloads, support.signs)
+    support.reports += len(payloads)
+    return support
+
+
+def honest(kind: Any, n: int, seed: int) -> Support:
+    values = np.minimum(np.random.default_rng(seed).zipf(1.3, n) - 1, kind.domain_size - 1).astype(np.int32)
+    support = Support.zero(kind.counts_length, kind.signs_length)
+    for batch in Fleet(kind, n, Streams(seed)).reports(0, values):
+        add(kind, support, batch.payloads)
+    return support
+
+
+def alarms(kind: Any, support: Support) -> set[str]:
+    return {one.name for one in indicators(kind, support) if one.alarm}
+
+
+# --- honest devices
+
+
+@pytest.mark.parametrize(("name", "more"), CASES, ids=str)
+def test_honest_fleets_raise_no_alarm_and_p_values_are_not_too_small(name: str, more: dict[str, Any]) -> None:
+    """20 fleets: each p-value is below 0.02 too seldom for chance; 8 of 20 would happen once in 10⁹."""
+    kind = built(name, **more)
+    small: dict[str, int] = {}
+    for seed in range(20):
+        support = honest(kind, 2_500, seed)
+        assert alarms(kind, support) == set()
+        for one in indicators(kind, support):
+            small[one.name] = small.get(one.name, 0) + (one.p_value < 0.02)
+    assert small
+    assert max(small.values()) < 8
+    assert binom.sf(7, 20, 0.02) < 1e-8
+
+
+@pytest.mark.parametrize("cells", [2, 10, 100, 1000])
+def test_chi_squared_holds_as_far_out_as_an_alarm(cells: int) -> None:
+    """The law of the statistic for Poisson cells of 100 reports, exact by convolution, at a chance of 1e-7.
+
+    A multinomial's cells are those Poisson cells with their sum given, which only takes variation away.
+    """
+    expected = 100
+    x = np.arange(700)
+    limit = chi2.isf(1e-7 / _SAFETY, cells) * expected
+    squares = (x - expected) ** 2
+    size = 1 << int(np.ceil(np.log2(max(2.5 * limit, 1.2 * squares.max()))))
+    law = np.zeros(size)
+    np.add.at(law, squares, poisson.pmf(x, expected))
+    total = np.fft.irfft(np.fft.rfft(law) ** cells, size)
+    assert total[int(limit) :].sum() < 1e-7
+    plain = chi2.isf(1e-7, cells) * expected
+    assert total[int(plain) :].sum() > 1e-7  # without the safety factor it would not hold
+
+
+def test_chi_squared_of_honest_cells_at_usual_levels() -> None:
+    """20,000 multinomials: p-values below α in at most α of them (7 standard deviations to spare)."""
+    draw = np.random.default_rng(8)
+    for cells, n in ((2, 200), (24, 5_000), (200, 20_000)):
+        found = [
+            _seeds(row, 1.0, None)[0].p_value for row in draw.multinomial(n, [1 / cells] * cells, 20_000)
+        ]
+        for level in (0.1, 0.01, 0.001):
+            share = float(np.mean(np.array(found) < level))
+            assert share < level + 7 * (level / 20_000) ** 0.5
+        # The factor that is divided by matters: half of it raises alarms among honest reports.
+    wrong = [_seeds(row, 0.5, None)[0].p_value for row in draw.multinomial(20_000, [1 / 200] * 200, 100)]
+    assert min(wrong) < FALSE_ALARM
+
+
+def test_the_law_of_sampled_buckets_needs_its_factor() -> None:
+    """Mean of χ² over honest fleets is its degrees of freedom, where d buckets differ in each report."""
+    kind = built("dbitflip", 20)
+    assert isinstance(kind, BitFlip)
+    found = []
+    for seed in range(60):
+        (seeds,) = (one for one in indicators(kind, honest(kind, 2_000, seed)) if one.name == "seeds")
+        found.append(seeds.found)
+    spread = (2 * 19 / 60) ** 0.5
+    assert abs(np.mean(found) - 19) < 6 * spread
+    assert abs(np.mean(found) * (20 - 4) / 19 - 19) > 3 * spread  # without the factor
+
+
+# --- attacks that are seen, at the reference setting
+
+
+def rows(payload: bytes, n: int = FORGED) -> Any:
+    return np.tile(np.frombuffer(payload, np.uint8), (n, 1))
+
+
+def ones(kind: Any, chosen: range) -> bytes:
+    return sum(1 << v for v in chosen).to_bytes(kind.payload_size, "little")
+
+
+def with_forged(name: str, payloads: Any, **more: Any) -> set[str]:
+    kind = built(name, **more)
+    return alarms(kind, add(kind, honest(kind, N, 3), payloads(kind)))
+
+
+@pytest.mark.parametrize(
+    ("name", "more", "payloads", "seen"),
+    [
+        ("olh", {}, lambda k: rows(k.encode(next(k.responses()))), "seeds"),
+        ("loloha", {"g": 2}, lambda k: rows(k.encode(next(k.responses()))), "seeds"),
+        ("olh", {"hash_family": "affine"}, lambda k: rows(k.family.encode(77 << 50 | 9 << 64, 1)), "seeds"),
+        ("loloha", {"hash_family": "affine"}, lambda k: rows(k.family.encode(REACH, 0)), "support_sum"),
+        ("oue", {}, lambda k: rows(ones(k, range(k.ones_admitted[1]))), "support_sum"),
+        ("oue", {}, lambda k: rows(ones(k, range(k.ones_admitted[1])), 100), "ones"),
+        ("l_osue", {}, lambda k: rows(ones(k, range(10))), "support_sum"),
+        ("sue", {}, lambda k: rows(ones(k, range(10))), "ones"),
+        ("binflip_plus", {}, lambda k: rows(REACH.to_bytes(16, "little") + b"\1"), "support_sum"),
+        ("binflip_plus", {}, lambda k: rows(REACH.to_bytes(16, "little") + b"\1", 500), "seeds"),
+        ("dbitflip_pm", {}, lambda k: rows(b"\1\3\5\7"), "seeds"),
+    ],
+    ids=lambda value: "forged" if callable(value) else str(value),
+)
+def test_crude_attacks_are_seen(name: str, more: dict[str, Any], payloads: Any, seen: str) -> None:
+    assert seen in with_forged(name, payloads, **more)
+
+
+def test_a_mean_beyond_its_domain_is_seen() -> None:
+    kind = protocol("laplace_mean", 1001, Parameters(epsilon=0.1))
+    assert isinstance(kind, MeanProtocol)
+    forged = rows((kind.maximum + kind.margin).to_bytes(8, "little", signed=True))  # type: ignore[attr-defined]
+    assert alarms(kind, add(kind, honest(kind, N, 3), forged)) == {"range"}
+    bit = protocol("one_bit_mean", 1001, Parameters(epsilon=1.0))
+    zeros = honest(bit, N, 3)
+    assert alarms(bit, add(bit, zeros, rows(b"\0", N))) == {"range"}
+
+
+def test_attributes_that_are_not_drawn_evenly_are_seen() -> None:
+    kind = allocate("sample", "grr", (5, 5, 5), Parameters(epsilon=1.0))
+    support = Support.zero(kind.counts_length, kind.signs_length)
+    even = np.arange(30_000) % 3
+    payloads = np.stack([even, np.arange(30_000) // 3 % 5], axis=1).astype(np.uint8)
+    assert "seeds" not in alarms(kind, add(kind, support, payloads))
+    assert "seeds" in alarms(kind, add(kind, support, rows(b"\1\2")))
+
+
+def test_conflicting_ids_are_seen() -> None:
+    kind = built("grr")
+    support = honest(kind, 1_000, 1)
+    line = Line()
+    assert not any(one.alarm for one in indicators(kind, support, line))
+    line.rejected["conflicting_report_id"] = 1
+    (seen,) = (one for one in indicators(kind, support, line) if one.alarm)
+    assert (seen.name, seen.found) == ("conflicts", 1)
+    # Among 2³² reports one conflict is what chance brings.
+    support.reports = 1 << 32
+    (quiet,) = (one for one in indicators(kind, support, line) if one.name == "conflicts")
+    assert quiet.p_value > 0.1
+    assert not quiet.alarm
+
+
+# --- attacks that are not: what docs/poisoning.md admits
+
+
+def test_careful_attacks_are_not_seen_and_move_their_targets_all_the_same() -> None:
+    """Linear seeds drawn among those with many targets; vectors with the targets and an honest rest."""
+    draw = np.random.default_rng(5)
+    targets = range(10)
+    kind = built("olh")
+    best = [r for r in kind.responses() if sum(kind.supports(r, v) for v in targets) >= 6]
+    assert len(best) > 20
+    forged = np.stack([rows(kind.encode(best[i]), 1)[0] for i in draw.integers(0, len(best), FORGED)])
+    before = honest(kind, N, 3)
+    plain = kind.estimate(before.counts.copy(), N).frequency[:10].sum()
+    after = add(kind, before, forged[:300])
+    assert alarms(kind, after) == set()
+    assert kind.estimate(after.counts, N + 300).frequency[:10].sum() - plain > 0.02
+
+    kind = built("oue")
+    bits = draw.random((FORGED, K)) < (27 - 10) / 90
+    bits[:, :10] = True
+    before = honest(kind, N, 3)
+    plain = kind.estimate(before.counts.copy(), N).frequency[:10].sum()
+    after = add(kind, before, np.packbits(bits, axis=1, bitorder="little"))
+    assert alarms(kind, after) == set()
+    assert kind.estimate(after.counts, N + FORGED).frequency[:10].sum() - plain > 0.25
+
+    kind = built("grr")
+    assert alarms(kind, add(kind, honest(kind, N, 3), rows(kind.encode(7)))) == set()
+
+
+# --- integers that merge
+
+
+@pytest.mark.parametrize(("name", "more"), CASES, ids=str)
+def test_signs_merge_by_addition_and_travel(name: str, more: dict[str, Any]) -> None:
+    """Any cut, any order, through the coder: the same accumulators and indicators, to the last bit."""
+    kind = built(name, **more)
+    batches = [b.payloads for b in Fleet(kind, 3_000, Streams(2)).reports(0, np.zeros(3_000, np.int32))]
+    whole = np.concatenate(batches)
+    one = add(kind, Support.zero(kind.counts_length, kind.signs_length), whole)
+    shuffled = whole[np.random.default_rng(1).permutation(3_000)]
+    coder, merged = SupportCoder(), Support.zero(kind.counts_length, kind.signs_length)
+    for part in np.array_split(shuffled, 7):
+        some = add(kind, Support.zero(kind.counts_length, kind.signs_length), part)
+        merged.merge(coder.decode(coder.encode(some)))
+    assert merged == one
+    assert indicators(kind, merged) == indicators(kind, one)
+    if kind.signs_length == 2:
+        (few, many), count = extremes_of(kind), np.unpackbits(whole, axis=1).sum(axis=1)
+        assert one.signs.tolist() == [int((count >= many).sum()), int((count <= few).sum())]
+
+
+def extremes_of(kind: Any) -> tuple[int, int]:
+    from ldpbeam.degenerate import extremes
+
+    return extremes(kind.domain_size, kind.support)[0]
+
+
+def test_state_without_signs_is_read_and_judged_by_the_rest() -> None:
+    """What an earlier version counted: its bytes have no signs."""
+    kind = built("olh", hash_family="affine")
+    new = honest(kind, 5_000, 1)
+    old = SupportCoder().decode(SupportCoder().encode(Support(new.counts.copy(), new.reports)))
+    assert old.signs.size == 0
+    assert {one.name for one in indicators(kind, old)} == {"support_sum", "range"}
+    total = Support.zero(kind.counts_length).merge(old).merge(new)
+    assert total.signs.tolist() == new.signs.tolist()
+    assert total.reports == 10_000
+    assert alarms(kind, total) == set()

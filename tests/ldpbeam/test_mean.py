@@ -1,0 +1,720 @@
+"""Means: exactly unbiased bits, α-point rounding, noise with a proven level, and what they cost together."""
+
+from __future__ import annotations
+
+import random
+from decimal import Context, Decimal
+from fractions import Fraction
+from itertools import pairwise, product
+from math import cosh, e, log, prod, sinh
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.stats import binom, chi2, norm
+
+from ldpbeam.channels.channel import BitChannel
+from ldpbeam.channels.exact import exp_below
+from ldpbeam.channels.noise import WIDE, LaplaceNoise
+from ldpbeam.collection.collection import Collection
+from ldpbeam.collection.domain import Domain
+from ldpbeam.collection.file import parse_collection
+from ldpbeam.errors import CollectionError, InvalidPayload
+from ldpbeam.estimate import Estimates
+from ldpbeam.privacy import theorem_5
+from ldpbeam.protocols import Memo, Parameters, protocol
+from ldpbeam.protocols.mean import LaplaceMean, LinearBit, OneBitMean, OneBitRRPM
+from ldpbeam.randomness import FULL, ScriptedRandomness
+from ldpbeam.simulators import Streams
+from ldpbeam.simulators.fleet import Fleet
+from ldpbeam.simulators.population import specs as population
+from ldpbeam.simulators.simulate import simulate
+from tests.conftest import FALSE_ALARM_SUITE
+from tests.pipelines.running import execute
+from tests.reference.channels import outcomes
+
+FALSE_ALARM = 1e-8
+"""Probability that correct code fails one statistical test of this file."""
+
+assert FALSE_ALARM <= FALSE_ALARM_SUITE
+
+
+def one_bit(size: int, epsilon: float = 1.0) -> OneBitMean:
+    return OneBitMean.from_parameters(size, Parameters(epsilon=epsilon))
+
+
+def rrpm(size: int, epsilon: float = 1.0, **chosen: Any) -> OneBitRRPM:
+    return OneBitRRPM.from_parameters(size, Parameters(epsilon_longitudinal=epsilon, **chosen))
+
+
+def laplace(size: int, epsilon: float = 1.0) -> LaplaceMean:
+    return LaplaceMean.from_parameters(size, Parameters(epsilon=epsilon))
+
+
+# --- the bit
+
+LEVELS = (1e-6, 0.01, 0.3, 1.0, 2.5, 10.0, 32.0)
+
+
+@pytest.mark.parametrize("epsilon", LEVELS)
+@pytest.mark.parametrize("maximum", [1, 2, 3, 7, 86400, (1 << 24) - 1])
+def test_the_bit_is_linear_and_spends_no_more_than_its_level(maximum: int, epsilon: float) -> None:
+    bit = LinearBit.from_epsilon(maximum, epsilon)
+    assert bit.weight(0) == bit.zero
+    assert bit.weight(maximum) == bit.one == FULL - bit.zero
+    steps = {bit.weight(x + 1) - bit.weight(x) for x in range(min(maximum, 50))}
+    assert steps == {bit.step}
+    assert 1 < bit.ratio <= exp_below(epsilon)
+    # An end's weight is at most m + 1 nearer to the middle than its level allows.
+    nominal = FULL / (exp_below(epsilon) + 1)
+    assert 0 <= bit.zero - nominal <= maximum + 2
+
+
+@pytest.mark.parametrize(
+    "built", [one_bit(9), rrpm(9, gamma=0.2), rrpm(9, segment=2), rrpm(10, 0.5, segment=3)]
+)
+def test_the_estimator_is_unbiased_in_rational_arithmetic(built: OneBitMean | OneBitRRPM) -> None:
+    """Exactly, for any population: the truth comes back from the expected number of ones."""
+    m = built.maximum
+    for values in ([0] * 3, [m] * 5, list(range(m + 1)), [1, 1, 5, 7, 8]):
+        ones = sum(built.likelihood(1, value) for value in values)
+        share = (ones / len(values) - built.ends.other) / built.ends.gap
+        assert m * share == Fraction(sum(values), len(values))
+
+
+@pytest.mark.parametrize("maximum", [1, 6, (1 << 24) - 1])
+def test_arrays_draw_the_same_bits_at_every_threshold(maximum: int) -> None:
+    bit = LinearBit.from_epsilon(maximum, 1.0)
+    draw = random.Random(maximum)
+    values = [
+        *range(min(maximum + 1, 5)),
+        maximum - 1,
+        maximum,
+        *(draw.randint(0, maximum) for _ in range(50)),
+    ]
+    pairs = [(v, w + d) for v in values for w in (bit.weight(v),) for d in (-1, 0, 1)]
+    pairs += [(v, w) for v in values for w in (0, FULL - 1, draw.getrandbits(64))]
+    expected = [int(word < bit.weight(value)) for value, word in pairs]
+    assert [bit.draw(v, ScriptedRandomness([w])) for v, w in pairs] == expected
+    columns = np.array([v for v, _ in pairs]), np.array([w for _, w in pairs], np.uint64)
+    assert bit.draw_many(*columns).tolist() == expected
+    assert 0 < sum(expected) < len(expected)
+
+
+def test_unsound_steps_are_refused() -> None:
+    for maximum, step in ((3, 0), (3, 5), (2, 1 << 63)):
+        with pytest.raises(ValueError, match="even number below"):
+            LinearBit(maximum, step)
+
+
+# --- α-point rounding
+
+
+@pytest.mark.parametrize(
+    ("size", "segment"), [(9, 1), (9, 2), (9, 4), (9, 8), (13, 3), (2, 1), (86401, 3600)]
+)
+def test_rounding_is_right_on_average_and_goes_to_a_neighbour(size: int, segment: int) -> None:
+    """Every α once: the mean of the points is the value itself, and no point is a segment away."""
+    built = rrpm(size, segment=segment)
+    for value in range(size) if size < 100 else (0, 1, 3599, 3600, 3601, 50_000, 86_399, 86_400):
+        points = [built.point(value, alpha) * segment for alpha in range(segment)]
+        assert sum(points) == value * segment
+        assert all(0 <= p <= size - 1 and abs(p - value) < segment for p in points)
+        # As the paper writes it: L where x + α < R, else R.
+        low = value // segment * segment
+        paper = [low if value + alpha < low + segment else low + segment for alpha in range(segment)]
+        assert points == paper
+
+
+def thresholds(built: OneBitMean | OneBitRRPM) -> Any:
+    """Everything that a word of each limit is compared with."""
+    points = range(0, built.maximum + 1, getattr(built, "segment", 1))
+    bits = {built.bit.weight(x) for x in points}
+    flip = getattr(built, "flip", 0)
+    bits |= {flip, FULL - flip} if flip else set()
+    alphas = list(range(1, getattr(built, "segment", 1)))
+    return lambda limit: sorted(bits) if limit == FULL else alphas
+
+
+@pytest.mark.parametrize(
+    "built",
+    [one_bit(6), rrpm(2), rrpm(7), rrpm(7, gamma=0.2), rrpm(7, gamma=0.1, segment=2), rrpm(7, segment=1)],
+    ids=repr,
+)
+def test_the_device_code_has_exactly_the_stated_distribution(built: OneBitMean | OneBitRRPM) -> None:
+    """Over every α and every word: this is Theorem 3 of `004` for the integers."""
+    for value in range(built.domain_size):
+
+        def run(randomness: Any, value: int = value) -> int:
+            return built.privatize(value, built.new_memo(randomness), randomness)[0]
+
+        found = outcomes(run, thresholds(built))
+        assert found == {bit: built.likelihood(bit, value) for bit in (0, 1)}
+
+
+@pytest.mark.parametrize("gamma", [0.0, 0.2, 0.499])
+def test_a_second_report_flips_the_memoised_bit(gamma: float) -> None:
+    built = rrpm(7, gamma=gamma, segment=2)
+    for value, alpha, answer in product(range(7), range(2), (0, 1)):
+        memo = Memo(alpha, {built.point(value, alpha): answer})
+        run = lambda r, v=value, m=memo: built.privatize(v, m, r)[0]  # noqa: E731
+        found = outcomes(run, thresholds(built))
+        flip = Fraction(gamma)
+        assert found == ({answer: 1 - flip, 1 - answer: flip} if gamma else {answer: Fraction(1)})
+        words = ScriptedRandomness([7] * (1 + built.instant_words.count))
+        assert built.privatize(value, memo, words)[1] is memo
+        assert words.exhausted()
+
+
+def test_few_values_are_memoised() -> None:
+    """A device that goes through all values keeps m/s + 1 bits, the stated number of inputs."""
+    built = rrpm(86401, segment=43200, gamma=0.2)
+    draw = random.Random(1)
+    randomness = SimpleNamespace(word=lambda limit=FULL: draw.randrange(limit))
+    memo = built.new_memo(randomness)
+    for value in range(0, 86401, 400):
+        _, memo = built.privatize(value, memo, randomness)
+    assert set(memo.answers) == {0, 1, 2}
+    assert built.guarantee.memoised_inputs == 3
+    assert built.guarantee.cap_over_values == pytest.approx(3.0)
+    assert rrpm(86401).guarantee.memoised_inputs == 2
+
+
+def test_a_device_without_alpha_is_refused() -> None:
+    with pytest.raises(ValueError, match="new_memo"):
+        rrpm(7).privatize(1, Memo(), ScriptedRandomness([1, 2]))
+
+
+# --- correction 6 and Theorem 5
+
+
+def composed(gamma: float) -> float:
+    p = e / (e + 1)
+    return log(((1 - 2 * gamma) * p + gamma) / ((1 - 2 * gamma) * (1 - p) + gamma))
+
+
+def test_output_perturbation_has_the_corrected_level() -> None:
+    """MATHS correction 6: 0.569 at ε = 1 and γ = 0.2; the printed 0.686 would need γ = 0.143."""
+    built = rrpm(86401, gamma=0.2)
+    assert built.guarantee.first_report == pytest.approx(composed(0.2), rel=1e-12)
+    assert round(built.guarantee.first_report, 3) == 0.569
+    assert round(rrpm(86401, gamma=0.143).guarantee.first_report, 3) == 0.686
+    assert built.guarantee.per_memoised_input == pytest.approx(1.0, rel=1e-12)
+    assert rrpm(86401).guarantee.first_ratio == built.guarantee.memoised_ratio
+
+
+def test_reports_about_one_value_stay_below_the_memoised_level() -> None:
+    """ε_t of the flipped bit grows to ε∞; a bit that is never flipped spends it at once."""
+    guarantee = rrpm(86401, gamma=0.2).guarantee
+    losses = [guarantee.constant_value_loss(t, 2) for t in (1, 2, 5, 50)]
+    assert losses == sorted(losses)
+    assert losses[0] == pytest.approx(composed(0.2), rel=1e-12)
+    assert losses[-1] == pytest.approx(1.0, rel=1e-9)
+    never = rrpm(86401).guarantee
+    assert never.constant_value_loss(7, 2) == never.first_report
+
+
+def test_flips_are_rounded_toward_privacy() -> None:
+    for gamma in (1e-30, 0.1, 1 / 3, 0.49999999):
+        built = rrpm(3, gamma=gamma)
+        assert Fraction(gamma) <= Fraction(built.flip, FULL) < Fraction(gamma) + Fraction(1, FULL)
+        assert built.instant == BitChannel(FULL - built.flip, built.flip)
+        assert built.guarantee.first_ratio < built.guarantee.memoised_ratio
+
+
+def test_theorem_5() -> None:
+    """The printed 1.672 follows from the printed 0.686; the deployment really has 1.337."""
+    assert round(theorem_5(0.686), 3) == 1.672
+    assert round(theorem_5(rrpm(86401, gamma=0.2).guarantee.first_report), 3) == 1.337
+    for first in (1e-9, 0.1, 1.0, 5.0):
+        true = Context(prec=50).exp(Decimal(first)) + Decimal(first) - 1
+        assert true <= Decimal(theorem_5(first)) <= true * (1 + Decimal("1e-15"))
+    for wrong in (0.0, -1.0, float("nan")):
+        with pytest.raises(ValueError, match="positive"):
+            theorem_5(wrong)
+
+
+@pytest.mark.parametrize("counters", [1, 2, 3])
+def test_theorem_5_holds_for_every_pair_of_devices(counters: int) -> None:
+    """Worst ratio over all vectors with sum at most m and all bits, from the integers."""
+    built = one_bit(5, 0.7)
+    vectors = [v for v in product(range(5), repeat=counters) if sum(v) <= built.maximum]
+    worst = max(
+        max(column) / min(column)
+        for bits in product((0, 1), repeat=counters)
+        for column in [[prod(map(built.likelihood, bits, v)) for v in vectors]]
+    )
+    assert log(worst) <= theorem_5(built.guarantee.first_report)
+    if counters > 1:
+        assert log(worst) > built.guarantee.first_report
+
+
+def test_theorem_5_is_nearly_reached_by_many_counters() -> None:
+    """m counters of one unit each, all answering 1, against a device with one counter at m answering 0."""
+    m, epsilon = 5000, 0.5694
+    built = one_bit(m + 1, epsilon)
+    up = m * (log(built.likelihood(1, 1)) - log(built.likelihood(1, 0)))
+    last = log(built.likelihood(0, 0)) - log(built.likelihood(0, m))
+    assert 0.999 * theorem_5(epsilon) < up + last <= theorem_5(built.guarantee.first_report)
+
+
+# --- Laplace noise
+
+
+def exact(noise: LaplaceNoise) -> list[tuple[int, list[int], Fraction]]:
+    """Every path through ``draw`` with the words of one end and the weight of its words."""
+
+    def parts(cuts: list[int], total: int) -> list[tuple[int, Fraction]]:
+        edges = [0, *sorted(cuts), total]
+        return [(low, Fraction(high - low, total)) for low, high in pairwise(edges)]
+
+    choices = [parts([noise.negative], WIDE), parts(list(noise.tails), WIDE)]
+    choices += [parts([weight], FULL) for weight in noise.bits]
+    found = []
+    for path in product(*choices):
+        (sign, digit), bits = (path[0][0], path[1][0]), [word for word, _ in path[2:]]
+        words = [*divmod(sign, FULL), *divmod(digit, FULL), *bits]
+        found.append((noise.draw(ScriptedRandomness(words)), words, prod(share for _, share in path)))
+    return found
+
+
+@pytest.mark.parametrize(("maximum", "epsilon"), [(1, 1.0), (1, 30.0), (3, 0.5), (9, 1.0), (20, 3.0)])
+def test_noise_has_exactly_the_stated_distribution(maximum: int, epsilon: float) -> None:
+    """``draw`` at both ends of every interval of words that it cannot tell apart, and arrays likewise."""
+    noise = laplace(maximum + 1, epsilon).instant
+    paths = exact(noise)
+    assert len({z for z, _, _ in paths}) == len(paths)
+    assert sum(weight for _, _, weight in paths) == 1
+    width = 1 << len(noise.bits)
+    end = len(noise.tails) * width
+    for z, words, weight in paths:
+        assert noise.words == len(words)
+        magnitude = z if z >= 0 else -1 - z
+        if magnitude < end:
+            assert noise.probability(z) == weight
+    drawn = noise.draw_many(np.array([words for _, words, _ in paths], np.uint64))
+    assert drawn.tolist() == [z for z, _, _ in paths]
+    for t in range(end):
+        assert noise.above(t) == sum(w for z, _, w in paths if z >= t)
+        assert noise.below(-1 - t) == sum(w for z, _, w in paths if z <= -1 - t)
+
+
+def test_noise_just_below_a_threshold_is_beyond_it() -> None:
+    """The other end of each interval: one word less crosses the threshold, for devices and arrays."""
+    noise = laplace(101, 1.0).instant
+    rows = []
+    for cut in (noise.negative, *noise.tails):
+        for word in (cut - 1, cut):
+            rows += [[*divmod(word, FULL), *divmod(word, FULL), *[w - d for w in noise.bits]] for d in (0, 1)]
+    drawn = [noise.draw(ScriptedRandomness(row)) for row in rows]
+    assert noise.draw_many(np.array(rows, np.uint64)).tolist() == drawn
+    ones = (1 << len(noise.bits)) - 1
+    for row, z in zip(rows, drawn, strict=True):
+        word = row[0] * FULL + row[1]
+        digit = sum(word < tail for tail in noise.tails)
+        magnitude = (digit << len(noise.bits)) + (ones if row[4] < noise.bits[0] else 0)
+        assert z == (-1 - magnitude if word < noise.negative else magnitude)
+
+
+@pytest.mark.parametrize(
+    ("maximum", "epsilon"),
+    [*product((1, 2, 5, 12), (0.3, 1.0, 2.7, 8.0, 32.0)), (1, 0.01), (1, 27.5), (60, 4.0)],
+)
+def test_no_report_spends_more_than_epsilon(maximum: int, epsilon: float) -> None:
+    """Rows sum to 1 and no ratio of two of them exceeds e^ε: enumerated in rational arithmetic."""
+    built = laplace(maximum + 1, epsilon)
+    rows = [[built.likelihood(y, x) for y in built.responses()] for x in range(maximum + 1)]
+    assert [sum(row) for row in rows] == [1] * (maximum + 1)
+    worst = max(max(column) / min(column) for column in zip(*rows, strict=True))
+    assert worst <= exp_below(epsilon) == built.guarantee.first_ratio
+    assert exp_below(epsilon) / worst - 1 < Fraction(1, 10**9)
+
+
+@pytest.mark.parametrize(
+    ("maximum", "epsilon"),
+    [(1, 1e-6), (1, 32.0), (4, 27.0), (360, 1.0), (86400, 0.001), (86400, 1.0), ((1 << 24) - 1, 0.125),
+     ((1 << 24) - 1, 1.0), ((1 << 24) - 1, 32.0)],
+)  # fmt: skip
+def test_the_proof_holds_for_the_integers(maximum: int, epsilon: float) -> None:
+    """Where nothing can be enumerated: logarithms of all weights over ideal ones, to 120 digits."""
+    built = laplace(maximum + 1, epsilon)
+    noise, context = built.instant, Context(prec=120)
+    width = 1 << len(noise.bits)
+
+    def ln(weight: int, total: int, ideal: Decimal) -> Decimal:
+        return context.ln(context.divide(context.divide(Decimal(weight), Decimal(total)), ideal))
+
+    # Any ideal law may be compared with: one whose first digit is met exactly.
+    rate = context.divide(-ln(noise.tails[0], WIDE, Decimal(1)), Decimal(width))
+    assert float(rate) == pytest.approx(noise.rate, rel=1e-14)
+
+    def power(distance: int) -> Decimal:
+        return context.exp(context.multiply(rate, Decimal(-distance)))
+
+    def odds(weight: int, total: int, distance: int) -> list[Decimal]:
+        r = power(distance)
+        ones = ln(weight, total, context.divide(r, context.add(r, Decimal(1))))
+        zeros = ln(total - weight, total, context.divide(Decimal(1), context.add(r, Decimal(1))))
+        return [ones, zeros]
+
+    tails = [WIDE, *noise.tails]
+    digits = [
+        ln(high - low, WIDE, context.subtract(power(q * width), power((q + 1) * width)))
+        for q, (high, low) in enumerate(zip(tails, noise.tails, strict=False))
+    ]
+    digits.append(ln(noise.tails[-1], WIDE, power(len(noise.tails) * width)))
+    spreads = [odds(noise.negative, WIDE, 1), digits]
+    spreads += [odds(weight, FULL, 1 << i) for i, weight in enumerate(noise.bits)]
+    assert all(min(s) <= 0 <= max(s) for s in spreads[2:])
+    total = sum(max(s) - min(s) for s in spreads)
+    assert total < Decimal("1e-9")
+    assert context.add(context.multiply(rate, Decimal(maximum)), total) <= Decimal(epsilon)
+    assert len(noise.tails) * width >= maximum + built.margin
+    assert noise.words <= 4 + 28
+    assert built.margin < 1 << 33
+    assert noise.tails[-1] > 1 << 30
+
+
+@pytest.mark.parametrize(("maximum", "epsilon"), [(1, 1.0), (4, 0.2), (6, 1.0), (5, 20.0), (1, 32.0)])
+def test_clamping_does_not_move_the_mean(maximum: int, epsilon: float) -> None:
+    """Bias below 2^-40 m at every value; variance that of the noise."""
+    built = laplace(maximum + 1, epsilon)
+    for x in range(maximum + 1):
+        law = [(y, built.likelihood(y, x)) for y in built.responses()]
+        mean = sum(y * p for y, p in law)
+        assert abs(mean - x) < maximum * Fraction(1, 1 << 40)
+        spread = float(sum((y - x) ** 2 * p for y, p in law))
+        assert spread == pytest.approx(built.instant.variance, rel=1e-8)
+    assert built.instant.variance == pytest.approx(0.5 / sinh(epsilon / maximum / 2) ** 2, rel=1e-9)
+
+
+def test_payloads_are_signed_and_within_range() -> None:
+    built = laplace(4, 1.0)
+    low, high = -built.margin, built.maximum + built.margin
+    assert built.payload_size == 8
+    assert built.encode(-2) == b"\xfe" + b"\xff" * 7
+    payloads = [
+        n.to_bytes(8, "little", signed=True)
+        for n in (low, -1, 0, high, low - 1, high + 1, 1 << 62, -(1 << 63))
+    ]
+    codes = built.check(np.frombuffer(b"".join(payloads), np.uint8).reshape(-1, 8))
+    assert codes.tolist() == [0] * 4 + [1] * 4
+    for payload in payloads[4:]:
+        with pytest.raises(InvalidPayload, match="value_out_of_range"):
+            built.decode(payload)
+    counts = np.zeros(1, np.int64)
+    built.add_support(np.frombuffer(b"".join(payloads[:3]), np.uint8).reshape(-1, 8), counts)
+    assert counts.tolist() == [low - 1]
+
+
+def test_the_largest_scale_is_named() -> None:
+    assert laplace(1 << 24, 0.125).margin < 1 << 33
+    with pytest.raises(CollectionError, match="up to 134217728, not 167772150") as caught:
+        laplace(1 << 24, 0.1)
+    assert caught.value.code == "E-COLLECTION-INFEASIBLE"
+
+
+# --- estimates
+
+
+def test_the_error_is_exact_for_equal_values_and_otherwise_too_large() -> None:
+    """By the variance of the values over n; at most by the factor cosh²(ε/2)."""
+    for built in (one_bit(101), rrpm(101, 1.5, gamma=0.1)):
+        m, n, gap = built.maximum, 4000, float(built.ends.gap)
+        level = built.guarantee.first_report
+        for values in (
+            [37] * n,
+            [0] * n,
+            [0, m] * (n // 2),
+            [v % (m + 1) for v in range(n)],
+            [10, 30] * (n // 2),
+        ):
+            each = [float(built.likelihood(1, v)) for v in range(m + 1)]
+            true = (m / gap / n) ** 2 * sum(each[v] * (1 - each[v]) for v in values)
+            ones = round(sum(each[v] for v in values))
+            found = built.estimate(np.array([ones]), n)
+            p = ones / n
+            assert found.std_error[0] ** 2 == pytest.approx((m / gap) ** 2 * p * (1 - p) / n, rel=1e-9)
+            plug_in = (
+                (m / gap) ** 2
+                * np.mean([each[v] for v in values])
+                * np.mean([1 - each[v] for v in values])
+                / n
+            )
+            assert plug_in - true == pytest.approx(float(np.var(values)) / n, rel=1e-9, abs=1e-9)
+            assert 1 - 1e-12 <= plug_in / true <= cosh(level / 2) ** 2 * (1 + 1e-9)
+            if values[:2] == [0, m]:
+                assert plug_in / true == pytest.approx(cosh(level / 2) ** 2, rel=1e-9)
+
+
+@pytest.mark.parametrize(("value", "n"), [(0, 300), (50, 300), (97, 2000)])
+def test_intervals_cover_at_their_level(value: int, n: int) -> None:
+    """All devices hold one value, so the number of ones is binomial and coverage a finite sum."""
+    built, p = one_bit(101), float(one_bit(101).likelihood(1, value))
+    draw = np.random.default_rng(n)
+    covered = 0.0
+    for ones in range(int(binom.ppf(1e-9, n, p)), int(binom.isf(1e-9, n, p)) + 1):
+        ties = np.array([draw.random()])
+        found = built.estimate(np.array([ones]), n, ties)
+        assert found.low[0] <= found.frequency[0] <= found.high[0]
+        covered += binom.pmf(ones, n, p) * bool(found.low[0] <= value <= found.high[0])
+    assert covered == pytest.approx(0.95, abs=0.012)
+
+
+def test_laplace_estimates_are_means_with_normal_intervals() -> None:
+    built = laplace(101)
+    found = built.estimate(np.array([4321]), 100)
+    assert found.frequency.tolist() == [43.21]
+    assert found.n.tolist() == [100]
+    assert found.std_error[0] == pytest.approx((built.instant.variance / 100) ** 0.5)
+    assert found.high[0] - 43.21 == pytest.approx(norm.ppf(0.975) * found.std_error[0])
+    assert 43.21 - found.low_all[0] == pytest.approx(norm.ppf(0.975) * found.std_error[0])
+
+
+def test_consistency_clips_to_the_range() -> None:
+    def estimates(mean: float) -> Estimates:
+        column = np.array([mean])
+        return Estimates(np.array([9]), np.array([1]), *[column] * 6)
+
+    for built in (one_bit(11), rrpm(11), laplace(11)):
+        for method in ("norm_sub", "base_pos", "mle"):
+            clipped = [float(built.consistent(method, estimates(x))[0]) for x in (-3.0, 0.0, 4.5, 10.0, 12.0)]
+            assert clipped == [0.0, 0.0, 4.5, 10.0, 10.0]
+        assert built.consistent("none", estimates(-3.0)).tolist() == [-3.0]
+        assert built.rows == 1
+
+
+# --- statistics
+
+DEVICES = 600_000
+TESTS = 12
+LIMIT = float(norm.isf(FALSE_ALARM / (2 * TESTS)))
+
+
+def counted(built: Any, values: np.ndarray, epochs: int = 1) -> list[int]:
+    """Σ of each epoch's reports."""
+    fleet = Fleet(built, len(values), Streams(5))
+    found = []
+    for epoch in range(epochs):
+        counts = np.zeros(1, np.int64)
+        for batch in fleet.reports(epoch, values):
+            built.add_support(batch.payloads, counts)
+        found.append(int(counts[0]))
+    return found
+
+
+@pytest.mark.parametrize(
+    ("built", "wrong"),
+    [
+        (one_bit(1001), one_bit(1001, 1.1)),
+        (rrpm(1001, segment=250, gamma=0.2), rrpm(1001, segment=250, gamma=0.22)),
+        (rrpm(1001, gamma=0.2), rrpm(1001, 1.1, gamma=0.2)),
+        (laplace(1001), laplace(911)),
+    ],
+)
+def test_means_are_unbiased(built: Any, wrong: Any) -> None:
+    """z of two epochs against the exact variance; a parameter that is 10 % off is told apart.
+
+    (Laplace noise does not enter its estimator, but the range does: reports of 0..910 hold other values.)
+    """
+    draw = np.random.default_rng(8)
+    values = draw.integers(800, 1001, DEVICES).astype(np.int32)
+    truth = float(values.mean())
+    if isinstance(built, LaplaceMean):
+        error = (built.instant.variance / DEVICES) ** 0.5
+        sent = np.minimum(values, wrong.maximum)
+        off = (counted(wrong, sent)[0] / DEVICES - truth) / error
+    else:
+        each = np.array([float(built.likelihood(1, v)) for v in range(1001)])[values]
+        error = built.maximum / float(built.ends.gap) * float((each * (1 - each)).sum()) ** 0.5 / DEVICES
+        off = 0.0
+    for ones in counted(built, values, epochs=2):
+        z = (built.estimate(np.array([ones]), DEVICES).frequency[0] - truth) / error
+        assert abs(z) < LIMIT
+        if not isinstance(built, LaplaceMean):
+            off = (wrong.estimate(np.array([ones]), DEVICES).frequency[0] - truth) / error
+        assert abs(off) > LIMIT
+
+
+def test_variances_are_the_stated_ones() -> None:
+    """Groups of 200 devices: the spread of their estimates, against chi-square limits."""
+    groups, size = 3000, 200
+    values = np.tile(np.arange(size, dtype=np.int32) * 5, groups)
+    for built, wrong in ((one_bit(1001), one_bit(1001, 0.7)), (laplace(1001), laplace(1001, 1.1))):
+        batches = list(Fleet(built, len(values), Streams(9)).reports(0, values))
+        payloads = np.concatenate([batch.payloads for batch in batches])
+        reports = payloads.view("<i8" if payloads.shape[1] == 8 else np.uint8).reshape(groups, size)
+        found = reports.mean(axis=1)
+        if isinstance(built, OneBitMean):
+            found = 1000 * (found - float(built.ends.other)) / float(built.ends.gap)
+
+        def true(kind: Any) -> float:
+            if isinstance(kind, LaplaceMean):
+                return kind.instant.variance / size
+            each = np.array([float(kind.likelihood(1, int(v))) for v in values[:size]])
+            return (1000 / float(kind.ends.gap) / size) ** 2 * float((each * (1 - each)).sum())
+
+        ratio = (groups - 1) * np.var(found, ddof=1)
+        tail = FALSE_ALARM / TESTS / 2
+        low, high = chi2.ppf(tail, groups - 1), chi2.isf(tail, groups - 1)
+        assert len(found) == groups
+        assert low < ratio / true(built) < high
+        assert not low < ratio / true(wrong) < high
+
+
+# --- collections
+
+FILE = """
+name: screen
+domain: {range: {max: 86400}}
+protocol: one_bit_rrpm
+epsilon_longitudinal: 1.0
+gamma: 0.2
+segment: 43200
+epoch: {length: 6h, count: 9}
+"""
+
+
+def test_a_collection_of_a_mean() -> None:
+    found = parse_collection(FILE)
+    assert found.domain == Domain(86401, None, 86400.0)
+    assert (found.parameters.gamma, found.parameters.segment) == (0.2, 43200)
+    assert found.protocol == rrpm(86401, gamma=0.2, segment=43200)
+    message = found.to_message()
+    assert (message.gamma, message.segment, message.domain.maximum) == (0.2, 43200, 86400.0)
+    assert found.as_record()["parameters"] == {"epsilon_longitudinal": 1.0, "gamma": 0.2, "segment": 43200}
+    plain = parse_collection(FILE.replace("gamma: 0.2\nsegment: 43200\n", ""))
+    assert plain.as_record()["parameters"]["segment"] == 86400
+    written_out = FILE.replace("gamma: 0.2\nsegment: 43200", "gamma: 0\nsegment: 86400")
+    assert plain.digest == parse_collection(written_out).digest
+    others = [
+        FILE.replace("0.2", "0.1"),
+        FILE.replace("43200", "21600"),
+        FILE.replace("max: 86400", "max: 43200"),
+    ]
+    assert len({found.digest, plain.digest, *(parse_collection(text).digest for text in others)}) == 5
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "code", "said"),
+    [
+        ("43200", "7000", "VALUE", "segment = 7000 does not divide the largest value 86400"),
+        ("43200", "7000", "VALUE", "Use one of 5400, 5760, 7200, 8640"),
+        ("43200", "86401", "VALUE", "Use one of 43200, 86400"),
+        ("43200", "0", "VALUE", "segment must lie in 1"),
+        ("43200", "1.5", "VALUE", "segment must be an integer"),
+        ("0.2", "0.5", "VALUE", "gamma = 0.5 does not lie in 0 .. 0.5"),
+        ("0.2", "-0.1", "VALUE", "gamma = -0.1"),
+        ("0.2", "often", "VALUE", "gamma must be a number"),
+        ("max: 86400", "max: 86400, buckets: 32", "DOMAIN", "buckets does not apply to a mean"),
+        ("max: 86400", "max: 86400.0", "VALUE", "max must be an integer"),
+        ("max: 86400", "max: 16777216", "VALUE", "max must lie in 1 .. 16777215"),
+        (
+            "{range: {max: 86400}}",
+            "{labels: [a, b]}\nowner: x",
+            "VALUE",
+            "does not divide the largest value 1",
+        ),
+        ("one_bit_rrpm\nepsilon_longitudinal", "one_bit_mean\nepsilon", "VALUE", "gamma does not apply"),
+        (
+            "one_bit_rrpm\nepsilon_longitudinal",
+            "oue\nepsilon",
+            "VALUE",
+            "gamma does not apply to protocol oue",
+        ),
+        ("epsilon_longitudinal: 1.0\n", "", "MISSING", "'epsilon_longitudinal' is missing"),
+    ],
+)
+def test_unsound_collections_are_refused(old: str, new: str, code: str, said: str) -> None:
+    with pytest.raises(CollectionError) as caught:
+        parse_collection(FILE.replace(old, new))
+    assert said in str(caught.value)
+    assert caught.value.code == f"E-COLLECTION-{code}"
+
+
+def test_labels_and_buckets_have_no_mean() -> None:
+    good = parse_collection(FILE)
+    for domain in (Domain(2, ("a", "b")), Domain(32, None, 86400.0)):
+        with pytest.raises(CollectionError, match="takes the mean of numbers"):
+            Collection("a", 1, domain, "one_bit_mean", Parameters(epsilon=1.0), good.epochs)
+    assert Collection("a", 1, Domain(9), "laplace_mean", Parameters(epsilon=1.0), good.epochs)
+
+
+@given(st.floats(-10, 20), st.integers(1, 12))
+def test_whole_numbers_are_taken_to_the_nearest(number: float, top: int) -> None:
+    domain = Domain(top + 1, None, float(top))
+    assert domain.whole
+    found = domain.index(repr(number))
+    assert 0 <= found <= top
+    assert all(abs(found - number) <= abs(other - number) for other in range(top + 1))
+
+
+def test_whole_numbers_are_exact() -> None:
+    """The rule of buckets would be off wherever v/max·(max+1) is not v: here every number is itself."""
+    for top in (1, 7, 360, 86400):
+        domain = Domain(top + 1, None, float(top))
+        assert all(domain.index(str(v)) == v for v in range(0, top + 1, max(1, top // 500)))
+    domain = Domain(86401, None, 86400.0)
+    texts = {"0.49": 0, "0.5": 0, "1.5": 2, "86399.5": 86400, "86400.9": 86400, "1e300": 86400, "-3": 0}
+    assert {raw: domain.index(raw) for raw in texts} == texts
+    assert domain.label(86400) == "86400"
+    assert domain.numeric
+    assert Domain(3).numeric
+    assert not Domain(32, None, 86400.0).whole
+    for raw in ("nan", "inf", "x"):
+        with pytest.raises(ValueError):
+            domain.index(raw)
+
+
+# --- end to end
+
+
+@pytest.mark.parametrize(
+    ("name", "chosen"),
+    [
+        ("one_bit_mean", "epsilon: 2.0"),
+        ("one_bit_rrpm", "epsilon_longitudinal: 2.0\ngamma: 0.1\nsegment: 30"),
+        ("laplace_mean", "epsilon: 2.0"),
+    ],
+)
+def test_a_run_gives_one_row_per_epoch(name: str, chosen: str, tmp_path: Path) -> None:
+    """Simulated devices, report files, the pipeline, a Parquet row: the mean of each epoch.
+
+    A mean is 6 standard errors off with probability 2e-9; there are 9.
+    """
+    agreed = parse_collection(
+        f"name: minutes\ndomain: {{range: {{max: 60}}}}\nprotocol: {name}\n{chosen}\nepoch: {{length: 1h}}\n"
+    )
+    epochs, devices = 3, 4000
+    crowd = population("syn", domain=agreed.domain, devices=devices, epochs=epochs, streams=Streams(3))
+    simulate(agreed, crowd, tmp_path / "in", seed=3, truth=True)
+    truth = pq.read_table(tmp_path / "in" / "truth.parquet").to_pylist()
+    done = execute(agreed, tmp_path / "in" / "reports", tmp_path / "out")
+    assert done.exit_code == 0
+    tables = done.tables()
+    assert sorted(epoch for _, epoch in tables) == list(range(epochs))
+    for (_, epoch), table in tables.items():
+        (row,) = table.to_pylist()
+        assert (row["value"], row["label"], row["n"], row["status"]) == (0, "mean", devices, "ok")
+        mean = sum(line["value"] * line["frequency"] for line in truth if line["epoch"] == epoch)
+        assert abs(row["estimate"] - mean) < 6 * row["std_error"]
+        assert row["std_error"] < 3.0
+        assert row["ci_low"] < row["estimate"] < row["ci_high"]
+        assert row["ci_low"] == row["ci_low_all"]
+        assert row["consistent"] == min(max(row["estimate"], 0.0), 60.0)
+        assert row["support"] >= 0
+
+
+def test_protocols_by_name() -> None:
+    """IDs are in digests and vectors."""
+    kinds = {"one_bit_mean": 20, "one_bit_rrpm": 21, "laplace_mean": 22}
+    levels = {"epsilon": 1.0, "epsilon_longitudinal": 1.0}
+    for name, number in kinds.items():
+        built = protocol(name, 61, Parameters(**levels))
+        assert name == type(built).NAME
+        assert number == type(built).ID

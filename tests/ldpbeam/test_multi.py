@@ -1,0 +1,560 @@
+"""Several attributes in one collection: exact channels, guarantees, estimators, choices, files."""
+
+from __future__ import annotations
+
+import csv
+import json
+import pickle
+from collections import Counter
+from collections.abc import Iterator
+from fractions import Fraction
+from itertools import combinations, product
+from math import exp, log
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ldpbeam.channels.calibration import Calibration
+from ldpbeam.collection.collection import Attribute, Collection
+from ldpbeam.collection.domain import Domain
+from ldpbeam.collection.epochs import Epochs
+from ldpbeam.collection.file import parse_collection
+from ldpbeam.errors import CollectionError, InvalidPayload, Reason
+from ldpbeam.estimate import tie_breakers, variance
+from ldpbeam.histogram import INSUFFICIENT, OK, estimate_epoch, make_consistent
+from ldpbeam.protocols import PROTOCOLS, FrequencyProtocol, Parameters
+from ldpbeam.protocols.base import CHECK_CODES
+from ldpbeam.protocols.multi import ALLOCATIONS, Sample, Several, allocate
+from ldpbeam.randomness import ScriptedRandomness, SystemRandomness
+from ldpbeam.support import Support
+
+LEVELS = {"epsilon": 1.0, "epsilon_longitudinal": 2.0, "epsilon_first": 1.0}
+COUNTING = [name for name, kind in PROTOCOLS.items() if issubclass(kind, FrequencyProtocol)]
+SIZES = (2, 3)
+
+
+def build(allocation: str, name: str | None, sizes: tuple[int, ...], **more: Any) -> Several[Any]:
+    kind = PROTOCOLS[name] if name else ALLOCATIONS[allocation]
+    levels = {key: LEVELS[key] for key in kind.PARAMETERS if key in LEVELS}
+    if "d" in kind.PARAMETERS:
+        more.setdefault("d", 2)
+    return allocate(allocation, name, sizes, Parameters(**{**levels, **more}))
+
+
+# Protocols whose response says nothing about how likely its seed is: one seed each, so enumerable whole.
+ENUMERABLE = [
+    *(("sample", n) for n in ("grr", "oue", "l_grr", "l_osue", "l_sue", "loloha", "olh")),
+    *(("split", n) for n in ("grr", "oue", "l_grr", "l_osue", "loloha")),
+    ("allomfree", None),
+]
+
+
+def seeds(kind: FrequencyProtocol[Any]) -> int:
+    family = getattr(kind, "family", None)
+    return len(list(family.seeds())) if family else 1
+
+
+def channel(kind: Several[Any]) -> Iterator[tuple[Any, Fraction]]:
+    """Every response with the probability of the seeds in it."""
+    for response in kind.responses():
+        if isinstance(kind, Sample):
+            yield response, Fraction(1, seeds(kind.kinds[response.attribute]))
+        else:
+            share = Fraction(1)
+            for part in kind.kinds:
+                share /= seeds(part)
+            yield response, share
+
+
+@pytest.mark.parametrize(("allocation", "name"), ENUMERABLE)
+def test_the_whole_channel(allocation: str, name: str | None) -> None:
+    """Rows sum to 1, the worst ratio is the guarantee, expected counts give back the truth; all exact."""
+    kind = build(allocation, name, SIZES)
+    values = list(product(*(range(size) for size in SIZES)))
+    totals = dict.fromkeys(values, Fraction(0))
+    expected = {v: [Fraction(0)] * kind.domain_size for v in values}
+    reports = {v: [Fraction(0)] * len(SIZES) for v in values}
+    worst = Fraction(1)
+    for response, seed in channel(kind):
+        payload = kind.encode(response)
+        assert kind.decode(payload) == response
+        counts = np.zeros(kind.counts_length, np.int64)
+        kind.add_support(np.frombuffer(payload, np.uint8).reshape(1, -1), counts)
+        supported = kind.support_counts(counts).tolist()
+        behind = [n for _, n in kind.part_counts(counts, 1)]
+        chances = [kind.likelihood(response, v) for v in values]
+        worst = max(worst, max(chances) / min(chances))
+        for v, chance in zip(values, chances, strict=True):
+            totals[v] += seed * chance
+            for w, s in enumerate(supported):
+                expected[v][w] += seed * chance * s
+            for j, n in enumerate(behind):
+                reports[v][j] += seed * chance * n
+    assert set(totals.values()) == {Fraction(1)}
+    assert worst == kind.guarantee.first_ratio
+    start = 0
+    for j, (part, size) in enumerate(zip(kind.parts, SIZES, strict=True)):
+        probabilities = part.support
+        for v in values:
+            assert reports[v][j] == kind.sampled
+            for w in range(size):
+                share = expected[v][start + w] / reports[v][j]
+                assert (share - probabilities.other) / probabilities.gap == (v[j] == w)
+        start += size
+
+
+@pytest.mark.parametrize("name", COUNTING)
+@pytest.mark.parametrize("sizes", [(2, 3), (4, 9, 5)])
+def test_levels(name: str, sizes: tuple[int, ...]) -> None:
+    more = {"d": 2}
+    one = build("sample", name, sizes, **more)
+    parts = [kind.guarantee for kind in one.kinds]
+    whole = one.guarantee
+    assert whole.first_ratio == max(part.first_ratio for part in parts)
+    all_of_them = build("split", name, sizes, **more)
+    shares = [kind.guarantee for kind in all_of_them.kinds]
+    spent = all_of_them.guarantee
+    assert spent.first_ratio == np.prod([Fraction(part.first_ratio) for part in shares])
+    if whole.memoised_ratio is None:
+        assert all(part.memoised_ratio is None for part in parts)
+        assert whole.cap_over_values is None
+        assert spent.cap_over_values is None
+    else:
+        assert whole.memoised_ratio == max(part.memoised_ratio or 0 for part in parts)
+        assert whole.cap_over_values == max(part.cap_over_values or 0 for part in parts)
+        assert spent.memoised_inputs == sum(part.memoised_inputs or 0 for part in shares)
+        assert spent.memoised_ratio == np.prod([Fraction(part.memoised_ratio or 0) for part in shares])
+        caps = sum(part.cap_over_values or 0 for part in shares)
+        assert caps <= (spent.cap_over_values or 0) <= caps * (1 + 1e-12)
+    # RAPPOR's first report is set by its fixed second round, and tells less than ε∞.
+    limit = 2.0 if "epsilon_first" not in PROTOCOLS[name].PARAMETERS else 1.0
+    limit = 1.0 if "epsilon" in PROTOCOLS[name].PARAMETERS else limit
+    assert log(spent.first_ratio) <= limit + 1e-15
+    assert (spent.per_memoised_input or 0) <= 2.0 + 1e-12
+
+
+@pytest.mark.parametrize("whole", [1.0, 0.1, 0.7, 2.0 / 3, 3e-3, 5.3])
+@pytest.mark.parametrize("attributes", [2, 3, 7, 33, 1000])
+def test_shares_never_add_up_to_more(whole: float, attributes: int) -> None:
+    kind = allocate("split", "grr", (2,) * attributes, Parameters(epsilon=whole))
+    from ldpbeam.channels.exact import exp_below
+
+    nominal = exp_below(whole)
+    total = Fraction(1)
+    for part in kind.kinds:
+        total *= part.guarantee.first_ratio
+    # exp_below is short by a relative 2e-59; nothing may be above the true exponential.
+    assert total <= nominal * (1 + Fraction(1, 10**58))
+    assert log(total) > whole * (1 - 1e-9)
+
+
+@pytest.mark.parametrize(
+    ("calibration", "switches"),
+    [
+        (Calibration.EXACT, {(1.0, 0.5): 6, (2.0, 1.0): 10, (2.0, 1.2): 11, (4.0, 2.4): 35}),
+        (Calibration.PUBLISHED, {(1.0, 0.5): 4, (2.0, 1.0): 5, (2.0, 1.2): 6, (4.0, 2.4): 20}),
+    ],
+)
+def test_where_allomfree_switches(calibration: Calibration, switches: dict[tuple[float, float], int]) -> None:
+    sizes = tuple(range(2, 60))
+    for (forever, first), last in switches.items():
+        parameters = Parameters(epsilon_longitudinal=forever, epsilon_first=first, calibration=calibration)
+        kind = allocate("allomfree", None, sizes, parameters)
+        chosen = [kind.facts()[f"{index}.protocol"] for index in range(len(sizes))]
+        assert chosen == ["l_grr"] * (last - 1) + ["l_osue"] * (len(sizes) - last + 1)
+        if calibration is Calibration.EXACT:
+            assert last == int(3 * exp(first) + 2)
+        for size, part in zip(sizes, kind.kinds, strict=True):
+            for other in ("l_grr", "l_osue"):
+                rival = allocate("sample", other, (size, size), parameters).kinds[0]
+                assert part.support.floor_variance <= rival.support.floor_variance * (1 + 1e-12)
+
+
+def test_the_published_choice_is_the_papers_formula() -> None:
+    """`002` Eqs. 11, 13, 15 and Algorithm 1 in floats, over its range of levels.
+
+    Eq. 13 with p1 p2 + q1 q2 is what the paper's code used (MATHS correction 1); its own V* decides.
+    """
+    for forever in np.arange(0.5, 4.1, 0.5):
+        for share in (0.3, 0.6):
+            first = forever * share
+            a, b = exp(forever), exp(first)
+            sizes = tuple(range(2, 80))
+            expected = []
+            for k in sizes:
+                p1 = a / (a + k - 1)
+                r2 = (a * b - 1) / (a - b)
+                p2 = r2 / (r2 + k - 1)
+                q1, q2 = (1 - p1) / (k - 1), (1 - p2) / (k - 1)
+                grr = _floor(p1, q1, p2, q2)
+                p2 = (1 - a * b) / (b - a - a * b + 1)
+                osue = _floor(0.5, 1 / (a + 1), p2, 1 - p2)
+                expected.append("l_grr" if grr <= osue else "l_osue")
+            kind = allocate(
+                "allomfree",
+                None,
+                sizes,
+                Parameters(
+                    epsilon_longitudinal=float(forever),
+                    epsilon_first=float(first),
+                    calibration=Calibration.PUBLISHED,
+                ),
+            )
+            assert [part.NAME for part in kind.kinds] == expected
+
+
+def _floor(p1: float, q1: float, p2: float, q2: float) -> float:
+    other = q1 * p2 + (1 - q1) * q2
+    return other * (1 - other) / ((p1 - q1) * (p2 - q2)) ** 2
+
+
+@pytest.mark.parametrize("allocation", ["sample", "split"])
+@pytest.mark.parametrize("name", COUNTING)
+def test_check_agrees_with_decode(allocation: str, name: str) -> None:
+    kind = build(allocation, name, (3, 11, 7))
+    draw = np.random.default_rng(3)
+    payloads = draw.integers(0, 256, (3000, kind.payload_size)).astype(np.uint8)
+    source = SystemRandomness()
+    for row in range(1500):
+        value = tuple(int(draw.integers(size)) for size in (3, 11, 7))
+        response, _ = kind.privatize(value, kind.new_memo(source), source)
+        payload = kind.encode(response)
+        assert len(payload) == kind.payload_size
+        assert kind.decode(payload) == response
+        payloads[row] = np.frombuffer(payload, np.uint8)
+        if row >= 700:  # one wrong byte
+            payloads[row, draw.integers(kind.payload_size)] ^= draw.integers(1, 256)
+    if allocation == "sample":
+        payloads[1500:, 0] %= 4
+    codes = kind.check(payloads)
+    assert not codes[:700].any()
+    for payload, code in zip(payloads, codes, strict=True):
+        try:
+            response = kind.decode(payload.tobytes())
+        except InvalidPayload as error:
+            assert CHECK_CODES[code] is error.reason
+        else:
+            assert code == 0
+            assert kind.encode(response) == payload.tobytes()
+    with pytest.raises(InvalidPayload):
+        kind.decode(b"\0" * (kind.payload_size + 1))
+
+
+def test_padding_and_attributes_that_do_not_exist() -> None:
+    kind = build("sample", "grr", (3, 300))
+    assert kind.payload_size == 3
+    bad = {
+        b"\2\0\0": Reason.VALUE_OUT_OF_RANGE,  # a third attribute
+        b"\0\3\0": Reason.VALUE_OUT_OF_RANGE,  # a fourth value
+        b"\0\2\1": Reason.UNUSED_BITS,  # one byte is enough for three values
+    }
+    for payload, reason in bad.items():
+        with pytest.raises(InvalidPayload) as caught:
+            kind.decode(payload)
+        assert caught.value.reason is reason
+        code = kind.check(np.frombuffer(payload, np.uint8).reshape(1, -1))[0]
+        assert CHECK_CODES[code] is reason
+
+
+def test_many_attributes_have_two_bytes_of_index() -> None:
+    kind = build("sample", "grr", (2,) * 257)
+    assert isinstance(kind, Sample)
+    assert kind.payload_size == 3
+    memo = kind.new_memo(ScriptedRandomness([256]))
+    response, _ = kind.privatize((0,) * 257, memo, ScriptedRandomness([0]))
+    payload = kind.encode(response)
+    assert payload == b"\0\1\0"
+    counts = np.zeros(kind.counts_length, np.int64)
+    kind.add_support(np.frombuffer(payload, np.uint8).reshape(1, -1), counts)
+    assert np.flatnonzero(counts).tolist() == [256, 257 + 512]
+
+
+@pytest.mark.parametrize("allocation", ["sample", "split"])
+def test_the_memo(allocation: str) -> None:
+    """What is memoised is kept, and the memo is the same object when nothing new was."""
+    kind, source = build(allocation, "loloha", (4, 9)), SystemRandomness()
+    memo = kind.new_memo(source)
+    seen = set()
+    for _ in range(20):
+        response, after = kind.privatize((1, 2), memo, source)
+        if seen:
+            assert after is memo
+        memo = after
+        seen.add(response.attribute if allocation == "sample" else len(response))
+    assert len(seen) == 1
+    assert sum(len(part.answers) for part in memo.parts) == (1 if allocation == "sample" else 2)
+    with pytest.raises(ValueError, match="new_memo"):
+        kind.privatize((1, 2), type(memo)(), source)
+    for bad in ((1,), (1, 9), (-1, 0), (1, 2, 3)):
+        with pytest.raises(ValueError, match=r"attributes|domain"):
+            kind.privatize(bad, memo, source)
+
+
+def test_the_estimates_know_that_devices_were_sampled() -> None:
+    kind = build("sample", "dbitflip", (8, 4), d=2)
+    assert [part.support.sampled for part in kind.parts] == [Fraction(1, 8), Fraction(1, 4)]
+    kind = build("allomfree", None, (2, 40, 3))
+    for part, inner in zip(kind.parts, kind.kinds, strict=True):
+        assert part.support.sampled == Fraction(1, 3)
+        assert (part.support.own, part.support.other) == (inner.support.own, inner.support.other)
+        assert pickle.loads(pickle.dumps(part)) == part
+        half = np.array([0.5])
+        more = variance(half, 100, part.support) - variance(half, 100, inner.support)
+        assert more == pytest.approx(2 / 3 * 0.25 / 100)
+    assert pickle.loads(pickle.dumps(kind)) == kind
+
+
+def test_merging_is_addition_and_estimates_stand_one_after_the_other() -> None:
+    kind = build("sample", "l_osue", (4, 9))
+    draw = np.random.default_rng(1)
+    counts = draw.integers(0, 50, kind.counts_length).astype(np.int64)
+    counts[:2] = (100, 80)
+    whole = kind.estimate(counts, 180)
+    assert whole.n.tolist() == [100] * 4 + [80] * 9
+    start = 0
+    for part, (cells, n) in zip(kind.parts, kind.part_counts(counts, 180), strict=True):
+        single = part.estimate(cells, n)
+        rows = slice(start, start + part.rows)
+        start += part.rows
+        for name in ("frequency", "std_error", "low", "high_all"):
+            assert np.array_equal(getattr(whole, name)[rows], getattr(single, name))
+    both = kind.consistent("norm_sub", whole)
+    assert both[:4].sum() == pytest.approx(1.0)
+    assert both[4:].sum() == pytest.approx(1.0)
+    counts[0] = 0
+    counts[2:6] = 0
+    silent = kind.estimate(counts, 80)
+    assert np.isnan(silent.frequency[:4]).all()
+    assert np.isfinite(silent.frequency[4:]).all()
+
+
+# Collections
+
+
+def collection(allocation: str = "sample", protocol: str = "loloha", **changes: Any) -> Collection:
+    domains = (Domain(8), Domain(3, ("a", "b", "c")), Domain(2))
+    fields: dict[str, Any] = {
+        "name": "people",
+        "version": 1,
+        "domain": None,
+        "protocol_name": protocol,
+        "parameters": Parameters(epsilon_longitudinal=2.0, epsilon_first=1.0),
+        "epochs": Epochs(3600, 0),
+        "attributes": tuple(map(Attribute, ("age", "region", "sex"), domains)),
+        "allocation": allocation,
+    }
+    return Collection(**{**fields, **changes})
+
+
+TEXT = """\
+name: people
+attributes:
+  - {name: age, domain: {size: 8}}
+  - {name: region, domain: {labels: [a, b, c]}}
+  - name: sex
+    domain: {size: 2}
+allocation: sample
+protocol: loloha
+epsilon_longitudinal: 2.0
+epsilon_first: 1.0
+epoch: {length: 1h}
+"""
+
+
+def test_a_file_with_attributes() -> None:
+    found = parse_collection(TEXT)
+    assert found == collection()
+    assert found.digest == collection().digest
+    assert [name for name, _ in found.histograms] == ["age", "region", "sex"]
+    without = TEXT.replace("protocol: loloha\n", "").replace("sample", "allomfree")
+    assert parse_collection(without) == collection("allomfree", "")
+
+
+def test_the_digest_covers_attributes() -> None:
+    base = collection()
+    renamed = tuple(Attribute(a.name.upper(), a.domain) for a in base.attributes)
+    others = [
+        collection("split"),
+        collection("allomfree", ""),
+        collection(attributes=base.attributes[:2]),
+        collection(attributes=base.attributes[::-1]),
+        collection(attributes=renamed),
+        collection(parameters=Parameters(epsilon_longitudinal=2.0, epsilon_first=1.0, g=2)),
+    ]
+    assert len({c.digest for c in (base, *others)}) == 1 + len(others)
+    assert collection(owner="somebody").digest == base.digest
+    message = collection("allomfree", "").to_message()
+    assert [entry.protocol for entry in message.attributes] == ["l_grr", "l_grr", "l_grr"]
+    assert [entry.g for entry in base.to_message().attributes] == [3, 3, 2]
+    assert not base.to_message().HasField("domain")
+
+
+def test_the_record() -> None:
+    record = json.loads(json.dumps(collection("allomfree", "").as_record()))
+    assert record["protocol"] == "allomfree"
+    assert [a["name"] for a in record["attributes"]] == ["age", "region", "sex"]
+    assert [a["domain_size"] for a in record["attributes"]] == [8, 3, 2]
+    first = record["attributes"][0]
+    e = exp(1.0)
+    assert first["support"]["sampled"] == pytest.approx(1 / 3)
+    assert first["v_star_times_reports"] == pytest.approx(3 * (e + 6) / (e - 1) ** 2, rel=1e-9)
+    assert "attributes" not in parse_collection(SINGLE).as_record()
+
+
+SINGLE = "name: a\ndomain: {size: 3}\nprotocol: grr\nepsilon: 1.0\nepoch: {length: 1h}\n"
+
+
+@pytest.mark.parametrize(
+    ("change", "code", "line"),
+    [
+        (lambda t: t + "domain: {size: 3}\n", "E-COLLECTION-ATTRIBUTES", 12),
+        (lambda t: t.replace("allocation: sample\n", ""), "E-COLLECTION-MISSING", None),
+        (lambda t: t.replace("sample", "smaple"), "E-COLLECTION-VALUE", 7),
+        (lambda t: t.replace("sample", "allomfree"), "E-COLLECTION-ALLOCATION", 8),
+        (lambda t: t.replace("name: region", "name: age"), "E-COLLECTION-ATTRIBUTES", 2),
+        (lambda t: t.replace("name: region", "name: a/b"), "E-COLLECTION-NAME", 2),
+        (lambda t: t.replace("name: region, ", ""), "E-COLLECTION-MISSING", 4),
+        (lambda t: t.replace("{size: 8}", "{sise: 8}"), "E-COLLECTION-KEY", 3),
+        (lambda t: t.replace("{size: 8}", "{size: 1}"), "E-COLLECTION-VALUE", 3),
+        (lambda t: t.replace("{name: age,", "{nam: age,"), "E-COLLECTION-KEY", 3),
+        (lambda t: t.replace("protocol: loloha\n", ""), "E-COLLECTION-MISSING", None),
+        (lambda t: t.replace("protocol: loloha", "protocol: grr"), "E-COLLECTION-MISSING", None),
+        (
+            lambda t: _only(t, "attributes: [{name: a, domain: {size: 2}}]"),
+            "E-COLLECTION-ATTRIBUTES",
+            2,
+        ),
+        (lambda t: _only(t, "attributes: [a, b]"), "E-COLLECTION-ATTRIBUTES", 2),
+        (lambda t: _only(t, "attributes: []"), "E-COLLECTION-ATTRIBUTES", 2),
+        (lambda t: _only(t, "attributes: {a: b}"), "E-COLLECTION-ATTRIBUTES", 2),
+        (lambda t: SINGLE + "allocation: sample\n", "E-COLLECTION-ALLOCATION", 6),
+        (
+            lambda t: t.replace("sample", "split").replace("2.0", "3.5e-6").replace("1.0", "2.0e-6"),
+            "E-COLLECTION-EPSILON",
+            10,
+        ),
+    ],
+)
+def test_errors_name_the_line(change: Any, code: str, line: int | None) -> None:
+    with pytest.raises(CollectionError) as caught:
+        parse_collection(change(TEXT), "f.yaml")
+    assert caught.value.code == code
+    if line:
+        assert caught.value.where == f"f.yaml:{line}", str(caught.value)
+    assert caught.value.remedy
+
+
+def _only(text: str, attributes: str) -> str:
+    lines = text.splitlines(keepends=True)
+    return "".join([lines[0], attributes + "\n", *lines[6:]])
+
+
+def test_what_cannot_be_allocated() -> None:
+    parameters = Parameters(epsilon=1.0, epsilon_longitudinal=2.0, epsilon_first=1.0)
+    for allocation, name, sizes in (
+        ("sampled", "grr", (2, 2)),
+        ("sample", None, (2, 2)),
+        ("allomfree", "l_grr", (2, 2)),
+        ("sample", "grr", (2,)),
+        ("split", "grr", ()),
+        ("together", "grr", (2, 2)),
+    ):
+        with pytest.raises(CollectionError):
+            allocate(allocation, name, sizes, parameters)
+    with pytest.raises(CollectionError):
+        collection(domain=Domain(3))
+    with pytest.raises(CollectionError):
+        collection(domain=Domain(3), attributes=())
+
+
+def test_an_epoch_withholds_single_attributes() -> None:
+    agreed = collection(min_reports=50)
+    kind = agreed.protocol
+    counts = np.zeros(kind.counts_length, np.int64)
+    counts[:3] = (49, 50, 51)
+    found = make_consistent(agreed, estimate_epoch(agreed, 0, Support(counts, 150)))
+    assert [one.status for one in found.attributes] == [INSUFFICIENT, OK, OK]
+    assert [one.reports for one in found.attributes] == [49, 50, 51]
+    assert found.attributes[0].consistent is None
+    assert found.attributes[1].consistent is not None
+
+
+@pytest.mark.parametrize("allocation", ["sample", "split"])
+def test_attributes_have_tie_draws_of_their_own(allocation: str) -> None:
+    """Equal counts of equal attributes, few enough for ties to matter: limits differ, each as it should."""
+    sizes = (200, 200, 200)
+    attributes = tuple(Attribute(name, Domain(size)) for name, size in zip("abc", sizes, strict=True))
+    level = Parameters(epsilon=1.0)
+    agreed = collection(attributes=attributes, allocation=allocation, protocol="grr", parameters=level)
+    kind = agreed.protocol
+    reports = 600
+    counts = np.ones(kind.counts_length, np.int64)
+    if allocation == "sample":
+        counts[:3] = 200
+    found = estimate_epoch(agreed, 4, Support(counts, reports)).attributes
+    ties = tie_breakers(agreed.digest, 4, sum(sizes))
+    together = kind.estimate(counts, reports, ties)
+    for j, one in enumerate(found):
+        part, (cells, n) = kind.parts[j], kind.part_counts(counts, reports)[j]
+        mine = slice(200 * j, 200 * (j + 1))
+        assert one.estimates is not None
+        assert n * float(part.support.other) < 200  # type: ignore[attr-defined]
+        expected = part.estimate(cells, n, ties[mine])
+        np.testing.assert_array_equal(one.estimates.low, expected.low)
+        np.testing.assert_array_equal(one.estimates.low_all, expected.low_all)
+        np.testing.assert_array_equal(together.low[mine], expected.low)
+    limits = [one.estimates.low for one in found if one.estimates is not None]
+    assert all((a != b).mean() > 0.9 for a, b in combinations(limits, 2))
+
+
+# Public data: `002` section 5. Its Tables 3 and 4 are averages of 100 runs whose estimates were clipped, not
+# formulas; what is analytic is that ALLOMFREE beats sampling with any one of the paper's protocols.
+
+
+def frequencies(shared: Path, name: str) -> list[np.ndarray]:
+    if name == "msfimu":
+        found = json.loads((shared / "msfimu_marginals.json").read_text("utf-8"))
+        return [np.array(v) / sum(v) for v in found.values() if isinstance(v, list)]
+    with (shared / f"{name}.csv").open(encoding="utf-8", newline="") as lines:
+        rows = list(csv.DictReader(lines))
+    columns = list(rows[0])
+    if name == "adult":
+        columns = [c for c in columns if not rows[0][c].lstrip("-").isdigit()]
+    tables = [Counter(row[c] for row in rows) for c in columns]
+    return [np.array([t[v] for v in sorted(t)]) / len(rows) for t in tables]
+
+
+@pytest.mark.parametrize(
+    ("name", "sizes"),
+    [
+        ("nursery", [3, 5, 4, 4, 3, 2, 3, 3, 5]),
+        ("adult", [7, 16, 7, 14, 6, 5, 2, 41, 2]),
+        ("msfimu", [3, 3, 8, 12, 37, 11]),
+    ],
+)
+@pytest.mark.parametrize("calibration", list(Calibration))
+def test_allomfree_on_the_papers_data(
+    shared_data: Path, name: str, sizes: list[int], calibration: Calibration
+) -> None:
+    truth = frequencies(shared_data, name)
+    assert [len(f) for f in truth] == sizes
+    for share in (0.3, 0.6):
+        for forever in (0.5, 1.0, 2.0, 4.0):
+            levels = Parameters(
+                epsilon_longitudinal=forever, epsilon_first=share * forever, calibration=calibration
+            )
+
+            def error(allocation: str, protocol: str | None, levels: Parameters = levels) -> float:
+                kind = allocate(allocation, protocol, sizes, levels)
+                n = 1000 * float(kind.sampled)
+                parts = zip(truth, kind.parts, strict=True)
+                return float(np.mean([variance(f, n, part.support).mean() for f, part in parts]))
+
+            best = error("allomfree", None)
+            for rival in ("l_grr", "l_osue", "l_sue", "l_oue", "l_soue"):
+                # V* decides, the error also has a term in f: equality is only nearly reached.
+                assert best <= error("sample", rival) * 1.02, rival
+            if calibration is Calibration.EXACT:
+                assert error("sample", "l_osue") < error("split", "l_osue")

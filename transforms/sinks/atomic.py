@@ -1,0 +1,194 @@
+"""Files that are there whole or not at all: what every sink writes through."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import secrets
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+
+from apache_beam.io.filesystems import FileSystems
+
+from ldpbeam.errors import disk_error
+
+__all__ = ["FileRecord", "link", "publish", "refuse_writing", "remove", "sync_folder"]
+
+
+@dataclass(frozen=True)
+class FileRecord:
+    """A file that was written.
+
+    Attributes:
+        path: relative to the output directory, with forward slashes.
+        size: bytes.
+        sha256: of the content, hexadecimal.
+        rows: rows in it.
+    """
+
+    path: str
+    size: int
+    sha256: str
+    rows: int
+
+    def as_record(self) -> dict[str, object]:
+        """For run.json."""
+        return {"path": self.path, "bytes": self.size, "sha256": self.sha256, "rows": self.rows}
+
+
+def sync_folder(folder: str) -> None:
+    """Force to disk which names a local folder holds."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+class _Gate:
+    """Lets a process that was told to end wait for the files that it is writing, and write no others."""
+
+    def __init__(self) -> None:
+        self._changed = threading.Condition()
+        self._inside = 0
+        self._open = True
+
+    @contextmanager
+    def passing(self) -> Iterator[None]:
+        """Around a file; once the gate is closed nobody comes in, nor back."""
+        with self._changed:
+            while not self._open:
+                self._changed.wait()
+            self._inside += 1
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._inside -= 1
+                self._changed.notify_all()
+
+    def close(self, patience: float) -> None:
+        """Wait until nobody is inside, at most so many seconds."""
+        deadline = time.monotonic() + patience
+        with self._changed:
+            self._open = False
+            while self._inside and (left := deadline - time.monotonic()) > 0:
+                self._changed.wait(left)
+
+
+_GATE = _Gate()
+
+
+def refuse_writing(patience: float) -> None:
+    """Finish the files that are being written and begin no other, for the rest of this process's life.
+
+    Threads that want to write wait for ever, so this is only for a process that is about to end.
+
+    Args:
+        patience: seconds to wait for unfinished files at most.
+    """
+    _GATE.close(patience)
+
+
+def publish(output: str, name: str, content: bytes, rows: int = 0, *, private: bool = False) -> FileRecord:
+    """Put a whole file in place: temporary file, fsync, rename, fsync of the folder.
+
+    Args:
+        output: output directory, local or of any file system that Beam knows.
+        name: path below it.
+        content: bytes.
+        rows: for the record.
+        private: whether only the owner may read a local file, whatever the umask.
+
+    Raises:
+        LdpError: the disk is full, or may not be written to. Nothing half-written stays behind.
+    """
+    path = FileSystems.join(output, *name.split("/"))
+    folder = FileSystems.split(path)[0]
+    if "://" in output:
+        # Object stores make an object visible only when it is closed; there is nothing to sync.
+        with FileSystems.create(path) as handle:
+            handle.write(content)
+    else:
+        with _GATE.passing():
+            _put(path, folder, content, _private if private else None)
+    return FileRecord(name, len(content), hashlib.sha256(content).hexdigest(), rows)
+
+
+def _private(path: str, flags: int) -> int:
+    """For the builtin open: a file that only its owner may read."""
+    return os.open(path, flags, 0o600)
+
+
+def _put(path: str, folder: str, content: bytes, opener: Callable[[str, int], int] | None) -> None:
+    temporary = f"{path}.{secrets.token_hex(4)}.tmp"
+    try:
+        os.makedirs(folder, exist_ok=True)  # noqa: PTH103 - Beam paths are text
+        try:
+            with open(temporary, "wb", opener=opener) as handle:
+                handle.write(content)
+                handle.flush()
+                os.fsync(handle.fileno())
+            os.replace(temporary, path)  # noqa: PTH105 - as above
+        finally:
+            if os.path.exists(temporary):  # noqa: PTH110 - as above
+                os.remove(temporary)  # noqa: PTH107 - as above
+        sync_folder(folder)
+    except OSError as error:
+        found = disk_error(error, path)
+        if found is None:
+            raise
+        raise found from None
+
+
+def link(output: str, name: str, target: str, content: bytes, *, sync: bool = True) -> None:
+    """Let a further name stand for a file that was published, in place of what it stood for before.
+
+    Whoever opens the name finds the one file or the other, each whole. On a local disk both names share the
+    bytes; where that is not possible, and in object stores, the content is written once more.
+
+    Args:
+        output: output directory.
+        name: the further name, below it.
+        target: the published file, below it.
+        content: its bytes.
+        sync: whether the name is to be on disk when this returns; else :func:`sync_folder` is for later.
+    """
+    if "://" in output:
+        publish(output, name, content)
+        return
+    path, existing = (FileSystems.join(output, *part.split("/")) for part in (name, target))
+    folder = FileSystems.split(path)[0]
+    temporary = f"{path}.{secrets.token_hex(4)}.tmp"
+    with _GATE.passing():
+        os.makedirs(folder, exist_ok=True)  # noqa: PTH103 - as above
+        try:
+            os.link(existing, temporary)
+            os.replace(temporary, path)  # noqa: PTH105 - as above
+            if sync:
+                sync_folder(folder)
+            return
+        except OSError as error:
+            found = disk_error(error, path)
+            if found is not None and found.code == "E-DISK-FULL":
+                raise found from None
+        finally:
+            # Also where both names stood for one file already: renaming then does nothing at all.
+            with suppress(FileNotFoundError):
+                os.remove(temporary)  # noqa: PTH107 - as above
+    publish(output, name, content)
+
+
+def remove(output: str, name: str) -> None:
+    """Take a file away; nothing happens where there is none."""
+    path = FileSystems.join(output, *name.split("/"))
+    if "://" in output:
+        if FileSystems.exists(path):
+            FileSystems.delete([path])
+        return
+    with suppress(FileNotFoundError):
+        os.remove(path)  # noqa: PTH107 - as above
+        sync_folder(FileSystems.split(path)[0])

@@ -1,0 +1,332 @@
+"""After stage 5, a sink for rows: every published revision of an epoch into one BigQuery table.
+
+Rows are those of the Parquet files. They are streamed in through tabledata.insertAll, which works on every
+runner and needs no bucket; a row that is sent again has the same insertId.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from importlib import import_module
+from typing import Any
+
+import apache_beam as beam
+from apache_beam.utils.windowed_value import WindowedValue
+
+from ldpbeam.collection.collection import Collection
+from ldpbeam.collection.epochs import instant
+from ldpbeam.errors import LdpError, UsageError
+from ldpbeam.histogram import EpochHistogram
+from ldpbeam.transforms.sinks.tables import epoch_table, fixed_columns
+
+__all__ = [
+    "DESCRIPTIONS",
+    "WriteEstimatesToBigQuery",
+    "bigquery_client",
+    "bigquery_schema",
+    "insert_id",
+    "require_table",
+]
+
+DESCRIPTIONS = {
+    "collection": "name of the collection",
+    "version": "its version",
+    "digest": "its digest, 16 hexadecimal digits",
+    "epoch": "index, 0 is the epoch that begins at the origin",
+    "epoch_start": "first instant of the epoch, UTC",
+    "epoch_end": "first instant after it, UTC",
+    "revision": "0 for the first result of an epoch, one more for each that follows",
+    "attribute": "name of the attribute; empty where a collection asks for one value",
+    "value": "index of the value, 0 .. k−1",
+    "label": "its label, its bucket's bounds, or its index",
+    "n": "reports counted in the epoch that speak about the value",
+    "support": "how many of them support the value; an exact integer",
+    "estimate": "unbiased frequency; may be negative, sums to about 1",
+    "std_error": "square root of its estimated variance",
+    "ci_low": "lower end of the 95 % interval; not clipped to 0",
+    "ci_high": "upper end of the 95 % interval; not clipped to 1",
+    "ci_low_all": "lower end of an interval that holds for all values of the epoch at once",
+    "ci_high_all": "its upper end",
+    "consistent": "frequency after the consistency method",
+    "method": "that method",
+    "pane": "`early` (provisional), `on_time`, `late` (with reports that came after the end) or `replay`",
+    "status": "`ok`, or `insufficient_reports`: fewer than `min_reports`, estimates are null",
+}
+"""What each column of the estimates means, for whoever describes them."""
+
+EMULATOR = "BIGQUERY_EMULATOR_HOST"
+"""Environment variable with the address of a stand-in, honoured by google-cloud-bigquery itself."""
+
+_ROWS = 10_000
+_BYTES = 9_000_000
+"""Of a request at most. BigQuery takes 50,000 rows and 10 MB."""
+_AT_ONCE = 1000
+"""Rows turned from columns at a time."""
+_SECONDS = 300.0
+"""How long a request is tried again."""
+_REQUEST_SECONDS = 60.0
+
+_PROJECT = r"(?:[a-z0-9.-]+\.[a-z]+:)?[a-z][-a-z0-9]{4,28}[a-z0-9]"
+_TABLE = re.compile(rf"({_PROJECT})[:.]([A-Za-z0-9_]{{1,1024}})\.([\w-]{{1,1024}})")
+
+_PASSING = frozenset({"backendError", "internalError", "rateLimitExceeded", "timeout"})
+"""Reasons to refuse a row that may be gone the next time."""
+_STOPPED = "stopped"
+"""The reason given for sound rows in the company of a bad one."""
+
+
+def require_table(name: str) -> tuple[str, str, str]:
+    """Project, dataset and table of ``project:dataset.table`` or ``project.dataset.table``.
+
+    Raises:
+        UsageError: it is neither.
+    """
+    found = _TABLE.fullmatch(name)
+    if found is None:
+        raise UsageError(
+            "E-USAGE-TABLE",
+            f"{name!r} is not the name of a BigQuery table",
+            remedy="Write PROJECT:DATASET.TABLE or PROJECT.DATASET.TABLE.",
+        )
+    return found[1], found[2], found[3]
+
+
+def bigquery_schema(schema: Any) -> list[dict[str, str]]:
+    """The columns as BigQuery describes them in JSON: name, type, mode, description.
+
+    Args:
+        schema: Arrow schema of the estimates; of any collection, their columns are the same.
+    """
+    import pyarrow as pa
+
+    types = {
+        pa.string(): "STRING",
+        pa.int32(): "INTEGER",
+        pa.int64(): "INTEGER",
+        pa.float64(): "FLOAT",
+        pa.timestamp("us", "UTC"): "TIMESTAMP",
+    }
+    return [
+        {
+            "name": column.name,
+            "type": types[column.type],
+            "mode": "NULLABLE" if column.nullable else "REQUIRED",
+            "description": DESCRIPTIONS[column.name],
+        }
+        for column in schema
+    ]
+
+
+def insert_id(row: Mapping[str, Any]) -> str:
+    """By what BigQuery knows a row again: the hash of what says which row of which revision it is."""
+    keys = ("collection", "digest", "epoch", "revision", "attribute", "value")
+    key = "/".join(str(row[name]) for name in keys)  # no slash in a name, so no two keys are equal
+    return hashlib.blake2b(key.encode(), digest_size=16).hexdigest()
+
+
+def bigquery_client(project: str) -> Any:
+    """A client with the credentials of this machine; without any for a stand-in (:data:`EMULATOR`).
+
+    Raises:
+        UsageError: google-cloud-bigquery is not installed, or there are no credentials.
+    """
+    try:
+        bigquery = import_module("google.cloud.bigquery")
+    except ImportError:
+        raise UsageError(
+            "E-USAGE-BIGQUERY",
+            "BigQuery needs the package google-cloud-bigquery, which is not installed",
+            remedy="Install it with: pip install 'ldpbeam[gcp]'",
+        ) from None
+    from google.auth.exceptions import GoogleAuthError
+
+    credentials: dict[str, Any] = {}
+    if os.environ.get(EMULATOR):
+        credentials["credentials"] = import_module("google.auth.credentials").AnonymousCredentials()
+    try:
+        return bigquery.Client(project=project, **credentials)
+    except GoogleAuthError:
+        raise UsageError(
+            "E-USAGE-BIGQUERY",
+            "Google's libraries find no valid credentials",
+            remedy="Run gcloud auth application-default login, or set GOOGLE_APPLICATION_CREDENTIALS.",
+        ) from None
+
+
+class WriteEstimatesToBigQuery(beam.DoFn):
+    """:class:`EpochHistogram` to rows; passes histograms on once BigQuery has their rows.
+
+    At least once: a bundle that fails is inserted again. BigQuery drops what comes again soon, and the view
+    in pipelines/deploy/bigquery/latest.sql the rest. Histograms with nothing but books have no rows.
+    """
+
+    def __init__(self, collection: Collection, table: str) -> None:
+        """Insert epochs of this collection.
+
+        Args:
+            collection: whose epochs they are.
+            table: ``project:dataset.table`` or ``project.dataset.table``; must exist.
+
+        Raises:
+            UsageError: that is no name of a table.
+        """
+        super().__init__()
+        self._collection = collection
+        self._table = require_table(table)
+        self._fixed: dict[str, Any] = {}
+        self._client: Any = None
+        self._held: list[Any] = []
+        self._rows: list[dict[str, Any]] = []
+        self._ids: list[str] = []
+        self._bytes = 0
+
+    def setup(self) -> None:
+        """Connect, once per worker."""
+        self._fixed = fixed_columns(self._collection)
+        self._client = bigquery_client(self._table[0])
+
+    def start_bundle(self) -> None:
+        """Begin with nothing."""
+        self._held = []
+        self._clear()
+
+    def process(
+        self,
+        histogram: EpochHistogram,
+        when: Any = beam.DoFn.TimestampParam,
+        window: Any = beam.DoFn.WindowParam,
+    ) -> Iterator[Any]:
+        """Gather rows of several epochs; insert when a request is full."""
+        self._held.append(WindowedValue(histogram, when, (window,)))
+        for row in self._rows_of(histogram):
+            key = insert_id(row)
+            # As the library writes it, and the comma.
+            size = len(json.dumps({"json": row, "insertId": key})) + 2
+            if self._rows and (len(self._rows) >= _ROWS or self._bytes + size > _BYTES):
+                self._insert()
+                yield from self._held[:-1]
+                del self._held[:-1]
+            self._rows.append(row)
+            self._ids.append(key)
+            self._bytes += size
+
+    def finish_bundle(self) -> Iterator[Any]:
+        """The rest."""
+        if self._rows:
+            self._insert()
+        yield from self._held
+        self._held = []
+
+    def teardown(self) -> None:
+        """Disconnect."""
+        if self._client is not None:
+            self._client.close()
+            self._client = None
+
+    def _rows_of(self, histogram: EpochHistogram) -> Iterator[dict[str, Any]]:
+        if not histogram.attributes:
+            return
+        table = epoch_table(self._collection, histogram, self._fixed)
+        epochs = self._collection.epochs
+        times = {
+            "epoch_start": instant(epochs.start(histogram.epoch)),
+            "epoch_end": instant(epochs.end(histogram.epoch)),
+        }
+        for first in range(0, table.num_rows, _AT_ONCE):
+            for row in table.slice(first, _AT_ONCE).to_pylist():
+                yield {**row, **times}
+
+    def _clear(self) -> None:
+        self._rows, self._ids, self._bytes = [], [], 0
+
+    def _insert(self) -> None:
+        """Insert what was gathered, trying again as long as the reason may pass.
+
+        Raises:
+            LdpError: BigQuery refuses, or was not reached.
+        """
+        from google.api_core import exceptions
+        from google.api_core.retry import Retry, if_exception_type
+        from google.auth.exceptions import GoogleAuthError
+        from requests.exceptions import RequestException
+
+        again = Retry(predicate=if_exception_type(_Passing), initial=0.5, maximum=30.0, timeout=_SECONDS)
+        try:
+            again(self._request)()
+        except exceptions.RetryError as error:
+            raise self._failure(f"did not take the rows for {_SECONDS:.0f} s ({_why(error)})") from None
+        except (RequestException, ConnectionError) as error:
+            raise self._failure(f"cannot be reached ({_why(error)})") from None
+        except (exceptions.GoogleAPIError, GoogleAuthError) as error:
+            raise self._failure(f"refused a request ({_why(error)})") from None
+        self._clear()
+
+    def _request(self) -> None:
+        retries = import_module("google.cloud.bigquery.retry")
+        bigquery = import_module("google.cloud.bigquery")
+        project, dataset, table = self._table
+        errors = self._client.insert_rows_json(
+            bigquery.TableReference(bigquery.DatasetReference(project, dataset), table),
+            self._rows,
+            row_ids=self._ids,
+            retry=retries.DEFAULT_RETRY.with_delay(initial=0.5, maximum=30.0).with_timeout(_SECONDS),
+            timeout=_REQUEST_SECONDS,
+        )
+        if not errors:
+            return
+        if {e["reason"] for row in errors for e in row["errors"]} <= _PASSING | {_STOPPED}:
+            raise _Passing(_refused(self._rows, errors))
+        raise self._failure(f"refused rows: {_refused(self._rows, errors)}")
+
+    def _failure(self, what: str) -> LdpError:
+        project, dataset, table = self._table
+        return LdpError(
+            "E-BIGQUERY-REFUSED",
+            f"BigQuery {what}",
+            where=f"{project}:{dataset}.{table}",
+            remedy="Check that the table exists with the columns of "
+            "pipelines/deploy/bigquery/estimates.schema.json and that the worker may write to it "
+            "(roles/bigquery.dataEditor); then start the run again.",
+        )
+
+
+class _Passing(Exception):  # noqa: N818 - not an error yet
+    """Rows were refused for reasons that may be gone the next time."""
+
+
+def _refused(rows: Sequence[Mapping[str, Any]], errors: Sequence[Mapping[str, Any]]) -> str:
+    """Which rows, and why: never what is in them, which BigQuery's messages repeat."""
+    found = [
+        (rows[error["index"]], one)
+        for error in errors
+        for one in error["errors"]
+        if one.get("reason") != _STOPPED
+    ]
+    told = [
+        f"epoch {row['epoch']} revision {row['revision']} attribute {row['attribute']!r} "
+        f"value {row['value']}: {_reason(one)}"
+        for row, one in found[:3]
+    ]
+    more = len({id(row) for row, _ in found}) - len({id(row) for row, _ in found[:3]})
+    return "; ".join([*told, *([f"and {more:,} more rows"] if more else [])])
+
+
+def _reason(error: Mapping[str, Any]) -> str:
+    reason = re.sub(r"[^A-Za-z-]", "", str(error.get("reason", "")))[:40] or "no reason given"
+    column = error.get("location")
+    return f"{reason} at {column}" if column in DESCRIPTIONS else reason
+
+
+def _why(error: BaseException) -> str:
+    """What a failed request says about itself; a RetryError tells what was the matter the last time."""
+    cause = getattr(error, "cause", None) or error
+    if isinstance(cause, _Passing):
+        return str(cause)
+    code, reasons = getattr(cause, "code", None), getattr(cause, "errors", None) or ()
+    parts = [type(cause).__name__, *([str(int(code))] if code else [])]
+    parts += [_reason(one) for one in reasons if isinstance(one, Mapping)][:1]
+    return " ".join(parts)

@@ -1,0 +1,131 @@
+"""What an epoch's histogram looks like as a table: one schema for Parquet, BigQuery and messages."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+
+from ldpbeam.collection.collection import Collection
+from ldpbeam.histogram import EpochHistogram
+
+__all__ = ["epoch_table", "estimates_schema", "fixed_columns"]
+
+
+def estimates_schema(collection: Collection) -> Any:
+    """The Arrow schema of estimates, with the collection and its privacy figures as metadata."""
+    import pyarrow as pa
+
+    record = collection.as_record()
+    guarantee = collection.protocol.guarantee
+    metadata = {
+        "ldpbeam.collection": json.dumps(record, sort_keys=True),
+        "ldpbeam.epsilon_first_report": repr(guarantee.first_report),
+        "ldpbeam.epsilon_per_memoised_input": repr(guarantee.per_memoised_input),
+    }
+    return pa.schema(
+        [
+            pa.field("collection", pa.string(), nullable=False),
+            pa.field("version", pa.int64(), nullable=False),
+            pa.field("digest", pa.string(), nullable=False),
+            pa.field("epoch", pa.int64(), nullable=False),
+            pa.field("epoch_start", pa.timestamp("us", "UTC"), nullable=False),
+            pa.field("epoch_end", pa.timestamp("us", "UTC"), nullable=False),
+            pa.field("revision", pa.int32(), nullable=False),
+            pa.field("attribute", pa.string(), nullable=False),
+            pa.field("value", pa.int64(), nullable=False),
+            pa.field("label", pa.string(), nullable=False),
+            pa.field("n", pa.int64(), nullable=False),
+            pa.field("support", pa.int64(), nullable=False),
+            pa.field("estimate", pa.float64()),
+            pa.field("std_error", pa.float64()),
+            pa.field("ci_low", pa.float64()),
+            pa.field("ci_high", pa.float64()),
+            pa.field("ci_low_all", pa.float64()),
+            pa.field("ci_high_all", pa.float64()),
+            pa.field("consistent", pa.float64()),
+            pa.field("method", pa.string(), nullable=False),
+            pa.field("pane", pa.string(), nullable=False),
+            pa.field("status", pa.string(), nullable=False),
+        ],
+        metadata,
+    )
+
+
+def fixed_columns(collection: Collection) -> dict[str, Any]:
+    """Columns that are the same in every epoch."""
+    import pyarrow as pa
+
+    attributes, values, labels = [], [], []
+    for (name, domain), part in zip(collection.histograms, collection.protocol.parts, strict=True):
+        attributes += [name] * part.rows
+        values += list(range(part.rows))
+        labels += [domain.label(v) for v in range(part.rows)] if part.rows == domain.size else ["mean"]
+    return {
+        "schema": estimates_schema(collection),
+        "attribute": pa.array(attributes, pa.string()),
+        "value": pa.array(values, pa.int64()),
+        "label": pa.array(labels, pa.string()),
+    }
+
+
+def epoch_table(collection: Collection, histogram: EpochHistogram, fixed: dict[str, Any]) -> Any:
+    """Rows of an epoch in the order of attributes and values.
+
+    Args:
+        collection: whose epoch it is.
+        histogram: with estimates, or with too few reports for any.
+        fixed: :func:`fixed_columns` of the collection.
+    """
+    import pyarrow as pa
+
+    sizes = [part.rows for part in collection.protocol.parts]
+
+    def integers(name: str) -> Any:
+        found = [
+            getattr(one.estimates, name) if one.estimates else np.full(size, one.reports)
+            for one, size in zip(histogram.attributes, sizes, strict=True)
+        ]
+        return pa.array(np.concatenate(found), pa.int64())
+
+    def floats(name: str, consistent: bool = False) -> Any:
+        found = []
+        for one, size in zip(histogram.attributes, sizes, strict=True):
+            column = one.consistent if consistent else getattr(one.estimates, name, None)
+            found.append(np.full(size, np.nan) if column is None else column)
+        # Rows that nobody reported about hold NaN; readers get null.
+        return pa.array(np.concatenate(found), pa.float64(), from_pandas=True)
+
+    def repeated(value: Any, kind: Any) -> Any:
+        return pa.repeat(pa.scalar(value, kind), sum(sizes))
+
+    def instants(seconds: int) -> Any:
+        return pa.array(np.full(sum(sizes), seconds * 1_000_000)).cast(pa.timestamp("us", "UTC"))
+
+    states = [[one.status] * size for one, size in zip(histogram.attributes, sizes, strict=True)]
+    columns = {
+        "collection": repeated(collection.name, pa.string()),
+        "version": repeated(collection.version, pa.int64()),
+        "digest": repeated(collection.digest_hex, pa.string()),
+        "epoch": repeated(histogram.epoch, pa.int64()),
+        "epoch_start": instants(collection.epochs.start(histogram.epoch)),
+        "epoch_end": instants(collection.epochs.end(histogram.epoch)),
+        "revision": repeated(histogram.revision, pa.int32()),
+        "attribute": fixed["attribute"],
+        "value": fixed["value"],
+        "label": fixed["label"],
+        "n": integers("n"),
+        "support": pa.array(np.concatenate([one.support for one in histogram.attributes]), pa.int64()),
+        "estimate": floats("frequency"),
+        "std_error": floats("std_error"),
+        "ci_low": floats("low"),
+        "ci_high": floats("high"),
+        "ci_low_all": floats("low_all"),
+        "ci_high_all": floats("high_all"),
+        "consistent": floats("", consistent=True),
+        "method": repeated(collection.consistency, pa.string()),
+        "pane": repeated(histogram.pane, pa.string()),
+        "status": pa.array([state for part in states for state in part], pa.string()),
+    }
+    return pa.table(columns, schema=fixed["schema"])

@@ -1,0 +1,75 @@
+"""What sources hand to stage 1: pieces of files and of messages; and how much of a file is read at all."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ldpbeam.errors import Reason
+from ldpbeam.wire.codec import Frames, Rows
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+__all__ = ["FREE_BYTES", "BadSource", "Chunk", "ReadLimits", "Table"]
+
+FREE_BYTES = 1 << 20
+"""Bytes of reports that any file may stand for, however small it is."""
+
+
+@dataclass(frozen=True)
+class ReadLimits:
+    """How much of a file is read.
+
+    Attributes:
+        expansion: bytes of reports that a stored byte may stand for, above :data:`FREE_BYTES`.
+        attempts: how often a file is tried that cannot be read, at least once.
+        not_after: seconds since 1970 by which the files had been written; None for what the file system
+            says about each.
+    """
+
+    expansion: int = 100
+    attempts: int = 3
+    not_after: int | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Chunk:
+    """Whole protobuf records from one file.
+
+    Attributes:
+        source: file.
+        base: position of the buffer in the (decompressed) file.
+        found: the records.
+        arrivals: int64, when each record arrived, microseconds since 1970; None where nobody knows, as in
+            a file.
+        names: what each record is called in its source, instead of its position; none for a file.
+        written_by: microseconds since 1970 by which the records had been written; None where nobody knows.
+    """
+
+    source: str
+    base: int
+    found: Frames
+    arrivals: NDArray[np.int64] | None = None
+    names: tuple[str, ...] = ()
+    written_by: int | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Table:
+    """Single reports that arrived as columns already (Parquet); ``written_by`` as in :class:`Chunk`."""
+
+    source: str
+    rows: Rows
+    written_by: int | None = None
+
+
+@dataclass(frozen=True)
+class BadSource:
+    """A place where a file is not readable, and how many records that concerns."""
+
+    source: str
+    reason: Reason
+    place: int = -1
+    count: int = 1

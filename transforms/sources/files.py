@@ -1,0 +1,240 @@
+"""Before stage 1, sources: files become chunks of whole records. Whatever is in a file, reading it ends well.
+
+A chunk is a few megabytes with the places of its records, so that later steps work on columns. A file that
+is empty, truncated or not readable in its format becomes a rejection, not an exception. Whatever a file
+stands for, no more is read of it than :class:`ReadLimits` allows for its size, piece by piece.
+"""
+
+from __future__ import annotations
+
+import gzip
+import zlib
+from collections.abc import Iterator
+
+import apache_beam as beam
+import numpy as np
+import zstandard
+
+from ldpbeam.errors import Reason
+from ldpbeam.kernels import framing
+from ldpbeam.transforms.sources.chunks import FREE_BYTES, BadSource, Chunk, ReadLimits, Table
+from ldpbeam.transforms.sources.stored import StoredFile, printable
+from ldpbeam.wire.codec import frames
+
+__all__ = ["BadSource", "Chunk", "ReadFiles", "ReadLimits", "Table", "bytes_read"]
+
+_CHUNK = 4 << 20
+_FED = 256  # bytes of zstd at a time: a few may stand for 30,000 times as many
+_WINDOW = 8 << 20  # bytes a zstd frame may look back, as every level but the ultra ones keeps to
+_MICROS = 1_000_000
+
+_progress = 0
+
+
+def bytes_read() -> int:
+    """Stored bytes read so far by this process, for a progress display; no result depends on it."""
+    return _progress
+
+
+def _count_progress(size: int) -> None:
+    global _progress  # noqa: PLW0603 - a display counter, see bytes_read
+    _progress += size
+
+
+class _TooMuch(Exception):  # noqa: N818 - a signal inside this module
+    """A file stands for more than it may."""
+
+
+class _Truncated(Exception):  # noqa: N818 - a signal inside this module
+    """A compressed file ends before its stream does."""
+
+
+class ReadFiles(beam.DoFn):
+    """Paths to :class:`Chunk`, :class:`Table` and :class:`BadSource`.
+
+    Formats are told apart by their first bytes, not by names: Parquet, gzip, zstd, else length-delimited
+    messages. A path is text, or the bytes of a name that no text can hold.
+    """
+
+    def __init__(self, limits: ReadLimits | None = None) -> None:
+        """Read within these limits."""
+        super().__init__()
+        self._limits = limits or ReadLimits()
+
+    def process(self, path: str | bytes) -> Iterator[Chunk | Table | BadSource]:
+        """Read one file in chunks."""
+        name = path.decode("utf-8", "surrogateescape") if isinstance(path, bytes) else path
+        source = printable(name)
+        try:
+            stored = StoredFile(name, self._limits.attempts)
+        except OSError:
+            yield BadSource(source, Reason.UNREADABLE_FILE)
+            return
+        with stored:
+            yield from self._read(source, stored)
+
+    def _read(self, source: str, stored: StoredFile) -> Iterator[Chunk | Table | BadSource]:
+        written = stored.modified if self._limits.not_after is None else self._limits.not_after
+        # A time is known to the second: whatever was written in it counts.
+        written_by = None if written is None else (written + 1) * _MICROS
+        allowed = FREE_BYTES + self._limits.expansion * stored.size
+        try:
+            magic = stored.read(4)
+            stored.seek(0)
+            if magic == b"PAR1":
+                from ldpbeam.transforms.sources.parquet import read_tables
+
+                yield from read_tables(source, stored, allowed, written_by)
+                _count_progress(stored.size)
+            else:
+                pieces = _plain_bytes(stored, magic, allowed)
+                yield from _read_records(source, stored, pieces, written_by)
+        except OSError:
+            yield BadSource(source, Reason.UNREADABLE_FILE)
+
+
+def _plain_bytes(stored: StoredFile, magic: bytes, allowed: int) -> Iterator[bytes]:
+    """Decompressed pieces of about a chunk.
+
+    Raises:
+        _Truncated: the compressed stream ends early.
+        _TooMuch: it stands for more than ``allowed`` bytes.
+        OSError, zlib.error, zstandard.ZstdError: it is not what its first bytes say.
+    """
+    if magic[:2] == b"\x1f\x8b":
+        yield from _gathered(_limited(_gzip_pieces(stored), allowed))
+    elif magic == b"\x28\xb5\x2f\xfd":
+        yield from _gathered(_limited(_zstd_pieces(stored), allowed))
+    else:
+        while piece := stored.read(_CHUNK):
+            _count_progress(len(piece))
+            yield piece
+
+
+def _limited(pieces: Iterator[bytes], allowed: int) -> Iterator[bytes]:
+    """No more than so many bytes."""
+    for piece in pieces:
+        if len(piece) > allowed:
+            yield piece[:allowed]
+            raise _TooMuch
+        allowed -= len(piece)
+        yield piece
+
+
+def _gzip_pieces(stored: StoredFile) -> Iterator[bytes]:
+    """Plain bytes of all members of a gzip file, piece by piece: trouble takes only one along."""
+    before = 0
+    try:
+        with gzip.GzipFile(fileobj=stored) as plain:
+            while piece := plain.read1(1 << 18):
+                yield piece
+                _count_progress(stored.tell() - before)
+                before = stored.tell()
+    except EOFError:
+        raise _Truncated from None
+
+
+def _zstd_pieces(stored: StoredFile) -> Iterator[bytes]:
+    """Plain bytes of all zstd frames in a file."""
+    context = zstandard.ZstdDecompressor(max_window_size=_WINDOW)
+    decoder, inside = context.decompressobj(), False
+    while block := stored.read(1 << 16):
+        _count_progress(len(block))
+        for at in range(0, len(block), _FED):
+            piece = block[at : at + _FED]
+            while piece:
+                inside = True
+                try:
+                    plain = decoder.decompress(piece)
+                except zstandard.ZstdError as error:
+                    if "too much memory" in str(error):
+                        raise _TooMuch from None
+                    raise
+                if plain:
+                    yield plain
+                if not decoder.eof:
+                    break
+                piece = decoder.unused_data
+                decoder, inside = context.decompressobj(), False
+    if inside:
+        raise _Truncated
+
+
+def _gathered(pieces: Iterator[bytes]) -> Iterator[bytes]:
+    """Small pieces joined to about a chunk; what came before trouble is passed on before it is raised."""
+    held: list[bytes] = []
+    size = 0
+    try:
+        for piece in pieces:
+            held.append(piece)
+            size += len(piece)
+            if size >= _CHUNK:
+                yield b"".join(held)
+                held, size = [], 0
+    except (_Truncated, _TooMuch, OSError, zlib.error, zstandard.ZstdError):
+        if held:
+            yield b"".join(held)
+        raise
+    if held:
+        yield b"".join(held)
+
+
+def _trouble(error: Exception, stored: StoredFile) -> Reason:
+    """What an error while decompressing says about the file."""
+    if isinstance(error, _Truncated):
+        return Reason.TRUNCATED
+    if isinstance(error, _TooMuch):
+        return Reason.EXPANSION_LIMIT
+    return Reason.UNREADABLE_FILE if stored.unreadable else Reason.CORRUPT_FILE
+
+
+def _read_records(
+    path: str, stored: StoredFile, pieces: Iterator[bytes], written_by: int | None
+) -> Iterator[Chunk | BadSource]:
+    """Cut a stream of bytes into chunks of whole records."""
+    rest = b""
+    base = 0  # position of `rest` in the plain file
+    skip = 0  # bytes of an oversize record still to pass over
+    trouble: Reason | None = None
+    seen = False
+    source = iter(pieces)
+    while True:
+        try:
+            piece = next(source, b"")
+        except (_Truncated, _TooMuch, OSError, zlib.error, zstandard.ZstdError) as error:
+            piece, trouble = b"", _trouble(error, stored)
+        if not piece:
+            break
+        seen = True
+        passed = min(skip, len(piece))
+        skip -= passed
+        base += passed
+        piece = piece[passed:]
+        data = np.frombuffer(rest + piece if rest else piece, np.uint8)
+        at = 0
+        while True:
+            found = frames(data, at)
+            if found.offsets.size:
+                yield Chunk(path, base, found, written_by=written_by)
+            at = found.end
+            if found.status == framing.BAD_LENGTH:
+                # Without a length nothing says where the next record begins.
+                yield BadSource(path, Reason.MALFORMED, base + at)
+                return
+            if found.status == framing.OVERSIZE:
+                yield BadSource(path, Reason.OVERSIZE, base + at)
+                passed = min(found.size, data.size - at)
+                skip = found.size - passed
+                at += passed
+            elif found.status == framing.EMPTIES:
+                yield BadSource(path, Reason.MALFORMED, base + at - found.size, found.size)
+            elif found.status == framing.NEED_MORE:
+                break
+        rest = data[at:].tobytes()
+        base += at
+    if trouble is None and rest:
+        trouble = Reason.TRUNCATED
+    if trouble is not None:
+        yield BadSource(path, trouble, base)
+    elif not seen:
+        yield BadSource(path, Reason.EMPTY_FILE)

@@ -1,0 +1,1 @@
+"""The five stages as steps of a Beam pipeline."""

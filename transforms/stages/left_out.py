@@ -1,0 +1,119 @@
+"""Beside stage 2: no more epochs of a collection than a run is to have, however many reports claim.
+
+An epoch costs a run two files and its memory, and whoever can send a report can name one. Those with the
+fewest records are left out: their reports are rejected, and their books become the collection's own.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+import apache_beam as beam
+
+from ldpbeam.accounting import Entry
+from ldpbeam.collection.collection import Collection
+from ldpbeam.errors import Reason
+from ldpbeam.reports import Rejection, ReportColumns
+from ldpbeam.support import Support
+from ldpbeam.transforms.stages.reports import ACCOUNTING, REJECTED
+
+__all__ = ["KeptEpochs", "LeaveOutEpochs", "LeaveOutLines", "largest_epochs"]
+
+KeptEpochs = Mapping[str, frozenset[int]]
+"""The epochs that a run has, by digest; collections with no more than it may have are not in it."""
+
+_Sizes = Counter[tuple[str, int]]
+
+
+def largest_epochs(entries: beam.PCollection[Entry], limit: int) -> beam.PCollection[KeptEpochs]:
+    """Which epochs a run has: of each collection those with the most records, of equal ones the earliest."""
+    return (
+        entries
+        | "EpochsRead" >> beam.FlatMap(_read_in_epoch)
+        | "LargestEpochs" >> beam.CombineGlobally(_Largest(limit))
+    )
+
+
+def _read_in_epoch(entry: Entry) -> Iterator[tuple[str, int, int]]:
+    ((digest, epoch), what), count = entry
+    if what == "read" and epoch is not None:
+        yield digest, epoch, count
+
+
+class _Largest(beam.CombineFn):
+    def __init__(self, limit: int) -> None:
+        super().__init__()
+        self._limit = limit
+
+    def create_accumulator(self) -> _Sizes:
+        return Counter()
+
+    def add_input(self, sizes: _Sizes, read: tuple[str, int, int]) -> _Sizes:
+        sizes[read[0], read[1]] += read[2]
+        return sizes
+
+    def merge_accumulators(self, many: Iterable[_Sizes]) -> _Sizes:
+        total: _Sizes = Counter()
+        for sizes in many:
+            total.update(sizes)
+        return total
+
+    def extract_output(self, sizes: _Sizes) -> KeptEpochs:
+        by_digest: dict[str, list[tuple[int, int]]] = {}
+        for (digest, epoch), count in sizes.items():
+            by_digest.setdefault(digest, []).append((-count, epoch))
+        return {
+            digest: frozenset(epoch for _, epoch in sorted(found)[: self._limit])
+            for digest, found in by_digest.items()
+            if len(found) > self._limit
+        }
+
+
+class LeaveOutLines(beam.DoFn):
+    """Entries of epochs that are left out become entries of their collection."""
+
+    def process(self, entry: Entry, kept: KeptEpochs) -> Iterator[Entry]:
+        """One in, one out."""
+        ((digest, epoch), what), count = entry
+        if epoch is not None and digest in kept and epoch not in kept[digest]:
+            # What the error fraction of an epoch passes over means nothing without the epoch.
+            if what != "repeated":
+                yield ((digest, None), what), count
+        else:
+            yield entry
+
+
+class LeaveOutEpochs(beam.DoFn):
+    """Columns, counts, or entries of repeated reports, of the epochs that a run has.
+
+    Outputs: the same; ``rejected.too_many_epochs`` entries under :data:`ACCOUNTING`, and rejections of one
+    source, which stands for all of them, under :data:`REJECTED`.
+    """
+
+    def __init__(self, collection: Collection) -> None:
+        """For one collection."""
+        super().__init__()
+        self._digest = collection.digest_hex
+        self._source = f"epochs of {collection.name}"
+
+    def process(self, found: tuple[int, ReportColumns | Support] | Entry, kept: KeptEpochs) -> Iterator[Any]:
+        """Pass on, or reject."""
+        epoch, count = _epoch_and_count(found)
+        if epoch is None or self._digest not in kept or epoch in kept[self._digest]:
+            yield found
+        elif count:
+            reason = Reason.TOO_MANY_EPOCHS
+            entry: Entry = (((self._digest, None), f"rejected.{reason.value}"), count)
+            yield beam.pvalue.TaggedOutput(ACCOUNTING, entry)
+            rejection = Rejection(reason, self._source, -1, count=count, digest=self._digest, epoch=epoch)
+            yield beam.pvalue.TaggedOutput(REJECTED, (self._source, rejection))
+
+
+def _epoch_and_count(found: Any) -> tuple[int | None, int]:
+    """Of which epoch something is, and how many reports it stands for."""
+    where, what = found
+    if isinstance(what, int):
+        return where[0][1], what
+    return where, what.reports if isinstance(what, Support) else len(what)

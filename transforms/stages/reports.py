@@ -1,0 +1,75 @@
+"""Stage 1 of 5, report: records become admitted columns, rejections and books (adapts ldpbeam.reports)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+
+import apache_beam as beam
+import numpy as np
+
+from ldpbeam.collection.collection import Collection
+from ldpbeam.reports import Admission, Rejection, ReportColumns, admit_frames, admit_rows
+from ldpbeam.transforms.coders import register_coders
+from ldpbeam.transforms.sources.files import BadSource, Chunk, Table
+
+__all__ = ["ACCOUNTING", "COLUMNS", "REJECTED", "AdmitReports", "collection_tag"]
+
+REJECTED = "rejected"
+ACCOUNTING = "accounting"
+COLUMNS = "columns"
+
+
+def collection_tag(collection: Collection) -> str:
+    """The output that carries a collection's columns, as ``(epoch, columns)`` pairs."""
+    return f"collection-{collection.digest_hex}"
+
+
+class AdmitReports(beam.DoFn):
+    """Decode and admit; never raises, whatever the bytes.
+
+    Outputs: one tag per collection with ``(epoch, ReportColumns)``, :data:`REJECTED` with
+    ``(source, Rejection)``, :data:`ACCOUNTING` with accounting entries of all but what was admitted.
+    """
+
+    def __init__(self, collections: Mapping[int, Collection], *, together: bool = False) -> None:
+        """Keep the collections by digest; ``together``: all columns under :data:`COLUMNS`."""
+        super().__init__()
+        self._collections = dict(collections)
+        self._tags = {d: COLUMNS if together else collection_tag(c) for d, c in collections.items()}
+
+    def setup(self) -> None:
+        """Make sure this process knows how to send columns between workers."""
+        register_coders()
+
+    def process(self, element: Chunk | Table | BadSource) -> Iterator[beam.pvalue.TaggedOutput]:
+        """Judge everything in one element."""
+        done = Admission(written_by=getattr(element, "written_by", None))
+        if isinstance(element, BadSource):
+            done.reject_source(element.reason, element.source, element.place, element.count)
+        elif isinstance(element, Table):
+            admit_rows(element.rows, self._collections, element.source, done)
+        else:
+            where = (element.source, done, element.base, element.arrivals)
+            admit_frames(element.found, self._collections, *where)
+        rejections = done.rejections
+        if isinstance(element, Chunk) and element.names:
+            rejections = [_named(r, element) for r in rejections]
+        yield from self._outputs(done, rejections)
+
+    def _outputs(self, done: Admission, rejections: list[Rejection]) -> Iterator[beam.pvalue.TaggedOutput]:
+        for columns in done.admitted:
+            pair: tuple[int, ReportColumns] = (columns.epoch, columns)
+            yield beam.pvalue.TaggedOutput(self._tags[columns.digest], pair)
+        for rejection in rejections:
+            by_source: tuple[str, Rejection] = (rejection.source, rejection)
+            yield beam.pvalue.TaggedOutput(REJECTED, by_source)
+        for entry in done.entries():
+            yield beam.pvalue.TaggedOutput(ACCOUNTING, entry)
+
+
+def _named(rejection: Rejection, chunk: Chunk) -> Rejection:
+    """A message is known by its own name, not by where it lay among those that came with it."""
+    at = int(np.searchsorted(chunk.found.offsets, rejection.place - chunk.base, "right")) - 1
+    source = f"{chunk.source}/messages/{chunk.names[max(at, 0)]}"
+    return replace(rejection, source=source, place=0)
