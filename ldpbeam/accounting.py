@@ -16,7 +16,7 @@ from ldpbeam.errors import Reason
 if TYPE_CHECKING:
     from ldpbeam.support import Support
 
-__all__ = ["CONFLICTING", "EARLY", "LATE", "ON_TIME", "Books", "CountedEpoch", "Entry", "Key", "Line"]
+__all__ = ["CONFLICTING", "EARLY", "LATE", "ON_TIME", "Account", "Accounting", "CountedEpoch", "Entry", "Key"]
 
 EARLY = "early"
 """A provisional result: the epoch had not ended."""
@@ -33,12 +33,12 @@ Key = tuple[str, int | None]
 """What accounting is kept by: digest (empty when unknown) and epoch (None when unknown)."""
 
 Entry = tuple[tuple[Key, str], int]
-"""((digest, epoch), what) and how many; what is a field of :class:`Line` or rejected.<reason>."""
+"""((digest, epoch), what) and how many; what is a field of :class:`Account` or rejected.<reason>."""
 
 
 @dataclass
-class Line:
-    """One line of the books.
+class Account:
+    """What became of every record of one epoch, or of those that belong to none.
 
     Attributes:
         read, counted, late, duplicate: records.
@@ -61,29 +61,29 @@ class Line:
         else:
             setattr(self, what, getattr(self, what) + count)
 
-    def merge(self, other: Line) -> None:
+    def merge(self, other: Account) -> None:
         """Add another line."""
         for what in _NUMBERS:
             self.add(what, getattr(other, what))
         self.rejected.update(other.rejected)
 
-    def subtract(self, other: Line) -> None:
+    def subtract(self, other: Account) -> None:
         """Take a line out again that was merged."""
         for what in _NUMBERS:
             self.add(what, -getattr(other, what))
         self.rejected.subtract(other.rejected)
 
     @classmethod
-    def from_record(cls, record: Mapping[str, Any]) -> Line:
+    def from_record(cls, record: Mapping[str, Any]) -> Account:
         """A line as :meth:`as_record` wrote it; what it does not name is 0.
 
         Raises:
             LookupError: not a line.
         """
-        line = cls(rejected=Counter(record["rejected"]))
+        account = cls(rejected=Counter(record["rejected"]))
         for what in _NUMBERS:
-            line.add(what, int(record.get(what, 0)))
-        return line
+            account.add(what, int(record.get(what, 0)))
+        return account
 
     @property
     def pending(self) -> int:
@@ -121,7 +121,7 @@ class Line:
         }
 
 
-_NUMBERS = frozenset(each.name for each in fields(Line)) - {"rejected"}
+_NUMBERS = frozenset(each.name for each in fields(Account)) - {"rejected"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -140,7 +140,7 @@ class CountedEpoch:
 
     epoch: int
     support: Support | None
-    line: Line
+    account: Account
     revision: int = 0
     pane: str = ON_TIME
     closed: bool = True
@@ -148,23 +148,23 @@ class CountedEpoch:
 
 
 @dataclass
-class Books:
-    """All lines of a run, by digest and epoch."""
+class Accounting:
+    """All accounts of a run, by digest and epoch."""
 
-    lines: dict[Key, Line] = field(default_factory=dict)
+    accounts: dict[Key, Account] = field(default_factory=dict)
 
     @classmethod
-    def from_entries(cls, entries: Iterable[Entry]) -> Books:
+    def from_entries(cls, entries: Iterable[Entry]) -> Accounting:
         """Add entries up, in any order."""
         books = cls()
         for (key, what), count in entries:
-            books.lines.setdefault(key, Line()).add(what, count)
+            books.accounts.setdefault(key, Account()).add(what, count)
         return books
 
     @property
-    def total(self) -> Line:
+    def total(self) -> Account:
         """Everything."""
-        total = Line()
-        for line in self.lines.values():
-            total.merge(line)
+        total = Account()
+        for account in self.accounts.values():
+            total.merge(account)
         return total

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ldpbeam.accounting import ON_TIME, CountedEpoch, Line
+from ldpbeam.accounting import ON_TIME, Account, CountedEpoch
 from ldpbeam.collection.collection import Collection
 from ldpbeam.estimate import Estimates, tie_breakers
 from ldpbeam.indicators import Indicator, indicators
@@ -78,7 +78,7 @@ class EpochHistogram:
     attributes: tuple[AttributeHistogram, ...]
     revision: int = 0
     pane: str = ON_TIME
-    line: Line | None = None
+    account: Account | None = None
     closed: bool = True
     withheld: str = ""
     position: Mapping[str, int] | None = None
@@ -96,7 +96,7 @@ def estimate_counted(
         max_error_fraction: with a larger part of the epoch's records rejected nothing is estimated: what
             is left need not be a fair sample of the devices.
     """
-    withheld = TOO_MANY_ERRORS if counted.line.error_fraction > max_error_fraction else ""
+    withheld = TOO_MANY_ERRORS if counted.account.error_fraction > max_error_fraction else ""
     if counted.support is None or withheld:
         reports = counted.support.reports if counted.support else 0
         bare = EpochHistogram(collection.digest, counted.epoch, reports, ())
@@ -104,13 +104,13 @@ def estimate_counted(
         bare = estimate_epoch(collection, counted.epoch, counted.support)
     signs: tuple[Indicator, ...] = ()
     if counted.support and counted.support.reports >= collection.min_reports:
-        signs = indicators(collection.protocol, counted.support, counted.line)
+        signs = indicators(collection.protocol, counted.support, counted.account)
     return replace(
         bare,
         indicators=signs,
         revision=counted.revision,
         pane=counted.pane,
-        line=counted.line,
+        account=counted.account,
         closed=counted.closed,
         position=counted.position,
         # Without reports there is nothing to withhold.

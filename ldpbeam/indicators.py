@@ -26,7 +26,7 @@ from ldpbeam.protocols.multi import Sample, Several
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from ldpbeam.accounting import Line
+    from ldpbeam.accounting import Account
     from ldpbeam.support import Support
 
 __all__ = ["EXPLANATIONS", "FALSE_ALARM", "Indicator", "indicators"]
@@ -82,7 +82,7 @@ class Indicator:
 
 
 def indicators(
-    protocol: LocalProtocol[Any], support: Support, line: Line | None = None
+    protocol: LocalProtocol[Any], support: Support, account: Account | None = None
 ) -> tuple[Indicator, ...]:
     """All that can be computed for one result.
 
@@ -102,8 +102,8 @@ def indicators(
             found += _of_part(kind, counts, some, reports, index)
     else:
         found += _of_part(protocol, support.counts, support.signs, support.reports, None)
-    if line is not None:
-        found += _conflicts(line.rejected[Reason.CONFLICTING_ID.value], support.reports)
+    if account is not None:
+        found += _conflicts(account.rejected[Reason.CONFLICTING_ID.value], support.reports)
     level = FALSE_ALARM / max(len(found), 1)
     return tuple(
         Indicator(i.name, i.attribute, i.found, i.expected, i.p_value, i.p_value < level) for i in found

@@ -20,7 +20,7 @@ from ldpbeam.transforms.sinks.estimates import Noticed, WriteEpochs
 from ldpbeam.transforms.sinks.optional import told_elsewhere
 from ldpbeam.transforms.sinks.rejects import WriteRejects
 from ldpbeam.transforms.sources.files import ReadFiles
-from ldpbeam.transforms.stages.accounting import CloseBooks, EntriesOf, EpochEntry, Told
+from ldpbeam.transforms.stages.accounting import CloseBooks, EntriesOf, EpochEntry, Publication
 from ldpbeam.transforms.stages.epochs import EpochColumns, OncePerReportId, WindowByEpoch
 from ldpbeam.transforms.stages.estimate import EstimateEpoch
 from ldpbeam.transforms.stages.histogram import MakeConsistent
@@ -44,7 +44,7 @@ class PublishCollection(beam.PTransform):
         self,
         collection: Collection,
         config: RunConfig,
-        told: Mapping[int, Told] | None = None,
+        told: Mapping[int, Publication] | None = None,
         label: str | None = None,
     ) -> None:
         """Keep the frozen configuration; ``told`` as in :class:`CloseBooks`."""

@@ -21,7 +21,7 @@ from apache_beam.io.filesystem import FileMetadata
 from apache_beam.io.filesystems import FileSystems
 from apache_beam.options.pipeline_options import PipelineOptions
 
-from ldpbeam.accounting import Books
+from ldpbeam.accounting import Accounting
 from ldpbeam.errors import LdpError, UsageError
 from ldpbeam.pipelines import workers
 from ldpbeam.pipelines.beam_job import run_to_end, with_binary
@@ -272,9 +272,9 @@ def _run_with_progress(pipeline: beam.Pipeline, runner: str, progress: Progress,
     progress(total, total)
 
 
-def _read_ledger(output: str) -> tuple[Books, list[dict[str, Any]], list[tuple[str, int, Any]]]:
+def _read_ledger(output: str) -> tuple[Accounting, list[dict[str, Any]], list[tuple[str, int, Any]]]:
     """What the pipeline left: its books, its files and what it noticed."""
     with FileSystems.open(FileSystems.join(output, LEDGER)) as handle:
         ledger = json.loads(handle.read())
     entries = ((((digest, epoch), what), count) for digest, epoch, what, count in ledger["books"])
-    return Books.from_entries(entries), ledger["files"], ledger["noticed"]
+    return Accounting.from_entries(entries), ledger["files"], ledger["noticed"]

@@ -13,7 +13,7 @@ from typing import Any
 
 from apache_beam.io.filesystems import FileSystems
 
-from ldpbeam.accounting import Books, Line
+from ldpbeam.accounting import Account, Accounting
 from ldpbeam.collection.collection import Collection
 from ldpbeam.collection.epochs import instant
 from ldpbeam.collection.record import definition
@@ -62,24 +62,24 @@ class Archived:
 
     epochs: int
     withheld: int
-    line: Line
+    account: Account
 
 
-def read_output(output: str) -> tuple[Books, list[dict[str, Any]]]:
+def read_output(output: str) -> tuple[Accounting, list[dict[str, Any]]]:
     """Books and files of everything published below ``output`` so far, from accounting/."""
-    books, files = Books(), []
+    books, files = Accounting(), []
     found = FileSystems.match([FileSystems.join(output, "accounting", "*.json")])[0].metadata_list
     for path in sorted(m.path for m in found):
         with FileSystems.open(path) as handle:
             record = json.loads(handle.read())
-        line = Line()
+        account = Account()
         for what, count in record["accounting"].items():
             if what == "rejected":
-                line.rejected.update(count)
+                account.rejected.update(count)
             elif what != "pending":
-                line.add(what, count)
-        kept = books.lines.setdefault((record["digest"], record.get("epoch")), Line())
-        kept.merge(line)
+                account.add(what, count)
+        kept = books.accounts.setdefault((record["digest"], record.get("epoch")), Account())
+        kept.merge(account)
         files += table_records(record)
     return books, files
 
@@ -173,7 +173,7 @@ def write_record(output: str, record: dict[str, Any]) -> None:
 
 def run_record(
     config: RunConfig,
-    books: Books,
+    books: Accounting,
     files: Iterable[dict[str, Any]],
     seconds: float,
     archived: Archived | None = None,
@@ -194,9 +194,9 @@ def run_record(
     """
     total = books.total
     if archived is not None:
-        total.merge(archived.line)
+        total.merge(archived.account)
     open_lines = more.get("status") in ("running", "stopped", DETACHED)
-    unbalanced = [key for key, line in books.lines.items() if not (line.balanced or open_lines)]
+    unbalanced = [key for key, account in books.accounts.items() if not (account.balanced or open_lines)]
     if unbalanced:
         raise LdpError(
             "E-RUN-BOOKS",
@@ -207,8 +207,8 @@ def run_record(
     rejected = sum(total.rejected.values())
     withheld = [
         key
-        for key, line in books.lines.items()
-        if key[1] is not None and line.counted and line.error_fraction > config.max_error_fraction
+        for key, account in books.accounts.items()
+        if key[1] is not None and account.counted and account.error_fraction > config.max_error_fraction
     ]
     ill = bool(withheld) or bool(archived and archived.withheld) or not total.counted
     exit_code = 5 if ill else 4 if rejected else 0
@@ -226,15 +226,15 @@ def run_record(
         "accounting": {
             "total": total.as_record(),
             "epochs": [
-                _epoch_line(digest, by_digest.get(digest), epoch, line, (digest, epoch) in withheld)
-                for (digest, epoch), line in sorted(
-                    ((k, v) for k, v in books.lines.items() if k[1] is not None),
+                _epoch_line(digest, by_digest.get(digest), epoch, account, (digest, epoch) in withheld)
+                for (digest, epoch), account in sorted(
+                    ((k, v) for k, v in books.accounts.items() if k[1] is not None),
                     key=lambda item: (item[0][0], item[0][1] or 0),
                 )
                 if epoch is not None
             ],
             "unattributed": _unattributed(books),
-            **({"archived": {"epochs": archived.epochs, **archived.line.as_record()}} if archived else {}),
+            **({"archived": {"epochs": archived.epochs, **archived.account.as_record()}} if archived else {}),
         },
         "timings": {
             "total_seconds": round(seconds, 3),
@@ -265,7 +265,7 @@ def _versions() -> dict[str, str]:
 
 
 def _epoch_line(
-    digest: str, collection: Collection | None, epoch: int, line: Line, withheld: bool
+    digest: str, collection: Collection | None, epoch: int, account: Account, withheld: bool
 ) -> dict[str, object]:
     """One line; an epoch of a collection that is no longer given has no name."""
     return {
@@ -273,16 +273,16 @@ def _epoch_line(
         "digest": digest,
         "epoch": epoch,
         "epoch_start": instant(collection.epochs.start(epoch)) if collection else None,
-        **line.as_record(),
+        **account.as_record(),
         "withheld": TOO_MANY_ERRORS if withheld else "",
     }
 
 
-def _unattributed(books: Books) -> dict[str, object]:
+def _unattributed(books: Accounting) -> dict[str, object]:
     """Records that belong to no epoch of a known collection."""
-    line = Line()
-    for (_, epoch), other in books.lines.items():
+    account = Account()
+    for (_, epoch), other in books.accounts.items():
         if epoch is None:
-            line.read += other.read
-            line.rejected.update(other.rejected)
-    return {"read": line.read, "rejected": line.rejected_record()}
+            account.read += other.read
+            account.rejected.update(other.rejected)
+    return {"read": account.read, "rejected": account.rejected_record()}

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import apache_beam as beam
 from apache_beam.runners.runner import PipelineState
 
-from ldpbeam.accounting import Books
+from ldpbeam.accounting import Accounting
 from ldpbeam.errors import UsageError, disk_error
 from ldpbeam.pipelines.beam_job import finish, handed_over, start
 from ldpbeam.pipelines.config import ASK_THEIR_SERVER, LOCAL_STREAM, RunConfig
@@ -280,7 +280,7 @@ def _leave(config: RunConfig, job: dict[str, str], warn: Callable[[str], None]) 
         record = run_record(config, books, files, 0.0, **known)
         write_record(config.output, record)
     except Exception as error:  # whatever a file system raises
-        record = run_record(config, Books(), [], 0.0, **known)
+        record = run_record(config, Accounting(), [], 0.0, **known)
         said = " ".join(str(error).split())[:200]
         what = f"{RUN_RECORD} could not be written to {config.output}"
         warn(f"warning: the job runs, but {what}: {said} [W-RUN-RECORD]")

@@ -34,7 +34,7 @@ def run_demo(out: Path, seed: int) -> None:
     started = time.monotonic()
     _make_room(out)
     source = out / "collection.yaml"
-    source.write_text(files("pipelines").joinpath("demo.yaml").read_text("utf-8"), "utf-8")
+    source.write_text(files("ldpbeam.pipelines.commands").joinpath("demo.yaml").read_text("utf-8"), "utf-8")
     collection = load_collection(source)
     size = collection.histograms[0][1].size
     say(f"1  devices: {_DEVICES:,} of them, {size} possible values, {_EPOCHS} epochs of six hours")

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ldpbeam.accounting import Line
+from ldpbeam.accounting import Account
 from ldpbeam.collection.epochs import parse_instant
 from ldpbeam.pipelines.local.landing import FOLDER, EpochKey
 from ldpbeam.pipelines.run_record import Archived
@@ -54,7 +54,7 @@ class _File:
     mark: list[int]
     epochs: int = 0
     withheld: int = 0
-    line: Line = field(default_factory=Line)
+    account: Account = field(default_factory=Account)
     segment: int = 0
     closes: int = 0
 
@@ -63,7 +63,7 @@ class _File:
             "mark": self.mark,
             "epochs": self.epochs,
             "withheld": self.withheld,
-            "accounting": self.line.as_record(),
+            "accounting": self.account.as_record(),
             "segment": self.segment,
             "closes": self.closes,
         }
@@ -84,7 +84,7 @@ class Archive:
             for path in self._folder.glob("forgotten-*.json")
             for found in [json.loads(path.read_text())]
         }
-        self._shadowed: dict[EpochKey, Line] = {}
+        self._shadowed: dict[EpochKey, Account] = {}
         """Epochs that have a file of their own again, with the line that is archived."""
         index = self._index()
         changed = False
@@ -123,22 +123,22 @@ class Archive:
         return max([*named, *(int(found["segment"]) for found in self._sums.values())], default=0)
 
     @property
-    def line(self) -> Line:
+    def account(self) -> Account:
         """The sum of the books of epochs that have no file of their own, forgotten ones among them."""
-        total = Line()
+        total = Account()
         for file in self._files.values():
-            total.merge(file.line)
-        for line in self._shadowed.values():
-            total.subtract(line)
+            total.merge(file.account)
+        for account in self._shadowed.values():
+            total.subtract(account)
         for known in self._sums.values():
-            total.merge(Line.from_record(known["accounting"]))
+            total.merge(Account.from_record(known["accounting"]))
         total.rejected = +total.rejected
         return total
 
     def sums(self) -> Archived | None:
         """For the record of the run; None where nothing was ever archived."""
-        line = self.line
-        return Archived(self.epochs, self.withheld, line) if line.read or self._files else None
+        account = self.account
+        return Archived(self.epochs, self.withheld, account) if account.read or self._files else None
 
     def find(self, key: EpochKey) -> dict[str, Any] | None:
         """What is archived about an epoch."""
@@ -156,7 +156,7 @@ class Archive:
             record = self.find(key)
             if record is None:
                 return False
-            self._shadowed[key] = Line.from_record(record["accounting"])
+            self._shadowed[key] = Account.from_record(record["accounting"])
         return True
 
     def records(self) -> Iterable[dict[str, Any]]:
@@ -203,15 +203,15 @@ class Archive:
             if any((digest, epoch) in self._shadowed for epoch in records):
                 continue
             known = self._sums.get(digest, {})
-            line = Line.from_record(known["accounting"]) if known else Line()
-            line.merge(self._files[name].line)
+            account = Account.from_record(known["accounting"]) if known else Account()
+            account.merge(self._files[name].account)
             found = {
                 "schema": "ldpbeam.forgotten/1",
                 "digest": digest,
                 "epochs": known.get("epochs", 0) + len(records),
                 "through": max(known.get("through", -1), *records),
                 "segment": max(known.get("segment", 0), self._files[name].segment),
-                "accounting": line.as_record(),
+                "accounting": account.as_record(),
                 "last": [name, _mark(self._folder / name)],
             }
             text = (json.dumps(found, indent=1) + "\n").encode()
@@ -241,7 +241,7 @@ class Archive:
     def _summed(self, name: str, records: list[dict[str, Any]]) -> _File:
         known = _File(_mark(self._folder / name), len(records))
         for record in records:
-            known.line.merge(Line.from_record(record["accounting"]))
+            known.account.merge(Account.from_record(record["accounting"]))
             known.withheld += bool(record["revisions"]) and bool(record["revisions"][-1]["withheld"])
             known.segment = max(known.segment, int(record.get("position", {}).get("segment", 0)))
             known.closes = max(known.closes, parse_instant(record["closes"]))
@@ -256,7 +256,7 @@ class Archive:
                     known["mark"],
                     known["epochs"],
                     known["withheld"],
-                    Line.from_record(known["accounting"]),
+                    Account.from_record(known["accounting"]),
                     known["segment"],
                     known["closes"],
                 )

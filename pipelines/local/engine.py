@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol, cast
 
-from ldpbeam.accounting import CONFLICTING, Books, Entry, Key, Line
+from ldpbeam.accounting import CONFLICTING, Account, Accounting, Entry, Key
 from ldpbeam.collection.collection import Collection
 from ldpbeam.errors import LdpError
 from ldpbeam.pipelines.config import RunConfig
@@ -36,7 +36,7 @@ from ldpbeam.pipelines.run_record import (
 from ldpbeam.reports import ReportColumns
 from ldpbeam.schedule import Schedule
 from ldpbeam.transforms.sinks.accounting import books_file_name, read_books
-from ldpbeam.transforms.stages.accounting import Told
+from ldpbeam.transforms.stages.accounting import Publication
 
 __all__ = ["REPLAY", "LocalStream", "Source"]
 
@@ -81,7 +81,7 @@ class _Open:
         indicators: of the newest result.
     """
 
-    line: Line = field(default_factory=Line)
+    account: Account = field(default_factory=Account)
     news: Counter[str] = field(default_factory=Counter)
     segments: list[int] = field(default_factory=list)
     fresh: bool = False
@@ -172,8 +172,8 @@ class LocalStream:
             self._number = max(self._number, int(position.get("segment", 0)))
             digest, epoch = record["digest"], record.get("epoch")
             if epoch is None:
-                line, through = Line.from_record(record["accounting"]), int(position.get("segment", 0))
-                self._others[digest] = _Open(line=line, through=through)
+                account, through = Account.from_record(record["accounting"]), int(position.get("segment", 0))
+                self._others[digest] = _Open(account=account, through=through)
                 continue
             self._archive.shadow((digest, epoch))
             given = digest in self._schedules
@@ -189,7 +189,7 @@ class LocalStream:
     @staticmethod
     def _learn(known: _Open, record: dict[str, Any]) -> None:
         """What is published about an epoch, as its books have it."""
-        known.line, known.news = Line.from_record(record["accounting"]), Counter()
+        known.account, known.news = Account.from_record(record["accounting"]), Counter()
         known.revision = max((r["revision"] for r in record["revisions"]), default=-1) + 1
         known.closed = record["closed"]
         known.files = table_records(record)
@@ -418,8 +418,9 @@ class LocalStream:
         pane = REPLAY if self._replaying else schedule.pane(epoch, now, known.told)
         position = {"segment": self._number, "watermark": now}
         entries: list[Entry] = [((key, w), n) for w, n in _entries(known, without_counts=counted)]
-        told = Told(known.revision if counted else max(known.revision - 1, 0), pane, now >= close, position)
-        return Due(key, tuple(known.segments) if counted else (), tuple(entries), told)
+        revision = known.revision if counted else max(known.revision - 1, 0)
+        publication = Publication(revision, pane, now >= close, position)
+        return Due(key, tuple(known.segments) if counted else (), tuple(entries), publication)
 
     def _require_all(self, key: EpochKey, known: _Open) -> None:
         """Count only what is all there.
@@ -449,10 +450,10 @@ class LocalStream:
         for digest, known in self._others.items():
             if known.news:
                 for what, count in known.news.items():
-                    known.line.add(what, count)
+                    known.account.add(what, count)
                 known.news.clear()
                 known.through = self._number
-                write_other_books(self._config.output, digest, known.line, known.through)
+                write_other_books(self._config.output, digest, known.account, known.through)
 
     def _clear_away(self) -> None:
         """Segments whose epochs are all closed, and have been for as long as they are to be kept."""
@@ -573,8 +574,8 @@ class LocalStream:
     def _record(self, status: str) -> None:
         """The record of the run so far."""
         epochs = {**self._strange, **self._epochs}
-        books = Books({key: known.line for key, known in epochs.items()})
-        books.lines.update({(digest, None): known.line for digest, known in self._others.items()})
+        books = Accounting({key: known.account for key, known in epochs.items()})
+        books.accounts.update({(digest, None): known.account for digest, known in self._others.items()})
         files = [f for known in epochs.values() for f in known.files]
         record = run_record(
             self._config,
@@ -600,9 +601,9 @@ class LocalStream:
 
     def _status(self) -> Status:
         """What the engine is doing; everything it holds is looked at, which is not much."""
-        total = self._archive.line
+        total = self._archive.account
         for known in (*self._strange.values(), *self._epochs.values(), *self._others.values()):
-            total.merge(known.line)
+            total.merge(known.account)
             for what, count in known.news.items():
                 total.add(what, count)
         now, mark = self._keeper.now(), self.watermark / _MICROS
@@ -628,11 +629,11 @@ class LocalStream:
 def _entries(known: _Open, *, without_counts: bool) -> Iterable[tuple[str, int]]:
     """Everything booked so far; counts and repeats only where they are not counted afresh."""
     total: Counter[str] = Counter(known.news)
-    total.update(read=known.line.read, late=known.line.late, repeated=known.line.repeated)
-    for reason, count in known.line.rejected.items():
+    total.update(read=known.account.read, late=known.account.late, repeated=known.account.repeated)
+    for reason, count in known.account.rejected.items():
         total[f"rejected.{reason}"] += count
     if without_counts:
         del total[CONFLICTING]
     else:
-        total.update(counted=known.line.counted, duplicate=known.line.duplicate)
+        total.update(counted=known.account.counted, duplicate=known.account.duplicate)
     return [(what, count) for what, count in sorted(total.items()) if count]

@@ -12,7 +12,7 @@ from typing import Any
 
 import apache_beam as beam
 
-from ldpbeam.accounting import Entry, Line
+from ldpbeam.accounting import Account, Entry
 from ldpbeam.collection.collection import Collection
 from ldpbeam.pipelines.beam_job import run_to_end
 from ldpbeam.pipelines.bounded import PublishCollection
@@ -21,7 +21,7 @@ from ldpbeam.pipelines.local.landing import EpochKey, Landing, read_segment
 from ldpbeam.pipelines.run import make_pipeline
 from ldpbeam.transforms.coders import register_coders
 from ldpbeam.transforms.sinks.atomic import publish
-from ldpbeam.transforms.stages.accounting import Told
+from ldpbeam.transforms.stages.accounting import Publication
 from ldpbeam.transforms.stages.epochs import EpochColumns
 from ldpbeam.transforms.stages.reports import collection_tag
 
@@ -45,7 +45,7 @@ class Due:
     key: EpochKey
     segments: tuple[int, ...]
     entries: tuple[Entry, ...]
-    told: Told
+    told: Publication
 
 
 class ReadSegments(beam.DoFn):
@@ -102,12 +102,12 @@ def _other_books(digest: str) -> str:
     return f"accounting/other-{digest or 'unknown'}.json"
 
 
-def write_other_books(output: str, digest: str, line: Line, segment: int) -> None:
+def write_other_books(output: str, digest: str, account: Account, segment: int) -> None:
     """Books of what belongs to no epoch of a collection (or, without a digest, to no collection)."""
     record = {
         "schema": "ldpbeam.other/1",
         "digest": digest,
-        "accounting": {"read": line.read, "rejected": line.rejected_record()},
+        "accounting": {"read": account.read, "rejected": account.rejected_record()},
         "position": {"segment": segment},
     }
     publish(output, _other_books(digest), (json.dumps(record, indent=1) + "\n").encode())

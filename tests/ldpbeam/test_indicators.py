@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from scipy.stats import binom, chi2, poisson
 
-from ldpbeam.accounting import Line
+from ldpbeam.accounting import Account
 from ldpbeam.degenerate import REACH
 from ldpbeam.indicators import _SAFETY, FALSE_ALARM, _seeds, indicators
 from ldpbeam.protocols import PROTOCOLS, Parameters, protocol
@@ -185,7 +185,7 @@ def test_attributes_that_are_not_drawn_evenly_are_seen() -> None:
 def test_conflicting_ids_are_seen() -> None:
     kind = built("grr")
     support = honest(kind, 1_000, 1)
-    line = Line()
+    line = Account()
     assert not any(one.alarm for one in indicators(kind, support, line))
     line.rejected["conflicting_report_id"] = 1
     (seen,) = (one for one in indicators(kind, support, line) if one.alarm)

@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from ldpbeam.accounting import Line
+from ldpbeam.accounting import Account
 from ldpbeam.collection.collection import Collection, digest_hex
 from ldpbeam.collection.domain import Domain
 from ldpbeam.collection.epochs import Epochs
@@ -379,7 +379,7 @@ def test_without_an_arrival_nothing_is_late_or_too_soon(form: str) -> None:
 
 def fraction(done: Admission) -> float:
     """The error fraction of everything that was admitted or not."""
-    line = Line(read=done.read.total(), rejected=Counter({"": done.rejected.total()}))
+    line = Account(read=done.read.total(), rejected=Counter({"": done.rejected.total()}))
     line.add("repeated", done.repeated.total())
     return line.error_fraction
 

@@ -442,13 +442,13 @@ def test_a_stream_that_counted_nothing_is_no_success(
     tmp_path: Path, stream: dict[str, Any], fates: dict[str, int], text: str
 ) -> None:
     """The record of a stream that was all late has exit code 5, and the cause is named."""
-    from ldpbeam.accounting import Books
+    from ldpbeam.accounting import Accounting
     from ldpbeam.pipelines.commands.outcome import why_nothing
     from ldpbeam.pipelines.run_record import run_record
 
     agreed = collection()
     key = (agreed.digest_hex, 0)
-    books = Books.from_entries(
+    books = Accounting.from_entries(
         [((key, "read"), sum(fates.values())), *(((key, w), n) for w, n in fates.items())]
     )
     config = RunConfig((agreed,), (), str(tmp_path), subscription="projects/p/subscriptions/s")
@@ -457,7 +457,7 @@ def test_a_stream_that_counted_nothing_is_no_success(
     why = why_nothing(record)
     assert why is not None
     assert text in why
-    books = Books.from_entries([((key, "read"), 1), ((key, "counted"), 1)])
+    books = Accounting.from_entries([((key, "read"), 1), ((key, "counted"), 1)])
     assert why_nothing(run_record(config, books, [], 1.0, status="stopped", stream=stream)) is None
 
 

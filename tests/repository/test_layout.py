@@ -178,10 +178,10 @@ def test_a_permitted_import_is_not(planted: Path) -> None:
     assert strangers("transforms", planted) + strangers("ldpbeam", planted) == []
 
 
-@pytest.mark.parametrize("name", ["numpy", "random", "yaml", "simulators"])
+@pytest.mark.parametrize("name", ["numpy", "random", "yaml", "ldpbeam.simulators"])
 def test_a_client_that_imports_more_is_seen(planted: Path, name: str) -> None:
     (planted / "ldpbeam" / "client" / "bad.py").write_text(f"def f():\n    import {name}\n")
-    assert client_strangers(planted) == [f"ldpbeam/client/bad.py imports {name}"]
+    assert client_strangers(planted) == [f"ldpbeam/client/bad.py imports {name.rpartition('.')[2]}"]
 
 
 def test_relative_imports_are_resolved() -> None:

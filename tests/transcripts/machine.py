@@ -224,7 +224,7 @@ class Machine:
     def final(self) -> dict[tuple[str, int], tuple[Support, dict[str, object]]]:
         """Last support and last books by digest and epoch."""
         supports = {(d, r.epoch): r.support for d, r in self.told if r.support is not None}
-        lines = {(d, r.epoch): r.line.as_record() for d, r in self.told}
+        lines = {(d, r.epoch): r.account.as_record() for d, r in self.told}
         return {key: (support, lines[key]) for key, support in supports.items()}
 
     def stored(self) -> int:

@@ -272,7 +272,7 @@ class _Note(beam.DoFn):
             "pane": counted.pane,
             "n": None if counted.support is None else counted.support.reports,
             "closed": counted.closed,
-            "line": {**counted.line.as_record(), "pending": counted.line.pending},
+            "line": {**counted.account.as_record(), "pending": counted.account.pending},
         }
         with self._path.open("a") as file:
             file.write(json.dumps(record) + "\n")

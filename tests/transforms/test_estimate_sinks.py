@@ -27,7 +27,7 @@ from apache_beam.utils.windowed_value import WindowedValue
 
 import ldpbeam.transforms.sinks.bigquery
 import ldpbeam.transforms.sinks.topic
-from ldpbeam.accounting import Line
+from ldpbeam.accounting import Account
 from ldpbeam.collection.collection import Collection
 from ldpbeam.collection.file import parse_collection
 from ldpbeam.errors import LdpError, UsageError
@@ -86,7 +86,7 @@ def people() -> tuple[Collection, EpochHistogram]:
         support.reports += len(batch)
     found = make_consistent(agreed, estimate_epoch(agreed, 5, support))
     assert {one.status for one in found.attributes} == {"ok", "insufficient_reports"}
-    return agreed, replace(found, line=Line(read=300, counted=300))
+    return agreed, replace(found, account=Account(read=300, counted=300))
 
 
 @cache
@@ -101,7 +101,7 @@ def buckets() -> tuple[Collection, EpochHistogram]:
     (one,) = found.attributes
     assert one.estimates
     assert 0 < np.isnan(one.estimates.frequency).sum() < 11
-    return agreed, replace(found, line=Line(read=2, counted=2))
+    return agreed, replace(found, account=Account(read=2, counted=2))
 
 
 DBITFLIP = {"epsilon": 1.0, "epsilon_longitudinal": None, "epsilon_first": None, "d": 3}
@@ -112,17 +112,17 @@ def plain(agreed: Collection, epoch: int = 0, revision: int = 0, reports: int = 
     draw = np.random.default_rng([epoch, revision])
     counts = draw.integers(0, reports, agreed.protocol.counts_length)
     found = make_consistent(agreed, estimate_epoch(agreed, epoch, Support(counts, reports)))
-    return replace(found, revision=revision, line=Line(read=reports, counted=reports))
+    return replace(found, revision=revision, account=Account(read=reports, counted=reports))
 
 
 def withheld(agreed: Collection, revision: int = 0) -> EpochHistogram:
     return EpochHistogram(
-        agreed.digest, 7, 900, (), revision, "late", Line(read=1), closed=False, withheld=TOO_MANY_ERRORS
+        agreed.digest, 7, 900, (), revision, "late", Account(read=1), closed=False, withheld=TOO_MANY_ERRORS
     )
 
 
 def books_only(agreed: Collection) -> EpochHistogram:
-    return EpochHistogram(agreed.digest, 7, 900, (), line=Line(read=1))
+    return EpochHistogram(agreed.digest, 7, 900, (), account=Account(read=1))
 
 
 def parquet(

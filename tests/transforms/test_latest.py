@@ -13,7 +13,7 @@ import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import pytest
 
-from ldpbeam.accounting import Line
+from ldpbeam.accounting import Account
 from ldpbeam.histogram import TOO_MANY_ERRORS, EpochHistogram, estimate_epoch, make_consistent
 from ldpbeam.support import Support
 from ldpbeam.transforms.sinks.atomic import link, publish
@@ -27,7 +27,7 @@ def result(epoch: int, reports: int, revision: int = 0) -> EpochHistogram:
     """A result that counted so many reports, with the number that the step before the sinks gave it."""
     counts = np.full(ONE.protocol.counts_length, reports)
     found = make_consistent(ONE, estimate_epoch(ONE, epoch, Support(counts, reports)))
-    return replace(found, line=Line(read=reports, counted=reports), revision=revision)
+    return replace(found, account=Account(read=reports, counted=reports), revision=revision)
 
 
 @pytest.fixture

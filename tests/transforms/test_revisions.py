@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ldpbeam.accounting import Line
+from ldpbeam.accounting import Account
 from ldpbeam.collection.collection import Collection
 from ldpbeam.histogram import TOO_MANY_ERRORS, EpochHistogram, estimate_epoch
 from ldpbeam.support import Support
@@ -41,7 +41,7 @@ def result(epoch: int, content: int, agreed: Collection = AGREED) -> EpochHistog
     """The result number ``content`` that an epoch can have."""
     counts = np.array([content, 2 * content, 7], np.int64)
     found = estimate_epoch(agreed, epoch, Support(counts, int(counts.sum())))
-    return replace(found, line=Line(read=found.reports, counted=found.reports))
+    return replace(found, account=Account(read=found.reports, counted=found.reports))
 
 
 def numbered(output: Path, job: str, *results: EpochHistogram) -> list[EpochHistogram]:
@@ -92,7 +92,7 @@ def test_numbers_go_on_from_books_without_a_file_of_numbers(tmp_path: Path) -> N
 
 def test_books_alone_have_no_number(tmp_path: Path) -> None:
     """And leave nothing behind; what is withheld is a result."""
-    bare = EpochHistogram(AGREED.digest, 2, 0, (), line=Line(read=1))
+    bare = EpochHistogram(AGREED.digest, 2, 0, (), account=Account(read=1))
     assert numbered(tmp_path, "job", bare) == [bare]
     assert list(tmp_path.iterdir()) == []
     refused = replace(bare, withheld=TOO_MANY_ERRORS)
@@ -106,7 +106,7 @@ def test_books_alone_have_no_number(tmp_path: Path) -> None:
         {"closed": False},
         {"withheld": TOO_MANY_ERRORS},
         {"reports": 99},
-        {"line": Line(read=30, counted=29, duplicate=1)},
+        {"line": Account(read=30, counted=29, duplicate=1)},
     ],
 )
 def test_all_that_a_sink_is_told_is_content(changes: dict[str, Any]) -> None:

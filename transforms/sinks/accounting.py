@@ -20,7 +20,7 @@ import apache_beam as beam
 import numpy as np
 from apache_beam.io.filesystems import FileSystems
 
-from ldpbeam.accounting import Line
+from ldpbeam.accounting import Account
 from ldpbeam.collection.collection import Collection
 from ldpbeam.errors import Reason
 from ldpbeam.histogram import EpochHistogram
@@ -93,8 +93,8 @@ def content_digest(collection: Collection, histogram: EpochHistogram) -> str:
     Everything else in a table or a message follows from these: the collection, the counts, and what kind of
     result it is.
     """
-    line = histogram.line or Line()
-    repeats = [line.duplicate, line.rejected[Reason.CONFLICTING_ID.value]]
+    account = histogram.account or Account()
+    repeats = [account.duplicate, account.rejected[Reason.CONFLICTING_ID.value]]
     head = [histogram.pane, histogram.closed, histogram.withheld, histogram.reports, repeats]
     held = hashlib.sha256(json.dumps([_record(collection), *head]).encode())
     for one in histogram.attributes:

@@ -15,7 +15,7 @@ from typing import Any
 
 import apache_beam as beam
 
-from ldpbeam.accounting import Entry, Line
+from ldpbeam.accounting import Account, Entry
 from ldpbeam.collection.collection import Collection
 from ldpbeam.collection.epochs import instant
 from ldpbeam.histogram import EpochHistogram
@@ -118,10 +118,10 @@ class WriteEpochs(beam.DoFn):
             if histogram.indicators:
                 key = (self._collection.digest_hex, histogram.epoch)
                 yield Noticed(*key, entry["indicators"])
-        if histogram.line is not None:
+        if histogram.account is not None:
             yield self._write_books(histogram, published)
             key = (self._collection.digest_hex, histogram.epoch)
-            counted: Entry = ((key, "counted"), histogram.line.counted)
+            counted: Entry = ((key, "counted"), histogram.account.counted)
             yield counted
 
     def _write_table(self, histogram: EpochHistogram, number: int, newest: bool) -> FileRecord:
@@ -142,7 +142,7 @@ class WriteEpochs(beam.DoFn):
         record = books_record(
             self._collection,
             histogram.epoch,
-            histogram.line or Line(),
+            histogram.account or Account(),
             [published[number] for number in sorted(published)],
             closed=histogram.closed,
         )
@@ -153,7 +153,7 @@ class WriteEpochs(beam.DoFn):
 
 
 def books_record(
-    collection: Collection, epoch: int, line: Line, revisions: list[dict[str, Any]], *, closed: bool
+    collection: Collection, epoch: int, account: Account, revisions: list[dict[str, Any]], *, closed: bool
 ) -> dict[str, Any]:
     """Content of an epoch's file in ``accounting/``."""
     return {
@@ -166,7 +166,7 @@ def books_record(
         "epoch_end": instant(collection.epochs.end(epoch)),
         "closes": instant(collection.closes(epoch)),
         "closed": closed,
-        "accounting": {**line.as_record(), "pending": line.pending},
-        "error_fraction": round(line.error_fraction, 9),
+        "accounting": {**account.as_record(), "pending": account.pending},
+        "error_fraction": round(account.error_fraction, 9),
         "revisions": revisions,
     }

@@ -15,7 +15,7 @@ from apache_beam.transforms.userstate import ReadModifyWriteStateSpec, TimerSpec
 from apache_beam.transforms.window import FixedWindows
 from apache_beam.utils.timestamp import Timestamp
 
-from ldpbeam.accounting import Entry, Line
+from ldpbeam.accounting import Account, Entry
 from ldpbeam.reports import Rejection
 from ldpbeam.transforms.sinks.atomic import FileRecord, publish
 from ldpbeam.transforms.sinks.rejects import write_rejects
@@ -133,15 +133,15 @@ class _SumOthers(beam.DoFn):
     ) -> Iterator[FileRecord]:
         entries, _ = self._recall(memory)
         memory.write(json.dumps([entries, None]).encode())
-        line = Line()
+        account = Account()
         for what, count in sorted(entries.items()):
-            line.add(what, count)
+            account.add(what, count)
         name = "-".join(filter(None, ("other", digest or "unknown", self._job)))
         record = {
             "schema": "ldpbeam.other/1",
             "digest": digest,
             "job": self._job,
-            "accounting": {"read": line.read, "rejected": line.rejected_record()},
+            "accounting": {"read": account.read, "rejected": account.rejected_record()},
         }
         yield publish(self._output, f"accounting/{name}.json", (json.dumps(record, indent=1) + "\n").encode())
 

@@ -7,17 +7,17 @@ from dataclasses import dataclass
 
 import apache_beam as beam
 
-from ldpbeam.accounting import ON_TIME, CountedEpoch, Entry, Line
+from ldpbeam.accounting import ON_TIME, Account, CountedEpoch, Entry
 from ldpbeam.support import Support
 
-__all__ = ["CloseBooks", "EntriesOf", "EpochEntry", "Told"]
+__all__ = ["CloseBooks", "EntriesOf", "EpochEntry", "Publication"]
 
 EpochEntry = tuple[int, tuple[str, int]]
 """(epoch, (what, how many)): an entry of a collection that is known from the context."""
 
 
 @dataclass(frozen=True)
-class Told:
+class Publication:
     """What a result is, decided by whoever has it made; fields as in :class:`CountedEpoch`."""
 
     revision: int = 0
@@ -54,7 +54,7 @@ class CloseBooks(beam.PTransform):
     all the same.
     """
 
-    def __init__(self, told: Mapping[int, Told] | None = None, label: str | None = None) -> None:
+    def __init__(self, told: Mapping[int, Publication] | None = None, label: str | None = None) -> None:
         """``told`` says by epoch what its result is; by default it is the first and last one."""
         super().__init__(label)
         self._told = told or {}
@@ -66,17 +66,17 @@ class CloseBooks(beam.PTransform):
 
 
 class _SumBooks(beam.DoFn):
-    def __init__(self, told: Mapping[int, Told]) -> None:
+    def __init__(self, told: Mapping[int, Publication]) -> None:
         super().__init__()
         self._told = told
 
     def process(self, group: tuple[int, Iterable[Support | tuple[str, int]]]) -> Iterator[CountedEpoch]:
-        line, support = Line(), None
+        account, support = Account(), None
         for item in group[1]:
             if isinstance(item, Support):
                 support = item
-                line.add("counted", item.reports)
+                account.add("counted", item.reports)
             else:
-                line.add(*item)
-        told = self._told.get(group[0], Told())
-        yield CountedEpoch(group[0], support, line, told.revision, told.pane, told.closed, told.position)
+                account.add(*item)
+        told = self._told.get(group[0], Publication())
+        yield CountedEpoch(group[0], support, account, told.revision, told.pane, told.closed, told.position)

@@ -18,7 +18,7 @@ from apache_beam.transforms.userstate import (
     on_timer,
 )
 
-from ldpbeam.accounting import CONFLICTING, ON_TIME, CountedEpoch, Line
+from ldpbeam.accounting import CONFLICTING, ON_TIME, Account, CountedEpoch
 from ldpbeam.schedule import Schedule
 from ldpbeam.support import Support
 from ldpbeam.transforms.coders import SupportCoder
@@ -116,14 +116,14 @@ class EpochState:
         )
         return following, total
 
-    def line(self) -> Line:
+    def account(self) -> Account:
         """The accounting of the epoch."""
-        line = Line(counted=self.counted, duplicate=self.repeats)
+        account = Account(counted=self.counted, duplicate=self.repeats)
         if self.conflicting:
-            line.add(CONFLICTING, self.conflicting)
+            account.add(CONFLICTING, self.conflicting)
         for what, count in self.entries.items():
-            line.add(what, count)
-        return line
+            account.add(what, count)
+        return account
 
 
 class SumShards(beam.DoFn):
@@ -211,7 +211,7 @@ class SumShards(beam.DoFn):
         known, support = self._next_result(schedule, key, known, now, counts)
         if known.unpublished:
             number = max(known.revision - 1, 0)
-            counted = CountedEpoch(epoch, support, known.line(), number, known.pane, known.closed)
+            counted = CountedEpoch(epoch, support, known.account(), number, known.pane, known.closed)
             yield beam.pvalue.TaggedOutput(digest, counted)
         # Until its close an epoch has a timer, whatever comes; from then on only shards have more to say.
         following = close if now < close and not known.closed else None

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 from markupsafe import Markup
 
-from ldpbeam.accounting import Books
+from ldpbeam.accounting import Accounting
 from ldpbeam.collection.collection import Collection
 from ldpbeam.collection.file import parse_collection
 from ldpbeam.pipelines.config import RunConfig
@@ -234,7 +234,7 @@ def test_a_stream_is_never_called_finished(tmp_path: Path, status: str, words_sh
     """What a stream has not counted yet is pending, and no violation of the identity."""
     collection = agreed("grr")
     key = (collection.digest_hex, 0)
-    books = Books.from_entries([((key, "read"), 500), ((key, "counted"), 480)])
+    books = Accounting.from_entries([((key, "read"), 500), ((key, "counted"), 480)])
     config = RunConfig((collection,), (), str(tmp_path), subscription="projects/p/subscriptions/s")
     (tmp_path / "estimates").mkdir()
     write_record(str(tmp_path), run_record(config, books, [], 1.0, status=status, stream={}))

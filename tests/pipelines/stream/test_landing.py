@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from ldpbeam.accounting import Books
+from ldpbeam.accounting import Accounting
 from ldpbeam.collection.collection import Collection
 from ldpbeam.collection.epochs import Epochs
 from ldpbeam.errors import LdpError
@@ -67,7 +67,7 @@ def test_what_is_landed_is_read_again(tmp_path: Path) -> None:
     assert blocks[ONE.digest, 1][0] == [0, 1]
     batch = report_pb2.ReportBatch.FromString(sent[1])
     assert blocks[TWO.digest, 0] == (list(range(7)), [bytes([byte]) for byte in batch.payloads])
-    books = Books.from_entries(segment.entries)
+    books = Accounting.from_entries(segment.entries)
     assert books.total.read == 20
     reports = {(digest, epoch): n for digest, epoch, n, *_ in segment.blocks}
     assert reports == {(ONE.digest_hex, 0): 11, (TWO.digest_hex, 0): 7, (ONE.digest_hex, 1): 2}
@@ -169,7 +169,7 @@ def test_refused_messages_are_kept_as_they_came(tmp_path: Path, first: str, seco
     """Beside a sound one, before and after it, and empty ones, which all have a place of their own."""
     sent = [b"", message(ONE, 0, range(3)), REFUSED[first][0], b"", REFUSED[second][0], b""]
     segment = land(tmp_path, *sent)
-    books = Books.from_entries(segment.entries).total
+    books = Accounting.from_entries(segment.entries).total
     listing = json.loads((tmp_path / "landing" / "refused-0000000001.json").read_text())
     content = (tmp_path / "landing" / "refused-0000000001.pb").read_bytes()
     kept = [message for message in sent if message != sent[1]]
@@ -203,7 +203,7 @@ def test_a_big_draught(tmp_path: Path) -> None:
     ids, payloads = found(tmp_path, segment)[ONE.digest, 0]
     assert len(ids) == len(payloads) == 2 * (20_000 - 200)
     assert len(set(ids)) == len(ids)
-    books = Books.from_entries(segment.entries).total
+    books = Accounting.from_entries(segment.entries).total
     assert (books.read, books.rejected["malformed"]) == (2 * 19_800 + 200, 200)
     assert list(messages((tmp_path / "landing" / "refused-0000000001.pb").read_bytes())) == [b"junk"] * 200
 
@@ -224,7 +224,7 @@ def test_a_closed_epoch_stays_closed(tmp_path: Path) -> None:
         closed=frozenset([(ONE.digest_hex, 0)]),
     )
     assert segment.keys == {(TWO.digest_hex, 0)}
-    assert Books.from_entries(segment.entries).lines[ONE.digest_hex, 0].late == 3
+    assert Accounting.from_entries(segment.entries).accounts[ONE.digest_hex, 0].late == 3
 
 
 def test_what_is_booked_is_not_taken_again_from_a_merged_segment(tmp_path: Path) -> None:
@@ -402,8 +402,8 @@ def test_merged_segments_hold_what_they_are_made_of(tmp_path: Path) -> None:
     assert found(tmp_path, merged)[ONE.digest, 0][0] == [0, 1, 2, *range(2, 9)]
     assert merged.keys == {(ONE.digest_hex, 0), (ONE.digest_hex, 1)}
     assert [merged.by_key[ONE.digest_hex, epoch][5] for epoch in (0, 1)] == [7, 6]
-    books = Books.from_entries(merged.entries)
-    assert {key: line.read for key, line in books.lines.items()} == {
+    books = Accounting.from_entries(merged.entries)
+    assert {key: line.read for key, line in books.accounts.items()} == {
         (ONE.digest_hex, 0): 7,
         (TWO.digest_hex, 0): 2,
         ("", None): 1,

@@ -79,9 +79,9 @@ def agree(found: Machine, sent: Iterable[Sent], deduplicate: bool = True) -> Non
     }
     assert last == wanted
     assert {(d, r.epoch) for d, r in found.told if r.closed} == set(wanted)
-    for line in (r.line for _, r in found.told):
+    for line in (r.account for _, r in found.told):
         assert line.pending >= 0
-    assert all(r.line.pending == 0 for r in {(d, r.epoch): r for d, r in found.told}.values())
+    assert all(r.account.pending == 0 for r in {(d, r.epoch): r for d, r in found.told}.values())
 
 
 def counts_of(found: Machine, digest: str, support: Any) -> list[int]:
@@ -386,7 +386,14 @@ class Sum:
         for r in found:
             assert r.support is None or r.support.counts[0] == r.support.reports
         return [
-            (r.revision, r.pane, r.support and r.support.reports, r.closed, r.line.counted, r.line.pending)
+            (
+                r.revision,
+                r.pane,
+                r.support and r.support.reports,
+                r.closed,
+                r.account.counted,
+                r.account.pending,
+            )
             for r in found
         ]
 
@@ -502,7 +509,7 @@ def test_repeats_are_those_of_the_newest_counts() -> None:
         total.shard(1, due, 3, 0)
         last = call(total.step, "on_due", total.cells, (DIGEST, 0), Timestamp(micros=due + 1000))
     (result,) = (r.value for r in last)
-    assert (result.revision, result.line.counted, result.line.duplicate) == (1, 5, 5)
+    assert (result.revision, result.account.counted, result.account.duplicate) == (1, 5, 5)
 
 
 def test_a_timer_of_the_sum_that_fires_too_early_or_twice_publishes_nothing() -> None:
@@ -603,7 +610,7 @@ def sound(job: Machine) -> None:
 
 def wrong(job: Machine, counted: int) -> None:
     """The fault shows in the count, and the check sees it."""
-    assert job.told[-1][1].line.counted == counted
+    assert job.told[-1][1].account.counted == counted
     with pytest.raises(AssertionError):
         sound(job)
 
@@ -612,7 +619,7 @@ def test_the_code_as_it_is_passes() -> None:
     """Or the tests below would show nothing."""
     job = ordered()
     sound(job)
-    line = job.told[-1][1].line
+    line = job.told[-1][1].account
     assert (line.read, line.counted, line.duplicate, line.late) == (50, 20, 20, 10)
 
 
@@ -669,7 +676,7 @@ def test_counting_what_the_watermark_has_closed_is_found(ten: ReportColumns) -> 
         job.advance(CLOSE + 10 * MINUTE)
         job.arrive(DIRECT.digest, ten, CLOSE - 1)
         job.advance()
-        return [r.line.late for _, r in job.told][-1:]
+        return [r.account.late for _, r in job.told][-1:]
 
     assert late_lines(CountShard) == [10]
     assert late_lines(Open) != [10]

@@ -48,8 +48,8 @@ def reference(sent: list[Sent]) -> tuple[int, list[int], dict[str, object]]:
 def is_exact(job: Cluster, sent: list[Sent]) -> None:
     """The last result is the reference count, and nothing is pending."""
     counted, support, books = reference(sent)
-    assert (job.last.line.counted, job.last.line.pending) == (counted, 0)
-    assert job.last.line.as_record() == books
+    assert (job.last.account.counted, job.last.account.pending) == (counted, 0)
+    assert job.last.account.as_record() == books
     assert job.last_support() == support
 
 
@@ -113,7 +113,7 @@ def misaligned(kind: Any = SumShards) -> Cluster:
 def test_a_batch_between_two_due_times_is_published_without_a_further_element() -> None:
     """One shard counts it for the due time, the other one for the next."""
     job = misaligned()
-    assert job.last.line.pending > 0
+    assert job.last.account.pending > 0
     publishes_in_time(job, random.Random(2))
     job.advance(random.Random(2), CLOSE + MOMENT, 60 * SECOND)
     is_exact(job, job.sent)
@@ -134,7 +134,7 @@ def test_waiting_for_all_shards_is_found() -> None:
 
     job = misaligned(Waits)
     job.advance(random.Random(2), CLOSE // 2, SECOND)
-    assert job.last.line.pending > 0
+    assert job.last.account.pending > 0
 
 
 def test_one_timer_alone_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
