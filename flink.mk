@@ -1,10 +1,11 @@
 # The suites on runners that are programs of their own; included by Makefile.
 
-# The line of Flink (1.19 or 1.20), and how often `make flink-kafka` runs each of its two tests.
+# The line of Flink (1.19 or 1.20), and how often `make flink-kafka` and
+# `make flink-pubsub` run each of their two tests.
 FLINK ?= 1.19
 RUNS ?= 20
 
-.PHONY: flink flink-kafka flink-next prism java
+.PHONY: flink flink-kafka flink-pubsub flink-next prism java
 
 flink: $(STAMP) java ## the pipeline on Flink: embedded, on a cluster, through failures (fetches Flink)
 	@LDPBEAM_FLINK=$(FLINK) $(BIN)/python -m tests.flink.fetch
@@ -13,6 +14,10 @@ flink: $(STAMP) java ## the pipeline on Flink: embedded, on a cluster, through f
 flink-kafka: $(STAMP) java ## a Kafka topic on Flink, RUNS times undisturbed and RUNS times through a kill
 	@LDPBEAM_FLINK=$(FLINK) $(BIN)/python -m tests.flink.fetch
 	@LDPBEAM_FLINK=$(FLINK) LDPBEAM_FLINK_RUNS=$(RUNS) $(PYTEST) -v -m flink tests/flink/test_kafka.py
+
+flink-pubsub: $(STAMP) java ## a subscription on Flink, RUNS times undisturbed and RUNS times through a kill
+	@LDPBEAM_FLINK=$(FLINK) $(BIN)/python -m tests.flink.fetch
+	@LDPBEAM_FLINK=$(FLINK) LDPBEAM_FLINK_RUNS=$(RUNS) $(PYTEST) -v -m flink tests/flink/test_pubsub.py
 
 # Through a kill is enough: what counts there counts the same undisturbed.
 flink-next: $(STAMP) java ## the recovery test on the next line of Flink

@@ -104,6 +104,11 @@ class Process:
             )
 
     @property
+    def pid(self) -> int:
+        """Of the child itself."""
+        return self._child.pid
+
+    @property
     def alive(self) -> bool:
         """Whether the child itself still runs."""
         return self._child.poll() is None

@@ -41,8 +41,8 @@ class Broker(Process):
         path.write_text("".join(f"{name}={value}\n" for name, value in settings.items()))
         identity = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
         self._classes = folder / "classes"
-        source = Path(__file__).with_name("Produce.java")
-        compile_ = ["javac", "-d", str(self._classes), "-cp", str(kafka() / "*"), str(source)]
+        sources = [str(Path(__file__).with_name(name)) for name in ("Produce.java", "Pour.java")]
+        compile_ = ["javac", "-d", str(self._classes), "-cp", str(kafka() / "*"), *sources]
         subprocess.run(compile_, check=True, capture_output=True)
         form = self._java("kafka.tools.StorageTool", "format", "-t", identity, "-c", str(path))
         subprocess.run(form, check=True, capture_output=True)
@@ -58,3 +58,8 @@ class Broker(Process):
         words: Sequence[object] = (self.address, topic, numbers.start, len(numbers), base, millis, pause)
         path = os.pathsep.join([str(kafka() / "*"), str(self._classes)])
         return [*JAVA, "-cp", path, "Produce", *map(str, words)]
+
+    def pour(self, topic: str) -> list[str]:
+        """The command that sends each line of base64 from its standard input, stamped with the time."""
+        path = os.pathsep.join([str(kafka() / "*"), str(self._classes)])
+        return [*JAVA, "-Xmx256m", "-cp", path, "Pour", self.address, topic]

@@ -1,7 +1,8 @@
-"""A subscription is counted once on Flink, through the death of a TaskManager."""
+"""A subscription is counted once on Flink, undisturbed and through the death of a TaskManager."""
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -29,6 +30,8 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
 ]
 
+RUNS = int(os.environ.get("LDPBEAM_FLINK_RUNS") or 1)
+"""How often each of the two is run; `make flink-pubsub RUNS=20` sets it."""
 NO_CREDENTIALS = "org.apache.beam.sdk.extensions.gcp.auth.NoopCredentialFactory"
 
 
@@ -57,16 +60,20 @@ def root(tmp_path: Path) -> Iterator[str]:
 
 
 @pytest.mark.timeout(1500)
-def test_subscription_is_counted_once_through_a_kill(
+@pytest.mark.parametrize("killed", [False, True], ids=["undisturbed", "killed"])
+@pytest.mark.parametrize("run", range(RUNS))
+def test_subscription_is_counted_once(
     cluster: Cluster,
     job_endpoint: str,
     worker: Worker,
     root: str,
     expansion: ExpansionService,
     tmp_path: Path,
+    killed: bool,
+    run: int,
 ) -> None:
     config = Config(str(tmp_path / "out"), blocks=600, epochs=6, length=5, origin=int(time.time()) - 10)
-    name = f"pubsub-{uuid4().hex[:8]}"
+    name = f"pubsub-{run}-{uuid4().hex[:8]}"
     topic = f"projects/ldp-test/topics/{name}"
     subscription = f"projects/ldp-test/subscriptions/{name}"
     publisher: Any = pubsub_v1.PublisherClient()
@@ -102,7 +109,7 @@ def test_subscription_is_counted_once_through_a_kill(
             publish(range(start, start + 100))
             goal = cluster.checkpoints(job) + 1
             until("a checkpoint", lambda goal=goal: cluster.checkpoints(job) >= goal)
-            if start == 300:
+            if killed and start == 300:
                 cluster.kill_manager(job)
                 cluster.add_manager()
                 until("a restart", lambda: cluster.restarts(job) >= 1)
@@ -113,6 +120,7 @@ def test_subscription_is_counted_once_through_a_kill(
         goal = cluster.checkpoints(job) + 3
         until("three more checkpoints", lambda: cluster.checkpoints(job) >= goal)
     assert counted(published.look()) == counted(expected(config))
+    assert killed or cluster.restarts(job) == 0
     cluster.cancel(job)
     publisher.stop()
 
