@@ -796,7 +796,7 @@ def remove_first(self: Archive, paths: Any, original: Any = Archive.add) -> None
     for path in held:
         path.unlink()
     read = mock.patch.object(Path, "read_text", lambda path: held[path].decode())
-    with read, mock.patch.object(Path, "unlink", lambda path: None):
+    with read, mock.patch.object(Path, "unlink", lambda path, missing_ok=False: None):
         original(self, list(held))
 
 
