@@ -11,7 +11,16 @@ from enum import Enum
 
 from ldpbeam.text import clean
 
-__all__ = ["CollectionError", "InvalidPayload", "JobError", "LdpError", "Reason", "UsageError", "disk_error"]
+__all__ = [
+    "CollectionError",
+    "InvalidPayload",
+    "JobError",
+    "LdpError",
+    "Reason",
+    "UsageError",
+    "disk_error",
+    "extra_error",
+]
 
 
 _LONGEST = 500  # characters of what is wrong
@@ -92,6 +101,27 @@ def disk_error(error: OSError, where: str = "") -> LdpError | None:
             remedy="Choose a directory that you may write to, or correct its permissions; then run again.",
         )
     return None
+
+
+_EXTRAS = {
+    "pipeline": {"apache_beam", "click", "numba", "numpy", "pyarrow", "rich", "scipy", "zstandard"},
+    "page": {"altair", "jinja2", "vl_convert"},
+    "gcp": {"google"},
+}
+"""Extras of pyproject.toml, and the modules that they bring."""
+
+
+def extra_error(error: ModuleNotFoundError) -> UsageError | None:
+    """Which extra of the distribution brings a module that is not installed; None for any other module."""
+    absent = (error.name or "").partition(".")[0]
+    extra = next((name for name, modules in _EXTRAS.items() if absent in modules), None)
+    if extra is None:
+        return None
+    return UsageError(
+        "E-USAGE-EXTRA",
+        f"this needs {error.name}, which is not installed",
+        remedy=f"Install it with: pip install 'ldpbeam[{extra}]'.",
+    )
 
 
 class Reason(Enum):

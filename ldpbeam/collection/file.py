@@ -276,7 +276,7 @@ def _required(entries: dict[str, _Entry], key: str, where: str, example: str) ->
 
 
 def _collection(entries: dict[str, _Entry], where: str) -> Collection:
-    from ldpbeam.consistency import METHODS
+    from ldpbeam.consistency import NAMES
 
     allocation = _allocation(entries, where)
     kind: type[LocalProtocol[Any]]
@@ -350,7 +350,7 @@ def _collection(entries: dict[str, _Entry], where: str) -> Collection:
         epochs=_epochs(_required(entries, "epoch", where, "epoch: {length: 6h}"), where),
         owner=text("owner", ""),
         allowed_lateness=lateness.parsed(parse_duration) if lateness else 0,
-        consistency=text("consistency", "norm_sub", tuple(METHODS)),
+        consistency=text("consistency", "norm_sub", NAMES),
         min_reports=reports.integer(1) if reports else 1,
         future_tolerance=ahead.parsed(parse_duration) if ahead else None,
         retired=retired.parsed(parse_instant) if retired else None,

@@ -21,6 +21,8 @@ MAY_IMPORT = {
     "transforms": {"transforms", "ldpbeam"},
     "pipelines": {"pipelines", "transforms", "simulators", "ldpbeam"},
 }
+FRONT_DOOR = "ldpbeam/__main__.py"
+"""The command, which is the pipelines'."""
 # A device runs ldpbeam.client: standard library, protobuf and the core. `random` is standard, and no
 # source of private noise.
 CLIENT_MAY_IMPORT = (sys.stdlib_module_names | {"google", "ldpbeam"}) - {"random"}
@@ -76,6 +78,7 @@ def strangers(package: str, top: Path) -> list[str]:
     return [
         f"{path.relative_to(top)} imports {name}"
         for path in modules(top / package)
+        if path != top / FRONT_DOOR
         for name in sorted(roots(path, top) & banned)
     ]
 
