@@ -32,7 +32,7 @@ from ldpbeam.protocols.mean import LaplaceMean, LinearBit, OneBitMean, OneBitRRP
 from ldpbeam.randomness import FULL, ScriptedRandomness
 from ldpbeam.simulators import Streams
 from ldpbeam.simulators.fleet import Fleet
-from ldpbeam.simulators.population import specs as population
+from ldpbeam.simulators.population.specs import population
 from ldpbeam.simulators.simulate import simulate
 from tests.conftest import FALSE_ALARM_SUITE
 from tests.pipelines.running import execute

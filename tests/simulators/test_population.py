@@ -14,8 +14,7 @@ from numpy.typing import NDArray
 
 from ldpbeam.collection.epochs import Epochs, parse_duration, parse_instant
 from ldpbeam.simulators import Population, Streams
-from ldpbeam.simulators.population import specs as population
-from ldpbeam.simulators.population.specs import Panel
+from ldpbeam.simulators.population.specs import Panel, population
 from ldpbeam.simulators.population.tables import epoch_of_text, line_of, read_columns
 
 FALSE_ALARM = 1e-9
