@@ -48,7 +48,7 @@ BOUND = Fraction(1, 1 << 50)
 """What every input draws a degenerate payload with less than."""
 
 CODE = 4
-"""Of :attr:`ldpbeam.errors.Reason.DEGENERATE` among :data:`ldpbeam.protocols.base.CHECK_CODES`."""
+"""Of :attr:`ldpbeam.errors.Reason.DEGENERATE` among :data:`ldpbeam.protocols.contract.CHECK_CODES`."""
 
 REACH = 1 << 13
 """Affine multipliers a with |a| below it, as signed 64-bit integers, are degenerate: 2·REACH − 1 of 2**64,

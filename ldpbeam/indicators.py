@@ -19,9 +19,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ldpbeam.errors import Reason
-from ldpbeam.protocols.base import FrequencyProtocol, LocalProtocol
-from ldpbeam.protocols.mean import LaplaceMean, OneBit
-from ldpbeam.protocols.multi import Sample, Several
+from ldpbeam.protocols.attributes import Sample, Several
+from ldpbeam.protocols.contract import LocalProtocol
+from ldpbeam.protocols.frequency_protocol import FrequencyProtocol
+from ldpbeam.protocols.laplace_mean import LaplaceMean
+from ldpbeam.protocols.one_bit_mean import OneBit
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -22,7 +22,7 @@ from ldpbeam.accounting import Entry, Key
 from ldpbeam.collection.collection import Collection, digest_hex
 from ldpbeam.errors import Reason
 from ldpbeam.kernels import framing
-from ldpbeam.protocols.base import CHECK_CODES, frozen_columns
+from ldpbeam.protocols.contract import CHECK_CODES, frozen_columns
 from ldpbeam.wire.codec import Batches, parse
 
 if TYPE_CHECKING:

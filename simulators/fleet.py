@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from ldpbeam.privacy import FleetLedger, fleet_ledger
 from ldpbeam.protocols import LocalProtocol
-from ldpbeam.protocols.base import WordSpec
+from ldpbeam.protocols.contract import WordSpec
 from ldpbeam.simulators.memo import FleetMemo
 from ldpbeam.simulators.population.specs import ABSENT
 from ldpbeam.simulators.words import Streams

@@ -10,9 +10,9 @@ from typing import Any
 from ldpbeam.collection.collection import Collection
 from ldpbeam.privacy.poisoning import leverage
 from ldpbeam.protocols import FrequencyProtocol, LocalProtocol
+from ldpbeam.protocols.attributes import Several
+from ldpbeam.protocols.laplace_mean import LaplaceMean
 from ldpbeam.protocols.local_hash import LocalHash
-from ldpbeam.protocols.mean import LaplaceMean
-from ldpbeam.protocols.multi import Several
 
 __all__ = ["LARGE_DOMAIN", "MANY_REPORTS", "Advice", "warnings_about"]
 

@@ -17,7 +17,7 @@ from ldpbeam.errors import CollectionError
 from ldpbeam.privacy.loss import loss_record
 from ldpbeam.privacy.poisoning import leverage_record
 from ldpbeam.protocols import PROTOCOLS, FrequencyProtocol, LocalProtocol, MeanProtocol, Parameters, protocol
-from ldpbeam.protocols.multi import ALLOCATIONS, Several, Together, allocate
+from ldpbeam.protocols.attributes import ALLOCATIONS, Several, Together, allocate
 from ldpbeam.support import SupportProbabilities
 from ldpbeam.wire import collection_pb2
 
@@ -69,7 +69,7 @@ class Collection:
             length of an epoch.
         retired: seconds since 1970; epochs that begin then or later take no reports. None: not retired.
         attributes: two or more, instead of ``domain``; part of the digest, like the next.
-        allocation: key of :data:`ldpbeam.protocols.multi.ALLOCATIONS`, with attributes only.
+        allocation: key of :data:`ldpbeam.protocols.attributes.ALLOCATIONS`, with attributes only.
     """
 
     name: str

@@ -22,7 +22,7 @@ from ldpbeam.collection.epochs import DEFAULT_COUNT, Epochs, parse_duration, par
 from ldpbeam.errors import CollectionError
 from ldpbeam.hashing import FAMILIES
 from ldpbeam.protocols import PROTOCOLS, LocalProtocol, MeanProtocol, Parameters
-from ldpbeam.protocols.multi import ALLOCATIONS, Allomfree
+from ldpbeam.protocols.attributes import ALLOCATIONS, Allomfree
 
 if TYPE_CHECKING:
     import yaml

@@ -12,10 +12,12 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
-from ldpbeam.protocols.base import FrequencyProtocol, LocalProtocol
+from ldpbeam.protocols.attributes import Several
 from ldpbeam.protocols.bit_flip import BitFlip
-from ldpbeam.protocols.mean import LaplaceMean, OneBit
-from ldpbeam.protocols.multi import Several
+from ldpbeam.protocols.contract import LocalProtocol
+from ldpbeam.protocols.frequency_protocol import FrequencyProtocol
+from ldpbeam.protocols.laplace_mean import LaplaceMean
+from ldpbeam.protocols.one_bit_mean import OneBit
 
 __all__ = ["TARGETS", "Leverage", "leverage", "leverage_record"]
 

@@ -15,15 +15,9 @@ from ldpbeam.errors import CollectionError, InvalidPayload, Reason
 from ldpbeam.hashing import FAMILIES, HashFamily, optimal_prime
 from ldpbeam.privacy.guarantee import Guarantee
 from ldpbeam.privacy.loss import SymbolLosses
-from ldpbeam.protocols.base import (
-    FleetMemo,
-    FleetWords,
-    FrequencyProtocol,
-    Memo,
-    Parameters,
-    WordSpec,
-    frozen_columns,
-)
+from ldpbeam.protocols.contract import FleetMemo, FleetWords, Memo, WordSpec, frozen_columns
+from ldpbeam.protocols.frequency_protocol import FrequencyProtocol
+from ldpbeam.protocols.parameters import Parameters
 from ldpbeam.randomness import Randomness
 from ldpbeam.support import SupportProbabilities
 

@@ -13,17 +13,11 @@ from ldpbeam.channels.calibration import half_second_round, oue_round, sue_round
 from ldpbeam.channels.channel import BitChannel, unary_ratio
 from ldpbeam.degenerate import add_extremes, extremes, ones_admitted, ones_variance, refuse_ones
 from ldpbeam.errors import CollectionError, InvalidPayload, Reason
+from ldpbeam.privacy.bit_loss import BitLosses
 from ldpbeam.privacy.guarantee import Guarantee
-from ldpbeam.privacy.loss import BitLosses
-from ldpbeam.protocols.base import (
-    FleetMemo,
-    FleetWords,
-    FrequencyProtocol,
-    Memo,
-    Parameters,
-    WordSpec,
-    frozen_columns,
-)
+from ldpbeam.protocols.contract import FleetMemo, FleetWords, Memo, WordSpec, frozen_columns
+from ldpbeam.protocols.frequency_protocol import FrequencyProtocol
+from ldpbeam.protocols.parameters import Parameters
 from ldpbeam.randomness import FULL, Randomness
 from ldpbeam.support import SupportProbabilities
 

@@ -16,7 +16,7 @@ from ldpbeam.errors import InvalidPayload, UsageError
 from ldpbeam.pipelines.commands.console import deliver, say
 from ldpbeam.pipelines.commands.views import View, view_of
 from ldpbeam.protocols import FrequencyProtocol
-from ldpbeam.protocols.multi import Sample, Several
+from ldpbeam.protocols.attributes import Sample, Several
 from ldpbeam.text import clean
 
 __all__ = ["inspect_file", "inspect_lines"]

@@ -25,9 +25,11 @@ from ldpbeam.histogram import estimate_epoch, make_consistent
 from ldpbeam.privacy import BitLosses, CountersGuarantee, Guarantee, SymbolLosses, theorem_5
 from ldpbeam.privacy.poisoning import leverage
 from ldpbeam.protocols import PROTOCOLS, FrequencyProtocol, Parameters, protocol
+from ldpbeam.protocols.attributes import allocate
+from ldpbeam.protocols.laplace_mean import LaplaceMean
 from ldpbeam.protocols.local_hash import LOLOHA
-from ldpbeam.protocols.mean import LaplaceMean, MeanProtocol, OneBit
-from ldpbeam.protocols.multi import allocate
+from ldpbeam.protocols.mean_protocol import MeanProtocol
+from ldpbeam.protocols.one_bit_mean import OneBit
 from ldpbeam.protocols.unary import Unary
 from ldpbeam.randomness import ScriptedRandomness
 from ldpbeam.reports import ReportColumns

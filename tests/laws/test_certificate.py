@@ -21,7 +21,8 @@ from ldpbeam.channels.channel import SymbolChannel
 from ldpbeam.channels.exact import exp_below, largest, log_above, log_below, smallest
 from ldpbeam.errors import CollectionError
 from ldpbeam.protocols import PROTOCOLS, Parameters
-from ldpbeam.protocols.mean import LaplaceMean, LinearBit
+from ldpbeam.protocols.laplace_mean import LaplaceMean
+from ldpbeam.protocols.one_bit_mean import LinearBit
 from tests.reference.channels import channel, weighted_responses, worst_ratio
 from tests.reference.settings import choices, levels_of, settings
 

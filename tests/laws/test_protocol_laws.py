@@ -20,9 +20,9 @@ from ldpbeam.channels.channel import SymbolChannel
 from ldpbeam.channels.exact import exp_below
 from ldpbeam.errors import InvalidPayload
 from ldpbeam.protocols import PROTOCOLS, FrequencyProtocol, MeanProtocol, Memo, Parameters, protocol
-from ldpbeam.protocols.base import CHECK_CODES, WordSpec
 from ldpbeam.protocols.bit_flip import BitFlip
-from ldpbeam.protocols.mean import LaplaceMean
+from ldpbeam.protocols.contract import CHECK_CODES, WordSpec
+from ldpbeam.protocols.laplace_mean import LaplaceMean
 from ldpbeam.protocols.unary import Unary
 from ldpbeam.randomness import FULL, ScriptedRandomness
 from ldpbeam.support import Support

@@ -23,8 +23,9 @@ from ldpbeam.errors import CollectionError, InvalidPayload
 from ldpbeam.estimate import variance
 from ldpbeam.kernels import bit_flip as kernels
 from ldpbeam.protocols import FrequencyProtocol, Memo, Parameters, protocol
-from ldpbeam.protocols.base import CHECK_CODES
-from ldpbeam.protocols.bit_flip import BinFlipPlus, BitFlip, Sampled
+from ldpbeam.protocols.bit_flip import BitFlip, Sampled
+from ldpbeam.protocols.contract import CHECK_CODES
+from ldpbeam.protocols.public_string import BinFlipPlus
 from ldpbeam.randomness import FULL, ScriptedRandomness
 from ldpbeam.simulators import Streams
 from ldpbeam.simulators.fleet import Fleet

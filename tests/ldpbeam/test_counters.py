@@ -22,9 +22,9 @@ from ldpbeam.errors import CollectionError, InvalidPayload, Reason
 from ldpbeam.pipelines.page import write_page
 from ldpbeam.privacy import CountersGuarantee, theorem_5
 from ldpbeam.protocols import Parameters
-from ldpbeam.protocols.base import CHECK_CODES
-from ldpbeam.protocols.mean import OneBit
-from ldpbeam.protocols.multi import Sample, Several, Together, allocate
+from ldpbeam.protocols.attributes import Sample, Several, Together, allocate
+from ldpbeam.protocols.contract import CHECK_CODES
+from ldpbeam.protocols.one_bit_mean import OneBit
 from ldpbeam.randomness import SystemRandomness
 from ldpbeam.simulators import ABSENT, Streams
 from ldpbeam.simulators.fleet import Fleet

@@ -24,9 +24,10 @@ from ldpbeam.degenerate import (
 from ldpbeam.errors import InvalidPayload, Reason
 from ldpbeam.hashing import AffineFamily
 from ldpbeam.protocols import PROTOCOLS, Memo, Parameters, protocol
-from ldpbeam.protocols.base import CHECK_CODES
-from ldpbeam.protocols.bit_flip import BinFlipPlus, BitFlip
-from ldpbeam.protocols.multi import allocate
+from ldpbeam.protocols.attributes import allocate
+from ldpbeam.protocols.bit_flip import BitFlip
+from ldpbeam.protocols.contract import CHECK_CODES
+from ldpbeam.protocols.public_string import BinFlipPlus
 from ldpbeam.protocols.unary import Unary
 from ldpbeam.randomness import FULL, ScriptedRandomness
 

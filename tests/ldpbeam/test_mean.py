@@ -28,7 +28,8 @@ from ldpbeam.errors import CollectionError, InvalidPayload
 from ldpbeam.estimate import Estimates
 from ldpbeam.privacy import theorem_5
 from ldpbeam.protocols import Memo, Parameters, protocol
-from ldpbeam.protocols.mean import LaplaceMean, LinearBit, OneBitMean, OneBitRRPM
+from ldpbeam.protocols.laplace_mean import LaplaceMean
+from ldpbeam.protocols.one_bit_mean import LinearBit, OneBitMean, OneBitRRPM
 from ldpbeam.randomness import FULL, ScriptedRandomness
 from ldpbeam.simulators import Streams
 from ldpbeam.simulators.fleet import Fleet

@@ -25,8 +25,8 @@ from ldpbeam.errors import CollectionError, InvalidPayload, Reason
 from ldpbeam.estimate import tie_breakers, variance
 from ldpbeam.histogram import INSUFFICIENT, OK, estimate_epoch, make_consistent
 from ldpbeam.protocols import PROTOCOLS, FrequencyProtocol, Parameters
-from ldpbeam.protocols.base import CHECK_CODES
-from ldpbeam.protocols.multi import ALLOCATIONS, Sample, Several, allocate
+from ldpbeam.protocols.attributes import ALLOCATIONS, Sample, Several, allocate
+from ldpbeam.protocols.contract import CHECK_CODES
 from ldpbeam.randomness import ScriptedRandomness, SystemRandomness
 from ldpbeam.support import Support
 

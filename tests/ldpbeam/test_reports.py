@@ -15,7 +15,7 @@ from ldpbeam.collection.domain import Domain
 from ldpbeam.collection.epochs import Epochs
 from ldpbeam.errors import InvalidPayload, Reason
 from ldpbeam.protocols import Parameters
-from ldpbeam.protocols.base import CHECK_CODES
+from ldpbeam.protocols.contract import CHECK_CODES
 from ldpbeam.reports import LISTED, Admission, Rejection, admit_batch, admit_frames, admit_rows, capped
 from ldpbeam.wire import codec
 from ldpbeam.wire.codec import Batch, Rows

@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldpbeam.collection.collection import Collection
-from ldpbeam.protocols.base import LocalProtocol, WordSpec
-from ldpbeam.protocols.multi import Sample, Several, Together
+from ldpbeam.protocols.attributes import Sample, Several, Together
+from ldpbeam.protocols.contract import LocalProtocol, WordSpec
 from ldpbeam.wire import report_pb2
 
 __all__ = ["ReferenceDevice"]

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from scipy.stats import norm
 
 from ldpbeam.protocols import PROTOCOLS, FrequencyProtocol, Memo, Parameters, protocol
-from ldpbeam.protocols.base import WordSpec
+from ldpbeam.protocols.contract import WordSpec
 from ldpbeam.randomness import ScriptedRandomness
 from ldpbeam.simulators import ABSENT, Streams
 from ldpbeam.simulators import fleet as fleet_module

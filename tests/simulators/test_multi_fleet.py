@@ -20,8 +20,8 @@ from ldpbeam.collection.domain import Domain
 from ldpbeam.collection.epochs import Epochs
 from ldpbeam.estimate import estimate, variance
 from ldpbeam.protocols import PROTOCOLS, FrequencyProtocol, Memo, Parameters
-from ldpbeam.protocols.base import WordSpec
-from ldpbeam.protocols.multi import ALLOCATIONS, Sample, Several, allocate
+from ldpbeam.protocols.attributes import ALLOCATIONS, Sample, Several, allocate
+from ldpbeam.protocols.contract import WordSpec
 from ldpbeam.randomness import FULL
 from ldpbeam.simulators import ABSENT, Streams
 from ldpbeam.simulators.fleet import Fleet

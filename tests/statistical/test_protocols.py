@@ -22,7 +22,7 @@ import pytest
 from numpy.typing import NDArray
 
 from ldpbeam.estimate import variance
-from ldpbeam.protocols.base import FrequencyProtocol
+from ldpbeam.protocols.frequency_protocol import FrequencyProtocol
 from ldpbeam.simulators.fleet import Fleet
 from ldpbeam.simulators.words import Streams
 from ldpbeam.support import SupportProbabilities

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ldpbeam.collection.epochs import Epochs
-from ldpbeam.protocols.base import frozen_columns
+from ldpbeam.protocols.contract import frozen_columns
 from ldpbeam.reports import ReportColumns
 from ldpbeam.transforms.stages.epochs import distinct_reports, keep_one_per_id, shard_columns
 

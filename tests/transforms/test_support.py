@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from ldpbeam.collection.collection import Collection
 from ldpbeam.errors import Reason
-from ldpbeam.protocols.base import frozen_columns
+from ldpbeam.protocols.contract import frozen_columns
 from ldpbeam.reports import Rejection, ReportColumns
 from ldpbeam.support import Support
 from ldpbeam.transforms.coders import ReportColumnsCoder, SupportCoder, register_coders

@@ -22,7 +22,8 @@ from ldpbeam.channels.channel import BitChannel, SymbolChannel
 from ldpbeam.channels.noise import LaplaceNoise
 from ldpbeam.errors import InvalidPayload
 from ldpbeam.protocols import FrequencyProtocol, LocalProtocol, Memo
-from ldpbeam.protocols.mean import LaplaceMean, LinearBit
+from ldpbeam.protocols.laplace_mean import LaplaceMean
+from ldpbeam.protocols.one_bit_mean import LinearBit
 from ldpbeam.randomness import FULL
 from ldpbeam.support import SupportProbabilities
 from tests.reference.counting import count_reports, count_support

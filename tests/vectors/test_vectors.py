@@ -14,7 +14,7 @@ import pytest
 from ldpbeam.channels.calibration import Calibration
 from ldpbeam.errors import InvalidPayload
 from ldpbeam.protocols import PROTOCOLS, FrequencyProtocol, Parameters, protocol
-from ldpbeam.protocols.base import CHECK_CODES
+from ldpbeam.protocols.contract import CHECK_CODES
 from ldpbeam.randomness import ScriptedRandomness
 from tests.vectors.generate import contents, memo_record, round_record, support_of
 

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from ldpbeam.accounting import CONFLICTING, Entry
 from ldpbeam.collection.epochs import Epochs
 from ldpbeam.kernels import dedup
-from ldpbeam.protocols.base import frozen_columns
+from ldpbeam.protocols.contract import frozen_columns
 from ldpbeam.reports import ReportColumns
 from ldpbeam.transforms.stages.reports import ACCOUNTING
 

@@ -18,7 +18,7 @@ from apache_beam.transforms.userstate import (
     on_timer,
 )
 
-from ldpbeam.protocols.base import frozen_columns
+from ldpbeam.protocols.contract import frozen_columns
 from ldpbeam.reports import ReportColumns
 from ldpbeam.schedule import Schedule
 from ldpbeam.support import Support

@@ -15,15 +15,10 @@ from ldpbeam.channels.calibration import Calibration
 from ldpbeam.channels.channel import BitChannel, SymbolChannel
 from ldpbeam.channels.exact import log_above, log_above_power
 from ldpbeam.collection.file import parse_collection
-from ldpbeam.privacy.loss import (
-    CURVE_REPORTS,
-    BitLosses,
-    SeveralLosses,
-    SymbolLosses,
-    loss_record,
-)
+from ldpbeam.privacy.bit_loss import BitLosses
+from ldpbeam.privacy.loss import CURVE_REPORTS, SeveralLosses, SymbolLosses, loss_record
 from ldpbeam.protocols import Parameters, protocol
-from ldpbeam.protocols.multi import allocate
+from ldpbeam.protocols.attributes import allocate
 
 LEVELS = {"epsilon_longitudinal": 2.0, "epsilon_first": 1.0}
 TIMES = (1, 2, 3, 4, 6, 8, 10)

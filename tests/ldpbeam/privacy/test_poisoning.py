@@ -11,11 +11,11 @@ import pytest
 from ldpbeam.errors import InvalidPayload
 from ldpbeam.privacy.poisoning import TARGETS, leverage, leverage_record
 from ldpbeam.protocols import PROTOCOLS, FrequencyProtocol, Parameters, protocol
+from ldpbeam.protocols.attributes import allocate
 from ldpbeam.protocols.bit_flip import BitFlip, Sampled
 from ldpbeam.protocols.direct import Direct
 from ldpbeam.protocols.local_hash import LocalHash
-from ldpbeam.protocols.mean import MeanProtocol
-from ldpbeam.protocols.multi import allocate
+from ldpbeam.protocols.mean_protocol import MeanProtocol
 from ldpbeam.protocols.unary import Unary
 from ldpbeam.simulators.fleet import Fleet
 from ldpbeam.simulators.words import Streams

@@ -19,12 +19,11 @@ from math import log
 from operator import index
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeVar
 
-from ldpbeam.channels.calibration import Calibration
-from ldpbeam.errors import CollectionError, InvalidPayload, Reason
+from ldpbeam.errors import InvalidPayload, Reason
 from ldpbeam.privacy.guarantee import Guarantee
 from ldpbeam.privacy.loss import Losses
+from ldpbeam.protocols.parameters import Parameters
 from ldpbeam.randomness import FULL, Randomness
-from ldpbeam.support import SupportProbabilities
 
 if TYPE_CHECKING:
     import numpy as np
@@ -38,14 +37,14 @@ __all__ = [
     "CHECK_CODES",
     "FleetMemo",
     "FleetWords",
-    "FrequencyProtocol",
     "LocalProtocol",
     "Memo",
-    "Parameters",
     "Result",
     "WordSpec",
+    "frozen_columns",
     "plain_integer",
 ]
+
 
 Response = TypeVar("Response")
 
@@ -71,55 +70,6 @@ class Result(Enum):
     """One frequency for each value of the domain."""
     MEAN = "mean"
     """One mean, in the units of the values."""
-
-
-@dataclass(frozen=True)
-class Parameters:
-    """What a collection may say about its protocol; each protocol names the keys it takes.
-
-    Attributes:
-        epsilon: level of a one-round protocol, spent by every report.
-        epsilon_longitudinal: ε∞, level of the memoised round.
-        epsilon_first: ε1, level of the first report.
-        g: symbols of a hash; None means ``optimal``.
-        calibration: which formula sets the second round of symbol channels.
-        hash_family: ``linear`` or ``affine``.
-        d: buckets a dBitFlip device samples.
-        gamma: probability of flipping a memoised bit once more (output perturbation of `004`).
-        segment: distance of the points that a value is rounded to, in units of the value.
-        p2, q2: given second round of deployed RAPPOR.
-    """
-
-    epsilon: float | None = None
-    epsilon_longitudinal: float | None = None
-    epsilon_first: float | None = None
-    g: int | None = None
-    calibration: Calibration = Calibration.EXACT
-    hash_family: str = "linear"
-    d: int | None = None
-    gamma: float = 0.0
-    segment: int | None = None
-    p2: float = 0.75
-    q2: float = 0.25
-
-    def level(self, name: str) -> float:
-        """The privacy level called ``name``.
-
-        Raises:
-            CollectionError: it is missing, or not a number in 0.000001 .. 32.
-        """
-        value = getattr(self, name)
-        # Above 32 a probability differs from 1 by less than the integers can say in two rounds; below
-        # 1e-6 the two weights of a large domain would be the same integer and nothing could be estimated.
-        number = isinstance(value, int | float) and not isinstance(value, bool)
-        if not number or not 1e-6 <= value <= 32:
-            found = "missing" if value is None else f"{value!r}"
-            raise CollectionError(
-                "E-COLLECTION-EPSILON",
-                f"{name} must be a number in 0.000001 .. 32, not {found}",
-                remedy=f"Set {name}, for example {name}: 1.0.",
-            )
-        return float(value)
 
 
 @dataclass(frozen=True)
@@ -451,89 +401,6 @@ class LocalProtocol(ABC, Generic[Response]):
     def _require_length(self, payload: bytes) -> None:
         if len(payload) != self.payload_size:
             raise InvalidPayload(Reason.WRONG_LENGTH, f"{self.NAME} payloads have {self.payload_size} bytes")
-
-
-class FrequencyProtocol(LocalProtocol[Response]):
-    """A protocol whose reports support values: estimator, variance and interval follow from (own, other).
-
-    Class constants:
-        EXCLUSIVE: whether a report supports exactly one value (then counts are multinomial).
-    """
-
-    EXCLUSIVE: ClassVar[bool] = False
-
-    @property
-    def result(self) -> Result:
-        """A frequency for each value."""
-        return Result.FREQUENCIES
-
-    @property
-    @abstractmethod
-    def support(self) -> SupportProbabilities:
-        """P(support | own value) and P(support | another value) of one report, exact."""
-
-    @property
-    def lasting(self) -> SupportProbabilities | None:
-        """P(support | own value) and P(support | another) of what a device keeps for life, taken alone.
-
-        The variance that follows from them is the part of an estimate's error that repeats itself while
-        devices keep their values: no number of epochs averages it away. None where nothing is kept.
-        """
-        return None
-
-    @abstractmethod
-    def supports(self, response: Response, value: int) -> bool:
-        """Whether the response supports the value: the slow definition of counting."""
-
-    @property
-    def most_supported(self) -> int:
-        """Values that one admitted report can support at most."""
-        return self.domain_size
-
-    @property
-    def supported_variance(self) -> float | None:
-        """A bound on the variance of the number of values that a report supports, whatever the value.
-
-        None where that number is not random. The mean is own + (k − 1)·other for every value; a number
-        between 0 and k with that mean has no larger variance than the one stated here.
-        """
-        mean = float(self.support.own + (self.domain_size - 1) * self.support.other)
-        return mean * (self.domain_size - mean)
-
-    @property
-    def extremes(self) -> tuple[float, float] | None:
-        """P(a report is counted in a cell of ``signs``) for both cells, the same for every value.
-
-        None where ``signs`` holds something else.
-        """
-        return None
-
-    def support_counts(self, counts: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Support of each value, int64 (domain_size,), from an accumulator."""
-        return counts
-
-    def report_counts(self, counts: NDArray[np.int64], reports: int) -> int | NDArray[np.int64]:
-        """Reports behind each value: all of them, or those that sampled it, int64 (domain_size,)."""
-        return reports
-
-    def estimate(
-        self, counts: NDArray[np.int64], reports: int, ties: NDArray[np.float64] | None = None
-    ) -> Estimates:
-        """The estimator of MATHS section 1."""
-        from ldpbeam.estimate import estimate
-
-        n = self.report_counts(counts, reports)
-        return estimate(self.support_counts(counts), n, self.support, ties)
-
-    def consistent(self, method: str, estimates: Estimates) -> NDArray[np.float64]:
-        """One of the methods of :mod:`ldpbeam.consistency`."""
-        from ldpbeam.consistency import Noise, consistent
-
-        own, other = float(self.support.own), float(self.support.other)
-        # Values sampled by few devices differ a little in their n; the methods know one.
-        n = round(float(estimates.n.mean()))
-        noise = Noise(n=n, own=own, other=other, exclusive=self.EXCLUSIVE)
-        return consistent(method, estimates.frequency, noise)
 
 
 def plain_integer(number: Any, what: str) -> int:

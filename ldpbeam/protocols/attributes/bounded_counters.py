@@ -1,0 +1,166 @@
+"""One bit about each counter, with the whole level, for counters of a bounded sum (Microsoft, Theorem 5)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from math import ceil
+from typing import TYPE_CHECKING, Any
+
+from ldpbeam.degenerate import BOUND, refuse_ones, tail_from
+from ldpbeam.errors import CollectionError, InvalidPayload, Reason
+from ldpbeam.privacy.counters import CountersGuarantee, counters_guarantee, theorem_5
+from ldpbeam.protocols import PROTOCOLS
+from ldpbeam.protocols.attributes.split import Split
+from ldpbeam.protocols.contract import CHECK_CODES, FleetMemo, FleetWords, LocalProtocol
+from ldpbeam.protocols.one_bit_mean import OneBit
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+__all__ = ["Together", "together"]
+
+_MOST_TOGETHER = 32.0
+"""Level of a report about all counters that a collection may have, as for every other level."""
+
+
+@dataclass(frozen=True)
+class Together(Split):
+    """One bit about every counter, each at the full level, for counters with Σ x_i <= m (`004` Theorem 5).
+
+    The guarantee rests on that bound: a device refuses values that add up to more.
+    """
+
+    ID = 33
+    NAME = "together"
+    SOURCE = "`004` Theorem 5"
+
+    @property
+    def limit(self) -> int:
+        """m: the most that a device's values may add up to, and the most that each of them can be."""
+        return self.kinds[0].domain_size - 1
+
+    @property
+    def guarantee(self) -> CountersGuarantee:
+        """The theorem's for a report; per memoised input and beyond, what the counters' levels add up to."""
+        return counters_guarantee(self.kinds[0].guarantee, len(self.kinds), self.limit)
+
+    @property
+    def payload_size(self) -> int:
+        """The bits, packed."""
+        return (len(self.kinds) + 7) // 8
+
+    def require_value(self, value: Any) -> Any:
+        """One plain int per counter.
+
+        Raises:
+            TypeError, ValueError: as for every composite, and where they add up to more than the limit.
+        """
+        plain = super().require_value(value)
+        if sum(plain) > self.limit:
+            raise ValueError(_beyond(self.limit))
+        return plain
+
+    def encode(self, response: tuple[int, ...]) -> bytes:
+        """Bit i is about counter i, the lowest bit of the first byte first."""
+        packed = sum(bit << index for index, bit in enumerate(response))
+        return packed.to_bytes(self.payload_size, "little")
+
+    def decode(self, payload: bytes) -> tuple[int, ...]:
+        """One bit per counter."""
+        self._require_length(payload)
+        packed = int.from_bytes(payload, "little")
+        if packed >> len(self.kinds):
+            raise InvalidPayload(Reason.UNUSED_BITS, f"a report has {len(self.kinds)} bits")
+        least, most = self.ones_admitted
+        if not least <= packed.bit_count() <= most:
+            raise InvalidPayload(Reason.DEGENERATE, f"reports have {least} to {most} ones")
+        return tuple(packed >> index & 1 for index in range(len(self.kinds)))
+
+    def check(self, payloads: NDArray[np.uint8]) -> NDArray[np.uint8]:
+        """No bit beyond the last counter's, and neither very many ones nor very few."""
+        import numpy as np
+
+        unused = len(self.kinds) % 8 and 256 - (1 << len(self.kinds) % 8)
+        refused = np.uint8(CHECK_CODES.index(Reason.UNUSED_BITS))
+        codes = np.where(payloads[:, -1] & np.uint8(unused), refused, np.uint8(0))
+        refuse_ones(payloads, len(self.kinds), self.ones_admitted, codes)
+        return codes
+
+    @cached_property
+    def ones_admitted(self) -> tuple[int, int]:
+        """The least and the largest number of ones that a device ever sends, see :mod:`ldpbeam.degenerate`.
+
+        Bit i is 1 with probability other + (x_i/m)(own − other), independently, so the number of ones has a
+        mean between t·other, where all counters are 0, and t·other + own − other, since Σ x_i <= m. Among
+        independent bits with a given mean those of equal probability have the heaviest tails, from one above
+        the mean on (Hoeffding 1956, Theorem 4).
+        """
+        first = self.kinds[0]
+        assert isinstance(first, OneBit)  # noqa: S101 - allocate() takes no others
+        t, ends = len(self.kinds), first.ends
+        average = ends.other + ends.gap / t
+        zeros = tail_from(t, None, 1 - ends.other, BOUND / 2)
+        return t - zeros + 1, max(tail_from(t, None, average, BOUND / 2), ceil(t * average) + 1) - 1
+
+    def add_signs(self, payloads: NDArray[np.uint8], signs: NDArray[np.int64]) -> None:
+        """Nothing: bits have none."""
+
+    def add_support(self, payloads: NDArray[np.uint8], counts: NDArray[np.int64]) -> None:
+        """Count each counter's ones."""
+        import numpy as np
+
+        bits = np.unpackbits(payloads, axis=1, count=len(self.kinds), bitorder="little")
+        counts += bits.sum(axis=0, dtype=np.int64)
+
+    def privatize_fleet(
+        self,
+        devices: NDArray[np.int64],
+        values: NDArray[np.int64],
+        words: FleetWords,
+        memo: FleetMemo,
+    ) -> NDArray[np.uint8]:
+        """See the contract.
+
+        Raises:
+            ValueError: the values of a device add up to more than the limit.
+        """
+        import numpy as np
+
+        if (values.sum(axis=1) > self.limit).any():
+            raise ValueError(_beyond(self.limit))
+        return np.packbits(super().privatize_fleet(devices, values, words, memo), axis=1, bitorder="little")
+
+
+def together(parts: tuple[LocalProtocol[Any], ...]) -> Together:
+    """Bits of one level about counters of one range; anything else is refused."""
+    if not all(isinstance(part, OneBit) for part in parts):
+        able = [name for name, kind in PROTOCOLS.items() if issubclass(kind, OneBit)]
+        raise CollectionError(
+            "E-COLLECTION-ALLOCATION",
+            f"together is for one bit per counter, which {parts[0].NAME} does not send",
+            remedy=f"Use one of: {', '.join(able)}; or allocation: sample.",
+        )
+    if len({part.domain_size for part in parts}) > 1:
+        raise CollectionError(
+            "E-COLLECTION-ALLOCATION",
+            "together needs the same max for all attributes: it is the bound of their sum",
+            remedy="Give every attribute the largest max, or use allocation: sample.",
+        )
+    built = Together(parts)
+    single, counters = parts[0].guarantee.first_report, len(parts)
+    spent = min(theorem_5(single), counters * single)
+    if spent > _MOST_TOGETHER:
+        raise CollectionError(
+            "E-COLLECTION-EPSILON",
+            f"a report about all {counters} counters together would spend {spent:.4g}, more than "
+            f"{_MOST_TOGETHER:g}",
+            remedy="Lower the level, or use allocation: sample.",
+        )
+    return built
+
+
+def _beyond(limit: int) -> str:
+    # Never the values: this text may reach a log on the device.
+    return f"the counters of a device must add up to at most {limit}, and these add up to more"

@@ -1,0 +1,50 @@
+"""Protocols whose result is one mean, in the units of the values."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+from ldpbeam.protocols.contract import LocalProtocol, Result
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from ldpbeam.estimate import Estimates
+
+__all__ = ["MeanProtocol"]
+
+
+class MeanProtocol(LocalProtocol[int]):
+    """A protocol whose result is the mean of values 0..m, m = domain_size − 1."""
+
+    @property
+    def maximum(self) -> int:
+        """The largest value, m."""
+        return self.domain_size - 1
+
+    @property
+    def result(self) -> Result:
+        """One mean."""
+        return Result.MEAN
+
+    @property
+    def rows(self) -> int:
+        """The mean."""
+        return 1
+
+    def of_share(self, share: Fraction) -> MeanProtocol:
+        """The same protocol, with the errors of estimates that a random share of the population reports."""
+        return self
+
+    def consistent(self, method: str, estimates: Estimates) -> NDArray[np.float64]:
+        """The mean clipped to 0..m, whatever the method: one number has no sum to keep.
+
+        ``none`` leaves it as it is.
+        """
+        import numpy as np
+
+        if method == "none":
+            return estimates.frequency.copy()
+        return np.clip(estimates.frequency, 0.0, float(self.maximum))
