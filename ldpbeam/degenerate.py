@@ -18,6 +18,8 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
+from ldpbeam.kernels.check_codes import CheckCode
+
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
@@ -27,7 +29,6 @@ if TYPE_CHECKING:
 __all__ = [
     "BOUND",
     "CELLS",
-    "CODE",
     "REACH",
     "add_extremes",
     "add_seeds",
@@ -46,9 +47,6 @@ __all__ = [
 
 BOUND = Fraction(1, 1 << 50)
 """What every input draws a degenerate payload with less than."""
-
-CODE = 4
-"""Of :attr:`ldpbeam.errors.Reason.DEGENERATE` among :data:`ldpbeam.protocols.contract.CHECK_CODES`."""
 
 REACH = 1 << 13
 """Affine multipliers a with |a| below it, as signed 64-bit integers, are degenerate: 2·REACH − 1 of 2**64,
@@ -102,8 +100,8 @@ def _words(payloads: NDArray[np.uint8]) -> NDArray[np.uint64]:
 
 
 def refuse_multipliers(payloads: NDArray[np.uint8], codes: NDArray[np.uint8]) -> None:
-    """Write :data:`CODE` where the affine hash in a payload, not refused yet, has a degenerate multiplier."""
-    codes[_degenerate(_words(payloads)[:, 0]) & (codes == 0)] = CODE
+    """Write ``DEGENERATE`` where the hash in a payload, not refused yet, has a degenerate multiplier."""
+    codes[_degenerate(_words(payloads)[:, 0]) & (codes == CheckCode.SOUND)] = CheckCode.DEGENERATE
 
 
 def add_seeds(payloads: NDArray[np.uint8], signs: NDArray[np.int64]) -> None:
@@ -221,13 +219,13 @@ def count_ones(payloads: NDArray[np.uint8]) -> Iterator[tuple[slice, NDArray[np.
 def refuse_ones(
     payloads: NDArray[np.uint8], bits: int, admitted: tuple[int, int], codes: NDArray[np.uint8]
 ) -> None:
-    """Write :data:`CODE` where a payload (n, w), not refused yet, has fewer or more ones than admitted."""
+    """Write ``DEGENERATE`` where a payload (n, w), not refused yet, has fewer or more ones than admitted."""
     least, most = admitted
     if least <= 0 and most >= bits:
         return  # every number of ones is admitted, as in small domains
     for where, ones in count_ones(payloads):
         some = codes[where]
-        some[((ones < least) | (ones > most)) & (some == 0)] = CODE
+        some[((ones < least) | (ones > most)) & (some == CheckCode.SOUND)] = CheckCode.DEGENERATE
 
 
 def add_extremes(

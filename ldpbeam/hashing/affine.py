@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, ClassVar
 from ldpbeam.degenerate import CELLS, add_seeds, is_degenerate, ordinary, ordinary_many, refuse_multipliers
 from ldpbeam.errors import CollectionError, Reason
 from ldpbeam.hashing.base import HashFamily
+from ldpbeam.kernels.check_codes import CheckCode
 from ldpbeam.randomness import FULL
 
 if TYPE_CHECKING:
@@ -130,7 +131,8 @@ class AffineFamily(HashFamily):
         symbols = payloads[:, 16].astype(np.uint32)
         if self._symbol_size == 2:
             symbols |= payloads[:, 17].astype(np.uint32) << np.uint32(8)
-        codes = (symbols >= self.g).astype(np.uint8)
+        refused = np.uint8(CheckCode.VALUE_OUT_OF_RANGE)
+        codes = np.where(symbols >= self.g, refused, np.uint8(CheckCode.SOUND))
         refuse_multipliers(payloads, codes)
         return codes
 

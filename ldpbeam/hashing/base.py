@@ -95,7 +95,7 @@ class HashFamily(ABC):
 
     @abstractmethod
     def check(self, payloads: NDArray[np.uint8]) -> NDArray[np.uint8]:
-        """1 where the payload is out of range, 4 where it is degenerate, shape (n,)."""
+        """A ``CheckCode`` per payload, uint8 (n,), that agrees with :meth:`decode`."""
 
     @property
     @abstractmethod

@@ -19,9 +19,10 @@ from ldpbeam.degenerate import (
     refuse_ones,
 )
 from ldpbeam.errors import CollectionError, InvalidPayload, Reason
+from ldpbeam.kernels.columns import read_only
 from ldpbeam.privacy.bit_loss import BitLosses
 from ldpbeam.privacy.guarantee import Guarantee
-from ldpbeam.protocols.contract import FleetMemo, FleetWords, Memo, WordSpec, frozen_columns
+from ldpbeam.protocols.contract import FleetMemo, FleetWords, Memo, WordSpec
 from ldpbeam.protocols.frequency_protocol import FrequencyProtocol
 from ldpbeam.randomness import Randomness
 from ldpbeam.support import SupportProbabilities
@@ -293,11 +294,11 @@ class BitFlip(FrequencyProtocol[Sampled]):
         if self._everyone:
             used = self.domain_size % 8
             mask = np.uint8(256 - (1 << used)) if used else np.uint8(0)
-            bits.check_unused(frozen_columns(payloads), mask, codes)
+            bits.check_unused(read_only(payloads), mask, codes)
             refuse_ones(payloads, self.d, self.ones_admitted, codes)
         else:
             limit = np.uint64(self.domain_size)
-            bit_flip.check_entries(frozen_columns(payloads), self._width, limit, codes)
+            bit_flip.check_entries(read_only(payloads), self._width, limit, codes)
             # The lowest bit of an entry is the answer.
             answers = np.packbits(payloads[:, :: self._width] & np.uint8(1), axis=1)
             refuse_ones(answers, self.d, self.ones_admitted, codes)
@@ -352,10 +353,10 @@ class BitFlip(FrequencyProtocol[Sampled]):
 
         if self._everyone:
             planes = np.empty((8, self.payload_size), np.uint8)
-            bits.add_rows(frozen_columns(payloads), planes, counts)
+            bits.add_rows(read_only(payloads), planes, counts)
         else:
             supported, sampled = counts[: self.domain_size], counts[self.domain_size :]
-            bit_flip.add_entries(frozen_columns(payloads), self._width, supported, sampled)
+            bit_flip.add_entries(read_only(payloads), self._width, supported, sampled)
 
     def support_counts(self, counts: NDArray[np.int64]) -> NDArray[np.int64]:
         """C."""

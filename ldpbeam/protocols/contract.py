@@ -34,14 +34,12 @@ if TYPE_CHECKING:
     Payloads = NDArray[np.uint8]  # shape (reports, payload_size)
 
 __all__ = [
-    "CHECK_CODES",
     "FleetMemo",
     "FleetWords",
     "LocalProtocol",
     "Memo",
     "Result",
     "WordSpec",
-    "frozen_columns",
     "plain_integer",
 ]
 
@@ -52,15 +50,6 @@ _PARTICIPATION = (
     "Taking part. Whether a device reports in an epoch is not protected, nor that it stays silent because "
     "its value lies outside the domain."
 )
-
-CHECK_CODES = (
-    None,
-    Reason.VALUE_OUT_OF_RANGE,
-    Reason.UNUSED_BITS,
-    Reason.REPEATED_INDEX,
-    Reason.DEGENERATE,
-)
-"""What the small integers returned by :meth:`LocalProtocol.check` stand for; 0 is sound."""
 
 
 class Result(Enum):
@@ -274,7 +263,7 @@ class LocalProtocol(ABC, Generic[Response]):
 
     @abstractmethod
     def check(self, payloads: Payloads) -> NDArray[np.uint8]:
-        """One of :data:`CHECK_CODES` per payload, shape (n,): agrees with :meth:`decode`."""
+        """A ``CheckCode`` per payload, uint8 (n,), that agrees with :meth:`decode`."""
 
     @abstractmethod
     def add_support(self, payloads: Payloads, counts: NDArray[np.int64]) -> None:
@@ -419,12 +408,3 @@ def plain_integer(number: Any, what: str) -> int:
         return index(number)
     except TypeError:
         raise TypeError(f"{what} must be an integer, not of type {type(number).__name__}") from None
-
-
-def frozen_columns(array: NDArray[Any]) -> NDArray[Any]:
-    """A C-contiguous read-only view: kernels then see one array type and compile once."""
-    import numpy as np
-
-    view = np.ascontiguousarray(array).view()
-    view.flags.writeable = False
-    return view

@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, ClassVar
 from ldpbeam.channels.calibration import symbol_second_round
 from ldpbeam.channels.channel import SymbolChannel
 from ldpbeam.errors import InvalidPayload, Reason
+from ldpbeam.kernels.columns import read_only
 from ldpbeam.privacy.guarantee import Guarantee
 from ldpbeam.privacy.loss import SymbolLosses
-from ldpbeam.protocols.contract import FleetMemo, FleetWords, Memo, WordSpec, frozen_columns
+from ldpbeam.protocols.contract import FleetMemo, FleetWords, Memo, WordSpec
 from ldpbeam.protocols.frequency_protocol import FrequencyProtocol
 from ldpbeam.protocols.parameters import Parameters
 from ldpbeam.randomness import Randomness
@@ -140,14 +141,14 @@ class Direct(FrequencyProtocol[int]):
         from ldpbeam.kernels import symbols
 
         codes = np.empty(len(payloads), np.uint8)
-        symbols.check_below(frozen_columns(payloads), np.uint64(self.domain_size), codes)
+        symbols.check_below(read_only(payloads), np.uint64(self.domain_size), codes)
         return codes
 
     def add_support(self, payloads: NDArray[np.uint8], counts: NDArray[np.int64]) -> None:
         """One increment per report."""
         from ldpbeam.kernels import symbols
 
-        symbols.add_at(frozen_columns(payloads), counts)
+        symbols.add_at(read_only(payloads), counts)
 
     @property
     def permanent_words(self) -> WordSpec | None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from ldpbeam.channels.exact import exp_below
 from ldpbeam.channels.noise import LaplaceNoise
 from ldpbeam.errors import CollectionError, InvalidPayload, Reason
+from ldpbeam.kernels.check_codes import CheckCode
 from ldpbeam.privacy.guarantee import Guarantee
 from ldpbeam.protocols.contract import FleetMemo, FleetWords, Memo, WordSpec
 from ldpbeam.protocols.mean_protocol import MeanProtocol
@@ -133,7 +134,9 @@ class LaplaceMean(MeanProtocol):
         import numpy as np
 
         noisy = _integers(payloads)
-        return ((noisy < -self.margin) | (noisy > self.maximum + self.margin)).astype(np.uint8)
+        beyond = (noisy < -self.margin) | (noisy > self.maximum + self.margin)
+        refused = np.uint8(CheckCode.VALUE_OUT_OF_RANGE)
+        return np.where(beyond, refused, np.uint8(CheckCode.SOUND))
 
     def add_support(self, payloads: NDArray[np.uint8], counts: NDArray[np.int64]) -> None:
         """Add up."""

@@ -13,9 +13,10 @@ from ldpbeam.channels.calibration import Calibration, symbol_second_round
 from ldpbeam.channels.channel import SymbolChannel
 from ldpbeam.errors import CollectionError, InvalidPayload, Reason
 from ldpbeam.hashing import FAMILIES, HashFamily, optimal_prime
+from ldpbeam.kernels.columns import read_only
 from ldpbeam.privacy.guarantee import Guarantee
 from ldpbeam.privacy.loss import SymbolLosses
-from ldpbeam.protocols.contract import FleetMemo, FleetWords, Memo, WordSpec, frozen_columns
+from ldpbeam.protocols.contract import FleetMemo, FleetWords, Memo, WordSpec
 from ldpbeam.protocols.frequency_protocol import FrequencyProtocol
 from ldpbeam.protocols.parameters import Parameters
 from ldpbeam.randomness import Randomness
@@ -164,11 +165,11 @@ class LocalHash(FrequencyProtocol[Hashed]):
 
     def check(self, payloads: NDArray[np.uint8]) -> NDArray[np.uint8]:
         """Symbols and seeds that do not exist."""
-        return self.family.check(frozen_columns(payloads))
+        return self.family.check(read_only(payloads))
 
     def add_support(self, payloads: NDArray[np.uint8], counts: NDArray[np.int64]) -> None:
         """Hash matching, or one increment in the linear family's table."""
-        self.family.add_support(frozen_columns(payloads), counts)
+        self.family.add_support(read_only(payloads), counts)
 
     @property
     def most_supported(self) -> int:

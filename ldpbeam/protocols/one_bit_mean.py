@@ -18,8 +18,9 @@ from typing import TYPE_CHECKING
 from ldpbeam.channels.channel import BitChannel
 from ldpbeam.channels.exact import exp_below
 from ldpbeam.errors import CollectionError, InvalidPayload, Reason
+from ldpbeam.kernels.columns import read_only
 from ldpbeam.privacy.guarantee import Guarantee
-from ldpbeam.protocols.contract import FleetMemo, FleetWords, Memo, WordSpec, frozen_columns
+from ldpbeam.protocols.contract import FleetMemo, FleetWords, Memo, WordSpec
 from ldpbeam.protocols.mean_protocol import MeanProtocol
 from ldpbeam.protocols.parameters import Parameters
 from ldpbeam.randomness import FULL, Randomness
@@ -155,7 +156,7 @@ class OneBit(MeanProtocol):
         from ldpbeam.kernels import bits
 
         codes = np.empty(len(payloads), np.uint8)
-        bits.check_unused(frozen_columns(payloads), np.uint8(0xFE), codes)
+        bits.check_unused(read_only(payloads), np.uint8(0xFE), codes)
         return codes
 
     def add_support(self, payloads: NDArray[np.uint8], counts: NDArray[np.int64]) -> None:

@@ -11,8 +11,10 @@ from ldpbeam.channels.channel import BitChannel
 from ldpbeam.channels.exact import exp_below
 from ldpbeam.degenerate import CELLS, add_seeds, is_degenerate, ordinary, ordinary_many, refuse_multipliers
 from ldpbeam.errors import InvalidPayload, Reason
+from ldpbeam.kernels.check_codes import CheckCode
+from ldpbeam.kernels.columns import read_only
 from ldpbeam.privacy.guarantee import Guarantee
-from ldpbeam.protocols.contract import FleetMemo, FleetWords, Memo, WordSpec, frozen_columns
+from ldpbeam.protocols.contract import FleetMemo, FleetWords, Memo, WordSpec
 from ldpbeam.protocols.frequency_protocol import FrequencyProtocol
 from ldpbeam.protocols.parameters import Parameters
 from ldpbeam.randomness import FULL, Randomness
@@ -129,7 +131,8 @@ class BinFlipPlus(FrequencyProtocol[Verdict]):
         """The last byte is one bit, and no device has a degenerate multiplier."""
         import numpy as np
 
-        codes = np.where(payloads[:, 16] > 1, np.uint8(2), np.uint8(0))
+        refused = np.uint8(CheckCode.UNUSED_BITS)
+        codes = np.where(payloads[:, 16] > 1, refused, np.uint8(CheckCode.SOUND))
         refuse_multipliers(payloads, codes)
         return codes
 
@@ -156,7 +159,7 @@ class BinFlipPlus(FrequencyProtocol[Verdict]):
 
         start, step, width = (np.empty(len(payloads), np.int64) for _ in range(3))
         threshold = np.uint64(self.threshold)
-        accepted = bit_flip.read_accepted(frozen_columns(payloads), threshold, start, step, width)
+        accepted = bit_flip.read_accepted(read_only(payloads), threshold, start, step, width)
         hashing.add_affine(start[:accepted], step[:accepted], width[:accepted], counts)
 
     @property

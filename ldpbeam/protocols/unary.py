@@ -13,9 +13,10 @@ from ldpbeam.channels.calibration import half_second_round, oue_round, sue_round
 from ldpbeam.channels.channel import BitChannel, unary_ratio
 from ldpbeam.degenerate import add_extremes, extremes, ones_admitted, ones_variance, refuse_ones
 from ldpbeam.errors import CollectionError, InvalidPayload, Reason
+from ldpbeam.kernels.columns import read_only
 from ldpbeam.privacy.bit_loss import BitLosses
 from ldpbeam.privacy.guarantee import Guarantee
-from ldpbeam.protocols.contract import FleetMemo, FleetWords, Memo, WordSpec, frozen_columns
+from ldpbeam.protocols.contract import FleetMemo, FleetWords, Memo, WordSpec
 from ldpbeam.protocols.frequency_protocol import FrequencyProtocol
 from ldpbeam.protocols.parameters import Parameters
 from ldpbeam.randomness import FULL, Randomness
@@ -175,7 +176,7 @@ class Unary(FrequencyProtocol[int]):
         codes = np.empty(len(payloads), np.uint8)
         used = self.domain_size % 8
         mask = np.uint8(256 - (1 << used)) if used else np.uint8(0)
-        bits.check_unused(frozen_columns(payloads), mask, codes)
+        bits.check_unused(read_only(payloads), mask, codes)
         refuse_ones(payloads, self.domain_size, self.ones_admitted, codes)
         return codes
 
@@ -186,7 +187,7 @@ class Unary(FrequencyProtocol[int]):
         from ldpbeam.kernels import bits
 
         planes = np.empty((8, self.payload_size), np.uint8)
-        bits.add_rows(frozen_columns(payloads), planes, counts)
+        bits.add_rows(read_only(payloads), planes, counts)
 
     @property
     def permanent_words(self) -> WordSpec | None:

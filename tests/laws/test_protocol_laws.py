@@ -19,9 +19,10 @@ import pytest
 from ldpbeam.channels.channel import SymbolChannel
 from ldpbeam.channels.exact import exp_below
 from ldpbeam.errors import InvalidPayload
+from ldpbeam.kernels.check_codes import CheckCode
 from ldpbeam.protocols import PROTOCOLS, FrequencyProtocol, MeanProtocol, Memo, Parameters, protocol
 from ldpbeam.protocols.bit_flip import BitFlip
-from ldpbeam.protocols.contract import CHECK_CODES, WordSpec
+from ldpbeam.protocols.contract import WordSpec
 from ldpbeam.protocols.laplace_mean import LaplaceMean
 from ldpbeam.protocols.unary import Unary
 from ldpbeam.randomness import FULL, ScriptedRandomness
@@ -368,7 +369,7 @@ def test_decode_and_check_agree_on_every_payload(setting: Setting) -> None:
         try:
             response = built.decode(row.tobytes())
         except InvalidPayload as error:
-            assert CHECK_CODES[code] is error.reason
+            assert CheckCode(code).reason is error.reason
         else:
             assert code == 0
             sound += 1

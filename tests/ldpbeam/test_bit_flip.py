@@ -22,9 +22,9 @@ from ldpbeam.collection.file import parse_collection
 from ldpbeam.errors import CollectionError, InvalidPayload
 from ldpbeam.estimate import variance
 from ldpbeam.kernels import bit_flip as kernels
+from ldpbeam.kernels.check_codes import CheckCode
 from ldpbeam.protocols import FrequencyProtocol, Memo, Parameters, protocol
 from ldpbeam.protocols.bit_flip import BitFlip, Sampled
-from ldpbeam.protocols.contract import CHECK_CODES
 from ldpbeam.protocols.public_string import BinFlipPlus
 from ldpbeam.randomness import FULL, ScriptedRandomness
 from ldpbeam.simulators import Streams
@@ -247,7 +247,7 @@ def test_unsound_entries_are_refused_with_their_reason(entries: list[int], reaso
         assert code == 0
         assert built.encode(built.decode(payload)) == payload
         return
-    assert CHECK_CODES[code].value == reason  # type: ignore[union-attr]
+    assert CheckCode(code).reason.value == reason  # type: ignore[union-attr]
     with pytest.raises(InvalidPayload) as caught:
         built.decode(payload)
     assert caught.value.reason.value == reason
@@ -263,7 +263,7 @@ def test_every_payload_of_two_entries_agrees_in_both_validations() -> None:
             built.decode(row.tobytes())
             assert code == 0
         except InvalidPayload as error:
-            assert CHECK_CODES[code] is error.reason
+            assert CheckCode(code).reason is error.reason
 
 
 # Variance

@@ -19,11 +19,11 @@ from ldpbeam.channels.exact import exp_above, log_above
 from ldpbeam.collection.collection import Collection
 from ldpbeam.collection.file import load_collection, parse_collection
 from ldpbeam.errors import CollectionError, InvalidPayload, Reason
+from ldpbeam.kernels.check_codes import CheckCode
 from ldpbeam.pipelines.page import write_page
 from ldpbeam.privacy import CountersGuarantee, theorem_5
 from ldpbeam.protocols import Parameters
 from ldpbeam.protocols.attributes import Sample, Several, Together, allocate
-from ldpbeam.protocols.contract import CHECK_CODES
 from ldpbeam.protocols.one_bit_mean import OneBit
 from ldpbeam.randomness import SystemRandomness
 from ldpbeam.simulators import ABSENT, Streams
@@ -216,7 +216,7 @@ def test_bits_are_packed(counters: int) -> None:
         try:
             response = kind.decode(payload.tobytes())
         except InvalidPayload as error:
-            assert CHECK_CODES[code] is error.reason is Reason.UNUSED_BITS
+            assert CheckCode(code).reason is error.reason is Reason.UNUSED_BITS
         else:
             assert code == 0
             assert kind.encode(response) == payload.tobytes()

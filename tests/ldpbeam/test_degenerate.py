@@ -23,10 +23,10 @@ from ldpbeam.degenerate import (
 )
 from ldpbeam.errors import InvalidPayload, Reason
 from ldpbeam.hashing import AffineFamily
+from ldpbeam.kernels.check_codes import CheckCode
 from ldpbeam.protocols import PROTOCOLS, Memo, Parameters, protocol
 from ldpbeam.protocols.attributes import allocate
 from ldpbeam.protocols.bit_flip import BitFlip
-from ldpbeam.protocols.contract import CHECK_CODES
 from ldpbeam.protocols.public_string import BinFlipPlus
 from ldpbeam.protocols.unary import Unary
 from ldpbeam.randomness import FULL, ScriptedRandomness
@@ -144,7 +144,7 @@ def refusals(kind: Any, payloads: list[bytes]) -> list[Reason | None]:
         else:
             slow.append(None)
     rows = np.frombuffer(b"".join(payloads), np.uint8).reshape(len(payloads), -1)
-    assert [CHECK_CODES[code] for code in kind.check(rows)] == slow
+    assert [CheckCode(code).reason for code in kind.check(rows)] == slow
     return slow
 
 

@@ -24,9 +24,9 @@ from ldpbeam.collection.file import parse_collection
 from ldpbeam.errors import CollectionError, InvalidPayload, Reason
 from ldpbeam.estimate import tie_breakers, variance
 from ldpbeam.histogram import INSUFFICIENT, OK, estimate_epoch, make_consistent
+from ldpbeam.kernels.check_codes import CheckCode
 from ldpbeam.protocols import PROTOCOLS, FrequencyProtocol, Parameters
 from ldpbeam.protocols.attributes import ALLOCATIONS, Sample, Several, allocate
-from ldpbeam.protocols.contract import CHECK_CODES
 from ldpbeam.randomness import ScriptedRandomness, SystemRandomness
 from ldpbeam.support import Support
 
@@ -234,7 +234,7 @@ def test_check_agrees_with_decode(allocation: str, name: str) -> None:
         try:
             response = kind.decode(payload.tobytes())
         except InvalidPayload as error:
-            assert CHECK_CODES[code] is error.reason
+            assert CheckCode(code).reason is error.reason
         else:
             assert code == 0
             assert kind.encode(response) == payload.tobytes()
@@ -255,7 +255,7 @@ def test_padding_and_attributes_that_do_not_exist() -> None:
             kind.decode(payload)
         assert caught.value.reason is reason
         code = kind.check(np.frombuffer(payload, np.uint8).reshape(1, -1))[0]
-        assert CHECK_CODES[code] is reason
+        assert CheckCode(code).reason is reason
 
 
 def test_many_attributes_have_two_bytes_of_index() -> None:

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 from ldpbeam.degenerate import BOUND, refuse_ones, tail_from
 from ldpbeam.errors import CollectionError, InvalidPayload, Reason
+from ldpbeam.kernels.check_codes import CheckCode
 from ldpbeam.privacy.counters import CountersGuarantee, counters_guarantee, theorem_5
 from ldpbeam.protocols import PROTOCOLS
 from ldpbeam.protocols.attributes.split import Split
-from ldpbeam.protocols.contract import CHECK_CODES, FleetMemo, FleetWords, LocalProtocol
+from ldpbeam.protocols.contract import FleetMemo, FleetWords, LocalProtocol
 from ldpbeam.protocols.one_bit_mean import OneBit
 
 if TYPE_CHECKING:
@@ -83,8 +84,8 @@ class Together(Split):
         import numpy as np
 
         unused = len(self.kinds) % 8 and 256 - (1 << len(self.kinds) % 8)
-        refused = np.uint8(CHECK_CODES.index(Reason.UNUSED_BITS))
-        codes = np.where(payloads[:, -1] & np.uint8(unused), refused, np.uint8(0))
+        refused = np.uint8(CheckCode.UNUSED_BITS)
+        codes = np.where(payloads[:, -1] & np.uint8(unused), refused, np.uint8(CheckCode.SOUND))
         refuse_ones(payloads, len(self.kinds), self.ones_admitted, codes)
         return codes
 

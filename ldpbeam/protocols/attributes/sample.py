@@ -9,18 +9,12 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ldpbeam.errors import InvalidPayload, Reason
+from ldpbeam.kernels.check_codes import CheckCode
+from ldpbeam.kernels.columns import read_only
 from ldpbeam.privacy.guarantee import Guarantee
 from ldpbeam.privacy.loss import SeveralLosses
 from ldpbeam.protocols.attributes.base import Several, attribute_guarantee, attribute_losses
-from ldpbeam.protocols.contract import (
-    CHECK_CODES,
-    FleetMemo,
-    FleetWords,
-    LocalProtocol,
-    Memo,
-    WordSpec,
-    frozen_columns,
-)
+from ldpbeam.protocols.contract import FleetMemo, FleetWords, LocalProtocol, Memo, WordSpec
 from ldpbeam.protocols.frequency_protocol import FrequencyProtocol
 from ldpbeam.protocols.mean_protocol import MeanProtocol
 from ldpbeam.protocols.parameters import Parameters
@@ -146,17 +140,17 @@ class Sample(Several[Sampled]):
         for index, kind in enumerate(self.kinds):
             rows = np.flatnonzero(attribute == index)
             if rows.size:
-                yield index, rows, frozen_columns(payloads[rows, start : start + kind.payload_size])
+                yield index, rows, read_only(payloads[rows, start : start + kind.payload_size])
 
     def check(self, payloads: NDArray[np.uint8]) -> NDArray[np.uint8]:
         """An attribute that exists, zeros behind its payload, and a payload its part takes."""
         import numpy as np
 
-        codes = np.full(len(payloads), CHECK_CODES.index(Reason.VALUE_OUT_OF_RANGE), np.uint8)
+        codes = np.full(len(payloads), CheckCode.VALUE_OUT_OF_RANGE, np.uint8)
         for index, rows, some in self._groups(payloads):
             kind = self.kinds[index]
             padded = payloads[rows, self._index_bytes + kind.payload_size :].any(axis=1)
-            unused = np.uint8(CHECK_CODES.index(Reason.UNUSED_BITS))
+            unused = np.uint8(CheckCode.UNUSED_BITS)
             codes[rows] = np.where(padded, unused, kind.check(some))
         return codes
 

@@ -10,10 +10,12 @@ from itertools import product
 from math import prod
 from typing import TYPE_CHECKING, Any
 
+from ldpbeam.kernels.check_codes import CheckCode
+from ldpbeam.kernels.columns import read_only
 from ldpbeam.privacy.guarantee import Guarantee
 from ldpbeam.privacy.loss import SeveralLosses
 from ldpbeam.protocols.attributes.base import Several, attribute_guarantee, attribute_losses, slices
-from ldpbeam.protocols.contract import FleetMemo, FleetWords, Memo, frozen_columns
+from ldpbeam.protocols.contract import FleetMemo, FleetWords, Memo
 from ldpbeam.randomness import Randomness
 
 if TYPE_CHECKING:
@@ -97,21 +99,21 @@ class Split(Several[tuple[Any, ...]]):
         """What the first attribute that refuses says."""
         import numpy as np
 
-        codes = np.zeros(len(payloads), np.uint8)
+        codes = np.full(len(payloads), CheckCode.SOUND, np.uint8)
         for kind, where in zip(self.kinds, self._bytes, strict=True):
-            codes = np.where(codes == 0, kind.check(frozen_columns(payloads[:, where])), codes)
+            codes = np.where(codes == CheckCode.SOUND, kind.check(read_only(payloads[:, where])), codes)
         return codes
 
     def add_support(self, payloads: NDArray[np.uint8], counts: NDArray[np.int64]) -> None:
         """Each part counts its columns."""
         for kind, where, span in zip(self.kinds, self._bytes, self.spans, strict=True):
-            kind.add_support(frozen_columns(payloads[:, where]), counts[span])
+            kind.add_support(read_only(payloads[:, where]), counts[span])
 
     def add_signs(self, payloads: NDArray[np.uint8], signs: NDArray[np.int64]) -> None:
         """Each part its columns."""
         for kind, where, span in zip(self.kinds, self._bytes, self.sign_spans, strict=True):
             if kind.signs_length:
-                kind.add_signs(frozen_columns(payloads[:, where]), signs[span])
+                kind.add_signs(read_only(payloads[:, where]), signs[span])
 
     def privatize_fleet(
         self,
