@@ -10,6 +10,7 @@ Everything follows from n reports, the support C(v) and the protocol's (own, oth
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import NormalDist
 from typing import TYPE_CHECKING
@@ -66,10 +67,30 @@ class Estimates:
     low_all: Floats
     high_all: Floats
 
+    @property
+    def _numbers(self) -> tuple[Floats, ...]:
+        return self.frequency, self.std_error, self.low, self.high, self.low_all, self.high_all
+
     def scaled(self, factor: float) -> Estimates:
         """The same in other units: ``factor`` times every number but the counts."""
-        arrays = (self.frequency, self.std_error, self.low, self.high, self.low_all, self.high_all)
-        return Estimates(self.n, self.support, *(a * factor for a in arrays))
+        return Estimates(self.n, self.support, *(column * factor for column in self._numbers))
+
+    def rows(self, where: slice) -> Estimates:
+        """Some of the rows."""
+        return Estimates(self.n[where], self.support[where], *(column[where] for column in self._numbers))
+
+    @classmethod
+    def joined(cls, found: Sequence[Estimates]) -> Estimates:
+        """The rows of several, one after the other."""
+        n, support = np.concatenate([one.n for one in found]), np.concatenate([one.support for one in found])
+        numbers = zip(*(one._numbers for one in found), strict=True)
+        return cls(n, support, *map(np.concatenate, numbers))
+
+    @classmethod
+    def unknown(cls, rows: int) -> Estimates:
+        """What is known without a report."""
+        zero, nothing = np.zeros(rows, np.int64), np.full(rows, np.nan)
+        return cls(zero, zero, *[nothing] * 6)
 
 
 def support_variance(frequency: Floats, own: float, other: float) -> Floats:

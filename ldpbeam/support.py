@@ -7,7 +7,7 @@ exact rationals per protocol.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
@@ -50,12 +50,21 @@ class SupportProbabilities:
         return self.own - self.other
 
     @property
-    def floor_variance(self) -> float:
-        """n·V*: the variance of one report at frequency 0, other(1−other)/(own−other)².
+    def floor(self) -> Fraction:
+        """n·V*: the variance of one report at frequency 0, other(1−other)/(own−other)², exact.
 
         n is the number of reports behind the value, a share ``sampled`` of all.
         """
-        return float(self.other * (1 - self.other) / self.gap**2)
+        return self.other * (1 - self.other) / self.gap**2
+
+    @property
+    def floor_variance(self) -> float:
+        """n·V* as a float."""
+        return float(self.floor)
+
+    def among(self, share: Fraction) -> SupportProbabilities:
+        """The same where only a share of the population, drawn at random, reports at all."""
+        return replace(self, sampled=self.sampled * share)
 
 
 class Support:

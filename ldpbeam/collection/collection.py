@@ -16,8 +16,9 @@ from ldpbeam.collection.epochs import LAST_SECOND, Epochs, instant
 from ldpbeam.errors import CollectionError
 from ldpbeam.privacy.loss import loss_record
 from ldpbeam.privacy.poisoning import leverage_record
-from ldpbeam.protocols import PROTOCOLS, FrequencyProtocol, LocalProtocol, MeanProtocol, Parameters, protocol
-from ldpbeam.protocols.attributes import ALLOCATIONS, Several, Together, allocate
+from ldpbeam.protocols import PROTOCOLS, LocalProtocol, Parameters, protocol
+from ldpbeam.protocols.attributes import ALLOCATIONS, allocate
+from ldpbeam.protocols.contract import Result
 from ldpbeam.support import SupportProbabilities
 from ldpbeam.wire import collection_pb2
 
@@ -146,13 +147,13 @@ class Collection:
             )
         sizes = [attribute.domain.size for attribute in self.attributes]
         several = allocate(self.allocation, self.protocol_name or None, sizes, self.parameters)
-        for attribute, part in zip(self.attributes, several.kinds, strict=True):
+        for attribute, part in zip(self.attributes, several.parts, strict=True):
             self._require_numbers(part, attribute.domain)
         return several
 
     @staticmethod
     def _require_numbers(built: LocalProtocol[Any], domain: Domain) -> None:
-        if isinstance(built, MeanProtocol) and not domain.numeric:
+        if built.result is Result.MEAN and not domain.numeric:
             raise CollectionError(
                 "E-COLLECTION-DOMAIN",
                 f"protocol {built.NAME} takes the mean of numbers, which labels and buckets are not",
@@ -182,7 +183,7 @@ class Collection:
     @property
     def sum_limit(self) -> int | None:
         """The most that the values of one device may add up to; None where they may be anything."""
-        return self.protocol.limit if isinstance(self.protocol, Together) else None
+        return self.protocol.sum_limit
 
     @property
     def protocol_label(self) -> str:
@@ -231,7 +232,7 @@ class Collection:
         for attribute, part in zip(self.attributes, self.protocol.parts, strict=False):
             entry = message.attributes.add(name=attribute.name, protocol=part.NAME)
             _fill_domain(entry.domain, attribute.domain)
-            for fact, value in part.facts().items():
+            for fact, value in part.resolved_parameters().items():
                 setattr(entry, fact, value)
         message.epoch.length_seconds = self.epochs.length
         message.epoch.origin_seconds = self.epochs.origin
@@ -243,7 +244,7 @@ class Collection:
         if "hash_family" in kind.OPTIONAL:
             message.hash_family = self.parameters.hash_family
         if self.domain is not None:
-            for fact, value in self.protocol.facts().items():
+            for fact, value in self.protocol.resolved_parameters().items():
                 setattr(message, fact, value)
         return message
 
@@ -266,15 +267,15 @@ class Collection:
         kind = self.kind
         chosen: dict[str, object] = {**self._levels}
         if self.domain is not None:
-            chosen.update(self.protocol.facts())
+            chosen.update(self.protocol.resolved_parameters())
         if "calibration" in kind.OPTIONAL:
             chosen["calibration"] = self.parameters.calibration.value
         if "hash_family" in kind.OPTIONAL:
             chosen["hash_family"] = self.parameters.hash_family
         built = self.protocol
         several = {}
-        if isinstance(built, Several):
-            several = {"allocation": self.allocation, "attributes": self._attribute_records(built)}
+        if self.attributes:
+            several = {"allocation": self.allocation, "attributes": self._attribute_records()}
         return {
             "name": self.name,
             "version": self.version,
@@ -298,7 +299,7 @@ class Collection:
             "retired": None if self.retired is None else instant(self.retired),
             "consistency": self.consistency,
             "min_reports": self.min_reports,
-            **_support_record(built),
+            **_support_record(built.support, built.lasting),
             "guarantee": {
                 **built.guarantee.as_record(),
                 **loss_record(built.losses),
@@ -310,7 +311,7 @@ class Collection:
             ],
         }
 
-    def _attribute_records(self, built: Several[Any]) -> list[dict[str, object]]:
+    def _attribute_records(self) -> list[dict[str, object]]:
         """One for each attribute."""
         return [
             {
@@ -318,32 +319,32 @@ class Collection:
                 "domain_size": attribute.domain.size,
                 "protocol": part.NAME,
                 "result": part.result.value,
-                "parameters": part.facts(),
-                **_support_record(part),
-                "v_star_times_reports": _floor_record(part),
+                "parameters": part.resolved_parameters(),
+                **_support_record(estimator.support, estimator.lasting),
+                "v_star_times_reports": _floor_record(estimator.support),
             }
-            for attribute, part in zip(self.attributes, built.parts, strict=True)
+            for attribute, part, estimator in zip(
+                self.attributes, self.protocol.parts, self.protocol.estimators, strict=True
+            )
         ]
 
 
-def _support_record(part: LocalProtocol[Any]) -> dict[str, object]:
+def _support_record(
+    support: SupportProbabilities | None, lasting: SupportProbabilities | None
+) -> dict[str, object]:
     """Probabilities of support: of a report, and of what a device keeps for life; none for a mean."""
-    if not isinstance(part, FrequencyProtocol):
-        return {"support": None, "lasting": None}
 
     def written(found: SupportProbabilities | None) -> dict[str, float] | None:
         if found is None:
             return None
         return {name: float(getattr(found, name)) for name in ("own", "other", "sampled")}
 
-    return {"support": written(part.support), "lasting": written(part.lasting)}
+    return {"support": written(support), "lasting": written(lasting)}
 
 
-def _floor_record(part: LocalProtocol[Any]) -> float | None:
+def _floor_record(support: SupportProbabilities | None) -> float | None:
     """V* times the reports of all devices, to compare allocations by; none for a mean."""
-    if not isinstance(part, FrequencyProtocol):
-        return None
-    return part.support.floor_variance / float(part.support.sampled)
+    return None if support is None else support.floor_variance / float(support.sampled)
 
 
 def _require_name(name: str, rule: str, example: str) -> None:

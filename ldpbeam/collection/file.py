@@ -21,8 +21,9 @@ from ldpbeam.collection.domain import MAX_DOMAIN, Domain
 from ldpbeam.collection.epochs import DEFAULT_COUNT, Epochs, parse_duration, parse_instant
 from ldpbeam.errors import CollectionError
 from ldpbeam.hashing import FAMILIES
-from ldpbeam.protocols import PROTOCOLS, LocalProtocol, MeanProtocol, Parameters
+from ldpbeam.protocols import PROTOCOLS, LocalProtocol, Parameters
 from ldpbeam.protocols.attributes import ALLOCATIONS, Allomfree
+from ldpbeam.protocols.contract import Result
 
 if TYPE_CHECKING:
     import yaml
@@ -343,7 +344,7 @@ def _collection(entries: dict[str, _Entry], where: str) -> Collection:
         else _domain(
             _required(entries, "domain", where, "domain: {size: 360}"),
             where,
-            mean=issubclass(kind, MeanProtocol),
+            mean=kind.RESULT is Result.MEAN,
         ),
         protocol_name=protocol_name,
         parameters=parameters,
@@ -354,7 +355,7 @@ def _collection(entries: dict[str, _Entry], where: str) -> Collection:
         min_reports=reports.integer(1) if reports else 1,
         future_tolerance=ahead.parsed(parse_duration) if ahead else None,
         retired=retired.parsed(parse_instant) if retired else None,
-        attributes=_attributes(entries["attributes"], where, mean=issubclass(kind, MeanProtocol))
+        attributes=_attributes(entries["attributes"], where, mean=kind.RESULT is Result.MEAN)
         if allocation
         else (),
         allocation=allocation,

@@ -166,7 +166,7 @@ class BitFlip(FrequencyProtocol[Sampled]):
         """b bits when every bucket is asked, else whole bytes for each of d (index, bit) entries."""
         return self.domain_size if self._everyone else 8 * self._width * self.d
 
-    def facts(self) -> dict[str, int | float | str]:
+    def resolved_parameters(self) -> dict[str, int | float | str]:
         """The resolved d."""
         return {"d": self.d}
 
@@ -308,6 +308,11 @@ class BitFlip(FrequencyProtocol[Sampled]):
     def most_supported(self) -> int:
         """As many ones as are admitted, among the d buckets."""
         return self.ones_admitted[1]
+
+    @property
+    def asked_about(self) -> int:
+        """A report says nothing about buckets that it did not sample."""
+        return self.d
 
     @property
     def supported_variance(self) -> float:

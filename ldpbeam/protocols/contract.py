@@ -1,8 +1,9 @@
 """The contract of a protocol: one frozen value object for device, simulator and server.
 
-Who runs what: ``new_memo``, ``privatize`` and ``encode`` on the device, in plain Python, one value and one
-epoch at a time; ``check``, ``add_support`` and ``support_counts`` on the server, over columns of payloads;
-``privatize_fleet`` in simulations, the same function of the same random words as ``privatize``.
+It has three sides, each in a module of its own: :class:`DeviceSide` (``new_memo``, ``privatize``, ``encode``
+and ``decode``), :class:`ServerSide` (``check``, ``add_support``, ``support_counts``, ``estimate``, and one
+``PartEstimator`` per attribute) and :class:`SimulationSide` (``privatize_fleet``). :class:`ForgerySide` adds
+what the server can tell about forged reports. This module puts them together with what a protocol promises.
 
 A two-round protocol is a composition: a permanent answer, memoised per input and kept for life in the memo,
 is randomised again for every report. The memo is an explicit argument and result.
@@ -10,39 +11,31 @@ is randomised again for every report. The memo is an explicit argument and resul
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
-from enum import Enum
+from abc import abstractmethod
+from collections.abc import Iterator
 from fractions import Fraction
-from math import log
-from operator import index
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeVar
+from typing import Any, ClassVar, TypeVar
 
-from ldpbeam.errors import InvalidPayload, Reason
 from ldpbeam.privacy.guarantee import Guarantee
 from ldpbeam.privacy.loss import Losses
+from ldpbeam.protocols.device_side import DeviceSide, Memo, plain_integer
+from ldpbeam.protocols.forgery_side import AddedNoise, ForgerySide
 from ldpbeam.protocols.parameters import Parameters
-from ldpbeam.randomness import FULL, Randomness
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-    from ldpbeam.estimate import Estimates
-
-    Payloads = NDArray[np.uint8]  # shape (reports, payload_size)
+from ldpbeam.protocols.server_side import EVERYONE, PartEstimator, Result, ServerSide
+from ldpbeam.protocols.simulation_side import FleetMemo, FleetWords, SimulationSide, WordSpec
 
 __all__ = [
+    "EVERYONE",
+    "AddedNoise",
     "FleetMemo",
     "FleetWords",
     "LocalProtocol",
     "Memo",
+    "PartEstimator",
     "Result",
     "WordSpec",
     "plain_integer",
 ]
-
 
 Response = TypeVar("Response")
 
@@ -52,88 +45,12 @@ _PARTICIPATION = (
 )
 
 
-class Result(Enum):
-    """What an epoch's estimates are; the values are published (run.json) and never change."""
-
-    FREQUENCIES = "frequencies"
-    """One frequency for each value of the domain."""
-    MEAN = "mean"
-    """One mean, in the units of the values."""
-
-
-@dataclass(frozen=True)
-class Memo:
-    """What a device keeps for life: its hash seed, if any, and the permanent answer of each input so far.
-
-    Attributes:
-        seed: the hash function's seed; None where there is no hash or the seed is drawn per report.
-        answers: permanent answer by memoised input (the value, or its hash).
-        parts: memos of the attributes, for a device that reports several.
-    """
-
-    seed: int | None = None
-    answers: Mapping[int, int] = field(default_factory=dict)
-    parts: tuple[Memo, ...] = ()
-
-    def __repr__(self) -> str:
-        """How many answers, never which: together with the reports they give the values away."""
-        return f"Memo({len(self.answers)} memoised inputs, {len(self.parts)} parts)"
-
-    def with_answer(self, key: int, answer: int) -> Memo:
-        """A memo that also remembers ``answer`` for ``key``."""
-        return Memo(self.seed, {**self.answers, key: answer}, self.parts)
-
-
-@dataclass(frozen=True)
-class WordSpec:
-    """How many random words a step takes, and the limit each lies below."""
-
-    count: int
-    limit: int = FULL
-
-
-class FleetWords(Protocol):
-    """Random words for a group of simulated devices, one row per device; equal calls give equal words."""
-
-    def seed(self, spec: WordSpec) -> NDArray[np.uint64]:
-        """Words of the hash seed, shape (n, count)."""
-        ...
-
-    def permanent(self, spec: WordSpec) -> NDArray[np.uint64]:
-        """Words of the permanent round; a fleet asks for them where an input is new. Shape (n, count)."""
-        ...
-
-    def instant(self, spec: WordSpec) -> NDArray[np.uint64]:
-        """Words of the round drawn for every report. Shape (n, count)."""
-        ...
-
-    def part(self, index: int, rows: NDArray[np.int64] | None = None) -> FleetWords:
-        """Words of one attribute of a composite, independent of all others, for some of the rows."""
-        ...
-
-
-class FleetMemo(Protocol):
-    """Permanent answers of a fleet, by 64-bit key; each key is drawn once and kept."""
-
-    def recall(
-        self, keys: NDArray[np.int64], draw: Callable[[NDArray[np.int64]], NDArray[Any]]
-    ) -> NDArray[Any]:
-        """Answers for distinct ``keys`` (n,); ``draw(rows)`` makes those of the rows that are new.
-
-        Symbols are int64 (n,), packed bits uint8 (n, answer_bytes).
-        """
-        ...
-
-    def part(self, index: int) -> FleetMemo:
-        """The answers of one attribute of a composite."""
-        ...
-
-
-class LocalProtocol(ABC, Generic[Response]):
+class LocalProtocol(DeviceSide[Response], ServerSide, SimulationSide, ForgerySide):
     """One protocol with its parameters fixed. Immutable, comparable, small to pickle.
 
     Class constants:
-        ID: number on no wire but in digests and vectors; never changes meaning. 9000 to 9999 are for tests.
+        ID: number in vector files, for devices in other languages; it never changes meaning. 9000 to 9999 are
+            for tests.
         NAME: what a collection file says.
         PARAMETERS: required keys of :class:`Parameters`.
         OPTIONAL: keys that may be given.
@@ -141,14 +58,9 @@ class LocalProtocol(ABC, Generic[Response]):
     """
 
     ID: ClassVar[int]
-    NAME: ClassVar[str]
     PARAMETERS: ClassVar[tuple[str, ...]]
     OPTIONAL: ClassVar[tuple[str, ...]] = ()
     SOURCE: ClassVar[str]
-
-    domain_size: int
-
-    # Construction and facts
 
     @classmethod
     @abstractmethod
@@ -174,68 +86,21 @@ class LocalProtocol(ABC, Generic[Response]):
         """What reports show about a device whatever its levels are, in sentences for people."""
         return (_PARTICIPATION,)
 
-    @property
-    @abstractmethod
-    def payload_bits(self) -> int:
-        """Information in one report, bits."""
-
-    @property
-    def payload_size(self) -> int:
-        """Length of every payload, bytes."""
-        return (self.payload_bits + 7) // 8
-
-    def facts(self) -> dict[str, int | float | str]:
-        """Resolved integers that belong into the digest and the run record (such as g)."""
+    def resolved_parameters(self) -> dict[str, int | float | str]:
+        """What the protocol made of the parameters, such as g as a number: for digest and run record."""
         return {}
 
-    # Device: plain Python, one value at a time
+    @property
+    def parts(self) -> tuple[LocalProtocol[Any], ...]:
+        """The protocol of each attribute; most protocols have one attribute, and are it."""
+        return (self,)
 
-    def new_memo(self, randomness: Randomness) -> Memo:
-        """The memo of a device that never reported."""
-        return Memo()
+    @property
+    def sum_limit(self) -> int | None:
+        """The most that the values of one device may add up to; None where they may be anything."""
+        return None
 
-    def privatize(self, value: Any, memo: Memo, randomness: Randomness) -> tuple[Response, Memo]:
-        """Randomise ``value`` for one report: an integer, or one per attribute where there are several.
-
-        Any integer type will do, numpy's among them; what is randomised is the plain ``int`` behind it. The
-        returned memo is the given object when nothing new was memoised; otherwise it must be made durable
-        before the response leaves the device. The words drawn are as many for every value and every memo: a
-        permanent answer is drawn each time, and kept where there is none yet.
-
-        Raises:
-            TypeError: ``value`` is no integer, or a bool. Nothing was drawn.
-            ValueError: ``value`` lies outside the domain. Nothing was drawn.
-        """
-        return self._privatize(self.require_value(value), memo, randomness)
-
-    @abstractmethod
-    def _privatize(self, value: Any, memo: Memo, randomness: Randomness) -> tuple[Response, Memo]:
-        """:meth:`privatize` for what :meth:`require_value` has let through: a plain int inside the domain."""
-
-    def require_value(self, value: Any) -> Any:
-        """The value as a plain int, or a tuple of one per attribute.
-
-        Raises:
-            TypeError: it is no integer, or a bool.
-            ValueError: it lies outside the domain. The text of neither error contains the value.
-        """
-        plain = plain_integer(value, "the value")
-        if not 0 <= plain < self.domain_size:
-            # Never the value itself: this text may reach a log on the device.
-            raise ValueError(f"the value lies outside the domain of size {self.domain_size}")
-        return plain
-
-    @abstractmethod
-    def encode(self, response: Response) -> bytes:
-        """The response as ``payload_size`` bytes."""
-
-    @abstractmethod
-    def decode(self, payload: bytes) -> Response:
-        """The response in a payload.
-
-        Raises:
-            InvalidPayload: no device with these parameters sends this payload.
-        """
+    # For exact checks: devices and pipelines never ask
 
     @abstractmethod
     def likelihood(self, response: Response, value: Any) -> Fraction:
@@ -248,163 +113,3 @@ class LocalProtocol(ABC, Generic[Response]):
             NotImplementedError: there are too many to enumerate by design (128-bit seeds).
         """
         raise NotImplementedError(f"the responses of {self.NAME} cannot be enumerated")
-
-    def log_likelihood(self, response: Response, value: Any) -> float:
-        """Natural logarithm of :meth:`likelihood`."""
-        exact = self.likelihood(response, value)
-        return log(exact.numerator) - log(exact.denominator)
-
-    # Server: columns of payloads
-
-    @property
-    @abstractmethod
-    def counts_length(self) -> int:
-        """Cells of the int64 accumulator."""
-
-    @abstractmethod
-    def check(self, payloads: Payloads) -> NDArray[np.uint8]:
-        """A ``CheckCode`` per payload, uint8 (n,), that agrees with :meth:`decode`."""
-
-    @abstractmethod
-    def add_support(self, payloads: Payloads, counts: NDArray[np.int64]) -> None:
-        """Add checked payloads (n, payload_size) into ``counts`` (counts_length,) in place."""
-
-    @property
-    @abstractmethod
-    def result(self) -> Result:
-        """Frequencies or a mean; of several attributes, what each of them has."""
-
-    @property
-    def signs_length(self) -> int:
-        """Cells of a second int64 accumulator, for what the first does not show of forged reports."""
-        return 0
-
-    def add_signs(self, payloads: Payloads, signs: NDArray[np.int64]) -> None:
-        """Add checked payloads (n, payload_size) into ``signs`` (signs_length,) in place."""
-        return
-
-    def seed_cells(
-        self, counts: NDArray[np.int64], signs: NDArray[np.int64]
-    ) -> tuple[NDArray[np.int64], float] | None:
-        """How often each of some equally likely choices was made that devices draw without their value.
-
-        Args:
-            counts: int64 (counts_length,).
-            signs: int64 (signs_length,).
-
-        Returns:
-            Counts int64 (cells,), and the factor by which their squared deviations exceed those of a
-            multinomial; None where nothing of that kind is drawn, or it is not counted.
-        """
-        return None
-
-    @property
-    def rows(self) -> int:
-        """Numbers that an epoch's result has: one per value, or one for a mean."""
-        return self.domain_size
-
-    @abstractmethod
-    def support_counts(self, counts: NDArray[np.int64]) -> NDArray[np.int64]:
-        """What was counted for each row, int64 (rows,), from an accumulator."""
-
-    @abstractmethod
-    def estimate(
-        self, counts: NDArray[np.int64], reports: int, ties: NDArray[np.float64] | None = None
-    ) -> Estimates:
-        """Unbiased estimates with their errors from an accumulator.
-
-        Args:
-            counts: int64 (counts_length,).
-            reports: number of reports in it, at least 1.
-            ties: (rows,), see :func:`ldpbeam.estimate.interval`.
-        """
-
-    @abstractmethod
-    def consistent(self, method: str, estimates: Estimates) -> NDArray[np.float64]:
-        """The estimates after post-processing, float64 (rows,)."""
-
-    @property
-    def parts(self) -> tuple[LocalProtocol[Any], ...]:
-        """One protocol per attribute; most protocols have one attribute, and are it."""
-        return (self,)
-
-    def part_counts(
-        self, counts: NDArray[np.int64], reports: int
-    ) -> tuple[tuple[NDArray[np.int64], int], ...]:
-        """Accumulator and number of reports of each part."""
-        return ((counts, reports),)
-
-    # Simulation: a fleet at once
-
-    @property
-    def seed_words(self) -> WordSpec | None:
-        """Words of a hash seed; None where there is none."""
-        return None
-
-    @property
-    def seed_per_report(self) -> bool:
-        """Whether the seed is drawn for every report instead of once for life."""
-        return False
-
-    @property
-    def permanent_words(self) -> WordSpec | None:
-        """Words of one permanent answer; None for one-round protocols."""
-        return None
-
-    @property
-    @abstractmethod
-    def instant_words(self) -> WordSpec:
-        """Words of the round drawn for every report; a count of 0 where the memoised answer is sent."""
-
-    @property
-    def answer_bytes(self) -> int | None:
-        """Bytes of a memoised answer that is packed bits; None where it is a symbol (an int64)."""
-        return None
-
-    @abstractmethod
-    def privatize_fleet(
-        self,
-        devices: NDArray[np.int64],
-        values: NDArray[np.int64],
-        words: FleetWords,
-        memo: FleetMemo,
-    ) -> Payloads:
-        """Payloads (n, payload_size) of distinct devices holding ``values``, (n,) or (n, attributes).
-
-        Equal, bit for bit, to :meth:`privatize` and :meth:`encode` fed with the same words in the order
-        seed, permanent, instant.
-        """
-
-    # Shared by implementations
-
-    @staticmethod
-    def _memoised(memo: Memo, key: int, drawn: int) -> tuple[int, Memo]:
-        """The permanent answer of an input: ``drawn`` becomes it where there is none, and is dropped else.
-
-        It is drawn in either case. What a report takes, in words and so in time, then does not tell whoever
-        watches the device whether it has held the value before.
-        """
-        answer = memo.answers.get(key)
-        return (drawn, memo.with_answer(key, drawn)) if answer is None else (answer, memo)
-
-    def _require_length(self, payload: bytes) -> None:
-        if len(payload) != self.payload_size:
-            raise InvalidPayload(Reason.WRONG_LENGTH, f"{self.NAME} payloads have {self.payload_size} bytes")
-
-
-def plain_integer(number: Any, what: str) -> int:
-    """The plain int behind any integer type; ``what`` names it in errors, which never hold the number.
-
-    Integers of a fixed width wrap where Python's grow: ``1 << np.int64(63)`` is negative, and a device that
-    computed with it would report something that no certificate covers. Floats compare equal to integers and
-    are none: as a symbol, the number kept would fail to encode and the lies would not.
-
-    Raises:
-        TypeError: it is no integer, or a bool.
-    """
-    if isinstance(number, bool):
-        raise TypeError(f"{what} must be an integer, not a bool")
-    try:
-        return index(number)
-    except TypeError:
-        raise TypeError(f"{what} must be an integer, not of type {type(number).__name__}") from None

@@ -67,6 +67,6 @@ class BinFlip(BitFlip):
         """SUE's bits at ε, d = b."""
         return cls(domain_size, domain_size, sue_round(parameters.level("epsilon")))
 
-    def facts(self) -> dict[str, int | float | str]:
+    def resolved_parameters(self) -> dict[str, int | float | str]:
         """Nothing to resolve: d is the number of buckets."""
         return {}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
 from statistics import NormalDist
 from typing import TYPE_CHECKING
@@ -13,7 +13,7 @@ from ldpbeam.channels.noise import LaplaceNoise
 from ldpbeam.errors import CollectionError, InvalidPayload, Reason
 from ldpbeam.kernels.check_codes import CheckCode
 from ldpbeam.privacy.guarantee import Guarantee
-from ldpbeam.protocols.contract import FleetMemo, FleetWords, Memo, WordSpec
+from ldpbeam.protocols.contract import EVERYONE, AddedNoise, FleetMemo, FleetWords, Memo, WordSpec
 from ldpbeam.protocols.mean_protocol import MeanProtocol
 from ldpbeam.protocols.parameters import Parameters
 from ldpbeam.randomness import Randomness
@@ -42,7 +42,6 @@ class LaplaceMean(MeanProtocol):
         epsilon: nominal level.
         margin: B.
         instant: the noise, from integer weights.
-        share: of the population, drawn at random, that reports; the rest answers something else.
     """
 
     ID = 22
@@ -54,11 +53,6 @@ class LaplaceMean(MeanProtocol):
     epsilon: float
     margin: int
     instant: LaplaceNoise
-    share: Fraction = Fraction(1)
-
-    def of_share(self, share: Fraction) -> LaplaceMean:
-        """Errors then include the drawing of devices."""
-        return replace(self, share=share)
 
     @classmethod
     def from_parameters(cls, domain_size: int, parameters: Parameters) -> LaplaceMean:
@@ -83,6 +77,11 @@ class LaplaceMean(MeanProtocol):
     def guarantee(self) -> Guarantee:
         """e^ε: proven in ``ldpbeam.channels.noise``; these integers fall short of it by less than 1e-9."""
         return Guarantee(exp_below(self.epsilon))
+
+    @property
+    def added_noise(self) -> AddedNoise:
+        """What a report adds to the value."""
+        return AddedNoise(self.maximum, self.margin, self.instant.variance)
 
     @property
     def payload_bits(self) -> int:
@@ -142,12 +141,12 @@ class LaplaceMean(MeanProtocol):
         """Add up."""
         counts[0] += _integers(payloads).sum()
 
-    def support_counts(self, counts: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The sum of the noisy values."""
-        return counts
-
     def estimate(
-        self, counts: NDArray[np.int64], reports: int, ties: NDArray[np.float64] | None = None
+        self,
+        counts: NDArray[np.int64],
+        reports: int,
+        ties: NDArray[np.float64] | None = None,
+        share: Fraction = EVERYONE,
     ) -> Estimates:
         """The mean of the reports. For a fixed population only the noise is random, and its law is known.
 
@@ -161,7 +160,7 @@ class LaplaceMean(MeanProtocol):
         from ldpbeam.estimate import CONFIDENCE, Estimates
 
         mean = counts / reports
-        noise, m, drawn = self.instant.variance, float(self.maximum), 1 - float(self.share)
+        noise, m, drawn = self.instant.variance, float(self.maximum), 1 - float(share)
         inside = np.clip(mean, 0.0, m)
         error = np.sqrt((noise + drawn * inside * (m - inside)) / reports)
         z = NormalDist().inv_cdf(0.5 + CONFIDENCE / 2)

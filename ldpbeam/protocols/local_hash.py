@@ -108,7 +108,7 @@ class LocalHash(FrequencyProtocol[Hashed]):
         """Seed and symbol."""
         return self.family.payload_bits
 
-    def facts(self) -> dict[str, int | float | str]:
+    def resolved_parameters(self) -> dict[str, int | float | str]:
         """The resolved g."""
         return {"g": self.g}
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from ldpbeam.protocols.contract import LocalProtocol, Result
@@ -19,24 +18,21 @@ __all__ = ["MeanProtocol"]
 class MeanProtocol(LocalProtocol[int]):
     """A protocol whose result is the mean of values 0..m, m = domain_size − 1."""
 
+    RESULT = Result.MEAN
+
     @property
     def maximum(self) -> int:
         """The largest value, m."""
         return self.domain_size - 1
 
     @property
-    def result(self) -> Result:
-        """One mean."""
-        return Result.MEAN
-
-    @property
-    def rows(self) -> int:
+    def results(self) -> int:
         """The mean."""
         return 1
 
-    def of_share(self, share: Fraction) -> MeanProtocol:
-        """The same protocol, with the errors of estimates that a random share of the population reports."""
-        return self
+    def support_counts(self, counts: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The sum of what the reports say."""
+        return counts
 
     def consistent(self, method: str, estimates: Estimates) -> NDArray[np.float64]:
         """The mean clipped to 0..m, whatever the method: one number has no sum to keep.

@@ -20,7 +20,7 @@ from ldpbeam.channels.exact import exp_below
 from ldpbeam.errors import CollectionError, InvalidPayload, Reason
 from ldpbeam.kernels.columns import read_only
 from ldpbeam.privacy.guarantee import Guarantee
-from ldpbeam.protocols.contract import FleetMemo, FleetWords, Memo, WordSpec
+from ldpbeam.protocols.contract import EVERYONE, FleetMemo, FleetWords, Memo, WordSpec
 from ldpbeam.protocols.mean_protocol import MeanProtocol
 from ldpbeam.protocols.parameters import Parameters
 from ldpbeam.randomness import FULL, Randomness
@@ -165,12 +165,12 @@ class OneBit(MeanProtocol):
 
         counts[0] += np.count_nonzero(payloads)
 
-    def support_counts(self, counts: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The ones."""
-        return counts
-
     def estimate(
-        self, counts: NDArray[np.int64], reports: int, ties: NDArray[np.float64] | None = None
+        self,
+        counts: NDArray[np.int64],
+        reports: int,
+        ties: NDArray[np.float64] | None = None,
+        share: Fraction = EVERYONE,
     ) -> Estimates:
         """m times the share of m in a population that holds only 0 and m: the same estimator, by linearity.
 
@@ -276,7 +276,7 @@ class OneBitRRPM(OneBit):
         bit = LinearBit.from_epsilon(maximum, parameters.level("epsilon_longitudinal"))
         return cls(domain_size, bit, segment, -int(-FULL * Fraction(gamma) // 1))
 
-    def facts(self) -> dict[str, int | float | str]:
+    def resolved_parameters(self) -> dict[str, int | float | str]:
         """Distance of the points, and γ as its integer has it."""
         return {"segment": self.segment, "gamma": self.flip / FULL}
 

@@ -351,7 +351,7 @@ class RAPPOR(Unary):
             raise _second_round(p2, q2)
         return cls(domain_size, BitChannel(one, zero), permanent)
 
-    def facts(self) -> dict[str, int | float | str]:
+    def resolved_parameters(self) -> dict[str, int | float | str]:
         """The second round, as its integers have it."""
         return {"p2": float(self.instant.own), "q2": float(self.instant.other)}
 

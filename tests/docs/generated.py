@@ -285,7 +285,7 @@ def comparison(k: int) -> str:
         if not issubclass(kind_class, FrequencyProtocol):
             continue
         kind = built(name, k)
-        facts = kind.facts()
+        facts = kind.resolved_parameters()
         chosen = "".join(f"{key} = {facts[key]}" for key in ("g", "d") if key in facts) or "–"
         # Of all reports, also those that did not sample the value.
         error = f"{kind.support.floor_variance / float(kind.support.sampled):.3f}"
@@ -311,7 +311,7 @@ def variants() -> str:
                 [
                     str(k),
                     label,
-                    str(kind.facts()["g"]),
+                    str(kind.resolved_parameters()["g"]),
                     str(kind.payload_bits),
                     "2^128" if seeds is None else str(seeds),
                     f"{kind.support.floor_variance:.3f}",
@@ -545,7 +545,7 @@ def allocations() -> str:
         ("split", "loloha"),
     ):
         kind = allocate(allocation, name, VISITORS, Parameters(**LEVELS))
-        error = [p.support.floor_variance / float(p.support.sampled) for p in kind.parts]
+        error = [p.support.floor_variance / float(p.support.sampled) for p in kind.estimators]
         label = f"`{allocation}`" + (f", `{name}`" if name else "")
         spread = f"{min(error):.3g} .. {max(error):.3g}"
         cap_over_values = f"{kind.guarantee.cap_over_values:g}"

@@ -235,7 +235,7 @@ def test_what_stands_in_the_digest_changes_it() -> None:
 
 
 def load_g() -> int:
-    return int(parse_collection(yaml.safe_dump(BASE)).protocol.facts()["g"])
+    return int(parse_collection(yaml.safe_dump(BASE)).protocol.resolved_parameters()["g"])
 
 
 def test_every_example_is_sound_and_the_page_shows_the_first_one() -> None:

@@ -480,7 +480,7 @@ for setting in settings((2, 9)):
     for value in (0, 1, 1):
         response, memo = built.privatize(value, memo, randomness)
         assert built.decode(built.encode(response)) == response
-        built.guarantee.first_report, built.log_likelihood(response, 1)
+        built.guarantee.first_report, built.likelihood(response, 1)
         getattr(built, "support", None)
 heavy = {"numpy", "numba", "scipy", "yaml", "apache_beam"} & set(sys.modules)
 assert not heavy, heavy

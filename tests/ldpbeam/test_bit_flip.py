@@ -481,7 +481,7 @@ def test_rappor_rounds_toward_privacy() -> None:
     built = build("rappor", 8, 2.0, p2=1e-5, q2=1e-7)
     assert 0 <= Fraction(1e-5) - built.instant.own < Fraction(1, FULL)
     assert 0 <= built.instant.other - Fraction(1e-7) < Fraction(1, FULL)
-    again = build("rappor", 8, 2.0, **built.facts())
+    again = build("rappor", 8, 2.0, **built.resolved_parameters())
     assert again == built
 
 

@@ -146,7 +146,7 @@ def test_all_reports_about_unchanged_values_stay_below_theorem_5_at_the_memoised
     kind = build("together", "one_bit_rrpm", (m + 1,) * t, gamma=0.2, segment=segment)
     guarantee = kind.guarantee
     assert isinstance(guarantee, CountersGuarantee)
-    part = kind.kinds[0]
+    part = kind.parts[0]
     assert isinstance(part, OneBit)
     flip = Fraction(getattr(part, "flip"), 1 << 64)  # noqa: B009
 
@@ -194,7 +194,7 @@ def test_the_whole_channel(allocation: str, name: str, sizes: tuple[int, ...]) -
                 ones[j] += chance * int(cells[0])
                 reports[j] += chance * n
         assert total == 1
-        for j, part in enumerate(kind.kinds):
+        for j, part in enumerate(kind.parts):
             assert isinstance(part, OneBit)
             share = (ones[j] / reports[j] - part.ends.other) / part.ends.gap
             assert part.maximum * share == value[j]
@@ -269,7 +269,7 @@ def estimated(kind: Several[Any], values: np.ndarray, seed: int) -> Any:
 def error_of(kind: Several[Any], values: np.ndarray) -> np.ndarray:
     """Standard error of each mean; of the expected number of reports where devices draw a counter."""
     n, found = len(values) * float(kind.sampled), []
-    for part, column in zip(kind.kinds, values.T, strict=True):
+    for part, column in zip(kind.parts, values.T, strict=True):
         if isinstance(part, OneBit):
             each = np.array([float(part.likelihood(1, v)) for v in range(part.domain_size)])[column]
             noise = (part.maximum / float(part.ends.gap)) ** 2 * float((each * (1 - each)).mean())
@@ -329,7 +329,7 @@ def test_the_error_holds_what_drawing_devices_adds(name: str) -> None:
 def test_intervals_of_sampled_laplace_means() -> None:
     """They solve their equation, hold the noise-only interval, and are it where nobody is drawn."""
     kind = build("sample", "laplace_mean", (101, 101), 3.0)
-    part, whole = kind.parts[0], kind.kinds[0]
+    part, whole = kind.estimators[0], kind.parts[0]
     noise, z = whole.instant.variance, float(norm.isf(0.025))  # type: ignore[attr-defined]
     for total in (-9000, -300, 0, 700, 20_000, 39_000, 40_500, 60_000):
         found, plain = (p.estimate(np.array([total]), 400) for p in (part, whole))

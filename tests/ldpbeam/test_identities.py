@@ -179,7 +179,7 @@ def test_best_affine_g_is_the_nearest_integer_to_e_plus_one(first: float) -> Non
 
     chosen = optimal_g(40, first, "affine")
     assert chosen == max(2, int(exp(first) + 1.5))
-    assert two("loloha", 40, first + 1, first, hash_family="affine").facts() == {"g": chosen}
+    assert two("loloha", 40, first + 1, first, hash_family="affine").resolved_parameters() == {"g": chosen}
     best = min(range(2, 4 * chosen + 4), key=variance_of)
     assert abs(best - chosen) <= 1
     assert variance_of(chosen) <= 1.01 * variance_of(best)
@@ -237,7 +237,7 @@ def test_g_of_eq_6(alpha: float, expected: list[int]) -> None:
     grid = [0.5 * i for i in range(1, 11)]
     assert [optimal_g(360, alpha * e, "affine", e) for e in grid] == expected
     built = [two("loloha", 360, e, alpha * e, calibration=PUBLISHED, hash_family="affine") for e in grid]
-    assert [b.facts()["g"] for b in built] == expected
+    assert [b.resolved_parameters()["g"] for b in built] == expected
 
 
 def test_eq_6_is_the_minimum_of_the_published_variance() -> None:

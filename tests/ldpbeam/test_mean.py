@@ -33,7 +33,7 @@ from ldpbeam.protocols.one_bit_mean import LinearBit, OneBitMean, OneBitRRPM
 from ldpbeam.randomness import FULL, ScriptedRandomness
 from ldpbeam.simulators import Streams
 from ldpbeam.simulators.fleet import Fleet
-from ldpbeam.simulators.population import specs as population
+from ldpbeam.simulators.population.specs import population
 from ldpbeam.simulators.simulate import simulate
 from tests.conftest import FALSE_ALARM_SUITE
 from tests.pipelines.running import execute
@@ -487,7 +487,7 @@ def test_consistency_clips_to_the_range() -> None:
             clipped = [float(built.consistent(method, estimates(x))[0]) for x in (-3.0, 0.0, 4.5, 10.0, 12.0)]
             assert clipped == [0.0, 0.0, 4.5, 10.0, 10.0]
         assert built.consistent("none", estimates(-3.0)).tolist() == [-3.0]
-        assert built.rows == 1
+        assert built.results == 1
 
 
 # --- statistics

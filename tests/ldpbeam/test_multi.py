@@ -60,10 +60,10 @@ def channel(kind: Several[Any]) -> Iterator[tuple[Any, Fraction]]:
     """Every response with the probability of the seeds in it."""
     for response in kind.responses():
         if isinstance(kind, Sample):
-            yield response, Fraction(1, seeds(kind.kinds[response.attribute]))
+            yield response, Fraction(1, seeds(kind.parts[response.attribute]))
         else:
             share = Fraction(1)
-            for part in kind.kinds:
+            for part in kind.parts:
                 share /= seeds(part)
             yield response, share
 
@@ -95,7 +95,7 @@ def test_the_whole_channel(allocation: str, name: str | None) -> None:
     assert set(totals.values()) == {Fraction(1)}
     assert worst == kind.guarantee.first_ratio
     start = 0
-    for j, (part, size) in enumerate(zip(kind.parts, SIZES, strict=True)):
+    for j, (part, size) in enumerate(zip(kind.estimators, SIZES, strict=True)):
         probabilities = part.support
         for v in values:
             assert reports[v][j] == kind.sampled
@@ -110,11 +110,11 @@ def test_the_whole_channel(allocation: str, name: str | None) -> None:
 def test_levels(name: str, sizes: tuple[int, ...]) -> None:
     more = {"d": 2}
     one = build("sample", name, sizes, **more)
-    parts = [kind.guarantee for kind in one.kinds]
+    parts = [kind.guarantee for kind in one.parts]
     whole = one.guarantee
     assert whole.first_ratio == max(part.first_ratio for part in parts)
     all_of_them = build("split", name, sizes, **more)
-    shares = [kind.guarantee for kind in all_of_them.kinds]
+    shares = [kind.guarantee for kind in all_of_them.parts]
     spent = all_of_them.guarantee
     assert spent.first_ratio == np.prod([Fraction(part.first_ratio) for part in shares])
     if whole.memoised_ratio is None:
@@ -143,7 +143,7 @@ def test_shares_never_add_up_to_more(whole: float, attributes: int) -> None:
 
     nominal = exp_below(whole)
     total = Fraction(1)
-    for part in kind.kinds:
+    for part in kind.parts:
         total *= part.guarantee.first_ratio
     # exp_below is short by a relative 2e-59; nothing may be above the true exponential.
     assert total <= nominal * (1 + Fraction(1, 10**58))
@@ -162,13 +162,13 @@ def test_where_allomfree_switches(calibration: Calibration, switches: dict[tuple
     for (forever, first), last in switches.items():
         parameters = Parameters(epsilon_longitudinal=forever, epsilon_first=first, calibration=calibration)
         kind = allocate("allomfree", None, sizes, parameters)
-        chosen = [kind.facts()[f"{index}.protocol"] for index in range(len(sizes))]
+        chosen = [kind.resolved_parameters()[f"{index}.protocol"] for index in range(len(sizes))]
         assert chosen == ["l_grr"] * (last - 1) + ["l_osue"] * (len(sizes) - last + 1)
         if calibration is Calibration.EXACT:
             assert last == int(3 * exp(first) + 2)
-        for size, part in zip(sizes, kind.kinds, strict=True):
+        for size, part in zip(sizes, kind.parts, strict=True):
             for other in ("l_grr", "l_osue"):
-                rival = allocate("sample", other, (size, size), parameters).kinds[0]
+                rival = allocate("sample", other, (size, size), parameters).parts[0]
                 assert part.support.floor_variance <= rival.support.floor_variance * (1 + 1e-12)
 
 
@@ -202,7 +202,7 @@ def test_the_published_choice_is_the_papers_formula() -> None:
                     calibration=Calibration.PUBLISHED,
                 ),
             )
-            assert [part.NAME for part in kind.kinds] == expected
+            assert [part.NAME for part in kind.parts] == expected
 
 
 def _floor(p1: float, q1: float, p2: float, q2: float) -> float:
@@ -294,9 +294,9 @@ def test_the_memo(allocation: str) -> None:
 
 def test_the_estimates_know_that_devices_were_sampled() -> None:
     kind = build("sample", "dbitflip", (8, 4), d=2)
-    assert [part.support.sampled for part in kind.parts] == [Fraction(1, 8), Fraction(1, 4)]
+    assert [part.support.sampled for part in kind.estimators] == [Fraction(1, 8), Fraction(1, 4)]
     kind = build("allomfree", None, (2, 40, 3))
-    for part, inner in zip(kind.parts, kind.kinds, strict=True):
+    for part, inner in zip(kind.estimators, kind.parts, strict=True):
         assert part.support.sampled == Fraction(1, 3)
         assert (part.support.own, part.support.other) == (inner.support.own, inner.support.other)
         assert pickle.loads(pickle.dumps(part)) == part
@@ -314,10 +314,10 @@ def test_merging_is_addition_and_estimates_stand_one_after_the_other() -> None:
     whole = kind.estimate(counts, 180)
     assert whole.n.tolist() == [100] * 4 + [80] * 9
     start = 0
-    for part, (cells, n) in zip(kind.parts, kind.part_counts(counts, 180), strict=True):
+    for part, (cells, n) in zip(kind.estimators, kind.part_counts(counts, 180), strict=True):
         single = part.estimate(cells, n)
-        rows = slice(start, start + part.rows)
-        start += part.rows
+        rows = slice(start, start + part.results)
+        start += part.results
         for name in ("frequency", "std_error", "low", "high_all"):
             assert np.array_equal(getattr(whole, name)[rows], getattr(single, name))
     both = kind.consistent("norm_sub", whole)
@@ -497,7 +497,7 @@ def test_attributes_have_tie_draws_of_their_own(allocation: str) -> None:
     ties = tie_breakers(agreed.digest, 4, sum(sizes))
     together = kind.estimate(counts, reports, ties)
     for j, one in enumerate(found):
-        part, (cells, n) = kind.parts[j], kind.part_counts(counts, reports)[j]
+        part, (cells, n) = kind.estimators[j], kind.part_counts(counts, reports)[j]
         mine = slice(200 * j, 200 * (j + 1))
         assert one.estimates is not None
         assert n * float(part.support.other) < 200  # type: ignore[attr-defined]
@@ -549,7 +549,7 @@ def test_allomfree_on_the_papers_data(
             def error(allocation: str, protocol: str | None, levels: Parameters = levels) -> float:
                 kind = allocate(allocation, protocol, sizes, levels)
                 n = 1000 * float(kind.sampled)
-                parts = zip(truth, kind.parts, strict=True)
+                parts = zip(truth, kind.estimators, strict=True)
                 return float(np.mean([variance(f, n, part.support).mean() for f, part in parts]))
 
             best = error("allomfree", None)

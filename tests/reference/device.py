@@ -102,9 +102,8 @@ class ReferenceDevice:
         if isinstance(kind, Sample):
             self._chosen = [next(drawn)]
         elif isinstance(kind, Several):
-            self._chosen = list(range(len(kind.kinds)))
-        kinds = kind.kinds if isinstance(kind, Several) else (kind,)
-        self._parts = [_Part(kinds[i], drawn) for i in self._chosen]
+            self._chosen = list(range(len(kind.parts)))
+        self._parts = [_Part(kind.parts[i], drawn) for i in self._chosen]
         assert not list(drawn), "more words than the memo needs"
 
     def report(self, value: Any, epoch: int, words: Sequence[int]) -> bytes:
@@ -114,7 +113,7 @@ class ReferenceDevice:
         parts = [part.payload(v, drawn) for part, v in zip(self._parts, values, strict=True)]
         payload = b"".join(parts)
         if isinstance(kind, Sample):
-            width = 1 if len(kind.kinds) <= 256 else 2
+            width = 1 if len(kind.parts) <= 256 else 2
             payload = (self._chosen[0].to_bytes(width, "little") + payload).ljust(kind.payload_size, b"\0")
         elif isinstance(kind, Together):
             payload = sum(part[0] << i for i, part in enumerate(parts)).to_bytes(kind.payload_size, "little")

@@ -96,20 +96,20 @@ class Devices:
         self.memos = [self.new(device) for device in range(devices)]
 
     def new(self, device: int) -> Memo:
-        words = Words(self.streams, -1, device, self.kind.kinds)
+        words = Words(self.streams, -1, device, self.kind.parts)
         if isinstance(self.kind, Sample):
-            first = words.draw("seed", -1, WordSpec(1, len(self.kind.kinds)))
+            first = words.draw("seed", -1, WordSpec(1, len(self.kind.parts)))
             script = Script(first + words.lifelong(first[0]))
         else:
-            script = Script([w for i in range(len(self.kind.kinds)) for w in words.lifelong(i)])
+            script = Script([w for i in range(len(self.kind.parts)) for w in words.lifelong(i)])
         memo = self.kind.new_memo(script)
         assert not script.words
         return memo
 
     def payload(self, epoch: int, device: int, value: tuple[int, ...]) -> bytes:
-        words = Words(self.streams, epoch, device, self.kind.kinds)
+        words = Words(self.streams, epoch, device, self.kind.parts)
         memo = self.memos[device]
-        chosen = [memo.seed] if isinstance(self.kind, Sample) else range(len(self.kind.kinds))
+        chosen = [memo.seed] if isinstance(self.kind, Sample) else range(len(self.kind.parts))
         script: list[int] = []
         for index in chosen:
             assert index is not None
@@ -193,7 +193,7 @@ def counted(kind: Several[Any], values: NDArray[np.int32], seed: int) -> list[Co
         kind.add_support(batch.payloads, counts)
     return [
         (part.support_counts(cells), part.report_counts(cells, n))
-        for part, (cells, n) in zip(kind.parts, kind.part_counts(counts, len(values)), strict=True)
+        for part, (cells, n) in zip(kind.estimators, kind.part_counts(counts, len(values)), strict=True)
     ]
 
 
@@ -220,7 +220,7 @@ def test_estimates_are_unbiased_and_wrong_parameters_are_not(allocation: str, na
     worst_right, worst_wrong = 0.0, 0.0
     for j, (support, n) in enumerate(counted(kind, values, 1)):
         truth = np.bincount(values[:, j], minlength=sizes[j]) / devices
-        right = kind.parts[j].support
+        right = kind.estimators[j].support
         wrong = replace(right, other=right.other * Fraction(9, 10))
         error = np.sqrt(variance(truth, n, right))
         z = (estimate(support, n, right).frequency - truth) / error
@@ -241,7 +241,7 @@ def test_the_variance_holds_what_sampling_adds() -> None:
         terms += 1
         for j, (support, n) in enumerate(counted(kind, values, seed)):
             truth = float((values[:, j] == 0).mean())
-            part = kind.parts[j].support
+            part = kind.estimators[j].support
             error = estimate(support, n, part).frequency[0] - truth
             total[j] += error**2 / variance(np.array([truth]), n, part)[0]
             without = replace(part, sampled=Fraction(1))
@@ -362,7 +362,7 @@ def test_msfimu_marginals(shared_data: Path) -> None:
     limit = norm.isf(FALSE_ALARM / (2 * sum(sizes)))
     for j, (support, n) in enumerate(counted(kind, values, 1)):
         truth = np.bincount(values[:, j], minlength=sizes[j]) / len(values)
-        part = kind.parts[j].support
+        part = kind.estimators[j].support
         z = (estimate(support, n, part).frequency - truth) / np.sqrt(variance(truth, n, part))
         assert np.abs(z).max() < limit
 

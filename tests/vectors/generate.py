@@ -106,7 +106,7 @@ def vector(setting: Setting) -> dict[str, Any]:
             **{n: parameters.level(n) for n in kind.PARAMETERS if n in LEVELS},
             **({"calibration": parameters.calibration.value} if "calibration" in kind.OPTIONAL else {}),
             **({"hash_family": parameters.hash_family} if "hash_family" in kind.OPTIONAL else {}),
-            **built.facts(),
+            **built.resolved_parameters(),
         },
         "rounds": {n: round_record(getattr(built, n, None)) for n in ("permanent", "instant")},
         "support_probabilities": probabilities

@@ -14,14 +14,14 @@ from ldpbeam.protocols.attributes.base import Several
 from ldpbeam.protocols.attributes.bounded_counters import Together, together
 from ldpbeam.protocols.attributes.sample import Allomfree, Sample
 from ldpbeam.protocols.attributes.split import Split
-from ldpbeam.protocols.contract import LocalProtocol
+from ldpbeam.protocols.direct import LGRR
 from ldpbeam.protocols.frequency_protocol import FrequencyProtocol
 from ldpbeam.protocols.parameters import Parameters
+from ldpbeam.protocols.unary import LOSUE
 
 __all__ = ["ALLOCATIONS", "allocate"]
 
 _LEVELS = ("epsilon", "epsilon_longitudinal", "epsilon_first")
-_CANDIDATES = ("l_grr", "l_osue")
 
 
 ALLOCATIONS: dict[str, type[Several[Any]]] = {
@@ -81,18 +81,10 @@ def allocate(
     return Sample(parts) if allocation == Sample.NAME else Split(parts)
 
 
-def _better(size: int, parameters: Parameters) -> FrequencyProtocol[Any]:
+def _better(size: int, parameters: Parameters) -> FrequencyProtocol[int]:
     """The candidate of least V* at that size, exactly; L-GRR on a tie, as in the paper."""
-    built = [protocol(name, size, parameters) for name in _CANDIDATES]
-
-    def floor(kind: LocalProtocol[Any]) -> Fraction:
-        assert isinstance(kind, FrequencyProtocol)  # noqa: S101 - both candidates are
-        s = kind.support
-        return s.other * (1 - s.other) / s.gap**2
-
-    best = min(built, key=floor)
-    assert isinstance(best, FrequencyProtocol)  # noqa: S101 - both candidates are
-    return best
+    candidates = (LGRR.from_parameters(size, parameters), LOSUE.from_parameters(size, parameters))
+    return min(candidates, key=lambda built: built.support.floor)
 
 
 def _share(parameters: Parameters, attributes: int) -> Parameters:

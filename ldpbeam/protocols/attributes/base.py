@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from ldpbeam.privacy.guarantee import Guarantee
 from ldpbeam.privacy.loss import SeveralLosses
-from ldpbeam.protocols.contract import LocalProtocol, Result, WordSpec
+from ldpbeam.protocols.contract import EVERYONE, LocalProtocol, PartEstimator, Result, WordSpec
 from ldpbeam.protocols.parameters import Parameters
 
 if TYPE_CHECKING:
@@ -32,16 +32,16 @@ class Several(LocalProtocol[Response]):
     """What the ways to report several attributes have in common.
 
     Attributes:
-        kinds: the protocol of each attribute, as a device runs it.
+        protocols: of the attributes, as a device runs them.
     """
 
     PARAMETERS: ClassVar[tuple[str, ...]] = ()
 
-    kinds: tuple[LocalProtocol[Any], ...]
+    protocols: tuple[LocalProtocol[Any], ...]
 
     def __post_init__(self) -> None:
         """The domain is that of all attributes together."""
-        object.__setattr__(self, "domain_size", sum(kind.domain_size for kind in self.kinds))
+        object.__setattr__(self, "domain_size", sum(part.domain_size for part in self.parts))
 
     @classmethod
     def from_parameters(cls, domain_size: int, parameters: Parameters) -> LocalProtocol[Any]:
@@ -56,19 +56,19 @@ class Several(LocalProtocol[Response]):
     @property
     def payload_bits(self) -> int:
         """Information in one report, bits."""
-        return sum(kind.payload_bits for kind in self.kinds)
+        return sum(part.payload_bits for part in self.parts)
 
     @property
     def not_hidden(self) -> tuple[str, ...]:
         """What any of the attributes shows."""
-        return tuple(dict.fromkeys(one for kind in self.kinds for one in kind.not_hidden))
+        return tuple(dict.fromkeys(one for part in self.parts for one in part.not_hidden))
 
-    def facts(self) -> dict[str, int | float | str]:
+    def resolved_parameters(self) -> dict[str, int | float | str]:
         """The protocol of each attribute, and what that resolved, by position."""
         found: dict[str, int | float | str] = {}
-        for index, kind in enumerate(self.kinds):
-            found[f"{index}.protocol"] = kind.NAME
-            found.update({f"{index}.{fact}": value for fact, value in kind.facts().items()})
+        for index, part in enumerate(self.parts):
+            found[f"{index}.protocol"] = part.NAME
+            found.update({f"{index}.{fact}": value for fact, value in part.resolved_parameters().items()})
         return found
 
     def require_value(self, value: Any) -> Any:
@@ -79,22 +79,22 @@ class Several(LocalProtocol[Response]):
             ValueError: not one value per attribute, or one outside its domain.
         """
         if not hasattr(value, "__len__"):
-            raise TypeError(f"needs a sequence of one value for each of {len(self.kinds)} attributes")
-        if len(value) != len(self.kinds):
-            raise ValueError(f"needs one value for each of {len(self.kinds)} attributes")
-        return tuple(kind.require_value(one) for kind, one in zip(self.kinds, value, strict=True))
+            raise TypeError(f"needs a sequence of one value for each of {len(self.parts)} attributes")
+        if len(value) != len(self.parts):
+            raise ValueError(f"needs one value for each of {len(self.parts)} attributes")
+        return tuple(part.require_value(one) for part, one in zip(self.parts, value, strict=True))
 
     # Server
 
     @property
     def result(self) -> Result:
         """That of the attributes: all count values, or all take means."""
-        return self.kinds[0].result
+        return self.parts[0].result
 
     @cached_property
     def spans(self) -> tuple[slice, ...]:
         """Where each part's cells lie in the accumulator."""
-        return slices((kind.counts_length for kind in self.kinds), self.cells_before)
+        return slices((part.counts_length for part in self.parts), self.cells_before)
 
     @property
     def cells_before(self) -> int:
@@ -104,70 +104,73 @@ class Several(LocalProtocol[Response]):
     @property
     def counts_length(self) -> int:
         """The parts' cells, one after the other."""
-        return self.cells_before + sum(kind.counts_length for kind in self.kinds)
+        return self.cells_before + sum(part.counts_length for part in self.parts)
 
     @property
     def signs_length(self) -> int:
         """The parts' cells, one after the other."""
-        return sum(kind.signs_length for kind in self.kinds)
+        return sum(part.signs_length for part in self.parts)
 
     @cached_property
     def sign_spans(self) -> tuple[slice, ...]:
         """Where each part's cells lie in ``signs``."""
-        return slices(kind.signs_length for kind in self.kinds)
+        return slices(part.signs_length for part in self.parts)
 
     def support_counts(self, counts: NDArray[np.int64]) -> NDArray[np.int64]:
         """Per value, one attribute after the other."""
         import numpy as np
 
-        found = [kind.support_counts(counts[span]) for kind, span in zip(self.kinds, self.spans, strict=True)]
+        found = [part.support_counts(counts[span]) for part, span in zip(self.parts, self.spans, strict=True)]
         return np.concatenate(found)
 
     def estimate(
-        self, counts: NDArray[np.int64], reports: int, ties: NDArray[np.float64] | None = None
+        self,
+        counts: NDArray[np.int64],
+        reports: int,
+        ties: NDArray[np.float64] | None = None,
+        share: Fraction = EVERYONE,
     ) -> Estimates:
-        """The parts' estimates, one after the other; simultaneous intervals hold within an attribute."""
-        import numpy as np
-
+        """The attributes' estimates, one after the other; simultaneous intervals hold within an attribute."""
         from ldpbeam.estimate import Estimates
 
-        found, start = [], 0
-        for part, (cells, n) in zip(self.parts, self.part_counts(counts, reports), strict=True):
-            some = None if ties is None else ties[start : start + part.rows]
-            start += part.rows
-            if n:
-                found.append(part.estimate(cells, n, some))
-            else:
-                nothing = np.full(part.rows, np.nan)
-                zero = np.zeros(part.rows, np.int64)
-                found.append(Estimates(zero, zero, *[nothing] * 6))
-        names = Estimates.__dataclass_fields__
-        return Estimates(*(np.concatenate([getattr(e, name) for e in found]) for name in names))
+        counted = self.part_counts(counts, reports)
+        found = []
+        for part, rows, (cells, n) in zip(self.estimators, self.result_spans, counted, strict=True):
+            estimator = replace(part, share=part.share * share)
+            found.append(estimator.estimate(cells, n, None if ties is None else ties[rows]))
+        return Estimates.joined(found)
 
     def consistent(self, method: str, estimates: Estimates) -> NDArray[np.float64]:
         """Each attribute on its own."""
         import numpy as np
 
-        found, start = [], 0
-        for part in self.parts:
-            rows = slice(start, start + part.rows)
-            start += part.rows
-            columns = {n: getattr(estimates, n)[rows] for n in estimates.__dataclass_fields__}
-            some = replace(estimates, **columns)
-            told = bool(some.n.any())
-            found.append(part.consistent(method, some) if told else np.full(part.rows, np.nan))
-        return np.concatenate(found)
+        pairs = zip(self.estimators, self.result_spans, strict=True)
+        return np.concatenate([part.consistent(method, estimates.rows(rows)) for part, rows in pairs])
 
     @property
     def parts(self) -> tuple[LocalProtocol[Any], ...]:
-        """One per attribute, as the server estimates it."""
-        return self.kinds
+        """One per attribute."""
+        return self.protocols
+
+    @property
+    def estimators(self) -> tuple[PartEstimator, ...]:
+        """One per attribute; the estimates know which share of the devices reports it."""
+        return tuple(PartEstimator(part, self.sampled) for part in self.parts)
+
+    @cached_property
+    def result_spans(self) -> tuple[slice, ...]:
+        """Where each attribute's numbers lie in a result."""
+        return slices(part.results for part in self.parts)
 
     def part_counts(
         self, counts: NDArray[np.int64], reports: int
     ) -> tuple[tuple[NDArray[np.int64], int], ...]:
         """Every report tells about every attribute."""
         return tuple((counts[span], reports) for span in self.spans)
+
+    def part_signs(self, signs: NDArray[np.int64]) -> tuple[NDArray[np.int64], ...]:
+        """One after the other, as they are counted."""
+        return tuple(signs[span] if signs.size else signs for span in self.sign_spans)
 
     # Simulation
 
@@ -182,9 +185,9 @@ def slices(sizes: Iterable[int], start: int = 0) -> tuple[slice, ...]:
     return tuple(slice(a, b) for a, b in pairwise(accumulate(sizes, initial=start)))
 
 
-def attribute_losses(kinds: Sequence[LocalProtocol[Any]], *, together: bool) -> SeveralLosses | None:
+def attribute_losses(parts: Sequence[LocalProtocol[Any]], *, together: bool) -> SeveralLosses | None:
     """Those of the attributes together; None where one of them has none."""
-    found = tuple(kind.losses for kind in kinds)
+    found = tuple(part.losses for part in parts)
     known = tuple(losses for losses in found if losses is not None)
     return SeveralLosses(known, together) if len(known) == len(found) else None
 

@@ -37,20 +37,22 @@ class Together(Split):
     NAME = "together"
     SOURCE = "`004` Theorem 5"
 
+    protocols: tuple[OneBit, ...]
+
     @property
-    def limit(self) -> int:
+    def sum_limit(self) -> int:
         """m: the most that a device's values may add up to, and the most that each of them can be."""
-        return self.kinds[0].domain_size - 1
+        return self.parts[0].domain_size - 1
 
     @property
     def guarantee(self) -> CountersGuarantee:
         """The theorem's for a report; per memoised input and beyond, what the counters' levels add up to."""
-        return counters_guarantee(self.kinds[0].guarantee, len(self.kinds), self.limit)
+        return counters_guarantee(self.parts[0].guarantee, len(self.parts), self.sum_limit)
 
     @property
     def payload_size(self) -> int:
         """The bits, packed."""
-        return (len(self.kinds) + 7) // 8
+        return (len(self.parts) + 7) // 8
 
     def require_value(self, value: Any) -> Any:
         """One plain int per counter.
@@ -59,8 +61,8 @@ class Together(Split):
             TypeError, ValueError: as for every composite, and where they add up to more than the limit.
         """
         plain = super().require_value(value)
-        if sum(plain) > self.limit:
-            raise ValueError(_beyond(self.limit))
+        if sum(plain) > self.sum_limit:
+            raise ValueError(_beyond(self.sum_limit))
         return plain
 
     def encode(self, response: tuple[int, ...]) -> bytes:
@@ -72,21 +74,21 @@ class Together(Split):
         """One bit per counter."""
         self._require_length(payload)
         packed = int.from_bytes(payload, "little")
-        if packed >> len(self.kinds):
-            raise InvalidPayload(Reason.UNUSED_BITS, f"a report has {len(self.kinds)} bits")
+        if packed >> len(self.parts):
+            raise InvalidPayload(Reason.UNUSED_BITS, f"a report has {len(self.parts)} bits")
         least, most = self.ones_admitted
         if not least <= packed.bit_count() <= most:
             raise InvalidPayload(Reason.DEGENERATE, f"reports have {least} to {most} ones")
-        return tuple(packed >> index & 1 for index in range(len(self.kinds)))
+        return tuple(packed >> index & 1 for index in range(len(self.parts)))
 
     def check(self, payloads: NDArray[np.uint8]) -> NDArray[np.uint8]:
         """No bit beyond the last counter's, and neither very many ones nor very few."""
         import numpy as np
 
-        unused = len(self.kinds) % 8 and 256 - (1 << len(self.kinds) % 8)
+        unused = len(self.parts) % 8 and 256 - (1 << len(self.parts) % 8)
         refused = np.uint8(CheckCode.UNUSED_BITS)
         codes = np.where(payloads[:, -1] & np.uint8(unused), refused, np.uint8(CheckCode.SOUND))
-        refuse_ones(payloads, len(self.kinds), self.ones_admitted, codes)
+        refuse_ones(payloads, len(self.parts), self.ones_admitted, codes)
         return codes
 
     @cached_property
@@ -98,9 +100,7 @@ class Together(Split):
         independent bits with a given mean those of equal probability have the heaviest tails, from one above
         the mean on (Hoeffding 1956, Theorem 4).
         """
-        first = self.kinds[0]
-        assert isinstance(first, OneBit)  # noqa: S101 - allocate() takes no others
-        t, ends = len(self.kinds), first.ends
+        t, ends = len(self.protocols), self.protocols[0].ends
         average = ends.other + ends.gap / t
         zeros = tail_from(t, None, 1 - ends.other, BOUND / 2)
         return t - zeros + 1, max(tail_from(t, None, average, BOUND / 2), ceil(t * average) + 1) - 1
@@ -112,7 +112,7 @@ class Together(Split):
         """Count each counter's ones."""
         import numpy as np
 
-        bits = np.unpackbits(payloads, axis=1, count=len(self.kinds), bitorder="little")
+        bits = np.unpackbits(payloads, axis=1, count=len(self.parts), bitorder="little")
         counts += bits.sum(axis=0, dtype=np.int64)
 
     def privatize_fleet(
@@ -129,14 +129,15 @@ class Together(Split):
         """
         import numpy as np
 
-        if (values.sum(axis=1) > self.limit).any():
-            raise ValueError(_beyond(self.limit))
+        if (values.sum(axis=1) > self.sum_limit).any():
+            raise ValueError(_beyond(self.sum_limit))
         return np.packbits(super().privatize_fleet(devices, values, words, memo), axis=1, bitorder="little")
 
 
 def together(parts: tuple[LocalProtocol[Any], ...]) -> Together:
     """Bits of one level about counters of one range; anything else is refused."""
-    if not all(isinstance(part, OneBit) for part in parts):
+    bits = tuple(part for part in parts if isinstance(part, OneBit))
+    if len(bits) < len(parts):
         able = [name for name, kind in PROTOCOLS.items() if issubclass(kind, OneBit)]
         raise CollectionError(
             "E-COLLECTION-ALLOCATION",
@@ -149,7 +150,7 @@ def together(parts: tuple[LocalProtocol[Any], ...]) -> Together:
             "together needs the same max for all attributes: it is the bound of their sum",
             remedy="Give every attribute the largest max, or use allocation: sample.",
         )
-    built = Together(parts)
+    built = Together(bits)
     single, counters = parts[0].guarantee.first_report, len(parts)
     spent = min(theorem_5(single), counters * single)
     if spent > _MOST_TOGETHER:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
@@ -41,79 +41,83 @@ class Split(Several[tuple[Any, ...]]):
     @property
     def guarantee(self) -> Guarantee:
         """The product of the attributes' ratios: their noise is independent."""
-        return attribute_guarantee([kind.guarantee for kind in self.kinds], together=True)
+        return attribute_guarantee([part.guarantee for part in self.parts], together=True)
 
     @property
     def losses(self) -> SeveralLosses | None:
         """All attributes' together."""
-        return attribute_losses(self.kinds, together=True)
+        return attribute_losses(self.parts, together=True)
 
     @property
     def payload_size(self) -> int:
         """Payloads one after the other, each in whole bytes."""
-        return sum(kind.payload_size for kind in self.kinds)
+        return sum(part.payload_size for part in self.parts)
 
     @cached_property
     def _bytes(self) -> tuple[slice, ...]:
-        return slices(kind.payload_size for kind in self.kinds)
+        return slices(part.payload_size for part in self.parts)
 
     def new_memo(self, randomness: Randomness) -> Memo:
         """One memo per attribute."""
-        return Memo(parts=tuple(kind.new_memo(randomness) for kind in self.kinds))
+        return Memo(parts=tuple(part.new_memo(randomness) for part in self.parts))
 
     def _privatize(
         self, value: Sequence[int], memo: Memo, randomness: Randomness
     ) -> tuple[tuple[Any, ...], Memo]:
         """One attribute after the other."""
-        if len(memo.parts) != len(self.kinds):
+        if len(memo.parts) != len(self.parts):
             raise ValueError(f"{self.NAME} needs the memo made by new_memo")
         drawn = [
-            kind.privatize(one, part, randomness)
-            for kind, one, part in zip(self.kinds, value, memo.parts, strict=True)
+            part.privatize(one, before, randomness)
+            for part, one, before in zip(self.parts, value, memo.parts, strict=True)
         ]
-        after = tuple(part for _, part in drawn)
+        after = tuple(kept for _, kept in drawn)
         same = all(a is b for a, b in zip(after, memo.parts, strict=True))
         return tuple(response for response, _ in drawn), memo if same else replace(memo, parts=after)
 
     def encode(self, response: tuple[Any, ...]) -> bytes:
         """The parts' payloads, joined."""
-        return b"".join(k.encode(one) for k, one in zip(self.kinds, response, strict=True))
+        return b"".join(k.encode(one) for k, one in zip(self.parts, response, strict=True))
 
     def decode(self, payload: bytes) -> tuple[Any, ...]:
         """One response per attribute."""
         self._require_length(payload)
-        return tuple(kind.decode(payload[where]) for kind, where in zip(self.kinds, self._bytes, strict=True))
+        return tuple(part.decode(payload[where]) for part, where in zip(self.parts, self._bytes, strict=True))
+
+    def said_about(self, response: tuple[Any, ...]) -> Mapping[int, Any]:
+        """That of every attribute."""
+        return dict(enumerate(response))
 
     def likelihood(self, response: tuple[Any, ...], value: Sequence[int]) -> Fraction:
         """The product over attributes."""
         return prod(
-            (k.likelihood(r, v) for k, r, v in zip(self.kinds, response, value, strict=True)),
+            (k.likelihood(r, v) for k, r, v in zip(self.parts, response, value, strict=True)),
             start=Fraction(1),
         )
 
     def responses(self) -> Iterator[tuple[Any, ...]]:
         """Every combination."""
-        return product(*(kind.responses() for kind in self.kinds))
+        return product(*(part.responses() for part in self.parts))
 
     def check(self, payloads: NDArray[np.uint8]) -> NDArray[np.uint8]:
         """What the first attribute that refuses says."""
         import numpy as np
 
         codes = np.full(len(payloads), CheckCode.SOUND, np.uint8)
-        for kind, where in zip(self.kinds, self._bytes, strict=True):
-            codes = np.where(codes == CheckCode.SOUND, kind.check(read_only(payloads[:, where])), codes)
+        for part, where in zip(self.parts, self._bytes, strict=True):
+            codes = np.where(codes == CheckCode.SOUND, part.check(read_only(payloads[:, where])), codes)
         return codes
 
     def add_support(self, payloads: NDArray[np.uint8], counts: NDArray[np.int64]) -> None:
         """Each part counts its columns."""
-        for kind, where, span in zip(self.kinds, self._bytes, self.spans, strict=True):
-            kind.add_support(read_only(payloads[:, where]), counts[span])
+        for part, where, span in zip(self.parts, self._bytes, self.spans, strict=True):
+            part.add_support(read_only(payloads[:, where]), counts[span])
 
     def add_signs(self, payloads: NDArray[np.uint8], signs: NDArray[np.int64]) -> None:
         """Each part its columns."""
-        for kind, where, span in zip(self.kinds, self._bytes, self.sign_spans, strict=True):
-            if kind.signs_length:
-                kind.add_signs(read_only(payloads[:, where]), signs[span])
+        for part, where, span in zip(self.parts, self._bytes, self.sign_spans, strict=True):
+            if part.signs_length:
+                part.add_signs(read_only(payloads[:, where]), signs[span])
 
     def privatize_fleet(
         self,
@@ -126,9 +130,9 @@ class Split(Several[tuple[Any, ...]]):
         import numpy as np
 
         columns = [
-            kind.privatize_fleet(
+            part.privatize_fleet(
                 devices, np.ascontiguousarray(values[:, index]), words.part(index), memo.part(index)
             )
-            for index, kind in enumerate(self.kinds)
+            for index, part in enumerate(self.parts)
         ]
         return np.concatenate(columns, axis=1)

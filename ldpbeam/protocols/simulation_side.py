@@ -1,0 +1,104 @@
+"""What a simulation does with a protocol: many devices at once, with the random words of each."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+from ldpbeam.randomness import FULL
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+__all__ = ["FleetMemo", "FleetWords", "SimulationSide", "WordSpec"]
+
+
+@dataclass(frozen=True)
+class WordSpec:
+    """How many random words a step takes, and the limit each lies below."""
+
+    count: int
+    limit: int = FULL
+
+
+class FleetWords(Protocol):
+    """Random words for a group of simulated devices, one row per device; equal calls give equal words."""
+
+    def seed(self, spec: WordSpec) -> NDArray[np.uint64]:
+        """Words of the hash seed, shape (n, count)."""
+        ...
+
+    def permanent(self, spec: WordSpec) -> NDArray[np.uint64]:
+        """Words of the permanent round; a fleet asks for them where an input is new. Shape (n, count)."""
+        ...
+
+    def instant(self, spec: WordSpec) -> NDArray[np.uint64]:
+        """Words of the round drawn for every report. Shape (n, count)."""
+        ...
+
+    def part(self, index: int, rows: NDArray[np.int64] | None = None) -> FleetWords:
+        """Words of one attribute of a composite, independent of all others, for some of the rows."""
+        ...
+
+
+class FleetMemo(Protocol):
+    """Permanent answers of a fleet, by 64-bit key; each key is drawn once and kept."""
+
+    def recall(
+        self, keys: NDArray[np.int64], draw: Callable[[NDArray[np.int64]], NDArray[Any]]
+    ) -> NDArray[Any]:
+        """Answers for distinct ``keys`` (n,); ``draw(rows)`` makes those of the rows that are new.
+
+        Symbols are int64 (n,), packed bits uint8 (n, answer_bytes).
+        """
+        ...
+
+    def part(self, index: int) -> FleetMemo:
+        """The answers of one attribute of a composite."""
+        ...
+
+
+class SimulationSide(ABC):
+    """The same function of the same random words as a device's, for columns of devices."""
+
+    @property
+    def seed_words(self) -> WordSpec | None:
+        """Words of a hash seed; None where there is none."""
+        return None
+
+    @property
+    def seed_per_report(self) -> bool:
+        """Whether the seed is drawn for every report instead of once for life."""
+        return False
+
+    @property
+    def permanent_words(self) -> WordSpec | None:
+        """Words of one permanent answer; None for one-round protocols."""
+        return None
+
+    @property
+    @abstractmethod
+    def instant_words(self) -> WordSpec:
+        """Words of the round drawn for every report; a count of 0 where the memoised answer is sent."""
+
+    @property
+    def answer_bytes(self) -> int | None:
+        """Bytes of a memoised answer that is packed bits; None where it is a symbol (an int64)."""
+        return None
+
+    @abstractmethod
+    def privatize_fleet(
+        self,
+        devices: NDArray[np.int64],
+        values: NDArray[np.int64],
+        words: FleetWords,
+        memo: FleetMemo,
+    ) -> NDArray[np.uint8]:
+        """Payloads (n, payload_size) of distinct devices holding ``values``, (n,) or (n, attributes).
+
+        Equal, bit for bit, to :meth:`privatize` and :meth:`encode` fed with the same words in the order
+        seed, permanent, instant.
+        """
