@@ -102,6 +102,7 @@ def half_second_round(first: BitChannel, epsilon_first: float, name: str) -> Bit
             "E-COLLECTION-INFEASIBLE",
             f"{name} cannot reach epsilon_first = {epsilon_first}: with p2 = 1/2 the first report "
             f"spends at most {log_above(ratio(1)):.6f}",
+            key="epsilon_first",
             remedy="Lower epsilon_first below that limit, or use l_osue, which reaches every level.",
         )
     zero = smallest(1, _HALF, lambda q2: ratio(q2) <= target)
@@ -114,5 +115,6 @@ def _not_below(epsilon_first: float) -> CollectionError:
         "E-COLLECTION-EPSILON",
         f"epsilon_first = {epsilon_first} is not below epsilon_longitudinal, so the first report would "
         "spend all that is kept for a lifetime",
+        key="epsilon_first",
         remedy="Lower epsilon_first or raise epsilon_longitudinal.",
     )

@@ -42,6 +42,7 @@ class AffineFamily(HashFamily):
             raise CollectionError(
                 "E-COLLECTION-G",
                 f"g = {self.g} is not in 2 .. 65536, what the affine family offers",
+                key="g",
                 remedy="Use g: optimal, or g: 2 for the smallest lifetime cap.",
             )
 

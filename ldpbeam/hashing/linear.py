@@ -44,6 +44,7 @@ class LinearFamily(HashFamily):
             raise CollectionError(
                 "E-COLLECTION-G",
                 f"g = {self.g} is not a prime, and the linear family needs one",
+                key="g",
                 remedy=f"Use g: {next_prime(max(self.g, 2))}, g: optimal, or hash_family: affine.",
             )
         if (self.points - 1) * self.g > _MAX_CELLS:
@@ -51,6 +52,7 @@ class LinearFamily(HashFamily):
                 "E-COLLECTION-G",
                 f"g = {self.g} needs a table of {(self.points - 1) * self.g} cells for a domain of "
                 f"{self.domain_size}; the linear family stops at 2**28",
+                key="g",
                 remedy="Use a smaller prime g or g: optimal.",
             )
 

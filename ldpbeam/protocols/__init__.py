@@ -64,6 +64,7 @@ def protocol(name: str, domain_size: int, parameters: Parameters) -> LocalProtoc
         raise CollectionError(
             "E-COLLECTION-PROTOCOL",
             f"protocol {name!r} does not exist",
+            key="protocol",
             remedy=f"Use one of: {', '.join(PROTOCOLS)}.",
         )
     return kind.from_parameters(domain_size, parameters)

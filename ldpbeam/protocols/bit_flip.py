@@ -87,6 +87,7 @@ class BitFlip(FrequencyProtocol[Sampled]):
             raise CollectionError(
                 "E-COLLECTION-VALUE",
                 f"d = {self.d} is not in 1 .. {self.domain_size}, the number of buckets",
+                key="d",
                 remedy=f"Use d: 1 for the strongest protection of changes, at most d: {self.domain_size}.",
             )
 

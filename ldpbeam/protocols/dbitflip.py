@@ -17,7 +17,7 @@ __all__ = ["BinFlip", "DBitFlip", "DBitFlipPM"]
 def _buckets(parameters: Parameters) -> int:
     if parameters.d is None:
         raise CollectionError(
-            "E-COLLECTION-MISSING", "key 'd' is missing", remedy="Add it, for example d: 1."
+            "E-COLLECTION-MISSING", "key 'd' is missing", key="d", remedy="Add it, for example d: 1."
         )
     return parameters.d
 

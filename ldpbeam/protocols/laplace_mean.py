@@ -64,6 +64,7 @@ class LaplaceMean(MeanProtocol):
                 "E-COLLECTION-INFEASIBLE",
                 f"laplace_mean takes noise of a scale m/epsilon up to {_LARGEST_SCALE}, not "
                 f"{maximum / epsilon:.0f}: sums of its reports would overflow",
+                key="epsilon",
                 remedy="Raise epsilon, count in larger units, or use one_bit_mean, which has no such limit.",
             )
         # Noise beyond B moves the mean by e^(−(B+1)ε/m)/(1−e^(−2ε/m)) at most, and this many scales make

@@ -259,6 +259,7 @@ def _family(name: str, g: int, domain_size: int) -> HashFamily:
         raise CollectionError(
             "E-COLLECTION-HASH",
             f"hash_family {name!r} does not exist",
+            key="hash_family",
             remedy=f"Use one of: {', '.join(FAMILIES)}.",
         )
     return FAMILIES[name](g, domain_size)

@@ -265,12 +265,14 @@ class OneBitRRPM(OneBit):
                 "E-COLLECTION-VALUE",
                 f"segment = {segment} does not divide the largest value {maximum}, so the points that values "
                 "are rounded to would miss it",
+                key="segment",
                 remedy=f"Use one of {_near_divisors(maximum, segment)}, or leave it out for {maximum}.",
             )
         if not 0 <= gamma < 0.5:
             raise CollectionError(
                 "E-COLLECTION-VALUE",
                 f"gamma = {gamma} does not lie in 0 .. 0.5 (without 0.5, where a report says nothing)",
+                key="gamma",
                 remedy="Use gamma: 0.2, or leave it out to send memoised bits unchanged.",
             )
         bit = LinearBit.from_epsilon(maximum, parameters.level("epsilon_longitudinal"))

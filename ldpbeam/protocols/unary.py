@@ -364,5 +364,6 @@ def _second_round(p2: float, q2: float) -> CollectionError:
     return CollectionError(
         "E-COLLECTION-VALUE",
         f"p2 = {p2} and q2 = {q2} do not satisfy 0 < q2 < p2 < 1, so reports would say nothing or everything",
+        key="p2" if p2 != Parameters.p2 else "q2",
         remedy="Leave both out for 0.75 and 0.25, or raise p2 above q2.",
     )

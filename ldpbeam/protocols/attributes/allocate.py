@@ -16,12 +16,10 @@ from ldpbeam.protocols.attributes.sample import Allomfree, Sample
 from ldpbeam.protocols.attributes.split import Split
 from ldpbeam.protocols.direct import LGRR
 from ldpbeam.protocols.frequency_protocol import FrequencyProtocol
-from ldpbeam.protocols.parameters import Parameters
+from ldpbeam.protocols.parameters import LEVELS, Parameters
 from ldpbeam.protocols.unary import LOSUE
 
 __all__ = ["ALLOCATIONS", "allocate"]
-
-_LEVELS = ("epsilon", "epsilon_longitudinal", "epsilon_first")
 
 
 ALLOCATIONS: dict[str, type[Several[Any]]] = {
@@ -49,12 +47,14 @@ def allocate(
         raise CollectionError(
             "E-COLLECTION-ALLOCATION",
             f"allocation {allocation!r} does not exist",
+            key="allocation",
             remedy=f"Use one of: {', '.join(ALLOCATIONS)}.",
         )
     if not 2 <= len(sizes) <= 1 << 16:
         raise CollectionError(
             "E-COLLECTION-ATTRIBUTES",
             f"allocation is for 2 to 65536 attributes, not {len(sizes)}",
+            key="attributes",
             remedy="Use domain for a single attribute.",
         )
     if allocation == Allomfree.NAME:
@@ -62,6 +62,7 @@ def allocate(
             raise CollectionError(
                 "E-COLLECTION-ALLOCATION",
                 "allomfree chooses the protocol of each attribute itself",
+                key="protocol",
                 remedy="Remove protocol, or use allocation: sample.",
             )
         better = {size: _better(size, parameters) for size in set(sizes)}
@@ -70,6 +71,7 @@ def allocate(
         raise CollectionError(
             "E-COLLECTION-MISSING",
             f"allocation {allocation} needs a protocol",
+            key="allocation",
             remedy="Add it, for example protocol: loloha.",
         )
     if allocation == Split.NAME:
@@ -90,7 +92,7 @@ def _better(size: int, parameters: Parameters) -> FrequencyProtocol[int]:
 def _share(parameters: Parameters, attributes: int) -> Parameters:
     """Every level divided, rounded so that the shares never add up to more than the whole."""
     shares: dict[str, Any] = {}
-    for name in _LEVELS:
+    for name in LEVELS:
         if getattr(parameters, name) is None:
             continue
         whole = parameters.level(name)
@@ -102,6 +104,7 @@ def _share(parameters: Parameters, attributes: int) -> Parameters:
             raise CollectionError(
                 "E-COLLECTION-EPSILON",
                 f"{name} = {whole:g} leaves {share:.3g} for each of {attributes} attributes, below 0.000001",
+                key=name,
                 remedy=f"Raise {name}, or use allocation: sample.",
             )
     return replace(parameters, **shares)

@@ -15,6 +15,7 @@ from ldpbeam.protocols import PROTOCOLS
 from ldpbeam.protocols.attributes.split import Split
 from ldpbeam.protocols.contract import FleetMemo, FleetWords, LocalProtocol
 from ldpbeam.protocols.one_bit_mean import OneBit
+from ldpbeam.protocols.parameters import LEVELS
 
 if TYPE_CHECKING:
     import numpy as np
@@ -142,22 +143,26 @@ def together(parts: tuple[LocalProtocol[Any], ...]) -> Together:
         raise CollectionError(
             "E-COLLECTION-ALLOCATION",
             f"together is for one bit per counter, which {parts[0].NAME} does not send",
+            key="allocation",
             remedy=f"Use one of: {', '.join(able)}; or allocation: sample.",
         )
     if len({part.domain_size for part in parts}) > 1:
         raise CollectionError(
             "E-COLLECTION-ALLOCATION",
             "together needs the same max for all attributes: it is the bound of their sum",
+            key="allocation",
             remedy="Give every attribute the largest max, or use allocation: sample.",
         )
     built = Together(bits)
     single, counters = parts[0].guarantee.first_report, len(parts)
     spent = min(theorem_5(single), counters * single)
     if spent > _MOST_TOGETHER:
+        level = next(name for name in bits[0].PARAMETERS if name in LEVELS)
         raise CollectionError(
             "E-COLLECTION-EPSILON",
             f"a report about all {counters} counters together would spend {spent:.4g}, more than "
             f"{_MOST_TOGETHER:g}",
+            key=level,
             remedy="Lower the level, or use allocation: sample.",
         )
     return built
