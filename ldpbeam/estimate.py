@@ -1,6 +1,6 @@
 """Stage 4 of 5, estimate: unbiased frequencies with their variance and intervals, once for every protocol.
 
-Everything follows from n reports, the support C(v) and the protocol's (own, other) (MATHS section 1):
+Everything follows from n reports, the support C(v) and the protocol's (own, other) (docs/maths.md section 1):
 
 * estimate   f̂ = (C/n − other)/(own − other), unbiased, may be negative;
 * variance   [f·own(1−own) + (1−f)·other(1−other)] / (n (own−other)²), f̂ clipped to [0, 1] plugged in;
@@ -29,7 +29,6 @@ __all__ = [
     "Estimates",
     "estimate",
     "interval",
-    "largest_error_bound",
     "lasting_share",
     "tie_breakers",
     "variance",
@@ -101,8 +100,8 @@ def support_variance(frequency: Floats, own: float, other: float) -> Floats:
 def variance(frequency: Floats, n: int | NDArray[np.int64], probabilities: SupportProbabilities) -> Floats:
     """Variance of the estimates for a fixed population of these true frequencies.
 
-    Not Eq. 4 of `000` or Eq. 10 of `002`, whose coefficient of f is wrong unless rounds are symmetric
-    (MATHS correction 2); equal to them at f = 0. Where the reports come from a random share s of the
+    Not Eq. 4 of LOLOHA or Eq. 10 of ALLOMFREE, whose coefficient of f is wrong unless rounds are symmetric
+    (docs/maths.md correction 2); equal to them at f = 0. Where the reports come from a random share s of the
     population, drawing it adds (1 − s) f (1 − f) / n. Frequencies are clipped to [0, 1].
     """
     own, other, gap = float(probabilities.own), float(probabilities.other), float(probabilities.gap)
@@ -220,22 +219,6 @@ def _binomial_limits(
     return solve(tail), solve(1 - tail)
 
 
-def largest_error_bound(n: int, size: int, beta: float, probabilities: SupportProbabilities) -> float:
-    """What the largest error of a histogram stays below with probability at least 1 − ``beta``.
-
-    sqrt(k/(4 n β (own − other)²)): Proposition 3.6 of `000` with the squares that its print misses (MATHS
-    correction 3). Chebyshev's inequality summed over the values, with own(1−own) and other(1−other) at most
-    1/4, so it is safe and wide; :func:`interval` at level 1 − β/k is far narrower.
-
-    Args:
-        n: number of reports, at least 1.
-        size: k, number of values.
-        beta: probability that the bound may fail, in (0, 1).
-        probabilities: own and other, everyone being asked.
-    """
-    return float(np.sqrt(size / (4 * n * beta)) / float(probabilities.gap))
-
-
 def tie_breakers(digest: int, epoch: int, size: int) -> Floats:
     """Public, reproducible uniforms that split ties of few counts: a function of collection, epoch, value.
 
@@ -271,14 +254,14 @@ def estimate(
     reports = np.broadcast_to(np.asarray(n, np.int64), support.shape)
     if not (reports > 0).any():
         raise ValueError("an estimate needs at least one report")
-    told = np.maximum(reports, 1)
-    frequency = (support / told - float(probabilities.other)) / float(probabilities.gap)
+    at_least_one = np.maximum(reports, 1)
+    frequency = (support / at_least_one - float(probabilities.other)) / float(probabilities.gap)
     everyone = 1 - (1 - CONFIDENCE) / support.size
     columns = [
         frequency,
-        np.sqrt(variance(frequency, told, probabilities)),
-        *interval(support, told, probabilities, ties),
-        *interval(support, told, probabilities, ties, everyone),
+        np.sqrt(variance(frequency, at_least_one, probabilities)),
+        *interval(support, at_least_one, probabilities, ties),
+        *interval(support, at_least_one, probabilities, ties, everyone),
     ]
     silent = reports == 0
     if silent.any():

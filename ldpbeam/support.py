@@ -20,7 +20,7 @@ __all__ = ["Support", "SupportProbabilities"]
 
 @dataclass(frozen=True)
 class SupportProbabilities:
-    """The two numbers that describe a frequency protocol (MATHS section 1).
+    """The two numbers that describe a frequency protocol (docs/maths.md section 1).
 
     Attributes:
         own: P(report supports v | the device holds v), both rounds composed.

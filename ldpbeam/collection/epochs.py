@@ -81,10 +81,6 @@ class Epochs:
         """First second after an epoch, since 1970."""
         return self.start(epoch + 1)
 
-    def start_time(self, epoch: int) -> datetime:
-        """First instant of an epoch, UTC."""
-        return datetime.fromtimestamp(self.start(epoch), UTC)
-
     def index(self, seconds: float) -> int:
         """The epoch that contains a time (may lie outside the planned ones)."""
         return int((seconds - self.origin) // self.length)

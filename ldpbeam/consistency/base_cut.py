@@ -25,7 +25,7 @@ def base_cut(estimates: FloatArray, noise: Noise) -> FloatArray:
     Bias: negative for values of frequency around and below T, none well above it.
     Use it to list the values that certainly occur (heavy hitters). In a smooth histogram it may
     leave nothing.
-    Source: Wang et al., NDSS 2020 ("Base-Cut"). `001` Table 1 fixes the threshold at 4 instead of
+    Source: Wang et al., NDSS 2020 ("Base-Cut"). Consistency Table 1 fixes the threshold at 4 instead of
     deriving it. At n = 0, T is infinite: zeros.
     """
     values = checked(estimates)

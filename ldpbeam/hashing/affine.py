@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = ["AffineFamily"]
 
-_HALF = 1 << 32
+_HALF_WORDS = 1 << 32
 
 
 @dataclass(frozen=True)
@@ -49,9 +49,9 @@ class AffineFamily(HashFamily):
     @property
     def collision(self) -> Fraction:
         """Sum over symbols of (their share of the 2**32 half-words) squared."""
-        low, more = divmod(_HALF, self.g)
+        low, more = divmod(_HALF_WORDS, self.g)
         squares = more * (low + 1) ** 2 + (self.g - more) * low**2
-        return Fraction(squares, _HALF**2)
+        return Fraction(squares, _HALF_WORDS**2)
 
     @property
     def linkability(self) -> str:

@@ -217,7 +217,7 @@ def _points(g: int, domain_size: int) -> int:
 
 
 def optimal_prime(domain_size: int, epsilon_first: float) -> int:
-    """The prime g of least V* for this domain when the first report spends ε1 (MATHS section 3).
+    """The prime g of least V* for this domain when the first report spends ε1 (docs/maths.md section 3).
 
     Only primes up to 4096 whose table the server can hold are considered; g = 2 always is one.
     Searches the primes around the unconstrained optimum e^{ε1} + 1 and, for each number of digits m, the

@@ -1,7 +1,7 @@
 """What a device can lose: guarantees as values, computed from the integer probabilities."""
 
 from ldpbeam.privacy.bit_loss import BitLosses
-from ldpbeam.privacy.counters import CountersGuarantee, theorem_5
+from ldpbeam.privacy.counters import CountersGuarantee, bounded_sum_epsilon
 from ldpbeam.privacy.guarantee import Guarantee
 from ldpbeam.privacy.ledger import FleetLedger, Ledger, fleet_ledger
 from ldpbeam.privacy.loss import Losses, SeveralLosses, SymbolLosses
@@ -15,6 +15,6 @@ __all__ = [
     "Losses",
     "SeveralLosses",
     "SymbolLosses",
+    "bounded_sum_epsilon",
     "fleet_ledger",
-    "theorem_5",
 ]

@@ -162,8 +162,8 @@ class _Histories:
     def ratio(self, shared: _Shared, own: int | None, mine: int | None, ones: _Shared) -> Fraction:
         """Likelihood of a history under the first sequence over that under the second."""
 
-        def likelihood(sizes: _Shared, told: _Shared, owner: int | None) -> Fraction:
-            groups = enumerate(zip(sizes, told, strict=True))
+        def likelihood(sizes: _Shared, ones: _Shared, owner: int | None) -> Fraction:
+            groups = enumerate(zip(sizes, ones, strict=True))
             return prod(
                 (self._exact[group == owner][sum(size)][sum(some)] for group, (size, some) in groups),
                 start=Fraction(1),

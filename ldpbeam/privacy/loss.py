@@ -115,7 +115,10 @@ class SymbolLosses(OneProtocolLosses):
     instant: SymbolChannel
 
     def constant_ratio(self, reports: int) -> Fraction:
-        """[(e^{ε∞+t·ε_IRR}+m−1)/(e^{ε∞}+e^{t·ε_IRR}+m−2)], MATHS correction 5: t times the input's symbol."""
+        """[(e^{ε∞+t·ε_IRR}+m−1)/(e^{ε∞}+e^{t·ε_IRR}+m−2)], where the input's symbol was sent t times.
+
+        The source is docs/maths.md correction 5.
+        """
         require_reports(reports)
         others = self.permanent.size - 1
         first, power = self.permanent.ratio, self.instant.ratio**reports

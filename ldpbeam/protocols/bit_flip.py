@@ -22,7 +22,7 @@ from ldpbeam.errors import CollectionError, InvalidPayload, Reason
 from ldpbeam.kernels.columns import read_only
 from ldpbeam.privacy.bit_loss import BitLosses
 from ldpbeam.privacy.guarantee import Guarantee
-from ldpbeam.protocols.contract import FleetMemo, FleetWords, Memo, WordSpec
+from ldpbeam.protocols.contract import FleetAnswers, FleetWords, Memo, WordSpec
 from ldpbeam.protocols.frequency_protocol import FrequencyProtocol
 from ldpbeam.randomness import Randomness
 from ldpbeam.support import SupportProbabilities
@@ -33,12 +33,12 @@ if TYPE_CHECKING:
 
     from ldpbeam.estimate import Estimates
 
-__all__ = ["BitFlip", "Sampled"]
+__all__ = ["BitFlip", "BucketBits"]
 
-_HALF = 1 << 32
+_INDEX_BITS = 32
 
 
-class Sampled(NamedTuple):
+class BucketBits(NamedTuple):
     """A bit-flip response: which buckets were asked about, ascending, and Σ bit_i·2^i over them."""
 
     indices: tuple[int, ...]
@@ -51,11 +51,11 @@ class Sampled(NamedTuple):
 
 
 def _pack_set(indices: Sequence[int]) -> int:
-    return sum(index << 32 * i for i, index in enumerate(indices))
+    return sum(index << _INDEX_BITS * i for i, index in enumerate(indices))
 
 
 @dataclass(frozen=True)
-class BitFlip(FrequencyProtocol[Sampled]):
+class BitFlip(FrequencyProtocol[BucketBits]):
     """Symmetric randomised bits of the one-hot vector, at d sampled places of b.
 
     The set is sampled without looking at the value, so it costs no privacy, and the estimator divides by
@@ -195,26 +195,26 @@ class BitFlip(FrequencyProtocol[Sampled]):
             return tuple(range(self.domain_size))
         if seed is None:
             raise ValueError(f"{self.NAME} needs the memo made by new_memo")
-        return tuple(seed >> 32 * i & _HALF - 1 for i in range(self.d))
+        return tuple(seed >> _INDEX_BITS * i & (1 << _INDEX_BITS) - 1 for i in range(self.d))
 
     def memo_key(self, indices: tuple[int, ...], value: int) -> int:
         """The value's position among the sampled buckets, or d for all values that were not sampled."""
         return indices.index(value) if value in indices else self.d
 
-    def _privatize(self, value: int, memo: Memo, randomness: Randomness) -> tuple[Sampled, Memo]:
+    def _privatize(self, value: int, memo: Memo, randomness: Randomness) -> tuple[BucketBits, Memo]:
         """d bits; the words drawn are those of the set, where it is fresh, and one per bit."""
         if self.permanent is None:
             indices = self.sampled_set(None) if self._everyone else self._sample(randomness)
-            return Sampled(indices, self._draw(self.memo_key(indices, value), randomness)), memo
+            return BucketBits(indices, self._draw(self.memo_key(indices, value), randomness)), memo
         indices = self.sampled_set(memo.seed)
         key = self.memo_key(indices, value)
         answer, memo = self._memoised(memo, key, self._draw(key, randomness))
-        return Sampled(indices, answer), memo
+        return BucketBits(indices, answer), memo
 
     def _draw(self, position: int, randomness: Randomness) -> int:
         return sum(self.channel.draw(i == position, randomness) << i for i in range(self.d))
 
-    def encode(self, response: Sampled) -> bytes:
+    def encode(self, response: BucketBits) -> bytes:
         """Bit v at bit v & 7 of byte v >> 3 when all are asked, else entries 2·index + bit, ascending."""
         if self._everyone:
             return response.bits.to_bytes(self.payload_size, "little")
@@ -223,7 +223,7 @@ class BitFlip(FrequencyProtocol[Sampled]):
             for i, index in enumerate(response.indices)
         )
 
-    def decode(self, payload: bytes) -> Sampled:
+    def decode(self, payload: bytes) -> BucketBits:
         """The buckets and bits in the payload."""
         self._require_length(payload)
         if self._everyone:
@@ -231,7 +231,7 @@ class BitFlip(FrequencyProtocol[Sampled]):
             if bits >> self.domain_size:
                 raise InvalidPayload(Reason.UNUSED_BITS, f"bits end at {self.domain_size - 1}")
             self._require_ones(bits)
-            return Sampled(self.sampled_set(None), bits)
+            return BucketBits(self.sampled_set(None), bits)
         indices: list[int] = []
         bits = 0
         for i in range(self.d):
@@ -244,7 +244,7 @@ class BitFlip(FrequencyProtocol[Sampled]):
             indices.append(index)
             bits |= (entry & 1) << i
         self._require_ones(bits)
-        return Sampled(tuple(indices), bits)
+        return BucketBits(tuple(indices), bits)
 
     @cached_property
     def ones_admitted(self) -> tuple[int, int]:
@@ -256,7 +256,7 @@ class BitFlip(FrequencyProtocol[Sampled]):
         if not least <= bits.bit_count() <= most:
             raise InvalidPayload(Reason.DEGENERATE, f"reports have {least} to {most} ones")
 
-    def likelihood(self, response: Sampled, value: int) -> Fraction:
+    def likelihood(self, response: BucketBits, value: int) -> Fraction:
         """Product over the sampled bits, given the sampled set."""
 
         def bit(i: int, index: int) -> Fraction:
@@ -265,15 +265,15 @@ class BitFlip(FrequencyProtocol[Sampled]):
 
         return prod((bit(i, j) for i, j in enumerate(response.indices)), start=Fraction(1))
 
-    def supports(self, response: Sampled, value: int) -> bool:
+    def supports(self, response: BucketBits, value: int) -> bool:
         """A report supports every bucket that it sampled and whose bit is 1."""
         position = self.memo_key(response.indices, value)
         return bool(response.bits >> position & 1)
 
-    def responses(self) -> Iterator[Sampled]:
+    def responses(self) -> Iterator[BucketBits]:
         """Every set with every bit vector."""
         return (
-            Sampled(indices, bits)
+            BucketBits(indices, bits)
             for indices in combinations(range(self.domain_size), self.d)
             for bits in range(1 << self.d)
         )
@@ -416,7 +416,7 @@ class BitFlip(FrequencyProtocol[Sampled]):
         devices: NDArray[np.int64],
         values: NDArray[np.int64],
         words: FleetWords,
-        memo: FleetMemo,
+        memo: FleetAnswers,
     ) -> NDArray[np.uint8]:
         """See the contract; the memo key is device·min(d+1, b) + position among the sampled buckets."""
         import numpy as np

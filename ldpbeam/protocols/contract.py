@@ -22,12 +22,12 @@ from ldpbeam.protocols.device_side import DeviceSide, Memo, plain_integer
 from ldpbeam.protocols.forgery_side import AddedNoise, ForgerySide
 from ldpbeam.protocols.parameters import Parameters
 from ldpbeam.protocols.server_side import EVERYONE, PartEstimator, Result, ServerSide
-from ldpbeam.protocols.simulation_side import FleetMemo, FleetWords, SimulationSide, WordSpec
+from ldpbeam.protocols.simulation_side import FleetAnswers, FleetWords, SimulationSide, WordSpec
 
 __all__ = [
     "EVERYONE",
     "AddedNoise",
-    "FleetMemo",
+    "FleetAnswers",
     "FleetWords",
     "LocalProtocol",
     "Memo",

@@ -28,7 +28,7 @@ class DBitFlip(BitFlip):
     ID = 12
     NAME = "dbitflip"
     PARAMETERS = ("epsilon", "d")
-    SOURCE = "`004` section 2.2"
+    SOURCE = "Microsoft section 2.2"
 
     @classmethod
     def from_parameters(cls, domain_size: int, parameters: Parameters) -> DBitFlip:
@@ -45,7 +45,7 @@ class DBitFlipPM(BitFlip):
     ID = 13
     NAME = "dbitflip_pm"
     PARAMETERS = ("epsilon_longitudinal", "d")
-    SOURCE = "`004` section 3.4, `000` section 2.4.4; variance: MATHS correction 3"
+    SOURCE = "Microsoft section 3.4, LOLOHA section 2.4.4; variance: docs/maths.md correction 3"
 
     @classmethod
     def from_parameters(cls, domain_size: int, parameters: Parameters) -> DBitFlipPM:
@@ -60,7 +60,7 @@ class BinFlip(BitFlip):
     ID = 14
     NAME = "binflip"
     PARAMETERS = ("epsilon",)
-    SOURCE = "`004` sections 2.2 (d = k) and 5"
+    SOURCE = "Microsoft sections 2.2 (d = k) and 5"
 
     @classmethod
     def from_parameters(cls, domain_size: int, parameters: Parameters) -> BinFlip:

@@ -14,7 +14,7 @@ from ldpbeam.errors import InvalidPayload, Reason
 from ldpbeam.kernels.columns import read_only
 from ldpbeam.privacy.guarantee import Guarantee
 from ldpbeam.privacy.loss import SymbolLosses
-from ldpbeam.protocols.contract import FleetMemo, FleetWords, Memo, WordSpec
+from ldpbeam.protocols.contract import FleetAnswers, FleetWords, Memo, WordSpec
 from ldpbeam.protocols.frequency_protocol import FrequencyProtocol
 from ldpbeam.protocols.parameters import Parameters
 from ldpbeam.randomness import Randomness
@@ -165,7 +165,7 @@ class Direct(FrequencyProtocol[int]):
         devices: NDArray[np.int64],
         values: NDArray[np.int64],
         words: FleetWords,
-        memo: FleetMemo,
+        memo: FleetAnswers,
     ) -> NDArray[np.uint8]:
         """See the contract; the memo key is device·k + value."""
         import numpy as np
@@ -192,7 +192,7 @@ class GRR(Direct):
     ID = 1
     NAME = "grr"
     PARAMETERS = ("epsilon",)
-    SOURCE = "`002` section 2.2.1"
+    SOURCE = "ALLOMFREE section 2.2.1"
 
     @classmethod
     def from_parameters(cls, domain_size: int, parameters: Parameters) -> GRR:
@@ -207,7 +207,7 @@ class LGRR(Direct):
     NAME = "l_grr"
     PARAMETERS = ("epsilon_longitudinal", "epsilon_first")
     OPTIONAL = ("calibration",)
-    SOURCE = "`002` section 3.2.1; exact calibration: MATHS correction 1"
+    SOURCE = "ALLOMFREE section 3.2.1; exact calibration: docs/maths.md correction 1"
 
     @classmethod
     def from_parameters(cls, domain_size: int, parameters: Parameters) -> LGRR:

@@ -13,7 +13,7 @@ from ldpbeam.channels.noise import LaplaceNoise
 from ldpbeam.errors import CollectionError, InvalidPayload, Reason
 from ldpbeam.kernels.check_codes import CheckCode
 from ldpbeam.privacy.guarantee import Guarantee
-from ldpbeam.protocols.contract import EVERYONE, AddedNoise, FleetMemo, FleetWords, Memo, WordSpec
+from ldpbeam.protocols.contract import EVERYONE, AddedNoise, FleetAnswers, FleetWords, Memo, WordSpec
 from ldpbeam.protocols.mean_protocol import MeanProtocol
 from ldpbeam.protocols.parameters import Parameters
 from ldpbeam.randomness import Randomness
@@ -32,7 +32,7 @@ _LARGEST_SCALE = 1 << 27
 
 @dataclass(frozen=True)
 class LaplaceMean(MeanProtocol):
-    """The baseline of `004`: the value plus Laplace noise of scale m/ε, on the integers.
+    """The baseline of Microsoft: the value plus Laplace noise of scale m/ε, on the integers.
 
     A report is clamped to −B .. m+B, which is post-processing. B is chosen so that clamping moves the mean
     by less than 2**-40·m.
@@ -47,7 +47,7 @@ class LaplaceMean(MeanProtocol):
     ID = 22
     NAME = "laplace_mean"
     PARAMETERS = ("epsilon",)
-    SOURCE = "`004` section 5 (Laplace); noise as in Ghosh, Roughgarden, Sundararajan (STOC 2009)"
+    SOURCE = "Microsoft section 5 (Laplace); noise as in Ghosh, Roughgarden, Sundararajan (STOC 2009)"
 
     domain_size: int
     epsilon: float
@@ -186,7 +186,7 @@ class LaplaceMean(MeanProtocol):
         devices: NDArray[np.int64],
         values: NDArray[np.int64],
         words: FleetWords,
-        memo: FleetMemo,
+        memo: FleetAnswers,
     ) -> NDArray[np.uint8]:
         """See the contract."""
         import numpy as np

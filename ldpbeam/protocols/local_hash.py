@@ -16,7 +16,7 @@ from ldpbeam.hashing import FAMILIES, HashFamily, optimal_prime
 from ldpbeam.kernels.columns import read_only
 from ldpbeam.privacy.guarantee import Guarantee
 from ldpbeam.privacy.loss import SymbolLosses
-from ldpbeam.protocols.contract import FleetMemo, FleetWords, Memo, WordSpec
+from ldpbeam.protocols.contract import FleetAnswers, FleetWords, Memo, WordSpec
 from ldpbeam.protocols.frequency_protocol import FrequencyProtocol
 from ldpbeam.protocols.parameters import Parameters
 from ldpbeam.randomness import Randomness
@@ -236,7 +236,7 @@ class LocalHash(FrequencyProtocol[Hashed]):
         devices: NDArray[np.int64],
         values: NDArray[np.int64],
         words: FleetWords,
-        memo: FleetMemo,
+        memo: FleetAnswers,
     ) -> NDArray[np.uint8]:
         """See the contract; the memo key is device·g + hash."""
         spec = WordSpec(self.family.SEED_WORDS, self.family.word_limit)
@@ -277,7 +277,7 @@ def optimal_g(
         domain_size: k; matters to the linear family only.
         epsilon_first: ε1 (ε for one-round protocols).
         hash_family: ``linear`` searches primes; ``affine`` rounds e^{ε1} + 1 to the nearest integer.
-        epsilon_longitudinal: ε∞ when the *published* calibration of LOLOHA is used: `000` Eq. (6).
+        epsilon_longitudinal: ε∞ when the *published* calibration of LOLOHA is used: LOLOHA Eq. (6).
     """
     if epsilon_longitudinal is not None:
         a, b = exp(epsilon_longitudinal), exp(epsilon_first)
@@ -299,7 +299,7 @@ class BLH(LocalHash):
     NAME = "blh"
     PARAMETERS = ("epsilon",)
     OPTIONAL = ("hash_family",)
-    SOURCE = "`000` section 2.3.2"
+    SOURCE = "LOLOHA section 2.3.2"
 
     @classmethod
     def from_parameters(cls, domain_size: int, parameters: Parameters) -> BLH:
@@ -315,7 +315,7 @@ class OLH(LocalHash):
     NAME = "olh"
     PARAMETERS = ("epsilon",)
     OPTIONAL = ("hash_family", "g")
-    SOURCE = "`000` section 2.3.2"
+    SOURCE = "LOLOHA section 2.3.2"
 
     @classmethod
     def from_parameters(cls, domain_size: int, parameters: Parameters) -> OLH:
@@ -336,7 +336,7 @@ class LOLOHA(LocalHash):
     NAME = "loloha"
     PARAMETERS = ("epsilon_longitudinal", "epsilon_first")
     OPTIONAL = ("g", "calibration", "hash_family")
-    SOURCE = "`000` Algorithm 1; exact calibration: MATHS correction 1"
+    SOURCE = "LOLOHA Algorithm 1; exact calibration: docs/maths.md correction 1"
 
     @classmethod
     def from_parameters(cls, domain_size: int, parameters: Parameters) -> LOLOHA:

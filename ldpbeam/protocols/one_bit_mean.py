@@ -20,7 +20,7 @@ from ldpbeam.channels.exact import exp_below
 from ldpbeam.errors import CollectionError, InvalidPayload, Reason
 from ldpbeam.kernels.columns import read_only
 from ldpbeam.privacy.guarantee import Guarantee
-from ldpbeam.protocols.contract import EVERYONE, FleetMemo, FleetWords, Memo, WordSpec
+from ldpbeam.protocols.contract import EVERYONE, FleetAnswers, FleetWords, Memo, WordSpec
 from ldpbeam.protocols.mean_protocol import MeanProtocol
 from ldpbeam.protocols.parameters import Parameters
 from ldpbeam.randomness import FULL, Randomness
@@ -191,7 +191,7 @@ class OneBitMean(OneBit):
     ID = 20
     NAME = "one_bit_mean"
     PARAMETERS = ("epsilon",)
-    SOURCE = "`004` section 2.1"
+    SOURCE = "Microsoft section 2.1"
 
     @classmethod
     def from_parameters(cls, domain_size: int, parameters: Parameters) -> OneBitMean:
@@ -222,7 +222,7 @@ class OneBitMean(OneBit):
         devices: NDArray[np.int64],
         values: NDArray[np.int64],
         words: FleetWords,
-        memo: FleetMemo,
+        memo: FleetAnswers,
     ) -> NDArray[np.uint8]:
         """See the contract."""
         import numpy as np
@@ -250,7 +250,7 @@ class OneBitRRPM(OneBit):
     NAME = "one_bit_rrpm"
     PARAMETERS = ("epsilon_longitudinal",)
     OPTIONAL = ("gamma", "segment")
-    SOURCE = "`004` sections 3.1 and 4; MATHS correction 6"
+    SOURCE = "Microsoft sections 3.1 and 4; docs/maths.md correction 6"
 
     segment: int
     flip: int
@@ -300,8 +300,8 @@ class OneBitRRPM(OneBit):
     def guarantee(self) -> Guarantee:
         """ε' of the flipped bit for a report; ε∞ per point, m/s + 1 points.
 
-        e^ε' = ((1−2γ)p + γ)/((1−2γ)(1−p) + γ). At ε∞ = 1, γ = 0.2 that is 0.569, not the 0.686 that `004`
-        prints (MATHS correction 6).
+        e^ε' = ((1−2γ)p + γ)/((1−2γ)(1−p) + γ). At ε∞ = 1, γ = 0.2 that is 0.569, not the 0.686 that Microsoft
+        prints (docs/maths.md correction 6).
         """
         points = self.maximum // self.segment + 1
         return Guarantee(self.ends.own / self.ends.other, self.bit.ratio, points)
@@ -350,7 +350,7 @@ class OneBitRRPM(OneBit):
         devices: NDArray[np.int64],
         values: NDArray[np.int64],
         words: FleetWords,
-        memo: FleetMemo,
+        memo: FleetAnswers,
     ) -> NDArray[np.uint8]:
         """See the contract; the memo key is device·(m/s + 1) + point."""
         import numpy as np

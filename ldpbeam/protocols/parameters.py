@@ -1,8 +1,8 @@
 """What a collection may say about its protocol: one table of keys.
 
 The reader of collection files, the protobuf message, the digest, the run record and docs/collections.md
-follow this table. A new key is a line in :data:`PARAMETER_KEYS`, a field of :class:`Parameters`, and a field of
-proto/ldpbeam/wire/collection.proto.
+follow this table. A new key is a line in :data:`PARAMETER_KEYS`, a field of :class:`Parameters`, and a field
+of proto/ldpbeam/wire/collection.proto.
 """
 
 from __future__ import annotations

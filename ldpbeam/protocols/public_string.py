@@ -14,7 +14,7 @@ from ldpbeam.errors import InvalidPayload, Reason
 from ldpbeam.kernels.check_codes import CheckCode
 from ldpbeam.kernels.columns import read_only
 from ldpbeam.privacy.guarantee import Guarantee
-from ldpbeam.protocols.contract import FleetMemo, FleetWords, Memo, WordSpec
+from ldpbeam.protocols.contract import FleetAnswers, FleetWords, Memo, WordSpec
 from ldpbeam.protocols.frequency_protocol import FrequencyProtocol
 from ldpbeam.protocols.parameters import Parameters
 from ldpbeam.randomness import FULL, Randomness
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 __all__ = ["BinFlipPlus", "Verdict"]
 
-_HALF = 1 << 32
+_HALF_WORDS = 1 << 32
 
 
 class Verdict(NamedTuple):
@@ -59,7 +59,7 @@ class BinFlipPlus(FrequencyProtocol[Verdict]):
     ID = 15
     NAME = "binflip_plus"
     PARAMETERS = ("epsilon",)
-    SOURCE = "`004` section 5; Bassily and Smith (STOC 2015), generic protocol with 1-bit reports"
+    SOURCE = "Microsoft section 5; Bassily and Smith (STOC 2015), generic protocol with 1-bit reports"
 
     domain_size: int
     instant: BitChannel
@@ -69,13 +69,13 @@ class BinFlipPlus(FrequencyProtocol[Verdict]):
     def from_parameters(cls, domain_size: int, parameters: Parameters) -> BinFlipPlus:
         """P1/P0 = e^ε rounded toward privacy; Q = 1/(e^{ε/2}+1) rounded to 32 bits."""
         epsilon = parameters.level("epsilon")
-        threshold = round(_HALF / (exp_below(epsilon / 2) + 1))
+        threshold = round(_HALF_WORDS / (exp_below(epsilon / 2) + 1))
         return cls(domain_size, BitChannel.symmetric(exp_below(epsilon)), threshold)
 
     @cached_property
     def support(self) -> SupportProbabilities:
         """own = Q·P1, other = Q·(Q·P1 + (1 − Q)·P0)."""
-        share = Fraction(self.threshold, _HALF)
+        share = Fraction(self.threshold, _HALF_WORDS)
         accept, refuse = self.instant.own, self.instant.other
         return SupportProbabilities(share * accept, share * (share * accept + (1 - share) * refuse))
 
@@ -182,7 +182,7 @@ class BinFlipPlus(FrequencyProtocol[Verdict]):
         devices: NDArray[np.int64],
         values: NDArray[np.int64],
         words: FleetWords,
-        memo: FleetMemo,
+        memo: FleetAnswers,
     ) -> NDArray[np.uint8]:
         """See the contract."""
         import numpy as np

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = ["FleetMemo", "FleetWords", "SimulationSide", "WordSpec"]
+__all__ = ["FleetAnswers", "FleetWords", "SimulationSide", "WordSpec"]
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class FleetWords(Protocol):
         ...
 
 
-class FleetMemo(Protocol):
+class FleetAnswers(Protocol):
     """Permanent answers of a fleet, by 64-bit key; each key is drawn once and kept."""
 
     def recall(
@@ -56,7 +56,7 @@ class FleetMemo(Protocol):
         """
         ...
 
-    def part(self, index: int) -> FleetMemo:
+    def part(self, index: int) -> FleetAnswers:
         """The answers of one attribute of a composite."""
         ...
 
@@ -95,7 +95,7 @@ class SimulationSide(ABC):
         devices: NDArray[np.int64],
         values: NDArray[np.int64],
         words: FleetWords,
-        memo: FleetMemo,
+        memo: FleetAnswers,
     ) -> NDArray[np.uint8]:
         """Payloads (n, payload_size) of distinct devices holding ``values``, (n,) or (n, attributes).
 

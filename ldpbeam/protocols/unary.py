@@ -16,7 +16,7 @@ from ldpbeam.errors import CollectionError, InvalidPayload, Reason
 from ldpbeam.kernels.columns import read_only
 from ldpbeam.privacy.bit_loss import BitLosses
 from ldpbeam.privacy.guarantee import Guarantee
-from ldpbeam.protocols.contract import FleetMemo, FleetWords, Memo, WordSpec
+from ldpbeam.protocols.contract import FleetAnswers, FleetWords, Memo, WordSpec
 from ldpbeam.protocols.frequency_protocol import FrequencyProtocol
 from ldpbeam.protocols.parameters import Parameters
 from ldpbeam.randomness import FULL, Randomness
@@ -209,7 +209,7 @@ class Unary(FrequencyProtocol[int]):
         devices: NDArray[np.int64],
         values: NDArray[np.int64],
         words: FleetWords,
-        memo: FleetMemo,
+        memo: FleetAnswers,
     ) -> NDArray[np.uint8]:
         """See the contract; the memo key is device·k + value."""
         import numpy as np
@@ -241,7 +241,7 @@ class SUE(Unary):
     ID = 2
     NAME = "sue"
     PARAMETERS = ("epsilon",)
-    SOURCE = "`002` section 2.2.2"
+    SOURCE = "ALLOMFREE section 2.2.2"
 
     @classmethod
     def from_parameters(cls, domain_size: int, parameters: Parameters) -> SUE:
@@ -255,7 +255,7 @@ class OUE(Unary):
     ID = 3
     NAME = "oue"
     PARAMETERS = ("epsilon",)
-    SOURCE = "`002` section 2.2.2"
+    SOURCE = "ALLOMFREE section 2.2.2"
 
     @classmethod
     def from_parameters(cls, domain_size: int, parameters: Parameters) -> OUE:
@@ -269,7 +269,7 @@ class LSUE(Unary):
     ID = 7
     NAME = "l_sue"
     PARAMETERS = _TWO_LEVELS
-    SOURCE = "`002` section 3.2.2 (RAPPOR)"
+    SOURCE = "ALLOMFREE section 3.2.2 (RAPPOR)"
 
     @classmethod
     def from_parameters(cls, domain_size: int, parameters: Parameters) -> LSUE:
@@ -285,7 +285,7 @@ class LOSUE(Unary):
     ID = 8
     NAME = "l_osue"
     PARAMETERS = _TWO_LEVELS
-    SOURCE = "`002` section 3.2.2"
+    SOURCE = "ALLOMFREE section 3.2.2"
 
     @classmethod
     def from_parameters(cls, domain_size: int, parameters: Parameters) -> LOSUE:
@@ -301,7 +301,7 @@ class LOUE(Unary):
     ID = 9
     NAME = "l_oue"
     PARAMETERS = _TWO_LEVELS
-    SOURCE = "`002` section 3.2.2"
+    SOURCE = "ALLOMFREE section 3.2.2"
 
     @classmethod
     def from_parameters(cls, domain_size: int, parameters: Parameters) -> LOUE:
@@ -317,7 +317,7 @@ class LSOUE(Unary):
     ID = 10
     NAME = "l_soue"
     PARAMETERS = _TWO_LEVELS
-    SOURCE = "`002` section 3.2.2"
+    SOURCE = "ALLOMFREE section 3.2.2"
 
     @classmethod
     def from_parameters(cls, domain_size: int, parameters: Parameters) -> LSOUE:
@@ -337,7 +337,7 @@ class RAPPOR(Unary):
     NAME = "rappor"
     PARAMETERS = ("epsilon_longitudinal",)
     OPTIONAL = ("p2", "q2")
-    SOURCE = "`000` section 2.4.1 (Erlingsson, Pihur and Korolova, CCS 2014)"
+    SOURCE = "LOLOHA section 2.4.1 (Erlingsson, Pihur and Korolova, CCS 2014)"
 
     @classmethod
     def from_parameters(cls, domain_size: int, parameters: Parameters) -> RAPPOR:

@@ -22,7 +22,7 @@ from ldpbeam.collection.file import load_collection
 from ldpbeam.errors import Reason
 from ldpbeam.hashing import LinearFamily
 from ldpbeam.histogram import estimate_epoch, make_consistent
-from ldpbeam.privacy import BitLosses, CountersGuarantee, Guarantee, SymbolLosses, theorem_5
+from ldpbeam.privacy import BitLosses, CountersGuarantee, Guarantee, SymbolLosses, bounded_sum_epsilon
 from ldpbeam.privacy.poisoning import leverage
 from ldpbeam.protocols import PROTOCOLS, FrequencyProtocol, Parameters, protocol
 from ldpbeam.protocols.attributes import allocate
@@ -583,7 +583,7 @@ def perturbation() -> str:
     rows = []
     for gamma in (0.0, 0.1, 0.143, 0.2, 0.3):
         first = one_bit(epsilon_longitudinal=1.0, gamma=gamma).guarantee.first_report
-        rows.append([f"{gamma:g}", f"{first:.3f}", f"{theorem_5(first):.3f}"])
+        rows.append([f"{gamma:g}", f"{first:.3f}", f"{bounded_sum_epsilon(first):.3f}"])
     return table(["γ, at ε∞ = 1", "ε', first report", "ε'', any number of counters"], rows)
 
 
@@ -598,7 +598,7 @@ def together() -> str:
             assert isinstance(guarantee, CountersGuarantee)
             r = guarantee.single.first_ratio
             worst = log(r) + (counters - 1) * log(1 + (r - 1) / (counters - 1))
-            cells += [f"{found:.3f}" for found in (worst, guarantee.theorem_5, guarantee.unbounded)]
+            cells += [f"{found:.3f}" for found in (worst, guarantee.bounded_sum_epsilon, guarantee.unbounded)]
         rows.append(cells)
     heads = [f"{head}, γ = {gamma}" for gamma in (0, 0.2) for head in ("worst case", "ε''", "t·ε'")]
     return table(["t, at ε∞ = 1", *heads], rows)

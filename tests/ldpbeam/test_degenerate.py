@@ -320,9 +320,9 @@ def test_other_payloads_are_none(name: str) -> None:
 
 
 def kind_of(indices: tuple[int, ...], bits: int) -> Any:
-    from ldpbeam.protocols.bit_flip import Sampled
+    from ldpbeam.protocols.bit_flip import BucketBits
 
-    return Sampled(indices, bits)
+    return BucketBits(indices, bits)
 
 
 def test_a_memo_that_is_often_refused_is_rarer_than_twice_the_bound() -> None:

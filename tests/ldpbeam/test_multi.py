@@ -26,7 +26,7 @@ from ldpbeam.estimate import tie_breakers, variance
 from ldpbeam.histogram import INSUFFICIENT, OK, estimate_epoch, make_consistent
 from ldpbeam.kernels.check_codes import CheckCode
 from ldpbeam.protocols import PROTOCOLS, FrequencyProtocol, Parameters
-from ldpbeam.protocols.attributes import ALLOCATIONS, Sample, Several, allocate
+from ldpbeam.protocols.attributes import ALLOCATIONS, AttributeProtocol, Sample, allocate
 from ldpbeam.randomness import ScriptedRandomness, SystemRandomness
 from ldpbeam.support import Support
 
@@ -35,7 +35,7 @@ COUNTING = [name for name, kind in PROTOCOLS.items() if issubclass(kind, Frequen
 SIZES = (2, 3)
 
 
-def build(allocation: str, name: str | None, sizes: tuple[int, ...], **more: Any) -> Several[Any]:
+def build(allocation: str, name: str | None, sizes: tuple[int, ...], **more: Any) -> AttributeProtocol[Any]:
     kind = PROTOCOLS[name] if name else ALLOCATIONS[allocation]
     levels = {key: LEVELS[key] for key in kind.PARAMETERS if key in LEVELS}
     if "d" in kind.PARAMETERS:
@@ -56,7 +56,7 @@ def seeds(kind: FrequencyProtocol[Any]) -> int:
     return len(list(family.seeds())) if family else 1
 
 
-def channel(kind: Several[Any]) -> Iterator[tuple[Any, Fraction]]:
+def channel(kind: AttributeProtocol[Any]) -> Iterator[tuple[Any, Fraction]]:
     """Every response with the probability of the seeds in it."""
     for response in kind.responses():
         if isinstance(kind, Sample):
@@ -173,9 +173,9 @@ def test_where_allomfree_switches(calibration: Calibration, switches: dict[tuple
 
 
 def test_the_published_choice_is_the_papers_formula() -> None:
-    """`002` Eqs. 11, 13, 15 and Algorithm 1 in floats, over its range of levels.
+    """ALLOMFREE Eqs. 11, 13, 15 and Algorithm 1 in floats, over its range of levels.
 
-    Eq. 13 with p1 p2 + q1 q2 is what the paper's code used (MATHS correction 1); its own V* decides.
+    Eq. 13 with p1 p2 + q1 q2 is what the paper's code used (docs/maths.md correction 1); its own V* decides.
     """
     for forever in np.arange(0.5, 4.1, 0.5):
         for share in (0.3, 0.6):
@@ -509,8 +509,8 @@ def test_attributes_have_tie_draws_of_their_own(allocation: str) -> None:
     assert all((a != b).mean() > 0.9 for a, b in combinations(limits, 2))
 
 
-# Public data: `002` section 5. Its Tables 3 and 4 are averages of 100 runs whose estimates were clipped, not
-# formulas; what is analytic is that ALLOMFREE beats sampling with any one of the paper's protocols.
+# Public data: ALLOMFREE section 5. Its Tables 3 and 4 are averages of 100 runs whose estimates were clipped,
+# not formulas; what is analytic is that ALLOMFREE beats sampling with any one of the paper's protocols.
 
 
 def frequencies(shared: Path, name: str) -> list[np.ndarray]:

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldpbeam.collection.collection import Collection
-from ldpbeam.protocols.attributes import Sample, Several, Together
+from ldpbeam.protocols.attributes import AttributeProtocol, BoundedCounters, Sample
 from ldpbeam.protocols.contract import LocalProtocol, WordSpec
 from ldpbeam.wire import report_pb2
 
@@ -47,7 +47,7 @@ class _Row:
 
 
 class _Memo:
-    """Permanent answers by key; satisfies ``FleetMemo``."""
+    """Permanent answers by key; satisfies ``FleetAnswers``."""
 
     def __init__(self) -> None:
         self.answers: dict[int, Any] = {}
@@ -101,7 +101,7 @@ class ReferenceDevice:
         self._chosen: list[int] = [0]
         if isinstance(kind, Sample):
             self._chosen = [next(drawn)]
-        elif isinstance(kind, Several):
+        elif isinstance(kind, AttributeProtocol):
             self._chosen = list(range(len(kind.parts)))
         self._parts = [_Part(kind.parts[i], drawn) for i in self._chosen]
         assert not list(drawn), "more words than the memo needs"
@@ -109,13 +109,13 @@ class ReferenceDevice:
     def report(self, value: Any, epoch: int, words: Sequence[int]) -> bytes:
         """The report that follows from the words drawn for it, each of which is used."""
         kind, drawn = self._collection.protocol, iter(words)
-        values = [value[i] for i in self._chosen] if isinstance(kind, Several) else [value]
+        values = [value[i] for i in self._chosen] if isinstance(kind, AttributeProtocol) else [value]
         parts = [part.payload(v, drawn) for part, v in zip(self._parts, values, strict=True)]
         payload = b"".join(parts)
         if isinstance(kind, Sample):
             width = 1 if len(kind.parts) <= 256 else 2
             payload = (self._chosen[0].to_bytes(width, "little") + payload).ljust(kind.payload_size, b"\0")
-        elif isinstance(kind, Together):
+        elif isinstance(kind, BoundedCounters):
             payload = sum(part[0] << i for i, part in enumerate(parts)).to_bytes(kind.payload_size, "little")
         message = report_pb2.Report(
             digest=self._collection.digest, epoch=epoch, report_id=next(drawn), payload=payload

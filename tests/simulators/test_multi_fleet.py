@@ -20,7 +20,7 @@ from ldpbeam.collection.domain import Domain
 from ldpbeam.collection.epochs import Epochs
 from ldpbeam.estimate import estimate, variance
 from ldpbeam.protocols import PROTOCOLS, FrequencyProtocol, Memo, Parameters
-from ldpbeam.protocols.attributes import ALLOCATIONS, Sample, Several, allocate
+from ldpbeam.protocols.attributes import ALLOCATIONS, AttributeProtocol, Sample, allocate
 from ldpbeam.protocols.contract import WordSpec
 from ldpbeam.randomness import FULL
 from ldpbeam.simulators import ABSENT, Streams
@@ -36,7 +36,7 @@ COUNTING = [name for name, kind in PROTOCOLS.items() if issubclass(kind, Frequen
 ALL = [(a, n) for a in ("sample", "split") for n in COUNTING] + [("allomfree", None)]
 
 
-def build(allocation: str, name: str | None, sizes: Sequence[int], **levels: float) -> Several[Any]:
+def build(allocation: str, name: str | None, sizes: Sequence[int], **levels: float) -> AttributeProtocol[Any]:
     kind = PROTOCOLS[name] if name else ALLOCATIONS[allocation]
     chosen: dict[str, Any] = {k: (LEVELS | levels)[k] for k in kind.PARAMETERS if k in LEVELS}
     if "d" in kind.PARAMETERS:
@@ -91,7 +91,7 @@ class Script:
 class Devices:
     """The same devices one by one, in plain Python."""
 
-    def __init__(self, kind: Several[Any], devices: int, streams: Streams) -> None:
+    def __init__(self, kind: AttributeProtocol[Any], devices: int, streams: Streams) -> None:
         self.kind, self.streams = kind, streams
         self.memos = [self.new(device) for device in range(devices)]
 
@@ -184,7 +184,7 @@ def test_values_that_do_not_fit() -> None:
 Counted = tuple[NDArray[np.int64], Any]
 
 
-def counted(kind: Several[Any], values: NDArray[np.int32], seed: int) -> list[Counted]:
+def counted(kind: AttributeProtocol[Any], values: NDArray[np.int32], seed: int) -> list[Counted]:
     """Support of each attribute's values, and the reports behind it."""
     counts = np.zeros(kind.counts_length, np.int64)
     fleet = Fleet(kind, len(values), Streams(seed))
@@ -193,7 +193,7 @@ def counted(kind: Several[Any], values: NDArray[np.int32], seed: int) -> list[Co
         kind.add_support(batch.payloads, counts)
     return [
         (part.support_counts(cells), part.report_counts(cells, n))
-        for part, (cells, n) in zip(kind.estimators, kind.part_counts(counts, len(values)), strict=True)
+        for part, (cells, n) in zip(kind.parts, kind.part_counts(counts, len(values)), strict=True)
     ]
 
 

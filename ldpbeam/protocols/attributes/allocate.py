@@ -10,8 +10,8 @@ from typing import Any
 
 from ldpbeam.errors import CollectionError
 from ldpbeam.protocols import protocol
-from ldpbeam.protocols.attributes.base import Several
-from ldpbeam.protocols.attributes.bounded_counters import Together, together
+from ldpbeam.protocols.attributes.base import AttributeProtocol
+from ldpbeam.protocols.attributes.bounded_counters import BoundedCounters, bounded_counters
 from ldpbeam.protocols.attributes.sample import Allomfree, Sample
 from ldpbeam.protocols.attributes.split import Split
 from ldpbeam.protocols.direct import LGRR
@@ -22,15 +22,15 @@ from ldpbeam.protocols.unary import LOSUE
 __all__ = ["ALLOCATIONS", "allocate"]
 
 
-ALLOCATIONS: dict[str, type[Several[Any]]] = {
-    kind.NAME: kind for kind in (Sample, Split, Allomfree, Together)
+ALLOCATIONS: dict[str, type[AttributeProtocol[Any]]] = {
+    kind.NAME: kind for kind in (Sample, Split, Allomfree, BoundedCounters)
 }
 """Ways to report several attributes, by the name that a collection file uses."""
 
 
 def allocate(
     allocation: str, protocol_name: str | None, sizes: Sequence[int], parameters: Parameters
-) -> Several[Any]:
+) -> AttributeProtocol[Any]:
     """The protocol of a collection with several attributes.
 
     Args:
@@ -78,8 +78,8 @@ def allocate(
         parameters = _share(parameters, len(sizes))
     made = {size: protocol(protocol_name, size, parameters) for size in set(sizes)}
     parts = tuple(made[size] for size in sizes)
-    if allocation == Together.NAME:
-        return together(parts)
+    if allocation == BoundedCounters.NAME:
+        return bounded_counters(parts)
     return Sample(parts) if allocation == Sample.NAME else Split(parts)
 
 

@@ -22,13 +22,13 @@ if TYPE_CHECKING:
 
     from ldpbeam.estimate import Estimates
 
-__all__ = ["Several", "attribute_guarantee", "attribute_losses", "slices"]
+__all__ = ["AttributeProtocol", "attribute_guarantee", "attribute_losses", "slices"]
 
 Response = TypeVar("Response")
 
 
 @dataclass(frozen=True)
-class Several(LocalProtocol[Response]):
+class AttributeProtocol(LocalProtocol[Response]):
     """What the ways to report several attributes have in common.
 
     Attributes:

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 from ldpbeam.degenerate import BOUND, refuse_ones, tail_from
 from ldpbeam.errors import CollectionError, InvalidPayload, Reason
 from ldpbeam.kernels.check_codes import CheckCode
-from ldpbeam.privacy.counters import CountersGuarantee, counters_guarantee, theorem_5
+from ldpbeam.privacy.counters import CountersGuarantee, bounded_sum_epsilon, counters_guarantee
 from ldpbeam.protocols import PROTOCOLS
 from ldpbeam.protocols.attributes.split import Split
-from ldpbeam.protocols.contract import FleetMemo, FleetWords, LocalProtocol
+from ldpbeam.protocols.contract import FleetAnswers, FleetWords, LocalProtocol
 from ldpbeam.protocols.one_bit_mean import OneBit
 from ldpbeam.protocols.parameters import LEVELS
 
@@ -21,22 +21,22 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = ["Together", "together"]
+__all__ = ["BoundedCounters", "bounded_counters"]
 
 _MOST_TOGETHER = 32.0
 """Level of a report about all counters that a collection may have, as for every other level."""
 
 
 @dataclass(frozen=True)
-class Together(Split):
-    """One bit about every counter, each at the full level, for counters with Σ x_i <= m (`004` Theorem 5).
+class BoundedCounters(Split):
+    """One bit about every counter, each at the full level, for counters with Σ x_i <= m.
 
     The guarantee rests on that bound: a device refuses values that add up to more.
     """
 
     ID = 33
     NAME = "together"
-    SOURCE = "`004` Theorem 5"
+    SOURCE = "Microsoft Theorem 5"
 
     protocols: tuple[OneBit, ...]
 
@@ -121,7 +121,7 @@ class Together(Split):
         devices: NDArray[np.int64],
         values: NDArray[np.int64],
         words: FleetWords,
-        memo: FleetMemo,
+        memo: FleetAnswers,
     ) -> NDArray[np.uint8]:
         """See the contract.
 
@@ -135,7 +135,7 @@ class Together(Split):
         return np.packbits(super().privatize_fleet(devices, values, words, memo), axis=1, bitorder="little")
 
 
-def together(parts: tuple[LocalProtocol[Any], ...]) -> Together:
+def bounded_counters(parts: tuple[LocalProtocol[Any], ...]) -> BoundedCounters:
     """Bits of one level about counters of one range; anything else is refused."""
     bits = tuple(part for part in parts if isinstance(part, OneBit))
     if len(bits) < len(parts):
@@ -153,9 +153,9 @@ def together(parts: tuple[LocalProtocol[Any], ...]) -> Together:
             key="allocation",
             remedy="Give every attribute the largest max, or use allocation: sample.",
         )
-    built = Together(bits)
+    built = BoundedCounters(bits)
     single, counters = parts[0].guarantee.first_report, len(parts)
-    spent = min(theorem_5(single), counters * single)
+    spent = min(bounded_sum_epsilon(single), counters * single)
     if spent > _MOST_TOGETHER:
         level = next(name for name in bits[0].PARAMETERS if name in LEVELS)
         raise CollectionError(

@@ -12,8 +12,8 @@ from ldpbeam.kernels.check_codes import CheckCode
 from ldpbeam.kernels.columns import read_only
 from ldpbeam.privacy.guarantee import Guarantee
 from ldpbeam.privacy.loss import SeveralLosses
-from ldpbeam.protocols.attributes.base import Several, attribute_guarantee, attribute_losses
-from ldpbeam.protocols.contract import FleetMemo, FleetWords, Memo, Result, WordSpec
+from ldpbeam.protocols.attributes.base import AttributeProtocol, attribute_guarantee, attribute_losses
+from ldpbeam.protocols.contract import FleetAnswers, FleetWords, Memo, Result, WordSpec
 from ldpbeam.randomness import Randomness
 
 if TYPE_CHECKING:
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-__all__ = ["Allomfree", "Sample", "Sampled"]
+__all__ = ["Allomfree", "AttributeResponse", "Sample"]
 
 
-class Sampled(NamedTuple):
+class AttributeResponse(NamedTuple):
     """The response of a device that reports one attribute: which one, and its part's response."""
 
     attribute: int
@@ -32,12 +32,12 @@ class Sampled(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Sample(Several[Sampled]):
+class Sample(AttributeProtocol[AttributeResponse]):
     """One attribute per device, drawn uniformly once and kept for life in the memo's seed."""
 
     ID = 30
     NAME = "sample"
-    SOURCE = "`002` section 3 (Smp, r = 1)"
+    SOURCE = "ALLOMFREE section 3 (Smp, r = 1)"
 
     @property
     def sampled(self) -> Fraction:
@@ -79,22 +79,24 @@ class Sample(Several[Sampled]):
         attribute = randomness.word(len(self.parts))
         return Memo(attribute, parts=(self.parts[attribute].new_memo(randomness),))
 
-    def _privatize(self, value: Sequence[int], memo: Memo, randomness: Randomness) -> tuple[Sampled, Memo]:
+    def _privatize(
+        self, value: Sequence[int], memo: Memo, randomness: Randomness
+    ) -> tuple[AttributeResponse, Memo]:
         """The device's attribute only; the other values are not looked at."""
         if memo.seed is None or len(memo.parts) != 1:
             raise ValueError(f"{self.NAME} needs the memo made by new_memo")
         before = memo.parts[0]
         response, after = self.parts[memo.seed].privatize(value[memo.seed], before, randomness)
         kept = memo if after is before else replace(memo, parts=(after,))
-        return Sampled(memo.seed, response), kept
+        return AttributeResponse(memo.seed, response), kept
 
-    def encode(self, response: Sampled) -> bytes:
+    def encode(self, response: AttributeResponse) -> bytes:
         """Little-endian index, the part's payload, zeros."""
         index = response.attribute.to_bytes(self._index_bytes, "little")
         payload = index + self.parts[response.attribute].encode(response.response)
         return payload.ljust(self.payload_size, b"\0")
 
-    def decode(self, payload: bytes) -> Sampled:
+    def decode(self, payload: bytes) -> AttributeResponse:
         """Index and response."""
         self._require_length(payload)
         start = self._index_bytes
@@ -105,20 +107,20 @@ class Sample(Several[Sampled]):
         end = start + part.payload_size
         if any(payload[end:]):
             raise InvalidPayload(Reason.UNUSED_BITS, f"attribute {attribute} ends at byte {end}")
-        return Sampled(attribute, part.decode(payload[start:end]))
+        return AttributeResponse(attribute, part.decode(payload[start:end]))
 
-    def said_about(self, response: Sampled) -> Mapping[int, Any]:
+    def said_about(self, response: AttributeResponse) -> Mapping[int, Any]:
         """The one attribute's."""
         return {response.attribute: response.response}
 
-    def likelihood(self, response: Sampled, value: Sequence[int]) -> Fraction:
+    def likelihood(self, response: AttributeResponse, value: Sequence[int]) -> Fraction:
         """1/d times the part's."""
         part = self.parts[response.attribute]
         return self.sampled * part.likelihood(response.response, value[response.attribute])
 
-    def responses(self) -> Iterator[Sampled]:
+    def responses(self) -> Iterator[AttributeResponse]:
         """Those of every attribute."""
-        return (Sampled(i, r) for i, part in enumerate(self.parts) for r in part.responses())
+        return (AttributeResponse(i, r) for i, part in enumerate(self.parts) for r in part.responses())
 
     @property
     def cells_before(self) -> int:
@@ -186,7 +188,7 @@ class Sample(Several[Sampled]):
         devices: NDArray[np.int64],
         values: NDArray[np.int64],
         words: FleetWords,
-        memo: FleetMemo,
+        memo: FleetAnswers,
     ) -> NDArray[np.uint8]:
         """See the contract: devices that drew the same attribute go together."""
         import numpy as np
@@ -213,4 +215,4 @@ class Allomfree(Sample):
     PARAMETERS = ("epsilon_longitudinal", "epsilon_first")
     OPTIONAL = ("calibration",)
     RESULT = Result.FREQUENCIES
-    SOURCE = "`002` Algorithm 1"
+    SOURCE = "ALLOMFREE Algorithm 1"

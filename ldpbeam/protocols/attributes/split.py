@@ -14,8 +14,8 @@ from ldpbeam.kernels.check_codes import CheckCode
 from ldpbeam.kernels.columns import read_only
 from ldpbeam.privacy.guarantee import Guarantee
 from ldpbeam.privacy.loss import SeveralLosses
-from ldpbeam.protocols.attributes.base import Several, attribute_guarantee, attribute_losses, slices
-from ldpbeam.protocols.contract import FleetMemo, FleetWords, Memo
+from ldpbeam.protocols.attributes.base import AttributeProtocol, attribute_guarantee, attribute_losses, slices
+from ldpbeam.protocols.contract import FleetAnswers, FleetWords, Memo
 from ldpbeam.randomness import Randomness
 
 if TYPE_CHECKING:
@@ -26,12 +26,12 @@ __all__ = ["Split"]
 
 
 @dataclass(frozen=True)
-class Split(Several[tuple[Any, ...]]):
+class Split(AttributeProtocol[tuple[Any, ...]]):
     """Every attribute in every report, with ε/d each."""
 
     ID = 31
     NAME = "split"
-    SOURCE = "`002` section 3 (Spl)"
+    SOURCE = "ALLOMFREE section 3 (Spl)"
 
     @property
     def sampled(self) -> Fraction:
@@ -124,7 +124,7 @@ class Split(Several[tuple[Any, ...]]):
         devices: NDArray[np.int64],
         values: NDArray[np.int64],
         words: FleetWords,
-        memo: FleetMemo,
+        memo: FleetAnswers,
     ) -> NDArray[np.uint8]:
         """See the contract: one attribute after the other."""
         import numpy as np
