@@ -20,9 +20,8 @@ import numpy as np
 from ldpbeam.support import SupportProbabilities
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from ldpbeam.arrays import Floats, Ints
 
-    Floats = NDArray[np.float64]
 
 __all__ = [
     "CONFIDENCE",
@@ -57,8 +56,8 @@ class Estimates:
     A row without a report has NaN everywhere but in ``n`` and ``support``; sinks write null.
     """
 
-    n: NDArray[np.int64]
-    support: NDArray[np.int64]
+    n: Ints
+    support: Ints
     frequency: Floats
     std_error: Floats
     low: Floats
@@ -97,7 +96,7 @@ def support_variance(frequency: Floats, own: float, other: float) -> Floats:
     return np.asarray(frequency * own * (1 - own) + (1 - frequency) * other * (1 - other), np.float64)
 
 
-def variance(frequency: Floats, n: int | NDArray[np.int64], probabilities: SupportProbabilities) -> Floats:
+def variance(frequency: Floats, n: int | Ints, probabilities: SupportProbabilities) -> Floats:
     """Variance of the estimates for a fixed population of these true frequencies.
 
     Not Eq. 4 of LOLOHA or Eq. 10 of ALLOMFREE, whose coefficient of f is wrong unless rounds are symmetric
@@ -133,8 +132,8 @@ def lasting_share(
 
 
 def interval(
-    support: NDArray[np.int64],
-    n: int | NDArray[np.int64],
+    support: Ints,
+    n: int | Ints,
     probabilities: SupportProbabilities,
     ties: Floats | None = None,
     confidence: float = CONFIDENCE,
@@ -185,9 +184,7 @@ def interval(
     return low, high
 
 
-def _binomial_limits(
-    count: NDArray[np.int64], n: NDArray[np.int64], ties: Floats, tail: float
-) -> tuple[Floats, Floats]:
+def _binomial_limits(count: Ints, n: Ints, ties: Floats, tail: float) -> tuple[Floats, Floats]:
     """Limits of a binomial probability whose tail areas, with the tie split, are ``tail`` each."""
     from scipy.special import betainc, betaincinv
 
@@ -235,10 +232,7 @@ def tie_breakers(digest: int, epoch: int, size: int) -> Floats:
 
 
 def estimate(
-    support: NDArray[np.int64],
-    n: int | NDArray[np.int64],
-    probabilities: SupportProbabilities,
-    ties: Floats | None = None,
+    support: Ints, n: int | Ints, probabilities: SupportProbabilities, ties: Floats | None = None
 ) -> Estimates:
     """Estimates, standard errors and intervals from support counts.
 

@@ -22,9 +22,8 @@ from ldpbeam.errors import Reason
 from ldpbeam.protocols.contract import AddedNoise, LocalProtocol
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from ldpbeam.accounting import Account
+    from ldpbeam.arrays import Ints
     from ldpbeam.support import Support, SupportProbabilities
 
 __all__ = ["EXPLANATIONS", "FALSE_ALARM", "Indicator", "indicators"]
@@ -107,11 +106,7 @@ def indicators(
 
 
 def _of_part(
-    kind: LocalProtocol[Any],
-    counts: NDArray[np.int64],
-    signs: NDArray[np.int64],
-    reports: int,
-    attribute: int | None,
+    kind: LocalProtocol[Any], counts: Ints, signs: Ints, reports: int, attribute: int | None
 ) -> list[Indicator]:
     if not reports:
         return []
@@ -134,7 +129,7 @@ def _of_part(
     return found
 
 
-def _seeds(cells: NDArray[np.int64], factor: float, attribute: int | None) -> list[Indicator]:
+def _seeds(cells: Ints, factor: float, attribute: int | None) -> list[Indicator]:
     """Pearson's χ² of equally likely cells; none where there are too few reports for two cells."""
     from scipy.special import gammaincc
 
@@ -182,9 +177,7 @@ def _bernstein(away: float, variance: float, largest: float) -> float:
     return min(1.0, 2 * exp(-away * away / 2 / (variance + largest * away / 3)))
 
 
-def _ones(
-    signs: NDArray[np.int64], chances: tuple[float, float], reports: int, attribute: int | None
-) -> Indicator:
+def _ones(signs: Ints, chances: tuple[float, float], reports: int, attribute: int | None) -> Indicator:
     """Reports with very many or very few ones: two binomial tails, the smaller one doubled."""
     from scipy.special import bdtrc
 
@@ -193,13 +186,7 @@ def _ones(
     return Indicator("ones", attribute, float(signs.sum()), expected, min(1.0, 2 * min(tails)))
 
 
-def _range(
-    support: NDArray[np.int64],
-    reports: int | NDArray[np.int64],
-    own: float,
-    other: float,
-    attribute: int | None,
-) -> Indicator:
+def _range(support: Ints, reports: int | Ints, own: float, other: float, attribute: int | None) -> Indicator:
     """The value that is estimated furthest below 0 or above 1: an exact binomial tail, times their number.
 
     Of a value that nobody holds the support is binomial with ``other``, of one that all hold with ``own``; of

@@ -12,8 +12,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
+    from ldpbeam.arrays import Ints
 
 __all__ = ["Support", "SupportProbabilities"]
 
@@ -78,9 +77,7 @@ class Support:
 
     __slots__ = ("counts", "reports", "signs")
 
-    def __init__(
-        self, counts: NDArray[np.int64], reports: int = 0, signs: NDArray[np.int64] | None = None
-    ) -> None:
+    def __init__(self, counts: Ints, reports: int = 0, signs: Ints | None = None) -> None:
         """Own the given arrays: callers pass fresh ones."""
         import numpy as np
 

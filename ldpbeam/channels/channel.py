@@ -15,8 +15,7 @@ from ldpbeam.channels.exact import exp_below
 from ldpbeam.randomness import FULL, Randomness
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
+    from ldpbeam.arrays import Ints, Uints
 
 __all__ = ["BitChannel", "SymbolChannel", "unary_ratio"]
 
@@ -99,7 +98,7 @@ class SymbolChannel:
         lie = (word - self.keep) // self.each
         return lie + (lie >= symbol)
 
-    def draw_many(self, symbols: NDArray[np.int64], words: NDArray[np.uint64]) -> NDArray[np.int64]:
+    def draw_many(self, symbols: Ints, words: Uints) -> Ints:
         """:meth:`draw` for arrays: ``words[i]`` must lie below :attr:`total`. Shape (n,)."""
         import numpy as np
 

@@ -13,8 +13,7 @@ from ldpbeam.kernels.check_codes import CheckCode
 from ldpbeam.randomness import FULL
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
+    from ldpbeam.arrays import Bytes, Ints, Uints
 
 __all__ = ["AffineFamily"]
 
@@ -99,13 +98,13 @@ class AffineFamily(HashFamily):
         """One cell per value."""
         return self.domain_size
 
-    def seed_columns(self, words: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    def seed_columns(self, words: Uints) -> Uints:
         """The words themselves, (n, 2), with another a in exchange for a degenerate one."""
         import numpy as np
 
         return np.stack([ordinary_many(words[:, 0]), words[:, 1]], axis=1)
 
-    def hash_many(self, seeds: NDArray[np.uint64], values: NDArray[np.int64]) -> NDArray[np.int64]:
+    def hash_many(self, seeds: Uints, values: Ints) -> Ints:
         """See the class; seeds (n, 2)."""
         import numpy as np
 
@@ -116,7 +115,7 @@ class AffineFamily(HashFamily):
         hashing.hash_affine(a, c, values, np.uint64(self.g), out)
         return out
 
-    def pack(self, seeds: NDArray[np.uint64], symbols: NDArray[np.int64]) -> NDArray[np.uint8]:
+    def pack(self, seeds: Uints, symbols: Ints) -> Bytes:
         """Rows of a, c, symbol."""
         import numpy as np
 
@@ -125,7 +124,7 @@ class AffineFamily(HashFamily):
         out[:, 16:] = symbols.astype("<u2").view(np.uint8).reshape(-1, 2)[:, : self._symbol_size]
         return out
 
-    def check(self, payloads: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    def check(self, payloads: Bytes) -> Bytes:
         """As :meth:`decode`."""
         import numpy as np
 
@@ -147,15 +146,15 @@ class AffineFamily(HashFamily):
         """Classes of seeds."""
         return CELLS
 
-    def add_signs(self, payloads: NDArray[np.uint8], signs: NDArray[np.int64]) -> None:
+    def add_signs(self, payloads: Bytes, signs: Ints) -> None:
         """One increment per report."""
         add_seeds(payloads, signs)
 
-    def seed_cells(self, counts: NDArray[np.int64], signs: NDArray[np.int64]) -> NDArray[np.int64]:
+    def seed_cells(self, counts: Ints, signs: Ints) -> Ints:
         """Classes of seeds."""
         return signs
 
-    def add_support(self, payloads: NDArray[np.uint8], counts: NDArray[np.int64]) -> None:
+    def add_support(self, payloads: Bytes, counts: Ints) -> None:
         """One compare per (report, value)."""
         import numpy as np
 
@@ -165,6 +164,6 @@ class AffineFamily(HashFamily):
         hashing.read_affine(payloads, np.uint64(self.g), start, step, width)
         hashing.add_affine(start, step, width, counts)
 
-    def support_counts(self, counts: NDArray[np.int64]) -> NDArray[np.int64]:
+    def support_counts(self, counts: Ints) -> Ints:
         """Already per value."""
         return counts

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, ClassVar
 from ldpbeam.errors import Reason
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
+    from ldpbeam.arrays import Bytes, Ints, Uints
 
 __all__ = ["HashFamily"]
 
@@ -82,19 +81,19 @@ class HashFamily(ABC):
         """Cells of the accumulator."""
 
     @abstractmethod
-    def seed_columns(self, words: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    def seed_columns(self, words: Uints) -> Uints:
         """Seeds of many devices from words (n, SEED_WORDS), in the form the other array methods take."""
 
     @abstractmethod
-    def hash_many(self, seeds: NDArray[np.uint64], values: NDArray[np.int64]) -> NDArray[np.int64]:
+    def hash_many(self, seeds: Uints, values: Ints) -> Ints:
         """H(values[i]) under seed i, shape (n,)."""
 
     @abstractmethod
-    def pack(self, seeds: NDArray[np.uint64], symbols: NDArray[np.int64]) -> NDArray[np.uint8]:
+    def pack(self, seeds: Uints, symbols: Ints) -> Bytes:
         """Payloads (n, bytes) of seeds and symbols."""
 
     @abstractmethod
-    def check(self, payloads: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    def check(self, payloads: Bytes) -> Bytes:
         """A ``CheckCode`` per payload, uint8 (n,), that agrees with :meth:`decode`."""
 
     @property
@@ -107,18 +106,18 @@ class HashFamily(ABC):
         """Cells that seeds are counted in where the accumulator does not count them."""
         return 0
 
-    def add_signs(self, payloads: NDArray[np.uint8], signs: NDArray[np.int64]) -> None:
+    def add_signs(self, payloads: Bytes, signs: Ints) -> None:
         """Count the seeds of checked payloads in ``signs`` (signs_length,)."""
         return
 
     @abstractmethod
-    def seed_cells(self, counts: NDArray[np.int64], signs: NDArray[np.int64]) -> NDArray[np.int64]:
+    def seed_cells(self, counts: Ints, signs: Ints) -> Ints:
         """How often each of equally likely seeds, or classes of seeds, was drawn, int64 (cells,)."""
 
     @abstractmethod
-    def add_support(self, payloads: NDArray[np.uint8], counts: NDArray[np.int64]) -> None:
+    def add_support(self, payloads: Bytes, counts: Ints) -> None:
         """Add checked payloads into ``counts`` (counts_length,)."""
 
     @abstractmethod
-    def support_counts(self, counts: NDArray[np.int64]) -> NDArray[np.int64]:
+    def support_counts(self, counts: Ints) -> Ints:
         """Support of each value from the accumulator, int64 (domain_size,)."""

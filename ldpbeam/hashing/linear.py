@@ -14,8 +14,7 @@ from ldpbeam.hashing.base import HashFamily
 from ldpbeam.randomness import FULL
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
+    from ldpbeam.arrays import Bytes, Ints, Uints
 
 __all__ = ["LinearFamily", "is_prime", "optimal_prime"]
 
@@ -130,13 +129,13 @@ class LinearFamily(HashFamily):
         """Cells of T[s, y]."""
         return (self.points - 1) * self.g
 
-    def seed_columns(self, words: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    def seed_columns(self, words: Uints) -> Uints:
         """Seeds (n,)."""
         import numpy as np
 
         return words[:, 0] % np.uint64(self.points - 1) + np.uint64(1)
 
-    def hash_many(self, seeds: NDArray[np.uint64], values: NDArray[np.int64]) -> NDArray[np.int64]:
+    def hash_many(self, seeds: Uints, values: Ints) -> Ints:
         """See the class; seeds (n,)."""
         import numpy as np
 
@@ -146,7 +145,7 @@ class LinearFamily(HashFamily):
         hashing.hash_linear(seeds.astype(np.int64), values, self.g, out)
         return out
 
-    def pack(self, seeds: NDArray[np.uint64], symbols: NDArray[np.int64]) -> NDArray[np.uint8]:
+    def pack(self, seeds: Uints, symbols: Ints) -> Bytes:
         """The cell of each report."""
         import numpy as np
 
@@ -157,7 +156,7 @@ class LinearFamily(HashFamily):
         kernels.pack(cells, out)
         return out
 
-    def check(self, payloads: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    def check(self, payloads: Bytes) -> Bytes:
         """Cells beyond the table do not exist."""
         import numpy as np
 
@@ -172,18 +171,18 @@ class LinearFamily(HashFamily):
         """The g^(m−1) points of a hyperplane: all values whose highest digit is 0 are in the domain."""
         return self.points // self.g
 
-    def seed_cells(self, counts: NDArray[np.int64], signs: NDArray[np.int64]) -> NDArray[np.int64]:
+    def seed_cells(self, counts: Ints, signs: Ints) -> Ints:
         """Every seed: the rows of the table."""
-        drawn: NDArray[np.int64] = counts.reshape(-1, self.g).sum(axis=1)
+        drawn: Ints = counts.reshape(-1, self.g).sum(axis=1)
         return drawn
 
-    def add_support(self, payloads: NDArray[np.uint8], counts: NDArray[np.int64]) -> None:
+    def add_support(self, payloads: Bytes, counts: Ints) -> None:
         """One increment per report."""
         from ldpbeam.kernels import symbols
 
         symbols.add_at(payloads, counts)
 
-    def support_counts(self, counts: NDArray[np.int64]) -> NDArray[np.int64]:
+    def support_counts(self, counts: Ints) -> Ints:
         """One transform over (Z_g)^m; the row of the missing seed 0 is empty."""
         import numpy as np
 

@@ -28,9 +28,7 @@ from ldpbeam.randomness import Randomness
 from ldpbeam.support import SupportProbabilities
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
+    from ldpbeam.arrays import Bytes, Floats, Ints, Uints
     from ldpbeam.estimate import Estimates
 
 __all__ = ["BitFlip", "BucketBits"]
@@ -285,7 +283,7 @@ class BitFlip(FrequencyProtocol[BucketBits]):
         """Support C of every bucket, then N, the reports that sampled it; C alone when all do."""
         return self.domain_size if self._everyone else 2 * self.domain_size
 
-    def check(self, payloads: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    def check(self, payloads: Bytes) -> Bytes:
         """Bits beyond b, buckets beyond b, buckets that do not ascend."""
         import numpy as np
 
@@ -328,7 +326,7 @@ class BitFlip(FrequencyProtocol[BucketBits]):
         """Reports with very many ones, and with very few, where every bucket is asked."""
         return 2 if self._everyone else 0
 
-    def add_signs(self, payloads: NDArray[np.uint8], signs: NDArray[np.int64]) -> None:
+    def add_signs(self, payloads: Bytes, signs: Ints) -> None:
         """One count of ones per report."""
         if self._everyone:
             add_extremes(payloads, self.d, self.support, signs)
@@ -338,9 +336,7 @@ class BitFlip(FrequencyProtocol[BucketBits]):
         """What one report is counted in the cells of ``signs`` with."""
         return extremes(self.d, self.support)[1] if self._everyone else None
 
-    def seed_cells(
-        self, counts: NDArray[np.int64], signs: NDArray[np.int64]
-    ) -> tuple[NDArray[np.int64], float] | None:
+    def seed_cells(self, counts: Ints, signs: Ints) -> tuple[Ints, float] | None:
         """N: each bucket is equally likely, but a report samples d different ones.
 
         Var N_j = n (d/b)(1 − d/b), which in place of the expected n d/b of a multinomial with b cells, whose
@@ -351,7 +347,7 @@ class BitFlip(FrequencyProtocol[BucketBits]):
         b, d = self.domain_size, self.d
         return counts[b:], (b - d) / (b - 1)
 
-    def add_support(self, payloads: NDArray[np.uint8], counts: NDArray[np.int64]) -> None:
+    def add_support(self, payloads: Bytes, counts: Ints) -> None:
         """A column sum of bits, or two increments per entry."""
         import numpy as np
 
@@ -364,15 +360,15 @@ class BitFlip(FrequencyProtocol[BucketBits]):
             supported, sampled = counts[: self.domain_size], counts[self.domain_size :]
             bit_flip.add_entries(read_only(payloads), self._width, supported, sampled)
 
-    def support_counts(self, counts: NDArray[np.int64]) -> NDArray[np.int64]:
+    def support_counts(self, counts: Ints) -> Ints:
         """C."""
         return counts[: self.domain_size]
 
-    def report_counts(self, counts: NDArray[np.int64], reports: int) -> int | NDArray[np.int64]:
+    def report_counts(self, counts: Ints, reports: int) -> int | Ints:
         """N, or all reports when each speaks about every bucket."""
         return reports if self._everyone else counts[self.domain_size :]
 
-    def consistent(self, method: str, estimates: Estimates) -> NDArray[np.float64]:
+    def consistent(self, method: str, estimates: Estimates) -> Floats:
         """As for every protocol; NaN throughout while some bucket was sampled by nobody.
 
         No method can tell how much of the whole that bucket holds, and a histogram that sums to 1 without
@@ -411,13 +407,7 @@ class BitFlip(FrequencyProtocol[BucketBits]):
         """A packed bit vector."""
         return (self.d + 7) // 8
 
-    def privatize_fleet(
-        self,
-        devices: NDArray[np.int64],
-        values: NDArray[np.int64],
-        words: FleetWords,
-        memo: FleetAnswers,
-    ) -> NDArray[np.uint8]:
+    def privatize_fleet(self, devices: Ints, values: Ints, words: FleetWords, memo: FleetAnswers) -> Bytes:
         """See the contract; the memo key is device·min(d+1, b) + position among the sampled buckets."""
         import numpy as np
 
@@ -432,7 +422,7 @@ class BitFlip(FrequencyProtocol[BucketBits]):
             bit_flip.locate(sets, values, positions)
         one, zero = np.uint64(self.channel.one), np.uint64(self.channel.zero)
 
-        def draw(rows: NDArray[np.int64], drawn: NDArray[np.uint64]) -> NDArray[np.uint8]:
+        def draw(rows: Ints, drawn: Uints) -> Bytes:
             out = np.zeros((rows.size, (self.d + 7) // 8), np.uint8)
             # A position of d names no bit: all of them are those of other buckets.
             bits.draw_one_hot(positions[rows], drawn, one, zero, out)

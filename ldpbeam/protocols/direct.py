@@ -21,8 +21,7 @@ from ldpbeam.randomness import Randomness
 from ldpbeam.support import SupportProbabilities
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
+    from ldpbeam.arrays import Bytes, Ints
 
 __all__ = ["GRR", "LGRR", "Direct"]
 
@@ -134,7 +133,7 @@ class Direct(FrequencyProtocol[int]):
         """k."""
         return self.domain_size
 
-    def check(self, payloads: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    def check(self, payloads: Bytes) -> Bytes:
         """Indices of k or more do not exist."""
         import numpy as np
 
@@ -144,7 +143,7 @@ class Direct(FrequencyProtocol[int]):
         symbols.check_below(read_only(payloads), np.uint64(self.domain_size), codes)
         return codes
 
-    def add_support(self, payloads: NDArray[np.uint8], counts: NDArray[np.int64]) -> None:
+    def add_support(self, payloads: Bytes, counts: Ints) -> None:
         """One increment per report."""
         from ldpbeam.kernels import symbols
 
@@ -160,13 +159,7 @@ class Direct(FrequencyProtocol[int]):
         """One word."""
         return WordSpec(1, self.instant.total)
 
-    def privatize_fleet(
-        self,
-        devices: NDArray[np.int64],
-        values: NDArray[np.int64],
-        words: FleetWords,
-        memo: FleetAnswers,
-    ) -> NDArray[np.uint8]:
+    def privatize_fleet(self, devices: Ints, values: Ints, words: FleetWords, memo: FleetAnswers) -> Bytes:
         """See the contract; the memo key is device·k + value."""
         import numpy as np
 
@@ -176,7 +169,7 @@ class Direct(FrequencyProtocol[int]):
         answers = values
         if permanent is not None and spec is not None:
 
-            def draw(rows: NDArray[np.int64]) -> NDArray[np.int64]:
+            def draw(rows: Ints) -> Ints:
                 return permanent.draw_many(values[rows], words.permanent(spec)[rows, 0])
 
             answers = memo.recall(devices * self.domain_size + values, draw)

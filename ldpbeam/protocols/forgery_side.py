@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from ldpbeam.support import SupportProbabilities
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
+    from ldpbeam.arrays import Bytes, Ints
 
 __all__ = ["AddedNoise", "ForgerySide"]
 
@@ -67,11 +66,11 @@ class ForgerySide:
         """Cells of a second int64 accumulator, for what the first does not show of forged reports."""
         return 0
 
-    def add_signs(self, payloads: NDArray[np.uint8], signs: NDArray[np.int64]) -> None:
+    def add_signs(self, payloads: Bytes, signs: Ints) -> None:
         """Add checked payloads (n, payload_size) into ``signs`` (signs_length,) in place."""
         return
 
-    def part_signs(self, signs: NDArray[np.int64]) -> tuple[NDArray[np.int64], ...]:
+    def part_signs(self, signs: Ints) -> tuple[Ints, ...]:
         """The cells of each attribute; empty where an earlier version did not count them."""
         return (signs,)
 
@@ -83,9 +82,7 @@ class ForgerySide:
         """
         return None
 
-    def seed_cells(
-        self, counts: NDArray[np.int64], signs: NDArray[np.int64]
-    ) -> tuple[NDArray[np.int64], float] | None:
+    def seed_cells(self, counts: Ints, signs: Ints) -> tuple[Ints, float] | None:
         """How often each of some equally likely choices was made that devices draw without their value.
 
         Args:

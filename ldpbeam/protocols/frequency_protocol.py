@@ -10,9 +10,7 @@ from ldpbeam.protocols.contract import EVERYONE, LocalProtocol, Result
 from ldpbeam.support import SupportProbabilities
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
+    from ldpbeam.arrays import Floats, Ints
     from ldpbeam.estimate import Estimates
 
 __all__ = ["FrequencyProtocol"]
@@ -55,16 +53,12 @@ class FrequencyProtocol(LocalProtocol[Response]):
         mean = float(self.support.own + (self.domain_size - 1) * self.support.other)
         return mean * (self.domain_size - mean)
 
-    def support_counts(self, counts: NDArray[np.int64]) -> NDArray[np.int64]:
+    def support_counts(self, counts: Ints) -> Ints:
         """Support of each value, int64 (domain_size,), from an accumulator."""
         return counts
 
     def estimate(
-        self,
-        counts: NDArray[np.int64],
-        reports: int,
-        ties: NDArray[np.float64] | None = None,
-        share: Fraction = EVERYONE,
+        self, counts: Ints, reports: int, ties: Floats | None = None, share: Fraction = EVERYONE
     ) -> Estimates:
         """The estimator of docs/maths.md section 1."""
         from ldpbeam.estimate import estimate
@@ -72,7 +66,7 @@ class FrequencyProtocol(LocalProtocol[Response]):
         n = self.report_counts(counts, reports)
         return estimate(self.support_counts(counts), n, self.support.among(share), ties)
 
-    def consistent(self, method: str, estimates: Estimates) -> NDArray[np.float64]:
+    def consistent(self, method: str, estimates: Estimates) -> Floats:
         """One of the methods of :mod:`ldpbeam.consistency`."""
         from ldpbeam.consistency import Noise, consistent
 

@@ -19,9 +19,7 @@ from ldpbeam.protocols.parameters import Parameters
 from ldpbeam.randomness import Randomness
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
+    from ldpbeam.arrays import Bytes, Floats, Ints
     from ldpbeam.estimate import Estimates
 
 __all__ = ["LaplaceMean"]
@@ -129,7 +127,7 @@ class LaplaceMean(MeanProtocol):
         """The sum."""
         return 1
 
-    def check(self, payloads: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    def check(self, payloads: Bytes) -> Bytes:
         """Noisy values beyond −B .. m+B do not exist."""
         import numpy as np
 
@@ -138,16 +136,12 @@ class LaplaceMean(MeanProtocol):
         refused = np.uint8(CheckCode.VALUE_OUT_OF_RANGE)
         return np.where(beyond, refused, np.uint8(CheckCode.SOUND))
 
-    def add_support(self, payloads: NDArray[np.uint8], counts: NDArray[np.int64]) -> None:
+    def add_support(self, payloads: Bytes, counts: Ints) -> None:
         """Add up."""
         counts[0] += _integers(payloads).sum()
 
     def estimate(
-        self,
-        counts: NDArray[np.int64],
-        reports: int,
-        ties: NDArray[np.float64] | None = None,
-        share: Fraction = EVERYONE,
+        self, counts: Ints, reports: int, ties: Floats | None = None, share: Fraction = EVERYONE
     ) -> Estimates:
         """The mean of the reports. For a fixed population only the noise is random, and its law is known.
 
@@ -181,24 +175,18 @@ class LaplaceMean(MeanProtocol):
         """Sign, digit and bits of the noise."""
         return WordSpec(self.instant.words)
 
-    def privatize_fleet(
-        self,
-        devices: NDArray[np.int64],
-        values: NDArray[np.int64],
-        words: FleetWords,
-        memo: FleetAnswers,
-    ) -> NDArray[np.uint8]:
+    def privatize_fleet(self, devices: Ints, values: Ints, words: FleetWords, memo: FleetAnswers) -> Bytes:
         """See the contract."""
         import numpy as np
 
         noisy = values + self.instant.draw_many(words.instant(self.instant_words))
         clamped = np.clip(noisy, -self.margin, self.maximum + self.margin)
-        payloads: NDArray[np.uint8] = clamped.astype("<i8").view(np.uint8).reshape(-1, 8)
+        payloads: Bytes = clamped.astype("<i8").view(np.uint8).reshape(-1, 8)
         return payloads
 
 
-def _integers(payloads: NDArray[np.uint8]) -> NDArray[np.int64]:
+def _integers(payloads: Bytes) -> Ints:
     import numpy as np
 
-    found: NDArray[np.int64] = np.ascontiguousarray(payloads).view("<i8")[:, 0]
+    found: Ints = np.ascontiguousarray(payloads).view("<i8")[:, 0]
     return found

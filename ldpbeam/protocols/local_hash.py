@@ -23,8 +23,7 @@ from ldpbeam.randomness import Randomness
 from ldpbeam.support import SupportProbabilities
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
+    from ldpbeam.arrays import Bytes, Ints
 
 __all__ = ["BLH", "LOLOHA", "OLH", "Hashed", "LocalHash", "optimal_g"]
 
@@ -163,11 +162,11 @@ class LocalHash(FrequencyProtocol[Hashed]):
         """As the family counts."""
         return self.family.counts_length
 
-    def check(self, payloads: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    def check(self, payloads: Bytes) -> Bytes:
         """Symbols and seeds that do not exist."""
         return self.family.check(read_only(payloads))
 
-    def add_support(self, payloads: NDArray[np.uint8], counts: NDArray[np.int64]) -> None:
+    def add_support(self, payloads: Bytes, counts: Ints) -> None:
         """Hash matching, or one increment in the linear family's table."""
         self.family.add_support(read_only(payloads), counts)
 
@@ -197,17 +196,15 @@ class LocalHash(FrequencyProtocol[Hashed]):
         """As the family counts seeds."""
         return self.family.signs_length
 
-    def add_signs(self, payloads: NDArray[np.uint8], signs: NDArray[np.int64]) -> None:
+    def add_signs(self, payloads: Bytes, signs: Ints) -> None:
         """As the family counts seeds."""
         self.family.add_signs(payloads, signs)
 
-    def seed_cells(
-        self, counts: NDArray[np.int64], signs: NDArray[np.int64]
-    ) -> tuple[NDArray[np.int64], float]:
+    def seed_cells(self, counts: Ints, signs: Ints) -> tuple[Ints, float]:
         """Seeds, or classes of them."""
         return self.family.seed_cells(counts, signs), 1.0
 
-    def support_counts(self, counts: NDArray[np.int64]) -> NDArray[np.int64]:
+    def support_counts(self, counts: Ints) -> Ints:
         """Per value."""
         return self.family.support_counts(counts)
 
@@ -231,13 +228,7 @@ class LocalHash(FrequencyProtocol[Hashed]):
         """One word."""
         return WordSpec(1, self.instant.total)
 
-    def privatize_fleet(
-        self,
-        devices: NDArray[np.int64],
-        values: NDArray[np.int64],
-        words: FleetWords,
-        memo: FleetAnswers,
-    ) -> NDArray[np.uint8]:
+    def privatize_fleet(self, devices: Ints, values: Ints, words: FleetWords, memo: FleetAnswers) -> Bytes:
         """See the contract; the memo key is device·g + hash."""
         spec = WordSpec(self.family.SEED_WORDS, self.family.word_limit)
         seeds = self.family.seed_columns(words.seed(spec))
@@ -246,7 +237,7 @@ class LocalHash(FrequencyProtocol[Hashed]):
         permanent, once = self.permanent, self.permanent_words
         if permanent is not None and once is not None:
 
-            def draw(rows: NDArray[np.int64]) -> NDArray[np.int64]:
+            def draw(rows: Ints) -> Ints:
                 return permanent.draw_many(hashed[rows], words.permanent(once)[rows, 0])
 
             answers = memo.recall(devices * self.g + hashed, draw)

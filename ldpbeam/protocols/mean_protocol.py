@@ -7,9 +7,7 @@ from typing import TYPE_CHECKING
 from ldpbeam.protocols.contract import LocalProtocol, Result
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
+    from ldpbeam.arrays import Floats, Ints
     from ldpbeam.estimate import Estimates
 
 __all__ = ["MeanProtocol"]
@@ -30,11 +28,11 @@ class MeanProtocol(LocalProtocol[int]):
         """The mean."""
         return 1
 
-    def support_counts(self, counts: NDArray[np.int64]) -> NDArray[np.int64]:
+    def support_counts(self, counts: Ints) -> Ints:
         """The sum of what the reports say."""
         return counts
 
-    def consistent(self, method: str, estimates: Estimates) -> NDArray[np.float64]:
+    def consistent(self, method: str, estimates: Estimates) -> Floats:
         """The mean clipped to 0..m, whatever the method: one number has no sum to keep.
 
         ``none`` leaves it as it is.

@@ -27,9 +27,7 @@ from ldpbeam.randomness import FULL, Randomness
 from ldpbeam.support import SupportProbabilities
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
+    from ldpbeam.arrays import Bytes, Floats, Ints, Uints
     from ldpbeam.estimate import Estimates
 
 __all__ = ["LinearBit", "OneBit", "OneBitMean", "OneBitRRPM"]
@@ -91,7 +89,7 @@ class LinearBit:
         """One bit; always one word."""
         return int(randomness.word() < self.weight(value))
 
-    def draw_many(self, values: NDArray[np.int64], words: NDArray[np.uint64]) -> NDArray[np.int64]:
+    def draw_many(self, values: Ints, words: Uints) -> Ints:
         """:meth:`draw` for arrays: values int64 (n,), words uint64 (n,). No product reaches 2**64."""
         import numpy as np
 
@@ -149,7 +147,7 @@ class OneBit(MeanProtocol):
         """The number of ones."""
         return 1
 
-    def check(self, payloads: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    def check(self, payloads: Bytes) -> Bytes:
         """Only the lowest bit may be set."""
         import numpy as np
 
@@ -159,18 +157,14 @@ class OneBit(MeanProtocol):
         bits.check_unused(read_only(payloads), np.uint8(0xFE), codes)
         return codes
 
-    def add_support(self, payloads: NDArray[np.uint8], counts: NDArray[np.int64]) -> None:
+    def add_support(self, payloads: Bytes, counts: Ints) -> None:
         """Count the ones."""
         import numpy as np
 
         counts[0] += np.count_nonzero(payloads)
 
     def estimate(
-        self,
-        counts: NDArray[np.int64],
-        reports: int,
-        ties: NDArray[np.float64] | None = None,
-        share: Fraction = EVERYONE,
+        self, counts: Ints, reports: int, ties: Floats | None = None, share: Fraction = EVERYONE
     ) -> Estimates:
         """m times the share of m in a population that holds only 0 and m: the same estimator, by linearity.
 
@@ -217,13 +211,7 @@ class OneBitMean(OneBit):
         """One word."""
         return WordSpec(1)
 
-    def privatize_fleet(
-        self,
-        devices: NDArray[np.int64],
-        values: NDArray[np.int64],
-        words: FleetWords,
-        memo: FleetAnswers,
-    ) -> NDArray[np.uint8]:
+    def privatize_fleet(self, devices: Ints, values: Ints, words: FleetWords, memo: FleetAnswers) -> Bytes:
         """See the contract."""
         import numpy as np
 
@@ -345,13 +333,7 @@ class OneBitRRPM(OneBit):
         """One word where bits are flipped."""
         return WordSpec(1 if self.flip else 0)
 
-    def privatize_fleet(
-        self,
-        devices: NDArray[np.int64],
-        values: NDArray[np.int64],
-        words: FleetWords,
-        memo: FleetAnswers,
-    ) -> NDArray[np.uint8]:
+    def privatize_fleet(self, devices: Ints, values: Ints, words: FleetWords, memo: FleetAnswers) -> Bytes:
         """See the contract; the memo key is device·(m/s + 1) + point."""
         import numpy as np
 
@@ -359,7 +341,7 @@ class OneBitRRPM(OneBit):
         points = values // self.segment
         points += values % self.segment + alphas >= self.segment
 
-        def draw(rows: NDArray[np.int64]) -> NDArray[np.int64]:
+        def draw(rows: Ints) -> Ints:
             drawn = words.permanent(self.permanent_words)[rows, 0]
             return self.bit.draw_many(points[rows] * self.segment, drawn)
 

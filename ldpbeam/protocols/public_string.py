@@ -21,8 +21,7 @@ from ldpbeam.randomness import FULL, Randomness
 from ldpbeam.support import SupportProbabilities
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
+    from ldpbeam.arrays import Bytes, Ints
 
 __all__ = ["BinFlipPlus", "Verdict"]
 
@@ -127,7 +126,7 @@ class BinFlipPlus(FrequencyProtocol[Verdict]):
         """b."""
         return self.domain_size
 
-    def check(self, payloads: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    def check(self, payloads: Bytes) -> Bytes:
         """The last byte is one bit, and no device has a degenerate multiplier."""
         import numpy as np
 
@@ -141,17 +140,15 @@ class BinFlipPlus(FrequencyProtocol[Verdict]):
         """Classes of seeds."""
         return CELLS
 
-    def add_signs(self, payloads: NDArray[np.uint8], signs: NDArray[np.int64]) -> None:
+    def add_signs(self, payloads: Bytes, signs: Ints) -> None:
         """One increment per report, whether it accepts its string or not."""
         add_seeds(payloads, signs)
 
-    def seed_cells(
-        self, counts: NDArray[np.int64], signs: NDArray[np.int64]
-    ) -> tuple[NDArray[np.int64], float]:
+    def seed_cells(self, counts: Ints, signs: Ints) -> tuple[Ints, float]:
         """Classes of seeds."""
         return signs, 1.0
 
-    def add_support(self, payloads: NDArray[np.uint8], counts: NDArray[np.int64]) -> None:
+    def add_support(self, payloads: Bytes, counts: Ints) -> None:
         """One compare per (accepted report, value)."""
         import numpy as np
 
@@ -177,13 +174,7 @@ class BinFlipPlus(FrequencyProtocol[Verdict]):
         """One word."""
         return WordSpec(1)
 
-    def privatize_fleet(
-        self,
-        devices: NDArray[np.int64],
-        values: NDArray[np.int64],
-        words: FleetWords,
-        memo: FleetAnswers,
-    ) -> NDArray[np.uint8]:
+    def privatize_fleet(self, devices: Ints, values: Ints, words: FleetWords, memo: FleetAnswers) -> Bytes:
         """See the contract."""
         import numpy as np
 

@@ -11,12 +11,9 @@ from typing import TYPE_CHECKING, ClassVar
 from ldpbeam.support import SupportProbabilities
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
+    from ldpbeam.arrays import Bytes, Floats, Ints
     from ldpbeam.estimate import Estimates
 
-    Payloads = NDArray[np.uint8]  # shape (reports, payload_size)
 
 __all__ = ["PartEstimator", "Result", "ServerSide"]
 
@@ -75,18 +72,18 @@ class ServerSide(ABC):
         """Cells of the int64 accumulator."""
 
     @abstractmethod
-    def check(self, payloads: Payloads) -> NDArray[np.uint8]:
+    def check(self, payloads: Bytes) -> Bytes:
         """A ``CheckCode`` per payload, uint8 (n,), that agrees with the device side's ``decode``."""
 
     @abstractmethod
-    def add_support(self, payloads: Payloads, counts: NDArray[np.int64]) -> None:
+    def add_support(self, payloads: Bytes, counts: Ints) -> None:
         """Add checked payloads (n, payload_size) into ``counts`` (counts_length,) in place."""
 
     @abstractmethod
-    def support_counts(self, counts: NDArray[np.int64]) -> NDArray[np.int64]:
+    def support_counts(self, counts: Ints) -> Ints:
         """What was counted for each result, int64 (results,), from an accumulator."""
 
-    def report_counts(self, counts: NDArray[np.int64], reports: int) -> int | NDArray[np.int64]:
+    def report_counts(self, counts: Ints, reports: int) -> int | Ints:
         """Reports behind each result: all of them, or those that sampled the value, int64 (results,)."""
         return reports
 
@@ -94,11 +91,7 @@ class ServerSide(ABC):
 
     @abstractmethod
     def estimate(
-        self,
-        counts: NDArray[np.int64],
-        reports: int,
-        ties: NDArray[np.float64] | None = None,
-        share: Fraction = EVERYONE,
+        self, counts: Ints, reports: int, ties: Floats | None = None, share: Fraction = EVERYONE
     ) -> Estimates:
         """Unbiased estimates with their errors from an accumulator.
 
@@ -110,7 +103,7 @@ class ServerSide(ABC):
         """
 
     @abstractmethod
-    def consistent(self, method: str, estimates: Estimates) -> NDArray[np.float64]:
+    def consistent(self, method: str, estimates: Estimates) -> Floats:
         """The estimates after post-processing, float64 (results,)."""
 
     @property
@@ -118,9 +111,7 @@ class ServerSide(ABC):
         """One per attribute; a protocol of one attribute is estimated by itself."""
         return (PartEstimator(self),)
 
-    def part_counts(
-        self, counts: NDArray[np.int64], reports: int
-    ) -> tuple[tuple[NDArray[np.int64], int], ...]:
+    def part_counts(self, counts: Ints, reports: int) -> tuple[tuple[Ints, int], ...]:
         """Accumulator and number of reports of each attribute."""
         return ((counts, reports),)
 
@@ -161,13 +152,11 @@ class PartEstimator:
         kept = self.protocol.lasting or SupportProbabilities(Fraction(1), Fraction(0))
         return kept.among(self.share)
 
-    def support_counts(self, counts: NDArray[np.int64]) -> NDArray[np.int64]:
+    def support_counts(self, counts: Ints) -> Ints:
         """What was counted for each result, int64 (results,)."""
         return self.protocol.support_counts(counts)
 
-    def estimate(
-        self, counts: NDArray[np.int64], reports: int, ties: NDArray[np.float64] | None = None
-    ) -> Estimates:
+    def estimate(self, counts: Ints, reports: int, ties: Floats | None = None) -> Estimates:
         """As :meth:`ServerSide.estimate`; rows of NaN without a report."""
         from ldpbeam.estimate import Estimates
 
@@ -175,7 +164,7 @@ class PartEstimator:
             return Estimates.unknown(self.results)
         return self.protocol.estimate(counts, reports, ties, self.share)
 
-    def consistent(self, method: str, estimates: Estimates) -> NDArray[np.float64]:
+    def consistent(self, method: str, estimates: Estimates) -> Floats:
         """As :meth:`ServerSide.consistent`; NaN without a report."""
         import numpy as np
 

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 from ldpbeam.randomness import FULL
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
+
+    from ldpbeam.arrays import Bytes, Ints, Uints
 
 __all__ = ["FleetAnswers", "FleetWords", "SimulationSide", "WordSpec"]
 
@@ -27,19 +28,19 @@ class WordSpec:
 class FleetWords(Protocol):
     """Random words for a group of simulated devices, one row per device; equal calls give equal words."""
 
-    def seed(self, spec: WordSpec) -> NDArray[np.uint64]:
+    def seed(self, spec: WordSpec) -> Uints:
         """Words of the hash seed, shape (n, count)."""
         ...
 
-    def permanent(self, spec: WordSpec) -> NDArray[np.uint64]:
+    def permanent(self, spec: WordSpec) -> Uints:
         """Words of the permanent round; a fleet asks for them where an input is new. Shape (n, count)."""
         ...
 
-    def instant(self, spec: WordSpec) -> NDArray[np.uint64]:
+    def instant(self, spec: WordSpec) -> Uints:
         """Words of the round drawn for every report. Shape (n, count)."""
         ...
 
-    def part(self, index: int, rows: NDArray[np.int64] | None = None) -> FleetWords:
+    def part(self, index: int, rows: Ints | None = None) -> FleetWords:
         """Words of one attribute of a composite, independent of all others, for some of the rows."""
         ...
 
@@ -47,9 +48,7 @@ class FleetWords(Protocol):
 class FleetAnswers(Protocol):
     """Permanent answers of a fleet, by 64-bit key; each key is drawn once and kept."""
 
-    def recall(
-        self, keys: NDArray[np.int64], draw: Callable[[NDArray[np.int64]], NDArray[Any]]
-    ) -> NDArray[Any]:
+    def recall(self, keys: Ints, draw: Callable[[Ints], NDArray[Any]]) -> NDArray[Any]:
         """Answers for distinct ``keys`` (n,); ``draw(rows)`` makes those of the rows that are new.
 
         Symbols are int64 (n,), packed bits uint8 (n, answer_bytes).
@@ -90,13 +89,7 @@ class SimulationSide(ABC):
         return None
 
     @abstractmethod
-    def privatize_fleet(
-        self,
-        devices: NDArray[np.int64],
-        values: NDArray[np.int64],
-        words: FleetWords,
-        memo: FleetAnswers,
-    ) -> NDArray[np.uint8]:
+    def privatize_fleet(self, devices: Ints, values: Ints, words: FleetWords, memo: FleetAnswers) -> Bytes:
         """Payloads (n, payload_size) of distinct devices holding ``values``, (n,) or (n, attributes).
 
         Equal, bit for bit, to :meth:`privatize` and :meth:`encode` fed with the same words in the order

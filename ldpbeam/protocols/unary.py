@@ -23,8 +23,7 @@ from ldpbeam.randomness import FULL, Randomness
 from ldpbeam.support import SupportProbabilities
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
+    from ldpbeam.arrays import Bytes, Ints, Uints
 
 __all__ = ["LOSUE", "LOUE", "LSOUE", "LSUE", "OUE", "RAPPOR", "SUE", "Unary"]
 
@@ -158,7 +157,7 @@ class Unary(FrequencyProtocol[int]):
         """Reports with very many ones, and with very few."""
         return 2
 
-    def add_signs(self, payloads: NDArray[np.uint8], signs: NDArray[np.int64]) -> None:
+    def add_signs(self, payloads: Bytes, signs: Ints) -> None:
         """One count of ones per report."""
         add_extremes(payloads, self.domain_size, self.support, signs)
 
@@ -167,7 +166,7 @@ class Unary(FrequencyProtocol[int]):
         """What one report is counted in the cells of ``signs`` with."""
         return extremes(self.domain_size, self.support)[1]
 
-    def check(self, payloads: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    def check(self, payloads: Bytes) -> Bytes:
         """Bits beyond k must be 0, and ones neither very many nor very few."""
         import numpy as np
 
@@ -180,7 +179,7 @@ class Unary(FrequencyProtocol[int]):
         refuse_ones(payloads, self.domain_size, self.ones_admitted, codes)
         return codes
 
-    def add_support(self, payloads: NDArray[np.uint8], counts: NDArray[np.int64]) -> None:
+    def add_support(self, payloads: Bytes, counts: Ints) -> None:
         """A column sum of bits."""
         import numpy as np
 
@@ -204,21 +203,13 @@ class Unary(FrequencyProtocol[int]):
         """A packed bit vector."""
         return self.payload_size
 
-    def privatize_fleet(
-        self,
-        devices: NDArray[np.int64],
-        values: NDArray[np.int64],
-        words: FleetWords,
-        memo: FleetAnswers,
-    ) -> NDArray[np.uint8]:
+    def privatize_fleet(self, devices: Ints, values: Ints, words: FleetWords, memo: FleetAnswers) -> Bytes:
         """See the contract; the memo key is device·k + value."""
         import numpy as np
 
         from ldpbeam.kernels import bits
 
-        def draw(
-            channel: BitChannel, held: NDArray[np.int64], drawn: NDArray[np.uint64]
-        ) -> NDArray[np.uint8]:
+        def draw(channel: BitChannel, held: Ints, drawn: Uints) -> Bytes:
             out = np.zeros((held.size, self.payload_size), np.uint8)
             one, zero = np.uint64(channel.one), np.uint64(channel.zero)
             bits.draw_one_hot(held, drawn, one, zero, out)

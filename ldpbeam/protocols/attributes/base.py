@@ -17,9 +17,7 @@ from ldpbeam.protocols.contract import EVERYONE, LocalProtocol, PartEstimator, R
 from ldpbeam.protocols.parameters import Parameters
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
+    from ldpbeam.arrays import Floats, Ints
     from ldpbeam.estimate import Estimates
 
 __all__ = ["AttributeProtocol", "attribute_guarantee", "attribute_losses", "slices"]
@@ -116,7 +114,7 @@ class AttributeProtocol(LocalProtocol[Response]):
         """Where each part's cells lie in ``signs``."""
         return slices(part.signs_length for part in self.parts)
 
-    def support_counts(self, counts: NDArray[np.int64]) -> NDArray[np.int64]:
+    def support_counts(self, counts: Ints) -> Ints:
         """Per value, one attribute after the other."""
         import numpy as np
 
@@ -124,11 +122,7 @@ class AttributeProtocol(LocalProtocol[Response]):
         return np.concatenate(found)
 
     def estimate(
-        self,
-        counts: NDArray[np.int64],
-        reports: int,
-        ties: NDArray[np.float64] | None = None,
-        share: Fraction = EVERYONE,
+        self, counts: Ints, reports: int, ties: Floats | None = None, share: Fraction = EVERYONE
     ) -> Estimates:
         """The attributes' estimates, one after the other; simultaneous intervals hold within an attribute."""
         from ldpbeam.estimate import Estimates
@@ -140,7 +134,7 @@ class AttributeProtocol(LocalProtocol[Response]):
             found.append(estimator.estimate(cells, n, None if ties is None else ties[rows]))
         return Estimates.joined(found)
 
-    def consistent(self, method: str, estimates: Estimates) -> NDArray[np.float64]:
+    def consistent(self, method: str, estimates: Estimates) -> Floats:
         """Each attribute on its own."""
         import numpy as np
 
@@ -162,13 +156,11 @@ class AttributeProtocol(LocalProtocol[Response]):
         """Where each attribute's numbers lie in a result."""
         return slices(part.results for part in self.parts)
 
-    def part_counts(
-        self, counts: NDArray[np.int64], reports: int
-    ) -> tuple[tuple[NDArray[np.int64], int], ...]:
+    def part_counts(self, counts: Ints, reports: int) -> tuple[tuple[Ints, int], ...]:
         """Every report tells about every attribute."""
         return tuple((counts[span], reports) for span in self.spans)
 
-    def part_signs(self, signs: NDArray[np.int64]) -> tuple[NDArray[np.int64], ...]:
+    def part_signs(self, signs: Ints) -> tuple[Ints, ...]:
         """One after the other, as they are counted."""
         return tuple(signs[span] if signs.size else signs for span in self.sign_spans)
 

@@ -18,8 +18,7 @@ from ldpbeam.protocols.one_bit_mean import OneBit
 from ldpbeam.protocols.parameters import LEVELS
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
+    from ldpbeam.arrays import Bytes, Ints
 
 __all__ = ["BoundedCounters", "bounded_counters"]
 
@@ -82,7 +81,7 @@ class BoundedCounters(Split):
             raise InvalidPayload(Reason.DEGENERATE, f"reports have {least} to {most} ones")
         return tuple(packed >> index & 1 for index in range(len(self.parts)))
 
-    def check(self, payloads: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    def check(self, payloads: Bytes) -> Bytes:
         """No bit beyond the last counter's, and neither very many ones nor very few."""
         import numpy as np
 
@@ -106,23 +105,17 @@ class BoundedCounters(Split):
         zeros = tail_from(t, None, 1 - ends.other, BOUND / 2)
         return t - zeros + 1, max(tail_from(t, None, average, BOUND / 2), ceil(t * average) + 1) - 1
 
-    def add_signs(self, payloads: NDArray[np.uint8], signs: NDArray[np.int64]) -> None:
+    def add_signs(self, payloads: Bytes, signs: Ints) -> None:
         """Nothing: bits have none."""
 
-    def add_support(self, payloads: NDArray[np.uint8], counts: NDArray[np.int64]) -> None:
+    def add_support(self, payloads: Bytes, counts: Ints) -> None:
         """Count each counter's ones."""
         import numpy as np
 
         bits = np.unpackbits(payloads, axis=1, count=len(self.parts), bitorder="little")
         counts += bits.sum(axis=0, dtype=np.int64)
 
-    def privatize_fleet(
-        self,
-        devices: NDArray[np.int64],
-        values: NDArray[np.int64],
-        words: FleetWords,
-        memo: FleetAnswers,
-    ) -> NDArray[np.uint8]:
+    def privatize_fleet(self, devices: Ints, values: Ints, words: FleetWords, memo: FleetAnswers) -> Bytes:
         """See the contract.
 
         Raises:

@@ -17,8 +17,7 @@ from ldpbeam.protocols.contract import FleetAnswers, FleetWords, Memo, Result, W
 from ldpbeam.randomness import Randomness
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
+    from ldpbeam.arrays import Bytes, Ints
 
 
 __all__ = ["Allomfree", "AttributeResponse", "Sample"]
@@ -127,9 +126,7 @@ class Sample(AttributeProtocol[AttributeResponse]):
         """One cell per attribute: its number of reports."""
         return len(self.parts)
 
-    def _groups(
-        self, payloads: NDArray[np.uint8]
-    ) -> Iterator[tuple[int, NDArray[np.int64], NDArray[np.uint8]]]:
+    def _groups(self, payloads: Bytes) -> Iterator[tuple[int, Ints, Bytes]]:
         """(attribute, positions, its part's payloads); positions with no such attribute are left out."""
         import numpy as np
 
@@ -142,7 +139,7 @@ class Sample(AttributeProtocol[AttributeResponse]):
             if rows.size:
                 yield index, rows, read_only(payloads[rows, start : start + part.payload_size])
 
-    def check(self, payloads: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    def check(self, payloads: Bytes) -> Bytes:
         """An attribute that exists, zeros behind its payload, and a payload its part takes."""
         import numpy as np
 
@@ -154,27 +151,23 @@ class Sample(AttributeProtocol[AttributeResponse]):
             codes[rows] = np.where(padded, unused, part.check(some))
         return codes
 
-    def add_support(self, payloads: NDArray[np.uint8], counts: NDArray[np.int64]) -> None:
+    def add_support(self, payloads: Bytes, counts: Ints) -> None:
         """Reports are sorted by attribute; each part counts its own."""
         for index, rows, some in self._groups(payloads):
             counts[index] += rows.size
             self.parts[index].add_support(some, counts[self.spans[index]])
 
-    def add_signs(self, payloads: NDArray[np.uint8], signs: NDArray[np.int64]) -> None:
+    def add_signs(self, payloads: Bytes, signs: Ints) -> None:
         """Each part those of its reports."""
         if signs.size:
             for index, _, some in self._groups(payloads):
                 self.parts[index].add_signs(some, signs[self.sign_spans[index]])
 
-    def seed_cells(
-        self, counts: NDArray[np.int64], signs: NDArray[np.int64]
-    ) -> tuple[NDArray[np.int64], float]:
+    def seed_cells(self, counts: Ints, signs: Ints) -> tuple[Ints, float]:
         """The attributes that devices drew."""
         return counts[: len(self.parts)], 1.0
 
-    def part_counts(
-        self, counts: NDArray[np.int64], reports: int
-    ) -> tuple[tuple[NDArray[np.int64], int], ...]:
+    def part_counts(self, counts: Ints, reports: int) -> tuple[tuple[Ints, int], ...]:
         """Each attribute with the reports of the devices that drew it."""
         return tuple((counts[span], int(counts[i])) for i, span in enumerate(self.spans))
 
@@ -183,13 +176,7 @@ class Sample(AttributeProtocol[AttributeResponse]):
         """One word: the attribute."""
         return WordSpec(1, len(self.parts))
 
-    def privatize_fleet(
-        self,
-        devices: NDArray[np.int64],
-        values: NDArray[np.int64],
-        words: FleetWords,
-        memo: FleetAnswers,
-    ) -> NDArray[np.uint8]:
+    def privatize_fleet(self, devices: Ints, values: Ints, words: FleetWords, memo: FleetAnswers) -> Bytes:
         """See the contract: devices that drew the same attribute go together."""
         import numpy as np
 

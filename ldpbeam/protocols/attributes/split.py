@@ -19,8 +19,7 @@ from ldpbeam.protocols.contract import FleetAnswers, FleetWords, Memo
 from ldpbeam.randomness import Randomness
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
+    from ldpbeam.arrays import Bytes, Ints
 
 __all__ = ["Split"]
 
@@ -99,7 +98,7 @@ class Split(AttributeProtocol[tuple[Any, ...]]):
         """Every combination."""
         return product(*(part.responses() for part in self.parts))
 
-    def check(self, payloads: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    def check(self, payloads: Bytes) -> Bytes:
         """What the first attribute that refuses says."""
         import numpy as np
 
@@ -108,24 +107,18 @@ class Split(AttributeProtocol[tuple[Any, ...]]):
             codes = np.where(codes == CheckCode.SOUND, part.check(read_only(payloads[:, where])), codes)
         return codes
 
-    def add_support(self, payloads: NDArray[np.uint8], counts: NDArray[np.int64]) -> None:
+    def add_support(self, payloads: Bytes, counts: Ints) -> None:
         """Each part counts its columns."""
         for part, where, span in zip(self.parts, self._bytes, self.spans, strict=True):
             part.add_support(read_only(payloads[:, where]), counts[span])
 
-    def add_signs(self, payloads: NDArray[np.uint8], signs: NDArray[np.int64]) -> None:
+    def add_signs(self, payloads: Bytes, signs: Ints) -> None:
         """Each part its columns."""
         for part, where, span in zip(self.parts, self._bytes, self.sign_spans, strict=True):
             if part.signs_length:
                 part.add_signs(read_only(payloads[:, where]), signs[span])
 
-    def privatize_fleet(
-        self,
-        devices: NDArray[np.int64],
-        values: NDArray[np.int64],
-        words: FleetWords,
-        memo: FleetAnswers,
-    ) -> NDArray[np.uint8]:
+    def privatize_fleet(self, devices: Ints, values: Ints, words: FleetWords, memo: FleetAnswers) -> Bytes:
         """See the contract: one attribute after the other."""
         import numpy as np
 
