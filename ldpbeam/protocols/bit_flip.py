@@ -22,7 +22,7 @@ from ldpbeam.errors import CollectionError, InvalidPayload, Reason
 from ldpbeam.kernels.columns import read_only
 from ldpbeam.privacy.bit_loss import BitLosses
 from ldpbeam.privacy.guarantee import Guarantee
-from ldpbeam.protocols.contract import FleetAnswers, FleetWords, Memo, WordSpec
+from ldpbeam.protocols.contract import FleetAnswers, FleetWords, Memo, WordPlan, WordSpec
 from ldpbeam.protocols.frequency_protocol import FrequencyProtocol
 from ldpbeam.randomness import Randomness
 from ldpbeam.support import SupportProbabilities
@@ -383,24 +383,12 @@ class BitFlip(FrequencyProtocol[BucketBits]):
     # Simulation
 
     @property
-    def seed_words(self) -> WordSpec | None:
-        """One word per step of the shuffle; None where nothing is sampled."""
-        return None if self._everyone else WordSpec(self.d)
-
-    @property
-    def seed_per_report(self) -> bool:
-        """One-round protocols sample for every report."""
-        return self.permanent is None and not self._everyone
-
-    @property
-    def permanent_words(self) -> WordSpec | None:
-        """One word per bit."""
-        return None if self.permanent is None else WordSpec(self.d)
-
-    @property
-    def instant_words(self) -> WordSpec:
-        """One word per bit; none where memoised bits are sent."""
-        return WordSpec(0 if self.instant is None else self.d)
+    def word_plan(self) -> WordPlan:
+        """One word per step of the shuffle, where buckets are sampled; one per bit of the one round."""
+        bits, seed = WordSpec(self.d), None if self._everyone else WordSpec(self.d)
+        if self.permanent is None:
+            return WordPlan(bits, None, seed, seed_per_report=seed is not None)
+        return WordPlan(WordSpec(0), bits, seed)
 
     @property
     def answer_bytes(self) -> int | None:
@@ -413,7 +401,8 @@ class BitFlip(FrequencyProtocol[BucketBits]):
 
         from ldpbeam.kernels import bit_flip, bits
 
-        sets, positions, sampling = None, values, self.seed_words
+        instant, once, sampling, _ = self.word_plan
+        sets, positions = None, values
         if sampling is not None:
             sets = np.empty((values.size, self.d), np.int64)
             deck, swapped = np.arange(self.domain_size), np.empty(self.d, np.int64)
@@ -428,9 +417,8 @@ class BitFlip(FrequencyProtocol[BucketBits]):
             bits.draw_one_hot(positions[rows], drawn, one, zero, out)
             return out
 
-        once = self.permanent_words
         if once is None:
-            packed = draw(np.arange(values.size), words.instant(self.instant_words))
+            packed = draw(np.arange(values.size), words.instant(instant))
         else:
             keys = devices * self._inputs + positions
             packed = memo.recall(keys, lambda rows: draw(rows, words.permanent(once)[rows]))

@@ -22,7 +22,7 @@ from ldpbeam.protocols.device_side import DeviceSide, Memo, plain_integer
 from ldpbeam.protocols.forgery_side import AddedNoise, ForgerySide
 from ldpbeam.protocols.parameters import Parameters
 from ldpbeam.protocols.server_side import EVERYONE, PartEstimator, Result, ServerSide
-from ldpbeam.protocols.simulation_side import FleetAnswers, FleetWords, SimulationSide, WordSpec
+from ldpbeam.protocols.simulation_side import FleetAnswers, FleetWords, SimulationSide, WordPlan, WordSpec
 
 __all__ = [
     "EVERYONE",
@@ -33,6 +33,7 @@ __all__ = [
     "Memo",
     "PartEstimator",
     "Result",
+    "WordPlan",
     "WordSpec",
     "plain_integer",
 ]

@@ -14,7 +14,7 @@ from ldpbeam.errors import InvalidPayload, Reason
 from ldpbeam.kernels.columns import read_only
 from ldpbeam.privacy.guarantee import Guarantee
 from ldpbeam.privacy.loss import SymbolLosses
-from ldpbeam.protocols.contract import FleetAnswers, FleetWords, Memo, WordSpec
+from ldpbeam.protocols.contract import FleetAnswers, FleetWords, Memo, WordPlan, WordSpec
 from ldpbeam.protocols.frequency_protocol import FrequencyProtocol
 from ldpbeam.protocols.parameters import Parameters
 from ldpbeam.randomness import Randomness
@@ -150,14 +150,10 @@ class Direct(FrequencyProtocol[int]):
         symbols.add_at(read_only(payloads), counts)
 
     @property
-    def permanent_words(self) -> WordSpec | None:
-        """One word."""
-        return None if self.permanent is None else WordSpec(1, self.permanent.total)
-
-    @property
-    def instant_words(self) -> WordSpec:
-        """One word."""
-        return WordSpec(1, self.instant.total)
+    def word_plan(self) -> WordPlan:
+        """One word for each round."""
+        permanent = None if self.permanent is None else WordSpec(1, self.permanent.total)
+        return WordPlan(WordSpec(1, self.instant.total), permanent)
 
     def privatize_fleet(self, devices: Ints, values: Ints, words: FleetWords, memo: FleetAnswers) -> Bytes:
         """See the contract; the memo key is device·k + value."""
@@ -165,15 +161,16 @@ class Direct(FrequencyProtocol[int]):
 
         from ldpbeam.kernels import symbols
 
-        permanent, spec = self.permanent, self.permanent_words
+        instant, once, *_ = self.word_plan
+        permanent = self.permanent
         answers = values
-        if permanent is not None and spec is not None:
+        if permanent is not None and once is not None:
 
             def draw(rows: Ints) -> Ints:
-                return permanent.draw_many(values[rows], words.permanent(spec)[rows, 0])
+                return permanent.draw_many(values[rows], words.permanent(once)[rows, 0])
 
             answers = memo.recall(devices * self.domain_size + values, draw)
-        drawn = self.instant.draw_many(answers, words.instant(self.instant_words)[:, 0])
+        drawn = self.instant.draw_many(answers, words.instant(instant)[:, 0])
         payloads = np.empty((values.size, self.payload_size), np.uint8)
         symbols.pack(drawn.astype(np.uint64), payloads)
         return payloads

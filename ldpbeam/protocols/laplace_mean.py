@@ -13,7 +13,15 @@ from ldpbeam.channels.noise import LaplaceNoise
 from ldpbeam.errors import CollectionError, InvalidPayload, Reason
 from ldpbeam.kernels.check_codes import CheckCode
 from ldpbeam.privacy.guarantee import Guarantee
-from ldpbeam.protocols.contract import EVERYONE, AddedNoise, FleetAnswers, FleetWords, Memo, WordSpec
+from ldpbeam.protocols.contract import (
+    EVERYONE,
+    AddedNoise,
+    FleetAnswers,
+    FleetWords,
+    Memo,
+    WordPlan,
+    WordSpec,
+)
 from ldpbeam.protocols.mean_protocol import MeanProtocol
 from ldpbeam.protocols.parameters import Parameters
 from ldpbeam.randomness import Randomness
@@ -171,15 +179,15 @@ class LaplaceMean(MeanProtocol):
         return Estimates(np.full(1, reports), counts, mean, error, low, high, low, high)
 
     @property
-    def instant_words(self) -> WordSpec:
+    def word_plan(self) -> WordPlan:
         """Sign, digit and bits of the noise."""
-        return WordSpec(self.instant.words)
+        return WordPlan(WordSpec(self.instant.words))
 
     def privatize_fleet(self, devices: Ints, values: Ints, words: FleetWords, memo: FleetAnswers) -> Bytes:
         """See the contract."""
         import numpy as np
 
-        noisy = values + self.instant.draw_many(words.instant(self.instant_words))
+        noisy = values + self.instant.draw_many(words.instant(self.word_plan.instant))
         clamped = np.clip(noisy, -self.margin, self.maximum + self.margin)
         payloads: Bytes = clamped.astype("<i8").view(np.uint8).reshape(-1, 8)
         return payloads

@@ -16,7 +16,7 @@ from ldpbeam.hashing import FAMILIES, HashFamily, optimal_prime
 from ldpbeam.kernels.columns import read_only
 from ldpbeam.privacy.guarantee import Guarantee
 from ldpbeam.privacy.loss import SymbolLosses
-from ldpbeam.protocols.contract import FleetAnswers, FleetWords, Memo, WordSpec
+from ldpbeam.protocols.contract import FleetAnswers, FleetWords, Memo, WordPlan, WordSpec
 from ldpbeam.protocols.frequency_protocol import FrequencyProtocol
 from ldpbeam.protocols.parameters import Parameters
 from ldpbeam.randomness import Randomness
@@ -209,24 +209,11 @@ class LocalHash(FrequencyProtocol[Hashed]):
         return self.family.support_counts(counts)
 
     @property
-    def seed_words(self) -> WordSpec | None:
-        """As the family's seeds need."""
-        return WordSpec(self.family.SEED_WORDS, self.family.word_limit)
-
-    @property
-    def seed_per_report(self) -> bool:
-        """One-round protocols draw a function for every report."""
-        return self.permanent is None
-
-    @property
-    def permanent_words(self) -> WordSpec | None:
-        """One word."""
-        return None if self.permanent is None else WordSpec(1, self.permanent.total)
-
-    @property
-    def instant_words(self) -> WordSpec:
-        """One word."""
-        return WordSpec(1, self.instant.total)
+    def word_plan(self) -> WordPlan:
+        """Those of the family's seed, drawn once for life where answers are memoised; one per round."""
+        seed = WordSpec(self.family.SEED_WORDS, self.family.word_limit)
+        permanent = None if self.permanent is None else WordSpec(1, self.permanent.total)
+        return WordPlan(WordSpec(1, self.instant.total), permanent, seed, seed_per_report=permanent is None)
 
     def privatize_fleet(self, devices: Ints, values: Ints, words: FleetWords, memo: FleetAnswers) -> Bytes:
         """See the contract; the memo key is device·g + hash."""
@@ -234,14 +221,15 @@ class LocalHash(FrequencyProtocol[Hashed]):
         seeds = self.family.seed_columns(words.seed(spec))
         hashed = self.family.hash_many(seeds, values)
         answers = hashed
-        permanent, once = self.permanent, self.permanent_words
+        instant, once, *_ = self.word_plan
+        permanent = self.permanent
         if permanent is not None and once is not None:
 
             def draw(rows: Ints) -> Ints:
                 return permanent.draw_many(hashed[rows], words.permanent(once)[rows, 0])
 
             answers = memo.recall(devices * self.g + hashed, draw)
-        drawn = self.instant.draw_many(answers, words.instant(self.instant_words)[:, 0])
+        drawn = self.instant.draw_many(answers, words.instant(instant)[:, 0])
         return self.family.pack(seeds, drawn)
 
 

@@ -20,7 +20,7 @@ from ldpbeam.channels.exact import exp_below
 from ldpbeam.errors import CollectionError, InvalidPayload, Reason
 from ldpbeam.kernels.columns import read_only
 from ldpbeam.privacy.guarantee import Guarantee
-from ldpbeam.protocols.contract import EVERYONE, FleetAnswers, FleetWords, Memo, WordSpec
+from ldpbeam.protocols.contract import EVERYONE, FleetAnswers, FleetWords, Memo, WordPlan, WordSpec
 from ldpbeam.protocols.mean_protocol import MeanProtocol
 from ldpbeam.protocols.parameters import Parameters
 from ldpbeam.randomness import FULL, Randomness
@@ -207,15 +207,15 @@ class OneBitMean(OneBit):
         return self.bit.draw(value, randomness), memo
 
     @property
-    def instant_words(self) -> WordSpec:
-        """One word."""
-        return WordSpec(1)
+    def word_plan(self) -> WordPlan:
+        """One word for every report."""
+        return WordPlan(WordSpec(1))
 
     def privatize_fleet(self, devices: Ints, values: Ints, words: FleetWords, memo: FleetAnswers) -> Bytes:
         """See the contract."""
         import numpy as np
 
-        drawn = self.bit.draw_many(values, words.instant(self.instant_words)[:, 0])
+        drawn = self.bit.draw_many(values, words.instant(self.word_plan.instant)[:, 0])
         return drawn.astype(np.uint8)[:, None]
 
 
@@ -319,37 +319,27 @@ class OneBitRRPM(OneBit):
         return int(instant.draw(bool(answer), randomness)), memo
 
     @property
-    def seed_words(self) -> WordSpec:
-        """α."""
-        return WordSpec(1, self.segment)
-
-    @property
-    def permanent_words(self) -> WordSpec:
-        """One word per point."""
-        return WordSpec(1)
-
-    @property
-    def instant_words(self) -> WordSpec:
-        """One word where bits are flipped."""
-        return WordSpec(1 if self.flip else 0)
+    def word_plan(self) -> WordPlan:
+        """One word for α, one per point, and one per report where bits are flipped."""
+        return WordPlan(WordSpec(1 if self.flip else 0), WordSpec(1), WordSpec(1, self.segment))
 
     def privatize_fleet(self, devices: Ints, values: Ints, words: FleetWords, memo: FleetAnswers) -> Bytes:
         """See the contract; the memo key is device·(m/s + 1) + point."""
         import numpy as np
 
-        alphas = words.seed(self.seed_words)[:, 0].astype(np.int64)
+        alphas = words.seed(WordSpec(1, self.segment))[:, 0].astype(np.int64)
         points = values // self.segment
         points += values % self.segment + alphas >= self.segment
 
         def draw(rows: Ints) -> Ints:
-            drawn = words.permanent(self.permanent_words)[rows, 0]
+            drawn = words.permanent(WordSpec(1))[rows, 0]
             return self.bit.draw_many(points[rows] * self.segment, drawn)
 
         answers = memo.recall(devices * (self.maximum // self.segment + 1) + points, draw)
         instant = self.instant
         if instant is not None:
             weights = np.where(answers == 1, np.uint64(instant.one), np.uint64(instant.zero))
-            answers = words.instant(self.instant_words)[:, 0] < weights
+            answers = words.instant(WordSpec(1))[:, 0] < weights
         return answers.astype(np.uint8)[:, None]
 
 

@@ -14,7 +14,7 @@ from ldpbeam.errors import InvalidPayload, Reason
 from ldpbeam.kernels.check_codes import CheckCode
 from ldpbeam.kernels.columns import read_only
 from ldpbeam.privacy.guarantee import Guarantee
-from ldpbeam.protocols.contract import FleetAnswers, FleetWords, Memo, WordSpec
+from ldpbeam.protocols.contract import FleetAnswers, FleetWords, Memo, WordPlan, WordSpec
 from ldpbeam.protocols.frequency_protocol import FrequencyProtocol
 from ldpbeam.protocols.parameters import Parameters
 from ldpbeam.randomness import FULL, Randomness
@@ -160,19 +160,9 @@ class BinFlipPlus(FrequencyProtocol[Verdict]):
         hashing.add_affine(start[:accepted], step[:accepted], width[:accepted], counts)
 
     @property
-    def seed_words(self) -> WordSpec | None:
-        """a and c."""
-        return WordSpec(2)
-
-    @property
-    def seed_per_report(self) -> bool:
-        """A fresh string for every report."""
-        return True
-
-    @property
-    def instant_words(self) -> WordSpec:
-        """One word."""
-        return WordSpec(1)
+    def word_plan(self) -> WordPlan:
+        """Two words for the string of every report, one for the bit."""
+        return WordPlan(WordSpec(1), seed=WordSpec(2), seed_per_report=True)
 
     def privatize_fleet(self, devices: Ints, values: Ints, words: FleetWords, memo: FleetAnswers) -> Bytes:
         """See the contract."""
@@ -182,7 +172,7 @@ class BinFlipPlus(FrequencyProtocol[Verdict]):
 
         seeds = words.seed(WordSpec(2))
         a, c = ordinary_many(seeds[:, 0]), np.ascontiguousarray(seeds[:, 1])
-        drawn = np.ascontiguousarray(words.instant(self.instant_words)[:, 0])
+        drawn = np.ascontiguousarray(words.instant(WordSpec(1))[:, 0])
         one, zero = np.uint64(self.instant.one), np.uint64(self.instant.zero)
         payloads = np.empty((values.size, self.payload_size), np.uint8)
         threshold = np.uint64(self.threshold)

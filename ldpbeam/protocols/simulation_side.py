@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from ldpbeam.randomness import FULL
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from ldpbeam.arrays import Bytes, Ints, Uints
 
-__all__ = ["FleetAnswers", "FleetWords", "SimulationSide", "WordSpec"]
+__all__ = ["FleetAnswers", "FleetWords", "SimulationSide", "WordPlan", "WordSpec"]
 
 
 @dataclass(frozen=True)
@@ -23,6 +23,22 @@ class WordSpec:
 
     count: int
     limit: int = FULL
+
+
+class WordPlan(NamedTuple):
+    """The random words that a device draws, in the order seed, permanent, instant.
+
+    Attributes:
+        instant: of the round drawn for every report; a count of 0 where the memoised answer is sent.
+        permanent: of one permanent answer; None for one-round protocols.
+        seed: of what is drawn without looking at the value, such as a hash function; None where nothing is.
+        seed_per_report: whether the seed is drawn for every report instead of once for life.
+    """
+
+    instant: WordSpec
+    permanent: WordSpec | None = None
+    seed: WordSpec | None = None
+    seed_per_report: bool = False
 
 
 class FleetWords(Protocol):
@@ -64,24 +80,9 @@ class SimulationSide(ABC):
     """The same function of the same random words as a device's, for columns of devices."""
 
     @property
-    def seed_words(self) -> WordSpec | None:
-        """Words of a hash seed; None where there is none."""
-        return None
-
-    @property
-    def seed_per_report(self) -> bool:
-        """Whether the seed is drawn for every report instead of once for life."""
-        return False
-
-    @property
-    def permanent_words(self) -> WordSpec | None:
-        """Words of one permanent answer; None for one-round protocols."""
-        return None
-
-    @property
     @abstractmethod
-    def instant_words(self) -> WordSpec:
-        """Words of the round drawn for every report; a count of 0 where the memoised answer is sent."""
+    def word_plan(self) -> WordPlan:
+        """The random words that a device draws."""
 
     @property
     def answer_bytes(self) -> int | None:

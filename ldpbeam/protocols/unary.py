@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, partial
 from math import prod
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from ldpbeam.channels.calibration import half_second_round, oue_round, sue_round, symmetric_second_round
 from ldpbeam.channels.channel import BitChannel, unary_ratio
@@ -16,7 +16,7 @@ from ldpbeam.errors import CollectionError, InvalidPayload, Reason
 from ldpbeam.kernels.columns import read_only
 from ldpbeam.privacy.bit_loss import BitLosses
 from ldpbeam.privacy.guarantee import Guarantee
-from ldpbeam.protocols.contract import FleetAnswers, FleetWords, Memo, WordSpec
+from ldpbeam.protocols.contract import FleetAnswers, FleetWords, Memo, WordPlan, WordSpec
 from ldpbeam.protocols.frequency_protocol import FrequencyProtocol
 from ldpbeam.protocols.parameters import Parameters
 from ldpbeam.randomness import FULL, Randomness
@@ -25,9 +25,7 @@ from ldpbeam.support import SupportProbabilities
 if TYPE_CHECKING:
     from ldpbeam.arrays import Bytes, Ints, Uints
 
-__all__ = ["LOSUE", "LOUE", "LSOUE", "LSUE", "OUE", "RAPPOR", "SUE", "Unary"]
-
-_TWO_LEVELS = ("epsilon_longitudinal", "epsilon_first")
+__all__ = ["LOSUE", "LOUE", "LSOUE", "LSUE", "OUE", "RAPPOR", "SUE", "TwoRounds", "Unary"]
 
 
 @dataclass(frozen=True)
@@ -189,14 +187,10 @@ class Unary(FrequencyProtocol[int]):
         bits.add_rows(read_only(payloads), planes, counts)
 
     @property
-    def permanent_words(self) -> WordSpec | None:
-        """One word per bit."""
-        return None if self.permanent is None else WordSpec(self.domain_size)
-
-    @property
-    def instant_words(self) -> WordSpec:
-        """One word per bit."""
-        return WordSpec(self.domain_size)
+    def word_plan(self) -> WordPlan:
+        """One word per bit and round."""
+        each = WordSpec(self.domain_size)
+        return WordPlan(each, None if self.permanent is None else each)
 
     @property
     def answer_bytes(self) -> int | None:
@@ -215,14 +209,15 @@ class Unary(FrequencyProtocol[int]):
             bits.draw_one_hot(held, drawn, one, zero, out)
             return out
 
-        permanent, spec = self.permanent, self.permanent_words
-        if permanent is None or spec is None:
-            return draw(self.instant, values, words.instant(self.instant_words))
+        instant, once, *_ = self.word_plan
+        permanent = self.permanent
+        if permanent is None or once is None:
+            return draw(self.instant, values, words.instant(instant))
         keys = devices * self.domain_size + values
-        answers = memo.recall(keys, lambda rows: draw(permanent, values[rows], words.permanent(spec)[rows]))
+        answers = memo.recall(keys, lambda rows: draw(permanent, values[rows], words.permanent(once)[rows]))
         out = np.zeros((values.size, self.payload_size), np.uint8)
         one, zero = np.uint64(self.instant.one), np.uint64(self.instant.zero)
-        bits.redraw(answers, words.instant(self.instant_words), one, zero, out)
+        bits.redraw(answers, words.instant(instant), one, zero, out)
         return out
 
 
@@ -254,68 +249,58 @@ class OUE(Unary):
         return cls(domain_size, oue_round(parameters.level("epsilon")))
 
 
-class LSUE(Unary):
-    """SUE then a symmetric round: RAPPOR with exact levels."""
+class TwoRounds(Unary):
+    """The L-UE family: a memoised round at ε∞, then the second round with which the first report spends ε1.
+
+    Class constants:
+        ROUNDS: what makes the permanent round of ε∞, and the second round of that one and ε1.
+    """
+
+    PARAMETERS = ("epsilon_longitudinal", "epsilon_first")
+    ROUNDS: ClassVar[tuple[Callable[[float], BitChannel], Callable[[BitChannel, float], BitChannel]]]
+
+    @classmethod
+    def from_parameters(cls, domain_size: int, parameters: Parameters) -> TwoRounds:
+        """Both rounds from both levels."""
+        first, second = cls.ROUNDS
+        permanent = first(parameters.level("epsilon_longitudinal"))
+        return cls(domain_size, second(permanent, parameters.level("epsilon_first")), permanent)
+
+
+class LSUE(TwoRounds):
+    """SUE then a symmetric round, RAPPOR with exact levels: the composed channel is SUE(ε1)."""
 
     ID = 7
     NAME = "l_sue"
-    PARAMETERS = _TWO_LEVELS
     SOURCE = "ALLOMFREE section 3.2.2 (RAPPOR)"
-
-    @classmethod
-    def from_parameters(cls, domain_size: int, parameters: Parameters) -> LSUE:
-        """Permanent SUE(ε∞); the composed channel is SUE(ε1)."""
-        permanent = sue_round(parameters.level("epsilon_longitudinal"))
-        first = parameters.level("epsilon_first")
-        return cls(domain_size, symmetric_second_round(permanent, first), permanent)
+    ROUNDS = (sue_round, symmetric_second_round)
 
 
-class LOSUE(Unary):
+class LOSUE(TwoRounds):
     """OUE then a symmetric round."""
 
     ID = 8
     NAME = "l_osue"
-    PARAMETERS = _TWO_LEVELS
     SOURCE = "ALLOMFREE section 3.2.2"
-
-    @classmethod
-    def from_parameters(cls, domain_size: int, parameters: Parameters) -> LOSUE:
-        """Permanent OUE(ε∞), symmetric second round."""
-        permanent = oue_round(parameters.level("epsilon_longitudinal"))
-        first = parameters.level("epsilon_first")
-        return cls(domain_size, symmetric_second_round(permanent, first), permanent)
+    ROUNDS = (oue_round, symmetric_second_round)
 
 
-class LOUE(Unary):
-    """OUE then OUE; cannot reach every ε1."""
+class LOUE(TwoRounds):
+    """OUE then a second round (1/2, q2), which cannot reach every ε1."""
 
     ID = 9
     NAME = "l_oue"
-    PARAMETERS = _TWO_LEVELS
     SOURCE = "ALLOMFREE section 3.2.2"
-
-    @classmethod
-    def from_parameters(cls, domain_size: int, parameters: Parameters) -> LOUE:
-        """Permanent OUE(ε∞), second round (1/2, q2)."""
-        permanent = oue_round(parameters.level("epsilon_longitudinal"))
-        first = parameters.level("epsilon_first")
-        return cls(domain_size, half_second_round(permanent, first, cls.NAME), permanent)
+    ROUNDS = (oue_round, partial(half_second_round, name="l_oue"))
 
 
-class LSOUE(Unary):
-    """SUE then OUE; cannot reach every ε1."""
+class LSOUE(TwoRounds):
+    """SUE then a second round (1/2, q2), which cannot reach every ε1."""
 
     ID = 10
     NAME = "l_soue"
-    PARAMETERS = _TWO_LEVELS
     SOURCE = "ALLOMFREE section 3.2.2"
-
-    @classmethod
-    def from_parameters(cls, domain_size: int, parameters: Parameters) -> LSOUE:
-        """Permanent SUE(ε∞), second round (1/2, q2)."""
-        permanent = sue_round(parameters.level("epsilon_longitudinal"))
-        first = parameters.level("epsilon_first")
-        return cls(domain_size, half_second_round(permanent, first, cls.NAME), permanent)
+    ROUNDS = (sue_round, partial(half_second_round, name="l_soue"))
 
 
 class RAPPOR(Unary):

@@ -176,7 +176,7 @@ def test_the_device_code_has_exactly_the_stated_distribution(setting: Setting) -
     responses, complete = weighted_responses(built)
     for memo in memos(built)[:4] if two_rounds(built) else [Memo()]:
         for value in range(setting.domain_size):
-            if built.seed_per_report:
+            if built.word_plan.seed_per_report:
                 found = {}
                 for words in seed_words(built)[0]:
 
@@ -411,12 +411,12 @@ def test_the_number_of_words_does_not_depend_on_the_value(setting: Setting) -> N
             fresh.add(tuple(first.limits))
             again.add(tuple(second.limits))
     assert len(fresh) == len(again) == 1
-    words = built.instant_words
+    words = built.word_plan.instant
     if two_rounds(built):
-        assert built.permanent_words is not None
-        expected = [built.permanent_words, words]
+        assert built.word_plan.permanent is not None
+        expected = [built.word_plan.permanent, words]
     else:
-        expected = [words] if built.seed_words is None else [built.seed_words, words]
+        expected = [words] if built.word_plan.seed is None else [built.word_plan.seed, words]
     assert list(fresh.pop()) == [spec.limit for spec in expected for _ in range(spec.count)]
 
 
@@ -545,22 +545,25 @@ def test_a_simulated_fleet_is_many_devices(setting: Setting) -> None:
     devices = np.arange(n, dtype=np.int64)
     fleet = Remembering()
     seeds = Words(n, 0)
-    spec = built.seed_words
+    spec = built.word_plan.seed
     lifetime = seeds.seed(spec).tolist() if spec is not None else [[]] * n
     held = [
-        built.new_memo(ScriptedRandomness([] if built.seed_per_report else lifetime[i])) for i in range(n)
+        built.new_memo(ScriptedRandomness([] if built.word_plan.seed_per_report else lifetime[i]))
+        for i in range(n)
     ]
     for epoch, multiplier in enumerate((1, 1, 3)):
         values = (devices * multiplier) % setting.domain_size
         words = Words(n, epoch)
-        if not built.seed_per_report:
+        if not built.word_plan.seed_per_report:
             words.seed = seeds.seed  # type: ignore[method-assign]
         payloads = built.privatize_fleet(devices, values, words, fleet)
         assert payloads.shape == (n, built.payload_size)
-        instant = words.instant(built.instant_words).tolist()
-        once = built.permanent_words
+        instant = words.instant(built.word_plan.instant).tolist()
+        once = built.word_plan.permanent
         permanent = words.permanent(once).tolist() if once is not None else [[]] * n
-        fresh = words.seed(spec).tolist() if spec is not None and built.seed_per_report else [[]] * n
+        fresh = (
+            words.seed(spec).tolist() if spec is not None and built.word_plan.seed_per_report else [[]] * n
+        )
         for i, value in enumerate(values.tolist()):
             script = ScriptedRandomness([*fresh[i], *permanent[i], *instant[i]])
             response, held[i] = built.privatize(value, held[i], script)

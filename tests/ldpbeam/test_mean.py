@@ -168,7 +168,7 @@ def test_a_second_report_flips_the_memoised_bit(gamma: float) -> None:
         found = outcomes(run, thresholds(built))
         flip = Fraction(gamma)
         assert found == ({answer: 1 - flip, 1 - answer: flip} if gamma else {answer: Fraction(1)})
-        words = ScriptedRandomness([7] * (1 + built.instant_words.count))
+        words = ScriptedRandomness([7] * (1 + built.word_plan.instant.count))
         assert built.privatize(value, memo, words)[1] is memo
         assert words.exhausted()
 

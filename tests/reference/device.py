@@ -68,20 +68,20 @@ class _Part:
         self._kind = kind
         self._memo = _Memo()
         self._seed: list[int] | None = []
-        if kind.seed_words is not None:
+        if kind.word_plan.seed is not None:
             self._seed = None
-            if not kind.seed_per_report:
-                self._seed = [next(words) for _ in range(kind.seed_words.count)]
+            if not kind.word_plan.seed_per_report:
+                self._seed = [next(words) for _ in range(kind.word_plan.seed.count)]
 
     def payload(self, value: int, words: Iterator[int]) -> bytes:
         kind = self._kind
         seed = self._seed
         if seed is None:
-            assert kind.seed_words is not None
-            seed = [next(words) for _ in range(kind.seed_words.count)]
+            assert kind.word_plan.seed is not None
+            seed = [next(words) for _ in range(kind.word_plan.seed.count)]
         row = _Row(seed, words)
-        if kind.permanent_words is not None:
-            row.take_permanent(kind.permanent_words)
+        if kind.word_plan.permanent is not None:
+            row.take_permanent(kind.word_plan.permanent)
         sent = kind.privatize_fleet(np.zeros(1, np.int64), np.array([value]), row, self._memo)  # type: ignore[arg-type]
         return sent[0].tobytes()
 

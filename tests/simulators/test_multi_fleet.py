@@ -61,17 +61,17 @@ class Words:
     def part(self, index: int) -> list[int]:
         kind = self.parts[index]
         words: list[int] = []
-        if kind.seed_words is not None and kind.seed_per_report:
-            words += self.draw(f"{index}.seed", self.epoch, kind.seed_words)
-        if kind.permanent_words is not None:
-            words += self.draw(f"{index}.permanent", self.epoch, kind.permanent_words)
-        return words + self.draw(f"{index}.instant", self.epoch, kind.instant_words)
+        if kind.word_plan.seed is not None and kind.word_plan.seed_per_report:
+            words += self.draw(f"{index}.seed", self.epoch, kind.word_plan.seed)
+        if kind.word_plan.permanent is not None:
+            words += self.draw(f"{index}.permanent", self.epoch, kind.word_plan.permanent)
+        return words + self.draw(f"{index}.instant", self.epoch, kind.word_plan.instant)
 
     def lifelong(self, index: int) -> list[int]:
         kind = self.parts[index]
-        if kind.seed_words is None or kind.seed_per_report:
+        if kind.word_plan.seed is None or kind.word_plan.seed_per_report:
             return []
-        return self.draw(f"{index}.seed", -1, kind.seed_words)
+        return self.draw(f"{index}.seed", -1, kind.word_plan.seed)
 
 
 class Script:

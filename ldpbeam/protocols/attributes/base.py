@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from ldpbeam.privacy.guarantee import Guarantee
 from ldpbeam.privacy.loss import SeveralLosses
-from ldpbeam.protocols.contract import EVERYONE, LocalProtocol, PartEstimator, Result, WordSpec
+from ldpbeam.protocols.contract import EVERYONE, LocalProtocol, PartEstimator, Result, WordPlan, WordSpec
 from ldpbeam.protocols.parameters import Parameters
 
 if TYPE_CHECKING:
@@ -167,9 +167,9 @@ class AttributeProtocol(LocalProtocol[Response]):
     # Simulation
 
     @property
-    def instant_words(self) -> WordSpec:
-        """None of its own: the parts draw theirs."""
-        return WordSpec(0)
+    def word_plan(self) -> WordPlan:
+        """No words of its own: the parts draw theirs."""
+        return WordPlan(WordSpec(0))
 
 
 def slices(sizes: Iterable[int], start: int = 0) -> tuple[slice, ...]:

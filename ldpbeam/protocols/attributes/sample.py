@@ -13,7 +13,7 @@ from ldpbeam.kernels.columns import read_only
 from ldpbeam.privacy.guarantee import Guarantee
 from ldpbeam.privacy.loss import SeveralLosses
 from ldpbeam.protocols.attributes.base import AttributeProtocol, attribute_guarantee, attribute_losses
-from ldpbeam.protocols.contract import FleetAnswers, FleetWords, Memo, Result, WordSpec
+from ldpbeam.protocols.contract import FleetAnswers, FleetWords, Memo, Result, WordPlan, WordSpec
 from ldpbeam.randomness import Randomness
 
 if TYPE_CHECKING:
@@ -172,9 +172,9 @@ class Sample(AttributeProtocol[AttributeResponse]):
         return tuple((counts[span], int(counts[i])) for i, span in enumerate(self.spans))
 
     @property
-    def seed_words(self) -> WordSpec | None:
-        """One word: the attribute."""
-        return WordSpec(1, len(self.parts))
+    def word_plan(self) -> WordPlan:
+        """One word for the attribute; the parts draw theirs."""
+        return WordPlan(WordSpec(0), seed=WordSpec(1, len(self.parts)))
 
     def privatize_fleet(self, devices: Ints, values: Ints, words: FleetWords, memo: FleetAnswers) -> Bytes:
         """See the contract: devices that drew the same attribute go together."""
