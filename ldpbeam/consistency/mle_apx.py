@@ -18,8 +18,8 @@ def mle_apx(estimates: FloatArray, noise: Noise) -> FloatArray:
 
     where n cancels. The problem is convex. Equal derivatives on the active set make (a + b·x_v)/(a
     + b·f̂_v) one common ratio r, so x_v = r·f̂_v + (r - 1)·a/b: Wang's closed form, one scale and
-    one shift, here with the *composed* own and other, which Consistency section 8 found missing. The sum
-    fixes r, a sort the active set; see `_simplex.py`.
+    one shift, here with the *composed* own and other, which the Consistency paper's section 8 found
+    missing. The sum fixes r, a sort the active set; see `_simplex.py`.
 
     Guarantees: non-negative, sums to 1. Bias: as norm_sub, to which it tends as own + other -> 1
     (symmetric rounds, b = 0).

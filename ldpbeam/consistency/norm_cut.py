@@ -22,7 +22,8 @@ def norm_cut(estimates: FloatArray, noise: Noise) -> FloatArray:
     well above the cut; the sum is below 1 by up to the last value cut.
     Use it when few frequent values matter and must stay unbiased. The Consistency paper sees no
     advantage over norm_sub.
-    Source: Wang et al., NDSS 2020 ("Norm-Cut"); Consistency Table 1. Nothing positive, or n = 0: zeros.
+    Source: Wang et al., NDSS 2020 ("Norm-Cut"); the Consistency paper's Table 1. Nothing positive,
+    or n = 0: zeros.
     """
     values = np.maximum(checked(estimates), 0.0)
     if noise.n == 0:

@@ -13,8 +13,8 @@ def norm_mul(estimates: FloatArray, noise: Noise) -> FloatArray:
     Formula: x_v = max(f̂_v, 0) / Σ_w max(f̂_w, 0). Guarantees: non-negative, sums to 1.
     Bias: large; negative for frequent values and positive for rare ones, growing with k·sqrt(V*).
     Use it only to reproduce published curves: Fig. 3 of LOLOHA was made with it (docs/maths.md,
-    correction 4). Section 8 of Consistency warns against it: its error may *grow* with ε, and looks good on
-    sparse data only because it drifts to uniform.
+    correction 4). Section 8 of the Consistency paper warns against it: its error may *grow* with ε,
+    and looks good on sparse data only because it drifts to uniform.
     Source: Wang et al., NDSS 2020 ("Norm-Mul"). Nothing positive, or n = 0: uniform.
     """
     positives = np.maximum(checked(estimates), 0.0)

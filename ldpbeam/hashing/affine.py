@@ -59,7 +59,7 @@ class AffineFamily(HashFamily):
 
     @property
     def word_limit(self) -> int:
-        """Any word."""
+        """A seed word may be any 64-bit word."""
         return FULL
 
     def seed(self, words: list[int]) -> int:

@@ -66,7 +66,7 @@ class LinearFamily(HashFamily):
 
     @property
     def points(self) -> int:
-        """g^m."""
+        """g^m, the number of vectors of m digits."""
         return _points(self.g, self.domain_size)
 
     @property
@@ -121,7 +121,7 @@ class LinearFamily(HashFamily):
         return cell // self.g + 1, cell % self.g
 
     def seeds(self) -> Iterator[int]:
-        """1 .. g^m − 1."""
+        """Every seed, 1 .. g^m − 1."""
         return iter(range(1, self.points))
 
     @property
@@ -130,7 +130,7 @@ class LinearFamily(HashFamily):
         return (self.points - 1) * self.g
 
     def seed_columns(self, words: Uints) -> Uints:
-        """Seeds (n,)."""
+        """One seed per device, uint64 (n,)."""
         import numpy as np
 
         return words[:, 0] % np.uint64(self.points - 1) + np.uint64(1)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["read_only"]
+__all__ = ["read_only", "unused_bits"]
 
 
 def read_only(array: NDArray[Any]) -> NDArray[Any]:
@@ -17,3 +17,8 @@ def read_only(array: NDArray[Any]) -> NDArray[Any]:
     view = np.ascontiguousarray(array).view()
     view.flags.writeable = False
     return view
+
+
+def unused_bits(bits: int) -> int:
+    """The mask of those bits of the last byte that lie behind ``bits`` packed ones."""
+    return 0xFF << (bits - 1) % 8 + 1 & 0xFF

@@ -19,7 +19,7 @@ from ldpbeam.degenerate import (
     refuse_ones,
 )
 from ldpbeam.errors import CollectionError, InvalidPayload, Reason
-from ldpbeam.kernels.columns import read_only
+from ldpbeam.kernels.columns import read_only, unused_bits
 from ldpbeam.privacy.bit_loss import BitLosses
 from ldpbeam.privacy.guarantee import Guarantee
 from ldpbeam.protocols.contract import FleetAnswers, FleetWords, Memo, WordPlan, WordSpec
@@ -291,8 +291,7 @@ class BitFlip(FrequencyProtocol[BucketBits]):
 
         codes = np.empty(len(payloads), np.uint8)
         if self._everyone:
-            used = self.domain_size % 8
-            mask = np.uint8(256 - (1 << used)) if used else np.uint8(0)
+            mask = np.uint8(unused_bits(self.domain_size))
             bits.check_unused(read_only(payloads), mask, codes)
             refuse_ones(payloads, self.d, self.ones_admitted, codes)
         else:
@@ -361,7 +360,7 @@ class BitFlip(FrequencyProtocol[BucketBits]):
             bit_flip.add_entries(read_only(payloads), self._width, supported, sampled)
 
     def support_counts(self, counts: Ints) -> Ints:
-        """C."""
+        """C, the part of the accumulator in front."""
         return counts[: self.domain_size]
 
     def report_counts(self, counts: Ints, reports: int) -> int | Ints:

@@ -117,7 +117,7 @@ class Direct(FrequencyProtocol[int]):
         return None
 
     def likelihood(self, response: int, value: int) -> Fraction:
-        """own or other."""
+        """P(support | own value) for the value that the report is, else P(support | another)."""
         return self.support.own if response == value else self.support.other
 
     def supports(self, response: int, value: int) -> bool:
@@ -125,12 +125,12 @@ class Direct(FrequencyProtocol[int]):
         return response == value
 
     def responses(self) -> Iterator[int]:
-        """The domain."""
+        """Every value of the domain."""
         return iter(range(self.domain_size))
 
     @property
     def counts_length(self) -> int:
-        """k."""
+        """One cell per value."""
         return self.domain_size
 
     def check(self, payloads: Bytes) -> Bytes:

@@ -127,12 +127,12 @@ class LaplaceMean(MeanProtocol):
         return self.instant.probability(noise)
 
     def responses(self) -> Iterator[int]:
-        """−B .. m+B."""
+        """Every clamped value, −B .. m+B."""
         return iter(range(-self.margin, self.maximum + self.margin + 1))
 
     @property
     def counts_length(self) -> int:
-        """The sum."""
+        """The accumulator is the sum of the reports."""
         return 1
 
     def check(self, payloads: Bytes) -> Bytes:
@@ -145,7 +145,7 @@ class LaplaceMean(MeanProtocol):
         return np.where(beyond, refused, np.uint8(CheckCode.SOUND))
 
     def add_support(self, payloads: Bytes, counts: Ints) -> None:
-        """Add up."""
+        """Add the reports to the sum."""
         counts[0] += _integers(payloads).sum()
 
     def estimate(

@@ -205,7 +205,7 @@ class LocalHash(FrequencyProtocol[Hashed]):
         return self.family.seed_cells(counts, signs), 1.0
 
     def support_counts(self, counts: Ints) -> Ints:
-        """Per value."""
+        """As the family reads its accumulator."""
         return self.family.support_counts(counts)
 
     @property

@@ -25,7 +25,7 @@ class MeanProtocol(LocalProtocol[int]):
 
     @property
     def results(self) -> int:
-        """The mean."""
+        """A result is one number."""
         return 1
 
     def support_counts(self, counts: Ints) -> Ints:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from ldpbeam.channels.channel import BitChannel
 from ldpbeam.channels.exact import exp_below
 from ldpbeam.errors import CollectionError, InvalidPayload, Reason
-from ldpbeam.kernels.columns import read_only
+from ldpbeam.kernels.columns import read_only, unused_bits
 from ldpbeam.privacy.guarantee import Guarantee
 from ldpbeam.protocols.contract import EVERYONE, FleetAnswers, FleetWords, Memo, WordPlan, WordSpec
 from ldpbeam.protocols.mean_protocol import MeanProtocol
@@ -120,7 +120,7 @@ class OneBit(MeanProtocol):
 
     @property
     def payload_bits(self) -> int:
-        """1."""
+        """A report is one bit."""
         return 1
 
     def encode(self, response: int) -> bytes:
@@ -139,7 +139,7 @@ class OneBit(MeanProtocol):
         return self._one(value) if response else 1 - self._one(value)
 
     def responses(self) -> Iterator[int]:
-        """0 and 1."""
+        """Both bits."""
         return iter((0, 1))
 
     @property
@@ -154,7 +154,7 @@ class OneBit(MeanProtocol):
         from ldpbeam.kernels import bits
 
         codes = np.empty(len(payloads), np.uint8)
-        bits.check_unused(read_only(payloads), np.uint8(0xFE), codes)
+        bits.check_unused(read_only(payloads), np.uint8(unused_bits(1)), codes)
         return codes
 
     def add_support(self, payloads: Bytes, counts: Ints) -> None:
@@ -300,7 +300,7 @@ class OneBitRRPM(OneBit):
         return number + (above + alpha >= self.segment)
 
     def new_memo(self, randomness: Randomness) -> Memo:
-        """α, drawn once."""
+        """A device draws α once."""
         return Memo(seed=randomness.word(self.segment))
 
     def _privatize(self, value: int, memo: Memo, randomness: Randomness) -> tuple[int, Memo]:

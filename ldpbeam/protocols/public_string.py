@@ -104,7 +104,7 @@ class BinFlipPlus(FrequencyProtocol[Verdict]):
         return response.seed.to_bytes(16, "little") + bytes([response.bit])
 
     def decode(self, payload: bytes) -> Verdict:
-        """Seed and bit."""
+        """The seed of the string and the bit about it."""
         self._require_length(payload)
         if payload[16] > 1:
             raise InvalidPayload(Reason.UNUSED_BITS, "the last byte is 0 or 1")
@@ -123,7 +123,7 @@ class BinFlipPlus(FrequencyProtocol[Verdict]):
 
     @property
     def counts_length(self) -> int:
-        """b."""
+        """One cell per value."""
         return self.domain_size
 
     def check(self, payloads: Bytes) -> Bytes:

@@ -13,7 +13,7 @@ from ldpbeam.channels.calibration import half_second_round, oue_round, sue_round
 from ldpbeam.channels.channel import BitChannel, unary_ratio
 from ldpbeam.degenerate import add_extremes, extremes, ones_admitted, ones_variance, refuse_ones
 from ldpbeam.errors import CollectionError, InvalidPayload, Reason
-from ldpbeam.kernels.columns import read_only
+from ldpbeam.kernels.columns import read_only, unused_bits
 from ldpbeam.privacy.bit_loss import BitLosses
 from ldpbeam.privacy.guarantee import Guarantee
 from ldpbeam.protocols.contract import FleetAnswers, FleetWords, Memo, WordPlan, WordSpec
@@ -85,7 +85,7 @@ class Unary(FrequencyProtocol[int]):
 
     @property
     def payload_bits(self) -> int:
-        """k."""
+        """One bit per value."""
         return self.domain_size
 
     def _privatize(self, value: int, memo: Memo, randomness: Randomness) -> tuple[int, Memo]:
@@ -132,7 +132,7 @@ class Unary(FrequencyProtocol[int]):
 
     @property
     def counts_length(self) -> int:
-        """k."""
+        """One cell per value."""
         return self.domain_size
 
     @cached_property
@@ -171,8 +171,7 @@ class Unary(FrequencyProtocol[int]):
         from ldpbeam.kernels import bits
 
         codes = np.empty(len(payloads), np.uint8)
-        used = self.domain_size % 8
-        mask = np.uint8(256 - (1 << used)) if used else np.uint8(0)
+        mask = np.uint8(unused_bits(self.domain_size))
         bits.check_unused(read_only(payloads), mask, codes)
         refuse_ones(payloads, self.domain_size, self.ones_admitted, codes)
         return codes

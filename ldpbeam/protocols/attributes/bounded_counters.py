@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from ldpbeam.degenerate import BOUND, refuse_ones, tail_from
 from ldpbeam.errors import CollectionError, InvalidPayload, Reason
 from ldpbeam.kernels.check_codes import CheckCode
+from ldpbeam.kernels.columns import unused_bits
 from ldpbeam.privacy.counters import CountersGuarantee, bounded_sum_epsilon, counters_guarantee
 from ldpbeam.protocols import PROTOCOLS
 from ldpbeam.protocols.attributes.split import Split
@@ -85,9 +86,8 @@ class BoundedCounters(Split):
         """No bit beyond the last counter's, and neither very many ones nor very few."""
         import numpy as np
 
-        unused = len(self.parts) % 8 and 256 - (1 << len(self.parts) % 8)
-        refused = np.uint8(CheckCode.UNUSED_BITS)
-        codes = np.where(payloads[:, -1] & np.uint8(unused), refused, np.uint8(CheckCode.SOUND))
+        unused = payloads[:, -1] & np.uint8(unused_bits(len(self.parts)))
+        codes = np.where(unused, np.uint8(CheckCode.UNUSED_BITS), np.uint8(CheckCode.SOUND))
         refuse_ones(payloads, len(self.parts), self.ones_admitted, codes)
         return codes
 

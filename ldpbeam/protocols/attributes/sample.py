@@ -40,7 +40,7 @@ class Sample(AttributeProtocol[AttributeResponse]):
 
     @property
     def sampled(self) -> Fraction:
-        """1/d."""
+        """Each attribute is drawn by 1/d of the devices."""
         return Fraction(1, len(self.parts))
 
     @property
