@@ -65,9 +65,24 @@ class UsageError(LdpError):
 
 
 class CollectionError(LdpError, ValueError):
-    """A collection (its file, or the parameters in it) is not sound."""
+    """A collection (its file, or the parameters in it) is not sound.
+
+    Attributes:
+        key: of the collection file, where the fault lies; empty where no single key has it.
+    """
 
     exit_code = 3
+
+    def __init__(self, code: str, message: str, *, key: str = "", where: str = "", remedy: str = "") -> None:
+        """As every problem, with the key."""
+        super().__init__(code, message, where=where, remedy=remedy)
+        self.key = key
+
+    def at(self, where: str) -> CollectionError:
+        """The same error with the place filled in (kept when it already names one)."""
+        if self.where:
+            return self
+        return CollectionError(self.code, self.message, key=self.key, where=where, remedy=self.remedy)
 
 
 class JobError(LdpError):
