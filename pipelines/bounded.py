@@ -9,7 +9,7 @@ from typing import Any
 import apache_beam as beam
 from apache_beam.transforms.window import GlobalWindows
 
-from ldpbeam.accounting import Entry
+from ldpbeam.accounting import Entry, Publication
 from ldpbeam.collection.collection import Collection
 from ldpbeam.pipelines.config import RunConfig
 from ldpbeam.reports import Rejection
@@ -20,7 +20,7 @@ from ldpbeam.transforms.sinks.estimates import Noticed, WriteEpochs
 from ldpbeam.transforms.sinks.optional import told_elsewhere
 from ldpbeam.transforms.sinks.rejects import WriteRejects
 from ldpbeam.transforms.sources.files import ReadFiles
-from ldpbeam.transforms.stages.accounting import CloseBooks, EntriesOf, EpochEntry, Publication
+from ldpbeam.transforms.stages.accounting import CloseBooks, EntriesOf, EpochEntry
 from ldpbeam.transforms.stages.epochs import EpochColumns, OncePerReportId, WindowByEpoch
 from ldpbeam.transforms.stages.estimate import EstimateEpoch
 from ldpbeam.transforms.stages.histogram import MakeConsistent

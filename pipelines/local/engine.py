@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol, cast
 
-from ldpbeam.accounting import CONFLICTING, Account, Accounting, Entry, Key
+from ldpbeam.accounting import CONFLICTING, Account, Accounting, Entry, Key, Publication
 from ldpbeam.collection.collection import Collection
 from ldpbeam.errors import LdpError
 from ldpbeam.pipelines.config import RunConfig
@@ -36,7 +36,6 @@ from ldpbeam.pipelines.run_record import (
 from ldpbeam.reports import ReportColumns
 from ldpbeam.schedule import Schedule
 from ldpbeam.transforms.sinks.accounting import books_file_name, read_books
-from ldpbeam.transforms.stages.accounting import Publication
 
 __all__ = ["REPLAY", "LocalStream", "Source"]
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import apache_beam as beam
 
-from ldpbeam.accounting import Account, Entry
+from ldpbeam.accounting import Account, Entry, Publication
 from ldpbeam.collection.collection import Collection
 from ldpbeam.pipelines.beam_job import run_to_end
 from ldpbeam.pipelines.bounded import PublishCollection
@@ -21,7 +21,6 @@ from ldpbeam.pipelines.local.landing import EpochKey, Landing, read_segment
 from ldpbeam.pipelines.run import make_pipeline
 from ldpbeam.transforms.coders import register_coders
 from ldpbeam.transforms.sinks.atomic import publish
-from ldpbeam.transforms.stages.accounting import Publication
 from ldpbeam.transforms.stages.epochs import EpochColumns
 from ldpbeam.transforms.stages.reports import collection_tag
 

@@ -3,27 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 
 import apache_beam as beam
 
-from ldpbeam.accounting import ON_TIME, Account, CountedEpoch, Entry
+from ldpbeam.accounting import Account, CountedEpoch, Entry, Publication
 from ldpbeam.support import Support
 
-__all__ = ["CloseBooks", "EntriesOf", "EpochEntry", "Publication"]
+__all__ = ["CloseBooks", "EntriesOf", "EpochEntry"]
 
 EpochEntry = tuple[int, tuple[str, int]]
 """(epoch, (what, how many)): an entry of a collection that is known from the context."""
-
-
-@dataclass(frozen=True)
-class Publication:
-    """What a result is, decided by whoever has it made; fields as in :class:`CountedEpoch`."""
-
-    revision: int = 0
-    pane: str = ON_TIME
-    closed: bool = True
-    position: Mapping[str, int] | None = None
 
 
 class EntriesOf(beam.PTransform):
@@ -78,5 +67,4 @@ class _SumBooks(beam.DoFn):
                 account.add("counted", item.reports)
             else:
                 account.add(*item)
-        told = self._told.get(group[0], Publication())
-        yield CountedEpoch(group[0], support, account, told.revision, told.pane, told.closed, told.position)
+        yield CountedEpoch.of(group[0], support, account, self._told.get(group[0], Publication()))

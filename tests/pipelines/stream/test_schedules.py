@@ -39,6 +39,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_sta
 from ldpbeam.accounting import CONFLICTING
 from ldpbeam.collection.collection import Collection
 from ldpbeam.collection.epochs import Epochs
+from ldpbeam.dedup import keep_one_per_id
 from ldpbeam.pipelines import run_record as record
 from ldpbeam.pipelines.config import RunConfig
 from ldpbeam.pipelines.local import engine as local
@@ -53,7 +54,6 @@ from ldpbeam.transforms.sinks import atomic as files
 from ldpbeam.transforms.sinks import estimates as sinks
 from ldpbeam.transforms.sinks.atomic import FileRecord
 from ldpbeam.transforms.sinks.estimates import WriteEpochs
-from ldpbeam.transforms.stages.epochs import keep_one_per_id
 from ldpbeam.wire import report_pb2
 from tests.pipelines.running import collection, fleet
 from tests.pipelines.stream import schedules
