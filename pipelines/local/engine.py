@@ -11,18 +11,18 @@ from __future__ import annotations
 import json
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol, cast
 
-from ldpbeam.accounting import CONFLICTING, Account, Accounting, Entry, Key, Publication
+from ldpbeam.accounting import CONFLICTING, Account, Accounting, Key, Publication
 from ldpbeam.collection.collection import Collection
-from ldpbeam.errors import LdpError
+from ldpbeam.errors import LdpError, Reason
 from ldpbeam.pipelines.config import RunConfig
 from ldpbeam.pipelines.local.archive import Archive
 from ldpbeam.pipelines.local.landing import EpochKey, Landing, Segment
-from ldpbeam.pipelines.local.results import Due, publish_due, write_other_books
+from ldpbeam.pipelines.local.results import Due, publish_due, write_unattributed
 from ldpbeam.pipelines.local.status import Status
 from ldpbeam.pipelines.local.watermark import Draw, TimeKeeper, Watermark
 from ldpbeam.pipelines.run_record import (
@@ -416,10 +416,11 @@ class LocalStream:
             self._require_all(key, known)
         pane = REPLAY if self._replaying else schedule.pane(epoch, now, known.told)
         position = {"segment": self._number, "watermark": now}
-        entries: list[Entry] = [((key, w), n) for w, n in _entries(known, without_counts=counted)]
         revision = known.revision if counted else max(known.revision - 1, 0)
         publication = Publication(revision, pane, now >= close, position)
-        return Due(key, tuple(known.segments) if counted else (), tuple(entries), publication)
+        return Due(
+            key, tuple(known.segments) if counted else (), _booked(known, without_counts=counted), publication
+        )
 
     def _require_all(self, key: EpochKey, known: _Open) -> None:
         """Count only what is all there.
@@ -428,9 +429,7 @@ class LocalStream:
             LdpError: reports that were admitted are no longer among the segments.
         """
         there = sum(self._segments[number].by_key[key][2] for number in known.segments)
-        booked = Counter(dict(_entries(known, without_counts=True)))
-        del booked["repeated"]  # they are among the rejected ones
-        admitted = booked.pop("read", 0) - sum(booked.values())
+        admitted = _booked(known, without_counts=True).pending
         if there != admitted:
             raise LdpError(
                 "E-LANDING-MISSING",
@@ -452,7 +451,7 @@ class LocalStream:
                     known.account.add(what, count)
                 known.news.clear()
                 known.through = self._number
-                write_other_books(self._config.output, digest, known.account, known.through)
+                write_unattributed(self._config.output, digest, known.account, known.through)
 
     def _clear_away(self) -> None:
         """Segments whose epochs are all closed, and have been for as long as they are to be kept."""
@@ -625,14 +624,12 @@ class LocalStream:
         )
 
 
-def _entries(known: _Open, *, without_counts: bool) -> Iterable[tuple[str, int]]:
+def _booked(known: _Open, *, without_counts: bool) -> Account:
     """Everything booked so far; counts and repeats only where they are not counted afresh."""
-    total: Counter[str] = Counter(known.news)
-    total.update(read=known.account.read, late=known.account.late, repeated=known.account.repeated)
-    for reason, count in known.account.rejected.items():
-        total[f"rejected.{reason}"] += count
+    total = known.account.copy()
+    for what, count in known.news.items():
+        total.add(what, count)
     if without_counts:
-        del total[CONFLICTING]
-    else:
-        total.update(counted=known.account.counted, duplicate=known.account.duplicate)
-    return [(what, count) for what, count in sorted(total.items()) if count]
+        total.counted = total.duplicate = 0
+        total.add(CONFLICTING, -total.rejected[Reason.CONFLICTING_ID.value])
+    return total
