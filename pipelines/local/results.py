@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -18,12 +17,11 @@ from ldpbeam.pipelines.config import RunConfig
 from ldpbeam.pipelines.local.landing import EpochKey, Landing, read_segment
 from ldpbeam.reports import ReportColumns
 from ldpbeam.transforms.sinks.accounting import RevisionNumbers
-from ldpbeam.transforms.sinks.atomic import publish
 from ldpbeam.transforms.sinks.bigquery import WriteEstimatesToBigQuery
 from ldpbeam.transforms.sinks.estimates import EpochFiles
 from ldpbeam.transforms.sinks.topic import PublishEstimates
 
-__all__ = ["Due", "publish_due", "write_unattributed"]
+__all__ = ["Due", "publish_due"]
 
 ENGINE = "local"
 """The job that the accounting names for every revision; on one output directory there is only one engine."""
@@ -115,22 +113,3 @@ def _read(landing: Landing, due: Sequence[Due]) -> dict[EpochKey, list[ReportCol
         for columns in read_segment(landing.path(number), frozenset(keys)):
             found.setdefault((digest_hex(columns.digest), columns.epoch), []).append(columns)
     return found
-
-
-def write_unattributed(output: str, digest: str, account: Account, segment: int) -> None:
-    """Write the account of records that belong to no epoch of a collection, or without a digest to none.
-
-    Args:
-        output: output directory.
-        digest: of the collection, or empty.
-        account: all of them so far.
-        segment: the last one that the account contains.
-    """
-    record = {
-        "schema": "ldpbeam.other/1",
-        "digest": digest,
-        "accounting": {"read": account.read, "rejected": account.rejected_record()},
-        "position": {"segment": segment},
-    }
-    name = f"accounting/other-{digest or 'unknown'}.json"
-    publish(output, name, (json.dumps(record, indent=1) + "\n").encode())
