@@ -20,7 +20,8 @@ from typing import Any
 
 from ldpbeam.accounting import Account
 from ldpbeam.collection.epochs import parse_instant
-from ldpbeam.pipelines.local.landing import FOLDER, EpochKey
+from ldpbeam.pipelines.local.landing import FOLDER
+from ldpbeam.pipelines.local.segment import EpochKey
 from ldpbeam.pipelines.run_record import Archived
 from ldpbeam.transforms.sinks.accounting import EpochAccounting, write_accounting
 from ldpbeam.transforms.sinks.atomic import publish

@@ -27,8 +27,10 @@ from ldpbeam.collection.record import collection_of
 from ldpbeam.errors import Reason, UsageError
 from ldpbeam.pipelines.config import RunConfig
 from ldpbeam.pipelines.interrupt import interruptible, removed_on_interrupt
-from ldpbeam.pipelines.local.engine import REPLAY, LocalStream
-from ldpbeam.pipelines.local.landing import FOLDER, Segment
+from ldpbeam.pipelines.local.due import REPLAY
+from ldpbeam.pipelines.local.engine import LocalStream
+from ldpbeam.pipelines.local.landing import FOLDER
+from ldpbeam.pipelines.local.segment import Segment
 from ldpbeam.pipelines.output import locked
 from ldpbeam.pipelines.run import run
 from ldpbeam.pipelines.run_record import RUN_RECORD, read_record, write_record
@@ -311,7 +313,7 @@ def _replay_stream(
 def _mended(
     output: Path, refused: int, taken: set[tuple[int, int]], engine: LocalStream
 ) -> tuple[Segment, list[ReportColumns]] | None:
-    """A segment with the messages of one draught that are no longer refused; None when there are none."""
+    """A segment with the messages of one batch that are no longer refused; None when there are none."""
     listing = output / FOLDER / f"refused-{refused:010d}.json"
     if not listing.is_file():
         return None  # nothing was refused, or it has been cleared away

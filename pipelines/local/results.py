@@ -3,45 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 
 import apache_beam as beam
 from apache_beam.transforms.window import GlobalWindow
 from apache_beam.utils.timestamp import MIN_TIMESTAMP
 
-from ldpbeam.accounting import Account, Publication
 from ldpbeam.collection.collection import Collection, digest_hex
 from ldpbeam.epoch_result import result_of_epoch
 from ldpbeam.histogram import EpochHistogram
 from ldpbeam.pipelines.config import RunConfig
-from ldpbeam.pipelines.local.landing import EpochKey, Landing, read_segment
+from ldpbeam.pipelines.local.due import Due
+from ldpbeam.pipelines.local.landing import Landing
+from ldpbeam.pipelines.local.segment import EpochKey, read_segment
 from ldpbeam.reports import ReportColumns
 from ldpbeam.transforms.sinks.accounting import RevisionNumbers
 from ldpbeam.transforms.sinks.bigquery import WriteEstimatesToBigQuery
 from ldpbeam.transforms.sinks.estimates import EpochFiles
 from ldpbeam.transforms.sinks.topic import PublishEstimates
 
-__all__ = ["Due", "publish_due"]
+__all__ = ["publish_due"]
 
 ENGINE = "local"
 """The job that the accounting names for every revision; on one output directory there is only one engine."""
-
-
-@dataclass(frozen=True)
-class Due:
-    """A result that is to be published.
-
-    Attributes:
-        key: (digest, epoch).
-        segments: numbers of the segments with its reports; none where only the accounting has changed.
-        account: of the epoch, without what the count itself finds.
-        publication: revision, pane, whether the epoch is closed, position of the engine.
-    """
-
-    key: EpochKey
-    segments: tuple[int, ...]
-    account: Account
-    publication: Publication
 
 
 def publish_due(config: RunConfig, landing: Landing, due: Sequence[Due]) -> None:

@@ -19,8 +19,9 @@ from ldpbeam.errors import LdpError
 from ldpbeam.pipelines.config import RunConfig
 from ldpbeam.pipelines.deploy.bigquery import FOLDER
 from ldpbeam.pipelines.local import results
+from ldpbeam.pipelines.local.due import Due
 from ldpbeam.pipelines.local.landing import Landing
-from ldpbeam.pipelines.local.results import Due, publish_due
+from ldpbeam.pipelines.local.results import publish_due
 from ldpbeam.transforms.sinks.estimates import EpochFiles
 from ldpbeam.wire import report_pb2
 from tests.pipelines.running import collection, fleet

@@ -43,9 +43,11 @@ from ldpbeam.pipelines.config import RunConfig
 from ldpbeam.pipelines.local import engine as local
 from ldpbeam.pipelines.local import results
 from ldpbeam.pipelines.local.archive import Archive
+from ldpbeam.pipelines.local.due import Due
 from ldpbeam.pipelines.local.engine import LocalStream
-from ldpbeam.pipelines.local.landing import Landing, read_segment
-from ldpbeam.pipelines.local.results import Due
+from ldpbeam.pipelines.local.epoch_state import EpochState
+from ldpbeam.pipelines.local.landing import Landing
+from ldpbeam.pipelines.local.segment import read_segment
 from ldpbeam.pipelines.local.watermark import TimeKeeper
 from ldpbeam.reports import Admission, ReportColumns
 from ldpbeam.transforms.sinks import atomic as files
@@ -705,18 +707,18 @@ class ForgetsWhatIsBooked(Trusting):
     def _recover(self) -> None:
         def forget(known: Any, record: Any) -> None:
             original(known, record)
-            known.through = 0
+            known.booked_segment = 0
 
-        original = self._learn
-        with mock.patch.object(self, "_learn", forget):
+        original = EpochState.set_published
+        with mock.patch.object(EpochState, "set_published", forget):
             super()._recover()
 
 
 class ForgetsWhatIsNotBooked(Trusting):
     def _recover(self) -> None:
         super()._recover()
-        for known in self._epochs.values():
-            known.news.clear()
+        for known in self._states.epochs.values():
+            known.unpublished_entries.clear()
 
 
 class Hurries(LocalStream):
@@ -730,23 +732,22 @@ class ClearsOpenEpochs(Trusting):
     def _all_closed(self, segment: Any, horizon: int) -> bool:
         return True
 
-    def _gone(self, key: Any) -> bool:
-        return key in self._epochs
+    def _is_gone(self, key: Any) -> bool:
+        return key in self._states.epochs
 
 
-class BooksFirst(EpochFiles):
-    def _write_table(self, histogram: Any, number: int, newest: bool) -> FileRecord:
+class AccountingFirst(EpochFiles):
+    def write(self, histogram: Any) -> Any:
+        tables = []
+
         def later(output: str, name: str, content: bytes, rows: int) -> FileRecord:
-            self._late = (output, name, content, rows)
+            tables.append((output, name, content, rows))
             return FileRecord(name, len(content), hashlib.sha256(content).hexdigest(), rows)
 
         with mock.patch.object(sinks, "publish", later):
-            return super()._write_table(histogram, number, newest)
-
-    def _write_books(self, histogram: Any, published: Any) -> FileRecord:
-        done = super()._write_books(histogram, published)
-        if histogram.attributes:
-            sinks.publish(*self._late)
+            done = super().write(histogram)
+        for table in tables:
+            sinks.publish(*table)
         return done
 
 
@@ -776,8 +777,8 @@ MUTANTS: dict[str, dict[str, Any]] = {
     "does not deduplicate across segments": {
         "patches": staticmethod(lambda: [mock.patch.object(results, "result_of_epoch", segment_by_segment)])
     },
-    "publishes books before the table": {
-        "patches": staticmethod(lambda: [mock.patch.object(results, "EpochFiles", BooksFirst)])
+    "publishes the accounting before the table": {
+        "patches": staticmethod(lambda: [mock.patch.object(results, "EpochFiles", AccountingFirst)])
     },
     "does not force folders to disk": {
         "patches": staticmethod(lambda: [mock.patch.object(files, "sync_folder", lambda folder: None)])
