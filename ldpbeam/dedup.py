@@ -1,4 +1,4 @@
-"""One report per report id: which of several reports under one id counts, and what the others are booked as.
+"""One report per report id: which of several under one id counts, and what becomes of the others.
 
 Pure functions over columns, used by every way to run stage 2: in one process, and on a cluster in shards.
 """

@@ -1,7 +1,7 @@
-"""When an epoch's results are told: provisionally, at its end, after late reports, and for the last time.
+"""When an epoch's results are published: provisionally, at its end, after late reports, and for the last time.
 
 All times are arrival times: the time at which reports reached the collector, microseconds since 1970. What is
-due when follows from the collection and two intervals alone, so every engine tells the same results.
+due when follows from the collection and two intervals alone, so every engine publishes the same results.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Schedule:
         return self.collection.closes(epoch) * _MICROS
 
     def due(self, epoch: int, after: int) -> int:
-        """The first due time later than ``after``; past the close the books may still change."""
+        """The first due time later than ``after``; past the close the accounting may still change."""
         start, end = self.collection.epochs.start(epoch) * _MICROS, self.end(epoch)
         if after < end:
             if not self.early_every:
@@ -51,10 +51,10 @@ class Schedule:
         close = self.close(epoch)
         return min(late, close) if after < close else late
 
-    def pane(self, epoch: int, due: int, told: int) -> str:
-        """What a result at a due time is called, when the one before it was told at ``told``."""
+    def pane(self, epoch: int, due: int, last: int) -> str:
+        """The pane (early, on_time, late) of a result due at ``due`` whose predecessor was due at ``last``."""
         end = self.end(epoch)
-        return EARLY if due < end else ON_TIME if told < end else LATE
+        return EARLY if due < end else ON_TIME if last < end else LATE
 
 
 def _step(origin: int, every: int, after: int) -> int:

@@ -1,7 +1,7 @@
 """Where the local engine keeps what it has read: segments on disk, each whole or not there.
 
 A segment is one batch of messages, already judged: the columns that were admitted, and the entries of the
-accounting. It is forced to disk before the broker is told to forget the messages, so a crash loses nothing;
+accounting. It is forced to disk before the messages are acknowledged, so a crash loses nothing;
 what is delivered again after a crash is dropped as a repeat, by its report ids.
 
 Segments are merged as they become many, so that their number grows with the logarithm of what was landed: a

@@ -1,4 +1,6 @@
-"""Counting again what was rejected, once its cause is mended: the counts become as if it had never been.
+"""Count rejected records again after their cause is fixed.
+
+The counts become what they would have been without the rejection.
 
 Over files the whole input is counted again, because a repeat can only be told from a first copy beside all
 others; epochs whose counts change get a further revision. A stream takes up the refused messages it has kept.
@@ -189,7 +191,7 @@ def _size_of(inputs: tuple[str, ...]) -> int:
 def _take_over(
     scratch: Path, output: Path, collections: tuple[Collection, ...]
 ) -> tuple[list[tuple[str, int, int]], list[dict[str, Any]]]:
-    """Publish what the new count changes as further revisions; books last, as always."""
+    """Publish what the new count changes as further revisions; the accounting comes last, as always."""
     by_digest = {c.digest_hex: c for c in collections}
     revised: list[tuple[str, int, int]] = []
     files: list[FileRecord] = []
