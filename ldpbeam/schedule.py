@@ -1,4 +1,4 @@
-"""When an epoch's results are published: provisionally, at its end, after late reports, and for the last time.
+"""When results of an epoch are published: provisionally, at its end, after late reports, for the last time.
 
 All times are arrival times: the time at which reports reached the collector, microseconds since 1970. What is
 due when follows from the collection and two intervals alone, so every engine publishes the same results.
@@ -52,7 +52,7 @@ class Schedule:
         return min(late, close) if after < close else late
 
     def pane(self, epoch: int, due: int, last: int) -> str:
-        """The pane (early, on_time, late) of a result due at ``due`` whose predecessor was due at ``last``."""
+        """The pane (early, on_time, late) of a result due at ``due``; the one before was due at ``last``."""
         end = self.end(epoch)
         return EARLY if due < end else ON_TIME if last < end else LATE
 
