@@ -17,9 +17,8 @@ from ldpbeam.pipelines.local.landing import Landing
 from ldpbeam.pipelines.local.segment import EpochKey, read_segment
 from ldpbeam.reports import ReportColumns
 from ldpbeam.transforms.sinks.accounting import RevisionNumbers
-from ldpbeam.transforms.sinks.bigquery import WriteEstimatesToBigQuery
 from ldpbeam.transforms.sinks.estimates import EpochFiles
-from ldpbeam.transforms.sinks.topic import PublishEstimates
+from ldpbeam.transforms.sinks.optional import optional_sinks
 
 __all__ = ["publish_due"]
 
@@ -40,7 +39,7 @@ def publish_due(config: RunConfig, landing: Landing, due: Sequence[Due]) -> None
             continue
         numbers = RevisionNumbers(collection, config.output, ENGINE)
         results: Iterable[EpochHistogram] = map(numbers.number, _results(config, collection, own, columns))
-        for sink in _optional_sinks(config, collection):
+        for sink in optional_sinks(collection, config.outputs).values():
             results = _confirmed(sink, results)
         files = EpochFiles(collection, config.output, ENGINE)
         for result in results:
@@ -64,13 +63,6 @@ def _results(
             deduplicate=config.deduplicate,
             max_error_fraction=config.max_error_fraction,
         )
-
-
-def _optional_sinks(config: RunConfig, collection: Collection) -> Iterator[beam.DoFn]:
-    if config.publish_topic:
-        yield PublishEstimates(collection, config.publish_topic)
-    if config.bigquery_table:
-        yield WriteEstimatesToBigQuery(collection, config.bigquery_table)
 
 
 def _confirmed(sink: beam.DoFn, results: Iterable[EpochHistogram]) -> Iterator[EpochHistogram]:

@@ -55,7 +55,7 @@ from ldpbeam.transforms.sinks import estimates as sinks
 from ldpbeam.transforms.sinks.accounting import NumberRevisions
 from ldpbeam.transforms.sinks.atomic import FileRecord
 from ldpbeam.transforms.sinks.estimates import EpochFiles, WriteEpochs
-from ldpbeam.transforms.stages.accounting import CloseBooks, EntriesOf, EpochEntry
+from ldpbeam.transforms.stages.accounting import EntriesOf, EpochEntry, JoinAccounting
 from ldpbeam.transforms.stages.epochs import EpochColumns, OncePerReportId, WindowByEpoch
 from ldpbeam.transforms.stages.estimate import EstimateEpoch
 from ldpbeam.transforms.stages.histogram import MakeConsistent
@@ -637,7 +637,7 @@ def publish_with_beam(config: RunConfig, landing: Landing, due: Sequence[Due]) -
             }
             _ = (
                 inputs
-                | "Books" >> CloseBooks()
+                | "Books" >> JoinAccounting()
                 | "Which" >> beam.Map(lambda counted, given: replace(counted, **given[counted.epoch]), given)
                 | "Estimate" >> beam.ParDo(EstimateEpoch(agreed, config.max_error_fraction))
                 | "Histogram" >> beam.ParDo(MakeConsistent(agreed))
