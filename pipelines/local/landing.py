@@ -237,7 +237,7 @@ class Landing:
             return np.searchsorted(found.offsets, places, "right") - 1
 
         reasons: dict[int, Reason] = {}
-        for reason, places in admission.refused:
+        for reason, places in admission.rejected_places:
             reasons.update(dict.fromkeys(index_of(places).tolist(), reason))
         begins: dict[int, int] = {}
         content: list[bytes] = []

@@ -105,7 +105,8 @@ def _unattributed(entry: Entry) -> Iterator[tuple[str, tuple[str, int]]]:
 
 
 class _SumUnattributed(beam.DoFn):
-    MEMORY = ReadModifyWriteStateSpec("memory", BytesCoder())
+    # The names are those of running jobs.
+    STATE = ReadModifyWriteStateSpec("memory", BytesCoder())
     DUE = TimerSpec("others_due", TimeDomain.WATERMARK)
 
     def __init__(self, outputs: Outputs, every: int) -> None:
@@ -116,24 +117,24 @@ class _SumUnattributed(beam.DoFn):
         self,
         element: tuple[str, tuple[str, int]],
         when: Any = beam.DoFn.TimestampParam,
-        memory: Any = beam.DoFn.StateParam(MEMORY),
+        state: Any = beam.DoFn.StateParam(STATE),
         due: Any = beam.DoFn.TimerParam(DUE),
     ) -> None:
-        entries, pending = self._recall(memory)
+        entries, pending = self._read(state)
         entries[element[1][0]] += element[1][1]
         step = self._every * 1_000_000
         wanted = max((when.micros // step + 1) * step, 0)
         if pending is None or wanted < pending:
             pending = wanted
             due.set(Timestamp(micros=wanted))
-        memory.write(json.dumps([entries, pending]).encode())
+        state.write(json.dumps([entries, pending]).encode())
 
     @on_timer(DUE)
     def on_due(
-        self, digest: str = beam.DoFn.KeyParam, memory: Any = beam.DoFn.StateParam(MEMORY)
+        self, digest: str = beam.DoFn.KeyParam, state: Any = beam.DoFn.StateParam(STATE)
     ) -> Iterator[FileRecord]:
-        entries, _ = self._recall(memory)
-        memory.write(json.dumps([entries, None]).encode())
+        entries, _ = self._read(state)
+        state.write(json.dumps([entries, None]).encode())
         account = Account()
         for what, count in sorted(entries.items()):
             account.add(what, count)
@@ -142,7 +143,7 @@ class _SumUnattributed(beam.DoFn):
         )
 
     @staticmethod
-    def _recall(memory: Any) -> tuple[Counter[str], int | None]:
-        kept = memory.read()
+    def _read(state: Any) -> tuple[Counter[str], int | None]:
+        kept = state.read()
         entries, pending = json.loads(kept) if kept else ({}, None)
         return Counter(entries), pending
