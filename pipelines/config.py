@@ -11,6 +11,7 @@ from ldpbeam.errors import UsageError
 from ldpbeam.pipelines.limits import LIMITS, MAX_EPOCHS, MAX_EXPANSION, READ_ATTEMPTS
 from ldpbeam.schedule import DEFAULT_LATE_EVERY
 from ldpbeam.transforms.sinks import SINKS, Outputs
+from ldpbeam.transforms.sources import SOURCE_OPTIONS, chosen_source
 
 if TYPE_CHECKING:
     from ldpbeam.transforms.sources.chunks import ReadLimits
@@ -41,11 +42,7 @@ OPTIONS = (
     "--dedup",
     "--no-dedup",
     "--max-error-fraction",
-    "--subscription",
-    "--kafka-servers",
-    "--kafka-topic",
-    "--kafka-expansion",
-    "--pubsub-expansion",
+    *(option.option for option in SOURCE_OPTIONS),
     "--timestamp-attribute",
     "--early-every",
     "--late-every",
@@ -86,9 +83,7 @@ class RunConfig:
             all down to ``job``.
         late_every: seconds between results that late reports cause.
         subscription: ``projects/P/subscriptions/S`` to read from instead of files.
-        kafka_servers, kafka_topic: a Kafka topic to read from instead, on a cluster.
-        kafka_expansion: ``host:port`` of Beam's expansion service for Kafka.
-        pubsub_expansion: ``host:port`` of Beam's expansion service for Pub/Sub, where Dataflow does not run.
+        sources: other options of message brokers to read from instead, by name.
         timestamp_attribute: message attribute that says when a collector received it; empty for the time
             of publication.
         land_every: seconds of messages that the local engine lands together.
@@ -121,10 +116,7 @@ class RunConfig:
     early_every: int = 0
     late_every: int = DEFAULT_LATE_EVERY
     subscription: str = ""
-    kafka_servers: str = ""
-    kafka_topic: str = ""
-    kafka_expansion: str = ""
-    pubsub_expansion: str = ""
+    sources: Mapping[str, str] = field(default_factory=dict)
     timestamp_attribute: str = ""
     land_every: float = 5.0
     land_messages: int = 10_000
@@ -148,7 +140,13 @@ class RunConfig:
     @property
     def streaming(self) -> bool:
         """Whether the graph is the unbounded one."""
-        return bool(self.subscription or self.kafka_topic) or "--streaming" in self.beam_args
+        return chosen_source(self.given) is not None or "--streaming" in self.beam_args
+
+    @property
+    def given(self) -> dict[str, str]:
+        """What is given for the options of :data:`~ldpbeam.transforms.sources.SOURCES`, by name."""
+        known = {"subscription": self.subscription, "timestamp_attribute": self.timestamp_attribute}
+        return {**self.sources, **known}
 
     @property
     def outputs(self) -> Outputs:

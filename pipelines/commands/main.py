@@ -17,6 +17,7 @@ from ldpbeam.pipelines.commands.console import PrintingCommand
 from ldpbeam.pipelines.limits import LIMITS, MAX_EPOCHS, MAX_EXPANSION, READ_ATTEMPTS
 from ldpbeam.text import clean
 from ldpbeam.transforms.sinks import SINKS
+from ldpbeam.transforms.sources import SOURCE_OPTIONS, chosen_source
 
 __all__ = ["main"]
 
@@ -70,6 +71,13 @@ class _Commands(click.Group):
 def _spelling(name: str) -> str:
     """Options are spelt with hyphens and results go to ``--output``; older spellings are taken too."""
     return "output" if name == "out" else name.replace("_", "-")
+
+
+def _source_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """The options of all message brokers."""
+    for each in reversed(SOURCE_OPTIONS):
+        command = click.option(each.option, default="", metavar=each.metavar, help=each.help)(command)
+    return command
 
 
 def _sink_options(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -197,27 +205,7 @@ def simulate(  # noqa: PLR0913, PLR0917 - one argument per option
     multiple=True,
     help="Files of reports: a file, a folder or a quoted pattern; repeat it for several.",
 )
-@click.option(
-    "--subscription",
-    metavar="projects/P/subscriptions/S",
-    help="Pub/Sub subscription of reports, instead of files: runs until it is stopped.",
-)
-@click.option(
-    "--kafka-topic",
-    default="",
-    metavar="TOPIC",
-    help="Kafka topic of reports, instead of files; on a cluster.",
-)
-@click.option("--kafka-servers", default="", metavar="HOST:PORT,…", help="Brokers of the topic.")
-@click.option(
-    "--kafka-expansion", default="", metavar="HOST:PORT", help="Beam's expansion service for Kafka, see docs."
-)
-@click.option(
-    "--pubsub-expansion",
-    default="",
-    metavar="HOST:PORT",
-    help="Beam's expansion service for Pub/Sub, for --subscription on Flink; see docs.",
-)
+@_source_options
 @click.option("--output", required=True, metavar="DIR", help="Where estimates/ and run.json go.")
 @click.option(
     "--overwrite", is_flag=True, help="Over files: replace results of other collections in DIR too."
@@ -337,12 +325,11 @@ def simulate(  # noqa: PLR0913, PLR0917 - one argument per option
 )
 @click.option("--detach", is_flag=True, help="Do not wait for a cluster's job.")
 @click.pass_context
-def run(  # noqa: PLR0913, PLR0917 - one argument per option
+def run(
     context: click.Context,
     /,
     collection_files: tuple[Path, ...],
     patterns: tuple[str, ...],
-    subscription: str | None,
     output: str,
     runner: str | None,
     dedup: bool,
@@ -367,26 +354,15 @@ def run(  # noqa: PLR0913, PLR0917 - one argument per option
         "max_error_fraction": max_error_fraction,
         "sinks": {name: streaming.pop(name) for name in SINKS},
     }
-    kafka = [streaming[f"kafka_{name}"] for name in ("topic", "servers", "expansion")]
-    if any(kafka) and not all(kafka):
-        raise UsageError(
-            "E-USAGE-SOURCE",
-            "a Kafka topic needs its brokers and an expansion service",
-            remedy="Give --kafka-topic, --kafka-servers and --kafka-expansion together.",
-        )
-    if streaming["pubsub_expansion"] and not subscription:
-        raise UsageError(
-            "E-USAGE-SOURCE",
-            "--pubsub-expansion goes with --subscription",
-            remedy="Give --subscription projects/P/subscriptions/S, or leave it out.",
-        )
+    sources = {option.name: streaming.pop(option.name) for option in SOURCE_OPTIONS}
+    source = chosen_source(sources)
     files, beam_args = split_arguments(context.args, files_allowed=bool(patterns))
     patterns += files
-    if bool(patterns) + bool(subscription) + any(kafka) != 1:
+    if bool(patterns) + bool(source) != 1:
         raise UsageError(
             "E-USAGE-SOURCE",
             "reports come from files, a subscription or a topic, and "
-            + ("more than one of them was given" if patterns or subscription else "none was given"),
+            + ("more than one of them was given" if patterns else "none was given"),
             remedy="Give --input GLOB, --subscription projects/P/subscriptions/S, or --kafka-topic TOPIC.",
         )
     limits = {name: streaming.pop(name) for name in LIMITS}
@@ -404,7 +380,8 @@ def run(  # noqa: PLR0913, PLR0917 - one argument per option
         code = run_collection(collection_files, patterns, output, runner, beam_args, **settings)
     else:
         settings |= streaming
-        code = run_stream(collection_files, patterns, subscription, output, runner, beam_args, **settings)
+        settings["sources"] = sources
+        code = run_stream(collection_files, patterns, output, runner, beam_args, **settings)
     sys.exit(code)
 
 
