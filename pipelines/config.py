@@ -11,7 +11,7 @@ from ldpbeam.errors import UsageError
 from ldpbeam.pipelines.limits import LIMITS, MAX_EPOCHS, MAX_EXPANSION, READ_ATTEMPTS
 from ldpbeam.schedule import DEFAULT_LATE_EVERY
 from ldpbeam.transforms.sinks import SINKS, Outputs
-from ldpbeam.transforms.sources import SOURCE_OPTIONS, chosen_source
+from ldpbeam.transforms.sources import chosen_source, source_options
 
 if TYPE_CHECKING:
     from ldpbeam.transforms.sources.chunks import ReadLimits
@@ -42,7 +42,7 @@ OPTIONS = (
     "--dedup",
     "--no-dedup",
     "--max-error-fraction",
-    *(option.option for option in SOURCE_OPTIONS),
+    *(option.option for option in source_options()),
     "--timestamp-attribute",
     "--early-every",
     "--late-every",

@@ -17,7 +17,7 @@ from ldpbeam.pipelines.commands.console import PrintingCommand
 from ldpbeam.pipelines.limits import LIMITS, MAX_EPOCHS, MAX_EXPANSION, READ_ATTEMPTS
 from ldpbeam.text import clean
 from ldpbeam.transforms.sinks import SINKS
-from ldpbeam.transforms.sources import SOURCE_OPTIONS, chosen_source
+from ldpbeam.transforms.sources import chosen_source, source_options
 
 __all__ = ["main"]
 
@@ -75,7 +75,7 @@ def _spelling(name: str) -> str:
 
 def _source_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """The options of all message brokers."""
-    for each in reversed(SOURCE_OPTIONS):
+    for each in reversed(source_options()):
         command = click.option(each.option, default="", metavar=each.metavar, help=each.help)(command)
     return command
 
@@ -354,7 +354,7 @@ def run(
         "max_error_fraction": max_error_fraction,
         "sinks": {name: streaming.pop(name) for name in SINKS},
     }
-    sources = {option.name: streaming.pop(option.name) for option in SOURCE_OPTIONS}
+    sources = {option.name: streaming.pop(option.name) for option in source_options()}
     source = chosen_source(sources)
     files, beam_args = split_arguments(context.args, files_allowed=bool(patterns))
     patterns += files

@@ -15,7 +15,7 @@ from typing import Any
 
 from ldpbeam.errors import UsageError
 
-__all__ = ["SOURCES", "SOURCE_OPTIONS", "Source", "SourceOption", "chosen_source"]
+__all__ = ["SOURCES", "Source", "SourceOption", "chosen_source", "source_options"]
 
 
 @dataclass(frozen=True)
@@ -128,8 +128,9 @@ SOURCES: dict[str, Source] = {
 """The message brokers, by the name of the option that chooses each."""
 
 
-SOURCE_OPTIONS = tuple(option for source in SOURCES.values() for option in (source.target, *source.more))
-"""The options of all of them."""
+def source_options() -> list[SourceOption]:
+    """The options of all sources."""
+    return [option for source in SOURCES.values() for option in (source.target, *source.more)]
 
 
 def chosen_source(given: Mapping[str, str]) -> Source | None:
