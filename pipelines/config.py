@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from ldpbeam.collection.collection import Collection
 from ldpbeam.errors import UsageError
 from ldpbeam.pipelines.limits import LIMITS, MAX_EPOCHS, MAX_EXPANSION, READ_ATTEMPTS
 from ldpbeam.schedule import DEFAULT_LATE_EVERY
+from ldpbeam.transforms.sinks import SINKS, Outputs
+from ldpbeam.transforms.sources import chosen_source, source_options
 
 if TYPE_CHECKING:
     from ldpbeam.transforms.sources.chunks import ReadLimits
@@ -39,11 +42,7 @@ OPTIONS = (
     "--dedup",
     "--no-dedup",
     "--max-error-fraction",
-    "--subscription",
-    "--kafka-servers",
-    "--kafka-topic",
-    "--kafka-expansion",
-    "--pubsub-expansion",
+    *(option.option for option in source_options()),
     "--timestamp-attribute",
     "--early-every",
     "--late-every",
@@ -55,8 +54,7 @@ OPTIONS = (
     "--keep-accounting",
     "--metrics",
     "--stop-when-idle",
-    "--publish-topic",
-    "--bigquery-table",
+    *(sink.option for sink in SINKS.values()),
     "--shard-bits",
     "--max-expansion",
     "--max-epochs",
@@ -85,9 +83,7 @@ class RunConfig:
             all down to ``job``.
         late_every: seconds between results that late reports cause.
         subscription: ``projects/P/subscriptions/S`` to read from instead of files.
-        kafka_servers, kafka_topic: a Kafka topic to read from instead, on a cluster.
-        kafka_expansion: ``host:port`` of Beam's expansion service for Kafka.
-        pubsub_expansion: ``host:port`` of Beam's expansion service for Pub/Sub, where Dataflow does not run.
+        sources: other options of message brokers to read from instead, by name.
         timestamp_attribute: message attribute that says when a collector received it; empty for the time
             of publication.
         land_every: seconds of messages that the local engine lands together.
@@ -99,8 +95,7 @@ class RunConfig:
             twice as many, the older ones move into the archive.
         keep_accounting: seconds for which archived books are kept by epoch; after that as a sum.
         merge_segments: landed segments of a kind that it merges into one, at least.
-        publish_topic: ``projects/P/topics/T`` that is told every revision too; empty for none.
-        bigquery_table: ``P:DATASET.TABLE`` that gets every revision too; empty for none.
+        sinks: targets of the optional sinks, by name.
         job: name of an unbounded job, for what several jobs may write to one output.
         overwrite: whether results of other collections in the output may be replaced.
         max_expansion: bytes of reports that a stored byte of a file may stand for. Files only, as all down to
@@ -121,10 +116,7 @@ class RunConfig:
     early_every: int = 0
     late_every: int = DEFAULT_LATE_EVERY
     subscription: str = ""
-    kafka_servers: str = ""
-    kafka_topic: str = ""
-    kafka_expansion: str = ""
-    pubsub_expansion: str = ""
+    sources: Mapping[str, str] = field(default_factory=dict)
     timestamp_attribute: str = ""
     land_every: float = 5.0
     land_messages: int = 10_000
@@ -136,8 +128,7 @@ class RunConfig:
     keep_accounting: int = 2 * 365 * 86400
     merge_segments: int = 32
     job: str = ""
-    publish_topic: str = ""
-    bigquery_table: str = ""
+    sinks: Mapping[str, str] = field(default_factory=dict)
     overwrite: bool = False
     max_expansion: int = MAX_EXPANSION
     max_epochs: int = MAX_EPOCHS
@@ -149,7 +140,18 @@ class RunConfig:
     @property
     def streaming(self) -> bool:
         """Whether the graph is the unbounded one."""
-        return bool(self.subscription or self.kafka_topic) or "--streaming" in self.beam_args
+        return chosen_source(self.given) is not None or "--streaming" in self.beam_args
+
+    @property
+    def given(self) -> dict[str, str]:
+        """What is given for the options of :data:`~ldpbeam.transforms.sources.SOURCES`, by name."""
+        known = {"subscription": self.subscription, "timestamp_attribute": self.timestamp_attribute}
+        return {**self.sources, **known}
+
+    @property
+    def outputs(self) -> Outputs:
+        """Where the results go."""
+        return Outputs(self.output, self.job, self.sinks)
 
     @property
     def starts(self) -> bool:

@@ -11,8 +11,6 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from apache_beam.io.filesystems import FileSystems
-
 from ldpbeam.accounting import Account, Accounting
 from ldpbeam.collection.collection import Collection
 from ldpbeam.collection.epochs import instant
@@ -21,6 +19,7 @@ from ldpbeam.errors import LdpError, UsageError
 from ldpbeam.histogram import TOO_MANY_ERRORS
 from ldpbeam.indicators import EXPLANATIONS, FALSE_ALARM
 from ldpbeam.pipelines.config import RunConfig
+from ldpbeam.transforms.sinks.accounting import EpochAccounting, read_all_accounting
 from ldpbeam.transforms.sinks.atomic import publish
 
 __all__ = [
@@ -31,12 +30,10 @@ __all__ = [
     "Archived",
     "indicators_record",
     "last_clock",
-    "newest_indicators",
     "read_indicators",
     "read_output",
     "read_record",
     "run_record",
-    "table_records",
     "write_record",
 ]
 
@@ -66,22 +63,13 @@ class Archived:
 
 
 def read_output(output: str) -> tuple[Accounting, list[dict[str, Any]]]:
-    """Books and files of everything published below ``output`` so far, from accounting/."""
-    books, files = Accounting(), []
-    found = FileSystems.match([FileSystems.join(output, "accounting", "*.json")])[0].metadata_list
-    for path in sorted(m.path for m in found):
-        with FileSystems.open(path) as handle:
-            record = json.loads(handle.read())
-        account = Account()
-        for what, count in record["accounting"].items():
-            if what == "rejected":
-                account.rejected.update(count)
-            elif what != "pending":
-                account.add(what, count)
-        kept = books.accounts.setdefault((record["digest"], record.get("epoch")), Account())
-        kept.merge(account)
-        files += table_records(record)
-    return books, files
+    """The accounting and the files of everything published below ``output`` so far."""
+    total, files = Accounting(), []
+    for found in read_all_accounting(output):
+        total.accounts.setdefault(found.key, Account()).merge(found.account)
+        if isinstance(found, EpochAccounting):
+            files += [table.as_record() for table in found.tables]
+    return total, files
 
 
 def read_record(path: Path) -> dict[str, Any]:
@@ -106,30 +94,8 @@ def read_record(path: Path) -> dict[str, Any]:
 
 def read_indicators(output: str) -> list[tuple[str, int, list[dict[str, Any]]]]:
     """Digest, epoch and indicators of the newest result of every epoch published below ``output``."""
-    found = FileSystems.match([FileSystems.join(output, "accounting", "*.json")])[0].metadata_list
-    noticed = []
-    for path in sorted(m.path for m in found):
-        with FileSystems.open(path) as handle:
-            record = json.loads(handle.read())
-        if record.get("revisions"):
-            noticed.append((record["digest"], record["epoch"], newest_indicators(record)))
-    return noticed
-
-
-def newest_indicators(record: dict[str, Any]) -> list[dict[str, Any]]:
-    """Indicators of the newest result that an epoch's books name; those of earlier versions had none."""
-    revisions = record.get("revisions") or [{}]
-    found: list[dict[str, Any]] = revisions[-1].get("indicators", [])
-    return found
-
-
-def table_records(record: dict[str, Any]) -> list[dict[str, Any]]:
-    """The published tables that an epoch's books name."""
-    return [
-        {"path": r["file"], "bytes": r["bytes"], "sha256": r["sha256"], "rows": r["rows"]}
-        for r in record.get("revisions", ())
-        if r["file"]
-    ]
+    found = read_all_accounting(output)
+    return [(*one.key, one.indicators) for one in found if isinstance(one, EpochAccounting)]
 
 
 def indicators_record(noticed: Iterable[tuple[str, int, list[dict[str, Any]]]]) -> dict[str, Any]:

@@ -32,6 +32,7 @@ from ldpbeam.pipelines.run_record import (
     write_record,
 )
 from ldpbeam.pipelines.unbounded import CollectStream
+from ldpbeam.transforms.sources import chosen_source
 from ldpbeam.transforms.sources.files import ReadFiles
 from ldpbeam.transforms.sources.messages import GatherMessages
 
@@ -200,38 +201,16 @@ def build(config: RunConfig) -> beam.Pipeline:
     """
     config = replace(config, job=config.job or uuid.uuid4().hex[:8])
     pipeline = make_pipeline(config)
-    if config.subscription:
-        chunks = pipeline | "Read" >> _read_pubsub(config)
-        chunks |= "Gather" >> beam.ParDo(GatherMessages(config.subscription))
-    elif config.kafka_topic:
-        from ldpbeam.transforms.sources.kafka import ReadKafka
-
-        read = ReadKafka(config.kafka_servers, [config.kafka_topic], config.kafka_expansion)
-        chunks = pipeline | "Read" >> read | "Gather" >> beam.ParDo(GatherMessages(config.kafka_topic))
+    source = chosen_source(config.given)
+    if source is not None:
+        portable = config.runner in ASK_THEIR_SERVER
+        messages = pipeline | "Read" >> source.read(config.given, config.runner, portable=portable)
+        chunks = messages | "Gather" >> beam.ParDo(GatherMessages(config.given[source.target.name]))
     else:
         files = pipeline | "Files" >> beam.Create(config.encoded_inputs, reshuffle=False)
         chunks = files | "Spread" >> beam.Reshuffle() | "Read" >> beam.ParDo(ReadFiles(config.read_limits))
     _ = chunks | "Collect" >> CollectStream(config)
     return pipeline
-
-
-def _read_pubsub(config: RunConfig) -> beam.PTransform:
-    """Dataflow has a source of its own for what Beam's Python part writes down; other runners run Java's."""
-    if config.pubsub_expansion:
-        from ldpbeam.transforms.sources.pubsub import ReadPubsub
-
-        return ReadPubsub(config.subscription, config.pubsub_expansion, config.timestamp_attribute)
-    if config.runner in ASK_THEIR_SERVER:
-        raise UsageError(
-            "E-USAGE-SOURCE",
-            f"{config.runner} reads Pub/Sub through Beam's Java connector; no expansion service was given",
-            remedy="Give --pubsub-expansion HOST:PORT; docs/flink.md says how to start one.",
-        )
-    return beam.io.ReadFromPubSub(
-        subscription=config.subscription,
-        with_attributes=True,
-        timestamp_attribute=config.timestamp_attribute or None,
-    )
 
 
 def _warn(text: str) -> None:

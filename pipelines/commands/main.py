@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,8 @@ from ldpbeam.errors import LdpError, UsageError, disk_error, extra_error
 from ldpbeam.pipelines.commands.console import PrintingCommand
 from ldpbeam.pipelines.limits import LIMITS, MAX_EPOCHS, MAX_EXPANSION, READ_ATTEMPTS
 from ldpbeam.text import clean
+from ldpbeam.transforms.sinks import SINKS
+from ldpbeam.transforms.sources import chosen_source, source_options
 
 __all__ = ["main"]
 
@@ -68,6 +71,20 @@ class _Commands(click.Group):
 def _spelling(name: str) -> str:
     """Options are spelt with hyphens and results go to ``--output``; older spellings are taken too."""
     return "output" if name == "out" else name.replace("_", "-")
+
+
+def _source_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """The options of all message brokers."""
+    for each in reversed(source_options()):
+        command = click.option(each.option, default="", metavar=each.metavar, help=each.help)(command)
+    return command
+
+
+def _sink_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """The options of all optional sinks."""
+    for sink in reversed(SINKS.values()):
+        command = click.option(sink.option, default="", metavar=sink.metavar, help=sink.help)(command)
+    return command
 
 
 _collections = click.option(
@@ -188,27 +205,7 @@ def simulate(  # noqa: PLR0913, PLR0917 - one argument per option
     multiple=True,
     help="Files of reports: a file, a folder or a quoted pattern; repeat it for several.",
 )
-@click.option(
-    "--subscription",
-    metavar="projects/P/subscriptions/S",
-    help="Pub/Sub subscription of reports, instead of files: runs until it is stopped.",
-)
-@click.option(
-    "--kafka-topic",
-    default="",
-    metavar="TOPIC",
-    help="Kafka topic of reports, instead of files; on a cluster.",
-)
-@click.option("--kafka-servers", default="", metavar="HOST:PORT,…", help="Brokers of the topic.")
-@click.option(
-    "--kafka-expansion", default="", metavar="HOST:PORT", help="Beam's expansion service for Kafka, see docs."
-)
-@click.option(
-    "--pubsub-expansion",
-    default="",
-    metavar="HOST:PORT",
-    help="Beam's expansion service for Pub/Sub, for --subscription on Flink; see docs.",
-)
+@_source_options
 @click.option("--output", required=True, metavar="DIR", help="Where estimates/ and run.json go.")
 @click.option(
     "--overwrite", is_flag=True, help="Over files: replace results of other collections in DIR too."
@@ -322,35 +319,21 @@ def simulate(  # noqa: PLR0913, PLR0917 - one argument per option
     show_default=True,
     help="How often a file is tried that cannot be read.",
 )
-@click.option(
-    "--publish-topic",
-    default="",
-    metavar="projects/P/topics/T",
-    help="Also tell every revision to this Pub/Sub topic.",
-)
-@click.option(
-    "--bigquery-table",
-    default="",
-    metavar="P:DATASET.TABLE",
-    help="Also insert every revision into this BigQuery table.",
-)
+@_sink_options
 @click.option(
     "--job", default="", metavar="NAME", help="Name of a cluster's job in the books. Default: random."
 )
 @click.option("--detach", is_flag=True, help="Do not wait for a cluster's job.")
 @click.pass_context
-def run(  # noqa: PLR0913, PLR0917 - one argument per option
+def run(
     context: click.Context,
     /,
     collection_files: tuple[Path, ...],
     patterns: tuple[str, ...],
-    subscription: str | None,
     output: str,
     runner: str | None,
     dedup: bool,
     max_error_fraction: float,
-    publish_topic: str,
-    bigquery_table: str,
     overwrite: bool,
     **streaming: Any,
 ) -> None:
@@ -369,29 +352,17 @@ def run(  # noqa: PLR0913, PLR0917 - one argument per option
     settings: dict[str, Any] = {
         "deduplicate": dedup,
         "max_error_fraction": max_error_fraction,
-        "publish_topic": publish_topic,
-        "bigquery_table": bigquery_table,
+        "sinks": {name: streaming.pop(name) for name in SINKS},
     }
-    kafka = [streaming[f"kafka_{name}"] for name in ("topic", "servers", "expansion")]
-    if any(kafka) and not all(kafka):
-        raise UsageError(
-            "E-USAGE-SOURCE",
-            "a Kafka topic needs its brokers and an expansion service",
-            remedy="Give --kafka-topic, --kafka-servers and --kafka-expansion together.",
-        )
-    if streaming["pubsub_expansion"] and not subscription:
-        raise UsageError(
-            "E-USAGE-SOURCE",
-            "--pubsub-expansion goes with --subscription",
-            remedy="Give --subscription projects/P/subscriptions/S, or leave it out.",
-        )
+    sources = {option.name: streaming.pop(option.name) for option in source_options()}
+    source = chosen_source(sources)
     files, beam_args = split_arguments(context.args, files_allowed=bool(patterns))
     patterns += files
-    if bool(patterns) + bool(subscription) + any(kafka) != 1:
+    if bool(patterns) + bool(source) != 1:
         raise UsageError(
             "E-USAGE-SOURCE",
             "reports come from files, a subscription or a topic, and "
-            + ("more than one of them was given" if patterns or subscription else "none was given"),
+            + ("more than one of them was given" if patterns else "none was given"),
             remedy="Give --input GLOB, --subscription projects/P/subscriptions/S, or --kafka-topic TOPIC.",
         )
     limits = {name: streaming.pop(name) for name in LIMITS}
@@ -409,7 +380,8 @@ def run(  # noqa: PLR0913, PLR0917 - one argument per option
         code = run_collection(collection_files, patterns, output, runner, beam_args, **settings)
     else:
         settings |= streaming
-        code = run_stream(collection_files, patterns, subscription, output, runner, beam_args, **settings)
+        settings["sources"] = sources
+        code = run_stream(collection_files, patterns, output, runner, beam_args, **settings)
     sys.exit(code)
 
 

@@ -14,10 +14,12 @@ import click
 
 from ldpbeam.collection.epochs import parse_duration
 from ldpbeam.errors import UsageError
-from ldpbeam.pipelines.commands.actions import books_line, check_sinks, introduction, load, summary
+from ldpbeam.pipelines.commands.actions import books_line, introduction, load, summary
 from ldpbeam.pipelines.commands.console import Mode, deliver, mode, say
 from ldpbeam.pipelines.config import RunConfig, resolve_runner
 from ldpbeam.pipelines.local.status import Status, parse_address
+from ldpbeam.transforms.sinks import check_sinks
+from ldpbeam.transforms.sources import chosen_source
 
 __all__ = ["run_stream"]
 
@@ -25,7 +27,6 @@ __all__ = ["run_stream"]
 def run_stream(  # noqa: PLR0913 - one argument per option
     collection_files: tuple[Path, ...],
     patterns: Sequence[str],
-    subscription: str | None,
     output: str,
     runner: str | None,
     beam_args: tuple[str, ...],
@@ -50,7 +51,7 @@ def run_stream(  # noqa: PLR0913 - one argument per option
     from ldpbeam.pipelines.run_record import DETACHED
     from ldpbeam.pipelines.stream_job import build, run_local, submit
 
-    check_sinks(**settings)
+    check_sinks(settings.get("sinks", {}))
     inputs = find_inputs(patterns).paths if patterns else ()
     runner = resolve_runner(runner)
     local = runner == "FnApiRunner"
@@ -58,7 +59,7 @@ def run_stream(  # noqa: PLR0913 - one argument per option
         collections=collections,
         inputs=inputs,
         output=output,
-        subscription=subscription or "",
+        subscription=settings["sources"].get("subscription", ""),
         runner=runner,
         beam_args=beam_args,
         early_every=_seconds("--early-every", early_every) if early_every else 0,
@@ -70,13 +71,14 @@ def run_stream(  # noqa: PLR0913 - one argument per option
         shard_bits=(0 if local else 3) if shard_bits is None else shard_bits,
         **settings,
     )
-    if local and config.kafka_topic:
+    source = chosen_source(config.given)
+    if local and source is not None and not config.subscription:
         raise UsageError(
             "E-USAGE-SOURCE",
-            "the runner of this machine does not read Kafka",
+            f"the runner of this machine does not read from {source.target.option}",
             remedy="Run on a cluster (--runner FlinkRunner), or use --subscription or --input.",
         )
-    if local and config.pubsub_expansion:
+    if local and config.given.get("pubsub_expansion"):
         raise UsageError(
             "E-USAGE-SOURCE",
             "the runner of this machine reads Pub/Sub by itself",
@@ -89,8 +91,8 @@ def run_stream(  # noqa: PLR0913 - one argument per option
     if not config.starts:
         say(rehearse(build(config), config))
         return 0
-    if local and subscription:
-        say(f"reading {subscription}; Ctrl-C or SIGTERM drains and stops")
+    if local and config.subscription:
+        say(f"reading {config.subscription}; Ctrl-C or SIGTERM drains and stops")
         lines = mode() is Mode.JSON
         result = run_local(config, idle, _json_line if lines else _line, address)
         if lines:

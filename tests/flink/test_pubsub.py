@@ -92,7 +92,7 @@ def test_subscription_is_counted_once(
         replace(
             config.run,
             subscription=subscription,
-            pubsub_expansion=expansion.address,
+            sources={"pubsub_expansion": expansion.address},
             runner="PortableRunner",
             beam_args=tuple(options[1:]),
         ),

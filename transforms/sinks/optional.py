@@ -1,40 +1,43 @@
-"""After stage 5: results get their numbers, then go to the sinks that come before the files."""
+"""After stage 5: results get their numbers, then go to the optional sinks, before the files are written."""
 
 from __future__ import annotations
-
-from typing import Any
 
 import apache_beam as beam
 
 from ldpbeam.collection.collection import Collection
+from ldpbeam.histogram import EpochHistogram
+from ldpbeam.transforms.sinks import SINKS, Outputs
 from ldpbeam.transforms.sinks.accounting import NumberRevisions
-from ldpbeam.transforms.sinks.bigquery import WriteEstimatesToBigQuery
-from ldpbeam.transforms.sinks.topic import PublishEstimates
 
-__all__ = ["told_elsewhere"]
+__all__ = ["number_revisions", "optional_sinks", "write_optional_sinks"]
 
 
-def told_elsewhere(
-    histograms: beam.PCollection, collection: Collection, topic: str, table: str, output: str, job: str
-) -> beam.PCollection[Any]:
-    """The same histograms, numbered for all sinks, once those that were asked for have them.
+def number_revisions(
+    histograms: beam.PCollection[EpochHistogram], collection: Collection, outputs: Outputs
+) -> beam.PCollection[EpochHistogram]:
+    """The same histograms with the numbers of their revisions; over files each epoch has one, number 0."""
+    if not outputs.job:
+        return histograms
+    return histograms | "Number" >> beam.ParDo(NumberRevisions(collection, outputs.output, outputs.job))
 
-    So the books, which are written after this, name nothing that a sink lacks; and what a crash keeps from
-    the books is told again.
 
-    Args:
-        histograms: final ones.
-        collection: whose they are.
-        topic: ``projects/P/topics/T``, or empty.
-        table: ``project:dataset.table``, or empty.
-        output: output directory.
-        job: name of an unbounded job; empty over files, whose epochs have one result each, number 0.
+def optional_sinks(collection: Collection, outputs: Outputs) -> dict[str, beam.DoFn]:
+    """The optional sinks that were asked for, by the labels of their steps, in the order of :data:`SINKS`."""
+    return {
+        sink.label: sink.load()(collection, outputs.targets[name])
+        for name, sink in SINKS.items()
+        if outputs.targets.get(name)
+    }
+
+
+def write_optional_sinks(
+    histograms: beam.PCollection[EpochHistogram], collection: Collection, outputs: Outputs
+) -> beam.PCollection[EpochHistogram]:
+    """The same histograms, once every optional sink that was asked for has them.
+
+    So the accounting, which is written after this, names nothing that a sink lacks; and what a crash keeps
+    from the accounting is published once more.
     """
-    if job:
-        histograms = histograms | "Number" >> beam.ParDo(NumberRevisions(collection, output, job))
-    if topic:
-        histograms = histograms | "Topic" >> beam.ParDo(PublishEstimates(collection, topic))
-    if table:
-        sink = WriteEstimatesToBigQuery(collection, table)
-        histograms = histograms | "BigQuery" >> beam.ParDo(sink)
+    for label, sink in optional_sinks(collection, outputs).items():
+        histograms = histograms | label >> beam.ParDo(sink)
     return histograms
