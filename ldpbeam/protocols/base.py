@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from ldpbeam.estimate import Estimates
+    from ldpbeam.estimates import Estimates
 
     Payloads = NDArray[np.uint8]  # shape (reports, payload_size)
 
@@ -377,7 +377,7 @@ class LocalProtocol(ABC, Generic[Response]):
         Args:
             counts: int64 (counts_length,).
             reports: number of reports in it, at least 1.
-            ties: (rows,), see :func:`ldpbeam.estimate.interval`.
+            ties: (rows,), see :func:`ldpbeam.estimates.interval`.
         """
 
     @abstractmethod
@@ -520,7 +520,7 @@ class FrequencyProtocol(LocalProtocol[Response]):
         self, counts: NDArray[np.int64], reports: int, ties: NDArray[np.float64] | None = None
     ) -> Estimates:
         """The estimator of MATHS section 1."""
-        from ldpbeam.estimate import estimate
+        from ldpbeam.estimates import estimate
 
         n = self.report_counts(counts, reports)
         return estimate(self.support_counts(counts), n, self.support, ties)

@@ -38,12 +38,12 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from ldpbeam.estimate import Estimates
+    from ldpbeam.estimates import Estimates
 
 __all__ = ["LaplaceMean", "LinearBit", "MeanProtocol", "OneBit", "OneBitMean", "OneBitRRPM"]
 
 _OWN_COINS = Fraction(1, FULL)
-"""Share of the population behind the reports with which ``ldpbeam.estimate`` takes each bit as a coin."""
+"""Share of the population behind the reports with which ``ldpbeam.estimates`` takes each bit as a coin."""
 
 _LARGEST_SCALE = 1 << 27
 """Largest m/ε of Laplace noise: the sum of 2**30 reports then fits an int64."""
@@ -225,7 +225,7 @@ class OneBit(MeanProtocol):
         and half m. It also is enough where the devices are a random share of the population: drawn at random,
         a device's bit is a coin of probability p̄, and drawing without repeats only lowers the variance.
         """
-        from ldpbeam.estimate import estimate
+        from ldpbeam.estimates import estimate
 
         return estimate(counts, reports, self.ends, ties).scaled(self.maximum)
 
@@ -540,7 +540,7 @@ class LaplaceMean(MeanProtocol):
         """
         import numpy as np
 
-        from ldpbeam.estimate import CONFIDENCE, Estimates
+        from ldpbeam.estimates import CONFIDENCE, Estimates
 
         mean = counts / reports
         noise, m, drawn = self.instant.variance, float(self.maximum), 1 - float(self.share)

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from ldpbeam.estimate import Estimates
+    from ldpbeam.estimates import Estimates
 
 __all__ = ["ALLOCATIONS", "Allomfree", "Sample", "Sampled", "Several", "Split", "Together", "allocate"]
 
@@ -170,7 +170,7 @@ class Several(LocalProtocol[Response]):
         """The parts' estimates, one after the other; simultaneous intervals hold within an attribute."""
         import numpy as np
 
-        from ldpbeam.estimate import Estimates
+        from ldpbeam.estimates import Estimates
 
         found, start = [], 0
         for part, (cells, n) in zip(self.parts, self.part_counts(counts, reports), strict=True):

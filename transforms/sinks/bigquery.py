@@ -21,7 +21,7 @@ from ldpbeam.collection.collection import Collection
 from ldpbeam.collection.epochs import instant
 from ldpbeam.errors import LdpError, UsageError
 from ldpbeam.histogram import EpochHistogram
-from ldpbeam.transforms.sinks.tables import epoch_table, fixed_columns
+from ldpbeam.tables import epoch_table, fixed_columns
 
 __all__ = [
     "DESCRIPTIONS",

@@ -22,7 +22,7 @@ from ldpbeam.collection.collection import Collection
 from ldpbeam.collection.epochs import instant
 from ldpbeam.errors import LdpError, UsageError
 from ldpbeam.histogram import EpochHistogram
-from ldpbeam.transforms.sinks.tables import epoch_table, fixed_columns
+from ldpbeam.tables import epoch_table, fixed_columns
 
 __all__ = ["ESTIMATES_SCHEMA", "MESSAGE_BYTES", "EstimateMessage", "PublishEstimates", "estimate_messages"]
 
@@ -70,7 +70,7 @@ def estimate_messages(
     Args:
         collection: whose epoch it is.
         histogram: without attributes and not withheld, it gives no message.
-        fixed: :func:`ldpbeam.transforms.sinks.tables.fixed_columns` of the collection.
+        fixed: :func:`ldpbeam.tables.fixed_columns` of the collection.
         limit: bytes of a body at most.
 
     Raises:
