@@ -3,6 +3,7 @@
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+DEMO_STAMP := $(VENV)/.installed-demo
 BENCH_STAMP := $(VENV)/.installed-bench
 PROTOC := $(BIN)/python -m grpc_tools.protoc -I proto
 PROTOS := $(sort $(wildcard proto/ldpbeam/wire/*.proto))
@@ -37,18 +38,29 @@ CHOOSE_PYTHON = chosen=; \
     exit 1; \
   fi
 
+define MAKE_VENV
+set -e; \
+if [ ! -x $(BIN)/python ]; then \
+  $(CHOOSE_PYTHON); \
+  "$$chosen" -m venv $(VENV) || { rm -rf $(VENV); \
+    echo "error: $$chosen cannot make a virtual environment; on Debian: apt-get install python3-venv" >&2; exit 1; }; \
+fi
+endef
+INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
+
 $(STAMP): pyproject.toml constraints.txt
-	@set -e; \
-	if [ ! -x $(BIN)/python ]; then \
-	  $(CHOOSE_PYTHON); \
-	  "$$chosen" -m venv $(VENV) || { rm -rf $(VENV); \
-	    echo "error: $$chosen cannot make a virtual environment; on Debian: apt-get install python3-venv" >&2; exit 1; }; \
-	fi
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	@$(MAKE_VENV)
+	$(INSTALL) -e '.[dev]'
+	@touch $@
+
+# Only what the demo needs, and only what it imports is compiled; nothing where all is installed already.
+$(DEMO_STAMP): pyproject.toml constraints.txt
+	@$(MAKE_VENV)
+	@test $(STAMP) -nt pyproject.toml -a $(STAMP) -nt constraints.txt || $(INSTALL) --no-compile -e '.[page]'
 	@touch $@
 
 $(BENCH_STAMP): $(STAMP)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,bench]'
+	$(INSTALL) -e '.[dev,bench]'
 	@touch $@
 
 # Resolved afresh, outside the working environment: no leftover slips into the pins, and it works
@@ -65,7 +77,7 @@ lock: ## resolve the newest allowed versions again and write constraints.txt
 
 # --- for users
 
-demo: $(STAMP) ## simulate devices, run the pipeline, write a report (about a minute)
+demo: $(DEMO_STAMP) ## simulate devices, run the pipeline, write a report (about a minute)
 	@$(BIN)/ldpbeam demo --output $(DEMO_OUT)
 	@echo "The demo's report and the files behind it are in $(DEMO_OUT)/"
 

@@ -95,7 +95,7 @@ def simulate(collection: Collection, values: ArrayLike, *, epoch: int = 0, seed:
     """
     import numpy as np
 
-    from ldpbeam.protocols.base import frozen_columns
+    from ldpbeam.kernels.columns import read_only
     from ldpbeam.reports import ReportColumns
     from ldpbeam.simulators.fleet import Fleet
     from ldpbeam.simulators.words import Streams
@@ -104,7 +104,7 @@ def simulate(collection: Collection, values: ArrayLike, *, epoch: int = 0, seed:
     parts = list(Fleet(collection.protocol, len(held), Streams(seed)).reports(epoch, held))
     ids = np.concatenate([np.zeros(0, np.uint64), *(part.report_ids for part in parts)])
     empty = np.zeros((0, collection.protocol.payload_size), np.uint8)
-    payloads = frozen_columns(np.concatenate([empty, *(part.payloads for part in parts)]))
+    payloads = read_only(np.concatenate([empty, *(part.payloads for part in parts)]))
     return ReportColumns(collection.digest, epoch, ids, payloads)
 
 

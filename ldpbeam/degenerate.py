@@ -18,16 +18,18 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
+from ldpbeam.kernels.check_codes import CheckCode
+
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from ldpbeam.arrays import Bytes, Ints, Uints
     from ldpbeam.support import SupportProbabilities
 
 __all__ = [
     "BOUND",
     "CELLS",
-    "CODE",
     "REACH",
     "add_extremes",
     "add_seeds",
@@ -46,9 +48,6 @@ __all__ = [
 
 BOUND = Fraction(1, 1 << 50)
 """What every input draws a degenerate payload with less than."""
-
-CODE = 4
-"""Of :attr:`ldpbeam.errors.Reason.DEGENERATE` among :data:`ldpbeam.protocols.base.CHECK_CODES`."""
 
 REACH = 1 << 13
 """Affine multipliers a with |a| below it, as signed 64-bit integers, are degenerate: 2·REACH − 1 of 2**64,
@@ -78,7 +77,7 @@ def ordinary(multiplier: int) -> int:
     return multiplier ^ _EXCHANGE if is_degenerate(multiplier) else multiplier
 
 
-def ordinary_many(multipliers: NDArray[np.uint64]) -> NDArray[np.uint64]:
+def ordinary_many(multipliers: Uints) -> Uints:
     """:func:`ordinary` for an array of any shape."""
     import numpy as np
 
@@ -86,27 +85,27 @@ def ordinary_many(multipliers: NDArray[np.uint64]) -> NDArray[np.uint64]:
     return np.where(_degenerate(multipliers), exchanged, multipliers)
 
 
-def _degenerate(multipliers: NDArray[np.uint64]) -> NDArray[np.bool_]:
+def _degenerate(multipliers: Uints) -> NDArray[np.bool_]:
     import numpy as np
 
     found: NDArray[np.bool_] = multipliers + np.uint64(REACH - 1) < np.uint64(2 * REACH - 1)
     return found
 
 
-def _words(payloads: NDArray[np.uint8]) -> NDArray[np.uint64]:
+def _words(payloads: Bytes) -> Uints:
     """The two seed words that payloads (n, w) of an affine hash begin with, uint64 (n, 2)."""
     import numpy as np
 
-    found: NDArray[np.uint64] = np.ascontiguousarray(payloads[:, :16]).view("<u8")
+    found: Uints = np.ascontiguousarray(payloads[:, :16]).view("<u8")
     return found
 
 
-def refuse_multipliers(payloads: NDArray[np.uint8], codes: NDArray[np.uint8]) -> None:
-    """Write :data:`CODE` where the affine hash in a payload, not refused yet, has a degenerate multiplier."""
-    codes[_degenerate(_words(payloads)[:, 0]) & (codes == 0)] = CODE
+def refuse_multipliers(payloads: Bytes, codes: Bytes) -> None:
+    """Write ``DEGENERATE`` where the hash in a payload, not refused yet, has a degenerate multiplier."""
+    codes[_degenerate(_words(payloads)[:, 0]) & (codes == CheckCode.SOUND)] = CheckCode.DEGENERATE
 
 
-def add_seeds(payloads: NDArray[np.uint8], signs: NDArray[np.int64]) -> None:
+def add_seeds(payloads: Bytes, signs: Ints) -> None:
     """Count the affine hashes in payloads by :data:`CELLS` equally likely classes of seeds.
 
     The class is made of a ^ c, which is uniform since c is and a is independent of it.
@@ -199,7 +198,7 @@ def extremes(bits: int, support: SupportProbabilities) -> tuple[tuple[int, int],
     return (bits - zeros, many), (tail(bits, own, other, many), tail(bits, 1 - own, 1 - other, zeros))
 
 
-def count_ones(payloads: NDArray[np.uint8]) -> Iterator[tuple[slice, NDArray[np.int64]]]:
+def count_ones(payloads: Bytes) -> Iterator[tuple[slice, Ints]]:
     """Pieces of payloads (n, w) with the number of ones in each of their rows; one piece fits the cache."""
     import numpy as np
 
@@ -218,21 +217,17 @@ def count_ones(payloads: NDArray[np.uint8]) -> Iterator[tuple[slice, NDArray[np.
         yield where, ones
 
 
-def refuse_ones(
-    payloads: NDArray[np.uint8], bits: int, admitted: tuple[int, int], codes: NDArray[np.uint8]
-) -> None:
-    """Write :data:`CODE` where a payload (n, w), not refused yet, has fewer or more ones than admitted."""
+def refuse_ones(payloads: Bytes, bits: int, admitted: tuple[int, int], codes: Bytes) -> None:
+    """Write ``DEGENERATE`` where a payload (n, w), not refused yet, has fewer or more ones than admitted."""
     least, most = admitted
     if least <= 0 and most >= bits:
         return  # every number of ones is admitted, as in small domains
     for where, ones in count_ones(payloads):
         some = codes[where]
-        some[((ones < least) | (ones > most)) & (some == 0)] = CODE
+        some[((ones < least) | (ones > most)) & (some == CheckCode.SOUND)] = CheckCode.DEGENERATE
 
 
-def add_extremes(
-    payloads: NDArray[np.uint8], bits: int, support: SupportProbabilities, signs: NDArray[np.int64]
-) -> None:
+def add_extremes(payloads: Bytes, bits: int, support: SupportProbabilities, signs: Ints) -> None:
     """Count payloads (n, w) with rarely many ones in signs[0] and with rarely few in signs[1]."""
     import numpy as np
 

@@ -11,7 +11,16 @@ from enum import Enum
 
 from ldpbeam.text import clean
 
-__all__ = ["CollectionError", "InvalidPayload", "JobError", "LdpError", "Reason", "UsageError", "disk_error"]
+__all__ = [
+    "CollectionError",
+    "InvalidPayload",
+    "JobError",
+    "LdpError",
+    "Reason",
+    "UsageError",
+    "disk_error",
+    "extra_error",
+]
 
 
 _LONGEST = 500  # characters of what is wrong
@@ -56,9 +65,24 @@ class UsageError(LdpError):
 
 
 class CollectionError(LdpError, ValueError):
-    """A collection (its file, or the parameters in it) is not sound."""
+    """A collection (its file, or the parameters in it) is not sound.
+
+    Attributes:
+        key: of the collection file, where the fault lies; empty where no single key has it.
+    """
 
     exit_code = 3
+
+    def __init__(self, code: str, message: str, *, key: str = "", where: str = "", remedy: str = "") -> None:
+        """As every problem, with the key."""
+        super().__init__(code, message, where=where, remedy=remedy)
+        self.key = key
+
+    def at(self, where: str) -> CollectionError:
+        """The same error with the place filled in (kept when it already names one)."""
+        if self.where:
+            return self
+        return CollectionError(self.code, self.message, key=self.key, where=where, remedy=self.remedy)
 
 
 class JobError(LdpError):
@@ -92,6 +116,27 @@ def disk_error(error: OSError, where: str = "") -> LdpError | None:
             remedy="Choose a directory that you may write to, or correct its permissions; then run again.",
         )
     return None
+
+
+_EXTRAS = {
+    "pipeline": {"apache_beam", "click", "numba", "numpy", "pyarrow", "rich", "scipy", "zstandard"},
+    "page": {"altair", "jinja2", "vl_convert"},
+    "gcp": {"google"},
+}
+"""Extras of pyproject.toml, and the modules that they bring."""
+
+
+def extra_error(error: ModuleNotFoundError) -> UsageError | None:
+    """Which extra of the distribution brings a module that is not installed; None for any other module."""
+    absent = (error.name or "").partition(".")[0]
+    extra = next((name for name, modules in _EXTRAS.items() if absent in modules), None)
+    if extra is None:
+        return None
+    return UsageError(
+        "E-USAGE-EXTRA",
+        f"this needs {error.name}, which is not installed",
+        remedy=f"Install it with: pip install 'ldpbeam[{extra}]'.",
+    )
 
 
 class Reason(Enum):

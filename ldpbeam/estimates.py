@@ -1,6 +1,6 @@
 """Stage 4 of 5, estimate: unbiased frequencies with their variance and intervals, once for every protocol.
 
-Everything follows from n reports, the support C(v) and the protocol's (own, other) (MATHS section 1):
+Everything follows from n reports, the support C(v) and the protocol's (own, other) (docs/maths.md section 1):
 
 * estimate   f̂ = (C/n − other)/(own − other), unbiased, may be negative;
 * variance   [f·own(1−own) + (1−f)·other(1−other)] / (n (own−other)²), f̂ clipped to [0, 1] plugged in;
@@ -10,6 +10,7 @@ Everything follows from n reports, the support C(v) and the protocol's (own, oth
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import NormalDist
 from typing import TYPE_CHECKING
@@ -19,16 +20,14 @@ import numpy as np
 from ldpbeam.support import SupportProbabilities
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from ldpbeam.arrays import Floats, Ints
 
-    Floats = NDArray[np.float64]
 
 __all__ = [
     "CONFIDENCE",
     "Estimates",
     "estimate",
     "interval",
-    "largest_error_bound",
     "lasting_share",
     "tie_breakers",
     "variance",
@@ -57,8 +56,8 @@ class Estimates:
     A row without a report has NaN everywhere but in ``n`` and ``support``; sinks write null.
     """
 
-    n: NDArray[np.int64]
-    support: NDArray[np.int64]
+    n: Ints
+    support: Ints
     frequency: Floats
     std_error: Floats
     low: Floats
@@ -66,10 +65,30 @@ class Estimates:
     low_all: Floats
     high_all: Floats
 
+    @property
+    def _numbers(self) -> tuple[Floats, ...]:
+        return self.frequency, self.std_error, self.low, self.high, self.low_all, self.high_all
+
     def scaled(self, factor: float) -> Estimates:
         """The same in other units: ``factor`` times every number but the counts."""
-        arrays = (self.frequency, self.std_error, self.low, self.high, self.low_all, self.high_all)
-        return Estimates(self.n, self.support, *(a * factor for a in arrays))
+        return Estimates(self.n, self.support, *(column * factor for column in self._numbers))
+
+    def rows(self, where: slice) -> Estimates:
+        """Some of the rows."""
+        return Estimates(self.n[where], self.support[where], *(column[where] for column in self._numbers))
+
+    @classmethod
+    def joined(cls, found: Sequence[Estimates]) -> Estimates:
+        """The rows of several, one after the other."""
+        n, support = np.concatenate([one.n for one in found]), np.concatenate([one.support for one in found])
+        numbers = zip(*(one._numbers for one in found), strict=True)
+        return cls(n, support, *map(np.concatenate, numbers))
+
+    @classmethod
+    def unknown(cls, rows: int) -> Estimates:
+        """What is known without a report."""
+        zero, nothing = np.zeros(rows, np.int64), np.full(rows, np.nan)
+        return cls(zero, zero, *[nothing] * 6)
 
 
 def support_variance(frequency: Floats, own: float, other: float) -> Floats:
@@ -77,11 +96,11 @@ def support_variance(frequency: Floats, own: float, other: float) -> Floats:
     return np.asarray(frequency * own * (1 - own) + (1 - frequency) * other * (1 - other), np.float64)
 
 
-def variance(frequency: Floats, n: int | NDArray[np.int64], probabilities: SupportProbabilities) -> Floats:
+def variance(frequency: Floats, n: int | Ints, probabilities: SupportProbabilities) -> Floats:
     """Variance of the estimates for a fixed population of these true frequencies.
 
-    Not Eq. 4 of `000` or Eq. 10 of `002`, whose coefficient of f is wrong unless rounds are symmetric
-    (MATHS correction 2); equal to them at f = 0. Where the reports come from a random share s of the
+    Not Eq. 4 of LOLOHA or Eq. 10 of ALLOMFREE, whose coefficient of f is wrong unless rounds are symmetric
+    (docs/maths.md correction 2); equal to them at f = 0. Where the reports come from a random share s of the
     population, drawing it adds (1 − s) f (1 − f) / n. Frequencies are clipped to [0, 1].
     """
     own, other, gap = float(probabilities.own), float(probabilities.other), float(probabilities.gap)
@@ -113,8 +132,8 @@ def lasting_share(
 
 
 def interval(
-    support: NDArray[np.int64],
-    n: int | NDArray[np.int64],
+    support: Ints,
+    n: int | Ints,
     probabilities: SupportProbabilities,
     ties: Floats | None = None,
     confidence: float = CONFIDENCE,
@@ -165,9 +184,7 @@ def interval(
     return low, high
 
 
-def _binomial_limits(
-    count: NDArray[np.int64], n: NDArray[np.int64], ties: Floats, tail: float
-) -> tuple[Floats, Floats]:
+def _binomial_limits(count: Ints, n: Ints, ties: Floats, tail: float) -> tuple[Floats, Floats]:
     """Limits of a binomial probability whose tail areas, with the tie split, are ``tail`` each."""
     from scipy.special import betainc, betaincinv
 
@@ -199,22 +216,6 @@ def _binomial_limits(
     return solve(tail), solve(1 - tail)
 
 
-def largest_error_bound(n: int, size: int, beta: float, probabilities: SupportProbabilities) -> float:
-    """What the largest error of a histogram stays below with probability at least 1 − ``beta``.
-
-    sqrt(k/(4 n β (own − other)²)): Proposition 3.6 of `000` with the squares that its print misses (MATHS
-    correction 3). Chebyshev's inequality summed over the values, with own(1−own) and other(1−other) at most
-    1/4, so it is safe and wide; :func:`interval` at level 1 − β/k is far narrower.
-
-    Args:
-        n: number of reports, at least 1.
-        size: k, number of values.
-        beta: probability that the bound may fail, in (0, 1).
-        probabilities: own and other, everyone being asked.
-    """
-    return float(np.sqrt(size / (4 * n * beta)) / float(probabilities.gap))
-
-
 def tie_breakers(digest: int, epoch: int, size: int) -> Floats:
     """Public, reproducible uniforms that split ties of few counts: a function of collection, epoch, value.
 
@@ -231,10 +232,7 @@ def tie_breakers(digest: int, epoch: int, size: int) -> Floats:
 
 
 def estimate(
-    support: NDArray[np.int64],
-    n: int | NDArray[np.int64],
-    probabilities: SupportProbabilities,
-    ties: Floats | None = None,
+    support: Ints, n: int | Ints, probabilities: SupportProbabilities, ties: Floats | None = None
 ) -> Estimates:
     """Estimates, standard errors and intervals from support counts.
 
@@ -250,14 +248,14 @@ def estimate(
     reports = np.broadcast_to(np.asarray(n, np.int64), support.shape)
     if not (reports > 0).any():
         raise ValueError("an estimate needs at least one report")
-    told = np.maximum(reports, 1)
-    frequency = (support / told - float(probabilities.other)) / float(probabilities.gap)
+    at_least_one = np.maximum(reports, 1)
+    frequency = (support / at_least_one - float(probabilities.other)) / float(probabilities.gap)
     everyone = 1 - (1 - CONFIDENCE) / support.size
     columns = [
         frequency,
-        np.sqrt(variance(frequency, told, probabilities)),
-        *interval(support, told, probabilities, ties),
-        *interval(support, told, probabilities, ties, everyone),
+        np.sqrt(variance(frequency, at_least_one, probabilities)),
+        *interval(support, at_least_one, probabilities, ties),
+        *interval(support, at_least_one, probabilities, ties, everyone),
     ]
     silent = reports == 0
     if silent.any():

@@ -121,11 +121,11 @@ def estimate_counted(
 def estimate_epoch(collection: Collection, epoch: int, support: Support) -> EpochHistogram:
     """Stage 4: support counts, unbiased estimates, standard errors, intervals."""
     protocol = collection.protocol
-    rows = [part.rows for part in protocol.parts]
+    rows = [part.results for part in protocol.estimators]
     ties = np.split(tie_breakers(collection.digest, epoch, sum(rows)), np.cumsum(rows)[:-1])
     found = []
     counted = protocol.part_counts(support.counts, support.reports)
-    for part, (counts, reports), split in zip(protocol.parts, counted, ties, strict=True):
+    for part, (counts, reports), split in zip(protocol.estimators, counted, ties, strict=True):
         supported = part.support_counts(counts)
         if reports < max(collection.min_reports, 1):
             found.append(AttributeHistogram(reports, supported, None, status=INSUFFICIENT))
@@ -139,7 +139,7 @@ def make_consistent(collection: Collection, histogram: EpochHistogram) -> EpochH
     """Stage 5: the collection's post-processing; the raw estimates stay beside it."""
     if not histogram.attributes:
         return histogram
-    parts = collection.protocol.parts
+    parts = collection.protocol.estimators
     done = tuple(
         replace(one, consistent=part.consistent(collection.consistency, one.estimates))
         if one.estimates is not None

@@ -14,20 +14,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import exp, lgamma, log
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from ldpbeam.errors import Reason
-from ldpbeam.protocols.base import FrequencyProtocol, LocalProtocol
-from ldpbeam.protocols.mean import LaplaceMean, OneBit
-from ldpbeam.protocols.multi import Sample, Several
+from ldpbeam.protocols.contract import AddedNoise, LocalProtocol
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from ldpbeam.accounting import Account
-    from ldpbeam.support import Support
+    from ldpbeam.arrays import Ints
+    from ldpbeam.support import Support, SupportProbabilities
 
 __all__ = ["EXPLANATIONS", "FALSE_ALARM", "Indicator", "indicators"]
 
@@ -89,19 +86,17 @@ def indicators(
     Args:
         protocol: of the collection.
         support: counts of the epoch, of at least one report.
-        line: the epoch's accounting; None without.
+        account: the epoch's; None without.
     """
     found: list[Indicator] = []
-    cells = protocol.seed_cells(support.counts, support.signs) if isinstance(protocol, Sample) else None
+    several = len(protocol.parts) > 1
+    cells = protocol.seed_cells(support.counts, support.signs) if several else None
     if cells is not None:
         found += _seeds(*cells, None)
-    if isinstance(protocol, Several):
-        counted = protocol.part_counts(support.counts, support.reports)
-        for index, (kind, (counts, reports)) in enumerate(zip(protocol.kinds, counted, strict=True)):
-            some = support.signs[protocol.sign_spans[index]] if support.signs.size else support.signs
-            found += _of_part(kind, counts, some, reports, index)
-    else:
-        found += _of_part(protocol, support.counts, support.signs, support.reports, None)
+    counted = protocol.part_counts(support.counts, support.reports)
+    signs = protocol.part_signs(support.signs)
+    for index, (part, (counts, reports), some) in enumerate(zip(protocol.parts, counted, signs, strict=True)):
+        found += _of_part(part, counts, some, reports, index if several else None)
     if account is not None:
         found += _conflicts(account.rejected[Reason.CONFLICTING_ID.value], support.reports)
     level = FALSE_ALARM / max(len(found), 1)
@@ -111,20 +106,9 @@ def indicators(
 
 
 def _of_part(
-    kind: LocalProtocol[Any],
-    counts: NDArray[np.int64],
-    signs: NDArray[np.int64],
-    reports: int,
-    attribute: int | None,
+    kind: LocalProtocol[Any], counts: Ints, signs: Ints, reports: int, attribute: int | None
 ) -> list[Indicator]:
     if not reports:
-        return []
-    if isinstance(kind, OneBit):
-        ends = kind.ends
-        return [_range(kind.support_counts(counts), reports, float(ends.own), float(ends.other), attribute)]
-    if isinstance(kind, LaplaceMean):
-        return [_laplace(kind, int(counts[0]), reports, attribute)]
-    if not isinstance(kind, FrequencyProtocol):
         return []
     found: list[Indicator] = []
     counted = signs.size == kind.signs_length  # state of an earlier version has no signs
@@ -132,16 +116,20 @@ def _of_part(
     if cells is not None:
         found += _seeds(*cells, attribute)
     support = kind.support_counts(counts)
-    if kind.supported_variance is not None:
-        found.append(_support_sum(kind, int(support.sum()), reports, attribute))
+    if kind.support is not None and kind.supported_variance is not None:
+        expected = _Supported(kind.support, kind.domain_size, kind.most_supported, kind.supported_variance)
+        found.append(_support_sum(expected, int(support.sum()), reports, attribute))
     if kind.extremes is not None and counted:
         found.append(_ones(signs, kind.extremes, reports, attribute))
-    own, other = float(kind.support.own), float(kind.support.other)
-    found.append(_range(support, kind.report_counts(counts, reports), own, other, attribute))
+    if kind.ends is not None:
+        own, other = float(kind.ends.own), float(kind.ends.other)
+        found.append(_range(support, kind.report_counts(counts, reports), own, other, attribute))
+    if kind.added_noise is not None:
+        found.append(_noisy_mean(kind.added_noise, int(support[0]), reports, attribute))
     return found
 
 
-def _seeds(cells: NDArray[np.int64], factor: float, attribute: int | None) -> list[Indicator]:
+def _seeds(cells: Ints, factor: float, attribute: int | None) -> list[Indicator]:
     """Pearson's χ² of equally likely cells; none where there are too few reports for two cells."""
     from scipy.special import gammaincc
 
@@ -158,22 +146,27 @@ def _seeds(cells: NDArray[np.int64], factor: float, attribute: int | None) -> li
     return [Indicator("seeds", attribute, found, float(freedom), p_value)]
 
 
-def _support_sum(
-    kind: FrequencyProtocol[Any], supported: int, reports: int, attribute: int | None
-) -> Indicator:
+class _Supported(NamedTuple):
+    """How many values of k a report supports: at most so many, with at most that variance."""
+
+    probabilities: SupportProbabilities
+    k: int
+    most: int
+    variance: float
+
+
+def _support_sum(report: _Supported, supported: int, reports: int, attribute: int | None) -> Indicator:
     """How many values reports support on average, by Bernstein's inequality: a sum of independent numbers.
 
     The sum of all raw estimates is (this − k·other)/(own − other).
     """
-    probabilities, k = kind.support, kind.domain_size
-    asked = float(probabilities.sampled)
-    own, other = float(probabilities.own), float(probabilities.other)
+    asked = float(report.probabilities.sampled)
+    own, other = float(report.probabilities.own), float(report.probabilities.other)
     # Among d of b buckets the value's own is one with probability d/b.
-    mean = asked * (own + (k - 1) * other)
-    variance = kind.supported_variance or 0.0
-    largest = max(kind.most_supported - mean, mean)
+    mean = asked * (own + (report.k - 1) * other)
+    largest = max(report.most - mean, mean)
     away = abs(supported - reports * mean)
-    p_value = _bernstein(away, reports * variance, largest)
+    p_value = _bernstein(away, reports * report.variance, largest)
     return Indicator("support_sum", attribute, supported / reports, mean, p_value)
 
 
@@ -184,9 +177,7 @@ def _bernstein(away: float, variance: float, largest: float) -> float:
     return min(1.0, 2 * exp(-away * away / 2 / (variance + largest * away / 3)))
 
 
-def _ones(
-    signs: NDArray[np.int64], chances: tuple[float, float], reports: int, attribute: int | None
-) -> Indicator:
+def _ones(signs: Ints, chances: tuple[float, float], reports: int, attribute: int | None) -> Indicator:
     """Reports with very many or very few ones: two binomial tails, the smaller one doubled."""
     from scipy.special import bdtrc
 
@@ -195,13 +186,7 @@ def _ones(
     return Indicator("ones", attribute, float(signs.sum()), expected, min(1.0, 2 * min(tails)))
 
 
-def _range(
-    support: NDArray[np.int64],
-    reports: int | NDArray[np.int64],
-    own: float,
-    other: float,
-    attribute: int | None,
-) -> Indicator:
+def _range(support: Ints, reports: int | Ints, own: float, other: float, attribute: int | None) -> Indicator:
     """The value that is estimated furthest below 0 or above 1: an exact binomial tail, times their number.
 
     Of a value that nobody holds the support is binomial with ``other``, of one that all hold with ``own``; of
@@ -220,16 +205,16 @@ def _range(
     return Indicator("range", attribute, float(frequency), float(below[at] > above[at]), p_value)
 
 
-def _laplace(kind: LaplaceMean, total: int, reports: int, attribute: int | None) -> Indicator:
+def _noisy_mean(noise: AddedNoise, total: int, reports: int, attribute: int | None) -> Indicator:
     """A mean outside of 0 .. m, by Bernstein's inequality for the clamped noise."""
-    m = kind.maximum
+    m = noise.maximum
     mean = total / reports
     nearest = min(max(mean, 0.0), float(m))
     away = abs(total - reports * nearest)
-    largest = m + 2.0 * kind.margin
+    largest = m + 2.0 * noise.margin
     # Clamping only lowers the variance, and moves the mean by less than 2**-40 m.
     away = max(0.0, away - reports * m * 2.0**-40)
-    p_value = _bernstein(away, reports * kind.instant.variance, largest)
+    p_value = _bernstein(away, reports * noise.variance, largest)
     return Indicator("range", attribute, mean, nearest, p_value)
 
 

@@ -35,7 +35,7 @@ class SystemRandomness:
 
 
 class ScriptedRandomness:
-    """Replays given words, for test vectors and for comparing a device with a simulated fleet.
+    """Replays given words: only for tests, of vectors and of devices against a simulated fleet.
 
     Raises:
         ValueError: a word does not lie below the limit asked for, or the script has run out.

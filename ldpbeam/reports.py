@@ -22,7 +22,8 @@ from ldpbeam.accounting import Entry, Key
 from ldpbeam.collection.collection import Collection, digest_hex
 from ldpbeam.errors import Reason
 from ldpbeam.kernels import framing
-from ldpbeam.protocols.base import CHECK_CODES, frozen_columns
+from ldpbeam.kernels.check_codes import CheckCode
+from ldpbeam.kernels.columns import read_only
 from ldpbeam.wire.codec import Batches, parse
 
 if TYPE_CHECKING:
@@ -412,7 +413,7 @@ def _admit_columns(
     if not ids.size:
         return
     key: Key = (collection.digest_hex, epoch)
-    payloads = frozen_columns(payloads)
+    payloads = read_only(payloads)
     codes = collection.protocol.check(payloads)
     rows = None
     if codes.any():
@@ -422,13 +423,13 @@ def _admit_columns(
         rows = np.flatnonzero(codes == 0)
         if owners is not None:
             into.repeated[key] += _repeated(ids[codes != 0], owners(np.flatnonzero(codes)))
-        ids, payloads = ids[rows], frozen_columns(payloads[rows])
+        ids, payloads = ids[rows], read_only(payloads[rows])
     if arrivals is not None and ids.size:
         at = arrivals(np.arange(ids.size) if rows is None else rows)
         late = at >= collection.closes(epoch) * _MICROS
         if late.any():
             into.late[key] += int(late.sum())
-            ids, payloads = ids[~late], frozen_columns(payloads[~late])
+            ids, payloads = ids[~late], read_only(payloads[~late])
     if ids.size:
         into.admitted.append(ReportColumns(collection.digest, epoch, ids, payloads))
 
@@ -535,9 +536,9 @@ def _outside(
 
 def _refused(codes: NDArray[np.uint8]) -> Iterator[tuple[Reason, NDArray[np.int64]]]:
     """(reason, positions) for every reason there is to refuse a payload, from a protocol's check."""
-    for code, reason in enumerate(CHECK_CODES):
-        if reason is not None:
-            yield reason, np.flatnonzero(codes == code)
+    for code in CheckCode:
+        if code.reason is not None:
+            yield code.reason, np.flatnonzero(codes == code)
 
 
 def _singles(reason: Reason, source: str, rows: Rows, which: NDArray[np.int64]) -> _Refused:

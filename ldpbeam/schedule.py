@@ -1,4 +1,4 @@
-"""When results of an epoch are published: provisionally, at its end, after late reports, for the last time.
+"""When an epoch's results are published: provisionally, at its end, after late reports, and at its close.
 
 All times are arrival times: the time at which reports reached the collector, microseconds since 1970. What is
 due when follows from the collection and two intervals alone, so every engine publishes the same results.
@@ -51,10 +51,10 @@ class Schedule:
         close = self.close(epoch)
         return min(late, close) if after < close else late
 
-    def pane(self, epoch: int, due: int, last: int) -> str:
-        """The pane (early, on_time, late) of a result due at ``due``; the one before was due at ``last``."""
+    def pane(self, epoch: int, due: int, published: int) -> str:
+        """The pane of a result that is due at ``due``, where the last one was published at ``published``."""
         end = self.end(epoch)
-        return EARLY if due < end else ON_TIME if last < end else LATE
+        return EARLY if due < end else ON_TIME if published < end else LATE
 
 
 def _step(origin: int, every: int, after: int) -> int:

@@ -7,20 +7,19 @@ exact rationals per protocol.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
+    from ldpbeam.arrays import Ints
 
 __all__ = ["Support", "SupportProbabilities"]
 
 
 @dataclass(frozen=True)
 class SupportProbabilities:
-    """The two numbers that describe a frequency protocol (MATHS section 1).
+    """The two numbers that describe a frequency protocol (docs/maths.md section 1).
 
     Attributes:
         own: P(report supports v | the device holds v), both rounds composed.
@@ -50,12 +49,21 @@ class SupportProbabilities:
         return self.own - self.other
 
     @property
-    def floor_variance(self) -> float:
-        """n·V*: the variance of one report at frequency 0, other(1−other)/(own−other)².
+    def floor(self) -> Fraction:
+        """n·V*: the variance of one report at frequency 0, other(1−other)/(own−other)², exact.
 
         n is the number of reports behind the value, a share ``sampled`` of all.
         """
-        return float(self.other * (1 - self.other) / self.gap**2)
+        return self.other * (1 - self.other) / self.gap**2
+
+    @property
+    def floor_variance(self) -> float:
+        """n·V* as a float."""
+        return float(self.floor)
+
+    def among(self, share: Fraction) -> SupportProbabilities:
+        """The same where only a share of the population, drawn at random, reports at all."""
+        return replace(self, sampled=self.sampled * share)
 
 
 class Support:
@@ -69,9 +77,7 @@ class Support:
 
     __slots__ = ("counts", "reports", "signs")
 
-    def __init__(
-        self, counts: NDArray[np.int64], reports: int = 0, signs: NDArray[np.int64] | None = None
-    ) -> None:
+    def __init__(self, counts: Ints, reports: int = 0, signs: Ints | None = None) -> None:
         """Own the given arrays: callers pass fresh ones."""
         import numpy as np
 

@@ -58,10 +58,10 @@ def fixed_columns(collection: Collection) -> dict[str, Any]:
     import pyarrow as pa
 
     attributes, values, labels = [], [], []
-    for (name, domain), part in zip(collection.histograms, collection.protocol.parts, strict=True):
-        attributes += [name] * part.rows
-        values += list(range(part.rows))
-        labels += [domain.label(v) for v in range(part.rows)] if part.rows == domain.size else ["mean"]
+    for (name, domain), part in zip(collection.histograms, collection.protocol.estimators, strict=True):
+        attributes += [name] * part.results
+        values += list(range(part.results))
+        labels += [domain.label(v) for v in range(part.results)] if part.results == domain.size else ["mean"]
     return {
         "schema": estimates_schema(collection),
         "attribute": pa.array(attributes, pa.string()),
@@ -80,7 +80,7 @@ def epoch_table(collection: Collection, histogram: EpochHistogram, fixed: dict[s
     """
     import pyarrow as pa
 
-    sizes = [part.rows for part in collection.protocol.parts]
+    sizes = [part.results for part in collection.protocol.estimators]
 
     def integers(name: str) -> Any:
         found = [

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from ldpbeam.privacy import FleetLedger, fleet_ledger
 from ldpbeam.protocols import LocalProtocol
-from ldpbeam.protocols.base import WordSpec
+from ldpbeam.protocols.contract import WordSpec
 from ldpbeam.simulators.memo import FleetMemo
 from ldpbeam.simulators.population.specs import ABSENT
 from ldpbeam.simulators.words import Streams
@@ -65,7 +65,7 @@ class _Words:
     """What the purposes start with."""
 
     def seed(self, spec: WordSpec) -> NDArray[np.uint64]:
-        epoch = self.epoch if self.protocol.seed_per_report else -1
+        epoch = self.epoch if self.protocol.word_plan.seed_per_report else -1
         return self._draw("seed", epoch, spec)
 
     def permanent(self, spec: WordSpec) -> NDArray[np.uint64]:
@@ -131,7 +131,8 @@ class Fleet:
         self._shape = (devices, len(parts)) if len(parts) > 1 else (devices,)
         memos = [FleetMemo(part.answer_bytes) for part in parts]
         self._memo = FleetMemo(None, memos) if len(parts) > 1 else memos[0]
-        specs = [s for p in parts for s in (p.seed_words, p.permanent_words, p.instant_words)]
+        plans = [part.word_plan for part in parts]
+        specs = [spec for plan in plans for spec in (plan.seed, plan.permanent, plan.instant)]
         widest = max(spec.count for spec in specs if spec is not None)
         self._rows = max(
             1,

@@ -1,4 +1,4 @@
-"""From privacy levels to the integer probabilities of both rounds (MATHS section 2, correction 1).
+"""From privacy levels to the integer probabilities of both rounds (docs/maths.md section 2, correction 1).
 
 The permanent round is set by ε∞, the instantaneous round by what must remain for the first report to be
 ε1. ``exact`` solves the composed channel as it is; ``published`` uses the papers' formula, which ignores the
@@ -24,7 +24,7 @@ __all__ = [
     "symmetric_second_round",
 ]
 
-_HALF = FULL // 2
+_FAIR = FULL // 2
 
 
 class Calibration(Enum):
@@ -40,8 +40,8 @@ def symbol_second_round(
     """The instantaneous round over the symbols of ``first`` that leaves the first report at ε1.
 
     Two symmetric channels of ratios r1, r2 compose to the ratio (r1·r2 + m − 1)/(r1 + r2 + m − 2); EXACT
-    solves it for r2 with the integer r1. PUBLISHED is e^{ε_IRR} = (e^{ε∞+ε1} − 1)/(e^{ε∞} − e^{ε1}) (`000`
-    Algorithm 1, `002` Eq. 8), the same equation at m = 2.
+    solves it for r2 with the integer r1. PUBLISHED is e^{ε_IRR} = (e^{ε∞+ε1} − 1)/(e^{ε∞} − e^{ε1}) (LOLOHA
+    Algorithm 1, ALLOMFREE Eq. 8), the same equation at m = 2.
 
     Raises:
         CollectionError: ε1 is not below ε∞.
@@ -61,13 +61,13 @@ def sue_round(epsilon: float) -> BitChannel:
 
 def oue_round(epsilon: float) -> BitChannel:
     """Optimised bits: p = 1/2, q = 1/(e^ε+1), q rounded up."""
-    return BitChannel(_HALF, -int(-FULL // (exp_below(epsilon) + 1)))
+    return BitChannel(_FAIR, -int(-FULL // (exp_below(epsilon) + 1)))
 
 
 def symmetric_second_round(first: BitChannel, epsilon_first: float) -> BitChannel:
     """The symmetric instantaneous round (p2, 1−p2) with the largest integer p2 that keeps ε1.
 
-    Serves L-SUE and L-OSUE; their closed forms (MATHS section 2) are its values up to 2**-64.
+    Serves L-SUE and L-OSUE; their closed forms (docs/maths.md section 2) are its values up to 2**-64.
 
     Raises:
         CollectionError: ε1 is not below ε∞.
@@ -76,7 +76,7 @@ def symmetric_second_round(first: BitChannel, epsilon_first: float) -> BitChanne
     if target >= unary_ratio(first.own, first.other):
         raise _not_below(epsilon_first)
     one = largest(
-        _HALF,
+        _FAIR,
         FULL - 1,
         lambda p: unary_ratio(*first.then(BitChannel(p, FULL - p))) <= target,
     )
@@ -95,18 +95,19 @@ def half_second_round(first: BitChannel, epsilon_first: float, name: str) -> Bit
         raise _not_below(epsilon_first)
 
     def ratio(q2: int) -> Fraction:
-        return unary_ratio(*first.then(BitChannel(_HALF, q2)))
+        return unary_ratio(*first.then(BitChannel(_FAIR, q2)))
 
     if ratio(1) < target:
         raise CollectionError(
             "E-COLLECTION-INFEASIBLE",
             f"{name} cannot reach epsilon_first = {epsilon_first}: with p2 = 1/2 the first report "
             f"spends at most {log_above(ratio(1)):.6f}",
+            key="epsilon_first",
             remedy="Lower epsilon_first below that limit, or use l_osue, which reaches every level.",
         )
-    zero = smallest(1, _HALF, lambda q2: ratio(q2) <= target)
+    zero = smallest(1, _FAIR, lambda q2: ratio(q2) <= target)
     assert zero is not None  # noqa: S101 - q2 = 1/2 has ratio 1, which every ε1 > 0 allows
-    return BitChannel(_HALF, zero)
+    return BitChannel(_FAIR, zero)
 
 
 def _not_below(epsilon_first: float) -> CollectionError:
@@ -114,5 +115,6 @@ def _not_below(epsilon_first: float) -> CollectionError:
         "E-COLLECTION-EPSILON",
         f"epsilon_first = {epsilon_first} is not below epsilon_longitudinal, so the first report would "
         "spend all that is kept for a lifetime",
+        key="epsilon_first",
         remedy="Lower epsilon_first or raise epsilon_longitudinal.",
     )

@@ -1,6 +1,6 @@
 """The two local channels everything is made of, with integer probabilities.
 
-``SymbolChannel`` is generalised randomised response over ``size`` symbols (MATHS section 1, "direct"),
+``SymbolChannel`` is generalised randomised response over ``size`` symbols (docs/maths.md section 1, direct),
 ``BitChannel`` flips one bit. Their probabilities are integers over a common total of (almost) 2**64, rounded
 toward privacy: device, simulator, server and certificate all use these same integers.
 """
@@ -15,8 +15,7 @@ from ldpbeam.channels.exact import exp_below
 from ldpbeam.randomness import FULL, Randomness
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
+    from ldpbeam.arrays import Ints, Uints
 
 __all__ = ["BitChannel", "SymbolChannel", "unary_ratio"]
 
@@ -99,7 +98,7 @@ class SymbolChannel:
         lie = (word - self.keep) // self.each
         return lie + (lie >= symbol)
 
-    def draw_many(self, symbols: NDArray[np.int64], words: NDArray[np.uint64]) -> NDArray[np.int64]:
+    def draw_many(self, symbols: Ints, words: Uints) -> Ints:
         """:meth:`draw` for arrays: ``words[i]`` must lie below :attr:`total`. Shape (n,)."""
         import numpy as np
 
@@ -159,7 +158,7 @@ class BitChannel:
         return randomness.word() < (self.one if bit else self.zero)
 
     def then(self, second: BitChannel) -> tuple[Fraction, Fraction]:
-        """(own, other) of this channel followed by ``second`` (MATHS section 2)."""
+        """(own, other) of this channel followed by ``second`` (docs/maths.md section 2)."""
         p2, q2 = second.own, second.other
         return (self.own * p2 + (1 - self.own) * q2, self.other * p2 + (1 - self.other) * q2)
 

@@ -7,10 +7,10 @@ never above e**epsilon; every probability is rounded so that its likelihood rati
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from decimal import ROUND_FLOOR, Context, Decimal
+from decimal import Context, Decimal
 from fractions import Fraction
 
-__all__ = ["exp_above", "exp_below", "largest", "log_above", "log_above_power", "log_below", "smallest"]
+__all__ = ["exp_above", "exp_below", "largest", "log_above", "log_above_power", "smallest"]
 
 _DIGITS = 60
 _CONTEXT = Context(prec=_DIGITS)
@@ -79,13 +79,6 @@ def log_above_power(factors: Iterable[tuple[Fraction, int]]) -> float:
     rounded = float(exact)
     # float() rounds to nearest; step up when that went below the exact value.
     return rounded if Decimal(rounded) >= exact else _next_up(rounded)
-
-
-def log_below(ratio: Fraction) -> Decimal:
-    """``ln(ratio)`` to 55 digits, rounded down; used to state how far below nominal a channel lies."""
-    value = _log(ratio)
-    below = _CONTEXT.subtract(value, _log_slack(value))
-    return below.quantize(Decimal(10) ** -55, rounding=ROUND_FLOOR, context=Context(prec=80))
 
 
 def _next_up(value: float) -> float:

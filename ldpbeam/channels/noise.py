@@ -18,8 +18,9 @@ from typing import TYPE_CHECKING
 from ldpbeam.randomness import FULL, Randomness
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
+
+    from ldpbeam.arrays import Ints, Uints
 
 __all__ = ["WIDE", "LaplaceNoise"]
 
@@ -97,7 +98,7 @@ class LaplaceNoise:
             magnitude += (randomness.word() < weight) << i
         return -1 - magnitude if sign < self.negative else magnitude
 
-    def draw_many(self, words: NDArray[np.uint64]) -> NDArray[np.int64]:
+    def draw_many(self, words: Uints) -> Ints:
         """:meth:`draw` for arrays: ``words`` is uint64 (n, words). Shape (n,)."""
         import numpy as np
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ldpbeam.collection.collection import Collection
-from ldpbeam.protocols.base import Memo, plain_integer
+from ldpbeam.protocols.contract import Memo, plain_integer
 from ldpbeam.randomness import Randomness, SystemRandomness
 from ldpbeam.wire import report_pb2
 

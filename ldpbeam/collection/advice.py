@@ -9,10 +9,10 @@ from typing import Any
 
 from ldpbeam.collection.collection import Collection
 from ldpbeam.privacy.poisoning import leverage
-from ldpbeam.protocols import FrequencyProtocol, LocalProtocol
+from ldpbeam.protocols import LocalProtocol
+from ldpbeam.protocols.laplace_mean import LaplaceMean
 from ldpbeam.protocols.local_hash import LocalHash
-from ldpbeam.protocols.mean import LaplaceMean
-from ldpbeam.protocols.multi import Several
+from ldpbeam.support import SupportProbabilities
 
 __all__ = ["LARGE_DOMAIN", "MANY_REPORTS", "Advice", "warnings_about"]
 
@@ -53,12 +53,13 @@ def warnings_about(collection: Collection) -> tuple[Advice, ...]:
     """Every warning about a collection, each attribute looked at on its own; mostly none."""
     found: list[Advice] = []
     built = collection.protocol
-    kinds = built.kinds if isinstance(built, Several) else built.parts
-    for (name, domain), part, kind in zip(collection.histograms, built.parts, kinds, strict=True):
+    for (name, domain), part, estimator in zip(
+        collection.histograms, built.parts, built.estimators, strict=True
+    ):
         about = f" of attribute {name}" if name else ""
-        found += _about_hash(collection, kind, about)
-        found += _about_size(domain.size, part, about)
-        found += _about_leverage(kind, about)
+        found += _about_hash(collection, part, about)
+        found += _about_size(domain.size, estimator.support, about)
+        found += _about_leverage(part, about)
     return tuple(dict.fromkeys(found))
 
 
@@ -91,8 +92,8 @@ def _about_leverage(kind: LocalProtocol[Any], about: str) -> Iterator[Advice]:
         )
 
 
-def _about_size(size: int, part: LocalProtocol[Any], about: str) -> Iterator[Advice]:
-    if not isinstance(part, FrequencyProtocol):
+def _about_size(size: int, support: SupportProbabilities | None, about: str) -> Iterator[Advice]:
+    if support is None:
         return  # a mean has one number, however large the values
     if size >= LARGE_DOMAIN:
         memory, seconds = size * _BYTES_PER_VALUE / 2**30, size * _MICROSECONDS_PER_VALUE / 1e6
@@ -102,7 +103,7 @@ def _about_size(size: int, part: LocalProtocol[Any], about: str) -> Iterator[Adv
             f"to estimate each epoch, whatever the number of reports, and {size:,} rows to publish it",
             "Collect coarser values, or merge rare ones.",
         )
-    each = part.support.floor_variance / float(part.support.sampled)  # of one report among all
+    each = support.floor_variance / float(support.sampled)  # of one report among all
     reports = each * size**2
     if reports > MANY_REPORTS:
         yield Advice(

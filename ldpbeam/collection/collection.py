@@ -5,48 +5,31 @@ The digest travels in every report, so a report is only ever decoded with its ow
 
 from __future__ import annotations
 
-import hashlib
 from collections import Counter
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from ldpbeam.collection.domain import Domain
+from ldpbeam.collection.domain import Attribute, Domain
 from ldpbeam.collection.epochs import LAST_SECOND, Epochs, instant
+from ldpbeam.collection.message import (
+    add_attributes,
+    digest_hex,
+    digest_of,
+    set_domain,
+    set_parameters,
+    taken,
+)
 from ldpbeam.errors import CollectionError
 from ldpbeam.privacy.loss import loss_record
 from ldpbeam.privacy.poisoning import leverage_record
-from ldpbeam.protocols import PROTOCOLS, FrequencyProtocol, LocalProtocol, MeanProtocol, Parameters, protocol
-from ldpbeam.protocols.multi import ALLOCATIONS, Several, Together, allocate
+from ldpbeam.protocols import PROTOCOLS, LocalProtocol, Parameters, protocol
+from ldpbeam.protocols.attributes import ALLOCATIONS, allocate
+from ldpbeam.protocols.contract import Result
 from ldpbeam.support import SupportProbabilities
 from ldpbeam.wire import collection_pb2
 
 __all__ = ["Attribute", "Collection", "digest_hex"]
-
-_SERVER_FIELDS = (
-    "owner",
-    "allowed_lateness_seconds",
-    "consistency",
-    "min_reports",
-    "future_tolerance_seconds",
-    "retired_seconds",
-)
-"""Fields of the message that devices need not know; not part of the digest."""
-
-_LEVELS = ("epsilon", "epsilon_longitudinal", "epsilon_first")
-
-
-@dataclass(frozen=True)
-class Attribute:
-    """One of several things that a collection asks of every device.
-
-    Attributes:
-        name: unique in its collection, of the same characters as a collection's name.
-        domain: its values.
-    """
-
-    name: str
-    domain: Domain
 
 
 @dataclass(frozen=True)
@@ -63,13 +46,13 @@ class Collection:
         owner: whom to ask; not part of the digest, like all that follow.
         allowed_lateness: seconds after the end of an epoch during which reports still count.
         consistency: post-processing method of the published histogram.
-        ignored: keys that were given although the protocol does not take them; said, not obeyed.
+        ignored: keys that the protocol does not take. They cause a warning and have no effect.
         min_reports: below it an epoch's estimates are withheld.
         future_tolerance: seconds before the start of its epoch from which a report may arrive; None for the
             length of an epoch.
         retired: seconds since 1970; epochs that begin then or later take no reports. None: not retired.
         attributes: two or more, instead of ``domain``; part of the digest, like the next.
-        allocation: key of :data:`ldpbeam.protocols.multi.ALLOCATIONS`, with attributes only.
+        allocation: key of :data:`ldpbeam.protocols.attributes.ALLOCATIONS`, with attributes only.
     """
 
     name: str
@@ -96,29 +79,33 @@ class Collection:
             CollectionError: anything that is not sound; the text names the key and the remedy.
         """
         # The name becomes part of file names.
-        _require_name(self.name, "name must be", "minutes_in_app")
+        _require_name(self.name, "name must be", "minutes_in_app", "name")
         if not 1 <= self.version < 1 << 32:
             raise CollectionError(
                 "E-COLLECTION-VERSION",
                 f"version must be a positive integer, not {self.version}",
+                key="version",
                 remedy="Start with version: 1.",
             )
         if not 0 <= self.allowed_lateness < 1 << 32:
             raise CollectionError(
                 "E-COLLECTION-VALUE",
                 "allowed_lateness must lie in 0 s .. 4294967295 s",
+                key="allowed_lateness",
                 remedy="Set how long after its end an epoch still takes reports, such as 24h.",
             )
         if self.future_tolerance is not None and not 0 <= self.future_tolerance < 1 << 32:
             raise CollectionError(
                 "E-COLLECTION-VALUE",
                 "future_tolerance must lie in 0 s .. 4294967295 s",
+                key="future_tolerance",
                 remedy="Set by how much a device's clock may be ahead, such as 1h.",
             )
         if not 1 <= self.min_reports < 1 << 63:
             raise CollectionError(
                 "E-COLLECTION-VALUE",
                 f"min_reports must be a positive integer, not {self.min_reports}",
+                key="min_reports",
                 remedy="Use min_reports: 1 to publish every epoch.",
             )
         object.__setattr__(self, "protocol", self._built())
@@ -129,35 +116,28 @@ class Collection:
                 raise CollectionError(
                     "E-COLLECTION-ATTRIBUTES",
                     "attributes and allocation exclude domain",
+                    key="attributes",
                     remedy="Give the one domain an attribute of its own, or leave attributes out.",
                 )
             built = protocol(self.protocol_name, self.domain.size, self.parameters)
-            self._require_numbers(built, self.domain)
+            _require_numbers(built, self.domain, "domain")
             return built
         for attribute in self.attributes:
-            _require_name(attribute.name, "attributes must be named by", "age")
+            _require_name(attribute.name, "attributes must be named by", "age", "attributes")
         names = [attribute.name for attribute in self.attributes]
         repeated = sorted(name for name, times in Counter(names).items() if times > 1)
         if repeated:
             raise CollectionError(
                 "E-COLLECTION-ATTRIBUTES",
                 f"attributes has {repeated[0]!r} more than once",
+                key="attributes",
                 remedy="Make every name unique.",
             )
         sizes = [attribute.domain.size for attribute in self.attributes]
         several = allocate(self.allocation, self.protocol_name or None, sizes, self.parameters)
-        for attribute, part in zip(self.attributes, several.kinds, strict=True):
-            self._require_numbers(part, attribute.domain)
+        for attribute, part in zip(self.attributes, several.parts, strict=True):
+            _require_numbers(part, attribute.domain, "protocol")
         return several
-
-    @staticmethod
-    def _require_numbers(built: LocalProtocol[Any], domain: Domain) -> None:
-        if isinstance(built, MeanProtocol) and not domain.numeric:
-            raise CollectionError(
-                "E-COLLECTION-DOMAIN",
-                f"protocol {built.NAME} takes the mean of numbers, which labels and buckets are not",
-                remedy="Write domain: {range: {max: 86400}} or {size: 360}, or choose another protocol.",
-            )
 
     def closes(self, epoch: int) -> int:
         """When an epoch takes no more reports, seconds since 1970: its end and the allowed lateness.
@@ -182,7 +162,7 @@ class Collection:
     @property
     def sum_limit(self) -> int | None:
         """The most that the values of one device may add up to; None where they may be anything."""
-        return self.protocol.limit if isinstance(self.protocol, Together) else None
+        return self.protocol.sum_limit
 
     @property
     def protocol_label(self) -> str:
@@ -196,22 +176,8 @@ class Collection:
             return ALLOCATIONS[self.allocation]
         return PROTOCOLS[self.protocol_name]
 
-    @property
-    def unused_parameters(self) -> tuple[str, ...]:
-        """Levels, d and segment that were given although the protocol does not take them."""
-        takes = self.kind.PARAMETERS
-        names = (*_LEVELS, "d", "segment")
-        return tuple(n for n in names if n not in takes and getattr(self.parameters, n) is not None)
-
-    @property
-    def _levels(self) -> dict[str, float]:
-        """The levels that the protocol takes."""
-        takes = self.kind.PARAMETERS
-        return {name: self.parameters.level(name) for name in _LEVELS if name in takes}
-
     def to_message(self) -> collection_pb2.Collection:
         """The protobuf form; parameters that the protocol does not take are left out, g is resolved."""
-        kind = self.kind
         message = collection_pb2.Collection(
             name=self.name,
             version=self.version,
@@ -227,34 +193,20 @@ class Collection:
             message.retired_seconds = self.retired
         message.allocation = self.allocation
         if self.domain is not None:
-            _fill_domain(message.domain, self.domain)
-        for attribute, part in zip(self.attributes, self.protocol.parts, strict=False):
-            entry = message.attributes.add(name=attribute.name, protocol=part.NAME)
-            _fill_domain(entry.domain, attribute.domain)
-            for fact, value in part.facts().items():
-                setattr(entry, fact, value)
+            set_domain(message.domain, self.domain)
+        if self.attributes:
+            add_attributes(message, self.attributes, self.protocol.parts)
         message.epoch.length_seconds = self.epochs.length
         message.epoch.origin_seconds = self.epochs.origin
         message.epoch.count = self.epochs.count
-        for name, level in self._levels.items():
-            setattr(message, name, level)
-        if "calibration" in kind.OPTIONAL:
-            message.calibration = self.parameters.calibration.value
-        if "hash_family" in kind.OPTIONAL:
-            message.hash_family = self.parameters.hash_family
-        if self.domain is not None:
-            for fact, value in self.protocol.facts().items():
-                setattr(message, fact, value)
+        resolved = {} if self.attributes else self.protocol.resolved_parameters()
+        set_parameters(message, self.kind, self.parameters, resolved)
         return message
 
     @cached_property
     def digest(self) -> int:
-        """First 8 bytes of the SHA-256 of the canonical form, as a little-endian integer."""
-        message = self.to_message()
-        for name in _SERVER_FIELDS:
-            message.ClearField(name)
-        canonical = message.SerializeToString(deterministic=True)
-        return int.from_bytes(hashlib.sha256(canonical).digest()[:8], "little")
+        """What every report of the collection carries, 64 bits."""
+        return digest_of(self.to_message())
 
     @property
     def digest_hex(self) -> str:
@@ -263,18 +215,12 @@ class Collection:
 
     def as_record(self) -> dict[str, object]:
         """What run.json and the Parquet metadata say about the collection."""
-        kind = self.kind
-        chosen: dict[str, object] = {**self._levels}
-        if self.domain is not None:
-            chosen.update(self.protocol.facts())
-        if "calibration" in kind.OPTIONAL:
-            chosen["calibration"] = self.parameters.calibration.value
-        if "hash_family" in kind.OPTIONAL:
-            chosen["hash_family"] = self.parameters.hash_family
+        levels, choices = taken(self.kind, self.parameters)
+        resolved = {} if self.attributes else self.protocol.resolved_parameters()
         built = self.protocol
         several = {}
-        if isinstance(built, Several):
-            several = {"allocation": self.allocation, "attributes": self._attribute_records(built)}
+        if self.attributes:
+            several = {"allocation": self.allocation, "attributes": self._attribute_records()}
         return {
             "name": self.name,
             "version": self.version,
@@ -283,7 +229,7 @@ class Collection:
             "protocol": self.protocol_name or self.allocation,
             **several,
             "result": built.result.value,
-            "parameters": chosen,
+            "parameters": levels | resolved | choices,
             "domain_size": self.domain.size if self.domain else built.domain_size,
             "payload_bits": built.payload_bits,
             "epoch": {
@@ -298,7 +244,7 @@ class Collection:
             "retired": None if self.retired is None else instant(self.retired),
             "consistency": self.consistency,
             "min_reports": self.min_reports,
-            **_support_record(built),
+            **_support_record(built.support, built.lasting),
             "guarantee": {
                 **built.guarantee.as_record(),
                 **loss_record(built.losses),
@@ -310,7 +256,7 @@ class Collection:
             ],
         }
 
-    def _attribute_records(self, built: Several[Any]) -> list[dict[str, object]]:
+    def _attribute_records(self) -> list[dict[str, object]]:
         """One for each attribute."""
         return [
             {
@@ -318,51 +264,50 @@ class Collection:
                 "domain_size": attribute.domain.size,
                 "protocol": part.NAME,
                 "result": part.result.value,
-                "parameters": part.facts(),
-                **_support_record(part),
-                "v_star_times_reports": _floor_record(part),
+                "parameters": part.resolved_parameters(),
+                **_support_record(estimator.support, estimator.lasting),
+                "v_star_times_reports": _floor_record(estimator.support),
             }
-            for attribute, part in zip(self.attributes, built.parts, strict=True)
+            for attribute, part, estimator in zip(
+                self.attributes, self.protocol.parts, self.protocol.estimators, strict=True
+            )
         ]
 
 
-def _support_record(part: LocalProtocol[Any]) -> dict[str, object]:
+def _support_record(
+    support: SupportProbabilities | None, lasting: SupportProbabilities | None
+) -> dict[str, object]:
     """Probabilities of support: of a report, and of what a device keeps for life; none for a mean."""
-    if not isinstance(part, FrequencyProtocol):
-        return {"support": None, "lasting": None}
 
     def written(found: SupportProbabilities | None) -> dict[str, float] | None:
         if found is None:
             return None
         return {name: float(getattr(found, name)) for name in ("own", "other", "sampled")}
 
-    return {"support": written(part.support), "lasting": written(part.lasting)}
+    return {"support": written(support), "lasting": written(lasting)}
 
 
-def _floor_record(part: LocalProtocol[Any]) -> float | None:
+def _floor_record(support: SupportProbabilities | None) -> float | None:
     """V* times the reports of all devices, to compare allocations by; none for a mean."""
-    if not isinstance(part, FrequencyProtocol):
-        return None
-    return part.support.floor_variance / float(part.support.sampled)
+    return None if support is None else support.floor_variance / float(support.sampled)
 
 
-def _require_name(name: str, rule: str, example: str) -> None:
+def _require_numbers(built: LocalProtocol[Any], domain: Domain, key: str) -> None:
+    if built.result is Result.MEAN and not domain.numeric:
+        raise CollectionError(
+            "E-COLLECTION-DOMAIN",
+            f"protocol {built.NAME} takes the mean of numbers, which labels and buckets are not",
+            key=key,
+            remedy="Write domain: {range: {max: 86400}} or {size: 360}, or choose another protocol.",
+        )
+
+
+def _require_name(name: str, rule: str, example: str, key: str) -> None:
     allowed = set("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-.")
     if not name or len(name) > 100 or set(name) - allowed or name[0] in "_-.":
         raise CollectionError(
             "E-COLLECTION-NAME",
             f"{rule} 1 to 100 letters, digits, '_', '-' or '.', starting with a letter or digit",
+            key=key,
             remedy=f"Choose a name such as {example}.",
         )
-
-
-def _fill_domain(message: collection_pb2.Domain, domain: Domain) -> None:
-    message.size = domain.size
-    message.labels.extend(domain.labels or ())
-    if domain.maximum is not None:
-        message.maximum = domain.maximum
-
-
-def digest_hex(digest: int) -> str:
-    """16 hexadecimal digits of a digest, in the order of the hash's bytes."""
-    return digest.to_bytes(8, "little").hex()

@@ -8,7 +8,7 @@ from math import isfinite
 
 from ldpbeam.errors import CollectionError
 
-__all__ = ["MAX_DOMAIN", "Domain"]
+__all__ = ["MAX_DOMAIN", "Attribute", "Domain"]
 
 MAX_DOMAIN = 1 << 24
 """Largest domain; beyond it per-value output stops making sense and unary reports reach 2 MiB."""
@@ -40,6 +40,7 @@ class Domain:
             raise CollectionError(
                 "E-COLLECTION-DOMAIN",
                 f"a domain has 2 to {MAX_DOMAIN} values, not {self.size}",
+                key="domain",
                 remedy="List at least two values, or merge rare ones.",
             )
         if self.labels is not None:
@@ -47,6 +48,7 @@ class Domain:
                 raise CollectionError(
                     "E-COLLECTION-DOMAIN",
                     f"{len(self.labels)} labels for a domain of size {self.size}",
+                    key="domain",
                     remedy="Give one label per value.",
                 )
             repeated = sorted(label for label, times in Counter(self.labels).items() if times > 1)
@@ -54,12 +56,14 @@ class Domain:
                 raise CollectionError(
                     "E-COLLECTION-DOMAIN",
                     f"label {repeated[0]!r} appears more than once",
+                    key="domain",
                     remedy="Make every label unique.",
                 )
         if self.maximum is not None and not (isfinite(self.maximum) and self.maximum > 0):
             raise CollectionError(
                 "E-COLLECTION-DOMAIN",
                 f"the range must end above 0, not at {self.maximum}",
+                key="domain",
                 remedy="Set range.max to the largest value a device can hold.",
             )
         names = self.labels or ()
@@ -109,3 +113,16 @@ class Domain:
             width = self.maximum / self.size
             return f"[{value * width:g}, {(value + 1) * width:g})"
         return str(value)
+
+
+@dataclass(frozen=True)
+class Attribute:
+    """One of several things that a collection asks of every device.
+
+    Attributes:
+        name: unique in its collection, of the same characters as a collection's name.
+        domain: its values.
+    """
+
+    name: str
+    domain: Domain

@@ -47,6 +47,7 @@ class Epochs:
             raise CollectionError(
                 "E-COLLECTION-EPOCH",
                 "an epoch lasts at least 1 s and there is at least one",
+                key="epoch",
                 remedy="Set epoch.length, for example 6h, and epoch.count above 0.",
             )
         # The last representable second; window timestamps must stay inside the engine's range as well.
@@ -54,6 +55,7 @@ class Epochs:
             raise CollectionError(
                 "E-COLLECTION-EPOCH",
                 "the origin must lie between the years 1970 and 9999",
+                key="epoch",
                 remedy="Set epoch.origin to when the first epoch starts, for example 2026-01-01T00:00:00Z.",
             )
         latest = LAST_SECOND - self.origin
@@ -61,6 +63,7 @@ class Epochs:
             raise CollectionError(
                 "E-COLLECTION-EPOCH",
                 "the first epoch would end after the year 9999",
+                key="epoch",
                 remedy="Set epoch.length, for example 6h, and epoch.origin to a time that is near.",
             )
         if self.length * self.count > latest:
@@ -77,10 +80,6 @@ class Epochs:
     def end(self, epoch: int) -> int:
         """First second after an epoch, since 1970."""
         return self.start(epoch + 1)
-
-    def start_time(self, epoch: int) -> datetime:
-        """First instant of an epoch, UTC."""
-        return datetime.fromtimestamp(self.start(epoch), UTC)
 
     def index(self, seconds: float) -> int:
         """The epoch that contains a time (may lie outside the planned ones)."""

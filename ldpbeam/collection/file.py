@@ -15,14 +15,14 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ldpbeam.channels.calibration import Calibration
-from ldpbeam.collection.collection import Attribute, Collection
-from ldpbeam.collection.domain import MAX_DOMAIN, Domain
+from ldpbeam.collection.collection import Collection
+from ldpbeam.collection.domain import MAX_DOMAIN, Attribute, Domain
 from ldpbeam.collection.epochs import DEFAULT_COUNT, Epochs, parse_duration, parse_instant
 from ldpbeam.errors import CollectionError
-from ldpbeam.hashing import FAMILIES
-from ldpbeam.protocols import PROTOCOLS, LocalProtocol, MeanProtocol, Parameters
-from ldpbeam.protocols.multi import ALLOCATIONS, Allomfree
+from ldpbeam.protocols import PROTOCOLS, LocalProtocol, Parameters
+from ldpbeam.protocols.attributes import ALLOCATIONS, Allomfree
+from ldpbeam.protocols.contract import Result
+from ldpbeam.protocols.parameters import PARAMETER_KEYS, Kind, ParameterKey
 
 if TYPE_CHECKING:
     import yaml
@@ -37,17 +37,7 @@ _KEYS = (
     "attributes",
     "allocation",
     "protocol",
-    "epsilon",
-    "epsilon_longitudinal",
-    "epsilon_first",
-    "g",
-    "calibration",
-    "hash_family",
-    "d",
-    "p2",
-    "q2",
-    "gamma",
-    "segment",
+    *PARAMETER_KEYS,
     "epoch",
     "allowed_lateness",
     "consistency",
@@ -55,16 +45,6 @@ _KEYS = (
     "future_tolerance",
     "retired",
 )
-_LEVELS = ("epsilon", "epsilon_longitudinal", "epsilon_first")
-_CHOICES = ("g", "calibration", "hash_family")
-_EXAMPLES = {
-    "d": "d: 1",
-    "p2": "p2: 0.75",
-    "q2": "q2: 0.25",
-    "gamma": "gamma: 0.2",
-    "segment": "segment: 3600",
-}
-"""Keys of a few protocols each, refused where they do not apply; how they are written."""
 
 
 @dataclass(frozen=True)
@@ -178,7 +158,8 @@ def parse_collection(text: str, where: str = "<collection>") -> Collection:
     try:
         return _collection(entries, where)
     except CollectionError as error:
-        raise error.at(_blame(error, entries, where)) from None
+        blamed = entries.get(error.key)
+        raise error.at(blamed.where if blamed else where) from None
 
 
 @cache
@@ -194,16 +175,6 @@ def _loader() -> Any:
             return super().compose_node(parent, index)
 
     return Plain
-
-
-def _blame(error: CollectionError, entries: dict[str, _Entry], where: str) -> str:
-    """The line of the first key that an error of the core speaks about."""
-    mentioned = [entry for key, entry in entries.items() if key in error.message.split()]
-    keys = ("g", "protocol", "domain", "attributes", "allocation", "epoch")
-    for code, key in ((f"-{key.upper()}", key) for key in keys):
-        if error.code.endswith(code) and key in entries:
-            mentioned.insert(0, entries[key])
-    return mentioned[0].where if mentioned else where
 
 
 def _mapping(node: yaml.Node, keys: tuple[str, ...], where: str, what: str) -> dict[str, _Entry]:
@@ -276,7 +247,7 @@ def _required(entries: dict[str, _Entry], key: str, where: str, example: str) ->
 
 
 def _collection(entries: dict[str, _Entry], where: str) -> Collection:
-    from ldpbeam.consistency import METHODS
+    from ldpbeam.consistency import NAMES
 
     allocation = _allocation(entries, where)
     kind: type[LocalProtocol[Any]]
@@ -294,42 +265,13 @@ def _collection(entries: dict[str, _Entry], where: str) -> Collection:
         protocol_name = protocol_entry.choice(tuple(PROTOCOLS))
         kind = PROTOCOLS[protocol_name]
         called = f"protocol {protocol_name}"
-    takes = kind.PARAMETERS
-    ignored = tuple(k for k in _CHOICES if k in entries and k not in (*takes, *kind.OPTIONAL))
-    for level in _LEVELS:
-        if level in entries and level not in takes:
-            raise entries[level].fail(
-                f"does not apply to {called}",
-                f"It takes {' and '.join(takes)}; remove {level}.",
-                "E-COLLECTION-EPSILON",
-            )
-        if level in takes:
-            _required(entries, level, where, f"{level}: 1.0")
-    for key, example in _EXAMPLES.items():
-        if key in entries and key not in (*takes, *kind.OPTIONAL):
-            raise entries[key].fail(
-                f"does not apply to {called}",
-                f"It takes {' and '.join(takes)}; remove {key}.",
-            )
-        if key in takes:
-            _required(entries, key, where, example)
+    parameters, ignored = _parameters(entries, kind, called, where)
 
     def text(key: str, default: str, options: tuple[str, ...] | None = None) -> str:
         if key not in entries:
             return default
         return entries[key].choice(options) if options else entries[key].text()
 
-    numbers: dict[str, Any] = {
-        key: entries[key].number() for key in (*_LEVELS, "p2", "q2", "gamma") if key in entries
-    }
-    parameters = Parameters(
-        **numbers,
-        d=entries["d"].integer(1) if "d" in entries else None,
-        segment=entries["segment"].integer(1) if "segment" in entries else None,
-        g=_g(entries.get("g")),
-        calibration=Calibration(text("calibration", "exact", tuple(c.value for c in Calibration))),
-        hash_family=text("hash_family", "linear", tuple(FAMILIES)),
-    )
     lateness = entries.get("allowed_lateness")
     reports = entries.get("min_reports")
     ahead, retired = entries.get("future_tolerance"), entries.get("retired")
@@ -343,22 +285,60 @@ def _collection(entries: dict[str, _Entry], where: str) -> Collection:
         else _domain(
             _required(entries, "domain", where, "domain: {size: 360}"),
             where,
-            mean=issubclass(kind, MeanProtocol),
+            mean=kind.RESULT is Result.MEAN,
         ),
         protocol_name=protocol_name,
         parameters=parameters,
         epochs=_epochs(_required(entries, "epoch", where, "epoch: {length: 6h}"), where),
         owner=text("owner", ""),
         allowed_lateness=lateness.parsed(parse_duration) if lateness else 0,
-        consistency=text("consistency", "norm_sub", tuple(METHODS)),
+        consistency=text("consistency", "norm_sub", NAMES),
         min_reports=reports.integer(1) if reports else 1,
         future_tolerance=ahead.parsed(parse_duration) if ahead else None,
         retired=retired.parsed(parse_instant) if retired else None,
-        attributes=_attributes(entries["attributes"], where, mean=issubclass(kind, MeanProtocol))
+        attributes=_attributes(entries["attributes"], where, mean=kind.RESULT is Result.MEAN)
         if allocation
         else (),
         allocation=allocation,
     )
+
+
+def _parameters(
+    entries: dict[str, _Entry], kind: type[LocalProtocol[Any]], called: str, where: str
+) -> tuple[Parameters, tuple[str, ...]]:
+    """What the file says about the protocol, and the keys that have no effect on it."""
+    found: dict[str, Any] = {}
+    ignored = []
+    for name, key in PARAMETER_KEYS.items():
+        if name not in entries:
+            if name in kind.PARAMETERS:
+                _required(entries, name, where, f"{name}: {key.example}")
+            continue
+        if name not in (*kind.PARAMETERS, *kind.OPTIONAL):
+            if not key.harmless:
+                takes = " and ".join(kind.PARAMETERS)
+                raise entries[name].fail(
+                    f"does not apply to {called}", f"It takes {takes}; remove {name}.", key.misplaced_code
+                )
+            ignored.append(name)
+        found[name] = _parameter(entries[name], key)
+    return Parameters(**found), tuple(ignored)
+
+
+def _parameter(entry: _Entry, key: ParameterKey) -> Any:
+    """The value of one key, of the kind that the table of keys asks for."""
+    if key.word and entry.value == key.word:
+        return key.default
+    if key.word and isinstance(entry.value, str):
+        raise entry.fail(
+            f"must be {key.word!r} or an integer",
+            f"Write {key.name}: {key.word} or {key.name}: {key.example}.",
+        )
+    if key.kind is Kind.INTEGER:
+        return entry.integer(key.least, key.most)
+    if key.kind is Kind.CHOICE:
+        return key.convert(entry.choice(key.choices))
+    return entry.number()
 
 
 def _allocation(entries: dict[str, _Entry], where: str) -> str:
@@ -393,7 +373,10 @@ def _attributes(entry: _Entry, where: str, *, mean: bool) -> tuple[Attribute, ..
         line = f"{where}:{node.start_mark.line + 1}"
         name = _required(keys, "name", line, "name: age").text()
         domain = _required(keys, "domain", line, "domain: {size: 8}")
-        found.append(Attribute(name, _domain(domain, where, mean=mean)))
+        try:
+            found.append(Attribute(name, _domain(domain, where, mean=mean)))
+        except CollectionError as error:
+            raise error.at(domain.where) from None
     if len(found) < 2:
         raise entry.fail(
             f"must list at least two, not {len(found)}",
@@ -401,14 +384,6 @@ def _attributes(entry: _Entry, where: str, *, mean: bool) -> tuple[Attribute, ..
             "E-COLLECTION-ATTRIBUTES",
         )
     return tuple(found)
-
-
-def _g(entry: _Entry | None) -> int | None:
-    if entry is None or entry.value == "optimal":
-        return None
-    if isinstance(entry.value, str):
-        raise entry.fail("must be 'optimal' or an integer", "Write g: optimal or g: 2.")
-    return entry.integer(2, 1 << 16)
 
 
 def _domain(entry: _Entry, where: str, *, mean: bool = False) -> Domain:

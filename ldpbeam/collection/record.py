@@ -11,8 +11,8 @@ from dataclasses import asdict
 from typing import Any
 
 from ldpbeam.channels.calibration import Calibration
-from ldpbeam.collection.collection import Attribute, Collection
-from ldpbeam.collection.domain import Domain
+from ldpbeam.collection.collection import Collection
+from ldpbeam.collection.domain import Attribute, Domain
 from ldpbeam.collection.epochs import Epochs
 from ldpbeam.errors import CollectionError
 from ldpbeam.protocols import Parameters

@@ -1,51 +1,70 @@
 """Stage 5 of 5: consistency, which turns raw unbiased estimates into a histogram.
 
-One method per module and one explicit table. Server side only: it imports numpy.
+One method per module, and one explicit table of their names. A device that reads a collection needs the names
+alone, so a method is imported when it is looked up; methods need numpy.
 
     consistent("norm_sub", estimates, Noise(n=10_000, own=0.6, other=0.1, exclusive=False))
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from types import MappingProxyType
+from collections.abc import Iterator, Mapping
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
-from ldpbeam.consistency.base import FloatArray, Method, Noise
-from ldpbeam.consistency.base_cut import BASE_CUT
-from ldpbeam.consistency.base_pos import BASE_POS
-from ldpbeam.consistency.mle import MLE
-from ldpbeam.consistency.mle_apx import MLE_APX
-from ldpbeam.consistency.none import NONE
-from ldpbeam.consistency.norm import NORM
-from ldpbeam.consistency.norm_cut import NORM_CUT
-from ldpbeam.consistency.norm_mul import NORM_MUL
-from ldpbeam.consistency.norm_sub import NORM_SUB
-from ldpbeam.consistency.power import POWER
-from ldpbeam.consistency.power_ns import POWER_NS
+if TYPE_CHECKING:
+    from ldpbeam.consistency.base import FloatArray, Method, Noise
 
-__all__ = ["METHODS", "FloatArray", "Method", "Noise", "consistent"]
+__all__ = ["METHODS", "NAMES", "FloatArray", "Method", "Noise", "consistent"]
 
-METHODS: Mapping[str, Method] = MappingProxyType(
-    {
-        "none": NONE,
-        "base_pos": BASE_POS,
-        "base_cut": BASE_CUT,
-        "norm": NORM,
-        "norm_mul": NORM_MUL,
-        "norm_cut": NORM_CUT,
-        "norm_sub": NORM_SUB,
-        "mle_apx": MLE_APX,
-        "power": POWER,
-        "power_ns": POWER_NS,
-        "mle": MLE,
-    }
+NAMES = (
+    "none",
+    "base_pos",
+    "base_cut",
+    "norm",
+    "norm_mul",
+    "norm_cut",
+    "norm_sub",
+    "mle_apx",
+    "power",
+    "power_ns",
+    "mle",
 )
-"""Every method by the name that users write."""
+"""Every method by the name that users write: the module of that name has it, in capitals."""
+
+
+class _Methods(Mapping[str, "Method"]):
+    def __getitem__(self, name: str) -> Method:
+        if name not in NAMES:
+            raise KeyError(name)
+        method: Method = getattr(import_module(f"{__name__}.{name}"), name.upper())
+        return method
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(NAMES)
+
+    def __len__(self) -> int:
+        return len(NAMES)
+
+
+METHODS: Mapping[str, Method] = _Methods()
+"""Every method by its name."""
 
 
 def consistent(name: str, estimates: FloatArray, noise: Noise) -> FloatArray:
-    """Apply the method of that name; the result is a new array."""
+    """Apply the method of that name; the result is a new array.
+
+    Raises:
+        ValueError: there is no method of that name.
+    """
     method = METHODS.get(name)
     if method is None:
-        raise ValueError(f"consistency: unknown method {name!r}; known are {', '.join(METHODS)}")
+        raise ValueError(f"consistency: unknown method {name!r}; known are {', '.join(NAMES)}")
     return method.apply(estimates, noise)
+
+
+def __getattr__(name: str) -> Any:
+    """The types of :mod:`ldpbeam.consistency.base`, which import numpy."""
+    if name in {"FloatArray", "Method", "Noise"}:
+        return getattr(import_module(f"{__name__}.base"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

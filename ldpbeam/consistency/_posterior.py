@@ -57,7 +57,7 @@ class CountNoise:
 
     @classmethod
     def of(cls, noise: Noise) -> CountNoise:
-        """Scale the two-round variance of MATHS section 1 from frequencies to counts."""
+        """Scale the two-round variance of docs/maths.md section 1 from frequencies to counts."""
         ends = noise.variance(np.array([0.0, 1.0])) * float(noise.n) ** 2
         first, last = max(float(ends[0]), 0.25), max(float(ends[1]), 0.25)
         return cls(noise.n, first, (last - first) / noise.n)

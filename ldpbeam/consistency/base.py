@@ -26,7 +26,7 @@ SMALLEST_GAP = 2.0**-64
 
 @dataclass(frozen=True)
 class Noise:
-    """What is known about how the estimates of one histogram were made (MATHS, section 1).
+    """What is known about how the estimates of one histogram were made (docs/maths.md section 1).
 
     Attributes:
         n: Reports behind the histogram. 0 is allowed and means that nothing is known.
@@ -60,7 +60,7 @@ class Noise:
     def variance(self, frequency: FloatArray) -> FloatArray:
         """Variance of an estimate whose true frequency is given; infinite for n = 0.
 
-        Var(f) = [f·own(1-own) + (1-f)·other(1-other)] / (n (own-other)²), MATHS section 1.
+        Var(f) = [f·own(1-own) + (1-f)·other(1-other)] / (n (own-other)²), docs/maths.md section 1.
         Frequencies outside [0, 1] cannot be true ones and are taken as the nearest end.
         """
         true = np.clip(np.asarray(frequency, dtype=np.float64), 0.0, 1.0)

@@ -25,8 +25,8 @@ def base_cut(estimates: FloatArray, noise: Noise) -> FloatArray:
     Bias: negative for values of frequency around and below T, none well above it.
     Use it to list the values that certainly occur (heavy hitters). In a smooth histogram it may
     leave nothing.
-    Source: Wang et al., NDSS 2020 ("Base-Cut"). `001` Table 1 fixes the threshold at 4 instead of
-    deriving it. At n = 0, T is infinite: zeros.
+    Source: Wang et al., NDSS 2020 ("Base-Cut"). The Consistency paper's Table 1 fixes the threshold
+    at 4 instead of deriving it. At n = 0, T is infinite: zeros.
     """
     values = checked(estimates)
     values[(values < threshold(values.size, noise)) | (values < 0.0)] = 0.0

@@ -14,7 +14,7 @@ def base_pos(estimates: FloatArray, noise: Noise) -> FloatArray:
     1).
     Bias: positive for rare values (at f = 0 by sqrt(V*/2π)), none for frequent ones.
     Use it when single values are read one by one and totals do not matter.
-    Source: Wang et al., NDSS 2020 ("Base-Pos"); `001` Table 1. At n = 0: zeros.
+    Source: Wang et al., NDSS 2020 ("Base-Pos"); the Consistency paper's Table 1. At n = 0: zeros.
     """
     values = checked(estimates)
     if noise.n == 0:

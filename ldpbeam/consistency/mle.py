@@ -35,8 +35,8 @@ def mle(estimates: FloatArray, noise: Noise) -> FloatArray:
     Guarantees: non-negative, sums to 1. Bias: as norm_sub, vanishing as n grows.
     Use it when there is time to prefer the true channel to a Gaussian one: few reports, direct
     encoding, extreme counts.
-    Source: asked for by `001` section 8. The direct case has a closed form also in Pinzón et al.
-    (arXiv:2601.08603). n = 0, or exclusive and no count above 0: uniform.
+    Source: asked for by the Consistency paper's section 8. The direct case has a closed form also
+    in Pinzón et al. (arXiv:2601.08603). n = 0, or exclusive and no count above 0: uniform.
     """
     values = checked(estimates)
     if noise.n == 0 or values.size == 1:

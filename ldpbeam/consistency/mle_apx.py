@@ -9,7 +9,7 @@ from ldpbeam.consistency.base import FloatArray, Method, Noise, checked, uniform
 def mle_apx(estimates: FloatArray, noise: Noise) -> FloatArray:
     """Maximise the Gaussian approximation of the likelihood over all histograms.
 
-    Derivation. By MATHS section 1 an estimate of a value of frequency x has variance (a + b·x)/n
+    Derivation. By docs/maths.md section 1 an estimate of a value of frequency x has variance (a + b·x)/n
     with a = other(1-other)/(own-other)² and b = (1-own-other)/(own-other), because own(1-own) -
     other(1-other) = (own-other)(1-own-other). Treat the estimates as independent Gaussians and
     keep, as Wang does, the exponent of their density and not its normaliser:
@@ -18,8 +18,8 @@ def mle_apx(estimates: FloatArray, noise: Noise) -> FloatArray:
 
     where n cancels. The problem is convex. Equal derivatives on the active set make (a + b·x_v)/(a
     + b·f̂_v) one common ratio r, so x_v = r·f̂_v + (r - 1)·a/b: Wang's closed form, one scale and
-    one shift, here with the *composed* own and other, which `001` section 8 found missing. The sum
-    fixes r, a sort the active set; see `_simplex.py`.
+    one shift, here with the *composed* own and other, which the Consistency paper's section 8 found
+    missing. The sum fixes r, a sort the active set; see `_simplex.py`.
 
     Guarantees: non-negative, sums to 1. Bias: as norm_sub, to which it tends as own + other -> 1
     (symmetric rounds, b = 0).

@@ -15,7 +15,7 @@ def norm(estimates: FloatArray, noise: Noise) -> FloatArray:
     Bias: none (f̂ sums to 1 in expectation). It is the least-squares fit to the sum alone.
     Use it where unbiased numbers must add up; for direct encoding it changes nothing, as they add
     up already.
-    Source: Wang et al., NDSS 2020 ("Norm"); `001` Table 1 ("Norm Std"). At n = 0: uniform.
+    Source: Wang et al., NDSS 2020 ("Norm"); the Consistency paper's Table 1 ("Norm Std"). At n = 0: uniform.
     """
     values = checked(estimates)
     if noise.n == 0:

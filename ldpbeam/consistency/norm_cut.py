@@ -20,9 +20,10 @@ def norm_cut(estimates: FloatArray, noise: Noise) -> FloatArray:
     cutting it too would leave nothing.
     Bias: negative for values about as large as the noise, slightly positive for rarer ones, none
     well above the cut; the sum is below 1 by up to the last value cut.
-    Use it when few frequent values matter and must stay unbiased. `001` sees no advantage over
-    norm_sub.
-    Source: Wang et al., NDSS 2020 ("Norm-Cut"); `001` Table 1. Nothing positive, or n = 0: zeros.
+    Use it when few frequent values matter and must stay unbiased. The Consistency paper sees no
+    advantage over norm_sub.
+    Source: Wang et al., NDSS 2020 ("Norm-Cut"); the Consistency paper's Table 1. Nothing positive,
+    or n = 0: zeros.
     """
     values = np.maximum(checked(estimates), 0.0)
     if noise.n == 0:

@@ -1,4 +1,4 @@
-"""Norm-Mul: negatives become 0, the rest is rescaled. Warned against by paper `001`."""
+"""Norm-Mul: negatives become 0, the rest is rescaled. The Consistency paper warns against it."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ def norm_mul(estimates: FloatArray, noise: Noise) -> FloatArray:
 
     Formula: x_v = max(f̂_v, 0) / Σ_w max(f̂_w, 0). Guarantees: non-negative, sums to 1.
     Bias: large; negative for frequent values and positive for rare ones, growing with k·sqrt(V*).
-    Use it only to reproduce published curves: Fig. 3 of `000` was made with it (MATHS,
-    correction 4). `001` section 8 warns against it: its error may *grow* with ε, and looks good on
-    sparse data only because it drifts to uniform.
+    Use it only to reproduce published curves: Fig. 3 of LOLOHA was made with it (docs/maths.md,
+    correction 4). Section 8 of the Consistency paper warns against it: its error may *grow* with ε,
+    and looks good on sparse data only because it drifts to uniform.
     Source: Wang et al., NDSS 2020 ("Norm-Mul"). Nothing positive, or n = 0: uniform.
     """
     positives = np.maximum(checked(estimates), 0.0)

@@ -17,8 +17,8 @@ def norm_sub(estimates: FloatArray, noise: Noise) -> FloatArray:
     Guarantees: non-negative; sums to 1 within a few ulp. Bias: negative for frequent values and
     positive for rare ones as in norm_mul, but by the same δ each, so much smaller for what is
     frequent.
-    Use it by default (`001` section 8: reliable for most uses). It is the maximum-likelihood
-    histogram when the noise is Gaussian and equal for all values.
+    Use it by default (the Consistency paper's section 8: reliable for most uses). It is the
+    maximum-likelihood histogram when the noise is Gaussian and equal for all values.
     Source: Wang et al., NDSS 2020 ("Norm-Sub", and the theorem that it solves constrained least
     squares). At n = 0: uniform.
     """

@@ -15,9 +15,9 @@ def power_ns(estimates: FloatArray, noise: Noise) -> FloatArray:
     Bias: towards the fitted power law; values below the noise are pulled together.
     Use it when raw utility is poor (noise larger than most frequencies) and frequencies fall off
     like a power law.
-    Source: Wang et al., NDSS 2020 ("PowerNS"); `001` recommends it second, after norm_sub. Its
-    PowerNS rows cannot be reproduced by a correct Power: see `power` (MATHS, correction 7). At n
-    = 0: uniform.
+    Source: Wang et al., NDSS 2020 ("PowerNS"); the Consistency paper recommends it second, after
+    norm_sub. Its PowerNS rows cannot be reproduced by a correct Power: see `power` (docs/maths.md
+    correction 7). At n = 0: uniform.
     """
     values = checked(estimates)
     if noise.n == 0:

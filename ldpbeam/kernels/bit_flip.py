@@ -11,6 +11,11 @@ from typing import Any
 import numpy as np
 
 from ldpbeam.kernels._jit import kernel
+from ldpbeam.kernels.check_codes import CheckCode
+
+_SOUND = np.uint8(CheckCode.SOUND)
+_VALUE_OUT_OF_RANGE = np.uint8(CheckCode.VALUE_OUT_OF_RANGE)
+_REPEATED_INDEX = np.uint8(CheckCode.REPEATED_INDEX)
 
 
 @kernel
@@ -89,9 +94,9 @@ def pack(sets: Any, bits: Any, width: Any, payloads: Any) -> None:
 
 @kernel
 def check_entries(payloads: Any, width: Any, limit: Any, codes: Any) -> None:
-    """codes[i] = 1 at an index of ``limit`` or more, 3 at one not above its predecessor, else 0.
+    """codes[i] = the code of the first entry that breaks a rule, or ``SOUND``.
 
-    The first entry that breaks a rule decides.
+    An index of ``limit`` or more is ``VALUE_OUT_OF_RANGE``, one not above its predecessor ``REPEATED_INDEX``.
 
     Args:
         payloads: uint8 (n, d · width).
@@ -101,7 +106,7 @@ def check_entries(payloads: Any, width: Any, limit: Any, codes: Any) -> None:
     """
     d = payloads.shape[1] // width
     for r in range(payloads.shape[0]):
-        codes[r] = np.uint8(0)
+        codes[r] = _SOUND
         least = np.uint64(0)
         for i in range(d):
             entry = np.uint64(0)
@@ -109,10 +114,10 @@ def check_entries(payloads: Any, width: Any, limit: Any, codes: Any) -> None:
                 entry |= np.uint64(payloads[r, i * width + j]) << np.uint64(8 * j)
             index = entry >> np.uint64(1)
             if index >= limit:
-                codes[r] = np.uint8(1)
+                codes[r] = _VALUE_OUT_OF_RANGE
                 break
             if index < least:
-                codes[r] = np.uint8(3)
+                codes[r] = _REPEATED_INDEX
                 break
             least = index + np.uint64(1)
 

@@ -7,6 +7,10 @@ from typing import Any
 import numpy as np
 
 from ldpbeam.kernels._jit import kernel
+from ldpbeam.kernels.check_codes import CheckCode
+
+_SOUND = np.uint8(CheckCode.SOUND)
+_UNUSED_BITS = np.uint8(CheckCode.UNUSED_BITS)
 
 
 @kernel
@@ -34,7 +38,7 @@ def count_ones(words: Any, ones: Any) -> None:
 
 @kernel
 def check_unused(payloads: Any, mask: Any, codes: Any) -> None:
-    """codes[i] = 2 where the last byte of payloads[i] has a bit of ``mask`` set, else 0.
+    """codes[i] = ``UNUSED_BITS`` where the last byte of payloads[i] has a bit of ``mask``, else ``SOUND``.
 
     Args:
         payloads: uint8 (n, w).
@@ -43,7 +47,7 @@ def check_unused(payloads: Any, mask: Any, codes: Any) -> None:
     """
     last = payloads.shape[1] - 1
     for i in range(payloads.shape[0]):
-        codes[i] = np.uint8(2) if payloads[i, last] & mask else np.uint8(0)
+        codes[i] = _UNUSED_BITS if payloads[i, last] & mask else _SOUND
 
 
 @kernel

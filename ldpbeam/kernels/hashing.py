@@ -1,4 +1,4 @@
-"""Kernels of the two hash families (MATHS section 3)."""
+"""Kernels of the two hash families (docs/maths.md section 3)."""
 
 from __future__ import annotations
 

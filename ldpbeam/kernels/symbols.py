@@ -7,11 +7,15 @@ from typing import Any
 import numpy as np
 
 from ldpbeam.kernels._jit import kernel
+from ldpbeam.kernels.check_codes import CheckCode
+
+_SOUND = np.uint8(CheckCode.SOUND)
+_VALUE_OUT_OF_RANGE = np.uint8(CheckCode.VALUE_OUT_OF_RANGE)
 
 
 @kernel
 def check_below(payloads: Any, limit: Any, codes: Any) -> None:
-    """codes[i] = 1 where the integer of payloads[i] is not below ``limit``, else 0.
+    """codes[i] = ``VALUE_OUT_OF_RANGE`` where payloads[i] is not below ``limit``, else ``SOUND``.
 
     Args:
         payloads: uint8 (n, w), w <= 8, little-endian.
@@ -22,7 +26,7 @@ def check_below(payloads: Any, limit: Any, codes: Any) -> None:
         x = np.uint64(0)
         for j in range(payloads.shape[1]):
             x |= np.uint64(payloads[i, j]) << np.uint64(8 * j)
-        codes[i] = np.uint8(x >= limit)
+        codes[i] = _VALUE_OUT_OF_RANGE if x >= limit else _SOUND
 
 
 @kernel

@@ -1,9 +1,10 @@
 """What a device can lose: guarantees as values, computed from the integer probabilities."""
 
-from ldpbeam.privacy.counters import CountersGuarantee, theorem_5
+from ldpbeam.privacy.bit_loss import BitLosses
+from ldpbeam.privacy.counters import CountersGuarantee, bounded_sum_epsilon
 from ldpbeam.privacy.guarantee import Guarantee
 from ldpbeam.privacy.ledger import FleetLedger, Ledger, fleet_ledger
-from ldpbeam.privacy.loss import BitLosses, Losses, SeveralLosses, SymbolLosses
+from ldpbeam.privacy.loss import Losses, SeveralLosses, SymbolLosses
 
 __all__ = [
     "BitLosses",
@@ -14,6 +15,6 @@ __all__ = [
     "Losses",
     "SeveralLosses",
     "SymbolLosses",
+    "bounded_sum_epsilon",
     "fleet_ledger",
-    "theorem_5",
 ]

@@ -1,4 +1,4 @@
-"""What several counters of one device cost together, when their sum is bounded (`004` Theorem 5)."""
+"""What several counters of one device cost together, when their sum is bounded (Microsoft Theorem 5)."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from math import expm1, inf, nextafter
 from ldpbeam.channels.exact import exp_above, log_above
 from ldpbeam.privacy.guarantee import Guarantee
 
-__all__ = ["CountersGuarantee", "counters_guarantee", "theorem_5", "theorem_5_ratio"]
+__all__ = ["CountersGuarantee", "bounded_sum_epsilon", "bounded_sum_ratio", "counters_guarantee"]
 
 
-def theorem_5(first: float) -> float:
+def bounded_sum_epsilon(first: float) -> float:
     """ε'' = ε' + e^ε' − 1: loss of one bit about each of any number of counters with Σ x_i <= m.
 
     Each bit is ``one_bit_mean`` over 0..m, or a first report of ``one_bit_rrpm``, all at the level ``first``
@@ -24,8 +24,8 @@ def theorem_5(first: float) -> float:
     It compares one report of each counter with another one. Over many reports of memoised bits it holds at ε∞
     while no value changes; for values that change, the levels per memoised input of the counters add up.
 
-    `004` prints ε'' = 1.672 from its ε' = 0.686. The deployment (ε = 1, γ = 0.2) has ε' = 0.569 (MATHS
-    correction 6), hence ε'' = 1.337.
+    The Microsoft paper prints ε'' = 1.672 from its ε' = 0.686. The deployment (ε = 1, γ = 0.2) has ε' = 0.569
+    (docs/maths.md correction 6), hence ε'' = 1.337.
 
     Args:
         first: level of one counter's bit, positive.
@@ -42,7 +42,7 @@ def theorem_5(first: float) -> float:
     return nextafter(nextafter(first + expm1(first), inf), inf)
 
 
-def theorem_5_ratio(single: Fraction) -> Fraction:
+def bounded_sum_ratio(single: Fraction) -> Fraction:
     """A rational at least e^ε'' = r·e^(r−1), where r = e^ε' is the exact worst ratio of one counter's bit."""
     return single * exp_above(single - 1)
 
@@ -70,9 +70,9 @@ class CountersGuarantee(Guarantee):
         return nextafter(self.counters * self.single.first_report, inf)
 
     @property
-    def theorem_5(self) -> float:
+    def bounded_sum_epsilon(self) -> float:
         """ε'' of one report, rounded up."""
-        return log_above(theorem_5_ratio(self.single.first_ratio))
+        return log_above(bounded_sum_ratio(self.single.first_ratio))
 
     @property
     def per_memoised_input(self) -> float | None:
@@ -88,7 +88,7 @@ class CountersGuarantee(Guarantee):
         whatever the rounding, since its α are secret; all that it sends is drawn from them.
         """
         ratio, most = self.single.memoised_ratio, self.per_memoised_input
-        return None if ratio is None or most is None else min(most, log_above(theorem_5_ratio(ratio)))
+        return None if ratio is None or most is None else min(most, log_above(bounded_sum_ratio(ratio)))
 
     @property
     def assumption(self) -> str:
@@ -104,7 +104,7 @@ class CountersGuarantee(Guarantee):
             **super().as_record(),
             "assumption": self.assumption,
             "counters": self.counters,
-            "theorem_5": self.theorem_5,
+            "theorem_5": self.bounded_sum_epsilon,
             "first_report_without_assumption": self.unbounded,
             "unchanged_values": self.unchanged_values,
         }
@@ -113,10 +113,10 @@ class CountersGuarantee(Guarantee):
 def counters_guarantee(single: Guarantee, counters: int, limit: int) -> CountersGuarantee:
     """The guarantee of ``counters`` equal bits about counters that add up to at most ``limit``."""
     # Both are bounds, so a float may choose.
-    if counters * single.first_report <= theorem_5(single.first_report):
+    if counters * single.first_report <= bounded_sum_epsilon(single.first_report):
         first = single.first_ratio**counters
     else:
-        first = theorem_5_ratio(single.first_ratio)
+        first = bounded_sum_ratio(single.first_ratio)
     memoised, inputs, cap = single.memoised_ratio, single.memoised_inputs, single.cap_over_values
     return CountersGuarantee(
         first,

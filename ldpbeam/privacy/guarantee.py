@@ -1,4 +1,4 @@
-"""The privacy figures of one device, none of them bare (MATHS correction 5).
+"""The privacy figures of one device, none of them bare (docs/maths.md correction 5).
 
 A longitudinal protocol has no single ε. The first report spends at most ε1; whatever is said about one
 memoised input, for ever, spends at most ε∞; a device that goes through many values spends ε∞ per distinct
@@ -65,22 +65,6 @@ class Guarantee:
             "report, and two reports may already lose more than twice the first or than the cap: the loss "
             "between any two sequences says how much."
         )
-
-    def constant_value_loss(self, reports: int, symbols: int) -> float | None:
-        """Loss of ``reports`` reports about one unchanged value over a symbol channel of that many symbols.
-
-        ε_t = ln[(e^{ε∞+t·ε_IRR}+m−1)/(e^{ε∞}+e^{t·ε_IRR}+m−2)] (`002` Eq. 16 with the second round's own
-        level, MATHS correction 5); it tends to ε∞.
-        """
-        if self.memoised_ratio is None:
-            return None
-        first, once = self.memoised_ratio, self.first_ratio
-        if once == first:  # No second round: every report repeats the first.
-            return log_above(first)
-        # The second round's ratio, from the two that are kept: the inverse of composition.
-        second = (once * (first + symbols - 2) - symbols + 1) / (first - once)
-        power = second**reports
-        return log_above((first * power + symbols - 1) / (first + power + symbols - 2))
 
     def as_record(self) -> dict[str, object]:
         """The figures for run.json and the page."""

@@ -1,8 +1,9 @@
-"""What a device has spent: distinct memoised inputs times ε∞ (`000` Eq. 8), counted as they come.
+"""What a device has spent: distinct memoised inputs times ε∞ (LOLOHA Eq. 8), counted as they come.
 
 The ledger speaks about *which* inputs a device held, like the cap it runs up to: see
-:mod:`ldpbeam.privacy.loss` for what it does not cover. Plain Python, for the device; a fleet's ledger
-takes the counts that a simulation has.
+:mod:`ldpbeam.privacy.loss` for what it does not cover. :class:`Ledger` and its sums are plain Python for
+programs on devices, and no part of this project calls them; a fleet's ledger takes the counts that a
+simulation has.
 """
 
 from __future__ import annotations
@@ -100,7 +101,7 @@ class FleetLedger:
     """The ledgers of many devices, summed up.
 
     Attributes:
-        mean: mean ε̌ of all devices, `000` Eq. 8.
+        mean: mean ε̌ of all devices, LOLOHA Eq. 8.
         maximum: largest ε̌ of a device.
         histogram: number of devices by number of memoised inputs, ascending.
     """

@@ -22,22 +22,19 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache, lru_cache
 from itertools import product
-from math import comb, inf, log1p, nextafter, prod
+from math import comb, inf, nextafter, prod
 from operator import itemgetter
 
-from ldpbeam.channels.channel import BitChannel, SymbolChannel
-from ldpbeam.channels.exact import log_above, log_above_power
+from ldpbeam.channels.channel import SymbolChannel
+from ldpbeam.channels.exact import log_above
 
-__all__ = ["CURVE_REPORTS", "BitLosses", "Losses", "SeveralLosses", "SymbolLosses", "loss_record"]
+__all__ = ["CURVE_REPORTS", "Losses", "SeveralLosses", "SymbolLosses", "loss_record"]
 
 CURVE_REPORTS = 10
 """Reports up to which run.json has the curves."""
 
 _STEPS = 50_000
 """Steps of one enumeration, about 3 µs each; :meth:`SymbolLosses.any_changes` says what that allows."""
-
-_BIT_REPORTS = 6
-"""Reports up to which :meth:`BitLosses.any_changes` goes through all pairs of sequences: about 0.1 s."""
 
 Curve = list[list[float]]
 
@@ -58,7 +55,7 @@ class Losses(ABC):
 
 
 @dataclass(frozen=True)
-class _OneProtocol(Losses):
+class OneProtocolLosses(Losses):
     """Inputs whose permanent answers are independent.
 
     Attributes:
@@ -81,12 +78,12 @@ class _OneProtocol(Losses):
         Given a renaming, the reports under each input have a worst case of their own. So the order of the
         inputs does not matter, only how many reports each one has.
         """
-        _require(reports)
+        require_reports(reports)
         return _best_split(self, reports)
 
 
 @lru_cache(256)
-def _best_split(losses: _OneProtocol, reports: int) -> float:
+def _best_split(losses: OneProtocolLosses, reports: int) -> float:
     ratios = [Fraction(1), *(losses.constant_ratio(t) for t in range(1, reports + 1))]
     single = [0.0, *(log_above(ratio) for ratio in ratios[1:])]
     # best[t] = (loss, reports under each input); floats choose the split, its loss is then exact.
@@ -106,7 +103,7 @@ def _best_split(losses: _OneProtocol, reports: int) -> float:
 
 
 @dataclass(frozen=True)
-class SymbolLosses(_OneProtocol):
+class SymbolLosses(OneProtocolLosses):
     """Randomised response over symbols, memoised, then again for every report (L-GRR, LOLOHA).
 
     Attributes:
@@ -118,8 +115,11 @@ class SymbolLosses(_OneProtocol):
     instant: SymbolChannel
 
     def constant_ratio(self, reports: int) -> Fraction:
-        """[(e^{ε∞+t·ε_IRR}+m−1)/(e^{ε∞}+e^{t·ε_IRR}+m−2)], MATHS correction 5: t times the input's symbol."""
-        _require(reports)
+        """[(e^{ε∞+t·ε_IRR}+m−1)/(e^{ε∞}+e^{t·ε_IRR}+m−2)], where the input's symbol was sent t times.
+
+        The source is docs/maths.md correction 5.
+        """
+        require_reports(reports)
         others = self.permanent.size - 1
         first, power = self.permanent.ratio, self.instant.ratio**reports
         return (first * power + others) / (first + power + others - 1)
@@ -131,7 +131,7 @@ class SymbolLosses(_OneProtocol):
         reports that is possible for 2 or 3 inputs and symbols (64 reports for 2, 13 for 3), and for any
         number of them up to 6 reports.
         """
-        _require(reports)
+        require_reports(reports)
         ratio = _any_ratio(self, reports)
         return None if ratio is None else log_above(ratio)
 
@@ -153,20 +153,20 @@ def _sent(losses: SymbolLosses, reports: int) -> Iterator[tuple[tuple[int, ...],
     symbols = losses.permanent.size
     inputs = min(losses.inputs, symbols)
     for own_total in range(reports + 1):
-        for own in _partitions(own_total, inputs):
-            for foreign in _partitions(reports - own_total, symbols - inputs):
+        for own in partitions(own_total, inputs):
+            for foreign in partitions(reports - own_total, symbols - inputs):
                 # Inputs whose symbol was never sent are alike, and at most one is used per report.
                 blank = min(inputs - len(own), reports)
                 yield own + foreign, (*range(len(own)), *(None,) * blank)
 
 
-def _partitions(total: int, parts: int, largest: int | None = None) -> Iterator[tuple[int, ...]]:
+def partitions(total: int, parts: int, largest: int | None = None) -> Iterator[tuple[int, ...]]:
     """Decreasing positive numbers, at most ``parts`` of them, with that sum."""
     if total == 0:
         yield ()
     elif parts:
         for first in range(min(total, largest or total), 0, -1):
-            for rest in _partitions(total - first, parts - 1, first):
+            for rest in partitions(total - first, parts - 1, first):
                 yield (first, *rest)
 
 
@@ -214,201 +214,6 @@ def _extremes(losses: SymbolLosses, counts: tuple[int, ...], inputs: Sequence[in
         best = found
     low, high = best[counts]
     return Fraction(high, low)
-
-
-@dataclass(frozen=True)
-class BitLosses(_OneProtocol):
-    """One-hot vectors of independent bits, memoised, then perhaps redrawn for each report (L-UE, dBitFlipPM).
-
-    Attributes:
-        permanent: the memoised round of a bit.
-        instant: the round drawn for every report; None where the memoised bits are sent.
-        bits: bits in which two inputs differ, 2, or 1 where a single bit is asked for.
-    """
-
-    permanent: BitChannel
-    instant: BitChannel | None
-    bits: int = 2
-
-    def constant_ratio(self, reports: int) -> Fraction:
-        """Only the two inputs' own bits matter; exact, over the number of ones of each in the reports."""
-        _require(reports)
-        one, zero = self.permanent.own, self.permanent.other
-        if self.instant is None:
-            ratios = [one / zero, (1 - one) / (1 - zero)]
-        else:
-            up, down = self.instant.own, self.instant.other
-            ratios = []
-            for ones in range(reports + 1):
-                given_one = up**ones * (1 - up) ** (reports - ones)
-                given_zero = down**ones * (1 - down) ** (reports - ones)
-                held = one * given_one + (1 - one) * given_zero
-                ratios.append(held / (zero * given_one + (1 - zero) * given_zero))
-        if self.bits == 1:
-            return max(*ratios, 1 / min(ratios))
-        return max(ratios) / min(ratios)
-
-    def any_changes(self, reports: int) -> float | None:
-        """Bit by bit: given the inputs, a report's bits are independent, and so are their histories.
-
-        The worst reports are therefore found for each bit alone, and a bit that is neither sequence's own
-        weighs as often as there are such bits: the loss grows with the number of values. Up to 6 reports.
-        Without a second round, two equal reports and two different ones tell for certain that the input
-        stayed or changed: no finite bound.
-        """
-        _require(reports)
-        if reports == 1:
-            return self.constant(1)
-        if self.instant is None:
-            return inf
-        return None if reports > _BIT_REPORTS else _any_bits(self, reports)
-
-
-@lru_cache(256)
-def _any_bits(losses: BitLosses, reports: int) -> float:
-    """The largest loss over all pairs of sequences, up to the names of inputs and the order of reports.
-
-    A sequence matters only through its groups of reports made under the same input, and a pair of them only
-    through how many reports two groups share: a matrix. What is left to choose is which groups of the two
-    sequences have the same input: a matching. Floats choose, a loss is then exact; choices that differ by
-    less than a relative 1e-13 count as equal.
-    """
-    histories = _Histories(losses, reports)
-    best, factors = -1.0, dict[_Factor, int]()
-    for shared in _shared_reports(reports, losses.inputs):
-        loss, found = _worst_matching(histories, shared, losses.inputs)
-        if loss > best:
-            best, factors = loss, found
-    return log_above_power((histories.ratio(*factor), times) for factor, times in factors.items())
-
-
-_Shared = tuple[tuple[int, ...], ...]
-"""Reports that group i of the first sequence and group j of the second have in common."""
-
-_Factor = tuple[_Shared, int | None, int | None, _Shared]
-"""Shared reports; the group, in either sequence, whose own bit this is; which of them are ones."""
-
-
-def _shared_reports(reports: int, inputs: int) -> set[_Shared]:
-    """Every matrix of non-negative integers with that sum and no empty row or column, up to their order."""
-    found = set()
-    for sizes in _partitions(reports, inputs):
-        first = [group for group, size in enumerate(sizes) for _ in range(size)]
-        for second in _groupings(reports, inputs):
-            counts = [[0] * (max(second) + 1) for _ in sizes]
-            for i, j in zip(first, second, strict=True):
-                counts[i][j] += 1
-            found.add(_ordered(counts))
-    return found
-
-
-def _groupings(reports: int, groups: int) -> Iterator[tuple[int, ...]]:
-    """The group of each report, groups being numbered in the order of their first report."""
-
-    def longer(start: tuple[int, ...], used: int) -> Iterator[tuple[int, ...]]:
-        if len(start) == reports:
-            yield start
-            return
-        for group in range(min(used + 1, groups)):
-            yield from longer((*start, group), max(used, group + 1))
-
-    return longer((), 0)
-
-
-def _ordered(counts: list[list[int]]) -> _Shared:
-    """One of the few orders of rows and columns; that it may not be the only one costs time, nothing else."""
-    rows = sorted(map(tuple, counts), key=lambda row: (sorted(row), row), reverse=True)
-    columns = sorted(zip(*rows, strict=True), key=lambda column: (sorted(column), column), reverse=True)
-    return tuple(sorted(zip(*columns, strict=True), reverse=True))
-
-
-class _Histories:
-    """Likelihoods of one bit's history over the reports of one group, all made under the same input."""
-
-    def __init__(self, losses: BitLosses, reports: int) -> None:
-        assert losses.instant is not None  # noqa: S101 - the caller's condition
-        one, zero = losses.permanent.own, losses.permanent.other
-        up, down = losses.instant.own, losses.instant.other
-        # exact[own][size][ones] = P(a given history with that many ones)
-        self._exact = [
-            [
-                [
-                    held * up**ones * (1 - up) ** (size - ones)
-                    + (1 - held) * down**ones * (1 - down) ** (size - ones)
-                    for ones in range(size + 1)
-                ]
-                for size in range(reports + 1)
-            ]
-            for held in (zero, one)
-        ]
-        single = self._exact[0][1]
-        # Logarithms of ratios near 1, taken so that nothing cancels: against independent reports of another
-        # input's bit, whose likelihood is the same for every grouping; and own against other.
-        self.other = [
-            [
-                log1p(float(likelihood / (single[1] ** ones * single[0] ** (size - ones)) - 1))
-                for ones, likelihood in enumerate(row)
-            ]
-            for size, row in enumerate(self._exact[0])
-        ]
-        self.own = [
-            [log1p(float(mine / other - 1)) for mine, other in zip(*rows, strict=True)]
-            for rows in zip(self._exact[1], self._exact[0], strict=True)
-        ]
-
-    def ratio(self, shared: _Shared, own: int | None, mine: int | None, ones: _Shared) -> Fraction:
-        """Likelihood of a history under the first sequence over that under the second."""
-
-        def likelihood(sizes: _Shared, told: _Shared, owner: int | None) -> Fraction:
-            groups = enumerate(zip(sizes, told, strict=True))
-            return prod(
-                (self._exact[group == owner][sum(size)][sum(some)] for group, (size, some) in groups),
-                start=Fraction(1),
-            )
-
-        turned = tuple(zip(*shared, strict=True)), tuple(zip(*ones, strict=True))
-        return likelihood(shared, ones, own) / likelihood(*turned, mine)
-
-
-def _worst_matching(histories: _Histories, shared: _Shared, inputs: int) -> tuple[float, dict[_Factor, int]]:
-    """The loss when the groups of two sequences have the inputs that tell most, and what it is made of."""
-    rows, columns = [sum(row) for row in shared], [sum(column) for column in zip(*shared, strict=True)]
-    first, second = range(len(rows)), range(len(columns))
-    owners = [(i, j) for i in (None, *first) for j in (None, *second)]
-    worst: dict[tuple[int | None, int | None], tuple[float, _Shared]] = {}
-    for flat in product(*(range(size + 1) for row in shared for size in row)):
-        ones = tuple(flat[i * len(columns) : (i + 1) * len(columns)] for i in first)
-        in_rows, in_columns = [sum(row) for row in ones], [sum(column) for column in zip(*ones, strict=True)]
-        neither = sum(histories.other[n][c] for n, c in zip(rows, in_rows, strict=True))
-        neither -= sum(histories.other[n][c] for n, c in zip(columns, in_columns, strict=True))
-        mine = {i: histories.own[rows[i]][in_rows[i]] for i in first}
-        yours = {j: histories.own[columns[j]][in_columns[j]] for j in second}
-        for i, j in owners:
-            loss = neither + mine.get(i, 0.0) - yours.get(j, 0.0)
-            if (i, j) not in worst or loss > worst[i, j][0]:
-                worst[i, j] = loss, ones
-    blank = worst[None, None][0]
-    # best[taken columns] = (gain over groups that share no input, pairs); as many pairs as taken columns.
-    best: dict[int, tuple[float, tuple[tuple[int, int], ...]]] = {0: (0.0, ())}
-    for i in first:
-        longer = dict(best)
-        for taken, (gain, pairs) in best.items():
-            for j in second:
-                if not taken >> j & 1:
-                    more = gain + worst[i, j][0] + blank - worst[i, None][0] - worst[None, j][0]
-                    key = taken | 1 << j
-                    if key not in longer or more > longer[key][0]:
-                        longer[key] = more, (*pairs, (i, j))
-        best = longer
-    # Groups that share no input need inputs of their own.
-    needed = len(rows) + len(columns) - inputs
-    _, pairs = max(found for found in best.values() if len(found[1]) >= needed)
-    alone = [(i, None) for i in first if i not in {pair[0] for pair in pairs}]
-    alone += [(None, j) for j in second if j not in {pair[1] for pair in pairs}]  # type: ignore[misc]
-    weights: dict[tuple[int | None, int | None], int] = dict.fromkeys((*pairs, *alone), 1)
-    weights[None, None] = inputs - len(weights)
-    loss = sum(times * worst[owner][0] for owner, times in weights.items())
-    return loss, {(shared, *owner, worst[owner][1]): times for owner, times in weights.items()}
 
 
 @dataclass(frozen=True)
@@ -487,6 +292,6 @@ def _up(value: float) -> float:
     return nextafter(value, inf)
 
 
-def _require(reports: int) -> None:
+def require_reports(reports: int) -> None:
     if reports < 1:
         raise ValueError(f"losses are those of 1 report or more, not {reports}")

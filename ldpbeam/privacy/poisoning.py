@@ -12,10 +12,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
-from ldpbeam.protocols.base import FrequencyProtocol, LocalProtocol
-from ldpbeam.protocols.bit_flip import BitFlip
-from ldpbeam.protocols.mean import LaplaceMean, OneBit
-from ldpbeam.protocols.multi import Several
+from ldpbeam.protocols.contract import LocalProtocol
+from ldpbeam.support import SupportProbabilities
 
 __all__ = ["TARGETS", "Leverage", "leverage", "leverage_record"]
 
@@ -57,41 +55,36 @@ def leverage(protocol: LocalProtocol[Any], sampled: Fraction = Fraction(1)) -> L
     them stand behind a value, and each weighs the more.
 
     Args:
-        protocol: one of :attr:`LocalProtocol.kinds`, as a device runs it.
+        protocol: one of :attr:`LocalProtocol.parts`, as a device runs it.
         sampled: share of the devices that report the attribute.
 
     Raises:
         TypeError: a protocol that neither counts support nor takes a mean.
     """
     weight = 1 / sampled
-    if isinstance(protocol, FrequencyProtocol):
-        return _of_support(protocol, weight)
-    if isinstance(protocol, OneBit):
-        ends = protocol.ends
-        up, down = (1 - ends.other) / ends.gap, ends.other / ends.gap
-    elif isinstance(protocol, LaplaceMean):
-        down = Fraction(protocol.margin, protocol.maximum)
+    if protocol.support is not None:
+        return _of_support(protocol, protocol.support, weight)
+    if protocol.ends is not None:
+        up, down = (1 - protocol.ends.other) / protocol.ends.gap, protocol.ends.other / protocol.ends.gap
+    elif protocol.added_noise is not None:
+        down = Fraction(protocol.added_noise.margin, protocol.added_noise.maximum)
         up = 1 + down
     else:
         raise TypeError(f"the leverage of {protocol.NAME} is not known")
     return Leverage(float(weight * up), float(weight * down), None, None)
 
 
-def _of_support(protocol: FrequencyProtocol[Any], weight: Fraction) -> Leverage:
-    support = protocol.support
+def _of_support(protocol: LocalProtocol[Any], support: SupportProbabilities, weight: Fraction) -> Leverage:
     weight /= support.sampled
     up = weight * (1 - support.other) / support.gap
     down = weight * support.other / support.gap
     targets = min(TARGETS, protocol.domain_size)
     hit = min(targets, protocol.most_supported)
-    # A bit-flip report says nothing about buckets that it did not sample.
-    spoken = min(targets, protocol.d) if isinstance(protocol, BitFlip) else targets
-    ten = hit * up - (spoken - hit) * down
+    ten = hit * up - (min(targets, protocol.asked_about) - hit) * down
     return Leverage(float(up), float(down), float(ten), protocol.most_supported)
 
 
 def leverage_record(protocol: LocalProtocol[Any]) -> list[dict[str, float | int | None]]:
     """For run.json: one record for each attribute, in order."""
-    if isinstance(protocol, Several):
-        return [leverage(kind, protocol.sampled).as_record() for kind in protocol.kinds]
-    return [leverage(protocol).as_record()]
+    pairs = zip(protocol.parts, protocol.estimators, strict=True)
+    return [leverage(part, estimator.share).as_record() for part, estimator in pairs]

@@ -5,11 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 from ldpbeam.errors import CollectionError
-from ldpbeam.protocols.base import FrequencyProtocol, LocalProtocol, Memo, Parameters
-from ldpbeam.protocols.bit_flip import BinFlip, BinFlipPlus, DBitFlip, DBitFlipPM
+from ldpbeam.protocols.contract import LocalProtocol, Memo
+from ldpbeam.protocols.dbitflip import BinFlip, DBitFlip, DBitFlipPM
 from ldpbeam.protocols.direct import GRR, LGRR
+from ldpbeam.protocols.frequency_protocol import FrequencyProtocol
+from ldpbeam.protocols.laplace_mean import LaplaceMean
 from ldpbeam.protocols.local_hash import BLH, LOLOHA, OLH
-from ldpbeam.protocols.mean import LaplaceMean, MeanProtocol, OneBitMean, OneBitRRPM
+from ldpbeam.protocols.mean_protocol import MeanProtocol
+from ldpbeam.protocols.one_bit_mean import OneBitMean, OneBitRRPM
+from ldpbeam.protocols.parameters import Parameters
+from ldpbeam.protocols.public_string import BinFlipPlus
 from ldpbeam.protocols.unary import LOSUE, LOUE, LSOUE, LSUE, OUE, RAPPOR, SUE
 
 __all__ = [
@@ -59,6 +64,7 @@ def protocol(name: str, domain_size: int, parameters: Parameters) -> LocalProtoc
         raise CollectionError(
             "E-COLLECTION-PROTOCOL",
             f"protocol {name!r} does not exist",
+            key="protocol",
             remedy=f"Use one of: {', '.join(PROTOCOLS)}.",
         )
     return kind.from_parameters(domain_size, parameters)

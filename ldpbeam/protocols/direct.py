@@ -11,23 +11,17 @@ from typing import TYPE_CHECKING, ClassVar
 from ldpbeam.channels.calibration import symbol_second_round
 from ldpbeam.channels.channel import SymbolChannel
 from ldpbeam.errors import InvalidPayload, Reason
+from ldpbeam.kernels.columns import read_only
 from ldpbeam.privacy.guarantee import Guarantee
 from ldpbeam.privacy.loss import SymbolLosses
-from ldpbeam.protocols.base import (
-    FleetMemo,
-    FleetWords,
-    FrequencyProtocol,
-    Memo,
-    Parameters,
-    WordSpec,
-    frozen_columns,
-)
+from ldpbeam.protocols.contract import FleetAnswers, FleetWords, Memo, WordPlan, WordSpec
+from ldpbeam.protocols.frequency_protocol import FrequencyProtocol
+from ldpbeam.protocols.parameters import Parameters
 from ldpbeam.randomness import Randomness
 from ldpbeam.support import SupportProbabilities
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
+    from ldpbeam.arrays import Bytes, Ints
 
 __all__ = ["GRR", "LGRR", "Direct"]
 
@@ -123,7 +117,7 @@ class Direct(FrequencyProtocol[int]):
         return None
 
     def likelihood(self, response: int, value: int) -> Fraction:
-        """own or other."""
+        """P(support | own value) for the value that the report is, else P(support | another)."""
         return self.support.own if response == value else self.support.other
 
     def supports(self, response: int, value: int) -> bool:
@@ -131,61 +125,52 @@ class Direct(FrequencyProtocol[int]):
         return response == value
 
     def responses(self) -> Iterator[int]:
-        """The domain."""
+        """Every value of the domain."""
         return iter(range(self.domain_size))
 
     @property
     def counts_length(self) -> int:
-        """k."""
+        """One cell per value."""
         return self.domain_size
 
-    def check(self, payloads: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    def check(self, payloads: Bytes) -> Bytes:
         """Indices of k or more do not exist."""
         import numpy as np
 
         from ldpbeam.kernels import symbols
 
         codes = np.empty(len(payloads), np.uint8)
-        symbols.check_below(frozen_columns(payloads), np.uint64(self.domain_size), codes)
+        symbols.check_below(read_only(payloads), np.uint64(self.domain_size), codes)
         return codes
 
-    def add_support(self, payloads: NDArray[np.uint8], counts: NDArray[np.int64]) -> None:
+    def add_support(self, payloads: Bytes, counts: Ints) -> None:
         """One increment per report."""
         from ldpbeam.kernels import symbols
 
-        symbols.add_at(frozen_columns(payloads), counts)
+        symbols.add_at(read_only(payloads), counts)
 
     @property
-    def permanent_words(self) -> WordSpec | None:
-        """One word."""
-        return None if self.permanent is None else WordSpec(1, self.permanent.total)
+    def word_plan(self) -> WordPlan:
+        """One word for each round."""
+        permanent = None if self.permanent is None else WordSpec(1, self.permanent.total)
+        return WordPlan(WordSpec(1, self.instant.total), permanent)
 
-    @property
-    def instant_words(self) -> WordSpec:
-        """One word."""
-        return WordSpec(1, self.instant.total)
-
-    def privatize_fleet(
-        self,
-        devices: NDArray[np.int64],
-        values: NDArray[np.int64],
-        words: FleetWords,
-        memo: FleetMemo,
-    ) -> NDArray[np.uint8]:
+    def privatize_fleet(self, devices: Ints, values: Ints, words: FleetWords, memo: FleetAnswers) -> Bytes:
         """See the contract; the memo key is device·k + value."""
         import numpy as np
 
         from ldpbeam.kernels import symbols
 
-        permanent, spec = self.permanent, self.permanent_words
+        instant, once, *_ = self.word_plan
+        permanent = self.permanent
         answers = values
-        if permanent is not None and spec is not None:
+        if permanent is not None and once is not None:
 
-            def draw(rows: NDArray[np.int64]) -> NDArray[np.int64]:
-                return permanent.draw_many(values[rows], words.permanent(spec)[rows, 0])
+            def draw(rows: Ints) -> Ints:
+                return permanent.draw_many(values[rows], words.permanent(once)[rows, 0])
 
             answers = memo.recall(devices * self.domain_size + values, draw)
-        drawn = self.instant.draw_many(answers, words.instant(self.instant_words)[:, 0])
+        drawn = self.instant.draw_many(answers, words.instant(instant)[:, 0])
         payloads = np.empty((values.size, self.payload_size), np.uint8)
         symbols.pack(drawn.astype(np.uint64), payloads)
         return payloads
@@ -197,7 +182,7 @@ class GRR(Direct):
     ID = 1
     NAME = "grr"
     PARAMETERS = ("epsilon",)
-    SOURCE = "`002` section 2.2.1"
+    SOURCE = "ALLOMFREE section 2.2.1"
 
     @classmethod
     def from_parameters(cls, domain_size: int, parameters: Parameters) -> GRR:
@@ -212,7 +197,7 @@ class LGRR(Direct):
     NAME = "l_grr"
     PARAMETERS = ("epsilon_longitudinal", "epsilon_first")
     OPTIONAL = ("calibration",)
-    SOURCE = "`002` section 3.2.1; exact calibration: MATHS correction 1"
+    SOURCE = "ALLOMFREE section 3.2.1; exact calibration: docs/maths.md correction 1"
 
     @classmethod
     def from_parameters(cls, domain_size: int, parameters: Parameters) -> LGRR:

@@ -13,23 +13,17 @@ from ldpbeam.channels.calibration import Calibration, symbol_second_round
 from ldpbeam.channels.channel import SymbolChannel
 from ldpbeam.errors import CollectionError, InvalidPayload, Reason
 from ldpbeam.hashing import FAMILIES, HashFamily, optimal_prime
+from ldpbeam.kernels.columns import read_only
 from ldpbeam.privacy.guarantee import Guarantee
 from ldpbeam.privacy.loss import SymbolLosses
-from ldpbeam.protocols.base import (
-    FleetMemo,
-    FleetWords,
-    FrequencyProtocol,
-    Memo,
-    Parameters,
-    WordSpec,
-    frozen_columns,
-)
+from ldpbeam.protocols.contract import FleetAnswers, FleetWords, Memo, WordPlan, WordSpec
+from ldpbeam.protocols.frequency_protocol import FrequencyProtocol
+from ldpbeam.protocols.parameters import Parameters
 from ldpbeam.randomness import Randomness
 from ldpbeam.support import SupportProbabilities
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
+    from ldpbeam.arrays import Bytes, Ints
 
 __all__ = ["BLH", "LOLOHA", "OLH", "Hashed", "LocalHash", "optimal_g"]
 
@@ -113,7 +107,7 @@ class LocalHash(FrequencyProtocol[Hashed]):
         """Seed and symbol."""
         return self.family.payload_bits
 
-    def facts(self) -> dict[str, int | float | str]:
+    def resolved_parameters(self) -> dict[str, int | float | str]:
         """The resolved g."""
         return {"g": self.g}
 
@@ -168,13 +162,13 @@ class LocalHash(FrequencyProtocol[Hashed]):
         """As the family counts."""
         return self.family.counts_length
 
-    def check(self, payloads: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    def check(self, payloads: Bytes) -> Bytes:
         """Symbols and seeds that do not exist."""
-        return self.family.check(frozen_columns(payloads))
+        return self.family.check(read_only(payloads))
 
-    def add_support(self, payloads: NDArray[np.uint8], counts: NDArray[np.int64]) -> None:
+    def add_support(self, payloads: Bytes, counts: Ints) -> None:
         """Hash matching, or one increment in the linear family's table."""
-        self.family.add_support(frozen_columns(payloads), counts)
+        self.family.add_support(read_only(payloads), counts)
 
     @property
     def most_supported(self) -> int:
@@ -202,60 +196,40 @@ class LocalHash(FrequencyProtocol[Hashed]):
         """As the family counts seeds."""
         return self.family.signs_length
 
-    def add_signs(self, payloads: NDArray[np.uint8], signs: NDArray[np.int64]) -> None:
+    def add_signs(self, payloads: Bytes, signs: Ints) -> None:
         """As the family counts seeds."""
         self.family.add_signs(payloads, signs)
 
-    def seed_cells(
-        self, counts: NDArray[np.int64], signs: NDArray[np.int64]
-    ) -> tuple[NDArray[np.int64], float]:
+    def seed_cells(self, counts: Ints, signs: Ints) -> tuple[Ints, float]:
         """Seeds, or classes of them."""
         return self.family.seed_cells(counts, signs), 1.0
 
-    def support_counts(self, counts: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Per value."""
+    def support_counts(self, counts: Ints) -> Ints:
+        """As the family reads its accumulator."""
         return self.family.support_counts(counts)
 
     @property
-    def seed_words(self) -> WordSpec | None:
-        """As the family's seeds need."""
-        return WordSpec(self.family.SEED_WORDS, self.family.word_limit)
+    def word_plan(self) -> WordPlan:
+        """Those of the family's seed, drawn once for life where answers are memoised; one per round."""
+        seed = WordSpec(self.family.SEED_WORDS, self.family.word_limit)
+        permanent = None if self.permanent is None else WordSpec(1, self.permanent.total)
+        return WordPlan(WordSpec(1, self.instant.total), permanent, seed, seed_per_report=permanent is None)
 
-    @property
-    def seed_per_report(self) -> bool:
-        """One-round protocols draw a function for every report."""
-        return self.permanent is None
-
-    @property
-    def permanent_words(self) -> WordSpec | None:
-        """One word."""
-        return None if self.permanent is None else WordSpec(1, self.permanent.total)
-
-    @property
-    def instant_words(self) -> WordSpec:
-        """One word."""
-        return WordSpec(1, self.instant.total)
-
-    def privatize_fleet(
-        self,
-        devices: NDArray[np.int64],
-        values: NDArray[np.int64],
-        words: FleetWords,
-        memo: FleetMemo,
-    ) -> NDArray[np.uint8]:
+    def privatize_fleet(self, devices: Ints, values: Ints, words: FleetWords, memo: FleetAnswers) -> Bytes:
         """See the contract; the memo key is device·g + hash."""
         spec = WordSpec(self.family.SEED_WORDS, self.family.word_limit)
         seeds = self.family.seed_columns(words.seed(spec))
         hashed = self.family.hash_many(seeds, values)
         answers = hashed
-        permanent, once = self.permanent, self.permanent_words
+        instant, once, *_ = self.word_plan
+        permanent = self.permanent
         if permanent is not None and once is not None:
 
-            def draw(rows: NDArray[np.int64]) -> NDArray[np.int64]:
+            def draw(rows: Ints) -> Ints:
                 return permanent.draw_many(hashed[rows], words.permanent(once)[rows, 0])
 
             answers = memo.recall(devices * self.g + hashed, draw)
-        drawn = self.instant.draw_many(answers, words.instant(self.instant_words)[:, 0])
+        drawn = self.instant.draw_many(answers, words.instant(instant)[:, 0])
         return self.family.pack(seeds, drawn)
 
 
@@ -264,6 +238,7 @@ def _family(name: str, g: int, domain_size: int) -> HashFamily:
         raise CollectionError(
             "E-COLLECTION-HASH",
             f"hash_family {name!r} does not exist",
+            key="hash_family",
             remedy=f"Use one of: {', '.join(FAMILIES)}.",
         )
     return FAMILIES[name](g, domain_size)
@@ -281,7 +256,7 @@ def optimal_g(
         domain_size: k; matters to the linear family only.
         epsilon_first: ε1 (ε for one-round protocols).
         hash_family: ``linear`` searches primes; ``affine`` rounds e^{ε1} + 1 to the nearest integer.
-        epsilon_longitudinal: ε∞ when the *published* calibration of LOLOHA is used: `000` Eq. (6).
+        epsilon_longitudinal: ε∞ when the *published* calibration of LOLOHA is used: LOLOHA Eq. (6).
     """
     if epsilon_longitudinal is not None:
         a, b = exp(epsilon_longitudinal), exp(epsilon_first)
@@ -303,7 +278,7 @@ class BLH(LocalHash):
     NAME = "blh"
     PARAMETERS = ("epsilon",)
     OPTIONAL = ("hash_family",)
-    SOURCE = "`000` section 2.3.2"
+    SOURCE = "LOLOHA section 2.3.2"
 
     @classmethod
     def from_parameters(cls, domain_size: int, parameters: Parameters) -> BLH:
@@ -319,7 +294,7 @@ class OLH(LocalHash):
     NAME = "olh"
     PARAMETERS = ("epsilon",)
     OPTIONAL = ("hash_family", "g")
-    SOURCE = "`000` section 2.3.2"
+    SOURCE = "LOLOHA section 2.3.2"
 
     @classmethod
     def from_parameters(cls, domain_size: int, parameters: Parameters) -> OLH:
@@ -340,7 +315,7 @@ class LOLOHA(LocalHash):
     NAME = "loloha"
     PARAMETERS = ("epsilon_longitudinal", "epsilon_first")
     OPTIONAL = ("g", "calibration", "hash_family")
-    SOURCE = "`000` Algorithm 1; exact calibration: MATHS correction 1"
+    SOURCE = "LOLOHA Algorithm 1; exact calibration: docs/maths.md correction 1"
 
     @classmethod
     def from_parameters(cls, domain_size: int, parameters: Parameters) -> LOLOHA:

@@ -2,38 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, partial
 from math import prod
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from ldpbeam.channels.calibration import half_second_round, oue_round, sue_round, symmetric_second_round
 from ldpbeam.channels.channel import BitChannel, unary_ratio
 from ldpbeam.degenerate import add_extremes, extremes, ones_admitted, ones_variance, refuse_ones
 from ldpbeam.errors import CollectionError, InvalidPayload, Reason
+from ldpbeam.kernels.columns import read_only, unused_bits
+from ldpbeam.privacy.bit_loss import BitLosses
 from ldpbeam.privacy.guarantee import Guarantee
-from ldpbeam.privacy.loss import BitLosses
-from ldpbeam.protocols.base import (
-    FleetMemo,
-    FleetWords,
-    FrequencyProtocol,
-    Memo,
-    Parameters,
-    WordSpec,
-    frozen_columns,
-)
+from ldpbeam.protocols.contract import FleetAnswers, FleetWords, Memo, WordPlan, WordSpec
+from ldpbeam.protocols.frequency_protocol import FrequencyProtocol
+from ldpbeam.protocols.parameters import Parameters
 from ldpbeam.randomness import FULL, Randomness
 from ldpbeam.support import SupportProbabilities
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
+    from ldpbeam.arrays import Bytes, Ints, Uints
 
-__all__ = ["LOSUE", "LOUE", "LSOUE", "LSUE", "OUE", "RAPPOR", "SUE", "Unary"]
-
-_TWO_LEVELS = ("epsilon_longitudinal", "epsilon_first")
+__all__ = ["LOSUE", "LOUE", "LSOUE", "LSUE", "OUE", "RAPPOR", "SUE", "TwoRounds", "Unary"]
 
 
 @dataclass(frozen=True)
@@ -93,7 +85,7 @@ class Unary(FrequencyProtocol[int]):
 
     @property
     def payload_bits(self) -> int:
-        """k."""
+        """One bit per value."""
         return self.domain_size
 
     def _privatize(self, value: int, memo: Memo, randomness: Randomness) -> tuple[int, Memo]:
@@ -140,7 +132,7 @@ class Unary(FrequencyProtocol[int]):
 
     @property
     def counts_length(self) -> int:
-        """k."""
+        """One cell per value."""
         return self.domain_size
 
     @cached_property
@@ -163,7 +155,7 @@ class Unary(FrequencyProtocol[int]):
         """Reports with very many ones, and with very few."""
         return 2
 
-    def add_signs(self, payloads: NDArray[np.uint8], signs: NDArray[np.int64]) -> None:
+    def add_signs(self, payloads: Bytes, signs: Ints) -> None:
         """One count of ones per report."""
         add_extremes(payloads, self.domain_size, self.support, signs)
 
@@ -172,71 +164,59 @@ class Unary(FrequencyProtocol[int]):
         """What one report is counted in the cells of ``signs`` with."""
         return extremes(self.domain_size, self.support)[1]
 
-    def check(self, payloads: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    def check(self, payloads: Bytes) -> Bytes:
         """Bits beyond k must be 0, and ones neither very many nor very few."""
         import numpy as np
 
         from ldpbeam.kernels import bits
 
         codes = np.empty(len(payloads), np.uint8)
-        used = self.domain_size % 8
-        mask = np.uint8(256 - (1 << used)) if used else np.uint8(0)
-        bits.check_unused(frozen_columns(payloads), mask, codes)
+        mask = np.uint8(unused_bits(self.domain_size))
+        bits.check_unused(read_only(payloads), mask, codes)
         refuse_ones(payloads, self.domain_size, self.ones_admitted, codes)
         return codes
 
-    def add_support(self, payloads: NDArray[np.uint8], counts: NDArray[np.int64]) -> None:
+    def add_support(self, payloads: Bytes, counts: Ints) -> None:
         """A column sum of bits."""
         import numpy as np
 
         from ldpbeam.kernels import bits
 
         planes = np.empty((8, self.payload_size), np.uint8)
-        bits.add_rows(frozen_columns(payloads), planes, counts)
+        bits.add_rows(read_only(payloads), planes, counts)
 
     @property
-    def permanent_words(self) -> WordSpec | None:
-        """One word per bit."""
-        return None if self.permanent is None else WordSpec(self.domain_size)
-
-    @property
-    def instant_words(self) -> WordSpec:
-        """One word per bit."""
-        return WordSpec(self.domain_size)
+    def word_plan(self) -> WordPlan:
+        """One word per bit and round."""
+        each = WordSpec(self.domain_size)
+        return WordPlan(each, None if self.permanent is None else each)
 
     @property
     def answer_bytes(self) -> int | None:
         """A packed bit vector."""
         return self.payload_size
 
-    def privatize_fleet(
-        self,
-        devices: NDArray[np.int64],
-        values: NDArray[np.int64],
-        words: FleetWords,
-        memo: FleetMemo,
-    ) -> NDArray[np.uint8]:
+    def privatize_fleet(self, devices: Ints, values: Ints, words: FleetWords, memo: FleetAnswers) -> Bytes:
         """See the contract; the memo key is device·k + value."""
         import numpy as np
 
         from ldpbeam.kernels import bits
 
-        def draw(
-            channel: BitChannel, held: NDArray[np.int64], drawn: NDArray[np.uint64]
-        ) -> NDArray[np.uint8]:
+        def draw(channel: BitChannel, held: Ints, drawn: Uints) -> Bytes:
             out = np.zeros((held.size, self.payload_size), np.uint8)
             one, zero = np.uint64(channel.one), np.uint64(channel.zero)
             bits.draw_one_hot(held, drawn, one, zero, out)
             return out
 
-        permanent, spec = self.permanent, self.permanent_words
-        if permanent is None or spec is None:
-            return draw(self.instant, values, words.instant(self.instant_words))
+        instant, once, *_ = self.word_plan
+        permanent = self.permanent
+        if permanent is None or once is None:
+            return draw(self.instant, values, words.instant(instant))
         keys = devices * self.domain_size + values
-        answers = memo.recall(keys, lambda rows: draw(permanent, values[rows], words.permanent(spec)[rows]))
+        answers = memo.recall(keys, lambda rows: draw(permanent, values[rows], words.permanent(once)[rows]))
         out = np.zeros((values.size, self.payload_size), np.uint8)
         one, zero = np.uint64(self.instant.one), np.uint64(self.instant.zero)
-        bits.redraw(answers, words.instant(self.instant_words), one, zero, out)
+        bits.redraw(answers, words.instant(instant), one, zero, out)
         return out
 
 
@@ -246,7 +226,7 @@ class SUE(Unary):
     ID = 2
     NAME = "sue"
     PARAMETERS = ("epsilon",)
-    SOURCE = "`002` section 2.2.2"
+    SOURCE = "ALLOMFREE section 2.2.2"
 
     @classmethod
     def from_parameters(cls, domain_size: int, parameters: Parameters) -> SUE:
@@ -260,7 +240,7 @@ class OUE(Unary):
     ID = 3
     NAME = "oue"
     PARAMETERS = ("epsilon",)
-    SOURCE = "`002` section 2.2.2"
+    SOURCE = "ALLOMFREE section 2.2.2"
 
     @classmethod
     def from_parameters(cls, domain_size: int, parameters: Parameters) -> OUE:
@@ -268,68 +248,58 @@ class OUE(Unary):
         return cls(domain_size, oue_round(parameters.level("epsilon")))
 
 
-class LSUE(Unary):
-    """SUE then a symmetric round: RAPPOR with exact levels."""
+class TwoRounds(Unary):
+    """The L-UE family: a memoised round at ε∞, then the second round with which the first report spends ε1.
+
+    Class constants:
+        ROUNDS: what makes the permanent round of ε∞, and the second round of that one and ε1.
+    """
+
+    PARAMETERS = ("epsilon_longitudinal", "epsilon_first")
+    ROUNDS: ClassVar[tuple[Callable[[float], BitChannel], Callable[[BitChannel, float], BitChannel]]]
+
+    @classmethod
+    def from_parameters(cls, domain_size: int, parameters: Parameters) -> TwoRounds:
+        """Both rounds from both levels."""
+        first, second = cls.ROUNDS
+        permanent = first(parameters.level("epsilon_longitudinal"))
+        return cls(domain_size, second(permanent, parameters.level("epsilon_first")), permanent)
+
+
+class LSUE(TwoRounds):
+    """SUE then a symmetric round, RAPPOR with exact levels: the composed channel is SUE(ε1)."""
 
     ID = 7
     NAME = "l_sue"
-    PARAMETERS = _TWO_LEVELS
-    SOURCE = "`002` section 3.2.2 (RAPPOR)"
-
-    @classmethod
-    def from_parameters(cls, domain_size: int, parameters: Parameters) -> LSUE:
-        """Permanent SUE(ε∞); the composed channel is SUE(ε1)."""
-        permanent = sue_round(parameters.level("epsilon_longitudinal"))
-        first = parameters.level("epsilon_first")
-        return cls(domain_size, symmetric_second_round(permanent, first), permanent)
+    SOURCE = "ALLOMFREE section 3.2.2 (RAPPOR)"
+    ROUNDS = (sue_round, symmetric_second_round)
 
 
-class LOSUE(Unary):
+class LOSUE(TwoRounds):
     """OUE then a symmetric round."""
 
     ID = 8
     NAME = "l_osue"
-    PARAMETERS = _TWO_LEVELS
-    SOURCE = "`002` section 3.2.2"
-
-    @classmethod
-    def from_parameters(cls, domain_size: int, parameters: Parameters) -> LOSUE:
-        """Permanent OUE(ε∞), symmetric second round."""
-        permanent = oue_round(parameters.level("epsilon_longitudinal"))
-        first = parameters.level("epsilon_first")
-        return cls(domain_size, symmetric_second_round(permanent, first), permanent)
+    SOURCE = "ALLOMFREE section 3.2.2"
+    ROUNDS = (oue_round, symmetric_second_round)
 
 
-class LOUE(Unary):
-    """OUE then OUE; cannot reach every ε1."""
+class LOUE(TwoRounds):
+    """OUE then a second round (1/2, q2), which cannot reach every ε1."""
 
     ID = 9
     NAME = "l_oue"
-    PARAMETERS = _TWO_LEVELS
-    SOURCE = "`002` section 3.2.2"
-
-    @classmethod
-    def from_parameters(cls, domain_size: int, parameters: Parameters) -> LOUE:
-        """Permanent OUE(ε∞), second round (1/2, q2)."""
-        permanent = oue_round(parameters.level("epsilon_longitudinal"))
-        first = parameters.level("epsilon_first")
-        return cls(domain_size, half_second_round(permanent, first, cls.NAME), permanent)
+    SOURCE = "ALLOMFREE section 3.2.2"
+    ROUNDS = (oue_round, partial(half_second_round, name="l_oue"))
 
 
-class LSOUE(Unary):
-    """SUE then OUE; cannot reach every ε1."""
+class LSOUE(TwoRounds):
+    """SUE then a second round (1/2, q2), which cannot reach every ε1."""
 
     ID = 10
     NAME = "l_soue"
-    PARAMETERS = _TWO_LEVELS
-    SOURCE = "`002` section 3.2.2"
-
-    @classmethod
-    def from_parameters(cls, domain_size: int, parameters: Parameters) -> LSOUE:
-        """Permanent SUE(ε∞), second round (1/2, q2)."""
-        permanent = sue_round(parameters.level("epsilon_longitudinal"))
-        first = parameters.level("epsilon_first")
-        return cls(domain_size, half_second_round(permanent, first, cls.NAME), permanent)
+    SOURCE = "ALLOMFREE section 3.2.2"
+    ROUNDS = (sue_round, partial(half_second_round, name="l_soue"))
 
 
 class RAPPOR(Unary):
@@ -342,7 +312,7 @@ class RAPPOR(Unary):
     NAME = "rappor"
     PARAMETERS = ("epsilon_longitudinal",)
     OPTIONAL = ("p2", "q2")
-    SOURCE = "`000` section 2.4.1 (Erlingsson, Pihur and Korolova, CCS 2014)"
+    SOURCE = "LOLOHA section 2.4.1 (Erlingsson, Pihur and Korolova, CCS 2014)"
 
     @classmethod
     def from_parameters(cls, domain_size: int, parameters: Parameters) -> RAPPOR:
@@ -356,7 +326,7 @@ class RAPPOR(Unary):
             raise _second_round(p2, q2)
         return cls(domain_size, BitChannel(one, zero), permanent)
 
-    def facts(self) -> dict[str, int | float | str]:
+    def resolved_parameters(self) -> dict[str, int | float | str]:
         """The second round, as its integers have it."""
         return {"p2": float(self.instant.own), "q2": float(self.instant.other)}
 
@@ -369,5 +339,6 @@ def _second_round(p2: float, q2: float) -> CollectionError:
     return CollectionError(
         "E-COLLECTION-VALUE",
         f"p2 = {p2} and q2 = {q2} do not satisfy 0 < q2 < p2 < 1, so reports would say nothing or everything",
+        key="p2" if p2 != Parameters.p2 else "q2",
         remedy="Leave both out for 0.75 and 0.25, or raise p2 above q2.",
     )

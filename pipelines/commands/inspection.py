@@ -16,7 +16,6 @@ from ldpbeam.errors import InvalidPayload, UsageError
 from ldpbeam.pipelines.commands.console import deliver, say
 from ldpbeam.pipelines.commands.views import View, view_of
 from ldpbeam.protocols import FrequencyProtocol
-from ldpbeam.protocols.multi import Sample, Several
 from ldpbeam.text import clean
 
 __all__ = ["inspect_file", "inspect_lines"]
@@ -170,12 +169,7 @@ def _decoded(report_id: int, payload: bytes, collection: Collection | None) -> s
 def _about_values(response: Any, collection: Collection) -> Iterator[str]:
     """What the response says about each attribute that it speaks about."""
     protocol = collection.protocol
-    told: dict[int, Any] = {0: response}
-    if isinstance(protocol, Sample):
-        told = {response.attribute: response.response}
-    elif isinstance(protocol, Several):
-        told = dict(enumerate(response))
-    for index, one in told.items():
+    for index, one in protocol.said_about(response).items():
         name, domain = collection.histograms[index]
         part = protocol.parts[index]
         about = f"{name}: {one}" if name else f"{one}"

@@ -11,7 +11,7 @@ import click
 from click.core import ParameterSource
 
 from ldpbeam import __version__
-from ldpbeam.errors import LdpError, UsageError, disk_error
+from ldpbeam.errors import LdpError, UsageError, disk_error, extra_error
 from ldpbeam.pipelines.commands.console import PrintingCommand
 from ldpbeam.pipelines.limits import LIMITS, MAX_EPOCHS, MAX_EXPANSION, READ_ATTEMPTS
 from ldpbeam.text import clean
@@ -472,6 +472,8 @@ def main() -> None:
         sys.exit(error.exit_code)
     except Exception as error:
         known = disk_error(error) if isinstance(error, OSError) else None
+        if isinstance(error, ModuleNotFoundError):
+            known = extra_error(error)
         if known is not None:
             click.echo(f"ldpbeam: {known}", err=True)
             sys.exit(known.exit_code)

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from ldpbeam.accounting import EARLY
 from ldpbeam.pipelines.page.account import Books, books
 from ldpbeam.pipelines.page.text import LABEL_LIMIT, clean, clean_tree, count, integer
-from ldpbeam.protocols.base import Result
+from ldpbeam.protocols.contract import Result
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

@@ -26,7 +26,10 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from ldpbeam.simulators.population.specs import ABSENT, DomainView, Population, Request, column, drawn, encode
+from ldpbeam.simulators.population.columns import column
+from ldpbeam.simulators.population.contract import ABSENT, DomainView, Population, Request
+from ldpbeam.simulators.population.encode import encode
+from ldpbeam.simulators.population.specs import drawn
 from ldpbeam.simulators.population.tables import column_names, line_of, read_columns
 from ldpbeam.simulators.words import Streams
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -48,6 +49,10 @@ ELSEWHERE = [
     "--publish_topic", "projects/my-project/topics/estimates",
     "--bigquery_table", "my-project:ldpbeam.estimates",
 ]  # fmt: skip
+LACKED = [
+    "--requirements_file", str(REPOSITORY / "pipelines/deploy/dataflow/requirements.txt"),
+    "--requirements_cache", "skip",
+]  # fmt: skip
 NOBODY = {"type": "authorized_user", "client_id": "a", "client_secret": "b", "refresh_token": "c"}
 """Credentials that clients are made with and that open nothing."""
 
@@ -59,12 +64,13 @@ def pip(*arguments: object) -> None:
 
 
 def tracked() -> list[str]:
-    """What git tracks or would take of the packages."""
+    """What git tracks or would take of the packages, as they are installed."""
     listing = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard", *PACKAGES]
     if not (REPOSITORY / ".git").exists():
         pytest.skip("not a git checkout")
     found = subprocess.run(listing, cwd=REPOSITORY, capture_output=True, check=True).stdout.decode()
-    return [name for name in found.split("\0") if name and (REPOSITORY / name).is_file()]
+    files = [name for name in found.split("\0") if name and (REPOSITORY / name).is_file()]
+    return [name if name.startswith("ldpbeam/") else f"ldpbeam/{name}" for name in files]
 
 
 @pytest.fixture(scope="module")
@@ -74,7 +80,8 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name in ("pyproject.toml", "README.md", "LICENSE"):
         shutil.copy(REPOSITORY / name, source / name)
     for name in PACKAGES:
-        shutil.copytree(REPOSITORY / name, source / name, ignore=shutil.ignore_patterns("__pycache__"))
+        without = shutil.ignore_patterns("__pycache__")
+        shutil.copytree(REPOSITORY / name, source / name, symlinks=True, ignore=without)
     pip("wheel", "--no-deps", "--no-build-isolation", "--wheel-dir", dist, source)
     (built,) = dist.iterdir()
     return built
@@ -93,7 +100,7 @@ def staged(call: Call, stream: list[object], wheel: Path, tmp_path: Path) -> Pat
     """What a service was sent with a job."""
     folder = tmp_path / "staged"
     with serving("JOB_STATE_RUNNING") as service:
-        options = [*service.options(folder), "--extra_package", wheel, *ELSEWHERE, "--detach"]
+        options = [*service.options(folder), "--extra_package", wheel, *LACKED, *ELSEWHERE, "--detach"]
         # In memory, because the command notes in the output which job it has submitted.
         code, _, err = call(*stream, "--output", "mem://my-bucket/results", *options)
     assert (code, err) == (0, "")
@@ -119,12 +126,13 @@ def test_the_wheel_holds_every_file_of_the_packages(wheel: Path) -> None:
         held = set(archive.namelist())
     assert [name for name in ours if name not in held and not name.endswith("/Dockerfile")] == []
     top = {name.partition("/")[0] for name in held}
-    assert {name for name in top if not name.endswith(".dist-info")} == set(PACKAGES)
+    assert {name for name in top if not name.endswith(".dist-info")} == {"ldpbeam"}
 
 
 def test_the_wheel_is_staged_and_nothing_is_pickled_from_main(staged: Path, wheel: Path) -> None:
     artifacts = Graph.staged(staged).artifacts()
-    assert set(artifacts) == {wheel.name, "extra_packages.txt", "submission_environment_dependencies.txt"}
+    texts = {"extra_packages.txt", "requirements.txt", "submission_environment_dependencies.txt"}
+    assert set(artifacts) == {wheel.name, *texts}
     path, digest = artifacts[wheel.name]
     assert path.parent == staged
     assert path.read_bytes() == wheel.read_bytes()
@@ -137,13 +145,17 @@ def test_the_wheel_is_staged_and_nothing_is_pickled_from_main(staged: Path, whee
     assert {package["name"] for package in pool["packages"]} == {path.name for path, _ in artifacts.values()}
 
 
-def test_the_wheel_asks_for_what_workers_lack(wheel: Path) -> None:
-    """A worker installs an extra package with its dependencies; Beam's image has no numba."""
+def test_the_wheel_and_its_requirements_are_what_workers_lack(wheel: Path) -> None:
+    """A worker installs an extra package without its extras; Beam's image has no numba."""
     with zipfile.ZipFile(wheel) as archive:
         (name,) = (n for n in archive.namelist() if n.endswith(".dist-info/METADATA"))
         wanted = message_from_bytes(archive.read(name)).get_all("Requires-Dist") or []
-    assert "numba==0.68.*" in wanted
-    assert "apache-beam==2.77.*" in wanted
+    always = {requirement for requirement in wanted if ";" not in requirement}
+    assert {re.split(r"[^\w-]", requirement)[0] for requirement in always} == {"protobuf", "PyYAML"}
+    asked = (REPOSITORY / "pipelines/deploy/dataflow/requirements.txt").read_text().splitlines()
+    extra = {requirement.partition(";")[0].strip() for requirement in wanted if "pipeline" in requirement}
+    assert {line for line in asked if not line.startswith("#")} < extra
+    assert "apache-beam==2.77.*" in extra
 
 
 def test_workers_load_every_function_from_the_wheel_alone(

@@ -22,12 +22,14 @@ from ldpbeam.collection.file import load_collection
 from ldpbeam.errors import Reason
 from ldpbeam.hashing import LinearFamily
 from ldpbeam.histogram import estimate_epoch, make_consistent
-from ldpbeam.privacy import BitLosses, CountersGuarantee, Guarantee, SymbolLosses, theorem_5
+from ldpbeam.privacy import BitLosses, CountersGuarantee, Guarantee, SymbolLosses, bounded_sum_epsilon
 from ldpbeam.privacy.poisoning import leverage
 from ldpbeam.protocols import PROTOCOLS, FrequencyProtocol, Parameters, protocol
+from ldpbeam.protocols.attributes import allocate
+from ldpbeam.protocols.laplace_mean import LaplaceMean
 from ldpbeam.protocols.local_hash import LOLOHA
-from ldpbeam.protocols.mean import LaplaceMean, MeanProtocol, OneBit
-from ldpbeam.protocols.multi import allocate
+from ldpbeam.protocols.mean_protocol import MeanProtocol
+from ldpbeam.protocols.one_bit_mean import OneBit
 from ldpbeam.protocols.unary import Unary
 from ldpbeam.randomness import ScriptedRandomness
 from ldpbeam.reports import ReportColumns
@@ -283,7 +285,7 @@ def comparison(k: int) -> str:
         if not issubclass(kind_class, FrequencyProtocol):
             continue
         kind = built(name, k)
-        facts = kind.facts()
+        facts = kind.resolved_parameters()
         chosen = "".join(f"{key} = {facts[key]}" for key in ("g", "d") if key in facts) or "–"
         # Of all reports, also those that did not sample the value.
         error = f"{kind.support.floor_variance / float(kind.support.sampled):.3f}"
@@ -309,7 +311,7 @@ def variants() -> str:
                 [
                     str(k),
                     label,
-                    str(kind.facts()["g"]),
+                    str(kind.resolved_parameters()["g"]),
                     str(kind.payload_bits),
                     "2^128" if seeds is None else str(seeds),
                     f"{kind.support.floor_variance:.3f}",
@@ -543,7 +545,7 @@ def allocations() -> str:
         ("split", "loloha"),
     ):
         kind = allocate(allocation, name, VISITORS, Parameters(**LEVELS))
-        error = [p.support.floor_variance / float(p.support.sampled) for p in kind.parts]
+        error = [p.support.floor_variance / float(p.support.sampled) for p in kind.estimators]
         label = f"`{allocation}`" + (f", `{name}`" if name else "")
         spread = f"{min(error):.3g} .. {max(error):.3g}"
         cap_over_values = f"{kind.guarantee.cap_over_values:g}"
@@ -581,7 +583,7 @@ def perturbation() -> str:
     rows = []
     for gamma in (0.0, 0.1, 0.143, 0.2, 0.3):
         first = one_bit(epsilon_longitudinal=1.0, gamma=gamma).guarantee.first_report
-        rows.append([f"{gamma:g}", f"{first:.3f}", f"{theorem_5(first):.3f}"])
+        rows.append([f"{gamma:g}", f"{first:.3f}", f"{bounded_sum_epsilon(first):.3f}"])
     return table(["γ, at ε∞ = 1", "ε', first report", "ε'', any number of counters"], rows)
 
 
@@ -596,7 +598,7 @@ def together() -> str:
             assert isinstance(guarantee, CountersGuarantee)
             r = guarantee.single.first_ratio
             worst = log(r) + (counters - 1) * log(1 + (r - 1) / (counters - 1))
-            cells += [f"{found:.3f}" for found in (worst, guarantee.theorem_5, guarantee.unbounded)]
+            cells += [f"{found:.3f}" for found in (worst, guarantee.bounded_sum_epsilon, guarantee.unbounded)]
         rows.append(cells)
     heads = [f"{head}, γ = {gamma}" for gamma in (0, 0.2) for head in ("worst case", "ε''", "t·ε'")]
     return table(["t, at ε∞ = 1", *heads], rows)

@@ -10,6 +10,7 @@ import pytest
 import yaml
 
 from ldpbeam.channels.calibration import Calibration
+from ldpbeam.collection.epochs import instant
 from ldpbeam.collection.file import load_collection, parse_collection
 from ldpbeam.errors import CollectionError
 from ldpbeam.protocols import PROTOCOLS, Parameters, protocol
@@ -196,7 +197,7 @@ def test_the_defaults_are_those_of_the_parser() -> None:
     assert stated["consistency"] == plain.consistency
     assert stated["min_reports"] == str(plain.min_reports)
     assert stated["count"] == str(plain.epochs.count)
-    assert stated["origin"] == plain.epochs.start_time(0).strftime("%Y-%m-%dT%H:%M:%SZ")
+    assert stated["origin"] == instant(plain.epochs.origin)
     assert float(stated["gamma"]) == plain.parameters.gamma
     assert (stated["p2"], stated["q2"]) == (str(plain.parameters.p2), str(plain.parameters.q2))
     required = {key for key, value in stated.items() if value.startswith("required")}
@@ -235,7 +236,7 @@ def test_what_stands_in_the_digest_changes_it() -> None:
 
 
 def load_g() -> int:
-    return int(parse_collection(yaml.safe_dump(BASE)).protocol.facts()["g"])
+    return int(parse_collection(yaml.safe_dump(BASE)).protocol.resolved_parameters()["g"])
 
 
 def test_every_example_is_sound_and_the_page_shows_the_first_one() -> None:

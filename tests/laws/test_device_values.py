@@ -18,8 +18,8 @@ from ldpbeam.collection.collection import Collection
 from ldpbeam.collection.domain import Domain
 from ldpbeam.collection.epochs import Epochs
 from ldpbeam.protocols import Memo, Parameters
-from ldpbeam.protocols.base import LocalProtocol
-from ldpbeam.protocols.multi import allocate
+from ldpbeam.protocols.attributes import allocate
+from ldpbeam.protocols.contract import LocalProtocol
 from ldpbeam.randomness import FULL
 from tests.reference.settings import Setting, settings
 

@@ -19,10 +19,11 @@ import pytest
 from ldpbeam.channels.channel import SymbolChannel
 from ldpbeam.channels.exact import exp_below
 from ldpbeam.errors import InvalidPayload
+from ldpbeam.kernels.check_codes import CheckCode
 from ldpbeam.protocols import PROTOCOLS, FrequencyProtocol, MeanProtocol, Memo, Parameters, protocol
-from ldpbeam.protocols.base import CHECK_CODES, WordSpec
 from ldpbeam.protocols.bit_flip import BitFlip
-from ldpbeam.protocols.mean import LaplaceMean
+from ldpbeam.protocols.contract import WordSpec
+from ldpbeam.protocols.laplace_mean import LaplaceMean
 from ldpbeam.protocols.unary import Unary
 from ldpbeam.randomness import FULL, ScriptedRandomness
 from ldpbeam.support import Support
@@ -175,7 +176,7 @@ def test_the_device_code_has_exactly_the_stated_distribution(setting: Setting) -
     responses, complete = weighted_responses(built)
     for memo in memos(built)[:4] if two_rounds(built) else [Memo()]:
         for value in range(setting.domain_size):
-            if built.seed_per_report:
+            if built.word_plan.seed_per_report:
                 found = {}
                 for words in seed_words(built)[0]:
 
@@ -368,7 +369,7 @@ def test_decode_and_check_agree_on_every_payload(setting: Setting) -> None:
         try:
             response = built.decode(row.tobytes())
         except InvalidPayload as error:
-            assert CHECK_CODES[code] is error.reason
+            assert CheckCode(code).reason is error.reason
         else:
             assert code == 0
             sound += 1
@@ -410,12 +411,12 @@ def test_the_number_of_words_does_not_depend_on_the_value(setting: Setting) -> N
             fresh.add(tuple(first.limits))
             again.add(tuple(second.limits))
     assert len(fresh) == len(again) == 1
-    words = built.instant_words
+    words = built.word_plan.instant
     if two_rounds(built):
-        assert built.permanent_words is not None
-        expected = [built.permanent_words, words]
+        assert built.word_plan.permanent is not None
+        expected = [built.word_plan.permanent, words]
     else:
-        expected = [words] if built.seed_words is None else [built.seed_words, words]
+        expected = [words] if built.word_plan.seed is None else [built.word_plan.seed, words]
     assert list(fresh.pop()) == [spec.limit for spec in expected for _ in range(spec.count)]
 
 
@@ -479,7 +480,7 @@ for setting in settings((2, 9)):
     for value in (0, 1, 1):
         response, memo = built.privatize(value, memo, randomness)
         assert built.decode(built.encode(response)) == response
-        built.guarantee.first_report, built.log_likelihood(response, 1)
+        built.guarantee.first_report, built.likelihood(response, 1)
         getattr(built, "support", None)
 heavy = {"numpy", "numba", "scipy", "yaml", "apache_beam"} & set(sys.modules)
 assert not heavy, heavy
@@ -544,22 +545,25 @@ def test_a_simulated_fleet_is_many_devices(setting: Setting) -> None:
     devices = np.arange(n, dtype=np.int64)
     fleet = Remembering()
     seeds = Words(n, 0)
-    spec = built.seed_words
+    spec = built.word_plan.seed
     lifetime = seeds.seed(spec).tolist() if spec is not None else [[]] * n
     held = [
-        built.new_memo(ScriptedRandomness([] if built.seed_per_report else lifetime[i])) for i in range(n)
+        built.new_memo(ScriptedRandomness([] if built.word_plan.seed_per_report else lifetime[i]))
+        for i in range(n)
     ]
     for epoch, multiplier in enumerate((1, 1, 3)):
         values = (devices * multiplier) % setting.domain_size
         words = Words(n, epoch)
-        if not built.seed_per_report:
+        if not built.word_plan.seed_per_report:
             words.seed = seeds.seed  # type: ignore[method-assign]
         payloads = built.privatize_fleet(devices, values, words, fleet)
         assert payloads.shape == (n, built.payload_size)
-        instant = words.instant(built.instant_words).tolist()
-        once = built.permanent_words
+        instant = words.instant(built.word_plan.instant).tolist()
+        once = built.word_plan.permanent
         permanent = words.permanent(once).tolist() if once is not None else [[]] * n
-        fresh = words.seed(spec).tolist() if spec is not None and built.seed_per_report else [[]] * n
+        fresh = (
+            words.seed(spec).tolist() if spec is not None and built.word_plan.seed_per_report else [[]] * n
+        )
         for i, value in enumerate(values.tolist()):
             script = ScriptedRandomness([*fresh[i], *permanent[i], *instant[i]])
             response, held[i] = built.privatize(value, held[i], script)

@@ -22,9 +22,10 @@ from ldpbeam.collection.file import parse_collection
 from ldpbeam.errors import CollectionError, InvalidPayload
 from ldpbeam.estimates import variance
 from ldpbeam.kernels import bit_flip as kernels
+from ldpbeam.kernels.check_codes import CheckCode
 from ldpbeam.protocols import FrequencyProtocol, Memo, Parameters, protocol
-from ldpbeam.protocols.base import CHECK_CODES
-from ldpbeam.protocols.bit_flip import BinFlipPlus, BitFlip, Sampled
+from ldpbeam.protocols.bit_flip import BitFlip, BucketBits
+from ldpbeam.protocols.public_string import BinFlipPlus
 from ldpbeam.randomness import FULL, ScriptedRandomness
 from ldpbeam.simulators import Streams
 from ldpbeam.simulators.fleet import Fleet
@@ -76,7 +77,7 @@ def test_large_domains_are_sampled_alike_in_scalar_and_array_code() -> None:
     kernels.sample(words, np.arange(b), np.empty(d, np.int64), sets)
     for row, drawn in zip(words.tolist(), sets.tolist(), strict=True):
         assert built._sample(ScriptedRandomness(row)) == tuple(drawn)
-        assert built.sampled_set(Sampled(tuple(drawn), 0).seed) == tuple(drawn)
+        assert built.sampled_set(BucketBits(tuple(drawn), 0).seed) == tuple(drawn)
 
 
 # Exact channels
@@ -88,7 +89,7 @@ def test_devices_send_the_stated_distribution(name: str, b: int, d: int) -> None
     """All sets, all bits, all values, by running the device over every word it could draw."""
     built = build(name, b, d=d)
     for indices in combinations(range(b), d):
-        seed = Sampled(indices, 0).seed
+        seed = BucketBits(indices, 0).seed
         # The words whose shuffle ends in this set, in its own order.
         words = next(
             w
@@ -111,14 +112,14 @@ def test_devices_send_the_stated_distribution(name: str, b: int, d: int) -> None
                 return built.privatize(value, Memo(), Chained())[0]
 
             found = outcomes(run, cuts_of(built))
-            assert set(found) == {Sampled(indices, bits) for bits in range(1 << d)}
+            assert set(found) == {BucketBits(indices, bits) for bits in range(1 << d)}
             for response, probability in found.items():
                 expected = Fraction(1)
                 for i, index in enumerate(indices):
                     one = built.channel.one if index == value else built.channel.zero
                     expected *= Fraction(one if response.bits >> i & 1 else FULL - one, FULL)
                 assert probability == expected == built.likelihood(response, value)
-            rows.append([found[Sampled(indices, bits)] for bits in range(1 << d)])
+            rows.append([found[BucketBits(indices, bits)] for bits in range(1 << d)])
         # Whatever the set is, no report spends more than the guarantee, and some set spends it.
         assert worst_ratio(rows) == built.guarantee.first_ratio
 
@@ -157,7 +158,7 @@ def test_the_cap_over_values_holds_for_sequences_that_change_together(b: int, d:
             joint: dict[Any, Fraction] = {}
             for answers in product(range(1 << d), repeat=guarantee.memoised_inputs):
                 weight = prod(
-                    (built.likelihood(Sampled(indices, a), _holder(indices, key, b)))
+                    (built.likelihood(BucketBits(indices, a), _holder(indices, key, b)))
                     for key, a in enumerate(answers)
                 )
                 shown = tuple(answers[built.memo_key(indices, v)] for v in order)
@@ -182,9 +183,9 @@ def _holder(indices: tuple[int, ...], key: int, b: int) -> int:
 def test_values_that_were_not_sampled_share_their_answer() -> None:
     """The memo has one entry for all of them; later draws, here of other bits, change nothing."""
     built = build(PM, 9, d=2)
-    memo = Memo(Sampled((2, 7), 0).seed)
+    memo = Memo(BucketBits((2, 7), 0).seed)
     first, memo = built.privatize(0, memo, ScriptedRandomness([0, FULL - 1]))
-    assert first == Sampled((2, 7), 1)
+    assert first == BucketBits((2, 7), 1)
     for value in (1, 3, 4, 5, 6, 8):
         words = ScriptedRandomness([FULL - 1, 0])
         again, kept = built.privatize(value, memo, words)
@@ -215,11 +216,11 @@ def test_binflip_is_dbitflip_with_every_bucket_and_sends_sue_s_bits() -> None:
 
 def test_entries_are_index_and_bit_in_ascending_order() -> None:
     """The bytes of `docs/bit-flip.md`: 2·index + bit, little-endian, two bytes from 129 buckets on."""
-    assert build("dbitflip", 128, d=2).encode(Sampled((3, 127), 2)) == bytes([6, 255])
-    assert build("dbitflip", 129, d=2).encode(Sampled((3, 128), 1)) == bytes([7, 0, 0, 1])
+    assert build("dbitflip", 128, d=2).encode(BucketBits((3, 127), 2)) == bytes([6, 255])
+    assert build("dbitflip", 129, d=2).encode(BucketBits((3, 128), 1)) == bytes([7, 0, 0, 1])
     assert build("dbitflip", 1 << 15, d=1).payload_size == 2
     assert build("dbitflip", (1 << 15) + 1, d=1).payload_size == 3
-    assert build("dbitflip", 10, d=10).encode(Sampled(tuple(range(10)), 0x201)) == bytes([1, 2])
+    assert build("dbitflip", 10, d=10).encode(BucketBits(tuple(range(10)), 0x201)) == bytes([1, 2])
 
 
 @pytest.mark.parametrize(
@@ -246,7 +247,7 @@ def test_unsound_entries_are_refused_with_their_reason(entries: list[int], reaso
         assert code == 0
         assert built.encode(built.decode(payload)) == payload
         return
-    assert CHECK_CODES[code].value == reason  # type: ignore[union-attr]
+    assert CheckCode(code).reason.value == reason  # type: ignore[union-attr]
     with pytest.raises(InvalidPayload) as caught:
         built.decode(payload)
     assert caught.value.reason.value == reason
@@ -262,7 +263,7 @@ def test_every_payload_of_two_entries_agrees_in_both_validations() -> None:
             built.decode(row.tobytes())
             assert code == 0
         except InvalidPayload as error:
-            assert CHECK_CODES[code] is error.reason
+            assert CheckCode(code).reason is error.reason
 
 
 # Variance
@@ -270,7 +271,7 @@ def test_every_payload_of_two_entries_agrees_in_both_validations() -> None:
 
 @pytest.mark.parametrize("b,d,epsilon", [(32, 1, 1.0), (32, 4, 0.5), (360, 16, 3.0), (10, 10, 2.0)])
 def test_v_star_is_that_of_correction_3_and_not_the_printed_one(b: int, d: int, epsilon: float) -> None:
-    """(b/d)/(4 n sinh²(ε/4)); `000` section 4 prints b/(2 d n sinh(ε/2)), which is far off."""
+    """(b/d)/(4 n sinh²(ε/4)); LOLOHA section 4 prints b/(2 d n sinh(ε/2)), which is far off."""
     for name in ("dbitflip", PM):
         support = build(name, b, epsilon, d).support
         ours = support.floor_variance / float(support.sampled)
@@ -370,9 +371,9 @@ def test_given_who_was_asked_the_estimate_is_exactly_unbiased(b: int, d: int) ->
         for held in range(b):
             for indices in combinations(range(b), d):
                 one = sum(
-                    built.likelihood(Sampled(indices, bits), held)
+                    built.likelihood(BucketBits(indices, bits), held)
                     for bits in range(1 << d)
-                    if built.supports(Sampled(indices, bits), value)
+                    if built.supports(BucketBits(indices, bits), value)
                 )
                 expected = built.support.own if held == value else built.support.other
                 assert one == (expected if value in indices else 0)
@@ -480,7 +481,7 @@ def test_rappor_rounds_toward_privacy() -> None:
     built = build("rappor", 8, 2.0, p2=1e-5, q2=1e-7)
     assert 0 <= Fraction(1e-5) - built.instant.own < Fraction(1, FULL)
     assert 0 <= built.instant.other - Fraction(1e-7) < Fraction(1, FULL)
-    again = build("rappor", 8, 2.0, **built.facts())
+    again = build("rappor", 8, 2.0, **built.resolved_parameters())
     assert again == built
 
 

@@ -51,7 +51,6 @@ def test_the_example_means_what_it_says() -> None:
     assert found.allowed_lateness == 86400
     assert found.consistency == "norm_sub"
     assert found.min_reports == 1000
-    assert found.unused_parameters == ()
 
 
 def test_the_digest_of_the_example_never_changes() -> None:

@@ -19,12 +19,12 @@ from ldpbeam.channels.exact import exp_above, log_above
 from ldpbeam.collection.collection import Collection
 from ldpbeam.collection.file import load_collection, parse_collection
 from ldpbeam.errors import CollectionError, InvalidPayload, Reason
+from ldpbeam.kernels.check_codes import CheckCode
 from ldpbeam.pipelines.page import write_page
-from ldpbeam.privacy import CountersGuarantee, theorem_5
+from ldpbeam.privacy import CountersGuarantee, bounded_sum_epsilon
 from ldpbeam.protocols import Parameters
-from ldpbeam.protocols.base import CHECK_CODES
-from ldpbeam.protocols.mean import OneBit
-from ldpbeam.protocols.multi import Sample, Several, Together, allocate
+from ldpbeam.protocols.attributes import AttributeProtocol, BoundedCounters, Sample, allocate
+from ldpbeam.protocols.one_bit_mean import OneBit
 from ldpbeam.randomness import SystemRandomness
 from ldpbeam.simulators import ABSENT, Streams
 from ldpbeam.simulators.fleet import Fleet
@@ -45,12 +45,12 @@ ALL = [(a, n) for a in ("sample", "split") for n in MEANS] + [("together", n) fo
 
 def build(
     allocation: str, name: str, sizes: tuple[int, ...], epsilon: float = 1.0, **more: Any
-) -> Several[Any]:
+) -> AttributeProtocol[Any]:
     level = "epsilon_longitudinal" if name == "one_bit_rrpm" else "epsilon"
     return allocate(allocation, name, sizes, Parameters(**{level: epsilon}, **more))
 
 
-def worst(kind: Several[Any], vectors: list[tuple[int, ...]]) -> Fraction:
+def worst(kind: AttributeProtocol[Any], vectors: list[tuple[int, ...]]) -> Fraction:
     """Largest ratio of any response between any two vectors, from the integers."""
     found = Fraction(1)
     for response in kind.responses():
@@ -80,14 +80,15 @@ def test_theorem_5_for_every_pair_of_vectors(
     everything = product(range(m + 1), repeat=counters)
     found = worst(kind, [v for v in everything if sum(v) <= m])
     assert found <= guarantee.first_ratio
-    assert log(found) <= guarantee.theorem_5
+    stated = guarantee.bounded_sum_epsilon
+    assert log(found) <= stated
     single = guarantee.single.first_ratio
     reached = single * (1 + (single - 1) / (counters - 1)) ** (counters - 1)
     assert found <= reached
     assert (found == reached) == (m % (counters - 1) == 0)
     print(  # noqa: T201 - how tight it is
-        f"\n{name} {more} t={counters} m={m}: worst {log(found):.4f}, Theorem 5 {guarantee.theorem_5:.4f} "
-        f"({log(found) / guarantee.theorem_5:.1%}), without the constraint {guarantee.unbounded:.4f}"
+        f"\n{name} {more} t={counters} m={m}: worst {log(found):.4f}, Theorem 5 {stated:.4f} "
+        f"({log(found) / stated:.1%}), without the constraint {guarantee.unbounded:.4f}"
     )
 
 
@@ -114,7 +115,7 @@ def test_the_ratio_is_above_the_true_one_and_hardly() -> None:
         exact = context.divide(Decimal(r.numerator), Decimal(r.denominator))
         true = Fraction(context.multiply(exact, context.exp(context.subtract(exact, Decimal(1)))))
         assert 1 <= guarantee.first_ratio / true < 1 + Fraction(1, 10**55)
-        expected = theorem_5(guarantee.single.first_report)
+        expected = bounded_sum_epsilon(guarantee.single.first_report)
         assert guarantee.first_report == pytest.approx(expected, rel=1e-14)
     for exponent in (Fraction(0), Fraction(1, 3), Fraction(10**30 + 1, 10**30), Fraction(40)):
         near = context.divide(Decimal(exponent.numerator), Decimal(exponent.denominator))
@@ -123,7 +124,7 @@ def test_the_ratio_is_above_the_true_one_and_hardly() -> None:
 
 
 def test_the_papers_deployment() -> None:
-    """ε = 1 and γ = 0.2: 1.337 where `004` prints 1.672; two counters cost less without the theorem."""
+    """ε = 1 and γ = 0.2: 1.337 where Microsoft prints 1.672; two counters cost less without the theorem."""
     kind = build("together", "one_bit_rrpm", (86401,) * 1000, gamma=0.2)
     record = json.loads(json.dumps(kind.guarantee.as_record()))
     assert round(record["first_report"], 3) == round(record["theorem_5"], 3) == 1.337
@@ -146,7 +147,7 @@ def test_all_reports_about_unchanged_values_stay_below_theorem_5_at_the_memoised
     kind = build("together", "one_bit_rrpm", (m + 1,) * t, gamma=0.2, segment=segment)
     guarantee = kind.guarantee
     assert isinstance(guarantee, CountersGuarantee)
-    part = kind.kinds[0]
+    part = kind.parts[0]
     assert isinstance(part, OneBit)
     flip = Fraction(getattr(part, "flip"), 1 << 64)  # noqa: B009
 
@@ -194,7 +195,7 @@ def test_the_whole_channel(allocation: str, name: str, sizes: tuple[int, ...]) -
                 ones[j] += chance * int(cells[0])
                 reports[j] += chance * n
         assert total == 1
-        for j, part in enumerate(kind.kinds):
+        for j, part in enumerate(kind.parts):
             assert isinstance(part, OneBit)
             share = (ones[j] / reports[j] - part.ends.other) / part.ends.gap
             assert part.maximum * share == value[j]
@@ -216,7 +217,7 @@ def test_bits_are_packed(counters: int) -> None:
         try:
             response = kind.decode(payload.tobytes())
         except InvalidPayload as error:
-            assert CHECK_CODES[code] is error.reason is Reason.UNUSED_BITS
+            assert CheckCode(code).reason is error.reason is Reason.UNUSED_BITS
         else:
             assert code == 0
             assert kind.encode(response) == payload.tobytes()
@@ -258,7 +259,7 @@ def vectors(devices: int, m: int) -> np.ndarray:
     return np.floor(shares * m).astype(np.int32)
 
 
-def estimated(kind: Several[Any], values: np.ndarray, seed: int) -> Any:
+def estimated(kind: AttributeProtocol[Any], values: np.ndarray, seed: int) -> Any:
     counts = np.zeros(kind.counts_length, np.int64)
     for batch in Fleet(kind, len(values), Streams(seed)).reports(0, values):
         assert not kind.check(batch.payloads).any()
@@ -266,10 +267,10 @@ def estimated(kind: Several[Any], values: np.ndarray, seed: int) -> Any:
     return kind.estimate(counts, len(values))
 
 
-def error_of(kind: Several[Any], values: np.ndarray) -> np.ndarray:
+def error_of(kind: AttributeProtocol[Any], values: np.ndarray) -> np.ndarray:
     """Standard error of each mean; of the expected number of reports where devices draw a counter."""
     n, found = len(values) * float(kind.sampled), []
-    for part, column in zip(kind.kinds, values.T, strict=True):
+    for part, column in zip(kind.parts, values.T, strict=True):
         if isinstance(part, OneBit):
             each = np.array([float(part.likelihood(1, v)) for v in range(part.domain_size)])[column]
             noise = (part.maximum / float(part.ends.gap)) ** 2 * float((each * (1 - each)).mean())
@@ -329,7 +330,7 @@ def test_the_error_holds_what_drawing_devices_adds(name: str) -> None:
 def test_intervals_of_sampled_laplace_means() -> None:
     """They solve their equation, hold the noise-only interval, and are it where nobody is drawn."""
     kind = build("sample", "laplace_mean", (101, 101), 3.0)
-    part, whole = kind.parts[0], kind.kinds[0]
+    part, whole = kind.estimators[0], kind.parts[0]
     noise, z = whole.instant.variance, float(norm.isf(0.025))  # type: ignore[attr-defined]
     for total in (-9000, -300, 0, 700, 20_000, 39_000, 40_500, 60_000):
         found, plain = (p.estimate(np.array([total]), 400) for p in (part, whole))
@@ -364,7 +365,7 @@ RRPM = "protocol: one_bit_rrpm\nepsilon_longitudinal: 1.0\ngamma: 0.2\nsegment: 
 
 def test_a_collection_of_counters() -> None:
     agreed = parse_collection(FILE)
-    assert isinstance(agreed.protocol, Together)
+    assert isinstance(agreed.protocol, BoundedCounters)
     assert agreed.sum_limit == 60
     message = agreed.to_message()
     assert message.allocation == "together"

@@ -23,10 +23,11 @@ from ldpbeam.degenerate import (
 )
 from ldpbeam.errors import InvalidPayload, Reason
 from ldpbeam.hashing import AffineFamily
+from ldpbeam.kernels.check_codes import CheckCode
 from ldpbeam.protocols import PROTOCOLS, Memo, Parameters, protocol
-from ldpbeam.protocols.base import CHECK_CODES
-from ldpbeam.protocols.bit_flip import BinFlipPlus, BitFlip
-from ldpbeam.protocols.multi import allocate
+from ldpbeam.protocols.attributes import allocate
+from ldpbeam.protocols.bit_flip import BitFlip
+from ldpbeam.protocols.public_string import BinFlipPlus
 from ldpbeam.protocols.unary import Unary
 from ldpbeam.randomness import FULL, ScriptedRandomness
 
@@ -143,7 +144,7 @@ def refusals(kind: Any, payloads: list[bytes]) -> list[Reason | None]:
         else:
             slow.append(None)
     rows = np.frombuffer(b"".join(payloads), np.uint8).reshape(len(payloads), -1)
-    assert [CHECK_CODES[code] for code in kind.check(rows)] == slow
+    assert [CheckCode(code).reason for code in kind.check(rows)] == slow
     return slow
 
 
@@ -183,11 +184,11 @@ def test_counters_together_whatever_they_hold() -> None:
     kind: Any = allocate("together", "one_bit_mean", (101,) * 150, Parameters(epsilon=1.0))
     least, most = kind.ones_admitted
     assert 0 < least < most < 150
-    ends, draw = kind.kinds[0].ends, random.Random(2)
+    ends, draw = kind.parts[0].ends, random.Random(2)
     holdings = [[0] * 150, [100] + [0] * 149, [1] * 100 + [0] * 50, [50, 50] + [0] * 148]
     holdings += [np.bincount([draw.randrange(150) for _ in range(100)], minlength=150).tolist()]
     for held in holdings:
-        law = ones_law([kind.kinds[0]._one(x) for x in held])
+        law = ones_law([kind.parts[0]._one(x) for x in held])
         assert sum(law[:least]) + sum(law[most + 1 :]) < BOUND
     full = ones_law([ends.other] * 150)
     assert sum(full[: least + 1]) >= BOUND / 2
@@ -239,11 +240,11 @@ def forged_seeds(a: int) -> list[tuple[Any, bytes]]:
     found += [(plus, words + bytes([bit])) for bit in (0, 1)]
     sizes, parameters = (100, 50), Parameters(epsilon=1.0, hash_family="affine")
     sample = allocate("sample", "olh", sizes, parameters)
-    part = sample.kinds[1].family.encode(a | 99 << 64, 1)  # type: ignore[attr-defined]
+    part = sample.parts[1].family.encode(a | 99 << 64, 1)  # type: ignore[attr-defined]
     found.append((sample, b"\x01" + part))
     split = allocate("split", "olh", sizes, parameters)
-    good = split.kinds[0].family.encode((1 << 63) | 99 << 64, 1)  # type: ignore[attr-defined]
-    found.append((split, good + split.kinds[1].family.encode(a | 99 << 64, 1)))  # type: ignore[attr-defined]
+    good = split.parts[0].family.encode((1 << 63) | 99 << 64, 1)  # type: ignore[attr-defined]
+    found.append((split, good + split.parts[1].family.encode(a | 99 << 64, 1)))  # type: ignore[attr-defined]
     return found
 
 
@@ -319,9 +320,9 @@ def test_other_payloads_are_none(name: str) -> None:
 
 
 def kind_of(indices: tuple[int, ...], bits: int) -> Any:
-    from ldpbeam.protocols.bit_flip import Sampled
+    from ldpbeam.protocols.bit_flip import BucketBits
 
-    return Sampled(indices, bits)
+    return BucketBits(indices, bits)
 
 
 def test_a_memo_that_is_often_refused_is_rarer_than_twice_the_bound() -> None:

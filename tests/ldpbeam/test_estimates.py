@@ -16,7 +16,6 @@ from ldpbeam.estimates import (
     _binomial_limits,
     estimate,
     interval,
-    largest_error_bound,
     tie_breakers,
     variance,
 )
@@ -444,9 +443,25 @@ def test_tie_breakers_are_reproducible_prefix_stable_and_inside() -> None:
 GOLDEN_TIES = [0.16229251826913588, 0.6191968541086865]
 
 
+def largest_error_bound(n: int, size: int, beta: float, probabilities: SupportProbabilities) -> float:
+    """What the largest error of a histogram stays below with probability at least 1 − ``beta``.
+
+    The bound is sqrt(k/(4 n β (own − other)²)): Proposition 3.6 of LOLOHA with the squares that its print
+    misses (docs/maths.md correction 3). It is Chebyshev's inequality summed over the values, with own(1−own)
+    and other(1−other) at most 1/4, so it is safe and wide; ``interval`` at level 1 − β/k is far narrower.
+
+    Args:
+        n: number of reports, at least 1.
+        size: k, number of values.
+        beta: probability that the bound may fail, in (0, 1).
+        probabilities: own and other, everyone being asked.
+    """
+    return float(np.sqrt(size / (4 * n * beta)) / float(probabilities.gap))
+
+
 @pytest.mark.parametrize("beta", [0.05, 0.2])
 def test_the_printed_bound_of_the_largest_error_fails_where_the_squared_one_holds(beta: float) -> None:
-    """Proposition 3.6 of `000` misses squares (MATHS correction 3): exact failure probabilities at k = 2."""
+    """Proposition 3.6 of LOLOHA misses squares (correction 3): exact failure probabilities at k = 2."""
     n, size = 4000, 2
     levels = Parameters(epsilon_longitudinal=0.2, epsilon_first=0.1)
     channel = protocol("l_grr", size, levels)

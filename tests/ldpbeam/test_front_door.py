@@ -51,7 +51,7 @@ def test_every_example_from_values_to_a_table(path: Path) -> None:
     table = ldpbeam.estimate(collection, ldpbeam.simulate(collection, values, epoch=3, seed=2))
     assert table.schema.equals(estimates_schema(collection), check_metadata=True)
     assert set(table["epoch"].to_pylist()) == {3}
-    assert table.num_rows == sum(part.rows for part in collection.protocol.parts)
+    assert table.num_rows == sum(part.results for part in collection.protocol.parts)
 
 
 def test_equal_arguments_give_equal_reports_and_others_others(agreed: Collection) -> None:

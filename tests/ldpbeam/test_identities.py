@@ -1,4 +1,4 @@
-"""Known answers of MATHS sections 2 and 6, and the papers' printed numbers that the code must
+"""Known answers of docs/maths.md sections 2 and 6, and the papers' printed numbers that the code must
 reproduce.
 """
 
@@ -18,6 +18,7 @@ from ldpbeam.estimates import variance
 from ldpbeam.protocols import FrequencyProtocol, Parameters, protocol
 from ldpbeam.protocols.local_hash import optimal_g
 from ldpbeam.support import SupportProbabilities
+from tests.reference.losses import constant_value_loss
 
 EXACT, PUBLISHED = Calibration.EXACT, Calibration.PUBLISHED
 
@@ -179,7 +180,7 @@ def test_best_affine_g_is_the_nearest_integer_to_e_plus_one(first: float) -> Non
 
     chosen = optimal_g(40, first, "affine")
     assert chosen == max(2, int(exp(first) + 1.5))
-    assert two("loloha", 40, first + 1, first, hash_family="affine").facts() == {"g": chosen}
+    assert two("loloha", 40, first + 1, first, hash_family="affine").resolved_parameters() == {"g": chosen}
     best = min(range(2, 4 * chosen + 4), key=variance_of)
     assert abs(best - chosen) <= 1
     assert variance_of(chosen) <= 1.01 * variance_of(best)
@@ -233,11 +234,11 @@ def test_allomfree_switches_at_3e_plus_2(first: float) -> None:
     ],
 )
 def test_g_of_eq_6(alpha: float, expected: list[int]) -> None:
-    """`000` Eq. (6) at ε∞ = 0.5, 1, …, 5, as the published calibration uses it."""
+    """LOLOHA Eq. (6) at ε∞ = 0.5, 1, …, 5, as the published calibration uses it."""
     grid = [0.5 * i for i in range(1, 11)]
     assert [optimal_g(360, alpha * e, "affine", e) for e in grid] == expected
     built = [two("loloha", 360, e, alpha * e, calibration=PUBLISHED, hash_family="affine") for e in grid]
-    assert [b.facts()["g"] for b in built] == expected
+    assert [b.resolved_parameters()["g"] for b in built] == expected
 
 
 def test_eq_6_is_the_minimum_of_the_published_variance() -> None:
@@ -264,7 +265,7 @@ def test_loss_of_a_constant_value_starts_at_first_and_ends_at_longitudinal(
     worst loss.
     """
     built = two("l_grr", size, longitudinal, first)
-    losses = [built.guarantee.constant_value_loss(t, size) for t in (1, 2, 3, 10, 400)]
+    losses = [constant_value_loss(built.guarantee, t, size) for t in (1, 2, 3, 10, 400)]
     assert None not in losses
     assert losses[0] == pytest.approx(first, rel=1e-10)
     assert losses == sorted(losses)  # type: ignore[type-var]
@@ -278,7 +279,7 @@ def test_loss_of_a_constant_value_starts_at_first_and_ends_at_longitudinal(
         assert losses[2] == pytest.approx(log(likely / unlikely), rel=1e-12)
 
 
-# `002` Table 1: n = 10⁴, PUBLISHED. Columns: L-GRR k = 2, 32, 2¹⁰; L-OSUE, L-SUE, L-SOUE, L-OUE.
+# ALLOMFREE Table 1: n = 10⁴, PUBLISHED. Columns: L-GRR k = 2, 32, 2¹⁰; L-OSUE, L-SUE, L-SOUE, L-OUE.
 #
 # The paper labels the last two rows of the block ε1 = 0.3ε∞ "ε∞ = 1.0, ε1 = 0.60" and "ε∞ = 2.0,
 # ε1 = 1.20"; their numbers are those of ε∞ = 2.0 and 4.0, which is what the block's pattern asks
@@ -347,7 +348,7 @@ def test_the_mislabelled_rows_of_table_1_do_not_hold_under_their_labels() -> Non
         assert f"{value:.6f}" != printed
 
 
-# `002` Table 2: one round, n = 10⁴. Columns: GRR k = 2, 32, 2¹⁰; OUE, SUE.
+# ALLOMFREE Table 2: one round, n = 10⁴. Columns: GRR k = 2, 32, 2¹⁰; OUE, SUE.
 TABLE_2 = """
 0.5 0.000392 0.007520 0.243240 0.001567 0.001592
 1.0 0.000092 0.001108 0.034707 0.000368 0.000392
@@ -387,7 +388,7 @@ def enumerated_variance(probabilities: SupportProbabilities, holders: int, n: in
 
 
 def published_variance(built: FrequencyProtocol, frequency: float, n: int) -> float:
-    """Eq. (4) of `000`, Eq. (10) of `002`, as printed."""
+    """Eq. (4) of LOLOHA, Eq. (10) of ALLOMFREE, as printed."""
     p1, q1 = float(built.permanent.own), float(built.permanent.other)
     p2, q2 = float(built.instant.own), float(built.instant.other)
     gamma = frequency * (2 * p1 * p2 - 2 * p1 * q2 + 2 * q2 - 1) + p2 * q1 + q2 * (1 - q1)

@@ -16,9 +16,9 @@ from ldpbeam.accounting import Account
 from ldpbeam.degenerate import REACH
 from ldpbeam.indicators import _SAFETY, FALSE_ALARM, _seeds, indicators
 from ldpbeam.protocols import PROTOCOLS, Parameters, protocol
+from ldpbeam.protocols.attributes import allocate
 from ldpbeam.protocols.bit_flip import BitFlip
-from ldpbeam.protocols.mean import MeanProtocol
-from ldpbeam.protocols.multi import allocate
+from ldpbeam.protocols.mean_protocol import MeanProtocol
 from ldpbeam.simulators.fleet import Fleet
 from ldpbeam.simulators.words import Streams
 from ldpbeam.support import Support

@@ -26,17 +26,19 @@ from ldpbeam.collection.domain import Domain
 from ldpbeam.collection.file import parse_collection
 from ldpbeam.errors import CollectionError, InvalidPayload
 from ldpbeam.estimates import Estimates
-from ldpbeam.privacy import theorem_5
+from ldpbeam.privacy import bounded_sum_epsilon
 from ldpbeam.protocols import Memo, Parameters, protocol
-from ldpbeam.protocols.mean import LaplaceMean, LinearBit, OneBitMean, OneBitRRPM
+from ldpbeam.protocols.laplace_mean import LaplaceMean
+from ldpbeam.protocols.one_bit_mean import LinearBit, OneBitMean, OneBitRRPM
 from ldpbeam.randomness import FULL, ScriptedRandomness
 from ldpbeam.simulators import Streams
 from ldpbeam.simulators.fleet import Fleet
-from ldpbeam.simulators.population import specs as population
+from ldpbeam.simulators.population.specs import population
 from ldpbeam.simulators.simulate import simulate
 from tests.conftest import FALSE_ALARM_SUITE
 from tests.pipelines.running import execute
 from tests.reference.channels import outcomes
+from tests.reference.losses import constant_value_loss
 
 FALSE_ALARM = 1e-8
 """Probability that correct code fails one statistical test of this file."""
@@ -147,7 +149,7 @@ def thresholds(built: OneBitMean | OneBitRRPM) -> Any:
     ids=repr,
 )
 def test_the_device_code_has_exactly_the_stated_distribution(built: OneBitMean | OneBitRRPM) -> None:
-    """Over every α and every word: this is Theorem 3 of `004` for the integers."""
+    """Over every α and every word: this is Theorem 3 of Microsoft for the integers."""
     for value in range(built.domain_size):
 
         def run(randomness: Any, value: int = value) -> int:
@@ -166,7 +168,7 @@ def test_a_second_report_flips_the_memoised_bit(gamma: float) -> None:
         found = outcomes(run, thresholds(built))
         flip = Fraction(gamma)
         assert found == ({answer: 1 - flip, 1 - answer: flip} if gamma else {answer: Fraction(1)})
-        words = ScriptedRandomness([7] * (1 + built.instant_words.count))
+        words = ScriptedRandomness([7] * (1 + built.word_plan.instant.count))
         assert built.privatize(value, memo, words)[1] is memo
         assert words.exhausted()
 
@@ -199,7 +201,7 @@ def composed(gamma: float) -> float:
 
 
 def test_output_perturbation_has_the_corrected_level() -> None:
-    """MATHS correction 6: 0.569 at ε = 1 and γ = 0.2; the printed 0.686 would need γ = 0.143."""
+    """docs/maths.md correction 6: 0.569 at ε = 1 and γ = 0.2; the printed 0.686 would need γ = 0.143."""
     built = rrpm(86401, gamma=0.2)
     assert built.guarantee.first_report == pytest.approx(composed(0.2), rel=1e-12)
     assert round(built.guarantee.first_report, 3) == 0.569
@@ -211,12 +213,12 @@ def test_output_perturbation_has_the_corrected_level() -> None:
 def test_reports_about_one_value_stay_below_the_memoised_level() -> None:
     """ε_t of the flipped bit grows to ε∞; a bit that is never flipped spends it at once."""
     guarantee = rrpm(86401, gamma=0.2).guarantee
-    losses = [guarantee.constant_value_loss(t, 2) for t in (1, 2, 5, 50)]
+    losses = [constant_value_loss(guarantee, t, 2) for t in (1, 2, 5, 50)]
     assert losses == sorted(losses)
     assert losses[0] == pytest.approx(composed(0.2), rel=1e-12)
     assert losses[-1] == pytest.approx(1.0, rel=1e-9)
     never = rrpm(86401).guarantee
-    assert never.constant_value_loss(7, 2) == never.first_report
+    assert constant_value_loss(never, 7, 2) == never.first_report
 
 
 def test_flips_are_rounded_toward_privacy() -> None:
@@ -229,14 +231,14 @@ def test_flips_are_rounded_toward_privacy() -> None:
 
 def test_theorem_5() -> None:
     """The printed 1.672 follows from the printed 0.686; the deployment really has 1.337."""
-    assert round(theorem_5(0.686), 3) == 1.672
-    assert round(theorem_5(rrpm(86401, gamma=0.2).guarantee.first_report), 3) == 1.337
+    assert round(bounded_sum_epsilon(0.686), 3) == 1.672
+    assert round(bounded_sum_epsilon(rrpm(86401, gamma=0.2).guarantee.first_report), 3) == 1.337
     for first in (1e-9, 0.1, 1.0, 5.0):
         true = Context(prec=50).exp(Decimal(first)) + Decimal(first) - 1
-        assert true <= Decimal(theorem_5(first)) <= true * (1 + Decimal("1e-15"))
+        assert true <= Decimal(bounded_sum_epsilon(first)) <= true * (1 + Decimal("1e-15"))
     for wrong in (0.0, -1.0, float("nan")):
         with pytest.raises(ValueError, match="positive"):
-            theorem_5(wrong)
+            bounded_sum_epsilon(wrong)
 
 
 @pytest.mark.parametrize("counters", [1, 2, 3])
@@ -249,7 +251,7 @@ def test_theorem_5_holds_for_every_pair_of_devices(counters: int) -> None:
         for bits in product((0, 1), repeat=counters)
         for column in [[prod(map(built.likelihood, bits, v)) for v in vectors]]
     )
-    assert log(worst) <= theorem_5(built.guarantee.first_report)
+    assert log(worst) <= bounded_sum_epsilon(built.guarantee.first_report)
     if counters > 1:
         assert log(worst) > built.guarantee.first_report
 
@@ -260,7 +262,9 @@ def test_theorem_5_is_nearly_reached_by_many_counters() -> None:
     built = one_bit(m + 1, epsilon)
     up = m * (log(built.likelihood(1, 1)) - log(built.likelihood(1, 0)))
     last = log(built.likelihood(0, 0)) - log(built.likelihood(0, m))
-    assert 0.999 * theorem_5(epsilon) < up + last <= theorem_5(built.guarantee.first_report)
+    assert (
+        0.999 * bounded_sum_epsilon(epsilon) < up + last <= bounded_sum_epsilon(built.guarantee.first_report)
+    )
 
 
 # --- Laplace noise
@@ -486,7 +490,7 @@ def test_consistency_clips_to_the_range() -> None:
             clipped = [float(built.consistent(method, estimates(x))[0]) for x in (-3.0, 0.0, 4.5, 10.0, 12.0)]
             assert clipped == [0.0, 0.0, 4.5, 10.0, 10.0]
         assert built.consistent("none", estimates(-3.0)).tolist() == [-3.0]
-        assert built.rows == 1
+        assert built.results == 1
 
 
 # --- statistics

@@ -24,9 +24,9 @@ from ldpbeam.collection.file import parse_collection
 from ldpbeam.errors import CollectionError, InvalidPayload, Reason
 from ldpbeam.estimates import tie_breakers, variance
 from ldpbeam.histogram import INSUFFICIENT, OK, estimate_epoch, make_consistent
+from ldpbeam.kernels.check_codes import CheckCode
 from ldpbeam.protocols import PROTOCOLS, FrequencyProtocol, Parameters
-from ldpbeam.protocols.base import CHECK_CODES
-from ldpbeam.protocols.multi import ALLOCATIONS, Sample, Several, allocate
+from ldpbeam.protocols.attributes import ALLOCATIONS, AttributeProtocol, Sample, allocate
 from ldpbeam.randomness import ScriptedRandomness, SystemRandomness
 from ldpbeam.support import Support
 
@@ -35,7 +35,7 @@ COUNTING = [name for name, kind in PROTOCOLS.items() if issubclass(kind, Frequen
 SIZES = (2, 3)
 
 
-def build(allocation: str, name: str | None, sizes: tuple[int, ...], **more: Any) -> Several[Any]:
+def build(allocation: str, name: str | None, sizes: tuple[int, ...], **more: Any) -> AttributeProtocol[Any]:
     kind = PROTOCOLS[name] if name else ALLOCATIONS[allocation]
     levels = {key: LEVELS[key] for key in kind.PARAMETERS if key in LEVELS}
     if "d" in kind.PARAMETERS:
@@ -56,14 +56,14 @@ def seeds(kind: FrequencyProtocol[Any]) -> int:
     return len(list(family.seeds())) if family else 1
 
 
-def channel(kind: Several[Any]) -> Iterator[tuple[Any, Fraction]]:
+def channel(kind: AttributeProtocol[Any]) -> Iterator[tuple[Any, Fraction]]:
     """Every response with the probability of the seeds in it."""
     for response in kind.responses():
         if isinstance(kind, Sample):
-            yield response, Fraction(1, seeds(kind.kinds[response.attribute]))
+            yield response, Fraction(1, seeds(kind.parts[response.attribute]))
         else:
             share = Fraction(1)
-            for part in kind.kinds:
+            for part in kind.parts:
                 share /= seeds(part)
             yield response, share
 
@@ -95,7 +95,7 @@ def test_the_whole_channel(allocation: str, name: str | None) -> None:
     assert set(totals.values()) == {Fraction(1)}
     assert worst == kind.guarantee.first_ratio
     start = 0
-    for j, (part, size) in enumerate(zip(kind.parts, SIZES, strict=True)):
+    for j, (part, size) in enumerate(zip(kind.estimators, SIZES, strict=True)):
         probabilities = part.support
         for v in values:
             assert reports[v][j] == kind.sampled
@@ -110,11 +110,11 @@ def test_the_whole_channel(allocation: str, name: str | None) -> None:
 def test_levels(name: str, sizes: tuple[int, ...]) -> None:
     more = {"d": 2}
     one = build("sample", name, sizes, **more)
-    parts = [kind.guarantee for kind in one.kinds]
+    parts = [kind.guarantee for kind in one.parts]
     whole = one.guarantee
     assert whole.first_ratio == max(part.first_ratio for part in parts)
     all_of_them = build("split", name, sizes, **more)
-    shares = [kind.guarantee for kind in all_of_them.kinds]
+    shares = [kind.guarantee for kind in all_of_them.parts]
     spent = all_of_them.guarantee
     assert spent.first_ratio == np.prod([Fraction(part.first_ratio) for part in shares])
     if whole.memoised_ratio is None:
@@ -143,7 +143,7 @@ def test_shares_never_add_up_to_more(whole: float, attributes: int) -> None:
 
     nominal = exp_below(whole)
     total = Fraction(1)
-    for part in kind.kinds:
+    for part in kind.parts:
         total *= part.guarantee.first_ratio
     # exp_below is short by a relative 2e-59; nothing may be above the true exponential.
     assert total <= nominal * (1 + Fraction(1, 10**58))
@@ -162,20 +162,20 @@ def test_where_allomfree_switches(calibration: Calibration, switches: dict[tuple
     for (forever, first), last in switches.items():
         parameters = Parameters(epsilon_longitudinal=forever, epsilon_first=first, calibration=calibration)
         kind = allocate("allomfree", None, sizes, parameters)
-        chosen = [kind.facts()[f"{index}.protocol"] for index in range(len(sizes))]
+        chosen = [kind.resolved_parameters()[f"{index}.protocol"] for index in range(len(sizes))]
         assert chosen == ["l_grr"] * (last - 1) + ["l_osue"] * (len(sizes) - last + 1)
         if calibration is Calibration.EXACT:
             assert last == int(3 * exp(first) + 2)
-        for size, part in zip(sizes, kind.kinds, strict=True):
+        for size, part in zip(sizes, kind.parts, strict=True):
             for other in ("l_grr", "l_osue"):
-                rival = allocate("sample", other, (size, size), parameters).kinds[0]
+                rival = allocate("sample", other, (size, size), parameters).parts[0]
                 assert part.support.floor_variance <= rival.support.floor_variance * (1 + 1e-12)
 
 
 def test_the_published_choice_is_the_papers_formula() -> None:
-    """`002` Eqs. 11, 13, 15 and Algorithm 1 in floats, over its range of levels.
+    """ALLOMFREE Eqs. 11, 13, 15 and Algorithm 1 in floats, over its range of levels.
 
-    Eq. 13 with p1 p2 + q1 q2 is what the paper's code used (MATHS correction 1); its own V* decides.
+    Eq. 13 with p1 p2 + q1 q2 is what the paper's code used (docs/maths.md correction 1); its own V* decides.
     """
     for forever in np.arange(0.5, 4.1, 0.5):
         for share in (0.3, 0.6):
@@ -202,7 +202,7 @@ def test_the_published_choice_is_the_papers_formula() -> None:
                     calibration=Calibration.PUBLISHED,
                 ),
             )
-            assert [part.NAME for part in kind.kinds] == expected
+            assert [part.NAME for part in kind.parts] == expected
 
 
 def _floor(p1: float, q1: float, p2: float, q2: float) -> float:
@@ -234,7 +234,7 @@ def test_check_agrees_with_decode(allocation: str, name: str) -> None:
         try:
             response = kind.decode(payload.tobytes())
         except InvalidPayload as error:
-            assert CHECK_CODES[code] is error.reason
+            assert CheckCode(code).reason is error.reason
         else:
             assert code == 0
             assert kind.encode(response) == payload.tobytes()
@@ -255,7 +255,7 @@ def test_padding_and_attributes_that_do_not_exist() -> None:
             kind.decode(payload)
         assert caught.value.reason is reason
         code = kind.check(np.frombuffer(payload, np.uint8).reshape(1, -1))[0]
-        assert CHECK_CODES[code] is reason
+        assert CheckCode(code).reason is reason
 
 
 def test_many_attributes_have_two_bytes_of_index() -> None:
@@ -294,9 +294,9 @@ def test_the_memo(allocation: str) -> None:
 
 def test_the_estimates_know_that_devices_were_sampled() -> None:
     kind = build("sample", "dbitflip", (8, 4), d=2)
-    assert [part.support.sampled for part in kind.parts] == [Fraction(1, 8), Fraction(1, 4)]
+    assert [part.support.sampled for part in kind.estimators] == [Fraction(1, 8), Fraction(1, 4)]
     kind = build("allomfree", None, (2, 40, 3))
-    for part, inner in zip(kind.parts, kind.kinds, strict=True):
+    for part, inner in zip(kind.estimators, kind.parts, strict=True):
         assert part.support.sampled == Fraction(1, 3)
         assert (part.support.own, part.support.other) == (inner.support.own, inner.support.other)
         assert pickle.loads(pickle.dumps(part)) == part
@@ -314,10 +314,10 @@ def test_merging_is_addition_and_estimates_stand_one_after_the_other() -> None:
     whole = kind.estimate(counts, 180)
     assert whole.n.tolist() == [100] * 4 + [80] * 9
     start = 0
-    for part, (cells, n) in zip(kind.parts, kind.part_counts(counts, 180), strict=True):
+    for part, (cells, n) in zip(kind.estimators, kind.part_counts(counts, 180), strict=True):
         single = part.estimate(cells, n)
-        rows = slice(start, start + part.rows)
-        start += part.rows
+        rows = slice(start, start + part.results)
+        start += part.results
         for name in ("frequency", "std_error", "low", "high_all"):
             assert np.array_equal(getattr(whole, name)[rows], getattr(single, name))
     both = kind.consistent("norm_sub", whole)
@@ -497,7 +497,7 @@ def test_attributes_have_tie_draws_of_their_own(allocation: str) -> None:
     ties = tie_breakers(agreed.digest, 4, sum(sizes))
     together = kind.estimate(counts, reports, ties)
     for j, one in enumerate(found):
-        part, (cells, n) = kind.parts[j], kind.part_counts(counts, reports)[j]
+        part, (cells, n) = kind.estimators[j], kind.part_counts(counts, reports)[j]
         mine = slice(200 * j, 200 * (j + 1))
         assert one.estimates is not None
         assert n * float(part.support.other) < 200  # type: ignore[attr-defined]
@@ -509,8 +509,8 @@ def test_attributes_have_tie_draws_of_their_own(allocation: str) -> None:
     assert all((a != b).mean() > 0.9 for a, b in combinations(limits, 2))
 
 
-# Public data: `002` section 5. Its Tables 3 and 4 are averages of 100 runs whose estimates were clipped, not
-# formulas; what is analytic is that ALLOMFREE beats sampling with any one of the paper's protocols.
+# Public data: ALLOMFREE section 5. Its Tables 3 and 4 are averages of 100 runs whose estimates were clipped,
+# not formulas; what is analytic is that ALLOMFREE beats sampling with any one of the paper's protocols.
 
 
 def frequencies(shared: Path, name: str) -> list[np.ndarray]:
@@ -549,7 +549,7 @@ def test_allomfree_on_the_papers_data(
             def error(allocation: str, protocol: str | None, levels: Parameters = levels) -> float:
                 kind = allocate(allocation, protocol, sizes, levels)
                 n = 1000 * float(kind.sampled)
-                parts = zip(truth, kind.parts, strict=True)
+                parts = zip(truth, kind.estimators, strict=True)
                 return float(np.mean([variance(f, n, part.support).mean() for f, part in parts]))
 
             best = error("allomfree", None)

@@ -14,8 +14,8 @@ from ldpbeam.collection.collection import Collection, digest_hex
 from ldpbeam.collection.domain import Domain
 from ldpbeam.collection.epochs import Epochs
 from ldpbeam.errors import InvalidPayload, Reason
+from ldpbeam.kernels.check_codes import CheckCode
 from ldpbeam.protocols import Parameters
-from ldpbeam.protocols.base import CHECK_CODES
 from ldpbeam.reports import LISTED, Admission, Rejection, admit_batch, admit_frames, admit_rows, capped
 from ldpbeam.wire import codec
 from ldpbeam.wire.codec import Batch, Rows
@@ -172,10 +172,10 @@ FAULTY = {
 
 def test_every_code_of_a_check_has_its_payload_here() -> None:
     """A code added to the contract needs a payload above."""
-    assert set(FAULTY) == set(CHECK_CODES)
+    assert set(FAULTY) == {code.reason for code in CheckCode}
 
 
-@pytest.mark.parametrize("reason", CHECK_CODES)
+@pytest.mark.parametrize("reason", [code.reason for code in CheckCode])
 def test_every_code_of_a_check_is_booked_under_its_reason(reason: Reason | None) -> None:
     """A payload that a check refuses never vanishes, whichever form it came in and whatever its code."""
     asked, payload = FAULTY[reason]

@@ -68,7 +68,7 @@ def test_three_attributes_from_file_to_page(tmp_path: Path, allocation: str, pro
                 told = enumerate(response) if allocation == "split" else [response]
                 for j, one in told:
                     behind[j] += 1
-                    for v in range(kind.parts[j].rows):
+                    for v in range(kind.parts[j].results):
                         support[j, v] += kind.parts[j].supports(one, v)
         rows = done.tables()[agreed.digest_hex, epoch].to_pylist()
         names = [name for name, _ in agreed.histograms]
@@ -84,7 +84,7 @@ def test_three_attributes_from_file_to_page(tmp_path: Path, allocation: str, pro
             j = names.index(row["attribute"])
             assert row["n"] == behind[j]
             assert row["support"] == support[j, row["value"]]
-            s = kind.parts[j].support
+            s = kind.estimators[j].support
             expected = (row["support"] / row["n"] - float(s.other)) / float(s.gap)
             assert row["estimate"] == pytest.approx(expected, abs=1e-12)
         for name in names:

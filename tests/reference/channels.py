@@ -16,8 +16,9 @@ from typing import Any, TypeVar
 
 from ldpbeam.channels.channel import BitChannel, SymbolChannel
 from ldpbeam.protocols import FrequencyProtocol, Memo
-from ldpbeam.protocols.bit_flip import BinFlipPlus, BitFlip, Verdict
-from ldpbeam.protocols.mean import OneBitRRPM
+from ldpbeam.protocols.bit_flip import BitFlip
+from ldpbeam.protocols.one_bit_mean import OneBitRRPM
+from ldpbeam.protocols.public_string import BinFlipPlus, Verdict
 from ldpbeam.randomness import FULL
 
 T = TypeVar("T", bound=Hashable)

@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldpbeam.collection.collection import Collection
-from ldpbeam.protocols.base import LocalProtocol, WordSpec
-from ldpbeam.protocols.multi import Sample, Several, Together
+from ldpbeam.protocols.attributes import AttributeProtocol, BoundedCounters, Sample
+from ldpbeam.protocols.contract import LocalProtocol, WordSpec
 from ldpbeam.wire import report_pb2
 
 __all__ = ["ReferenceDevice"]
@@ -47,7 +47,7 @@ class _Row:
 
 
 class _Memo:
-    """Permanent answers by key; satisfies ``FleetMemo``."""
+    """Permanent answers by key; satisfies ``FleetAnswers``."""
 
     def __init__(self) -> None:
         self.answers: dict[int, Any] = {}
@@ -68,20 +68,20 @@ class _Part:
         self._kind = kind
         self._memo = _Memo()
         self._seed: list[int] | None = []
-        if kind.seed_words is not None:
+        if kind.word_plan.seed is not None:
             self._seed = None
-            if not kind.seed_per_report:
-                self._seed = [next(words) for _ in range(kind.seed_words.count)]
+            if not kind.word_plan.seed_per_report:
+                self._seed = [next(words) for _ in range(kind.word_plan.seed.count)]
 
     def payload(self, value: int, words: Iterator[int]) -> bytes:
         kind = self._kind
         seed = self._seed
         if seed is None:
-            assert kind.seed_words is not None
-            seed = [next(words) for _ in range(kind.seed_words.count)]
+            assert kind.word_plan.seed is not None
+            seed = [next(words) for _ in range(kind.word_plan.seed.count)]
         row = _Row(seed, words)
-        if kind.permanent_words is not None:
-            row.take_permanent(kind.permanent_words)
+        if kind.word_plan.permanent is not None:
+            row.take_permanent(kind.word_plan.permanent)
         sent = kind.privatize_fleet(np.zeros(1, np.int64), np.array([value]), row, self._memo)  # type: ignore[arg-type]
         return sent[0].tobytes()
 
@@ -101,22 +101,21 @@ class ReferenceDevice:
         self._chosen: list[int] = [0]
         if isinstance(kind, Sample):
             self._chosen = [next(drawn)]
-        elif isinstance(kind, Several):
-            self._chosen = list(range(len(kind.kinds)))
-        kinds = kind.kinds if isinstance(kind, Several) else (kind,)
-        self._parts = [_Part(kinds[i], drawn) for i in self._chosen]
+        elif isinstance(kind, AttributeProtocol):
+            self._chosen = list(range(len(kind.parts)))
+        self._parts = [_Part(kind.parts[i], drawn) for i in self._chosen]
         assert not list(drawn), "more words than the memo needs"
 
     def report(self, value: Any, epoch: int, words: Sequence[int]) -> bytes:
         """The report that follows from the words drawn for it, each of which is used."""
         kind, drawn = self._collection.protocol, iter(words)
-        values = [value[i] for i in self._chosen] if isinstance(kind, Several) else [value]
+        values = [value[i] for i in self._chosen] if isinstance(kind, AttributeProtocol) else [value]
         parts = [part.payload(v, drawn) for part, v in zip(self._parts, values, strict=True)]
         payload = b"".join(parts)
         if isinstance(kind, Sample):
-            width = 1 if len(kind.kinds) <= 256 else 2
+            width = 1 if len(kind.parts) <= 256 else 2
             payload = (self._chosen[0].to_bytes(width, "little") + payload).ljust(kind.payload_size, b"\0")
-        elif isinstance(kind, Together):
+        elif isinstance(kind, BoundedCounters):
             payload = sum(part[0] << i for i, part in enumerate(parts)).to_bytes(kind.payload_size, "little")
         message = report_pb2.Report(
             digest=self._collection.digest, epoch=epoch, report_id=next(drawn), payload=payload

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from scipy.stats import norm
 
 from ldpbeam.protocols import PROTOCOLS, FrequencyProtocol, Memo, Parameters, protocol
-from ldpbeam.protocols.base import WordSpec
+from ldpbeam.protocols.contract import WordSpec
 from ldpbeam.randomness import ScriptedRandomness
 from ldpbeam.simulators import ABSENT, Streams
 from ldpbeam.simulators import fleet as fleet_module
@@ -65,7 +65,7 @@ class Devices:
         return [int(word) for word in drawn[0]]
 
     def _new(self, device: int) -> Memo:
-        lifelong = None if self.kind.seed_per_report else self.kind.seed_words
+        lifelong = None if self.kind.word_plan.seed_per_report else self.kind.word_plan.seed
         script = ScriptedRandomness(self.words("seed", -1, device, lifelong))
         memo = self.kind.new_memo(script)
         assert script.exhausted()
@@ -74,11 +74,11 @@ class Devices:
     def payload(self, epoch: int, device: int, value: int) -> bytes:
         """All words are taken in every epoch, whether or not the input is new."""
         kind, memo = self.kind, self.memos[device]
-        per_report = kind.seed_words if kind.seed_per_report else None
+        per_report = kind.word_plan.seed if kind.word_plan.seed_per_report else None
         drawn = [
             *self.words("seed", epoch, device, per_report),
-            *self.words("permanent", epoch, device, kind.permanent_words),
-            *self.words("instant", epoch, device, kind.instant_words),
+            *self.words("permanent", epoch, device, kind.word_plan.permanent),
+            *self.words("instant", epoch, device, kind.word_plan.instant),
         ]
         script = ScriptedRandomness(drawn)
         response, kept = kind.privatize(value, memo, script)
@@ -102,7 +102,7 @@ def test_a_fleet_sends_what_its_devices_send(setting: Setting) -> None:
         assert [payload.tobytes() for payload in payloads] == expected
     memoised = [len(memo.answers) for memo in single.memos]
     assert fleet.memoised_inputs().tolist() == memoised
-    assert (sum(memoised) > 0) == (kind.permanent_words is not None)
+    assert (sum(memoised) > 0) == (kind.word_plan.permanent is not None)
 
 
 @pytest.mark.parametrize("name", sorted(PROTOCOLS))
@@ -141,12 +141,12 @@ def test_batches_stay_small(name: str, size: int) -> None:
     fleet = Fleet(kind, 2, Streams(1), rows_per_batch=1 << 30)
     rows = fleet._rows
     assert max(rows * kind.payload_size, 8 * rows) <= fleet_module._COLUMN
-    assert 8 * rows * kind.instant_words.count <= fleet_module._WORDS
+    assert 8 * rows * kind.word_plan.instant.count <= fleet_module._WORDS
     assert rows >= 16
     # The ceiling is reached: one more row would exceed one of the three.
     assert (rows + 1) * max(kind.payload_size, 8) > fleet_module._COLUMN or 8 * (
         rows + 1
-    ) * kind.instant_words.count > fleet_module._WORDS
+    ) * kind.word_plan.instant.count > fleet_module._WORDS
 
 
 class Counting(Streams):

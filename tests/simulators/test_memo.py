@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from ldpbeam.protocols import base
+from ldpbeam.protocols.contract import FleetAnswers
 from ldpbeam.simulators.memo import FleetMemo
 
 SYMBOL = None
@@ -57,7 +57,7 @@ def keys_of(keys: list[int]) -> NDArray[np.int64]:
 
 
 def test_it_is_what_a_protocol_asks_for() -> None:
-    memo: base.FleetMemo = FleetMemo(SYMBOL)
+    memo: FleetAnswers = FleetMemo(SYMBOL)
     assert memo.recall(keys_of([]), Drawn(SYMBOL)).dtype == np.int64
 
 

@@ -20,8 +20,8 @@ from ldpbeam.collection.domain import Domain
 from ldpbeam.collection.epochs import Epochs
 from ldpbeam.estimates import estimate, variance
 from ldpbeam.protocols import PROTOCOLS, FrequencyProtocol, Memo, Parameters
-from ldpbeam.protocols.base import WordSpec
-from ldpbeam.protocols.multi import ALLOCATIONS, Sample, Several, allocate
+from ldpbeam.protocols.attributes import ALLOCATIONS, AttributeProtocol, Sample, allocate
+from ldpbeam.protocols.contract import WordSpec
 from ldpbeam.randomness import FULL
 from ldpbeam.simulators import ABSENT, Streams
 from ldpbeam.simulators.fleet import Fleet
@@ -36,7 +36,7 @@ COUNTING = [name for name, kind in PROTOCOLS.items() if issubclass(kind, Frequen
 ALL = [(a, n) for a in ("sample", "split") for n in COUNTING] + [("allomfree", None)]
 
 
-def build(allocation: str, name: str | None, sizes: Sequence[int], **levels: float) -> Several[Any]:
+def build(allocation: str, name: str | None, sizes: Sequence[int], **levels: float) -> AttributeProtocol[Any]:
     kind = PROTOCOLS[name] if name else ALLOCATIONS[allocation]
     chosen: dict[str, Any] = {k: (LEVELS | levels)[k] for k in kind.PARAMETERS if k in LEVELS}
     if "d" in kind.PARAMETERS:
@@ -61,17 +61,17 @@ class Words:
     def part(self, index: int) -> list[int]:
         kind = self.parts[index]
         words: list[int] = []
-        if kind.seed_words is not None and kind.seed_per_report:
-            words += self.draw(f"{index}.seed", self.epoch, kind.seed_words)
-        if kind.permanent_words is not None:
-            words += self.draw(f"{index}.permanent", self.epoch, kind.permanent_words)
-        return words + self.draw(f"{index}.instant", self.epoch, kind.instant_words)
+        if kind.word_plan.seed is not None and kind.word_plan.seed_per_report:
+            words += self.draw(f"{index}.seed", self.epoch, kind.word_plan.seed)
+        if kind.word_plan.permanent is not None:
+            words += self.draw(f"{index}.permanent", self.epoch, kind.word_plan.permanent)
+        return words + self.draw(f"{index}.instant", self.epoch, kind.word_plan.instant)
 
     def lifelong(self, index: int) -> list[int]:
         kind = self.parts[index]
-        if kind.seed_words is None or kind.seed_per_report:
+        if kind.word_plan.seed is None or kind.word_plan.seed_per_report:
             return []
-        return self.draw(f"{index}.seed", -1, kind.seed_words)
+        return self.draw(f"{index}.seed", -1, kind.word_plan.seed)
 
 
 class Script:
@@ -91,25 +91,25 @@ class Script:
 class Devices:
     """The same devices one by one, in plain Python."""
 
-    def __init__(self, kind: Several[Any], devices: int, streams: Streams) -> None:
+    def __init__(self, kind: AttributeProtocol[Any], devices: int, streams: Streams) -> None:
         self.kind, self.streams = kind, streams
         self.memos = [self.new(device) for device in range(devices)]
 
     def new(self, device: int) -> Memo:
-        words = Words(self.streams, -1, device, self.kind.kinds)
+        words = Words(self.streams, -1, device, self.kind.parts)
         if isinstance(self.kind, Sample):
-            first = words.draw("seed", -1, WordSpec(1, len(self.kind.kinds)))
+            first = words.draw("seed", -1, WordSpec(1, len(self.kind.parts)))
             script = Script(first + words.lifelong(first[0]))
         else:
-            script = Script([w for i in range(len(self.kind.kinds)) for w in words.lifelong(i)])
+            script = Script([w for i in range(len(self.kind.parts)) for w in words.lifelong(i)])
         memo = self.kind.new_memo(script)
         assert not script.words
         return memo
 
     def payload(self, epoch: int, device: int, value: tuple[int, ...]) -> bytes:
-        words = Words(self.streams, epoch, device, self.kind.kinds)
+        words = Words(self.streams, epoch, device, self.kind.parts)
         memo = self.memos[device]
-        chosen = [memo.seed] if isinstance(self.kind, Sample) else range(len(self.kind.kinds))
+        chosen = [memo.seed] if isinstance(self.kind, Sample) else range(len(self.kind.parts))
         script: list[int] = []
         for index in chosen:
             assert index is not None
@@ -184,7 +184,7 @@ def test_values_that_do_not_fit() -> None:
 Counted = tuple[NDArray[np.int64], Any]
 
 
-def counted(kind: Several[Any], values: NDArray[np.int32], seed: int) -> list[Counted]:
+def counted(kind: AttributeProtocol[Any], values: NDArray[np.int32], seed: int) -> list[Counted]:
     """Support of each attribute's values, and the reports behind it."""
     counts = np.zeros(kind.counts_length, np.int64)
     fleet = Fleet(kind, len(values), Streams(seed))
@@ -220,7 +220,7 @@ def test_estimates_are_unbiased_and_wrong_parameters_are_not(allocation: str, na
     worst_right, worst_wrong = 0.0, 0.0
     for j, (support, n) in enumerate(counted(kind, values, 1)):
         truth = np.bincount(values[:, j], minlength=sizes[j]) / devices
-        right = kind.parts[j].support
+        right = kind.estimators[j].support
         wrong = replace(right, other=right.other * Fraction(9, 10))
         error = np.sqrt(variance(truth, n, right))
         z = (estimate(support, n, right).frequency - truth) / error
@@ -241,7 +241,7 @@ def test_the_variance_holds_what_sampling_adds() -> None:
         terms += 1
         for j, (support, n) in enumerate(counted(kind, values, seed)):
             truth = float((values[:, j] == 0).mean())
-            part = kind.parts[j].support
+            part = kind.estimators[j].support
             error = estimate(support, n, part).frequency[0] - truth
             total[j] += error**2 / variance(np.array([truth]), n, part)[0]
             without = replace(part, sampled=Fraction(1))
@@ -362,7 +362,7 @@ def test_msfimu_marginals(shared_data: Path) -> None:
     limit = norm.isf(FALSE_ALARM / (2 * sum(sizes)))
     for j, (support, n) in enumerate(counted(kind, values, 1)):
         truth = np.bincount(values[:, j], minlength=sizes[j]) / len(values)
-        part = kind.parts[j].support
+        part = kind.estimators[j].support
         z = (estimate(support, n, part).frequency - truth) / np.sqrt(variance(truth, n, part))
         assert np.abs(z).max() < limit
 

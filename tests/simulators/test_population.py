@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 
 import numpy as np
@@ -14,8 +14,7 @@ from numpy.typing import NDArray
 
 from ldpbeam.collection.epochs import Epochs, parse_duration, parse_instant
 from ldpbeam.simulators import Population, Streams
-from ldpbeam.simulators.population import specs as population
-from ldpbeam.simulators.population.specs import Panel
+from ldpbeam.simulators.population.specs import Panel, population
 from ldpbeam.simulators.population.tables import epoch_of_text, line_of, read_columns
 
 FALSE_ALARM = 1e-9
@@ -331,7 +330,7 @@ def _epoch(calendar: Epochs, text: str) -> int:
     if text.isdigit():
         return int(text)
     moment = datetime.fromisoformat(text if "T" in text else f"{text}T00:00:00+00:00")
-    return max(e for e in range(calendar.count) if calendar.start_time(e) <= moment)
+    return max(e for e in range(calendar.count) if datetime.fromtimestamp(calendar.start(e), UTC) <= moment)
 
 
 @pytest.mark.parametrize(

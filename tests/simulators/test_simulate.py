@@ -21,7 +21,7 @@ from ldpbeam.protocols import Parameters
 from ldpbeam.simulators import ABSENT, Population, Streams
 from ldpbeam.simulators.deliver.files import FORMATS, Format
 from ldpbeam.simulators.fleet import Fleet
-from ldpbeam.simulators.population import specs as population
+from ldpbeam.simulators.population.specs import population
 from ldpbeam.simulators.simulate import simulate
 from ldpbeam.wire import codec
 

@@ -1,7 +1,7 @@
 """Every frequency protocol in the table: no bias and the stated variance, by simulation.
 
 4,000 groups of 100 devices each; in every group exactly a share f holds value 0. Each group gives one
-estimate, standardised by the variance of MATHS section 1 at the true f (and the group's own number of
+estimate, standardised by the variance of docs/maths.md section 1 at the true f (and the group's own number of
 reports). Two statistics are compared with their expectations under the stated protocol:
 
 * the mean of the standardised estimates, which is N(0, 1/G);
@@ -22,7 +22,7 @@ import pytest
 from numpy.typing import NDArray
 
 from ldpbeam.estimates import variance
-from ldpbeam.protocols.base import FrequencyProtocol
+from ldpbeam.protocols.frequency_protocol import FrequencyProtocol
 from ldpbeam.simulators.fleet import Fleet
 from ldpbeam.simulators.words import Streams
 from ldpbeam.support import SupportProbabilities

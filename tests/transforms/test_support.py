@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from ldpbeam.collection.collection import Collection
 from ldpbeam.errors import Reason
-from ldpbeam.protocols.base import frozen_columns
+from ldpbeam.kernels.columns import read_only
 from ldpbeam.reports import Rejection, ReportColumns
 from ldpbeam.support import Support
 from ldpbeam.transforms.coders import ReportColumnsCoder, SupportCoder, register_coders
@@ -33,10 +33,10 @@ def columns(agreed: Collection, n: int, seed: int) -> ReportColumns:
     rows = draw.integers(0, 256, (50 * n + 50, agreed.protocol.payload_size), np.uint8)
     rows &= np.uint8(0x07) if agreed.protocol_name == "loloha" else np.uint8(0xFF)
     rows[:, -1] &= np.uint8(7)
-    kept = rows[agreed.protocol.check(frozen_columns(rows)) == 0][:n]
+    kept = rows[agreed.protocol.check(read_only(rows)) == 0][:n]
     assert len(kept) == n
     ids = draw.integers(0, 1 << 63, n).astype(np.uint64)
-    return ReportColumns(agreed.digest, 3, ids, frozen_columns(kept))
+    return ReportColumns(agreed.digest, 3, ids, read_only(kept))
 
 
 @pytest.mark.parametrize("name", AGREED)
@@ -106,7 +106,7 @@ def test_columns_survive_the_wire(digest: int, epoch: int, n: int, width: int) -
     """Digest, epoch, ids and payloads, for no reports as well, from unaligned ids."""
     draw = np.random.default_rng(n)
     ids = np.frombuffer(b"x" + draw.bytes(8 * n), np.uint8)[1:].view("<u8")
-    payloads = frozen_columns(draw.integers(0, 256, (n, width), np.uint8))
+    payloads = read_only(draw.integers(0, 256, (n, width), np.uint8))
     coder = ReportColumnsCoder()
     encoded = coder.encode(ReportColumns(digest, epoch, ids, payloads))
     back = coder.decode(encoded)
@@ -134,8 +134,8 @@ def test_what_is_sent_to_workers_is_small_and_holds_no_compiled_function(name: s
     count = CountSupport(agreed)
     accumulator = count.create_accumulator()
     held = np.zeros((1, agreed.protocol.payload_size), np.uint8)
-    agreed.protocol.check(frozen_columns(held))
-    agreed.protocol.add_support(frozen_columns(held), accumulator.counts)
+    agreed.protocol.check(read_only(held))
+    agreed.protocol.add_support(read_only(held), accumulator.counts)
     agreed.protocol.support_counts(accumulator.counts)
     senders = (
         count,
@@ -182,7 +182,7 @@ def test_signs_of_forged_reports_are_counted_with_the_rest() -> None:
     count = CountSupport(agreed)
     parts = []
     for batch in batches:
-        some = ReportColumns(agreed.digest, 0, batch.report_ids, frozen_columns(batch.payloads))
+        some = ReportColumns(agreed.digest, 0, batch.report_ids, read_only(batch.payloads))
         parts.append(count.add_input(count.create_accumulator(), some))
     found = count.merge_accumulators(parts)
     wanted = np.zeros(agreed.protocol.signs_length, np.int64)
@@ -191,7 +191,7 @@ def test_signs_of_forged_reports_are_counted_with_the_rest() -> None:
     assert wanted.size == found.signs.size == 2
     full = np.full((7, agreed.protocol.payload_size), 0xFF, np.uint8)
     agreed.protocol.add_signs(full, wanted)
-    some = ReportColumns(agreed.digest, 0, np.arange(7, dtype=np.uint64), frozen_columns(full))
+    some = ReportColumns(agreed.digest, 0, np.arange(7, dtype=np.uint64), read_only(full))
     found = count.add_input(found, some)
     assert found.signs.tolist() == wanted.tolist()
     assert found.signs[0] >= 7

@@ -22,7 +22,8 @@ from ldpbeam.channels.channel import BitChannel, SymbolChannel
 from ldpbeam.channels.noise import LaplaceNoise
 from ldpbeam.errors import InvalidPayload
 from ldpbeam.protocols import FrequencyProtocol, LocalProtocol, Memo
-from ldpbeam.protocols.mean import LaplaceMean, LinearBit
+from ldpbeam.protocols.laplace_mean import LaplaceMean
+from ldpbeam.protocols.one_bit_mean import LinearBit
 from ldpbeam.randomness import FULL
 from ldpbeam.support import SupportProbabilities
 from tests.reference.counting import count_reports, count_support
@@ -105,7 +106,7 @@ def vector(setting: Setting) -> dict[str, Any]:
             **{n: parameters.level(n) for n in kind.PARAMETERS if n in LEVELS},
             **({"calibration": parameters.calibration.value} if "calibration" in kind.OPTIONAL else {}),
             **({"hash_family": parameters.hash_family} if "hash_family" in kind.OPTIONAL else {}),
-            **built.facts(),
+            **built.resolved_parameters(),
         },
         "rounds": {n: round_record(getattr(built, n, None)) for n in ("permanent", "instant")},
         "support_probabilities": probabilities

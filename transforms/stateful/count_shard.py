@@ -18,7 +18,7 @@ from apache_beam.transforms.userstate import (
 )
 
 from ldpbeam.dedup import any_repeat, distinct_reports, keep_one_per_id, secret_key
-from ldpbeam.protocols.base import frozen_columns
+from ldpbeam.kernels.columns import read_only
 from ldpbeam.reports import ReportColumns
 from ldpbeam.schedule import Schedule
 from ldpbeam.support import Support
@@ -240,4 +240,4 @@ def _in_pieces(columns: ReportColumns) -> Iterator[bytes]:
 
 
 def _frozen(columns: ReportColumns) -> ReportColumns:
-    return replace(columns, payloads=frozen_columns(np.ascontiguousarray(columns.payloads)))
+    return replace(columns, payloads=read_only(np.ascontiguousarray(columns.payloads)))

@@ -85,7 +85,7 @@ def test_symmetric_rounds_make_it_norm_sub(problem: tuple[np.ndarray, Noise]) ->
 
 
 def test_it_uses_the_composed_probabilities() -> None:
-    """The defect that `001` section 8 suspects: with one round's variance the answer differs."""
+    """The Consistency paper (section 8) suspects it: with one round's variance the answer differs."""
     estimates = np.array([0.6, 0.3, 0.2, -0.05, 0.05])
     first, second = (0.5, 0.1), (0.8, 0.2)
     own = first[0] * second[0] + (1 - first[0]) * second[1]

@@ -163,7 +163,7 @@ def test_power_ns_is_power_then_norm_sub() -> None:
 
 
 def test_correction_7_power_is_not_one_everywhere() -> None:
-    """`001` Table 2d (bfive, k = 7): its Power and PowerNS rows are two constant answers."""
+    """Consistency paper, Table 2d (bfive, k = 7): its Power and PowerNS rows are two constant answers."""
     power_row, power_ns_row = 0.747, 0.012
     k = 1.0 / (1.0 - np.sqrt(power_row - power_ns_row))
     assert abs(k - 7.0) < 0.02

@@ -125,8 +125,8 @@ def test_a_simulated_fleet_spends_what_its_devices_would(name: str) -> None:
         for _ in fleet.reports(epoch, values):
             pass
     seeds = None
-    if built.seed_words is not None:
-        spec = built.seed_words
+    if built.word_plan.seed is not None:
+        spec = built.word_plan.seed
         seeds = streams.words("seed", -1, 0, devices, spec.count, spec.limit)
     counts = []
     for device in range(devices):

@@ -15,15 +15,11 @@ from ldpbeam.channels.calibration import Calibration
 from ldpbeam.channels.channel import BitChannel, SymbolChannel
 from ldpbeam.channels.exact import log_above, log_above_power
 from ldpbeam.collection.file import parse_collection
-from ldpbeam.privacy.loss import (
-    CURVE_REPORTS,
-    BitLosses,
-    SeveralLosses,
-    SymbolLosses,
-    loss_record,
-)
+from ldpbeam.privacy.bit_loss import BitLosses
+from ldpbeam.privacy.loss import CURVE_REPORTS, SeveralLosses, SymbolLosses, loss_record
 from ldpbeam.protocols import Parameters, protocol
-from ldpbeam.protocols.multi import allocate
+from ldpbeam.protocols.attributes import allocate
+from tests.reference.losses import constant_value_loss
 
 LEVELS = {"epsilon_longitudinal": 2.0, "epsilon_first": 1.0}
 TIMES = (1, 2, 3, 4, 6, 8, 10)
@@ -41,7 +37,7 @@ def bits(name: str, size: int, **more: object) -> BitLosses:
     return losses
 
 
-# --- known answers (MATHS correction 5)
+# --- known answers (docs/maths.md correction 5)
 
 
 def test_bi_loloha_has_the_known_losses() -> None:
@@ -370,7 +366,7 @@ def test_the_figure_of_the_guarantee_is_the_same_closed_form() -> None:
         assert isinstance(losses, SymbolLosses)
         m = losses.permanent.size
         for t in (1, 2, 3, 10, 50):
-            assert built.guarantee.constant_value_loss(t, m) == losses.constant(t)
+            assert constant_value_loss(built.guarantee, t, m) == losses.constant(t)
         assert built.guarantee.first_report == losses.constant(1)
 
 

@@ -11,11 +11,11 @@ import pytest
 from ldpbeam.errors import InvalidPayload
 from ldpbeam.privacy.poisoning import TARGETS, leverage, leverage_record
 from ldpbeam.protocols import PROTOCOLS, FrequencyProtocol, Parameters, protocol
-from ldpbeam.protocols.bit_flip import BitFlip, Sampled
+from ldpbeam.protocols.attributes import allocate
+from ldpbeam.protocols.bit_flip import BitFlip, BucketBits
 from ldpbeam.protocols.direct import Direct
 from ldpbeam.protocols.local_hash import LocalHash
-from ldpbeam.protocols.mean import MeanProtocol
-from ldpbeam.protocols.multi import allocate
+from ldpbeam.protocols.mean_protocol import MeanProtocol
 from ldpbeam.protocols.unary import Unary
 from ldpbeam.simulators.fleet import Fleet
 from ldpbeam.simulators.words import Streams
@@ -60,7 +60,7 @@ def test_no_admitted_report_does_more_and_one_does_as_much(setting: Setting) -> 
             kind.decode(kind.encode(response))
         except InvalidPayload:
             continue
-        spoken = response.indices if isinstance(response, Sampled) else range(kind.domain_size)
+        spoken = response.indices if isinstance(response, BucketBits) else range(kind.domain_size)
         moves = [weight * (kind.supports(response, v) - support.other) / support.gap for v in spoken]
         ups.append(max(moves))
         downs.append(-min(moves))
@@ -80,10 +80,10 @@ def forge(kind: Any, targets: list[int]) -> bytes:  # noqa: PLR0911 - one per ki
         return kind.encode(sum(1 << v for v in targets))
     if isinstance(kind, BitFlip):
         if kind.d == kind.domain_size:
-            return kind.encode(Sampled(kind.sampled_set(None), sum(1 << v for v in targets)))
+            return kind.encode(BucketBits(kind.sampled_set(None), sum(1 << v for v in targets)))
         others = [v for v in range(kind.domain_size) if v not in targets]
         chosen = sorted((targets + others)[: kind.d])
-        return kind.encode(Sampled(tuple(chosen), sum((v in targets) << i for i, v in enumerate(chosen))))
+        return kind.encode(BucketBits(tuple(chosen), sum((v in targets) << i for i, v in enumerate(chosen))))
     if isinstance(kind, LocalHash) and kind.family.NAME == "linear":
         return max(
             (kind.encode(r) for r in kind.responses()),

@@ -1,0 +1,85 @@
+"""The protobuf form of what a collection says, and the digest of that form, which travels in every report."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any
+
+from ldpbeam.collection.domain import Attribute, Domain
+from ldpbeam.protocols import LocalProtocol, Parameters
+from ldpbeam.protocols.parameters import LEVELS, PARAMETER_KEYS
+from ldpbeam.wire import collection_pb2
+
+__all__ = ["add_attributes", "digest_hex", "digest_of", "set_domain", "set_parameters", "taken"]
+
+_SERVER_FIELDS = (
+    "owner",
+    "allowed_lateness_seconds",
+    "consistency",
+    "min_reports",
+    "future_tolerance_seconds",
+    "retired_seconds",
+)
+"""Fields of the message that devices need not know; not part of the digest."""
+
+
+def set_domain(message: collection_pb2.Domain, domain: Domain) -> None:
+    """Write a domain."""
+    message.size = domain.size
+    message.labels.extend(domain.labels or ())
+    if domain.maximum is not None:
+        message.maximum = domain.maximum
+
+
+def add_attributes(
+    message: collection_pb2.Collection,
+    attributes: tuple[Attribute, ...],
+    parts: tuple[LocalProtocol[Any], ...],
+) -> None:
+    """Write every attribute with the protocol that it was given, and what that resolved."""
+    for attribute, part in zip(attributes, parts, strict=True):
+        entry = message.attributes.add(name=attribute.name, protocol=part.NAME)
+        set_domain(entry.domain, attribute.domain)
+        _set(entry, part.resolved_parameters())
+
+
+def taken(kind: type[LocalProtocol[Any]], parameters: Parameters) -> tuple[dict[str, Any], dict[str, Any]]:
+    """(levels, choices) that the protocol takes: the parameters that the message has as they were given."""
+    levels = {name: parameters.level(name) for name in LEVELS if name in kind.PARAMETERS}
+    choices = {
+        name: getattr(parameters, name)
+        for name, key in PARAMETER_KEYS.items()
+        if name in kind.OPTIONAL and not key.resolved and name not in LEVELS
+    }
+    return levels, {name: getattr(value, "value", value) for name, value in choices.items()}
+
+
+def set_parameters(
+    message: collection_pb2.Collection,
+    kind: type[LocalProtocol[Any]],
+    parameters: Parameters,
+    resolved: dict[str, int | float | str],
+) -> None:
+    """Write the parameters that the protocol takes, as given or as resolved."""
+    levels, choices = taken(kind, parameters)
+    _set(message, levels | choices | resolved)
+
+
+def _set(message: collection_pb2.Collection | collection_pb2.Attribute, values: dict[str, Any]) -> None:
+    for name, value in values.items():
+        setattr(message, PARAMETER_KEYS[name].name, value)
+
+
+def digest_of(message: collection_pb2.Collection) -> int:
+    """First 8 bytes of the SHA-256 of the canonical form, as a little-endian integer."""
+    device_facing = collection_pb2.Collection()
+    device_facing.CopyFrom(message)
+    for name in _SERVER_FIELDS:
+        device_facing.ClearField(name)
+    canonical = device_facing.SerializeToString(deterministic=True)
+    return int.from_bytes(hashlib.sha256(canonical).digest()[:8], "little")
+
+
+def digest_hex(digest: int) -> str:
+    """16 hexadecimal digits of a digest, in the order of the hash's bytes."""
+    return digest.to_bytes(8, "little").hex()

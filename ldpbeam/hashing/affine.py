@@ -1,0 +1,169 @@
+"""The affine family: pairwise independent hashes for any number of symbols."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING, ClassVar
+
+from ldpbeam.degenerate import CELLS, add_seeds, is_degenerate, ordinary, ordinary_many, refuse_multipliers
+from ldpbeam.errors import CollectionError, Reason
+from ldpbeam.hashing.base import HashFamily
+from ldpbeam.kernels.check_codes import CheckCode
+from ldpbeam.randomness import FULL
+
+if TYPE_CHECKING:
+    from ldpbeam.arrays import Bytes, Ints, Uints
+
+__all__ = ["AffineFamily"]
+
+_HALF_WORDS = 1 << 32
+
+
+@dataclass(frozen=True)
+class AffineFamily(HashFamily):
+    """H(v) = floor(((a·v + c) mod 2**64 >> 32)·g / 2**32), a and c uniform 64-bit words; any g.
+
+    The upper half of a·v + c is pairwise independent over 32-bit values (Dietzfelbinger 1996), so the
+    collision probability is exactly the sum of squared symbol probabilities, 1/g up to 2**-64·g².
+    """
+
+    NAME: ClassVar[str] = "affine"
+    SEED_WORDS: ClassVar[int] = 2
+
+    def __post_init__(self) -> None:
+        """Validate.
+
+        Raises:
+            CollectionError: g outside 2 .. 65536.
+        """
+        if not 2 <= self.g <= 1 << 16:
+            raise CollectionError(
+                "E-COLLECTION-G",
+                f"g = {self.g} is not in 2 .. 65536, what the affine family offers",
+                key="g",
+                remedy="Use g: optimal, or g: 2 for the smallest lifetime cap.",
+            )
+
+    @property
+    def collision(self) -> Fraction:
+        """Sum over symbols of (their share of the 2**32 half-words) squared."""
+        low, more = divmod(_HALF_WORDS, self.g)
+        squares = more * (low + 1) ** 2 + (self.g - more) * low**2
+        return Fraction(squares, _HALF_WORDS**2)
+
+    @property
+    def linkability(self) -> str:
+        """Nobody else has it."""
+        return "Devices. The hash function, 128 bits in every report, identifies a device for life."
+
+    @property
+    def word_limit(self) -> int:
+        """A seed word may be any 64-bit word."""
+        return FULL
+
+    def seed(self, words: list[int]) -> int:
+        """a + c·2**64, with another a in exchange for a degenerate one."""
+        return ordinary(words[0]) | words[1] << 64
+
+    def hash(self, seed: int, value: int) -> int:
+        """See the class."""
+        a, c = seed % FULL, seed >> 64
+        return ((a * value + c) % FULL >> 32) * self.g >> 32
+
+    @property
+    def _symbol_size(self) -> int:
+        return 1 if self.g <= 256 else 2
+
+    @property
+    def payload_bits(self) -> int:
+        """Two words and whole bytes for the symbol."""
+        return 128 + 8 * self._symbol_size
+
+    def encode(self, seed: int, symbol: int) -> bytes:
+        """a, c (8 bytes each), symbol; little-endian."""
+        return seed.to_bytes(16, "little") + symbol.to_bytes(self._symbol_size, "little")
+
+    def decode(self, payload: bytes) -> tuple[int, int] | Reason:
+        """Symbols of g or more do not exist, and no device has a degenerate multiplier."""
+        symbol = int.from_bytes(payload[16:], "little")
+        if symbol >= self.g:
+            return Reason.VALUE_OUT_OF_RANGE
+        if is_degenerate(int.from_bytes(payload[:8], "little")):
+            return Reason.DEGENERATE
+        return int.from_bytes(payload[:16], "little"), symbol
+
+    @property
+    def counts_length(self) -> int:
+        """One cell per value."""
+        return self.domain_size
+
+    def seed_columns(self, words: Uints) -> Uints:
+        """The words themselves, (n, 2), with another a in exchange for a degenerate one."""
+        import numpy as np
+
+        return np.stack([ordinary_many(words[:, 0]), words[:, 1]], axis=1)
+
+    def hash_many(self, seeds: Uints, values: Ints) -> Ints:
+        """See the class; seeds (n, 2)."""
+        import numpy as np
+
+        from ldpbeam.kernels import hashing
+
+        out = np.empty(values.size, np.int64)
+        a, c = np.ascontiguousarray(seeds[:, 0]), np.ascontiguousarray(seeds[:, 1])
+        hashing.hash_affine(a, c, values, np.uint64(self.g), out)
+        return out
+
+    def pack(self, seeds: Uints, symbols: Ints) -> Bytes:
+        """Rows of a, c, symbol."""
+        import numpy as np
+
+        out = np.empty((symbols.size, self.payload_bits // 8), np.uint8)
+        out[:, :16] = np.ascontiguousarray(seeds, "<u8").view(np.uint8).reshape(-1, 16)
+        out[:, 16:] = symbols.astype("<u2").view(np.uint8).reshape(-1, 2)[:, : self._symbol_size]
+        return out
+
+    def check(self, payloads: Bytes) -> Bytes:
+        """As :meth:`decode`."""
+        import numpy as np
+
+        symbols = payloads[:, 16].astype(np.uint32)
+        if self._symbol_size == 2:
+            symbols |= payloads[:, 17].astype(np.uint32) << np.uint32(8)
+        refused = np.uint8(CheckCode.VALUE_OUT_OF_RANGE)
+        codes = np.where(symbols >= self.g, refused, np.uint8(CheckCode.SOUND))
+        refuse_multipliers(payloads, codes)
+        return codes
+
+    @property
+    def largest_class(self) -> int:
+        """All values: a multiplier that is not degenerate can still be small."""
+        return self.domain_size
+
+    @property
+    def signs_length(self) -> int:
+        """Classes of seeds."""
+        return CELLS
+
+    def add_signs(self, payloads: Bytes, signs: Ints) -> None:
+        """One increment per report."""
+        add_seeds(payloads, signs)
+
+    def seed_cells(self, counts: Ints, signs: Ints) -> Ints:
+        """Classes of seeds."""
+        return signs
+
+    def add_support(self, payloads: Bytes, counts: Ints) -> None:
+        """One compare per (report, value)."""
+        import numpy as np
+
+        from ldpbeam.kernels import hashing
+
+        start, step, width = (np.empty(len(payloads), np.int64) for _ in range(3))
+        hashing.read_affine(payloads, np.uint64(self.g), start, step, width)
+        hashing.add_affine(start, step, width, counts)
+
+    def support_counts(self, counts: Ints) -> Ints:
+        """Already per value."""
+        return counts

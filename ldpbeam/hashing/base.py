@@ -1,0 +1,123 @@
+"""What a hash family is, for devices and servers alike (docs/maths.md section 3)."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING, ClassVar
+
+from ldpbeam.errors import Reason
+
+if TYPE_CHECKING:
+    from ldpbeam.arrays import Bytes, Ints, Uints
+
+__all__ = ["HashFamily"]
+
+
+@dataclass(frozen=True)
+class HashFamily(ABC):
+    """A family of functions from the domain to g symbols; a seed picks one.
+
+    Attributes:
+        g: number of symbols.
+        domain_size: number of values.
+    """
+
+    NAME: ClassVar[str]
+    SEED_WORDS: ClassVar[int]
+
+    g: int
+    domain_size: int
+
+    @property
+    @abstractmethod
+    def collision(self) -> Fraction:
+        """P(H(v) = H(w)) for v ≠ w over a uniform seed, exact."""
+
+    @property
+    @abstractmethod
+    def linkability(self) -> str:
+        """What a hash function kept for life tells about its device, in a sentence."""
+
+    @property
+    @abstractmethod
+    def word_limit(self) -> int:
+        """Each seed word is uniform below this limit."""
+
+    @abstractmethod
+    def seed(self, words: list[int]) -> int:
+        """The seed made of ``SEED_WORDS`` words."""
+
+    @abstractmethod
+    def hash(self, seed: int, value: int) -> int:
+        """H(value) in [0, g) for this seed."""
+
+    @property
+    @abstractmethod
+    def payload_bits(self) -> int:
+        """Bits of a seed and a symbol together."""
+
+    @abstractmethod
+    def encode(self, seed: int, symbol: int) -> bytes:
+        """Seed and symbol as bytes."""
+
+    @abstractmethod
+    def decode(self, payload: bytes) -> tuple[int, int] | Reason:
+        """Seed and symbol, or why no device sends this payload. The length has been checked."""
+
+    def seeds(self) -> Iterator[int]:
+        """Every seed, when there are few enough to enumerate.
+
+        Raises:
+            NotImplementedError: by design there are too many.
+        """
+        raise NotImplementedError(f"{self.NAME} seeds cannot be enumerated")
+
+    @property
+    @abstractmethod
+    def counts_length(self) -> int:
+        """Cells of the accumulator."""
+
+    @abstractmethod
+    def seed_columns(self, words: Uints) -> Uints:
+        """Seeds of many devices from words (n, SEED_WORDS), in the form the other array methods take."""
+
+    @abstractmethod
+    def hash_many(self, seeds: Uints, values: Ints) -> Ints:
+        """H(values[i]) under seed i, shape (n,)."""
+
+    @abstractmethod
+    def pack(self, seeds: Uints, symbols: Ints) -> Bytes:
+        """Payloads (n, bytes) of seeds and symbols."""
+
+    @abstractmethod
+    def check(self, payloads: Bytes) -> Bytes:
+        """A ``CheckCode`` per payload, uint8 (n,), that agrees with :meth:`decode`."""
+
+    @property
+    @abstractmethod
+    def largest_class(self) -> int:
+        """Values that one function maps to the same symbol at most."""
+
+    @property
+    def signs_length(self) -> int:
+        """Cells that seeds are counted in where the accumulator does not count them."""
+        return 0
+
+    def add_signs(self, payloads: Bytes, signs: Ints) -> None:
+        """Count the seeds of checked payloads in ``signs`` (signs_length,)."""
+        return
+
+    @abstractmethod
+    def seed_cells(self, counts: Ints, signs: Ints) -> Ints:
+        """How often each of equally likely seeds, or classes of seeds, was drawn, int64 (cells,)."""
+
+    @abstractmethod
+    def add_support(self, payloads: Bytes, counts: Ints) -> None:
+        """Add checked payloads into ``counts`` (counts_length,)."""
+
+    @abstractmethod
+    def support_counts(self, counts: Ints) -> Ints:
+        """Support of each value from the accumulator, int64 (domain_size,)."""

@@ -1,0 +1,243 @@
+"""The linear family: inner products over a prime field, counted in one table whatever the domain size."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from math import exp
+from typing import TYPE_CHECKING, ClassVar
+
+from ldpbeam.errors import CollectionError, Reason
+from ldpbeam.hashing.base import HashFamily
+from ldpbeam.randomness import FULL
+
+if TYPE_CHECKING:
+    from ldpbeam.arrays import Bytes, Ints, Uints
+
+__all__ = ["LinearFamily", "is_prime", "optimal_prime"]
+
+_MAX_OPTIMAL = 1 << 12  # beyond it the lifetime cap g·ε∞ is out of proportion
+_MAX_CELLS = 1 << 28  # of the linear family's table: 2 GiB
+
+
+@dataclass(frozen=True)
+class LinearFamily(HashFamily):
+    """H(v) = ⟨s, v⟩ mod g over base-g digits, s any non-zero vector of m digits, g prime, g^m ≥ k.
+
+    A payload is the one integer (s − 1)·g + y: the cell of the server's table that the report adds one to,
+    whatever the domain size. Only g^m − 1 seeds exist, so a seed is shared by many devices.
+    """
+
+    NAME: ClassVar[str] = "linear"
+    SEED_WORDS: ClassVar[int] = 1
+
+    def __post_init__(self) -> None:
+        """Validate.
+
+        Raises:
+            CollectionError: g is not a prime, or too large a prime.
+        """
+        if not is_prime(self.g):
+            raise CollectionError(
+                "E-COLLECTION-G",
+                f"g = {self.g} is not a prime, and the linear family needs one",
+                key="g",
+                remedy=f"Use g: {next_prime(max(self.g, 2))}, g: optimal, or hash_family: affine.",
+            )
+        if (self.points - 1) * self.g > _MAX_CELLS:
+            raise CollectionError(
+                "E-COLLECTION-G",
+                f"g = {self.g} needs a table of {(self.points - 1) * self.g} cells for a domain of "
+                f"{self.domain_size}; the linear family stops at 2**28",
+                key="g",
+                remedy="Use a smaller prime g or g: optimal.",
+            )
+
+    @cached_property
+    def digits(self) -> int:
+        """m, the number of base-g digits of a value."""
+        m, points = 1, self.g
+        while points < self.domain_size:
+            points *= self.g
+            m += 1
+        return m
+
+    @property
+    def points(self) -> int:
+        """g^m, the number of vectors of m digits."""
+        return _points(self.g, self.domain_size)
+
+    @property
+    def collision(self) -> Fraction:
+        """(g^{m−1} − 1)/(g^m − 1), a little below 1/g."""
+        return Fraction(self.points // self.g - 1, self.points - 1)
+
+    @property
+    def linkability(self) -> str:
+        """Others may have it."""
+        return (
+            f"Which crowd a device belongs to. Every report shows its hash function, one of "
+            f"{self.points - 1:,}; all devices with the same one look alike."
+        )
+
+    @property
+    def word_limit(self) -> int:
+        """A multiple of the number of seeds."""
+        return FULL - FULL % (self.points - 1)
+
+    def seed(self, words: list[int]) -> int:
+        """1 + word mod (g^m − 1)."""
+        return 1 + words[0] % (self.points - 1)
+
+    def hash(self, seed: int, value: int) -> int:
+        """See the class. Always m digits: a loop over those of the value would take a time that tells it."""
+        total = 0
+        for _ in range(self.digits):
+            total += (seed % self.g) * (value % self.g)
+            seed //= self.g
+            value //= self.g
+        return total % self.g
+
+    @property
+    def payload_bits(self) -> int:
+        """Bits of the largest cell index."""
+        return (self.counts_length - 1).bit_length()
+
+    @property
+    def _size(self) -> int:
+        return (self.payload_bits + 7) // 8
+
+    def encode(self, seed: int, symbol: int) -> bytes:
+        """(s − 1)·g + y, little-endian."""
+        return ((seed - 1) * self.g + symbol).to_bytes(self._size, "little")
+
+    def decode(self, payload: bytes) -> tuple[int, int] | Reason:
+        """Cells beyond the table do not exist."""
+        cell = int.from_bytes(payload, "little")
+        if cell >= self.counts_length:
+            return Reason.VALUE_OUT_OF_RANGE
+        return cell // self.g + 1, cell % self.g
+
+    def seeds(self) -> Iterator[int]:
+        """Every seed, 1 .. g^m − 1."""
+        return iter(range(1, self.points))
+
+    @property
+    def counts_length(self) -> int:
+        """Cells of T[s, y]."""
+        return (self.points - 1) * self.g
+
+    def seed_columns(self, words: Uints) -> Uints:
+        """One seed per device, uint64 (n,)."""
+        import numpy as np
+
+        return words[:, 0] % np.uint64(self.points - 1) + np.uint64(1)
+
+    def hash_many(self, seeds: Uints, values: Ints) -> Ints:
+        """See the class; seeds (n,)."""
+        import numpy as np
+
+        from ldpbeam.kernels import hashing
+
+        out = np.empty(values.size, np.int64)
+        hashing.hash_linear(seeds.astype(np.int64), values, self.g, out)
+        return out
+
+    def pack(self, seeds: Uints, symbols: Ints) -> Bytes:
+        """The cell of each report."""
+        import numpy as np
+
+        from ldpbeam.kernels import symbols as kernels
+
+        cells = (seeds - np.uint64(1)) * np.uint64(self.g) + symbols.astype(np.uint64)
+        out = np.empty((symbols.size, self._size), np.uint8)
+        kernels.pack(cells, out)
+        return out
+
+    def check(self, payloads: Bytes) -> Bytes:
+        """Cells beyond the table do not exist."""
+        import numpy as np
+
+        from ldpbeam.kernels import symbols
+
+        codes = np.empty(len(payloads), np.uint8)
+        symbols.check_below(payloads, np.uint64(self.counts_length), codes)
+        return codes
+
+    @property
+    def largest_class(self) -> int:
+        """The g^(m−1) points of a hyperplane: all values whose highest digit is 0 are in the domain."""
+        return self.points // self.g
+
+    def seed_cells(self, counts: Ints, signs: Ints) -> Ints:
+        """Every seed: the rows of the table."""
+        drawn: Ints = counts.reshape(-1, self.g).sum(axis=1)
+        return drawn
+
+    def add_support(self, payloads: Bytes, counts: Ints) -> None:
+        """One increment per report."""
+        from ldpbeam.kernels import symbols
+
+        symbols.add_at(payloads, counts)
+
+    def support_counts(self, counts: Ints) -> Ints:
+        """One transform over (Z_g)^m; the row of the missing seed 0 is empty."""
+        import numpy as np
+
+        from ldpbeam.kernels import hashing
+
+        table = np.zeros((self.points, self.g), np.int64)
+        table[1:] = counts.reshape(-1, self.g)
+        out = np.empty(self.domain_size, np.int64)
+        hashing.transform_linear(table, self.g, np.empty((self.g, self.g), np.int64), out)
+        return out
+
+
+def is_prime(number: int) -> bool:
+    """Trial division; g is small."""
+    return number >= 2 and all(number % d for d in range(2, int(number**0.5) + 1))
+
+
+def next_prime(number: int) -> int:
+    """The smallest prime at least ``number``."""
+    while not is_prime(number):
+        number += 1
+    return number
+
+
+def _points(g: int, domain_size: int) -> int:
+    """The smallest power of g that is at least ``domain_size`` (and at least g)."""
+    points = g
+    while points < domain_size:
+        points *= g
+    return points
+
+
+def optimal_prime(domain_size: int, epsilon_first: float) -> int:
+    """The prime g of least V* for this domain when the first report spends ε1 (docs/maths.md section 3).
+
+    Only primes up to 4096 whose table the server can hold are considered; g = 2 always is one.
+    Searches the primes around the unconstrained optimum e^{ε1} + 1 and, for each number of digits m, the
+    smallest prime that needs only m: there the collision probability falls most.
+    """
+    ratio = exp(epsilon_first)
+    candidates = {g for g in range(2, int(min(4 * (ratio + 2), _MAX_OPTIMAL)) + 1) if is_prime(g)}
+    for m in range(1, 6):
+        root = next_prime(max(2, int(domain_size ** (1 / m))))
+        while root**m < domain_size:
+            root = next_prime(root + 1)
+        candidates.add(root)
+
+    def variance(g: int) -> float:
+        points = _points(g, domain_size)
+        own = ratio / (ratio + g - 1)
+        collision = (points // g - 1) / (points - 1)
+        other = collision * own + (1 - collision) * (1 - own) / (g - 1)
+        return other * (1 - other) / (own - other) ** 2
+
+    def fits(g: int) -> bool:
+        return g <= _MAX_OPTIMAL and (_points(g, domain_size) - 1) * g <= _MAX_CELLS
+
+    return min((g for g in candidates if fits(g)), key=lambda g: (variance(g), g))

@@ -1,0 +1,214 @@
+"""What t reports of a device that memoises bits tell together; see :mod:`ldpbeam.privacy.loss`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+from itertools import product
+from math import inf, log1p, prod
+
+from ldpbeam.channels.channel import BitChannel
+from ldpbeam.channels.exact import log_above_power
+from ldpbeam.privacy.loss import OneProtocolLosses, partitions, require_reports
+
+__all__ = ["BitLosses"]
+
+_BIT_REPORTS = 6
+"""Reports up to which :meth:`BitLosses.any_changes` goes through all pairs of sequences: about 0.1 s."""
+
+
+@dataclass(frozen=True)
+class BitLosses(OneProtocolLosses):
+    """One-hot vectors of independent bits, memoised, then perhaps redrawn for each report (L-UE, dBitFlipPM).
+
+    Attributes:
+        permanent: the memoised round of a bit.
+        instant: the round drawn for every report; None where the memoised bits are sent.
+        bits: bits in which two inputs differ, 2, or 1 where a single bit is asked for.
+    """
+
+    permanent: BitChannel
+    instant: BitChannel | None
+    bits: int = 2
+
+    def constant_ratio(self, reports: int) -> Fraction:
+        """Only the two inputs' own bits matter; exact, over the number of ones of each in the reports."""
+        require_reports(reports)
+        one, zero = self.permanent.own, self.permanent.other
+        if self.instant is None:
+            ratios = [one / zero, (1 - one) / (1 - zero)]
+        else:
+            up, down = self.instant.own, self.instant.other
+            ratios = []
+            for ones in range(reports + 1):
+                given_one = up**ones * (1 - up) ** (reports - ones)
+                given_zero = down**ones * (1 - down) ** (reports - ones)
+                held = one * given_one + (1 - one) * given_zero
+                ratios.append(held / (zero * given_one + (1 - zero) * given_zero))
+        if self.bits == 1:
+            return max(*ratios, 1 / min(ratios))
+        return max(ratios) / min(ratios)
+
+    def any_changes(self, reports: int) -> float | None:
+        """Bit by bit: given the inputs, a report's bits are independent, and so are their histories.
+
+        The worst reports are therefore found for each bit alone, and a bit that is neither sequence's own
+        weighs as often as there are such bits: the loss grows with the number of values. Up to 6 reports.
+        Without a second round, two equal reports and two different ones tell for certain that the input
+        stayed or changed: no finite bound.
+        """
+        require_reports(reports)
+        if reports == 1:
+            return self.constant(1)
+        if self.instant is None:
+            return inf
+        return None if reports > _BIT_REPORTS else _any_bits(self, reports)
+
+
+@lru_cache(256)
+def _any_bits(losses: BitLosses, reports: int) -> float:
+    """The largest loss over all pairs of sequences, up to the names of inputs and the order of reports.
+
+    A sequence matters only through its groups of reports made under the same input, and a pair of them only
+    through how many reports two groups share: a matrix. What is left to choose is which groups of the two
+    sequences have the same input: a matching. Floats choose, a loss is then exact; choices that differ by
+    less than a relative 1e-13 count as equal.
+    """
+    histories = _Histories(losses, reports)
+    best, factors = -1.0, dict[_Factor, int]()
+    for shared in _shared_reports(reports, losses.inputs):
+        loss, found = _worst_matching(histories, shared, losses.inputs)
+        if loss > best:
+            best, factors = loss, found
+    return log_above_power((histories.ratio(*factor), times) for factor, times in factors.items())
+
+
+_Shared = tuple[tuple[int, ...], ...]
+"""Reports that group i of the first sequence and group j of the second have in common."""
+
+_Factor = tuple[_Shared, int | None, int | None, _Shared]
+"""Shared reports; the group, in either sequence, whose own bit this is; which of them are ones."""
+
+
+def _shared_reports(reports: int, inputs: int) -> set[_Shared]:
+    """Every matrix of non-negative integers with that sum and no empty row or column, up to their order."""
+    found = set()
+    for sizes in partitions(reports, inputs):
+        first = [group for group, size in enumerate(sizes) for _ in range(size)]
+        for second in _groupings(reports, inputs):
+            counts = [[0] * (max(second) + 1) for _ in sizes]
+            for i, j in zip(first, second, strict=True):
+                counts[i][j] += 1
+            found.add(_ordered(counts))
+    return found
+
+
+def _groupings(reports: int, groups: int) -> Iterator[tuple[int, ...]]:
+    """The group of each report, groups being numbered in the order of their first report."""
+
+    def longer(start: tuple[int, ...], used: int) -> Iterator[tuple[int, ...]]:
+        if len(start) == reports:
+            yield start
+            return
+        for group in range(min(used + 1, groups)):
+            yield from longer((*start, group), max(used, group + 1))
+
+    return longer((), 0)
+
+
+def _ordered(counts: list[list[int]]) -> _Shared:
+    """One of the few orders of rows and columns; that it may not be the only one costs time, nothing else."""
+    rows = sorted(map(tuple, counts), key=lambda row: (sorted(row), row), reverse=True)
+    columns = sorted(zip(*rows, strict=True), key=lambda column: (sorted(column), column), reverse=True)
+    return tuple(sorted(zip(*columns, strict=True), reverse=True))
+
+
+class _Histories:
+    """Likelihoods of one bit's history over the reports of one group, all made under the same input."""
+
+    def __init__(self, losses: BitLosses, reports: int) -> None:
+        assert losses.instant is not None  # noqa: S101 - the caller's condition
+        one, zero = losses.permanent.own, losses.permanent.other
+        up, down = losses.instant.own, losses.instant.other
+        # exact[own][size][ones] = P(a given history with that many ones)
+        self._exact = [
+            [
+                [
+                    held * up**ones * (1 - up) ** (size - ones)
+                    + (1 - held) * down**ones * (1 - down) ** (size - ones)
+                    for ones in range(size + 1)
+                ]
+                for size in range(reports + 1)
+            ]
+            for held in (zero, one)
+        ]
+        single = self._exact[0][1]
+        # Logarithms of ratios near 1, taken so that nothing cancels: against independent reports of another
+        # input's bit, whose likelihood is the same for every grouping; and own against other.
+        self.other = [
+            [
+                log1p(float(likelihood / (single[1] ** ones * single[0] ** (size - ones)) - 1))
+                for ones, likelihood in enumerate(row)
+            ]
+            for size, row in enumerate(self._exact[0])
+        ]
+        self.own = [
+            [log1p(float(mine / other - 1)) for mine, other in zip(*rows, strict=True)]
+            for rows in zip(self._exact[1], self._exact[0], strict=True)
+        ]
+
+    def ratio(self, shared: _Shared, own: int | None, mine: int | None, ones: _Shared) -> Fraction:
+        """Likelihood of a history under the first sequence over that under the second."""
+
+        def likelihood(sizes: _Shared, ones: _Shared, owner: int | None) -> Fraction:
+            groups = enumerate(zip(sizes, ones, strict=True))
+            return prod(
+                (self._exact[group == owner][sum(size)][sum(some)] for group, (size, some) in groups),
+                start=Fraction(1),
+            )
+
+        turned = tuple(zip(*shared, strict=True)), tuple(zip(*ones, strict=True))
+        return likelihood(shared, ones, own) / likelihood(*turned, mine)
+
+
+def _worst_matching(histories: _Histories, shared: _Shared, inputs: int) -> tuple[float, dict[_Factor, int]]:
+    """The loss when the groups of two sequences have the inputs that tell most, and what it is made of."""
+    rows, columns = [sum(row) for row in shared], [sum(column) for column in zip(*shared, strict=True)]
+    first, second = range(len(rows)), range(len(columns))
+    owners = [(i, j) for i in (None, *first) for j in (None, *second)]
+    worst: dict[tuple[int | None, int | None], tuple[float, _Shared]] = {}
+    for flat in product(*(range(size + 1) for row in shared for size in row)):
+        ones = tuple(flat[i * len(columns) : (i + 1) * len(columns)] for i in first)
+        in_rows, in_columns = [sum(row) for row in ones], [sum(column) for column in zip(*ones, strict=True)]
+        neither = sum(histories.other[n][c] for n, c in zip(rows, in_rows, strict=True))
+        neither -= sum(histories.other[n][c] for n, c in zip(columns, in_columns, strict=True))
+        mine = {i: histories.own[rows[i]][in_rows[i]] for i in first}
+        yours = {j: histories.own[columns[j]][in_columns[j]] for j in second}
+        for i, j in owners:
+            loss = neither + mine.get(i, 0.0) - yours.get(j, 0.0)
+            if (i, j) not in worst or loss > worst[i, j][0]:
+                worst[i, j] = loss, ones
+    blank = worst[None, None][0]
+    # best[taken columns] = (gain over groups that share no input, pairs); as many pairs as taken columns.
+    best: dict[int, tuple[float, tuple[tuple[int, int], ...]]] = {0: (0.0, ())}
+    for i in first:
+        longer = dict(best)
+        for taken, (gain, pairs) in best.items():
+            for j in second:
+                if not taken >> j & 1:
+                    more = gain + worst[i, j][0] + blank - worst[i, None][0] - worst[None, j][0]
+                    key = taken | 1 << j
+                    if key not in longer or more > longer[key][0]:
+                        longer[key] = more, (*pairs, (i, j))
+        best = longer
+    # Groups that share no input need inputs of their own.
+    needed = len(rows) + len(columns) - inputs
+    _, pairs = max(found for found in best.values() if len(found[1]) >= needed)
+    alone = [(i, None) for i in first if i not in {pair[0] for pair in pairs}]
+    alone += [(None, j) for j in second if j not in {pair[1] for pair in pairs}]  # type: ignore[misc]
+    weights: dict[tuple[int | None, int | None], int] = dict.fromkeys((*pairs, *alone), 1)
+    weights[None, None] = inputs - len(weights)
+    loss = sum(times * worst[owner][0] for owner, times in weights.items())
+    return loss, {(shared, *owner, worst[owner][1]): times for owner, times in weights.items()}

@@ -1,0 +1,28 @@
+"""Several attributes of one device in one collection: sample one, split the budget, or bound their sum.
+
+* sample: each device draws one attribute once, for life, and reports only it, with the whole ε;
+* allomfree: sample, with the better of L-GRR and L-OSUE for each attribute (ALLOMFREE Algorithm 1);
+* split: every report tells about every attribute, with ε/d for each of the d;
+* together: every report has one bit about each counter with the whole ε', for counters whose sum is bounded
+  (Microsoft Theorem 5).
+
+The parts are ordinary protocols, one per attribute: all count values, or all take means. A value is a tuple
+with one index per attribute; a device holds all of them or is absent.
+"""
+
+from ldpbeam.protocols.attributes.allocate import ALLOCATIONS, allocate
+from ldpbeam.protocols.attributes.base import AttributeProtocol
+from ldpbeam.protocols.attributes.bounded_counters import BoundedCounters
+from ldpbeam.protocols.attributes.sample import Allomfree, AttributeResponse, Sample
+from ldpbeam.protocols.attributes.split import Split
+
+__all__ = [
+    "ALLOCATIONS",
+    "Allomfree",
+    "AttributeProtocol",
+    "AttributeResponse",
+    "BoundedCounters",
+    "Sample",
+    "Split",
+    "allocate",
+]

@@ -1,0 +1,166 @@
+"""One bit about each counter, with the whole level, for counters of a bounded sum (Microsoft, Theorem 5)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from math import ceil
+from typing import TYPE_CHECKING, Any
+
+from ldpbeam.degenerate import BOUND, refuse_ones, tail_from
+from ldpbeam.errors import CollectionError, InvalidPayload, Reason
+from ldpbeam.kernels.check_codes import CheckCode
+from ldpbeam.kernels.columns import unused_bits
+from ldpbeam.privacy.counters import CountersGuarantee, bounded_sum_epsilon, counters_guarantee
+from ldpbeam.protocols import PROTOCOLS
+from ldpbeam.protocols.attributes.split import Split
+from ldpbeam.protocols.contract import FleetAnswers, FleetWords, LocalProtocol
+from ldpbeam.protocols.one_bit_mean import OneBit
+from ldpbeam.protocols.parameters import LEVELS
+
+if TYPE_CHECKING:
+    from ldpbeam.arrays import Bytes, Ints
+
+__all__ = ["BoundedCounters", "bounded_counters"]
+
+_MOST_TOGETHER = 32.0
+"""Level of a report about all counters that a collection may have, as for every other level."""
+
+
+@dataclass(frozen=True)
+class BoundedCounters(Split):
+    """One bit about every counter, each at the full level, for counters with Σ x_i <= m.
+
+    The guarantee rests on that bound: a device refuses values that add up to more.
+    """
+
+    ID = 33
+    NAME = "together"
+    SOURCE = "Microsoft Theorem 5"
+
+    protocols: tuple[OneBit, ...]
+
+    @property
+    def sum_limit(self) -> int:
+        """m: the most that a device's values may add up to, and the most that each of them can be."""
+        return self.parts[0].domain_size - 1
+
+    @property
+    def guarantee(self) -> CountersGuarantee:
+        """The theorem's for a report; per memoised input and beyond, what the counters' levels add up to."""
+        return counters_guarantee(self.parts[0].guarantee, len(self.parts), self.sum_limit)
+
+    @property
+    def payload_size(self) -> int:
+        """The bits, packed."""
+        return (len(self.parts) + 7) // 8
+
+    def require_value(self, value: Any) -> Any:
+        """One plain int per counter.
+
+        Raises:
+            TypeError, ValueError: as for every composite, and where they add up to more than the limit.
+        """
+        plain = super().require_value(value)
+        if sum(plain) > self.sum_limit:
+            raise ValueError(_beyond(self.sum_limit))
+        return plain
+
+    def encode(self, response: tuple[int, ...]) -> bytes:
+        """Bit i is about counter i, the lowest bit of the first byte first."""
+        packed = sum(bit << index for index, bit in enumerate(response))
+        return packed.to_bytes(self.payload_size, "little")
+
+    def decode(self, payload: bytes) -> tuple[int, ...]:
+        """One bit per counter."""
+        self._require_length(payload)
+        packed = int.from_bytes(payload, "little")
+        if packed >> len(self.parts):
+            raise InvalidPayload(Reason.UNUSED_BITS, f"a report has {len(self.parts)} bits")
+        least, most = self.ones_admitted
+        if not least <= packed.bit_count() <= most:
+            raise InvalidPayload(Reason.DEGENERATE, f"reports have {least} to {most} ones")
+        return tuple(packed >> index & 1 for index in range(len(self.parts)))
+
+    def check(self, payloads: Bytes) -> Bytes:
+        """No bit beyond the last counter's, and neither very many ones nor very few."""
+        import numpy as np
+
+        unused = payloads[:, -1] & np.uint8(unused_bits(len(self.parts)))
+        codes = np.where(unused, np.uint8(CheckCode.UNUSED_BITS), np.uint8(CheckCode.SOUND))
+        refuse_ones(payloads, len(self.parts), self.ones_admitted, codes)
+        return codes
+
+    @cached_property
+    def ones_admitted(self) -> tuple[int, int]:
+        """The least and the largest number of ones that a device ever sends, see :mod:`ldpbeam.degenerate`.
+
+        Bit i is 1 with probability other + (x_i/m)(own − other), independently, so the number of ones has a
+        mean between t·other, where all counters are 0, and t·other + own − other, since Σ x_i <= m. Among
+        independent bits with a given mean those of equal probability have the heaviest tails, from one above
+        the mean on (Hoeffding 1956, Theorem 4).
+        """
+        t, ends = len(self.protocols), self.protocols[0].ends
+        average = ends.other + ends.gap / t
+        zeros = tail_from(t, None, 1 - ends.other, BOUND / 2)
+        return t - zeros + 1, max(tail_from(t, None, average, BOUND / 2), ceil(t * average) + 1) - 1
+
+    def add_signs(self, payloads: Bytes, signs: Ints) -> None:
+        """Nothing: bits have none."""
+
+    def add_support(self, payloads: Bytes, counts: Ints) -> None:
+        """Count each counter's ones."""
+        import numpy as np
+
+        bits = np.unpackbits(payloads, axis=1, count=len(self.parts), bitorder="little")
+        counts += bits.sum(axis=0, dtype=np.int64)
+
+    def privatize_fleet(self, devices: Ints, values: Ints, words: FleetWords, memo: FleetAnswers) -> Bytes:
+        """See the contract.
+
+        Raises:
+            ValueError: the values of a device add up to more than the limit.
+        """
+        import numpy as np
+
+        if (values.sum(axis=1) > self.sum_limit).any():
+            raise ValueError(_beyond(self.sum_limit))
+        return np.packbits(super().privatize_fleet(devices, values, words, memo), axis=1, bitorder="little")
+
+
+def bounded_counters(parts: tuple[LocalProtocol[Any], ...]) -> BoundedCounters:
+    """Bits of one level about counters of one range; anything else is refused."""
+    bits = tuple(part for part in parts if isinstance(part, OneBit))
+    if len(bits) < len(parts):
+        able = [name for name, kind in PROTOCOLS.items() if issubclass(kind, OneBit)]
+        raise CollectionError(
+            "E-COLLECTION-ALLOCATION",
+            f"together is for one bit per counter, which {parts[0].NAME} does not send",
+            key="allocation",
+            remedy=f"Use one of: {', '.join(able)}; or allocation: sample.",
+        )
+    if len({part.domain_size for part in parts}) > 1:
+        raise CollectionError(
+            "E-COLLECTION-ALLOCATION",
+            "together needs the same max for all attributes: it is the bound of their sum",
+            key="allocation",
+            remedy="Give every attribute the largest max, or use allocation: sample.",
+        )
+    built = BoundedCounters(bits)
+    single, counters = parts[0].guarantee.first_report, len(parts)
+    spent = min(bounded_sum_epsilon(single), counters * single)
+    if spent > _MOST_TOGETHER:
+        level = next(name for name in bits[0].PARAMETERS if name in LEVELS)
+        raise CollectionError(
+            "E-COLLECTION-EPSILON",
+            f"a report about all {counters} counters together would spend {spent:.4g}, more than "
+            f"{_MOST_TOGETHER:g}",
+            key=level,
+            remedy="Lower the level, or use allocation: sample.",
+        )
+    return built
+
+
+def _beyond(limit: int) -> str:
+    # Never the values: this text may reach a log on the device.
+    return f"the counters of a device must add up to at most {limit}, and these add up to more"

@@ -1,0 +1,77 @@
+"""Protocols whose reports support values: one estimator for all of them."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from fractions import Fraction
+from typing import TYPE_CHECKING, ClassVar, TypeVar
+
+from ldpbeam.protocols.contract import EVERYONE, LocalProtocol, Result
+from ldpbeam.support import SupportProbabilities
+
+if TYPE_CHECKING:
+    from ldpbeam.arrays import Floats, Ints
+    from ldpbeam.estimates import Estimates
+
+__all__ = ["FrequencyProtocol"]
+
+Response = TypeVar("Response")
+
+
+class FrequencyProtocol(LocalProtocol[Response]):
+    """A protocol whose reports support values: estimator, variance and interval follow from (own, other).
+
+    Class constants:
+        EXCLUSIVE: whether a report supports exactly one value (then counts are multinomial).
+    """
+
+    EXCLUSIVE: ClassVar[bool] = False
+
+    RESULT = Result.FREQUENCIES
+
+    @property
+    @abstractmethod
+    def support(self) -> SupportProbabilities:
+        """P(support | own value) and P(support | another value) of one report, exact."""
+
+    @abstractmethod
+    def supports(self, response: Response, value: int) -> bool:
+        """Whether the response supports the value: the slow definition of counting."""
+
+    @property
+    def ends(self) -> SupportProbabilities:
+        """The same for every value: support."""
+        return self.support
+
+    @property
+    def supported_variance(self) -> float | None:
+        """A bound on the variance of the number of values that a report supports, whatever the value.
+
+        None where that number is not random. The mean is own + (k − 1)·other for every value; a number
+        between 0 and k with that mean has no larger variance than the one stated here.
+        """
+        mean = float(self.support.own + (self.domain_size - 1) * self.support.other)
+        return mean * (self.domain_size - mean)
+
+    def support_counts(self, counts: Ints) -> Ints:
+        """Support of each value, int64 (domain_size,), from an accumulator."""
+        return counts
+
+    def estimate(
+        self, counts: Ints, reports: int, ties: Floats | None = None, share: Fraction = EVERYONE
+    ) -> Estimates:
+        """The estimator of docs/maths.md section 1."""
+        from ldpbeam.estimates import estimate
+
+        n = self.report_counts(counts, reports)
+        return estimate(self.support_counts(counts), n, self.support.among(share), ties)
+
+    def consistent(self, method: str, estimates: Estimates) -> Floats:
+        """One of the methods of :mod:`ldpbeam.consistency`."""
+        from ldpbeam.consistency import Noise, consistent
+
+        own, other = float(self.support.own), float(self.support.other)
+        # Values sampled by few devices differ a little in their n; the methods know one.
+        n = round(float(estimates.n.mean()))
+        noise = Noise(n=n, own=own, other=other, exclusive=self.EXCLUSIVE)
+        return consistent(method, estimates.frequency, noise)

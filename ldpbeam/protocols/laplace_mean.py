@@ -1,0 +1,200 @@
+"""Means of a counter 0..m from values with Laplace noise: the baseline of the one-bit protocols."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+from statistics import NormalDist
+from typing import TYPE_CHECKING
+
+from ldpbeam.channels.exact import exp_below
+from ldpbeam.channels.noise import LaplaceNoise
+from ldpbeam.errors import CollectionError, InvalidPayload, Reason
+from ldpbeam.kernels.check_codes import CheckCode
+from ldpbeam.privacy.guarantee import Guarantee
+from ldpbeam.protocols.contract import (
+    EVERYONE,
+    AddedNoise,
+    FleetAnswers,
+    FleetWords,
+    Memo,
+    WordPlan,
+    WordSpec,
+)
+from ldpbeam.protocols.mean_protocol import MeanProtocol
+from ldpbeam.protocols.parameters import Parameters
+from ldpbeam.randomness import Randomness
+
+if TYPE_CHECKING:
+    from ldpbeam.arrays import Bytes, Floats, Ints
+    from ldpbeam.estimates import Estimates
+
+__all__ = ["LaplaceMean"]
+
+_LARGEST_SCALE = 1 << 27
+"""Largest m/ε of Laplace noise: the sum of 2**30 reports then fits an int64."""
+
+
+@dataclass(frozen=True)
+class LaplaceMean(MeanProtocol):
+    """The baseline of Microsoft: the value plus Laplace noise of scale m/ε, on the integers.
+
+    A report is clamped to −B .. m+B, which is post-processing. B is chosen so that clamping moves the mean
+    by less than 2**-40·m.
+
+    Attributes:
+        domain_size: m + 1.
+        epsilon: nominal level.
+        margin: B.
+        instant: the noise, from integer weights.
+    """
+
+    ID = 22
+    NAME = "laplace_mean"
+    PARAMETERS = ("epsilon",)
+    SOURCE = "Microsoft section 5 (Laplace); noise as in Ghosh, Roughgarden, Sundararajan (STOC 2009)"
+
+    domain_size: int
+    epsilon: float
+    margin: int
+    instant: LaplaceNoise
+
+    @classmethod
+    def from_parameters(cls, domain_size: int, parameters: Parameters) -> LaplaceMean:
+        """Noise with P(z) in proportion to e^(−ε|z|/m)."""
+        epsilon, maximum = parameters.level("epsilon"), domain_size - 1
+        level = Fraction(epsilon)
+        if maximum > level * _LARGEST_SCALE:
+            raise CollectionError(
+                "E-COLLECTION-INFEASIBLE",
+                f"laplace_mean takes noise of a scale m/epsilon up to {_LARGEST_SCALE}, not "
+                f"{maximum / epsilon:.0f}: sums of its reports would overflow",
+                key="epsilon",
+                remedy="Raise epsilon, count in larger units, or use one_bit_mean, which has no such limit.",
+            )
+        # Noise beyond B moves the mean by e^(−(B+1)ε/m)/(1−e^(−2ε/m)) at most, and this many scales make
+        # that less than 2^−40 m: 1/(1−e^(−2ε/m)) <= m(1 + 1/(2ε)), and ln(2^40 (1 + 1/(2ε))) < scales.
+        scales = 29 + int(1 / level).bit_length()
+        margin = max(0, -int(-maximum * scales / level // 1) - 1)
+        noise = LaplaceNoise.for_level(epsilon, maximum, maximum + margin)
+        return cls(domain_size, epsilon, margin, noise)
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """e^ε: proven in ``ldpbeam.channels.noise``; these integers fall short of it by less than 1e-9."""
+        return Guarantee(exp_below(self.epsilon))
+
+    @property
+    def added_noise(self) -> AddedNoise:
+        """What a report adds to the value."""
+        return AddedNoise(self.maximum, self.margin, self.instant.variance)
+
+    @property
+    def payload_bits(self) -> int:
+        """A signed 64-bit integer."""
+        return 64
+
+    def _privatize(self, value: int, memo: Memo, randomness: Randomness) -> tuple[int, Memo]:
+        """The noisy value, clamped; as many words whatever it is."""
+        noisy = value + self.instant.draw(randomness)
+        return min(max(noisy, -self.margin), self.maximum + self.margin), memo
+
+    def encode(self, response: int) -> bytes:
+        """Little-endian two's complement."""
+        return response.to_bytes(8, "little", signed=True)
+
+    def decode(self, payload: bytes) -> int:
+        """The noisy value in the payload."""
+        self._require_length(payload)
+        response = int.from_bytes(payload, "little", signed=True)
+        if not -self.margin <= response <= self.maximum + self.margin:
+            raise InvalidPayload(
+                Reason.VALUE_OUT_OF_RANGE,
+                f"noisy values end at {-self.margin} and {self.maximum + self.margin}",
+            )
+        return response
+
+    def likelihood(self, response: int, value: int) -> Fraction:
+        """P(noise); at the two ends that of all noise beyond."""
+        noise = response - value
+        if response == self.maximum + self.margin:
+            return self.instant.above(noise)
+        if response == -self.margin and noise < 0:
+            return self.instant.below(noise)
+        if response == -self.margin:  # B = 0 and the value is 0: no noise, or a negative one
+            return 1 - self.instant.above(1)
+        return self.instant.probability(noise)
+
+    def responses(self) -> Iterator[int]:
+        """Every clamped value, −B .. m+B."""
+        return iter(range(-self.margin, self.maximum + self.margin + 1))
+
+    @property
+    def counts_length(self) -> int:
+        """The accumulator is the sum of the reports."""
+        return 1
+
+    def check(self, payloads: Bytes) -> Bytes:
+        """Noisy values beyond −B .. m+B do not exist."""
+        import numpy as np
+
+        noisy = _integers(payloads)
+        beyond = (noisy < -self.margin) | (noisy > self.maximum + self.margin)
+        refused = np.uint8(CheckCode.VALUE_OUT_OF_RANGE)
+        return np.where(beyond, refused, np.uint8(CheckCode.SOUND))
+
+    def add_support(self, payloads: Bytes, counts: Ints) -> None:
+        """Add the reports to the sum."""
+        counts[0] += _integers(payloads).sum()
+
+    def estimate(
+        self, counts: Ints, reports: int, ties: Floats | None = None, share: Fraction = EVERYONE
+    ) -> Estimates:
+        """The mean of the reports. For a fixed population only the noise is random, and its law is known.
+
+        The interval is normal: the noise of even a hundred reports is within 1 % of it. Where a random share
+        s of the devices report, drawing them adds (1 − s)·(variance of the values)/n. That variance is not
+        known; at the mean μ it is at most μ(m − μ), reached where all values are 0 or m. The error takes that
+        bound at the estimate, the interval at each μ that it tests.
+        """
+        import numpy as np
+
+        from ldpbeam.estimates import CONFIDENCE, Estimates
+
+        mean = counts / reports
+        noise, m, drawn = self.instant.variance, float(self.maximum), 1 - float(share)
+        inside = np.clip(mean, 0.0, m)
+        error = np.sqrt((noise + drawn * inside * (m - inside)) / reports)
+        z = NormalDist().inv_cdf(0.5 + CONFIDENCE / 2)
+        half = z * (noise / reports) ** 0.5
+        low, high = mean - half, mean + half
+        if drawn:
+            # (mean − μ)² = s (noise + drawn μ(m − μ)), solved for μ; beyond 0..m only the noise is left.
+            s = z * z / reports
+            square, middle = 1 + s * drawn, mean + s * drawn * m / 2
+            root = np.sqrt(np.maximum(middle**2 - square * (mean**2 - s * noise), 0.0))
+            low = np.minimum(low, (middle - root) / square)
+            high = np.maximum(high, (middle + root) / square)
+        return Estimates(np.full(1, reports), counts, mean, error, low, high, low, high)
+
+    @property
+    def word_plan(self) -> WordPlan:
+        """Sign, digit and bits of the noise."""
+        return WordPlan(WordSpec(self.instant.words))
+
+    def privatize_fleet(self, devices: Ints, values: Ints, words: FleetWords, memo: FleetAnswers) -> Bytes:
+        """See the contract."""
+        import numpy as np
+
+        noisy = values + self.instant.draw_many(words.instant(self.word_plan.instant))
+        clamped = np.clip(noisy, -self.margin, self.maximum + self.margin)
+        payloads: Bytes = clamped.astype("<i8").view(np.uint8).reshape(-1, 8)
+        return payloads
+
+
+def _integers(payloads: Bytes) -> Ints:
+    import numpy as np
+
+    found: Ints = np.ascontiguousarray(payloads).view("<i8")[:, 0]
+    return found

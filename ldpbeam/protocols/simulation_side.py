@@ -1,0 +1,98 @@
+"""What a simulation does with a protocol: many devices at once, with the random words of each."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+from ldpbeam.randomness import FULL
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from ldpbeam.arrays import Bytes, Ints, Uints
+
+__all__ = ["FleetAnswers", "FleetWords", "SimulationSide", "WordPlan", "WordSpec"]
+
+
+@dataclass(frozen=True)
+class WordSpec:
+    """How many random words a step takes, and the limit each lies below."""
+
+    count: int
+    limit: int = FULL
+
+
+class WordPlan(NamedTuple):
+    """The random words that a device draws, in the order seed, permanent, instant.
+
+    Attributes:
+        instant: of the round drawn for every report; a count of 0 where the memoised answer is sent.
+        permanent: of one permanent answer; None for one-round protocols.
+        seed: of what is drawn without looking at the value, such as a hash function; None where nothing is.
+        seed_per_report: whether the seed is drawn for every report instead of once for life.
+    """
+
+    instant: WordSpec
+    permanent: WordSpec | None = None
+    seed: WordSpec | None = None
+    seed_per_report: bool = False
+
+
+class FleetWords(Protocol):
+    """Random words for a group of simulated devices, one row per device; equal calls give equal words."""
+
+    def seed(self, spec: WordSpec) -> Uints:
+        """Words of the hash seed, shape (n, count)."""
+        ...
+
+    def permanent(self, spec: WordSpec) -> Uints:
+        """Words of the permanent round; a fleet asks for them where an input is new. Shape (n, count)."""
+        ...
+
+    def instant(self, spec: WordSpec) -> Uints:
+        """Words of the round drawn for every report. Shape (n, count)."""
+        ...
+
+    def part(self, index: int, rows: Ints | None = None) -> FleetWords:
+        """Words of one attribute of a composite, independent of all others, for some of the rows."""
+        ...
+
+
+class FleetAnswers(Protocol):
+    """Permanent answers of a fleet, by 64-bit key; each key is drawn once and kept."""
+
+    def recall(self, keys: Ints, draw: Callable[[Ints], NDArray[Any]]) -> NDArray[Any]:
+        """Answers for distinct ``keys`` (n,); ``draw(rows)`` makes those of the rows that are new.
+
+        Symbols are int64 (n,), packed bits uint8 (n, answer_bytes).
+        """
+        ...
+
+    def part(self, index: int) -> FleetAnswers:
+        """The answers of one attribute of a composite."""
+        ...
+
+
+class SimulationSide(ABC):
+    """The same function of the same random words as a device's, for columns of devices."""
+
+    @property
+    @abstractmethod
+    def word_plan(self) -> WordPlan:
+        """The random words that a device draws."""
+
+    @property
+    def answer_bytes(self) -> int | None:
+        """Bytes of a memoised answer that is packed bits; None where it is a symbol (an int64)."""
+        return None
+
+    @abstractmethod
+    def privatize_fleet(self, devices: Ints, values: Ints, words: FleetWords, memo: FleetAnswers) -> Bytes:
+        """Payloads (n, payload_size) of distinct devices holding ``values``, (n,) or (n, attributes).
+
+        Equal, bit for bit, to :meth:`privatize` and :meth:`encode` fed with the same words in the order
+        seed, permanent, instant.
+        """

@@ -1,0 +1,130 @@
+"""Populations from columns of a CSV file: one value per device, or one column per epoch."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ldpbeam.simulators.population.contract import Population, Request
+from ldpbeam.simulators.population.encode import encode
+from ldpbeam.simulators.population.tables import column_names, read_columns
+from ldpbeam.simulators.words import Streams
+
+__all__ = ["column", "csv"]
+
+
+@dataclass(frozen=True, eq=False)
+class _Column:
+    """One value per device, the same in every epoch, or dealt anew in every epoch."""
+
+    devices: int
+    epochs: int
+    domain_size: int
+    labels: tuple[str, ...] | None
+    column: NDArray[np.int32]
+    permute: Streams | None
+
+    def values(self) -> Iterator[NDArray[np.int32]]:
+        """The column, or a fresh permutation of it."""
+        for epoch in range(self.epochs):
+            if self.permute is None:
+                yield self.column.copy()
+            else:
+                yield self.permute.generator("population", epoch).permutation(self.column)
+
+
+@dataclass(frozen=True, eq=False)
+class _Table:
+    """One value per device and epoch."""
+
+    domain_size: int
+    labels: tuple[str, ...] | None
+    table: NDArray[np.int32]
+    """Shape (epochs, devices), so that an epoch lies in one piece."""
+
+    @property
+    def devices(self) -> int:
+        """Number of devices."""
+        return len(self.table[0])
+
+    @property
+    def epochs(self) -> int:
+        """Number of epochs."""
+        return len(self.table)
+
+    def values(self) -> Iterator[NDArray[np.int32]]:
+        """The rows of the table."""
+        for row in self.table:
+            yield row.copy()
+
+
+def csv(request: Request) -> Population:
+    """``csv:FILE:COLUMN[,permute]`` or ``csv:FILE:COL1..COLn``."""
+    path, part = request.source()
+    names = column_names(path)
+    if ".." in part and part.endswith(",permute"):
+        raise request.bad("columns per epoch are not permuted", "leave ',permute' out, or name one column")
+    if ".." in part and part not in names:
+        return _wide(request, path, _between(request, part, names))
+    name, comma, word = part.rpartition(",")
+    permute = bool(comma) and word.strip() == "permute" and part not in names
+    texts = read_columns(path, [name if permute else part])
+    (encoded,), labels = encode(request, path, texts)
+    if request.epochs is None:
+        raise request.bad(
+            "one column holds no epochs",
+            f"give the number of epochs, or one column per epoch as in csv:{path}:FIRST..LAST",
+        )
+    return column(request, encoded, labels, permute)
+
+
+def column(
+    request: Request, values: NDArray[np.int32], labels: tuple[str, ...] | None, permute: bool
+) -> Population:
+    """One value per device, kept for all epochs, or dealt anew in each."""
+    devices = request.at_most("devices", request.devices, values.size)
+    return _Column(
+        devices,
+        request.needed("epochs", request.epochs),
+        request.domain.size,
+        labels,
+        values[:devices],
+        request.streams if permute else None,
+    )
+
+
+def _wide(request: Request, path: Path, names: list[str]) -> Population:
+    epochs = request.at_most("epochs", request.epochs, len(names))
+    encoded, labels = encode(request, path, read_columns(path, names))
+    devices = request.at_most("devices", request.devices, encoded[0].size)
+    table = np.empty((epochs, devices), dtype=np.int32)
+    for row, column in zip(table, encoded, strict=False):
+        row[:] = column[:devices]
+    return _Table(request.domain.size, labels, table)
+
+
+def _between(request: Request, part: str, names: list[str]) -> list[str]:
+    """The columns ``FIRST..LAST`` stands for."""
+    first, _, last = part.partition("..")
+    numbered = re.compile(r"(.*?)(\d+)", re.DOTALL)
+    low, high = numbered.fullmatch(first), numbered.fullmatch(last)
+    if low and high and low[1] == high[1]:
+        of_prefix = [m for name in names if (m := numbered.fullmatch(name)) and m[1] == low[1]]
+        between = sorted(
+            (m for m in of_prefix if int(low[2]) <= int(m[2]) <= int(high[2])),
+            key=lambda m: int(m[2]),
+        )
+        chosen = [m[0] for m in between]
+    elif first in names and last in names:
+        chosen = names[names.index(first) : names.index(last) + 1]
+    else:
+        chosen = []
+    missing = [end for end in (first, last) if end not in names]
+    if not chosen and not missing:
+        raise request.bad(f"{first!r} comes after {last!r}", "name the earlier column first")
+    return missing or chosen  # reading reports the missing ones, with the names there are

@@ -1,0 +1,126 @@
+"""What a simulation asks of a population, and what a population is asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ldpbeam.collection.epochs import Epochs
+from ldpbeam.simulators.words import Streams
+
+__all__ = ["ABSENT", "SPECS", "DomainView", "Population", "Request"]
+
+ABSENT = -1
+"""Stands in place of the value of a device that takes no part in an epoch."""
+
+SPECS = (
+    "syn[:CHANGE], zipf:EXPONENT[:CHANGE], csv:FILE:COLUMN[,permute], csv:FILE:COL1..COLn, "
+    "panel:FILE:device,epoch,value; for several attributes also table:FILE[,permute], marginals:FILE"
+)
+"""The forms a population's SPEC can take, for messages and help."""
+
+
+class DomainView(Protocol):
+    """What a population must know of a collection's domain (``ldpbeam.collection.domain.Domain`` is one)."""
+
+    @property
+    def size(self) -> int:
+        """Number of values."""
+
+    @property
+    def labels(self) -> tuple[str, ...] | None:
+        """One name per value, when the collection lists them."""
+
+    @property
+    def maximum(self) -> float | None:
+        """Upper end of a numeric range cut into buckets; None for labels and for a plain size."""
+
+    def index(self, raw: str) -> int:
+        """The value a raw text stands for. Not asked when the domain is a plain size.
+
+        Raises:
+            ValueError: the domain has no such value.
+        """
+
+
+class Population(Protocol):
+    """The truth a simulation is measured against."""
+
+    @property
+    def devices(self) -> int:
+        """Number of devices, present or not."""
+
+    @property
+    def epochs(self) -> int:
+        """Number of epochs."""
+
+    @property
+    def domain_size(self) -> int:
+        """Number of values of the domain."""
+
+    @property
+    def labels(self) -> tuple[str, ...] | None:
+        """A name per value when the domain or data gives them; '' for values the data lacks."""
+
+    def values(self) -> Iterator[NDArray[np.int32]]:
+        """The epochs in order, the same ones at every call.
+
+        Yields:
+            Array of shape (devices,), int32, owned by the caller: each device's value in
+            ``[0, domain_size)``, or -1 (``ABSENT``) when it takes no part in the epoch.
+        """
+
+
+@dataclass(frozen=True, eq=False)
+class Request:
+    """The arguments of :func:`population`, with the SPEC's first word cut off into ``rest``.
+
+    ``purpose`` names the stream of the draws; attributes of the same devices have one each.
+    """
+
+    spec: str
+    rest: str
+    domain: DomainView
+    devices: int | None
+    epochs: int | None
+    streams: Streams
+    purpose: str = "population"
+    calendar: Epochs | None = None
+
+    def bad(self, why: str, remedy: str) -> ValueError:
+        """An error about the SPEC."""
+        return ValueError(f"population {self.spec!r}: {why}; {remedy}")
+
+    def needed(self, name: str, number: int | None) -> int:
+        """A number that the data does not provide."""
+        if number is None:
+            raise self.bad(f"it does not say how many {name} there are", f"give the number of {name}")
+        return number
+
+    def at_most(self, name: str, number: int | None, there: int) -> int:
+        """A number that the data bounds."""
+        if number is not None and number > there:
+            raise self.bad(f"{number} {name} asked for, the file has {there}", f"ask for at most {there}")
+        return there if number is None else number
+
+    def number(self, what: str, text: str, within: Callable[[float], bool], range_: str) -> float:
+        """A numeric parameter."""
+        try:
+            number = float(text)
+        except ValueError:
+            number = float("nan")
+        if not within(number):
+            raise self.bad(f"{what} is {text!r}", f"give a number {range_}")
+        return number
+
+    def source(self) -> tuple[Path, str]:
+        """The file and the column part."""
+        file, colon, columns = self.rest.rpartition(":")
+        if not colon or not file or not columns:
+            raise self.bad("it does not name a file and its columns", f"the forms are {SPECS}")
+        return Path(file), columns

@@ -1,0 +1,134 @@
+"""Populations in the long format: one row per device and epoch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ldpbeam.collection.epochs import instant
+from ldpbeam.simulators.population.contract import ABSENT, Population, Request
+from ldpbeam.simulators.population.encode import encode, first_row, recoded
+from ldpbeam.simulators.population.tables import TextColumn, epoch_of_text, line_of, read_columns
+
+__all__ = ["Panel", "panel"]
+
+
+@dataclass(frozen=True, eq=False)
+class Panel:
+    """One value per device and epoch, at the epochs that the data names.
+
+    Attributes:
+        first_epoch: index of the first epoch, where the devices begin.
+        epochs: number of epochs from there on, those without any row included.
+        domain_size: number of values.
+        labels: as in :class:`Population`.
+        table: int32 (epochs with rows, devices).
+        rows: row of the table by epoch, counted from the first one; in the others every device is absent.
+    """
+
+    first_epoch: int
+    epochs: int
+    domain_size: int
+    labels: tuple[str, ...] | None
+    table: NDArray[np.int32]
+    rows: Mapping[int, int]
+
+    @property
+    def devices(self) -> int:
+        """Number of devices."""
+        return len(self.table[0])
+
+    def values(self) -> Iterator[NDArray[np.int32]]:
+        """The rows of the table, each at its epoch."""
+        for epoch in range(self.epochs):
+            if epoch in self.rows:
+                yield self.table[self.rows[epoch]].copy()
+            else:
+                yield np.full(self.devices, ABSENT, dtype=np.int32)
+
+
+def panel(request: Request) -> Population:
+    """``panel:FILE:device,epoch,value``."""
+    path, part = request.source()
+    names = part.split(",")
+    if len(names) != 3 or len(set(names)) != 3:
+        raise request.bad(
+            f"{part!r} does not name three different columns", "write panel:FILE:device,epoch,value"
+        )
+    device, epoch, value = read_columns(path, names)
+    for column in (device, epoch):
+        if "" in column.texts:
+            row = first_row(column, "")
+            raise ValueError(
+                f"{path}, line {line_of(path, row)}: column {column.name!r} is empty, so the "
+                "value belongs to no device and epoch; fill it in or remove the row"
+            )
+    encoded, labels = encode(request, path, [value])
+    index = _epoch_indices(request, path, epoch)
+    there = sorted(set(index))
+    rank = {found: rank for rank, found in enumerate(there)}
+    epoch_of = recoded(epoch, (rank[found] for found in index))
+    cell = epoch_of.astype(np.int64) * len(device.texts) + device.codes
+    first = np.full(len(rank) * len(device.texts), cell.size, dtype=np.int64)
+    np.minimum.at(first, cell, np.arange(cell.size))
+    clashes = np.flatnonzero(value.codes[first[cell]] != value.codes)
+    if clashes.size:
+        row = int(clashes[0])
+        raise ValueError(
+            f"{path}, line {line_of(path, row)}: a second, different value for device "
+            f"{device.texts[device.codes[row]]!r} in epoch {epoch.texts[epoch.codes[row]]!r}, but "
+            f"a device holds one value per epoch; keep one of them ({clashes.size} such rows)"
+        )
+    table = np.full((len(rank), len(device.texts)), ABSENT, dtype=np.int32)
+    table[epoch_of, device.codes] = encoded[0]
+    epochs = request.at_most("epochs", request.epochs, there[-1] - there[0] + 1)
+    devices = request.at_most("devices", request.devices, len(device.texts))
+    return Panel(
+        there[0],
+        epochs,
+        request.domain.size,
+        labels,
+        np.ascontiguousarray(table[:, :devices]),
+        {found - there[0]: rank for found, rank in rank.items()},
+    )
+
+
+def _epoch_indices(request: Request, path: Path, column: TextColumn) -> list[int]:
+    """The epoch index of each distinct text: as it stands, or the epoch that holds the date or instant.
+
+    Raises:
+        ValueError: a text is neither, lies outside the collection's epochs, or the column mixes them.
+    """
+    calendar = request.calendar
+    found: list[int] = []
+    kinds: set[bool] = set()
+
+    def fail(text: str, why: str) -> ValueError:
+        line = line_of(path, first_row(column, text))
+        return ValueError(f"{path}, line {line}, column {column.name!r}: {why}")
+
+    for text in column.texts:
+        try:
+            number, is_index = epoch_of_text(text)
+        except ValueError as error:
+            raise fail(text, str(error)) from None
+        kinds.add(is_index)
+        if len(kinds) > 1:
+            raise fail(text, "indices and dates stand in one column; write all epochs one way")
+        if is_index:
+            epoch = number
+        elif calendar is None:
+            raise fail(text, "a date needs the collection's epochs; write the epoch's index")
+        else:
+            epoch = calendar.index(number)
+        if epoch < 0 or (calendar is not None and not calendar.contains(epoch)):
+            planned = f"0 .. {calendar.count - 1}" if calendar is not None else "0 or more"
+            begins = "" if calendar is None or is_index else f", which begin at {instant(calendar.origin)}"
+            remedy = "correct the column" if is_index else "set epoch.origin of the collection, or the column"
+            raise fail(text, f"epoch {epoch} is none of the planned epochs {planned}{begins}; {remedy}")
+        found.append(epoch)
+    return found

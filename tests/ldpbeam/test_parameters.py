@@ -1,0 +1,146 @@
+"""The table of parameter keys: reader, message, digest, record, errors and docs agree with it."""
+
+from __future__ import annotations
+
+import ast
+import re
+from dataclasses import fields
+from pathlib import Path
+
+import pytest
+
+from ldpbeam.collection.file import parse_collection
+from ldpbeam.errors import CollectionError
+from ldpbeam.protocols import PROTOCOLS, Parameters
+from ldpbeam.protocols.attributes import ALLOCATIONS
+from ldpbeam.protocols.parameters import LEVELS, PARAMETER_KEYS, Kind
+from ldpbeam.wire import collection_pb2
+from tests.conftest import REPOSITORY
+from tests.reference.settings import settings
+
+CORE = [
+    path
+    for path in sorted((REPOSITORY / "ldpbeam").rglob("*.py"))
+    if path.relative_to(REPOSITORY).parts[1] not in ("pipelines", "transforms", "simulators")
+]
+FILE_KEYS = {*PARAMETER_KEYS, "name", "version", "domain", "attributes", "allocation", "protocol", "epoch"}
+FILE_KEYS |= {"allowed_lateness", "min_reports", "future_tolerance"}
+
+
+def test_the_table_and_the_value_object_have_the_same_fields_and_defaults() -> None:
+    assert {field.name: field.default for field in fields(Parameters)} == {
+        name: key.default for name, key in PARAMETER_KEYS.items()
+    }
+    assert LEVELS == ("epsilon", "epsilon_longitudinal", "epsilon_first")
+
+
+def test_every_key_has_its_field_in_the_messages() -> None:
+    """The numbers, too: they are what digests are made of. Attributes have what protocols resolve."""
+    whole, part = (m.DESCRIPTOR.fields_by_name for m in (collection_pb2.Collection, collection_pb2.Attribute))
+    for name, key in PARAMETER_KEYS.items():
+        assert whole[name].number == key.field, name
+        assert (name in part) == key.resolved, name
+        assert not key.resolved or part[name].number == key.field, name
+    others = {"name", "version", "domain", "protocol", "epoch", "attributes", "allocation"}
+    assert {n for n, field in whole.items() if field.number < 100} == {*PARAMETER_KEYS, *others}
+
+
+@pytest.mark.parametrize("kind", [*PROTOCOLS.values(), *ALLOCATIONS.values()], ids=lambda kind: kind.NAME)
+def test_what_a_protocol_takes_stands_in_the_table(kind: type) -> None:
+    for name in kind.PARAMETERS:
+        assert PARAMETER_KEYS[name].default is None
+    for name in kind.OPTIONAL:
+        assert PARAMETER_KEYS[name].kind is not Kind.LEVEL
+
+
+@pytest.mark.parametrize("setting", list(settings((9,))), ids=str)
+def test_what_a_protocol_resolves_stands_in_the_table(setting: object) -> None:
+    """Names that a message has; and a key is resolved by exactly the protocols that take it."""
+    kind, built = setting.kind, setting.build()
+    takes = {*kind.PARAMETERS, *kind.OPTIONAL}
+    resolved = {name for name in takes if PARAMETER_KEYS[name].resolved}
+    assert set(built.resolved_parameters()) - {"g"} == resolved - {"g"}
+    assert built.resolved_parameters().keys() <= {n for n, key in PARAMETER_KEYS.items() if key.resolved}
+
+
+def test_the_page_has_every_key_as_the_table_has_it() -> None:
+    page = (REPOSITORY / "docs" / "collections.md").read_text("utf-8")
+    rows = dict(re.findall(r"^\| `(\w+)` \| (.*) \|$", page.split("### `domain`")[0], re.MULTILINE))
+    kinds = {Kind.LEVEL: "number", Kind.NUMBER: "number", Kind.INTEGER: "integer", Kind.CHOICE: "text"}
+    for name, key in PARAMETER_KEYS.items():
+        written, default, rule, example = rows[name].split(" | ")
+        assert written == (f"`{key.word}` or integer" if key.word else kinds[key.kind])
+        assert re.fullmatch(rf"`{name}: \S+`", example)
+        stated = getattr(key.default, "value", key.default)
+        plain = f"{stated:g}" if isinstance(stated, float) else str(stated)
+        assert default.startswith(("required", "the largest", f"`{key.word}`", f"`{plain}`"))
+        assert all(f"`{choice}`" in rule for choice in key.choices)
+    covered = page.split("## The digest")[1]
+    assert all(f"`{name}`" in covered for name in PARAMETER_KEYS if name not in LEVELS)
+
+
+# --- errors carry the key
+
+
+def constructions(path: Path) -> list[ast.Call]:
+    return [
+        node
+        for node in ast.walk(ast.parse(path.read_text("utf-8")))
+        if isinstance(node, ast.Call) and ast.unparse(node.func) == "CollectionError"
+    ]
+
+
+def test_every_fault_that_the_core_finds_names_its_key() -> None:
+    """So that the line of a file is found without reading the message."""
+    seen = 0
+    for path in CORE:
+        if path.parent.name == "collection" and path.name in ("file.py", "record.py"):
+            continue  # the reader knows the place itself; a record has no lines
+        for call in constructions(path):
+            words = {word.arg: word.value for word in call.keywords}
+            assert "key" in words, f"{path.name}:{call.lineno}"
+            if isinstance(words["key"], ast.Constant):
+                assert words["key"].value in FILE_KEYS, f"{path.name}:{call.lineno}"
+            seen += 1
+    assert seen > 25
+
+
+BASE = "name: a\nepoch: {length: 1h}\n"
+ATTRIBUTES = "attributes:\n  - {name: x, domain: {size: 4}}\n  - {name: y, domain: {labels: [b, b]}}\n"
+FAULTS = {
+    "d": ("domain: {size: 4}\nprotocol: dbitflip\nepsilon: 1.0\nd: 9\n", "d:"),
+    "p2": ("domain: {size: 4}\nprotocol: rappor\nepsilon_longitudinal: 1.0\nq2: 0.25\np2: 0.1\n", "p2:"),
+    "q2": ("domain: {size: 4}\nprotocol: rappor\nepsilon_longitudinal: 1.0\nq2: 0.9\n", "q2:"),
+    "noise": (
+        "domain: {range: {max: 10000000}}\nprotocol: laplace_mean\nepsilon: 0.0001\n",
+        "epsilon:",
+    ),
+    "labels of an attribute": (
+        ATTRIBUTES + "allocation: sample\nprotocol: grr\nepsilon: 1.0\n",
+        "  - {name: y",
+    ),
+    "infeasible": (
+        "domain: {size: 4}\nprotocol: l_oue\nepsilon_longitudinal: 2.0\nepsilon_first: 1.99\n",
+        "epsilon_first:",
+    ),
+    "share": (
+        ATTRIBUTES.replace("b, b", "b, c") + "protocol: grr\nallocation: split\nepsilon: 0.000001\n",
+        "epsilon:",
+    ),
+}
+
+
+@pytest.mark.parametrize("fault", list(FAULTS))
+def test_a_fault_of_the_core_is_shown_at_its_line(fault: str) -> None:
+    more, start = FAULTS[fault]
+    text = BASE + more
+    line = next(i for i, one in enumerate(text.splitlines(), 1) if one.startswith(start))
+    with pytest.raises(CollectionError) as caught:
+        parse_collection(text, "f.yaml")
+    assert caught.value.where == f"f.yaml:{line}", str(caught.value)
+
+
+def test_an_error_keeps_its_key_when_it_gets_a_place() -> None:
+    found = CollectionError("E-X", "wrong", key="g", remedy="Mend it.").at("f.yaml:3")
+    assert (found.key, found.where, str(found)) == ("g", "f.yaml:3", "wrong in f.yaml:3. Mend it. [E-X]")
+    assert found.at("elsewhere") is found

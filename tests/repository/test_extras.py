@@ -1,0 +1,78 @@
+"""What is installed by itself, and what a command says whose part is not there."""
+
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from ldpbeam.errors import extra_error
+from tests.conftest import REPOSITORY
+
+PROJECT = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]
+ABSENT = """
+import sys
+from importlib.abc import MetaPathFinder
+
+class Absent(MetaPathFinder):
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in {names!r}:
+            raise ModuleNotFoundError(f"No module named {{name!r}}", name=name)
+
+sys.meta_path.insert(0, Absent())
+"""
+IMPORTED_AS = {"apache-beam": "apache_beam", "vl-convert-python": "vl_convert"}
+
+
+def modules(extra: str) -> set[str]:
+    """Modules of an extra, as they are imported."""
+    names = (re.split(r"[^\w-]", wanted)[0] for wanted in PROJECT["optional-dependencies"][extra])
+    return {IMPORTED_AS.get(name, name) for name in names} - {"ldpbeam"}
+
+
+def without(names: set[str], code: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    """Run code where these modules are not installed."""
+    command = [sys.executable, "-c", ABSENT.format(names=names) + code]
+    return subprocess.run(command, capture_output=True, text=True, check=False, cwd=folder)
+
+
+COMMAND = "sys.argv = ['ldpbeam', *{arguments!r}]\nfrom ldpbeam.__main__ import main\nmain()\n"
+
+
+def test_little_is_installed_by_itself() -> None:
+    assert {re.split(r"[^\w-]", wanted)[0] for wanted in PROJECT["dependencies"]} == {"protobuf", "PyYAML"}
+
+
+def test_a_device_reports_without_any_extra(tmp_path: Path) -> None:
+    absent = modules("pipeline") | modules("page")
+    path = REPOSITORY / "examples" / "minutes_in_app.yaml"
+    code = f"""
+from ldpbeam.client import Device
+from ldpbeam.collection.file import load_collection
+from pathlib import Path
+print(len(Device(load_collection(Path({str(path)!r}))).report(3, 5)) > 8)
+"""
+    done = without(absent, code, tmp_path)
+    assert (done.stderr, done.stdout) == ("", "True\n")
+
+
+@pytest.mark.parametrize("absent", sorted(modules("pipeline") - {"rich", "scipy"}))
+def test_a_command_says_which_part_it_needs(tmp_path: Path, absent: str) -> None:
+    code = COMMAND.format(arguments=["demo", "--output", str(tmp_path / "demo")])
+    done = without({absent}, code, tmp_path)
+    assert done.returncode == 2
+    assert done.stderr.splitlines()[-1] == (
+        f"ldpbeam: this needs {absent}, which is not installed. "
+        "Install it with: pip install 'ldpbeam[pipeline]'. [E-USAGE-EXTRA]"
+    )
+
+
+@pytest.mark.parametrize("extra", ["pipeline", "page"])
+def test_every_module_of_an_extra_is_known(extra: str) -> None:
+    for name in modules(extra):
+        said = extra_error(ModuleNotFoundError(name=f"{name}.part"))
+        assert said is not None
+        assert f"ldpbeam[{extra}]" in str(said)
+    assert extra_error(ModuleNotFoundError(name="something")) is None
