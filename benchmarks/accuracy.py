@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 
 from ldpbeam.collection.collection import Collection
 from ldpbeam.collection.file import parse_collection
-from ldpbeam.estimate import CONFIDENCE, FEW
+from ldpbeam.estimates import CONFIDENCE, FEW
 from ldpbeam.protocols import FrequencyProtocol
 
 Floats = NDArray[np.float64]
@@ -215,7 +215,7 @@ def publish(collection: Collection, data: DataSet, path: Path, epochs: int | Non
 
 
 def theoretical_variance(truth: Floats, n: Floats, own: float, other: float) -> Floats:
-    """Of a fixed population; written anew here, so that it can disagree with ldpbeam.estimate."""
+    """Of a fixed population; written anew here, so that it can disagree with ldpbeam.estimates."""
     spread = truth * own * (1 - own) + (1 - truth) * other * (1 - other)
     return spread / (n * (own - other) ** 2)
 

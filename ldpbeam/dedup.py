@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldpbeam.kernels import dedup
-from ldpbeam.protocols.base import frozen_columns
+from ldpbeam.kernels.columns import read_only
 from ldpbeam.reports import ReportColumns
 
 __all__ = [
@@ -62,7 +62,7 @@ def shard_columns(columns: ReportColumns, bits: int) -> Iterator[tuple[int, Repo
     for shard, end in enumerate(ends.tolist()):
         if end > begin:
             chosen = order[begin:end]
-            payloads = frozen_columns(columns.payloads[chosen])
+            payloads = read_only(columns.payloads[chosen])
             yield shard, ReportColumns(columns.digest, columns.epoch, ids[chosen], payloads)
         begin = end
 
@@ -119,11 +119,11 @@ def _together(parts: Iterable[ReportColumns]) -> ReportColumns:
     held = list(parts)
     ids = np.concatenate([p.report_ids for p in held])
     payloads = np.concatenate([p.payloads for p in held])
-    return ReportColumns(held[0].digest, held[0].epoch, ids, frozen_columns(payloads))
+    return ReportColumns(held[0].digest, held[0].epoch, ids, read_only(payloads))
 
 
 def _chosen(columns: ReportColumns, rows: NDArray[np.bool_]) -> ReportColumns:
-    payloads = frozen_columns(columns.payloads[rows])
+    payloads = read_only(columns.payloads[rows])
     return ReportColumns(columns.digest, columns.epoch, columns.report_ids[rows], payloads)
 
 

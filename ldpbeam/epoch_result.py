@@ -51,7 +51,8 @@ def result_of_epoch(
     if deduplicate and parts:
         parts, duplicate, conflicting = unrepeated(parts, secret_key())
         account.add("duplicate", duplicate)
-        account.add(CONFLICTING, conflicting)
+        if conflicting:
+            account.add(CONFLICTING, conflicting)
 
     # Stage 3, support: how many reports support each value, in integers.
     support = count_support(collection, parts) if parts else None

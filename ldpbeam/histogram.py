@@ -10,7 +10,7 @@ import numpy as np
 
 from ldpbeam.accounting import ON_TIME, Account, CountedEpoch
 from ldpbeam.collection.collection import Collection
-from ldpbeam.estimate import Estimates, tie_breakers
+from ldpbeam.estimates import Estimates, tie_breakers
 from ldpbeam.indicators import Indicator, indicators
 from ldpbeam.support import Support
 

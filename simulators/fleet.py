@@ -143,7 +143,7 @@ class Fleet:
             ),
         )
 
-    def reports(self, epoch: int, values: NDArray[np.int32]) -> Iterator[ReportColumns]:
+    def reports(self, epoch: int, values: NDArray[np.integer[Any]]) -> Iterator[ReportColumns]:
         """The reports of one epoch, in the order of the devices; call once per epoch, in order.
 
         What is memoised depends on the epochs before, and an epoch is only complete when the
@@ -180,7 +180,7 @@ class Fleet:
             )
         return self._batches(epoch, values)
 
-    def _batches(self, epoch: int, values: NDArray[np.int32]) -> Iterator[ReportColumns]:
+    def _batches(self, epoch: int, values: NDArray[np.integer[Any]]) -> Iterator[ReportColumns]:
         for first in range(0, self.devices, self._rows):
             chunk = values[first : first + self._rows].astype(np.int64)
             rows = np.flatnonzero(chunk.reshape(len(chunk), -1)[:, 0] != ABSENT)

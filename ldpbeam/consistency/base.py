@@ -13,7 +13,7 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from ldpbeam.estimate import support_variance
+from ldpbeam.estimates import support_variance
 
 FloatArray: TypeAlias = npt.NDArray[np.float64]
 

@@ -29,7 +29,7 @@ from ldpbeam.support import SupportProbabilities
 
 if TYPE_CHECKING:
     from ldpbeam.arrays import Bytes, Floats, Ints, Uints
-    from ldpbeam.estimate import Estimates
+    from ldpbeam.estimates import Estimates
 
 __all__ = ["BitFlip", "BucketBits"]
 

@@ -11,7 +11,7 @@ from ldpbeam.support import SupportProbabilities
 
 if TYPE_CHECKING:
     from ldpbeam.arrays import Floats, Ints
-    from ldpbeam.estimate import Estimates
+    from ldpbeam.estimates import Estimates
 
 __all__ = ["FrequencyProtocol"]
 
@@ -61,7 +61,7 @@ class FrequencyProtocol(LocalProtocol[Response]):
         self, counts: Ints, reports: int, ties: Floats | None = None, share: Fraction = EVERYONE
     ) -> Estimates:
         """The estimator of docs/maths.md section 1."""
-        from ldpbeam.estimate import estimate
+        from ldpbeam.estimates import estimate
 
         n = self.report_counts(counts, reports)
         return estimate(self.support_counts(counts), n, self.support.among(share), ties)

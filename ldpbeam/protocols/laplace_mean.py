@@ -28,7 +28,7 @@ from ldpbeam.randomness import Randomness
 
 if TYPE_CHECKING:
     from ldpbeam.arrays import Bytes, Floats, Ints
-    from ldpbeam.estimate import Estimates
+    from ldpbeam.estimates import Estimates
 
 __all__ = ["LaplaceMean"]
 
@@ -160,7 +160,7 @@ class LaplaceMean(MeanProtocol):
         """
         import numpy as np
 
-        from ldpbeam.estimate import CONFIDENCE, Estimates
+        from ldpbeam.estimates import CONFIDENCE, Estimates
 
         mean = counts / reports
         noise, m, drawn = self.instant.variance, float(self.maximum), 1 - float(share)

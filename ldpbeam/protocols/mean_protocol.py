@@ -8,7 +8,7 @@ from ldpbeam.protocols.contract import LocalProtocol, Result
 
 if TYPE_CHECKING:
     from ldpbeam.arrays import Floats, Ints
-    from ldpbeam.estimate import Estimates
+    from ldpbeam.estimates import Estimates
 
 __all__ = ["MeanProtocol"]
 

@@ -28,12 +28,12 @@ from ldpbeam.support import SupportProbabilities
 
 if TYPE_CHECKING:
     from ldpbeam.arrays import Bytes, Floats, Ints, Uints
-    from ldpbeam.estimate import Estimates
+    from ldpbeam.estimates import Estimates
 
 __all__ = ["LinearBit", "OneBit", "OneBitMean", "OneBitRRPM"]
 
 _OWN_COINS = Fraction(1, FULL)
-"""Share of the population behind the reports with which ``ldpbeam.estimate`` takes each bit as a coin."""
+"""Share of the population behind the reports with which ``ldpbeam.estimates`` takes each bit as a coin."""
 
 
 @dataclass(frozen=True)
@@ -174,7 +174,7 @@ class OneBit(MeanProtocol):
         and half m. It also is enough where the devices are a random share of the population: drawn at random,
         a device's bit is a coin of probability p̄, and drawing without repeats only lowers the variance.
         """
-        from ldpbeam.estimate import estimate
+        from ldpbeam.estimates import estimate
 
         return estimate(counts, reports, self.ends, ties).scaled(self.maximum)
 

@@ -12,7 +12,7 @@ from ldpbeam.support import SupportProbabilities
 
 if TYPE_CHECKING:
     from ldpbeam.arrays import Bytes, Floats, Ints
-    from ldpbeam.estimate import Estimates
+    from ldpbeam.estimates import Estimates
 
 
 __all__ = ["PartEstimator", "Result", "ServerSide"]
@@ -98,7 +98,7 @@ class ServerSide(ABC):
         Args:
             counts: int64 (counts_length,).
             reports: number of reports in it, at least 1.
-            ties: (results,), see :func:`ldpbeam.estimate.interval`.
+            ties: (results,), see :func:`ldpbeam.estimates.interval`.
             share: of the population, drawn at random, that reports; errors include the drawing.
         """
 
@@ -158,7 +158,7 @@ class PartEstimator:
 
     def estimate(self, counts: Ints, reports: int, ties: Floats | None = None) -> Estimates:
         """As :meth:`ServerSide.estimate`; rows of NaN without a report."""
-        from ldpbeam.estimate import Estimates
+        from ldpbeam.estimates import Estimates
 
         if not reports:
             return Estimates.unknown(self.results)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ldpbeam.estimate import lasting_share
+from ldpbeam.estimates import lasting_share
 from ldpbeam.pipelines.page.text import number
 from ldpbeam.support import SupportProbabilities
 
@@ -31,7 +31,7 @@ class Noise:
 
     Devices with a memo repeat what they memoised, so means over epochs are less certain than independent
     errors would leave them. The share is that of the permanent round, see
-    :func:`ldpbeam.estimate.lasting_share`.
+    :func:`ldpbeam.estimates.lasting_share`.
     """
 
     def __init__(self, config: Mapping[str, Any]) -> None:

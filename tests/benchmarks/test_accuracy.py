@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import ldpbeam.estimate
+import ldpbeam.estimates
 from benchmarks import accuracy
 from ldpbeam.support import SupportProbabilities
 
@@ -42,7 +42,7 @@ def check(folder: Path, *more: str) -> int:
 
 def wrong(change: Callable[[SupportProbabilities], SupportProbabilities]) -> Callable[..., object]:
     """The estimator with other probabilities than the devices have."""
-    real = ldpbeam.estimate.estimate
+    real = ldpbeam.estimates.estimate
 
     def estimate(support: object, n: object, probabilities: object, *more: object) -> object:
         return real(support, n, change(probabilities), *more)
@@ -68,7 +68,7 @@ def test_other_off_by_a_tenth_fails(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     planted = wrong(lambda p: replace(p, other=p.other * factor))
-    monkeypatch.setattr(ldpbeam.estimate, "estimate", planted)
+    monkeypatch.setattr(ldpbeam.estimates, "estimate", planted)
     assert check(folder) == 1
     lines = capsys.readouterr().out.splitlines()
     failing = [text for text in lines if text.startswith("FAILS")]

@@ -37,10 +37,10 @@ from ldpbeam.simulators.fleet import Fleet
 from ldpbeam.simulators.population.specs import population
 from ldpbeam.simulators.words import Streams
 from ldpbeam.support import Support
+from ldpbeam.tables import estimates_schema
 from ldpbeam.transforms.sinks.bigquery import DESCRIPTIONS
 from ldpbeam.transforms.sinks.estimates import epoch_file_name
 from ldpbeam.transforms.sinks.rejects import rejects_schema
-from ldpbeam.transforms.sinks.tables import estimates_schema
 from ldpbeam.wire import report_pb2
 from tests.conftest import REPOSITORY
 

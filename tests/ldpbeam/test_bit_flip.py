@@ -20,7 +20,7 @@ from scipy.stats import chi2, norm
 from ldpbeam.collection.collection import Collection
 from ldpbeam.collection.file import parse_collection
 from ldpbeam.errors import CollectionError, InvalidPayload
-from ldpbeam.estimate import variance
+from ldpbeam.estimates import variance
 from ldpbeam.kernels import bit_flip as kernels
 from ldpbeam.kernels.check_codes import CheckCode
 from ldpbeam.protocols import FrequencyProtocol, Memo, Parameters, protocol

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ldpbeam.dedup import distinct_reports, keep_one_per_id, shard_columns
-from ldpbeam.protocols.base import frozen_columns
+from ldpbeam.kernels.columns import read_only
 from ldpbeam.reports import ReportColumns
 
 Pair = tuple[int, bytes]
@@ -25,7 +25,7 @@ KEYS = st.integers(0, 2**64 - 1).map(lambda x: x | 1)
 def columns(reports: list[Pair], width: int = 2) -> ReportColumns:
     ids = np.array([name for name, _ in reports], np.uint64)
     payloads = np.frombuffer(b"".join(p for _, p in reports), np.uint8).reshape(-1, width)
-    return ReportColumns(7, 3, ids, frozen_columns(payloads))
+    return ReportColumns(7, 3, ids, read_only(payloads))
 
 
 def pairs(found: ReportColumns) -> list[Pair]:
@@ -87,7 +87,7 @@ def test_one_id_with_many_payloads_is_not_slow() -> None:
     """What no key of a hash table helps against: 200,000 payloads under one id, each twice."""
     n = 200_000
     payloads = np.arange(n, dtype=">u4").view(np.uint8).reshape(-1, 4)
-    once = ReportColumns(7, 3, np.full(n, 99, np.uint64), frozen_columns(payloads))
+    once = ReportColumns(7, 3, np.full(n, 99, np.uint64), read_only(payloads))
     keep_one_per_id([columns([(1, b"ab")])], 1)
     begun = time.process_time()
     found = keep_one_per_id([once, once], 12345)
@@ -116,7 +116,7 @@ def test_shards_hold_every_report_once_and_equal_ids_together(reports: list[Pair
 def test_unaligned_ids_of_a_batch_are_fine() -> None:
     """Ids lie anywhere in a file's bytes."""
     ids = np.frombuffer(b"abc" + np.arange(9, dtype="<u8").tobytes(), np.uint8)[3:].view("<u8")
-    odd = ReportColumns(7, 3, ids, frozen_columns(np.zeros((9, 2), np.uint8)))
+    odd = ReportColumns(7, 3, ids, read_only(np.zeros((9, 2), np.uint8)))
     assert sum(len(part) for _, part in shard_columns(odd, 3)) == 9
     assert keep_one_per_id([odd, odd], 5)[1:] == (9, 0)
 
@@ -130,7 +130,7 @@ def test_crafted_ids_are_not_slow(kind: str) -> None:
         "high bits": np.arange(n, dtype=np.uint64),
         "steps": np.arange(n, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15),
     }[kind]
-    held = ReportColumns(7, 3, made, frozen_columns(np.zeros((n, 1), np.uint8)))
+    held = ReportColumns(7, 3, made, read_only(np.zeros((n, 1), np.uint8)))
     keep_one_per_id([columns([(1, b"ab")])], 1)
     for key in (1, 0x9E3779B97F4A7C15, 0xDEADBEEFCAFEBABF):
         begun = time.process_time()

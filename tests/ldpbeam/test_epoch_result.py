@@ -13,8 +13,8 @@ from ldpbeam.collection.domain import Domain
 from ldpbeam.collection.epochs import Epochs
 from ldpbeam.epoch_result import count_support, result_of_epoch
 from ldpbeam.histogram import INSUFFICIENT, TOO_MANY_ERRORS
+from ldpbeam.kernels.columns import read_only
 from ldpbeam.protocols import Parameters
-from ldpbeam.protocols.base import frozen_columns
 from ldpbeam.reports import ReportColumns
 
 AGREED = Collection(
@@ -30,7 +30,7 @@ AGREED = Collection(
 def columns(values: list[int], first: int = 0) -> ReportColumns:
     """Reports of GRR, whose payload is the value, with consecutive ids."""
     ids = np.arange(first, first + len(values), dtype=np.uint64)
-    return ReportColumns(AGREED.digest, 2, ids, frozen_columns(np.array(values, np.uint8)[:, None]))
+    return ReportColumns(AGREED.digest, 2, ids, read_only(np.array(values, np.uint8)[:, None]))
 
 
 def test_every_report_counts_once_and_the_account_says_what_became_of_the_others() -> None:

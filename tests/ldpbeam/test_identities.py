@@ -14,7 +14,7 @@ import pytest
 
 from ldpbeam.channels.calibration import Calibration
 from ldpbeam.errors import CollectionError
-from ldpbeam.estimate import variance
+from ldpbeam.estimates import variance
 from ldpbeam.protocols import FrequencyProtocol, Parameters, protocol
 from ldpbeam.protocols.local_hash import optimal_g
 from ldpbeam.support import SupportProbabilities

@@ -25,7 +25,7 @@ from ldpbeam.collection.collection import Collection
 from ldpbeam.collection.domain import Domain
 from ldpbeam.collection.file import parse_collection
 from ldpbeam.errors import CollectionError, InvalidPayload
-from ldpbeam.estimate import Estimates
+from ldpbeam.estimates import Estimates
 from ldpbeam.privacy import bounded_sum_epsilon
 from ldpbeam.protocols import Memo, Parameters, protocol
 from ldpbeam.protocols.laplace_mean import LaplaceMean

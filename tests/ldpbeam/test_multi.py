@@ -22,7 +22,7 @@ from ldpbeam.collection.domain import Domain
 from ldpbeam.collection.epochs import Epochs
 from ldpbeam.collection.file import parse_collection
 from ldpbeam.errors import CollectionError, InvalidPayload, Reason
-from ldpbeam.estimate import tie_breakers, variance
+from ldpbeam.estimates import tie_breakers, variance
 from ldpbeam.histogram import INSUFFICIENT, OK, estimate_epoch, make_consistent
 from ldpbeam.kernels.check_codes import CheckCode
 from ldpbeam.protocols import PROTOCOLS, FrequencyProtocol, Parameters

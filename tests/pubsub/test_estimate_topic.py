@@ -19,7 +19,7 @@ import ldpbeam.transforms.sinks.topic
 from ldpbeam.errors import LdpError
 from ldpbeam.histogram import EpochHistogram, estimate_epoch
 from ldpbeam.support import Support
-from ldpbeam.transforms.sinks.tables import epoch_table, fixed_columns
+from ldpbeam.tables import epoch_table, fixed_columns
 from ldpbeam.transforms.sinks.topic import PublishEstimates
 from tests.pipelines.running import collection
 from tests.pubsub.conftest import Channel

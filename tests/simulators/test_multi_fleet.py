@@ -18,7 +18,7 @@ from ldpbeam.channels.calibration import Calibration
 from ldpbeam.collection.collection import Attribute, Collection
 from ldpbeam.collection.domain import Domain
 from ldpbeam.collection.epochs import Epochs
-from ldpbeam.estimate import estimate, variance
+from ldpbeam.estimates import estimate, variance
 from ldpbeam.protocols import PROTOCOLS, FrequencyProtocol, Memo, Parameters
 from ldpbeam.protocols.attributes import ALLOCATIONS, AttributeProtocol, Sample, allocate
 from ldpbeam.protocols.contract import WordSpec

@@ -21,7 +21,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from ldpbeam.estimate import variance
+from ldpbeam.estimates import variance
 from ldpbeam.protocols.frequency_protocol import FrequencyProtocol
 from ldpbeam.simulators.fleet import Fleet
 from ldpbeam.simulators.words import Streams

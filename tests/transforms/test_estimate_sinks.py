@@ -37,6 +37,7 @@ from ldpbeam.simulators.fleet import Fleet
 from ldpbeam.simulators.population.joint import joint_population
 from ldpbeam.simulators.words import Streams
 from ldpbeam.support import Support
+from ldpbeam.tables import epoch_table, estimates_schema, fixed_columns
 from ldpbeam.transforms.sinks import Outputs
 from ldpbeam.transforms.sinks.bigquery import (
     WriteEstimatesToBigQuery,
@@ -46,7 +47,6 @@ from ldpbeam.transforms.sinks.bigquery import (
 )
 from ldpbeam.transforms.sinks.estimates import WriteEpochs
 from ldpbeam.transforms.sinks.optional import number_revisions, write_optional_sinks
-from ldpbeam.transforms.sinks.tables import epoch_table, estimates_schema, fixed_columns
 from ldpbeam.transforms.sinks.topic import PublishEstimates, estimate_messages
 from tests.pipelines.running import collection
 from tests.transforms.fake_bigquery import FakeBigQuery, fake_bigquery

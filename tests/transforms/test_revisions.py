@@ -18,6 +18,7 @@ from ldpbeam.accounting import Account
 from ldpbeam.collection.collection import Collection
 from ldpbeam.histogram import TOO_MANY_ERRORS, EpochHistogram, estimate_epoch
 from ldpbeam.support import Support
+from ldpbeam.tables import fixed_columns
 from ldpbeam.transforms.sinks import accounting as revisions
 from ldpbeam.transforms.sinks.accounting import (
     Numbered,
@@ -30,7 +31,6 @@ from ldpbeam.transforms.sinks.accounting import (
 )
 from ldpbeam.transforms.sinks.bigquery import WriteEstimatesToBigQuery, insert_id
 from ldpbeam.transforms.sinks.estimates import WriteEpochs
-from ldpbeam.transforms.sinks.tables import fixed_columns
 from ldpbeam.transforms.sinks.topic import estimate_messages
 from tests.pipelines.running import collection
 

@@ -18,8 +18,8 @@ from ldpbeam.collection.collection import Collection
 from ldpbeam.collection.epochs import instant
 from ldpbeam.errors import LdpError, UsageError
 from ldpbeam.histogram import EpochHistogram
+from ldpbeam.tables import epoch_table
 from ldpbeam.transforms.sinks.confirmed import ConfirmedSink
-from ldpbeam.transforms.sinks.tables import epoch_table
 
 __all__ = [
     "DESCRIPTIONS",

@@ -12,7 +12,7 @@ from apache_beam.utils.windowed_value import WindowedValue
 
 from ldpbeam.collection.collection import Collection
 from ldpbeam.histogram import EpochHistogram
-from ldpbeam.transforms.sinks.tables import fixed_columns
+from ldpbeam.tables import fixed_columns
 
 __all__ = ["ConfirmedSink"]
 
@@ -28,7 +28,7 @@ class ConfirmedSink(beam.DoFn, ABC):
         super().__init__()
         self.collection = collection
         self.fixed: dict[str, Any] = {}
-        """:func:`~ldpbeam.transforms.sinks.tables.fixed_columns` of the collection, from ``setup`` on."""
+        """:func:`~ldpbeam.tables.fixed_columns` of the collection, from ``setup`` on."""
         self.waiting: deque[WindowedValue] = deque()
         """Histograms that are not confirmed, the oldest first."""
 

@@ -16,6 +16,7 @@ import apache_beam as beam
 from ldpbeam.accounting import Entry
 from ldpbeam.collection.collection import Collection
 from ldpbeam.histogram import EpochHistogram
+from ldpbeam.tables import epoch_table, fixed_columns
 from ldpbeam.transforms.sinks.accounting import (
     EpochAccounting,
     Revision,
@@ -25,7 +26,6 @@ from ldpbeam.transforms.sinks.accounting import (
     write_accounting,
 )
 from ldpbeam.transforms.sinks.atomic import FileRecord, link, publish, remove
-from ldpbeam.transforms.sinks.tables import epoch_table, fixed_columns
 
 __all__ = [
     "EpochFiles",

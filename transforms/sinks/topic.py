@@ -17,9 +17,9 @@ from ldpbeam.collection.collection import Collection
 from ldpbeam.collection.epochs import instant
 from ldpbeam.errors import LdpError
 from ldpbeam.histogram import EpochHistogram
+from ldpbeam.tables import epoch_table
 from ldpbeam.transforms.pubsub import library, require_path
 from ldpbeam.transforms.sinks.confirmed import ConfirmedSink
-from ldpbeam.transforms.sinks.tables import epoch_table
 
 __all__ = ["ESTIMATES_SCHEMA", "MESSAGE_BYTES", "EstimateMessage", "PublishEstimates", "estimate_messages"]
 
@@ -67,7 +67,7 @@ def estimate_messages(
     Args:
         collection: whose epoch it is.
         histogram: without attributes and not withheld, it gives no message.
-        fixed: :func:`ldpbeam.transforms.sinks.tables.fixed_columns` of the collection.
+        fixed: :func:`ldpbeam.tables.fixed_columns` of the collection.
         limit: bytes of a body at most.
 
     Raises:

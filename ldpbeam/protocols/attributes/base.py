@@ -18,7 +18,7 @@ from ldpbeam.protocols.parameters import Parameters
 
 if TYPE_CHECKING:
     from ldpbeam.arrays import Floats, Ints
-    from ldpbeam.estimate import Estimates
+    from ldpbeam.estimates import Estimates
 
 __all__ = ["AttributeProtocol", "attribute_guarantee", "attribute_losses", "slices"]
 
@@ -125,7 +125,7 @@ class AttributeProtocol(LocalProtocol[Response]):
         self, counts: Ints, reports: int, ties: Floats | None = None, share: Fraction = EVERYONE
     ) -> Estimates:
         """The attributes' estimates, one after the other; simultaneous intervals hold within an attribute."""
-        from ldpbeam.estimate import Estimates
+        from ldpbeam.estimates import Estimates
 
         counted = self.part_counts(counts, reports)
         found = []

@@ -10,8 +10,8 @@ import json
 from pathlib import Path
 
 from ldpbeam.collection.file import load_collection
+from ldpbeam.tables import estimates_schema
 from ldpbeam.transforms.sinks.bigquery import bigquery_schema
-from ldpbeam.transforms.sinks.tables import estimates_schema
 
 __all__ = ["FOLDER", "generated"]
 

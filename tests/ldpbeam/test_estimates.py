@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import binom, hypergeom
 
-from ldpbeam.estimate import (
+from ldpbeam.estimates import (
     _binomial_limits,
     estimate,
     interval,

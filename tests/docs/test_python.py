@@ -1,0 +1,73 @@
+"""docs/python.md, the examples and the docstrings of the front door do what they say."""
+
+from __future__ import annotations
+
+import contextlib
+import doctest
+import io
+import os
+import re
+import runpy
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import ldpbeam
+from tests.conftest import REPOSITORY
+
+PAGE = REPOSITORY / "docs" / "python.md"
+BLOCK = re.compile(r"^```python\n(.*?)^```\n(?:\n```text\n(.*?)^```\n)?", re.MULTILINE | re.DOTALL)
+
+
+@pytest.fixture(autouse=True)
+def here(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Paths in examples start from the repository."""
+    monkeypatch.chdir(REPOSITORY)
+
+
+def test_the_page_prints_what_it_says() -> None:
+    """All blocks in order, as a person would type them."""
+    blocks = BLOCK.findall(PAGE.read_text("utf-8"))
+    assert len(blocks) == PAGE.read_text("utf-8").count("```python") >= 4
+    names: dict[str, Any] = {}
+    for source, printed in blocks:
+        out = io.StringIO()
+        with contextlib.redirect_stdout(out):
+            exec(compile(source, PAGE.name, "exec"), names)
+        assert out.getvalue() == printed
+
+
+def test_the_first_block_takes_five_lines() -> None:
+    first = BLOCK.findall(PAGE.read_text("utf-8"))[0][0]
+    assert sum(not line.startswith(("import", "#")) for line in first.splitlines() if line.strip()) <= 5
+
+
+def test_the_docstrings_of_the_front_door_hold() -> None:
+    found = doctest.testmod(ldpbeam, extraglobs={"ldpbeam": ldpbeam})
+    assert found.attempted > 12
+    assert not found.failed
+
+
+def test_one_epoch_from_values_to_a_histogram(capsys: pytest.CaptureFixture[str]) -> None:
+    names = runpy.run_path(str(REPOSITORY / "examples" / "one_epoch.py"), run_name="__main__")
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "5001 reports read, 5000 counted, 1 sent twice"
+    assert len(lines) == 2 + len(names["labels"])
+    histogram = names["histogram"]
+    assert abs(histogram.consistent.sum() - 1) < 1e-9
+    # Six standard errors: the devices of the example use the operating system's random numbers.
+    wrong = abs(histogram.estimates.frequency - names["truth"]) / histogram.estimates.std_error
+    assert wrong.max() < 6
+
+
+def test_python_m_is_the_command(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "ldpbeam", "--version"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=REPOSITORY)
+    assert ldpbeam.__version__ in done.stdout
+    missing = [sys.executable, "-m", "ldpbeam", "inspect", str(tmp_path / "missing.pb")]
+    environment = {**os.environ, "LDPBEAM_DEBUG": ""}
+    failed = subprocess.run(missing, capture_output=True, text=True, check=False, env=environment)
+    assert failed.returncode == 2

@@ -1,0 +1,123 @@
+"""The public names: where they come from, what they take, and what they refuse."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import ldpbeam
+from ldpbeam.collection.collection import Collection
+from ldpbeam.epoch_result import result_of_epoch
+from ldpbeam.reports import ReportColumns
+from ldpbeam.tables import estimates_schema
+from ldpbeam.wire import report_pb2
+from tests.conftest import REPOSITORY
+
+FILES = sorted((REPOSITORY / "examples").glob("*.yaml"))
+
+
+@pytest.fixture(scope="module")
+def agreed() -> Collection:
+    return ldpbeam.load_collection(REPOSITORY / "examples" / "first_choice.yaml")
+
+
+@pytest.mark.parametrize("name", ldpbeam.__all__)
+def test_a_public_name_is_there_documented_and_listed(name: str) -> None:
+    """Each in a fresh interpreter: the first use of a lazy name is the one that can fail."""
+    code = f"import ldpbeam; assert {name!r} in dir(ldpbeam); assert ldpbeam.{name}.__doc__"
+    subprocess.run([sys.executable, "-c", code], check=True, cwd=REPOSITORY)
+
+
+def test_functions_stay_what_they_are_when_modules_are_loaded() -> None:
+    """A submodule of the same name would take the place of a function."""
+    modules = {path.stem for path in Path(ldpbeam.__path__[0]).iterdir()}
+    assert not modules & set(ldpbeam.__all__)
+
+
+def test_other_names_are_refused() -> None:
+    with pytest.raises(AttributeError, match="has no attribute 'Simulate'"):
+        _ = ldpbeam.Simulate
+
+
+@pytest.mark.parametrize("path", FILES, ids=[path.stem for path in FILES])
+def test_every_example_from_values_to_a_table(path: Path) -> None:
+    collection = ldpbeam.load_collection(path)
+    attributes = len(collection.histograms)
+    values = np.random.default_rng(1).integers(0, 2, (1500, attributes) if attributes > 1 else 1500)
+    table = ldpbeam.estimate(collection, ldpbeam.simulate(collection, values, epoch=3, seed=2))
+    assert table.schema.equals(estimates_schema(collection), check_metadata=True)
+    assert set(table["epoch"].to_pylist()) == {3}
+    assert table.num_rows == sum(part.results for part in collection.protocol.parts)
+
+
+def test_equal_arguments_give_equal_reports_and_others_others(agreed: Collection) -> None:
+    def ids(seed: int, epoch: int = 0) -> list[int]:
+        return ldpbeam.simulate(agreed, [0, 1, 2], epoch=epoch, seed=seed).report_ids.tolist()
+
+    assert ids(1) == ids(1)
+    assert len({*ids(1), *ids(2), *ids(1, 1)}) == 9
+
+
+def test_absent_devices_send_nothing(agreed: Collection) -> None:
+    assert len(ldpbeam.simulate(agreed, [0, -1, 2, -1])) == 2
+    nobody = ldpbeam.simulate(agreed, np.full(3, -1))
+    assert nobody.payloads.shape == (0, agreed.protocol.payload_size)
+    assert ldpbeam.estimate(agreed, nobody)["status"].to_pylist() == ["insufficient_reports"] * 4
+
+
+@pytest.mark.parametrize("values", [[0.5, 1.0], ["a"], np.array([1], np.uint64)])
+def test_values_are_integers(agreed: Collection, values: object) -> None:
+    with pytest.raises(TypeError):
+        ldpbeam.simulate(agreed, values)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("values", [[4], [-2], [2**32], [[0, 1]], np.zeros(0, int)])
+def test_values_lie_in_the_domain(agreed: Collection, values: list[int]) -> None:
+    with pytest.raises(ValueError, match=r"values|devices"):
+        ldpbeam.simulate(agreed, values)
+
+
+def test_reports_of_devices_and_of_a_simulation_are_admitted(agreed: Collection) -> None:
+    other = ldpbeam.load_collection(REPOSITORY / "examples" / "minutes_in_app.yaml")
+    simulated = ldpbeam.simulate(agreed, [0, 1], epoch=1)
+    batch = report_pb2.ReportBatch(
+        digest=agreed.digest,
+        epoch=1,
+        count=2,
+        report_ids=simulated.report_ids.tolist(),
+        payloads=simulated.payloads.tobytes(),
+    ).SerializeToString()
+    devices = [ldpbeam.Device(collection).report(2, epoch=1) for collection in (agreed, other)]
+    both = ldpbeam.admit([agreed, other], [batch, *devices])
+    assert sum(len(columns) for columns in both.admitted if columns.digest == agreed.digest) == 3
+    assert sum(len(columns) for columns in both.admitted if columns.digest == other.digest) == 1
+    alone = ldpbeam.admit(agreed, iter([batch, *devices]))
+    assert [rejection.reason.value for rejection in alone.rejections] == ["unknown_collection"]
+    assert ldpbeam.admit(agreed, []).admitted == []
+
+
+def test_several_epochs_make_one_table_in_their_order(agreed: Collection) -> None:
+    asked = ((5, 1), (2, 2), (5, 3))
+    parts = [ldpbeam.simulate(agreed, [1] * 600, epoch=epoch, seed=seed) for epoch, seed in asked]
+    table = ldpbeam.estimate(agreed, parts)
+    assert table["epoch"].to_pylist() == [2] * 4 + [5] * 4
+    assert table["n"].to_pylist() == [600] * 4 + [1200] * 4
+    again = result_of_epoch(agreed, 5, [parts[2], parts[0]])
+    assert table["support"].to_pylist()[4:] == again.attributes[0].support.tolist()
+    assert ldpbeam.estimate(agreed, []).num_rows == 0
+
+
+def test_repeats_count_once_unless_asked_otherwise(agreed: Collection) -> None:
+    reports = ldpbeam.simulate(agreed, [1] * 600)
+    assert ldpbeam.estimate(agreed, [reports, reports])["n"][0].as_py() == 600
+    assert ldpbeam.estimate(agreed, [reports, reports], deduplicate=False)["n"][0].as_py() == 1200
+
+
+def test_reports_of_another_collection_are_refused(agreed: Collection) -> None:
+    foreign = ReportColumns(1, 0, np.zeros(1, np.uint64), np.zeros((1, 1), np.uint8))
+    with pytest.raises(ValueError, match="do not belong to collection 'first_choice'"):
+        ldpbeam.estimate(agreed, foreign)
