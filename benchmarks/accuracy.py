@@ -194,10 +194,8 @@ def publish(collection: Collection, data: DataSet, path: Path, epochs: int | Non
     found = found.sort_by([("epoch", "ascending"), ("value", "ascending")])
     truth = truth.sort_by([("epoch", "ascending"), ("value", "ascending")])
     same = all(found[c].to_pylist() == truth[c].to_pylist() for c in ("epoch", "value", "n"))
-    accounting = result.record["accounting"]
-    assert isinstance(accounting, dict)
-    total = accounting["total"]
-    counted = total["read"] == total["counted"] == written.reports
+    total = result.accounting.total
+    counted = total.read == total.counted == written.reports
 
     def matrix(column: object) -> Floats:
         return np.asarray(column, np.float64).reshape(-1, data.size)

@@ -295,11 +295,11 @@ def memory(minutes: float, rate: int) -> None:
         engine.stop()
         sender.join()
         assert engine.record is not None
-        total = engine.record["accounting"]["total"]
+        total = engine.record.accounting.total
         settled = np.array(times) >= min(2.0, minutes / 5)
         slope = float(np.polyfit(np.array(times)[settled], np.array(sizes)[settled], 1)[0])
-        print(f"read {total['read']:,}, counted {total['counted']:,}, late {total['late']:,}")
-        print(f"{total['read'] / (minutes * 60):,.0f} reports/s over {minutes:g} minutes")
+        print(f"read {total.read:,}, counted {total.counted:,}, late {total.late:,}")
+        print(f"{total.read / (minutes * 60):,.0f} reports/s over {minutes:g} minutes")
         print(f"resident memory at the end {sizes[-1]:.0f} MiB, slope {slope:+.2f} MiB/min (limit 1)")
         if slope > 1:
             sys.exit(1)
@@ -411,9 +411,9 @@ def months(segments: int, epochs: int) -> None:
                 engine.step()
             engine.stop()
         assert engine.record is not None
-        total = engine.record["accounting"]["total"]
+        total = engine.record.accounting.total
         expected = 16 * per_epoch * epochs
-        assert total["read"] == total["counted"] == expected, total
+        assert total.read == total.counted == expected, total
     _flat("restart", [row[0] for row in rows], 3.0)
     _flat("memory", [row[1] for row in rows], 1.5)
     _flat("close", [row[2] for row in rows], 2.0)

@@ -38,11 +38,12 @@ from ldpbeam.pipelines.output import (
     settle_objects,
     verify_files,
 )
-from ldpbeam.pipelines.run_record import indicators_record, run_record, write_record
+from ldpbeam.pipelines.published import indicators_record, run_record, write_record
+from ldpbeam.pipelines.run_record import RunRecord
+from ldpbeam.transforms.sinks.file_record import FileRecord
 from ldpbeam.transforms.sources.files import bytes_read
 
 __all__ = [
-    "RunResult",
     "build",
     "keep_freed_memory",
     "make_pipeline",
@@ -55,20 +56,6 @@ _BEAM_HELP = "See ldpbeam run --help and Beam's pipeline options."
 
 Progress = Callable[[int, int], None]
 """Called with (bytes read, bytes in all) now and then while a run is under way."""
-
-
-class RunResult:
-    """What a finished run leaves.
-
-    Attributes:
-        record: content of run.json.
-        exit_code: 0, 4 when records were rejected, 5 when too many of them were for an epoch to be published.
-    """
-
-    def __init__(self, record: dict[str, Any]) -> None:
-        """Wrap the record."""
-        self.record = record
-        self.exit_code = int(str(record["exit_code"]))
 
 
 def match_inputs(pattern: str) -> tuple[tuple[str, ...], int]:
@@ -111,7 +98,7 @@ def _dangling(pattern: str) -> list[str]:
     ]
 
 
-def run(config: RunConfig, progress: Progress | None = None, total_bytes: int = 0) -> RunResult:
+def run(config: RunConfig, progress: Progress | None = None, total_bytes: int = 0) -> RunRecord:
     """Run the pipeline to its end; only then earlier results go, and run.json comes last.
 
     Raises:
@@ -134,16 +121,15 @@ def run(config: RunConfig, progress: Progress | None = None, total_bytes: int = 
                 run_to_end(pipeline, config.runner)
             else:
                 _run_with_progress(pipeline, config.runner, progress, total_bytes)
-            record = _publish(config, folder, started)
-    return RunResult(record)
+            return _publish(config, folder, started)
 
 
-def _publish(config: RunConfig, folder: str, started: float) -> dict[str, Any]:
+def _publish(config: RunConfig, folder: str, started: float) -> RunRecord:
     """Put what a pipeline has left in ``folder`` in the place of earlier results, its record last."""
-    books, files, noticed = _read_ledger(folder)
+    accounting, files, noticed = _read_ledger(folder)
     try:
         signs = indicators_record(noticed)
-        record = run_record(config, books, files, time.perf_counter() - started, indicators=signs)
+        record = run_record(config, accounting, files, time.perf_counter() - started, indicators=signs)
     except LdpError:
         if folder != config.output:
             Path(folder, LEDGER).replace(Path(config.output, LEDGER))  # for whoever looks for the reason
@@ -272,9 +258,13 @@ def _run_with_progress(pipeline: beam.Pipeline, runner: str, progress: Progress,
     progress(total, total)
 
 
-def _read_ledger(output: str) -> tuple[Accounting, list[dict[str, Any]], list[tuple[str, int, Any]]]:
-    """What the pipeline left: its books, its files and what it noticed."""
+def _read_ledger(output: str) -> tuple[Accounting, list[FileRecord], list[tuple[str, int, Any]]]:
+    """What the pipeline left: its accounting, its files and what it noticed."""
     with FileSystems.open(FileSystems.join(output, LEDGER)) as handle:
         ledger = json.loads(handle.read())
     entries = ((((digest, epoch), what), count) for digest, epoch, what, count in ledger["books"])
-    return Accounting.from_entries(entries), ledger["files"], ledger["noticed"]
+    return (
+        Accounting.from_entries(entries),
+        list(map(FileRecord.from_record, ledger["files"])),
+        ledger["noticed"],
+    )

@@ -21,16 +21,15 @@ from ldpbeam.errors import UsageError, disk_error
 from ldpbeam.pipelines.beam_job import finish, handed_over, start
 from ldpbeam.pipelines.config import ASK_THEIR_SERVER, LOCAL_STREAM, RunConfig
 from ldpbeam.pipelines.local.status import Status, serve_metrics
-from ldpbeam.pipelines.run import RunResult, keep_freed_memory, make_pipeline
-from ldpbeam.pipelines.run_record import (
-    DETACHED,
-    RUN_RECORD,
+from ldpbeam.pipelines.published import (
     indicators_record,
     read_indicators,
     read_output,
     run_record,
     write_record,
 )
+from ldpbeam.pipelines.run import keep_freed_memory, make_pipeline
+from ldpbeam.pipelines.run_record import DETACHED, RUN_RECORD, RunRecord
 from ldpbeam.pipelines.unbounded import CollectStream
 from ldpbeam.transforms.sources.files import ReadFiles
 from ldpbeam.transforms.sources.messages import GatherMessages
@@ -40,7 +39,7 @@ if TYPE_CHECKING:
 
 __all__ = ["build", "run_local", "submit"]
 
-Progress = Callable[[str, dict[str, Any], Status], None]
+Progress = Callable[[str, RunRecord, Status], None]
 """Told what has happened (``published``, ``disconnected``, ``connected``, ``clock``), the record of the run,
 and what the engine is doing."""
 
@@ -50,7 +49,7 @@ def run_local(
     stop_when_idle: float | None,
     progress: Progress | None = None,
     metrics: tuple[str, int] | None = None,
-) -> RunResult:
+) -> RunRecord:
     """Run the local engine until it is told to stop (SIGTERM, SIGINT) or nothing comes any more.
 
     A stop is a drain: what was pulled is landed or given back, and everything known is published.
@@ -97,7 +96,7 @@ def run_local(
                     break
         engine.stop()
     assert engine.record is not None  # noqa: S101 - stop() writes it
-    return RunResult(engine.record)
+    return engine.record
 
 
 class _Watch:
@@ -238,7 +237,7 @@ def _warn(text: str) -> None:
     logging.getLogger(__name__).warning(text)
 
 
-def submit(config: RunConfig, *, wait: bool = True, warn: Callable[[str], None] = _warn) -> RunResult | None:
+def submit(config: RunConfig, *, wait: bool = True, warn: Callable[[str], None] = _warn) -> RunRecord | None:
     """Hand the unbounded graph to its runner.
 
     Args:
@@ -262,26 +261,25 @@ def submit(config: RunConfig, *, wait: bool = True, warn: Callable[[str], None] 
         return _leave(config, handed_over(result, pipeline, config.runner), warn)
     if finish(result, config.runner) == PipelineState.UPDATED:
         return None
-    books, files = read_output(config.output)
+    accounting, files = read_output(config.output)
     signs = indicators_record(read_indicators(config.output))
-    record = run_record(config, books, files, time.perf_counter() - started, indicators=signs)
+    record = run_record(config, accounting, files, time.perf_counter() - started, indicators=signs)
     write_record(config.output, record)
-    return RunResult(record)
+    return record
 
 
-def _leave(config: RunConfig, job: dict[str, str], warn: Callable[[str], None]) -> RunResult:
+def _leave(config: RunConfig, job: dict[str, str], warn: Callable[[str], None]) -> RunRecord:
     """Note what can be said of a job that goes on: which it is, and what earlier jobs had published.
 
     The job is not to be taken for failed where its output cannot be reached from here; a warning says so.
     """
-    known: dict[str, Any] = {"status": DETACHED, "exit_code": 0, "job": job}
     try:
-        books, files = read_output(config.output)
-        record = run_record(config, books, files, 0.0, **known)
+        accounting, files = read_output(config.output)
+        record = replace(run_record(config, accounting, files, 0.0, status=DETACHED), job=job)
         write_record(config.output, record)
     except Exception as error:  # whatever a file system raises
-        record = run_record(config, Accounting(), [], 0.0, **known)
+        record = replace(run_record(config, Accounting(), [], 0.0, status=DETACHED), job=job)
         said = " ".join(str(error).split())[:200]
         what = f"{RUN_RECORD} could not be written to {config.output}"
         warn(f"warning: the job runs, but {what}: {said} [W-RUN-RECORD]")
-    return RunResult(record)
+    return record

@@ -17,9 +17,10 @@ from ldpbeam.collection.collection import Collection
 from ldpbeam.collection.file import load_collection
 from ldpbeam.errors import UsageError
 from ldpbeam.pipelines.commands.console import deliver, say
-from ldpbeam.pipelines.commands.outcome import why_nothing
+from ldpbeam.pipelines.commands.outcome import identity, why_nothing
 from ldpbeam.pipelines.commands.progress import Bar
 from ldpbeam.pipelines.config import RunConfig, resolve_runner
+from ldpbeam.pipelines.run_record import RunRecord
 from ldpbeam.text import clean
 
 if TYPE_CHECKING:
@@ -197,7 +198,7 @@ def run_collection(
         return 0
     with Bar("run", size, "bytes") as bar:
         result = run(config, bar.update, size)
-    summary(result.record, output)
+    summary(result, output)
     return result.exit_code
 
 
@@ -220,8 +221,8 @@ def replay_rejects(rejects: Path, collection_files: tuple[Path, ...]) -> int:
         say(f"{name}, epoch {epoch}: revision {revision}")
     say(f"rejected before {done.before:,}, now {done.after:,}")
     books_line(done.record)
-    deliver(done.record)
-    return int(done.record["exit_code"])
+    deliver(done.record.as_record())
+    return done.record.exit_code
 
 
 def write_report(output: Path, page: Path | None, truth: Path | None) -> None:
@@ -302,13 +303,9 @@ def load(path: Path) -> Collection:
     return collection
 
 
-def books_line(record: dict[str, Any]) -> None:
+def books_line(record: RunRecord) -> None:
     """One line per change, for whoever watches."""
-    total = record["accounting"]["total"]
-    say(
-        f"read {total['read']:,} = counted {total['counted']:,} + late {total['late']:,} "
-        f"+ duplicate {total['duplicate']:,} + rejected {sum(total['rejected'].values()):,}"
-    )
+    say(identity(record.accounting.total))
 
 
 def bits_for(size: int) -> int:
@@ -333,22 +330,18 @@ def introduction(collection: Collection) -> str:
     )
 
 
-def summary(record: dict[str, Any], output: str) -> None:
+def summary(record: RunRecord, output: str) -> None:
     """What became of every record, and where the results are."""
-    accounting = record["accounting"]
-    assert isinstance(accounting, dict)  # noqa: S101 - our own record
-    total = accounting["total"]
     books_line(record)
-    for reason, count in total["rejected"].items():
+    rejected = record.accounting.total.rejected_record()
+    for reason, count in rejected.items():
         click.echo(f"  rejected {count:,}: {reason}", err=True)
-    if total["rejected"]:
+    if rejected:
         click.echo(clean(f"  where and why: ldpbeam inspect {output.rstrip('/')}/rejects"), err=True)
     nothing = why_nothing(record)
     if nothing is not None:
         click.echo(f"ldpbeam: {nothing} [E-RUN-NOTHING]", err=True)
     else:
-        timings = record["timings"]
-        assert isinstance(timings, dict)  # noqa: S101 - our own record
-        say(f"estimates in {output.rstrip('/')}/estimates after {timings['total_seconds']} s")
-    deliver(record)
+        say(f"estimates in {output.rstrip('/')}/estimates after {record.timings.total_seconds} s")
+    deliver(record.as_record())
     sys.stdout.flush()

@@ -1,48 +1,54 @@
-"""What to tell somebody whose run has counted nothing."""
+"""What became of the records of a run, in words; above all of one that has counted nothing."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
 
+from ldpbeam.accounting import Account
 from ldpbeam.errors import Reason
 from ldpbeam.pipelines.inputs import looks_like_text
+from ldpbeam.pipelines.run_record import RunRecord, StreamRecord
 
-__all__ = ["why_nothing"]
+__all__ = ["identity", "why_nothing"]
 
 _UNREADABLE = frozenset({Reason.MALFORMED, Reason.TRUNCATED, Reason.OVERSIZE, Reason.CORRUPT_FILE})
 
 
-def why_nothing(record: dict[str, Any]) -> str | None:
-    """That nothing was counted and what is the likely cause and remedy; None where something was.
+def identity(account: Account) -> str:
+    """The identity that every account satisfies, with its numbers in it."""
+    return (
+        f"read {account.read:,} = counted {account.counted:,} + late {account.late:,} "
+        f"+ duplicate {account.duplicate:,} + rejected {sum(account.rejected.values()):,}"
+    )
 
-    Args:
-        record: content of run.json.
-    """
-    total = record["accounting"]["total"]
-    if total["counted"]:
+
+def why_nothing(record: RunRecord) -> str | None:
+    """That nothing was counted and what is the likely cause and remedy; None where something was."""
+    if record.accounting.total.counted:
         return None
-    cause, remedy = _cause(record, total)
+    cause, remedy = _cause(record)
     return f"nothing was counted, no estimate was written: {cause}. {remedy}"
 
 
-def _cause(record: dict[str, Any], total: dict[str, Any]) -> tuple[str, str]:
+def _cause(record: RunRecord) -> tuple[str, str]:
     """The commonest fate of the records, with what usually mends it."""
-    if not total["read"]:
-        if "stream" in record:
+    total = record.accounting.total
+    if not total.read:
+        if record.stream is not None:
             return "no message came", "Check the subscription and that devices publish to its topic."
         return "the input holds no record", "Check --input."
-    fates = {"late": total["late"], "duplicate": total["duplicate"], **total["rejected"]}
+    fates = {"late": total.late, "duplicate": total.duplicate, **total.rejected_record()}
     fate = max(fates, key=lambda name: fates[name])
     if not fates[fate]:
         return "the epochs are not over", "Start the stream again to go on."
-    part = "all" if fates[fate] == total["read"] else f"{fates[fate]:,} of {total['read']:,}"
+    part = "all" if fates[fate] == total.read else f"{fates[fate]:,} of {total.read:,}"
     if fate == "late":
-        return _late(part, record.get("stream"))
-    return _rejected(part, Reason(fate), [one["path"] for one in record["inputs"]])
+        return _late(part, record.stream)
+    return _rejected(part, Reason(fate), record.inputs)
 
 
-def _late(part: str, stream: dict[str, Any] | None) -> tuple[str, str]:
-    if stream is not None and not stream.get("timestamp_attribute"):
+def _late(part: str, stream: StreamRecord | None) -> tuple[str, str]:
+    if stream is not None and not stream.timestamp_attribute:
         return (
             f"{part} arrived after their epochs had closed, by the time of publication",
             "If a collector received them earlier, give its attribute with --timestamp-attribute; "
@@ -54,7 +60,7 @@ def _late(part: str, stream: dict[str, Any] | None) -> tuple[str, str]:
     )
 
 
-def _rejected(part: str, reason: Reason, inputs: list[str]) -> tuple[str, str]:
+def _rejected(part: str, reason: Reason, inputs: Sequence[str]) -> tuple[str, str]:
     if reason is Reason.UNKNOWN_COLLECTION:
         return (
             f"{part} belong to a collection that was not given",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ from ldpbeam.pipelines.commands.actions import books_line, check_sinks, introduc
 from ldpbeam.pipelines.commands.console import Mode, deliver, mode, say
 from ldpbeam.pipelines.config import RunConfig, resolve_runner
 from ldpbeam.pipelines.local.status import Status, parse_address
+from ldpbeam.pipelines.run_record import RunRecord
 
 __all__ = ["run_stream"]
 
@@ -47,7 +48,6 @@ def run_stream(  # noqa: PLR0913 - one argument per option
     logging.basicConfig(level=logging.ERROR)
     from ldpbeam.pipelines.inputs import find_inputs
     from ldpbeam.pipelines.run import rehearse
-    from ldpbeam.pipelines.run_record import DETACHED
     from ldpbeam.pipelines.stream_job import build, run_local, submit
 
     check_sinks(**settings)
@@ -94,30 +94,30 @@ def run_stream(  # noqa: PLR0913 - one argument per option
         lines = mode() is Mode.JSON
         result = run_local(config, idle, _json_line if lines else _line, address)
         if lines:
-            total = result.record["accounting"]["total"]
+            total = result.accounting.total.as_record()
             click.echo(json.dumps({"event": "stopped", "exit_code": result.exit_code, **total}))
             return result.exit_code
         say("stopped")
     else:
         done = submit(config, wait=not detach, warn=partial(click.echo, err=True))
-        if done is None or done.record["status"] == DETACHED:
-            if done is not None:
-                say(_named(done.record["job"]))
-                deliver(done.record)
+        if done is None or done.job is not None:
+            if done is not None and done.job is not None:
+                say(_named(done.job))
+                deliver(done.as_record())
             say(f"submitted; results will appear in {output}")
             return 0
         result = done
-    summary(result.record, output)
+    summary(result, output)
     return result.exit_code
 
 
-def _named(job: dict[str, str]) -> str:
+def _named(job: Mapping[str, str]) -> str:
     """Which job it is, for whoever is to look after it."""
     what = job.get("cluster_id") or job.get("id") or job.get("name") or "a job"
     return f"{what} on {job.get('cluster') or job['runner']}"
 
 
-def _line(event: str, record: dict[str, Any], status: Status) -> None:
+def _line(event: str, record: RunRecord, status: Status) -> None:
     """For people: the books as far as they are told, and what keeps results from coming."""
     if event == "published":
         books_line(record)
@@ -125,7 +125,7 @@ def _line(event: str, record: dict[str, Any], status: Status) -> None:
         click.echo(f"ldpbeam: {_EVENTS[event].format(ahead=status.clock_ahead)}", err=True)
 
 
-def _json_line(event: str, record: dict[str, Any], status: Status) -> None:
+def _json_line(event: str, record: RunRecord, status: Status) -> None:
     """For programs: one object per line."""
     click.echo(json.dumps({"event": event, "time": round(time.time(), 3), **status.as_record()}))
 

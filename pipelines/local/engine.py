@@ -25,17 +25,18 @@ from ldpbeam.pipelines.local.landing import EpochKey, Landing, Segment
 from ldpbeam.pipelines.local.results import Due, publish_due, write_other_books
 from ldpbeam.pipelines.local.status import Status
 from ldpbeam.pipelines.local.watermark import Draw, TimeKeeper, Watermark
-from ldpbeam.pipelines.run_record import (
+from ldpbeam.pipelines.published import (
     indicators_record,
-    last_clock,
     newest_indicators,
     run_record,
     table_records,
     write_record,
 )
+from ldpbeam.pipelines.run_record import RunRecord, StreamRecord, last_clock
 from ldpbeam.reports import ReportColumns
 from ldpbeam.schedule import Schedule
 from ldpbeam.transforms.sinks.accounting import books_file_name, read_books
+from ldpbeam.transforms.sinks.file_record import FileRecord
 from ldpbeam.transforms.stages.accounting import Publication
 
 __all__ = ["REPLAY", "LocalStream", "Source"]
@@ -89,7 +90,7 @@ class _Open:
     told: int = 0
     through: int = 0
     closed: bool = False
-    files: list[dict[str, Any]] = field(default_factory=list)
+    files: list[FileRecord] = field(default_factory=list)
     indicators: list[dict[str, Any]] = field(default_factory=list)
 
 
@@ -149,7 +150,7 @@ class LocalStream:
         self.messages = 0
         self.unstamped = 0
         self._replaying = False
-        self.record: dict[str, Any] | None = None
+        self.record: RunRecord | None = None
         self._started = wait()
         self._recorded: float | None = None
         try:
@@ -585,15 +586,15 @@ class LocalStream:
             archived=self._archive.sums(),
             status=status,
             indicators=indicators_record((*key, known.indicators) for key, known in self._epochs.items()),
-            stream={
-                "subscription": self._config.subscription,
-                "timestamp_attribute": self._config.timestamp_attribute,
-                "watermark_micros": self.watermark,
-                "segments": self._number,
-                "landed_now": len(self._segments),
-                "unstamped": self.unstamped,
-                "clock": self._keeper.record(),
-            },
+            stream=StreamRecord(
+                self._config.subscription,
+                self._config.timestamp_attribute,
+                self.watermark,
+                self._number,
+                len(self._segments),
+                self.unstamped,
+                self._keeper.record(),
+            ),
         )
         write_record(self._config.output, record)
         self.record = record

@@ -100,7 +100,7 @@ def test_subscription_is_counted_once(
     )
     assert found is not None
     published = Published(config)
-    assert found.record["status"] == "detached"
+    assert found.status == "detached"
     with kept_alive(publisher, topic, message(config, 0)):
         publish(range(200))
         job = cluster.job(name)

@@ -444,7 +444,8 @@ def test_a_stream_that_counted_nothing_is_no_success(
     """The record of a stream that was all late has exit code 5, and the cause is named."""
     from ldpbeam.accounting import Accounting
     from ldpbeam.pipelines.commands.outcome import why_nothing
-    from ldpbeam.pipelines.run_record import run_record
+    from ldpbeam.pipelines.published import run_record
+    from ldpbeam.pipelines.run_record import StreamRecord
 
     agreed = collection()
     key = (agreed.digest_hex, 0)
@@ -452,13 +453,14 @@ def test_a_stream_that_counted_nothing_is_no_success(
         [((key, "read"), sum(fates.values())), *(((key, w), n) for w, n in fates.items())]
     )
     config = RunConfig((agreed,), (), str(tmp_path), subscription="projects/p/subscriptions/s")
-    record = run_record(config, books, [], 1.0, status="stopped", stream=stream)
-    assert record["exit_code"] == 5
+    now = StreamRecord(config.subscription, stream["timestamp_attribute"], 0, 1, 1, 0, None)
+    record = run_record(config, books, [], 1.0, status="stopped", stream=now)
+    assert record.exit_code == 5
     why = why_nothing(record)
     assert why is not None
     assert text in why
     books = Accounting.from_entries([((key, "read"), 1), ((key, "counted"), 1)])
-    assert why_nothing(run_record(config, books, [], 1.0, status="stopped", stream=stream)) is None
+    assert why_nothing(run_record(config, books, [], 1.0, status="stopped", stream=now)) is None
 
 
 def test_old_spellings_of_options_are_taken(

@@ -101,7 +101,7 @@ def test_files_run_where_a_job_server_sets_signal_handlers(
     assert done.exit_code == 0
     assert told[-1] == (1000, 1000)
     here = run(_local(tmp_path))
-    assert done.record["accounting"] == here.record["accounting"]
+    assert done.accounting == here.accounting
 
 
 def _local(tmp_path: Path) -> RunConfig:
@@ -176,7 +176,7 @@ def test_detached_job_leaves_a_record_of_which_it_is(tmp_path: Path) -> None:
     found = submit(config, wait=False)
     assert found is not None
     record = json.loads(Path(config.output, "run.json").read_text())
-    assert record == found.record
+    assert record == found.as_record()
     assert (record["status"], record["exit_code"]) == ("detached", 0)
     assert record["accounting"]["total"]["read"] == 0
     job = record["job"]
@@ -199,7 +199,7 @@ def test_detached_job_is_not_failed_by_an_output_that_is_out_of_reach(tmp_path: 
     warned: list[str] = []
     found = submit(files(tmp_path, *SERVED, "--streaming"), wait=False, warn=warned.append)
     assert found is not None
-    assert found.record["status"] == "detached"
+    assert found.status == "detached"
     (warning,) = warned
     assert warning.startswith("warning: the job runs, but run.json could not be written to ")
     assert warning.endswith("[W-RUN-RECORD]")

@@ -217,7 +217,7 @@ def test_files_are_looked_at_before_a_record_vouches_for_them(
     before = tree(done)
     real = running.run_record
 
-    def meddled(*given: Any, **more: Any) -> dict[str, Any]:
+    def meddled(*given: Any, **more: Any) -> Any:
         (victim,) = done.glob(".run-*.tmp/estimates/*-epoch-000001-r000.parquet")
         victim.write_bytes(victim.read_bytes()[:-1])
         return real(*given, **more)

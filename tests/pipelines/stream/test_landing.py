@@ -238,7 +238,7 @@ def test_what_is_booked_is_not_taken_again_from_a_merged_segment(tmp_path: Path)
     for _ in range(4):
         stream.step()
     assert stream.record is not None
-    assert stream.record["accounting"]["total"]["read"] == 5
+    assert stream.record.accounting.total.read == 5
     for names in (range(5, 7), range(7, 8)):
         broker.publish(message(ONE, 0, names))
         stream.step()
@@ -247,7 +247,7 @@ def test_what_is_booked_is_not_taken_again_from_a_merged_segment(tmp_path: Path)
     assert (again.status.read, again.status.pending) == (8, 3)
     again.stop()
     assert again.record is not None
-    assert again.record["accounting"]["total"]["counted"] == 8
+    assert again.record.accounting.total.counted == 8
 
 
 # --- clearing away
@@ -299,7 +299,7 @@ def test_segments_go_when_nobody_needs_them_any_more(tmp_path: Path) -> None:
     assert numbers(tmp_path) == [3]
     stream.stop()
     assert stream.record is not None
-    total = stream.record["accounting"]["total"]
+    total = stream.record.accounting.total.as_record()
     assert (total["read"], total["counted"], total["late"]) == (3 + 4 + 1 + 3, 7, 3)
 
 
@@ -445,7 +445,7 @@ def test_many_segments_become_few(tmp_path: Path) -> None:
         again.step()
     again.stop()
     assert again.record is not None
-    total = again.record["accounting"]["total"]
+    total = again.record.accounting.total.as_record()
     assert (total["read"], total["counted"], total["duplicate"]) == (300, 300, 0)
 
 
@@ -471,7 +471,7 @@ def test_merging_takes_neighbours_only(tmp_path: Path) -> None:
             again.step()
         again.stop()
     assert again.record is not None
-    total = again.record["accounting"]["total"]
+    total = again.record.accounting.total.as_record()
     assert total["counted"] == sum(60 if n % 7 == 3 else 2 for n in range(60))
 
 

@@ -39,7 +39,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_sta
 from ldpbeam.accounting import CONFLICTING
 from ldpbeam.collection.collection import Collection
 from ldpbeam.collection.epochs import Epochs
-from ldpbeam.pipelines import run_record as record
+from ldpbeam.pipelines import published as record
 from ldpbeam.pipelines.config import RunConfig
 from ldpbeam.pipelines.local import engine as local
 from ldpbeam.pipelines.local import results as publish
@@ -640,7 +640,7 @@ def test_the_short_way_publishes_the_same_bytes(tmp_path: Path) -> None:
                 if path.is_file() and path.name != "run.json"
             }
         )
-        assert engine.record["accounting"]["total"]["duplicate"] > 20
+        assert engine.record.accounting.total.duplicate > 20
     assert found[0] == found[1]
     assert sum(path.suffix == ".parquet" for path in found[0]) > 6
 

@@ -250,7 +250,7 @@ def test_a_disk_that_takes_no_more(tmp_path: Path, service: Service, failure: st
 
     names = [
         "ldpbeam.pipelines.local.landing",
-        "ldpbeam.pipelines.run_record",
+        "ldpbeam.pipelines.published",
         "ldpbeam.transforms.sinks.estimates",
         "ldpbeam.transforms.sinks.rejects",
     ]
@@ -265,7 +265,7 @@ def test_a_disk_that_takes_no_more(tmp_path: Path, service: Service, failure: st
             for patch in patches:
                 patch.stop()
     assert not list(tmp_path.rglob("*.tmp"))
-    total = run_local(config(tmp_path), 30).record["accounting"]["total"]
+    total = run_local(config(tmp_path), 30).accounting.total.as_record()
     assert (total["read"], total["counted"], total["rejected"]) == (10, 9, {"malformed": 1})
     assert not service.queue
     assert not service.out

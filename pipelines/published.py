@@ -1,0 +1,218 @@
+"""What a run has published, as its accounting and its record (run.json) say it."""
+
+from __future__ import annotations
+
+import json
+import platform
+from collections.abc import Iterable, Iterator, Mapping
+from functools import cache
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from apache_beam.io.filesystems import FileSystems
+
+from ldpbeam.accounting import Account, Accounting
+from ldpbeam.collection.collection import Collection
+from ldpbeam.collection.epochs import instant
+from ldpbeam.errors import LdpError
+from ldpbeam.histogram import TOO_MANY_ERRORS
+from ldpbeam.indicators import EXPLANATIONS, FALSE_ALARM
+from ldpbeam.pipelines.collection_record import CollectionRecord, collection_entry
+from ldpbeam.pipelines.config import RunConfig
+from ldpbeam.pipelines.run_record import (
+    DETACHED,
+    NOTHING_COUNTED,
+    RUN_RECORD,
+    STATUS,
+    Alarm,
+    Archived,
+    EpochRecord,
+    Indicators,
+    RunAccounting,
+    RunRecord,
+    StreamRecord,
+    Timings,
+)
+from ldpbeam.transforms.sinks.atomic import publish
+from ldpbeam.transforms.sinks.file_record import FileRecord
+
+__all__ = [
+    "indicators_record",
+    "newest_indicators",
+    "read_indicators",
+    "read_output",
+    "run_record",
+    "table_records",
+    "write_record",
+]
+
+
+def read_output(output: str) -> tuple[Accounting, list[FileRecord]]:
+    """Accounting and files of everything published below ``output`` so far, from accounting/."""
+    accounting, files = Accounting(), list[FileRecord]()
+    for record in _accounting_files(output):
+        key = record["digest"], record.get("epoch")
+        accounting.accounts.setdefault(key, Account()).merge(Account.from_record(record["accounting"]))
+        files += table_records(record)
+    return accounting, files
+
+
+def read_indicators(output: str) -> list[tuple[str, int, list[dict[str, Any]]]]:
+    """Digest, epoch and indicators of the newest result of every epoch published below ``output``."""
+    return [
+        (record["digest"], record["epoch"], newest_indicators(record))
+        for record in _accounting_files(output)
+        if record.get("revisions")
+    ]
+
+
+def _accounting_files(output: str) -> Iterator[dict[str, Any]]:
+    found = FileSystems.match([FileSystems.join(output, "accounting", "*.json")])[0].metadata_list
+    for path in sorted(m.path for m in found):
+        with FileSystems.open(path) as handle:
+            yield json.loads(handle.read())
+
+
+def newest_indicators(record: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Indicators of the newest result that an epoch's accounting names; earlier versions had none."""
+    revisions = record.get("revisions") or [{}]
+    found: list[dict[str, Any]] = revisions[-1].get("indicators", [])
+    return found
+
+
+def table_records(record: Mapping[str, Any]) -> list[FileRecord]:
+    """The published tables that an epoch's accounting names."""
+    return [
+        FileRecord(r["file"], r["bytes"], r["sha256"], r["rows"])
+        for r in record.get("revisions", ())
+        if r["file"]
+    ]
+
+
+def indicators_record(noticed: Iterable[tuple[str, int, list[dict[str, Any]]]]) -> Indicators:
+    """What run.json says about signs of forged reports; the accounting of an epoch has all its indicators.
+
+    Args:
+        noticed: digest, epoch and indicators of the newest result of each epoch.
+    """
+    results = sorted(
+        ((digest, epoch, found) for digest, epoch, found in noticed if found), key=lambda r: r[:2]
+    )
+    alarms = tuple(
+        Alarm(digest=digest, epoch=epoch, **one, meaning=EXPLANATIONS[one["indicator"]])
+        for digest, epoch, found in results
+        for one in found
+        if one["alarm"]
+    )
+    return Indicators(FALSE_ALARM, len(results), sum(len(found) for *_, found in results), alarms)
+
+
+def write_record(output: str, record: RunRecord) -> None:
+    """Publish run.json: whole, or not at all."""
+    publish(output, RUN_RECORD, record.content())
+
+
+def run_record(
+    config: RunConfig,
+    accounting: Accounting,
+    files: Iterable[FileRecord],
+    seconds: float,
+    *,
+    archived: Archived | None = None,
+    status: str | None = None,
+    indicators: Indicators | None = None,
+    stream: StreamRecord | None = None,
+) -> RunRecord:
+    """The record of a run.
+
+    Args:
+        config: what was asked.
+        accounting: of the whole run.
+        files: everything written.
+        seconds: how long it took.
+        archived: what is not in ``accounting`` because it has been archived.
+        status: of a run that has not finished; a finished one has that of its exit code.
+        indicators, stream: as in :class:`RunRecord`.
+
+    Raises:
+        LdpError: the accounting does not balance.
+    """
+    total = accounting.total
+    if archived is not None:
+        total.merge(archived.account)
+    accounts = accounting.accounts
+    # Only what has not finished may have read reports that it has not booked elsewhere.
+    unbalanced = [key for key, account in accounts.items() if not account.balanced] if status is None else []
+    if unbalanced:
+        raise LdpError(
+            "E-RUN-BOOKS",
+            f"the books of {len(unbalanced)} epochs do not balance: reports were lost or counted twice",
+            where=config.output,
+            remedy="Nothing was published as finished; please report this with the files beside it.",
+        )
+    names = {c.digest_hex: c for c in config.collections}
+    epochs = tuple(
+        _epoch_record(digest, names.get(digest), epoch, accounts[digest, epoch], config.max_error_fraction)
+        for digest, epoch in sorted((digest, epoch) for digest, epoch in accounts if epoch is not None)
+    )
+    unattributed = Account()
+    for (_, epoch), account in accounts.items():
+        if epoch is None:
+            unattributed.read += account.read
+            unattributed.rejected.update(account.rejected)
+    withheld = any(epoch.withheld for epoch in epochs) or bool(archived and archived.withheld)
+    exit_code = 5 if withheld or not total.counted else 4 if sum(total.rejected.values()) else 0
+    if status is None:
+        status = STATUS[exit_code] if total.counted else NOTHING_COUNTED
+    rate = round(total.read / seconds, 1) if seconds else None
+    return RunRecord(
+        status,
+        0 if status == DETACHED else exit_code,
+        _versions(),
+        config.runner,
+        config.deduplicate,
+        config.max_error_fraction,
+        config.limits,
+        tuple(CollectionRecord.from_record(collection_entry(c)) for c in config.collections),
+        RunAccounting(total, epochs, unattributed, archived),
+        Timings(round(seconds, 3), rate),
+        _started_in(config.inputs),
+        config.inputs,
+        tuple(sorted(files, key=lambda file: file.path)),
+        indicators,
+        stream,
+    )
+
+
+def _started_in(inputs: Iterable[str]) -> str:
+    """The folder that the paths of the inputs start from; empty where they all say it themselves."""
+    relative = any("://" not in path and not Path(path).is_absolute() for path in inputs)
+    return str(Path.cwd()) if relative else ""
+
+
+@cache
+def _versions() -> dict[str, str]:
+    """Looked up once: a stream writes its record again and again."""
+    named = ("apache-beam", "numpy", "numba", "pyarrow", "protobuf")
+    return {
+        "ldpbeam": version("ldpbeam"),
+        "python": platform.python_version(),
+        **{name.replace("-", "_"): version(name) for name in named},
+    }
+
+
+def _epoch_record(
+    digest: str, collection: Collection | None, epoch: int, account: Account, max_error_fraction: float
+) -> EpochRecord:
+    """One line; an epoch of a collection that is no longer given has no name."""
+    kept = Account()
+    kept.merge(account)  # an engine goes on booking in its own
+    return EpochRecord(
+        collection.name if collection else "",
+        digest,
+        epoch,
+        instant(collection.epochs.start(epoch)) if collection else None,
+        kept,
+        TOO_MANY_ERRORS if account.counted and account.error_fraction > max_error_fraction else "",
+    )
