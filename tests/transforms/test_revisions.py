@@ -106,7 +106,7 @@ def test_books_alone_have_no_number(tmp_path: Path) -> None:
         {"closed": False},
         {"withheld": TOO_MANY_ERRORS},
         {"reports": 99},
-        {"line": Account(read=30, counted=29, duplicate=1)},
+        {"account": Account(read=30, counted=29, duplicate=1)},
     ],
 )
 def test_all_that_a_sink_is_told_is_content(changes: dict[str, Any]) -> None:

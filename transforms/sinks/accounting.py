@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
 from functools import cache
 from typing import Any
@@ -29,6 +28,7 @@ from ldpbeam.transforms.sinks.atomic import publish
 __all__ = [
     "NumberRevisions",
     "Numbered",
+    "RevisionNumbers",
     "books_file_name",
     "content_digest",
     "epoch_stem",
@@ -136,29 +136,40 @@ def newest_number(output: str, collection: Collection, epoch: int) -> Numbered |
     return Numbered(int(last["revision"]), last["content"], last["job"])
 
 
-class NumberRevisions(beam.DoFn):
-    """Histograms of an unbounded job to the same with their published number: before all sinks, and once.
+class RevisionNumbers:
+    """Numbers the results of one collection in an unbounded job: before all sinks, and once.
 
-    Numbers of an epoch are given one after the other, since its results come from one key. Writing the number
-    down is what makes it given: a bundle that is tried again finds it.
+    Numbers of an epoch must be given one after the other. Writing the number down is what makes it given: a
+    result that is made once more finds it.
     """
 
     def __init__(self, collection: Collection, output: str, job: str) -> None:
         """Number epochs of this collection on this output; ``job`` names who does."""
-        super().__init__()
         self._collection = collection
         self._output = output
         self._job = job
 
-    def process(self, histogram: EpochHistogram) -> Iterator[EpochHistogram]:
-        """Nothing but books has no number."""
+    def number(self, histogram: EpochHistogram) -> EpochHistogram:
+        """Give the histogram its number; one with nothing but accounting has none."""
         if not histogram.attributes and not histogram.withheld:
-            yield histogram
-            return
+            return histogram
         newest = newest_number(self._output, self._collection, histogram.epoch)
         number = number_after(newest, content_digest(self._collection, histogram), self._job)
         if number != newest:
             record = {"schema": NUMBERS_SCHEMA, **asdict(number)}
             name = numbers_file_name(self._collection, histogram.epoch)
             publish(self._output, name, (json.dumps(record) + "\n").encode())
-        yield replace(histogram, revision=number.revision)
+        return replace(histogram, revision=number.revision)
+
+
+class NumberRevisions(beam.DoFn):
+    """:class:`RevisionNumbers` as a step of a pipeline; results of an epoch come from one key, in order."""
+
+    def __init__(self, collection: Collection, output: str, job: str) -> None:
+        """Parameters as of :class:`RevisionNumbers`."""
+        super().__init__()
+        self._numbers = RevisionNumbers(collection, output, job)
+
+    def process(self, histogram: EpochHistogram) -> list[EpochHistogram]:
+        """Give one histogram its number."""
+        return [self._numbers.number(histogram)]

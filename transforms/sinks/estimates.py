@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,6 +24,7 @@ from ldpbeam.transforms.sinks.tables import epoch_table, fixed_columns
 
 __all__ = [
     "BOOKS_SCHEMA",
+    "EpochFiles",
     "Noticed",
     "WriteEpochs",
     "books_file_name",
@@ -61,38 +61,37 @@ class Noticed:
     indicators: list[dict[str, Any]]
 
 
-class WriteEpochs(beam.DoFn):
-    """Histograms to Parquet files, books to JSON; gives a :class:`FileRecord` each and the ``counted`` entry.
+class EpochFiles:
+    """Files of one collection's epochs: a table of estimates for each revision, and the epoch's accounting.
 
-    Indicators of forged reports are given as :class:`Noticed`.
-
-    What is booked as counted is what the accumulator behind the published numbers has counted.
-
-    In an unbounded job an epoch is written again and again; the books keep every revision.
+    In an unbounded job an epoch is written again and again; its accounting keeps every revision.
     ``latest/`` has the newest one of each epoch: it changes from one whole table to the next, just before the
-    books name it, so that it is never behind them; an epoch whose newest result is withheld has none.
+    accounting names it, so that it is never behind; an epoch whose newest result is withheld has none.
     """
 
     def __init__(self, collection: Collection, output: str, job: str = "") -> None:
         """Write epochs of this collection below ``output``; ``job`` names an unbounded job, else empty."""
-        super().__init__()
         self._collection = collection
         self._output = output
         self._job = job
-        self._fixed: dict[str, Any] = {}
+        self._fixed = fixed_columns(collection)
         self._names = [name for name, _ in collection.histograms]
 
-    def setup(self) -> None:
-        """Columns that are the same for every epoch, once per worker."""
-        self._fixed = fixed_columns(self._collection)
+    def write(self, histogram: EpochHistogram) -> list[FileRecord | Noticed | Entry]:
+        """Write a table, unless only the accounting has changed, then the accounting.
 
-    def process(self, histogram: EpochHistogram) -> Iterator[FileRecord | Noticed | Entry]:
-        """A table unless only the books have changed, then the books."""
+        Returns:
+            The files, indicators of forged reports if there are any, and the ``counted`` entry: what is
+            accounted as counted is what the accumulator behind the published numbers has counted.
+        """
+        done: list[FileRecord | Noticed | Entry] = []
         known = read_books(self._output, self._collection, histogram.epoch) if self._job else None
         published = {int(r["revision"]): r for r in known["revisions"]} if known else {}
+        key = (self._collection.digest_hex, histogram.epoch)
         if histogram.attributes or histogram.withheld:
             number = histogram.revision
-            newest = number >= max(published, default=0)  # a job that was set back tells older ones again
+            # A job that was set back publishes older revisions once more.
+            newest = number >= max(published, default=0)
             entry: dict[str, Any] = {
                 "revision": number,
                 "pane": histogram.pane,
@@ -104,25 +103,24 @@ class WriteEpochs(beam.DoFn):
                 "file": None,
             }
             if histogram.attributes:
-                found = self._write_table(histogram, number, newest)
-                yield found
+                table = self._write_table(histogram, number, newest)
+                done.append(table)
                 entry |= {
-                    "file": found.path,
-                    "bytes": found.size,
-                    "sha256": found.sha256,
-                    "rows": found.rows,
+                    "file": table.path,
+                    "bytes": table.size,
+                    "sha256": table.sha256,
+                    "rows": table.rows,
                 }
             elif known and newest:
                 remove(self._output, latest_file_name(self._collection, histogram.epoch))
             published[number] = entry
             if histogram.indicators:
-                key = (self._collection.digest_hex, histogram.epoch)
-                yield Noticed(*key, entry["indicators"])
+                done.append(Noticed(*key, entry["indicators"]))
         if histogram.account is not None:
-            yield self._write_books(histogram, published)
-            key = (self._collection.digest_hex, histogram.epoch)
+            done.append(self._write_books(histogram, published))
             counted: Entry = ((key, "counted"), histogram.account.counted)
-            yield counted
+            done.append(counted)
+        return done
 
     def _write_table(self, histogram: EpochHistogram, number: int, newest: bool) -> FileRecord:
         import pyarrow.parquet as pq
@@ -150,6 +148,24 @@ class WriteEpochs(beam.DoFn):
             record["position"] = dict(histogram.position)
         content = (json.dumps(record, indent=1) + "\n").encode()
         return publish(self._output, books_file_name(self._collection, histogram.epoch), content)
+
+
+class WriteEpochs(beam.DoFn):
+    """:class:`EpochFiles` as a step of a pipeline; gives what :meth:`EpochFiles.write` returns."""
+
+    def __init__(self, collection: Collection, output: str, job: str = "") -> None:
+        """Parameters as of :class:`EpochFiles`."""
+        super().__init__()
+        self._parameters = (collection, output, job)
+        self._files: EpochFiles
+
+    def setup(self) -> None:
+        """Make the columns that are the same for every epoch, once per worker."""
+        self._files = EpochFiles(*self._parameters)
+
+    def process(self, histogram: EpochHistogram) -> list[FileRecord | Noticed | Entry]:
+        """Write one histogram."""
+        return self._files.write(histogram)
 
 
 def books_record(

@@ -52,11 +52,10 @@ from ldpbeam.reports import Admission
 from ldpbeam.transforms.sinks import atomic as files
 from ldpbeam.transforms.sinks import estimates as sinks
 from ldpbeam.transforms.sinks.atomic import FileRecord
-from ldpbeam.transforms.sinks.estimates import WriteEpochs
+from ldpbeam.transforms.sinks.estimates import EpochFiles
 from ldpbeam.transforms.stages.epochs import keep_one_per_id
 from ldpbeam.wire import report_pb2
 from tests.pipelines.running import collection, fleet
-from tests.pipelines.stream import schedules
 from tests.pipelines.stream.broker import Broker, Clock, Message
 from tests.pipelines.stream.schedules import (
     AFTER,
@@ -694,7 +693,7 @@ class ClearsOpenEpochs(Trusting):
         return key in self._epochs
 
 
-class BooksFirst(WriteEpochs):
+class BooksFirst(EpochFiles):
     def _write_table(self, histogram: Any, number: int, newest: bool) -> FileRecord:
         def later(output: str, name: str, content: bytes, rows: int) -> FileRecord:
             self._late = (output, name, content, rows)
@@ -739,7 +738,7 @@ MUTANTS: dict[str, dict[str, Any]] = {
     "clears away segments of open epochs": {"Engine": ClearsOpenEpochs},
     "does not deduplicate across segments": {"tell_fast": staticmethod(segment_by_segment)},
     "publishes books before the table": {
-        "patches": staticmethod(lambda: [mock.patch.object(schedules, "WriteEpochs", BooksFirst)])
+        "patches": staticmethod(lambda: [mock.patch.object(sinks, "EpochFiles", BooksFirst)])
     },
     "does not force folders to disk": {
         "patches": staticmethod(lambda: [mock.patch.object(files, "sync_folder", lambda folder: None)])
