@@ -16,7 +16,7 @@ from ldpbeam.reports import Rejection
 from ldpbeam.support import Support
 from ldpbeam.transforms.coders import register_coders
 from ldpbeam.transforms.sinks.atomic import FileRecord, publish
-from ldpbeam.transforms.sinks.estimates import Noticed, WriteEpochs
+from ldpbeam.transforms.sinks.estimates import PublishedIndicators, WriteEpochs
 from ldpbeam.transforms.sinks.optional import told_elsewhere
 from ldpbeam.transforms.sinks.rejects import WriteRejects
 from ldpbeam.transforms.sources.files import ReadFiles
@@ -33,7 +33,7 @@ __all__ = ["LEDGER", "CollectReports", "PublishCollection"]
 LEDGER = "ledger.json"
 """What the pipeline leaves for the run record: books and files."""
 
-Outcome = Entry | FileRecord | Noticed
+Outcome = Entry | FileRecord | PublishedIndicators
 """What stages report about themselves: records booked, files written, signs of forged reports noticed."""
 
 
@@ -171,11 +171,11 @@ class _WriteLedger(beam.DoFn):
     def process(self, group: tuple[int, Iterable[Outcome]]) -> Iterator[FileRecord]:
         lines: list[Entry] = []
         files: list[FileRecord] = []
-        noticed: list[Noticed] = []
+        noticed: list[PublishedIndicators] = []
         for item in group[1]:
             if isinstance(item, FileRecord):
                 files.append(item)
-            elif isinstance(item, Noticed):
+            elif isinstance(item, PublishedIndicators):
                 noticed.append(item)
             else:
                 lines.append(item)

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import platform
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
-
-from apache_beam.io.filesystems import FileSystems
 
 from ldpbeam.accounting import Account, Accounting
 from ldpbeam.collection.collection import Collection
@@ -34,60 +31,33 @@ from ldpbeam.pipelines.run_record import (
     StreamRecord,
     Timings,
 )
+from ldpbeam.transforms.sinks.accounting import EpochAccounting, read_all_accounting
 from ldpbeam.transforms.sinks.atomic import publish
 from ldpbeam.transforms.sinks.file_record import FileRecord
 
 __all__ = [
     "indicators_record",
-    "newest_indicators",
     "read_indicators",
     "read_output",
     "run_record",
-    "table_records",
     "write_record",
 ]
 
 
 def read_output(output: str) -> tuple[Accounting, list[FileRecord]]:
-    """Accounting and files of everything published below ``output`` so far, from accounting/."""
-    accounting, files = Accounting(), list[FileRecord]()
-    for record in _accounting_files(output):
-        key = record["digest"], record.get("epoch")
-        accounting.accounts.setdefault(key, Account()).merge(Account.from_record(record["accounting"]))
-        files += table_records(record)
-    return accounting, files
+    """The accounting and the files of everything published below ``output`` so far."""
+    total, files = Accounting(), list[FileRecord]()
+    for found in read_all_accounting(output):
+        total.accounts.setdefault(found.key, Account()).merge(found.account)
+        if isinstance(found, EpochAccounting):
+            files += found.tables
+    return total, files
 
 
 def read_indicators(output: str) -> list[tuple[str, int, list[dict[str, Any]]]]:
     """Digest, epoch and indicators of the newest result of every epoch published below ``output``."""
-    return [
-        (record["digest"], record["epoch"], newest_indicators(record))
-        for record in _accounting_files(output)
-        if record.get("revisions")
-    ]
-
-
-def _accounting_files(output: str) -> Iterator[dict[str, Any]]:
-    found = FileSystems.match([FileSystems.join(output, "accounting", "*.json")])[0].metadata_list
-    for path in sorted(m.path for m in found):
-        with FileSystems.open(path) as handle:
-            yield json.loads(handle.read())
-
-
-def newest_indicators(record: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Indicators of the newest result that an epoch's accounting names; earlier versions had none."""
-    revisions = record.get("revisions") or [{}]
-    found: list[dict[str, Any]] = revisions[-1].get("indicators", [])
-    return found
-
-
-def table_records(record: Mapping[str, Any]) -> list[FileRecord]:
-    """The published tables that an epoch's accounting names."""
-    return [
-        FileRecord(r["file"], r["bytes"], r["sha256"], r["rows"])
-        for r in record.get("revisions", ())
-        if r["file"]
-    ]
+    found = read_all_accounting(output)
+    return [(*one.key, one.indicators) for one in found if isinstance(one, EpochAccounting)]
 
 
 def indicators_record(noticed: Iterable[tuple[str, int, list[dict[str, Any]]]]) -> Indicators:

@@ -22,7 +22,7 @@ from ldpbeam.accounting import Account
 from ldpbeam.collection.epochs import parse_instant
 from ldpbeam.pipelines.local.landing import FOLDER, EpochKey
 from ldpbeam.pipelines.run_record import Archived
-from ldpbeam.transforms.sinks.accounting import named_stem
+from ldpbeam.transforms.sinks.accounting import EpochAccounting, write_accounting
 from ldpbeam.transforms.sinks.atomic import publish
 
 __all__ = ["FOLDED", "Archive"]
@@ -170,8 +170,7 @@ class Archive:
         """Give an epoch its own file again, so that something can be added to it."""
         record = self.find(key)
         if record is not None and key not in self._shadowed:
-            name = f"accounting/{named_stem(record['collection'], *key)}.json"
-            publish(self._output, name, (json.dumps(record, indent=1) + "\n").encode())
+            write_accounting(self._output, EpochAccounting.from_record(record))
             self.shadow(key)
 
     def add(self, paths: Iterable[Path]) -> None:

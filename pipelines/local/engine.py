@@ -8,7 +8,6 @@ still while there is a backlog. A crash, a stop and an update lose nothing and c
 
 from __future__ import annotations
 
-import json
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -22,20 +21,25 @@ from ldpbeam.errors import LdpError
 from ldpbeam.pipelines.config import RunConfig
 from ldpbeam.pipelines.local.archive import Archive
 from ldpbeam.pipelines.local.landing import EpochKey, Landing, Segment
-from ldpbeam.pipelines.local.results import Due, publish_due, write_other_books
+from ldpbeam.pipelines.local.results import Due, publish_due
 from ldpbeam.pipelines.local.status import Status
 from ldpbeam.pipelines.local.watermark import Draw, TimeKeeper, Watermark
 from ldpbeam.pipelines.published import (
     indicators_record,
-    newest_indicators,
     run_record,
-    table_records,
     write_record,
 )
 from ldpbeam.pipelines.run_record import RunRecord, StreamRecord, last_clock
 from ldpbeam.reports import ReportColumns
 from ldpbeam.schedule import Schedule
-from ldpbeam.transforms.sinks.accounting import books_file_name, read_books
+from ldpbeam.transforms.sinks.accounting import (
+    EpochAccounting,
+    UnattributedAccounting,
+    accounting_file_name,
+    read_accounting,
+    read_epoch_accounting,
+    write_accounting,
+)
 from ldpbeam.transforms.sinks.file_record import FileRecord
 from ldpbeam.transforms.stages.accounting import Publication
 
@@ -168,18 +172,16 @@ class LocalStream:
         # Also of collections not given: a number is never used again, what was refused has it too.
         self._number = self._archive.segment
         for path in sorted(Path(self._config.output, "accounting").glob("*.json")):
-            record = json.loads(path.read_text())
-            position = record.get("position", {})
-            self._number = max(self._number, int(position.get("segment", 0)))
-            digest, epoch = record["digest"], record.get("epoch")
-            if epoch is None:
-                account, through = Account.from_record(record["accounting"]), int(position.get("segment", 0))
-                self._others[digest] = _Open(account=account, through=through)
+            found = read_accounting(str(path))
+            through = (found.position or {}).get("segment", 0)
+            self._number = max(self._number, through)
+            if isinstance(found, UnattributedAccounting):
+                self._others[found.digest] = _Open(account=found.account, through=through)
                 continue
-            self._archive.shadow((digest, epoch))
-            given = digest in self._schedules
-            known = (self._epochs if given else self._strange).setdefault((digest, epoch), _Open())
-            self._learn(known, record)
+            self._archive.shadow(found.key)
+            given = found.digest in self._schedules
+            known = (self._epochs if given else self._strange).setdefault(found.key, _Open())
+            self._learn(known, found)
             if given:
                 self._mark.at_least(known.told)
         for segment in self._landing.recover(self._number):
@@ -188,21 +190,21 @@ class LocalStream:
             pass
 
     @staticmethod
-    def _learn(known: _Open, record: dict[str, Any]) -> None:
-        """What is published about an epoch, as its books have it."""
-        known.account, known.news = Account.from_record(record["accounting"]), Counter()
-        known.revision = max((r["revision"] for r in record["revisions"]), default=-1) + 1
-        known.closed = record["closed"]
-        known.files = table_records(record)
-        known.indicators = newest_indicators(record)
-        position = record.get("position", {})
+    def _learn(known: _Open, found: EpochAccounting) -> None:
+        """Take what is published about an epoch from its accounting."""
+        known.account, known.news = found.account, Counter()
+        known.revision = found.newest.number + 1 if found.newest else 0
+        known.closed = found.closed
+        known.files = list(found.tables)
+        known.indicators = found.indicators
+        position = found.position or {}
         known.told, known.through = position.get("watermark", 0), position.get("segment", 0)
 
     def _refresh(self, key: EpochKey) -> None:
         """The same, after a result was published."""
-        record = read_books(self._config.output, self._schedules[key[0]].collection, key[1])
-        assert record is not None  # noqa: S101 - it was published
-        self._learn(self._epochs[key], record)
+        found = read_epoch_accounting(self._config.output, self._schedules[key[0]].collection, key[1])
+        assert found is not None  # noqa: S101 - it was published
+        self._learn(self._epochs[key], found)
         self._epochs[key].fresh = False
 
     def _known(self, key: EpochKey) -> _Open:
@@ -213,7 +215,7 @@ class LocalStream:
             record = self._archive.find(key)
             if record is not None:
                 self._archive.bring_back(key)
-                self._learn(known, record)
+                self._learn(known, EpochAccounting.from_record(record))
             known.segments = [segment.number for segment in self.segments if key in segment.by_key]
         return known
 
@@ -454,7 +456,9 @@ class LocalStream:
                     known.account.add(what, count)
                 known.news.clear()
                 known.through = self._number
-                write_other_books(self._config.output, digest, known.account, known.through)
+                position = {"segment": known.through}
+                found = UnattributedAccounting(digest, known.account, position=position)
+                write_accounting(self._config.output, found)
 
     def _clear_away(self) -> None:
         """Segments whose epochs are all closed, and have been for as long as they are to be kept."""
@@ -565,8 +569,9 @@ class LocalStream:
             done.sort(key=lambda key: (self._schedules[key[0]].close(key[1]), key))
             done = done[: len(done) - keep]
             folder = Path(self._config.output)
+            collections = {digest: schedule.collection for digest, schedule in self._schedules.items()}
             self._archive.add(
-                folder / books_file_name(self._schedules[digest].collection, epoch) for digest, epoch in done
+                folder / accounting_file_name(collections[digest], epoch) for digest, epoch in done
             )
             for key in done:
                 del self._epochs[key]

@@ -30,11 +30,17 @@ from ldpbeam.pipelines.interrupt import interruptible, removed_on_interrupt
 from ldpbeam.pipelines.local.engine import REPLAY, LocalStream
 from ldpbeam.pipelines.local.landing import FOLDER, Segment
 from ldpbeam.pipelines.output import locked
-from ldpbeam.pipelines.published import table_records, write_record
+from ldpbeam.pipelines.published import write_record
 from ldpbeam.pipelines.run import run
 from ldpbeam.pipelines.run_record import RUN_RECORD, RunRecord, read_record
 from ldpbeam.reports import Admission, ReportColumns, admit_frames
-from ldpbeam.transforms.sinks.accounting import books_file_name
+from ldpbeam.transforms.sinks.accounting import (
+    EpochAccounting,
+    Revision,
+    read_accounting,
+    read_epoch_accounting,
+    write_accounting,
+)
 from ldpbeam.transforms.sinks.atomic import link, publish, remove
 from ldpbeam.transforms.sinks.estimates import epoch_file_name, latest_file_name
 from ldpbeam.transforms.sinks.file_record import FileRecord
@@ -188,44 +194,41 @@ def _take_over(
     revised: list[tuple[str, int, int]] = []
     files: list[FileRecord] = []
     for path in sorted((scratch / "accounting").iterdir()):
-        new = json.loads(path.read_text())
-        collection, epoch = by_digest[new["digest"]], int(new["epoch"])
-        name = books_file_name(collection, epoch)
-        old = json.loads((output / name).read_text()) if (output / name).is_file() else None
-        published = list(old["revisions"]) if old else []
-        for result in new["revisions"]:
+        new = read_accounting(str(path))
+        assert isinstance(new, EpochAccounting)  # noqa: S101 - a run over files writes no other
+        collection, epoch = by_digest[new.digest], new.epoch
+        old = read_epoch_accounting(str(output), collection, epoch)
+        published = list(old.revisions) if old else []
+        for result in new.revisions:
             latest = published[-1] if published else None
             if latest is not None and _same(scratch, result, output, latest):
                 continue
-            number = latest["revision"] + 1 if latest else 0
-            pane = REPLAY if latest else result["pane"]
-            entry = {**result, "revision": number, "pane": pane}
-            if result["file"]:
-                table = pq.read_table(scratch / result["file"])
+            number = latest.number + 1 if latest else 0
+            pane = REPLAY if latest else result.pane
+            made = None
+            if result.table:
+                table = pq.read_table(scratch / result.table.path)
                 table = _with(table, revision=pa.scalar(number, pa.int32()), pane=pa.scalar(pane))
                 sink = io.BytesIO()
                 pq.write_table(table, sink, compression="zstd")
                 table_name = epoch_file_name(collection, epoch, number)
                 made = publish(str(output), table_name, sink.getvalue(), table.num_rows)
-                entry |= {"file": made.path, "bytes": made.size, "sha256": made.sha256, "rows": made.rows}
-            published.append(entry)
+            published.append(replace(result, number=number, pane=pane, table=made))
             revised.append((collection.name, epoch, number))
         if published:
-            _show_latest(output, latest_file_name(collection, epoch), published[-1]["file"])
-        content = json.dumps({**new, "revisions": published}, indent=1) + "\n"
-        made = publish(str(output), name, content.encode())
-        files.append(made)
-        files += table_records({"revisions": published})
+            _show_latest(output, latest_file_name(collection, epoch), published[-1].table)
+        accounting = replace(new, revisions=tuple(published))
+        files += [write_accounting(str(output), accounting), *accounting.tables]
     files += _exchange_rejects(scratch / "rejects", output)
     return revised, sorted(files, key=lambda file: file.path)
 
 
-def _show_latest(output: Path, name: str, file: str | None) -> None:
+def _show_latest(output: Path, name: str, table: FileRecord | None) -> None:
     """Have the newest revision of an epoch in ``latest/``; nothing where that is withheld."""
-    if file is None:
+    if table is None:
         remove(str(output), name)
-    elif not (output / name).exists() or not (output / name).samefile(output / file):
-        link(str(output), name, file, (output / file).read_bytes())
+    elif not (output / name).exists() or not (output / name).samefile(output / table.path):
+        link(str(output), name, table.path, (output / table.path).read_bytes())
 
 
 def _exchange_rejects(fresh: Path, output: Path) -> list[FileRecord]:
@@ -241,11 +244,11 @@ def _exchange_rejects(fresh: Path, output: Path) -> list[FileRecord]:
     return made
 
 
-def _same(scratch: Path, new: dict[str, Any], output: Path, old: dict[str, Any]) -> bool:
+def _same(scratch: Path, new: Revision, output: Path, old: Revision) -> bool:
     """Whether two results say the same, whatever they are called."""
-    if not new["file"] or not old["file"]:
-        return bool(new["file"]) == bool(old["file"]) and new["n"] == old["n"]
-    tables = (pq.read_table(scratch / new["file"]), pq.read_table(output / old["file"]))
+    if not new.table or not old.table:
+        return bool(new.table) == bool(old.table) and new.reports == old.reports
+    tables = (pq.read_table(scratch / new.table.path), pq.read_table(output / old.table.path))
     # Tables of earlier versions have fewer columns.
     both = [
         n for n in tables[0].column_names if n in tables[1].column_names and n not in {"revision", "pane"}

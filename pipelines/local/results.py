@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import os
 from collections.abc import Iterator, Mapping
@@ -12,7 +11,7 @@ from typing import Any
 
 import apache_beam as beam
 
-from ldpbeam.accounting import Account, Entry
+from ldpbeam.accounting import Entry
 from ldpbeam.collection.collection import Collection
 from ldpbeam.pipelines.beam_job import run_to_end
 from ldpbeam.pipelines.bounded import PublishCollection
@@ -20,12 +19,11 @@ from ldpbeam.pipelines.config import RunConfig
 from ldpbeam.pipelines.local.landing import EpochKey, Landing, read_segment
 from ldpbeam.pipelines.run import make_pipeline
 from ldpbeam.transforms.coders import register_coders
-from ldpbeam.transforms.sinks.atomic import publish
 from ldpbeam.transforms.stages.accounting import Publication
 from ldpbeam.transforms.stages.epochs import EpochColumns
 from ldpbeam.transforms.stages.reports import collection_tag
 
-__all__ = ["Due", "publish_due", "write_other_books"]
+__all__ = ["Due", "publish_due"]
 
 ENGINE = "local"
 """What the local engine calls its job: there is only ever one on an output directory."""
@@ -96,18 +94,3 @@ def publish_due(config: RunConfig, landing: Landing, due: list[Due]) -> None:
         label = f"{collection.name}@{collection.version}"
         _ = inputs | label >> PublishCollection(collection, settings, told)
     run_to_end(pipeline)
-
-
-def _other_books(digest: str) -> str:
-    return f"accounting/other-{digest or 'unknown'}.json"
-
-
-def write_other_books(output: str, digest: str, account: Account, segment: int) -> None:
-    """Books of what belongs to no epoch of a collection (or, without a digest, to no collection)."""
-    record = {
-        "schema": "ldpbeam.other/1",
-        "digest": digest,
-        "accounting": {"read": account.read, "rejected": account.rejected_record()},
-        "position": {"segment": segment},
-    }
-    publish(output, _other_books(digest), (json.dumps(record, indent=1) + "\n").encode())

@@ -26,9 +26,10 @@ from ldpbeam.transforms.sinks.accounting import (
     newest_number,
     number_after,
     numbers_file_name,
+    read_epoch_accounting,
 )
 from ldpbeam.transforms.sinks.bigquery import WriteEstimatesToBigQuery, insert_id
-from ldpbeam.transforms.sinks.estimates import WriteEpochs, read_books
+from ldpbeam.transforms.sinks.estimates import WriteEpochs
 from ldpbeam.transforms.sinks.tables import fixed_columns
 from ldpbeam.transforms.sinks.topic import estimate_messages
 from tests.pipelines.running import collection
@@ -192,12 +193,12 @@ def test_no_sink_sees_two_contents_under_one_number(
             run_bundle(step, write, sinks, bundle, fused, len(bundle))
             at += len(bundle)
         for epoch, content in dict(results).items():
-            books = read_books(folder, AGREED, epoch)
+            books = read_epoch_accounting(folder, AGREED, epoch)
             assert books is not None
-            numbers = [entry["revision"] for entry in books["revisions"]]
+            numbers = [revision.number for revision in books.revisions]
             assert numbers == sorted(set(numbers))
             assert numbers[-1] == sinks.newest[epoch]
-            newest = pq.read_table(Path(folder, books["revisions"][-1]["file"]))
+            newest = pq.read_table(Path(folder, books.revisions[-1].table.path))
             wanted = result(epoch, content).attributes[0].support.tolist()
             assert newest.column("support").to_pylist() == sinks.last[epoch] == wanted
 
@@ -214,9 +215,9 @@ def planted(results: list[tuple[int, int]], fused: bool) -> None:
         sinks = Sinks(Path(folder))
         run_bundle(step, write, sinks, bundle, fused, len(bundle))
         for epoch, content in dict(results).items():
-            books = read_books(folder, AGREED, epoch)
+            books = read_epoch_accounting(folder, AGREED, epoch)
             assert books is not None
-            newest = pq.read_table(Path(folder, books["revisions"][-1]["file"]))
+            newest = pq.read_table(Path(folder, books.revisions[-1].table.path))
             assert (
                 newest.column("support").to_pylist() == result(epoch, content).attributes[0].support.tolist()
             )
@@ -224,11 +225,11 @@ def planted(results: list[tuple[int, int]], fused: bool) -> None:
 
 def from_books(output: str, agreed: Collection, epoch: int) -> Numbered | None:
     """As it once was: numbered by what is published, not by what was given."""
-    books = read_books(output, agreed, epoch)
+    books = read_epoch_accounting(output, agreed, epoch)
     if not books:
         return None
-    last = books["revisions"][-1]
-    return Numbered(last["revision"], last["content"], last["job"])
+    last = books.revisions[-1]
+    return Numbered(last.number, last.content, last.job)
 
 
 def test_numbering_by_the_books_is_found(monkeypatch: pytest.MonkeyPatch) -> None:

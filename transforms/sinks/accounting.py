@@ -1,4 +1,4 @@
-"""The number under which a result is published, given once, before every sink; and an epoch's books.
+"""What the files in ``accounting/`` hold, and the number under which a result is published.
 
 After a failure a job goes on from an older state, batches the same reports differently, and makes results
 that differ from those that sinks have already. So numbers are not kept in the job: a number is written down,
@@ -11,9 +11,10 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from functools import cache
-from typing import Any
+from typing import Any, ClassVar
 
 import apache_beam as beam
 import numpy as np
@@ -21,25 +22,295 @@ from apache_beam.io.filesystems import FileSystems
 
 from ldpbeam.accounting import Account
 from ldpbeam.collection.collection import Collection
+from ldpbeam.collection.epochs import instant
 from ldpbeam.errors import Reason
 from ldpbeam.histogram import EpochHistogram
 from ldpbeam.transforms.sinks.atomic import publish
+from ldpbeam.transforms.sinks.file_record import FileRecord
 
 __all__ = [
+    "EpochAccounting",
     "NumberRevisions",
     "Numbered",
+    "Revision",
     "RevisionNumbers",
-    "books_file_name",
+    "UnattributedAccounting",
+    "accounting_file_name",
     "content_digest",
     "epoch_stem",
     "named_stem",
     "newest_number",
     "number_after",
     "numbers_file_name",
-    "read_books",
+    "read_accounting",
+    "read_all_accounting",
+    "read_epoch_accounting",
+    "write_accounting",
 ]
 
 NUMBERS_SCHEMA = "ldpbeam.revision/1"
+
+
+def epoch_stem(collection: Collection, epoch: int) -> str:
+    """``NAME-DIGEST-epoch-000012``, which all files of an epoch begin with."""
+    return named_stem(collection.name, collection.digest_hex, epoch)
+
+
+def named_stem(name: str, digest: str, epoch: int) -> str:
+    """The same, of a collection of which only the name and the digest are known."""
+    return f"{name}-{digest}-epoch-{epoch:06d}"
+
+
+# --- what the files in accounting/ hold
+
+
+@dataclass(frozen=True)
+class Revision:
+    """One result of an epoch, as the epoch's accounting names it.
+
+    Attributes:
+        number: 0 for the first result of an epoch, one more for each that follows.
+        pane: ``early``, ``on_time``, ``late`` or ``replay``.
+        reports: reports counted.
+        withheld: why there are no estimates; empty where there are some.
+        content: :func:`content_digest` of the result.
+        job: the unbounded job that published it; empty over files.
+        indicators: signs of forged reports, see :meth:`ldpbeam.indicators.Indicator.as_record`.
+        table: the file of its estimates; None where they are withheld.
+    """
+
+    number: int
+    pane: str
+    reports: int
+    withheld: str
+    content: str
+    job: str
+    indicators: list[dict[str, Any]]
+    table: FileRecord | None
+
+    def as_record(self) -> dict[str, Any]:
+        """One item of ``revisions`` in the file."""
+        table = self.table
+        return {
+            "revision": self.number,
+            "pane": self.pane,
+            "n": self.reports,
+            "withheld": self.withheld,
+            "content": self.content,
+            **({"job": self.job} if self.job else {}),
+            "indicators": self.indicators,
+            "file": table.path if table else None,
+            **({"bytes": table.size, "sha256": table.sha256, "rows": table.rows} if table else {}),
+        }
+
+    @classmethod
+    def from_record(cls, record: Mapping[str, Any]) -> Revision:
+        """The reverse of :meth:`as_record`; outputs of earlier versions have no indicators."""
+        table = None
+        if record["file"]:
+            table = FileRecord(record["file"], record["bytes"], record["sha256"], record["rows"])
+        return cls(
+            int(record["revision"]),
+            record["pane"],
+            record["n"],
+            record["withheld"],
+            record.get("content", ""),
+            record.get("job", ""),
+            record.get("indicators", []),
+            table,
+        )
+
+
+@dataclass(frozen=True)
+class EpochAccounting:
+    """What ``accounting/NAME-DIGEST-epoch-000012.json`` holds: an epoch's account and its revisions.
+
+    Attributes:
+        collection, version, digest: of the collection; the digest as 16 hexadecimal digits.
+        epoch: index.
+        epoch_start, epoch_end: first instant of the epoch, and the first after it, ISO 8601 in UTC.
+        closes: instant from which on the epoch takes no more reports.
+        closed: whether it has closed.
+        account: what became of the epoch's records.
+        revisions: every result that is published, in the order of numbers.
+        position: how far into its input an engine with state of its own was; None where there is none.
+    """
+
+    collection: str
+    version: int
+    digest: str
+    epoch: int
+    epoch_start: str
+    epoch_end: str
+    closes: str
+    closed: bool
+    account: Account
+    revisions: tuple[Revision, ...]
+    position: Mapping[str, int] | None = None
+
+    SCHEMA: ClassVar[str] = "ldpbeam.epoch/1"
+
+    @classmethod
+    def of_histogram(
+        cls, collection: Collection, histogram: EpochHistogram, revisions: tuple[Revision, ...]
+    ) -> EpochAccounting:
+        """The accounting of an epoch whose newest result is given."""
+        epoch = histogram.epoch
+        return cls(
+            collection.name,
+            collection.version,
+            collection.digest_hex,
+            epoch,
+            instant(collection.epochs.start(epoch)),
+            instant(collection.epochs.end(epoch)),
+            instant(collection.closes(epoch)),
+            histogram.closed,
+            histogram.account or Account(),
+            revisions,
+            histogram.position,
+        )
+
+    @property
+    def key(self) -> tuple[str, int]:
+        """Digest and epoch."""
+        return self.digest, self.epoch
+
+    @property
+    def file_name(self) -> str:
+        """Where it is kept, below the output directory."""
+        return f"accounting/{named_stem(self.collection, self.digest, self.epoch)}.json"
+
+    @property
+    def newest(self) -> Revision | None:
+        """The revision that readers take; None where nothing has been published."""
+        return self.revisions[-1] if self.revisions else None
+
+    @property
+    def indicators(self) -> list[dict[str, Any]]:
+        """Signs of forged reports in the newest revision."""
+        return self.newest.indicators if self.newest else []
+
+    @property
+    def tables(self) -> list[FileRecord]:
+        """The files of estimates of all revisions."""
+        return [revision.table for revision in self.revisions if revision.table]
+
+    def as_record(self) -> dict[str, Any]:
+        """Content of the file."""
+        return {
+            "schema": self.SCHEMA,
+            "collection": self.collection,
+            "version": self.version,
+            "digest": self.digest,
+            "epoch": self.epoch,
+            "epoch_start": self.epoch_start,
+            "epoch_end": self.epoch_end,
+            "closes": self.closes,
+            "closed": self.closed,
+            "accounting": {**self.account.as_record(), "pending": self.account.pending},
+            "error_fraction": round(self.account.error_fraction, 9),
+            "revisions": [revision.as_record() for revision in self.revisions],
+            **({"position": dict(self.position)} if self.position is not None else {}),
+        }
+
+    @classmethod
+    def from_record(cls, record: Mapping[str, Any]) -> EpochAccounting:
+        """The reverse of :meth:`as_record`."""
+        return cls(
+            record["collection"],
+            record["version"],
+            record["digest"],
+            int(record["epoch"]),
+            record["epoch_start"],
+            record["epoch_end"],
+            record["closes"],
+            record["closed"],
+            Account.from_record(record["accounting"]),
+            tuple(Revision.from_record(revision) for revision in record["revisions"]),
+            record.get("position"),
+        )
+
+
+@dataclass(frozen=True)
+class UnattributedAccounting:
+    """What ``accounting/other-….json`` holds: the account of records that belong to no epoch.
+
+    Attributes:
+        digest: of the collection that they name; empty where they name none.
+        account: of which ``read`` and ``rejected`` alone mean something.
+        job: the unbounded job that has read them; empty in a local engine.
+        position: as in :class:`EpochAccounting`.
+    """
+
+    digest: str
+    account: Account
+    job: str = ""
+    position: Mapping[str, int] | None = None
+
+    SCHEMA: ClassVar[str] = "ldpbeam.other/1"
+
+    @property
+    def key(self) -> tuple[str, None]:
+        """Digest, and no epoch."""
+        return self.digest, None
+
+    @property
+    def file_name(self) -> str:
+        """Where it is kept, below the output directory."""
+        return f"accounting/{'-'.join(filter(None, ('other', self.digest or 'unknown', self.job)))}.json"
+
+    def as_record(self) -> dict[str, Any]:
+        """Content of the file."""
+        return {
+            "schema": self.SCHEMA,
+            "digest": self.digest,
+            **({"job": self.job} if self.job else {}),
+            "accounting": {"read": self.account.read, "rejected": self.account.rejected_record()},
+            **({"position": dict(self.position)} if self.position is not None else {}),
+        }
+
+    @classmethod
+    def from_record(cls, record: Mapping[str, Any]) -> UnattributedAccounting:
+        """The reverse of :meth:`as_record`."""
+        account = Account.from_record(record["accounting"])
+        return cls(record["digest"], account, record.get("job", ""), record.get("position"))
+
+
+def write_accounting(output: str, accounting: EpochAccounting | UnattributedAccounting) -> FileRecord:
+    """Put a file into ``accounting/``, in place of an earlier one of the same epoch or digest."""
+    content = json.dumps(accounting.as_record(), indent=1) + "\n"
+    return publish(output, accounting.file_name, content.encode())
+
+
+def read_accounting(path: str) -> EpochAccounting | UnattributedAccounting:
+    """What one file of ``accounting/`` holds."""
+    with FileSystems.open(path) as handle:
+        record = json.loads(handle.read())
+    if record["schema"] == UnattributedAccounting.SCHEMA:
+        return UnattributedAccounting.from_record(record)
+    return EpochAccounting.from_record(record)
+
+
+def read_all_accounting(output: str) -> Iterator[EpochAccounting | UnattributedAccounting]:
+    """What all files of ``accounting/`` hold, in the order of their names."""
+    found = FileSystems.match([FileSystems.join(output, "accounting", "*.json")])[0].metadata_list
+    for path in sorted(file.path for file in found):
+        yield read_accounting(path)
+
+
+def accounting_file_name(collection: Collection, epoch: int) -> str:
+    """``accounting/NAME-DIGEST-epoch-000012.json``."""
+    return f"accounting/{epoch_stem(collection, epoch)}.json"
+
+
+def read_epoch_accounting(output: str, collection: Collection, epoch: int) -> EpochAccounting | None:
+    """What is published about an epoch so far; None when nothing is."""
+    path = FileSystems.join(output, *accounting_file_name(collection, epoch).split("/"))
+    found = read_accounting(path) if FileSystems.exists(path) else None
+    return found if isinstance(found, EpochAccounting) else None
+
+
+# --- numbers of revisions
 
 
 @dataclass(frozen=True)
@@ -55,31 +326,6 @@ class Numbered:
     revision: int
     content: str
     job: str
-
-
-def epoch_stem(collection: Collection, epoch: int) -> str:
-    """``NAME-DIGEST-epoch-000012``, which all files of an epoch begin with."""
-    return named_stem(collection.name, collection.digest_hex, epoch)
-
-
-def named_stem(name: str, digest: str, epoch: int) -> str:
-    """The same, of a collection of which only the name and the digest are known."""
-    return f"{name}-{digest}-epoch-{epoch:06d}"
-
-
-def books_file_name(collection: Collection, epoch: int) -> str:
-    """``accounting/NAME-DIGEST-epoch-000012.json``."""
-    return f"accounting/{epoch_stem(collection, epoch)}.json"
-
-
-def read_books(output: str, collection: Collection, epoch: int) -> dict[str, Any] | None:
-    """What is published about an epoch so far; None when nothing is."""
-    path = FileSystems.join(output, *books_file_name(collection, epoch).split("/"))
-    if not FileSystems.exists(path):
-        return None
-    with FileSystems.open(path) as handle:
-        found: dict[str, Any] = json.loads(handle.read())
-    return found
 
 
 def numbers_file_name(collection: Collection, epoch: int) -> str:
@@ -128,12 +374,10 @@ def newest_number(output: str, collection: Collection, epoch: int) -> Numbered |
         with FileSystems.open(path) as handle:
             found = json.loads(handle.read())
         return Numbered(int(found["revision"]), found["content"], found["job"])
-    # Of an epoch whose books were archived, they alone have it.
-    books = read_books(output, collection, epoch)
-    if not books or not books["revisions"]:
-        return None
-    last = books["revisions"][-1]
-    return Numbered(int(last["revision"]), last["content"], last["job"])
+    # Of an archived epoch, its accounting alone has the number.
+    accounting = read_epoch_accounting(output, collection, epoch)
+    newest = accounting.newest if accounting else None
+    return Numbered(newest.number, newest.content, newest.job) if newest else None
 
 
 class RevisionNumbers:

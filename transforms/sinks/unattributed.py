@@ -17,7 +17,8 @@ from apache_beam.utils.timestamp import Timestamp
 
 from ldpbeam.accounting import Account, Entry
 from ldpbeam.reports import Rejection
-from ldpbeam.transforms.sinks.atomic import FileRecord, publish
+from ldpbeam.transforms.sinks.accounting import UnattributedAccounting, write_accounting
+from ldpbeam.transforms.sinks.atomic import FileRecord
 from ldpbeam.transforms.sinks.rejects import write_rejects
 
 __all__ = ["WriteOtherBooks", "WriteStreamRejects"]
@@ -136,14 +137,7 @@ class _SumOthers(beam.DoFn):
         account = Account()
         for what, count in sorted(entries.items()):
             account.add(what, count)
-        name = "-".join(filter(None, ("other", digest or "unknown", self._job)))
-        record = {
-            "schema": "ldpbeam.other/1",
-            "digest": digest,
-            "job": self._job,
-            "accounting": {"read": account.read, "rejected": account.rejected_record()},
-        }
-        yield publish(self._output, f"accounting/{name}.json", (json.dumps(record, indent=1) + "\n").encode())
+        yield write_accounting(self._output, UnattributedAccounting(digest, account, self._job))
 
     @staticmethod
     def _recall(memory: Any) -> tuple[Counter[str], int | None]:

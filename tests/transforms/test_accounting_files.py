@@ -1,0 +1,214 @@
+"""The files in accounting/: their bytes stay, and reading one gives back what was written."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ldpbeam.accounting import Account
+from ldpbeam.histogram import EpochHistogram
+from ldpbeam.transforms.sinks.accounting import (
+    EpochAccounting,
+    Revision,
+    UnattributedAccounting,
+    read_accounting,
+    read_all_accounting,
+    read_epoch_accounting,
+    write_accounting,
+)
+from ldpbeam.transforms.sinks.atomic import FileRecord
+from tests.pipelines.running import collection
+
+AGREED = collection("grr", 3, "numbered")
+
+ACCOUNT = Account(30, 22, 1, 2, Counter({"malformed": 3, "bad_payload": 1}), 1)
+SIGN = {"indicator": "range", "attribute": "", "found": 0.25, "expected": 0.0, "p_value": 1.0, "alarm": False}
+TABLE = FileRecord("estimates/numbered-r000.parquet", 9796, "b4eb", 3)
+FIRST = Revision(0, "early", 22, "", "3a71", "job", [SIGN], TABLE)
+SECOND = Revision(1, "late", 22, "too_many_errors", "bdf2", "", [], None)
+EPOCH = EpochAccounting.of_histogram(
+    AGREED,
+    EpochHistogram(AGREED.digest, 12, 22, (), account=ACCOUNT, closed=False, position={"segment": 4}),
+    (FIRST, SECOND),
+)
+OTHER = UnattributedAccounting("ab", Account(read=5, rejected=Counter({"retired_collection": 5})), "job")
+
+EPOCH_FILE = """{
+ "schema": "ldpbeam.epoch/1",
+ "collection": "numbered",
+ "version": 1,
+ "digest": "0da37abc5df87aa0",
+ "epoch": 12,
+ "epoch_start": "1970-01-01T12:00:00Z",
+ "epoch_end": "1970-01-01T13:00:00Z",
+ "closes": "1970-01-01T13:00:00Z",
+ "closed": false,
+ "accounting": {
+  "read": 30,
+  "counted": 22,
+  "late": 1,
+  "duplicate": 2,
+  "rejected": {
+   "bad_payload": 1,
+   "malformed": 3
+  },
+  "repeated": 1,
+  "pending": 1
+ },
+ "error_fraction": 0.103448276,
+ "revisions": [
+  {
+   "revision": 0,
+   "pane": "early",
+   "n": 22,
+   "withheld": "",
+   "content": "3a71",
+   "job": "job",
+   "indicators": [
+    {
+     "indicator": "range",
+     "attribute": "",
+     "found": 0.25,
+     "expected": 0.0,
+     "p_value": 1.0,
+     "alarm": false
+    }
+   ],
+   "file": "estimates/numbered-r000.parquet",
+   "bytes": 9796,
+   "sha256": "b4eb",
+   "rows": 3
+  },
+  {
+   "revision": 1,
+   "pane": "late",
+   "n": 22,
+   "withheld": "too_many_errors",
+   "content": "bdf2",
+   "indicators": [],
+   "file": null
+  }
+ ],
+ "position": {
+  "segment": 4
+ }
+}
+"""
+
+OTHER_FILE = """{
+ "schema": "ldpbeam.other/1",
+ "digest": "ab",
+ "job": "job",
+ "accounting": {
+  "read": 5,
+  "rejected": {
+   "retired_collection": 5
+  }
+ }
+}
+"""
+
+LOCAL_FILE = """{
+ "schema": "ldpbeam.other/1",
+ "digest": "",
+ "accounting": {
+  "read": 5,
+  "rejected": {
+   "retired_collection": 5
+  }
+ },
+ "position": {
+  "segment": 7
+ }
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("accounting", "name", "content"),
+    [
+        (EPOCH, "numbered-0da37abc5df87aa0-epoch-000012.json", EPOCH_FILE),
+        (OTHER, "other-ab-job.json", OTHER_FILE),
+        (replace(OTHER, digest="", job="", position={"segment": 7}), "other-unknown.json", LOCAL_FILE),
+    ],
+)
+def test_the_bytes_are_those_of_every_version_so_far(
+    accounting: EpochAccounting | UnattributedAccounting, name: str, content: str, tmp_path: Path
+) -> None:
+    made = write_accounting(str(tmp_path), accounting)
+    assert made.path == f"accounting/{name}"
+    assert (tmp_path / made.path).read_text() == content
+    assert read_accounting(str(tmp_path / made.path)) == accounting
+
+
+def test_all_of_them_are_read_in_the_order_of_their_names(tmp_path: Path) -> None:
+    for each in (OTHER, EPOCH):
+        write_accounting(str(tmp_path), each)
+    assert list(read_all_accounting(str(tmp_path))) == [EPOCH, OTHER]
+    assert [each.key for each in (EPOCH, OTHER)] == [("0da37abc5df87aa0", 12), ("ab", None)]
+    assert read_epoch_accounting(str(tmp_path), AGREED, 12) == EPOCH
+    assert read_epoch_accounting(str(tmp_path), AGREED, 13) is None
+
+
+def test_files_of_earlier_versions_can_be_read() -> None:
+    """They have neither indicators nor digests of contents."""
+    record = EPOCH.as_record()
+    for revision in record["revisions"]:
+        del revision["indicators"], revision["content"]
+    found = EpochAccounting.from_record(record)
+    assert found == replace(
+        EPOCH, revisions=tuple(replace(one, indicators=[], content="") for one in (FIRST, SECOND))
+    )
+    assert found.indicators == []
+
+
+def test_the_newest_revision_speaks_for_an_epoch() -> None:
+    assert EPOCH.newest == SECOND
+    assert EPOCH.indicators == []
+    assert replace(EPOCH, revisions=(FIRST,)).indicators == [SIGN]
+    assert EPOCH.tables == [TABLE]
+    bare = replace(EPOCH, revisions=())
+    assert (bare.newest, bare.indicators, bare.tables) == (None, [], [])
+
+
+numbers = st.integers(0, 2**40)
+tables = st.builds(FileRecord, st.text(min_size=1), numbers, st.text(), numbers)
+revisions = st.builds(
+    Revision, numbers, st.text(), numbers, st.text(), st.text(), st.text(), st.just([]), st.none() | tables
+)
+accounts = st.builds(
+    Account,
+    numbers,
+    numbers,
+    numbers,
+    numbers,
+    st.dictionaries(st.text(), st.integers(1, 9)).map(Counter),
+    st.integers(0, 9),
+)
+positions = st.none() | st.dictionaries(st.sampled_from(["segment", "watermark"]), numbers)
+
+
+@given(
+    st.builds(
+        EpochAccounting,
+        st.text(),
+        numbers,
+        st.text(),
+        numbers,
+        st.text(),
+        st.text(),
+        st.text(),
+        st.booleans(),
+        accounts,
+        st.lists(revisions, max_size=3).map(tuple),
+        positions,
+    )
+)
+def test_nothing_is_lost_in_the_file_of_an_epoch(accounting: EpochAccounting) -> None:
+    assert EpochAccounting.from_record(json.loads(json.dumps(accounting.as_record()))) == accounting
