@@ -17,7 +17,7 @@ from ldpbeam.support import Support
 from ldpbeam.transforms.coders import register_coders
 from ldpbeam.transforms.sinks.atomic import FileRecord, publish
 from ldpbeam.transforms.sinks.estimates import PublishedIndicators, WriteEpochs
-from ldpbeam.transforms.sinks.optional import told_elsewhere
+from ldpbeam.transforms.sinks.optional import write_optional_sinks
 from ldpbeam.transforms.sinks.rejects import WriteRejects
 from ldpbeam.transforms.sources.files import ReadFiles
 from ldpbeam.transforms.stages.accounting import CloseBooks, EntriesOf, EpochEntry, Publication
@@ -90,9 +90,7 @@ class PublishCollection(beam.PTransform):
             | "Estimate" >> beam.ParDo(EstimateEpoch(collection, config.max_error_fraction))
             | "Histogram" >> beam.ParDo(MakeConsistent(collection))
         )
-        told = told_elsewhere(
-            final, collection, config.publish_topic, config.bigquery_table, config.output, config.job
-        )
+        told = write_optional_sinks(final, collection, config.outputs)
         written = told | "Write" >> beam.ParDo(WriteEpochs(collection, config.output, config.job))
         if left_out:
             together = left_out | "LeftOutRejects" >> beam.Flatten()

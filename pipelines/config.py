@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from ldpbeam.collection.collection import Collection
 from ldpbeam.errors import UsageError
 from ldpbeam.pipelines.limits import LIMITS, MAX_EPOCHS, MAX_EXPANSION, READ_ATTEMPTS
 from ldpbeam.schedule import DEFAULT_LATE_EVERY
+from ldpbeam.transforms.sinks import SINKS, Outputs
 
 if TYPE_CHECKING:
     from ldpbeam.transforms.sources.chunks import ReadLimits
@@ -55,8 +57,7 @@ OPTIONS = (
     "--keep-accounting",
     "--metrics",
     "--stop-when-idle",
-    "--publish-topic",
-    "--bigquery-table",
+    *(sink.option for sink in SINKS.values()),
     "--shard-bits",
     "--max-expansion",
     "--max-epochs",
@@ -99,8 +100,7 @@ class RunConfig:
             twice as many, the older ones move into the archive.
         keep_accounting: seconds for which archived books are kept by epoch; after that as a sum.
         merge_segments: landed segments of a kind that it merges into one, at least.
-        publish_topic: ``projects/P/topics/T`` that is told every revision too; empty for none.
-        bigquery_table: ``P:DATASET.TABLE`` that gets every revision too; empty for none.
+        sinks: targets of the optional sinks, by name.
         job: name of an unbounded job, for what several jobs may write to one output.
         overwrite: whether results of other collections in the output may be replaced.
         max_expansion: bytes of reports that a stored byte of a file may stand for. Files only, as all down to
@@ -136,8 +136,7 @@ class RunConfig:
     keep_accounting: int = 2 * 365 * 86400
     merge_segments: int = 32
     job: str = ""
-    publish_topic: str = ""
-    bigquery_table: str = ""
+    sinks: Mapping[str, str] = field(default_factory=dict)
     overwrite: bool = False
     max_expansion: int = MAX_EXPANSION
     max_epochs: int = MAX_EPOCHS
@@ -150,6 +149,11 @@ class RunConfig:
     def streaming(self) -> bool:
         """Whether the graph is the unbounded one."""
         return bool(self.subscription or self.kafka_topic) or "--streaming" in self.beam_args
+
+    @property
+    def outputs(self) -> Outputs:
+        """Where the results go."""
+        return Outputs(self.output, self.job, self.sinks)
 
     @property
     def starts(self) -> bool:

@@ -17,7 +17,7 @@ from ldpbeam.reports import Rejection
 from ldpbeam.schedule import Schedule
 from ldpbeam.transforms.coders import register_coders
 from ldpbeam.transforms.sinks.estimates import WriteEpochs
-from ldpbeam.transforms.sinks.optional import told_elsewhere
+from ldpbeam.transforms.sinks.optional import write_optional_sinks
 from ldpbeam.transforms.sinks.unattributed import WriteOtherBooks, WriteStreamRejects
 from ldpbeam.transforms.stages.epochs import EpochColumns
 from ldpbeam.transforms.stages.estimate import EstimateEpoch
@@ -45,9 +45,7 @@ class PublishStream(beam.PTransform):
             | "Estimate" >> beam.ParDo(EstimateEpoch(collection, config.max_error_fraction))
             | "Histogram" >> beam.ParDo(MakeConsistent(collection))
         )
-        told = told_elsewhere(
-            final, collection, config.publish_topic, config.bigquery_table, config.output, config.job
-        )
+        told = write_optional_sinks(final, collection, config.outputs)
         return told | "Write" >> beam.ParDo(WriteEpochs(collection, config.output, config.job))
 
 

@@ -22,6 +22,7 @@ from ldpbeam.pipelines.commands.progress import Bar
 from ldpbeam.pipelines.config import RunConfig, resolve_runner
 from ldpbeam.pipelines.run_record import RunRecord
 from ldpbeam.text import clean
+from ldpbeam.transforms.sinks import check_sinks
 
 if TYPE_CHECKING:
     from ldpbeam.simulators.simulate import SimulationRecord
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
 __all__ = [
     "bits_for",
     "books_line",
-    "check_sinks",
     "introduction",
     "load",
     "replay_rejects",
@@ -116,7 +116,7 @@ def simulate_reports(  # noqa: PLR0913, PLR0917 - one argument per option
 
 
 def _require_publishable(topic: str, compression: str) -> None:
-    from ldpbeam.pipelines.local.subscriber import library, require_path
+    from ldpbeam.transforms.pubsub import library, require_path
 
     require_path("topic", topic)
     library()
@@ -177,7 +177,7 @@ def run_collection(
     from ldpbeam.pipelines.inputs import find_inputs
     from ldpbeam.pipelines.run import build, rehearse, run
 
-    check_sinks(**settings)
+    check_sinks(settings.get("sinks", {}))
     found = find_inputs(patterns)
     size = found.size
     config = RunConfig(
@@ -270,23 +270,6 @@ def _require_truth(path: Path) -> None:
         f"{path} is not the truth of a simulation: it {why}",
         remedy="Give the truth.parquet that ldpbeam simulate --truth has written, or leave out --truth.",
     )
-
-
-def check_sinks(publish_topic: str = "", bigquery_table: str = "", **_: Any) -> None:
-    """Names of sinks, before anything is started.
-
-    Raises:
-        UsageError: one is not a name, or its library is not installed.
-    """
-    if publish_topic:
-        from ldpbeam.pipelines.local.subscriber import library, require_path
-
-        require_path("topic", publish_topic)
-        library()
-    if bigquery_table:
-        from ldpbeam.transforms.sinks.bigquery import require_table
-
-        require_table(bigquery_table)
 
 
 def load(path: Path) -> Collection:

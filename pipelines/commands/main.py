@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from ldpbeam.errors import LdpError, UsageError, disk_error, extra_error
 from ldpbeam.pipelines.commands.console import PrintingCommand
 from ldpbeam.pipelines.limits import LIMITS, MAX_EPOCHS, MAX_EXPANSION, READ_ATTEMPTS
 from ldpbeam.text import clean
+from ldpbeam.transforms.sinks import SINKS
 
 __all__ = ["main"]
 
@@ -68,6 +70,13 @@ class _Commands(click.Group):
 def _spelling(name: str) -> str:
     """Options are spelt with hyphens and results go to ``--output``; older spellings are taken too."""
     return "output" if name == "out" else name.replace("_", "-")
+
+
+def _sink_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """The options of all optional sinks."""
+    for sink in reversed(SINKS.values()):
+        command = click.option(sink.option, default="", metavar=sink.metavar, help=sink.help)(command)
+    return command
 
 
 _collections = click.option(
@@ -322,18 +331,7 @@ def simulate(  # noqa: PLR0913, PLR0917 - one argument per option
     show_default=True,
     help="How often a file is tried that cannot be read.",
 )
-@click.option(
-    "--publish-topic",
-    default="",
-    metavar="projects/P/topics/T",
-    help="Also tell every revision to this Pub/Sub topic.",
-)
-@click.option(
-    "--bigquery-table",
-    default="",
-    metavar="P:DATASET.TABLE",
-    help="Also insert every revision into this BigQuery table.",
-)
+@_sink_options
 @click.option(
     "--job", default="", metavar="NAME", help="Name of a cluster's job in the books. Default: random."
 )
@@ -349,8 +347,6 @@ def run(  # noqa: PLR0913, PLR0917 - one argument per option
     runner: str | None,
     dedup: bool,
     max_error_fraction: float,
-    publish_topic: str,
-    bigquery_table: str,
     overwrite: bool,
     **streaming: Any,
 ) -> None:
@@ -369,8 +365,7 @@ def run(  # noqa: PLR0913, PLR0917 - one argument per option
     settings: dict[str, Any] = {
         "deduplicate": dedup,
         "max_error_fraction": max_error_fraction,
-        "publish_topic": publish_topic,
-        "bigquery_table": bigquery_table,
+        "sinks": {name: streaming.pop(name) for name in SINKS},
     }
     kafka = [streaming[f"kafka_{name}"] for name in ("topic", "servers", "expansion")]
     if any(kafka) and not all(kafka):

@@ -14,11 +14,12 @@ import click
 
 from ldpbeam.collection.epochs import parse_duration
 from ldpbeam.errors import UsageError
-from ldpbeam.pipelines.commands.actions import books_line, check_sinks, introduction, load, summary
+from ldpbeam.pipelines.commands.actions import books_line, introduction, load, summary
 from ldpbeam.pipelines.commands.console import Mode, deliver, mode, say
 from ldpbeam.pipelines.config import RunConfig, resolve_runner
 from ldpbeam.pipelines.local.status import Status, parse_address
 from ldpbeam.pipelines.run_record import RunRecord
+from ldpbeam.transforms.sinks import check_sinks
 
 __all__ = ["run_stream"]
 
@@ -50,7 +51,7 @@ def run_stream(  # noqa: PLR0913 - one argument per option
     from ldpbeam.pipelines.run import rehearse
     from ldpbeam.pipelines.stream_job import build, run_local, submit
 
-    check_sinks(**settings)
+    check_sinks(settings.get("sinks", {}))
     inputs = find_inputs(patterns).paths if patterns else ()
     runner = resolve_runner(runner)
     local = runner == "FnApiRunner"

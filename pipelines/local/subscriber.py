@@ -16,20 +16,16 @@ from concurrent.futures import TimeoutError as Expired
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from importlib import import_module
 from threading import Condition
 from time import monotonic
 from types import TracebackType
-from typing import Any, Literal
+from typing import Any
 
 from ldpbeam.errors import LdpError, UsageError
+from ldpbeam.transforms.pubsub import Kind, library, require_path
 
-__all__ = ["Message", "Subscriber", "explain", "library", "require_path", "timestamp_micros"]
+__all__ = ["Message", "Subscriber", "explain", "timestamp_micros"]
 
-Kind = Literal["subscription", "topic"]
-
-_PROJECT = r"(?:[a-z][-a-z0-9:.]{4,61}[a-z0-9]|[0-9]{1,20})"
-_NAME = r"(?!goog)[A-Za-z][-A-Za-z0-9._~%+]{2,254}"
 _RFC_3339 = re.compile(r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d:\d\d(\.\d+)?([Zz]|[+-]\d\d:[0-5]\d)", re.ASCII)
 _MILLISECONDS = re.compile(r"\d{1,15}", re.ASCII)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -309,36 +305,6 @@ def timestamp_micros(text: str) -> int | None:
     else:
         return None
     return micros if 0 <= micros < _END else None
-
-
-def require_path(kind: Kind, path: str) -> str:
-    """The path itself, when it has the form ``projects/P/subscriptions/S`` (or ``topics/T``).
-
-    Raises:
-        UsageError: it has not.
-    """
-    if re.fullmatch(f"projects/{_PROJECT}/{kind}s/{_NAME}", path):
-        return path
-    remedy = f"Write projects/PROJECT/{kind}s/NAME; a name has 3 to 255 letters, digits and -._~%+."
-    if kind == "subscription" and "/topics/" in path:
-        remedy = f"This is a topic: make a subscription to it. {remedy}"
-    raise UsageError("E-PUBSUB-NAME", f"{path!r} is not the path of a Pub/Sub {kind}", remedy=remedy)
-
-
-def library() -> Any:
-    """The package google.cloud.pubsub_v1, an optional dependency.
-
-    Raises:
-        UsageError: it is not installed.
-    """
-    try:
-        return import_module("google.cloud.pubsub_v1")
-    except ImportError:
-        raise UsageError(
-            "E-PUBSUB-LIBRARY",
-            "Pub/Sub needs the package google-cloud-pubsub, which is not installed",
-            remedy="Install it with: pip install 'ldpbeam[gcp]'",
-        ) from None
 
 
 def explain(error: BaseException | None, kind: Kind, path: str) -> LdpError:

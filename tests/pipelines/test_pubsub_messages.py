@@ -21,13 +21,12 @@ from ldpbeam.pipelines.local.subscriber import (
     Subscriber,
     _message,
     explain,
-    library,
-    require_path,
     timestamp_micros,
 )
 from ldpbeam.simulators.deliver.pubsub import arrivals, messages
 from ldpbeam.simulators.fleet import ReportColumns
 from ldpbeam.simulators.words import Streams
+from ldpbeam.transforms.pubsub import library, require_path
 from ldpbeam.wire import report_pb2
 from tests.conftest import REPOSITORY
 

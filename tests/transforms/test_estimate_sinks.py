@@ -37,6 +37,7 @@ from ldpbeam.simulators.fleet import Fleet
 from ldpbeam.simulators.population.joint import joint_population
 from ldpbeam.simulators.words import Streams
 from ldpbeam.support import Support
+from ldpbeam.transforms.sinks import Outputs
 from ldpbeam.transforms.sinks.bigquery import (
     WriteEstimatesToBigQuery,
     bigquery_client,
@@ -44,7 +45,7 @@ from ldpbeam.transforms.sinks.bigquery import (
     require_table,
 )
 from ldpbeam.transforms.sinks.estimates import WriteEpochs
-from ldpbeam.transforms.sinks.optional import told_elsewhere
+from ldpbeam.transforms.sinks.optional import write_optional_sinks
 from ldpbeam.transforms.sinks.tables import epoch_table, estimates_schema, fixed_columns
 from ldpbeam.transforms.sinks.topic import PublishEstimates, estimate_messages
 from tests.pipelines.running import collection
@@ -600,6 +601,7 @@ def test_both_sinks_stand_before_the_files_in_a_pipeline(
     """With every bundle processed three times over, as after failures."""
     agreed = collection("grr", name="a")
     histograms = [plain(agreed, epoch, revision) for epoch in range(4) for revision in range(2)]
+    outputs = Outputs(str(tmp_path), "job", {"publish_topic": TOPIC, "bigquery_table": TABLE})
     options = PipelineOptions(["--runner=FnApiRunner", "--direct_runner_bundle_repeat=2"])
     with beam.Pipeline(options=options) as pipeline:
         final = (
@@ -607,7 +609,7 @@ def test_both_sinks_stand_before_the_files_in_a_pipeline(
             | beam.Create([pickle.dumps(h) for h in histograms], reshuffle=False)
             | "Load" >> beam.Map(pickle.loads)
         )
-        told = told_elsewhere(final, agreed, TOPIC, TABLE, str(tmp_path), "job")
+        told = write_optional_sinks(final, agreed, outputs)
         _ = told | "Write" >> beam.ParDo(WriteEpochs(agreed, str(tmp_path), "job"))
     files = parquet(tmp_path, agreed)
     # Two results of an epoch are two revisions; each time the bundle comes again they are two more.
@@ -625,7 +627,12 @@ def test_both_sinks_stand_before_the_files_in_a_pipeline(
 def test_without_sinks_nothing_is_in_between() -> None:
     pipeline = beam.Pipeline(runner="FnApiRunner")
     final = pipeline | beam.Create([1])
-    assert told_elsewhere(final, collection("grr", name="a"), "", "", "out", "") is final
+    assert (
+        write_optional_sinks(
+            final, collection("grr", name="a"), Outputs("out", targets={"publish_topic": ""})
+        )
+        is final
+    )
 
 
 def test_a_sink_that_refuses_keeps_the_books_from_being_written(
@@ -633,11 +640,12 @@ def test_a_sink_that_refuses_keeps_the_books_from_being_written(
 ) -> None:
     """What was told before is told again under the same names when the run is repeated."""
     agreed = collection("grr", name="a")
+    outputs = Outputs(str(tmp_path), "job", {"publish_topic": TOPIC, "bigquery_table": TABLE})
 
     def run() -> None:
         with beam.Pipeline(runner="FnApiRunner") as pipeline:
             final = pipeline | beam.Create([pickle.dumps(plain(agreed))]) | beam.Map(pickle.loads)
-            told = told_elsewhere(final, agreed, TOPIC, TABLE, str(tmp_path), "job")
+            told = write_optional_sinks(final, agreed, outputs)
             _ = told | "Write" >> beam.ParDo(WriteEpochs(agreed, str(tmp_path), "job"))
 
     table.before.append((404, "notFound"))

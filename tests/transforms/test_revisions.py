@@ -132,7 +132,7 @@ class Sinks:
         self.newest: dict[int, int] = {}
         self.last: dict[int, list[int]] = {}
         self._rows_of = WriteEstimatesToBigQuery(AGREED, "project:dataset.table")
-        self._rows_of._fixed = FIXED
+        self._rows_of.fixed = FIXED
 
     def take(self, histogram: EpochHistogram) -> None:
         for message in estimate_messages(AGREED, histogram, FIXED, 10**6):

@@ -1,1 +1,97 @@
-"""Where results go: files, a topic, BigQuery."""
+"""Where results go: files always, and the optional sinks of :data:`SINKS`.
+
+A further sink is a module in this folder, and an entry in :data:`SINKS`. Its module defines a DoFn that takes
+a collection and a target, passes histograms on once the target has them (see
+:class:`~ldpbeam.transforms.sinks.confirmed.ConfirmedSink`), and has a static method ``check(target)``.
+Nothing here imports Beam: the command line makes its options from this table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from importlib import import_module
+from typing import Any
+
+__all__ = ["SINKS", "Outputs", "Sink", "check_sinks"]
+
+
+@dataclass(frozen=True)
+class Sink:
+    """An optional sink.
+
+    Attributes:
+        option: of ``ldpbeam run``, which gives the target.
+        metavar: how a target looks.
+        help: what the option does.
+        template: type of the parameter of a Dataflow template, and the pattern of its values.
+        label: of the step in the graph. It stays, so that a running job can be replaced.
+        step: module in this folder, and the DoFn in it.
+    """
+
+    option: str
+    metavar: str
+    help: str
+    template: tuple[str, str]
+    label: str
+    step: tuple[str, str]
+
+    @property
+    def name(self) -> str:
+        """The option as the name of a Python parameter."""
+        return self.option.removeprefix("--").replace("-", "_")
+
+    def load(self) -> Any:
+        """The class of the step; needs Beam."""
+        module, name = self.step
+        return getattr(import_module(f"{__name__}.{module}"), name)
+
+
+SINKS: dict[str, Sink] = {
+    sink.name: sink
+    for sink in (
+        Sink(
+            "--publish-topic",
+            "projects/P/topics/T",
+            "Also publish every revision to this Pub/Sub topic.",
+            ("PUBSUB_TOPIC", r"^projects/[^/]+/topics/[^/]+$"),
+            "Topic",
+            ("topic", "PublishEstimates"),
+        ),
+        Sink(
+            "--bigquery-table",
+            "P:DATASET.TABLE",
+            "Also insert every revision into this BigQuery table.",
+            ("BIGQUERY_TABLE", r"^[^\s:]+[:.]\w+\.[-\w]+$"),
+            "BigQuery",
+            ("bigquery", "WriteEstimatesToBigQuery"),
+        ),
+    )
+}
+"""The optional sinks by name, in the order in which results reach them."""
+
+
+@dataclass(frozen=True)
+class Outputs:
+    """Where the results of a run go.
+
+    Attributes:
+        output: output directory, local or of any file system that Beam knows.
+        job: name of an unbounded job; empty over files, whose epochs have one result each, revision 0.
+        targets: of optional sinks, by name; a sink with an empty target is left out.
+    """
+
+    output: str
+    job: str = ""
+    targets: Mapping[str, str] = field(default_factory=dict)
+
+
+def check_sinks(targets: Mapping[str, str]) -> None:
+    """Check the targets of optional sinks before anything is started.
+
+    Raises:
+        UsageError: a target is not named as it must be, or a library that its sink needs is not installed.
+    """
+    for name, target in targets.items():
+        if target:
+            SINKS[name].load().check(target)

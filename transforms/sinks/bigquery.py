@@ -14,14 +14,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from importlib import import_module
 from typing import Any
 
-import apache_beam as beam
-from apache_beam.utils.windowed_value import WindowedValue
-
 from ldpbeam.collection.collection import Collection
 from ldpbeam.collection.epochs import instant
 from ldpbeam.errors import LdpError, UsageError
 from ldpbeam.histogram import EpochHistogram
-from ldpbeam.transforms.sinks.tables import epoch_table, fixed_columns
+from ldpbeam.transforms.sinks.confirmed import ConfirmedSink
+from ldpbeam.transforms.sinks.tables import epoch_table
 
 __all__ = [
     "DESCRIPTIONS",
@@ -157,11 +155,11 @@ def bigquery_client(project: str) -> Any:
         ) from None
 
 
-class WriteEstimatesToBigQuery(beam.DoFn):
-    """:class:`EpochHistogram` to rows; passes histograms on once BigQuery has their rows.
+class WriteEstimatesToBigQuery(ConfirmedSink):
+    """:class:`EpochHistogram` to rows. Histograms with nothing but accounting have no rows.
 
-    At least once: a bundle that fails is inserted again. BigQuery drops what comes again soon, and the view
-    in pipelines/deploy/bigquery/latest.sql the rest. Histograms with nothing but books have no rows.
+    BigQuery drops most of what is inserted again, and the view in pipelines/deploy/bigquery/latest.sql the
+    rest.
     """
 
     def __init__(self, collection: Collection, table: str) -> None:
@@ -174,55 +172,48 @@ class WriteEstimatesToBigQuery(beam.DoFn):
         Raises:
             UsageError: that is no name of a table.
         """
-        super().__init__()
-        self._collection = collection
+        super().__init__(collection)
         self._table = require_table(table)
-        self._fixed: dict[str, Any] = {}
         self._client: Any = None
-        self._held: list[Any] = []
         self._rows: list[dict[str, Any]] = []
         self._ids: list[str] = []
         self._bytes = 0
 
-    def setup(self) -> None:
-        """Connect, once per worker."""
-        self._fixed = fixed_columns(self._collection)
+    @staticmethod
+    def check(target: str) -> None:
+        """Refuse what is not the name of a table."""
+        require_table(target)
+
+    def connect(self) -> None:
+        """Make a client."""
         self._client = bigquery_client(self._table[0])
 
-    def start_bundle(self) -> None:
-        """Begin with nothing."""
-        self._held = []
-        self._clear()
+    def begin(self) -> None:
+        """Drop rows that were not inserted."""
+        self._rows, self._ids, self._bytes = [], [], 0
 
-    def process(
-        self,
-        histogram: EpochHistogram,
-        when: Any = beam.DoFn.TimestampParam,
-        window: Any = beam.DoFn.WindowParam,
-    ) -> Iterator[Any]:
-        """Gather rows of several epochs; insert when a request is full."""
-        self._held.append(WindowedValue(histogram, when, (window,)))
+    def send(self, histogram: EpochHistogram) -> int:
+        """Gather rows of several epochs; insert them when a request is full."""
+        confirmed = 0
         for row in self._rows_of(histogram):
             key = insert_id(row)
             # As the library writes it, and the comma.
             size = len(json.dumps({"json": row, "insertId": key})) + 2
             if self._rows and (len(self._rows) >= _ROWS or self._bytes + size > _BYTES):
                 self._insert()
-                yield from self._held[:-1]
-                del self._held[:-1]
+                confirmed = len(self.waiting) - 1  # this histogram's rows are not all gathered yet
             self._rows.append(row)
             self._ids.append(key)
             self._bytes += size
+        return confirmed
 
-    def finish_bundle(self) -> Iterator[Any]:
-        """The rest."""
+    def confirm(self) -> None:
+        """Insert what was gathered."""
         if self._rows:
             self._insert()
-        yield from self._held
-        self._held = []
 
-    def teardown(self) -> None:
-        """Disconnect."""
+    def disconnect(self) -> None:
+        """Close the client."""
         if self._client is not None:
             self._client.close()
             self._client = None
@@ -230,8 +221,8 @@ class WriteEstimatesToBigQuery(beam.DoFn):
     def _rows_of(self, histogram: EpochHistogram) -> Iterator[dict[str, Any]]:
         if not histogram.attributes:
             return
-        table = epoch_table(self._collection, histogram, self._fixed)
-        epochs = self._collection.epochs
+        table = epoch_table(self.collection, histogram, self.fixed)
+        epochs = self.collection.epochs
         times = {
             "epoch_start": instant(epochs.start(histogram.epoch)),
             "epoch_end": instant(epochs.end(histogram.epoch)),
@@ -239,9 +230,6 @@ class WriteEstimatesToBigQuery(beam.DoFn):
         for first in range(0, table.num_rows, _AT_ONCE):
             for row in table.slice(first, _AT_ONCE).to_pylist():
                 yield {**row, **times}
-
-    def _clear(self) -> None:
-        self._rows, self._ids, self._bytes = [], [], 0
 
     def _insert(self) -> None:
         """Insert what was gathered, trying again as long as the reason may pass.
@@ -263,7 +251,7 @@ class WriteEstimatesToBigQuery(beam.DoFn):
             raise self._failure(f"cannot be reached ({_why(error)})") from None
         except (exceptions.GoogleAPIError, GoogleAuthError) as error:
             raise self._failure(f"refused a request ({_why(error)})") from None
-        self._clear()
+        self.begin()
 
     def _request(self) -> None:
         retries = import_module("google.cloud.bigquery.retry")
@@ -306,13 +294,13 @@ def _refused(rows: Sequence[Mapping[str, Any]], errors: Sequence[Mapping[str, An
         for one in error["errors"]
         if one.get("reason") != _STOPPED
     ]
-    told = [
+    shown = [
         f"epoch {row['epoch']} revision {row['revision']} attribute {row['attribute']!r} "
         f"value {row['value']}: {_reason(one)}"
         for row, one in found[:3]
     ]
     more = len({id(row) for row, _ in found}) - len({id(row) for row, _ in found[:3]})
-    return "; ".join([*told, *([f"and {more:,} more rows"] if more else [])])
+    return "; ".join([*shown, *([f"and {more:,} more rows"] if more else [])])
 
 
 def _reason(error: Mapping[str, Any]) -> str:

@@ -1,4 +1,4 @@
-"""After stage 5: results get their numbers, then go to the sinks that come before the files."""
+"""After stage 5: results get their numbers, then go to the optional sinks, before the files are written."""
 
 from __future__ import annotations
 
@@ -7,34 +7,25 @@ from typing import Any
 import apache_beam as beam
 
 from ldpbeam.collection.collection import Collection
+from ldpbeam.transforms.sinks import SINKS, Outputs
 from ldpbeam.transforms.sinks.accounting import NumberRevisions
-from ldpbeam.transforms.sinks.bigquery import WriteEstimatesToBigQuery
-from ldpbeam.transforms.sinks.topic import PublishEstimates
 
-__all__ = ["told_elsewhere"]
+__all__ = ["write_optional_sinks"]
 
 
-def told_elsewhere(
-    histograms: beam.PCollection, collection: Collection, topic: str, table: str, output: str, job: str
+def write_optional_sinks(
+    histograms: beam.PCollection, collection: Collection, outputs: Outputs
 ) -> beam.PCollection[Any]:
-    """The same histograms, numbered for all sinks, once those that were asked for have them.
+    """Number final histograms, and pass them on once every sink that was asked for has them.
 
-    So the books, which are written after this, name nothing that a sink lacks; and what a crash keeps from
-    the books is told again.
-
-    Args:
-        histograms: final ones.
-        collection: whose they are.
-        topic: ``projects/P/topics/T``, or empty.
-        table: ``project:dataset.table``, or empty.
-        output: output directory.
-        job: name of an unbounded job; empty over files, whose epochs have one result each, number 0.
+    So the accounting, which is written after this, names nothing that a sink lacks; and what a crash keeps
+    from the accounting is published once more.
     """
-    if job:
-        histograms = histograms | "Number" >> beam.ParDo(NumberRevisions(collection, output, job))
-    if topic:
-        histograms = histograms | "Topic" >> beam.ParDo(PublishEstimates(collection, topic))
-    if table:
-        sink = WriteEstimatesToBigQuery(collection, table)
-        histograms = histograms | "BigQuery" >> beam.ParDo(sink)
+    if outputs.job:
+        numbers = NumberRevisions(collection, outputs.output, outputs.job)
+        histograms = histograms | "Number" >> beam.ParDo(numbers)
+    for name, sink in SINKS.items():
+        target = outputs.targets.get(name)
+        if target:
+            histograms = histograms | sink.label >> beam.ParDo(sink.load()(collection, target))
     return histograms

@@ -7,22 +7,19 @@ from __future__ import annotations
 
 import json
 from collections import deque
-from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass
-from importlib import import_module
+from dataclasses import dataclass, field
 from itertools import pairwise
 from threading import Event
 from typing import Any
 
-import apache_beam as beam
-from apache_beam.utils.windowed_value import WindowedValue
-
 from ldpbeam.collection.collection import Collection
 from ldpbeam.collection.epochs import instant
-from ldpbeam.errors import LdpError, UsageError
+from ldpbeam.errors import LdpError
 from ldpbeam.histogram import EpochHistogram
-from ldpbeam.transforms.sinks.tables import epoch_table, fixed_columns
+from ldpbeam.transforms.pubsub import library, require_path
+from ldpbeam.transforms.sinks.confirmed import ConfirmedSink
+from ldpbeam.transforms.sinks.tables import epoch_table
 
 __all__ = ["ESTIMATES_SCHEMA", "MESSAGE_BYTES", "EstimateMessage", "PublishEstimates", "estimate_messages"]
 
@@ -32,7 +29,7 @@ MESSAGE_BYTES = 9_000_000
 """Body of a message at most; Pub/Sub takes 10 MB with attributes and all."""
 
 _SAME = ("collection", "version", "digest", "epoch", "epoch_start", "epoch_end", "revision", "method", "pane")
-"""Columns of the table that are the same in all rows of an epoch: told once."""
+"""Columns of the table that are the same in all rows of an epoch: a message has them once."""
 
 _OUTSTANDING_BYTES = 64 << 20
 _OUTSTANDING = 100
@@ -157,12 +154,8 @@ def _encoded(body: dict[str, Any]) -> bytes:
     return json.dumps(body, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
 
 
-class PublishEstimates(beam.DoFn):
-    """:class:`EpochHistogram` to messages; passes histograms on once the broker has their messages.
-
-    At least once: a bundle is committed when all its messages are confirmed, and sent again when it fails.
-    Consumers key by the attribute ``id``, which stands for one content only.
-    """
+class PublishEstimates(ConfirmedSink):
+    """:class:`EpochHistogram` to messages. Consumers key by the attribute ``id``: it has one content only."""
 
     def __init__(self, collection: Collection, topic: str) -> None:
         """Publish epochs of this collection.
@@ -171,77 +164,65 @@ class PublishEstimates(beam.DoFn):
             collection: whose epochs they are.
             topic: ``projects/P/topics/T``; must exist. PUBSUB_EMULATOR_HOST is honoured.
         """
-        super().__init__()
-        self._collection = collection
+        super().__init__(collection)
         self._topic = topic
-        self._fixed: dict[str, Any] = {}
         self._publisher: Any = None
         self._given_up: Any = None
-        self._waiting: deque[tuple[Any, list[Any], int]] = deque()
-        self._bytes = self._messages = 0
+        self._sent: deque[_Sent] = deque()
 
-    def setup(self) -> None:
-        """Connect, once per worker."""
-        self._fixed = fixed_columns(self._collection)
-        self._open()
+    @staticmethod
+    def check(target: str) -> None:
+        """Refuse what is not the path of a topic, and a missing library."""
+        require_path("topic", target)
+        library()
 
-    def start_bundle(self) -> None:
-        """Begin with nothing; a client that has failed would refuse the epochs that it failed at."""
-        if self._waiting:
-            self._close()
+    def begin(self) -> None:
+        """Start with a client that works: one that has failed would refuse the epochs that it failed at."""
+        if self._sent:
+            self.disconnect()
         if self._publisher is None:
-            self._open()
+            self.connect()
 
-    def process(
-        self,
-        histogram: EpochHistogram,
-        when: Any = beam.DoFn.TimestampParam,
-        window: Any = beam.DoFn.WindowParam,
-    ) -> Iterator[Any]:
-        """Send; give what was confirmed meanwhile, if too much is on its way."""
-        futures: list[Any] = []
-        entry = (WindowedValue(histogram, when, (window,)), futures, 0)
-        self._waiting.append(entry)
-        for message in self._messages_of(histogram):
-            while self._bytes > _OUTSTANDING_BYTES and len(self._waiting) > 1:
-                yield self._confirmed()
+    def send(self, histogram: EpochHistogram) -> int:
+        """Send the messages of a histogram; wait for older ones if too much is on its way."""
+        sent, confirmed = _Sent(), 0
+        self._sent.append(sent)
+        for message in estimate_messages(self.collection, histogram, self.fixed, MESSAGE_BYTES):
+            while self._bytes_under_way() > _OUTSTANDING_BYTES and len(self._sent) > 1:
+                self._confirm_oldest()
+                confirmed += 1
             try:
                 future = self._publisher.publish(
                     self._topic, message.data, ordering_key=message.ordering_key, **message.attributes
                 )
             except Exception as error:
                 raise self._failure(error) from None
-            futures.append(future)
-            self._bytes += len(message.data)
-            self._waiting[-1] = (entry[0], futures, self._waiting[-1][2] + len(message.data))
-        self._messages += len(futures)
-        while self._messages > _OUTSTANDING or self._bytes > _OUTSTANDING_BYTES:
-            yield self._confirmed()
+            sent.futures.append(future)
+            sent.size += len(message.data)
+        while self._bytes_under_way() > _OUTSTANDING_BYTES or self._messages_under_way() > _OUTSTANDING:
+            self._confirm_oldest()
+            confirmed += 1
+        return confirmed
 
-    def finish_bundle(self) -> Iterator[Any]:
-        """The rest: nothing is committed that the broker has not confirmed."""
-        while self._waiting:
-            yield self._confirmed()
+    def confirm(self) -> None:
+        """Wait for all messages."""
+        while self._sent:
+            self._confirm_oldest()
 
-    def teardown(self) -> None:
-        """Disconnect."""
-        self._close()
+    def _bytes_under_way(self) -> int:
+        return sum(sent.size for sent in self._sent)
 
-    def _messages_of(self, histogram: EpochHistogram) -> list[EstimateMessage]:
-        return estimate_messages(self._collection, histogram, self._fixed, MESSAGE_BYTES)
+    def _messages_under_way(self) -> int:
+        return sum(len(sent.futures) for sent in self._sent)
 
-    def _confirmed(self) -> Any:
-        """The oldest histogram on its way, once its messages have arrived."""
-        held, futures, size = self._waiting[0]
+    def _confirm_oldest(self) -> None:
+        """Wait until the messages of the oldest histogram on its way have arrived."""
         try:
-            for future in futures:
+            for future in self._sent[0].futures:
                 self._wait(future)
         except Exception as error:
             raise self._failure(error) from None
-        self._waiting.popleft()
-        self._bytes -= size
-        self._messages -= len(futures)
-        return held
+        self._sent.popleft()
 
     def _wait(self, future: Any) -> None:
         """Until a message has arrived, or there is a reason why it has not."""
@@ -253,7 +234,7 @@ class PublishEstimates(beam.DoFn):
             future.result(timeout=_PAUSE + 1)
 
     def _failure(self, error: Exception) -> LdpError:
-        self._close()
+        self.disconnect()
         why = " ".join(f"{type(error).__name__} {error}".split())[:200].rstrip(". ")
         return LdpError(
             "E-RUN-TOPIC",
@@ -263,36 +244,36 @@ class PublishEstimates(beam.DoFn):
             "(roles/pubsub.publisher); then start the run again.",
         )
 
-    def _open(self) -> None:
-        try:
-            pubsub = import_module("google.cloud.pubsub_v1")
-        except ImportError:
-            raise UsageError(
-                "E-PUBSUB-LIBRARY",
-                "Pub/Sub needs the package google-cloud-pubsub, which is not installed",
-                remedy="Install it with: pip install 'ldpbeam[gcp]'",
-            ) from None
-        self._waiting = deque()
-        self._bytes = self._messages = 0
+    def connect(self) -> None:
+        """Make a client."""
+        pubsub = library()
+        self._sent.clear()
         self._given_up = Event()
         try:
             self._publisher = _publisher(pubsub, self._given_up)
         except Exception as error:
             raise self._failure(error) from None
 
-    def _close(self) -> None:
-        """Let go of what is on its way, and disconnect."""
+    def disconnect(self) -> None:
+        """Let go of what is on its way, and close the client."""
         if self._publisher is None:
             return
         self._given_up.set()
-        for future in [future for _, futures, _ in self._waiting for future in futures]:
+        for future in [future for sent in self._sent for future in sent.futures]:
             with suppress(Exception):  # whatever became of it; closing under it would not be reported better
                 future.result(timeout=_PAUSE + 1)
-        self._waiting = deque()
-        self._bytes = self._messages = 0
+        self._sent.clear()
         self._publisher.stop()
         self._publisher.transport.close()
         self._publisher = None
+
+
+@dataclass
+class _Sent:
+    """What was sent of one histogram: a future for each message, and their bytes."""
+
+    futures: list[Any] = field(default_factory=list)
+    size: int = 0
 
 
 def _publisher(pubsub: Any, given_up: Event) -> Any:

@@ -17,6 +17,7 @@ from pathlib import Path
 import click
 
 from ldpbeam.pipelines.commands.main import cli, main
+from ldpbeam.transforms.sinks import SINKS
 
 __all__ = ["FOLDER", "LEFT_OUT", "arguments", "generated", "options", "run_template"]
 
@@ -65,9 +66,8 @@ _BY_METAVAR = {
     "DURATION": ("TEXT", r"^(\d+[smhdw])+$"),
     "NAME": ("TEXT", r"^[-.\w]+$"),
     "projects/P/subscriptions/S": ("PUBSUB_SUBSCRIPTION", r"^projects/[^/]+/subscriptions/[^/]+$"),
-    "projects/P/topics/T": ("PUBSUB_TOPIC", r"^projects/[^/]+/topics/[^/]+$"),
-    "P:DATASET.TABLE": ("BIGQUERY_TABLE", r"^[^\s:]+[:.]\w+\.[-\w]+$"),
     "DIR": ("GCS_WRITE_FOLDER", r"^gs://[^/]+/.+$"),
+    **{sink.metavar: sink.template for sink in SINKS.values()},
 }
 
 _IMAGE = {
