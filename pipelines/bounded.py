@@ -65,8 +65,8 @@ class PublishCollection(beam.PTransform):
         outcome: list[beam.PCollection[Outcome]] = []
         left_out: list[beam.PCollection[tuple[str, Rejection]]] = []
         kept = beam.pvalue.AsSingleton(inputs["kept"]) if "kept" in inputs else None
-        if config.deduplicate:
-            once = OncePerReportId(collection.digest_hex, config.shard_bits)
+        if config.counting.deduplicate:
+            once = OncePerReportId(collection.digest_hex, config.counting.shard_bits)
             single = columns | "OncePerReportId" >> once
             columns, repeated = single.columns, single[ACCOUNTING]
             repeated = repeated | "Repeats" >> beam.WindowInto(GlobalWindows())
@@ -76,7 +76,7 @@ class PublishCollection(beam.PTransform):
             outcome.append(repeated)
             booked = (booked, repeated) | "Booked" >> beam.Flatten()
         support = columns | "Support" >> beam.CombinePerKey(CountSupport(collection))
-        if kept is not None and not config.deduplicate:
+        if kept is not None and not config.counting.deduplicate:
             # Only counts are few enough to wait until all epochs are known.
             support = self._kept(support, kept, outcome, left_out, tuple[int, Support])
         entries = (
@@ -87,14 +87,16 @@ class PublishCollection(beam.PTransform):
         final = (
             {"support": support, "entries": entries}
             | "Books" >> CloseBooks(self._told)
-            | "Estimate" >> beam.ParDo(EstimateEpoch(collection, config.max_error_fraction))
+            | "Estimate" >> beam.ParDo(EstimateEpoch(collection, config.counting.max_error_fraction))
             | "Histogram" >> beam.ParDo(MakeConsistent(collection))
         )
         told = write_optional_sinks(final, collection, config.outputs)
-        written = told | "Write" >> beam.ParDo(WriteEpochs(collection, config.output, config.job))
+        written = told | "Write" >> beam.ParDo(
+            WriteEpochs(collection, config.outputs.output, config.outputs.job)
+        )
         if left_out:
             together = left_out | "LeftOutRejects" >> beam.Flatten()
-            outcome.append(together | "WriteLeftOut" >> WriteRejects(config.output))
+            outcome.append(together | "WriteLeftOut" >> WriteRejects(config.outputs.output))
         outcome.append(written | "Outcome" >> beam.WindowInto(GlobalWindows()))
         return outcome | "All" >> beam.Flatten()
 
@@ -133,19 +135,19 @@ class CollectReports(beam.PTransform):
         outputs: dict[str, Any] = dict.fromkeys(by_tag, EpochColumns)
         outputs |= {REJECTED: tuple[str, Rejection], ACCOUNTING: Entry}
         admit = AdmitReports({c.digest: c for c in config.collections})
-        files = pipeline | "Files" >> beam.Create(config.encoded_inputs, reshuffle=False)
-        if config.spread:
+        files = pipeline | "Files" >> beam.Create(config.input.encoded, reshuffle=False)
+        if config.job.spread:
             files = files | "Spread" >> beam.Reshuffle()
         reports = (
             files
-            | "Read" >> beam.ParDo(ReadFiles(config.read_limits))
+            | "Read" >> beam.ParDo(ReadFiles(config.input.read_limits))
             | "Report" >> beam.ParDo(admit).with_output_types(Any, **outputs).with_outputs(*outputs)
         )
-        kept = largest_epochs(reports[ACCOUNTING], config.max_epochs)
+        kept = largest_epochs(reports[ACCOUNTING], config.input.max_epochs)
         entries = reports[ACCOUNTING] | "Lines" >> beam.ParDo(
             LeaveOutLines(), beam.pvalue.AsSingleton(kept)
         ).with_output_types(Entry)
-        outcome = [entries, reports[REJECTED] | "Rejects" >> WriteRejects(config.output)]
+        outcome = [entries, reports[REJECTED] | "Rejects" >> WriteRejects(config.outputs.output)]
         for tag, collection in by_tag.items():
             label = f"{collection.name}@{collection.version}"
             inputs = {"columns": reports[tag], "entries": entries, "kept": kept}
@@ -155,7 +157,7 @@ class CollectReports(beam.PTransform):
             | "Outcome" >> beam.Flatten()
             | "OneKey" >> beam.Map(lambda item: (0, item)).with_output_types(tuple[int, Any])
             | "Together" >> beam.GroupByKey()
-            | "Ledger" >> beam.ParDo(_WriteLedger(config.output))
+            | "Ledger" >> beam.ParDo(_WriteLedger(config.outputs.output))
         )
 
 

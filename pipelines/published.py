@@ -118,12 +118,14 @@ def run_record(
         raise LdpError(
             "E-RUN-BOOKS",
             f"the books of {len(unbalanced)} epochs do not balance: reports were lost or counted twice",
-            where=config.output,
+            where=config.outputs.output,
             remedy="Nothing was published as finished; please report this with the files beside it.",
         )
     names = {c.digest_hex: c for c in config.collections}
     epochs = tuple(
-        _epoch_record(digest, names.get(digest), epoch, accounts[digest, epoch], config.max_error_fraction)
+        _epoch_record(
+            digest, names.get(digest), epoch, accounts[digest, epoch], config.counting.max_error_fraction
+        )
         for digest, epoch in sorted((digest, epoch) for digest, epoch in accounts if epoch is not None)
     )
     unattributed = Account()
@@ -140,15 +142,15 @@ def run_record(
         status,
         0 if status == DETACHED else exit_code,
         _versions(),
-        config.runner,
-        config.deduplicate,
-        config.max_error_fraction,
-        config.limits,
+        config.job.runner,
+        config.counting.deduplicate,
+        config.counting.max_error_fraction,
+        config.input.limits,
         tuple(CollectionRecord.from_record(collection_entry(c)) for c in config.collections),
         RunAccounting(total, epochs, unattributed, archived),
         Timings(round(seconds, 3), rate),
-        _started_in(config.inputs),
-        config.inputs,
+        _started_in(config.input.files),
+        config.input.files,
         tuple(sorted(files, key=lambda file: file.path)),
         indicators,
         stream,

@@ -42,11 +42,13 @@ class PublishStream(beam.PTransform):
         collection, config = self._collection, self._config
         final = (
             counted
-            | "Estimate" >> beam.ParDo(EstimateEpoch(collection, config.max_error_fraction))
+            | "Estimate" >> beam.ParDo(EstimateEpoch(collection, config.counting.max_error_fraction))
             | "Histogram" >> beam.ParDo(MakeConsistent(collection))
         )
         told = write_optional_sinks(final, collection, config.outputs)
-        return told | "Write" >> beam.ParDo(WriteEpochs(collection, config.output, config.job))
+        return told | "Write" >> beam.ParDo(
+            WriteEpochs(collection, config.outputs.output, config.outputs.job)
+        )
 
 
 class CollectStream(beam.PTransform):
@@ -64,22 +66,23 @@ class CollectStream(beam.PTransform):
             What was counted (:class:`CountedEpoch`), under the digest of each collection.
         """
         register_coders()
-        config = self._config
+        config, counting = self._config, self._config.counting
         outputs = {COLUMNS: EpochColumns, REJECTED: tuple[str, Rejection], ACCOUNTING: Entry}
         admit = AdmitReports({c.digest: c for c in config.collections}, together=True)
         reports = chunks | "Report" >> beam.ParDo(admit).with_output_types(Any, **outputs).with_outputs(
             *outputs
         )
-        _ = reports[REJECTED] | "Rejects" >> WriteStreamRejects(config.output, config.job)
+        _ = reports[REJECTED] | "Rejects" >> WriteStreamRejects(config.outputs.output, config.outputs.job)
         _ = reports[ACCOUNTING] | "OtherBooks" >> WriteOtherBooks(
-            config.output, config.job, config.late_every
+            config.outputs.output, config.outputs.job, config.counting.late_every
         )
         schedules = {
-            c.digest_hex: Schedule(c, config.early_every, config.late_every) for c in config.collections
+            c.digest_hex: Schedule(c, config.counting.early_every, config.counting.late_every)
+            for c in config.collections
         }
         inputs = {"columns": reports[COLUMNS], "entries": reports[ACCOUNTING]}
         counted = inputs | "Epoch" >> CountEpochs(
-            schedules, shard_bits=config.shard_bits, deduplicate=config.deduplicate
+            schedules, shard_bits=counting.shard_bits, deduplicate=counting.deduplicate
         )
         for collection in config.collections:
             label = f"{collection.name}@{collection.version}"

@@ -134,21 +134,24 @@ class LocalStream:
         self._config = config
         self._source = source
         self._clock, self._wait = clock, wait
-        self._landing = landing or Landing(config.output)
+        self._landing = landing or Landing(config.outputs.output)
         self._landing.lock()
         self._collections = {c.digest: c for c in config.collections}
         self._schedules = {
-            c.digest_hex: Schedule(c, config.early_every, config.late_every) for c in config.collections
+            c.digest_hex: Schedule(c, config.counting.early_every, config.counting.late_every)
+            for c in config.collections
         }
         self._epochs: dict[EpochKey, _Open] = {}
         self._others: dict[str, _Open] = {}
         self._segments: dict[int, Segment] = {}
         # Of collections that an earlier engine on this output was given and this one is not.
         self._strange: dict[EpochKey, _Open] = {}
-        self._archive = Archive(config.output)
+        self._archive = Archive(config.outputs.output)
         self._number = 0
-        self._keeper = TimeKeeper(clock, wait, config.settle, config.patience, last_clock(config.output))
-        self._mark = Watermark(self._keeper, config.settle, config.patience)
+        self._keeper = TimeKeeper(
+            clock, wait, config.engine.settle, config.engine.patience, last_clock(config.outputs.output)
+        )
+        self._mark = Watermark(self._keeper, config.engine.settle, config.engine.patience)
         self.connected = True
         self._pulled = self._landed = self._published = 0
         self.messages = 0
@@ -171,7 +174,7 @@ class LocalStream:
         """Books first, then the segments that are not in them."""
         # Also of collections not given: a number is never used again, what was refused has it too.
         self._number = self._archive.segment
-        for path in sorted(Path(self._config.output, "accounting").glob("*.json")):
+        for path in sorted(Path(self._config.outputs.output, "accounting").glob("*.json")):
             found = read_accounting(str(path))
             through = (found.position or {}).get("segment", 0)
             self._number = max(self._number, through)
@@ -202,7 +205,7 @@ class LocalStream:
 
     def _refresh(self, key: EpochKey) -> None:
         """The same, after a result was published."""
-        found = read_epoch_accounting(self._config.output, self._schedules[key[0]].collection, key[1])
+        found = read_epoch_accounting(self._config.outputs.output, self._schedules[key[0]].collection, key[1])
         assert found is not None  # noqa: S101 - it was published
         self._learn(self._epochs[key], found)
         self._epochs[key].fresh = False
@@ -333,18 +336,18 @@ class LocalStream:
         """
         config, draw, begin = self._config, Draw(), self._wait()
         while True:
-            left = config.land_every - (self._wait() - begin)
-            full = len(draw.messages) >= config.land_messages or draw.size >= config.land_bytes
+            left = config.engine.land_every - (self._wait() - begin)
+            full = len(draw.messages) >= config.engine.land_messages or draw.size >= config.engine.land_bytes
             if full or left <= 0:
                 return draw
             some = self._source.pull(
-                config.land_messages - len(draw.messages), config.land_bytes - draw.size, left
+                config.engine.land_messages - len(draw.messages), config.engine.land_bytes - draw.size, left
             )
             draw.add(some, self._keeper.now())
 
     def _listen(self) -> int | None:
         """Nothing has come: after a while of that there is nothing, unless nobody would have told us."""
-        if self.idle_seconds < self._config.settle:
+        if self.idle_seconds < self._config.engine.settle:
             return None
         if not self._connected():
             # Of what was published meanwhile nothing has come yet: the silence begins when it can.
@@ -403,7 +406,7 @@ class LocalStream:
             yield some
 
     def _overdue(self) -> bool:
-        return self._recorded is None or self._wait() - self._recorded >= self._config.late_every
+        return self._recorded is None or self._wait() - self._recorded >= self._config.counting.late_every
 
     def _due(self, key: EpochKey, known: _Open, everything: bool) -> Due | None:
         digest, epoch = key
@@ -439,7 +442,7 @@ class LocalStream:
             raise LdpError(
                 "E-LANDING-MISSING",
                 f"{admitted} reports of epoch {key[1]} of {key[0]} were admitted, {there} are still on disk",
-                where=self._config.output,
+                where=self._config.outputs.output,
                 remedy="An epoch can be counted again for a week after its close; what is published stays.",
             )
 
@@ -458,7 +461,7 @@ class LocalStream:
                 known.through = self._number
                 position = {"segment": known.through}
                 found = UnattributedAccounting(digest, known.account, position=position)
-                write_accounting(self._config.output, found)
+                write_accounting(self._config.outputs.output, found)
 
     def _clear_away(self) -> None:
         """Segments whose epochs are all closed, and have been for as long as they are to be kept."""
@@ -476,7 +479,7 @@ class LocalStream:
                     self._epochs[key].segments.remove(number)
 
     def _horizon(self) -> int:
-        return self.watermark - self._config.keep_landed * _MICROS
+        return self.watermark - self._config.engine.keep_landed * _MICROS
 
     def _all_closed(self, segment: Segment, horizon: int) -> bool:
         """Whether the last epoch of each collection is: asked first, since it costs nothing."""
@@ -548,7 +551,7 @@ class LocalStream:
             if segment is not None and fits and (not run or run[-1].level == segment.level):
                 run.append(segment)
                 continue
-            if len(run) >= self._config.merge_segments and (not best or run[0].level < best[0].level):
+            if len(run) >= self._config.engine.merge_segments and (not best or run[0].level < best[0].level):
                 best = run
             run = [segment] if segment is not None and fits else []
         size, chosen = 0, []
@@ -564,18 +567,18 @@ class LocalStream:
         done = [
             key for key, known in self._epochs.items() if known.closed and not known.news and not known.fresh
         ]
-        keep = self._config.keep_books
+        keep = self._config.engine.keep_books
         if len(done) > 2 * keep:
             done.sort(key=lambda key: (self._schedules[key[0]].close(key[1]), key))
             done = done[: len(done) - keep]
-            folder = Path(self._config.output)
+            folder = Path(self._config.outputs.output)
             collections = {digest: schedule.collection for digest, schedule in self._schedules.items()}
             self._archive.add(
                 folder / accounting_file_name(collections[digest], epoch) for digest, epoch in done
             )
             for key in done:
                 del self._epochs[key]
-            self._archive.forget(self.watermark // _MICROS - self._config.keep_accounting)
+            self._archive.forget(self.watermark // _MICROS - self._config.engine.keep_accounting)
 
     def _record(self, status: str) -> None:
         """The record of the run so far."""
@@ -592,8 +595,8 @@ class LocalStream:
             status=status,
             indicators=indicators_record((*key, known.indicators) for key, known in self._epochs.items()),
             stream=StreamRecord(
-                self._config.subscription,
-                self._config.timestamp_attribute,
+                self._config.input.subscription,
+                self._config.input.timestamp_attribute,
                 self.watermark,
                 self._number,
                 len(self._segments),
@@ -601,7 +604,7 @@ class LocalStream:
                 self._keeper.record(),
             ),
         )
-        write_record(self._config.output, record)
+        write_record(self._config.outputs.output, record)
         self.record = record
         self._recorded = self._wait()
 

@@ -25,7 +25,8 @@ from ldpbeam.accounting import Entry, Key
 from ldpbeam.collection.collection import Collection, digest_hex
 from ldpbeam.collection.record import collection_of
 from ldpbeam.errors import Reason, UsageError
-from ldpbeam.pipelines.config import RunConfig
+from ldpbeam.pipelines.config import Counting, Input, RunConfig
+from ldpbeam.pipelines.inputs import shard_bits_for
 from ldpbeam.pipelines.interrupt import interruptible, removed_on_interrupt
 from ldpbeam.pipelines.local.engine import REPLAY, LocalStream
 from ldpbeam.pipelines.local.landing import FOLDER, Segment
@@ -34,6 +35,7 @@ from ldpbeam.pipelines.published import write_record
 from ldpbeam.pipelines.run import run
 from ldpbeam.pipelines.run_record import RUN_RECORD, RunRecord, read_record
 from ldpbeam.reports import Admission, ReportColumns, admit_frames
+from ldpbeam.transforms.sinks import Outputs
 from ldpbeam.transforms.sinks.accounting import (
     EpochAccounting,
     Revision,
@@ -129,24 +131,16 @@ def _rejected(record: RunRecord) -> int:
 def _replay_files(
     output: Path, tables: list[Path], collections: tuple[Collection, ...], record: RunRecord
 ) -> Replayed:
-    from ldpbeam.pipelines.commands.actions import bits_for
-
     with _folder_of(record), ExitStack() as afterwards:
         inputs = record.inputs
-        config = RunConfig(
-            collections,
-            inputs,
-            "",
-            deduplicate=record.deduplicate,
-            max_error_fraction=record.max_error_fraction,
-            shard_bits=bits_for(_size_of(inputs)),
-            **record.limits,
-        )
+        bits = shard_bits_for(_size_of(inputs))
+        counting = Counting(record.deduplicate, record.max_error_fraction, bits)
+        read = Input(files=inputs, **record.limits)
         scratch = afterwards.enter_context(
             TemporaryDirectory(prefix=".replay-", suffix=".tmp", dir=output, ignore_cleanup_errors=True)
         )
         afterwards.enter_context(removed_on_interrupt(Path(scratch)))
-        done = run(replace(config, output=scratch))
+        done = run(RunConfig(collections, read, Outputs(scratch), counting))
         revised, files = _take_over(Path(scratch), output, collections)
     fresh = replace(done, files=tuple(files), replayed=tuple(t.name for t in tables))
     write_record(str(output), fresh)
@@ -281,15 +275,11 @@ def _replay_stream(
     output: Path, tables: list[Path], collections: tuple[Collection, ...], record: RunRecord
 ) -> Replayed:
     assert record.stream is not None  # noqa: S101 - what is replayed here is a stream
-    config = RunConfig(
-        collections,
-        (),
-        str(output),
-        deduplicate=record.deduplicate,
-        max_error_fraction=record.max_error_fraction,
-        subscription=record.stream.subscription,
-        timestamp_attribute=record.stream.timestamp_attribute,
+    subscribed = Input(
+        subscription=record.stream.subscription, timestamp_attribute=record.stream.timestamp_attribute
     )
+    counting = Counting(record.deduplicate, record.max_error_fraction)
+    config = RunConfig(collections, subscribed, Outputs(str(output)), counting)
     engine = LocalStream(config, _Nothing())
     revisions = engine.revisions()
     taken = {place for segment in engine.segments for place in segment.replayed}

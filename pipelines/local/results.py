@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +13,10 @@ import apache_beam as beam
 
 from ldpbeam.accounting import Entry
 from ldpbeam.collection.collection import Collection
-from ldpbeam.pipelines.beam_job import run_to_end
+from ldpbeam.pipelines.beam_job import make_pipeline, run_to_end
 from ldpbeam.pipelines.bounded import PublishCollection
 from ldpbeam.pipelines.config import RunConfig
 from ldpbeam.pipelines.local.landing import EpochKey, Landing, read_segment
-from ldpbeam.pipelines.run import make_pipeline
 from ldpbeam.transforms.coders import register_coders
 from ldpbeam.transforms.stages.accounting import Publication
 from ldpbeam.transforms.stages.epochs import EpochColumns
@@ -75,7 +74,7 @@ def publish_due(config: RunConfig, landing: Landing, due: list[Due]) -> None:
     concerned = {digest for digest, _ in (d.key for d in due)}
     collections = [c for c in config.collections if c.digest_hex in concerned]
     tags = {collection_tag(c): EpochColumns for c in collections}
-    settings = replace(config, job=ENGINE)
+    settings = config.changed(job=ENGINE)
     pipeline = make_pipeline(config)
     columns = (
         pipeline

@@ -155,7 +155,7 @@ def execute(
 
     agreed = (collections,) if isinstance(collections, Collection) else tuple(collections)
     paths = sorted(inputs.iterdir()) if isinstance(inputs, Path) else list(inputs)
-    config = RunConfig(agreed, tuple(map(str, paths)), str(output), **more)
+    config = RunConfig.parsed(agreed, files=tuple(map(str, paths)), output=str(output), **more)
     result = run(config)
     content = (output / "run.json").read_bytes()
     assert content == result.content()

@@ -224,7 +224,7 @@ Run = Callable[..., LocalStream]
 
 
 def stream(output: Path, clock: Clock, broker: Broker, *collections: Collection) -> LocalStream:
-    config = RunConfig(collections, (), str(output), subscription="s", settle=1.0, land_every=0.5)
+    config = RunConfig.parsed(collections, output=str(output), subscription="s", settle=1.0, land_every=0.5)
     return LocalStream(config, broker, clock, clock)
 
 

@@ -237,9 +237,9 @@ def test_a_stream_is_never_called_finished(tmp_path: Path, status: str, words_sh
     collection = agreed("grr")
     key = (collection.digest_hex, 0)
     books = Accounting.from_entries([((key, "read"), 500), ((key, "counted"), 480)])
-    config = RunConfig((collection,), (), str(tmp_path), subscription="projects/p/subscriptions/s")
+    config = RunConfig.parsed((collection,), output=str(tmp_path), subscription="projects/p/subscriptions/s")
     (tmp_path / "estimates").mkdir()
-    stream = StreamRecord(config.subscription, "", 0, 1, 1, 0, None)
+    stream = StreamRecord(config.input.subscription, "", 0, 1, 1, 0, None)
     write_record(str(tmp_path), run_record(config, books, [], 1.0, status=status, stream=stream))
     text = Reader(write_page(tmp_path, tmp_path / "page.html").read_text("utf-8")).text
     assert words_shown in text

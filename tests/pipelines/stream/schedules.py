@@ -438,10 +438,10 @@ def tell_directly(config: RunConfig, landing: Landing, due: Sequence[Due]) -> No
 def _tell_collection(collection: Collection, config: RunConfig, columns: list[Any], due: list[Due]) -> None:
     inputs: dict[int, list[Any]] = {}
     entries: list[Entry] = [entry for each in due for entry in each.entries]
-    if config.deduplicate:
+    if config.counting.deduplicate:
         groups: dict[tuple[int, int], list[Any]] = {}
         for pair in columns:
-            for key, part in _Shard(config.shard_bits).process(pair):
+            for key, part in _Shard(config.counting.shard_bits).process(pair):
                 groups.setdefault(key, []).append(part)
         keep, columns = _KeepOne(collection.digest_hex), []
         keep.setup()
@@ -461,7 +461,7 @@ def _tell_collection(collection: Collection, config: RunConfig, columns: list[An
         assert number is not None
         inputs.setdefault(number, []).append((what, n))
     told = {each.key[1]: each.told for each in due}
-    write = WriteEpochs(collection, config.output, ENGINE)
+    write = WriteEpochs(collection, config.outputs.output, ENGINE)
     write.setup()
     for group in inputs.items():
         for counted in _SumBooks(told).process(group):
@@ -471,9 +471,9 @@ def _tell_collection(collection: Collection, config: RunConfig, columns: list[An
 def _publish_epoch(
     collection: Collection, config: RunConfig, counted: CountedEpoch, write: WriteEpochs
 ) -> None:
-    for estimated in EstimateEpoch(collection, config.max_error_fraction).process(counted):
+    for estimated in EstimateEpoch(collection, config.counting.max_error_fraction).process(counted):
         for histogram in MakeConsistent(collection).process(estimated):
-            for numbered in NumberRevisions(collection, config.output, ENGINE).process(histogram):
+            for numbered in NumberRevisions(collection, config.outputs.output, ENGINE).process(histogram):
                 list(write.process(numbered))
 
 

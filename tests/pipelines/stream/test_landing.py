@@ -116,7 +116,9 @@ def engine(
     output: Path, clock: Clock | None = None, broker: Broker | None = None, **more: Any
 ) -> LocalStream:
     clock = clock or Clock(10.0)
-    config = RunConfig((ONE, TWO), (), str(output), subscription="s", settle=1.0, land_every=0.5, **more)
+    config = RunConfig.parsed(
+        (ONE, TWO), output=str(output), subscription="s", settle=1.0, land_every=0.5, **more
+    )
     made = LocalStream(config, broker or Broker(clock), clock, clock)
     made._landing.unlock()  # as the kernel does when a process dies; these engines are never stopped
     return made
@@ -314,7 +316,7 @@ def test_a_number_is_not_used_again_for_want_of_a_collection(tmp_path: Path) -> 
     for _ in range(4):
         stream.step()
     assert numbers(tmp_path) == []
-    config = RunConfig((TWO,), (), str(tmp_path), subscription="s", settle=1.0, land_every=0.5)
+    config = RunConfig.parsed((TWO,), output=str(tmp_path), subscription="s", settle=1.0, land_every=0.5)
     stream = LocalStream(config, broker, clock, clock)
     broker.publish(b"junk")
     stream.step()

@@ -194,17 +194,15 @@ class Schedule(RuleBasedStateMachine):
         rng = random.Random(draw)
         first = rng.randrange(8) if rng.randrange(8) == 0 else -2
         self.tellings, self.slowly = 0, range(first, first + 2)
-        self.config = RunConfig(
+        self.config = RunConfig.parsed(
             GIVEN[given],
-            (),
-            str(self.output),
+            output=str(self.output),
             subscription="s",
             settle=SETTLE,
             land_every=1.0,
             land_messages=land,
             early_every=early,
             keep_landed=keep,
-            # Longer than a schedule lasts: so no jump of the clock is ever believed.
             patience=6 * 86400.0,
             merge_segments=merge,
             keep_books=books,
@@ -554,7 +552,7 @@ class Schedule(RuleBasedStateMachine):
         assert not self.broker.out
         assert self.landed_numbers == self.broker.everything.keys(), "messages are lost"
         assert {m.number for m in self.broker.acknowledged} == self.broker.everything.keys()
-        self.clock.now += self.config.patience + 8 * HOUR
+        self.clock.now += self.config.engine.patience + 8 * HOUR
         self.settle()
         assert self.run(self.engine.stop)
         self.compare()
@@ -575,7 +573,7 @@ class Schedule(RuleBasedStateMachine):
 
     def everything_is_cleared_away(self) -> None:
         """Once nobody needs it; and without it, an engine knows as much."""
-        self.clock.now += self.config.keep_landed + 8 * HOUR
+        self.clock.now += self.config.engine.keep_landed + 8 * HOUR
         self.settle()
         assert self.run(self.engine.stop)
         left = sorted(path.name for path in self.output.glob("landing/*") if path.name != "archive.json")
@@ -615,7 +613,7 @@ def test_the_short_way_publishes_the_same_bytes(tmp_path: Path) -> None:
         output, clock = tmp_path / tell.__name__, Clock(20.0 * HOUR)
         broker = Broker(clock)
         given = GIVEN["retired"]
-        config = RunConfig(given, (), str(output), subscription="s", settle=SETTLE, land_every=1.0)
+        config = RunConfig.parsed(given, output=str(output), subscription="s", settle=SETTLE, land_every=1.0)
         with mock.patch.object(local, "publish_due", tell):
             engine = LocalStream(config, broker, clock, clock)
             for hours in range(2):
@@ -681,7 +679,7 @@ class ForgetsWhatIsNotBooked(Trusting):
 class Hurries(LocalStream):
     def step(self) -> int:
         drawn = super().step()
-        self._mark.advance(int((self._wait() - self._config.settle) * MICROS))
+        self._mark.advance(int((self._wait() - self._config.engine.settle) * MICROS))
         return drawn
 
 
@@ -727,7 +725,7 @@ def segment_by_segment(config: RunConfig, landing: Landing, due: Sequence[Due]) 
             yield TaggedOutput(tagged.tag, (epoch, keep_one_per_id([columns], 1)[0]))
 
     with mock.patch.object(ReadSegments, "process", process):
-        tell_directly(replace(config, deduplicate=False), landing, alone)
+        tell_directly(config.changed(deduplicate=False), landing, alone)
 
 
 MUTANTS: dict[str, dict[str, Any]] = {

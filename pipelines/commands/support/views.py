@@ -16,7 +16,7 @@ from ldpbeam.collection.epochs import instant
 from ldpbeam.collection.file import load_collection
 from ldpbeam.errors import UsageError
 from ldpbeam.pipelines.collection_record import CollectionRecord, GuaranteeRecord, collection_entry
-from ldpbeam.pipelines.commands.outcome import identity
+from ldpbeam.pipelines.commands.support.outcome import identity
 from ldpbeam.pipelines.inputs import looks_like_text
 from ldpbeam.pipelines.page.text import LABEL_LIMIT, clean
 from ldpbeam.pipelines.run_record import read_record

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
+
+import click
 
 from ldpbeam.accounting import Account
 from ldpbeam.errors import Reason
+from ldpbeam.pipelines.commands.support.console import deliver, say
 from ldpbeam.pipelines.inputs import looks_like_text
 from ldpbeam.pipelines.run_record import RunRecord, StreamRecord
+from ldpbeam.text import clean
 
-__all__ = ["identity", "why_nothing"]
+__all__ = ["identity", "summary", "why_nothing"]
 
 _UNREADABLE = frozenset({Reason.MALFORMED, Reason.TRUNCATED, Reason.OVERSIZE, Reason.CORRUPT_FILE})
 
@@ -20,6 +25,23 @@ def identity(account: Account) -> str:
         f"read {account.read:,} = counted {account.counted:,} + late {account.late:,} "
         f"+ duplicate {account.duplicate:,} + rejected {sum(account.rejected.values()):,}"
     )
+
+
+def summary(record: RunRecord, output: str) -> None:
+    """What became of every record, and where the results are."""
+    say(identity(record.accounting.total))
+    rejected = record.accounting.total.rejected_record()
+    for reason, count in rejected.items():
+        click.echo(f"  rejected {count:,}: {reason}", err=True)
+    if rejected:
+        click.echo(clean(f"  where and why: ldpbeam inspect {output.rstrip('/')}/rejects"), err=True)
+    nothing = why_nothing(record)
+    if nothing is not None:
+        click.echo(f"ldpbeam: {nothing} [E-RUN-NOTHING]", err=True)
+    else:
+        say(f"estimates in {output.rstrip('/')}/estimates after {record.timings.total_seconds} s")
+    deliver(record.as_record())
+    sys.stdout.flush()
 
 
 def why_nothing(record: RunRecord) -> str | None:
