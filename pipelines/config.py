@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
-from enum import Enum
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ldpbeam.errors import UsageError
 from ldpbeam.pipelines.limits import LIMITS, MAX_EPOCHS, MAX_EXPANSION, READ_ATTEMPTS
+from ldpbeam.pipelines.option import Kind, Option, Over, count, duration, flag, set_by
 from ldpbeam.schedule import DEFAULT_LATE_EVERY
 from ldpbeam.transforms.sinks import SINKS, Outputs
 
@@ -26,10 +26,7 @@ __all__ = [
     "Counting",
     "Input",
     "Job",
-    "Kind",
     "LocalEngine",
-    "Option",
-    "Over",
     "RunConfig",
     "options",
     "resolve_runner",
@@ -42,83 +39,6 @@ _RUNNERS = {"DirectRunner": "FnApiRunner"}
 
 ASK_THEIR_SERVER = frozenset({"FlinkRunner", "PortableRunner", "PrismRunner", "SparkRunner"})
 """Runners whose job server may know options that Beam's Python part does not."""
-
-
-class Kind(Enum):
-    """What the value of an option is."""
-
-    TEXT = "text"
-    TEXTS = "texts"
-    FLAG = "flag"
-    COUNT = "count"
-    FRACTION = "fraction"
-    DURATION = "duration"
-    INSTANT = "instant"
-
-
-class Over(Enum):
-    """What an option says something about: it has no effect on anything else."""
-
-    ALL = "all"
-    FILES = "files"
-    MESSAGES = "messages"
-
-
-_TEMPLATE_LACKS = {Over.FILES: "of runs over files"}
-
-
-@dataclass(frozen=True)
-class Option:
-    """An option of ``ldpbeam run``.
-
-    Attributes:
-        help: for ``--help``.
-        kind: what its value is.
-        metavar: how the value is called there.
-        names: how the option is spelt, as click takes it; empty for the name of its field.
-        over: what it says something about.
-        required: whether it must be given.
-        shown: whether ``--help`` shows the default.
-        least, most: bounds of a count.
-        not_in_template: why a Dataflow template does not have it; empty where it does.
-    """
-
-    help: str
-    kind: Kind = Kind.TEXT
-    metavar: str | None = None
-    names: str = ""
-    over: Over = Over.ALL
-    required: bool = False
-    shown: bool = False
-    least: int = 1
-    most: int | None = None
-    not_in_template: str = ""
-
-    def spelt(self, name: str) -> str:
-        """How the option of a field is spelt, as click takes it."""
-        return self.names or f"--{name.replace('_', '-')}"
-
-    @property
-    def template_lacks(self) -> str:
-        """Why a Dataflow template does not have it; empty where it does."""
-        return self.not_in_template or _TEMPLATE_LACKS.get(self.over, "")
-
-
-def _set_by(default: Any, help: str, **more: Any) -> Any:  # noqa: A002 - as click calls it
-    """A field that an option fills."""
-    return field(default=default, metadata={"option": Option(help, **more)})
-
-
-def _flag(help: str, **more: Any) -> Any:  # noqa: A002
-    return _set_by(False, help, kind=Kind.FLAG, **more)
-
-
-def _count(default: int, help: str, **more: Any) -> Any:  # noqa: A002
-    return _set_by(default, help, kind=Kind.COUNT, shown=True, **more)
-
-
-def _duration(default: float | None, help: str, **more: Any) -> Any:  # noqa: A002
-    return _set_by(default, help, kind=Kind.DURATION, metavar="DURATION", shown=bool(default), **more)
 
 
 _KAFKA = "tried on Flink only"
@@ -143,7 +63,7 @@ class Input:
         read_attempts: how often a file is tried that cannot be read.
     """
 
-    files: tuple[str, ...] = _set_by(
+    files: tuple[str, ...] = set_by(
         (),
         "Files of reports: a file, a folder or a quoted pattern; repeat it for several.",
         kind=Kind.TEXTS,
@@ -151,52 +71,52 @@ class Input:
         names="--input",
         not_in_template="a template reads a subscription",
     )
-    subscription: str = _set_by(
+    subscription: str = set_by(
         "",
         "Pub/Sub subscription of reports, instead of files: runs until it is stopped.",
         metavar="projects/P/subscriptions/S",
     )
-    kafka_topic: str = _set_by(
+    kafka_topic: str = set_by(
         "",
         "Kafka topic of reports, instead of files; on a cluster.",
         metavar="TOPIC",
         not_in_template=_KAFKA,
     )
-    kafka_servers: str = _set_by("", "Brokers of the topic.", metavar="HOST:PORT,…", not_in_template=_KAFKA)
-    kafka_expansion: str = _set_by(
+    kafka_servers: str = set_by("", "Brokers of the topic.", metavar="HOST:PORT,…", not_in_template=_KAFKA)
+    kafka_expansion: str = set_by(
         "", "Beam's expansion service for Kafka, see docs.", metavar="HOST:PORT", not_in_template=_KAFKA
     )
-    pubsub_expansion: str = _set_by(
+    pubsub_expansion: str = set_by(
         "",
         "Beam's expansion service for Pub/Sub, for --subscription on Flink; see docs.",
         metavar="HOST:PORT",
         not_in_template="Dataflow reads Pub/Sub itself",
     )
-    timestamp_attribute: str = _set_by(
+    timestamp_attribute: str = set_by(
         "",
         "Message attribute that says when a collector received it (milliseconds since 1970, or RFC 3339); "
         "else the time of publication counts.",
         metavar="NAME",
         over=Over.MESSAGES,
     )
-    max_expansion: int = _count(
+    max_expansion: int = count(
         MAX_EXPANSION,
         "Bytes of reports that each stored byte of a file may stand for; the rest is rejected unread.",
         over=Over.FILES,
     )
-    max_epochs: int = _count(
+    max_epochs: int = count(
         MAX_EPOCHS,
         "Epochs of a collection in a run over files; those with the fewest records are left out.",
         over=Over.FILES,
     )
-    not_after: int | None = _set_by(
+    not_after: int | None = set_by(
         None,
         "When the files had been written; reports of epochs that had not begun are rejected. "
         "Default: each file's time.",
         kind=Kind.INSTANT,
         over=Over.FILES,
     )
-    read_attempts: int = _count(
+    read_attempts: int = count(
         READ_ATTEMPTS, "How often a file is tried that cannot be read.", over=Over.FILES
     )
 
@@ -242,30 +162,30 @@ class Counting:
         late_every: seconds between results that late reports cause.
     """
 
-    deduplicate: bool = _set_by(
+    deduplicate: bool = set_by(
         True,
         "Count one report per report id, or every report as it comes.",
         kind=Kind.FLAG,
         names="--dedup/--no-dedup",
         shown=True,
     )
-    max_error_fraction: float = _set_by(
+    max_error_fraction: float = set_by(
         0.1,
         "Publish no estimate for an epoch of whose records a larger part was rejected.",
         kind=Kind.FRACTION,
         shown=True,
     )
-    shard_bits: int = _set_by(
+    shard_bits: int = set_by(
         0,
         "2**bits shards per epoch. Default: by the input's size; 3 on clusters.",
         kind=Kind.COUNT,
         least=0,
         most=8,
     )
-    early_every: int = _duration(
+    early_every: int = duration(
         0, "Provisional results while an epoch lasts, such as 10m.", over=Over.MESSAGES
     )
-    late_every: int = _duration(
+    late_every: int = duration(
         DEFAULT_LATE_EVERY,
         "At most one further result per this long when late reports come.",
         over=Over.MESSAGES,
@@ -290,44 +210,44 @@ class LocalEngine:
         merge_segments: landed segments of a kind that it merges into one, at least.
     """
 
-    settle: float = _duration(
+    settle: float = duration(
         30,
         "Wait this long after an epoch's end for messages under way.",
         over=Over.MESSAGES,
         not_in_template=_ENGINE,
     )
-    land_every: float = _duration(
+    land_every: float = duration(
         5,
         "How often received messages are written to disk (on one machine only).",
         over=Over.MESSAGES,
         not_in_template=_ENGINE,
     )
-    land_messages: int = _count(
+    land_messages: int = count(
         10_000, "Messages landed together at most.", over=Over.MESSAGES, not_in_template=_ENGINE
     )
-    land_bytes: int = _count(
+    land_bytes: int = count(
         64 << 20, "Bytes landed together at most.", over=Over.MESSAGES, not_in_template=_ENGINE
     )
-    keep_landed: int = _duration(
+    keep_landed: int = duration(
         7 * 86400,
         "Keep the reports of closed epochs this long, for replays.",
         over=Over.MESSAGES,
         not_in_template=_ENGINE,
     )
-    keep_accounting: int = _duration(
+    keep_accounting: int = duration(
         730 * 86400,
         "Keep the accounting of closed epochs one by one this long, then its sums.",
         over=Over.MESSAGES,
         not_in_template=_ENGINE,
     )
-    metrics: str = _set_by(
+    metrics: str = set_by(
         "",
         "Answer Prometheus there; without HOST on this machine only.",
         metavar="[HOST:]PORT",
         over=Over.MESSAGES,
         not_in_template=_ENGINE,
     )
-    stop_when_idle: float | None = _duration(
+    stop_when_idle: float | None = duration(
         None, "Stop after this long without a message.", over=Over.MESSAGES, not_in_template=_ENGINE
     )
     patience: float = 600.0
@@ -346,13 +266,13 @@ class Job:
         beam_args: further Beam options, as typed.
     """
 
-    runner: str = _set_by(
+    runner: str = set_by(
         "FnApiRunner",
         "Any Beam runner; DirectRunner (the default) runs in this process.",
         not_in_template="the launcher gives it",
     )
-    overwrite: bool = _flag("Over files: replace results of other collections in DIR too.", over=Over.FILES)
-    detach: bool = _flag(
+    overwrite: bool = flag("Over files: replace results of other collections in DIR too.", over=Over.FILES)
+    detach: bool = flag(
         "Do not wait for a cluster's job.", over=Over.MESSAGES, not_in_template="a launcher never waits"
     )
     beam_args: tuple[str, ...] = ()

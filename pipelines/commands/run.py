@@ -13,7 +13,8 @@ import click
 from ldpbeam.errors import UsageError
 from ldpbeam.pipelines.commands.support.console import PrintingCommand, say
 from ldpbeam.pipelines.commands.support.options import collections_option, given, run_options
-from ldpbeam.pipelines.config import Over, RunConfig, resolve_runner
+from ldpbeam.pipelines.config import RunConfig, resolve_runner
+from ldpbeam.pipelines.option import Over
 from ldpbeam.transforms.sinks import check_sinks
 
 if TYPE_CHECKING:

@@ -22,7 +22,8 @@ from ldpbeam.errors import UsageError
 from ldpbeam.pipelines import beam_job, commands, config
 from ldpbeam.pipelines.commands.main import cli, commands_of
 from ldpbeam.pipelines.commands.support.options import given, run_options
-from ldpbeam.pipelines.config import Input, Kind, Option, Over, RunConfig
+from ldpbeam.pipelines.config import Input, RunConfig
+from ldpbeam.pipelines.option import Kind, Option, Over
 from ldpbeam.transforms.sinks import Outputs
 from tests.pipelines.running import collection
 

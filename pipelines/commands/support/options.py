@@ -10,7 +10,8 @@ import click
 from click.core import ParameterSource
 
 from ldpbeam.errors import UsageError
-from ldpbeam.pipelines.config import Kind, Option, Over, options
+from ldpbeam.pipelines.config import options
+from ldpbeam.pipelines.option import Kind, Option, Over
 
 __all__ = ["collections_option", "given", "run_options"]
 

@@ -17,8 +17,8 @@ from pathlib import Path
 import click
 
 from ldpbeam.pipelines.commands.main import cli, main
-from ldpbeam.pipelines.config import Option
 from ldpbeam.pipelines.config import options as declared
+from ldpbeam.pipelines.option import Option
 from ldpbeam.transforms.sinks import SINKS
 
 __all__ = ["FOLDER", "LEFT_OUT", "arguments", "generated", "options", "run_template"]
