@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 
 from ldpbeam.collection.collection import Collection
 from ldpbeam.collection.record import definition
-from ldpbeam.protocols.base import Result
+from ldpbeam.protocols.contract import Result
 from ldpbeam.support import SupportProbabilities
 
 __all__ = [

@@ -19,7 +19,7 @@ from ldpbeam.pipelines.page.estimates import Floats, Ints, Slot, Snapshot, Truth
 from ldpbeam.pipelines.page.significance import Noise, Standing
 from ldpbeam.pipelines.page.text import clean_tree, count
 from ldpbeam.pipelines.run_record import RUN_RECORD, RunRecord, read_record
-from ldpbeam.protocols.base import Result
+from ldpbeam.protocols.contract import Result
 
 
 @dataclass(frozen=True)

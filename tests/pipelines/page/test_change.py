@@ -27,7 +27,7 @@ from ldpbeam.pipelines.collection_record import (
 from ldpbeam.pipelines.page.estimates import Snapshot
 from ldpbeam.pipelines.page.significance import FALSE_ALARM, Noise, Standing, changed
 from ldpbeam.protocols import FrequencyProtocol
-from ldpbeam.protocols.base import Result
+from ldpbeam.protocols.contract import Result
 from ldpbeam.simulators import Streams
 from ldpbeam.simulators.fleet import Fleet
 from ldpbeam.support import SupportProbabilities
