@@ -250,6 +250,7 @@ def test_a_disk_that_takes_no_more(tmp_path: Path, service: Service, failure: st
     names = [
         "ldpbeam.pipelines.local.landing",
         "ldpbeam.pipelines.published",
+        "ldpbeam.transforms.sinks.accounting",
         "ldpbeam.transforms.sinks.estimates",
         "ldpbeam.transforms.sinks.rejects",
     ]
