@@ -27,7 +27,6 @@ import tempfile
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -371,8 +370,6 @@ def months(segments: int, epochs: int) -> None:
 
     from ldpbeam.pipelines.local import engine as local
 
-    tell_directly = import_module("tests.pipelines.stream.schedules").tell_directly
-
     both = (_months_of("first"), _months_of("second"))
     per_epoch = max(1, segments // epochs)
     rng = np.random.Generator(np.random.Philox(3))
@@ -386,29 +383,28 @@ def months(segments: int, epochs: int) -> None:
         )
         start = both[0].epochs.origin
         clock = Silence(float(start))
-        with mock.patch.object(local, "publish_due", tell_directly):
-            engine = local.LocalStream(config, clock, clock, clock)
-            for part in range(10):
-                begin, closes = time.perf_counter(), 2 * (epochs // 10)
-                for epoch in range(part * epochs // 10, (part + 1) * epochs // 10):
-                    for piece in range(per_epoch):
-                        clock.now = max(clock.now, start + 60 * epoch + 60 * piece / per_epoch)
-                        for asked in both:
-                            ids = rng.integers(0, 1 << 64, 8, np.uint64).tolist()
-                            data = _reports(asked, epoch, ids, bytes(range(8)))
-                            clock.waiting.append(Held(data, round(clock.now * 1e6)))
-                        engine.step()
-                spent = (time.perf_counter() - begin) / closes * 1000
-                engine.stop()
-                row: list[str] = []
-                engine = _start(config, clock, row)
-                row = [f"{(part + 1) * epochs // 10:7}", *row, *_sizes(output), f"{spent:8.2f}"]
-                print("  ".join(row), flush=True)
-                rows.append((float(row[1]), float(row[3]), spent))
-            clock.now += 600
-            for _ in range(5):
-                engine.step()
+        engine = local.LocalStream(config, clock, clock, clock)
+        for part in range(10):
+            begin, closes = time.perf_counter(), 2 * (epochs // 10)
+            for epoch in range(part * epochs // 10, (part + 1) * epochs // 10):
+                for piece in range(per_epoch):
+                    clock.now = max(clock.now, start + 60 * epoch + 60 * piece / per_epoch)
+                    for asked in both:
+                        ids = rng.integers(0, 1 << 64, 8, np.uint64).tolist()
+                        data = _reports(asked, epoch, ids, bytes(range(8)))
+                        clock.waiting.append(Held(data, round(clock.now * 1e6)))
+                    engine.step()
+            spent = (time.perf_counter() - begin) / closes * 1000
             engine.stop()
+            row: list[str] = []
+            engine = _start(config, clock, row)
+            row = [f"{(part + 1) * epochs // 10:7}", *row, *_sizes(output), f"{spent:8.2f}"]
+            print("  ".join(row), flush=True)
+            rows.append((float(row[1]), float(row[3]), spent))
+        clock.now += 600
+        for _ in range(5):
+            engine.step()
+        engine.stop()
         assert engine.record is not None
         total = engine.record.accounting.total
         expected = 16 * per_epoch * epochs

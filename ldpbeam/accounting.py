@@ -1,14 +1,14 @@
-"""The books: read = counted + late + duplicate + Σ rejected(reason), kept as data beside the reports.
+"""Accounting: read = counted + late + duplicate + Σ rejected(reason), kept as data beside the reports.
 
-Not Beam counters: those count a retried bundle twice. Entries are summed by the same machinery as the
-reports, so they are as exact as the counts.
+Beam's counters would count a retried bundle twice. Entries are summed by the same machinery as the reports,
+so they are as exact as the counts.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any
 
 from ldpbeam.errors import Reason
@@ -16,7 +16,18 @@ from ldpbeam.errors import Reason
 if TYPE_CHECKING:
     from ldpbeam.support import Support
 
-__all__ = ["CONFLICTING", "EARLY", "LATE", "ON_TIME", "Account", "Accounting", "CountedEpoch", "Entry", "Key"]
+__all__ = [
+    "CONFLICTING",
+    "EARLY",
+    "LATE",
+    "ON_TIME",
+    "Account",
+    "Accounting",
+    "CountedEpoch",
+    "Entry",
+    "Key",
+    "Publication",
+]
 
 EARLY = "early"
 """A provisional result: the epoch had not ended."""
@@ -62,28 +73,32 @@ class Account:
             setattr(self, what, getattr(self, what) + count)
 
     def merge(self, other: Account) -> None:
-        """Add another line."""
+        """Add another account."""
         for what in _NUMBERS:
             self.add(what, getattr(other, what))
         self.rejected.update(other.rejected)
 
     def subtract(self, other: Account) -> None:
-        """Take a line out again that was merged."""
+        """Take an account out again that was merged."""
         for what in _NUMBERS:
             self.add(what, -getattr(other, what))
         self.rejected.subtract(other.rejected)
 
     @classmethod
     def from_record(cls, record: Mapping[str, Any]) -> Account:
-        """A line as :meth:`as_record` wrote it; what it does not name is 0.
+        """An account as :meth:`as_record` wrote it; what it does not name is 0.
 
         Raises:
-            LookupError: not a line.
+            LookupError: the record is not one of an account.
         """
         account = cls(rejected=Counter(record["rejected"]))
         for what in _NUMBERS:
             account.add(what, int(record.get(what, 0)))
         return account
+
+    def copy(self) -> Account:
+        """An account of its own with the same numbers."""
+        return replace(self, rejected=self.rejected.copy())
 
     @property
     def pending(self) -> int:
@@ -124,18 +139,28 @@ class Account:
 _NUMBERS = frozenset(each.name for each in fields(Account)) - {"rejected"}
 
 
+@dataclass(frozen=True)
+class Publication:
+    """Which result of its epoch a result is, as the caller decides; fields as in :class:`CountedEpoch`."""
+
+    revision: int = 0
+    pane: str = ON_TIME
+    closed: bool = True
+    position: Mapping[str, int] | None = None
+
+
 @dataclass(frozen=True, eq=False)
 class CountedEpoch:
     """Everything known about one epoch at one moment: what leaves the counting stages.
 
     Attributes:
         epoch: index.
-        support: the counts; None when no report was admitted, or only the books have changed.
-        line: the epoch's books.
+        support: the counts; None when no report was admitted, or only the account has changed.
+        account: what became of the epoch's records.
         revision: 0 for the first result of an epoch, one more for each that follows.
         pane: :data:`EARLY`, :data:`ON_TIME` or :data:`LATE`.
         closed: whether the epoch takes no more reports.
-        position: how far into its input an engine with a memory of its own was; for its next start.
+        position: how far into its input an engine with state of its own was; for its next start.
     """
 
     epoch: int
@@ -145,6 +170,11 @@ class CountedEpoch:
     pane: str = ON_TIME
     closed: bool = True
     position: Mapping[str, int] | None = None
+
+    @classmethod
+    def of(cls, epoch: int, support: Support | None, account: Account, which: Publication) -> CountedEpoch:
+        """Counts and account of an epoch as a result of this kind."""
+        return cls(epoch, support, account, which.revision, which.pane, which.closed, which.position)
 
 
 @dataclass
@@ -156,10 +186,10 @@ class Accounting:
     @classmethod
     def from_entries(cls, entries: Iterable[Entry]) -> Accounting:
         """Add entries up, in any order."""
-        books = cls()
+        accounting = cls()
         for (key, what), count in entries:
-            books.accounts.setdefault(key, Account()).add(what, count)
-        return books
+            accounting.accounts.setdefault(key, Account()).add(what, count)
+        return accounting
 
     @property
     def total(self) -> Account:

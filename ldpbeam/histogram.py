@@ -61,11 +61,11 @@ class EpochHistogram:
         digest: the collection's.
         epoch: index.
         reports: reports counted.
-        attributes: one histogram per attribute, in the collection's order; none when only the books are
-            told, for the reason in ``withheld`` or because nothing else has changed.
+        attributes: one histogram per attribute, in the collection's order; none when only the account
+            is published, for the reason in ``withheld`` or because nothing else has changed.
         revision: 0 for the first result of an epoch, one more for each that late reports cause.
         pane: early, on_time or late, see :mod:`ldpbeam.accounting`.
-        line: the epoch's books; None where nobody keeps any.
+        account: what became of the epoch's records; None where nobody keeps that.
         closed: whether the epoch takes no more reports.
         withheld: empty, or :data:`TOO_MANY_ERRORS`.
         position: as in :class:`CountedEpoch`.
@@ -88,11 +88,11 @@ class EpochHistogram:
 def estimate_counted(
     collection: Collection, counted: CountedEpoch, max_error_fraction: float = 1.0
 ) -> EpochHistogram:
-    """Stage 4 for an epoch with its books.
+    """Stage 4 for an epoch with its account.
 
     Args:
         collection: whose epoch it is.
-        counted: support and books.
+        counted: support and account.
         max_error_fraction: with a larger part of the epoch's records rejected nothing is estimated: what
             is left need not be a fair sample of the devices.
     """

@@ -11,15 +11,14 @@ if the pipeline stood still in between. Both follow from the record alone, so ev
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ldpbeam.accounting import Entry, Key
-from ldpbeam.collection.collection import Collection, digest_hex
+from ldpbeam.accounting import Key
+from ldpbeam.admission import LISTED, UNATTRIBUTED, Admission, Rejected, Rejection, ReportColumns, capped
+from ldpbeam.collection.collection import Collection
 from ldpbeam.errors import Reason
 from ldpbeam.kernels import framing
 from ldpbeam.kernels.check_codes import CheckCode
@@ -43,203 +42,10 @@ __all__ = [
     "capped",
 ]
 
-LISTED = 100
-"""Rejections of one kind in one source that are listed one by one; the rest share one.
-
-A run given the wrong collection refuses every report there is, and must not hold an object for each.
-"""
-
 _SMALL = 1024
 """Batches of fewer reports are judged together with others, larger ones by themselves, without a copy."""
 
-UNATTRIBUTED: Key = ("", None)
-
 _MICROS = 1_000_000
-
-
-@dataclass(frozen=True, eq=False)
-class ReportColumns:
-    """Admitted reports of one collection and one epoch.
-
-    Attributes:
-        digest: the collection's.
-        epoch: index.
-        report_ids: uint64 (n,).
-        payloads: uint8 (n, payload_size), read-only.
-    """
-
-    digest: int
-    epoch: int
-    report_ids: NDArray[np.uint64]
-    payloads: NDArray[np.uint8]
-
-    def __len__(self) -> int:
-        """Number of reports."""
-        return len(self.payloads)
-
-
-@dataclass(frozen=True)
-class Rejection:
-    """Records that were not counted, for one reason, in one place.
-
-    Attributes:
-        reason: why.
-        source: file, or where the record came from.
-        place: position in the source: byte offset of the record, or row of a table; -1 for the source
-            itself. The first one when several records are concerned.
-        index: first report concerned inside a batch; -1 when the record as a whole is.
-        count: reports concerned.
-        digest: 16 hexadecimal digits, or empty (also when the records concerned differ).
-        epoch: as the record says, or None (also when the records concerned differ).
-    """
-
-    reason: Reason
-    source: str
-    place: int
-    index: int = -1
-    count: int = 1
-    digest: str = ""
-    epoch: int | None = None
-
-
-def capped(rejections: Iterable[Rejection]) -> list[Rejection]:
-    """The first :data:`LISTED` rejections of one reason and source, and one for all that follow.
-
-    The result does not depend on the order, nor on how often parts were capped before: what is capped keeps
-    its own first ones.
-    """
-    ordered = sorted(rejections, key=lambda r: (r.place, r.index, r.count, r.digest, r.epoch or 0))
-    listed, rest = ordered[:LISTED], ordered[LISTED:]
-    if len(rest) > 1:
-        first = rest[0]
-        digests, epochs = {r.digest for r in rest}, {r.epoch for r in rest}
-        together = replace(
-            first,
-            index=first.index if all(r.place == first.place for r in rest) else -1,
-            count=sum(r.count for r in rest),
-            digest=first.digest if len(digests) == 1 else "",
-            epoch=first.epoch if len(epochs) == 1 else None,
-        )
-        rest = [together]
-    return listed + rest
-
-
-@dataclass(frozen=True, eq=False)
-class _Refused:
-    """Records refused for one reason; arrays of shape (n,), a missing one means nothing to say."""
-
-    reason: Reason
-    source: str
-    places: NDArray[np.int64]
-    indices: NDArray[np.int64] | None = None
-    counts: NDArray[np.int64] | None = None
-    digests: NDArray[np.uint64] | None = None
-    epochs: NDArray[np.int64] | None = None
-
-    def first(self) -> list[Rejection]:
-        """As rejections, see :func:`capped`."""
-        order = np.arange(self.places.size)
-        if self.places.size > LISTED:
-            keys = (self.places,) if self.indices is None else (self.indices, self.places)
-            order = np.lexsort(keys)
-        listed, rest = order[:LISTED], order[LISTED:]
-        found = [self._one(int(i)) for i in listed]
-        if rest.size:
-            together = self._one(int(rest[0]))
-            if rest.size > 1:
-                together = replace(
-                    together,
-                    index=together.index if (self.places[rest] == together.place).all() else -1,
-                    count=rest.size if self.counts is None else int(self.counts[rest].sum()),
-                    digest=together.digest if _all_equal(self.digests, rest) else "",
-                    epoch=together.epoch if _all_equal(self.epochs, rest) else None,
-                )
-            found.append(together)
-        return found
-
-    def _one(self, i: int) -> Rejection:
-        return Rejection(
-            self.reason,
-            self.source,
-            int(self.places[i]),
-            -1 if self.indices is None else int(self.indices[i]),
-            1 if self.counts is None else int(self.counts[i]),
-            "" if self.digests is None else digest_hex(int(self.digests[i])),
-            None if self.epochs is None else int(self.epochs[i]),
-        )
-
-
-def _all_equal(column: NDArray[np.generic] | None, which: NDArray[np.int64]) -> bool:
-    return column is None or bool((column[which] == column[which[0]]).all())
-
-
-@dataclass
-class Admission:
-    """What became of some records.
-
-    Attributes:
-        admitted: columns per collection and epoch.
-        read: records seen, by accounting key, counted before any payload is judged.
-        late: sound reports that arrived when their epoch was closed; neither admitted nor rejected.
-        rejected: everything else, by accounting key and reason.
-        repeated: rejected reports of batches that say nothing new about an epoch's devices, because their
-            report ids stand in the batch before, or because fewer could have been sent in so many bytes. They
-            are among the rejected ones; only the error fraction passes over them.
-        written_by: microseconds since 1970 by which all of the records had been written, where it is known:
-            none of them can be of an epoch that had not begun by then. It says nothing about lateness.
-    """
-
-    admitted: list[ReportColumns] = field(default_factory=list)
-    read: Counter[Key] = field(default_factory=Counter)
-    late: Counter[Key] = field(default_factory=Counter)
-    rejected: Counter[tuple[Key, Reason]] = field(default_factory=Counter)
-    repeated: Counter[Key] = field(default_factory=Counter)
-    written_by: int | None = None
-    _refused: list[_Refused] = field(default_factory=list)
-
-    @property
-    def refused(self) -> list[tuple[Reason, NDArray[np.int64]]]:
-        """(reason, places) of all records with a rejection, also of those that are not listed."""
-        return [(each.reason, each.places) for each in self._refused]
-
-    @property
-    def rejections(self) -> list[Rejection]:
-        """What was refused, as :func:`capped` lists it for each source and reason."""
-        found: dict[tuple[str, Reason], list[Rejection]] = {}
-        for each in self._refused:
-            held = found.setdefault((each.source, each.reason), [])
-            held += each.first()
-            if len(held) > 8 * LISTED:
-                held[:] = capped(held)
-        return [one for held in found.values() for one in (capped(held) if len(held) > 1 else held)]
-
-    def reject_source(self, reason: Reason, source: str, place: int = -1, count: int = 1) -> None:
-        """Book something that is no report at all as records read and refused."""
-        self.read[UNATTRIBUTED] += count
-        self.refuse(UNATTRIBUTED, _Refused(reason, source, np.array([place]), counts=np.array([count])))
-
-    def reject_places(self, reason: Reason, source: str, places: NDArray[np.int64]) -> None:
-        """Book records that are no report at all, by their places."""
-        if places.size:
-            self.read[UNATTRIBUTED] += places.size
-            self.refuse(UNATTRIBUTED, _Refused(reason, source, places))
-
-    def refuse(self, key: Key, refused: _Refused) -> None:
-        """Book records that have been read already."""
-        count = refused.places.size if refused.counts is None else int(refused.counts.sum())
-        self.rejected[key, refused.reason] += count
-        self._refused.append(refused)
-
-    def entries(self) -> Iterator[Entry]:
-        """Everything but what was admitted, as lines for the books."""
-        for key, count in self.read.items():
-            yield (key, "read"), count
-        for what, counted in (("late", self.late), ("repeated", self.repeated)):
-            for key, count in counted.items():
-                if count:
-                    yield (key, what), count
-        for (key, reason), count in self.rejected.items():
-            yield (key, f"rejected.{reason.value}"), count
 
 
 def _epoch_at_fault(collection: Collection, epoch: int, written_by: int | None) -> Reason | None:
@@ -309,7 +115,7 @@ def admit_batches(
         if read:
             into.read[key] += int(sizes[which].sum())
         columns = (batches.place[which], None, sizes[which], batches.digest[which], batches.epoch[which])
-        into.refuse(key, _Refused(reason, source, *columns))
+        into.reject(key, Rejected(reason, source, *columns))
 
     refuse(UNATTRIBUTED, Reason.UNKNOWN_COLLECTION, np.flatnonzero(agree & ~known))
     for digest, chosen in _groups(batches.digest, np.flatnonzero(agree & known)):
@@ -317,7 +123,7 @@ def admit_batches(
         width = collection.protocol.payload_size
         nowhere: Key = (collection.digest_hex, None)
         epochs = batches.epoch[chosen]
-        # Only epochs that can be collected get a line of their own, so junk cannot grow the books.
+        # Only epochs that can be collected have an account of their own, so junk cannot grow the accounting.
         planned = (epochs >= 0) & (epochs < collection.epochs.count)
         refuse(nowhere, Reason.FOREIGN_EPOCH, chosen[~planned])
         for epoch, everyone in _groups(batches.epoch, chosen[planned]):
@@ -375,9 +181,9 @@ def _admit_reports_of(
         at = np.searchsorted(ends, rows, "right")
         return which[at], rows - (ends - sizes)[at]
 
-    def listed(reason: Reason, rows: NDArray[np.int64]) -> _Refused:
+    def listed(reason: Reason, rows: NDArray[np.int64]) -> Rejected:
         of, index = owner(rows)
-        return _Refused(
+        return Rejected(
             reason, source, batches.place[of], index, digests=batches.digest[of], epochs=batches.epoch[of]
         )
 
@@ -395,7 +201,7 @@ def _admit_columns(
     epoch: int,
     ids: NDArray[np.uint64],
     payloads: NDArray[np.uint8],
-    listed: Callable[[Reason, NDArray[np.int64]], _Refused],
+    listed: Callable[[Reason, NDArray[np.int64]], Rejected],
     arrivals: Callable[[NDArray[np.int64]], NDArray[np.int64]] | None,
     into: Admission,
     owners: Callable[[NDArray[np.int64]], NDArray[np.int64]] | None = None,
@@ -405,7 +211,7 @@ def _admit_columns(
     Args:
         collection, epoch: theirs.
         ids, payloads: uint64 (n,), uint8 (n, width).
-        listed: makes what is booked of refused rows.
+        listed: makes the rejection of rows.
         arrivals: int64, microseconds since 1970, of rows; None where nobody knows.
         into: where all this goes.
         owners: which batch rows are in; None for reports that came by themselves.
@@ -419,7 +225,7 @@ def _admit_columns(
     if codes.any():
         for reason, bad in _refused(codes):
             if bad.size:
-                into.refuse(key, listed(reason, bad))
+                into.reject(key, listed(reason, bad))
         rows = np.flatnonzero(codes == 0)
         if owners is not None:
             into.repeated[key] += _repeated(ids[codes != 0], owners(np.flatnonzero(codes)))
@@ -438,9 +244,9 @@ def admit_rows(rows: Rows, collections: Mapping[int, Collection], source: str, i
     """Judge single reports, gathering those of one collection and epoch into columns."""
     known = np.isin(rows.digest, np.array(list(collections), np.uint64))
     if not known.all():
-        strange = np.flatnonzero(~known)
-        into.read[UNATTRIBUTED] += strange.size
-        into.refuse(UNATTRIBUTED, _singles(Reason.UNKNOWN_COLLECTION, source, rows, strange))
+        unknown = np.flatnonzero(~known)
+        into.read[UNATTRIBUTED] += unknown.size
+        into.reject(UNATTRIBUTED, _singles(Reason.UNKNOWN_COLLECTION, source, rows, unknown))
     for digest, chosen in _groups(rows.digest, np.flatnonzero(known)):
         collection = collections[digest]
         width = collection.protocol.payload_size
@@ -458,13 +264,13 @@ def admit_rows(rows: Rows, collections: Mapping[int, Collection], source: str, i
                 _outside(Reason.FUTURE_EPOCH, collection, rows, everyone[early], source, into)
                 group = everyone[~early]
                 if not group.size:
-                    continue  # no line in the books for an epoch that nothing was taken of
+                    continue  # no account for an epoch that nothing was taken of
             key = (collection.digest_hex, epoch)
             into.read[key] += group.size
             fits = rows.payload_length[group] == width
             if not fits.all():
                 wrong = group[~fits]
-                into.refuse(key, _singles(Reason.WRONG_LENGTH, source, rows, wrong))
+                into.reject(key, _singles(Reason.WRONG_LENGTH, source, rows, wrong))
             some = group[fits]
             payloads = np.empty((some.size, width), np.uint8)
             framing.gather(rows.buffer, rows.payload_at[some], payloads)
@@ -483,7 +289,7 @@ def _admit_group(
     """Single reports of one collection and epoch whose payloads have the right length."""
     arrival = rows.arrival
 
-    def listed(reason: Reason, which: NDArray[np.int64]) -> _Refused:
+    def listed(reason: Reason, which: NDArray[np.int64]) -> Rejected:
         return _singles(reason, source, rows, some[which])
 
     def arrivals(which: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -531,7 +337,7 @@ def _outside(
     if which.size:
         key: Key = (collection.digest_hex, None)
         into.read[key] += which.size
-        into.refuse(key, _singles(reason, source, rows, which))
+        into.reject(key, _singles(reason, source, rows, which))
 
 
 def _refused(codes: NDArray[np.uint8]) -> Iterator[tuple[Reason, NDArray[np.int64]]]:
@@ -541,9 +347,9 @@ def _refused(codes: NDArray[np.uint8]) -> Iterator[tuple[Reason, NDArray[np.int6
             yield code.reason, np.flatnonzero(codes == code)
 
 
-def _singles(reason: Reason, source: str, rows: Rows, which: NDArray[np.int64]) -> _Refused:
+def _singles(reason: Reason, source: str, rows: Rows, which: NDArray[np.int64]) -> Rejected:
     """Single reports refused: each has its own place."""
-    return _Refused(reason, source, rows.place[which], None, None, rows.digest[which], rows.epoch[which])
+    return Rejected(reason, source, rows.place[which], None, None, rows.digest[which], rows.epoch[which])
 
 
 def _groups(

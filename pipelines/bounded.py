@@ -1,9 +1,9 @@
-"""The main pipeline, which reads as its table of contents: report, epoch, support, estimate, histogram."""
+"""The pipeline over files, as a table of contents: report, epoch, support, estimate, histogram."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import apache_beam as beam
@@ -12,115 +12,30 @@ from apache_beam.transforms.window import GlobalWindows
 from ldpbeam.accounting import Entry
 from ldpbeam.collection.collection import Collection
 from ldpbeam.pipelines.config import RunConfig
-from ldpbeam.reports import Rejection
 from ldpbeam.support import Support
 from ldpbeam.transforms.coders import register_coders
 from ldpbeam.transforms.sinks.atomic import FileRecord, publish
-from ldpbeam.transforms.sinks.estimates import PublishedIndicators, WriteEpochs
-from ldpbeam.transforms.sinks.optional import write_optional_sinks
+from ldpbeam.transforms.sinks.estimates import PublishedIndicators
 from ldpbeam.transforms.sinks.rejects import WriteRejects
 from ldpbeam.transforms.sources.files import ReadFiles
-from ldpbeam.transforms.stages.accounting import CloseBooks, EntriesOf, EpochEntry, Publication
+from ldpbeam.transforms.stages.accounting import join_accounting
 from ldpbeam.transforms.stages.epochs import EpochColumns, OncePerReportId, WindowByEpoch
-from ldpbeam.transforms.stages.estimate import EstimateEpoch
-from ldpbeam.transforms.stages.histogram import MakeConsistent
-from ldpbeam.transforms.stages.left_out import LeaveOutEpochs, LeaveOutLines, largest_epochs
-from ldpbeam.transforms.stages.reports import ACCOUNTING, REJECTED, AdmitReports, collection_tag
+from ldpbeam.transforms.stages.left_out import LeftOut, largest_epochs, leave_out_entries
+from ldpbeam.transforms.stages.publish import publish_epochs
+from ldpbeam.transforms.stages.reports import ACCOUNTING, REJECTED, admit_reports, collection_tag
 from ldpbeam.transforms.stages.support import CountSupport
 
 __all__ = ["LEDGER", "CollectReports", "PublishCollection"]
 
 LEDGER = "ledger.json"
-"""What the pipeline leaves for the run record: books and files."""
+"""What the pipeline leaves for the record of the run: accounting entries, files and indicators."""
 
 Outcome = Entry | FileRecord | PublishedIndicators
-"""What stages report about themselves: records booked, files written, signs of forged reports noticed."""
-
-
-class PublishCollection(beam.PTransform):
-    """Stages 2 to 5 for one collection: columns in, published epochs out. Gives the outcome."""
-
-    def __init__(
-        self,
-        collection: Collection,
-        config: RunConfig,
-        told: Mapping[int, Publication] | None = None,
-        label: str | None = None,
-    ) -> None:
-        """Keep the frozen configuration; ``told`` as in :class:`CloseBooks`."""
-        super().__init__(label)
-        self._collection = collection
-        self._config = config
-        self._told = told
-
-    def expand(self, inputs: dict[str, beam.PCollection]) -> beam.PCollection[Outcome]:
-        """The stages, in order.
-
-        ``inputs`` are ``columns``, the ``entries`` that were booked for them, and for a run over files which
-        epochs are ``kept``.
-        """
-        collection, config = self._collection, self._config
-        booked = inputs["entries"]
-        columns = inputs["columns"] | "Epoch" >> WindowByEpoch(collection.epochs)
-        outcome: list[beam.PCollection[Outcome]] = []
-        left_out: list[beam.PCollection[tuple[str, Rejection]]] = []
-        kept = beam.pvalue.AsSingleton(inputs["kept"]) if "kept" in inputs else None
-        if config.counting.deduplicate:
-            once = OncePerReportId(collection.digest_hex, config.counting.shard_bits)
-            single = columns | "OncePerReportId" >> once
-            columns, repeated = single.columns, single[ACCOUNTING]
-            repeated = repeated | "Repeats" >> beam.WindowInto(GlobalWindows())
-            if kept is not None:
-                repeated = self._kept(repeated, kept, outcome, left_out, Entry, "Repeats")
-                columns = self._kept(columns, kept, outcome, left_out, EpochColumns)
-            outcome.append(repeated)
-            booked = (booked, repeated) | "Booked" >> beam.Flatten()
-        support = columns | "Support" >> beam.CombinePerKey(CountSupport(collection))
-        if kept is not None and not config.counting.deduplicate:
-            # Only counts are few enough to wait until all epochs are known.
-            support = self._kept(support, kept, outcome, left_out, tuple[int, Support])
-        entries = (
-            booked
-            | "Entries" >> EntriesOf(collection.digest_hex)
-            | "Line" >> WindowByEpoch(collection.epochs, EpochEntry)
-        )
-        final = (
-            {"support": support, "entries": entries}
-            | "Books" >> CloseBooks(self._told)
-            | "Estimate" >> beam.ParDo(EstimateEpoch(collection, config.counting.max_error_fraction))
-            | "Histogram" >> beam.ParDo(MakeConsistent(collection))
-        )
-        told = write_optional_sinks(final, collection, config.outputs)
-        written = told | "Write" >> beam.ParDo(
-            WriteEpochs(collection, config.outputs.output, config.outputs.job)
-        )
-        if left_out:
-            together = left_out | "LeftOutRejects" >> beam.Flatten()
-            outcome.append(together | "WriteLeftOut" >> WriteRejects(config.outputs.output))
-        outcome.append(written | "Outcome" >> beam.WindowInto(GlobalWindows()))
-        return outcome | "All" >> beam.Flatten()
-
-    def _kept(
-        self,
-        found: beam.PCollection,
-        kept: Any,
-        outcome: list[beam.PCollection[Outcome]],
-        left_out: list[beam.PCollection[tuple[str, Rejection]]],
-        kind: Any,
-        of: str = "",
-    ) -> beam.PCollection:
-        """What is of epochs that the run has; the rest is rejected, and listed as left out."""
-        leave_out = beam.ParDo(LeaveOutEpochs(self._collection), kept)
-        typed = leave_out.with_output_types(kind, **{ACCOUNTING: Entry, REJECTED: tuple[str, Rejection]})
-        chosen = found | f"Kept{of}" >> typed.with_outputs(ACCOUNTING, REJECTED, main="kept")
-        outcome.append(chosen[ACCOUNTING] | f"LeftOut{of}" >> beam.WindowInto(GlobalWindows()))
-        rejected = chosen[REJECTED] | f"Rejected{of}" >> beam.WindowInto(GlobalWindows())
-        left_out.append(rejected)
-        return chosen.kept
+"""What steps report about themselves: accounting entries, files written, signs of forged reports."""
 
 
 class CollectReports(beam.PTransform):
-    """Files of reports to published epochs, rejects and books."""
+    """Files of reports to published epochs, rejects, and what the record of the run needs."""
 
     def __init__(self, config: RunConfig, label: str | None = None) -> None:
         """Keep the frozen configuration."""
@@ -131,26 +46,17 @@ class CollectReports(beam.PTransform):
         """Build the graph; every transform is labelled, so that a running job can be replaced."""
         register_coders()
         config = self._config
-        by_tag = {collection_tag(c): c for c in config.collections}
-        outputs: dict[str, Any] = dict.fromkeys(by_tag, EpochColumns)
-        outputs |= {REJECTED: tuple[str, Rejection], ACCOUNTING: Entry}
-        admit = AdmitReports({c.digest: c for c in config.collections})
         files = pipeline | "Files" >> beam.Create(config.input.encoded, reshuffle=False)
         if config.job.spread:
             files = files | "Spread" >> beam.Reshuffle()
-        reports = (
-            files
-            | "Read" >> beam.ParDo(ReadFiles(config.input.read_limits))
-            | "Report" >> beam.ParDo(admit).with_output_types(Any, **outputs).with_outputs(*outputs)
-        )
+        chunks = files | "Read" >> beam.ParDo(ReadFiles(config.input.read_limits))
+        reports = chunks | "Report" >> admit_reports(config.collections)
         kept = largest_epochs(reports[ACCOUNTING], config.input.max_epochs)
-        entries = reports[ACCOUNTING] | "Lines" >> beam.ParDo(
-            LeaveOutLines(), beam.pvalue.AsSingleton(kept)
-        ).with_output_types(Entry)
+        entries = reports[ACCOUNTING] | "Lines" >> leave_out_entries(kept)
         outcome = [entries, reports[REJECTED] | "Rejects" >> WriteRejects(config.outputs.output)]
-        for tag, collection in by_tag.items():
+        for collection in config.collections:
+            inputs = {"columns": reports[collection_tag(collection)], "entries": entries, "kept": kept}
             label = f"{collection.name}@{collection.version}"
-            inputs = {"columns": reports[tag], "entries": entries, "kept": kept}
             outcome.append(inputs | label >> PublishCollection(collection, config))
         return (
             outcome
@@ -161,27 +67,66 @@ class CollectReports(beam.PTransform):
         )
 
 
+class PublishCollection(beam.PTransform):
+    """Stages 2 to 5 for one collection: columns in, published epochs out. Gives the outcome."""
+
+    def __init__(self, collection: Collection, config: RunConfig, label: str | None = None) -> None:
+        """Keep the frozen configuration."""
+        super().__init__(label)
+        self._collection = collection
+        self._config = config
+
+    def expand(self, inputs: dict[str, beam.PCollection]) -> beam.PCollection[Outcome]:
+        """The stages, in order.
+
+        ``inputs`` are ``columns``, ``entries`` of the accounting, and which epochs are ``kept``.
+        """
+        collection, config = self._collection, self._config
+        left_out = LeftOut(collection, inputs["kept"])
+        entries = inputs["entries"]
+        outcome: list[beam.PCollection[Outcome]] = []
+        columns = inputs["columns"] | "Epoch" >> WindowByEpoch(collection.epochs)
+        if config.counting.deduplicate:
+            once = OncePerReportId(collection.digest_hex, config.counting.shard_bits)
+            single = columns | "OncePerReportId" >> once
+            repeats = single[ACCOUNTING] | "Repeats" >> beam.WindowInto(GlobalWindows())
+            repeats = left_out.without(repeats, Entry, "Repeats")
+            columns = left_out.without(single.columns, EpochColumns)
+            entries = (entries, repeats) | "Booked" >> beam.Flatten()
+            outcome.append(repeats)
+        support = columns | "Support" >> beam.CombinePerKey(CountSupport(collection))
+        if not config.counting.deduplicate:
+            # Only counts are few enough to wait until all epochs are known.
+            support = left_out.without(support, tuple[int, Support])
+        counted = join_accounting(support, entries, collection)
+        published = publish_epochs(counted, collection, config.outputs, config.counting.max_error_fraction)
+        rejections = left_out.rejections | "LeftOutRejects" >> beam.Flatten()
+        rejects = rejections | "WriteLeftOut" >> WriteRejects(config.outputs.output)
+        written = published | "Outcome" >> beam.WindowInto(GlobalWindows())
+        return [*outcome, *left_out.entries, rejects, written] | "All" >> beam.Flatten()
+
+
 class _WriteLedger(beam.DoFn):
-    """Add the books up, list the files, and write both where the run record finds them."""
+    """Everything that steps report about themselves, to one file, where the record of the run finds it."""
 
     def __init__(self, output: str) -> None:
         super().__init__()
         self._output = output
 
     def process(self, group: tuple[int, Iterable[Outcome]]) -> Iterator[FileRecord]:
-        lines: list[Entry] = []
+        entries: list[Entry] = []
         files: list[FileRecord] = []
-        noticed: list[PublishedIndicators] = []
+        indicators: list[PublishedIndicators] = []
         for item in group[1]:
             if isinstance(item, FileRecord):
                 files.append(item)
             elif isinstance(item, PublishedIndicators):
-                noticed.append(item)
+                indicators.append(item)
             else:
-                lines.append(item)
+                entries.append(item)
         record = {
-            "books": [[digest, epoch, what, count] for ((digest, epoch), what), count in lines],
+            "books": [[digest, epoch, what, count] for ((digest, epoch), what), count in entries],
             "files": [f.as_record() for f in files],
-            "noticed": [[one.digest, one.epoch, one.indicators] for one in noticed],
+            "noticed": [[one.digest, one.epoch, one.indicators] for one in indicators],
         }
         yield publish(self._output, LEDGER, json.dumps(record).encode())

@@ -16,6 +16,7 @@ from ldpbeam.pipelines.limits import LIMITS, MAX_EPOCHS, MAX_EXPANSION, READ_ATT
 from ldpbeam.pipelines.option import Kind, Option, Over, count, duration, flag, set_by
 from ldpbeam.schedule import DEFAULT_LATE_EVERY
 from ldpbeam.transforms.sinks import SINKS, Outputs
+from ldpbeam.transforms.sources import chosen_source, source_options
 
 if TYPE_CHECKING:
     from ldpbeam.collection.collection import Collection
@@ -41,7 +42,6 @@ ASK_THEIR_SERVER = frozenset({"FlinkRunner", "PortableRunner", "PrismRunner", "S
 """Runners whose job server may know options that Beam's Python part does not."""
 
 
-_KAFKA = "tried on Flink only"
 _ENGINE = "of the local engine"
 
 
@@ -51,10 +51,7 @@ class Input:
 
     Attributes:
         files: paths of the matched input files, in order; the patterns as typed before they are matched.
-        subscription: ``projects/P/subscriptions/S`` to read from instead of files.
-        kafka_topic, kafka_servers: a Kafka topic to read from instead, on a cluster.
-        kafka_expansion: ``host:port`` of Beam's expansion service for Kafka.
-        pubsub_expansion: ``host:port`` of Beam's expansion service for Pub/Sub, where Dataflow does not run.
+        brokers: what is given for the options of message brokers to read from instead of files, by name.
         timestamp_attribute: message attribute that says when a collector received it; empty for the time
             of publication.
         max_expansion: bytes of reports that a stored byte of a file may stand for.
@@ -70,27 +67,6 @@ class Input:
         metavar="GLOB",
         names="--input",
         not_in_template="a template reads a subscription",
-    )
-    subscription: str = set_by(
-        "",
-        "Pub/Sub subscription of reports, instead of files: runs until it is stopped.",
-        metavar="projects/P/subscriptions/S",
-    )
-    kafka_topic: str = set_by(
-        "",
-        "Kafka topic of reports, instead of files; on a cluster.",
-        metavar="TOPIC",
-        not_in_template=_KAFKA,
-    )
-    kafka_servers: str = set_by("", "Brokers of the topic.", metavar="HOST:PORT,…", not_in_template=_KAFKA)
-    kafka_expansion: str = set_by(
-        "", "Beam's expansion service for Kafka, see docs.", metavar="HOST:PORT", not_in_template=_KAFKA
-    )
-    pubsub_expansion: str = set_by(
-        "",
-        "Beam's expansion service for Pub/Sub, for --subscription on Flink; see docs.",
-        metavar="HOST:PORT",
-        not_in_template="Dataflow reads Pub/Sub itself",
     )
     timestamp_attribute: str = set_by(
         "",
@@ -119,6 +95,18 @@ class Input:
     read_attempts: int = count(
         READ_ATTEMPTS, "How often a file is tried that cannot be read.", over=Over.FILES
     )
+
+    brokers: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def subscription(self) -> str:
+        """``projects/P/subscriptions/S``, which the engine on one machine reads; empty for none."""
+        return self.brokers.get("subscription", "")
+
+    @property
+    def given(self) -> dict[str, str]:
+        """What :data:`~ldpbeam.transforms.sources.SOURCES` need to know, by name."""
+        return {**self.brokers, "timestamp_attribute": self.timestamp_attribute}
 
     @property
     def encoded(self) -> list[bytes]:
@@ -307,6 +295,7 @@ def options() -> dict[str, tuple[Option, Any]]:
             f.name: (f.metadata["option"], f.default) for f in fields(kind) if "option" in f.metadata
         }
         if kind is Input:
+            declared |= {one.name: (Option(one.help, metavar=one.metavar), "") for one in source_options()}
             declared |= {name: (option, "") for name, option in _OUTPUTS.items()}
     return declared
 
@@ -345,13 +334,22 @@ class RunConfig:
             UsageError: no collection, or two that cannot be told apart.
             TypeError: there is no field of a name.
         """
-        known = {"output", "job", *SINKS, *(each.name for kind in _VALUES for each in fields(kind))}
+        of_brokers = {one.name for one in source_options()}
+        known = {
+            "output",
+            "job",
+            *SINKS,
+            *of_brokers,
+            *(each.name for kind in _VALUES for each in fields(kind)),
+        }
         if unknown := sorted(set(values) - known):
             raise TypeError(f"no value of a run is called {', '.join(unknown)}")
         targets = {name: values[name] for name in SINKS if name in values}
+        brokers = {name: value for name, value in values.items() if name in of_brokers}
+        brokers = {**values.get("brokers", {}), **brokers}
         return cls(
             collections,
-            _value(Input, values),
+            _value(Input, {**values, "brokers": brokers}),
             Outputs(values.get("output", ""), values.get("job", ""), targets),
             _value(Counting, values),
             _value(LocalEngine, values),
@@ -372,8 +370,7 @@ class RunConfig:
     @property
     def streaming(self) -> bool:
         """Whether the graph is the unbounded one."""
-        messages = self.input.subscription or self.input.kafka_topic
-        return bool(messages) or "--streaming" in self.job.beam_args
+        return chosen_source(self.input.given) is not None or "--streaming" in self.job.beam_args
 
     def __post_init__(self) -> None:
         """Validate.

@@ -31,6 +31,7 @@ from ldpbeam.pipelines.published import (
 )
 from ldpbeam.pipelines.run_record import DETACHED, RUN_RECORD, RunRecord
 from ldpbeam.pipelines.unbounded import CollectStream
+from ldpbeam.transforms.sources import chosen_source
 from ldpbeam.transforms.sources.files import ReadFiles
 from ldpbeam.transforms.sources.messages import GatherMessages
 
@@ -197,14 +198,13 @@ def build(config: RunConfig) -> beam.Pipeline:
     """
     config = config.changed(job=config.outputs.job or uuid.uuid4().hex[:8])
     pipeline = make_pipeline(config)
-    if config.input.subscription:
-        chunks = pipeline | "Read" >> _read_pubsub(config)
-        chunks |= "Gather" >> beam.ParDo(GatherMessages(config.input.subscription))
-    elif config.input.kafka_topic:
-        from ldpbeam.transforms.sources.kafka import ReadKafka
-
-        read = ReadKafka(config.input.kafka_servers, [config.input.kafka_topic], config.input.kafka_expansion)
-        chunks = pipeline | "Read" >> read | "Gather" >> beam.ParDo(GatherMessages(config.input.kafka_topic))
+    given = config.input.given
+    source = chosen_source(given)
+    if source is not None:
+        runner = config.job.runner
+        read = source.read(given, runner, portable=runner in ASK_THEIR_SERVER)
+        gather = beam.ParDo(GatherMessages(given[source.target.name]))
+        chunks = pipeline | "Read" >> read | "Gather" >> gather
     else:
         files = pipeline | "Files" >> beam.Create(config.input.encoded, reshuffle=False)
         chunks = (
@@ -212,29 +212,6 @@ def build(config: RunConfig) -> beam.Pipeline:
         )
     _ = chunks | "Collect" >> CollectStream(config)
     return pipeline
-
-
-def _read_pubsub(config: RunConfig) -> beam.PTransform:
-    """Dataflow has a source of its own for what Beam's Python part writes down; other runners run Java's."""
-    asked = config.input
-    if asked.pubsub_expansion:
-        from ldpbeam.transforms.sources.pubsub import ReadPubsub
-
-        return ReadPubsub(
-            config.input.subscription, config.input.pubsub_expansion, config.input.timestamp_attribute
-        )
-    if config.job.runner in ASK_THEIR_SERVER:
-        raise UsageError(
-            "E-USAGE-SOURCE",
-            f"{config.job.runner} reads Pub/Sub through Beam's Java connector; "
-            "no expansion service was given",
-            remedy="Give --pubsub-expansion HOST:PORT; docs/flink.md says how to start one.",
-        )
-    return beam.io.ReadFromPubSub(
-        subscription=asked.subscription,
-        with_attributes=True,
-        timestamp_attribute=asked.timestamp_attribute or None,
-    )
 
 
 def _warn(text: str) -> None:

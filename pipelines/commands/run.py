@@ -16,6 +16,7 @@ from ldpbeam.pipelines.commands.support.options import collections_option, given
 from ldpbeam.pipelines.config import RunConfig, resolve_runner
 from ldpbeam.pipelines.option import Over
 from ldpbeam.transforms.sinks import check_sinks
+from ldpbeam.transforms.sources import chosen_source, source_options
 
 if TYPE_CHECKING:
     from ldpbeam.collection.collection import Collection
@@ -66,25 +67,12 @@ def _require_one_source(patterns: tuple[str, ...], typed: Mapping[str, Any]) -> 
     Raises:
         UsageError: they come from none, from several, or half of what a source needs is missing.
     """
-    kafka = [typed[f"kafka_{name}"] for name in ("topic", "servers", "expansion")]
-    subscription = typed["subscription"]
-    if any(kafka) and not all(kafka):
-        raise UsageError(
-            "E-USAGE-SOURCE",
-            "a Kafka topic needs its brokers and an expansion service",
-            remedy="Give --kafka-topic, --kafka-servers and --kafka-expansion together.",
-        )
-    if typed["pubsub_expansion"] and not subscription:
-        raise UsageError(
-            "E-USAGE-SOURCE",
-            "--pubsub-expansion goes with --subscription",
-            remedy="Give --subscription projects/P/subscriptions/S, or leave it out.",
-        )
-    if bool(patterns) + bool(subscription) + any(kafka) != 1:
+    source = chosen_source({option.name: typed[option.name] or "" for option in source_options()})
+    if bool(patterns) + bool(source) != 1:
         raise UsageError(
             "E-USAGE-SOURCE",
             "reports come from files, a subscription or a topic, and "
-            + ("more than one of them was given" if patterns or subscription else "none was given"),
+            + ("more than one of them was given" if patterns else "none was given"),
             remedy="Give --input GLOB, --subscription projects/P/subscriptions/S, or --kafka-topic TOPIC.",
         )
 

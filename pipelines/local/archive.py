@@ -1,11 +1,11 @@
-"""Books of epochs that are closed, a thousand to a file: what a stream of years leaves behind stays small.
+"""Accounting of closed epochs, a thousand to a file: what a stream of years leaves behind stays small.
 
 A file of ``accounting/`` per epoch is what a reader wants of the epochs of today, and too much for those of
-last year. Their books move, unchanged, into ``accounting/archive/``: gzip of JSON lines, one file per
+last year. Their accounting moves, unchanged, into ``accounting/archive/``: gzip of JSON lines, one file per
 collection and thousand epochs. Where an epoch has both, the file of its own is the newer one; it is there
 because something was booked after it had moved, or because a crash came in between.
 
-Files whose epochs have all been closed for longer than they are to be kept become one line of sums.
+Files whose epochs have all been closed for longer than they are to be kept become one record of sums.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ from typing import Any
 
 from ldpbeam.accounting import Account
 from ldpbeam.collection.epochs import parse_instant
-from ldpbeam.pipelines.local.landing import FOLDER, EpochKey
+from ldpbeam.pipelines.local.landing import FOLDER
+from ldpbeam.pipelines.local.segment import EpochKey
 from ldpbeam.pipelines.run_record import Archived
 from ldpbeam.transforms.sinks.accounting import EpochAccounting, write_accounting
 from ldpbeam.transforms.sinks.atomic import publish
@@ -46,7 +47,7 @@ class _File:
         mark: size and time of change; with another one it has to be read.
         epochs: how many.
         withheld: how many of them have no estimates.
-        line: the sum of their books.
+        account: the sum of their accounts.
         segment: the highest number that they name.
         closes: when the last of them closed, seconds since 1970.
     """
@@ -70,7 +71,7 @@ class _File:
 
 
 class Archive:
-    """The archived books below an output directory."""
+    """The archived accounting below an output directory."""
 
     def __init__(self, output: str) -> None:
         """Find out what there is; files that have not changed since the last time are not read."""
@@ -85,7 +86,7 @@ class Archive:
             for found in [json.loads(path.read_text())]
         }
         self._shadowed: dict[EpochKey, Account] = {}
-        """Epochs that have a file of their own again, with the line that is archived."""
+        """Epochs that have a file of their own again, with the account that is archived."""
         index = self._index()
         changed = False
         for path in sorted(self._folder.glob("*.jsonl.gz")):
@@ -118,13 +119,13 @@ class Archive:
 
     @property
     def segment(self) -> int:
-        """The highest number of a segment that the books name."""
+        """The highest number of a segment that the archive names."""
         named = [known.segment for known in self._files.values()]
         return max([*named, *(int(found["segment"]) for found in self._sums.values())], default=0)
 
     @property
     def account(self) -> Account:
-        """The sum of the books of epochs that have no file of their own, forgotten ones among them."""
+        """The sum of accounts of epochs that have no file of their own, forgotten ones among them."""
         total = Account()
         for file in self._files.values():
             total.merge(file.account)
@@ -146,7 +147,7 @@ class Archive:
         return self._read(name).get(key[1]) if name else None
 
     def forgotten(self, key: EpochKey) -> int:
-        """The last segment in the books of an epoch that has become part of a sum; 0 of one that has not."""
+        """The last segment in the account of an epoch that is part of a sum; 0 of one that is not."""
         found = self._sums.get(key[0])
         return int(found["segment"]) if found and key[1] <= found["through"] else 0
 
@@ -174,7 +175,7 @@ class Archive:
             self.shadow(key)
 
     def add(self, paths: Iterable[Path]) -> None:
-        """Move books; each is at any moment in one place or in both."""
+        """Move accounting files; each is at any moment in one place or in both."""
         files: dict[str, dict[int, dict[str, Any]]] = {}
         done: list[Path] = []
         for path in paths:
@@ -189,7 +190,7 @@ class Archive:
                 self._shadowed.pop((record["digest"], record["epoch"]), None)
         self._write_index()
         for path in done:
-            # Closed and published, an epoch has no number that its books do not name.
+            # Closed and published, an epoch has no number that its accounting does not name.
             path.with_suffix(".revision").unlink(missing_ok=True)
             path.unlink()
 

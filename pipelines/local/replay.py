@@ -1,4 +1,6 @@
-"""Counting again what was rejected, once its cause is mended: the counts become as if it had never been.
+"""Count rejected records again after their cause is fixed.
+
+The counts become what they would have been without the rejection.
 
 Over files the whole input is counted again, because a repeat can only be told from a first copy beside all
 others; epochs whose counts change get a further revision. A stream takes up the refused messages it has kept.
@@ -28,8 +30,10 @@ from ldpbeam.errors import Reason, UsageError
 from ldpbeam.pipelines.config import Counting, Input, RunConfig
 from ldpbeam.pipelines.inputs import shard_bits_for
 from ldpbeam.pipelines.interrupt import interruptible, removed_on_interrupt
-from ldpbeam.pipelines.local.engine import REPLAY, LocalStream
-from ldpbeam.pipelines.local.landing import FOLDER, Segment
+from ldpbeam.pipelines.local.due import REPLAY
+from ldpbeam.pipelines.local.engine import LocalStream
+from ldpbeam.pipelines.local.landing import FOLDER
+from ldpbeam.pipelines.local.segment import Segment
 from ldpbeam.pipelines.output import locked
 from ldpbeam.pipelines.published import write_record
 from ldpbeam.pipelines.run import run
@@ -43,9 +47,8 @@ from ldpbeam.transforms.sinks.accounting import (
     read_epoch_accounting,
     write_accounting,
 )
-from ldpbeam.transforms.sinks.atomic import link, publish, remove
+from ldpbeam.transforms.sinks.atomic import FileRecord, link, publish, remove
 from ldpbeam.transforms.sinks.estimates import epoch_file_name, latest_file_name
-from ldpbeam.transforms.sinks.file_record import FileRecord
 from ldpbeam.wire import codec
 
 __all__ = ["MENDABLE", "Replayed", "replay"]
@@ -183,7 +186,7 @@ def _size_of(inputs: tuple[str, ...]) -> int:
 def _take_over(
     scratch: Path, output: Path, collections: tuple[Collection, ...]
 ) -> tuple[list[tuple[str, int, int]], list[FileRecord]]:
-    """Publish what the new count changes as further revisions; books last, as always."""
+    """Publish what the new count changes as further revisions; the accounting comes last, as always."""
     by_digest = {c.digest_hex: c for c in collections}
     revised: list[tuple[str, int, int]] = []
     files: list[FileRecord] = []
@@ -275,11 +278,10 @@ def _replay_stream(
     output: Path, tables: list[Path], collections: tuple[Collection, ...], record: RunRecord
 ) -> Replayed:
     assert record.stream is not None  # noqa: S101 - what is replayed here is a stream
-    subscribed = Input(
-        subscription=record.stream.subscription, timestamp_attribute=record.stream.timestamp_attribute
-    )
+    brokers = {"subscription": record.stream.subscription}
+    source = Input(brokers=brokers, timestamp_attribute=record.stream.timestamp_attribute)
     counting = Counting(record.deduplicate, record.max_error_fraction)
-    config = RunConfig(collections, subscribed, Outputs(str(output)), counting)
+    config = RunConfig(collections, source, Outputs(str(output)), counting)
     engine = LocalStream(config, _Nothing())
     revisions = engine.revisions()
     taken = {place for segment in engine.segments for place in segment.replayed}
@@ -304,7 +306,7 @@ def _replay_stream(
 def _mended(
     output: Path, refused: int, taken: set[tuple[int, int]], engine: LocalStream
 ) -> tuple[Segment, list[ReportColumns]] | None:
-    """A segment with the messages of one draught that are no longer refused; None when there are none."""
+    """A segment with the messages of one batch that are no longer refused; None when there are none."""
     listing = output / FOLDER / f"refused-{refused:010d}.json"
     if not listing.is_file():
         return None  # nothing was refused, or it has been cleared away

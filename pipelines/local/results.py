@@ -1,95 +1,90 @@
-"""Results of the local engine: landed columns through stages 2 to 5, by the same transforms as files."""
+"""Results of the local engine: reports of landed segments through the driver, then to the sinks."""
 
 from __future__ import annotations
 
-import logging
-import os
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
+from collections.abc import Iterable, Iterator, Sequence
 
 import apache_beam as beam
+from apache_beam.transforms.window import GlobalWindow
+from apache_beam.utils.timestamp import MIN_TIMESTAMP
 
-from ldpbeam.accounting import Entry
-from ldpbeam.collection.collection import Collection
-from ldpbeam.pipelines.beam_job import make_pipeline, run_to_end
-from ldpbeam.pipelines.bounded import PublishCollection
+from ldpbeam.collection.collection import Collection, digest_hex
+from ldpbeam.epoch_result import result_of_epoch
+from ldpbeam.histogram import EpochHistogram
 from ldpbeam.pipelines.config import RunConfig
-from ldpbeam.pipelines.local.landing import EpochKey, Landing, read_segment
-from ldpbeam.transforms.coders import register_coders
-from ldpbeam.transforms.stages.accounting import Publication
-from ldpbeam.transforms.stages.epochs import EpochColumns
-from ldpbeam.transforms.stages.reports import collection_tag
+from ldpbeam.pipelines.local.due import Due
+from ldpbeam.pipelines.local.landing import Landing
+from ldpbeam.pipelines.local.segment import EpochKey, read_segment
+from ldpbeam.reports import ReportColumns
+from ldpbeam.transforms.sinks.accounting import RevisionNumbers
+from ldpbeam.transforms.sinks.estimates import EpochFiles
+from ldpbeam.transforms.sinks.optional import optional_sinks
 
-__all__ = ["Due", "publish_due"]
+__all__ = ["publish_due"]
 
 ENGINE = "local"
-"""What the local engine calls its job: there is only ever one on an output directory."""
+"""The job that the accounting names for every revision; on one output directory there is only one engine."""
 
 
-@dataclass(frozen=True)
-class Due:
-    """A result to make.
+def publish_due(config: RunConfig, landing: Landing, due: Sequence[Due]) -> None:
+    """Make results and publish them: to optional sinks first, so that the accounting names nothing they lack.
 
-    Attributes:
-        key: (digest, epoch).
-        segments: where its reports are; none where only the books have changed.
-        entries: of its books, all there are.
-        told: what the result is.
+    Raises:
+        LdpError: a segment is damaged, or a sink fails.
     """
-
-    key: EpochKey
-    segments: tuple[int, ...]
-    entries: tuple[Entry, ...]
-    told: Publication
-
-
-class ReadSegments(beam.DoFn):
-    """(path, keys) to ``(epoch, ReportColumns)`` under the tag of each collection."""
-
-    def __init__(self, collections: Mapping[int, Collection]) -> None:
-        """Keep the tags by digest."""
-        super().__init__()
-        self._tags = {digest: collection_tag(c) for digest, c in collections.items()}
-
-    def process(self, element: tuple[str, tuple[EpochKey, ...]]) -> Iterator[beam.pvalue.TaggedOutput]:
-        """All blocks that are asked for."""
-        path, keys = element
-        for columns in read_segment(Path(path), frozenset(keys)):
-            pair: EpochColumns = (columns.epoch, columns)
-            yield beam.pvalue.TaggedOutput(self._tags[columns.digest], pair)
+    columns = _read(landing, due)
+    for collection in config.collections:
+        own = [each for each in due if each.key[0] == collection.digest_hex]
+        if not own:
+            continue
+        numbers = RevisionNumbers(collection, config.outputs.output, ENGINE)
+        results: Iterable[EpochHistogram] = map(numbers.number, _results(config, collection, own, columns))
+        for sink in optional_sinks(collection, config.outputs).values():
+            results = _confirmed(sink, results)
+        files = EpochFiles(collection, config.outputs.output, ENGINE)
+        for result in results:
+            files.write(result)
 
 
-def publish_due(config: RunConfig, landing: Landing, due: list[Due]) -> None:
-    """Make results and publish them, in one pipeline that ends."""
-    quiet = os.environ.get("LDPBEAM_DEBUG") != "1"
-    logging.getLogger("apache_beam").setLevel(logging.CRITICAL if quiet else logging.ERROR)
-    register_coders()
-    wanted: dict[int, list[EpochKey]] = {}
+def _results(
+    config: RunConfig,
+    collection: Collection,
+    due: Sequence[Due],
+    columns: dict[EpochKey, list[ReportColumns]],
+) -> Iterator[EpochHistogram]:
+    """One result after the other, so that the tables of a large domain are not held together."""
+    for each in due:
+        yield result_of_epoch(
+            collection,
+            each.key[1],
+            columns.pop(each.key, ()),
+            each.account,
+            each.publication,
+            deduplicate=config.counting.deduplicate,
+            max_error_fraction=config.counting.max_error_fraction,
+        )
+
+
+def _confirmed(sink: beam.DoFn, results: Iterable[EpochHistogram]) -> Iterator[EpochHistogram]:
+    """The same results, each once the sink has confirmed it: one bundle of a sink made for pipelines."""
+    sink.setup()
+    try:
+        sink.start_bundle()
+        for result in results:
+            yield from (held.value for held in sink.process(result, MIN_TIMESTAMP, GlobalWindow()))
+        yield from (held.value for held in sink.finish_bundle())
+    finally:
+        sink.teardown()
+
+
+def _read(landing: Landing, due: Sequence[Due]) -> dict[EpochKey, list[ReportColumns]]:
+    """The reports of all epochs that are due; each segment is opened once."""
+    wanted: dict[int, set[EpochKey]] = {}
     for each in due:
         for number in each.segments:
-            wanted.setdefault(number, []).append(each.key)
-    reads = [(str(landing.path(number)), tuple(keys)) for number, keys in sorted(wanted.items())]
-    concerned = {digest for digest, _ in (d.key for d in due)}
-    collections = [c for c in config.collections if c.digest_hex in concerned]
-    tags = {collection_tag(c): EpochColumns for c in collections}
-    settings = config.changed(job=ENGINE)
-    pipeline = make_pipeline(config)
-    columns = (
-        pipeline
-        | "Segments" >> beam.Create(reads, reshuffle=False)
-        | "Read"
-        >> beam.ParDo(ReadSegments({c.digest: c for c in collections}))
-        .with_output_types(Any, **tags)
-        .with_outputs(*tags)
-    )
-    entries = pipeline | "Entries" >> beam.Create(
-        [entry for each in due for entry in each.entries], reshuffle=False
-    ).with_output_types(Entry)
-    for collection in collections:
-        told = {d.key[1]: d.told for d in due if d.key[0] == collection.digest_hex}
-        inputs = {"columns": columns[collection_tag(collection)], "entries": entries}
-        label = f"{collection.name}@{collection.version}"
-        _ = inputs | label >> PublishCollection(collection, settings, told)
-    run_to_end(pipeline)
+            wanted.setdefault(number, set()).add(each.key)
+    found: dict[EpochKey, list[ReportColumns]] = {}
+    for number, keys in sorted(wanted.items()):
+        for columns in read_segment(landing.path(number), frozenset(keys)):
+            found.setdefault((digest_hex(columns.digest), columns.epoch), []).append(columns)
+    return found

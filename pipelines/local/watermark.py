@@ -16,7 +16,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-__all__ = ["Arrived", "Draw", "TimeKeeper", "Watermark", "boot"]
+__all__ = ["Arrived", "Pull", "TimeKeeper", "Watermark", "boot"]
 
 _MICROS = 1_000_000
 _TOLERANCE = 1.0
@@ -216,7 +216,7 @@ class TimeKeeper:
 
 
 @dataclass
-class Draw:
+class Pull:
     """Messages of one interval, and how old each was when it was pulled.
 
     Attributes:
@@ -265,21 +265,21 @@ class Watermark:
         self.micros = max(self.micros, micros)
         self.known = True
 
-    def judge(self, draw: Draw, steady: float) -> int | None:
-        """Up to when nothing is missing once a draw is landed; None where it is not known.
+    def judge(self, pulled: Pull, steady: float) -> int | None:
+        """Up to when nothing is missing once a pull is landed; None where it is not known.
 
         Call it before landing: a watermark beyond what messages say is now is taken back, since it came from
         a clock that was wrong. What has been published as closed stays so.
         """
         self.known = True
-        fresh = self._keeper.compare(float(np.median(draw.ages)))
+        fresh = self._keeper.compare(float(np.median(pulled.ages)))
         # What has been learnt about the clock concerns the times of the pulls as well.
-        shift = self._keeper.now() - draw.until
+        shift = self._keeper.now() - pulled.until
         shift = shift if abs(shift) > _TOLERANCE else 0.0
         if fresh:
-            self.micros = min(self.micros, max(0, round((draw.until + shift) * _MICROS)))
-        age = float(np.median(draw.arrival_ages)) + shift
-        horizon = draw.until + shift - self._settle
+            self.micros = min(self.micros, max(0, round((pulled.until + shift) * _MICROS)))
+        age = float(np.median(pulled.arrival_ages)) + shift
+        horizon = pulled.until + shift - self._settle
         if age <= self._settle:
             self._hold, self._mode = None, "hold"
             return round(horizon * _MICROS)

@@ -309,8 +309,8 @@ READING = (
 
 COMPUTING = (
     Hook("decode", "ldpbeam.reports:parse", "parse"),
-    Hook("dedup", "ldpbeam.transforms.stages.epochs:any_repeat", "any_repeat"),
-    Hook("dedup", "ldpbeam.transforms.stages.epochs:keep_one_per_id", "keep_one_per_id"),
+    Hook("dedup", "ldpbeam.dedup:any_repeat", "any_repeat"),
+    Hook("dedup", "ldpbeam.dedup:keep_one_per_id", "keep_one_per_id"),
     Hook("count", "ldpbeam.transforms.stages.support:CountSupport.add_input", "add_input"),
     Hook("count", "ldpbeam.transforms.stages.support:CountSupport.merge_accumulators", "merge_accumulators"),
     Hook("estimate", "ldpbeam.transforms.stages.estimate:EstimateEpoch.process", "estimate"),

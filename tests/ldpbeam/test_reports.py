@@ -467,7 +467,7 @@ def test_small_batches_together_are_as_one_by_one() -> None:
     assert +together.repeated == +single.repeated
     assert together.repeated.total() > 0
     assert Counter(_reports(together)) == Counter(_reports(single))
-    places = [{(p, r) for r, at in done.refused for p in at.tolist()} for done in (together, single)]
+    places = [{(p, r) for r, at in done.rejected_places for p in at.tolist()} for done in (together, single)]
     assert places[0] == places[1]
     ours, theirs = (sorted(map(repr, done.rejections)) for done in (together, single))
     assert ours == theirs

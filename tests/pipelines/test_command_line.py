@@ -257,13 +257,13 @@ def test_lost_reports_are_noticed(
     call: Call, arguments: list[object], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A stage that drops reports unbalances the books: exit code 6 and no run.json."""
-    from ldpbeam.pipelines import bounded as collect
+    from ldpbeam.transforms.stages import publish
 
-    class Loses(collect.WriteEpochs):
+    class Loses(publish.WriteEpochs):
         def process(self, histogram: Any) -> Any:
             return list(super().process(histogram))[:1]
 
-    monkeypatch.setattr(collect, "WriteEpochs", Loses)
+    monkeypatch.setattr(publish, "WriteEpochs", Loses)
     code, _, err = call(*arguments)
     assert code == 6
     one_line(err, "E-RUN-BOOKS")

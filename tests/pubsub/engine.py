@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 from ldpbeam.collection.collection import Collection, digest_hex
 from ldpbeam.collection.epochs import instant
 from ldpbeam.collection.file import load_collection
-from ldpbeam.pipelines.local.landing import read_header, read_segment
+from ldpbeam.pipelines.local.segment import read_header, read_segment
 from ldpbeam.simulators.fleet import Fleet, ReportColumns
 from ldpbeam.simulators.words import Streams
 from ldpbeam.wire import report_pb2

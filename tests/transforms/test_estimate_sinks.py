@@ -45,7 +45,7 @@ from ldpbeam.transforms.sinks.bigquery import (
     require_table,
 )
 from ldpbeam.transforms.sinks.estimates import WriteEpochs
-from ldpbeam.transforms.sinks.optional import write_optional_sinks
+from ldpbeam.transforms.sinks.optional import number_revisions, write_optional_sinks
 from ldpbeam.transforms.sinks.tables import epoch_table, estimates_schema, fixed_columns
 from ldpbeam.transforms.sinks.topic import PublishEstimates, estimate_messages
 from tests.pipelines.running import collection
@@ -609,7 +609,8 @@ def test_both_sinks_stand_before_the_files_in_a_pipeline(
             | beam.Create([pickle.dumps(h) for h in histograms], reshuffle=False)
             | "Load" >> beam.Map(pickle.loads)
         )
-        told = write_optional_sinks(final, agreed, outputs)
+        numbered = number_revisions(final, agreed, outputs)
+        told = write_optional_sinks(numbered, agreed, outputs)
         _ = told | "Write" >> beam.ParDo(WriteEpochs(agreed, str(tmp_path), "job"))
     files = parquet(tmp_path, agreed)
     # Two results of an epoch are two revisions; each time the bundle comes again they are two more.
@@ -627,12 +628,9 @@ def test_both_sinks_stand_before_the_files_in_a_pipeline(
 def test_without_sinks_nothing_is_in_between() -> None:
     pipeline = beam.Pipeline(runner="FnApiRunner")
     final = pipeline | beam.Create([1])
-    assert (
-        write_optional_sinks(
-            final, collection("grr", name="a"), Outputs("out", targets={"publish_topic": ""})
-        )
-        is final
-    )
+    agreed, outputs = collection("grr", name="a"), Outputs("out", targets={"publish_topic": ""})
+    assert number_revisions(final, agreed, outputs) is final
+    assert write_optional_sinks(final, agreed, outputs) is final
 
 
 def test_a_sink_that_refuses_keeps_the_books_from_being_written(
@@ -645,7 +643,8 @@ def test_a_sink_that_refuses_keeps_the_books_from_being_written(
     def run() -> None:
         with beam.Pipeline(runner="FnApiRunner") as pipeline:
             final = pipeline | beam.Create([pickle.dumps(plain(agreed))]) | beam.Map(pickle.loads)
-            told = write_optional_sinks(final, agreed, outputs)
+            numbered = number_revisions(final, agreed, outputs)
+            told = write_optional_sinks(numbered, agreed, outputs)
             _ = told | "Write" >> beam.ParDo(WriteEpochs(agreed, str(tmp_path), "job"))
 
     table.before.append((404, "notFound"))

@@ -25,8 +25,7 @@ from ldpbeam.collection.collection import Collection
 from ldpbeam.collection.epochs import instant
 from ldpbeam.errors import Reason
 from ldpbeam.histogram import EpochHistogram
-from ldpbeam.transforms.sinks.atomic import publish
-from ldpbeam.transforms.sinks.file_record import FileRecord
+from ldpbeam.transforms.sinks.atomic import FileRecord, publish
 
 __all__ = [
     "EpochAccounting",

@@ -1,4 +1,4 @@
-"""Beside the stages, in unbounded jobs: rejects minute by minute, and books of what belongs to no epoch."""
+"""Beside the stages of unbounded jobs: rejects minute by minute, and accounting of unattributed records."""
 
 from __future__ import annotations
 
@@ -17,11 +17,12 @@ from apache_beam.utils.timestamp import Timestamp
 
 from ldpbeam.accounting import Account, Entry
 from ldpbeam.reports import Rejection
+from ldpbeam.transforms.sinks import Outputs
 from ldpbeam.transforms.sinks.accounting import UnattributedAccounting, write_accounting
 from ldpbeam.transforms.sinks.atomic import FileRecord
 from ldpbeam.transforms.sinks.rejects import write_rejects
 
-__all__ = ["WriteOtherBooks", "WriteStreamRejects"]
+__all__ = ["WriteStreamRejects", "WriteUnattributed"]
 
 _MINUTE = 60
 _FORGET_AFTER = 31 * 86400
@@ -30,14 +31,13 @@ _FORGET_AFTER = 31 * 86400
 class WriteStreamRejects(beam.PTransform):
     """Rejections to one file per minute of arrival, and further ones for what comes after the watermark.
 
-    Counts of rejections are kept in the books, which are exact; these files say where and why.
+    The accounting has the exact counts of rejections; these files say where and why.
     """
 
-    def __init__(self, output: str, job: str, label: str | None = None) -> None:
-        """Write below ``output``; ``job`` keeps the files of several jobs apart."""
+    def __init__(self, outputs: Outputs, label: str | None = None) -> None:
+        """Write there; the name of the job keeps the files of several jobs apart."""
         super().__init__(label)
-        self._output = output
-        self._job = job
+        self._outputs = outputs
 
     def expand(self, rejections: beam.PCollection[tuple[str, Rejection]]) -> beam.PCollection[FileRecord]:
         """Windows of a minute, one group each."""
@@ -52,7 +52,7 @@ class WriteStreamRejects(beam.PTransform):
             )
             | "OneKey" >> beam.Map(_under_one_key).with_output_types(tuple[int, Any])
             | "Together" >> beam.GroupByKey()
-            | "Write" >> beam.ParDo(_WriteMinute(self._output, self._job))
+            | "Write" >> beam.ParDo(_WriteMinute(self._outputs))
         )
 
 
@@ -61,10 +61,9 @@ def _under_one_key(pair: tuple[str, Rejection]) -> tuple[int, Rejection]:
 
 
 class _WriteMinute(beam.DoFn):
-    def __init__(self, output: str, job: str) -> None:
+    def __init__(self, outputs: Outputs) -> None:
         super().__init__()
-        self._output = output
-        self._job = job
+        self._outputs = outputs
 
     def process(
         self,
@@ -73,74 +72,78 @@ class _WriteMinute(beam.DoFn):
         pane: Any = beam.DoFn.PaneInfoParam,
     ) -> Iterator[FileRecord]:
         minute = int(window.start.micros // 1_000_000)
-        name = f"rejects-{minute:011d}-{pane.index:03d}{'-' * bool(self._job)}{self._job}"
-        yield write_rejects(self._output, name, group[1])
+        job = self._outputs.job
+        name = f"rejects-{minute:011d}-{pane.index:03d}{'-' * bool(job)}{job}"
+        yield write_rejects(self._outputs.output, name, group[1])
 
 
-class WriteOtherBooks(beam.PTransform):
+class WriteUnattributed(beam.PTransform):
     """Entries that belong to no epoch: of unknown collections, and of epochs that are not collected.
 
     One file per digest and job, ``accounting/other-DIGEST-JOB.json`` (``other-unknown-…`` without a digest),
     rewritten at most once per interval.
     """
 
-    def __init__(self, output: str, job: str, every: int, label: str | None = None) -> None:
-        """Write below ``output`` every so many seconds of arrival time."""
+    def __init__(self, outputs: Outputs, every: int, label: str | None = None) -> None:
+        """Write there every so many seconds of arrival time."""
         super().__init__(label)
-        self._output, self._job, self._every = output, job, every
+        self._outputs, self._every = outputs, every
 
     def expand(self, entries: beam.PCollection[Entry]) -> beam.PCollection[FileRecord]:
         """Key by digest."""
         return (
             entries
-            | "Others" >> beam.FlatMap(_others).with_output_types(tuple[str, tuple[str, int]])
-            | "Sum" >> beam.ParDo(_SumOthers(self._output, self._job, self._every))
+            | "Others" >> beam.FlatMap(_unattributed).with_output_types(tuple[str, tuple[str, int]])
+            | "Sum" >> beam.ParDo(_SumUnattributed(self._outputs, self._every))
         )
 
 
-def _others(entry: Entry) -> Iterator[tuple[str, tuple[str, int]]]:
+def _unattributed(entry: Entry) -> Iterator[tuple[str, tuple[str, int]]]:
     ((digest, epoch), what), count = entry
     if epoch is None:
         yield digest, (what, count)
 
 
-class _SumOthers(beam.DoFn):
-    MEMORY = ReadModifyWriteStateSpec("memory", BytesCoder())
+class _SumUnattributed(beam.DoFn):
+    # The names are those of running jobs.
+    STATE = ReadModifyWriteStateSpec("memory", BytesCoder())
     DUE = TimerSpec("others_due", TimeDomain.WATERMARK)
 
-    def __init__(self, output: str, job: str, every: int) -> None:
+    def __init__(self, outputs: Outputs, every: int) -> None:
         super().__init__()
-        self._output, self._job, self._every = output, job, every
+        self._outputs, self._every = outputs, every
 
     def process(
         self,
         element: tuple[str, tuple[str, int]],
         when: Any = beam.DoFn.TimestampParam,
-        memory: Any = beam.DoFn.StateParam(MEMORY),
+        state: Any = beam.DoFn.StateParam(STATE),
         due: Any = beam.DoFn.TimerParam(DUE),
     ) -> None:
-        entries, pending = self._recall(memory)
+        entries, pending = self._read(state)
         entries[element[1][0]] += element[1][1]
         step = self._every * 1_000_000
         wanted = max((when.micros // step + 1) * step, 0)
         if pending is None or wanted < pending:
             pending = wanted
             due.set(Timestamp(micros=wanted))
-        memory.write(json.dumps([entries, pending]).encode())
+        state.write(json.dumps([entries, pending]).encode())
 
     @on_timer(DUE)
-    def tell(
-        self, digest: str = beam.DoFn.KeyParam, memory: Any = beam.DoFn.StateParam(MEMORY)
+    def on_due(
+        self, digest: str = beam.DoFn.KeyParam, state: Any = beam.DoFn.StateParam(STATE)
     ) -> Iterator[FileRecord]:
-        entries, _ = self._recall(memory)
-        memory.write(json.dumps([entries, None]).encode())
+        entries, _ = self._read(state)
+        state.write(json.dumps([entries, None]).encode())
         account = Account()
         for what, count in sorted(entries.items()):
             account.add(what, count)
-        yield write_accounting(self._output, UnattributedAccounting(digest, account, self._job))
+        yield write_accounting(
+            self._outputs.output, UnattributedAccounting(digest, account, self._outputs.job)
+        )
 
     @staticmethod
-    def _recall(memory: Any) -> tuple[Counter[str], int | None]:
-        kept = memory.read()
+    def _read(state: Any) -> tuple[Counter[str], int | None]:
+        kept = state.read()
         entries, pending = json.loads(kept) if kept else ({}, None)
         return Counter(entries), pending

@@ -1,1 +1,150 @@
-"""Where reports come from: files, messages, Kafka."""
+"""Where reports come from: files always, and the message brokers of :data:`SOURCES`.
+
+A further source is a module in this folder, and an entry in :data:`SOURCES`. Its module has a function
+``read(given, runner, portable)``, which takes the values of the options by name, and gives the transform that
+reads messages, each as bytes or as Beam's ``PubsubMessage``, with its arrival as timestamp. Nothing here
+imports Beam: the command line makes its options from this table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any
+
+from ldpbeam.errors import UsageError
+
+__all__ = ["SOURCES", "Source", "SourceOption", "chosen_source", "source_options"]
+
+
+@dataclass(frozen=True)
+class SourceOption:
+    """An option of ``ldpbeam run`` that belongs to a source.
+
+    Attributes:
+        option: its spelling.
+        metavar: how a value looks.
+        help: what it does.
+        needed: whether it must be given with the source.
+    """
+
+    option: str
+    metavar: str
+    help: str
+    needed: bool = False
+
+    @property
+    def name(self) -> str:
+        """The option as the name of a Python parameter."""
+        return self.option.removeprefix("--").replace("-", "_")
+
+
+@dataclass(frozen=True)
+class Source:
+    """A message broker.
+
+    Attributes:
+        target: the option that chooses the source, and says what to read from.
+        more: its other options.
+        module: module in this folder, with the function ``read``.
+    """
+
+    target: SourceOption
+    more: tuple[SourceOption, ...]
+    module: str
+
+    def read(self, given: Mapping[str, str], runner: str, *, portable: bool) -> Any:
+        """The transform that reads messages; needs Beam.
+
+        Args:
+            given: values of options, by name.
+            runner: name of the Beam runner.
+            portable: whether the runner executes other languages' transforms through expansion services.
+
+        Raises:
+            UsageError: this runner cannot read so.
+        """
+        return import_module(f"{__name__}.{self.module}").read(given, runner, portable=portable)
+
+    def check(self, given: Mapping[str, str]) -> bool:
+        """Whether this source is chosen.
+
+        Raises:
+            UsageError: only a part of what it needs is given.
+        """
+        if not given.get(self.target.name):
+            for option in self.more:
+                if given.get(option.name):
+                    raise _incomplete(f"{option.option} goes with {self.target.option}", self._needed())
+            return False
+        for option in self.more:
+            if option.needed and not given.get(option.name):
+                raise _incomplete(f"{self.target.option} needs {option.option}", self._needed())
+        return True
+
+    def _needed(self) -> Iterator[str]:
+        for option in (self.target, *(option for option in self.more if option.needed)):
+            yield f"{option.option} {option.metavar}"
+
+
+def _incomplete(message: str, needed: Iterator[str]) -> UsageError:
+    return UsageError("E-USAGE-SOURCE", message, remedy=f"Give {' '.join(needed)}, or leave it out.")
+
+
+SOURCES: dict[str, Source] = {
+    source.target.name: source
+    for source in (
+        Source(
+            SourceOption(
+                "--subscription",
+                "projects/P/subscriptions/S",
+                "Pub/Sub subscription of reports, instead of files: runs until it is stopped.",
+            ),
+            (
+                SourceOption(
+                    "--pubsub-expansion",
+                    "HOST:PORT",
+                    "Beam's expansion service for Pub/Sub, for --subscription on Flink; see docs.",
+                ),
+            ),
+            "pubsub",
+        ),
+        Source(
+            SourceOption("--kafka-topic", "TOPIC", "Kafka topic of reports, instead of files; on a cluster."),
+            (
+                SourceOption("--kafka-servers", "HOST:PORT,…", "Brokers of the topic.", needed=True),
+                SourceOption(
+                    "--kafka-expansion",
+                    "HOST:PORT",
+                    "Beam's expansion service for Kafka, see docs.",
+                    needed=True,
+                ),
+            ),
+            "kafka",
+        ),
+    )
+}
+"""The message brokers, by the name of the option that chooses each."""
+
+
+def source_options() -> list[SourceOption]:
+    """The options of all sources."""
+    return [option for source in SOURCES.values() for option in (source.target, *source.more)]
+
+
+def chosen_source(given: Mapping[str, str]) -> Source | None:
+    """The source that the options choose; None for files.
+
+    Raises:
+        UsageError: they choose several, or say only a part of what one needs.
+    """
+    chosen = [source for source in SOURCES.values() if source.check(given)]
+    if len(chosen) > 1:
+        names = " and ".join(source.target.option for source in chosen)
+        raise UsageError(
+            "E-USAGE-SOURCE",
+            f"{names} were given, but a run reads from one source",
+            remedy="Give one of them.",
+        )
+    return chosen[0] if chosen else None

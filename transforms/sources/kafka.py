@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 import apache_beam as beam
 from apache_beam.transforms.external import ExternalTransform, NamedTupleBasedPayloadBuilder
 
-__all__ = ["ReadKafka"]
+__all__ = ["ReadKafka", "read"]
 
 BYTES = "org.apache.kafka.common.serialization.ByteArrayDeserializer"
 URN = "beam:transform:org.apache.beam:kafka_read_without_metadata:v1"
@@ -68,6 +68,11 @@ class ReadKafka(beam.PTransform):
         )
 
 
+def read(given: Mapping[str, str], runner: str, *, portable: bool) -> ReadKafka:
+    """The source that is asked for, see :data:`ldpbeam.transforms.sources.SOURCES`."""
+    return ReadKafka(given["kafka_servers"], [given["kafka_topic"]], given["kafka_expansion"])
+
+
 def _value(record: tuple[bytes | None, bytes | None]) -> bytes:
-    """A record without a value (a tombstone) becomes an empty one, which admission rejects and books."""
+    """A record without a value (a tombstone) becomes an empty one, which admission rejects."""
     return record[1] or b""

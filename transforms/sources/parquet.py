@@ -1,59 +1,41 @@
 """Parquet files as columns of reports, in pieces whose size does not depend on what a file claims.
 
 A Parquet file says in several places how many rows it has: in its footer, for each row group, for each column
-of one, and for each page. Whatever is missing from what they agree on is booked, and so is a disagreement. A
-page may stand for any number of rows and for values of any size, so the headers of pages are read first: they
-decide how many rows are decoded at a time, and whether the pages are decoded at all.
+of one, and for each page. What is missing from what they agree on is booked, and so is a disagreement. The
+headers of pages (parquet_headers.py) decide how many rows are decoded at a time, and whether any are.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from ldpbeam.errors import Reason
+from ldpbeam.transforms.sources.arrow_columns import epochs, payloads, words
 from ldpbeam.transforms.sources.chunks import BadSource, Table
+from ldpbeam.transforms.sources.parquet_headers import (
+    BYTES_AT_ONCE,
+    COLUMNS,
+    ROWS_AT_ONCE,
+    Pages,
+    RowGroup,
+    TooLarge,
+    footer,
+    pages_of,
+    row_groups,
+)
 from ldpbeam.transforms.sources.stored import StoredFile
-from ldpbeam.wire.codec import MAX_RECORD, Rows
+from ldpbeam.wire.codec import Rows
 
-__all__ = ["COLUMNS", "believed", "read_tables"]
+__all__ = ["believed", "read_tables"]
 
-COLUMNS = ("digest", "epoch", "report_id", "payload")
-_ROWS = 1 << 16
-_BYTES = 4 << 20  # of payloads at a time
 _ROW = 24  # bytes of a row beside its payload
 _STORED_ROW = 8  # a report id is random, so no sound file takes fewer bytes for a row
 _MAX_FOOTER = 2 << 20
-_MAX_PAGE = MAX_RECORD
-_MAX_PAGE_ROWS = 1 << 20  # where all lengths of a page are decoded at once
-_HEADER = 16 << 10
-_DICTIONARY_PAGE, _DATA_PAGES = 2, (0, 3)
-_DICTIONARY_ENCODINGS, _DELTA_LENGTH, _DELTA_VALUES = (2, 8), 6, 7
-
-
-class _TooLarge(Exception):  # noqa: N818 - a signal inside this module
-    """Pages stand for more than they may."""
-
-
-@dataclass
-class _Pages:
-    """What the headers of a column's pages say.
-
-    Attributes:
-        values: in its data pages.
-        size: bytes of all pages, decompressed.
-        rows_at_once: how many rows may be decoded together.
-        dictionary: whether values are kept in a dictionary.
-    """
-
-    values: int = 0
-    size: int = 0
-    rows_at_once: int = _ROWS
-    dictionary: bool = False
 
 
 @dataclass
@@ -112,7 +94,7 @@ def read_tables(
     reading = _Reading(source, allowed, written_by, max(stored.size // _STORED_ROW, 1))
     try:
         file = _opened(stored)
-    except _TooLarge:
+    except TooLarge:
         yield reading.missing(1, Reason.EXPANSION_LIMIT)
         return
     except (pa.ArrowException, OSError, ValueError, TypeError, KeyError, EOFError, OverflowError):
@@ -122,10 +104,10 @@ def read_tables(
         return
     claimed = int(file.metadata.num_rows)
     leaves = _leaves(file.schema)
-    groups = enumerate(_row_groups(_footer(stored)))
+    groups = enumerate(row_groups(footer(stored)))
     while True:
         try:
-            g, group = next(groups, (-1, _RowGroup()))
+            g, group = next(groups, (-1, RowGroup()))
         except (ValueError, IndexError):
             break  # what is missing then is what the footer says beyond what was delivered
         if g < 0:
@@ -150,7 +132,7 @@ def _opened(stored: StoredFile, **options: Any) -> Any:
     """A file whose footer is of a bearable size.
 
     Raises:
-        _TooLarge: it is not.
+        TooLarge: it is not.
         pyarrow.ArrowException, OSError, ValueError: it is no Parquet file.
     """
     import pyarrow.parquet as pq
@@ -158,10 +140,14 @@ def _opened(stored: StoredFile, **options: Any) -> Any:
     stored.seek(max(stored.size - 8, 0))
     tail = stored.read(8)
     if tail[4:] == b"PAR1" and _MAX_FOOTER < int.from_bytes(tail[:4], "little") < stored.size:
-        raise _TooLarge
+        raise TooLarge
     stored.seek(0)
     return pq.ParquetFile(
-        _Unclosed(stored), buffer_size=_ROWS, pre_buffer=False, page_checksum_verification=True, **options
+        _Unclosed(stored),
+        buffer_size=ROWS_AT_ONCE,
+        pre_buffer=False,
+        page_checksum_verification=True,
+        **options,
     )
 
 
@@ -217,7 +203,7 @@ def _read_group(
     file: Any,
     stored: StoredFile,
     number: int,
-    group: _RowGroup,
+    group: RowGroup,
     leaves: dict[str, int],
     reading: _Reading,
 ) -> Iterator[Table | BadSource]:
@@ -225,17 +211,17 @@ def _read_group(
     import pyarrow as pa
 
     trouble: Reason | None = None
-    claims = [group.rows, *(int(column.get(_VALUES, -1)) for column in group.columns.values())]
+    claims = group.claims
     pages, begun = {}, reading.done
     try:
         for name in COLUMNS:
-            pages[name] = _walk(stored, group.columns[name], reading.left)
+            pages[name] = pages_of(stored, group.columns[name], reading.left)
             claims.append(pages[name].values)
         for batch in _batches(file, stored, number, leaves, pages):
             yield from _tables(batch, reading)
             if reading.left <= 0:
                 return
-    except _TooLarge:
+    except TooLarge:
         trouble = Reason.EXPANSION_LIMIT
     except (pa.ArrowException, OSError, ValueError, TypeError, KeyError, IndexError, EOFError, OverflowError):
         if stored.unreadable:
@@ -250,13 +236,13 @@ def _read_group(
 
 
 def _batches(
-    file: Any, stored: StoredFile, group: int, leaves: dict[str, int], pages: dict[str, _Pages]
+    file: Any, stored: StoredFile, group: int, leaves: dict[str, int], pages: dict[str, Pages]
 ) -> Iterator[Any]:
     """Record batches of a row group, each of a bearable size."""
     rows = pages["payload"].rows_at_once
     leaf = file.schema.column(leaves["payload"])
     if leaf.physical_type == "FIXED_LEN_BYTE_ARRAY":
-        rows = min(rows, max(_BYTES // max(int(leaf.length), 1), 1))
+        rows = min(rows, max(BYTES_AT_ONCE // max(int(leaf.length), 1), 1))
     elif pages["payload"].dictionary:
         # Each value once, however many rows have it.
         file = _opened(stored, read_dictionary=["payload"])
@@ -271,10 +257,10 @@ def _tables(batch: Any, reading: _Reading) -> Iterator[Table | BadSource]:
         column = batch.column(name)
         if column.null_count:
             sound &= np.asarray(column.is_valid())
-    digest, report_id = (_words(batch.column(name)) for name in ("digest", "report_id"))
-    epoch, whole = _epochs(batch.column("epoch"))
+    digest, report_id = (words(batch.column(name)) for name in ("digest", "report_id"))
+    epoch, whole = epochs(batch.column("epoch"))
     sound &= whole
-    buffer, at, length = _payloads(batch.column("payload"))
+    buffer, at, length = payloads(batch.column("payload"))
     kept = np.flatnonzero(sound)
     if kept.size < n:
         bad = np.flatnonzero(~sound)
@@ -294,7 +280,7 @@ def _tables(batch: Any, reading: _Reading) -> Iterator[Table | BadSource]:
     first = 0
     while first < kept.size:
         before = int(weight[first - 1]) if first else 0
-        last = max(int(np.searchsorted(weight, before + 2 * _BYTES, "right")), first + 1)
+        last = max(int(np.searchsorted(weight, before + 2 * BYTES_AT_ONCE, "right")), first + 1)
         some = kept[first:last]
         first = last
         rows = Rows(
@@ -307,290 +293,3 @@ def _tables(batch: Any, reading: _Reading) -> Iterator[Table | BadSource]:
             place=begun + some,
         )
         yield Table(reading.source, rows, reading.written_by)
-
-
-def _numbers(column: Any) -> Any:
-    """The numbers of a column, whatever stands where it is null.
-
-    Raises:
-        TypeError: they are none.
-    """
-    import pyarrow as pa
-
-    if pa.types.is_dictionary(column.type):
-        column = column.dictionary_decode()
-    kind = column.type
-    if not (pa.types.is_integer(kind) or pa.types.is_float32(kind) or pa.types.is_float64(kind)):
-        raise TypeError("not a column of numbers")
-    name = {"float": "float32", "double": "float64"}.get(str(kind), str(kind))
-    data = np.frombuffer(column.buffers()[1] or b"", name)
-    return data[column.offset : column.offset + len(column)]
-
-
-def _words(column: Any) -> Any:
-    """64 random bits each. Writers without unsigned types store the same bits as signed numbers.
-
-    Raises:
-        TypeError: fractions have lost bits.
-    """
-    numbers = _numbers(column)
-    if numbers.dtype.kind == "u":
-        return numbers.astype(np.uint64)
-    if numbers.dtype.kind != "i":
-        raise TypeError("not a column of integers")
-    return numbers.astype(np.int64).view(np.uint64)
-
-
-def _epochs(column: Any) -> tuple[Any, Any]:
-    """Epochs, and which of them are whole numbers of 64 bits (columns with nulls often become fractions)."""
-    numbers = _numbers(column)
-    if numbers.dtype.kind == "f":
-        with np.errstate(invalid="ignore"):
-            whole = (np.abs(numbers) < 2.0**53) & (np.floor(numbers) == numbers)
-        return np.where(whole, numbers, 0).astype(np.int64), whole
-    if numbers.dtype == np.uint64:
-        return numbers.view(np.int64), numbers <= np.uint64((1 << 63) - 1)
-    return numbers.astype(np.int64), np.ones(numbers.size, bool)
-
-
-def _payloads(column: Any) -> tuple[Any, Any, Any]:
-    """Where the bytes of a column lie: buffer, begin of each row, length of each row; nothing is copied.
-
-    Raises:
-        pyarrow.ArrowException, TypeError: they are no bytes.
-    """
-    import pyarrow as pa
-
-    kind = column.type
-    if pa.types.is_dictionary(kind):
-        index = _numbers(column.indices).astype(np.int64)
-        buffer, at, length = _payloads(column.dictionary)
-        if not at.size:
-            return buffer, np.zeros(index.size, np.int64), np.zeros(index.size, np.int64)
-        if column.null_count:
-            index = np.where(np.asarray(column.is_valid()), index, 0)
-        if index.size and not 0 <= index.min() <= index.max() < at.size:
-            raise ValueError("an index is not in the dictionary")
-        return buffer, at[index], length[index]
-    n = len(column)
-    if pa.types.is_fixed_size_binary(kind):
-        width = kind.byte_width
-        buffer = np.frombuffer(column.buffers()[1] or b"", np.uint8)
-        at = (np.arange(n, dtype=np.int64) + column.offset) * width
-        return buffer, at, np.full(n, width, np.int64)
-    column = column.cast(pa.large_binary())
-    edges = np.frombuffer(column.buffers()[1] or bytes(8), np.int64)[column.offset : column.offset + n + 1]
-    return np.frombuffer(column.buffers()[2] or b"", np.uint8), edges[:-1].copy(), np.diff(edges)
-
-
-# --- footer and headers of pages, in Thrift's compact protocol (parquet-format: FileMetaData, PageHeader)
-#
-# pyarrow tells the same of a sound footer, and ends the process over some that are not.
-
-_PATH, _VALUES, _COMPRESSED, _DATA_OFFSET, _DICTIONARY_OFFSET = 3, 5, 7, 9, 11  # fields of ColumnMetaData
-
-
-@dataclass
-class _RowGroup:
-    """What the footer says of a row group: rows, and fields of the columns' metadata by name."""
-
-    rows: int = -1
-    columns: dict[str, dict[int, Any]] = field(default_factory=dict)
-
-
-def _footer(stored: StoredFile) -> bytes:
-    stored.seek(max(stored.size - 8, 0))
-    length = int.from_bytes(stored.read(4), "little")
-    stored.seek(max(stored.size - 8 - length, 0))
-    return stored.read(length)
-
-
-def _row_groups(data: bytes) -> Iterator[_RowGroup]:
-    """One after the other; a footer may list very many.
-
-    Raises:
-        IndexError, ValueError: the footer is not sound.
-    """
-    for number, kind, at in _fields(data, 0):
-        if number == 4 and kind == _LIST:
-            _, count, place = _list_head(data, at)
-            for _ in range(count):
-                group = _RowGroup()
-                for inner, of, where in _fields(data, place):
-                    if inner == 1 and of == _LIST:
-                        group.columns = _columns(data, where)
-                    elif inner == 3 and of in _INTEGERS:
-                        group.rows, _ = _zigzag(data, where)
-                yield group
-                _, place = _field(data, place, _STRUCT, 0)
-
-
-def _columns(data: bytes, at: int) -> dict[str, dict[int, Any]]:
-    _, count, at = _list_head(data, at)
-    found: dict[str, dict[int, Any]] = {}
-    for _ in range(count):
-        chunk, at = _struct(data, at, 0)
-        about = chunk.get(3)
-        if not isinstance(about, dict):
-            continue
-        path = about.get(_PATH)
-        if isinstance(path, list) and len(path) == 1 and (name := _name(path[0])) in COLUMNS:
-            found[name] = {key: value for key, value in about.items() if isinstance(value, int)}
-    return found
-
-
-def _name(path: object) -> str:
-    return path.decode("utf-8", "replace") if isinstance(path, bytes) else ""
-
-
-def _fields(data: bytes, at: int) -> Iterator[tuple[int, int, int]]:
-    """(number, type, position of the value) of each field of a struct."""
-    number = 0
-    while head := data[at]:
-        at += 1
-        kind, step = head & 15, head >> 4
-        if step:
-            number += step
-        else:
-            number, at = _zigzag(data, at)
-        yield number, kind, at
-        _, at = _field(data, at, kind, 0)
-
-
-def _list_head(data: bytes, at: int) -> tuple[int, int, int]:
-    """Type and number of elements, and position of the first."""
-    head = data[at]
-    count, at = (head >> 4, at + 1) if head >> 4 < 15 else _unsigned(data, at + 1)
-    if count > len(data) - at:
-        raise ValueError("a list is longer than what holds it")
-    return head & 15, count, at
-
-
-_INTEGERS, _LIST, _STRUCT = (4, 5, 6), 9, 12
-
-
-def _walk(stored: StoredFile, column: dict[int, Any], allowed: int) -> _Pages:
-    """What the headers of a column's pages in one row group say.
-
-    Raises:
-        _TooLarge: a page, or all of them, stand for too much.
-        ValueError, IndexError: they are no headers.
-    """
-    offsets = [int(column.get(which, 0)) for which in (_DATA_OFFSET, _DICTIONARY_OFFSET)]
-    at = min((offset for offset in offsets if offset > 0), default=0)
-    end = at + int(column.get(_COMPRESSED, -1))
-    if not 4 <= at <= end <= stored.size:
-        raise ValueError("pages lie outside of the file")
-    found = _Pages()
-    left = 1024 + (end - at) // 256
-    while at < end:
-        left -= 1
-        if left < 0:
-            raise ValueError("too many pages for so few bytes")
-        stored.seek(at)
-        head = stored.read(min(_HEADER, end - at))
-        header, size = _page_header(head)
-        kind, plain, compressed = (int(header.get(i, -1)) for i in (1, 2, 3))
-        if plain < 0 or compressed < 0 or at + size + compressed > end:
-            raise ValueError("a page has no size")
-        found.size += plain
-        if plain > _MAX_PAGE or found.size > allowed:
-            raise _TooLarge
-        if kind == _DICTIONARY_PAGE:
-            found.dictionary = True
-        elif kind in _DATA_PAGES:
-            about = header.get(8 if kind else 5)
-            if not isinstance(about, dict):
-                raise ValueError("a page does not say what it holds")
-            values, encoding = int(about.get(1, 0)), int(about.get(4 if kind else 2, -1))
-            if values < 0:
-                raise ValueError("a page holds less than nothing")
-            found.values += values
-            found.rows_at_once = min(found.rows_at_once, _rows_at_once(plain, values, encoding))
-        at += size + compressed
-    return found
-
-
-def _rows_at_once(plain: int, values: int, encoding: int) -> int:
-    """How many rows of a page may be decoded together."""
-    if encoding in _DICTIONARY_ENCODINGS:
-        return _ROWS
-    if encoding in (_DELTA_LENGTH, _DELTA_VALUES) and values > _MAX_PAGE_ROWS:
-        raise _TooLarge
-    if encoding == _DELTA_VALUES:
-        # A value may begin like the one before it: any row may be as long as the page.
-        return max(_BYTES // max(plain, 1), 1)
-    return max(_BYTES * values // max(plain, 1), 1)
-
-
-def _page_header(data: bytes) -> tuple[dict[int, Any], int]:
-    """Fields of a Thrift struct by their numbers, and its length.
-
-    Raises:
-        IndexError, ValueError: it is none, or longer than the data.
-    """
-    return _struct(data, 0, 0)
-
-
-def _struct(data: bytes, at: int, depth: int) -> tuple[dict[int, Any], int]:
-    found: dict[int, Any] = {}
-    number = 0
-    while True:
-        head = data[at]
-        at += 1
-        if head == 0:
-            return found, at
-        kind, step = head & 15, head >> 4
-        if step:
-            number += step
-        else:
-            number, at = _zigzag(data, at)
-        found[number], at = _field(data, at, kind, depth)
-
-
-def _field(data: bytes, at: int, kind: int, depth: int) -> tuple[Any, int]:
-    value: Any = None
-    if kind in (1, 2):  # true, false
-        value = kind == 1
-    elif kind == 3:  # byte
-        value, at = data[at], at + 1
-    elif kind in (4, 5, 6):  # i16, i32, i64
-        value, at = _zigzag(data, at)
-    elif kind == 7:  # double
-        at += 8
-    elif kind == 8:  # binary
-        length, at = _unsigned(data, at)
-        value, at = data[at : at + length], at + length
-    elif kind == _STRUCT and depth < 16:
-        value, at = _struct(data, at, depth + 1)
-    elif kind == _LIST and depth < 16:
-        of, count, at = _list_head(data, at)
-        value = []
-        for _ in range(count):
-            # Elements that are true or false take a byte, unlike fields.
-            one, at = _field(data, at, 3 if of in (1, 2) else of, depth + 1)
-            if len(value) < 2:
-                value.append(one)  # as much as a path needs to be told from a nested one
-    else:
-        # Sets and maps do not occur.
-        raise ValueError("neither a footer nor the header of a page")
-    if at > len(data):
-        raise ValueError("a header is longer than its page")
-    return value, at
-
-
-def _unsigned(data: bytes, at: int) -> tuple[int, int]:
-    value = shift = 0
-    while shift < 70:
-        byte = data[at]
-        at += 1
-        value |= (byte & 127) << shift
-        shift += 7
-        if byte < 128:
-            return value, at
-    raise ValueError("a number without end")
-
-
-def _zigzag(data: bytes, at: int) -> tuple[int, int]:
-    value, at = _unsigned(data, at)
-    return value >> 1 ^ -(value & 1), at

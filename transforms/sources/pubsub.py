@@ -1,9 +1,13 @@
-"""Messages of a Pub/Sub subscription through Beam's Java connector, for runners other than Dataflow."""
+"""Messages of a Pub/Sub subscription: by Dataflow itself, or through Beam's Java connector."""
+
+from collections.abc import Mapping
 
 import apache_beam as beam
 from apache_beam.transforms.external import ExternalTransform, ImplicitSchemaPayloadBuilder
 
-__all__ = ["ReadPubsub"]
+from ldpbeam.errors import UsageError
+
+__all__ = ["ReadPubsub", "read"]
 
 URN = "beam:transform:org.apache.beam:pubsub_read:v1"
 
@@ -34,3 +38,23 @@ class ReadPubsub(beam.PTransform):
         """The external read."""
         payload = ImplicitSchemaPayloadBuilder(self._configuration)
         return pipeline | "Pubsub" >> ExternalTransform(URN, payload, self._service)
+
+
+def read(given: Mapping[str, str], runner: str, *, portable: bool) -> beam.PTransform:
+    """The source that is asked for, see :data:`ldpbeam.transforms.sources.SOURCES`.
+
+    Raises:
+        UsageError: the runner needs an expansion service, and none is given.
+    """
+    subscription, attribute = given["subscription"], given.get("timestamp_attribute", "")
+    if service := given.get("pubsub_expansion"):
+        return ReadPubsub(subscription, service, attribute)
+    if portable:
+        raise UsageError(
+            "E-USAGE-SOURCE",
+            f"{runner} reads Pub/Sub through Beam's Java connector; no expansion service was given",
+            remedy="Give --pubsub-expansion HOST:PORT; docs/flink.md says how to start one.",
+        )
+    return beam.io.ReadFromPubSub(
+        subscription=subscription, with_attributes=True, timestamp_attribute=attribute or None
+    )

@@ -1,36 +1,27 @@
-"""Between stages 3 and 4: an epoch's counts meet its books (adapts ldpbeam.accounting)."""
+"""Between stages 3 and 4: an epoch's counts meet its account (adapts ldpbeam.accounting)."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
 
 import apache_beam as beam
 
-from ldpbeam.accounting import ON_TIME, Account, CountedEpoch, Entry
+from ldpbeam.accounting import Account, CountedEpoch, Entry, Publication
+from ldpbeam.collection.collection import Collection
 from ldpbeam.support import Support
+from ldpbeam.transforms.stages.epochs import WindowByEpoch
 
-__all__ = ["CloseBooks", "EntriesOf", "EpochEntry", "Publication"]
+__all__ = ["EntriesOf", "EpochEntry", "JoinAccounting", "join_accounting"]
 
 EpochEntry = tuple[int, tuple[str, int]]
 """(epoch, (what, how many)): an entry of a collection that is known from the context."""
-
-
-@dataclass(frozen=True)
-class Publication:
-    """What a result is, decided by whoever has it made; fields as in :class:`CountedEpoch`."""
-
-    revision: int = 0
-    pane: str = ON_TIME
-    closed: bool = True
-    position: Mapping[str, int] | None = None
 
 
 class EntriesOf(beam.PTransform):
     """The entries of one collection's epochs, out of all there are."""
 
     def __init__(self, digest_hex: str, label: str | None = None) -> None:
-        """Choose by digest; entries without an epoch are nobody's."""
+        """Choose by digest; entries without an epoch are left out."""
         super().__init__(label)
         self._digest = digest_hex
 
@@ -46,37 +37,40 @@ class EntriesOf(beam.PTransform):
         return entries | "Own" >> beam.FlatMap(own).with_output_types(EpochEntry)
 
 
-class CloseBooks(beam.PTransform):
+class JoinAccounting(beam.PTransform):
     """Counts and entries of a bounded input, brought together once per epoch.
 
     Takes ``{"support": (epoch, Support), "entries": (epoch, (what, n))}``, both in the windows of their
-    epochs, gives :class:`CountedEpoch`. An epoch of which nothing was admitted has no support, and books
+    epochs, gives :class:`CountedEpoch`. An epoch of which nothing was admitted has no support, and an account
     all the same.
     """
 
-    def __init__(self, told: Mapping[int, Publication] | None = None, label: str | None = None) -> None:
-        """``told`` says by epoch what its result is; by default it is the first and last one."""
-        super().__init__(label)
-        self._told = told or {}
-
     def expand(self, inputs: dict[str, beam.PCollection]) -> beam.PCollection[CountedEpoch]:
-        """One group per epoch."""
+        """Group by epoch, and add up."""
         together = (inputs["support"], inputs["entries"]) | "Both" >> beam.Flatten()
-        return together | "Epochs" >> beam.GroupByKey() | "Sum" >> beam.ParDo(_SumBooks(self._told))
+        return together | "Epochs" >> beam.GroupByKey() | "Sum" >> beam.Map(_counted_epoch)
 
 
-class _SumBooks(beam.DoFn):
-    def __init__(self, told: Mapping[int, Publication]) -> None:
-        super().__init__()
-        self._told = told
+def _counted_epoch(group: tuple[int, Iterable[Support | tuple[str, int]]]) -> CountedEpoch:
+    account, support = Account(), None
+    for item in group[1]:
+        if isinstance(item, Support):
+            support = item
+            account.add("counted", item.reports)
+        else:
+            account.add(*item)
+    return CountedEpoch.of(group[0], support, account, Publication())
 
-    def process(self, group: tuple[int, Iterable[Support | tuple[str, int]]]) -> Iterator[CountedEpoch]:
-        account, support = Account(), None
-        for item in group[1]:
-            if isinstance(item, Support):
-                support = item
-                account.add("counted", item.reports)
-            else:
-                account.add(*item)
-        told = self._told.get(group[0], Publication())
-        yield CountedEpoch(group[0], support, account, told.revision, told.pane, told.closed, told.position)
+
+def join_accounting(
+    support: beam.PCollection[tuple[int, Support]],
+    entries: beam.PCollection[Entry],
+    collection: Collection,
+) -> beam.PCollection[CountedEpoch]:
+    """Counts of a collection's epochs, with the entries of these epochs out of all there are."""
+    own = (
+        entries
+        | "Entries" >> EntriesOf(collection.digest_hex)
+        | "Line" >> WindowByEpoch(collection.epochs, EpochEntry)
+    )
+    return {"support": support, "entries": own} | "Books" >> JoinAccounting()

@@ -1,7 +1,7 @@
-"""Beside stage 2: no more epochs of a collection than a run is to have, however many reports claim.
+"""Beside stage 2: no more epochs of a collection than a run is to have, whatever reports claim.
 
 An epoch costs a run two files and its memory, and whoever can send a report can name one. Those with the
-fewest records are left out: their reports are rejected, and their books become the collection's own.
+fewest records are left out: their reports are rejected, and their accounting becomes the collection's own.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import apache_beam as beam
+from apache_beam.transforms.window import GlobalWindows
 
 from ldpbeam.accounting import Entry
 from ldpbeam.collection.collection import Collection
@@ -19,7 +20,14 @@ from ldpbeam.reports import Rejection, ReportColumns
 from ldpbeam.support import Support
 from ldpbeam.transforms.stages.reports import ACCOUNTING, REJECTED
 
-__all__ = ["KeptEpochs", "LeaveOutEpochs", "LeaveOutLines", "largest_epochs"]
+__all__ = [
+    "KeptEpochs",
+    "LeaveOutEntries",
+    "LeaveOutEpochs",
+    "LeftOut",
+    "largest_epochs",
+    "leave_out_entries",
+]
 
 KeptEpochs = Mapping[str, frozenset[int]]
 """The epochs that a run has, by digest; collections with no more than it may have are not in it."""
@@ -71,7 +79,12 @@ class _Largest(beam.CombineFn):
         }
 
 
-class LeaveOutLines(beam.DoFn):
+def leave_out_entries(kept: beam.PCollection[KeptEpochs]) -> beam.ParDo:
+    """:class:`LeaveOutEntries` for what :func:`largest_epochs` gave."""
+    return beam.ParDo(LeaveOutEntries(), beam.pvalue.AsSingleton(kept)).with_output_types(Entry)
+
+
+class LeaveOutEntries(beam.DoFn):
     """Entries of epochs that are left out become entries of their collection."""
 
     def process(self, entry: Entry, kept: KeptEpochs) -> Iterator[Entry]:
@@ -117,3 +130,28 @@ def _epoch_and_count(found: Any) -> tuple[int | None, int]:
     if isinstance(what, int):
         return where[0][1], what
     return where, what.reports if isinstance(what, Support) else len(what)
+
+
+class LeftOut:
+    """Leaves epochs of one collection out, at several places of the graph, and gathers what that yields.
+
+    Attributes:
+        entries: of the accounting, one collection of them for each place.
+        rejections: keyed by their source, likewise.
+    """
+
+    def __init__(self, collection: Collection, kept: beam.PCollection[KeptEpochs]) -> None:
+        """``kept`` holds one element, from :func:`largest_epochs`."""
+        self._collection = collection
+        self._kept = beam.pvalue.AsSingleton(kept)
+        self.entries: list[beam.PCollection[Entry]] = []
+        self.rejections: list[beam.PCollection[tuple[str, Rejection]]] = []
+
+    def without(self, found: beam.PCollection, kind: Any, of: str = "") -> beam.PCollection:
+        """Leave out of ``found``, whose elements are a ``kind``; ``of`` tells the labels of places apart."""
+        leave_out = beam.ParDo(LeaveOutEpochs(self._collection), self._kept)
+        typed = leave_out.with_output_types(kind, **{ACCOUNTING: Entry, REJECTED: tuple[str, Rejection]})
+        chosen = found | f"Kept{of}" >> typed.with_outputs(ACCOUNTING, REJECTED, main="kept")
+        self.entries.append(chosen[ACCOUNTING] | f"LeftOut{of}" >> beam.WindowInto(GlobalWindows()))
+        self.rejections.append(chosen[REJECTED] | f"Rejected{of}" >> beam.WindowInto(GlobalWindows()))
+        return chosen.kept

@@ -1,19 +1,21 @@
-"""Stage 1 of 5, report: records become admitted columns, rejections and books (adapts ldpbeam.reports)."""
+"""Stage 1 of 5, report: records become columns, rejections and accounting (adapts ldpbeam.reports)."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 import apache_beam as beam
 import numpy as np
 
+from ldpbeam.accounting import Entry
 from ldpbeam.collection.collection import Collection
 from ldpbeam.reports import Admission, Rejection, ReportColumns, admit_frames, admit_rows
 from ldpbeam.transforms.coders import register_coders
 from ldpbeam.transforms.sources.files import BadSource, Chunk, Table
 
-__all__ = ["ACCOUNTING", "COLUMNS", "REJECTED", "AdmitReports", "collection_tag"]
+__all__ = ["ACCOUNTING", "COLUMNS", "REJECTED", "AdmitReports", "admit_reports", "collection_tag"]
 
 REJECTED = "rejected"
 ACCOUNTING = "accounting"
@@ -23,6 +25,14 @@ COLUMNS = "columns"
 def collection_tag(collection: Collection) -> str:
     """The output that carries a collection's columns, as ``(epoch, columns)`` pairs."""
     return f"collection-{collection.digest_hex}"
+
+
+def admit_reports(collections: Sequence[Collection], *, together: bool = False) -> beam.ParDo:
+    """:class:`AdmitReports` with the types of its outputs."""
+    admit = AdmitReports({c.digest: c for c in collections}, together=together)
+    outputs: dict[str, Any] = dict.fromkeys(admit.tags.values(), tuple[int, ReportColumns])
+    outputs |= {REJECTED: tuple[str, Rejection], ACCOUNTING: Entry}
+    return beam.ParDo(admit).with_output_types(Any, **outputs).with_outputs(*outputs)
 
 
 class AdmitReports(beam.DoFn):
@@ -36,7 +46,7 @@ class AdmitReports(beam.DoFn):
         """Keep the collections by digest; ``together``: all columns under :data:`COLUMNS`."""
         super().__init__()
         self._collections = dict(collections)
-        self._tags = {d: COLUMNS if together else collection_tag(c) for d, c in collections.items()}
+        self.tags = {d: COLUMNS if together else collection_tag(c) for d, c in collections.items()}
 
     def setup(self) -> None:
         """Make sure this process knows how to send columns between workers."""
@@ -60,7 +70,7 @@ class AdmitReports(beam.DoFn):
     def _outputs(self, done: Admission, rejections: list[Rejection]) -> Iterator[beam.pvalue.TaggedOutput]:
         for columns in done.admitted:
             pair: tuple[int, ReportColumns] = (columns.epoch, columns)
-            yield beam.pvalue.TaggedOutput(self._tags[columns.digest], pair)
+            yield beam.pvalue.TaggedOutput(self.tags[columns.digest], pair)
         for rejection in rejections:
             by_source: tuple[str, Rejection] = (rejection.source, rejection)
             yield beam.pvalue.TaggedOutput(REJECTED, by_source)

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 import apache_beam as beam
 
 from ldpbeam.collection.collection import Collection
+from ldpbeam.epoch_result import count_support
 from ldpbeam.reports import ReportColumns
 from ldpbeam.support import Support
 from ldpbeam.transforms.coders import SupportCoder
@@ -23,18 +24,15 @@ class CountSupport(beam.CombineFn):
     def __init__(self, collection: Collection) -> None:
         """Count reports of this collection."""
         super().__init__()
-        self._protocol = collection.protocol
+        self._collection = collection
 
     def create_accumulator(self, *_: object) -> Support:
         """Zero."""
-        return Support.zero(self._protocol.counts_length, self._protocol.signs_length)
+        return count_support(self._collection, ())
 
     def add_input(self, accumulator: Support, columns: ReportColumns, *_: object) -> Support:
         """Hash matching, bit sums or scatter, in place."""
-        self._protocol.add_support(columns.payloads, accumulator.counts)
-        self._protocol.add_signs(columns.payloads, accumulator.signs)
-        accumulator.reports += len(columns)
-        return accumulator
+        return count_support(self._collection, (columns,), accumulator)
 
     def merge_accumulators(self, accumulators: Iterable[Support], *_: object) -> Support:
         """The sum, in a fresh accumulator."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
@@ -18,12 +17,12 @@ from apache_beam.transforms.userstate import (
     on_timer,
 )
 
+from ldpbeam.dedup import any_repeat, distinct_reports, keep_one_per_id, secret_key
 from ldpbeam.kernels.columns import read_only
 from ldpbeam.reports import ReportColumns
 from ldpbeam.schedule import Schedule
 from ldpbeam.support import Support
 from ldpbeam.transforms.coders import ReportColumnsCoder, SupportCoder
-from ldpbeam.transforms.stages.epochs import any_repeat, distinct_reports, keep_one_per_id
 from ldpbeam.transforms.stateful.keys import Schedules, ShardCount, ShardKey, Update, counters
 from ldpbeam.transforms.stateful.state import NEVER, read_state, wake_up, write_state
 
@@ -82,7 +81,7 @@ class CountShard(beam.DoFn):
 
     def setup(self) -> None:
         """A secret key for hash tables, so that nobody can choose report ids that collide."""
-        self._secret = secrets.randbits(64) | 1
+        self._secret = secret_key()
 
     def process(
         self,

@@ -7,8 +7,9 @@ from collections.abc import Iterator
 import apache_beam as beam
 
 from ldpbeam.collection.collection import digest_hex
+from ldpbeam.dedup import shard_columns
 from ldpbeam.transforms.coders import ReportColumnsCoder
-from ldpbeam.transforms.stages.epochs import EpochColumns, shard_columns
+from ldpbeam.transforms.stages.epochs import EpochColumns
 from ldpbeam.transforms.stateful.keys import ShardKey
 
 __all__ = ["SplitByShard"]

@@ -15,6 +15,7 @@ from ldpbeam.errors import UsageError
 from ldpbeam.pipelines.commands.support.console import Mode, deliver, mode, say
 from ldpbeam.pipelines.config import RunConfig
 from ldpbeam.transforms.sinks import check_sinks
+from ldpbeam.transforms.sources import chosen_source
 
 if TYPE_CHECKING:
     from ldpbeam.collection.collection import Collection
@@ -84,13 +85,14 @@ def _require_supported(config: RunConfig) -> None:
     Raises:
         UsageError: it was asked for.
     """
-    if config.job.local and config.input.kafka_topic:
+    source = chosen_source(config.input.given)
+    if config.job.local and source is not None and not config.input.subscription:
         raise UsageError(
             "E-USAGE-SOURCE",
-            "the runner of this machine does not read Kafka",
+            f"the runner of this machine does not read from {source.target.option}",
             remedy="Run on a cluster (--runner FlinkRunner), or use --subscription or --input.",
         )
-    if config.job.local and config.input.pubsub_expansion:
+    if config.job.local and config.input.given.get("pubsub_expansion"):
         raise UsageError(
             "E-USAGE-SOURCE",
             "the runner of this machine reads Pub/Sub by itself",

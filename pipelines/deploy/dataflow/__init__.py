@@ -35,6 +35,10 @@ _LOG = logging.getLogger(__name__)
 
 LEFT_OUT = {
     "json": "a launcher's output is a log",
+    "kafka_expansion": "tried on Flink only",
+    "kafka_servers": "tried on Flink only",
+    "kafka_topic": "tried on Flink only",
+    "pubsub_expansion": "Dataflow reads Pub/Sub itself",
     "quiet": "a launcher's output is a log",
     **{
         _spelt(name, option): option.template_lacks

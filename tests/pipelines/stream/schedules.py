@@ -20,24 +20,12 @@ from typing import Any
 from unittest import mock
 
 import pyarrow.parquet as pq
-from apache_beam.pvalue import TaggedOutput
 from google.protobuf.message import DecodeError
 
-from ldpbeam.accounting import Entry
 from ldpbeam.collection.collection import Collection
 from ldpbeam.errors import InvalidPayload
-from ldpbeam.pipelines.config import RunConfig
 from ldpbeam.pipelines.local.landing import Landing
-from ldpbeam.pipelines.local.results import ENGINE, Due, ReadSegments
 from ldpbeam.transforms.sinks import atomic as files
-from ldpbeam.transforms.sinks.accounting import NumberRevisions
-from ldpbeam.transforms.sinks.estimates import WriteEpochs
-from ldpbeam.transforms.stages.accounting import CountedEpoch, _SumBooks
-from ldpbeam.transforms.stages.epochs import _KeepOne, _Shard
-from ldpbeam.transforms.stages.estimate import EstimateEpoch
-from ldpbeam.transforms.stages.histogram import MakeConsistent
-from ldpbeam.transforms.stages.reports import collection_tag
-from ldpbeam.transforms.stages.support import CountSupport
 from ldpbeam.wire import report_pb2
 from tests.pipelines.stream.broker import Broker, Clock, Message
 from tests.reference.counting import count_support
@@ -412,69 +400,6 @@ class Leases(Broker):
     def reorder(self, order: Callable[[list[Message]], None]) -> None:
         self.orderly -= {message.number for message in self.queue}
         order(self.queue)
-
-
-# --- results without Beam
-
-
-def tell_directly(config: RunConfig, landing: Landing, due: Sequence[Due]) -> None:
-    """What ``publish_due`` does, by the same DoFns in a plain loop; a test compares the two byte by byte."""
-    wanted: dict[int, list[Any]] = {}
-    for each in due:
-        for number in each.segments:
-            wanted.setdefault(number, []).append(each.key)
-    concerned = {each.key[0] for each in due}
-    collections = [c for c in config.collections if c.digest_hex in concerned]
-    read = ReadSegments({c.digest: c for c in collections})
-    found: dict[str, list[Any]] = {collection_tag(c): [] for c in collections}
-    for number, keys in sorted(wanted.items()):
-        for tagged in read.process((str(landing.path(number)), tuple(keys))):
-            found[tagged.tag].append(tagged.value)
-    for collection in collections:
-        own = [each for each in due if each.key[0] == collection.digest_hex]
-        _tell_collection(collection, config, found[collection_tag(collection)], own)
-
-
-def _tell_collection(collection: Collection, config: RunConfig, columns: list[Any], due: list[Due]) -> None:
-    inputs: dict[int, list[Any]] = {}
-    entries: list[Entry] = [entry for each in due for entry in each.entries]
-    if config.counting.deduplicate:
-        groups: dict[tuple[int, int], list[Any]] = {}
-        for pair in columns:
-            for key, part in _Shard(config.counting.shard_bits).process(pair):
-                groups.setdefault(key, []).append(part)
-        keep, columns = _KeepOne(collection.digest_hex), []
-        keep.setup()
-        for group in groups.items():
-            for item in keep.process(group):
-                if isinstance(item, TaggedOutput):
-                    entries.append(item.value)
-                else:
-                    columns.append(item)
-    count = CountSupport(collection)
-    accumulators: dict[int, Any] = {}
-    for epoch, part in columns:
-        accumulators[epoch] = count.add_input(accumulators.get(epoch) or count.create_accumulator(), part)
-    for epoch, accumulator in accumulators.items():
-        inputs.setdefault(epoch, []).append(accumulator)
-    for ((_, number), what), n in entries:
-        assert number is not None
-        inputs.setdefault(number, []).append((what, n))
-    told = {each.key[1]: each.told for each in due}
-    write = WriteEpochs(collection, config.outputs.output, ENGINE)
-    write.setup()
-    for group in inputs.items():
-        for counted in _SumBooks(told).process(group):
-            _publish_epoch(collection, config, counted, write)
-
-
-def _publish_epoch(
-    collection: Collection, config: RunConfig, counted: CountedEpoch, write: WriteEpochs
-) -> None:
-    for estimated in EstimateEpoch(collection, config.counting.max_error_fraction).process(counted):
-        for histogram in MakeConsistent(collection).process(estimated):
-            for numbered in NumberRevisions(collection, config.outputs.output, ENGINE).process(histogram):
-                list(write.process(numbered))
 
 
 # --- a reader

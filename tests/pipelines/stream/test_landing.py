@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-import struct
-import zlib
-from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -20,10 +17,10 @@ from ldpbeam.collection.collection import Collection
 from ldpbeam.collection.epochs import Epochs
 from ldpbeam.errors import LdpError
 from ldpbeam.pipelines.config import RunConfig
-from ldpbeam.pipelines.local import engine as local
 from ldpbeam.pipelines.local import landing as module
 from ldpbeam.pipelines.local.engine import LocalStream
-from ldpbeam.pipelines.local.landing import Landing, Segment, read_header, read_segment
+from ldpbeam.pipelines.local.landing import Landing
+from ldpbeam.pipelines.local.segment import Segment, read_header, read_segment
 from ldpbeam.wire import report_pb2
 from tests.pipelines.running import collection, fleet, messages
 from tests.pipelines.stream.broker import Broker, Clock
@@ -81,7 +78,7 @@ def test_every_damaged_byte_is_noticed(tmp_path: Path) -> None:
     segment = land(tmp_path, message(ONE, 0, range(3)), b"junk")
     path = Landing(str(tmp_path)).path(1)
     whole = path.read_bytes()
-    begin = len(whole) - sum(block[4] for block in segment.blocks)
+    begin = len(whole) - sum(block.length for block in segment.blocks)
     for at in range(len(whole)):
         for change in (1, 0x80, 0xFF):
             path.write_bytes(whole[:at] + bytes([whole[at] ^ change]) + whole[at + 1 :])
@@ -197,7 +194,7 @@ def test_empty_messages_alone(tmp_path: Path) -> None:
     assert read_header(Landing(str(tmp_path)).path(1)) == segment
 
 
-def test_a_big_draught(tmp_path: Path) -> None:
+def test_a_big_batch(tmp_path: Path) -> None:
     """Twenty thousand messages, more than a hundred refused for the same reason."""
     sent = [message(ONE, 0, range(i, i + 2)) for i in range(0, 40_000, 2)]
     sent[5::100] = [b"junk"] * len(sent[5::100])
@@ -342,48 +339,6 @@ def test_recovery_reads_no_more_than_each_header_once(tmp_path: Path) -> None:
     assert np.array_equal([s.number for s in stream.segments], range(1, 6))
 
 
-# --- segments of the format before
-
-
-def in_the_first_format(output: Path, number: int) -> None:
-    """As it was written before segments could be merged: one checksum, over everything, at the end."""
-    path = Landing(str(output)).path(number)
-    segment = read_header(path)
-    body = path.read_bytes()[-sum(block[4] for block in segment.blocks) :]
-    header = {
-        "number": number,
-        "watermark": segment.watermark,
-        "messages": segment.messages,
-        "unstamped": segment.unstamped,
-        "entries": [[digest, epoch, what, n] for ((digest, epoch), what), n in segment.entries],
-        "blocks": [block[:5] for block in segment.blocks],
-        "replayed": [],
-    }
-    text = json.dumps(header).encode()
-    whole = b"".join([b"LDPSEG1\n", struct.pack("<Q", len(text)), text, body])
-    path.write_bytes(whole + struct.pack("<I", zlib.crc32(whole)))
-
-
-def test_segments_of_the_format_before_are_read_and_merged(tmp_path: Path) -> None:
-    """An update of the software loses nothing; damage shows as it did."""
-    segments = [land(tmp_path, message(ONE, 0, range(n, n + 3)), number=n) for n in range(1, 4)]
-    for n in range(1, 4):
-        in_the_first_format(tmp_path, n)
-    read = [read_header(Landing(str(tmp_path)).path(n)) for n in range(1, 4)]
-    for one, other in zip(segments, read, strict=True):
-        assert replace(other, size=0) == replace(one, size=0)
-        assert found(tmp_path, other) == found(tmp_path, one)
-    path = Landing(str(tmp_path)).path(1)
-    whole = path.read_bytes()
-    for at in range(8, len(whole)):
-        path.write_bytes(whole[:at] + bytes([whole[at] ^ 1]) + whole[at + 1 :])
-        with pytest.raises(LdpError, match="E-LANDING-DAMAGED"):
-            read_header(path)
-    path.write_bytes(whole)
-    merged = Landing(str(tmp_path)).merge(read, lambda key: 0, lambda key: False)
-    assert found(tmp_path, merged)[ONE.digest, 0][0] == [1, 2, 3, 2, 3, 4, 3, 4, 5]
-
-
 # --- merging
 
 
@@ -403,7 +358,7 @@ def test_merged_segments_hold_what_they_are_made_of(tmp_path: Path) -> None:
     assert numbers(tmp_path) == [7]
     assert found(tmp_path, merged)[ONE.digest, 0][0] == [0, 1, 2, *range(2, 9)]
     assert merged.keys == {(ONE.digest_hex, 0), (ONE.digest_hex, 1)}
-    assert [merged.by_key[ONE.digest_hex, epoch][5] for epoch in (0, 1)] == [7, 6]
+    assert [merged.by_key[ONE.digest_hex, epoch].newest_segment for epoch in (0, 1)] == [7, 6]
     books = Accounting.from_entries(merged.entries)
     assert {key: line.read for key, line in books.accounts.items()} == {
         (ONE.digest_hex, 0): 7,
@@ -455,7 +410,7 @@ def test_merging_takes_neighbours_only(tmp_path: Path) -> None:
     """A big segment between small ones is not merged, nor reached across: its number would be taken."""
     clock = Clock(10.0)
     broker = Broker(clock)
-    with mock.patch.object(local, "_MERGED_BYTES", 4000):
+    with mock.patch.object(module, "_MERGED_BYTES", 4000):
         stream = engine(tmp_path, clock, broker, merge_segments=3)
         for n in range(60):
             broker.publish(message(ONE, 0, range(100 * n, 100 * n + (60 if n % 7 == 3 else 2))))

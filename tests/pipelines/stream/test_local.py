@@ -22,7 +22,7 @@ from ldpbeam.pipelines.local.landing import Landing
 from ldpbeam.wire import report_pb2
 from tests.pipelines.running import check_books, collection, fleet
 from tests.pipelines.stream.broker import Broker, Clock
-from tests.pipelines.stream.schedules import Locks, tell_directly
+from tests.pipelines.stream.schedules import Locks
 
 HOUR = 3600
 ONE = collection("grr", 4, "one", epochs=Epochs(HOUR, 0, 100), allowed_lateness=1800)
@@ -100,19 +100,12 @@ class Bench:
 
 
 @pytest.fixture(autouse=True)
-def without_beam(request: pytest.FixtureRequest) -> Iterator[None]:
-    """The same stages in a loop, but for tests that say otherwise; test_schedules.py compares the two."""
-    tell = local.publish_due if "beam" in request.fixturenames else tell_directly
-    with mock.patch.object(local, "publish_due", tell), Locks():
+def locks() -> Iterator[None]:
+    with Locks():
         yield
 
 
-@pytest.fixture
-def beam() -> None:
-    """Use the real pipeline."""
-
-
-def test_an_epoch_from_its_first_report_to_its_last(tmp_path: Path, beam: None) -> None:
+def test_an_epoch_from_its_first_report_to_its_last(tmp_path: Path) -> None:
     """Its result at its end, one more after late reports, books only after its close."""
     bench = Bench(tmp_path)
     bench.send(0, range(10))
@@ -296,7 +289,7 @@ def test_too_few_reports(tmp_path: Path) -> None:
     assert tables[0]["estimate"].null_count == 4
 
 
-def test_two_collections(tmp_path: Path, beam: None) -> None:
+def test_two_collections(tmp_path: Path) -> None:
     """The same report ids in both, told in one pipeline."""
     bench = Bench(tmp_path, ONE, TWO)
     bench.send(0, range(10))

@@ -5,10 +5,6 @@ step, stop, die at a chosen point of its work and start again, with the same col
 engine, its disk and its tables are the real ones; broker and clock are in memory. After every action a reader
 looks at what is published; at every stop everything is compared with :class:`Model`.
 
-A pipeline of Beam's local runner takes most of a second whatever it computes, so most results are made by
-``tell_directly``, which calls the same DoFns in a loop: a few results of every eighth schedule go through the
-real pipeline, and ``test_the_short_way_publishes_the_same_bytes`` compares the two.
-
 200 schedules by default; ``make schedules`` runs SCHEDULES of them with other seeds.
 """
 
@@ -29,31 +25,42 @@ from pathlib import Path
 from typing import Any, ClassVar
 from unittest import mock
 
+import apache_beam as beam
 import pyarrow.parquet as pq
 import pytest
-from apache_beam.pvalue import TaggedOutput
+from apache_beam.transforms.window import GlobalWindows
 from hypothesis import HealthCheck, Phase, note, seed, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_state_machine_as_test
 
-from ldpbeam.accounting import CONFLICTING
+from ldpbeam.accounting import CONFLICTING, Account, Entry
 from ldpbeam.collection.collection import Collection
 from ldpbeam.collection.epochs import Epochs
+from ldpbeam.dedup import keep_one_per_id
+from ldpbeam.histogram import EpochHistogram
 from ldpbeam.pipelines import published as record
 from ldpbeam.pipelines.config import RunConfig
 from ldpbeam.pipelines.local import engine as local
-from ldpbeam.pipelines.local import results as publish
+from ldpbeam.pipelines.local import results
 from ldpbeam.pipelines.local.archive import Archive
+from ldpbeam.pipelines.local.due import Due
 from ldpbeam.pipelines.local.engine import LocalStream
-from ldpbeam.pipelines.local.landing import Landing, read_segment
-from ldpbeam.pipelines.local.results import Due, ReadSegments
+from ldpbeam.pipelines.local.epoch_state import EpochState
+from ldpbeam.pipelines.local.landing import Landing
+from ldpbeam.pipelines.local.segment import read_segment
 from ldpbeam.pipelines.local.watermark import TimeKeeper
-from ldpbeam.reports import Admission
+from ldpbeam.reports import Admission, ReportColumns
 from ldpbeam.transforms.sinks import atomic as files
 from ldpbeam.transforms.sinks import estimates as sinks
+from ldpbeam.transforms.sinks.accounting import NumberRevisions
 from ldpbeam.transforms.sinks.atomic import FileRecord
-from ldpbeam.transforms.sinks.estimates import EpochFiles
-from ldpbeam.transforms.stages.epochs import keep_one_per_id
+from ldpbeam.transforms.sinks.estimates import EpochFiles, WriteEpochs
+from ldpbeam.transforms.stages.accounting import EntriesOf, EpochEntry, JoinAccounting
+from ldpbeam.transforms.stages.epochs import EpochColumns, OncePerReportId, WindowByEpoch
+from ldpbeam.transforms.stages.estimate import EstimateEpoch
+from ldpbeam.transforms.stages.histogram import MakeConsistent
+from ldpbeam.transforms.stages.reports import ACCOUNTING
+from ldpbeam.transforms.stages.support import CountSupport
 from ldpbeam.wire import report_pb2
 from tests.pipelines.running import collection, fleet
 from tests.pipelines.stream.broker import Broker, Clock, Message
@@ -70,7 +77,6 @@ from tests.pipelines.stream.schedules import (
     Locks,
     Model,
     Reader,
-    tell_directly,
 )
 
 SCHEDULES = int(os.environ.get("SCHEDULES", "200"))
@@ -162,8 +168,6 @@ class Schedule(RuleBasedStateMachine):
     """One engine after the other on one output directory."""
 
     Engine: ClassVar[type[LocalStream]] = LocalStream
-    tell_fast: ClassVar[Callable[..., None]] = staticmethod(tell_directly)
-    tell_slowly: ClassVar[Callable[..., None]] = staticmethod(publish.publish_due)
     patches: ClassVar[Callable[[], Sequence[Any]]] = staticmethod(tuple)
 
     @initialize(
@@ -191,9 +195,6 @@ class Schedule(RuleBasedStateMachine):
         self.merges = 0
         self.landed_numbers: set[int] = set()
         self.sent: list[tuple[int, int, Reports]] = []
-        rng = random.Random(draw)
-        first = rng.randrange(8) if rng.randrange(8) == 0 else -2
-        self.tellings, self.slowly = 0, range(first, first + 2)
         self.config = RunConfig.parsed(
             GIVEN[given],
             output=str(self.output),
@@ -210,7 +211,6 @@ class Schedule(RuleBasedStateMachine):
         )
         self.stack = ExitStack()
         self.stack.enter_context(self.disk)
-        self.stack.enter_context(mock.patch.object(local, "publish_due", self.tell))
         # A quarter of the time goes into asking for the versions of packages, which do not change.
         self.stack.enter_context(mock.patch.object(record, "version", cache(record.version)))
         self.locks = self.stack.enter_context(Locks())
@@ -219,10 +219,6 @@ class Schedule(RuleBasedStateMachine):
         self.start()
 
     # --- what the engine does
-
-    def tell(self, *args: Any) -> None:
-        number, self.tellings = self.tellings, self.tellings + 1
-        (self.tell_slowly if number in self.slowly else self.tell_fast)(*args)
 
     def start(self) -> None:
         """With a death pending it may take two."""
@@ -240,7 +236,6 @@ class Schedule(RuleBasedStateMachine):
                 assert not list(self.output.glob("landing/*.tmp")), "what is unfinished is cleared away"
             do()
         except BaseException:
-            # Beam wraps what is raised in its workers.
             if not self.disk.dead:
                 raise
         self.disk.death = None
@@ -542,7 +537,6 @@ class Schedule(RuleBasedStateMachine):
             shutil.rmtree(self.output)
 
     def finish(self) -> None:
-        self.slowly = range(0)
         self.clock.ahead = 0.0
         self.config = replace(self.config, collections=EVERYTHING)
         self.broker.redeliver()
@@ -603,18 +597,67 @@ def test_a_report_is_never_lost_and_never_counted_twice(part: int) -> None:
     run_state_machine_as_test(machine, settings=chosen(SCHEDULES // PARTS))
 
 
-# --- the short way, and what it stands for
+# --- the driver, and the stages that stand for it on a cluster
 
 
-def test_the_short_way_publishes_the_same_bytes(tmp_path: Path) -> None:
-    """Two engines, one with Beam's pipelines and one without, over the same messages: equal directories."""
+def publish_with_beam(config: RunConfig, landing: Landing, due: Sequence[Due]) -> None:
+    """What ``publish_due`` does, by the transforms of the pipelines."""
+    for agreed in config.collections:
+        by_epoch = {each.key[1]: each for each in due if each.key[0] == agreed.digest_hex}
+        columns = [
+            (each.key[1], part)
+            for each in by_epoch.values()
+            for number in each.segments
+            for part in read_segment(landing.path(number), frozenset([each.key]))
+        ]
+        entries = [
+            ((each.key, what), count)
+            for each in by_epoch.values()
+            for what, count in numbers_of(each.account)
+        ]
+        given = {epoch: vars(each.publication) for epoch, each in by_epoch.items()}
+        with beam.Pipeline(runner="FnApiRunner") as pipeline:
+            single = (
+                pipeline
+                | "Columns" >> beam.Create(columns, reshuffle=False).with_output_types(EpochColumns)
+                | "Epoch" >> WindowByEpoch(agreed.epochs)
+                | "OncePerReportId" >> OncePerReportId(agreed.digest_hex, 2)
+            )
+            booked = (
+                pipeline | "Entries" >> beam.Create(entries, reshuffle=False).with_output_types(Entry),
+                single[ACCOUNTING] | "Repeats" >> beam.WindowInto(GlobalWindows()),
+            ) | "Booked" >> beam.Flatten()
+            inputs = {
+                "support": single.columns | "Support" >> beam.CombinePerKey(CountSupport(agreed)),
+                "entries": booked
+                | "Own" >> EntriesOf(agreed.digest_hex)
+                | "Windows" >> WindowByEpoch(agreed.epochs, EpochEntry),
+            }
+            _ = (
+                inputs
+                | "Books" >> JoinAccounting()
+                | "Which" >> beam.Map(lambda counted, given: replace(counted, **given[counted.epoch]), given)
+                | "Estimate" >> beam.ParDo(EstimateEpoch(agreed, config.counting.max_error_fraction))
+                | "Histogram" >> beam.ParDo(MakeConsistent(agreed))
+                | "Number" >> beam.ParDo(NumberRevisions(agreed, config.outputs.output, results.ENGINE))
+                | "Write" >> beam.ParDo(WriteEpochs(agreed, config.outputs.output, results.ENGINE))
+            )
+
+
+def numbers_of(account: Account) -> Iterator[tuple[str, int]]:
+    yield from ((what, n) for what, n in vars(account).items() if what != "rejected" and n)
+    yield from ((f"rejected.{reason}", n) for reason, n in account.rejected.items() if n)
+
+
+def test_the_engine_publishes_the_bytes_of_the_pipeline(tmp_path: Path) -> None:
+    """Two engines, one with Beam's stages and one without, over the same messages: equal directories."""
     found = []
-    for tell in (publish.publish_due, tell_directly):
-        output, clock = tmp_path / tell.__name__, Clock(20.0 * HOUR)
+    for way in (results.publish_due, publish_with_beam):
+        output, clock = tmp_path / way.__name__, Clock(20.0 * HOUR)
         broker = Broker(clock)
         given = GIVEN["retired"]
         config = RunConfig.parsed(given, output=str(output), subscription="s", settle=SETTLE, land_every=1.0)
-        with mock.patch.object(local, "publish_due", tell):
+        with mock.patch.object(local, "publish_due", way):
             engine = LocalStream(config, broker, clock, clock)
             for hours in range(2):
                 for agreed in given:
@@ -662,18 +705,18 @@ class ForgetsWhatIsBooked(Trusting):
     def _recover(self) -> None:
         def forget(known: Any, record: Any) -> None:
             original(known, record)
-            known.through = 0
+            known.booked_segment = 0
 
-        original = self._learn
-        with mock.patch.object(self, "_learn", forget):
+        original = EpochState.set_published
+        with mock.patch.object(EpochState, "set_published", forget):
             super()._recover()
 
 
 class ForgetsWhatIsNotBooked(Trusting):
     def _recover(self) -> None:
         super()._recover()
-        for known in self._epochs.values():
-            known.news.clear()
+        for known in self._states.epochs.values():
+            known.unpublished_entries.clear()
 
 
 class Hurries(LocalStream):
@@ -687,45 +730,40 @@ class ClearsOpenEpochs(Trusting):
     def _all_closed(self, segment: Any, horizon: int) -> bool:
         return True
 
-    def _gone(self, key: Any) -> bool:
-        return key in self._epochs
+    def _is_gone(self, key: Any) -> bool:
+        return key in self._states.epochs
 
 
-class BooksFirst(EpochFiles):
-    def _write_table(self, histogram: Any, number: int, newest: bool) -> FileRecord:
+class AccountingFirst(EpochFiles):
+    def write(self, histogram: Any) -> Any:
+        tables = []
+
         def later(output: str, name: str, content: bytes, rows: int) -> FileRecord:
-            self._late = (output, name, content, rows)
+            tables.append((output, name, content, rows))
             return FileRecord(name, len(content), hashlib.sha256(content).hexdigest(), rows)
 
         with mock.patch.object(sinks, "publish", later):
-            return super()._write_table(histogram, number, newest)
-
-    def _write_books(self, histogram: Any, published: Any) -> FileRecord:
-        done = super()._write_books(histogram, published)
-        if histogram.attributes:
-            sinks.publish(*self._late)
+            done = super().write(histogram)
+        for table in tables:
+            sinks.publish(*table)
         return done
 
 
-def segment_by_segment(config: RunConfig, landing: Landing, due: Sequence[Due]) -> None:
+def segment_by_segment(
+    agreed: Collection,
+    epoch: int,
+    columns: Sequence[ReportColumns],
+    booked: Account,
+    *args: Any,
+    original: Any = results.result_of_epoch,
+    **settings: Any,
+) -> EpochHistogram:
     """Repeats within a segment are dropped, and booked as they should be; those across segments are not."""
-    alone, original = [], ReadSegments.process
-    for each in due:
-        columns = [c for n in each.segments for c in read_segment(landing.path(n), frozenset([each.key]))]
-        left_out = [keep_one_per_id([c], 1) for c in columns]
-        books = (
-            ("duplicate", sum(f.duplicate for f in left_out)),
-            (CONFLICTING, sum(f.conflicting for f in left_out)),
-        )
-        alone.append(replace(each, entries=(*each.entries, *(((each.key, w), n) for w, n in books if n))))
-
-    def process(self: ReadSegments, element: Any) -> Iterator[TaggedOutput]:
-        for tagged in original(self, element):
-            epoch, columns = tagged.value
-            yield TaggedOutput(tagged.tag, (epoch, keep_one_per_id([columns], 1)[0]))
-
-    with mock.patch.object(ReadSegments, "process", process):
-        tell_directly(config.changed(deduplicate=False), landing, alone)
+    left = [keep_one_per_id([part], 1) for part in columns]
+    booked.add("duplicate", sum(one.duplicate for one in left))
+    booked.add(CONFLICTING, sum(one.conflicting for one in left))
+    once = [one.columns for one in left]
+    return original(agreed, epoch, once, booked, *args, **{**settings, "deduplicate": False})
 
 
 MUTANTS: dict[str, dict[str, Any]] = {
@@ -734,9 +772,11 @@ MUTANTS: dict[str, dict[str, Any]] = {
     "forgets what is not in the books": {"Engine": ForgetsWhatIsNotBooked},
     "advances the watermark despite a backlog": {"Engine": Hurries},
     "clears away segments of open epochs": {"Engine": ClearsOpenEpochs},
-    "does not deduplicate across segments": {"tell_fast": staticmethod(segment_by_segment)},
-    "publishes books before the table": {
-        "patches": staticmethod(lambda: [mock.patch.object(sinks, "EpochFiles", BooksFirst)])
+    "does not deduplicate across segments": {
+        "patches": staticmethod(lambda: [mock.patch.object(results, "result_of_epoch", segment_by_segment)])
+    },
+    "publishes the accounting before the table": {
+        "patches": staticmethod(lambda: [mock.patch.object(results, "EpochFiles", AccountingFirst)])
     },
     "does not force folders to disk": {
         "patches": staticmethod(lambda: [mock.patch.object(files, "sync_folder", lambda folder: None)])
@@ -804,8 +844,7 @@ def without_late(admission: Admission, original: Any = Admission.entries) -> Ite
 @pytest.mark.parametrize("name", MUTANTS)
 def test_a_planted_mistake_is_found(name: str) -> None:
     changes = MUTANTS[name]
-    fast = changes.get("tell_fast", staticmethod(tell_directly))
-    machine = type("Mutant", (Schedule,), {**changes, "tell_slowly": fast})
+    machine = type("Mutant", (Schedule,), changes)
     seed(0)(machine)
     with pytest.raises(AssertionError):
         run_state_machine_as_test(machine, settings=chosen(50, Phase.generate))

@@ -21,7 +21,6 @@ from ldpbeam.errors import LdpError, UsageError
 from ldpbeam.pipelines import stream_job as job
 from ldpbeam.pipelines.commands.support import stream as command
 from ldpbeam.pipelines.config import RunConfig
-from ldpbeam.pipelines.local import engine as local
 from ldpbeam.pipelines.local import subscriber as pubsub
 from ldpbeam.pipelines.local.engine import LocalStream
 from ldpbeam.pipelines.local.status import Status, parse_address, serve_metrics
@@ -30,7 +29,7 @@ from ldpbeam.transforms.sinks import atomic as files
 from ldpbeam.wire import report_pb2
 from tests.pipelines.running import collection
 from tests.pipelines.stream.broker import Broker, Clock
-from tests.pipelines.stream.schedules import Locks, tell_directly
+from tests.pipelines.stream.schedules import Locks
 
 HOUR = 3600
 ONE = collection("grr", 4, "one", epochs=Epochs(HOUR, 0, 100), allowed_lateness=1800)
@@ -38,8 +37,8 @@ LINE = re.compile(r'[a-z_]+(\{reason="[a-z_]+"\})? -?\d+(\.\d+)?')
 
 
 @pytest.fixture(autouse=True)
-def without_beam() -> Iterator[None]:
-    with mock.patch.object(local, "publish_due", tell_directly), Locks():
+def locks() -> Iterator[None]:
+    with Locks():
         yield
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,13 +20,12 @@ import pytest
 
 from ldpbeam.collection.epochs import Epochs
 from ldpbeam.pipelines.config import RunConfig
-from ldpbeam.pipelines.local import engine as local
 from ldpbeam.pipelines.local import watermark
 from ldpbeam.pipelines.local.engine import LocalStream
 from ldpbeam.pipelines.local.watermark import TimeKeeper
 from ldpbeam.wire import report_pb2
 from tests.pipelines.running import collection
-from tests.pipelines.stream.schedules import Locks, tell_directly
+from tests.pipelines.stream.schedules import Locks
 
 DAY, SETTLE, EVERY, PATIENCE = 86400.0, 10.0, 2.0, 600.0
 BEGIN = 1_000_000_000.0
@@ -121,8 +120,8 @@ class Fountain:
 
 
 @pytest.fixture(autouse=True)
-def without_beam() -> Any:
-    with mock.patch.object(local, "publish_due", tell_directly), Locks():
+def locks() -> Iterator[None]:
+    with Locks():
         yield
 
 

@@ -1,0 +1,218 @@
+"""What stage 1 says about records: admitted columns, rejections, and their accounting entries."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ldpbeam.accounting import Entry, Key
+from ldpbeam.collection.collection import digest_hex
+from ldpbeam.errors import Reason
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+__all__ = ["LISTED", "UNATTRIBUTED", "Admission", "Rejected", "Rejection", "ReportColumns", "capped"]
+
+LISTED = 100
+"""Rejections of one kind in one source that are listed one by one; the rest share one.
+
+A run given the wrong collection refuses every report there is, and must not hold an object for each.
+"""
+
+UNATTRIBUTED: Key = ("", None)
+"""Key of the accounting of records that name no known collection."""
+
+
+@dataclass(frozen=True, eq=False)
+class ReportColumns:
+    """Admitted reports of one collection and one epoch.
+
+    Attributes:
+        digest: the collection's.
+        epoch: index.
+        report_ids: uint64 (n,).
+        payloads: uint8 (n, payload_size), read-only.
+    """
+
+    digest: int
+    epoch: int
+    report_ids: NDArray[np.uint64]
+    payloads: NDArray[np.uint8]
+
+    def __len__(self) -> int:
+        """Number of reports."""
+        return len(self.payloads)
+
+
+@dataclass(frozen=True)
+class Rejection:
+    """Records that were not counted, for one reason, in one place.
+
+    Attributes:
+        reason: why.
+        source: file, or where the record came from.
+        place: position in the source: byte offset of the record, or row of a table; -1 for the source
+            itself. The first one when several records are concerned.
+        index: first report concerned inside a batch; -1 when the record as a whole is.
+        count: reports concerned.
+        digest: 16 hexadecimal digits, or empty (also when the records concerned differ).
+        epoch: as the record says, or None (also when the records concerned differ).
+    """
+
+    reason: Reason
+    source: str
+    place: int
+    index: int = -1
+    count: int = 1
+    digest: str = ""
+    epoch: int | None = None
+
+
+def capped(rejections: Iterable[Rejection]) -> list[Rejection]:
+    """The first :data:`LISTED` rejections of one reason and source, and one for all that follow.
+
+    The result does not depend on the order, nor on how often parts were capped before: what is capped keeps
+    its own first ones.
+    """
+    ordered = sorted(rejections, key=lambda r: (r.place, r.index, r.count, r.digest, r.epoch or 0))
+    listed, rest = ordered[:LISTED], ordered[LISTED:]
+    if len(rest) > 1:
+        first = rest[0]
+        digests, epochs = {r.digest for r in rest}, {r.epoch for r in rest}
+        together = replace(
+            first,
+            index=first.index if all(r.place == first.place for r in rest) else -1,
+            count=sum(r.count for r in rest),
+            digest=first.digest if len(digests) == 1 else "",
+            epoch=first.epoch if len(epochs) == 1 else None,
+        )
+        rest = [together]
+    return listed + rest
+
+
+@dataclass(frozen=True, eq=False)
+class Rejected:
+    """Records rejected for one reason, as columns of shape (n,); one that is None has nothing to say.
+
+    Attributes:
+        reason, source: as in :class:`Rejection`.
+        places, indices, counts, digests, epochs: likewise, for each record.
+    """
+
+    reason: Reason
+    source: str
+    places: NDArray[np.int64]
+    indices: NDArray[np.int64] | None = None
+    counts: NDArray[np.int64] | None = None
+    digests: NDArray[np.uint64] | None = None
+    epochs: NDArray[np.int64] | None = None
+
+    def first(self) -> list[Rejection]:
+        """As rejections, see :func:`capped`."""
+        order = np.arange(self.places.size)
+        if self.places.size > LISTED:
+            keys = (self.places,) if self.indices is None else (self.indices, self.places)
+            order = np.lexsort(keys)
+        listed, rest = order[:LISTED], order[LISTED:]
+        found = [self._one(int(i)) for i in listed]
+        if rest.size:
+            together = self._one(int(rest[0]))
+            if rest.size > 1:
+                together = replace(
+                    together,
+                    index=together.index if (self.places[rest] == together.place).all() else -1,
+                    count=rest.size if self.counts is None else int(self.counts[rest].sum()),
+                    digest=together.digest if _all_equal(self.digests, rest) else "",
+                    epoch=together.epoch if _all_equal(self.epochs, rest) else None,
+                )
+            found.append(together)
+        return found
+
+    def _one(self, i: int) -> Rejection:
+        return Rejection(
+            self.reason,
+            self.source,
+            int(self.places[i]),
+            -1 if self.indices is None else int(self.indices[i]),
+            1 if self.counts is None else int(self.counts[i]),
+            "" if self.digests is None else digest_hex(int(self.digests[i])),
+            None if self.epochs is None else int(self.epochs[i]),
+        )
+
+
+def _all_equal(column: NDArray[np.generic] | None, which: NDArray[np.int64]) -> bool:
+    return column is None or bool((column[which] == column[which[0]]).all())
+
+
+@dataclass
+class Admission:
+    """What became of some records.
+
+    Attributes:
+        admitted: columns per collection and epoch.
+        read: records seen, by accounting key, counted before any payload is judged.
+        late: sound reports that arrived when their epoch was closed; neither admitted nor rejected.
+        rejected: everything else, by accounting key and reason.
+        repeated: rejected reports of batches that say nothing new about an epoch's devices, because their
+            report ids stand in the batch before, or because fewer could have been sent in so many bytes. They
+            are among the rejected ones; only the error fraction passes over them.
+        written_by: microseconds since 1970 by which all of the records had been written, where it is known:
+            none of them can be of an epoch that had not begun by then. It says nothing about lateness.
+    """
+
+    admitted: list[ReportColumns] = field(default_factory=list)
+    read: Counter[Key] = field(default_factory=Counter)
+    late: Counter[Key] = field(default_factory=Counter)
+    rejected: Counter[tuple[Key, Reason]] = field(default_factory=Counter)
+    repeated: Counter[Key] = field(default_factory=Counter)
+    written_by: int | None = None
+    _rejected: list[Rejected] = field(default_factory=list)
+
+    @property
+    def rejected_places(self) -> list[tuple[Reason, NDArray[np.int64]]]:
+        """(reason, places) of all records with a rejection, also of those that are not listed."""
+        return [(each.reason, each.places) for each in self._rejected]
+
+    @property
+    def rejections(self) -> list[Rejection]:
+        """What was rejected, as :func:`capped` lists it for each source and reason."""
+        found: dict[tuple[str, Reason], list[Rejection]] = {}
+        for each in self._rejected:
+            held = found.setdefault((each.source, each.reason), [])
+            held += each.first()
+            if len(held) > 8 * LISTED:
+                held[:] = capped(held)
+        return [one for held in found.values() for one in (capped(held) if len(held) > 1 else held)]
+
+    def reject_source(self, reason: Reason, source: str, place: int = -1, count: int = 1) -> None:
+        """Count something that is no report at all as records read and rejected."""
+        self.read[UNATTRIBUTED] += count
+        self.reject(UNATTRIBUTED, Rejected(reason, source, np.array([place]), counts=np.array([count])))
+
+    def reject_places(self, reason: Reason, source: str, places: NDArray[np.int64]) -> None:
+        """Count records that are no report at all, by their places, as read and rejected."""
+        if places.size:
+            self.read[UNATTRIBUTED] += places.size
+            self.reject(UNATTRIBUTED, Rejected(reason, source, places))
+
+    def reject(self, key: Key, rejected: Rejected) -> None:
+        """Count records as rejected that have been counted as read already."""
+        count = rejected.places.size if rejected.counts is None else int(rejected.counts.sum())
+        self.rejected[key, rejected.reason] += count
+        self._rejected.append(rejected)
+
+    def entries(self) -> Iterator[Entry]:
+        """Everything but what was admitted, as entries of the accounting."""
+        for key, count in self.read.items():
+            yield (key, "read"), count
+        for what, counted in (("late", self.late), ("repeated", self.repeated)):
+            for key, count in counted.items():
+                if count:
+                    yield (key, what), count
+        for (key, reason), count in self.rejected.items():
+            yield (key, f"rejected.{reason.value}"), count
