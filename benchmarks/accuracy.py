@@ -173,9 +173,9 @@ def make_collection(data: DataSet, protocol: str, more: str) -> Collection:
 
 def publish(collection: Collection, data: DataSet, path: Path, epochs: int | None, seed: int) -> Published:
     """Simulate a fleet into files, run the pipeline over them, read what it published."""
-    from ldpbeam.pipelines.commands.actions import bits_for
     from ldpbeam.pipelines.config import RunConfig
-    from ldpbeam.pipelines.run import match_inputs, run
+    from ldpbeam.pipelines.inputs import match_inputs, shard_bits_for
+    from ldpbeam.pipelines.run import run
     from ldpbeam.simulators.population.specs import population
     from ldpbeam.simulators.simulate import simulate
     from ldpbeam.simulators.words import Streams
@@ -188,16 +188,16 @@ def publish(collection: Collection, data: DataSet, path: Path, epochs: int | Non
         fleet, output = Path(temporary, "fleet"), Path(temporary, "out")
         written = simulate(collection, people, fleet, seed=seed, spec=spec, truth=True)
         inputs, size = match_inputs(str(fleet / "reports" / "*"))
-        result = run(RunConfig((collection,), inputs, str(output), shard_bits=bits_for(size)))
+        result = run(
+            RunConfig.parsed((collection,), files=inputs, output=str(output), shard_bits=shard_bits_for(size))
+        )
         truth = pq.read_table(fleet / "truth.parquet")
         found = ds.dataset(output / "estimates").to_table()
     found = found.sort_by([("epoch", "ascending"), ("value", "ascending")])
     truth = truth.sort_by([("epoch", "ascending"), ("value", "ascending")])
     same = all(found[c].to_pylist() == truth[c].to_pylist() for c in ("epoch", "value", "n"))
-    accounting = result.record["accounting"]
-    assert isinstance(accounting, dict)
-    total = accounting["total"]
-    counted = total["read"] == total["counted"] == written.reports
+    total = result.accounting.total
+    counted = total.read == total.counted == written.reports
 
     def matrix(column: object) -> Floats:
         return np.asarray(column, np.float64).reshape(-1, data.size)

@@ -187,14 +187,14 @@ def local(minutes: float, rate: int) -> bool:
         with pubsub_v1.SubscriberClient() as administrator:
             administrator.create_subscription(name=subscription, topic=topic, ack_deadline_seconds=60)
         origin = int(time.time()) - _LENGTH
-        config = RunConfig(
+        config = RunConfig.parsed(
             (collection(origin),),
-            (),
-            f"{name}/out",
+            output=f"{name}/out",
             max_error_fraction=0.9,
             subscription=subscription,
             late_every=10,
             keep_landed=120,
+            stop_when_idle=90,
         )
         spawn = multiprocessing.get_context("spawn")
         listen, tell = spawn.Pipe(False)
@@ -204,15 +204,15 @@ def local(minutes: float, rate: int) -> bool:
         watcher = threading.Thread(target=watch, args=([memory], over))
         watcher.start()
         try:
-            found = run_local(config, 90.0)
+            found = run_local(config)
         finally:
             over.set()
             watcher.join()
         sent = listen.recv()
         sender.join()
-        status = found.record["stream"]
-        print(f"segments {status['segments']:,}")
-        return verdict(found.record["accounting"]["total"], sent, [memory], minutes)
+        assert found.stream is not None
+        print(f"segments {found.stream.segments:,}")
+        return verdict(found.accounting.total.as_record(), sent, [memory], minutes)
 
 
 def flink(minutes: float, rate: int) -> bool:
@@ -220,7 +220,7 @@ def flink(minutes: float, rate: int) -> bool:
     import apache_beam as beam
     from apache_beam.options.pipeline_options import PipelineOptions
 
-    from ldpbeam.pipelines.run_record import read_output
+    from ldpbeam.pipelines.published import read_output
     from ldpbeam.pipelines.unbounded import CollectStream
     from ldpbeam.transforms.sources.kafka import ReadKafka
     from ldpbeam.transforms.sources.messages import GatherMessages
@@ -235,10 +235,9 @@ def flink(minutes: float, rate: int) -> bool:
         service = expansion.ExpansionService(folder / "expansion")
         broker, worker = kafka.Broker(folder / "kafka"), parts.Worker(folder / "pool.log")
         origin = int(time.time()) - _LENGTH
-        config = RunConfig(
+        config = RunConfig.parsed(
             (collection(origin),),
-            (),
-            f"{name}/out",
+            output=f"{name}/out",
             max_error_fraction=0.9,
             shard_bits=1,
             late_every=10,
@@ -269,7 +268,7 @@ def flink(minutes: float, rate: int) -> bool:
             end, total = time.monotonic() + 600, {}
             while time.monotonic() < end:
                 time.sleep(10)
-                total = read_output(config.output)[0].total.as_record()
+                total = read_output(config.outputs.output)[0].total.as_record()
                 rejected = sum(total["rejected"].values())  # type: ignore[attr-defined]
                 if total["counted"] == sent["reports"] and rejected >= sent["garbage"]:
                     break

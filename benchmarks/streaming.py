@@ -140,7 +140,7 @@ def throughput(reports: int, jar: str | None) -> None:
             content = b"".join(codec.framed(m) for e, m in sent if e == epoch)
             (files / f"{epoch}.pb").write_bytes(content)
         inputs = tuple(str(p) for p in sorted(files.iterdir()))
-        base = RunConfig((asked,), inputs, "", land_every=0.5, settle=1.0)
+        base = RunConfig.parsed((asked,), files=inputs, output="", land_every=0.5, settle=1.0)
         _warm(base, scratch)
         rows: list[tuple[str, float]] = []
         expected: Counts = {}
@@ -157,13 +157,13 @@ def throughput(reports: int, jar: str | None) -> None:
         from ldpbeam.pipelines.run import run
         from ldpbeam.pipelines.stream_job import submit
 
-        take("files, FnApiRunner", scratch / "a", lambda: run(replace(base, output=str(scratch / "a"))))
-        live = replace(base, inputs=(), subscription="memory")
+        take("files, FnApiRunner", scratch / "a", lambda: run(base.changed(output=str(scratch / "a"))))
+        live = base.changed(files=(), subscription="memory")
         held = [Held(m, asked.epochs.start(e) * 1_000_000) for e, m in sent]
         take(
             "local engine, from memory",
             scratch / "b",
-            lambda: drain(replace(live, output=str(scratch / "b")), FromMemory(held), len(sent)),
+            lambda: drain(live.changed(output=str(scratch / "b")), FromMemory(held), len(sent)),
         )
         with emulator(scratch) as service:
             os.environ["PUBSUB_EMULATOR_HOST"] = service.host
@@ -171,18 +171,18 @@ def throughput(reports: int, jar: str | None) -> None:
             _publish(topic, sent, asked)
             from ldpbeam.pipelines.local.subscriber import Subscriber
 
-            config = replace(live, output=str(scratch / "c"), subscription=subscription)
+            config = live.changed(output=str(scratch / "c"), subscription=subscription)
             with Subscriber(subscription, "received", max_messages=20_000, max_bytes=1 << 28) as source:
                 take(
                     "local engine, Pub/Sub emulator",
                     scratch / "c",
                     lambda: drain(config, source, len(sent)),
                 )
-        streaming = replace(base, beam_args=("--streaming",), shard_bits=1)
+        streaming = base.changed(beam_args=("--streaming",), shard_bits=1)
         take(
             "clusters' graph, FnApiRunner",
             scratch / "d",
-            lambda: submit(replace(streaming, output=str(scratch / "d"))),
+            lambda: submit(streaming.changed(output=str(scratch / "d"))),
         )
         if jar:
             options = (
@@ -191,7 +191,7 @@ def throughput(reports: int, jar: str | None) -> None:
                 f"--flink_job_server_jar={jar}",
                 "--parallelism=2",
             )
-            flink = replace(streaming, runner="FlinkRunner", beam_args=options, output=str(scratch / "e"))
+            flink = streaming.changed(runner="FlinkRunner", beam_args=options, output=str(scratch / "e"))
             take("clusters' graph, Flink, job and all", scratch / "e", lambda: submit(flink))
         print(f"{reports:,} reports in {len(sent):,} batches, {_EPOCHS} epochs")
         for what, seconds in rows:
@@ -203,7 +203,7 @@ def _warm(base: RunConfig, scratch: Path) -> None:
     """Imports and compilation belong to no row."""
     from ldpbeam.pipelines.run import run
 
-    run(replace(base, inputs=base.inputs[:1], output=str(scratch / "warm")))
+    run(base.changed(files=base.input.files[:1], output=str(scratch / "warm")))
 
 
 def _channel() -> tuple[str, str]:
@@ -258,7 +258,7 @@ def memory(minutes: float, rate: int) -> None:
     from ldpbeam.collection.epochs import instant
     from ldpbeam.pipelines.local.engine import LocalStream
     from ldpbeam.pipelines.local.subscriber import Subscriber
-    from ldpbeam.pipelines.run import keep_freed_memory
+    from ldpbeam.pipelines.malloc import keep_freed_memory
 
     keep_freed_memory()
     with tempfile.TemporaryDirectory() as name, emulator(Path(name)) as service:
@@ -266,10 +266,9 @@ def memory(minutes: float, rate: int) -> None:
         topic, subscription = _channel()
         origin = int(time.time()) - 60
         asked = collection("5s", instant(origin), "5s")
-        config = RunConfig(
+        config = RunConfig.parsed(
             (asked,),
-            (),
-            f"{name}/out",
+            output=f"{name}/out",
             subscription=subscription,
             land_every=1.0,
             settle=2.0,
@@ -294,11 +293,11 @@ def memory(minutes: float, rate: int) -> None:
         engine.stop()
         sender.join()
         assert engine.record is not None
-        total = engine.record["accounting"]["total"]
+        total = engine.record.accounting.total
         settled = np.array(times) >= min(2.0, minutes / 5)
         slope = float(np.polyfit(np.array(times)[settled], np.array(sizes)[settled], 1)[0])
-        print(f"read {total['read']:,}, counted {total['counted']:,}, late {total['late']:,}")
-        print(f"{total['read'] / (minutes * 60):,.0f} reports/s over {minutes:g} minutes")
+        print(f"read {total.read:,}, counted {total.counted:,}, late {total.late:,}")
+        print(f"{total.read / (minutes * 60):,.0f} reports/s over {minutes:g} minutes")
         print(f"resident memory at the end {sizes[-1]:.0f} MiB, slope {slope:+.2f} MiB/min (limit 1)")
         if slope > 1:
             sys.exit(1)
@@ -379,8 +378,8 @@ def months(segments: int, epochs: int) -> None:
     rows: list[tuple[float, float, float]] = []
     with tempfile.TemporaryDirectory() as name, mock.patch("os.fsync", lambda descriptor: None):
         output = Path(name) / "out"
-        config = RunConfig(
-            both, (), str(output), subscription="memory", land_every=1.0, settle=1.0, keep_landed=6 * 3600
+        config = RunConfig.parsed(
+            both, output=str(output), subscription="memory", land_every=1.0, settle=1.0, keep_landed=6 * 3600
         )
         start = both[0].epochs.origin
         clock = Silence(float(start))
@@ -407,9 +406,9 @@ def months(segments: int, epochs: int) -> None:
             engine.step()
         engine.stop()
         assert engine.record is not None
-        total = engine.record["accounting"]["total"]
+        total = engine.record.accounting.total
         expected = 16 * per_epoch * epochs
-        assert total["read"] == total["counted"] == expected, total
+        assert total.read == total.counted == expected, total
     _flat("restart", [row[0] for row in rows], 3.0)
     _flat("memory", [row[1] for row in rows], 1.5)
     _flat("close", [row[2] for row in rows], 2.0)
@@ -446,8 +445,8 @@ def outage(segments: int) -> None:
         size = sum(path.stat().st_size for path in Path(output, "landing").iterdir())
         print(f"an outage: {segments:,} unmerged segments, {size / 1e6:.0f} MB, {count} epochs")
         clock = Silence(float(start + 60 * count))
-        config = RunConfig(
-            (asked,), (), output, subscription="memory", land_every=1.0, settle=1.0, patience=5.0
+        config = RunConfig.parsed(
+            (asked,), output=output, subscription="memory", land_every=1.0, settle=1.0, patience=5.0
         )
         took: dict[str, float] = {}
 

@@ -103,13 +103,15 @@ def plain_loop(asked: Collection, folder: Path) -> dict[int, Support]:
 
 def pipeline(asked: Collection, folder: Path, output: Path, deduplicate: bool) -> None:
     """The real job."""
-    from ldpbeam.pipelines.commands.actions import bits_for
     from ldpbeam.pipelines.config import RunConfig
-    from ldpbeam.pipelines.run import match_inputs, run
+    from ldpbeam.pipelines.inputs import match_inputs, shard_bits_for
+    from ldpbeam.pipelines.run import run
 
     inputs, size = match_inputs(str(folder / "*"))
-    bits = bits_for(size)
-    run(RunConfig((asked,), inputs, str(output), deduplicate, bits))
+    bits = shard_bits_for(size)
+    run(
+        RunConfig.parsed((asked,), files=inputs, output=str(output), deduplicate=deduplicate, shard_bits=bits)
+    )
 
 
 def measure(family: str, what: str, folder: Path, warm: Path, repeats: int) -> dict[str, float]:

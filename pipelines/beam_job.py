@@ -7,6 +7,7 @@ job and the job failed (E-RUN-JOB).
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import re
@@ -16,8 +17,9 @@ import urllib.error
 import urllib.request
 from collections.abc import Sequence
 from contextlib import suppress
+from difflib import get_close_matches
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import apache_beam as beam
 import grpc
@@ -25,19 +27,34 @@ from apache_beam.options.pipeline_options import FlinkRunnerOptions, GoogleCloud
 from apache_beam.runners.runner import PipelineState
 from apache_beam.version import __version__ as beam_version
 
-from ldpbeam.errors import JobError, LdpError, UsageError
-from ldpbeam.pipelines.config import ASK_THEIR_SERVER
+from ldpbeam.errors import CollectionError, JobError, LdpError, UsageError
+from ldpbeam.pipelines.config import ASK_THEIR_SERVER, RunConfig, spellings
+from ldpbeam.pipelines.inputs import stray
 
-__all__ = ["PRISM_BINARY", "finish", "handed_over", "run_to_end", "start", "with_binary"]
+__all__ = [
+    "PRISM_BINARY",
+    "beam_options",
+    "dry_run",
+    "finish",
+    "handed_over",
+    "make_pipeline",
+    "run_to_end",
+    "start",
+    "with_binary",
+]
 
 PRISM_BINARY = "LDPBEAM_PRISM"
 """Environment variable that names the binary of Beam's Prism."""
 
-_WRAPPED = re.compile(r"ldpbeam\.errors\.\w+: (.*?) \[(E-[A-Z]+(?:-[A-Z]+)*)\]", re.DOTALL)
-"""One of our errors in the text of one of Beam's."""
+_WRAPPED = re.compile(
+    r"ldpbeam\.errors\.(?P<kind>\w+): (?P<said>.*?) \[(?P<code>E-[A-Z]+(?:-[A-Z]+)*)\]", re.DOTALL
+)
+"""One of our errors in the text of one of Beam's, as a traceback ends: its class, its line and its code."""
 _RAISED = re.compile(r"^(?:Caused by: )?([\w.$]+(?:Error|Exception|Timeout)\b.*)$", re.MULTILINE)
 """A line of a traceback, Python's or Java's, that names an error."""
 _LONGEST = 300
+
+_BEAM_HELP = "See ldpbeam run --help and Beam's pipeline options."
 
 _TAKEN_SECONDS = 180.0
 _NEEDED = {
@@ -48,6 +65,80 @@ _NEEDED = {
     "SparkRunner": "Beam's job server for Spark is a Java program: give its archive with "
     "--spark_job_server_jar.",
 }
+
+
+def dry_run(pipeline: beam.Pipeline, config: RunConfig) -> str:
+    """Everything that comes before a job, where none is to start; gives what to tell the user.
+
+    Dataflow's part of Beam runs its own checks of the graph, or writes the template; for other runners, which
+    take no notice of --dry_run, the graph is translated as it would be for them.
+
+    Raises:
+        UsageError: Beam refuses the job, or a file it needs is absent.
+    """
+    if config.job.runner == "DataflowRunner":
+        try:
+            pipeline.run()
+        except (RuntimeError, ValueError, OSError) as error:
+            _refuse(str(error))
+    else:
+        pipeline.to_runner_api()
+    kind = "streaming" if config.streaming else "batch"
+    return f"checked a {kind} job for {config.job.runner}; nothing was started"
+
+
+def beam_options(config: RunConfig) -> PipelineOptions:
+    """The Beam options that were typed.
+
+    Beam itself passes over options that it does not know; a misspelt one would change nothing.
+
+    Raises:
+        UsageError: an option or the runner is not Beam's, or the runner is a program that is not here.
+    """
+    parsers: list[argparse.ArgumentParser] = []
+
+    def keep(parser: argparse.ArgumentParser) -> None:
+        parser.error = _refuse  # type: ignore[method-assign]
+        parsers.append(parser)
+
+    # Beam wants a value here, and takes any for yes.
+    typed = ["--dry_run=True" if a == "--dry_run" else a for a in config.job.beam_args]
+    if config.streaming and config.job.runner != "FnApiRunner" and "--streaming" not in typed:
+        typed.append("--streaming")
+    if config.job.runner == "PrismRunner":
+        typed = with_binary(typed)
+    parsed = PipelineOptions([f"--runner={config.job.runner}", *typed], save_main_session=False)
+    known = parsed.get_all_options(add_extra_args_fn=keep)
+    _, unknown = parsers[0].parse_known_args(typed)
+    if unknown and config.job.runner not in ASK_THEIR_SERVER:
+        if not unknown[0].startswith("-"):
+            raise stray(unknown[0])
+        name = unknown[0].partition("=")[0]
+        near = get_close_matches(name, [*spellings(), *(f"--{option}" for option in known)], 1)
+        raise UsageError(
+            "E-USAGE-OPTION",
+            f"there is no option {name}",
+            remedy=f"Did you mean {near[0]}?" if near else _BEAM_HELP,
+        )
+    return parsed
+
+
+def make_pipeline(config: RunConfig) -> beam.Pipeline:
+    """An empty pipeline with the options that were typed.
+
+    Raises:
+        UsageError: as :func:`beam_options`, or Beam refuses an option.
+    """
+    try:
+        return beam.Pipeline(options=beam_options(config))
+    except (ValueError, ImportError, AttributeError) as error:
+        _refuse(str(error))
+
+
+def _refuse(message: str) -> NoReturn:
+    # Beam writes a headline and then one line per complaint.
+    said = " ".join(message.removeprefix("Pipeline has validations errors:").split()).rstrip(".")
+    raise UsageError("E-USAGE-BEAM", f"Beam refuses an option: {said}", remedy=_BEAM_HELP)
 
 
 def run_to_end(pipeline: beam.Pipeline, runner: str = "FnApiRunner") -> None:
@@ -121,7 +212,8 @@ def _raise_own(error: BaseException) -> None:
     """
     found = _WRAPPED.search(str(error))
     if found is not None:
-        raise LdpError(found[2], found[1].rstrip(".")) from None
+        kind = {"CollectionError": CollectionError, "JobError": JobError, "UsageError": UsageError}
+        raise kind.get(found["kind"], LdpError)(found["code"], found["said"].rstrip(".")) from None
 
 
 def _said(error: BaseException) -> str:

@@ -46,14 +46,14 @@ class CollectReports(beam.PTransform):
         """Build the graph; every transform is labelled, so that a running job can be replaced."""
         register_coders()
         config = self._config
-        files = pipeline | "Files" >> beam.Create(config.encoded_inputs, reshuffle=False)
-        if config.spread:
+        files = pipeline | "Files" >> beam.Create(config.input.encoded, reshuffle=False)
+        if config.job.spread:
             files = files | "Spread" >> beam.Reshuffle()
-        chunks = files | "Read" >> beam.ParDo(ReadFiles(config.read_limits))
+        chunks = files | "Read" >> beam.ParDo(ReadFiles(config.input.read_limits))
         reports = chunks | "Report" >> admit_reports(config.collections)
-        kept = largest_epochs(reports[ACCOUNTING], config.max_epochs)
+        kept = largest_epochs(reports[ACCOUNTING], config.input.max_epochs)
         entries = reports[ACCOUNTING] | "Lines" >> leave_out_entries(kept)
-        outcome = [entries, reports[REJECTED] | "Rejects" >> WriteRejects(config.output)]
+        outcome = [entries, reports[REJECTED] | "Rejects" >> WriteRejects(config.outputs.output)]
         for collection in config.collections:
             inputs = {"columns": reports[collection_tag(collection)], "entries": entries, "kept": kept}
             label = f"{collection.name}@{collection.version}"
@@ -63,7 +63,7 @@ class CollectReports(beam.PTransform):
             | "Outcome" >> beam.Flatten()
             | "OneKey" >> beam.Map(lambda item: (0, item)).with_output_types(tuple[int, Any])
             | "Together" >> beam.GroupByKey()
-            | "Ledger" >> beam.ParDo(_WriteLedger(config.output))
+            | "Ledger" >> beam.ParDo(_WriteLedger(config.outputs.output))
         )
 
 
@@ -86,8 +86,8 @@ class PublishCollection(beam.PTransform):
         entries = inputs["entries"]
         outcome: list[beam.PCollection[Outcome]] = []
         columns = inputs["columns"] | "Epoch" >> WindowByEpoch(collection.epochs)
-        if config.deduplicate:
-            once = OncePerReportId(collection.digest_hex, config.shard_bits)
+        if config.counting.deduplicate:
+            once = OncePerReportId(collection.digest_hex, config.counting.shard_bits)
             single = columns | "OncePerReportId" >> once
             repeats = single[ACCOUNTING] | "Repeats" >> beam.WindowInto(GlobalWindows())
             repeats = left_out.without(repeats, Entry, "Repeats")
@@ -95,13 +95,13 @@ class PublishCollection(beam.PTransform):
             entries = (entries, repeats) | "Booked" >> beam.Flatten()
             outcome.append(repeats)
         support = columns | "Support" >> beam.CombinePerKey(CountSupport(collection))
-        if not config.deduplicate:
+        if not config.counting.deduplicate:
             # Only counts are few enough to wait until all epochs are known.
             support = left_out.without(support, tuple[int, Support])
         counted = join_accounting(support, entries, collection)
-        published = publish_epochs(counted, collection, config.outputs, config.max_error_fraction)
+        published = publish_epochs(counted, collection, config.outputs, config.counting.max_error_fraction)
         rejections = left_out.rejections | "LeftOutRejects" >> beam.Flatten()
-        rejects = rejections | "WriteLeftOut" >> WriteRejects(config.output)
+        rejects = rejections | "WriteLeftOut" >> WriteRejects(config.outputs.output)
         written = published | "Outcome" >> beam.WindowInto(GlobalWindows())
         return [*outcome, *left_out.entries, rejects, written] | "All" >> beam.Flatten()
 

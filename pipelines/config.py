@@ -1,26 +1,37 @@
-"""What a run was asked to do, parsed once into frozen values; nothing below sees a namespace object."""
+"""What a run was asked to do: small frozen values, parsed once from the command line.
+
+A field that a person may set stands beside its :class:`Option`. The command line, what a misspelt option is
+compared with, and the parameters of the Dataflow template are made from these, so a further option of
+``ldpbeam run`` is one field here and the place that uses it.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field, fields
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from ldpbeam.collection.collection import Collection
 from ldpbeam.errors import UsageError
 from ldpbeam.pipelines.limits import LIMITS, MAX_EPOCHS, MAX_EXPANSION, READ_ATTEMPTS
+from ldpbeam.pipelines.option import Kind, Option, Over, count, duration, flag, set_by
 from ldpbeam.schedule import DEFAULT_LATE_EVERY
 from ldpbeam.transforms.sinks import SINKS, Outputs
 from ldpbeam.transforms.sources import chosen_source, source_options
 
 if TYPE_CHECKING:
+    from ldpbeam.collection.collection import Collection
     from ldpbeam.transforms.sources.chunks import ReadLimits
 
 __all__ = [
     "ASK_THEIR_SERVER",
-    "OPTIONS",
+    "Counting",
+    "Input",
+    "Job",
+    "LocalEngine",
     "RunConfig",
+    "options",
     "resolve_runner",
+    "spellings",
 ]
 
 # Names people type, by what they mean for files. Beam's own DirectRunner first tries to download a binary and
@@ -30,146 +41,77 @@ _RUNNERS = {"DirectRunner": "FnApiRunner"}
 ASK_THEIR_SERVER = frozenset({"FlinkRunner", "PortableRunner", "PrismRunner", "SparkRunner"})
 """Runners whose job server may know options that Beam's Python part does not."""
 
-LOCAL_STREAM = frozenset({"estimates", "latest", "rejects", "accounting", "landing"})
-"""What the local engine keeps in its output directory."""
 
-OPTIONS = (
-    "--collection",
-    "--input",
-    "--output",
-    "--overwrite",
-    "--runner",
-    "--dedup",
-    "--no-dedup",
-    "--max-error-fraction",
-    *(option.option for option in source_options()),
-    "--timestamp-attribute",
-    "--early-every",
-    "--late-every",
-    "--settle",
-    "--land-every",
-    "--land-messages",
-    "--land-bytes",
-    "--keep-landed",
-    "--keep-accounting",
-    "--metrics",
-    "--stop-when-idle",
-    *(sink.option for sink in SINKS.values()),
-    "--shard-bits",
-    "--max-expansion",
-    "--max-epochs",
-    "--not-after",
-    "--read-attempts",
-    "--job",
-    "--detach",
-    "--quiet",
-    "--json",
-)
-"""What ``ldpbeam run`` itself takes."""
+_ENGINE = "of the local engine"
 
 
 @dataclass(frozen=True)
-class RunConfig:
-    """One run over files.
+class Input:
+    """Where reports come from, and what of hostile files is read.
 
     Attributes:
-        collections: what reports may belong to.
-        inputs: paths of the matched input files, in order.
-        output: output directory.
-        max_error_fraction: no estimate is published for an epoch of which more was rejected.
-        deduplicate: whether repeated report ids are dropped.
-        shard_bits: 2**bits shards per epoch for that.
-        early_every: seconds between provisional results while an epoch lasts; 0 for none. Streams only, as
-            all down to ``job``.
-        late_every: seconds between results that late reports cause.
-        subscription: ``projects/P/subscriptions/S`` to read from instead of files.
-        sources: other options of message brokers to read from instead, by name.
+        files: paths of the matched input files, in order; the patterns as typed before they are matched.
+        brokers: what is given for the options of message brokers to read from instead of files, by name.
         timestamp_attribute: message attribute that says when a collector received it; empty for the time
             of publication.
-        land_every: seconds of messages that the local engine lands together.
-        land_messages, land_bytes: how much it lands together at most.
-        settle: seconds after which it takes messages for complete.
-        patience: seconds after which it believes a clock, or stamps, that nothing confirms.
-        keep_landed: seconds for which it keeps what is closed, so that it can be counted again.
-        keep_books: closed epochs whose books it keeps in files of their own, and in run.json; when there are
-            twice as many, the older ones move into the archive.
-        keep_accounting: seconds for which archived books are kept by epoch; after that as a sum.
-        merge_segments: landed segments of a kind that it merges into one, at least.
-        sinks: targets of the optional sinks, by name.
-        job: name of an unbounded job, for what several jobs may write to one output.
-        overwrite: whether results of other collections in the output may be replaced.
-        max_expansion: bytes of reports that a stored byte of a file may stand for. Files only, as all down to
-            ``read_attempts``.
+        max_expansion: bytes of reports that a stored byte of a file may stand for.
         max_epochs: epochs of a collection that a run has at most.
         not_after: seconds since 1970 by which the files had been written; None for their own times.
         read_attempts: how often a file is tried that cannot be read.
-        runner: Beam runner that really runs.
-        beam_args: further Beam options, as typed.
     """
 
-    collections: tuple[Collection, ...]
-    inputs: tuple[str, ...]
-    output: str
-    deduplicate: bool = True
-    max_error_fraction: float = 0.1
-    shard_bits: int = 0
-    early_every: int = 0
-    late_every: int = DEFAULT_LATE_EVERY
-    subscription: str = ""
-    sources: Mapping[str, str] = field(default_factory=dict)
-    timestamp_attribute: str = ""
-    land_every: float = 5.0
-    land_messages: int = 10_000
-    land_bytes: int = 64 << 20
-    settle: float = 30.0
-    patience: float = 600.0
-    keep_landed: int = 7 * 86400
-    keep_books: int = 128
-    keep_accounting: int = 2 * 365 * 86400
-    merge_segments: int = 32
-    job: str = ""
-    sinks: Mapping[str, str] = field(default_factory=dict)
-    overwrite: bool = False
-    max_expansion: int = MAX_EXPANSION
-    max_epochs: int = MAX_EPOCHS
-    not_after: int | None = None
-    read_attempts: int = READ_ATTEMPTS
-    runner: str = "FnApiRunner"
-    beam_args: tuple[str, ...] = ()
+    files: tuple[str, ...] = set_by(
+        (),
+        "Files of reports: a file, a folder or a quoted pattern; repeat it for several.",
+        kind=Kind.TEXTS,
+        metavar="GLOB",
+        names="--input",
+        not_in_template="a template reads a subscription",
+    )
+    timestamp_attribute: str = set_by(
+        "",
+        "Message attribute that says when a collector received it (milliseconds since 1970, or RFC 3339); "
+        "else the time of publication counts.",
+        metavar="NAME",
+        over=Over.MESSAGES,
+    )
+    max_expansion: int = count(
+        MAX_EXPANSION,
+        "Bytes of reports that each stored byte of a file may stand for; the rest is rejected unread.",
+        over=Over.FILES,
+    )
+    max_epochs: int = count(
+        MAX_EPOCHS,
+        "Epochs of a collection in a run over files; those with the fewest records are left out.",
+        over=Over.FILES,
+    )
+    not_after: int | None = set_by(
+        None,
+        "When the files had been written; reports of epochs that had not begun are rejected. "
+        "Default: each file's time.",
+        kind=Kind.INSTANT,
+        over=Over.FILES,
+    )
+    read_attempts: int = count(
+        READ_ATTEMPTS, "How often a file is tried that cannot be read.", over=Over.FILES
+    )
+
+    brokers: Mapping[str, str] = field(default_factory=dict)
 
     @property
-    def streaming(self) -> bool:
-        """Whether the graph is the unbounded one."""
-        return chosen_source(self.given) is not None or "--streaming" in self.beam_args
+    def subscription(self) -> str:
+        """``projects/P/subscriptions/S``, which the engine on one machine reads; empty for none."""
+        return self.brokers.get("subscription", "")
 
     @property
     def given(self) -> dict[str, str]:
-        """What is given for the options of :data:`~ldpbeam.transforms.sources.SOURCES`, by name."""
-        known = {"subscription": self.subscription, "timestamp_attribute": self.timestamp_attribute}
-        return {**self.sources, **known}
+        """What :data:`~ldpbeam.transforms.sources.SOURCES` need to know, by name."""
+        return {**self.brokers, "timestamp_attribute": self.timestamp_attribute}
 
     @property
-    def outputs(self) -> Outputs:
-        """Where the results go."""
-        return Outputs(self.output, self.job, self.sinks)
-
-    @property
-    def starts(self) -> bool:
-        """Whether a job comes of it: not with --dry_run, nor when a template is to be written."""
-        return not {a.partition("=")[0] for a in self.beam_args} & {"--dry_run", "--template_location"}
-
-    @property
-    def spread(self) -> bool:
-        """Whether files must be handed out to several workers first; one worker takes them as they come."""
-        single = {"--direct_num_workers=1", "--direct_running_mode=in_memory"}
-        return self.runner != "FnApiRunner" or any(
-            a.startswith("--direct_") and a not in single for a in self.beam_args
-        )
-
-    @property
-    def encoded_inputs(self) -> list[bytes]:
+    def encoded(self) -> list[bytes]:
         """The paths as bytes: a file's name need not be text."""
-        return [path.encode("utf-8", "surrogateescape") for path in self.inputs]
+        return [path.encode("utf-8", "surrogateescape") for path in self.files]
 
     @property
     def limits(self) -> dict[str, int | None]:
@@ -182,6 +124,253 @@ class RunConfig:
         from ldpbeam.transforms.sources.chunks import ReadLimits
 
         return ReadLimits(self.max_expansion, self.read_attempts, self.not_after)
+
+
+_OUTPUTS = {
+    "output": Option("Where estimates/ and run.json go.", metavar="DIR", required=True),
+    **{name: Option(sink.help, metavar=sink.metavar) for name, sink in SINKS.items()},
+    "job": Option(
+        "Name recorded with each revision, to tell jobs that share an output apart. Default: random.",
+        metavar="NAME",
+        over=Over.MESSAGES,
+    ),
+}
+"""Options that fill :class:`~ldpbeam.transforms.sinks.Outputs`."""
+
+
+@dataclass(frozen=True)
+class Counting:
+    """How reports are counted, and when results are published.
+
+    Attributes:
+        deduplicate: whether repeated report ids are dropped.
+        max_error_fraction: no estimate is published for an epoch of which more was rejected.
+        shard_bits: 2**bits shards per epoch.
+        early_every: seconds between provisional results while an epoch lasts; 0 for no such results.
+        late_every: seconds between results that late reports cause.
+    """
+
+    deduplicate: bool = set_by(
+        True,
+        "Count one report per report id, or every report as it comes.",
+        kind=Kind.FLAG,
+        names="--dedup/--no-dedup",
+        shown=True,
+    )
+    max_error_fraction: float = set_by(
+        0.1,
+        "Publish no estimate for an epoch of whose records a larger part was rejected.",
+        kind=Kind.FRACTION,
+        shown=True,
+    )
+    shard_bits: int = set_by(
+        0,
+        "2**bits shards per epoch. Default: by the input's size; 3 on clusters.",
+        kind=Kind.COUNT,
+        least=0,
+        most=8,
+    )
+    early_every: int = duration(
+        0, "Provisional results while an epoch lasts, such as 10m.", over=Over.MESSAGES
+    )
+    late_every: int = duration(
+        DEFAULT_LATE_EVERY,
+        "At most one further result per this long when late reports come.",
+        over=Over.MESSAGES,
+    )
+
+
+@dataclass(frozen=True)
+class LocalEngine:
+    """How the engine on one machine takes messages, and what it keeps.
+
+    Attributes:
+        settle: seconds after which it takes messages for complete.
+        land_every: seconds of messages that it lands together.
+        land_messages, land_bytes: how much it lands together at most.
+        keep_landed: seconds for which it keeps what is closed, so that it can be counted again.
+        keep_accounting: seconds for which archived accounting is kept by epoch; after that as a sum.
+        metrics: ``[HOST:]PORT`` to answer Prometheus on; empty for nowhere.
+        stop_when_idle: seconds without a message after which it stops; None for never.
+        patience: seconds after which it believes a clock, or stamps, that nothing confirms.
+        keep_books: closed epochs whose accounting it keeps in files of their own, and in run.json; when there
+            are twice as many, the older ones move into the archive.
+        merge_segments: landed segments of a kind that it merges into one, at least.
+    """
+
+    settle: float = duration(
+        30,
+        "Wait this long after an epoch's end for messages under way.",
+        over=Over.MESSAGES,
+        not_in_template=_ENGINE,
+    )
+    land_every: float = duration(
+        5,
+        "How often received messages are written to disk (on one machine only).",
+        over=Over.MESSAGES,
+        not_in_template=_ENGINE,
+    )
+    land_messages: int = count(
+        10_000, "Messages landed together at most.", over=Over.MESSAGES, not_in_template=_ENGINE
+    )
+    land_bytes: int = count(
+        64 << 20, "Bytes landed together at most.", over=Over.MESSAGES, not_in_template=_ENGINE
+    )
+    keep_landed: int = duration(
+        7 * 86400,
+        "Keep the reports of closed epochs this long, for replays.",
+        over=Over.MESSAGES,
+        not_in_template=_ENGINE,
+    )
+    keep_accounting: int = duration(
+        730 * 86400,
+        "Keep the accounting of closed epochs one by one this long, then its sums.",
+        over=Over.MESSAGES,
+        not_in_template=_ENGINE,
+    )
+    metrics: str = set_by(
+        "",
+        "Answer Prometheus there; without HOST on this machine only.",
+        metavar="[HOST:]PORT",
+        over=Over.MESSAGES,
+        not_in_template=_ENGINE,
+    )
+    stop_when_idle: float | None = duration(
+        None, "Stop after this long without a message.", over=Over.MESSAGES, not_in_template=_ENGINE
+    )
+    patience: float = 600.0
+    keep_books: int = 128
+    merge_segments: int = 32
+
+
+@dataclass(frozen=True)
+class Job:
+    """What runs the pipeline.
+
+    Attributes:
+        runner: Beam runner that really runs.
+        overwrite: whether results of other collections in the output may be replaced.
+        detach: whether a cluster's job is left alone once the cluster has it.
+        beam_args: further Beam options, as typed.
+    """
+
+    runner: str = set_by(
+        "FnApiRunner",
+        "Any Beam runner; DirectRunner (the default) runs in this process.",
+        not_in_template="the launcher gives it",
+    )
+    overwrite: bool = flag("Over files: replace results of other collections in DIR too.", over=Over.FILES)
+    detach: bool = flag(
+        "Do not wait for a cluster's job.", over=Over.MESSAGES, not_in_template="a launcher never waits"
+    )
+    beam_args: tuple[str, ...] = ()
+
+    @property
+    def local(self) -> bool:
+        """Whether it is the runner of this machine."""
+        return self.runner == "FnApiRunner"
+
+    @property
+    def starts(self) -> bool:
+        """Whether a job comes of it: not with --dry_run, nor when a template is to be written."""
+        return not {a.partition("=")[0] for a in self.beam_args} & {"--dry_run", "--template_location"}
+
+    @property
+    def spread(self) -> bool:
+        """Whether files must be handed out to several workers first; one worker takes them as they come."""
+        single = {"--direct_num_workers=1", "--direct_running_mode=in_memory"}
+        return not self.local or any(a.startswith("--direct_") and a not in single for a in self.beam_args)
+
+
+_VALUES = (Input, Counting, LocalEngine, Job)
+
+Value = TypeVar("Value", Input, Counting, LocalEngine, Job)
+
+
+def options() -> dict[str, tuple[Option, Any]]:
+    """Everything that ``ldpbeam run`` itself takes: option and default, by the name of the field it fills."""
+    declared: dict[str, tuple[Option, Any]] = {}
+    for kind in _VALUES:
+        declared |= {
+            f.name: (f.metadata["option"], f.default) for f in fields(kind) if "option" in f.metadata
+        }
+        if kind is Input:
+            declared |= {one.name: (Option(one.help, metavar=one.metavar), "") for one in source_options()}
+            declared |= {name: (option, "") for name, option in _OUTPUTS.items()}
+    return declared
+
+
+def spellings() -> tuple[str, ...]:
+    """How all that ``ldpbeam run`` itself takes is spelt."""
+    names = (spelt for name, (option, _) in options().items() for spelt in option.spelt(name).split("/"))
+    return (*names, "--collection", "--quiet", "--json")
+
+
+def _value(kind: type[Value], parsed: Mapping[str, Any]) -> Value:
+    return kind(**{each.name: parsed[each.name] for each in fields(kind) if each.name in parsed})
+
+
+@dataclass(frozen=True)
+class RunConfig:
+    """One run.
+
+    Attributes:
+        collections: what reports may belong to.
+        input, outputs, counting, engine, job: what the options say; ``engine`` matters on one machine only.
+    """
+
+    collections: tuple[Collection, ...]
+    input: Input
+    outputs: Outputs
+    counting: Counting = field(default_factory=Counting)
+    engine: LocalEngine = field(default_factory=LocalEngine)
+    job: Job = field(default_factory=Job)
+
+    @classmethod
+    def parsed(cls, collections: tuple[Collection, ...], /, **values: Any) -> RunConfig:
+        """The run that values by the names of the fields ask for; what they do not name keeps its default.
+
+        Raises:
+            UsageError: no collection, or two that cannot be told apart.
+            TypeError: there is no field of a name.
+        """
+        of_brokers = {one.name for one in source_options()}
+        known = {
+            "output",
+            "job",
+            *SINKS,
+            *of_brokers,
+            *(each.name for kind in _VALUES for each in fields(kind)),
+        }
+        if unknown := sorted(set(values) - known):
+            raise TypeError(f"no value of a run is called {', '.join(unknown)}")
+        targets = {name: values[name] for name in SINKS if name in values}
+        brokers = {name: value for name, value in values.items() if name in of_brokers}
+        brokers = {**values.get("brokers", {}), **brokers}
+        return cls(
+            collections,
+            _value(Input, {**values, "brokers": brokers}),
+            Outputs(values.get("output", ""), values.get("job", ""), targets),
+            _value(Counting, values),
+            _value(LocalEngine, values),
+            _value(Job, values),
+        )
+
+    def changed(self, **values: Any) -> RunConfig:
+        """The same run with other values, by the names of the fields.
+
+        Raises:
+            TypeError: there is no field of a name.
+        """
+        kept: dict[str, Any] = {"output": self.outputs.output, "job": self.outputs.job}
+        for part in (self.outputs.targets, *map(vars, (self.input, self.counting, self.engine, self.job))):
+            kept |= part
+        return RunConfig.parsed(self.collections, **kept | values)
+
+    @property
+    def streaming(self) -> bool:
+        """Whether the graph is the unbounded one."""
+        return chosen_source(self.input.given) is not None or "--streaming" in self.job.beam_args
 
     def __post_init__(self) -> None:
         """Validate.

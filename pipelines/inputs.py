@@ -4,15 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from glob import glob
 from pathlib import Path
 
 from ldpbeam.errors import UsageError
 
-__all__ = ["Inputs", "find_inputs", "looks_like_text", "split_arguments", "stray"]
+__all__ = [
+    "Inputs",
+    "find_inputs",
+    "looks_like_text",
+    "match_inputs",
+    "shard_bits_for",
+    "split_arguments",
+    "stray",
+]
 
 _BESIDE_REPORTS = frozenset({"simulation.json", "truth.parquet"})
 """What ``ldpbeam simulate`` writes beside ``reports/``: about them, and no reports."""
 _OURS = _BESIDE_REPORTS | {"collection.yaml", "index.html"}
+_SHARD_BYTES = 256 << 20
 _SAMPLE = 4096
 """Bytes by which a text is told from reports."""
 
@@ -41,8 +51,6 @@ def find_inputs(patterns: Sequence[str]) -> Inputs:
     Raises:
         UsageError: a pattern names no file.
     """
-    from ldpbeam.pipelines.run import match_inputs
-
     found: dict[str, str] = {}
     size = 0
     notes: list[str] = []
@@ -65,6 +73,54 @@ def find_inputs(patterns: Sequence[str]) -> Inputs:
             remedy="Give the files of reports, or the folder that holds them.",
         )
     return Inputs(tuple(sorted(found.values())), size, tuple(dict.fromkeys(notes)))
+
+
+def match_inputs(pattern: str) -> tuple[tuple[str, ...], int]:
+    """Files that a pattern names, sorted, and their size in bytes.
+
+    Raises:
+        UsageError: the pattern names none.
+    """
+    from apache_beam.io.filesystem import FileMetadata
+    from apache_beam.io.filesystems import FileSystems
+
+    if "://" not in pattern and Path(pattern).is_dir():
+        return match_inputs(str(Path(pattern) / "*"))
+    if pattern == Path(pattern).name:
+        pattern = f"./{pattern}"  # Beam finds nothing for a pattern without a folder
+    found = [m for result in FileSystems.match([pattern]) for m in result.metadata_list]
+    # A link to nothing is not passed over: it is booked as a file that cannot be read.
+    found += [FileMetadata(path, 0) for path in _dangling(pattern)]
+    # Hidden and temporary files are somebody's work in progress.
+    names = [m.path.replace("\\", "/").rpartition("/")[2] for m in found]
+    found = [
+        m
+        for m, name in zip(found, names, strict=True)
+        if not name.startswith(".") and not name.endswith(".tmp")
+    ]
+    if not found:
+        raise UsageError(
+            "E-USAGE-INPUT",
+            f"no file matches {pattern!r}",
+            remedy="Check --input; quote the pattern so that the shell leaves it alone.",
+        )
+    return tuple(sorted(m.path for m in found)), sum(m.size_in_bytes for m in found)
+
+
+def _dangling(pattern: str) -> list[str]:
+    """Links of this machine that match a pattern and lead nowhere."""
+    if "://" in pattern:
+        return []
+    return [
+        path
+        for path in glob(pattern)  # noqa: PTH207 - Beam paths are text
+        if Path(path).is_symlink() and not Path(path).exists()
+    ]
+
+
+def shard_bits_for(size: int) -> int:
+    """Bits of sharding for inputs of ``size`` bytes: a shard's reports are held together once."""
+    return min(8, (size // _SHARD_BYTES).bit_length())
 
 
 def _identity(path: str) -> str:

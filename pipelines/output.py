@@ -12,15 +12,14 @@ between the removal of the old record and the writing of the new one.
 from __future__ import annotations
 
 import fcntl
-import json
 import os
 import re
 import secrets
 import shutil
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import IO, Any
+from typing import IO
 
 from apache_beam.io.filesystems import FileSystems
 
@@ -28,8 +27,9 @@ from ldpbeam.collection.collection import Collection
 from ldpbeam.errors import LdpError, UsageError, disk_error
 from ldpbeam.pipelines.bounded import LEDGER
 from ldpbeam.pipelines.interrupt import not_interrupted, removed_on_interrupt
-from ldpbeam.pipelines.run_record import RUN_RECORD
+from ldpbeam.pipelines.run_record import RUN_RECORD, RunRecord
 from ldpbeam.transforms.sinks.atomic import sync_folder
+from ldpbeam.transforms.sinks.file_record import FileRecord
 
 __all__ = [
     "PARTS",
@@ -181,7 +181,8 @@ def refuse_foreign(folder: Path) -> None:
 
 def _foreign(folder: Path) -> list[str]:
     """What lies in an output directory and neither has a run's name for it nor is in the run's record."""
-    recorded = {str(entry.get("path")) for entry in _record(str(folder)).get("files", ())}
+    record = _record(str(folder))
+    recorded = {file.path for file in record.files} if record else set()
     ours = {RUN_RECORD, LEDGER, _PAGE, LOCK}
     found = []
     for path in folder.iterdir():
@@ -215,7 +216,8 @@ def _refuse_others(output: str, collections: Sequence[Collection]) -> None:
     others = {digest: name for digest, name in _whose(output).items() if digest not in given}
     if not others:
         return
-    versions = {str(c.get("digest")): c.get("version") for c in _record(output).get("collections", ())}
+    record = _record(output)
+    versions = {c.digest: c.version for c in record.collections} if record else {}
     named = [
         f"{name} version {versions[digest]}" if digest in versions else f"{name} ({digest})"
         for digest, name in sorted(others.items(), key=lambda item: (item[1], item[0]))
@@ -248,17 +250,16 @@ def _listed(output: str, part: str) -> list[str]:
     return [m.path for m in found]
 
 
-def _record(output: str) -> Mapping[str, Any]:
-    """The record of the run before, empty where there is none that can be read."""
+def _record(output: str) -> RunRecord | None:
+    """The record of the run before; None where there is none that can be read."""
     path = FileSystems.join(output, RUN_RECORD)
     try:
         if not FileSystems.exists(path):
-            return {}
+            return None
         with FileSystems.open(path) as handle:
-            found = json.loads(handle.read())
-    except (OSError, ValueError):
-        return {}
-    return found if isinstance(found, dict) else {}
+            return RunRecord.parse(handle.read(), path)
+    except (OSError, UsageError):
+        return None
 
 
 # --- what takes its place
@@ -295,18 +296,18 @@ def scratch_of(output: str) -> Iterator[str]:
                 shutil.rmtree(folder, ignore_errors=True)
 
 
-def verify_files(folder: str, files: Iterable[Mapping[str, Any]], output: str) -> None:
+def verify_files(folder: str, files: Iterable[FileRecord], output: str) -> None:
     """Before a record vouches for files they are looked at: each is there, and as long as it was.
 
     Args:
         folder: where they are.
-        files: path and bytes of each.
+        files: what was written.
         output: for the message.
 
     Raises:
         LdpError: one is not.
     """
-    expected = {str(entry["path"]): int(entry["bytes"]) for entry in files}
+    expected = {file.path: file.size for file in files}
     if "://" in folder:
         start = len(FileSystems.join(folder, "x")) - 1
         metadata = [
@@ -377,9 +378,9 @@ def _put_in_place(folder: Path, scratch: Path, part: str) -> None:
         (scratch / part).rename(folder / part)
 
 
-def settle_objects(output: str, files: Iterable[Mapping[str, Any]]) -> None:
+def settle_objects(output: str, files: Iterable[FileRecord]) -> None:
     """In an object store: what earlier runs left under names that this one did not write goes."""
-    kept = {str(entry["path"]).rpartition("/")[2] for entry in files}
+    kept = {file.path.rpartition("/")[2] for file in files}
     kept |= {re.sub(r"-r\d{3,}\.parquet$", ".parquet", name) for name in kept}
     gone = []
     for part in PARTS:

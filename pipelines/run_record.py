@@ -1,40 +1,34 @@
-"""The record of a run (run.json): versions, books, timings, files."""
+"""The record of a run (run.json), typed: whoever reads one reads it here, and nobody imports Beam for it."""
 
 from __future__ import annotations
 
 import json
-import platform
-from collections.abc import Iterable
-from dataclasses import dataclass
-from functools import cache
-from importlib.metadata import version
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from ldpbeam.accounting import Account, Accounting
-from ldpbeam.collection.collection import Collection
-from ldpbeam.collection.epochs import instant
-from ldpbeam.collection.record import definition
-from ldpbeam.errors import LdpError, UsageError
-from ldpbeam.histogram import TOO_MANY_ERRORS
-from ldpbeam.indicators import EXPLANATIONS, FALSE_ALARM
-from ldpbeam.pipelines.config import RunConfig
-from ldpbeam.transforms.sinks.accounting import EpochAccounting, read_all_accounting
-from ldpbeam.transforms.sinks.atomic import publish
+from ldpbeam.accounting import Account
+from ldpbeam.errors import UsageError
+from ldpbeam.pipelines.collection_record import CollectionRecord, number
+from ldpbeam.transforms.sinks.file_record import FileRecord
 
 __all__ = [
     "DETACHED",
     "NOTHING_COUNTED",
     "RUN_RECORD",
     "STATUS",
+    "Alarm",
     "Archived",
-    "indicators_record",
+    "EpochRecord",
+    "Indicators",
+    "RunAccounting",
+    "RunRecord",
+    "StreamRecord",
+    "Timings",
     "last_clock",
-    "read_indicators",
-    "read_output",
     "read_record",
-    "run_record",
-    "write_record",
 ]
 
 RUN_RECORD = "run.json"
@@ -52,9 +46,9 @@ class Archived:
     """Epochs of a stream that its record does not list one by one any more.
 
     Attributes:
-        epochs: how many have their books in the archive.
-        withheld: how many of them have no estimates.
-        line: the sum of their books.
+        epochs: how many have their accounting in the archive.
+        withheld: how many of them have no estimates; run.json does not say, so it is 0 in what was read.
+        account: the sum of their accounting.
     """
 
     epochs: int
@@ -62,193 +56,330 @@ class Archived:
     account: Account
 
 
-def read_output(output: str) -> tuple[Accounting, list[dict[str, Any]]]:
-    """The accounting and the files of everything published below ``output`` so far."""
-    total, files = Accounting(), []
-    for found in read_all_accounting(output):
-        total.accounts.setdefault(found.key, Account()).merge(found.account)
-        if isinstance(found, EpochAccounting):
-            files += [table.as_record() for table in found.tables]
-    return total, files
+@dataclass(frozen=True)
+class EpochRecord:
+    """The accounting of one epoch.
 
-
-def read_record(path: Path) -> dict[str, Any]:
-    """The record of a run.
-
-    Raises:
-        UsageError: the file is damaged, or is something else.
+    Attributes:
+        collection: its name; empty where the collection is no longer given.
+        digest, epoch: what identifies it.
+        epoch_start: instant; None where the collection is no longer given.
+        account: what became of its records.
+        withheld: why it has no estimates although reports were counted; empty where it has them.
     """
-    try:
-        found = json.loads(path.read_text("utf-8"))
-    except (OSError, ValueError) as error:
-        found = error
-    if isinstance(found, dict) and found.get("schema") == SCHEMA:
-        return found
-    why = f"{type(found).__name__}" if isinstance(found, Exception) else "it has another schema"
-    raise UsageError(
+
+    collection: str
+    digest: str
+    epoch: int
+    epoch_start: str | None
+    account: Account
+    withheld: str
+
+    @classmethod
+    def from_record(cls, record: Mapping[str, Any]) -> EpochRecord:
+        """A line of run.json."""
+        start = record["epoch_start"]
+        return cls(
+            str(record["collection"]),
+            str(record["digest"]),
+            int(record["epoch"]),
+            None if start is None else str(start),
+            _account(record),
+            str(record["withheld"]),
+        )
+
+    def as_record(self) -> dict[str, object]:
+        """A line of run.json."""
+        return {
+            "collection": self.collection,
+            "digest": self.digest,
+            "epoch": self.epoch,
+            "epoch_start": self.epoch_start,
+            **self.account.as_record(),
+            "withheld": self.withheld,
+        }
+
+
+@dataclass(frozen=True)
+class RunAccounting:
+    """What became of every record of a run.
+
+    Attributes:
+        total: the sum of all else.
+        epochs: by digest and epoch.
+        unattributed: records that belong to no epoch of a known collection.
+        archived: epochs that are not listed any more; None where there are none.
+    """
+
+    total: Account
+    epochs: tuple[EpochRecord, ...]
+    unattributed: Account
+    archived: Archived | None = None
+
+    @classmethod
+    def from_record(cls, record: Mapping[str, Any]) -> RunAccounting:
+        """As run.json has it."""
+        old = record.get("archived")
+        return cls(
+            _account(record["total"]),
+            tuple(map(EpochRecord.from_record, record["epochs"])),
+            _account(record["unattributed"]),
+            None if old is None else Archived(int(old["epochs"]), 0, _account(old)),
+        )
+
+    def as_record(self) -> dict[str, object]:
+        """For run.json."""
+        rest, old = self.unattributed, self.archived
+        return {
+            "total": self.total.as_record(),
+            "epochs": [epoch.as_record() for epoch in self.epochs],
+            "unattributed": {"read": rest.read, "rejected": rest.rejected_record()},
+            **({"archived": {"epochs": old.epochs, **old.account.as_record()}} if old else {}),
+        }
+
+
+@dataclass(frozen=True)
+class Timings:
+    """Wall-clock time of a run."""
+
+    total_seconds: float
+    reports_per_second: float | None
+
+
+@dataclass(frozen=True)
+class Alarm:
+    """A sign of forged reports; attributes as in :class:`ldpbeam.indicators.Indicator`, with its place."""
+
+    digest: str
+    epoch: int
+    indicator: str
+    attribute: str
+    found: float
+    expected: float
+    p_value: float
+    alarm: bool
+    meaning: str
+
+
+@dataclass(frozen=True)
+class Indicators:
+    """What a run found when it looked for signs of forged reports.
+
+    Attributes:
+        false_alarm_rate: most of all results of honest devices that cause an alarm.
+        results, tests: how many were looked at.
+        alarms: by digest and epoch.
+    """
+
+    false_alarm_rate: float
+    results: int
+    tests: int
+    alarms: tuple[Alarm, ...]
+
+    @classmethod
+    def from_record(cls, record: Mapping[str, Any]) -> Indicators:
+        """As run.json has it."""
+        rate, results, tests = (number(record[name]) for name in ("false_alarm_rate", "results", "tests"))
+        alarms = tuple(Alarm(**one) for one in record["alarms"])
+        for alarm in alarms:
+            number(alarm.epoch), number(alarm.found), number(alarm.expected), number(alarm.p_value)
+        return cls(rate, results, tests, alarms)
+
+
+@dataclass(frozen=True)
+class StreamRecord:
+    """How far the local engine has come.
+
+    Attributes:
+        subscription, timestamp_attribute: what it reads.
+        watermark_micros: microseconds since 1970.
+        segments, landed_now: files of the landing, ever and at present.
+        unstamped: messages without the timestamp attribute.
+        clock: what it knew of the time, for the next start; None where that is damaged.
+    """
+
+    subscription: str
+    timestamp_attribute: str
+    watermark_micros: int
+    segments: int
+    landed_now: int
+    unstamped: int
+    clock: Mapping[str, Any] | None
+
+    @classmethod
+    def from_record(cls, record: Mapping[str, Any]) -> StreamRecord:
+        """As run.json has it."""
+        return cls(
+            str(record["subscription"]),
+            str(record["timestamp_attribute"]),
+            int(record["watermark_micros"]),
+            int(record["segments"]),
+            int(record["landed_now"]),
+            int(record["unstamped"]),
+            _clock(record.get("clock")),
+        )
+
+
+@dataclass(frozen=True)
+class RunRecord:
+    """Everything that run.json says.
+
+    Attributes:
+        status: one of :data:`STATUS`, ``nothing_counted``, ``detached``, ``running`` or ``stopped``.
+        exit_code: 0, 4 when records were rejected, 5 when nothing was counted or an epoch was withheld.
+        versions: of this package, of Python and of libraries, by name.
+        runner: Beam's name of it.
+        deduplicate, max_error_fraction, limits: what was asked for.
+        collections: what reports could belong to.
+        accounting: what became of them.
+        timings: how long it took.
+        folder: where relative paths of the inputs start from; empty where all are absolute.
+        inputs: paths.
+        files: everything written, by path.
+        indicators: None where nobody looked for forged reports.
+        stream: None of all but the local engine.
+        job: names of a job that was left to its cluster; None of all else.
+        replayed: tables of rejects that were taken up again.
+    """
+
+    status: str
+    exit_code: int
+    versions: Mapping[str, str]
+    runner: str
+    deduplicate: bool
+    max_error_fraction: float
+    limits: Mapping[str, Any]
+    collections: tuple[CollectionRecord, ...]
+    accounting: RunAccounting
+    timings: Timings
+    folder: str
+    inputs: tuple[str, ...]
+    files: tuple[FileRecord, ...]
+    indicators: Indicators | None = None
+    stream: StreamRecord | None = None
+    job: Mapping[str, str] | None = None
+    replayed: tuple[str, ...] = ()
+
+    @classmethod
+    def from_record(cls, record: Mapping[str, Any]) -> RunRecord:
+        """The record of :meth:`as_record`.
+
+        Raises:
+            LookupError, TypeError, ValueError, AttributeError: it is damaged.
+        """
+        signs, stream, job = (record.get(name) for name in ("indicators", "stream", "job"))
+        return cls(
+            str(record["status"]),
+            int(record["exit_code"]),
+            {str(name): str(version) for name, version in record["versions"].items()},
+            str(record["runner"]),
+            bool(record["deduplicate"]),
+            number(record["max_error_fraction"]),
+            dict(record["limits"]),
+            tuple(map(CollectionRecord.from_record, record["collections"])),
+            RunAccounting.from_record(record["accounting"]),
+            Timings(**record["timings"]),
+            str(record["folder"]),
+            tuple(str(entry["path"]) for entry in record["inputs"]),
+            tuple(map(FileRecord.from_record, record["files"])),
+            None if signs is None else Indicators.from_record(signs),
+            None if stream is None else StreamRecord.from_record(stream),
+            None if job is None else {str(name): str(value) for name, value in job.items()},
+            tuple(map(str, record.get("replayed", ()))),
+        )
+
+    @classmethod
+    def parse(cls, content: str | bytes, name: str) -> RunRecord:
+        """The record of a file's content.
+
+        Raises:
+            UsageError: the content is damaged, or of something else; ``name`` says of which file.
+        """
+        try:
+            found = json.loads(content)
+            if not isinstance(found, dict) or found.get("schema") != SCHEMA:
+                raise damaged(name, "it has another schema")
+            return cls.from_record(found)
+        except (ValueError, LookupError, TypeError, AttributeError) as error:
+            raise damaged(name, type(error).__name__) from None
+
+    def as_record(self) -> dict[str, Any]:
+        """The content of run.json, key for key in its order."""
+        return {
+            "schema": SCHEMA,
+            "status": self.status,
+            "exit_code": self.exit_code,
+            "versions": dict(self.versions),
+            "runner": self.runner,
+            "deduplicate": self.deduplicate,
+            "max_error_fraction": self.max_error_fraction,
+            "limits": dict(self.limits),
+            "collections": [collection.written for collection in self.collections],
+            "accounting": self.accounting.as_record(),
+            "timings": asdict(self.timings),
+            "folder": self.folder,
+            "inputs": [{"path": path} for path in self.inputs],
+            "files": [file.as_record() for file in self.files],
+            **({} if self.indicators is None else {"indicators": _lists(asdict(self.indicators))}),
+            **({} if self.stream is None else {"stream": asdict(self.stream)}),
+            **({} if self.job is None else {"job": dict(self.job)}),
+            **({"replayed": list(self.replayed)} if self.replayed else {}),
+        }
+
+    def content(self) -> bytes:
+        """The bytes of run.json."""
+        return (json.dumps(self.as_record(), indent=1) + "\n").encode()
+
+
+def _lists(found: dict[str, Any]) -> dict[str, Any]:
+    return {name: list(value) if isinstance(value, tuple) else value for name, value in found.items()}
+
+
+def damaged(name: str, why: str) -> UsageError:
+    """The error about a file that is not the record of a run."""
+    return UsageError(
         "E-USAGE-RECORD",
-        f"{path} is not the record of a run, or is damaged ({why})",
+        f"{name} is not the record of a run, or is damaged ({why})",
         remedy="Fetch it again, or run again.",
     )
 
 
-def read_indicators(output: str) -> list[tuple[str, int, list[dict[str, Any]]]]:
-    """Digest, epoch and indicators of the newest result of every epoch published below ``output``."""
-    found = read_all_accounting(output)
-    return [(*one.key, one.indicators) for one in found if isinstance(one, EpochAccounting)]
-
-
-def indicators_record(noticed: Iterable[tuple[str, int, list[dict[str, Any]]]]) -> dict[str, Any]:
-    """What run.json says about signs of forged reports; the books of an epoch have all of its indicators.
-
-    Args:
-        noticed: digest, epoch and indicators of the newest result of each epoch.
-    """
-    results = sorted(
-        ((digest, epoch, found) for digest, epoch, found in noticed if found), key=lambda r: r[:2]
-    )
-    alarms = [
-        {"digest": digest, "epoch": epoch, **one, "meaning": EXPLANATIONS[one["indicator"]]}
-        for digest, epoch, found in results
-        for one in found
-        if one["alarm"]
-    ]
-    return {
-        "false_alarm_rate": FALSE_ALARM,
-        "results": len(results),
-        "tests": sum(len(found) for *_, found in results),
-        "alarms": alarms,
-    }
-
-
-def last_clock(output: str) -> dict[str, Any] | None:
-    """What the last engine on an output knew of the time; None at first."""
-    try:
-        stream = json.loads(Path(output, RUN_RECORD).read_text())["stream"]
-        clock = stream["clock"]
-        said = {name: bool(clock[name]) for name in ("confirmed", "heard")}
-        return {"boot": str(clock["boot"]), **said, **{n: float(clock[n]) for n in ("steady", "time")}}
-    except (OSError, ValueError, LookupError, TypeError):
-        return None  # without it messages, or time, have to confirm the clock again
-
-
-def write_record(output: str, record: dict[str, Any]) -> None:
-    """Publish run.json: whole, or not at all."""
-    publish(output, RUN_RECORD, (json.dumps(record, indent=1) + "\n").encode())
-
-
-def run_record(
-    config: RunConfig,
-    books: Accounting,
-    files: Iterable[dict[str, Any]],
-    seconds: float,
-    archived: Archived | None = None,
-    **more: Any,
-) -> dict[str, Any]:
-    """Everything run.json says.
-
-    Args:
-        config: what was asked.
-        books: of the whole run.
-        files: path, bytes, sha256 and rows of everything written.
-        seconds: how long it took.
-        archived: what is not in ``books`` because it has been archived.
-        more: further keys, or others of the same name.
+def read_record(path: Path) -> RunRecord:
+    """The record of a run.
 
     Raises:
-        LdpError: the books do not balance.
+        UsageError: the file cannot be read, is damaged, or is something else.
     """
-    total = books.total
-    if archived is not None:
-        total.merge(archived.account)
-    open_lines = more.get("status") in ("running", "stopped", DETACHED)
-    unbalanced = [key for key, account in books.accounts.items() if not (account.balanced or open_lines)]
-    if unbalanced:
-        raise LdpError(
-            "E-RUN-BOOKS",
-            f"the books of {len(unbalanced)} epochs do not balance: reports were lost or counted twice",
-            where=config.output,
-            remedy="Nothing was published as finished; please report this with the files beside it.",
-        )
-    rejected = sum(total.rejected.values())
-    withheld = [
-        key
-        for key, account in books.accounts.items()
-        if key[1] is not None and account.counted and account.error_fraction > config.max_error_fraction
-    ]
-    ill = bool(withheld) or bool(archived and archived.withheld) or not total.counted
-    exit_code = 5 if ill else 4 if rejected else 0
-    by_digest = {c.digest_hex: c for c in config.collections}
-    return {
-        "schema": SCHEMA,
-        "status": STATUS[exit_code] if total.counted else NOTHING_COUNTED,
-        "exit_code": exit_code,
-        "versions": _versions(),
-        "runner": config.runner,
-        "deduplicate": config.deduplicate,
-        "max_error_fraction": config.max_error_fraction,
-        "limits": config.limits,
-        "collections": [{**c.as_record(), "definition": definition(c)} for c in config.collections],
-        "accounting": {
-            "total": total.as_record(),
-            "epochs": [
-                _epoch_line(digest, by_digest.get(digest), epoch, account, (digest, epoch) in withheld)
-                for (digest, epoch), account in sorted(
-                    ((k, v) for k, v in books.accounts.items() if k[1] is not None),
-                    key=lambda item: (item[0][0], item[0][1] or 0),
-                )
-                if epoch is not None
-            ],
-            "unattributed": _unattributed(books),
-            **({"archived": {"epochs": archived.epochs, **archived.account.as_record()}} if archived else {}),
-        },
-        "timings": {
-            "total_seconds": round(seconds, 3),
-            "reports_per_second": round(total.read / seconds, 1) if seconds else None,
-        },
-        "folder": _started_in(config.inputs),
-        "inputs": [{"path": path} for path in config.inputs],
-        "files": sorted(files, key=lambda f: str(f["path"])),
-        **more,
-    }
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise damaged(str(path), type(error).__name__) from None
+    return RunRecord.parse(content, str(path))
 
 
-def _started_in(inputs: Iterable[str]) -> str:
-    """The folder that the paths of the inputs start from; empty where they all say it themselves."""
-    relative = any("://" not in path and not Path(path).is_absolute() for path in inputs)
-    return str(Path.cwd()) if relative else ""
+def last_clock(output: str) -> Mapping[str, Any] | None:
+    """What the last engine on an output knew of the time; None at first."""
+    try:
+        stream = read_record(Path(output, RUN_RECORD)).stream
+    except UsageError:
+        return None  # without it messages, or time, have to confirm the clock again
+    return None if stream is None else stream.clock
 
 
-@cache
-def _versions() -> dict[str, str]:
-    """Looked up once: a stream writes its record again and again."""
-    named = ("apache-beam", "numpy", "numba", "pyarrow", "protobuf")
-    return {
-        "ldpbeam": version("ldpbeam"),
-        "python": platform.python_version(),
-        **{name.replace("-", "_"): version(name) for name in named},
-    }
+def _clock(raw: Any) -> Mapping[str, Any] | None:
+    try:
+        return {
+            "boot": str(raw["boot"]),
+            "steady": float(raw["steady"]),
+            "time": float(raw["time"]),
+            "confirmed": bool(raw["confirmed"]),
+            "heard": bool(raw["heard"]),
+        }
+    except (LookupError, TypeError, ValueError):
+        return None
 
 
-def _epoch_line(
-    digest: str, collection: Collection | None, epoch: int, account: Account, withheld: bool
-) -> dict[str, object]:
-    """One line; an epoch of a collection that is no longer given has no name."""
-    return {
-        "collection": collection.name if collection else "",
-        "digest": digest,
-        "epoch": epoch,
-        "epoch_start": instant(collection.epochs.start(epoch)) if collection else None,
-        **account.as_record(),
-        "withheld": TOO_MANY_ERRORS if withheld else "",
-    }
-
-
-def _unattributed(books: Accounting) -> dict[str, object]:
-    """Records that belong to no epoch of a known collection."""
-    account = Account()
-    for (_, epoch), other in books.accounts.items():
-        if epoch is None:
-            account.read += other.read
-            account.rejected.update(other.rejected)
-    return {"read": account.read, "rejected": account.rejected_record()}
+def _account(record: Mapping[str, Any]) -> Account:
+    account = Account.from_record(record)
+    account.rejected = Counter({str(reason): int(n) for reason, n in record["rejected"].items()})
+    return account

@@ -18,19 +18,18 @@ from apache_beam.runners.runner import PipelineState
 
 from ldpbeam.accounting import Accounting
 from ldpbeam.errors import UsageError, disk_error
-from ldpbeam.pipelines.beam_job import finish, handed_over, start
-from ldpbeam.pipelines.config import ASK_THEIR_SERVER, LOCAL_STREAM, RunConfig
-from ldpbeam.pipelines.local.status import Status, serve_metrics
-from ldpbeam.pipelines.run import RunResult, keep_freed_memory, make_pipeline
-from ldpbeam.pipelines.run_record import (
-    DETACHED,
-    RUN_RECORD,
+from ldpbeam.pipelines.beam_job import beam_options, finish, handed_over, make_pipeline, start
+from ldpbeam.pipelines.config import ASK_THEIR_SERVER, RunConfig
+from ldpbeam.pipelines.local.status import Status, parse_address, serve_metrics
+from ldpbeam.pipelines.malloc import keep_freed_memory
+from ldpbeam.pipelines.published import (
     indicators_record,
     read_indicators,
     read_output,
     run_record,
     write_record,
 )
+from ldpbeam.pipelines.run_record import DETACHED, RUN_RECORD, RunRecord
 from ldpbeam.pipelines.unbounded import CollectStream
 from ldpbeam.transforms.sources import chosen_source
 from ldpbeam.transforms.sources.files import ReadFiles
@@ -41,26 +40,22 @@ if TYPE_CHECKING:
 
 __all__ = ["build", "run_local", "submit"]
 
-Progress = Callable[[str, dict[str, Any], Status], None]
+_OWN = frozenset({"estimates", "latest", "rejects", "accounting", "landing", RUN_RECORD, "index.html"})
+"""What the local engine keeps in its output directory, and the page beside it."""
+
+Progress = Callable[[str, RunRecord, Status], None]
 """Told what has happened (``published``, ``disconnected``, ``connected``, ``clock``), the record of the run,
 and what the engine is doing."""
 
 
-def run_local(
-    config: RunConfig,
-    stop_when_idle: float | None,
-    progress: Progress | None = None,
-    metrics: tuple[str, int] | None = None,
-) -> RunResult:
+def run_local(config: RunConfig, progress: Progress | None = None) -> RunRecord:
     """Run the local engine until it is told to stop (SIGTERM, SIGINT) or nothing comes any more.
 
     A stop is a drain: what was pulled is landed or given back, and everything known is published.
 
     Args:
         config: with a subscription.
-        stop_when_idle: seconds without a message after which to stop; None for never.
-        progress: told of results.
-        metrics: host and port to answer Prometheus on; None for nowhere.
+        progress: called when something has happened.
 
     Raises:
         UsageError: the subscription cannot be read, or the output directory is not an engine's.
@@ -72,33 +67,35 @@ def run_local(
     from ldpbeam.pipelines.local.subscriber import Subscriber
 
     keep_freed_memory()
-    make_pipeline(config)  # refuses options that nobody knows, before anything is touched
-    _require_own(config.output)
-    landing = Landing(config.output)
+    beam_options(config)  # refuses options that nobody knows, before anything is touched
+    idle = config.engine.stop_when_idle
+    address = parse_address(config.engine.metrics) if config.engine.metrics else None
+    _require_own(config.outputs.output)
+    landing = Landing(config.outputs.output)
     # Before anything is pulled: what a second engine gives back would have been delivered once more.
-    with disk_errors(config.output), landing.locked():
+    with disk_errors(config.outputs.output), landing.locked():
         with ExitStack() as stack:
             stopped = stack.enter_context(_stopped_by_signals())
             source = stack.enter_context(
                 Subscriber(
-                    config.subscription,
-                    config.timestamp_attribute or None,
-                    max_messages=2 * config.land_messages,
-                    max_bytes=2 * config.land_bytes,
+                    config.input.subscription,
+                    config.input.timestamp_attribute or None,
+                    max_messages=2 * config.engine.land_messages,
+                    max_bytes=2 * config.engine.land_bytes,
                 )
             )
             engine = LocalStream(config, source, landing=landing)
-            if metrics is not None:
-                stack.enter_context(serve_metrics(metrics, lambda: engine.status))
+            if address is not None:
+                stack.enter_context(serve_metrics(address, lambda: engine.status))
             watch = _Watch(progress, engine)
             while not stopped.is_set():
                 engine.step()
                 watch.look()
-                if stop_when_idle is not None and engine.idle_seconds >= stop_when_idle:
+                if idle is not None and engine.idle_seconds >= idle:
                     break
         engine.stop()
     assert engine.record is not None  # noqa: S101 - stop() writes it
-    return RunResult(engine.record)
+    return engine.record
 
 
 class _Watch:
@@ -183,7 +180,7 @@ def _require_own(output: str) -> None:
             f"{output} cannot be used as a directory: {error.strerror}",
             remedy="Give an empty or new directory to --output.",
         ) from None
-    strange = sorted(set(found) - LOCAL_STREAM - {RUN_RECORD, "index.html"})
+    strange = sorted(set(found) - _OWN)
     if strange or (found and "landing" not in found):
         what = strange[0] if strange else found[0]
         raise UsageError(
@@ -199,16 +196,20 @@ def build(config: RunConfig) -> beam.Pipeline:
     Raises:
         UsageError: Beam refuses an option.
     """
-    config = replace(config, job=config.job or uuid.uuid4().hex[:8])
+    config = config.changed(job=config.outputs.job or uuid.uuid4().hex[:8])
     pipeline = make_pipeline(config)
-    source = chosen_source(config.given)
+    given = config.input.given
+    source = chosen_source(given)
     if source is not None:
-        portable = config.runner in ASK_THEIR_SERVER
-        messages = pipeline | "Read" >> source.read(config.given, config.runner, portable=portable)
-        chunks = messages | "Gather" >> beam.ParDo(GatherMessages(config.given[source.target.name]))
+        runner = config.job.runner
+        read = source.read(given, runner, portable=runner in ASK_THEIR_SERVER)
+        gather = beam.ParDo(GatherMessages(given[source.target.name]))
+        chunks = pipeline | "Read" >> read | "Gather" >> gather
     else:
-        files = pipeline | "Files" >> beam.Create(config.encoded_inputs, reshuffle=False)
-        chunks = files | "Spread" >> beam.Reshuffle() | "Read" >> beam.ParDo(ReadFiles(config.read_limits))
+        files = pipeline | "Files" >> beam.Create(config.input.encoded, reshuffle=False)
+        chunks = (
+            files | "Spread" >> beam.Reshuffle() | "Read" >> beam.ParDo(ReadFiles(config.input.read_limits))
+        )
     _ = chunks | "Collect" >> CollectStream(config)
     return pipeline
 
@@ -217,12 +218,12 @@ def _warn(text: str) -> None:
     logging.getLogger(__name__).warning(text)
 
 
-def submit(config: RunConfig, *, wait: bool = True, warn: Callable[[str], None] = _warn) -> RunResult | None:
+def submit(config: RunConfig, *, warn: Callable[[str], None] = _warn) -> RunRecord | None:
     """Hand the unbounded graph to its runner.
 
     Args:
-        config: with a subscription, a topic, or files that are read as a stream.
-        wait: until it ends, as a job over files does, or one that is drained.
+        config: with a subscription, a topic, or files that are read as a stream. Where the job is not to be
+            detached, this waits until it ends, as a job over files does, or one that is drained.
         warn: told in one line of what is not worth an error.
 
     Returns:
@@ -236,31 +237,30 @@ def submit(config: RunConfig, *, wait: bool = True, warn: Callable[[str], None] 
     """
     started = time.perf_counter()
     pipeline = build(config)
-    result = start(pipeline, config.runner)
-    if not wait:
-        return _leave(config, handed_over(result, pipeline, config.runner), warn)
-    if finish(result, config.runner) == PipelineState.UPDATED:
+    result = start(pipeline, config.job.runner)
+    if config.job.detach:
+        return _leave(config, handed_over(result, pipeline, config.job.runner), warn)
+    if finish(result, config.job.runner) == PipelineState.UPDATED:
         return None
-    books, files = read_output(config.output)
-    signs = indicators_record(read_indicators(config.output))
-    record = run_record(config, books, files, time.perf_counter() - started, indicators=signs)
-    write_record(config.output, record)
-    return RunResult(record)
+    accounting, files = read_output(config.outputs.output)
+    signs = indicators_record(read_indicators(config.outputs.output))
+    record = run_record(config, accounting, files, time.perf_counter() - started, indicators=signs)
+    write_record(config.outputs.output, record)
+    return record
 
 
-def _leave(config: RunConfig, job: dict[str, str], warn: Callable[[str], None]) -> RunResult:
+def _leave(config: RunConfig, job: dict[str, str], warn: Callable[[str], None]) -> RunRecord:
     """Note what can be said of a job that goes on: which it is, and what earlier jobs had published.
 
     The job is not to be taken for failed where its output cannot be reached from here; a warning says so.
     """
-    known: dict[str, Any] = {"status": DETACHED, "exit_code": 0, "job": job}
     try:
-        books, files = read_output(config.output)
-        record = run_record(config, books, files, 0.0, **known)
-        write_record(config.output, record)
+        accounting, files = read_output(config.outputs.output)
+        record = replace(run_record(config, accounting, files, 0.0, status=DETACHED), job=job)
+        write_record(config.outputs.output, record)
     except Exception as error:  # whatever a file system raises
-        record = run_record(config, Accounting(), [], 0.0, **known)
+        record = replace(run_record(config, Accounting(), [], 0.0, status=DETACHED), job=job)
         said = " ".join(str(error).split())[:200]
-        what = f"{RUN_RECORD} could not be written to {config.output}"
+        what = f"{RUN_RECORD} could not be written to {config.outputs.output}"
         warn(f"warning: the job runs, but {what}: {said} [W-RUN-RECORD]")
-    return RunResult(record)
+    return record

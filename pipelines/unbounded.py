@@ -41,13 +41,16 @@ class CollectStream(beam.PTransform):
         config = self._config
         reports = chunks | "Report" >> admit_reports(config.collections, together=True)
         _ = reports[REJECTED] | "Rejects" >> WriteStreamRejects(config.outputs)
-        _ = reports[ACCOUNTING] | "OtherBooks" >> WriteUnattributed(config.outputs, config.late_every)
+        _ = reports[ACCOUNTING] | "OtherBooks" >> WriteUnattributed(
+            config.outputs, config.counting.late_every
+        )
         schedules = {
-            c.digest_hex: Schedule(c, config.early_every, config.late_every) for c in config.collections
+            c.digest_hex: Schedule(c, config.counting.early_every, config.counting.late_every)
+            for c in config.collections
         }
         inputs = {"columns": reports[COLUMNS], "entries": reports[ACCOUNTING]}
         counted = inputs | "Epoch" >> CountEpochs(
-            schedules, shard_bits=config.shard_bits, deduplicate=config.deduplicate
+            schedules, shard_bits=config.counting.shard_bits, deduplicate=config.counting.deduplicate
         )
         for collection in config.collections:
             label = f"{collection.name}@{collection.version}"
@@ -67,4 +70,4 @@ class PublishStream(beam.PTransform):
     def expand(self, counted: beam.PCollection[CountedEpoch]) -> beam.PCollection[Any]:
         """Estimate, make consistent, publish."""
         config = self._config
-        return publish_epochs(counted, self._collection, config.outputs, config.max_error_fraction)
+        return publish_epochs(counted, self._collection, config.outputs, config.counting.max_error_fraction)

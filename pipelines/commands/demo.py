@@ -7,14 +7,36 @@ import time
 from importlib.resources import files
 from pathlib import Path
 
-from ldpbeam.collection.file import load_collection
-from ldpbeam.errors import UsageError
-from ldpbeam.pipelines.commands.console import say
+import click
 
-__all__ = ["run_demo"]
+from ldpbeam.errors import UsageError
+from ldpbeam.pipelines.commands.support.console import PrintingCommand, say
+
+__all__ = ["demo", "run_demo"]
 
 _DEVICES = 60_000
 _EPOCHS = 40
+
+
+@click.command(cls=PrintingCommand)
+@click.option(
+    "--output",
+    "out",
+    type=click.Path(path_type=Path),
+    default=Path("demo-output"),
+    show_default=True,
+    help="Directory for everything that the demonstration writes.",
+)
+@click.option(
+    "--seed",
+    type=click.IntRange(0),
+    default=1,
+    show_default=True,
+    help="Seed of the simulation; the same one gives the same reports.",
+)
+def demo(out: Path, seed: int) -> None:
+    """Simulate a fleet, collect its reports, and write one page to look at."""
+    run_demo(out, seed)
 
 
 def run_demo(out: Path, seed: int) -> None:
@@ -23,8 +45,9 @@ def run_demo(out: Path, seed: int) -> None:
     Raises:
         UsageError: ``out`` holds something else.
     """
-    from ldpbeam.pipelines.commands.actions import run_collection
-    from ldpbeam.pipelines.commands.progress import Bar
+    from ldpbeam.collection.file import load_collection
+    from ldpbeam.pipelines.commands.run import run_over_files
+    from ldpbeam.pipelines.commands.support.progress import Bar
     from ldpbeam.pipelines.page import write_page
     from ldpbeam.simulators.faults import write_faults
     from ldpbeam.simulators.scenarios import Launch
@@ -47,14 +70,15 @@ def run_demo(out: Path, seed: int) -> None:
             seed=seed,
             spec="launch (pipelines/commands/demo.py)",
             truth=True,
-            on_epoch=lambda epoch, reports: bar.advance(1, reports),
+            on_epoch=lambda epoch, reports: bar.count(1, reports),
         )
     write_faults(collection, out / "reports")
     bits = collection.protocol.payload_bits
     say(f"2  reports: {done.reports:,} with {bits} bits each, in {out / 'reports'}; then some")
     say("   are sent twice, some arrive ten days late (they still count, in their own epoch)")
     say("   and some are damaged")
-    run_collection((source,), (str(out / "reports"),), str(out / "output"), None)
+    reports, results = str(out / "reports"), str(out / "output")
+    run_over_files((collection,), {"files": (reports,), "output": results})
     page = write_page(out / "output", out / "index.html", out / "truth.parquet")
     say(f"3  done in {time.monotonic() - started:.0f} s. Look at {page.resolve().as_uri()}")
     say(f"   then: ldpbeam inspect {out / 'output' / 'rejects'}")

@@ -23,7 +23,8 @@ from ldpbeam.pipelines.local.results import publish_due
 from ldpbeam.pipelines.local.segment import EpochKey, Segment
 from ldpbeam.pipelines.local.status import Status
 from ldpbeam.pipelines.local.watermark import Pull, TimeKeeper, Watermark
-from ldpbeam.pipelines.run_record import indicators_record, last_clock, run_record, write_record
+from ldpbeam.pipelines.published import indicators_record, run_record, write_record
+from ldpbeam.pipelines.run_record import RunRecord, StreamRecord, last_clock
 from ldpbeam.reports import ReportColumns
 from ldpbeam.schedule import Schedule
 
@@ -76,26 +77,29 @@ class LocalStream:
         self._config = config
         self._source = source
         self._wait = wait
-        self._landing = landing or Landing(config.output)
+        self._landing = landing or Landing(config.outputs.output)
         self._landing.lock()
         self._collections = {c.digest: c for c in config.collections}
         self._schedules = {
-            c.digest_hex: Schedule(c, config.early_every, config.late_every) for c in config.collections
+            c.digest_hex: Schedule(c, config.counting.early_every, config.counting.late_every)
+            for c in config.collections
         }
         self._segments: dict[int, Segment] = {}
         self._number = 0
-        self._keeper = TimeKeeper(clock, wait, config.settle, config.patience, last_clock(config.output))
-        self._mark = Watermark(self._keeper, config.settle, config.patience)
+        self._keeper = TimeKeeper(
+            clock, wait, config.engine.settle, config.engine.patience, last_clock(config.outputs.output)
+        )
+        self._mark = Watermark(self._keeper, config.engine.settle, config.engine.patience)
         self.connected = True
         self._pulled = self._landed = self._published = 0
         self.messages = 0
         self.unstamped = 0
         self._replaying = False
-        self.record: dict[str, Any] | None = None
+        self.record: RunRecord | None = None
         self._started = wait()
         self._recorded: float | None = None
         try:
-            self._states = EpochStates(config.output, self._schedules)
+            self._states = EpochStates(config.outputs.output, self._schedules)
             self._recover()
         except BaseException:
             self._landing.unlock()
@@ -200,18 +204,22 @@ class LocalStream:
         """
         config, pulled, begin = self._config, Pull(), self._wait()
         while True:
-            left = config.land_every - (self._wait() - begin)
-            full = len(pulled.messages) >= config.land_messages or pulled.size >= config.land_bytes
+            left = config.engine.land_every - (self._wait() - begin)
+            full = (
+                len(pulled.messages) >= config.engine.land_messages or pulled.size >= config.engine.land_bytes
+            )
             if full or left <= 0:
                 return pulled
             some = self._source.pull(
-                config.land_messages - len(pulled.messages), config.land_bytes - pulled.size, left
+                config.engine.land_messages - len(pulled.messages),
+                config.engine.land_bytes - pulled.size,
+                left,
             )
             pulled.add(some, self._keeper.now())
 
     def _listen(self) -> int | None:
         """No message has come: after a while there is none, unless the source could not have given it."""
-        if self.idle_seconds < self._config.settle:
+        if self.idle_seconds < self._config.engine.settle:
             return None
         if not self._connected():
             # Nothing of what was published meanwhile has come yet: the silence begins when it can.
@@ -252,7 +260,8 @@ class LocalStream:
             self._states.publish_unattributed(self._number)
             self._remove_segments()
             self._states.fold(
-                self._config.keep_books, self.watermark // _MICROS - self._config.keep_accounting
+                self._config.engine.keep_books,
+                self.watermark // _MICROS - self._config.engine.keep_accounting,
             )
             self._record("running")
         self._merge()
@@ -277,7 +286,7 @@ class LocalStream:
             raise LdpError(
                 "E-LANDING-MISSING",
                 f"{admitted} reports of epoch {key[1]} of {key[0]} were admitted, {there} are still on disk",
-                where=self._config.output,
+                where=self._config.outputs.output,
                 remedy="An epoch can be counted again for a week after its close; what is published stays.",
             )
 
@@ -299,7 +308,7 @@ class LocalStream:
 
     def _horizon(self) -> int:
         """Epochs that closed before it are no longer kept to be counted again; microseconds since 1970."""
-        return self.watermark - self._config.keep_landed * _MICROS
+        return self.watermark - self._config.engine.keep_landed * _MICROS
 
     def _remove_segments(self) -> None:
         """Delete segments whose epochs have all been closed for as long as they are to be kept."""
@@ -326,7 +335,7 @@ class LocalStream:
 
     def _merge(self) -> bool:
         """Make one segment of many; gives whether there was something to do."""
-        parts = mergeable(self.segments, self._config.merge_segments)
+        parts = mergeable(self.segments, self._config.engine.merge_segments)
         if not parts:
             return False
         merged = self._landing.merge(parts, self._states.booked_segment, self._is_gone)
@@ -339,7 +348,7 @@ class LocalStream:
     # --- saying what was done
 
     def _record_is_old(self) -> bool:
-        return self._recorded is None or self._wait() - self._recorded >= self._config.late_every
+        return self._recorded is None or self._wait() - self._recorded >= self._config.counting.late_every
 
     def _record(self, status: str) -> None:
         """Write the record of the run so far."""
@@ -352,17 +361,17 @@ class LocalStream:
             archived=states.archived,
             status=status,
             indicators=indicators_record((*key, known.indicators) for key, known in states.epochs.items()),
-            stream={
-                "subscription": self._config.subscription,
-                "timestamp_attribute": self._config.timestamp_attribute,
-                "watermark_micros": self.watermark,
-                "segments": self._number,
-                "landed_now": len(self._segments),
-                "unstamped": self.unstamped,
-                "clock": self._keeper.record(),
-            },
+            stream=StreamRecord(
+                self._config.input.subscription,
+                self._config.input.timestamp_attribute,
+                self.watermark,
+                self._number,
+                len(self._segments),
+                self.unstamped,
+                self._keeper.record(),
+            ),
         )
-        write_record(self._config.output, record)
+        write_record(self._config.outputs.output, record)
         self.record = record
         self._recorded = self._wait()
 

@@ -27,6 +27,7 @@ from ldpbeam.transforms.sinks.accounting import (
     read_epoch_accounting,
     write_accounting,
 )
+from ldpbeam.transforms.sinks.file_record import FileRecord
 
 __all__ = ["EpochState", "EpochStates", "UnattributedState"]
 
@@ -73,7 +74,7 @@ class EpochState(UnattributedState):
     next_revision: int = 0
     last_result_watermark: int = 0
     closed: bool = False
-    files: list[dict[str, Any]] = field(default_factory=list)
+    files: list[FileRecord] = field(default_factory=list)
     indicators: list[dict[str, Any]] = field(default_factory=list)
 
     @property
@@ -102,7 +103,7 @@ class EpochState(UnattributedState):
         self.last_result_watermark = position.get("watermark", 0)
         self.next_revision = accounting.newest.number + 1 if accounting.newest else 0
         self.closed = accounting.closed
-        self.files = [table.as_record() for table in accounting.tables]
+        self.files = list(accounting.tables)
         self.indicators = accounting.indicators
 
 
@@ -259,7 +260,7 @@ class EpochStates:
         return Accounting(accounts)
 
     @property
-    def files(self) -> list[dict[str, Any]]:
+    def files(self) -> list[FileRecord]:
         """Published tables, without those of the archive."""
         return [file for _, known in self._all_epochs() for file in known.files]
 

@@ -27,16 +27,19 @@ from ldpbeam.accounting import Entry, Key
 from ldpbeam.collection.collection import Collection, digest_hex
 from ldpbeam.collection.record import collection_of
 from ldpbeam.errors import Reason, UsageError
-from ldpbeam.pipelines.config import RunConfig
+from ldpbeam.pipelines.config import Counting, Input, RunConfig
+from ldpbeam.pipelines.inputs import shard_bits_for
 from ldpbeam.pipelines.interrupt import interruptible, removed_on_interrupt
 from ldpbeam.pipelines.local.due import REPLAY
 from ldpbeam.pipelines.local.engine import LocalStream
 from ldpbeam.pipelines.local.landing import FOLDER
 from ldpbeam.pipelines.local.segment import Segment
 from ldpbeam.pipelines.output import locked
+from ldpbeam.pipelines.published import write_record
 from ldpbeam.pipelines.run import run
-from ldpbeam.pipelines.run_record import RUN_RECORD, read_record, write_record
+from ldpbeam.pipelines.run_record import RUN_RECORD, RunRecord, read_record
 from ldpbeam.reports import Admission, ReportColumns, admit_frames
+from ldpbeam.transforms.sinks import Outputs
 from ldpbeam.transforms.sinks.accounting import (
     EpochAccounting,
     Revision,
@@ -64,7 +67,7 @@ class Replayed:
         revised: (collection, epoch, revision) of every result that changed.
     """
 
-    record: dict[str, Any]
+    record: RunRecord
     before: int
     after: int
     revised: tuple[tuple[str, int, int], ...]
@@ -95,33 +98,33 @@ def replay(rejects: Path, collections: tuple[Collection, ...] = ()) -> Replayed:
         )
     record = read_record(output / RUN_RECORD)
     collections = _with_those_of(record, collections)
-    if "stream" in record:
+    if record.stream is not None:
         return _replay_stream(output, tables, collections, record)
     with interruptible(), locked(str(output)):
         return _replay_files(output, tables, collections, read_record(output / RUN_RECORD))
 
 
-def _with_those_of(record: dict[str, Any], collections: tuple[Collection, ...]) -> tuple[Collection, ...]:
+def _with_those_of(record: RunRecord, collections: tuple[Collection, ...]) -> tuple[Collection, ...]:
     """The collections that are given, and all others that the run had.
 
     Raises:
         UsageError: the record is of an earlier version, which did not keep collections, and one is not given.
     """
     given = {collection.digest_hex for collection in collections}
-    missing = [entry for entry in record["collections"] if entry["digest"] not in given]
-    unknown = [f"{e['name']} version {e['version']}" for e in missing if "definition" not in e]
+    missing = [kept for kept in record.collections if kept.digest not in given]
+    unknown = [f"{kept.name} version {kept.version}" for kept in missing if kept.definition is None]
     if unknown:
         raise UsageError(
             "E-USAGE-REPLAY",
             f"the record of the run does not hold {', '.join(unknown)}, which it counted",
             remedy="Add its file with --collection.",
         )
-    return (*(collection_of(entry["definition"]) for entry in missing), *collections)
+    return (*(collection_of(kept.definition) for kept in missing if kept.definition), *collections)
 
 
-def _rejected(record: dict[str, Any]) -> int:
+def _rejected(record: RunRecord) -> int:
     """Records rejected in a run, without conflicting repeats: what is replayed only makes those known."""
-    found: dict[str, int] = record["accounting"]["total"]["rejected"]
+    found = record.accounting.total.rejected
     return sum(n for reason, n in found.items() if reason != Reason.CONFLICTING_ID.value)
 
 
@@ -129,37 +132,29 @@ def _rejected(record: dict[str, Any]) -> int:
 
 
 def _replay_files(
-    output: Path, tables: list[Path], collections: tuple[Collection, ...], record: dict[str, Any]
+    output: Path, tables: list[Path], collections: tuple[Collection, ...], record: RunRecord
 ) -> Replayed:
-    from ldpbeam.pipelines.commands.actions import bits_for
-
     with _folder_of(record), ExitStack() as afterwards:
-        inputs = tuple(str(entry["path"]) for entry in record["inputs"])
-        config = RunConfig(
-            collections,
-            inputs,
-            "",
-            deduplicate=record["deduplicate"],
-            max_error_fraction=record["max_error_fraction"],
-            shard_bits=bits_for(_size_of(inputs)),
-            **record.get("limits", {}),
-        )
+        inputs = record.inputs
+        bits = shard_bits_for(_size_of(inputs))
+        counting = Counting(record.deduplicate, record.max_error_fraction, bits)
+        read = Input(files=inputs, **record.limits)
         scratch = afterwards.enter_context(
             TemporaryDirectory(prefix=".replay-", suffix=".tmp", dir=output, ignore_cleanup_errors=True)
         )
         afterwards.enter_context(removed_on_interrupt(Path(scratch)))
-        done: dict[str, Any] = run(replace(config, output=scratch)).record
+        done = run(RunConfig(collections, read, Outputs(scratch), counting))
         revised, files = _take_over(Path(scratch), output, collections)
-    fresh = {**done, "files": files, "replayed": [t.name for t in tables]}
+    fresh = replace(done, files=tuple(files), replayed=tuple(t.name for t in tables))
     write_record(str(output), fresh)
     before, after = map(_rejected, (record, done))
     return Replayed(fresh, before, after, tuple(revised))
 
 
 @contextmanager
-def _folder_of(record: dict[str, Any]) -> Iterator[None]:
+def _folder_of(record: RunRecord) -> Iterator[None]:
     """Work where the run has worked, if paths in its record start from there and the folder still exists."""
-    there = record.get("folder", "")
+    there = record.folder
     with chdir(there) if there and Path(there).is_dir() else nullcontext():
         yield
 
@@ -190,7 +185,7 @@ def _size_of(inputs: tuple[str, ...]) -> int:
 
 def _take_over(
     scratch: Path, output: Path, collections: tuple[Collection, ...]
-) -> tuple[list[tuple[str, int, int]], list[dict[str, Any]]]:
+) -> tuple[list[tuple[str, int, int]], list[FileRecord]]:
     """Publish what the new count changes as further revisions; the accounting comes last, as always."""
     by_digest = {c.digest_hex: c for c in collections}
     revised: list[tuple[str, int, int]] = []
@@ -222,7 +217,7 @@ def _take_over(
         accounting = replace(new, revisions=tuple(published))
         files += [write_accounting(str(output), accounting), *accounting.tables]
     files += _exchange_rejects(scratch / "rejects", output)
-    return revised, [file.as_record() for file in sorted(files, key=lambda file: file.path)]
+    return revised, sorted(files, key=lambda file: file.path)
 
 
 def _show_latest(output: Path, name: str, table: FileRecord | None) -> None:
@@ -280,17 +275,13 @@ class _Nothing:
 
 
 def _replay_stream(
-    output: Path, tables: list[Path], collections: tuple[Collection, ...], record: dict[str, Any]
+    output: Path, tables: list[Path], collections: tuple[Collection, ...], record: RunRecord
 ) -> Replayed:
-    config = RunConfig(
-        collections,
-        (),
-        str(output),
-        deduplicate=record["deduplicate"],
-        max_error_fraction=record["max_error_fraction"],
-        subscription=record["stream"]["subscription"],
-        timestamp_attribute=record["stream"]["timestamp_attribute"],
-    )
+    assert record.stream is not None  # noqa: S101 - what is replayed here is a stream
+    brokers = {"subscription": record.stream.subscription}
+    source = Input(brokers=brokers, timestamp_attribute=record.stream.timestamp_attribute)
+    counting = Counting(record.deduplicate, record.max_error_fraction)
+    config = RunConfig(collections, source, Outputs(str(output)), counting)
     engine = LocalStream(config, _Nothing())
     revisions = engine.revisions()
     taken = {place for segment in engine.segments for place in segment.replayed}

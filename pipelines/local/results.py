@@ -37,11 +37,11 @@ def publish_due(config: RunConfig, landing: Landing, due: Sequence[Due]) -> None
         own = [each for each in due if each.key[0] == collection.digest_hex]
         if not own:
             continue
-        numbers = RevisionNumbers(collection, config.output, ENGINE)
+        numbers = RevisionNumbers(collection, config.outputs.output, ENGINE)
         results: Iterable[EpochHistogram] = map(numbers.number, _results(config, collection, own, columns))
         for sink in optional_sinks(collection, config.outputs).values():
             results = _confirmed(sink, results)
-        files = EpochFiles(collection, config.output, ENGINE)
+        files = EpochFiles(collection, config.outputs.output, ENGINE)
         for result in results:
             files.write(result)
 
@@ -60,8 +60,8 @@ def _results(
             columns.pop(each.key, ()),
             each.account,
             each.publication,
-            deduplicate=config.deduplicate,
-            max_error_fraction=config.max_error_fraction,
+            deduplicate=config.counting.deduplicate,
+            max_error_fraction=config.counting.max_error_fraction,
         )
 
 

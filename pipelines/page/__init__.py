@@ -1,8 +1,8 @@
 """The one self-contained HTML page that `ldpbeam demo` and `ldpbeam report` write.
 
 It is made from what a run wrote (run.json, estimates/*.parquet, and truth.parquet in simulations)
-and from nothing else. It names no outside address, can be read without JavaScript, and stays
-below `PAGE_LIMIT` bytes by showing less where there is more than fits.
+and from nothing else. It names no outside address, can be read without JavaScript, and has fixed caps
+(`Detail.of`), so that it stays below two megabytes.
 """
 
 from __future__ import annotations
@@ -11,24 +11,21 @@ import base64
 import hashlib
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from importlib.resources import files
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ldpbeam.errors import disk_error
-from ldpbeam.pipelines.page.text import count, duration, integer, number, plural, size
+from ldpbeam.pipelines.page.text import count, duration, plural, size
 
 if TYPE_CHECKING:
-    from ldpbeam.pipelines.page.account import Account
     from ldpbeam.pipelines.page.data import Run
-    from ldpbeam.pipelines.page.parts import Detail, Table
+    from ldpbeam.pipelines.page.parts import Table
+    from ldpbeam.pipelines.run_record import RunRecord
 
-__all__ = ["PAGE_LIMIT", "write_page"]
-
-PAGE_LIMIT = 2_000_000
-"""The largest page, in bytes."""
+__all__ = ["write_page"]
 
 _ADDRESS = re.compile(r"https?:|://", re.IGNORECASE)
 
@@ -57,17 +54,8 @@ def write_page(output_dir: Path, page: Path, truth: Path | None = None) -> Path:
         LdpError: the disk is full or may not be written to; an existing page is then as it was.
     """
     from ldpbeam.pipelines.page.data import load
-    from ldpbeam.pipelines.page.parts import LEVELS
 
-    run = load(Path(output_dir), truth)
-    for detail in LEVELS:
-        if detail is not LEVELS[-1] and _expected(run, detail) > PAGE_LIMIT:
-            continue  # drawing it all only to throw it away takes seconds
-        octets = _html(run, detail).encode("utf-8")
-        if len(octets) <= PAGE_LIMIT:
-            break
-    else:
-        raise ValueError(f"The page of {output_dir} does not fit into {PAGE_LIMIT:,} bytes.")
+    octets = _html(load(Path(output_dir), truth)).encode("utf-8")
     page = Path(page)
     partial = page.with_name(f".{page.name}.{os.getpid()}.part")
     try:
@@ -82,38 +70,22 @@ def write_page(output_dir: Path, page: Path, truth: Path | None = None) -> Path:
     return page
 
 
-def _expected(run: Run, detail: Detail) -> int:
-    """Roughly the bytes that a page of so much detail takes; a little too few rather than many."""
-    octets = 0
-    for data in run.collections[: detail.sections]:
-        epochs = min(len(data.epochs), detail.epochs)
-        values = len(data.last.values) if data.last else 0
-        octets += 60_000 + 2_500 * epochs
-        octets += 180 * min(values, detail.rows) + 450 * min(values, detail.bins)
-    return octets
-
-
-def _html(run: Run, detail: Detail) -> str:
-    """Render the page with so much detail."""
+def _html(run: Run) -> str:
+    """Render the page."""
     import jinja2
     from altair.utils.schemapi import debug_mode
     from markupsafe import Markup
 
+    from ldpbeam.pipelines.page.accounting_section import complaints
+    from ldpbeam.pipelines.page.parts import SECTIONS, Detail
     from ldpbeam.pipelines.page.view import Writer
 
+    record, shown = run.record, run.collections[:SECTIONS]
+    digests = [data.digest for data in shown]
+    detail = Detail.of(len(shown))
     with debug_mode(False):  # no check against the schema at every step: a third of the time
-        shown = run.collections[: detail.sections]
-        digests = [data.digest for data in shown]
         sections = [
-            Writer(
-                data,
-                run.books.of(data.digest),
-                detail,
-                f"c{index}",
-                books=data.digest not in digests[:index],
-                rest=run.books.unattributed if data.alone else None,
-                record=run.record,
-            ).section()
+            Writer(data, record, detail, f"c{index}", again=data.digest in digests[:index]).section()
             for index, data in enumerate(shown)
         ]
     names = [section.name for section in sections]
@@ -123,16 +95,16 @@ def _html(run: Run, detail: Detail) -> str:
     template = environment.from_string((resources / "page.html.j2").read_text(encoding="utf-8"))
     html = template.render(
         title=f"{', '.join(names[:3]) or 'no collections'} – ldpbeam run report",
-        status=_status(run.record, run.books.total),
-        complaints=_shown(run.books.complaints, 10),
+        status=_status(record),
+        complaints=_shown(complaints(record) if record else [], 10),
         problems=_shown(run.problems, 10),
         contents=names if len(names) > 1 else [],
         sections=sections,
-        more=_more(run, detail),
+        more=_more(run),
         simulated=run.simulated,
-        whole=_whole(run.books.total, run.books.unattributed),
-        record=_record(run.record),
-        record_tables=_record_tables(run.record, detail),
+        whole=_whole(record) if record else "",
+        record=list(_record(record)) if record else [("Runner", "unknown")],
+        record_tables=_record_tables(record) if record else [],
         style=Markup((resources / "style.css").read_text(encoding="utf-8")),  # noqa: S704 - ours
         script=Markup(script),  # noqa: S704 - ours
         script_hash=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
@@ -141,16 +113,16 @@ def _html(run: Run, detail: Detail) -> str:
     return _ADDRESS.sub(lambda found: found[0].replace(":", "&#58;").replace("/", "&#47;"), html)
 
 
-def _status(record: Mapping[str, Any], total: Account | None) -> dict[str, str]:
+def _status(record: RunRecord | None) -> dict[str, str]:
     """How the run ended: a stream never finishes, it is stopped."""
-    code, status = number(record.get("exit_code")), str(record.get("status") or "")
-    if code is None:
-        return {"kind": "warn", "text": status or "status unknown"}
-    ended = _STREAM.get(status, "stream") if "stream" in record else "finished"
-    kind, more = _STATUS.get(int(code), ("bad", f", {status or 'failed'}"))
-    if total is not None and not total.counted:
+    if record is None:
+        return {"kind": "warn", "text": "status unknown"}
+    code, status = record.exit_code, record.status
+    ended = _STREAM.get(status, "stream") if record.stream else "finished"
+    kind, more = _STATUS.get(code, ("bad", f", {status or 'failed'}"))
+    if not record.accounting.total.counted:
         kind, more = "bad", ", nothing was counted"
-    return {"kind": kind, "text": f"{ended}{more}" + (f" (exit code {int(code)})" if code else "")}
+    return {"kind": kind, "text": f"{ended}{more}" + (f" (exit code {code})" if code else "")}
 
 
 def _shown(lines: Sequence[str], limit: int) -> list[str]:
@@ -158,56 +130,44 @@ def _shown(lines: Sequence[str], limit: int) -> list[str]:
     return [*lines[:limit], *([f"and {plural(rest, 'more line')}"] if rest > 0 else [])]
 
 
-def _whole(total: Account | None, rest: Account | None) -> str:
+def _whole(record: RunRecord) -> str:
     """The accounting of the whole run in one line, as the command line prints it."""
-    if total is None:
-        return ""
-    line = f"Whole run: {total.identity}"
-    if rest is not None and rest.read:
+    from ldpbeam.pipelines.page.accounting_section import identity
+
+    line = f"Whole run: {identity(record.accounting.total, record.stream is not None)}"
+    rest = record.accounting.unattributed
+    if rest.read:
         line += f"; {count(rest.read)} of them belong to no known collection and epoch"
     return line + "."
 
 
-def _record(record: Mapping[str, Any]) -> list[tuple[str, str]]:
+def _record(record: RunRecord) -> Iterator[tuple[str, str]]:
     """Name and value of each line of the run record."""
-    versions, timings = record.get("versions"), record.get("timings")
-    lines = [("Runner", str(record.get("runner") or "unknown"))]
-    if isinstance(versions, Mapping):
-        lines.append(("Versions", " · ".join(f"{k} {v}" for k, v in list(versions.items())[:30])))
-    if isinstance(timings, Mapping):
-        total, rate = (
-            number(timings.get("total_seconds")),
-            number(timings.get("reports_per_second")),
-        )
-        if total is not None:
-            lines.append(("Time", duration(total)))
-        if rate is not None:
-            lines.append(("Speed", f"{count(round(rate))} reports per second"))
-    for item in _mappings(record.get("collections"))[:40]:
-        parameters = item.get("parameters")
-        pairs = parameters.items() if isinstance(parameters, Mapping) else ()
-        words = [f"digest {item.get('digest')}", *(f"{k} {v}" for k, v in list(pairs)[:20])]
-        late = number(item.get("allowed_lateness_seconds"))
-        if late is not None:
-            words.append(f"lateness {duration(late)}")
-        lines.append((f"Collection {item.get('name')}", " · ".join(words)))
-    return lines
+    yield "Runner", record.runner or "unknown"
+    yield "Versions", " · ".join(f"{k} {v}" for k, v in list(record.versions.items())[:30])
+    timings = record.timings
+    yield "Time", duration(timings.total_seconds)
+    if timings.reports_per_second is not None:
+        yield "Speed", f"{count(round(timings.reports_per_second))} reports per second"
+    for kept in record.collections[:40]:
+        words = [f"digest {kept.digest}", *(f"{k} {v}" for k, v in list(kept.parameters.items())[:20])]
+        words.append(f"lateness {duration(kept.allowed_lateness_seconds)}")
+        yield f"Collection {kept.name}", " · ".join(words)
 
 
-def _record_tables(record: Mapping[str, Any], detail: Detail) -> list[Table]:
+def _record_tables(record: RunRecord) -> list[Table]:
     """The inputs and files of the run."""
-    from ldpbeam.pipelines.page.parts import Table, shortened
+    from ldpbeam.pipelines.page.parts import RECORD_ROWS, Table, shortened
 
-    inputs, written = _mappings(record.get("inputs")), _mappings(record.get("files"))
-    rows = detail.rows
+    inputs, written = record.inputs, record.files
     tables = []
     if inputs:
         tables.append(
             Table(
                 title=f"Table: {plural(len(inputs), 'input')}",
                 head=["input"],
-                rows=[[str(item.get("path"))] for item in inputs[:rows]],
-                note=shortened(len(inputs), min(rows, len(inputs)), "input", "first"),
+                rows=[[path] for path in inputs[:RECORD_ROWS]],
+                note=shortened(len(inputs), min(RECORD_ROWS, len(inputs)), "input", "first"),
             )
         )
     if written:
@@ -216,26 +176,21 @@ def _record_tables(record: Mapping[str, Any], detail: Detail) -> list[Table]:
                 title=f"Table: {plural(len(written), 'file')} written",
                 head=["file", "SHA-256", "size", "rows"],
                 rows=[
-                    [
-                        str(item.get("path")),
-                        str(item.get("sha256") or ""),
-                        size(integer(item.get("bytes"))),
-                        count(integer(item.get("rows"))),
-                    ]
-                    for item in written[:rows]
+                    [file.path, file.sha256, size(file.size), count(file.rows)]
+                    for file in written[:RECORD_ROWS]
                 ],
                 names=2,
-                note=shortened(len(written), min(rows, len(written)), "file", "first"),
+                note=shortened(len(written), min(RECORD_ROWS, len(written)), "file", "first"),
             )
         )
     return tables
 
 
-def _more(run: Run, detail: Detail) -> Table | None:
+def _more(run: Run) -> Table | None:
     """The collections that got no section, in one table."""
-    from ldpbeam.pipelines.page.parts import Table
+    from ldpbeam.pipelines.page.parts import RECORD_ROWS, SECTIONS, Table
 
-    rest = run.collections[detail.sections :]
+    rest = run.collections[SECTIONS:]
     if not rest:
         return None
     return Table(
@@ -244,16 +199,12 @@ def _more(run: Run, detail: Detail) -> Table | None:
         rows=[
             [
                 data.title,
-                str(data.config.get("protocol") or ""),
+                data.histogram.protocol,
                 count(len(data.epochs)),
                 count(sum(epoch.n for epoch in data.epochs)),
             ]
-            for data in rest[: detail.rows]
+            for data in rest[:RECORD_ROWS]
         ],
         names=2,
-        note=f"The first {detail.sections} collections are drawn; these did not fit.",
+        note=f"The first {SECTIONS} collections are drawn; these did not fit.",
     )
-
-
-def _mappings(raw: object) -> list[Mapping[str, Any]]:
-    return [item for item in raw if isinstance(item, Mapping)] if isinstance(raw, list) else []

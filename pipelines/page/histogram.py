@@ -8,7 +8,8 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from ldpbeam.pipelines.page import charts
-from ldpbeam.pipelines.page.data import CollectionData, Floats, Snapshot
+from ldpbeam.pipelines.page.data import CollectionData
+from ldpbeam.pipelines.page.estimates import Floats, Snapshot
 from ldpbeam.pipelines.page.parts import Detail, Figure, Key, Table, draw, shortened
 from ldpbeam.pipelines.page.significance import discoveries
 from ldpbeam.pipelines.page.text import DASH, count, plural, share

@@ -15,22 +15,30 @@ if TYPE_CHECKING:
     from ldpbeam.pipelines.page.charts import Chart
 
 
+SECTIONS = 8
+"""How many collections, or attributes of one, have a section; the others are listed."""
+
+RECORD_ROWS = 300
+"""Rows of the tables of inputs and files."""
+
+
 @dataclass(frozen=True)
 class Detail:
-    """How much the page shows; a page that comes out too large is made again with less."""
+    """How much one section shows: rows of a table, epochs and bins of a chart."""
 
     rows: int
     epochs: int
     bins: int
-    sections: int
 
+    @classmethod
+    def of(cls, sections: int) -> Detail:
+        """Fixed caps: a page of up to `SECTIONS` sections stays below two megabytes, whatever the run is.
 
-LEVELS = (
-    Detail(rows=1500, epochs=400, bins=360, sections=12),
-    Detail(rows=300, epochs=240, bins=240, sections=12),
-    Detail(rows=60, epochs=120, bins=120, sections=8),
-    Detail(rows=20, epochs=60, bins=60, sections=4),
-)
+        An epoch takes about 5 kB in charts and tables, a value 200 bytes, a bin 450, all else in a section
+        60 kB.
+        """
+        share = min(max(sections, 1), SECTIONS)
+        return cls(rows=1500 // share, epochs=240 // share - 10, bins=max(360 // share, 60))
 
 
 @dataclass(frozen=True)

@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from fractions import Fraction
 from statistics import NormalDist
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ldpbeam.estimates import lasting_share
-from ldpbeam.pipelines.page.text import number
-from ldpbeam.support import SupportProbabilities
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from ldpbeam.pipelines.page.data import Snapshot
+    from ldpbeam.pipelines.collection_record import GuaranteeRecord, HistogramRecord
+    from ldpbeam.pipelines.page.estimates import Snapshot
 
 _COLUMNS = 10
 _SEEN, _Z, _N0, _SUM0, _FRESH0, _KEPT0, _N1, _SUM1, _FRESH1, _KEPT1 = range(_COLUMNS)
@@ -34,13 +31,10 @@ class Noise:
     :func:`ldpbeam.estimates.lasting_share`.
     """
 
-    def __init__(self, config: Mapping[str, Any]) -> None:
+    def __init__(self, histogram: HistogramRecord, guarantee: GuaranteeRecord | None) -> None:
         """From the record of a collection; where that is silent, all of an error may repeat itself."""
-        guarantee = config.get("guarantee")
-        fresh = isinstance(guarantee, Mapping) and guarantee.get("per_report") is True
-        self._report = _probabilities(config.get("support"))
-        self._lasting = _probabilities(config.get("lasting"))
-        self._unknown = not (fresh if "lasting" not in config else self._report or fresh)
+        self._report, self._lasting = histogram.support, histogram.lasting
+        self._unknown = self._report is None and not (guarantee and guarantee.per_report)
 
     def share(self, estimate: NDArray[np.float64]) -> NDArray[np.float64]:
         """Of the variance of each estimate, from 0 to 1."""
@@ -49,18 +43,6 @@ class Noise:
         if self._report is None:
             return np.zeros_like(estimate)
         return lasting_share(estimate, self._report, self._lasting)
-
-
-def _probabilities(raw: object) -> SupportProbabilities | None:
-    if not isinstance(raw, Mapping):
-        return None
-    own, other, sampled = number(raw.get("own")), number(raw.get("other")), number(raw.get("sampled", 1.0))
-    if own is None or other is None or sampled is None:
-        return None
-    try:
-        return SupportProbabilities(Fraction(own), Fraction(other), Fraction(sampled))
-    except ValueError:
-        return None
 
 
 class Standing:

@@ -16,10 +16,9 @@ __all__ = [
     "decimals",
     "duration",
     "figure",
-    "integer",
-    "number",
     "plain",
     "plural",
+    "points",
     "power",
     "share",
     "size",
@@ -41,19 +40,6 @@ def clean_tree(node: Any) -> Any:
     if isinstance(node, dict):
         return {clean(str(key)): clean_tree(item) for key, item in node.items()}
     return node
-
-
-def integer(value: object) -> int:
-    """A count read from JSON; anything that is not a number is 0."""
-    number_ = number(value)
-    return 0 if number_ is None else int(number_)
-
-
-def number(value: object) -> float | None:
-    """A finite number, or None."""
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return None
-    return value if math.isfinite(value) else None
 
 
 def count(value: int) -> str:
@@ -79,6 +65,11 @@ def share(value: float | None, scale: float | None = None) -> str:
         return DASH
     digits = decimals(scale * 100 if scale else abs(value) * 10 or None)
     return f"{value * 100:,.{digits}f} %".replace("-", "−")
+
+
+def points(error: float) -> str:
+    """A difference of frequencies, in percentage points."""
+    return share(error, error).removesuffix(" %") + " points"
 
 
 def plain(value: float | None, scale: float | None = None) -> str:

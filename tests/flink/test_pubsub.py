@@ -6,7 +6,6 @@ import os
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 from threading import Event, Thread
 from typing import Any
@@ -89,18 +88,17 @@ def test_subscription_is_counted_once(
     options = on_cluster(job_endpoint, worker, name, *CHECKPOINTS)
     options += [f"--java_pubsub_root_url={root}", f"--credential_factory_class={NO_CREDENTIALS}"]
     found = submit(
-        replace(
-            config.run,
+        config.run.changed(
             subscription=subscription,
             sources={"pubsub_expansion": expansion.address},
             runner="PortableRunner",
             beam_args=tuple(options[1:]),
-        ),
-        wait=False,
+            detach=True,
+        )
     )
     assert found is not None
     published = Published(config)
-    assert found.record["status"] == "detached"
+    assert found.status == "detached"
     with kept_alive(publisher, topic, message(config, 0)):
         publish(range(200))
         job = cluster.job(name)

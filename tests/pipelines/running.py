@@ -26,6 +26,7 @@ from ldpbeam.collection.domain import Domain
 from ldpbeam.collection.epochs import Epochs
 from ldpbeam.hashing import FAMILIES
 from ldpbeam.pipelines.config import RunConfig
+from ldpbeam.pipelines.run_record import read_record
 from ldpbeam.protocols import PROTOCOLS, FrequencyProtocol, Parameters
 from ldpbeam.simulators.deliver.files import FORMATS, Compression, Format, report_file
 from ldpbeam.simulators.fleet import Fleet, ReportColumns
@@ -154,10 +155,12 @@ def execute(
 
     agreed = (collections,) if isinstance(collections, Collection) else tuple(collections)
     paths = sorted(inputs.iterdir()) if isinstance(inputs, Path) else list(inputs)
-    config = RunConfig(agreed, tuple(map(str, paths)), str(output), **more)
+    config = RunConfig.parsed(agreed, files=tuple(map(str, paths)), output=str(output), **more)
     result = run(config)
-    written = json.loads((output / "run.json").read_text())
-    assert written == json.loads(json.dumps(result.record))
+    content = (output / "run.json").read_bytes()
+    assert content == result.content()
+    assert read_record(output / "run.json").content() == content
+    written = json.loads(content)
     check_books(written)
     return Done(output, written, result.exit_code)
 

@@ -11,7 +11,7 @@ import pytest
 
 from ldpbeam.collection.file import load_collection
 from ldpbeam.errors import Reason
-from ldpbeam.pipelines.commands.inspection import inspect_lines
+from ldpbeam.pipelines.commands.support.inspection import inspect_lines
 from ldpbeam.pipelines.page import write_page
 from ldpbeam.simulators.fleet import Fleet, ReportColumns
 from ldpbeam.simulators.population.joint import joint_population

@@ -133,7 +133,7 @@ def test_the_default_runner_is_named_explicitly() -> None:
     """What people type never reaches Beam's own switch, which would download a binary."""
     assert resolve_runner(None) == resolve_runner("DirectRunner") == "FnApiRunner"
     assert resolve_runner("FlinkRunner") == "FlinkRunner"
-    assert RunConfig((collection(),), (), "out").runner == "FnApiRunner"
+    assert RunConfig.parsed((collection(),), output="out").runner == "FnApiRunner"
 
 
 @pytest.mark.parametrize(
@@ -290,7 +290,7 @@ def test_inputs_may_be_a_folder_and_lie_below_hidden_ones(
 ) -> None:
     """--input takes a folder, a relative path with dots, and a path through a hidden folder; hidden and
     unfinished files are passed over."""
-    from ldpbeam.pipelines.run import match_inputs
+    from ldpbeam.pipelines.inputs import match_inputs
 
     folder = tmp_path / ".cache" / "in"
     folder.mkdir(parents=True)
@@ -362,10 +362,10 @@ def test_a_pattern_without_quotes_is_understood(
 @pytest.fixture(scope="session")
 def simulated(site: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The output of the command simulate, with the truth beside the reports."""
-    from ldpbeam.pipelines.commands.actions import simulate_reports
+    from ldpbeam.pipelines.commands.simulate import Asked, simulate_reports
 
     out = tmp_path_factory.mktemp("simulated") / "s"
-    simulate_reports(site / "minutes.yaml", "zipf:1.1", 200, 2, out, None, 1, "batch", "none", True)
+    simulate_reports(Asked(site / "minutes.yaml", "zipf:1.1", 200, 2, out, truth=True))
     return out
 
 
@@ -443,22 +443,24 @@ def test_a_stream_that_counted_nothing_is_no_success(
 ) -> None:
     """The record of a stream that was all late has exit code 5, and the cause is named."""
     from ldpbeam.accounting import Accounting
-    from ldpbeam.pipelines.commands.outcome import why_nothing
-    from ldpbeam.pipelines.run_record import run_record
+    from ldpbeam.pipelines.commands.support.outcome import why_nothing
+    from ldpbeam.pipelines.published import run_record
+    from ldpbeam.pipelines.run_record import StreamRecord
 
     agreed = collection()
     key = (agreed.digest_hex, 0)
     books = Accounting.from_entries(
         [((key, "read"), sum(fates.values())), *(((key, w), n) for w, n in fates.items())]
     )
-    config = RunConfig((agreed,), (), str(tmp_path), subscription="projects/p/subscriptions/s")
-    record = run_record(config, books, [], 1.0, status="stopped", stream=stream)
-    assert record["exit_code"] == 5
+    config = RunConfig.parsed((agreed,), output=str(tmp_path), subscription="projects/p/subscriptions/s")
+    now = StreamRecord(config.input.subscription, stream["timestamp_attribute"], 0, 1, 1, 0, None)
+    record = run_record(config, books, [], 1.0, status="stopped", stream=now)
+    assert record.exit_code == 5
     why = why_nothing(record)
     assert why is not None
     assert text in why
     books = Accounting.from_entries([((key, "read"), 1), ((key, "counted"), 1)])
-    assert why_nothing(run_record(config, books, [], 1.0, status="stopped", stream=stream)) is None
+    assert why_nothing(run_record(config, books, [], 1.0, status="stopped", stream=now)) is None
 
 
 def test_old_spellings_of_options_are_taken(
@@ -485,13 +487,13 @@ def test_old_spellings_of_options_are_taken(
 
 def test_the_list_of_options_is_the_commands() -> None:
     """What a misspelt option is compared with is what there is."""
-    from ldpbeam.pipelines.config import OPTIONS
+    from ldpbeam.pipelines.config import spellings
 
     run = command.cli.commands["run"]
     there = {
         name for option in run.params for name in (*option.opts, *option.secondary_opts) if len(name) > 2
     }
-    assert set(OPTIONS) == there - {"--help"}
+    assert set(spellings()) == there - {"--help"}
 
 
 def test_quiet_and_json(call: Call, site: Path, arguments: list[object], tmp_path: Path) -> None:
@@ -543,13 +545,13 @@ def test_progress_says_nothing_twice(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Piped, a line appears now and then and only when something has moved."""
-    from ldpbeam.pipelines.commands import progress
+    from ldpbeam.pipelines.commands.support import progress
 
     clock = iter(range(0, 10_000, 11))
     monkeypatch.setattr(progress.time, "monotonic", lambda: float(next(clock)))
     with progress.Bar("run", 30, "bytes") as bar:
         for done in (1, 1, 1, 2, 30, 30, 30):
-            bar.update(done, 30)
+            bar.reach(done, 30)
     lines = capsys.readouterr().err.splitlines()
     assert lines == [f"run: {done} of 30 bytes" for done in (1, 2, 30)]
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from ldpbeam.errors import UsageError
-from ldpbeam.pipelines.commands.inspection import inspect_lines
-from ldpbeam.pipelines.commands.views import view_of
+from ldpbeam.pipelines.commands.support.inspection import inspect_lines
+from ldpbeam.pipelines.commands.support.views import view_of
 from ldpbeam.pipelines.run_record import read_record
 from tests.pipelines.running import collection, execute, fleet, write
 

@@ -10,10 +10,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from ldpbeam.collection.file import load_collection
 from ldpbeam.errors import CollectionError, UsageError
-from ldpbeam.pipelines.commands.actions import run_collection, simulate_reports
-from ldpbeam.pipelines.commands.inspection import inspect_lines
-from ldpbeam.pipelines.commands.views import view_of
+from ldpbeam.pipelines.commands.run import run_over_files
+from ldpbeam.pipelines.commands.simulate import Asked, simulate_reports
+from ldpbeam.pipelines.commands.support.inspection import inspect_lines
+from ldpbeam.pipelines.commands.support.views import view_of
 from tests.pipelines.page.test_page_protocols import every_kind
 
 YAML = """\
@@ -32,12 +34,11 @@ def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A collection, its simulation with the truth, and a run over it with one broken file."""
     base = tmp_path_factory.mktemp("inspect")
     (base / "screens.yaml").write_text(YAML)
-    simulate_reports(
-        base / "screens.yaml", "zipf:1.1", DEVICES, EPOCHS, base / "sim", None, 1, "batch", "none", True
-    )
+    simulate_reports(Asked(base / "screens.yaml", "zipf:1.1", DEVICES, EPOCHS, base / "sim", truth=True))
     (base / "broken.pb").write_bytes(b"\x01\xff")
     inputs = (str(base / "sim"), str(base / "broken.pb"))
-    assert run_collection((base / "screens.yaml",), inputs, str(base / "out"), None) == 4
+    asked = {"files": inputs, "output": str(base / "out")}
+    assert run_over_files((load_collection(base / "screens.yaml"),), asked) == 4
     return base
 
 

@@ -20,9 +20,10 @@ from click.testing import CliRunner
 
 from ldpbeam.errors import JobError, LdpError, UsageError
 from ldpbeam.pipelines import beam_job as jobs
+from ldpbeam.pipelines.beam_job import make_pipeline
 from ldpbeam.pipelines.commands.main import cli
 from ldpbeam.pipelines.config import RunConfig
-from ldpbeam.pipelines.run import make_pipeline, run
+from ldpbeam.pipelines.run import run
 from ldpbeam.pipelines.stream_job import submit
 from tests.pipelines.running import collection, fleet, write
 
@@ -60,7 +61,7 @@ def files(tmp_path: Path, *beam_args: str, **changes: Any) -> RunConfig:
     reports = write(tmp_path / "reports", collection(), fleet(collection(), 60, 2))
     inputs = tuple(str(path) for path in sorted(reports.iterdir()))
     fields = {"runner": "PortableRunner", "beam_args": beam_args, **changes}
-    return RunConfig((collection(),), inputs, str(tmp_path / "out"), **fields)
+    return RunConfig.parsed((collection(),), files=inputs, output=str(tmp_path / "out"), **fields)
 
 
 def test_failed_job_is_one_line_with_the_cause() -> None:
@@ -101,12 +102,14 @@ def test_files_run_where_a_job_server_sets_signal_handlers(
     assert done.exit_code == 0
     assert told[-1] == (1000, 1000)
     here = run(_local(tmp_path))
-    assert done.record["accounting"] == here.record["accounting"]
+    assert done.accounting == here.accounting
 
 
 def _local(tmp_path: Path) -> RunConfig:
     config = files(tmp_path / "local")
-    return RunConfig(config.collections, config.inputs, str(tmp_path / "local" / "out"))
+    return RunConfig.parsed(
+        config.collections, files=config.input.files, output=str(tmp_path / "local" / "out")
+    )
 
 
 class Overview(BaseHTTPRequestHandler):
@@ -173,10 +176,10 @@ def test_a_job_that_fails_before_the_cluster_has_it_is_an_error(flink: str) -> N
 
 def test_detached_job_leaves_a_record_of_which_it_is(tmp_path: Path) -> None:
     config = files(tmp_path, *SERVED, "--streaming", "--job_name=minutes")
-    found = submit(config, wait=False)
+    found = submit(config.changed(detach=True))
     assert found is not None
-    record = json.loads(Path(config.output, "run.json").read_text())
-    assert record == found.record
+    record = json.loads(Path(config.outputs.output, "run.json").read_text())
+    assert record == found.as_record()
     assert (record["status"], record["exit_code"]) == ("detached", 0)
     assert record["accounting"]["total"]["read"] == 0
     job = record["job"]
@@ -184,7 +187,7 @@ def test_detached_job_leaves_a_record_of_which_it_is(tmp_path: Path) -> None:
     assert job["id"].startswith("job")
     # The job goes on meanwhile, and is over before the test.
     end = time.monotonic() + 120
-    while counted(config.output) < 120:
+    while counted(config.outputs.output) < 120:
         assert time.monotonic() < end
         time.sleep(0.1)
 
@@ -197,16 +200,16 @@ def counted(output: str) -> int:
 def test_detached_job_is_not_failed_by_an_output_that_is_out_of_reach(tmp_path: Path) -> None:
     (tmp_path / "out").write_text("a file")
     warned: list[str] = []
-    found = submit(files(tmp_path, *SERVED, "--streaming"), wait=False, warn=warned.append)
+    found = submit(files(tmp_path, *SERVED, "--streaming").changed(detach=True), warn=warned.append)
     assert found is not None
-    assert found.record["status"] == "detached"
+    assert found.status == "detached"
     (warning,) = warned
     assert warning.startswith("warning: the job runs, but run.json could not be written to ")
     assert warning.endswith("[W-RUN-RECORD]")
 
 
 def prism(*beam_args: str) -> None:
-    make_pipeline(RunConfig((collection(),), (), "out", runner="PrismRunner", beam_args=beam_args))
+    make_pipeline(RunConfig.parsed((collection(),), output="out", runner="PrismRunner", beam_args=beam_args))
 
 
 def test_prism_needs_its_binary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

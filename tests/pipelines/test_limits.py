@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 from ldpbeam.pipelines.commands.main import cli
-from ldpbeam.pipelines.run import match_inputs
+from ldpbeam.pipelines.inputs import match_inputs
 from ldpbeam.wire.report_pb2 import Report, ReportBatch
 from tests.pipelines.running import collection, execute, frame
 

@@ -217,7 +217,7 @@ def test_files_are_looked_at_before_a_record_vouches_for_them(
     before = tree(done)
     real = running.run_record
 
-    def meddled(*given: Any, **more: Any) -> dict[str, Any]:
+    def meddled(*given: Any, **more: Any) -> Any:
         (victim,) = done.glob(".run-*.tmp/estimates/*-epoch-000001-r000.parquet")
         victim.write_bytes(victim.read_bytes()[:-1])
         return real(*given, **more)
@@ -410,8 +410,8 @@ def test_equal_names_and_versions_are_refused() -> None:
 
     other = collection("grr", 12, name="one")
     with pytest.raises(UsageError, match=r"two collections are called 'one' version 1.*E-USAGE-COLLECTION"):
-        RunConfig((ONE, other), (), "out")
-    assert len(RunConfig((ONE, replace(other, version=2)), (), "out").collections) == 2
+        RunConfig.parsed((ONE, other), output="out")
+    assert len(RunConfig.parsed((ONE, replace(other, version=2)), output="out").collections) == 2
 
 
 def test_refused_messages_are_private(tmp_path: Path) -> None:
@@ -425,7 +425,9 @@ def test_refused_messages_are_private(tmp_path: Path) -> None:
         broker = Broker(clock)
         from ldpbeam.pipelines.config import RunConfig
 
-        config = RunConfig((ONE,), (), str(tmp_path / "out"), subscription="s", settle=1.0, land_every=0.5)
+        config = RunConfig.parsed(
+            (ONE,), output=str(tmp_path / "out"), subscription="s", settle=1.0, land_every=0.5
+        )
         engine = LocalStream(config, broker, clock, clock)
         broker.publish(b"junk")
         engine.step()

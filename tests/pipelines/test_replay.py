@@ -71,7 +71,7 @@ def test_a_forgotten_collection(tmp_path: Path) -> None:
     done = replay(tmp_path / "out" / "rejects", (ONE, TWO))
     paths = sorted(p for p in (tmp_path / "in").iterdir() if p.name != "junk")
     assert without_revision(tmp_path / "out") == expected_support([ONE, TWO], paths)
-    rejected = done.record["accounting"]["total"]["rejected"]
+    rejected = done.record.accounting.total.rejected
     assert set(rejected) == {"malformed", "conflicting_report_id"}
     assert rejected["malformed"] == 1
     assert rejected["conflicting_report_id"] > conflicts > 0
@@ -123,8 +123,8 @@ def test_nothing_is_forgotten_when_one_collection_is_given(tmp_path: Path) -> No
     done = replay(tmp_path / "out" / "rejects", (TWO,))
     assert {name for name, _, _ in done.revised} == {"two"}
     assert {key: newest(tmp_path / "out")[key] for key in before} == before
-    assert done.record["accounting"]["total"]["counted"] == 2 * first.total["counted"]
-    assert [c["name"] for c in done.record["collections"]] == ["one", "two"]
+    assert done.record.accounting.total.counted == 2 * first.total["counted"]
+    assert [c.name for c in done.record.collections] == ["one", "two"]
     assert replay(tmp_path / "out" / "rejects").revised == ()
     with_latest(tmp_path / "out")
 
@@ -224,7 +224,7 @@ Run = Callable[..., LocalStream]
 
 
 def stream(output: Path, clock: Clock, broker: Broker, *collections: Collection) -> LocalStream:
-    config = RunConfig(collections, (), str(output), subscription="s", settle=1.0, land_every=0.5)
+    config = RunConfig.parsed(collections, output=str(output), subscription="s", settle=1.0, land_every=0.5)
     return LocalStream(config, broker, clock, clock)
 
 
@@ -263,11 +263,11 @@ def test_a_forgotten_collection_in_a_stream(tmp_path: Path) -> None:
     assert {
         k: v for k, v in without_revision(tmp_path / "out").items() if k not in before
     } == expected_support([TWO], (tmp_path / "in").iterdir())
-    check_books(done.record)
+    check_books(done.record.as_record())
     again = replay(tmp_path / "out" / "rejects", (ONE, TWO))
     assert again.revised == ()
     assert newest(tmp_path / "out") == found
-    check_books(again.record)
+    check_books(again.record.as_record())
 
 
 def test_a_replay_waits_for_the_stream_to_stop(tmp_path: Path) -> None:
@@ -308,8 +308,8 @@ def test_a_tolerance_that_was_too_small(tmp_path: Path) -> None:
         "future_epoch": size
     }
     done = replay(tmp_path / "out" / "rejects", (ONE,))
-    total = done.record["accounting"]["total"]
+    total = done.record.accounting.total.as_record()
     # The same reports had come again in time: replayed, they are repeats, as if never rejected.
     assert (total["rejected"], total["duplicate"]) == ({}, size)
     assert total["counted"] == size + len(batches[1].report_ids)
-    check_books(done.record)
+    check_books(done.record.as_record())

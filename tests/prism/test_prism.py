@@ -28,9 +28,11 @@ def test_files_give_byte_for_byte_what_the_local_runner_gives(
 ) -> None:
     reports = write(tmp_path / "reports", collection(), fleet(collection(), 300, 3))
     inputs = tuple(str(path) for path in sorted(reports.iterdir()))
-    here = RunConfig((collection(),), inputs, str(tmp_path / "here"))
+    here = RunConfig.parsed((collection(),), files=inputs, output=str(tmp_path / "here"))
     monkeypatch.setenv("LDPBEAM_PRISM", str(prism))
-    there = RunConfig((collection(),), inputs, str(tmp_path / "there"), runner="PrismRunner")
+    there = RunConfig.parsed(
+        (collection(),), files=inputs, output=str(tmp_path / "there"), runner="PrismRunner"
+    )
     assert run(here).exit_code == run(there).exit_code == 0
     tables = [contents(tmp_path / place / "estimates") for place in ("here", "there")]
     assert tables[0] == tables[1]

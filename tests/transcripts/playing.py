@@ -281,7 +281,7 @@ class _Note(beam.DoFn):
 def config_of(transcript: Transcript, output: Path) -> RunConfig:
     """How the job is set up."""
     taken = tuple(c for n, c in transcript.collections.items() if n not in transcript.absent)
-    return RunConfig(taken, (), str(output), job=JOB, **transcript.settings)
+    return RunConfig.parsed(taken, output=str(output), job=JOB, **transcript.settings)
 
 
 def play(transcript: Transcript, folder: Path) -> Played:

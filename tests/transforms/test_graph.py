@@ -23,7 +23,9 @@ def collected(config: RunConfig) -> list[str]:
 
 @pytest.fixture
 def config() -> RunConfig:
-    return RunConfig((collection("grr", name="a"), collection("sue", name="b")), ("in",), "out")
+    return RunConfig.parsed(
+        (collection("grr", name="a"), collection("sue", name="b")), files=("in",), output="out"
+    )
 
 
 def test_labels_are_those_that_were_published(config: RunConfig) -> None:

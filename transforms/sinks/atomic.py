@@ -9,34 +9,13 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 
 from apache_beam.io.filesystems import FileSystems
 
 from ldpbeam.errors import disk_error
+from ldpbeam.transforms.sinks.file_record import FileRecord
 
 __all__ = ["FileRecord", "link", "publish", "refuse_writing", "remove", "sync_folder"]
-
-
-@dataclass(frozen=True)
-class FileRecord:
-    """A file that was written.
-
-    Attributes:
-        path: relative to the output directory, with forward slashes.
-        size: bytes.
-        sha256: of the content, hexadecimal.
-        rows: rows in it.
-    """
-
-    path: str
-    size: int
-    sha256: str
-    rows: int
-
-    def as_record(self) -> dict[str, object]:
-        """For run.json."""
-        return {"path": self.path, "bytes": self.size, "sha256": self.sha256, "rows": self.rows}
 
 
 def sync_folder(folder: str) -> None:

@@ -17,37 +17,34 @@ from pathlib import Path
 import click
 
 from ldpbeam.pipelines.commands.main import cli, main
+from ldpbeam.pipelines.config import options as declared
+from ldpbeam.pipelines.option import Option
 from ldpbeam.transforms.sinks import SINKS
 
 __all__ = ["FOLDER", "LEFT_OUT", "arguments", "generated", "options", "run_template"]
 
 FOLDER = Path(__file__).parent
 
+
+def _spelt(name: str, option: Option) -> str:
+    """The name of an option as a parameter."""
+    return option.spelt(name).partition("/")[0].removeprefix("--").replace("-", "_")
+
+
 _LOG = logging.getLogger(__name__)
 
 LEFT_OUT = {
-    "detach": "a launcher never waits",
-    "input": "a template reads a subscription",
     "json": "a launcher's output is a log",
     "kafka_expansion": "tried on Flink only",
     "kafka_servers": "tried on Flink only",
     "kafka_topic": "tried on Flink only",
-    "keep_accounting": "of the local engine",
-    "keep_landed": "of the local engine",
-    "land_bytes": "of the local engine",
-    "land_every": "of the local engine",
-    "land_messages": "of the local engine",
-    "max_epochs": "of runs over files",
-    "max_expansion": "of runs over files",
-    "metrics": "of the local engine",
-    "not_after": "of runs over files",
-    "overwrite": "of runs over files",
     "pubsub_expansion": "Dataflow reads Pub/Sub itself",
     "quiet": "a launcher's output is a log",
-    "read_attempts": "of runs over files",
-    "runner": "the launcher gives it",
-    "settle": "of the local engine",
-    "stop_when_idle": "of the local engine",
+    **{
+        _spelt(name, option): option.template_lacks
+        for name, (option, _) in declared().items()
+        if option.template_lacks
+    },
 }
 """Options of ``ldpbeam run`` that a template does not have, and why."""
 
@@ -56,7 +53,7 @@ _REQUIRED = {"collection", "subscription", "output"}
 _HELP = {
     "collection": "Collection files, gs://… or in the image, separated by commas.",
     "subscription": "Pub/Sub subscription of reports, one message each or a batch.",
-    "output": "Folder in Cloud Storage for estimates and books, gs://BUCKET/FOLDER.",
+    "output": "Folder in Cloud Storage for estimates and accounting, gs://BUCKET/FOLDER.",
     "job": "Signs this job's revisions. Keep it when a job is updated; choose another one for a new job. "
     "Default: random.",
 }

@@ -121,6 +121,7 @@ def write_run(
                     "duplicate": twice,
                     "rejected": gone,
                     "read": n + tardy + twice + sum(gone.values()),
+                    "withheld": "",
                 }
             )
     pq.write_table(pa.concat_tables(truths), root / "truth.parquet")
@@ -144,9 +145,13 @@ def write_run(
             "numpy": "2.4.6",
         },
         "runner": "FnApiRunner",
+        "deduplicate": True,
+        "max_error_fraction": 0.1,
+        "limits": {"max_expansion": 100, "max_epochs": 10000, "not_after": None, "read_attempts": 3},
         "collections": collections,
         "accounting": {"total": total, "epochs": rows, "unattributed": rest},
         "timings": {"total_seconds": 3.2, "reports_per_second": 400000.0},
+        "folder": "",
         "inputs": [{"path": "demo/reports/*.pb"}],
         "files": written,
     }
@@ -176,9 +181,12 @@ def _config(fake: Fake, own: float, other: float) -> dict[str, Any]:
         "epoch": {"length_seconds": 21600, "origin": "2026-01-01T00:00:00Z"},
         "allowed_lateness_seconds": 86400,
         "consistency": "norm_sub",
+        "promises": {"non_negative": True, "sums_to_one": True},
         "min_reports": 1000,
-        "support": {"own": own, "other": other},
+        "support": {"own": own, "other": other, "sampled": 1.0},
+        "lasting": {"own": 0.88, "other": 0.49, "sampled": 1.0} if two else None,
         "guarantee": fake.guarantee,
+        "leverage": [],
     }
 
 

@@ -10,6 +10,7 @@ encodings, and for hashing two values correlate by less than 1/100 here. Seeds a
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -17,11 +18,19 @@ import pytest
 from scipy.stats import binom
 
 from ldpbeam.collection.file import parse_collection
-from ldpbeam.pipelines.page.data import Snapshot, _by_attribute
+from ldpbeam.pipelines.collection_record import (
+    CollectionRecord,
+    GuaranteeRecord,
+    HistogramRecord,
+    collection_entry,
+)
+from ldpbeam.pipelines.page.estimates import Snapshot
 from ldpbeam.pipelines.page.significance import FALSE_ALARM, Noise, Standing, changed
 from ldpbeam.protocols import FrequencyProtocol
+from ldpbeam.protocols.contract import Result
 from ldpbeam.simulators import Streams
 from ldpbeam.simulators.fleet import Fleet
+from ldpbeam.support import SupportProbabilities
 
 Deal = Callable[[np.ndarray, int, int, np.random.Generator], np.ndarray]
 
@@ -49,9 +58,11 @@ def everybody(values: np.ndarray, epoch: int, epochs: int, draw: np.random.Gener
 SCENARIOS: list[Deal] = [nobody, once, a_few, everybody]
 
 
-def config(protocol: str, size: int) -> dict[str, Any]:
+def noise(protocol: str, size: int) -> Noise:
+    """As the record of a collection has it."""
     text = f"name: a\ndomain: {{size: {size}}}\nepoch: {{length: 1h}}\n{protocol}"
-    return parse_collection(text).as_record()
+    record = CollectionRecord.from_record(collection_entry(parse_collection(text)))
+    return Noise(record.histograms[0], record.guarantee)
 
 
 def snapshot(epoch: int, kind: FrequencyProtocol[Any], counts: np.ndarray, n: int) -> Snapshot:
@@ -121,7 +132,7 @@ HASHED = "protocol: loloha\ng: 3\nepsilon_longitudinal: 2.0\nepsilon_first: 1.0\
 BARE = "protocol: dbitflip_pm\nd: 30\nepsilon_longitudinal: 2.0\n"
 DEPLOYED = "protocol: rappor\nepsilon_longitudinal: 2.0\n"
 
-INDEPENDENT = {"guarantee": {"per_report": True}}
+INDEPENDENT = Noise(HistogramRecord("", "", Result.FREQUENCIES, 9), GuaranteeRecord(per_report=True))
 """What the page took for granted: no memo, so that errors of different epochs are independent."""
 
 
@@ -131,10 +142,10 @@ def most(values: int) -> int:
 
 def alarms(protocol: str, size: int, devices: int, epochs: int, deal: Deal, fleets: int) -> tuple[int, int]:
     """Values beyond three standard errors, by the page's form and by the independent one."""
-    noise = [Noise(config(protocol, size)), Noise(INDEPENDENT)]
+    both = [noise(protocol, size), INDEPENDENT]
     safe = naive = 0
     for seed in range(fleets):
-        found = jumps(noise, fleet_of(protocol, size, devices, epochs, deal, seed), epochs)
+        found = jumps(both, fleet_of(protocol, size, devices, epochs, deal, seed), epochs)
         safe, naive = (
             total + int((np.abs(z) > 3).sum()) for total, z in zip((safe, naive), found, strict=True)
         )
@@ -168,33 +179,39 @@ def test_what_rose_is_seen(protocol: str) -> None:
     """The test above could be passed by never saying anything."""
     size, epochs = 100, 16
     found = fleet_of(protocol, size, 1500, epochs, a_few, 3, rising=600)
-    (z,) = jumps([Noise(config(protocol, size))], found, epochs)
+    (z,) = jumps([noise(protocol, size)], found, epochs)
     assert changed(float(z[-1]), size)
     assert z[-1] == z.max()
 
 
+HALF = SupportProbabilities(Fraction(1, 2), Fraction(1, 4))
+
+
 @pytest.mark.parametrize(
-    ("record", "share"),
+    ("said", "share"),
     [
-        ({}, 1.0),
-        ({"guarantee": {"per_report": True}}, 0.0),
-        ({"guarantee": {"per_report": False}, "support": {"own": 0.5, "other": 0.25}}, 1.0),
-        ({"support": {"own": 0.5, "other": 0.25}, "lasting": None}, 0.0),
-        ({"support": {"own": 0.25, "other": 0.5}, "lasting": {"own": 0.5, "other": 0.1}}, 1.0),
-        ({"support": None, "lasting": None, "guarantee": {"per_report": False}}, 1.0),
+        ((None, None, None), 1.0),
+        ((None, None, False), 1.0),
+        ((None, None, True), 0.0),
+        ((HALF, None, None), 0.0),
+        ((HALF, None, False), 0.0),
+        ((HALF, HALF, False), 1.0),
     ],
 )
-def test_where_a_run_does_not_say_what_lasts_all_of_it_may(record: dict[str, Any], share: float) -> None:
-    assert Noise(record).share(np.array([-0.1, 0.0, 0.5, 1.2])).tolist() == [share] * 4
+def test_where_a_run_does_not_say_what_lasts_all_of_it_may(said: tuple[Any, Any, Any], share: float) -> None:
+    support, lasting, per_report = said
+    guarantee = None if per_report is None else GuaranteeRecord(per_report=per_report)
+    noise = Noise(HistogramRecord("", "", Result.FREQUENCIES, 9, support, lasting), guarantee)
+    assert noise.share(np.array([-0.1, 0.0, 0.5, 1.2])).tolist() == pytest.approx([share] * 4)
 
 
 def test_the_share_that_lasts_is_that_of_the_permanent_round() -> None:
     """Against the known correlations at frequency 0, and V_one from the channel itself."""
     for protocol, correlation in ((UNARY, 0.20), (NEAR, 0.76), (HASHED, 0.28), (DEPLOYED, 0.21), (BARE, 1.0)):
-        share = Noise(config(protocol, 100)).share(np.zeros(1))[0]
+        share = noise(protocol, 100).share(np.zeros(1))[0]
         assert share == pytest.approx(correlation, abs=0.01)
     for name in ("grr", "olh", "oue"):
-        assert Noise(config(f"protocol: {name}\nepsilon: 1.0\n", 100)).share(np.full(1, 0.3)) == [0.0]
+        assert noise(f"protocol: {name}\nepsilon: 1.0\n", 100).share(np.full(1, 0.3)) == [0.0]
 
 
 def test_which_attribute_a_device_drew_lasts_too() -> None:
@@ -204,16 +221,16 @@ def test_which_attribute_a_device_drew_lasts_too() -> None:
         "attributes:\n  - {name: x, domain: {size: 4}}\n  - {name: y, domain: {size: 4}}\n"
     )
     agreed = parse_collection(text)
-    (record, _) = agreed.as_record()["attributes"]  # type: ignore[misc]
-    # The page reads it per attribute, under the collection's guarantee.
-    (shown, _) = _by_attribute(agreed.as_record())
-    assert shown["lasting"] == record["lasting"] is not None
+    record = CollectionRecord.from_record(collection_entry(agreed))
+    (shown, _) = record.histograms
+    assert (shown.attribute, shown.protocol) == ("x", "sample · grr")
+    assert shown.lasting is not None
     part = agreed.protocol.parts[0]
     own, other = float(part.support.own), float(part.support.other)  # type: ignore[attr-defined]
     f = 0.3
     drawn = 0.5 * f * (1 - f)
     spread = (f * own * (1 - own) + (1 - f) * other * (1 - other)) / (own - other) ** 2
-    assert Noise(record).share(np.array([f]))[0] == pytest.approx(drawn / (drawn + spread))
+    assert Noise(shown, record.guarantee).share(np.array([f]))[0] == pytest.approx(drawn / (drawn + spread))
 
 
 def test_the_more_values_a_page_looks_at_the_more_it_takes() -> None:

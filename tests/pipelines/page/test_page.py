@@ -1,6 +1,5 @@
 """What the page says, and what it must never contain."""
 
-import dataclasses
 import json
 import re
 import subprocess
@@ -14,8 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from ldpbeam.collection.file import parse_collection
-from ldpbeam.pipelines import page as page_module
-from ldpbeam.pipelines.page import PAGE_LIMIT, parts, write_page
+from ldpbeam.pipelines.page import parts, write_page
 from tests.conftest import REPOSITORY
 from tests.pipelines.page.synthetic import ONE_ROUND, Fake, write_run
 
@@ -157,25 +155,33 @@ def test_reasons_and_record_are_text_and_nothing_else(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("k", "epochs"), [(1412, 80), (360, 120)])
 def test_the_papers_largest_runs_fit(tmp_path: Path, k: int, epochs: int) -> None:
     html = page_of(tmp_path, Fake(k=k, epochs=epochs, n=200_000))
-    assert len(html.encode()) <= PAGE_LIMIT
+    assert len(html.encode()) <= 2_000_000
     assert len(re.findall("<tr><td", html)) > k
 
 
-def test_a_run_too_large_for_the_page_shows_less_and_says_so(
+@pytest.mark.parametrize(("sections", "shown"), [(0, 230), (1, 230), (4, 50), (8, 20), (100, 20)])
+def test_the_caps_are_shared_by_the_sections(sections: int, shown: int) -> None:
+    """Measured at the caps, with long labels and four reasons of rejects: an epoch takes 5.1 kB."""
+    detail = parts.Detail.of(sections)
+    assert detail.epochs == shown
+    drawn = min(max(sections, 1), parts.SECTIONS)
+    expected = 60_000 + 5_100 * detail.epochs + 180 * detail.rows + 450 * detail.bins
+    assert drawn * expected + 350 * parts.RECORD_ROWS <= 2_000_000
+
+
+def test_a_run_beyond_the_caps_shows_less_and_says_so(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(page_module, "PAGE_LIMIT", 300_000)
-    html = page_of(tmp_path, Fake(k=1500, epochs=2))
-    assert len(html.encode()) <= 300_000
-    assert re.search(r"Shows the largest \d+ of 1,500 values", harmless(html).text)
-    monkeypatch.setattr(page_module, "PAGE_LIMIT", 10_000)
-    with pytest.raises(ValueError, match="does not fit into 10,000 bytes"):
-        write_page(tmp_path / "out", tmp_path / "other.html")
-    assert not (tmp_path / "other.html").exists()
+    monkeypatch.setattr(parts.Detail, "of", lambda sections: parts.Detail(rows=3, epochs=4, bins=20))
+    monkeypatch.setattr(parts, "RECORD_ROWS", 5)
+    text = harmless(page_of(tmp_path, Fake(k=100, epochs=6))).text
+    assert "Shows the largest 3 of 100 values" in text
+    assert "Shows the last 3 of 6 epochs" in text
+    assert "Shows the first 5 of 6 files" in text
 
 
 def test_collections_without_a_section_are_listed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(parts, "LEVELS", (dataclasses.replace(parts.LEVELS[0], sections=1),))
+    monkeypatch.setattr(parts, "SECTIONS", 1)
     fakes = [Fake(name=f"name{i}", digest=f"{i:016x}", k=2, epochs=1) for i in range(3)]
     text = harmless(page_of(tmp_path, *fakes)).text
     assert "2 further collections" in text

@@ -1,29 +1,56 @@
 """The numbers behind the page: accounting, significance, rounding."""
 
 import itertools
+import json
 import math
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from ldpbeam.pipelines.page import account, data, scales, significance, text
+from ldpbeam.accounting import Account
+from ldpbeam.pipelines.page import accounting_section, data, estimates, scales, significance, text
+from ldpbeam.pipelines.run_record import RunRecord
 from tests.pipelines.page.synthetic import DIGEST, Fake, write_run
 
-
-def test_the_identity_holds_or_is_complained_about() -> None:
-    row = {"read": 10, "counted": 6, "late": 1, "duplicate": 1, "rejected": {"malformed": 2}}
-    assert account.account(row, "here").balanced
-    wrong = account.account({**row, "read": 11}, "here")
-    assert not wrong.balanced
-    assert "+1 unexplained" in wrong.complaint
+BALANCED = {"read": 10, "counted": 6, "late": 1, "duplicate": 1, "rejected": {"malformed": 2}}
 
 
-@pytest.mark.parametrize("raw", [None, {}, [], {"epochs": None}, {"total": {}}])
-def test_missing_accounting_is_no_accounting(raw: object) -> None:
-    books = account.books(raw)
-    assert books.total is None
-    assert books.complaints == ()
+@pytest.mark.parametrize(
+    ("read", "stream", "left"), [(10, False, 0), (10, True, 0), (11, False, 1), (11, True, 0), (9, True, -1)]
+)
+def test_the_identity_holds_or_is_complained_about(read: int, stream: bool, left: int) -> None:
+    """What a stream has read and not booked is pending; nobody may book what was not read."""
+    account = Account.from_record({**BALANCED, "read": read})
+    assert accounting_section.unexplained(account, stream) == left
+    line = accounting_section.identity(account, stream)
+    assert f"read {read} {'≠' if left else '='} counted 6 + late 1 + duplicate 1 + rejected 2" in line
+    assert line.endswith(" + pending 1 (their epochs are not over)") == (stream and read == 11)
+
+
+@pytest.mark.parametrize(
+    ("changed", "complaint"),
+    [
+        ({}, ""),
+        (
+            {"total": {**BALANCED, "read": 11}},
+            "Whole run: read 11, but counted + late + duplicate",
+        ),
+        ({"total": {**BALANCED, "late": 0, "counted": 7}}, "Whole run: counted is 7, but its epochs"),
+        ({"unattributed": {"read": 3, "rejected": {}}}, "Reports of no known epoch: read 3, but"),
+        ({"archived": {**BALANCED, "epochs": 2, "late": 0}}, "Archived epochs: read 10, but"),
+    ],
+)
+def test_every_row_of_the_accounting_is_held_against_the_identity(
+    tmp_path: Path, changed: dict[str, object], complaint: str
+) -> None:
+    output, _ = write_run(tmp_path, [Fake(epochs=1)])
+    written = json.loads((output / "run.json").read_text())
+    line = {"collection": "a", "digest": "b", "epoch": 0, "epoch_start": None, **BALANCED, "withheld": ""}
+    written["accounting"] = {"total": BALANCED, "epochs": [line], "unattributed": {"read": 0, "rejected": {}}}
+    written["accounting"] |= changed
+    found = accounting_section.complaints(RunRecord.from_record(written))
+    assert any(complaint in one for one in found) == bool(complaint) == bool(found)
 
 
 def test_errors_agree_with_theory_and_intervals_with_their_level(tmp_path: Path) -> None:
@@ -76,7 +103,7 @@ def test_a_value_absent_from_the_truth_has_frequency_zero(tmp_path: Path) -> Non
     path = tmp_path / "truth.parquet"
     rows = {"epoch": [1, 0, 0], "value": [2, 5, 1], "frequency": [0.5, 0.25, 0.75]}
     pq.write_table(pa.table(rows), path)
-    truth = data.Truth(path)
+    truth = estimates.Truth(path)
     values = np.array([0, 1, 5, 9])
     assert truth.at(0, values).tolist() == [0.0, 0.75, 0.25, 0.0]
     assert np.isnan(truth.at(7, values)).all()

@@ -23,7 +23,8 @@ from ldpbeam.pipelines.config import RunConfig
 from ldpbeam.pipelines.page import data, parts, svg, write_page
 from ldpbeam.pipelines.page.text import plain
 from ldpbeam.pipelines.page.view import Section, Writer
-from ldpbeam.pipelines.run_record import run_record, write_record
+from ldpbeam.pipelines.published import run_record, write_record
+from ldpbeam.pipelines.run_record import StreamRecord
 from ldpbeam.protocols import PROTOCOLS, FrequencyProtocol, MeanProtocol
 from ldpbeam.protocols.attributes import ALLOCATIONS
 from ldpbeam.simulators.fleet import Fleet
@@ -101,14 +102,14 @@ def sections(
 def _sections(run: data.Run) -> dict[str, list[tuple[data.CollectionData, Section]]]:
     found: dict[str, list[tuple[data.CollectionData, Section]]] = {}
     for index, one in enumerate(run.collections):
-        writer = Writer(one, run.books.of(one.digest), parts.LEVELS[-1], f"c{index}")
+        writer = Writer(one, run.record, parts.Detail(20, 60, 60), f"c{index}")
         found.setdefault(one.digest, []).append((one, writer.section()))
     return found
 
 
 def words(section: Section) -> str:
     """Everything that a section says outside its charts' marks."""
-    told: list[Any] = [section.verdict, section.facts, section.multiples_sentence, section.answer]
+    told: list[Any] = [section.verdict, section.facts, section.followed.sentence, section.answer]
     told += [f"{stage.word} {stage.figure} {stage.note}" for stage in section.stages]
     told += [section.answer_numbers, section.histogram_title, section.error_title]
     figures = [*section.histograms, *([section.error] if section.error else [])]
@@ -164,10 +165,11 @@ def test_the_record_decides_and_no_name_does(tmp_path: Path, result: str) -> Non
     (done.output / "run.json").write_text(json.dumps(record))
     (one,) = data.load(done.output).collections
     assert one.mean == (result == "mean")
+    # A record that does not say so is no record.
     del record["collections"][0]["result"]
     (done.output / "run.json").write_text(json.dumps(record))
     run = data.load(done.output)
-    assert [p for p in run.problems if "frequencies or a mean" in p]
+    assert [p for p in run.problems if "run.json could not be read" in p]
     assert not run.collections[0].mean
 
 
@@ -235,9 +237,10 @@ def test_a_stream_is_never_called_finished(tmp_path: Path, status: str, words_sh
     collection = agreed("grr")
     key = (collection.digest_hex, 0)
     books = Accounting.from_entries([((key, "read"), 500), ((key, "counted"), 480)])
-    config = RunConfig((collection,), (), str(tmp_path), subscription="projects/p/subscriptions/s")
+    config = RunConfig.parsed((collection,), output=str(tmp_path), subscription="projects/p/subscriptions/s")
     (tmp_path / "estimates").mkdir()
-    write_record(str(tmp_path), run_record(config, books, [], 1.0, status=status, stream={}))
+    stream = StreamRecord(config.input.subscription, "", 0, 1, 1, 0, None)
+    write_record(str(tmp_path), run_record(config, books, [], 1.0, status=status, stream=stream))
     text = Reader(write_page(tmp_path, tmp_path / "page.html").read_text("utf-8")).text
     assert words_shown in text
     assert "finished" not in text

@@ -113,7 +113,9 @@ def engine(
     output: Path, clock: Clock | None = None, broker: Broker | None = None, **more: Any
 ) -> LocalStream:
     clock = clock or Clock(10.0)
-    config = RunConfig((ONE, TWO), (), str(output), subscription="s", settle=1.0, land_every=0.5, **more)
+    config = RunConfig.parsed(
+        (ONE, TWO), output=str(output), subscription="s", settle=1.0, land_every=0.5, **more
+    )
     made = LocalStream(config, broker or Broker(clock), clock, clock)
     made._landing.unlock()  # as the kernel does when a process dies; these engines are never stopped
     return made
@@ -235,7 +237,7 @@ def test_what_is_booked_is_not_taken_again_from_a_merged_segment(tmp_path: Path)
     for _ in range(4):
         stream.step()
     assert stream.record is not None
-    assert stream.record["accounting"]["total"]["read"] == 5
+    assert stream.record.accounting.total.read == 5
     for names in (range(5, 7), range(7, 8)):
         broker.publish(message(ONE, 0, names))
         stream.step()
@@ -244,7 +246,7 @@ def test_what_is_booked_is_not_taken_again_from_a_merged_segment(tmp_path: Path)
     assert (again.status.read, again.status.pending) == (8, 3)
     again.stop()
     assert again.record is not None
-    assert again.record["accounting"]["total"]["counted"] == 8
+    assert again.record.accounting.total.counted == 8
 
 
 # --- clearing away
@@ -296,7 +298,7 @@ def test_segments_go_when_nobody_needs_them_any_more(tmp_path: Path) -> None:
     assert numbers(tmp_path) == [3]
     stream.stop()
     assert stream.record is not None
-    total = stream.record["accounting"]["total"]
+    total = stream.record.accounting.total.as_record()
     assert (total["read"], total["counted"], total["late"]) == (3 + 4 + 1 + 3, 7, 3)
 
 
@@ -311,7 +313,7 @@ def test_a_number_is_not_used_again_for_want_of_a_collection(tmp_path: Path) -> 
     for _ in range(4):
         stream.step()
     assert numbers(tmp_path) == []
-    config = RunConfig((TWO,), (), str(tmp_path), subscription="s", settle=1.0, land_every=0.5)
+    config = RunConfig.parsed((TWO,), output=str(tmp_path), subscription="s", settle=1.0, land_every=0.5)
     stream = LocalStream(config, broker, clock, clock)
     broker.publish(b"junk")
     stream.step()
@@ -400,7 +402,7 @@ def test_many_segments_become_few(tmp_path: Path) -> None:
         again.step()
     again.stop()
     assert again.record is not None
-    total = again.record["accounting"]["total"]
+    total = again.record.accounting.total.as_record()
     assert (total["read"], total["counted"], total["duplicate"]) == (300, 300, 0)
 
 
@@ -426,7 +428,7 @@ def test_merging_takes_neighbours_only(tmp_path: Path) -> None:
             again.step()
         again.stop()
     assert again.record is not None
-    total = again.record["accounting"]["total"]
+    total = again.record.accounting.total.as_record()
     assert total["counted"] == sum(60 if n % 7 == 3 else 2 for n in range(60))
 
 

@@ -45,7 +45,7 @@ class Bench:
         if self.engine is not None:
             self.engine._landing.unlock()
         self.settings |= settings
-        config = RunConfig(collections, (), str(self.output), subscription="s", **self.settings)
+        config = RunConfig.parsed(collections, output=str(self.output), subscription="s", **self.settings)
         self.engine = LocalStream(config, self.broker, self.clock, self.clock)
 
     def send(

@@ -50,7 +50,7 @@ def table(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeBigQuery]:
 
 def landed(output: Path, **sinks: str) -> tuple[RunConfig, Landing, list[Due]]:
     """Ten reports of every epoch of two collections in one segment, and the first result of each."""
-    config = RunConfig((ONE, TWO), (), str(output), subscription="s", sinks=sinks)
+    config = RunConfig.parsed((ONE, TWO), output=str(output), subscription="s", sinks=sinks)
     messages = []
     for agreed in config.collections:
         payloads = fleet(agreed, 10, 1)[0].payloads.tobytes()
@@ -141,7 +141,7 @@ def test_repeats_across_segments_count_only_where_nobody_asks(
     config, landing, (first, *_) = landed(tmp_path)
     landing.path(2).write_bytes(landing.path(1).read_bytes())
     again = replace(first, segments=(1, 2), account=Account(read=20))
-    publish_due(replace(config, deduplicate=deduplicate), landing, [again])
+    publish_due(config.changed(deduplicate=deduplicate), landing, [again])
     found = json.loads(next(tmp_path.glob("accounting/one-*.json")).read_text())["accounting"]
     assert (found["counted"], found["duplicate"]) == (counted, 20 - counted)
 
@@ -150,6 +150,6 @@ def test_repeats_across_segments_count_only_where_nobody_asks(
 def test_the_error_fraction_of_the_run_is_the_limit(tmp_path: Path, limit: float, withheld: str) -> None:
     config, landing, (first, *_) = landed(tmp_path)
     rejected = replace(first, account=Account(read=30, rejected=Counter(malformed=20)))
-    publish_due(replace(config, max_error_fraction=limit), landing, [rejected])
+    publish_due(config.changed(max_error_fraction=limit), landing, [rejected])
     found = json.loads(next(tmp_path.glob("accounting/one-*.json")).read_text())
     assert found["revisions"][-1]["withheld"] == withheld

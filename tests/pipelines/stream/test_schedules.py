@@ -38,7 +38,7 @@ from ldpbeam.collection.collection import Collection
 from ldpbeam.collection.epochs import Epochs
 from ldpbeam.dedup import keep_one_per_id
 from ldpbeam.histogram import EpochHistogram
-from ldpbeam.pipelines import run_record as record
+from ldpbeam.pipelines import published as record
 from ldpbeam.pipelines.config import RunConfig
 from ldpbeam.pipelines.local import engine as local
 from ldpbeam.pipelines.local import results
@@ -195,17 +195,15 @@ class Schedule(RuleBasedStateMachine):
         self.merges = 0
         self.landed_numbers: set[int] = set()
         self.sent: list[tuple[int, int, Reports]] = []
-        self.config = RunConfig(
+        self.config = RunConfig.parsed(
             GIVEN[given],
-            (),
-            str(self.output),
+            output=str(self.output),
             subscription="s",
             settle=SETTLE,
             land_every=1.0,
             land_messages=land,
             early_every=early,
             keep_landed=keep,
-            # Longer than a schedule lasts: so no jump of the clock is ever believed.
             patience=6 * 86400.0,
             merge_segments=merge,
             keep_books=books,
@@ -548,7 +546,7 @@ class Schedule(RuleBasedStateMachine):
         assert not self.broker.out
         assert self.landed_numbers == self.broker.everything.keys(), "messages are lost"
         assert {m.number for m in self.broker.acknowledged} == self.broker.everything.keys()
-        self.clock.now += self.config.patience + 8 * HOUR
+        self.clock.now += self.config.engine.patience + 8 * HOUR
         self.settle()
         assert self.run(self.engine.stop)
         self.compare()
@@ -569,7 +567,7 @@ class Schedule(RuleBasedStateMachine):
 
     def everything_is_cleared_away(self) -> None:
         """Once nobody needs it; and without it, an engine knows as much."""
-        self.clock.now += self.config.keep_landed + 8 * HOUR
+        self.clock.now += self.config.engine.keep_landed + 8 * HOUR
         self.settle()
         assert self.run(self.engine.stop)
         left = sorted(path.name for path in self.output.glob("landing/*") if path.name != "archive.json")
@@ -639,10 +637,10 @@ def publish_with_beam(config: RunConfig, landing: Landing, due: Sequence[Due]) -
                 inputs
                 | "Books" >> JoinAccounting()
                 | "Which" >> beam.Map(lambda counted, given: replace(counted, **given[counted.epoch]), given)
-                | "Estimate" >> beam.ParDo(EstimateEpoch(agreed, config.max_error_fraction))
+                | "Estimate" >> beam.ParDo(EstimateEpoch(agreed, config.counting.max_error_fraction))
                 | "Histogram" >> beam.ParDo(MakeConsistent(agreed))
-                | "Number" >> beam.ParDo(NumberRevisions(agreed, config.output, results.ENGINE))
-                | "Write" >> beam.ParDo(WriteEpochs(agreed, config.output, results.ENGINE))
+                | "Number" >> beam.ParDo(NumberRevisions(agreed, config.outputs.output, results.ENGINE))
+                | "Write" >> beam.ParDo(WriteEpochs(agreed, config.outputs.output, results.ENGINE))
             )
 
 
@@ -658,7 +656,7 @@ def test_the_engine_publishes_the_bytes_of_the_pipeline(tmp_path: Path) -> None:
         output, clock = tmp_path / way.__name__, Clock(20.0 * HOUR)
         broker = Broker(clock)
         given = GIVEN["retired"]
-        config = RunConfig(given, (), str(output), subscription="s", settle=SETTLE, land_every=1.0)
+        config = RunConfig.parsed(given, output=str(output), subscription="s", settle=SETTLE, land_every=1.0)
         with mock.patch.object(local, "publish_due", way):
             engine = LocalStream(config, broker, clock, clock)
             for hours in range(2):
@@ -682,7 +680,7 @@ def test_the_engine_publishes_the_bytes_of_the_pipeline(tmp_path: Path) -> None:
                 if path.is_file() and path.name != "run.json"
             }
         )
-        assert engine.record["accounting"]["total"]["duplicate"] > 20
+        assert engine.record.accounting.total.duplicate > 20
     assert found[0] == found[1]
     assert sum(path.suffix == ".parquet" for path in found[0]) > 6
 
@@ -724,7 +722,7 @@ class ForgetsWhatIsNotBooked(Trusting):
 class Hurries(LocalStream):
     def step(self) -> int:
         drawn = super().step()
-        self._mark.advance(int((self._wait() - self._config.settle) * MICROS))
+        self._mark.advance(int((self._wait() - self._config.engine.settle) * MICROS))
         return drawn
 
 

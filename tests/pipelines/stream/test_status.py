@@ -8,7 +8,6 @@ import os
 import re
 import socket
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -20,7 +19,7 @@ import pytest
 from ldpbeam.collection.epochs import Epochs
 from ldpbeam.errors import LdpError, UsageError
 from ldpbeam.pipelines import stream_job as job
-from ldpbeam.pipelines.commands import stream as command
+from ldpbeam.pipelines.commands.support import stream as command
 from ldpbeam.pipelines.config import RunConfig
 from ldpbeam.pipelines.local import subscriber as pubsub
 from ldpbeam.pipelines.local.engine import LocalStream
@@ -49,8 +48,8 @@ def report(name: int, epoch: int = 0, payload: bytes = b"\1") -> bytes:
 
 
 def config(output: Path, **more: Any) -> RunConfig:
-    base = RunConfig((ONE,), (), str(output), subscription="projects/p/subscriptions/s")
-    return replace(base, settle=2.0, land_every=1.0, **more)
+    base = RunConfig.parsed((ONE,), output=str(output), subscription="projects/p/subscriptions/s")
+    return base.changed(settle=2.0, land_every=1.0, **more)
 
 
 def engine(output: Path, clock: Clock, broker: Any, **more: Any) -> LocalStream:
@@ -186,7 +185,7 @@ def test_lines_of_json(tmp_path: Path, service: Service, capsys: pytest.CaptureF
         return original(self)
 
     with mock.patch.object(LocalStream, "step", step):
-        run_local(config(tmp_path), 8, command._json_line)
+        run_local(config(tmp_path, stop_when_idle=8), command._json_line)
     lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert [line["event"] for line in lines if line["event"] != "published"] == [
         "clock",
@@ -249,7 +248,7 @@ def test_a_disk_that_takes_no_more(tmp_path: Path, service: Service, failure: st
 
     names = [
         "ldpbeam.pipelines.local.landing",
-        "ldpbeam.pipelines.run_record",
+        "ldpbeam.pipelines.published",
         "ldpbeam.transforms.sinks.accounting",
         "ldpbeam.transforms.sinks.estimates",
         "ldpbeam.transforms.sinks.rejects",
@@ -260,12 +259,12 @@ def test_a_disk_that_takes_no_more(tmp_path: Path, service: Service, failure: st
             patch.start()
         try:
             with pytest.raises(LdpError, match=code):
-                run_local(config(tmp_path), 30)
+                run_local(config(tmp_path, stop_when_idle=30))
         finally:
             for patch in patches:
                 patch.stop()
     assert not list(tmp_path.rglob("*.tmp"))
-    total = run_local(config(tmp_path), 30).record["accounting"]["total"]
+    total = run_local(config(tmp_path, stop_when_idle=30)).accounting.total.as_record()
     assert (total["read"], total["counted"], total["rejected"]) == (10, 9, {"malformed": 1})
     assert not service.queue
     assert not service.out
@@ -281,7 +280,7 @@ def test_two_engines_on_one_output(tmp_path: Path, service: Service) -> None:
     first = engine_of_another_process(tmp_path)
     service.publish(report(1))
     with pytest.raises(LdpError, match="E-STREAM-BUSY"):
-        run_local(config(tmp_path), 1)
+        run_local(config(tmp_path, stop_when_idle=1))
     assert len(service.queue) == 1
     first()
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -126,8 +126,8 @@ def locks() -> Iterator[None]:
 
 
 def config(output: Path, **more: Any) -> RunConfig:
-    base = RunConfig((ONE,), (), str(output), subscription="s", land_every=EVERY, settle=SETTLE)
-    return replace(base, late_every=3600, patience=PATIENCE, **more)
+    base = RunConfig.parsed((ONE,), output=str(output), subscription="s", land_every=EVERY, settle=SETTLE)
+    return base.changed(late_every=3600, patience=PATIENCE, **more)
 
 
 def engine(output: Path, world: World, source: Any, **more: Any) -> LocalStream:

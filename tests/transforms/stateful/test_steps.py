@@ -726,7 +726,7 @@ def published(output: Path) -> dict[tuple[str, int], tuple[int, list[int], dict[
 @pytest.mark.parametrize("runner", ["FnApiRunner", "BundleBasedDirectRunner"])
 def test_a_runner_publishes_what_the_rules_say(runner: str, tmp_path: Path) -> None:
     """Two collections, bounded input on one runner and a stream on the other: the same graph."""
-    config = RunConfig(BOTH, (), str(tmp_path), shard_bits=1, job="job")
+    config = RunConfig.parsed(BOTH, output=str(tmp_path), shard_bits=1, job="job")
     values = [TimestampedValue(message(d, b), Timestamp(seconds=3600 * b.epoch + 60)) for d, b in SENT]
     streaming_options = ["--streaming"] if runner == "BundleBasedDirectRunner" else []
     with beam.Pipeline(runner=runner, options=PipelineOptions(streaming_options)) as pipeline:
@@ -745,7 +745,7 @@ def test_a_runner_publishes_what_the_rules_say(runner: str, tmp_path: Path) -> N
 
 
 def stream_config(**changes: Any) -> RunConfig:
-    return RunConfig((DIRECT, HASHED), (), "out", **{"job": "job", **changes})
+    return RunConfig.parsed((DIRECT, HASHED), output="out", **{"job": "job", **changes})
 
 
 def built(config: RunConfig) -> beam.Pipeline:
@@ -827,7 +827,7 @@ def test_other_shards_or_parts_do_not_find_the_state_of_these() -> None:
 def test_another_collection_leaves_state_as_it_is() -> None:
     """It brings steps without state of its own."""
     more = (*stream_config().collections, collection("sue", name="more"))
-    assert stateful(built(RunConfig(more, (), "out"))) == stateful(built(stream_config()))
+    assert stateful(built(RunConfig.parsed(more, output="out"))) == stateful(built(stream_config()))
 
 
 def test_timers_are_named_apart() -> None:

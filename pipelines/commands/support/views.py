@@ -6,14 +6,20 @@ import json
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from math import inf
 from pathlib import Path
 from typing import Any
 
+from ldpbeam.accounting import Account
 from ldpbeam.collection.advice import warnings_about
+from ldpbeam.collection.epochs import instant
 from ldpbeam.collection.file import load_collection
 from ldpbeam.errors import UsageError
+from ldpbeam.pipelines.collection_record import CollectionRecord, GuaranteeRecord, collection_entry
+from ldpbeam.pipelines.commands.support.outcome import identity
 from ldpbeam.pipelines.inputs import looks_like_text
 from ldpbeam.pipelines.page.text import LABEL_LIMIT, clean
+from ldpbeam.pipelines.run_record import read_record
 
 __all__ = ["View", "view_of"]
 
@@ -124,49 +130,40 @@ def _columns(path: Path) -> set[str]:
 
 def _run(path: Path, limit: int) -> View:
     try:
-        record = json.loads(path.read_text("utf-8"))
-        books, collections = record["accounting"], record["collections"]
-        lines = [
-            f"{path}: {record['status']} (exit code {record['exit_code']}), {record['runner']}, "
-            f"ldpbeam {record['versions']['ldpbeam']}, {record['timings']['total_seconds']} s",
-            *(_about(item) for item in collections),
-            _identity(books["total"]),
-            *(f"  rejected {count:,}: {reason}" for reason, count in books["total"]["rejected"].items()),
-        ]
-        if books["unattributed"]["read"]:
-            lines.append(
-                f"  {books['unattributed']['read']:,} of them belong to no known collection and epoch"
-            )
-        epochs = books["epochs"]
-        shown = epochs[-limit:]
-        if len(shown) < len(epochs):
-            lines.append(f"{len(epochs):,} epochs, the last {len(shown)} of them:")
-        lines += [
-            f"  {row['collection']} epoch {row['epoch']} ({row['epoch_start']}): {row['counted']:,} counted"
-            + (f", withheld: {row['withheld']}" if row["withheld"] else "")
-            for row in shown
-        ]
-        folder = path.parent
-        lines.append(f"the page: ldpbeam report {folder}; the numbers: ldpbeam inspect {folder}/estimates")
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise _unknown(path, f"is not the record of a run ({type(error).__name__})") from None
-    return View("run", tuple(map(clean, lines)), record)
+        record = read_record(path)
+    except UsageError:
+        raise _unknown(path, "is not the record of a run, or is damaged") from None
+    total, unattributed = record.accounting.total, record.accounting.unattributed
+    lines = [
+        f"{path}: {record.status} (exit code {record.exit_code}), {record.runner}, "
+        f"ldpbeam {record.versions.get('ldpbeam')}, {record.timings.total_seconds} s",
+        *map(_about, record.collections),
+        identity(total),
+        *(f"  rejected {count:,}: {reason}" for reason, count in total.rejected_record().items()),
+    ]
+    if unattributed.read:
+        lines.append(f"  {unattributed.read:,} of them belong to no known collection and epoch")
+    epochs = record.accounting.epochs
+    shown = epochs[-limit:]
+    if len(shown) < len(epochs):
+        lines.append(f"{len(epochs):,} epochs, the last {len(shown)} of them:")
+    lines += [
+        f"  {row.collection} epoch {row.epoch} ({row.epoch_start}): {row.account.counted:,} counted"
+        + (f", withheld: {row.withheld}" if row.withheld else "")
+        for row in shown
+    ]
+    folder = path.parent
+    lines.append(f"the page: ldpbeam report {folder}; the numbers: ldpbeam inspect {folder}/estimates")
+    return View("run", tuple(map(clean, lines)), record.as_record())
 
 
-def _about(record: Mapping[str, Any]) -> str:
-    guarantee = record["guarantee"]
-    levels = f"first report ε ≤ {guarantee['first_report']:.4g}"
-    if guarantee.get("per_memoised_input") is not None:
-        levels += f", per memoised input ε ≤ {guarantee['per_memoised_input']:.4g}"
-    kind = ", ".join(filter(None, (record["protocol"], record.get("allocation"))))
-    return f"{record['name']} version {record['version']} (digest {record['digest']}): {kind}, {levels}"
-
-
-def _identity(line: Mapping[str, Any]) -> str:
-    return (
-        f"read {line['read']:,} = counted {line['counted']:,} + late {line['late']:,} "
-        f"+ duplicate {line['duplicate']:,} + rejected {sum(line['rejected'].values()):,}"
-    )
+def _about(record: CollectionRecord) -> str:
+    guarantee = record.guarantee or GuaranteeRecord()
+    levels = f"first report ε ≤ {guarantee.first_report or inf:.4g}"
+    if guarantee.per_memoised_input is not None:
+        levels += f", per memoised input ε ≤ {guarantee.per_memoised_input:.4g}"
+    kind = ", ".join(filter(None, (record.protocol, record.allocation)))
+    return f"{record.name} version {record.version} (digest {record.digest}): {kind}, {levels}"
 
 
 def _epoch(record: Mapping[str, Any]) -> View:
@@ -174,7 +171,7 @@ def _epoch(record: Mapping[str, Any]) -> View:
     lines = [
         f"accounting of {record['collection']} epoch {record['epoch']}, {record['epoch_start']} to "
         f"{record['epoch_end']}, {state}",
-        _identity(record["accounting"]),
+        identity(Account.from_record(record["accounting"])),
         *(
             f"  revision {r['revision']}, {r['pane']}: n = {r['n']:,}, "
             + (f"withheld: {r['withheld']}" if r["withheld"] else str(r["file"]))
@@ -283,16 +280,16 @@ def _simulation(path: Path) -> View:
 
 def _collection(path: Path) -> View:
     collection = load_collection(path)
-    record = collection.as_record()
+    record = CollectionRecord.from_record(collection_entry(collection))
     epochs = collection.epochs
     sizes = [f"{name + ': ' if name else ''}{domain.size:,} values" for name, domain in collection.histograms]
     lines = [
         f"a collection: {_about(record)}",
-        f"  {'; '.join(sizes)}; results are {'a mean' if record['result'] == 'mean' else 'frequencies'}; "
+        f"  {'; '.join(sizes)}; results are {'a mean' if record.histograms[0].is_mean else 'frequencies'}; "
         f"{collection.protocol.payload_bits} bits of payload per report",
-        f"  epochs of {epochs.length:,} s from {record['epoch']['origin']} on, "  # type: ignore[index]
+        f"  epochs of {epochs.length:,} s from {instant(epochs.origin)} on, "
         f"{epochs.count:,} planned; late reports count for {collection.allowed_lateness:,} s; "
         f"estimates from {collection.min_reports:,} reports on",
         *(f"  {advice.in_file(str(path))}" for advice in warnings_about(collection)),
     ]
-    return View("collection", tuple(map(clean, lines)), record)
+    return View("collection", tuple(map(clean, lines)), collection.as_record())

@@ -13,8 +13,8 @@ import click
 from ldpbeam.collection.collection import Collection, digest_hex
 from ldpbeam.collection.file import load_collection
 from ldpbeam.errors import InvalidPayload, UsageError
-from ldpbeam.pipelines.commands.console import deliver, say
-from ldpbeam.pipelines.commands.views import View, view_of
+from ldpbeam.pipelines.commands.support.console import deliver, say
+from ldpbeam.pipelines.commands.support.views import View, view_of
 from ldpbeam.protocols import FrequencyProtocol
 from ldpbeam.text import clean
 

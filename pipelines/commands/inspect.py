@@ -1,0 +1,32 @@
+"""The command ``inspect``: what a file or folder is."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from ldpbeam.pipelines.commands.support.console import PrintingCommand
+from ldpbeam.pipelines.commands.support.options import collections_option
+
+__all__ = ["inspect"]
+
+
+@click.command(cls=PrintingCommand)
+@click.argument("file", type=click.Path(path_type=Path))
+@collections_option
+@click.option(
+    "--limit",
+    type=click.IntRange(1),
+    default=5,
+    show_default=True,
+    help="How many reports, rejects, epochs or values to show.",
+)
+def inspect(file: Path, collection_files: tuple[Path, ...], limit: int) -> None:
+    """Show what a file or folder is, and the first records in it.
+
+    It may hold reports, rejects, estimates, the results of a run, a simulation, or be a collection.
+    """
+    from ldpbeam.pipelines.commands.support.inspection import inspect_file
+
+    inspect_file(file, collection_files, limit)

@@ -1,0 +1,60 @@
+"""The command ``report``: the page of a run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from ldpbeam.errors import UsageError
+from ldpbeam.pipelines.commands.support.console import PrintingCommand, deliver, say
+
+__all__ = ["report"]
+
+
+@click.command(cls=PrintingCommand)
+@click.argument("output", type=click.Path(path_type=Path))
+@click.option("--page", type=click.Path(path_type=Path), help="The page. Default: OUTPUT/index.html.")
+@click.option("--truth", type=click.Path(path_type=Path), help="truth.parquet of a simulation.")
+def report(output: Path, page: Path | None, truth: Path | None) -> None:
+    """Write the page of a finished run: one file, no server, nothing fetched from elsewhere."""
+    from ldpbeam.pipelines.page import write_page
+    from ldpbeam.pipelines.run_record import RUN_RECORD
+
+    if not (output / RUN_RECORD).is_file():
+        raise UsageError(
+            "E-USAGE-REPORT",
+            f"{output} holds no run.json, so no run has finished there",
+            remedy="Give the directory that was --output of a run.",
+        )
+    if truth is not None:
+        _require_truth(truth)
+    written = write_page(output, page or output / "index.html", truth)
+    say(f"open {written}")
+    deliver({"page": str(written)})
+
+
+def _require_truth(path: Path) -> None:
+    """Refuse what is not the truth of a simulation: a page without it would look like one with it.
+
+    Raises:
+        UsageError: the file is missing or is another one.
+    """
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    why = "does not exist"
+    if path.is_file():
+        try:
+            missing = {"epoch", "value", "frequency"} - set(pq.read_schema(path).names)
+        except (pa.ArrowException, OSError):
+            why = "is not a Parquet file"
+        else:
+            if not missing:
+                return
+            why = f"has no column {min(missing)}"
+    raise UsageError(
+        "E-USAGE-REPORT",
+        f"{path} is not the truth of a simulation: it {why}",
+        remedy="Give the truth.parquet that ldpbeam simulate --truth has written, or leave out --truth.",
+    )

@@ -1,0 +1,185 @@
+"""The command ``simulate``: the reports that a fleet of devices would send."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ldpbeam.errors import UsageError
+from ldpbeam.pipelines.commands.support.console import PrintingCommand, deliver, say
+
+if TYPE_CHECKING:
+    from ldpbeam.collection.collection import Collection
+    from ldpbeam.simulators.simulate import SimulationRecord
+
+__all__ = ["Asked", "simulate", "simulate_reports"]
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What is to be simulated; each field is the option of its name.
+
+    Attributes:
+        collection_file: what the devices report for.
+        population: which values they hold.
+        devices, epochs: how many; None for all of a data set.
+        out: folder for reports/; None where there is a topic.
+        topic: to publish to; None for files alone.
+        seed: of all random words.
+        report_format, compression: of the files.
+        truth: whether the true frequencies are written too.
+    """
+
+    collection_file: Path
+    population: str
+    devices: int | None = None
+    epochs: int | None = None
+    out: Path | None = None
+    topic: str | None = None
+    seed: int = 1
+    report_format: str = "batch"
+    compression: str = "none"
+    truth: bool = False
+
+
+@click.command(cls=PrintingCommand)
+@click.option(
+    "--collection",
+    "collection_file",
+    type=click.Path(path_type=Path),
+    required=True,
+    metavar="FILE",
+    help="The collection (YAML) that the devices report for.",
+)
+@click.option(
+    "--population",
+    required=True,
+    metavar="SPEC",
+    help="syn | zipf:1.1 | csv:FILE:COLUMN[,permute] | csv:FILE:COL1..COLn | "
+    "panel:FILE:device,epoch,value | table:FILE | marginals:FILE",
+)
+@click.option("--devices", type=click.IntRange(1), help="Number of devices (data sets: all of them).")
+@click.option("--epochs", type=click.IntRange(1), help="Number of epochs (data sets: all of them).")
+@click.option("--output", "out", type=click.Path(path_type=Path), help="Where reports/ goes.")
+@click.option("--topic", metavar="PATH", help="Publish to projects/P/topics/T instead of writing reports/.")
+@click.option(
+    "--seed",
+    type=click.IntRange(0),
+    default=1,
+    show_default=True,
+    help="Seed of all random words; the same one gives the same reports.",
+)
+@click.option(
+    "--format",
+    "report_format",
+    type=click.Choice(["batch", "report", "parquet"]),
+    default="batch",
+    show_default=True,
+    help="Messages of many reports, messages of one, or a table.",
+)
+@click.option(
+    "--compression",
+    type=click.Choice(["none", "gzip", "zstd"]),
+    default="none",
+    show_default=True,
+    help="Of the files.",
+)
+@click.option("--truth", is_flag=True, help="Also write truth.parquet, the true frequencies.")
+def simulate(**asked: Any) -> None:
+    """Write or publish the reports that a fleet of devices would send. Give --output, --topic or both."""
+    simulate_reports(Asked(**asked))
+
+
+def simulate_reports(asked: Asked) -> None:
+    """Simulate a fleet and write its reports, or publish them where there is a topic.
+
+    Raises:
+        CollectionError, UsageError: the collection, the population or the topic cannot be used.
+    """
+    from ldpbeam.pipelines.commands.support.collections import load
+    from ldpbeam.pipelines.commands.support.progress import Bar
+    from ldpbeam.simulators.population.joint import Joint, joint_population
+    from ldpbeam.simulators.population.specs import Panel, Population, population
+    from ldpbeam.simulators.simulate import simulate
+    from ldpbeam.simulators.words import Streams
+
+    if asked.topic is not None:
+        _require_publishable(asked.topic, asked.compression)
+    elif asked.out is None:
+        raise UsageError(
+            "E-SIMULATE-TARGET", "the reports have nowhere to go", remedy="Add --output or --topic."
+        )
+    collection = load(asked.collection_file)
+    streams = Streams(asked.seed)
+    try:
+        people: Population | Joint
+        if collection.domain is None:
+            people = joint_population(
+                asked.population,
+                attributes=collection.histograms,
+                devices=asked.devices,
+                epochs=asked.epochs,
+                streams=streams,
+                limit=collection.sum_limit,
+            )
+        else:
+            people = population(
+                asked.population,
+                domain=collection.domain,
+                devices=asked.devices,
+                epochs=asked.epochs,
+                streams=streams,
+                calendar=collection.epochs,
+            )
+    except ValueError as error:
+        raise UsageError("E-USAGE-POPULATION", str(error).rstrip(".")) from None
+    with Bar("simulate", people.epochs, "epochs") as bar:
+        common: dict[str, Any] = {
+            "seed": asked.seed,
+            "spec": asked.population,
+            "format": asked.report_format,
+            "truth": asked.truth,
+            "first_epoch": people.first_epoch if isinstance(people, Panel) else 0,
+            "on_epoch": lambda epoch, reports: bar.count(1, reports),
+        }
+        if asked.topic is not None:
+            done, where = _publish(collection, people, asked.topic, out=asked.out, **common)
+        else:
+            assert asked.out is not None  # noqa: S101 - refused above
+            common["compression"] = asked.compression
+            done, where = simulate(collection, people, asked.out, **common), str(asked.out / "reports")
+    say(f"{done.reports:,} reports of {people.devices:,} devices in {where}")
+    if asked.topic is not None:
+        say("read them with: ldpbeam run --subscription … --timestamp-attribute received")
+    deliver(asdict(done))
+
+
+def _require_publishable(topic: str, compression: str) -> None:
+    from ldpbeam.transforms.pubsub import library, require_path
+
+    require_path("topic", topic)
+    library()
+    if compression != "none":
+        raise UsageError(
+            "E-SIMULATE-FORMAT", "messages are not compressed", remedy="Leave out --compression, or --topic."
+        )
+
+
+def _publish(
+    collection: Collection, people: Any, topic: str, **settings: Any
+) -> tuple[SimulationRecord, str]:
+    """Publish, and say in what."""
+    from google.api_core.exceptions import GoogleAPIError
+    from google.auth.exceptions import GoogleAuthError
+
+    from ldpbeam.pipelines.local.subscriber import explain
+    from ldpbeam.simulators.deliver.pubsub import publish_epochs
+
+    try:
+        done = publish_epochs(collection, people, topic, **settings)
+    except (GoogleAPIError, GoogleAuthError) as error:
+        raise explain(error, "topic", topic) from None
+    return done, f"{done.messages:,} messages to {topic}"

@@ -1,0 +1,1 @@
+"""What commands are made of: options, what is printed, and views of files."""

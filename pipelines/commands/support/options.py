@@ -1,0 +1,125 @@
+"""Options as click takes them, made from those that pipelines/config.py declares."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+from click.core import ParameterSource
+
+from ldpbeam.errors import UsageError
+from ldpbeam.pipelines.config import options
+from ldpbeam.pipelines.option import Kind, Option, Over
+
+__all__ = ["collections_option", "given", "run_options"]
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+collections_option = click.option(
+    "--collection",
+    "collection_files",
+    type=click.Path(path_type=Path),
+    multiple=True,
+    metavar="FILE",
+    help="A collection (YAML) that reports may belong to; repeat it for several.",
+)
+
+
+class InstantOption(click.ParamType[int]):
+    """An instant such as 2026-01-01T00:00:00Z; gives seconds since 1970."""
+
+    name = "instant"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """Parse, or say what is wrong."""
+        from ldpbeam.collection.epochs import parse_instant
+
+        try:
+            return value if isinstance(value, int) else parse_instant(value)
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
+
+
+def run_options(command: Command) -> Command:
+    """Give a command all that :func:`ldpbeam.pipelines.config.options` declares."""
+    for name, (option, default) in reversed(options().items()):
+        command = _click_option(name, option, default)(command)
+    return command
+
+
+def _click_option(name: str, option: Option, default: Any) -> Callable[[Command], Command]:
+    kinds: dict[Kind, dict[str, Any]] = {
+        Kind.TEXTS: {"multiple": True},
+        Kind.FLAG: {"is_flag": True},
+        Kind.COUNT: {"type": click.IntRange(option.least, option.most)},
+        Kind.FRACTION: {"type": click.FloatRange(0, 1)},
+        Kind.INSTANT: {"type": InstantOption()},
+    }
+    more = kinds.get(option.kind, {})
+    if option.shown:
+        shown = _duration(default) if option.kind is Kind.DURATION else default
+        more |= {"default": shown, "show_default": True}
+    return click.option(
+        option.spelt(name), name, metavar=option.metavar, required=option.required, help=option.help, **more
+    )
+
+
+def _duration(seconds: int) -> str:
+    """A duration as people write it, in the largest unit that divides it."""
+    units = {"d": 86400, "h": 3600, "m": 60, "s": 1}
+    unit, size = next((unit, size) for unit, size in units.items() if seconds % size == 0)
+    return f"{seconds // size}{unit}"
+
+
+def given(context: click.Context, over: Collection[Over]) -> dict[str, Any]:
+    """The values of the options by the name of their field, durations in seconds.
+
+    An option that says nothing about what is read is left out, as is one that has no value.
+
+    Args:
+        context: of the command.
+        over: what is read.
+
+    Raises:
+        UsageError: an option about messages was typed, and files are read; or a duration is none.
+    """
+    values: dict[str, Any] = {}
+    for name, (option, _) in options().items():
+        value = context.params[name]
+        if option.over is Over.MESSAGES and option.over not in over and _typed(context, name):
+            raise UsageError(
+                "E-USAGE-OPTION",
+                f"{option.spelt(name)} is for messages and has no effect on files",
+                remedy="Leave it out, or read from --subscription or --kafka-topic.",
+            )
+        if value is not None and option.over in {Over.ALL, *over}:
+            values[name] = _seconds(option.spelt(name), value) if option.kind is Kind.DURATION else value
+    return values
+
+
+def _typed(context: click.Context, name: str) -> bool:
+    """Whether an option stands on the command line."""
+    return context.get_parameter_source(name) is ParameterSource.COMMANDLINE
+
+
+def _seconds(option: str, text: str) -> int:
+    """A duration of at least a second.
+
+    Raises:
+        UsageError: it is not.
+    """
+    from ldpbeam.collection.epochs import parse_duration
+
+    try:
+        seconds = parse_duration(text)
+    except ValueError as error:
+        raise UsageError(
+            "E-USAGE-DURATION", f"{option}: {error}", remedy="Write for example 90s or 10m."
+        ) from None
+    if seconds < 1:
+        raise UsageError(
+            "E-USAGE-DURATION", f"{option} must be at least 1s", remedy="Write for example 90s or 10m."
+        )
+    return seconds

@@ -1,0 +1,98 @@
+"""What became of the records of a run, in words; above all of one that has counted nothing."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+
+import click
+
+from ldpbeam.accounting import Account
+from ldpbeam.errors import Reason
+from ldpbeam.pipelines.commands.support.console import deliver, say
+from ldpbeam.pipelines.inputs import looks_like_text
+from ldpbeam.pipelines.run_record import RunRecord, StreamRecord
+from ldpbeam.text import clean
+
+__all__ = ["identity", "summary", "why_nothing"]
+
+_UNREADABLE = frozenset({Reason.MALFORMED, Reason.TRUNCATED, Reason.OVERSIZE, Reason.CORRUPT_FILE})
+
+
+def identity(account: Account) -> str:
+    """The identity that every account satisfies, with its numbers in it."""
+    return (
+        f"read {account.read:,} = counted {account.counted:,} + late {account.late:,} "
+        f"+ duplicate {account.duplicate:,} + rejected {sum(account.rejected.values()):,}"
+    )
+
+
+def summary(record: RunRecord, output: str) -> None:
+    """What became of every record, and where the results are."""
+    say(identity(record.accounting.total))
+    rejected = record.accounting.total.rejected_record()
+    for reason, count in rejected.items():
+        click.echo(f"  rejected {count:,}: {reason}", err=True)
+    if rejected:
+        click.echo(clean(f"  where and why: ldpbeam inspect {output.rstrip('/')}/rejects"), err=True)
+    nothing = why_nothing(record)
+    if nothing is not None:
+        click.echo(f"ldpbeam: {nothing} [E-RUN-NOTHING]", err=True)
+    else:
+        say(f"estimates in {output.rstrip('/')}/estimates after {record.timings.total_seconds} s")
+    deliver(record.as_record())
+    sys.stdout.flush()
+
+
+def why_nothing(record: RunRecord) -> str | None:
+    """That nothing was counted and what is the likely cause and remedy; None where something was."""
+    if record.accounting.total.counted:
+        return None
+    cause, remedy = _cause(record)
+    return f"nothing was counted, no estimate was written: {cause}. {remedy}"
+
+
+def _cause(record: RunRecord) -> tuple[str, str]:
+    """The commonest fate of the records, with what usually mends it."""
+    total = record.accounting.total
+    if not total.read:
+        if record.stream is not None:
+            return "no message came", "Check the subscription and that devices publish to its topic."
+        return "the input holds no record", "Check --input."
+    fates = {"late": total.late, "duplicate": total.duplicate, **total.rejected_record()}
+    fate = max(fates, key=lambda name: fates[name])
+    if not fates[fate]:
+        return "the epochs are not over", "Start the stream again to go on."
+    part = "all" if fates[fate] == total.read else f"{fates[fate]:,} of {total.read:,}"
+    if fate == "late":
+        return _late(part, record.stream)
+    return _rejected(part, Reason(fate), record.inputs)
+
+
+def _late(part: str, stream: StreamRecord | None) -> tuple[str, str]:
+    if stream is not None and not stream.timestamp_attribute:
+        return (
+            f"{part} arrived after their epochs had closed, by the time of publication",
+            "If a collector received them earlier, give its attribute with --timestamp-attribute; "
+            "else raise allowed_lateness of the collection.",
+        )
+    return (
+        f"{part} arrived after their epochs had closed",
+        "Raise allowed_lateness of the collection, or check epoch.origin and the devices' clocks.",
+    )
+
+
+def _rejected(part: str, reason: Reason, inputs: Sequence[str]) -> tuple[str, str]:
+    if reason is Reason.UNKNOWN_COLLECTION:
+        return (
+            f"{part} belong to a collection that was not given",
+            "Give with --collection the very file that the devices have: any change of its parameters "
+            "makes it another collection.",
+        )
+    text = next(filter(looks_like_text, inputs), None) if reason in _UNREADABLE else None
+    if text is not None:
+        return (
+            f"{text} is text, and reports are protobuf messages or Parquet",
+            "Give files of reports to --input; ldpbeam simulate makes reports from a CSV file.",
+        )
+    return f"{part} were rejected as {reason.value}", reason.explanation

@@ -1,0 +1,129 @@
+"""What the command ``run`` does over messages, or over files as if they were messages."""
+
+from __future__ import annotations
+
+import json
+import logging
+import time
+from collections.abc import Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ldpbeam.errors import UsageError
+from ldpbeam.pipelines.commands.support.console import Mode, deliver, mode, say
+from ldpbeam.pipelines.config import RunConfig
+from ldpbeam.transforms.sinks import check_sinks
+from ldpbeam.transforms.sources import chosen_source
+
+if TYPE_CHECKING:
+    from ldpbeam.collection.collection import Collection
+    from ldpbeam.pipelines.local.status import Status
+    from ldpbeam.pipelines.run_record import RunRecord
+
+__all__ = ["run_over_messages"]
+
+
+def run_over_messages(collections: tuple[Collection, ...], values: Mapping[str, Any]) -> int:
+    """Run over messages, or over files as if they were a stream.
+
+    Args:
+        collections: what reports may belong to.
+        values: by the names of the fields that they fill; ``files`` are patterns.
+
+    Returns:
+        The exit code.
+
+    Raises:
+        UsageError: the job cannot start.
+        LdpError: it failed.
+    """
+    logging.basicConfig(level=logging.ERROR)
+    from ldpbeam.pipelines.beam_job import dry_run
+    from ldpbeam.pipelines.commands.support.collections import introduction
+    from ldpbeam.pipelines.commands.support.outcome import summary
+    from ldpbeam.pipelines.inputs import find_inputs
+    from ldpbeam.pipelines.stream_job import build, run_local, submit
+
+    files = find_inputs(values["files"]).paths if values["files"] else ()
+    bits = 0 if values["runner"] == "FnApiRunner" else 3
+    config = RunConfig.parsed(collections, **{"shard_bits": bits, **values, "files": files})
+    check_sinks(config.outputs.targets)
+    _require_supported(config)
+    for collection in collections:
+        say(introduction(collection))
+    if not config.job.starts:
+        say(dry_run(build(config), config))
+        return 0
+    output, subscription = config.outputs.output, config.input.subscription
+    if config.job.local and subscription:
+        say(f"reading {subscription}; Ctrl-C or SIGTERM drains and stops")
+        lines = mode() is Mode.JSON
+        record = run_local(config, _json_line if lines else _line)
+        if lines:
+            total = record.accounting.total.as_record()
+            click.echo(json.dumps({"event": "stopped", "exit_code": record.exit_code, **total}))
+            return record.exit_code
+        say("stopped")
+    else:
+        done = submit(config, warn=partial(click.echo, err=True))
+        if done is None or done.job is not None:
+            if done is not None and done.job is not None:
+                say(_named(done.job))
+                deliver(done.as_record())
+            say(f"submitted; results will appear in {output}")
+            return 0
+        record = done
+    summary(record, output)
+    return record.exit_code
+
+
+def _require_supported(config: RunConfig) -> None:
+    """Refuse what the engine on one machine does not read.
+
+    Raises:
+        UsageError: it was asked for.
+    """
+    source = chosen_source(config.input.given)
+    if config.job.local and source is not None and not config.input.subscription:
+        raise UsageError(
+            "E-USAGE-SOURCE",
+            f"the runner of this machine does not read from {source.target.option}",
+            remedy="Run on a cluster (--runner FlinkRunner), or use --subscription or --input.",
+        )
+    if config.job.local and config.input.given.get("pubsub_expansion"):
+        raise UsageError(
+            "E-USAGE-SOURCE",
+            "the runner of this machine reads Pub/Sub by itself",
+            remedy="Leave --pubsub-expansion out, or run on a cluster (--runner FlinkRunner).",
+        )
+
+
+def _named(job: Mapping[str, str]) -> str:
+    """Which job it is, for whoever is to look after it."""
+    what = job.get("cluster_id") or job.get("id") or job.get("name") or "a job"
+    return f"{what} on {job.get('cluster') or job['runner']}"
+
+
+def _line(event: str, record: RunRecord, status: Status) -> None:
+    """For people: the accounting so far, and what keeps results from coming."""
+    from ldpbeam.pipelines.commands.support.outcome import identity
+
+    if event == "published":
+        say(identity(record.accounting.total))
+    else:
+        click.echo(f"ldpbeam: {_EVENTS[event].format(ahead=status.clock_ahead)}", err=True)
+
+
+def _json_line(event: str, record: RunRecord, status: Status) -> None:
+    """For programs: one object per line."""
+    click.echo(json.dumps({"event": event, "time": round(time.time(), 3), **status.as_record()}))
+
+
+_EVENTS = {
+    "disconnected": "Pub/Sub does not answer; results wait until it does. [W-STREAM-DISCONNECTED]",
+    "connected": "Pub/Sub answers again.",
+    "clock": "the clock of this machine is {ahead:+.0f} s away from what messages and its steady clock say; "
+    "no epoch closes because of it. [W-STREAM-CLOCK]",
+}

@@ -1,0 +1,22 @@
+"""How the C library hands out memory while a pipeline runs in this process."""
+
+from __future__ import annotations
+
+import ctypes
+
+__all__ = ["keep_freed_memory"]
+
+
+def keep_freed_memory() -> None:
+    """Ask glibc to reuse large blocks instead of giving each back to the kernel.
+
+    Batches of a megabyte come and go by the thousand between the steps of a local run; mapping and clearing
+    fresh pages for each takes a third of the time that grouping takes. Without glibc nothing happens.
+    """
+    try:
+        mallopt = ctypes.CDLL(None).mallopt
+    except (OSError, AttributeError, TypeError):
+        return
+    trim_threshold, mmap_threshold = -1, -3  # M_TRIM_THRESHOLD and M_MMAP_THRESHOLD of malloc.h
+    mallopt(mmap_threshold, 1 << 30)
+    mallopt(trim_threshold, (1 << 31) - 1)

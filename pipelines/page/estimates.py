@@ -1,0 +1,213 @@
+"""The Parquet files that the page is made from: estimates of a run and the truth of a simulation.
+
+Files are read one epoch at a time, so memory is a few arrays of the domain's size whatever the
+number of epochs.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ldpbeam.accounting import EARLY
+from ldpbeam.pipelines.page.text import LABEL_LIMIT, clean
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+Key = tuple[str, str, str]
+"""Collection, digest, attribute (empty where there is only one)."""
+
+TruthOf = Callable[[int, Ints], Floats]
+"""What is true in an epoch of values by their codes."""
+
+_KEYS = ["collection", "digest", "epoch", "revision"]
+_FLOATS = ["estimate", "std_error", "ci_low", "ci_high", "consistent"]
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """The estimates of one collection and epoch, sorted by value; missing numbers are NaN."""
+
+    epoch: int
+    start: datetime | None
+    revision: int
+    n: int
+    status: str
+    pane: str
+    method: str
+    values: Ints
+    labels: tuple[str, ...]
+    support: Ints
+    estimate: Floats
+    std_error: Floats
+    low: Floats
+    high: Floats
+    consistent: Floats
+    truth: Floats
+
+    @property
+    def usable(self) -> bool:
+        """Whether anything was estimated at all."""
+        return bool(np.isfinite(self.estimate).any())
+
+    @property
+    def provisional(self) -> bool:
+        """Whether the epoch had not ended when this was published."""
+        return self.pane == EARLY
+
+
+@dataclass
+class Slot:
+    """Where the newest revision of one collection, attribute and epoch is."""
+
+    revision: int
+    paths: list[Path]
+
+
+class Truth:
+    """True frequencies of a simulation, by epoch; a value that nobody held has no row."""
+
+    def __init__(self, path: Path, attribute: str = "") -> None:
+        import pyarrow.compute as pc
+        import pyarrow.dataset
+
+        rows = pyarrow.dataset.dataset(path, format="parquet")
+        several = "attribute" in rows.schema.names
+        table = rows.to_table(
+            columns=["epoch", "value", "frequency"],
+            filter=pc.field("attribute") == attribute if several else None,
+        )
+        epoch = table["epoch"].to_numpy()
+        order = np.lexsort((table["value"].to_numpy(), epoch))
+        self._value = table["value"].to_numpy()[order]
+        self._frequency = table["frequency"].to_numpy()[order]
+        epochs, starts = np.unique(epoch[order], return_index=True)
+        ends = np.append(starts[1:], len(order))
+        self._where = dict(zip(epochs.tolist(), zip(starts, ends, strict=True), strict=True))
+        self.size = int(self._value.max()) + 1 if len(self._value) else 0
+
+    def at(self, epoch: int, values: Ints) -> Floats:
+        """Frequencies of `values`; NaN throughout where the epoch is unknown."""
+        if epoch not in self._where:
+            return np.full(len(values), np.nan)
+        start, end = self._where[epoch]
+        known, frequency = self._value[start:end], self._frequency[start:end]
+        place = np.minimum(np.searchsorted(known, values), len(known) - 1)
+        return np.where(known[place] == values, frequency[place], 0.0)
+
+    def mean(self, epoch: int) -> float:
+        """The mean of the values that devices held; NaN where the epoch is unknown."""
+        if epoch not in self._where:
+            return math.nan
+        here = slice(*self._where[epoch])
+        return float(np.dot(self._value[here], self._frequency[here]))
+
+
+def index(root: Path, problems: list[str]) -> dict[Key, dict[int, Slot]]:
+    """Find the newest revision of every (collection, digest, attribute, epoch) below `root`."""
+    import pyarrow.dataset
+
+    found: dict[Key, dict[int, Slot]] = {}
+    for path in sorted(root.rglob("*.parquet")):
+        if path.name.startswith((".", "_")):
+            continue
+        try:
+            rows = pyarrow.dataset.dataset(path, format="parquet")
+            names = [*_KEYS, *(["attribute"] if "attribute" in rows.schema.names else [])]
+            keys = rows.to_table(columns=names)
+        except (OSError, ValueError, KeyError) as error:
+            problems.append(f"{clean(path.name)} could not be read ({type(error).__name__}).")
+            continue
+        for row in keys.group_by(names).aggregate([]).to_pylist():
+            key = (
+                clean(str(row["collection"])),
+                clean(str(row["digest"])),
+                clean(str(row.get("attribute") or "")),
+            )
+            slots = found.setdefault(key, {})
+            slot = slots.setdefault(row["epoch"], Slot(row["revision"], []))
+            if row["revision"] > slot.revision:
+                slot.revision, slot.paths = row["revision"], [path]
+            elif row["revision"] == slot.revision:
+                slot.paths.append(path)
+    return found
+
+
+def read(slot: Slot, key: Key, epoch: int, values: Iterable[int] | None, truth: TruthOf) -> Snapshot:
+    """The estimates of one epoch, of all values or of a few.
+
+    Args:
+        slot: where they are.
+        key: of the collection and attribute.
+        epoch: which one.
+        values: codes; None for all of them.
+        truth: gives what is true of an epoch's values, NaN where nobody knows.
+    """
+    import pyarrow
+    import pyarrow.compute as pc
+    import pyarrow.dataset
+
+    wanted = (
+        (pc.field("digest") == key[1])
+        & (pc.field("epoch") == epoch)
+        & (pc.field("revision") == slot.revision)
+    )
+    if values is not None:
+        wanted = wanted & pc.field("value").isin(list(values))
+    tables = []
+    for path in slot.paths:
+        stored = pyarrow.dataset.dataset(path, format="parquet")
+        several = "attribute" in stored.schema.names
+        mine = wanted & (pc.field("attribute") == key[2]) if several else wanted
+        tables.append(stored.to_table(filter=mine))
+    table = pyarrow.concat_tables(tables).sort_by("value")
+    names = set(table.column_names)
+    rows = table.num_rows
+
+    def floats(name: str) -> Floats:
+        if name not in names:
+            return np.full(rows, np.nan)
+        column = table[name].cast(pyarrow.float64())
+        return np.asarray(column.to_numpy(), dtype=np.float64)
+
+    def ints(name: str) -> Ints:
+        if name not in names:
+            return np.zeros(rows, dtype=np.int64)
+        return np.asarray(table[name].fill_null(0).to_numpy(), dtype=np.int64)
+
+    def first(name: str, default: Any) -> Any:
+        return table[name][0].as_py() if name in names and rows else default
+
+    codes = ints("value")
+    labels = table["label"].to_pylist() if "label" in names else [None] * rows
+    estimate, std_error, low, high, consistent = (floats(name) for name in _FLOATS)
+    reports = ints("n")
+    return Snapshot(
+        epoch=epoch,
+        start=first("epoch_start", None),
+        revision=slot.revision,
+        n=int(reports.max()) if rows else 0,
+        status=clean(str(first("status", "ok"))),
+        pane=clean(str(first("pane", ""))),
+        method=clean(str(first("method", ""))),
+        values=codes,
+        labels=tuple(
+            clean(str(label), LABEL_LIMIT) if label else f"value {code}"
+            for label, code in zip(labels, codes.tolist(), strict=True)
+        ),
+        support=ints("support"),
+        estimate=estimate,
+        std_error=std_error,
+        low=low,
+        high=high,
+        consistent=consistent,
+        truth=truth(epoch, codes),
+    )

@@ -1,0 +1,39 @@
+"""What is said of a written file, in accounting/ and in run.json. Readers import it without Beam."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+__all__ = ["FileRecord"]
+
+
+@dataclass(frozen=True)
+class FileRecord:
+    """A file that was written.
+
+    Attributes:
+        path: relative to the output directory, with forward slashes.
+        size: bytes.
+        sha256: of the content, hexadecimal.
+        rows: rows in it.
+    """
+
+    path: str
+    size: int
+    sha256: str
+    rows: int
+
+    @classmethod
+    def from_record(cls, record: Mapping[str, Any]) -> FileRecord:
+        """The file of :meth:`as_record`.
+
+        Raises:
+            LookupError, TypeError, ValueError: the record is of something else.
+        """
+        return cls(str(record["path"]), int(record["bytes"]), str(record["sha256"]), int(record["rows"]))
+
+    def as_record(self) -> dict[str, object]:
+        """For run.json."""
+        return {"path": self.path, "bytes": self.size, "sha256": self.sha256, "rows": self.rows}
