@@ -178,12 +178,12 @@ def publish(collection: Collection, data: DataSet, path: Path, epochs: int | Non
     from ldpbeam.pipelines.run import run
     from ldpbeam.simulators.population.specs import population
     from ldpbeam.simulators.simulate import simulate
-    from ldpbeam.simulators.words import Streams
+    from ldpbeam.simulators.words import RandomWords
 
     spec = data.spec.replace("FILE", str(path))
     domain = collection.domain
     assert domain is not None
-    people = population(spec, domain=domain, devices=None, epochs=epochs, streams=Streams(seed))
+    people = population(spec, domain=domain, devices=None, epochs=epochs, random_words=RandomWords(seed))
     with tempfile.TemporaryDirectory() as temporary:
         fleet, output = Path(temporary, "fleet"), Path(temporary, "out")
         written = simulate(collection, people, fleet, seed=seed, spec=spec, truth=True)

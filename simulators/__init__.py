@@ -5,4 +5,4 @@ from ldpbeam.simulators.population.specs import SPECS as SPECS
 from ldpbeam.simulators.population.specs import DomainView as DomainView
 from ldpbeam.simulators.population.specs import Population as Population
 from ldpbeam.simulators.population.specs import population as population
-from ldpbeam.simulators.words import Streams as Streams
+from ldpbeam.simulators.words import RandomWords as RandomWords

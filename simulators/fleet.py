@@ -1,6 +1,6 @@
 """A fleet: many simulated devices at once, the same function of the same random words as a device.
 
-The words of a device and epoch are rows of :class:`ldpbeam.simulators.words.Streams` under the purposes
+The words of a device and epoch are rows of :class:`ldpbeam.simulators.words.RandomWords` under the purposes
 ``seed`` (epoch −1 for a seed kept for life, else the report's epoch), ``permanent``, ``instant``
 and ``report_id``; the row is the device's index. So nothing depends on batching or other devices.
 Where devices hold several attributes, those of attribute j have the purposes ``j.seed`` and so on.
@@ -20,7 +20,7 @@ from ldpbeam.protocols import LocalProtocol
 from ldpbeam.protocols.contract import WordSpec
 from ldpbeam.simulators.memo import FleetMemo
 from ldpbeam.simulators.population.specs import ABSENT
-from ldpbeam.simulators.words import Streams
+from ldpbeam.simulators.words import RandomWords
 
 __all__ = ["Fleet", "ReportColumns"]
 
@@ -55,7 +55,7 @@ class _Words:
     """The words of one epoch for the present devices among ``rows`` from ``first`` on."""
 
     protocol: LocalProtocol[Any]
-    streams: Streams
+    random_words: RandomWords
     epoch: int
     first: int
     rows: int
@@ -84,7 +84,7 @@ class _Words:
 
     def _draw(self, purpose: str, epoch: int, spec: WordSpec) -> NDArray[np.uint64]:
         purpose = self.prefix + purpose
-        words = self.streams.words(purpose, epoch, self.first, self.rows, spec.count, spec.limit)
+        words = self.random_words.words(purpose, epoch, self.first, self.rows, spec.count, spec.limit)
         return words if self.present is None else words[self.present]
 
     def report_ids(self) -> NDArray[np.uint64]:
@@ -97,7 +97,7 @@ class Fleet:
     Args:
         protocol: what the devices run.
         devices: how many there are.
-        streams: source of all their words.
+        random_words: source of all their words.
         rows_per_batch: devices per batch at most. It is lowered until the columns of a batch fit
             4 MiB each and a matrix of words 64 MiB (a single device may exceed both), and changes
             no report.
@@ -110,7 +110,7 @@ class Fleet:
         self,
         protocol: LocalProtocol[Any],
         devices: int,
-        streams: Streams,
+        random_words: RandomWords,
         *,
         rows_per_batch: int = 65_536,
     ) -> None:
@@ -127,7 +127,7 @@ class Fleet:
             )
         self.protocol = protocol
         self.devices = devices
-        self._streams = streams
+        self._random_words = random_words
         self._shape = (devices, len(parts)) if len(parts) > 1 else (devices,)
         memos = [FleetMemo(part.answer_bytes) for part in parts]
         self._memo = FleetMemo(None, memos) if len(parts) > 1 else memos[0]
@@ -187,7 +187,7 @@ class Fleet:
             if not rows.size:
                 continue
             present = None if rows.size == len(chunk) else rows
-            words = _Words(self.protocol, self._streams, epoch, first, len(chunk), present)
+            words = _Words(self.protocol, self._random_words, epoch, first, len(chunk), present)
             payloads = self.protocol.privatize_fleet(
                 rows.astype(np.int64) + first, chunk[rows], words, self._memo
             )

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from ldpbeam.simulators.words import Streams
+from ldpbeam.simulators.words import RandomWords
 
 __all__ = ["Launch"]
 
@@ -23,13 +23,13 @@ class Launch:
         labels: none; the collection names its values.
     """
 
-    def __init__(self, devices: int, epochs: int, domain_size: int, streams: Streams) -> None:
-        """Draws come from the streams' generator of each epoch."""
+    def __init__(self, devices: int, epochs: int, domain_size: int, random_words: RandomWords) -> None:
+        """Draws come from the generator of each epoch."""
         self.devices = devices
         self.epochs = epochs
         self.domain_size = domain_size
         self.labels: tuple[str, ...] | None = None
-        self._streams = streams
+        self._random_words = random_words
 
     def law(self, epoch: int) -> NDArray[np.float64]:
         """What a device that forms its habit in this epoch chooses from, float64 (domain_size,)."""
@@ -43,7 +43,7 @@ class Launch:
         """One array (devices,) per epoch; -1 where a device is absent."""
         held = np.zeros(self.devices, np.int32)
         for epoch in range(self.epochs):
-            generator = self._streams.generator("launch", epoch)
+            generator = self._random_words.generator("launch", epoch)
             fresh = generator.choice(self.domain_size, self.devices, p=self.law(epoch))
             anew = generator.random(self.devices) < (1.0 if epoch == 0 else _CHANGE)
             held = np.where(anew, fresh, held).astype(np.int32)

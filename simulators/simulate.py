@@ -22,7 +22,7 @@ from ldpbeam.simulators.deliver.files import FORMATS, Compression, Format, repla
 from ldpbeam.simulators.fleet import Fleet, ReportColumns
 from ldpbeam.simulators.population.joint import Joint
 from ldpbeam.simulators.population.specs import ABSENT, Population
-from ldpbeam.simulators.words import Streams
+from ldpbeam.simulators.words import RandomWords
 
 __all__ = ["Deliver", "Simulation", "SimulationRecord", "refuse_existing", "simulate", "write_record"]
 
@@ -164,9 +164,9 @@ class Simulation:
     ) -> None:
         """Devices that never reported."""
         _require(collection, population, first_epoch)
-        self.streams = Streams(seed)
+        self.random_words = RandomWords(seed)
         self._collection, self._population, self._first_epoch = collection, population, first_epoch
-        self._fleet = Fleet(collection.protocol, population.devices, self.streams)
+        self._fleet = Fleet(collection.protocol, population.devices, self.random_words)
 
     def run(self, deliver: Deliver, truth: Path | None, on_epoch: Callable[[int, int], None] | None) -> int:
         """Every epoch, in order; call once.
@@ -201,7 +201,7 @@ class Simulation:
     def facts(self, spec: str) -> dict[str, Any]:
         """What :class:`SimulationRecord` says about devices and collection, once all have reported."""
         return {
-            "seed": self.streams.seed,
+            "seed": self.random_words.seed,
             "population": spec,
             "devices": self._population.devices,
             "first_epoch": self._first_epoch,

@@ -18,17 +18,17 @@ from hashlib import sha256
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Streams"]
+__all__ = ["RandomWords"]
 
 _FULL = 1 << 64
 _GENERATOR = _FULL - 1
-"""The attempt reserved for :meth:`Streams.generator`; redraws never reach it."""
+"""The attempt reserved for :meth:`RandomWords.generator`; redraws never reach it."""
 
 _SEEK = 2500
 """Seeking one word costs about as much as drawing this many in a row (11 us against 4 ns)."""
 
 
-class Streams:
+class RandomWords:
     """All randomness of one simulation, addressed by purpose, epoch and row.
 
     Args:
@@ -48,7 +48,7 @@ class Streams:
 
     def __repr__(self) -> str:
         """The call that makes an equal object."""
-        return f"Streams({self.seed})"
+        return f"RandomWords({self.seed})"
 
     def words(
         self, purpose: str, epoch: int, first: int, rows: int, per_row: int, limit: int = _FULL

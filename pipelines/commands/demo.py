@@ -52,7 +52,7 @@ def run_demo(out: Path, seed: int) -> None:
     from ldpbeam.simulators.faults import write_faults
     from ldpbeam.simulators.scenarios import Launch
     from ldpbeam.simulators.simulate import simulate
-    from ldpbeam.simulators.words import Streams
+    from ldpbeam.simulators.words import RandomWords
 
     started = time.monotonic()
     _make_room(out)
@@ -61,7 +61,7 @@ def run_demo(out: Path, seed: int) -> None:
     collection = load_collection(source)
     size = collection.histograms[0][1].size
     say(f"1  devices: {_DEVICES:,} of them, {size} possible values, {_EPOCHS} epochs of six hours")
-    people = Launch(_DEVICES, _EPOCHS, size, Streams(seed))
+    people = Launch(_DEVICES, _EPOCHS, size, RandomWords(seed))
     with Bar("simulate", _EPOCHS, "epochs") as bar:
         done = simulate(
             collection,

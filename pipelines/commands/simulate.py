@@ -104,7 +104,7 @@ def simulate_reports(asked: Asked) -> None:
     from ldpbeam.simulators.population.joint import Joint, joint_population
     from ldpbeam.simulators.population.specs import Panel, Population, population
     from ldpbeam.simulators.simulate import simulate
-    from ldpbeam.simulators.words import Streams
+    from ldpbeam.simulators.words import RandomWords
 
     if asked.topic is not None:
         _require_publishable(asked.topic, asked.compression)
@@ -113,7 +113,7 @@ def simulate_reports(asked: Asked) -> None:
             "E-SIMULATE-TARGET", "the reports have nowhere to go", remedy="Add --output or --topic."
         )
     collection = load(asked.collection_file)
-    streams = Streams(asked.seed)
+    random_words = RandomWords(asked.seed)
     try:
         people: Population | Joint
         if collection.domain is None:
@@ -122,7 +122,7 @@ def simulate_reports(asked: Asked) -> None:
                 attributes=collection.histograms,
                 devices=asked.devices,
                 epochs=asked.epochs,
-                streams=streams,
+                random_words=random_words,
                 limit=collection.sum_limit,
             )
         else:
@@ -131,7 +131,7 @@ def simulate_reports(asked: Asked) -> None:
                 domain=collection.domain,
                 devices=asked.devices,
                 epochs=asked.epochs,
-                streams=streams,
+                random_words=random_words,
                 calendar=collection.epochs,
             )
     except ValueError as error:

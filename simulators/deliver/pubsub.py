@@ -24,7 +24,7 @@ from ldpbeam.simulators.fleet import ReportColumns
 from ldpbeam.simulators.population.joint import Joint
 from ldpbeam.simulators.population.specs import Population
 from ldpbeam.simulators.simulate import Simulation, SimulationRecord, refuse_existing, write_record
-from ldpbeam.simulators.words import Streams
+from ldpbeam.simulators.words import RandomWords
 from ldpbeam.wire import report_pb2
 
 __all__ = ["RECEIVED", "PublishRecord", "arrivals", "messages", "publish_epochs"]
@@ -125,7 +125,7 @@ def publish_epochs(  # noqa: PLR0913 - the options of a command, by name
     def publish(epoch: int, present: int, batches: Iterator[ReportColumns]) -> int:
         nonlocal published
         rows = _rows_per_message(collection, format, reports_per_message)
-        times = arrivals(simulation.streams, collection.epochs, epoch, -(-present // rows))
+        times = arrivals(simulation.random_words, collection.epochs, epoch, -(-present // rows))
         pending: deque[Future[str]] = deque()
         data = messages(batches, collection.digest, format, rows)
         for content, milliseconds in zip(data, times, strict=True):
@@ -175,9 +175,9 @@ def messages(
             ).SerializeToString()
 
 
-def arrivals(streams: Streams, epochs: Epochs, epoch: int, count: int) -> list[int]:
+def arrivals(random_words: RandomWords, epochs: Epochs, epoch: int, count: int) -> list[int]:
     """Arrival times of an epoch's messages: uniform over the epoch, in order, milliseconds since 1970."""
-    words = streams.words("arrival", epoch, 0, count, 1, limit=1000 * epochs.length)[:, 0]
+    words = random_words.words("arrival", epoch, 0, count, 1, limit=1000 * epochs.length)[:, 0]
     start = 1000 * epochs.start(epoch)
     return [start + word for word in np.sort(words).tolist()]
 

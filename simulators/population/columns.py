@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from ldpbeam.simulators.population.contract import Population, Request
 from ldpbeam.simulators.population.encode import encode
 from ldpbeam.simulators.population.tables import column_names, read_columns
-from ldpbeam.simulators.words import Streams
+from ldpbeam.simulators.words import RandomWords
 
 __all__ = ["column", "csv"]
 
@@ -27,7 +27,7 @@ class _Column:
     domain_size: int
     labels: tuple[str, ...] | None
     column: NDArray[np.int32]
-    permute: Streams | None
+    permute: RandomWords | None
 
     def values(self) -> Iterator[NDArray[np.int32]]:
         """The column, or a fresh permutation of it."""
@@ -94,7 +94,7 @@ def column(
         request.domain.size,
         labels,
         values[:devices],
-        request.streams if permute else None,
+        request.random_words if permute else None,
     )
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldpbeam.collection.epochs import Epochs
-from ldpbeam.simulators.words import Streams
+from ldpbeam.simulators.words import RandomWords
 
 __all__ = ["ABSENT", "SPECS", "DomainView", "Population", "Request"]
 
@@ -88,7 +88,7 @@ class Request:
     domain: DomainView
     devices: int | None
     epochs: int | None
-    streams: Streams
+    random_words: RandomWords
     purpose: str = "population"
     calendar: Epochs | None = None
 

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldpbeam.simulators.population.contract import Population, Request
-from ldpbeam.simulators.words import Streams
+from ldpbeam.simulators.words import RandomWords
 
 __all__ = ["syn", "zipf"]
 
@@ -28,15 +28,15 @@ class _Drawn:
     cumulative: NDArray[np.float64] | None
     """Distribution function of the law, shape (domain_size,); None is uniform."""
     change: float
-    streams: Streams
+    random_words: RandomWords
     purpose: str
 
     def values(self) -> Iterator[NDArray[np.int32]]:
         """Every epoch from its own generator; a new draw may repeat the old value (LOLOHA)."""
-        current = self._draw(self.streams.generator(self.purpose, 0))
+        current = self._draw(self.random_words.generator(self.purpose, 0))
         yield current.copy()
         for epoch in range(1, self.epochs):
-            generator = self.streams.generator(self.purpose, epoch)
+            generator = self.random_words.generator(self.purpose, epoch)
             changes = generator.random(self.devices) < self.change
             current = np.where(changes, self._draw(generator), current)
             yield current.copy()
@@ -70,6 +70,6 @@ def _drawn(request: Request, cumulative: NDArray[np.float64] | None, change: str
         request.domain.labels,
         cumulative,
         request.number("the change probability", change, lambda x: 0 <= x <= 1, "from 0 to 1"),
-        request.streams,
+        request.random_words,
         request.purpose,
     )

@@ -31,7 +31,7 @@ from ldpbeam.simulators.population.contract import ABSENT, DomainView, Populatio
 from ldpbeam.simulators.population.encode import encode
 from ldpbeam.simulators.population.specs import drawn
 from ldpbeam.simulators.population.tables import column_names, line_of, read_columns
-from ldpbeam.simulators.words import Streams
+from ldpbeam.simulators.words import RandomWords
 
 __all__ = ["JOINT_SPECS", "Joint", "joint_population"]
 
@@ -84,7 +84,7 @@ def joint_population(
     attributes: Sequence[tuple[str, DomainView]],
     devices: int | None,
     epochs: int | None,
-    streams: Streams,
+    random_words: RandomWords,
     limit: int | None = None,
 ) -> Joint:
     """The population a SPEC describes (forms: module docstring).
@@ -94,7 +94,7 @@ def joint_population(
         attributes: name and domain of each.
         devices: number of devices; required for ``syn`` and ``zipf``, else None takes all.
         epochs: number of epochs.
-        streams: source of all draws.
+        random_words: source of all draws.
         limit: the most that the values of one device may add up to; None for anything.
 
     Raises:
@@ -105,7 +105,7 @@ def joint_population(
             raise ValueError(f"population {spec!r} cannot have {number} {name}; ask for at least 1")
     kind, _, rest = spec.partition(":")
     requests = [
-        Request(spec, rest, domain, devices, epochs, streams, f"population.{index}")
+        Request(spec, rest, domain, devices, epochs, random_words, f"population.{index}")
         for index, (_, domain) in enumerate(attributes)
     ]
     names = [name for name, _ in attributes]
@@ -178,7 +178,7 @@ def _marginals(requests: Sequence[Request], names: Sequence[str], limit: int | N
             )
         total = sum(counts)
         values = np.repeat(np.arange(size, dtype=np.int32), counts)
-        request.streams.generator(f"{request.purpose}.deal", 0).shuffle(values)
+        request.random_words.generator(f"{request.purpose}.deal", 0).shuffle(values)
         columns.append(values)
         parts.append(column(request, values, request.domain.labels, permute=False))
     if _beyond(columns, limit).size:

@@ -26,7 +26,7 @@ from ldpbeam.simulators.population.columns import csv
 from ldpbeam.simulators.population.contract import ABSENT, SPECS, DomainView, Population, Request
 from ldpbeam.simulators.population.drawn import syn, zipf
 from ldpbeam.simulators.population.panel import Panel, panel
-from ldpbeam.simulators.words import Streams
+from ldpbeam.simulators.words import RandomWords
 
 __all__ = ["ABSENT", "SPECS", "DomainView", "Panel", "Population", "drawn", "population"]
 
@@ -39,7 +39,7 @@ def population(
     domain: DomainView,
     devices: int | None,
     epochs: int | None,
-    streams: Streams,
+    random_words: RandomWords,
     calendar: Epochs | None = None,
 ) -> Population:
     """The population a SPEC describes (forms: module docstring).
@@ -56,7 +56,7 @@ def population(
             a number takes the first ones in file order (of a panel: in order of first appearance).
         epochs: number of epochs; required unless the file has a time axis, of which a number takes
             the first epochs and None all.
-        streams: source of all draws, which are made once per epoch for all devices together.
+        random_words: source of all draws, which are made once per epoch for all devices together.
         calendar: the collection's epochs, which say when dates and instants of a panel are; without them a
             panel's epochs must be indices.
 
@@ -74,7 +74,7 @@ def population(
     build = _KINDS.get(kind)
     if build is None:
         raise ValueError(f"unknown population {spec!r}; the forms are {SPECS}")
-    return build(Request(spec, rest, domain, devices, epochs, streams, calendar=calendar))
+    return build(Request(spec, rest, domain, devices, epochs, random_words, calendar=calendar))
 
 
 def drawn(request: Request, kind: str) -> Population:

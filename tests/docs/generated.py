@@ -35,7 +35,7 @@ from ldpbeam.randomness import ScriptedRandomness
 from ldpbeam.reports import ReportColumns
 from ldpbeam.simulators.fleet import Fleet
 from ldpbeam.simulators.population.specs import population
-from ldpbeam.simulators.words import Streams
+from ldpbeam.simulators.words import RandomWords
 from ldpbeam.support import Support
 from ldpbeam.tables import estimates_schema
 from ldpbeam.transforms.sinks.bigquery import DESCRIPTIONS
@@ -164,10 +164,12 @@ def flow_report() -> str:
 @cache
 def _fleet() -> tuple[np.ndarray, np.ndarray, np.ndarray]:  # type: ignore[type-arg]
     """True values, report ids and payloads of the other devices."""
-    streams = Streams(2)
-    people = population("zipf:1.1", domain=example().domain, devices=OTHERS, epochs=1, streams=streams)
+    random_words = RandomWords(2)
+    people = population(
+        "zipf:1.1", domain=example().domain, devices=OTHERS, epochs=1, random_words=random_words
+    )
     (values,) = people.values()
-    parts = list(Fleet(loloha(), OTHERS, streams).reports(EPOCH, values))
+    parts = list(Fleet(loloha(), OTHERS, random_words).reports(EPOCH, values))
     ids = np.concatenate([p.report_ids for p in parts])
     return values, ids, np.concatenate([p.payloads for p in parts])
 

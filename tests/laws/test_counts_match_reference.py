@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from ldpbeam.errors import CollectionError
 from ldpbeam.hashing import AffineFamily, LinearFamily, is_prime, optimal_prime
 from ldpbeam.protocols.bit_flip import BitFlip
-from ldpbeam.simulators import Streams
+from ldpbeam.simulators import RandomWords
 from ldpbeam.simulators.fleet import Fleet
 from tests.reference.counting import affine_hash, count_reports, count_support, linear_hash, linear_transform
 from tests.reference.settings import Setting, frequency_settings, settings
@@ -32,7 +32,7 @@ def sound_payloads(built, n: int, seed: int) -> np.ndarray:
     if isinstance(built, BitFlip) and len(sound) < n:
         # Hardly any bytes are ascending buckets: a fleet's reports fill up.
         values = draw.integers(0, built.domain_size, n - len(sound)).astype(np.int32)
-        fleet = Fleet(built, max(len(values), 1), Streams(seed), rows_per_batch=1 << 20)
+        fleet = Fleet(built, max(len(values), 1), RandomWords(seed), rows_per_batch=1 << 20)
         sound = np.concatenate([sound, *(b.payloads for b in fleet.reports(0, values))])
     return sound
 

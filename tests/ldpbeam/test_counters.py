@@ -26,7 +26,7 @@ from ldpbeam.protocols import Parameters
 from ldpbeam.protocols.attributes import AttributeProtocol, BoundedCounters, Sample, allocate
 from ldpbeam.protocols.one_bit_mean import OneBit
 from ldpbeam.randomness import SystemRandomness
-from ldpbeam.simulators import ABSENT, Streams
+from ldpbeam.simulators import ABSENT, RandomWords
 from ldpbeam.simulators.fleet import Fleet
 from ldpbeam.simulators.population.joint import Joint, joint_population
 from ldpbeam.simulators.simulate import simulate
@@ -240,7 +240,7 @@ def test_a_device_refuses_counters_that_add_up_to_too_much(name: str) -> None:
     with pytest.raises(ValueError, match="at most 60") as caught:
         kind.privatize((41, 7, 13), memo, source)
     assert not {"41", "7", "13", "61"} & set(str(caught.value).split())
-    fleet = Fleet(kind, 2, Streams(1))
+    fleet = Fleet(kind, 2, RandomWords(1))
     with pytest.raises(ValueError, match="at most 60"):
         list(fleet.reports(0, np.array([[41, 7, 13], [0, 0, 0]], np.int32)))
     # Without the assumption the other allocations take it.
@@ -261,7 +261,7 @@ def vectors(devices: int, m: int) -> np.ndarray:
 
 def estimated(kind: AttributeProtocol[Any], values: np.ndarray, seed: int) -> Any:
     counts = np.zeros(kind.counts_length, np.int64)
-    for batch in Fleet(kind, len(values), Streams(seed)).reports(0, values):
+    for batch in Fleet(kind, len(values), RandomWords(seed)).reports(0, values):
         assert not kind.check(batch.payloads).any()
         kind.add_support(batch.payloads, counts)
     return kind.estimate(counts, len(values))
@@ -430,7 +430,7 @@ def crowd(agreed: Collection, spec: str, devices: int | None, epochs: int = 2) -
         attributes=agreed.histograms,
         devices=devices,
         epochs=epochs,
-        streams=Streams(3),
+        random_words=RandomWords(3),
         limit=agreed.sum_limit,
     )
 

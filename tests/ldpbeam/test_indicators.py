@@ -20,7 +20,7 @@ from ldpbeam.protocols.attributes import allocate
 from ldpbeam.protocols.bit_flip import BitFlip
 from ldpbeam.protocols.mean_protocol import MeanProtocol
 from ldpbeam.simulators.fleet import Fleet
-from ldpbeam.simulators.words import Streams
+from ldpbeam.simulators.words import RandomWords
 from ldpbeam.support import Support
 from ldpbeam.transforms.coders import SupportCoder
 
@@ -52,7 +52,7 @@ def add(kind: Any, support: Support, payloads: Any) -> Support:
 def honest(kind: Any, n: int, seed: int) -> Support:
     values = np.minimum(np.random.default_rng(seed).zipf(1.3, n) - 1, kind.domain_size - 1).astype(np.int32)
     support = Support.zero(kind.counts_length, kind.signs_length)
-    for batch in Fleet(kind, n, Streams(seed)).reports(0, values):
+    for batch in Fleet(kind, n, RandomWords(seed)).reports(0, values):
         add(kind, support, batch.payloads)
     return support
 
@@ -234,7 +234,7 @@ def test_careful_attacks_are_not_seen_and_move_their_targets_all_the_same() -> N
 def test_signs_merge_by_addition_and_travel(name: str, more: dict[str, Any]) -> None:
     """Any cut, any order, through the coder: the same accumulators and indicators, to the last bit."""
     kind = built(name, **more)
-    batches = [b.payloads for b in Fleet(kind, 3_000, Streams(2)).reports(0, np.zeros(3_000, np.int32))]
+    batches = [b.payloads for b in Fleet(kind, 3_000, RandomWords(2)).reports(0, np.zeros(3_000, np.int32))]
     whole = np.concatenate(batches)
     one = add(kind, Support.zero(kind.counts_length, kind.signs_length), whole)
     shuffled = whole[np.random.default_rng(1).permutation(3_000)]

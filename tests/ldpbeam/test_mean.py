@@ -31,7 +31,7 @@ from ldpbeam.protocols import Memo, Parameters, protocol
 from ldpbeam.protocols.laplace_mean import LaplaceMean
 from ldpbeam.protocols.one_bit_mean import LinearBit, OneBitMean, OneBitRRPM
 from ldpbeam.randomness import FULL, ScriptedRandomness
-from ldpbeam.simulators import Streams
+from ldpbeam.simulators import RandomWords
 from ldpbeam.simulators.fleet import Fleet
 from ldpbeam.simulators.population.specs import population
 from ldpbeam.simulators.simulate import simulate
@@ -502,7 +502,7 @@ LIMIT = float(norm.isf(FALSE_ALARM / (2 * TESTS)))
 
 def counted(built: Any, values: np.ndarray, epochs: int = 1) -> list[int]:
     """Σ of each epoch's reports."""
-    fleet = Fleet(built, len(values), Streams(5))
+    fleet = Fleet(built, len(values), RandomWords(5))
     found = []
     for epoch in range(epochs):
         counts = np.zeros(1, np.int64)
@@ -550,7 +550,7 @@ def test_variances_are_the_stated_ones() -> None:
     groups, size = 3000, 200
     values = np.tile(np.arange(size, dtype=np.int32) * 5, groups)
     for built, wrong in ((one_bit(1001), one_bit(1001, 0.7)), (laplace(1001), laplace(1001, 1.1))):
-        batches = list(Fleet(built, len(values), Streams(9)).reports(0, values))
+        batches = list(Fleet(built, len(values), RandomWords(9)).reports(0, values))
         payloads = np.concatenate([batch.payloads for batch in batches])
         reports = payloads.view("<i8" if payloads.shape[1] == 8 else np.uint8).reshape(groups, size)
         found = reports.mean(axis=1)
@@ -695,7 +695,9 @@ def test_a_run_gives_one_row_per_epoch(name: str, chosen: str, tmp_path: Path) -
         f"name: minutes\ndomain: {{range: {{max: 60}}}}\nprotocol: {name}\n{chosen}\nepoch: {{length: 1h}}\n"
     )
     epochs, devices = 3, 4000
-    crowd = population("syn", domain=agreed.domain, devices=devices, epochs=epochs, streams=Streams(3))
+    crowd = population(
+        "syn", domain=agreed.domain, devices=devices, epochs=epochs, random_words=RandomWords(3)
+    )
     simulate(agreed, crowd, tmp_path / "in", seed=3, truth=True)
     truth = pq.read_table(tmp_path / "in" / "truth.parquet").to_pylist()
     done = execute(agreed, tmp_path / "in" / "reports", tmp_path / "out")

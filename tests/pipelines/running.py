@@ -30,7 +30,7 @@ from ldpbeam.pipelines.run_record import read_record
 from ldpbeam.protocols import PROTOCOLS, FrequencyProtocol, Parameters
 from ldpbeam.simulators.deliver.files import FORMATS, Compression, Format, report_file
 from ldpbeam.simulators.fleet import Fleet, ReportColumns
-from ldpbeam.simulators.words import Streams
+from ldpbeam.simulators.words import RandomWords
 from ldpbeam.wire import report_pb2
 from tests.reference.counting import count_support
 
@@ -73,7 +73,7 @@ def counting_collections() -> list[Collection]:
 def fleet(agreed: Collection, devices: int = DEVICES, epochs: int = EPOCHS) -> list[ReportColumns]:
     """What a fleet sends, as batches of at most 128 reports."""
     draw = np.random.default_rng(5)
-    crowd = Fleet(agreed.protocol, devices, Streams(agreed.digest % 1000), rows_per_batch=128)
+    crowd = Fleet(agreed.protocol, devices, RandomWords(agreed.digest % 1000), rows_per_batch=128)
     found = []
     for epoch in range(epochs):
         values = draw.integers(0, agreed.domain.size, devices).astype(np.int32)

@@ -16,7 +16,7 @@ from ldpbeam.pipelines.page import write_page
 from ldpbeam.simulators.fleet import Fleet, ReportColumns
 from ldpbeam.simulators.population.joint import joint_population
 from ldpbeam.simulators.simulate import simulate
-from ldpbeam.simulators.words import Streams
+from ldpbeam.simulators.words import RandomWords
 from tests.pipelines.running import execute, write
 
 DEVICES, EPOCHS = 400, 3
@@ -47,7 +47,7 @@ def test_three_attributes_from_file_to_page(tmp_path: Path, allocation: str, pro
         attributes=agreed.histograms,
         devices=DEVICES,
         epochs=EPOCHS,
-        streams=Streams(2),
+        random_words=RandomWords(2),
     )
     simulate(agreed, people, tmp_path, seed=1, truth=True)
     width = agreed.protocol.payload_size
@@ -57,7 +57,7 @@ def test_three_attributes_from_file_to_page(tmp_path: Path, allocation: str, pro
 
     # The slow reading: every response asked about every value, attribute by attribute.
     kind = agreed.protocol
-    fleet = Fleet(kind, DEVICES, Streams(1))
+    fleet = Fleet(kind, DEVICES, RandomWords(1))
     for epoch, values in enumerate(people.values()):
         support: Counter[tuple[int, int]] = Counter()
         behind: Counter[int] = Counter()
@@ -109,7 +109,7 @@ def test_damaged_reports_are_refused(tmp_path: Path) -> None:
     file = tmp_path / "people.yaml"
     file.write_text(FILE.format(allocation="allomfree", protocol=""))
     agreed = load_collection(file)
-    crowd = Fleet(agreed.protocol, 50, Streams(1))
+    crowd = Fleet(agreed.protocol, 50, RandomWords(1))
     (good,) = crowd.reports(0, np.zeros((50, 3), np.int32))
     payloads = good.payloads.copy()
     payloads[0, 0] = 3

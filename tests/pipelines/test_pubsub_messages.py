@@ -25,7 +25,7 @@ from ldpbeam.pipelines.local.subscriber import (
 )
 from ldpbeam.simulators.deliver.pubsub import arrivals, messages
 from ldpbeam.simulators.fleet import ReportColumns
-from ldpbeam.simulators.words import Streams
+from ldpbeam.simulators.words import RandomWords
 from ldpbeam.transforms.pubsub import library, require_path
 from ldpbeam.wire import report_pb2
 from tests.conftest import REPOSITORY
@@ -298,11 +298,11 @@ def test_messages_do_not_depend_on_how_the_fleet_batches(sizes: list[int], rows:
 
 def test_messages_arrive_all_over_their_epoch_in_order_and_reproducibly() -> None:
     epochs = Epochs(3600, 1000)
-    found = arrivals(Streams(1), epochs, 2, 2000)
-    assert found == sorted(found) == arrivals(Streams(1), epochs, 2, 2000)
-    assert found != arrivals(Streams(2), epochs, 2, 2000)
+    found = arrivals(RandomWords(1), epochs, 2, 2000)
+    assert found == sorted(found) == arrivals(RandomWords(1), epochs, 2, 2000)
+    assert found != arrivals(RandomWords(2), epochs, 2, 2000)
     assert found[0] >= 1000 * epochs.start(2)
     assert found[-1] < 1000 * epochs.end(2)
     counts = np.histogram(found, 10, (1000 * epochs.start(2), 1000 * epochs.end(2)))[0]
     assert counts.min() > 130  # of 200 expected, five standard deviations below
-    assert arrivals(Streams(1), epochs, 3, 0) == []
+    assert arrivals(RandomWords(1), epochs, 3, 0) == []

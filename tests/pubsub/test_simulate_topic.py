@@ -17,7 +17,7 @@ from ldpbeam.collection.file import load_collection
 from ldpbeam.pipelines.local.subscriber import Message, Subscriber
 from ldpbeam.simulators.deliver.pubsub import publish_epochs
 from ldpbeam.simulators.population.specs import population
-from ldpbeam.simulators.words import Streams
+from ldpbeam.simulators.words import RandomWords
 from ldpbeam.wire import codec, report_pb2
 from tests.conftest import REPOSITORY
 from tests.pubsub.conftest import Channel, pull_all
@@ -112,7 +112,9 @@ def test_equal_arguments_give_equal_messages(
     found: list[Any] = []
     for seed in (1, 1, 2):
         channel = make_channel()
-        people = population("syn", domain=agreed.domain, devices=500, epochs=2, streams=Streams(seed))
+        people = population(
+            "syn", domain=agreed.domain, devices=500, epochs=2, random_words=RandomWords(seed)
+        )
         publish_epochs(agreed, people, channel.topic, seed=seed, reports_per_message=64)
         messages = pull_all(subscribe(channel.subscription, "received"), 16)
         found.append([(m.arrival_micros, m.data) for m in in_order(messages)])

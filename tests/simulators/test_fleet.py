@@ -14,7 +14,7 @@ from scipy.stats import norm
 from ldpbeam.protocols import PROTOCOLS, FrequencyProtocol, Memo, Parameters, protocol
 from ldpbeam.protocols.contract import WordSpec
 from ldpbeam.randomness import ScriptedRandomness
-from ldpbeam.simulators import ABSENT, Streams
+from ldpbeam.simulators import ABSENT, RandomWords
 from ldpbeam.simulators import fleet as fleet_module
 from ldpbeam.simulators.fleet import Fleet, ReportColumns
 from tests.reference.settings import Setting, settings
@@ -53,15 +53,15 @@ def joined(batches: list[ReportColumns]) -> tuple[NDArray[np.uint64], NDArray[np
 class Devices:
     """The same devices one by one, in plain Python, fed with their own words."""
 
-    def __init__(self, kind: FrequencyProtocol[Any], devices: int, streams: Streams) -> None:
+    def __init__(self, kind: FrequencyProtocol[Any], devices: int, random_words: RandomWords) -> None:
         self.kind = kind
-        self.streams = streams
+        self.random_words = random_words
         self.memos = [self._new(device) for device in range(devices)]
 
     def words(self, purpose: str, epoch: int, device: int, spec: WordSpec | None) -> list[int]:
         if spec is None or spec.count == 0:
             return []
-        drawn = self.streams.words(purpose, epoch, device, 1, spec.count, spec.limit)
+        drawn = self.random_words.words(purpose, epoch, device, 1, spec.count, spec.limit)
         return [int(word) for word in drawn[0]]
 
     def _new(self, device: int) -> Memo:
@@ -90,9 +90,9 @@ class Devices:
 
 @pytest.mark.parametrize("setting", SETTINGS + WIDE, ids=str)
 def test_a_fleet_sends_what_its_devices_send(setting: Setting) -> None:
-    kind, streams, devices = setting.build(), Streams(7), 9
-    fleet = Fleet(kind, devices, streams, rows_per_batch=4)
-    single = Devices(kind, devices, streams)
+    kind, random_words, devices = setting.build(), RandomWords(7), 9
+    fleet = Fleet(kind, devices, random_words, rows_per_batch=4)
+    single = Devices(kind, devices, random_words)
     values = history(kind.domain_size, devices, 6)
     for epoch, row in enumerate(values, 3):
         _, payloads = joined(list(fleet.reports(epoch, row)))
@@ -109,8 +109,8 @@ def test_a_fleet_sends_what_its_devices_send(setting: Setting) -> None:
 @given(rows=st.integers(1, 40), seed=st.integers(0, 3))
 def test_batching_changes_no_report(name: str, rows: int, seed: int) -> None:
     kind, devices = build(name, 11), 37
-    whole = Fleet(kind, devices, Streams(seed))
-    parts = Fleet(kind, devices, Streams(seed), rows_per_batch=rows)
+    whole = Fleet(kind, devices, RandomWords(seed))
+    parts = Fleet(kind, devices, RandomWords(seed), rows_per_batch=rows)
     for epoch, values in enumerate(history(11, devices, 4, seed)):
         one, many = list(whole.reports(epoch, values)), list(parts.reports(epoch, values))
         assert len(one) == 1
@@ -123,7 +123,7 @@ def test_batching_changes_no_report(name: str, rows: int, seed: int) -> None:
 
 def test_a_device_does_not_depend_on_the_others() -> None:
     kind = build("loloha", 30)
-    few, many = Fleet(kind, 5, Streams(1)), Fleet(kind, 50, Streams(1))
+    few, many = Fleet(kind, 5, RandomWords(1)), Fleet(kind, 50, RandomWords(1))
     for epoch, values in enumerate(history(30, 50, 5)):
         alone = np.where(np.arange(50) == 3, values, ABSENT).astype(np.int32)
         a = list(few.reports(epoch, alone[:5]))
@@ -138,7 +138,7 @@ def test_a_device_does_not_depend_on_the_others() -> None:
 @pytest.mark.parametrize(("name", "size"), [("l_osue", 1412), ("sue", 1 << 19), ("grr", 300)])
 def test_batches_stay_small(name: str, size: int) -> None:
     kind = build(name, size)
-    fleet = Fleet(kind, 2, Streams(1), rows_per_batch=1 << 30)
+    fleet = Fleet(kind, 2, RandomWords(1), rows_per_batch=1 << 30)
     rows = fleet._rows
     assert max(rows * kind.payload_size, 8 * rows) <= fleet_module._COLUMN
     assert 8 * rows * kind.word_plan.instant.count <= fleet_module._WORDS
@@ -149,7 +149,7 @@ def test_batches_stay_small(name: str, size: int) -> None:
     ) * kind.word_plan.instant.count > fleet_module._WORDS
 
 
-class Counting(Streams):
+class Counting(RandomWords):
     """Streams that remember which purposes were drawn."""
 
     def __init__(self, seed: int) -> None:
@@ -164,31 +164,31 @@ class Counting(Streams):
 
 
 def test_permanent_words_are_drawn_only_for_new_inputs() -> None:
-    streams = Counting(1)
-    fleet = Fleet(build("l_osue", 9), 20, streams)
+    random_words = Counting(1)
+    fleet = Fleet(build("l_osue", 9), 20, random_words)
     values = np.arange(20, dtype=np.int32) % 9
     for epoch in range(3):
         list(fleet.reports(epoch, values))
-    assert [e for purpose, e in streams.purposes if purpose == "permanent"] == [0]
-    assert [e for purpose, e in streams.purposes if purpose == "report_id"] == [0, 1, 2]
+    assert [e for purpose, e in random_words.purposes if purpose == "permanent"] == [0]
+    assert [e for purpose, e in random_words.purposes if purpose == "report_id"] == [0, 1, 2]
 
 
 @pytest.mark.parametrize(("name", "epochs"), [("olh", [5, 6]), ("loloha", [-1, -1])])
 def test_a_seed_for_life_is_drawn_before_the_first_epoch(name: str, epochs: list[int]) -> None:
-    streams = Counting(1)
-    fleet = Fleet(build(name, 9), 20, streams)
+    random_words = Counting(1)
+    fleet = Fleet(build(name, 9), 20, random_words)
     for epoch in (5, 6):
         list(fleet.reports(epoch, np.zeros(20, np.int32)))
-    assert [epoch for purpose, epoch in streams.purposes if purpose == "seed"] == epochs
+    assert [epoch for purpose, epoch in random_words.purposes if purpose == "seed"] == epochs
 
 
 def test_an_epoch_without_devices_has_no_batch() -> None:
-    fleet = Fleet(build("grr", 4), 10, Streams(1), rows_per_batch=3)
+    fleet = Fleet(build("grr", 4), 10, RandomWords(1), rows_per_batch=3)
     assert list(fleet.reports(0, np.full(10, ABSENT, np.int32))) == []
 
 
 def test_what_is_no_value_is_refused_at_once() -> None:
-    fleet = Fleet(build("grr", 4), 3, Streams(1))
+    fleet = Fleet(build("grr", 4), 3, RandomWords(1))
     for bad in ([0, 1, 4], [0, -2, 1]):
         with pytest.raises(ValueError, match="epoch 0 holds values outside 0"):
             fleet.reports(0, np.array(bad, np.int32))
@@ -196,9 +196,9 @@ def test_what_is_no_value_is_refused_at_once() -> None:
         fleet.reports(0, np.zeros(4, np.int32))
     for devices, rows in ((0, 1), (1, 0)):
         with pytest.raises(ValueError, match="both start at 1"):
-            Fleet(build("grr", 4), devices, Streams(1), rows_per_batch=rows)
+            Fleet(build("grr", 4), devices, RandomWords(1), rows_per_batch=rows)
     with pytest.raises(ValueError, match="simulate fewer"):
-        Fleet(build("l_grr", 1 << 20), 1 << 43, Streams(1))
+        Fleet(build("l_grr", 1 << 20), 1 << 43, RandomWords(1))
 
 
 # --- statistics
@@ -232,7 +232,7 @@ def test_support_counts_are_unbiased(name: str, choices: dict[str, Any]) -> None
     size, devices, epochs = 12, 150_000, 3
     kind, wrong = build(name, size, **choices), build(name, size, 1.2, **choices)
     limit = norm.isf(FALSE_ALARM / (2 * epochs * size))
-    fleet = Fleet(kind, devices, Streams(2))
+    fleet = Fleet(kind, devices, RandomWords(2))
     draw = np.random.default_rng(3)
     values = np.minimum(draw.geometric(0.3, devices) - 1, size - 1).astype(np.int32)
     for epoch in range(epochs):

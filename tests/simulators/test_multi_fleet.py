@@ -23,7 +23,7 @@ from ldpbeam.protocols import PROTOCOLS, FrequencyProtocol, Memo, Parameters
 from ldpbeam.protocols.attributes import ALLOCATIONS, AttributeProtocol, Sample, allocate
 from ldpbeam.protocols.contract import WordSpec
 from ldpbeam.randomness import FULL
-from ldpbeam.simulators import ABSENT, Streams
+from ldpbeam.simulators import ABSENT, RandomWords
 from ldpbeam.simulators.fleet import Fleet
 from ldpbeam.simulators.population.joint import Joint, joint_population
 from ldpbeam.simulators.simulate import simulate
@@ -47,15 +47,15 @@ def build(allocation: str, name: str | None, sizes: Sequence[int], **levels: flo
 class Words:
     """The words of one device and epoch by purpose, handed out in the order a device asks for them."""
 
-    def __init__(self, streams: Streams, epoch: int, device: int, parts: Sequence[Any]) -> None:
-        self.streams, self.device = streams, device
+    def __init__(self, random_words: RandomWords, epoch: int, device: int, parts: Sequence[Any]) -> None:
+        self.random_words, self.device = random_words, device
         self.epoch = epoch
         self.parts = parts
 
     def draw(self, purpose: str, epoch: int, spec: WordSpec) -> list[int]:
         if not spec.count:
             return []
-        drawn = self.streams.words(purpose, epoch, self.device, 1, spec.count, spec.limit)
+        drawn = self.random_words.words(purpose, epoch, self.device, 1, spec.count, spec.limit)
         return [int(word) for word in drawn[0]]
 
     def part(self, index: int) -> list[int]:
@@ -91,12 +91,12 @@ class Script:
 class Devices:
     """The same devices one by one, in plain Python."""
 
-    def __init__(self, kind: AttributeProtocol[Any], devices: int, streams: Streams) -> None:
-        self.kind, self.streams = kind, streams
+    def __init__(self, kind: AttributeProtocol[Any], devices: int, random_words: RandomWords) -> None:
+        self.kind, self.random_words = kind, random_words
         self.memos = [self.new(device) for device in range(devices)]
 
     def new(self, device: int) -> Memo:
-        words = Words(self.streams, -1, device, self.kind.parts)
+        words = Words(self.random_words, -1, device, self.kind.parts)
         if isinstance(self.kind, Sample):
             first = words.draw("seed", -1, WordSpec(1, len(self.kind.parts)))
             script = Script(first + words.lifelong(first[0]))
@@ -107,7 +107,7 @@ class Devices:
         return memo
 
     def payload(self, epoch: int, device: int, value: tuple[int, ...]) -> bytes:
-        words = Words(self.streams, epoch, device, self.kind.parts)
+        words = Words(self.random_words, epoch, device, self.kind.parts)
         memo = self.memos[device]
         chosen = [memo.seed] if isinstance(self.kind, Sample) else range(len(self.kind.parts))
         script: list[int] = []
@@ -135,9 +135,9 @@ def history(sizes: Sequence[int], devices: int, epochs: int) -> NDArray[np.int32
 def test_a_fleet_sends_what_its_devices_send(
     allocation: str, name: str | None, sizes: tuple[int, ...]
 ) -> None:
-    kind, streams, devices = build(allocation, name, sizes), Streams(7), 9
-    fleet = Fleet(kind, devices, streams, rows_per_batch=4)
-    single = Devices(kind, devices, streams)
+    kind, random_words, devices = build(allocation, name, sizes), RandomWords(7), 9
+    fleet = Fleet(kind, devices, random_words, rows_per_batch=4)
+    single = Devices(kind, devices, random_words)
     for epoch, values in enumerate(history(sizes, devices, 5), 3):
         found = [payload.tobytes() for batch in fleet.reports(epoch, values) for payload in batch.payloads]
         assert found == [
@@ -152,7 +152,7 @@ def test_a_fleet_sends_what_its_devices_send(
 def test_attributes_are_drawn_evenly_and_for_life() -> None:
     devices = 30_000
     kind = build("sample", "grr", (2, 3, 4))
-    fleet = Fleet(kind, devices, Streams(3))
+    fleet = Fleet(kind, devices, RandomWords(3))
     values = np.zeros((devices, 3), np.int32)
     drawn = [next(iter(fleet.reports(epoch, values))).payloads[:, 0] for epoch in range(2)]
     assert len(drawn[0]) == len(drawn[1]) == devices
@@ -163,7 +163,7 @@ def test_attributes_are_drawn_evenly_and_for_life() -> None:
 
 
 def test_values_that_do_not_fit() -> None:
-    fleet = Fleet(build("split", "grr", (2, 3)), 2, Streams(1))
+    fleet = Fleet(build("split", "grr", (2, 3)), 2, RandomWords(1))
     good = np.array([[1, 2], [0, 0]], np.int32)
     assert len(next(iter(fleet.reports(0, good)))) == 2
     for bad in (
@@ -187,7 +187,7 @@ Counted = tuple[NDArray[np.int64], Any]
 def counted(kind: AttributeProtocol[Any], values: NDArray[np.int32], seed: int) -> list[Counted]:
     """Support of each attribute's values, and the reports behind it."""
     counts = np.zeros(kind.counts_length, np.int64)
-    fleet = Fleet(kind, len(values), Streams(seed))
+    fleet = Fleet(kind, len(values), RandomWords(seed))
     for batch in fleet.reports(0, values):
         assert not kind.check(batch.payloads).any()
         kind.add_support(batch.payloads, counts)
@@ -278,7 +278,7 @@ def drawn(spec: str, devices: int | None = None, epochs: int = 3, seed: int = 1)
         attributes=agreed().histograms,
         devices=devices,
         epochs=epochs,
-        streams=Streams(seed),
+        random_words=RandomWords(seed),
     )
 
 
@@ -349,7 +349,7 @@ def test_msfimu_marginals(shared_data: Path) -> None:
         attributes=[(name, Domain(size)) for name, size in zip(names, sizes, strict=True)],
         devices=None,
         epochs=1,
-        streams=Streams(1),
+        random_words=RandomWords(1),
     )
     assert people.devices == 88_935
     values = next(people.values())

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from ldpbeam.collection.epochs import Epochs, parse_duration, parse_instant
-from ldpbeam.simulators import Population, Streams
+from ldpbeam.simulators import Population, RandomWords
 from ldpbeam.simulators.population.specs import Panel, population
 from ldpbeam.simulators.population.tables import epoch_of_text, line_of, read_columns
 
@@ -47,7 +47,7 @@ def build(
     seed: int = 1,
 ) -> Population:
     domain = View(size) if isinstance(size, int) else size
-    return population(spec, domain=domain, devices=devices, epochs=epochs, streams=Streams(seed))
+    return population(spec, domain=domain, devices=devices, epochs=epochs, random_words=RandomWords(seed))
 
 
 def matrix(population: Population) -> NDArray[np.int32]:
@@ -120,7 +120,7 @@ def test_syn_changes_at_its_rate() -> None:
 def test_drawn_values_are_those_of_the_plain_rule(spec: str, change: float) -> None:
     """Device by device, from the words of each epoch: no rate may be a little off."""
     k, n, epochs = 50, 3000, 5
-    streams = Streams(1)
+    random_words = RandomWords(1)
     weights = 1 / np.arange(1, k + 1) ** 1.1
     law = np.cumsum(weights) / np.cumsum(weights)[-1]
 
@@ -129,10 +129,10 @@ def test_drawn_values_are_those_of_the_plain_rule(spec: str, change: float) -> N
             return [int(v) for v in generator.integers(0, k, size=n, dtype=np.int32)]
         return [int(np.searchsorted(law, u, side="right")) for u in generator.random(n)]
 
-    current = drawn(streams.generator("population", 0))
+    current = drawn(random_words.generator("population", 0))
     expected = [current]
     for epoch in range(1, epochs):
-        generator = streams.generator("population", epoch)
+        generator = random_words.generator("population", epoch)
         uniform = [float(u) for u in generator.random(n)]
         fresh = drawn(generator)
         current = [new if u < change else old for u, new, old in zip(uniform, fresh, current, strict=True)]
@@ -295,7 +295,7 @@ def test_epochs_of_a_panel_are_placed_by_time(
         domain=View(3),
         devices=None,
         epochs=None,
-        streams=Streams(1),
+        random_words=RandomWords(1),
         calendar=calendar,
     )
     assert isinstance(panel, Panel)
@@ -360,7 +360,7 @@ def test_other_epochs_of_a_panel_are_refused(tmp_path: Path, cells: list[str], t
             domain=View(3),
             devices=None,
             epochs=None,
-            streams=Streams(1),
+            random_words=RandomWords(1),
             calendar=calendar,
         )
     assert text in str(caught.value)

@@ -18,7 +18,7 @@ from ldpbeam.collection.domain import Domain
 from ldpbeam.collection.epochs import Epochs
 from ldpbeam.errors import UsageError
 from ldpbeam.protocols import Parameters
-from ldpbeam.simulators import ABSENT, Population, Streams
+from ldpbeam.simulators import ABSENT, Population, RandomWords
 from ldpbeam.simulators.deliver.files import FORMATS, Format
 from ldpbeam.simulators.fleet import Fleet
 from ldpbeam.simulators.population.specs import population
@@ -62,7 +62,9 @@ def collection(
 
 
 def syn(agreed: Collection, devices: int = 50, epochs: int = 4) -> Population:
-    return population("syn", domain=agreed.domain, devices=devices, epochs=epochs, streams=Streams(5))
+    return population(
+        "syn", domain=agreed.domain, devices=devices, epochs=epochs, random_words=RandomWords(5)
+    )
 
 
 def tree(path: Path) -> dict[str, bytes]:
@@ -101,7 +103,7 @@ def payloads(out: Path, kind: Format) -> dict[int, list[tuple[int, bytes]]]:
 def test_files_hold_the_fleets_reports(tmp_path: Path, kind: Format) -> None:
     agreed, people = collection(), Given(VALUES)
     record = simulate(agreed, people, tmp_path, seed=4, format=kind, first_epoch=10)
-    fleet = Fleet(agreed.protocol, 4, Streams(4))
+    fleet = Fleet(agreed.protocol, 4, RandomWords(4))
     expected = {
         epoch: [
             (int(name), payload.tobytes())

@@ -65,7 +65,7 @@ from ldpbeam.collection.epochs import Epochs, parse_duration
 from ldpbeam.pipelines.config import RunConfig
 from ldpbeam.pipelines.unbounded import CollectStream
 from ldpbeam.simulators.fleet import Fleet
-from ldpbeam.simulators.words import Streams
+from ldpbeam.simulators.words import RandomWords
 from ldpbeam.transforms.sources.messages import GatherMessages
 from ldpbeam.wire import report_pb2
 from tests.pipelines.running import SIZE, collection
@@ -198,7 +198,7 @@ def told_at(micros: int) -> str:
 @cache
 def _pool(protocol: str) -> tuple[tuple[int, ...], tuple[bytes, ...]]:
     """Ids and payloads of a fleet."""
-    crowd = Fleet(collection(protocol).protocol, POOL, Streams(7), rows_per_batch=POOL)
+    crowd = Fleet(collection(protocol).protocol, POOL, RandomWords(7), rows_per_batch=POOL)
     values = np.random.default_rng(5).integers(0, SIZE, POOL).astype(np.int32)
     (batch,) = crowd.reports(0, values)
     return tuple(batch.report_ids.tolist()), tuple(row.tobytes() for row in batch.payloads)

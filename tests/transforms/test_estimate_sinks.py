@@ -35,7 +35,7 @@ from ldpbeam.histogram import TOO_MANY_ERRORS, EpochHistogram, estimate_epoch, m
 from ldpbeam.pipelines.deploy.bigquery import FOLDER, generated
 from ldpbeam.simulators.fleet import Fleet
 from ldpbeam.simulators.population.joint import joint_population
-from ldpbeam.simulators.words import Streams
+from ldpbeam.simulators.words import RandomWords
 from ldpbeam.support import Support
 from ldpbeam.tables import epoch_table, estimates_schema, fixed_columns
 from ldpbeam.transforms.sinks import Outputs
@@ -78,11 +78,11 @@ def people() -> tuple[Collection, EpochHistogram]:
     """Three attributes, one of which too few devices speak about."""
     agreed = parse_collection(PEOPLE)
     crowd = joint_population(
-        "zipf:1.1", attributes=agreed.histograms, devices=300, epochs=1, streams=Streams(2)
+        "zipf:1.1", attributes=agreed.histograms, devices=300, epochs=1, random_words=RandomWords(2)
     )
     (values,) = crowd.values()
     support = Support.zero(agreed.protocol.counts_length)
-    for batch in Fleet(agreed.protocol, 300, Streams(1)).reports(5, values):
+    for batch in Fleet(agreed.protocol, 300, RandomWords(1)).reports(5, values):
         agreed.protocol.add_support(batch.payloads, support.counts)
         support.reports += len(batch)
     found = make_consistent(agreed, estimate_epoch(agreed, 5, support))
@@ -95,7 +95,7 @@ def buckets() -> tuple[Collection, EpochHistogram]:
     """One attribute, with values that nobody reported about."""
     agreed = collection("dbitflip", name="buckets", parameters=replace(people()[0].parameters, **DBITFLIP))
     support = Support.zero(agreed.protocol.counts_length)
-    for batch in Fleet(agreed.protocol, 2, Streams(1)).reports(0, np.zeros(2, np.int32)):
+    for batch in Fleet(agreed.protocol, 2, RandomWords(1)).reports(0, np.zeros(2, np.int32)):
         agreed.protocol.add_support(batch.payloads, support.counts)
         support.reports += len(batch)
     found = make_consistent(agreed, estimate_epoch(agreed, 0, support))

@@ -16,7 +16,7 @@ from ldpbeam.protocols import Parameters, protocol
 from ldpbeam.randomness import ScriptedRandomness
 from ldpbeam.simulators.fleet import Fleet
 from ldpbeam.simulators.population.specs import ABSENT
-from ldpbeam.simulators.words import Streams
+from ldpbeam.simulators.words import RandomWords
 from tests.reference.channels import memo_key
 from tests.reference.settings import settings
 
@@ -117,8 +117,8 @@ def test_a_fleets_ledger_is_that_of_its_devices() -> None:
 def test_a_simulated_fleet_spends_what_its_devices_would(name: str) -> None:
     """Every simulated device again, one at a time, with the same words."""
     built = protocol(name, 6, Parameters(epsilon_longitudinal=2.0, epsilon_first=1.0, d=2))
-    devices, streams = 40, Streams(3)
-    fleet = Fleet(built, devices, streams)
+    devices, random_words = 40, RandomWords(3)
+    fleet = Fleet(built, devices, random_words)
     draw = np.random.default_rng(1)
     epochs = [draw.integers(ABSENT, 6, devices).astype(np.int32) for _ in range(5)]
     for epoch, values in enumerate(epochs):
@@ -127,7 +127,7 @@ def test_a_simulated_fleet_spends_what_its_devices_would(name: str) -> None:
     seeds = None
     if built.word_plan.seed is not None:
         spec = built.word_plan.seed
-        seeds = streams.words("seed", -1, 0, devices, spec.count, spec.limit)
+        seeds = random_words.words("seed", -1, 0, devices, spec.count, spec.limit)
     counts = []
     for device in range(devices):
         words = ScriptedRandomness([] if seeds is None else seeds[device].tolist())

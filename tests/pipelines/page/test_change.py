@@ -28,7 +28,7 @@ from ldpbeam.pipelines.page.estimates import Snapshot
 from ldpbeam.pipelines.page.significance import FALSE_ALARM, Noise, Standing, changed
 from ldpbeam.protocols import FrequencyProtocol
 from ldpbeam.protocols.contract import Result
-from ldpbeam.simulators import Streams
+from ldpbeam.simulators import RandomWords
 from ldpbeam.simulators.fleet import Fleet
 from ldpbeam.support import SupportProbabilities
 
@@ -102,7 +102,7 @@ def fleet_of(
     starts = np.cumsum(share / share.sum())
     values = np.searchsorted(starts, (np.arange(devices) + 0.5) / devices).astype(np.int32)
     draw = np.random.default_rng(seed)
-    fleet = Fleet(kind, devices, Streams(seed))
+    fleet = Fleet(kind, devices, RandomWords(seed))
     for epoch in range(epochs):
         if epoch:
             values = deal(values, epoch, epochs, draw)

@@ -31,7 +31,7 @@ from ldpbeam.simulators.fleet import Fleet
 from ldpbeam.simulators.population.joint import joint_population
 from ldpbeam.simulators.population.specs import population
 from ldpbeam.simulators.simulate import simulate
-from ldpbeam.simulators.words import Streams
+from ldpbeam.simulators.words import RandomWords
 from tests.pipelines.page.synthetic import Fake
 from tests.pipelines.page.test_page import Reader, harmless, page_of
 from tests.pipelines.running import execute, write
@@ -84,7 +84,7 @@ def sections(
     base = tmp_path_factory.mktemp("kinds")
     kinds = {c.digest: c for c in every_kind()}
     for collection in kinds.values():
-        crowd, values = Fleet(collection.protocol, DEVICES, Streams(1)), values_of(collection)
+        crowd, values = Fleet(collection.protocol, DEVICES, RandomWords(1)), values_of(collection)
         batches = [batch for epoch in range(EPOCHS) for batch in crowd.reports(epoch, values)]
         write(base / "in", collection, batches, prefix=collection.digest_hex)
     done = execute(tuple(kinds.values()), base / "in", base / "out")
@@ -156,7 +156,7 @@ def test_a_section_speaks_of_what_its_protocol_estimates(
 def test_the_record_decides_and_no_name_does(tmp_path: Path, result: str) -> None:
     """Another protocol's name in the record changes nothing; another result changes the page."""
     collection = agreed("grr" if result == "mean" else "one_bit_mean")
-    crowd, values = Fleet(collection.protocol, DEVICES, Streams(1)), values_of(collection)
+    crowd, values = Fleet(collection.protocol, DEVICES, RandomWords(1)), values_of(collection)
     done = execute(
         collection, write(tmp_path / "in", collection, list(crowd.reports(0, values))), tmp_path / "o"
     )
@@ -183,7 +183,7 @@ def test_the_page_of_a_mean_holds_it_against_the_true_mean(
 ) -> None:
     """From a simulation to the page: the truth of a mean is the mean of the values, not a frequency."""
     collection, devices = agreed(name, allocation, "none"), 3_000
-    common: dict[str, Any] = {"devices": devices, "epochs": 2, "streams": Streams(2)}
+    common: dict[str, Any] = {"devices": devices, "epochs": 2, "random_words": RandomWords(2)}
     people: Any
     if allocation:
         people = joint_population(
@@ -214,7 +214,7 @@ def test_the_page_of_a_mean_holds_it_against_the_true_mean(
 def test_the_totals_are_those_of_the_command_line(tmp_path: Path) -> None:
     """Reports of no known epoch are part of the run: in the header, in the section, in the table."""
     collection = agreed("grr")
-    crowd, values = Fleet(collection.protocol, DEVICES, Streams(1)), values_of(collection)
+    crowd, values = Fleet(collection.protocol, DEVICES, RandomWords(1)), values_of(collection)
     folder = write(tmp_path / "in", collection, list(crowd.reports(0, values)))
     (folder / "broken.pb").write_bytes(b"\x05hello" * 13)
     done = execute(collection, folder, tmp_path / "out")
@@ -263,7 +263,7 @@ def test_provisional_and_withheld_epochs_are_marked(tmp_path: Path) -> None:
         f"name: m\ndomain: {{size: {SIZE}}}\nprotocol: grr\nepsilon: 3\n"
         "epoch: {length: 1h}\nmin_reports: 100\n"
     )
-    crowd, values = Fleet(collection.protocol, DEVICES, Streams(1)), values_of(collection)
+    crowd, values = Fleet(collection.protocol, DEVICES, RandomWords(1)), values_of(collection)
     batches = [batch for epoch in range(5) for batch in crowd.reports(epoch, values)]
     few = type(batches[2])(batches[2].epoch, batches[2].report_ids[:50], batches[2].payloads[:50])
     bad = type(batches[3])(batches[3].epoch, batches[3].report_ids[:90], batches[3].payloads[:90] * 0 + 255)
