@@ -251,15 +251,9 @@ def _collection(entries: dict[str, _Entry], where: str) -> Collection:
 
     allocation = _allocation(entries, where)
     kind: type[LocalProtocol[Any]]
-    if allocation == Allomfree.NAME:
-        if "protocol" in entries:
-            raise entries["protocol"].fail(
-                "does not go with allocation: allomfree, which chooses l_grr or l_osue for each attribute",
-                "Remove protocol, or use allocation: sample.",
-                "E-COLLECTION-ALLOCATION",
-            )
-        protocol_name, kind = "", ALLOCATIONS[allocation]
-        called = f"allocation {allocation}"
+    if allocation == Allomfree.NAME:  # which chooses the protocols, and refuses one that is given
+        protocol_name = entries["protocol"].text() if "protocol" in entries else ""
+        kind, called = ALLOCATIONS[allocation], f"allocation {allocation}"
     else:
         protocol_entry = _required(entries, "protocol", where, "protocol: loloha")
         protocol_name = protocol_entry.choice(tuple(PROTOCOLS))

@@ -14,8 +14,7 @@ if TYPE_CHECKING:
     from ldpbeam.arrays import Bytes, Floats, Ints
     from ldpbeam.estimates import Estimates
 
-
-__all__ = ["PartEstimator", "Result", "ServerSide"]
+__all__ = ["EVERYONE", "PartEstimator", "Result", "ServerSide"]
 
 EVERYONE = Fraction(1)
 """The share of the population that reports, where nobody is left out at random."""
@@ -34,7 +33,7 @@ class ServerSide(ABC):
     """Counting and estimating.
 
     Class constants:
-        RESULT: what the estimates are; a way to report several attributes has it where it is one.
+        RESULT: what the estimates are. Ways to report several attributes ask their parts for it.
     """
 
     RESULT: ClassVar[Result]

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from ldpbeam.collection.collection import Collection
 from ldpbeam.collection.file import load_collection, parse_collection
+from ldpbeam.collection.message import digest_of
 from ldpbeam.errors import CollectionError
 from ldpbeam.protocols import PROTOCOLS
 from tests.conftest import REPOSITORY
@@ -65,6 +66,13 @@ SERVER_ONLY = {
     "consistency": "consistency: none",
     "min_reports": "min_reports: 5",
 }
+
+
+def test_making_a_digest_changes_no_message() -> None:
+    message = parse_collection(TEXT).to_message()
+    before = message.SerializeToString()
+    assert digest_of(message) == parse_collection(TEXT).digest
+    assert message.SerializeToString() == before
 
 
 @pytest.mark.parametrize("key", sorted(SERVER_ONLY))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import fields
 from functools import cache
 from statistics import NormalDist
 
@@ -13,6 +14,7 @@ from hypothesis import strategies as st
 from scipy.stats import binom, hypergeom
 
 from ldpbeam.estimates import (
+    Estimates,
     _binomial_limits,
     estimate,
     interval,
@@ -491,3 +493,21 @@ def test_all_rows_are_covered_at_once(name: str) -> None:
         # 1.5: tails of the score test at this level, where counts are few, are not exactly nominal.
         assert missed <= 1.5 * 0.05 / size
         assert missed >= 0.2 * 0.05 / size
+
+
+def test_rows_and_their_joining_keep_every_column() -> None:
+    """Pieces of a result, put together again, are the result; each column is unlike all others."""
+    counts = np.arange(10, 34, dtype=np.int64).reshape(8, 3)
+    whole = Estimates(counts[0], counts[1], *(row / 7 for row in counts[2:]))
+    pieces = [whole.rows(slice(0, 1)), whole.rows(slice(1, 3))]
+    again = Estimates.joined(pieces)
+    for field in fields(Estimates):
+        column = getattr(whole, field.name)
+        assert getattr(pieces[1], field.name).tolist() == column[1:].tolist()
+        assert getattr(again, field.name).tolist() == column.tolist()
+        assert getattr(again, field.name).dtype == column.dtype
+    unknown = Estimates.unknown(2)
+    assert unknown.n.tolist() == unknown.support.tolist() == [0, 0]
+    assert all(
+        np.isnan(getattr(unknown, name)).all() for name in ("frequency", "std_error", "low", "high_all")
+    )

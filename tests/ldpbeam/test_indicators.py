@@ -182,6 +182,22 @@ def test_attributes_that_are_not_drawn_evenly_are_seen() -> None:
     assert "seeds" in alarms(kind, add(kind, support, rows(b"\1\2")))
 
 
+def test_each_attribute_is_judged_by_its_own_signs() -> None:
+    """Of two attributes in one report: the counts of each are those of its own bytes."""
+    kind = allocate("split", "sue", (100, 60), Parameters(epsilon=2.0))
+    values = np.random.default_rng(1).integers(0, 60, (20_000, 2)).astype(np.int32)
+    payloads = np.concatenate(
+        [batch.payloads for batch in Fleet(kind, 20_000, Streams(4)).reports(0, values)]
+    )
+    support = add(kind, Support.zero(kind.counts_length, kind.signs_length), payloads)
+    found = {(one.name, one.attribute): one.found for one in indicators(kind, support)}
+    for index, (part, columns) in enumerate(zip(kind.parts, (slice(0, 13), slice(13, None)), strict=True)):
+        alone = add(part, Support.zero(part.counts_length, 2), np.ascontiguousarray(payloads[:, columns]))
+        assert found["ones", index] == alone.signs.sum() > 0
+        expected = {one.name: one.found for one in indicators(part, alone)}
+        assert {name: value for (name, at), value in found.items() if at == index} == expected
+
+
 def test_conflicting_ids_are_seen() -> None:
     kind = built("grr")
     support = honest(kind, 1_000, 1)

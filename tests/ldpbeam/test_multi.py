@@ -7,6 +7,7 @@ import json
 import pickle
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
 from fractions import Fraction
 from itertools import combinations, product
 from math import exp, log
@@ -25,7 +26,7 @@ from ldpbeam.errors import CollectionError, InvalidPayload, Reason
 from ldpbeam.estimates import tie_breakers, variance
 from ldpbeam.histogram import INSUFFICIENT, OK, estimate_epoch, make_consistent
 from ldpbeam.kernels.check_codes import CheckCode
-from ldpbeam.protocols import PROTOCOLS, FrequencyProtocol, Parameters
+from ldpbeam.protocols import PROTOCOLS, FrequencyProtocol, Memo, Parameters
 from ldpbeam.protocols.attributes import ALLOCATIONS, AttributeProtocol, Sample, allocate
 from ldpbeam.randomness import ScriptedRandomness, SystemRandomness
 from ldpbeam.support import Support
@@ -292,6 +293,20 @@ def test_the_memo(allocation: str) -> None:
             kind.privatize(bad, memo, source)
 
 
+def test_what_a_response_says_about_each_attribute() -> None:
+    """A sampled device speaks about the attribute that it drew, others about all, each in its own words."""
+    sample, split = (build(allocation, "grr", (3, 300, 5)) for allocation in ("sample", "split"))
+    for seed in range(3):
+        response, _ = sample.privatize((2, 299, 4), Memo(seed, parts=(Memo(),)), SystemRandomness())
+        ((attribute, said),) = sample.said_about(response).items()
+        assert (attribute, said) == (seed, sample.decode(sample.encode(response)).response)
+    response, _ = split.privatize((2, 299, 4), split.new_memo(SystemRandomness()), SystemRandomness())
+    encoded = [split.parts[index].encode(said) for index, said in sorted(split.said_about(response).items())]
+    assert b"".join(encoded) == split.encode(response)
+    alone = split.parts[0]
+    assert alone.said_about(1) == {0: 1}
+
+
 def test_the_estimates_know_that_devices_were_sampled() -> None:
     kind = build("sample", "dbitflip", (8, 4), d=2)
     assert [part.support.sampled for part in kind.estimators] == [Fraction(1, 8), Fraction(1, 4)]
@@ -304,6 +319,18 @@ def test_the_estimates_know_that_devices_were_sampled() -> None:
         more = variance(half, 100, part.support) - variance(half, 100, inner.support)
         assert more == pytest.approx(2 / 3 * 0.25 / 100)
     assert pickle.loads(pickle.dumps(kind)) == kind
+
+
+def test_a_share_of_a_share_of_the_devices_reports() -> None:
+    """Where only half of the population reports at all, each attribute of three is known of a sixth."""
+    kind = build("sample", "grr", (4, 4, 4))
+    counts = np.full(kind.counts_length, 25, np.int64)
+    counts[:3] = 60
+    half = kind.estimate(counts, 180, share=Fraction(1, 2))
+    support = kind.parts[0].support
+    sixth = replace(support, sampled=Fraction(1, 6))  # type: ignore[type-var]
+    assert half.std_error[0] ** 2 == pytest.approx(variance(half.frequency[:1], 60, sixth)[0])
+    assert half.std_error[0] > kind.estimate(counts, 180).std_error[0]
 
 
 def test_merging_is_addition_and_estimates_stand_one_after_the_other() -> None:

@@ -107,7 +107,12 @@ def test_every_fault_that_the_core_finds_names_its_key() -> None:
 
 BASE = "name: a\nepoch: {length: 1h}\n"
 ATTRIBUTES = "attributes:\n  - {name: x, domain: {size: 4}}\n  - {name: y, domain: {labels: [b, b]}}\n"
+RRPM = "domain: {range: {max: 60}}\nprotocol: one_bit_rrpm\nepsilon_longitudinal: 1.0\n"
 FAULTS = {
+    "gamma": (RRPM + "segment: 30\ngamma: 0.7\n", "gamma:"),
+    "segment": (RRPM + "gamma: 0.2\nsegment: 7\n", "segment:"),
+    "lateness": (RRPM + "allowed_lateness: 9999999w\n", "allowed_lateness:"),
+    "tolerance": (RRPM + "future_tolerance: 9999999w\n", "future_tolerance:"),
     "d": ("domain: {size: 4}\nprotocol: dbitflip\nepsilon: 1.0\nd: 9\n", "d:"),
     "p2": ("domain: {size: 4}\nprotocol: rappor\nepsilon_longitudinal: 1.0\nq2: 0.25\np2: 0.1\n", "p2:"),
     "q2": ("domain: {size: 4}\nprotocol: rappor\nepsilon_longitudinal: 1.0\nq2: 0.9\n", "q2:"),
