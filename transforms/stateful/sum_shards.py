@@ -68,7 +68,7 @@ class EpochState:
     @property
     def admitted(self) -> int:
         """Reports that were read and neither rejected nor late: those that shards count."""
-        # Repeated ones are booked a second time as what they are.
+        # Repeated ones are among the rejected ones too.
         aside = ("read", "repeated")
         return self.entries["read"] - sum(n for what, n in self.entries.items() if what not in aside)
 
