@@ -63,18 +63,20 @@ def admit_frames(
     found: Frames,
     collections: Mapping[int, Collection],
     source: str,
-    into: Admission,
+    admission: Admission,
     base: int = 0,
     arrivals: NDArray[np.int64] | None = None,
 ) -> None:
     """Judge records, whatever their bytes; ``base``, ``arrivals`` as in :func:`ldpbeam.wire.codec.parse`."""
     rows, batches, malformed = parse(found, base, arrivals)
-    into.reject_places(Reason.MALFORMED, source, malformed)
-    admit_batches(batches, collections, source, into)
-    admit_rows(rows, collections, source, into)
+    admission.reject_places(Reason.MALFORMED, source, malformed)
+    admit_batches(batches, collections, source, admission)
+    admit_rows(rows, collections, source, admission)
 
 
-def admit_batch(batch: Batch, collections: Mapping[int, Collection], source: str, into: Admission) -> None:
+def admit_batch(
+    batch: Batch, collections: Mapping[int, Collection], source: str, admission: Admission
+) -> None:
     """Judge one ReportBatch, as :func:`admit_batches` does."""
     one = np.ones(1, np.int64)
     batches = Batches(
@@ -91,11 +93,11 @@ def admit_batch(batch: Batch, collections: Mapping[int, Collection], source: str
         place=batch.place * one,
         arrival=None if batch.arrival is None else batch.arrival * one,
     )
-    admit_batches(batches, collections, source, into)
+    admit_batches(batches, collections, source, admission)
 
 
 def admit_batches(
-    batches: Batches, collections: Mapping[int, Collection], source: str, into: Admission
+    batches: Batches, collections: Mapping[int, Collection], source: str, admission: Admission
 ) -> None:
     """Judge ReportBatch messages; the reports in one are judged one by one once its columns fit together.
 
@@ -106,16 +108,16 @@ def admit_batches(
     n = batches.ids_length >> 3
     sizes = np.maximum(n, 1)  # a batch without reports is still a record that was read
     agree = batches.count == n.astype(np.uint64)
-    into.reject_places(Reason.MALFORMED, source, batches.place[~agree])
+    admission.reject_places(Reason.MALFORMED, source, batches.place[~agree])
     known = np.isin(batches.digest, np.array(list(collections), np.uint64))
 
     def refuse(key: Key, reason: Reason, which: NDArray[np.int64], *, read: bool = True) -> None:
         if not which.size:
             return
         if read:
-            into.read[key] += int(sizes[which].sum())
+            admission.read[key] += int(sizes[which].sum())
         columns = (batches.place[which], None, sizes[which], batches.digest[which], batches.epoch[which])
-        into.reject(key, Rejected(reason, source, *columns))
+        admission.reject(key, Rejected(reason, source, *columns))
 
     refuse(UNATTRIBUTED, Reason.UNKNOWN_COLLECTION, np.flatnonzero(agree & ~known))
     for digest, chosen in _groups(batches.digest, np.flatnonzero(agree & known)):
@@ -128,7 +130,7 @@ def admit_batches(
         refuse(nowhere, Reason.FOREIGN_EPOCH, chosen[~planned])
         for epoch, everyone in _groups(batches.epoch, chosen[planned]):
             group = everyone
-            if reason := _epoch_at_fault(collection, epoch, into.written_by):
+            if reason := _epoch_at_fault(collection, epoch, admission.written_by):
                 refuse(nowhere, reason, everyone)
                 continue
             if batches.arrival is not None:
@@ -138,7 +140,7 @@ def admit_batches(
                 if not group.size:
                     continue
             key: Key = (collection.digest_hex, epoch)
-            into.read[key] += int(sizes[group].sum())
+            admission.read[key] += int(sizes[group].sum())
             empty = n[group] == 0
             refuse(key, Reason.MALFORMED, group[empty], read=False)
             group = group[~empty]
@@ -148,14 +150,14 @@ def admit_batches(
                 refuse(key, Reason.WRONG_LENGTH, wrong, read=False)
                 sizes_of = (batches.ids_length[wrong] + batches.payloads_length[wrong]) // (8 + width)
                 owners = np.repeat(np.arange(wrong.size), n[wrong])
-                into.repeated[key] += _repeated(batches.ids_together(wrong), owners, sizes_of)
+                admission.repeated[key] += _repeated(batches.ids_together(wrong), owners, sizes_of)
             group = group[fits]
             small = n[group] < _SMALL
             shares = [group[i : i + 1] for i in np.flatnonzero(~small)]
             if small.any():
                 shares.append(group[small])
             for share in shares:
-                _admit_reports_of(batches, share, collection, epoch, source, into)
+                _admit_reports_of(batches, share, collection, epoch, source, admission)
 
 
 def _admit_reports_of(
@@ -164,7 +166,7 @@ def _admit_reports_of(
     collection: Collection,
     epoch: int,
     source: str,
-    into: Admission,
+    admission: Admission,
 ) -> None:
     """Judge the reports of batches whose columns fit together."""
     if which.size == 1:
@@ -193,7 +195,7 @@ def _admit_reports_of(
 
     shaped = payloads.reshape(ids.size, -1)
     known = None if batches.arrival is None else arrivals
-    _admit_columns(collection, epoch, ids, shaped, listed, known, into, lambda rows: owner(rows)[0])
+    _admit_columns(collection, epoch, ids, shaped, listed, known, admission, lambda rows: owner(rows)[0])
 
 
 def _admit_columns(
@@ -203,7 +205,7 @@ def _admit_columns(
     payloads: NDArray[np.uint8],
     listed: Callable[[Reason, NDArray[np.int64]], Rejected],
     arrivals: Callable[[NDArray[np.int64]], NDArray[np.int64]] | None,
-    into: Admission,
+    admission: Admission,
     owners: Callable[[NDArray[np.int64]], NDArray[np.int64]] | None = None,
 ) -> None:
     """Judge the payloads of reports that are of one collection and epoch, and hand the sound ones on.
@@ -213,7 +215,7 @@ def _admit_columns(
         ids, payloads: uint64 (n,), uint8 (n, width).
         listed: makes the rejection of rows.
         arrivals: int64, microseconds since 1970, of rows; None where nobody knows.
-        into: where all this goes.
+        admission: where all this goes.
         owners: which batch rows are in; None for reports that came by themselves.
     """
     if not ids.size:
@@ -225,56 +227,56 @@ def _admit_columns(
     if codes.any():
         for reason, bad in _refused(codes):
             if bad.size:
-                into.reject(key, listed(reason, bad))
+                admission.reject(key, listed(reason, bad))
         rows = np.flatnonzero(codes == 0)
         if owners is not None:
-            into.repeated[key] += _repeated(ids[codes != 0], owners(np.flatnonzero(codes)))
+            admission.repeated[key] += _repeated(ids[codes != 0], owners(np.flatnonzero(codes)))
         ids, payloads = ids[rows], read_only(payloads[rows])
     if arrivals is not None and ids.size:
         at = arrivals(np.arange(ids.size) if rows is None else rows)
         late = at >= collection.closes(epoch) * _MICROS
         if late.any():
-            into.late[key] += int(late.sum())
+            admission.late[key] += int(late.sum())
             ids, payloads = ids[~late], read_only(payloads[~late])
     if ids.size:
-        into.admitted.append(ReportColumns(collection.digest, epoch, ids, payloads))
+        admission.admitted.append(ReportColumns(collection.digest, epoch, ids, payloads))
 
 
-def admit_rows(rows: Rows, collections: Mapping[int, Collection], source: str, into: Admission) -> None:
+def admit_rows(rows: Rows, collections: Mapping[int, Collection], source: str, admission: Admission) -> None:
     """Judge single reports, gathering those of one collection and epoch into columns."""
     known = np.isin(rows.digest, np.array(list(collections), np.uint64))
     if not known.all():
         unknown = np.flatnonzero(~known)
-        into.read[UNATTRIBUTED] += unknown.size
-        into.reject(UNATTRIBUTED, _singles(Reason.UNKNOWN_COLLECTION, source, rows, unknown))
+        admission.read[UNATTRIBUTED] += unknown.size
+        admission.reject(UNATTRIBUTED, _singles(Reason.UNKNOWN_COLLECTION, source, rows, unknown))
     for digest, chosen in _groups(rows.digest, np.flatnonzero(known)):
         collection = collections[digest]
         width = collection.protocol.payload_size
         epochs = rows.epoch[chosen]
         # Epochs of no collection are many (they are anybody's numbers), so they are told apart at once.
         planned = (epochs >= 0) & (epochs < collection.epochs.count)
-        _outside(Reason.FOREIGN_EPOCH, collection, rows, chosen[~planned], source, into)
+        _outside(Reason.FOREIGN_EPOCH, collection, rows, chosen[~planned], source, admission)
         for epoch, everyone in _groups(rows.epoch, chosen[planned]):
             group = everyone
-            if reason := _epoch_at_fault(collection, epoch, into.written_by):
-                _outside(reason, collection, rows, everyone, source, into)
+            if reason := _epoch_at_fault(collection, epoch, admission.written_by):
+                _outside(reason, collection, rows, everyone, source, admission)
                 continue
             if rows.arrival is not None:
                 early = rows.arrival[everyone] < collection.opens(epoch) * _MICROS
-                _outside(Reason.FUTURE_EPOCH, collection, rows, everyone[early], source, into)
+                _outside(Reason.FUTURE_EPOCH, collection, rows, everyone[early], source, admission)
                 group = everyone[~early]
                 if not group.size:
                     continue  # no account for an epoch that nothing was taken of
             key = (collection.digest_hex, epoch)
-            into.read[key] += group.size
+            admission.read[key] += group.size
             fits = rows.payload_length[group] == width
             if not fits.all():
                 wrong = group[~fits]
-                into.reject(key, _singles(Reason.WRONG_LENGTH, source, rows, wrong))
+                admission.reject(key, _singles(Reason.WRONG_LENGTH, source, rows, wrong))
             some = group[fits]
             payloads = np.empty((some.size, width), np.uint8)
             framing.gather(rows.buffer, rows.payload_at[some], payloads)
-            _admit_group(collection, epoch, rows, some, payloads, source, into)
+            _admit_group(collection, epoch, rows, some, payloads, source, admission)
 
 
 def _admit_group(
@@ -284,7 +286,7 @@ def _admit_group(
     some: NDArray[np.int64],
     payloads: NDArray[np.uint8],
     source: str,
-    into: Admission,
+    admission: Admission,
 ) -> None:
     """Single reports of one collection and epoch whose payloads have the right length."""
     arrival = rows.arrival
@@ -297,7 +299,7 @@ def _admit_group(
         return arrival[some[which]]
 
     known = None if arrival is None else arrivals
-    _admit_columns(collection, epoch, rows.report_id[some], payloads, listed, known, into)
+    _admit_columns(collection, epoch, rows.report_id[some], payloads, listed, known, admission)
 
 
 def _repeated(
@@ -331,13 +333,13 @@ def _outside(
     rows: Rows,
     which: NDArray[np.int64],
     source: str,
-    into: Admission,
+    admission: Admission,
 ) -> None:
     """Reject reports whose epoch is not collected."""
     if which.size:
         key: Key = (collection.digest_hex, None)
-        into.read[key] += which.size
-        into.reject(key, _singles(reason, source, rows, which))
+        admission.read[key] += which.size
+        admission.reject(key, _singles(reason, source, rows, which))
 
 
 def _refused(codes: NDArray[np.uint8]) -> Iterator[tuple[Reason, NDArray[np.int64]]]:

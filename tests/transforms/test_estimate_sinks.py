@@ -7,6 +7,7 @@ import pickle
 import re
 import sqlite3
 import time
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from datetime import datetime
@@ -298,6 +299,21 @@ def test_a_failure_that_passes_is_tried_again(topic: FakeTopic) -> None:
     assert first == second
 
 
+def test_what_an_aborted_bundle_has_sent_is_no_part_of_the_next_one(topic: FakeTopic) -> None:
+    """Another step of the bundle failed: nothing of it is passed on, and its client is not used again."""
+    agreed = collection("grr", name="a")
+    sink = PublishEstimates(agreed, TOPIC)
+    sink.setup()
+    sink.start_bundle()
+    assert list(sink.process(plain(agreed, 0), Timestamp(0), GlobalWindow())) == []
+    client = sink._publisher
+    again = list(bundle(sink, plain(agreed, 1)))
+    assert [histogram.epoch for histogram in again] == [1]
+    assert sink._publisher is not client
+    sink.teardown()
+    assert {message.attributes["epoch"] for message in topic.messages} == {"0", "1"}
+
+
 @pytest.mark.parametrize("code", [grpc.StatusCode.PERMISSION_DENIED, grpc.StatusCode.NOT_FOUND])
 def test_a_failure_that_stays_ends_the_bundle_and_not_the_sink(
     topic: FakeTopic, code: grpc.StatusCode
@@ -374,6 +390,27 @@ def test_several_epochs_share_a_request_and_all_limits_are_kept(
     assert deliver(WriteEstimatesToBigQuery(agreed, TABLE), *histograms) == histograms
     assert max(request.size for request in table.requests[4:]) <= 5000 + len('{"rows": []}')
     assert typed(table.rows, list(wanted[0])) == wanted  # inserted three times, there once
+
+
+def test_a_histogram_is_passed_on_once_all_of_its_rows_are_inserted(
+    table: FakeBigQuery, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Requests of five rows cut histograms of eleven: with each come those before the one that is cut."""
+    monkeypatch.setattr(ldpbeam.transforms.sinks.bigquery, "_ROWS", 5)
+    agreed = collection("grr", name="a")
+    sink = WriteEstimatesToBigQuery(agreed, TABLE)
+    sink.setup()
+    sink.start_bundle()
+    passed: list[int] = []
+    for epoch in range(3):
+        passed += [
+            held.value.epoch for held in sink.process(plain(agreed, epoch), Timestamp(0), GlobalWindow())
+        ]
+        inserted = Counter(row["epoch"] for row in table.rows)
+        assert passed == [epoch for epoch in inserted if inserted[epoch] == 11]
+    assert passed == [0, 1]
+    assert [held.value.epoch for held in sink.finish_bundle()] == [2]
+    sink.teardown()
 
 
 def test_a_large_epoch_keeps_the_limits_of_the_service(table: FakeBigQuery) -> None:

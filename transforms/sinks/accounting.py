@@ -333,7 +333,7 @@ def numbers_file_name(collection: Collection, epoch: int) -> str:
 
 
 def content_digest(collection: Collection, histogram: EpochHistogram) -> str:
-    """16 hexadecimal digits of all that a sink is told but the number.
+    """16 hexadecimal digits of all that a sink gets of a result, except its number.
 
     Everything else in a table or a message follows from these: the collection, the counts, and what kind of
     result it is.

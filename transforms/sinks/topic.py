@@ -277,7 +277,7 @@ class _Sent:
 
 
 def _publisher(pubsub: Any, given_up: Event) -> Any:
-    """A client with ordering, which stops trying when it is told to.
+    """A client with ordering, which stops trying once ``given_up`` is set.
 
     With ordering the library tries for ever, whatever timeout it is given; but what to try again is ours.
     """

@@ -1,7 +1,7 @@
 """Parquet files as columns of reports, in pieces whose size does not depend on what a file claims.
 
 A Parquet file says in several places how many rows it has: in its footer, for each row group, for each column
-of one, and for each page. What is missing from what they agree on is booked, and so is a disagreement. The
+of one, and for each page. What is missing from what they agree on is rejected, and a disagreement is too. The
 headers of pages (parquet_headers.py) decide how many rows are decoded at a time, and whether any are.
 """
 
@@ -46,8 +46,8 @@ class _Reading:
         source: the file.
         left: bytes that it may still stand for.
         written_by: as in :class:`Chunk`.
-        done: rows delivered or booked.
-        believable: rows that may still be booked as missing.
+        done: rows delivered or rejected.
+        believable: rows that may still be rejected as missing.
         doubts: whether anything contradicted itself without a row being missing.
         lost: whether any row was missing.
     """
@@ -75,10 +75,10 @@ def read_tables(
 ) -> Iterator[Table | BadSource]:
     """Rows of a file with the columns digest, epoch, report_id and payload.
 
-    What is missing is booked as ``corrupt_file``: of a row group, what most of its counts of rows say, less
+    What is missing is rejected as ``corrupt_file``: of a row group, what most of its counts of rows say, less
     what was delivered; of the file, what the footer says beyond its row groups. No more than one row for
-    every eight stored bytes is booked so, whatever is claimed. A file that contradicts itself although no row
-    is missing is booked as one record more.
+    every eight stored bytes is rejected so, whatever is claimed. A file that contradicts itself although no
+    row is missing is rejected as one record more.
 
     Args:
         source: name for rejects.

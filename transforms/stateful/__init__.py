@@ -5,7 +5,7 @@ epoch closes, and counts them whenever a result is due; only counts travel on. A
 (:mod:`~ldpbeam.transforms.stateful.sum_shards`) adds the shards up and publishes.
 
 Both live in the global window, where no runner drops anything: whether a report is late was decided when it
-was admitted, from its arrival time, and what little the watermark closes too early is booked as late here.
+was admitted, from its arrival time, and what little the watermark closes too early is counted as late here.
 The runner's watermark only decides when a result is published (docs/decisions/0016).
 """
 

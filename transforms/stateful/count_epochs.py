@@ -49,12 +49,12 @@ class CountEpochs(beam.PTransform):
             | f"CountShard{kind}" >> beam.ParDo(CountShard(self._schedules, deduplicate=self._deduplicate))
             | "ByEpoch" >> beam.Map(_same).with_output_types(tuple[EpochKey, Any])
         )
-        booked = inputs["entries"] | "Entries" >> beam.FlatMap(_of_an_epoch).with_output_types(
+        entries = inputs["entries"] | "Entries" >> beam.FlatMap(_of_an_epoch).with_output_types(
             tuple[EpochKey, Any]
         )
         total = SumShards(self._schedules, 1 << self._bits)
         return (
-            (counted, booked)
+            (counted, entries)
             | "Updates" >> beam.Flatten()
             | f"SumShards{kind}" >> beam.ParDo(total).with_outputs(*self._schedules)
         )

@@ -68,7 +68,7 @@ class EpochState:
     @property
     def admitted(self) -> int:
         """Reports that were read and neither rejected nor late: those that shards count."""
-        # Repeated ones are booked a second time as what they are.
+        # Repeated ones are among the rejected ones too.
         aside = ("read", "repeated")
         return self.entries["read"] - sum(n for what, n in self.entries.items() if what not in aside)
 
@@ -83,6 +83,19 @@ class EpochState:
     def served(self, shards: int) -> int:
         """The newest due time that all shards have counted for; before all times while one has not at all."""
         return min(self.counts.values()) if len(self.counts) == shards else NEVER
+
+    def reached(self, close: int) -> int:
+        """The time of the last result, or of the close: nothing is published for an earlier time."""
+        return max(self.result_at, close) if self.closed else self.result_at
+
+    def count_due(self, schedule: Schedule, epoch: int, due: int) -> int:
+        """When a shard's count is published: for the time it was made for, or else at the next due time."""
+        reached = self.reached(schedule.close(epoch))
+        return due if due > reached else schedule.due(epoch, reached)
+
+    def entry_due(self, schedule: Schedule, epoch: int, came: int) -> int:
+        """When an entry that came at a time is published: at the next due time."""
+        return schedule.due(epoch, max(self.reached(schedule.close(epoch)), came))
 
     def is_complete(self, shards: int, close: int, now: int) -> bool:
         """Whether all that is ever counted has been: every shard has given its count at the close.
@@ -172,10 +185,10 @@ class SumShards(beam.DoFn):
                 return
             counts.add(item)
             known = known.with_count(count)
-            wanted = _count_due(schedule, epoch, known, count.due)
+            wanted = known.count_due(schedule, epoch, count.due)
         else:
             known = known.with_entry(*item)
-            wanted = schedule.due(epoch, max(_reached(schedule, epoch, known), when.micros))
+            wanted = known.entry_due(schedule, epoch, when.micros)
         wanted = wanted if known.due is None else min(wanted, known.due)
         write_state(state, replace(known, due=wanted))
         _wake_up(schedule, wanted, due, watch)
@@ -263,17 +276,6 @@ class SumShards(beam.DoFn):
             repeats += count.repeats
             conflicting += count.conflicting
         return total, repeats, conflicting
-
-
-def _reached(schedule: Schedule, epoch: int, known: EpochState) -> int:
-    """The time of the last result or of the close: nothing is published for an earlier time."""
-    return max(known.result_at, schedule.close(epoch)) if known.closed else known.result_at
-
-
-def _count_due(schedule: Schedule, epoch: int, known: EpochState, due: int) -> int:
-    """When a shard's count is published: for the time it was made, or at the next one if that has passed."""
-    reached = _reached(schedule, epoch, known)
-    return due if due > reached else schedule.due(epoch, reached)
 
 
 def _wake_up(schedule: Schedule, at: int, due: Any, watch: Any) -> None:

@@ -17,7 +17,7 @@ __all__ = ["FOLDER", "generated"]
 
 FOLDER = Path(__file__).parent
 
-_ANY = FOLDER.parent / "demo.yaml"
+_ANY = FOLDER.parents[1] / "commands" / "demo.yaml"
 """A collection; the columns of all are the same."""
 
 _VIEW = """\
