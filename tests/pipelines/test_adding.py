@@ -149,7 +149,7 @@ def test_every_value_of_a_run_can_be_given_and_changed_by_name() -> None:
 
 
 def test_what_is_shown_as_default_is_the_default() -> None:
-    """Defaults are shown as people write them, such as 7d, and read back; what is left out changes nothing."""
+    """Defaults are shown as people write them, such as 7d; an option that is left out changes nothing."""
     assert (
         parsed([], Over.FILES) == parsed([], Over.MESSAGES) == RunConfig.parsed((collection(),), output="out")
     )
