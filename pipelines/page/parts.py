@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 SECTIONS = 8
 """How many collections, or attributes of one, have a section; the others are listed."""
 
-RECORD_ROWS = 300
+RECORD_ROWS = 200
 """Rows of the tables of inputs and files."""
 
 
@@ -34,11 +34,11 @@ class Detail:
     def of(cls, sections: int) -> Detail:
         """Fixed caps: a page of up to `SECTIONS` sections stays below two megabytes, whatever the run is.
 
-        An epoch takes about 5 kB in charts and tables, a value 200 bytes, a bin 450, all else in a section
-        60 kB.
+        Measured with long labels: an epoch takes 5 kB, a value 180 bytes, a bin 450, all else in a section
+        100 kB.
         """
         share = min(max(sections, 1), SECTIONS)
-        return cls(rows=1500 // share, epochs=240 // share - 10, bins=max(360 // share, 60))
+        return cls(rows=1500 // share, epochs=240 // share - 15, bins=max(360 // share, 60))
 
 
 @dataclass(frozen=True)

@@ -146,3 +146,20 @@ def test_every_value_of_a_run_can_be_given_and_changed_by_name() -> None:
     assert there.changed(output="out").outputs.targets == {"publish_topic": "t"}
     with pytest.raises(TypeError, match="no value of a run is called setle"):
         one.changed(setle=1.0)
+
+
+def test_what_is_shown_as_default_is_the_default() -> None:
+    """Defaults are shown as people write them, such as 7d; an option that is left out changes nothing."""
+    assert (
+        parsed([], Over.FILES) == parsed([], Over.MESSAGES) == RunConfig.parsed((collection(),), output="out")
+    )
+    typed = parsed(["--shard-bits", "0", "--early-every", "10m", "--no-dedup"], Over.MESSAGES)
+    assert typed.counting == config.Counting(deduplicate=False, shard_bits=0, early_every=600)
+
+
+def test_options_over_files_say_nothing_about_messages() -> None:
+    """Typed or not, they leave no trace in the values of a stream, nor in its run.json."""
+    arguments = ["--max-epochs", "5", "--not-after", "2026-01-01T00:00:00Z", "--overwrite"]
+    assert parsed(arguments, Over.MESSAGES) == parsed([], Over.MESSAGES)
+    there = parsed(arguments, Over.FILES)
+    assert (there.input.max_epochs, there.input.not_after, there.job.overwrite) == (5, 1_767_225_600, True)

@@ -18,7 +18,7 @@ from apache_beam.runners.portability import job_server
 from apache_beam.runners.portability.portable_runner import PortableRunner
 from click.testing import CliRunner
 
-from ldpbeam.errors import JobError, LdpError, UsageError
+from ldpbeam.errors import CollectionError, JobError, LdpError, UsageError
 from ldpbeam.pipelines import beam_job as jobs
 from ldpbeam.pipelines.beam_job import make_pipeline
 from ldpbeam.pipelines.commands.main import cli
@@ -40,18 +40,18 @@ SERVED = ("--environment_type=LOOPBACK", "--job_endpoint=embed")
 class Refuse(beam.DoFn):
     """A step that fails, with an error of ours or without."""
 
-    def __init__(self, ours: bool) -> None:
+    def __init__(self, ours: type[LdpError] | None) -> None:
         self._ours = ours
 
     def process(self, element: int) -> Iterator[int]:
-        if self._ours:
-            raise LdpError("E-RUN-TOPIC", "the topic is gone", remedy="Make it.")
+        if self._ours is not None:
+            raise self._ours("E-RUN-TOPIC", "the topic is gone", remedy="Make it.")
         if element:
             raise ValueError("no such thing as a flat map")
         yield element
 
 
-def failing(*, ours: bool) -> beam.Pipeline:
+def failing(ours: type[LdpError] | None = None) -> beam.Pipeline:
     pipeline = beam.Pipeline(options=PipelineOptions(["--runner=PortableRunner", *SERVED]))
     _ = pipeline | beam.Create([1], reshuffle=False) | beam.ParDo(Refuse(ours))
     return pipeline
@@ -66,17 +66,33 @@ def files(tmp_path: Path, *beam_args: str, **changes: Any) -> RunConfig:
 
 def test_failed_job_is_one_line_with_the_cause() -> None:
     with pytest.raises(JobError) as caught:
-        jobs.run_to_end(failing(ours=False), "PortableRunner")
+        jobs.run_to_end(failing(), "PortableRunner")
     assert (caught.value.code, caught.value.exit_code) == ("E-RUN-JOB", 6)
     line = str(caught.value)
     assert "\n" not in line
     assert "FAILED on PortableRunner: ValueError: no such thing as a flat map" in line
 
 
-def test_an_error_of_ours_keeps_its_code_across_the_job_server() -> None:
-    with pytest.raises(LdpError, match="the topic is gone") as caught:
-        jobs.run_to_end(failing(ours=True), "PortableRunner")
-    assert caught.value.code == "E-RUN-TOPIC"
+@pytest.mark.parametrize(("kind", "exit_code"), [(LdpError, 6), (UsageError, 2), (CollectionError, 3)])
+def test_an_error_of_ours_keeps_its_code_across_the_job_server(kind: type[LdpError], exit_code: int) -> None:
+    """And its class, hence the exit code of the command."""
+    with pytest.raises(LdpError, match=r"the topic is gone\. Make it") as caught:
+        jobs.run_to_end(failing(kind), "PortableRunner")
+    assert (type(caught.value), caught.value.code) == (kind, "E-RUN-TOPIC")
+    assert caught.value.exit_code == exit_code
+
+
+def test_a_run_makes_one_pipeline(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The one whose options were checked is the one that runs."""
+    made: list[beam.Pipeline] = []
+
+    def make(config: RunConfig) -> beam.Pipeline:
+        made.append(make_pipeline(config))
+        return made[-1]
+
+    monkeypatch.setattr("ldpbeam.pipelines.run.make_pipeline", make)
+    assert run(_local(tmp_path)).exit_code == 0
+    assert len(made) == 1
 
 
 def test_job_server_that_does_not_answer_is_a_usage_error() -> None:

@@ -1,0 +1,128 @@
+"""The typed run.json: what is read and written again has the same bytes; what is damaged is no record."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ldpbeam.accounting import Account, Accounting
+from ldpbeam.consistency import METHODS
+from ldpbeam.errors import UsageError
+from ldpbeam.pipelines.collection_record import CollectionRecord, Promises, collection_entry
+from ldpbeam.pipelines.config import RunConfig
+from ldpbeam.pipelines.published import indicators_record, run_record
+from ldpbeam.pipelines.run_record import Archived, RunRecord, StreamRecord, last_clock, read_record
+from ldpbeam.transforms.sinks.file_record import FileRecord
+from tests.pipelines.running import collection
+
+ONE = collection("grr", name="one")
+CLOCK = {"boot": "b", "steady": 1.5, "time": 2.5, "confirmed": True, "heard": False}
+
+
+def everything() -> RunRecord:
+    """A record that has every part, some of which no run has together."""
+    key = (ONE.digest_hex, 3)
+    entries = [(key, "read", 10), (key, "counted", 4), (key, "rejected.malformed", 5), (key, "late", 1)]
+    entries += [(("ff" * 8, 7), "read", 2), (("", None), "read", 3), (("", None), "rejected.malformed", 3)]
+    accounting = Accounting.from_entries([((where, what), n) for where, what, n in entries])
+    alarm = {
+        "indicator": "seeds", "attribute": "", "found": 3.0, "expected": 1.0, "p_value": 1e-9, "alarm": True
+    }  # fmt: skip
+    record = run_record(
+        RunConfig.parsed((ONE,), files=("a", "b"), output="out"),
+        accounting,
+        [FileRecord("z", 1, "cd", 2), FileRecord("a", 3, "ab", 4)],
+        2.0,
+        archived=Archived(2, 1, Account(read=5, counted=5)),
+        status="running",
+        indicators=indicators_record([(*key, [alarm])]),
+        stream=StreamRecord("s", "received", 5, 6, 7, 8, CLOCK),
+    )
+    return replace(record, job={"runner": "R", "id": "1"}, replayed=("rejects-1.parquet",))
+
+
+def test_a_record_read_and_written_again_has_the_same_bytes() -> None:
+    record = everything()
+    again = RunRecord.parse(record.content(), "run.json")
+    assert again.content() == record.content()
+    assert again == replace(record, accounting=again.accounting)  # but for what run.json does not say
+    assert again.accounting.archived == Archived(2, 0, Account(read=5, counted=5))
+    written = json.loads(record.content())
+    assert list(written)[-5:] == ["files", "indicators", "stream", "job", "replayed"]
+    assert [file["path"] for file in written["files"]] == ["a", "z"]
+
+
+def test_what_a_record_says() -> None:
+    """Totals with what is archived, epochs by digest, what withholds one, and the exit code that follows."""
+    record = everything()
+    assert (record.status, record.exit_code) == ("running", 5)
+    assert (record.accounting.total.read, record.accounting.total.counted) == (20, 9)
+    first, second = sorted(record.accounting.epochs, key=lambda epoch: epoch.epoch)
+    assert (first.collection, first.withheld) == ("one", "too_many_errors")
+    assert (second.collection, second.epoch_start, second.withheld) == ("", None, "")
+    rest = record.accounting.unattributed
+    assert (rest.read, rest.rejected) == (3, {"malformed": 3})
+    (alarm,) = record.indicators.alarms if record.indicators else ()
+    assert (alarm.digest, alarm.epoch, alarm.indicator) == (ONE.digest_hex, 3, "seeds")
+    assert alarm.meaning
+
+
+def test_what_is_booked_later_does_not_change_a_record() -> None:
+    key = ONE.digest_hex, 0
+    accounting = Accounting.from_entries([((key, "read"), 1), ((key, "late"), 1)])
+    record = run_record(RunConfig.parsed((ONE,), output="out"), accounting, [], 1.0)
+    before = record.content()
+    accounting.accounts[key].add("rejected.malformed", 3)
+    assert record.content() == before
+
+
+@pytest.mark.parametrize(
+    ("part", "value"),
+    [
+        ("exit_code", "five"),
+        ("timings", {"total_seconds": 1}),
+        ("files", [{"path": "a"}]),
+        ("inputs", ["a"]),
+        ("accounting", {"total": {}}),
+        ("indicators", {"false_alarm_rate": None, "results": 0, "tests": 0, "alarms": []}),
+        ("stream", {"subscription": "s"}),
+        ("collections", [{}]),
+        ("max_error_fraction", True),
+    ],
+)
+def test_a_damaged_part_is_refused(tmp_path: Path, part: str, value: Any) -> None:
+    path = tmp_path / "run.json"
+    path.write_text(json.dumps({**everything().as_record(), part: value}))
+    with pytest.raises(UsageError, match=r"is not the record of a run, or is damaged.*E-USAGE-RECORD"):
+        read_record(path)
+    assert last_clock(str(tmp_path)) is None
+
+
+def test_a_clock_is_kept_only_whole(tmp_path: Path) -> None:
+    assert last_clock(str(tmp_path)) is None
+    for clock, kept in (
+        (CLOCK, CLOCK),
+        ({**CLOCK, "time": "soon"}, None),
+        ({"boot": "b"}, None),
+        (None, None),
+    ):
+        written = everything().as_record()
+        written["stream"]["clock"] = clock
+        (tmp_path / "run.json").write_text(json.dumps(written))
+        assert last_clock(str(tmp_path)) == kept
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_what_a_method_promises_is_on_record(method: str) -> None:
+    """Of frequencies what the method promises; a mean is brought into its range by all methods but none."""
+    counted = CollectionRecord.from_record(collection_entry(replace(ONE, consistency=method)))
+    assert counted.promises == Promises(METHODS[method].non_negative, METHODS[method].sums_to_one)
+    assert not counted.histograms[0].is_mean
+    mean = collection("one_bit_mean", name="mean")
+    one = CollectionRecord.from_record(collection_entry(replace(mean, consistency=method)))
+    assert one.promises == Promises(method != "none", sums_to_one=False)
+    assert one.histograms[0].is_mean
