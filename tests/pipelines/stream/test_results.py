@@ -50,7 +50,7 @@ def table(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeBigQuery]:
 
 def landed(output: Path, **sinks: str) -> tuple[RunConfig, Landing, list[Due]]:
     """Ten reports of every epoch of two collections in one segment, and the first result of each."""
-    config = RunConfig.parsed((ONE, TWO), output=str(output), subscription="s", sinks=sinks)
+    config = RunConfig.parsed((ONE, TWO), output=str(output), subscription="s", **sinks)
     messages = []
     for agreed in config.collections:
         payloads = fleet(agreed, 10, 1)[0].payloads.tobytes()
