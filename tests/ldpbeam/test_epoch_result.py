@@ -34,10 +34,10 @@ def columns(values: list[int], first: int = 0) -> ReportColumns:
 
 
 def test_every_report_counts_once_and_the_account_says_what_became_of_the_others() -> None:
-    # Id 1 comes again as it was; id 2 with another payload, of which the smaller one counts.
-    found = result_of_epoch(AGREED, 2, [columns([0, 1, 3, 3]), columns([1, 2], first=1)])
+    # Ids 0 and 1 come again as they were; id 2 with another payload, of which the smaller one counts.
+    found = result_of_epoch(AGREED, 2, [columns([0, 1, 3, 3]), columns([0, 1, 2])])
     assert found.account == Account(
-        read=6, counted=4, duplicate=1, rejected=Counter({"conflicting_report_id": 1})
+        read=7, counted=4, duplicate=2, rejected=Counter({"conflicting_report_id": 1})
     )
     assert found.attributes[0].support.tolist() == [1, 1, 1, 1]
     assert found.reports == 4

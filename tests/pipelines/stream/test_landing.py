@@ -366,6 +366,10 @@ def test_merged_segments_hold_what_they_are_made_of(tmp_path: Path) -> None:
         ("", None): 1,
     }
     assert (tmp_path / "landing" / "refused-0000000004.pb").is_file()
+    later = land(tmp_path, message(ONE, 2, range(1)), number=9, watermark=4 * HOUR * 1_000_000)
+    merged = landing.merge([merged, later], lambda key: 9, lambda key: False)
+    # A merged segment does not make reports newer than they are.
+    assert [merged.by_key[ONE.digest_hex, epoch].newest_segment for epoch in (0, 1)] == [7, 6]
     landing.remove(merged)
     assert sorted(path.name for path in (tmp_path / "landing").iterdir()) == []
 

@@ -50,7 +50,7 @@ def table(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeBigQuery]:
 
 def landed(output: Path, **sinks: str) -> tuple[RunConfig, Landing, list[Due]]:
     """Ten reports of every epoch of two collections in one segment, and the first result of each."""
-    config = RunConfig.parsed((ONE, TWO), output=str(output), subscription="s", sinks=sinks)
+    config = RunConfig.parsed((ONE, TWO), output=str(output), subscription="s", **sinks)
     messages = []
     for agreed in config.collections:
         payloads = fleet(agreed, 10, 1)[0].payloads.tobytes()
@@ -123,13 +123,23 @@ def test_only_the_epochs_that_are_due_are_published_and_each_segment_is_read_onc
     assert accounting["revisions"][0]["job"] == "local"
 
 
-def test_an_account_alone_is_published_without_a_revision(tmp_path: Path) -> None:
+def test_a_result_with_other_content_gets_the_next_number_whatever_was_asked_for(tmp_path: Path) -> None:
     config, landing, (first, *_) = landed(tmp_path)
+    for pane in ("on_time", "on_time", "late"):
+        publish_due(config, landing, [replace(first, publication=Publication(0, pane))])
+    found = json.loads(next(tmp_path.glob("accounting/one-*.json")).read_text())
+    assert [(r["revision"], r["pane"]) for r in found["revisions"]] == [(0, "on_time"), (1, "late")]
+
+
+def test_an_account_alone_is_published_without_a_revision(tmp_path: Path) -> None:
+    config, landing, (first, _, second, *_) = landed(tmp_path)
     publish_due(config, landing, [first])
     late = replace(first, segments=(), account=Account(read=12, counted=10, late=2))
-    publish_due(config, landing, [replace(late, publication=Publication(position={"segment": 2}))])
-    found = json.loads(next(tmp_path.glob("accounting/one-*.json")).read_text())
-    assert found["accounting"]["late"] == 2
+    late = replace(late, publication=Publication(position={"segment": 2}))
+    # Together with another epoch, whose reports lie in the same segment.
+    publish_due(config, landing, [late, second])
+    found = json.loads(min(tmp_path.glob("accounting/one-*.json")).read_text())
+    assert (found["epoch"], found["accounting"]["late"], found["accounting"]["counted"]) == (0, 2, 10)
     assert len(found["revisions"]) == 1
     assert found["position"] == {"segment": 2}
 
