@@ -116,8 +116,9 @@ def run_record(
     unbalanced = [key for key, account in accounts.items() if not account.balanced] if status is None else []
     if unbalanced:
         raise LdpError(
-            "E-RUN-BOOKS",
-            f"the books of {len(unbalanced)} epochs do not balance: reports were lost or counted twice",
+            "E-RUN-ACCOUNTING",
+            f"the accounting of {len(unbalanced)} epochs does not balance: reports were lost or "
+            "counted twice",
             where=config.outputs.output,
             remedy="Nothing was published as finished; please report this with the files beside it.",
         )

@@ -48,7 +48,7 @@ def run(config: RunConfig, progress: Progress | None = None, total_bytes: int = 
     Raises:
         UsageError: Beam does not know an option or the runner, or the output may not be replaced.
         JobError: the job failed on its runner; earlier results are then as they were.
-        LdpError: a step of it raised one, or its books do not balance; as before.
+        LdpError: a step of it raised one, or its accounting does not balance; as before.
     """
     # Within this process Beam raises what it also logs.
     quiet = config.job.runner == "FnApiRunner" and os.environ.get("LDPBEAM_DEBUG") != "1"

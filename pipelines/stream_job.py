@@ -233,7 +233,7 @@ def submit(config: RunConfig, *, warn: Callable[[str], None] = _warn) -> RunReco
     Raises:
         UsageError: Beam refuses an option, or its runner cannot be reached.
         JobError: the job failed.
-        LdpError: the books of a finished job do not balance.
+        LdpError: the accounting of a finished job does not balance.
     """
     started = time.perf_counter()
     pipeline = build(config)

@@ -29,6 +29,11 @@ def text(name: str) -> str:
     return (REPOSITORY / name).read_text("utf-8")
 
 
+def prose(name: str) -> str:
+    """A page in one line, wherever its lines end."""
+    return " ".join(text(name).split())
+
+
 def rows(page: str, first: str) -> list[list[str]]:
     """Cells of the rows of every table of a page whose first column is called ``first``."""
     found, inside = [], False
@@ -74,7 +79,7 @@ def test_numbers_in_sentences() -> None:
         return f"{protocol('l_grr', k, parameters).guarantee.first_report:.3f}"
 
     sentence = "really {} with 3 symbols, {} with 8 and {} with 360."
-    found = " ".join(text("docs/privacy.md").split())
+    found = prose("docs/privacy.md")
     assert sentence.format(*map(first_report, (3, 8, 360))) in found
 
     def limit(name: str) -> str:
@@ -82,7 +87,7 @@ def test_numbers_in_sentences() -> None:
             protocol(name, 10, Parameters(epsilon_longitudinal=1.0, epsilon_first=0.99))
         return f"{float(refused.value.message.rpartition(' ')[2]):.3f} (`{name}`)"
 
-    assert f"{limit('l_oue')} and {limit('l_soue')} at ε∞ = 1" in text("docs/protocols.md")
+    assert f"{limit('l_oue')} and {limit('l_soue')} at ε∞ = 1" in prose("docs/protocols.md")
 
     linear = example().protocol
     assert linear.counts_length == 3 * 728
@@ -91,11 +96,11 @@ def test_numbers_in_sentences() -> None:
     best = [built(name, 360) for name in ("loloha", "l_osue")]
     errors = {round(100 * sqrt(kind.support.floor_variance / 10_000)) for kind in best}  # type: ignore[attr-defined]
     assert errors == {2}
-    assert "At ε1 = 1 and 10,000 reports, a frequency has a standard error of 2 points" in text("README.md")
+    assert "At ε1 = 1 and 10,000 reports, a frequency has a standard error of 2 points" in prose("README.md")
 
 
 def test_every_protocol_is_described() -> None:
-    page = text("docs/protocols.md")
+    page = prose("docs/protocols.md")
     assert [name for name in PROTOCOLS if f"`{name}`" not in page] == []
 
 

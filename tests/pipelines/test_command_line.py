@@ -266,7 +266,7 @@ def test_lost_reports_are_noticed(
     monkeypatch.setattr(publish, "WriteEpochs", Loses)
     code, _, err = call(*arguments)
     assert code == 6
-    one_line(err, "E-RUN-BOOKS")
+    one_line(err, "E-RUN-ACCOUNTING")
     assert not (tmp_path / "out" / "run.json").exists()
 
 

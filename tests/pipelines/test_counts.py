@@ -214,7 +214,7 @@ def test_an_impure_combiner_is_caught(
     once = execute(one, tmp_path / "reports", tmp_path / "once")
     assert once.files() == right.files()
     repeat = ("--direct_runner_bundle_repeat=3",)
-    with pytest.raises(LdpError, match="E-RUN-BOOKS"):
+    with pytest.raises(LdpError, match="E-RUN-ACCOUNTING"):
         execute(one, tmp_path / "reports", tmp_path / "repeated", beam_args=repeat)
 
 
