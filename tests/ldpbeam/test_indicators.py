@@ -187,7 +187,7 @@ def test_each_attribute_is_judged_by_its_own_signs() -> None:
     kind = allocate("split", "sue", (100, 60), Parameters(epsilon=2.0))
     values = np.random.default_rng(1).integers(0, 60, (20_000, 2)).astype(np.int32)
     payloads = np.concatenate(
-        [batch.payloads for batch in Fleet(kind, 20_000, Streams(4)).reports(0, values)]
+        [batch.payloads for batch in Fleet(kind, 20_000, RandomWords(4)).reports(0, values)]
     )
     support = add(kind, Support.zero(kind.counts_length, kind.signs_length), payloads)
     found = {(one.name, one.attribute): one.found for one in indicators(kind, support)}
