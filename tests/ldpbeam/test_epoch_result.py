@@ -16,6 +16,7 @@ from ldpbeam.histogram import INSUFFICIENT, TOO_MANY_ERRORS
 from ldpbeam.kernels.columns import read_only
 from ldpbeam.protocols import Parameters
 from ldpbeam.reports import ReportColumns
+from tests.pipelines.running import counting_collections, fleet
 
 AGREED = Collection(
     name="c",
@@ -92,3 +93,17 @@ def test_support_grows_in_place() -> None:
     assert (some.reports, some.counts.tolist()) == (4, [1, 2, 0, 1])
     empty = count_support(AGREED, [])
     assert (empty.reports, empty.counts.tolist()) == (0, [0, 0, 0, 0])
+
+
+def test_signs_of_forged_reports_are_counted_with_the_support() -> None:
+    """Half of these reports say yes to every value, which an honest device hardly ever does."""
+    agreed = next(c for c in counting_collections() if c.protocol_name == "sue")
+    payloads = np.concatenate([batch.payloads for batch in fleet(agreed, 40, 1)])
+    payloads[::2] = np.frombuffer(
+        ((1 << agreed.domain.size) - 1).to_bytes(payloads.shape[1], "little"), np.uint8
+    )
+    sent = ReportColumns(agreed.digest, 0, np.arange(40, dtype=np.uint64), read_only(payloads))
+    wanted = np.zeros(agreed.protocol.signs_length, np.int64)
+    agreed.protocol.add_signs(sent.payloads, wanted)
+    assert wanted.any()
+    assert count_support(agreed, [sent]).signs.tolist() == wanted.tolist()
