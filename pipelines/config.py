@@ -193,7 +193,7 @@ class LocalEngine:
         metrics: ``[HOST:]PORT`` to answer Prometheus on; empty for nowhere.
         stop_when_idle: seconds without a message after which it stops; None for never.
         patience: seconds after which it believes a clock, or stamps, that nothing confirms.
-        keep_books: closed epochs whose accounting it keeps in files of their own, and in run.json; when there
+        keep_accounts: closed epochs whose accounting it keeps in files of their own, and in run.json; when there
             are twice as many, the older ones move into the archive.
         merge_segments: landed segments of a kind that it merges into one, at least.
     """
@@ -239,7 +239,7 @@ class LocalEngine:
         None, "Stop after this long without a message.", over=Over.MESSAGES, not_in_template=_ENGINE
     )
     patience: float = 600.0
-    keep_books: int = 128
+    keep_accounts: int = 128
     merge_segments: int = 32
 
 

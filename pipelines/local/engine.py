@@ -260,7 +260,7 @@ class LocalStream:
             self._states.publish_unattributed(self._number)
             self._remove_segments()
             self._states.fold(
-                self._config.engine.keep_books,
+                self._config.engine.keep_accounts,
                 self.watermark // _MICROS - self._config.engine.keep_accounting,
             )
             self._record("running")

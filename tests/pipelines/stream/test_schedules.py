@@ -206,7 +206,7 @@ class Schedule(RuleBasedStateMachine):
             keep_landed=keep,
             patience=6 * 86400.0,
             merge_segments=merge,
-            keep_books=books,
+            keep_accounts=books,
             max_error_fraction=errors,
         )
         self.stack = ExitStack()
