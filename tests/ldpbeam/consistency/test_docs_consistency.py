@@ -74,7 +74,9 @@ def test_numbers_in_the_text() -> None:
     true, _ = simulate()
     assert f"(f = {true[0]:.3f})" in PROSE
     assert true[100] < 0.0004
-    assert f"uniform answer has an MSE of {np.mean((true - 1 / 200) ** 2):.1e}".replace("e-04", "e-4") in PROSE
+    assert (
+        f"uniform answer has an MSE of {np.mean((true - 1 / 200) ** 2):.1e}".replace("e-04", "e-4") in PROSE
+    )
 
 
 def test_simulated_errors() -> None:
