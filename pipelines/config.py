@@ -193,8 +193,8 @@ class LocalEngine:
         metrics: ``[HOST:]PORT`` to answer Prometheus on; empty for nowhere.
         stop_when_idle: seconds without a message after which it stops; None for never.
         patience: seconds after which it believes a clock, or stamps, that nothing confirms.
-        keep_accounts: closed epochs whose accounting it keeps in files of their own, and in run.json; when there
-            are twice as many, the older ones move into the archive.
+        keep_accounts: closed epochs whose accounting it keeps in files of their own, and in run.json; when
+            there are twice as many, the older ones move into the archive.
         merge_segments: landed segments of a kind that it merges into one, at least.
     """
 

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from ldpbeam.accounting import Account
+from ldpbeam.transforms.sinks.accounting import EpochAccounting
 from tests.dataflow.conftest import YAML, Call
 from tests.dataflow.service import serving
 from tests.dataflow.store import ObjectStore
@@ -98,9 +100,9 @@ def test_a_drained_job_leaves_its_record_in_the_object_store(
     call: Call, stream: list[object], objects: dict[str, bytes], tmp_path: Path
 ) -> None:
     """What the job itself would have written is put there by hand."""
-    line = {"read": 5, "counted": 5, "late": 0, "duplicate": 0, "rejected": {}, "pending": 0}
-    books = {"digest": "0" * 16, "epoch": 3, "accounting": line, "revisions": []}
-    objects["mem://bucket/results/accounting/minutes-epoch-000003.json"] = json.dumps(books).encode()
+    instants = ("2026-01-01T03:00:00Z", "2026-01-01T04:00:00Z", "2026-01-01T04:00:00Z")
+    written = EpochAccounting("minutes", 1, "0" * 16, 3, *instants, True, Account(read=5, counted=5), ())
+    objects[f"mem://bucket/results/{written.file_name}"] = json.dumps(written.as_record()).encode()
     with serving("JOB_STATE_DONE") as service:
         options = service.options(tmp_path / "staged")
         code, out, err = call(*stream, "--output", "mem://bucket/results", *options)

@@ -124,10 +124,10 @@ def expected(config: Config) -> Counts:
 def outcome(config: Config) -> Counts:
     """The newest revision of each epoch, and its books, as published so far."""
     found: Counts = {}
-    for path in sorted(Path(config.outputs.output, "accounting").glob("*-epoch-*.json")):
+    for path in sorted(Path(config.output, "accounting").glob("*-epoch-*.json")):
         record = json.loads(path.read_text())
         if record["revisions"]:
-            table = pq.read_table(Path(config.outputs.output, record["revisions"][-1]["file"]))
+            table = pq.read_table(Path(config.output, record["revisions"][-1]["file"]))
             books = {
                 name: record["accounting"][name]
                 for name in ("read", "counted", "duplicate", "late", "pending")
@@ -150,7 +150,7 @@ class Published:
         Raises:
             AssertionError: a revision that was there has gone, or says something else.
         """
-        for path in sorted(Path(self._config.outputs.output, "accounting").glob("*-epoch-*.json")):
+        for path in sorted(Path(self._config.output, "accounting").glob("*-epoch-*.json")):
             record = json.loads(path.read_text())
             now = {int(each["revision"]): str(each["sha256"]) for each in record["revisions"]}
             before = self._seen.get(record["epoch"], {})

@@ -133,7 +133,7 @@ def test_the_default_runner_is_named_explicitly() -> None:
     """What people type never reaches Beam's own switch, which would download a binary."""
     assert resolve_runner(None) == resolve_runner("DirectRunner") == "FnApiRunner"
     assert resolve_runner("FlinkRunner") == "FlinkRunner"
-    assert RunConfig.parsed((collection(),), output="out").runner == "FnApiRunner"
+    assert RunConfig.parsed((collection(),), output="out").job.runner == "FnApiRunner"
 
 
 @pytest.mark.parametrize(
