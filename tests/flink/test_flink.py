@@ -15,6 +15,8 @@ pytestmark = [
     # Beam leaves channels and processes to the end of the interpreter.
     pytest.mark.filterwarnings("ignore::ResourceWarning"),
     pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+    # Its threads end with an error when an earlier test's job server hangs up.
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning"),
 ]
 
 STREAMING = ["--streaming", "--parallelism=2"]

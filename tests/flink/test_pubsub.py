@@ -90,7 +90,7 @@ def test_subscription_is_counted_once(
     found = submit(
         config.run.changed(
             subscription=subscription,
-            sources={"pubsub_expansion": expansion.address},
+            pubsub_expansion=expansion.address,
             runner="PortableRunner",
             beam_args=tuple(options[1:]),
             detach=True,
