@@ -56,9 +56,9 @@ def interruptible() -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    heard, told = os.pipe()
-    os.set_blocking(told, False)
-    before_wakeup = signal.set_wakeup_fd(told, warn_on_full_buffer=False)
+    heard, wakeup = os.pipe()
+    os.set_blocking(wakeup, False)
+    before_wakeup = signal.set_wakeup_fd(wakeup, warn_on_full_buffer=False)
     before = {name: signal.signal(name, _nothing) for name in _SIGNALS}
     listener = threading.Thread(target=_listen, args=(heard,), name="interrupt", daemon=True)
     listener.start()
@@ -68,7 +68,7 @@ def interruptible() -> Iterator[None]:
         for name, handler in before.items():
             signal.signal(name, handler)
         signal.set_wakeup_fd(before_wakeup)
-        os.close(told)  # the listener reads the end of the pipe
+        os.close(wakeup)  # the listener reads the end of the pipe
         listener.join()
         os.close(heard)
 

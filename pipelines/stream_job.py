@@ -180,9 +180,9 @@ def _require_own(output: str) -> None:
             f"{output} cannot be used as a directory: {error.strerror}",
             remedy="Give an empty or new directory to --output.",
         ) from None
-    strange = sorted(set(found) - _OWN)
-    if strange or (found and "landing" not in found):
-        what = strange[0] if strange else found[0]
+    foreign = sorted(set(found) - _OWN)
+    if foreign or (found and "landing" not in found):
+        what = foreign[0] if foreign else found[0]
         raise UsageError(
             "E-USAGE-OUTPUT",
             f"{output} holds {what!r}, which no stream has written",

@@ -11,7 +11,7 @@ from ldpbeam.simulators.words import RandomWords
 
 __all__ = ["Launch"]
 
-_CHANGE = 0.25  # probability per epoch that a device forms its habit anew, as in paper `000`'s Syn
+_CHANGE = 0.25  # probability per epoch that a device forms its habit anew, as in LOLOHA's Syn
 _PRESENT = 0.97  # probability that a device reports in an epoch
 
 

@@ -59,7 +59,7 @@ class SimulationRecord:
         format: format of the report files.
         compression: their compression.
         mean_memoised_inputs: inputs memoised per device at the end; 0 for one-round protocols.
-        mean_longitudinal_loss: those inputs times ε∞, `000` Eq. 8; 0 for one-round protocols, which it does
+        mean_longitudinal_loss: those inputs times ε∞, LOLOHA Eq. 8; 0 for one-round protocols, which it does
             not speak about.
     """
 

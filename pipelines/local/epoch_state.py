@@ -179,7 +179,7 @@ class EpochStates:
                 state.unpublished_entries[what] += count
         for epoch_key, block in segment.by_key.items():
             known = self.epochs.get(epoch_key)
-            if known is None and self._is_news_of_archived(epoch_key, block.newest_segment):
+            if known is None and self._adds_to_archived(epoch_key, block.newest_segment):
                 known = self._bring_back(epoch_key, present)
             if known is not None:
                 if segment.number not in known.segments:
@@ -192,11 +192,11 @@ class EpochStates:
         if epoch is None:
             return self.unattributed.setdefault(digest, UnattributedState())
         known = self.epochs.get((digest, epoch))
-        if known is None and self._is_news_of_archived((digest, epoch), number):
+        if known is None and self._adds_to_archived((digest, epoch), number):
             known = self._bring_back((digest, epoch), present)
         return known
 
-    def _is_news_of_archived(self, key: EpochKey, number: int) -> bool:
+    def _adds_to_archived(self, key: EpochKey, number: int) -> bool:
         """Whether what a segment has of an epoch that is not in memory is not in its accounting either."""
         return key[0] in self._schedules and number > (self._archived_segment(key) or 0)
 

@@ -241,8 +241,8 @@ class Writer:
         reasons: dict[str, list[int]] = {}
         for epoch, reason in sorted(self.withheld.items()):
             reasons.setdefault(reason, []).append(epoch)
-        told = [f"{_named(epochs)} ({self._why(reason)})" for reason, epochs in reasons.items()]
-        return f"Withheld: {'; '.join(told)}." if told else ""
+        reasons_given = [f"{_named(epochs)} ({self._why(reason)})" for reason, epochs in reasons.items()]
+        return f"Withheld: {'; '.join(reasons_given)}." if reasons_given else ""
 
     def _why(self, reason: str) -> str:
         least = self.data.collection.min_reports

@@ -90,7 +90,7 @@ def write(path: Path, *lines: str) -> Path:
 
 
 def test_syn_visits_as_many_values_as_the_paper_says() -> None:
-    """MATHS section 6: 29.5 distinct values per device (paper 000: n = 10,000, 120 epochs).
+    """docs/maths.md section 6: 29.5 distinct values per device (LOLOHA: n = 10,000, 120 epochs).
 
     Device i sees value v with p = 1 - (1 - 1/k)(1 - change/k)^119. These n*k indicators are
     negatively associated (multinomial occupancy), so Bernstein's bound holds for their mean; it is
@@ -407,7 +407,7 @@ def test_msfimu_panel(shared_data: Path) -> None:
 
 
 def test_db_mt(shared_data: Path) -> None:
-    """MATHS section 6: 52.0 distinct values per device. No randomness."""
+    """docs/maths.md section 6: 52.0 distinct values per device. No randomness."""
     table = build(f"csv:{shared_data / 'db_mt.csv'}:PWGTP1..PWGTP80", 1412)
     assert (table.epochs, table.devices) == (80, 10_336)
     held = seen(table)
@@ -418,7 +418,7 @@ def test_db_mt(shared_data: Path) -> None:
 
 
 def test_adult_permuted(shared_data: Path) -> None:
-    """MATHS section 6: 34.6 distinct values per device; paper 000 permutes 260 times.
+    """docs/maths.md section 6: 34.6 distinct values per device; LOLOHA permutes 260 times.
 
     A device meets value v, of frequency f, with p = 1 - (1 - f)^260. For fixed v the devices'
     indicators are negatively associated (a permutation's are, and epochs are independent):
