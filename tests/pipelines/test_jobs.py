@@ -20,6 +20,7 @@ from click.testing import CliRunner
 
 from ldpbeam.errors import CollectionError, JobError, LdpError, UsageError
 from ldpbeam.pipelines import beam_job as jobs
+from ldpbeam.pipelines import stream_job
 from ldpbeam.pipelines.beam_job import make_pipeline
 from ldpbeam.pipelines.commands.main import cli
 from ldpbeam.pipelines.config import RunConfig
@@ -213,15 +214,27 @@ def counted(output: str) -> int:
     return sum(record["accounting"]["counted"] for record in found)
 
 
-def test_detached_job_is_not_failed_by_an_output_that_is_out_of_reach(tmp_path: Path) -> None:
+def test_detached_job_is_not_failed_by_an_output_that_is_out_of_reach(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "out").write_text("a file")
     warned: list[str] = []
+    started: list[Any] = []
+
+    def start(*arguments: Any) -> Any:
+        started.append(jobs.start(*arguments))
+        return started[-1]
+
+    monkeypatch.setattr(stream_job, "start", start)
     found = submit(files(tmp_path, *SERVED, "--streaming").changed(detach=True), warn=warned.append)
     assert found is not None
     assert found.status == "detached"
     (warning,) = warned
     assert warning.startswith("warning: the job runs, but run.json could not be written to ")
     assert warning.endswith("[W-RUN-RECORD]")
+    # Its results are out of reach for the job too. It is over, and has said so, before another test looks.
+    with pytest.raises(RuntimeError):
+        started[0].wait_until_finish()
 
 
 def prism(*beam_args: str) -> None:
