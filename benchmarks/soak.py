@@ -5,10 +5,11 @@
 
 Every second message holds one report; every hundredth of these is sent twice. The others are garbage of
 three kinds: bytes that are no message, reports of an unknown collection, and payloads of a wrong length.
-Epochs last a minute and close a minute later, so state comes and goes all the time. ``local`` reads a Pub/Sub
-fake with the local engine, ``flink`` a Kafka topic with a Flink cluster of two TaskManagers (Java and Maven,
-as for ``make flink``). Memory is that of the engine's process, or of the Python workers and of the
-TaskManagers; its slope is taken after the first ten minutes (or the first third), and may be 1 MiB/min.
+Epochs last a minute and close a minute later, so state comes and goes all the time. ``local`` runs the local
+engine on a server that speaks Pub/Sub's protocol (subscription.py says why), ``flink`` reads a Kafka topic
+with a Flink cluster of two TaskManagers (Java and Maven, as for ``make flink``). Memory is that of the
+engine's process, or of the Python workers and of the TaskManagers; its slope is taken after the first ten
+minutes (or the first third), and may be 1 MiB/min.
 """
 
 from __future__ import annotations
@@ -73,8 +74,14 @@ def messages(asked: Collection, first: int, count: int, epoch: int) -> Iterator[
         yield report.SerializeToString()
 
 
-def send(origin: int, seconds: float, rate: int, out: Callable[[bytes], Any]) -> Counter[str]:
-    """Send at a steady rate; gives how many of what were sent."""
+def send(
+    origin: int,
+    seconds: float,
+    rate: int,
+    out: Callable[[bytes], Any],
+    flush: Callable[[], None] = lambda: None,
+) -> Counter[str]:
+    """Send at a steady rate, and flush 20 times a second; gives how many of what were sent."""
     asked, sent, begin = collection(origin), Counter[str](), time.monotonic()
     number = 0
     while (passed := time.monotonic() - begin) < seconds:
@@ -87,17 +94,28 @@ def send(origin: int, seconds: float, rate: int, out: Callable[[bytes], Any]) ->
                 sent["twice"] += 1
             sent["garbage" if i % 2 else "reports"] += 1
         number += due
+        flush()
         time.sleep(0.05)
     return sent
 
 
-def _publish(origin: int, seconds: float, rate: int, topic: str, tell: Any) -> None:
-    from google.cloud import pubsub_v1
+def _serve(origin: int, seconds: float, rate: int, tell: Any) -> None:
+    """A subscription in a process of its own; tells its address, then what it has sent."""
+    from benchmarks.subscription import Subscription
 
-    publisher = pubsub_v1.PublisherClient()
-    sent = send(origin, seconds, rate, lambda message: publisher.publish(topic, message))
-    publisher.stop()
-    tell.send(dict(sent))
+    subscription = Subscription()
+    tell.send(subscription.host)
+    some: list[bytes] = []
+
+    def flush() -> None:
+        subscription.publish(some)
+        some.clear()
+
+    sent = send(origin, seconds, rate, some.append, flush)
+    while subscription.left():
+        time.sleep(1)
+    tell.send({**sent, "again": subscription.again})
+    time.sleep(3600)
 
 
 def resident(process: int) -> float:
@@ -173,19 +191,11 @@ def verdict(total: dict[str, Any], sent: dict[str, int], memories: list[Memory],
 
 
 def local(minutes: float, rate: int) -> bool:
-    """The local engine and Pub/Sub."""
-    from google.cloud import pubsub_v1
-
+    """The local engine and a subscription."""
     from ldpbeam.pipelines.stream_job import run_local
 
-    emulator = import_module("tests.pubsub.emulator").emulator
-
-    with tempfile.TemporaryDirectory() as name, emulator(Path(name), "pstest") as service:
-        os.environ["PUBSUB_EMULATOR_HOST"] = service.host
-        topic, subscription = "projects/soak-test/topics/reports", "projects/soak-test/subscriptions/reports"
-        pubsub_v1.PublisherClient().create_topic(name=topic)
-        with pubsub_v1.SubscriberClient() as administrator:
-            administrator.create_subscription(name=subscription, topic=topic, ack_deadline_seconds=60)
+    subscription = "projects/soak-test/subscriptions/reports"
+    with tempfile.TemporaryDirectory() as name:
         origin = int(time.time()) - _LENGTH
         config = RunConfig.parsed(
             (collection(origin),),
@@ -198,18 +208,19 @@ def local(minutes: float, rate: int) -> bool:
         )
         spawn = multiprocessing.get_context("spawn")
         listen, tell = spawn.Pipe(False)
-        sender = spawn.Process(target=_publish, args=(origin, minutes * 60, rate, topic, tell), daemon=True)
+        sender = spawn.Process(target=_serve, args=(origin, minutes * 60, rate, tell), daemon=True)
         sender.start()
+        os.environ["PUBSUB_EMULATOR_HOST"] = listen.recv()
         memory, over = Memory("engine", lambda: resident(os.getpid())), threading.Event()
         watcher = threading.Thread(target=watch, args=([memory], over))
         watcher.start()
         try:
             found = run_local(config)
+            sent = listen.recv()
         finally:
             over.set()
             watcher.join()
-        sent = listen.recv()
-        sender.join()
+            sender.kill()
         assert found.stream is not None
         print(f"segments {found.stream.segments:,}")
         return verdict(found.accounting.total.as_record(), sent, [memory], minutes)
