@@ -28,6 +28,7 @@ from apache_beam.runners.runner import PipelineState
 from apache_beam.version import __version__ as beam_version
 
 from ldpbeam.errors import CollectionError, JobError, LdpError, UsageError
+from ldpbeam.pipelines import graph_cost
 from ldpbeam.pipelines.config import ASK_THEIR_SERVER, RunConfig, spellings
 from ldpbeam.pipelines.inputs import stray
 
@@ -107,7 +108,7 @@ def beam_options(config: RunConfig) -> PipelineOptions:
         typed.append("--streaming")
     if config.job.runner == "PrismRunner":
         typed = with_binary(typed)
-    parsed = PipelineOptions([f"--runner={config.job.runner}", *typed], save_main_session=False)
+    parsed = graph_cost.OptionsParsedOnce([f"--runner={config.job.runner}", *typed], save_main_session=False)
     known = parsed.get_all_options(add_extra_args_fn=keep)
     _, unknown = parsers[0].parse_known_args(typed)
     if unknown and config.job.runner not in ASK_THEIR_SERVER:
@@ -129,6 +130,7 @@ def make_pipeline(config: RunConfig) -> beam.Pipeline:
     Raises:
         UsageError: as :func:`beam_options`, or Beam refuses an option.
     """
+    graph_cost.install()
     try:
         return beam.Pipeline(options=beam_options(config))
     except (ValueError, ImportError, AttributeError) as error:
