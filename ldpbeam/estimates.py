@@ -40,6 +40,9 @@ FEW = 200.0
 """Expected support of an absent value, and lack of support of one that all hold, below which the
 discreteness of counts shows in coverage."""
 
+_TOGETHER = 1 << 14
+"""Of so many values limits are sought at once: calls cost nothing beside that, and memory stays small."""
+
 
 @dataclass(frozen=True)
 class Estimates:
@@ -160,9 +163,21 @@ def interval(
     Returns:
         (low, high), each (k,), around the estimate and not clipped to [0, 1].
     """
+    low, high = _intervals(support, n, probabilities, ties, (confidence,))
+    return low[0], high[0]
+
+
+def _intervals(
+    support: Ints,
+    n: int | Ints,
+    probabilities: SupportProbabilities,
+    ties: Floats | None,
+    levels: Sequence[float],
+) -> tuple[Floats, Floats]:
+    """:func:`interval` at several levels, each bound (levels, k): where k is small, one costs what all do."""
     own, other, gap = float(probabilities.own), float(probabilities.other), float(probabilities.gap)
     reports = np.broadcast_to(np.asarray(n, np.int64), support.shape)
-    z = NormalDist().inv_cdf(0.5 + confidence / 2)
+    z = np.array([[NormalDist().inv_cdf(0.5 + level / 2)] for level in levels])
     frequency = (support / reports - other) / gap
     floor = other * (1 - other)
     drawn = (1 - float(probabilities.sampled)) * gap * gap
@@ -174,18 +189,19 @@ def interval(
     inside = middle**2 - 4 * square * (frequency**2 * gap * gap - s * floor)
     half = np.sqrt(np.maximum(inside, 0.0))
     low, high = (middle - half) / (2 * square), (middle + half) / (2 * square)
-    few = reports * min(other, 1 - own) < FEW
-    if few.any():
-        split = np.full(support.size, 0.5) if ties is None else ties
-        tail = (1 - confidence) / 2
-        left, right = _binomial_limits(support[few], reports[few], split[few], tail)
-        low[few] = np.minimum(low[few], (left - other) / gap)
-        high[few] = np.maximum(high[few], (right - other) / gap)
+    few = np.flatnonzero(reports * min(other, 1 - own) < FEW)
+    split = np.full(support.size, 0.5) if ties is None else ties
+    tails = np.array([[(1 - level) / 2] for level in levels])
+    for begin in range(0, few.size, _TOGETHER):
+        some = few[begin : begin + _TOGETHER]
+        left, right = _binomial_limits(support[some], reports[some], split[some], tails)
+        low[:, some] = np.minimum(low[:, some], (left - other) / gap)
+        high[:, some] = np.maximum(high[:, some], (right - other) / gap)
     return low, high
 
 
-def _binomial_limits(count: Ints, n: Ints, ties: Floats, tail: float) -> tuple[Floats, Floats]:
-    """Limits of a binomial probability whose tail areas, with the tie split, are ``tail`` each."""
+def _binomial_limits(count: Ints, n: Ints, ties: Floats, tails: Floats) -> tuple[Floats, Floats]:
+    """Limits of a binomial probability whose tail areas, with the tie split, are ``tails``, (levels, 1)."""
     from scipy.special import betainc, betaincinv
 
     c = count.astype(np.float64)
@@ -198,22 +214,21 @@ def _binomial_limits(count: Ints, n: Ints, ties: Floats, tail: float) -> tuple[F
     def above(p: Floats) -> Floats:
         return np.where(c < n, betainc(c + 1, np.maximum(n - c, tiny), p), 0.0)
 
-    def quantile(shift: int, q: float) -> Floats:
+    def quantile(shift: int, q: Floats) -> Floats:
         a, b = c + shift, n - c + 1 - shift
         inside = betaincinv(np.maximum(a, tiny), np.maximum(b, tiny), q)
         return np.where(a <= 0, 0.0, np.where(b <= 0, 1.0, inside))
 
-    def solve(target: float) -> Floats:
-        # P(X > c) + ties·P(X = c) rises with p from below to above the target between two quantiles.
-        left, right = quantile(0, target), quantile(1, target)
-        for _ in range(44):
-            middle = (left + right) / 2
-            value = ties * at_least(middle) + (1 - ties) * above(middle)
-            left = np.where(value < target, middle, left)
-            right = np.where(value < target, right, middle)
-        return (left + right) / 2
-
-    return solve(tail), solve(1 - tail)
+    # P(X > c) + ties·P(X = c) rises with p from below to above the target between two quantiles.
+    targets = np.concatenate([tails, 1 - tails])
+    left, right = quantile(0, targets), quantile(1, targets)
+    for _ in range(44):
+        middle = (left + right) / 2
+        value = ties * at_least(middle) + (1 - ties) * above(middle)
+        left = np.where(value < targets, middle, left)
+        right = np.where(value < targets, right, middle)
+    low, high = np.split((left + right) / 2, 2)
+    return low, high
 
 
 def tie_breakers(digest: int, epoch: int, size: int) -> Floats:
@@ -251,12 +266,9 @@ def estimate(
     at_least_one = np.maximum(reports, 1)
     frequency = (support / at_least_one - float(probabilities.other)) / float(probabilities.gap)
     everyone = 1 - (1 - CONFIDENCE) / support.size
-    columns = [
-        frequency,
-        np.sqrt(variance(frequency, at_least_one, probabilities)),
-        *interval(support, at_least_one, probabilities, ties),
-        *interval(support, at_least_one, probabilities, ties, everyone),
-    ]
+    low, high = _intervals(support, at_least_one, probabilities, ties, (CONFIDENCE, everyone))
+    error = np.sqrt(variance(frequency, at_least_one, probabilities))
+    columns = [frequency, error, low[0], high[0], low[1], high[1]]
     silent = reports == 0
     if silent.any():
         columns = [np.where(silent, np.nan, column) for column in columns]

@@ -89,11 +89,27 @@ def stevens(probabilities: SupportProbabilities, holders: int, n: int) -> float:
     counts, pmf = law(probabilities, holders, n)
     other, gap = float(probabilities.other), float(probabilities.gap)
     truth = other + holders / n * gap
-    covered = 0.0
-    for tie in (np.arange(200) + 0.5) / 200:
-        low, high = _binomial_limits(counts, np.full(counts.size, n), np.full(counts.size, tie), 0.025)
-        covered += float(pmf[(low <= truth + 1e-12) & (truth - 1e-12 <= high)].sum()) / 200
-    return covered
+    ties = np.repeat((np.arange(200) + 0.5) / 200, counts.size)
+    many, chances = np.tile(counts, 200), np.tile(pmf, 200)
+    (low,), (high,) = _binomial_limits(many, np.full(many.size, n), ties, np.array([[0.025]]))
+    return float(chances[(low <= truth + 1e-12) & (truth - 1e-12 <= high)].sum()) / 200
+
+
+def test_limits_of_many_values_and_both_levels_are_those_of_each_alone() -> None:
+    """They are sought together: whatever stands beside a value must not show in its limits."""
+    probabilities, n = built("grr", 100).support, 3000
+    draw = np.random.default_rng(3)
+    support, ties = draw.binomial(n, 0.012, 20_000), draw.random(20_000)
+    together = estimate(support, n, probabilities, ties)
+    everyone = 1 - 0.05 / support.size
+    for place in (0, 1, 9_999, 16_383, 16_384, 19_999):
+        one = slice(place, place + 1)
+        for level, found in (
+            (0.95, (together.low, together.high)),
+            (everyone, (together.low_all, together.high_all)),
+        ):
+            alone = interval(support[one], n, probabilities, ties[one], level)
+            assert [bound[place] for bound in found] == [bound[0] for bound in alone]
 
 
 FEW_SUPPORTS = [("grr", 100, 300), ("l_grr", 360, 2000), ("l_grr", 1412, 10_336)]
