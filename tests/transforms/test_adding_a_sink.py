@@ -7,15 +7,13 @@ checks and its guesses, the template of Dataflow, both pipelines, and the local 
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from ldpbeam.collection.file import load_collection
-from tests.conftest import REPOSITORY
 from tests.pipelines.running import fleet, write
+from tests.transforms.fresh import TEMPLATE, Ended, run_commands
 
 MODULE = '''
 """A sink that adds a line of JSON to a file for every revision."""
@@ -69,21 +67,15 @@ SINKS[entry.name] = entry
 """
 
 
-def python(code: str, *arguments: object) -> subprocess.CompletedProcess[str]:
-    """A fresh interpreter, with the sink in the table."""
-    command = [sys.executable, "-c", f"{START}\n{code}", *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, check=False, cwd=REPOSITORY)
-
-
-def ldpbeam(*arguments: object) -> subprocess.CompletedProcess[str]:
-    """The command."""
-    return python("from ldpbeam.pipelines.commands.main import main\nmain()", *arguments)
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where the commands read and write."""
+    return tmp_path_factory.mktemp("sink")
 
 
 @pytest.fixture(scope="module")
-def arguments(tmp_path_factory: pytest.TempPathFactory) -> list[object]:
-    """Of a run over three epochs; its output is still missing."""
-    folder = tmp_path_factory.mktemp("reports")
+def ended(folder: Path) -> dict[str, Ended]:
+    """How commands ended that know the sink: runs over three epochs, the help, and the template."""
     described = folder / "minutes.yaml"
     described.write_text(
         "name: minutes\nversion: 1\ndomain: {size: 11}\nprotocol: grr\nepsilon: 1.0\n"
@@ -91,17 +83,23 @@ def arguments(tmp_path_factory: pytest.TempPathFactory) -> list[object]:
     )
     agreed = load_collection(described)
     write(folder / "in", agreed, fleet(agreed, 100, 3))
-    return ["run", "--collection", described, "--input", folder / "in"]
+    (folder / "out").mkdir()
+    run = ("run", "--collection", described, "--input", folder / "in", "--output")
+    commands = {
+        "wrong target": (*run, folder / "wrong", "--lines-file", "results.txt"),
+        "misspelt": (*run, folder / "misspelt", "--line-file", "results.jsonl"),
+        "help": ("run", "--help"),
+        "template": TEMPLATE,
+        "run": (*run, folder / "out" / "run", "--lines-file", folder / "out" / "results.jsonl"),
+    }
+    return run_commands(START, commands)
 
 
 def test_every_revision_reaches_it_before_the_accounting_is_written(
-    arguments: list[object], tmp_path: Path
+    ended: dict[str, Ended], folder: Path
 ) -> None:
-    lines = tmp_path / "out" / "results.jsonl"
-    lines.parent.mkdir()
-    done = ldpbeam(*arguments, "--output", tmp_path / "out" / "run", "--lines-file", lines)
-    assert done.returncode == 0, done.stderr
-    told = [json.loads(line) for line in lines.read_text().splitlines()]
+    assert ended["run"].code == 0, ended["run"].err
+    told = [json.loads(line) for line in (folder / "out" / "results.jsonl").read_text().splitlines()]
     assert sorted(line[:4] for line in told) == [["minutes", epoch, 0, 100] for epoch in range(3)]
     for name, epoch, *_, accounted in told:
         assert not [
@@ -109,25 +107,23 @@ def test_every_revision_reaches_it_before_the_accounting_is_written(
         ]
 
 
-def test_its_target_is_checked_before_anything_starts(arguments: list[object], tmp_path: Path) -> None:
-    done = ldpbeam(*arguments, "--output", tmp_path / "out", "--lines-file", "results.txt")
-    assert done.returncode == 2
-    assert done.stderr.splitlines()[-1].startswith("ldpbeam: 'results.txt' is no file of lines")
-    assert not (tmp_path / "out").exists()
+def test_its_target_is_checked_before_anything_starts(ended: dict[str, Ended], folder: Path) -> None:
+    done = ended["wrong target"]
+    assert done.code == 2
+    assert done.err.splitlines()[-1].startswith("ldpbeam: 'results.txt' is no file of lines")
+    assert not (folder / "wrong").exists()
 
 
-def test_a_misspelt_option_is_recognised(arguments: list[object], tmp_path: Path) -> None:
-    done = ldpbeam(*arguments, "--output", tmp_path / "out", "--line-file", "results.jsonl")
-    assert done.returncode == 2
-    assert "Did you mean --lines-file?" in done.stderr
+def test_a_misspelt_option_is_recognised(ended: dict[str, Ended]) -> None:
+    assert ended["misspelt"].code == 2
+    assert "Did you mean --lines-file?" in ended["misspelt"].err
 
 
-def test_help_and_the_template_have_its_option() -> None:
-    help_text = " ".join(ldpbeam("run", "--help").stdout.split())
+def test_help_and_the_template_have_its_option(ended: dict[str, Ended]) -> None:
+    help_text = " ".join(ended["help"].out.split())
     assert "--lines-file PATH Also add a line for every revision to this file." in help_text
-    code = "from ldpbeam.pipelines.deploy.dataflow import generated; print(*generated().values())"
-    done = python(code)
-    assert done.returncode == 0, done.stderr
-    (parameter,) = (p for p in json.loads(done.stdout)["parameters"] if p["name"] == "lines_file")
+    done = ended["template"]
+    assert done.code == 0, done.err
+    (parameter,) = (p for p in json.loads(done.out)["parameters"] if p["name"] == "lines_file")
     assert parameter["helpText"] == "Also add a line for every revision to this file."
     assert parameter["isOptional"]

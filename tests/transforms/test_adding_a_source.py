@@ -7,8 +7,6 @@ checks and its guesses, the template of Dataflow, and the unbounded pipeline, ru
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from base64 import b64encode
 from pathlib import Path
 
@@ -17,8 +15,8 @@ import pytest
 
 from ldpbeam.collection.file import load_collection
 from ldpbeam.wire import report_pb2
-from tests.conftest import REPOSITORY
 from tests.pipelines.running import fleet
+from tests.transforms.fresh import TEMPLATE, Ended, run_commands
 
 MODULE = '''
 """Messages in a file, one a line: when it arrived in seconds since 1970, and its bytes in base64."""
@@ -56,21 +54,20 @@ sources.SOURCES[entry.target.name] = entry
 """
 
 
-def python(code: str, *arguments: object) -> subprocess.CompletedProcess[str]:
-    """A fresh interpreter, with the source in the table."""
-    command = [sys.executable, "-c", f"{START}\n{code}", *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, check=False, cwd=REPOSITORY)
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where the commands read and write."""
+    return tmp_path_factory.mktemp("source")
 
 
-def ldpbeam(*arguments: object) -> subprocess.CompletedProcess[str]:
-    """The command."""
-    return python("from ldpbeam.pipelines.commands.main import main\nmain()", *arguments)
+@pytest.fixture(scope="module")
+def ended(folder: Path) -> dict[str, Ended]:
+    """How commands ended that know the source.
 
-
-@pytest.fixture
-def arguments(tmp_path: Path) -> list[object]:
-    """Of a job over the messages of three epochs, and one more line that it is not to read."""
-    described, spool = tmp_path / "minutes.yaml", tmp_path / "messages"
+    Jobs over the messages of three epochs, and one more line that they are not to read; the help, and the
+    template.
+    """
+    described, spool = folder / "minutes.yaml", folder / "messages"
     described.write_text(
         "name: minutes\nversion: 1\ndomain: {size: 11}\nprotocol: grr\nepsilon: 1.0\n"
         "epoch: {length: 1h, count: 100}\nmin_reports: 1\n"
@@ -83,38 +80,40 @@ def arguments(tmp_path: Path) -> list[object]:
         many.payloads = batch.payloads.tobytes()
         lines.append(f"{3600 * batch.epoch + 60} {b64encode(many.SerializeToString()).decode()}")
     spool.write_text("\n".join([*lines, "no message"]))
-    return [
-        *("run", "--collection", described, "--output", tmp_path / "out"),
-        *("--runner", "BundleBasedDirectRunner", "--spool-file", spool),
-    ]
+    run = ("run", "--collection", described, "--runner", "BundleBasedDirectRunner", "--spool-file", spool)
+    commands = {
+        "half": (*run, "--output", folder / "half"),
+        "misspelt": (*run, "--output", folder / "misspelt", "--spool-lines", 3, "--spol-file", "x"),
+        "help": ("run", "--help"),
+        "template": TEMPLATE,
+        "run": (*run, "--output", folder / "out", "--spool-lines", 3),
+    }
+    return run_commands(START, commands)
 
 
-def test_its_messages_are_counted(arguments: list[object], tmp_path: Path) -> None:
-    done = ldpbeam(*arguments, "--spool-lines", 3)
-    assert done.returncode == 0, done.stderr
-    record = json.loads((tmp_path / "out" / "run.json").read_text())
+def test_its_messages_are_counted(ended: dict[str, Ended], folder: Path) -> None:
+    assert ended["run"].code == 0, ended["run"].err
+    record = json.loads((folder / "out" / "run.json").read_text())
     assert record["accounting"]["total"]["counted"] == 300
-    tables = sorted((tmp_path / "out" / "estimates").glob("*.parquet"))
+    tables = sorted((folder / "out" / "estimates").glob("*.parquet"))
     assert [pq.read_table(path)["n"][0].as_py() for path in tables] == [100, 100, 100]
 
 
-def test_half_of_it_is_refused(arguments: list[object], tmp_path: Path) -> None:
-    done = ldpbeam(*arguments)
-    assert done.returncode == 2
-    assert "--spool-file needs --spool-lines" in done.stderr
-    assert not (tmp_path / "out").exists()
+def test_half_of_it_is_refused(ended: dict[str, Ended], folder: Path) -> None:
+    assert ended["half"].code == 2
+    assert "--spool-file needs --spool-lines" in ended["half"].err
+    assert not (folder / "half").exists()
 
 
-def test_a_misspelt_option_is_recognised(arguments: list[object]) -> None:
-    done = ldpbeam(*arguments, "--spool-lines", 3, "--spol-file", "x")
-    assert done.returncode == 2
-    assert "Did you mean --spool-file?" in done.stderr
+def test_a_misspelt_option_is_recognised(ended: dict[str, Ended]) -> None:
+    assert ended["misspelt"].code == 2
+    assert "Did you mean --spool-file?" in ended["misspelt"].err
 
 
-def test_help_and_the_template_have_its_options() -> None:
-    help_text = " ".join(ldpbeam("run", "--help").stdout.split())
+def test_help_and_the_template_have_its_options(ended: dict[str, Ended]) -> None:
+    help_text = " ".join(ended["help"].out.split())
     assert "--spool-file PATH Messages in a file." in help_text
-    done = python("from ldpbeam.pipelines.deploy.dataflow import generated; print(*generated().values())")
-    assert done.returncode == 0, done.stderr
-    names = [parameter["name"] for parameter in json.loads(done.stdout)["parameters"]]
+    done = ended["template"]
+    assert done.code == 0, done.err
+    names = [parameter["name"] for parameter in json.loads(done.out)["parameters"]]
     assert {"spool_file", "spool_lines"} <= set(names)
