@@ -8,7 +8,7 @@ BENCH_STAMP := $(VENV)/.installed-bench
 PROTOC := $(BIN)/python -m grpc_tools.protoc -I proto
 PROTOS := $(sort $(wildcard proto/ldpbeam/wire/*.proto))
 DEMO_OUT ?= demo-output
-# loadfile: one file's tests share a process, so its kernels are compiled once.
+# loadfile: one file's tests share a process, and what they set up; tests/conftest.py says which come first.
 JOBS ?= 2
 PYTEST := $(BIN)/python -m pytest
 
@@ -82,7 +82,7 @@ demo: $(DEMO_STAMP) ## simulate devices, run the pipeline, write a report (about
 	@echo "The demo's report and the files behind it are in $(DEMO_OUT)/"
 
 test: $(STAMP) ## the default tests (no browser, no emulators)
-	@$(PYTEST) -n $(JOBS) --dist loadfile
+	@$(PYTEST) -n $(JOBS) --dist loadfile --no-loadscope-reorder
 
 # --- for developers
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import REPOSITORY
+from tests.conftest import LONGEST_FIRST, REPOSITORY
 
 LINKED = ("transforms", "pipelines", "simulators")
 """Folders of the repository that are packages of ldpbeam: links in ldpbeam/ lead to them."""
@@ -215,3 +215,8 @@ def test_a_loaded_server_library_is_seen(planted: Path) -> None:
 def test_a_misplaced_init_is_seen(planted: Path, name: str) -> None:
     (planted / name).touch()
     assert misplaced_inits(planted) == [name]
+
+
+def test_what_is_run_first_is_there() -> None:
+    """A file that was renamed would be run last, in silence."""
+    assert [name for name in LONGEST_FIRST if not (REPOSITORY / name).is_file()] == []
