@@ -7,6 +7,7 @@ what a small run costs.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from types import MethodType
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -22,7 +23,7 @@ _VIEWS = "_views"
 Declared = tuple[set[Any], set[Any]]
 """The state cells and the timers that a DoFn declares, as Beam describes them."""
 
-inspected = userstate.get_dofn_specs
+inspected: Callable[[DoFn], Declared] = userstate.get_dofn_specs
 """Beam's own inspection of a step, whose answers are kept."""
 _known: WeakKeyDictionary[type, Declared] = WeakKeyDictionary()
 
