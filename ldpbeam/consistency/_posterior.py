@@ -1,7 +1,7 @@
 """The numerics of `power`: posterior means of counts under a power-law prior and Gaussian noise.
 
 The quantity is a sum over all counts x = 0..n, for each of k estimates; n may be 10⁸ and k 10⁶.
-Three reductions make it cheap, and `power.py` states the error that remains:
+Three reductions make it cheap, and `power` states the error that remains:
 
 - Few rows: for many estimates the posterior is computed on a grid and interpolated (it is smooth on
   the scale of the noise).

@@ -72,9 +72,7 @@ class Noise:
     @property
     def floor_variance(self) -> float:
         """V*, the variance of the estimate of a value nobody holds; infinite for n = 0."""
-        if self.n == 0:
-            return float("inf")
-        return self.other * (1.0 - self.other) / (self.n * self.gap**2)
+        return float(self.variance(np.zeros(1))[0])
 
     def realisable(self, estimates: FloatArray) -> FloatArray:
         """Move each estimate into the range that support counts from 0 to n can produce."""

@@ -68,7 +68,8 @@ class FrequencyProtocol(LocalProtocol[Response]):
 
     def consistent(self, method: str, estimates: Estimates) -> Floats:
         """One of the methods of :mod:`ldpbeam.consistency`."""
-        from ldpbeam.consistency import Noise, consistent
+        from ldpbeam.consistency import consistent
+        from ldpbeam.consistency.base import Noise
 
         own, other = float(self.support.own), float(self.support.other)
         # Values sampled by few devices differ a little in their n; the methods know one.

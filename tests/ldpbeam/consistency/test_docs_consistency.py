@@ -5,8 +5,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ldpbeam.consistency import METHODS, Noise, consistent
-from ldpbeam.consistency.base_cut import threshold
+from ldpbeam.consistency import METHODS, consistent
+from ldpbeam.consistency.base import Noise
+from ldpbeam.consistency.clip import threshold
 
 PAGE = (Path(__file__).resolve().parents[3] / "docs" / "consistency.md").read_text(encoding="utf-8")
 PROSE = " ".join(PAGE.split())

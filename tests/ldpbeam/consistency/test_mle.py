@@ -5,7 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ldpbeam.consistency import Noise, consistent
+from ldpbeam.consistency import consistent
+from ldpbeam.consistency.base import Noise
 from tests.reference import consistency as reference
 
 CHANNELS = [(0.62, 0.2), (0.5, 0.05), (0.9, 0.001), (0.55, 0.45), (0.8, 0.6), (0.999, 0.4)]

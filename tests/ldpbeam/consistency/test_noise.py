@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from ldpbeam.consistency import Noise
+from ldpbeam.consistency.base import Noise
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ldpbeam.consistency import Noise, consistent
+from ldpbeam.consistency import consistent
+from ldpbeam.consistency.base import Noise
 from tests.reference import consistency as reference
 
 NOISE = Noise(10_000, 0.5, 0.25, False)

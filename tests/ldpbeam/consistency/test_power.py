@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import optimize
 
-from ldpbeam.consistency import METHODS, Noise, consistent
+from ldpbeam.consistency import METHODS, consistent
 from ldpbeam.consistency._posterior import (
     EXACT_ROWS,
     CountNoise,
@@ -12,6 +12,7 @@ from ldpbeam.consistency._posterior import (
     best_exponent,
     log_mass,
 )
+from ldpbeam.consistency.base import Noise
 from ldpbeam.consistency.power import posterior_means
 from tests.reference import consistency as reference
 

@@ -6,8 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from ldpbeam.consistency import Noise, consistent
-from ldpbeam.consistency.base_cut import threshold
+from ldpbeam.consistency import consistent
+from ldpbeam.consistency.base import Noise
+from ldpbeam.consistency.clip import threshold
 from tests.reference import consistency as reference
 
 NOISE = Noise(10_000, 0.5, 0.25, False)

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ldpbeam.consistency import METHODS, Method, Noise, consistent
-from ldpbeam.consistency.base import LARGEST_ESTIMATE
+from ldpbeam.consistency import METHODS, consistent
+from ldpbeam.consistency.base import LARGEST_ESTIMATE, Method, Noise
 
 NORMALISING = [name for name, method in METHODS.items() if method.sums_to_one]
 
