@@ -98,9 +98,8 @@ class Fleet:
         protocol: what the devices run.
         devices: how many there are.
         random_words: source of all their words.
-        rows_per_batch: devices per batch at most. It is lowered until the columns of a batch fit
-            4 MiB each and a matrix of words 64 MiB (a single device may exceed both), and changes
-            no report.
+        rows_per_batch: devices per batch at most. It is lowered until the columns of a batch fit 4 MiB each
+            and a matrix of words 64 MiB (a single device may exceed both), and changes no report.
 
     Raises:
         ValueError: no devices, no rows, or more (device, input) pairs than 64 bits can number.

@@ -1,8 +1,7 @@
 """Counter-based random words for simulations: a row's words do not depend on how rows are batched.
 
-The generator is Philox4x64-10 (Salmon, Moraes, Dror, Shaw: Parallel random numbers: as easy as 1,
-2, 3; SC 2011) as numpy implements it. Word ``w`` of a stream is word ``w % 4`` of the block at the
-256-bit counter
+The generator is Philox4x64-10 (Salmon, Moraes, Dror, Shaw: Parallel random numbers: as easy as 1, 2, 3; SC
+2011) as numpy implements it. Word ``w`` of a stream is word ``w % 4`` of the block at the 256-bit counter
 
     low to high:  w // 4 + 1,  attempt,  epoch mod 2**64,  first 8 bytes of SHA-256(purpose)
 
@@ -55,16 +54,14 @@ class RandomWords:
     ) -> NDArray[np.uint64]:
         """Exactly uniform words for rows ``first … first + rows - 1``.
 
-        A row's words depend only on the seed, the purpose, the epoch, the row's absolute index,
-        ``per_row`` and ``limit``. A word not below the limit is redrawn at the same position from
-        the next attempt's stream, so words that already lie below the limit are those of the
-        unlimited stream. Bits above the limit's highest are cleared first, so that fewer than half
-        the words are redrawn at any limit.
+        A row's words depend only on the seed, the purpose, the epoch, the row's absolute index, ``per_row``
+        and ``limit``. A word not below the limit is redrawn at the same position from the next attempt's
+        stream, so words that already lie below the limit are those of the unlimited stream. Bits above the
+        limit's highest are cleared first, so that fewer than half the words are redrawn at any limit.
 
         Args:
             purpose: what the words are for; different purposes give independent words.
-            epoch: epoch index, any signed 64-bit integer (-1 for draws made once, before the first
-                epoch).
+            epoch: epoch index, any signed 64-bit integer (-1 for draws made once, before the first epoch).
             first: absolute index of the first row, at least 0.
             rows: number of rows, at least 0.
             per_row: words per row, at least 1.
@@ -74,8 +71,7 @@ class RandomWords:
             Array of shape (rows, per_row), dtype uint64, owned by the caller.
 
         Raises:
-            ValueError: an argument is out of its range, or the rows reach beyond word 2**64 of the
-                stream.
+            ValueError: an argument is out of its range, or the rows reach beyond word 2**64 of the stream.
         """
         if first < 0 or rows < 0 or per_row < 1:
             raise ValueError(

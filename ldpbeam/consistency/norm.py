@@ -92,9 +92,8 @@ def norm_sub(estimates: FloatArray, noise: Noise) -> FloatArray:
     to the positives, repeat) whenever the positives sum to 1 or more, as they do for any estimates
     that sum to 1. Below that Wang's first clip would throw away order among the negatives, which
     the projection keeps; so it is defined for every input.
-    Guarantees: non-negative; sums to 1 within a few ulp. Bias: negative for frequent values and
-    positive for rare ones as in norm_mul, but by the same δ each, so much smaller for what is
-    frequent.
+    Guarantees: non-negative; sums to 1 within a few ulp. Bias: negative for frequent values and positive for
+    rare ones as in norm_mul, but by the same δ each, so much smaller for what is frequent.
     Use it by default (the Consistency paper's section 8: reliable for most uses). It is the
     maximum-likelihood histogram when the noise is Gaussian and equal for all values.
     Source: Wang et al., NDSS 2020 ("Norm-Sub", and the theorem that it solves constrained least

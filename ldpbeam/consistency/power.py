@@ -35,13 +35,12 @@ def power(estimates: FloatArray, noise: Noise) -> FloatArray:
     where noise is below one count or the estimate is near 1. For n <= 1024 and up to 1024 estimates
     the sum is the direct one. A count's standard deviation is taken as 1/2 at least. n = 0: zeros.
 
-    Correction 7 (docs/maths.md): the Power and PowerNS rows of the Consistency paper's Table 2
-    cannot be reproduced by a correct Power. They are constant over six protocols, which no function
-    of the estimates and their noise can be. "1 for every value" has MSE 1 - 2/k + Σf²/k and
-    "uniform" has Σf²/k - 1/k², so the two differ by (1 - 1/k)² whatever the data: on bfive 0.747 -
-    0.012 = 0.735 gives k = 7.01, a whole domain size within the rounding of the table. So those
-    rows are "answer 1 everywhere" and "answer uniform", as when frequencies are fed to a routine
-    that works on counts.
+    Correction 7 (docs/maths.md): the Power and PowerNS rows of the Consistency paper's Table 2 cannot be
+    reproduced by a correct Power. They are constant over six protocols, which no function of the estimates
+    and their noise can be. "1 for every value" has MSE 1 - 2/k + Σf²/k and "uniform" has Σf²/k - 1/k², so the
+    two differ by (1 - 1/k)² whatever the data: on bfive 0.747 - 0.012 = 0.735 gives k = 7.01, a whole domain
+    size within the rounding of the table. So those rows are "answer 1 everywhere" and "answer uniform", as
+    when frequencies are fed to a routine that works on counts.
     """
     values = checked(estimates)
     if noise.n == 0:

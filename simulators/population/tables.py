@@ -66,9 +66,8 @@ def read_columns(path: Path, names: Sequence[str]) -> list[TextColumn]:
         One column per name, all with the same, positive number of rows.
 
     Raises:
-        ValueError: the file or a column does not exist (with the columns there are and the closest
-            name), a column name stands twice in the header, the file is not well formed, or it has
-            no rows.
+        ValueError: the file or a column does not exist (with the columns there are and the closest name), a
+            column name stands twice in the header, the file is not well formed, or it has no rows.
     """
     _check(path, names, column_names(path))
     text = pa.dictionary(pa.int32(), pa.string())
