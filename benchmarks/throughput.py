@@ -26,7 +26,7 @@ import numpy as np
 
 from ldpbeam.collection.collection import Collection
 from ldpbeam.collection.file import parse_collection
-from ldpbeam.reports import Admission, admit_batch, admit_rows
+from ldpbeam.reports import Admission, admit_batches, admit_rows
 from ldpbeam.support import Support
 from ldpbeam.wire import codec, report_pb2
 
@@ -90,8 +90,7 @@ def plain_loop(asked: Collection, folder: Path) -> dict[int, Support]:
                 found = codec.frames(data)
                 rows, batches, _ = codec.parse(found)
                 done = Admission()
-                for batch in batches:
-                    admit_batch(batch, known, str(path), done)
+                admit_batches(batches, known, str(path), done)
                 admit_rows(rows, known, str(path), done)
                 for columns in done.admitted:
                     into = counted.setdefault(columns.epoch, Support.zero(asked.protocol.counts_length))

@@ -16,6 +16,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from ldpbeam.arrays import read_only
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
@@ -95,7 +97,6 @@ def simulate(collection: Collection, values: ArrayLike, *, epoch: int = 0, seed:
     """
     import numpy as np
 
-    from ldpbeam.kernels.columns import read_only
     from ldpbeam.reports import ReportColumns
     from ldpbeam.simulators.fleet import Fleet
     from ldpbeam.simulators.words import RandomWords

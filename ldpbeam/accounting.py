@@ -9,12 +9,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ldpbeam.errors import Reason
-
-if TYPE_CHECKING:
-    from ldpbeam.support import Support
+from ldpbeam.support import Support
 
 __all__ = [
     "CONFLICTING",

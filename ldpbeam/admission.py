@@ -5,16 +5,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ldpbeam.accounting import Entry, Key
+from ldpbeam.arrays import Bytes, Ints, Uints
 from ldpbeam.collection.collection import digest_hex
 from ldpbeam.errors import Reason
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 __all__ = ["LISTED", "UNATTRIBUTED", "Admission", "Rejected", "Rejection", "ReportColumns", "capped"]
 
@@ -41,8 +39,8 @@ class ReportColumns:
 
     digest: int
     epoch: int
-    report_ids: NDArray[np.uint64]
-    payloads: NDArray[np.uint8]
+    report_ids: Uints
+    payloads: Bytes
 
     def __len__(self) -> int:
         """Number of reports."""
@@ -106,11 +104,11 @@ class Rejected:
 
     reason: Reason
     source: str
-    places: NDArray[np.int64]
-    indices: NDArray[np.int64] | None = None
-    counts: NDArray[np.int64] | None = None
-    digests: NDArray[np.uint64] | None = None
-    epochs: NDArray[np.int64] | None = None
+    places: Ints
+    indices: Ints | None = None
+    counts: Ints | None = None
+    digests: Uints | None = None
+    epochs: Ints | None = None
 
     def first(self) -> list[Rejection]:
         """As rejections, see :func:`capped`."""
@@ -145,7 +143,7 @@ class Rejected:
         )
 
 
-def _all_equal(column: NDArray[np.generic] | None, which: NDArray[np.int64]) -> bool:
+def _all_equal(column: NDArray[np.generic] | None, which: Ints) -> bool:
     return column is None or bool((column[which] == column[which[0]]).all())
 
 
@@ -174,7 +172,7 @@ class Admission:
     _rejected: list[Rejected] = field(default_factory=list)
 
     @property
-    def rejected_places(self) -> list[tuple[Reason, NDArray[np.int64]]]:
+    def rejected_places(self) -> list[tuple[Reason, Ints]]:
         """(reason, places) of all records with a rejection, also of those that are not listed."""
         return [(each.reason, each.places) for each in self._rejected]
 
@@ -194,7 +192,7 @@ class Admission:
         self.read[UNATTRIBUTED] += count
         self.reject(UNATTRIBUTED, Rejected(reason, source, np.array([place]), counts=np.array([count])))
 
-    def reject_places(self, reason: Reason, source: str, places: NDArray[np.int64]) -> None:
+    def reject_places(self, reason: Reason, source: str, places: Ints) -> None:
         """Count records that are no report at all, by their places, as read and rejected."""
         if places.size:
             self.read[UNATTRIBUTED] += places.size

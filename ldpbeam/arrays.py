@@ -1,16 +1,33 @@
-"""Names of array types, for annotations only: whoever imports this module has loaded numpy."""
+"""Names of array types, and the form in which arrays are handed to kernels. Loads no numpy."""
 
 from __future__ import annotations
 
-import numpy as np
-from numpy.typing import NDArray
+from typing import TYPE_CHECKING, Any
 
-__all__ = ["Bytes", "Floats", "Ints", "Uints"]
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
-Bytes = NDArray[np.uint8]
-"""Payloads, a row each, or a code for each payload."""
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
-"""Counts, values, and positions."""
-Uints = NDArray[np.uint64]
-"""Random words, seeds, and identifiers."""
+    Bytes = NDArray[np.uint8]
+    Flags = NDArray[np.bool_]
+    Floats = NDArray[np.float64]
+    Ints = NDArray[np.int64]
+    Uints = NDArray[np.uint64]
+else:  # annotations are not evaluated
+    Bytes = Flags = Floats = Ints = Uints = Any
+
+__all__ = ["Bytes", "Flags", "Floats", "Ints", "Uints", "read_only", "unused_bits"]
+
+
+def read_only(array: NDArray[Any]) -> NDArray[Any]:
+    """A C-contiguous read-only view: kernels then see one array type and compile once."""
+    import numpy as np
+
+    view = np.ascontiguousarray(array).view()
+    view.flags.writeable = False
+    return view
+
+
+def unused_bits(bits: int) -> int:
+    """The mask of those bits of the last byte that lie behind ``bits`` packed ones."""
+    return 0xFF << (bits - 1) % 8 + 1 & 0xFF

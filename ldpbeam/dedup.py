@@ -10,10 +10,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ldpbeam.arrays import Flags, read_only
 from ldpbeam.kernels import dedup
-from ldpbeam.kernels.columns import read_only
 from ldpbeam.reports import ReportColumns
 
 __all__ = [
@@ -122,12 +121,12 @@ def _together(parts: Iterable[ReportColumns]) -> ReportColumns:
     return ReportColumns(held[0].digest, held[0].epoch, ids, read_only(payloads))
 
 
-def _chosen(columns: ReportColumns, rows: NDArray[np.bool_]) -> ReportColumns:
+def _chosen(columns: ReportColumns, rows: Flags) -> ReportColumns:
     payloads = read_only(columns.payloads[rows])
     return ReportColumns(columns.digest, columns.epoch, columns.report_ids[rows], payloads)
 
 
-def _kept(columns: ReportColumns, key: int) -> tuple[NDArray[np.bool_], int]:
+def _kept(columns: ReportColumns, key: int) -> tuple[Flags, int]:
     """Which report of each id has the smallest payload, and how many have not."""
     n = len(columns)
     keep, table = np.zeros(n, np.uint8), np.zeros(_slots(n), np.int32)
@@ -135,7 +134,7 @@ def _kept(columns: ReportColumns, key: int) -> tuple[NDArray[np.bool_], int]:
     return keep.view(bool), int(dropped)
 
 
-def _different(columns: ReportColumns, keep: NDArray[np.bool_]) -> NDArray[np.bool_]:
+def _different(columns: ReportColumns, keep: Flags) -> Flags:
     """One report of every (id, payload) that there is; ``keep`` has one of every id.
 
     Sorted, and only what shares an id with a report that is not kept: a thousand payloads under one id take

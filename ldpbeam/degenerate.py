@@ -16,16 +16,10 @@ from collections.abc import Iterator
 from decimal import MAX_EMAX, MIN_EMIN, Context, Decimal
 from fractions import Fraction
 from functools import lru_cache
-from typing import TYPE_CHECKING
 
+from ldpbeam.arrays import Bytes, Flags, Ints, Uints
 from ldpbeam.kernels.check_codes import CheckCode
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-    from ldpbeam.arrays import Bytes, Ints, Uints
-    from ldpbeam.support import SupportProbabilities
+from ldpbeam.support import SupportProbabilities
 
 __all__ = [
     "BOUND",
@@ -85,10 +79,10 @@ def ordinary_many(multipliers: Uints) -> Uints:
     return np.where(_degenerate(multipliers), exchanged, multipliers)
 
 
-def _degenerate(multipliers: Uints) -> NDArray[np.bool_]:
+def _degenerate(multipliers: Uints) -> Flags:
     import numpy as np
 
-    found: NDArray[np.bool_] = multipliers + np.uint64(REACH - 1) < np.uint64(2 * REACH - 1)
+    found: Flags = multipliers + np.uint64(REACH - 1) < np.uint64(2 * REACH - 1)
     return found
 
 

@@ -13,15 +13,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import NormalDist
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ldpbeam.arrays import Floats, Ints
 from ldpbeam.support import SupportProbabilities
-
-if TYPE_CHECKING:
-    from ldpbeam.arrays import Floats, Ints
-
 
 __all__ = [
     "CONFIDENCE",

@@ -4,18 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ldpbeam.accounting import ON_TIME, Account, CountedEpoch
+from ldpbeam.arrays import Floats, Ints
 from ldpbeam.collection.collection import Collection
 from ldpbeam.estimates import Estimates, tie_breakers
 from ldpbeam.indicators import Indicator, indicators
 from ldpbeam.support import Support
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 __all__ = [
     "INSUFFICIENT",
@@ -47,9 +44,9 @@ class AttributeHistogram:
     """
 
     reports: int
-    support: NDArray[np.int64]
+    support: Ints
     estimates: Estimates | None
-    consistent: NDArray[np.float64] | None = None
+    consistent: Floats | None = None
     status: str = OK
 
 

@@ -14,17 +14,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import exp, lgamma, log
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from ldpbeam.accounting import Account
+from ldpbeam.arrays import Ints
 from ldpbeam.errors import Reason
 from ldpbeam.protocols.contract import AddedNoise, LocalProtocol
-
-if TYPE_CHECKING:
-    from ldpbeam.accounting import Account
-    from ldpbeam.arrays import Ints
-    from ldpbeam.support import Support, SupportProbabilities
+from ldpbeam.support import Support, SupportProbabilities
 
 __all__ = ["EXPLANATIONS", "FALSE_ALARM", "Indicator", "indicators"]
 

@@ -11,31 +11,25 @@ if the pipeline stood still in between. Both follow from the record alone, so ev
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Mapping
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ldpbeam.accounting import Key
 from ldpbeam.admission import LISTED, UNATTRIBUTED, Admission, Rejected, Rejection, ReportColumns, capped
+from ldpbeam.arrays import Flags, Ints, Uints, read_only
 from ldpbeam.collection.collection import Collection
 from ldpbeam.errors import Reason
 from ldpbeam.kernels import framing
 from ldpbeam.kernels.check_codes import CheckCode
-from ldpbeam.kernels.columns import read_only
-from ldpbeam.wire.codec import Batches, parse
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from ldpbeam.wire.codec import Batch, Frames, Rows
+from ldpbeam.wire.codec import Batches, Frames, Rows, parse
 
 __all__ = [
     "LISTED",
     "Admission",
     "Rejection",
     "ReportColumns",
-    "admit_batch",
     "admit_batches",
     "admit_frames",
     "admit_rows",
@@ -65,35 +59,13 @@ def admit_frames(
     source: str,
     admission: Admission,
     base: int = 0,
-    arrivals: NDArray[np.int64] | None = None,
+    arrivals: Ints | None = None,
 ) -> None:
     """Judge records, whatever their bytes; ``base``, ``arrivals`` as in :func:`ldpbeam.wire.codec.parse`."""
     rows, batches, malformed = parse(found, base, arrivals)
     admission.reject_places(Reason.MALFORMED, source, malformed)
     admit_batches(batches, collections, source, admission)
     admit_rows(rows, collections, source, admission)
-
-
-def admit_batch(
-    batch: Batch, collections: Mapping[int, Collection], source: str, admission: Admission
-) -> None:
-    """Judge one ReportBatch, as :func:`admit_batches` does."""
-    one = np.ones(1, np.int64)
-    batches = Batches(
-        digest=np.array([batch.digest], np.uint64),
-        epoch=np.array([batch.epoch], np.int64),
-        count=np.array([batch.count], np.uint64),
-        buffer=np.ascontiguousarray(batch.payloads),
-        scattered=np.ascontiguousarray(batch.report_ids).view(np.uint8),
-        in_parts=np.ones(1, bool),
-        ids_at=0 * one,
-        ids_length=8 * batch.report_ids.size * one,
-        payloads_at=0 * one,
-        payloads_length=batch.payloads.size * one,
-        place=batch.place * one,
-        arrival=None if batch.arrival is None else batch.arrival * one,
-    )
-    admit_batches(batches, collections, source, admission)
 
 
 def admit_batches(
@@ -103,208 +75,169 @@ def admit_batches(
 
     Small batches of a collection and epoch are judged together: they cost as much as reports by themselves.
     """
-    if not len(batches):
-        return
     n = batches.ids_length >> 3
     sizes = np.maximum(n, 1)  # a batch without reports is still a record that was read
     agree = batches.count == n.astype(np.uint64)
     admission.reject_places(Reason.MALFORMED, source, batches.place[~agree])
-    known = np.isin(batches.digest, np.array(list(collections), np.uint64))
-
-    def refuse(key: Key, reason: Reason, which: NDArray[np.int64], *, read: bool = True) -> None:
-        if not which.size:
-            return
-        if read:
-            admission.read[key] += int(sizes[which].sum())
-        columns = (batches.place[which], None, sizes[which], batches.digest[which], batches.epoch[which])
-        admission.reject(key, Rejected(reason, source, *columns))
-
-    refuse(UNATTRIBUTED, Reason.UNKNOWN_COLLECTION, np.flatnonzero(agree & ~known))
-    for digest, chosen in _groups(batches.digest, np.flatnonzero(agree & known)):
-        collection = collections[digest]
+    for collection, epoch, found in _attributed(batches, agree, sizes, collections, source, admission):
+        key: Key = (collection.digest_hex, epoch)
         width = collection.protocol.payload_size
-        nowhere: Key = (collection.digest_hex, None)
-        epochs = batches.epoch[chosen]
-        # Only epochs that can be collected have an account of their own, so junk cannot grow the accounting.
-        planned = (epochs >= 0) & (epochs < collection.epochs.count)
-        refuse(nowhere, Reason.FOREIGN_EPOCH, chosen[~planned])
-        for epoch, everyone in _groups(batches.epoch, chosen[planned]):
-            group = everyone
-            if reason := _epoch_at_fault(collection, epoch, admission.written_by):
-                refuse(nowhere, reason, everyone)
-                continue
-            if batches.arrival is not None:
-                early = batches.arrival[everyone] < collection.opens(epoch) * _MICROS
-                refuse(nowhere, Reason.FUTURE_EPOCH, everyone[early])
-                group = everyone[~early]
-                if not group.size:
-                    continue
-            key: Key = (collection.digest_hex, epoch)
-            admission.read[key] += int(sizes[group].sum())
-            empty = n[group] == 0
-            refuse(key, Reason.MALFORMED, group[empty], read=False)
-            group = group[~empty]
-            fits = batches.payloads_length[group] == n[group] * width
-            wrong = group[~fits]
-            if wrong.size:
-                refuse(key, Reason.WRONG_LENGTH, wrong, read=False)
-                sizes_of = (batches.ids_length[wrong] + batches.payloads_length[wrong]) // (8 + width)
-                owners = np.repeat(np.arange(wrong.size), n[wrong])
-                admission.repeated[key] += _repeated(batches.ids_together(wrong), owners, sizes_of)
-            group = group[fits]
-            small = n[group] < _SMALL
-            shares = [group[i : i + 1] for i in np.flatnonzero(~small)]
-            if small.any():
-                shares.append(group[small])
-            for share in shares:
-                _admit_reports_of(batches, share, collection, epoch, source, admission)
-
-
-def _admit_reports_of(
-    batches: Batches,
-    which: NDArray[np.int64],
-    collection: Collection,
-    epoch: int,
-    source: str,
-    admission: Admission,
-) -> None:
-    """Judge the reports of batches whose columns fit together."""
-    if which.size == 1:
-        batch = batches[int(which[0])]
-        ids, payloads = batch.report_ids, batch.payloads
-        sizes = np.array([ids.size])
-    else:
-        ids, payloads = batches.ids_together(which), batches.payloads_together(which)
-        sizes = batches.ids_length[which] >> 3
-
-    def owner(rows: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Which batch a report is in, and its index there."""
-        ends = np.cumsum(sizes)
-        at = np.searchsorted(ends, rows, "right")
-        return which[at], rows - (ends - sizes)[at]
-
-    def listed(reason: Reason, rows: NDArray[np.int64]) -> Rejected:
-        of, index = owner(rows)
-        return Rejected(
-            reason, source, batches.place[of], index, digests=batches.digest[of], epochs=batches.epoch[of]
-        )
-
-    def arrivals(rows: NDArray[np.int64]) -> NDArray[np.int64]:
-        assert batches.arrival is not None  # noqa: S101 - asked only where it is known
-        return batches.arrival[owner(rows)[0]]
-
-    shaped = payloads.reshape(ids.size, -1)
-    known = None if batches.arrival is None else arrivals
-    _admit_columns(collection, epoch, ids, shaped, listed, known, admission, lambda rows: owner(rows)[0])
-
-
-def _admit_columns(
-    collection: Collection,
-    epoch: int,
-    ids: NDArray[np.uint64],
-    payloads: NDArray[np.uint8],
-    listed: Callable[[Reason, NDArray[np.int64]], Rejected],
-    arrivals: Callable[[NDArray[np.int64]], NDArray[np.int64]] | None,
-    admission: Admission,
-    owners: Callable[[NDArray[np.int64]], NDArray[np.int64]] | None = None,
-) -> None:
-    """Judge the payloads of reports that are of one collection and epoch, and hand the sound ones on.
-
-    Args:
-        collection, epoch: theirs.
-        ids, payloads: uint64 (n,), uint8 (n, width).
-        listed: makes the rejection of rows.
-        arrivals: int64, microseconds since 1970, of rows; None where nobody knows.
-        admission: where all this goes.
-        owners: which batch rows are in; None for reports that came by themselves.
-    """
-    if not ids.size:
-        return
-    key: Key = (collection.digest_hex, epoch)
-    payloads = read_only(payloads)
-    codes = collection.protocol.check(payloads)
-    rows = None
-    if codes.any():
-        for reason, bad in _refused(codes):
-            if bad.size:
-                admission.reject(key, listed(reason, bad))
-        rows = np.flatnonzero(codes == 0)
-        if owners is not None:
-            admission.repeated[key] += _repeated(ids[codes != 0], owners(np.flatnonzero(codes)))
-        ids, payloads = ids[rows], read_only(payloads[rows])
-    if arrivals is not None and ids.size:
-        at = arrivals(np.arange(ids.size) if rows is None else rows)
-        late = at >= collection.closes(epoch) * _MICROS
-        if late.any():
-            admission.late[key] += int(late.sum())
-            ids, payloads = ids[~late], read_only(payloads[~late])
-    if ids.size:
-        admission.admitted.append(ReportColumns(collection.digest, epoch, ids, payloads))
+        empty = n[found] == 0
+        if empty.any():
+            admission.reject(key, _refused(Reason.MALFORMED, source, batches, found[empty], sizes))
+        group = found[~empty]
+        fits = batches.payloads_length[group] == n[group] * width
+        wrong, group = group[~fits], group[fits]
+        if wrong.size:
+            admission.reject(key, _refused(Reason.WRONG_LENGTH, source, batches, wrong, sizes))
+            sizes_of = (batches.ids_length[wrong] + batches.payloads_length[wrong]) // (8 + width)
+            owners = np.repeat(np.arange(wrong.size), n[wrong])
+            admission.repeated[key] += _repeated(batches.ids_together(wrong), owners, sizes_of)
+        small = n[group] < _SMALL
+        shares = [group[i : i + 1] for i in np.flatnonzero(~small)]
+        if small.any():
+            shares.append(group[small])
+        for share in shares:
+            if share.size == 1:
+                batch = batches[int(share[0])]
+                ids, payloads = batch.report_ids, batch.payloads
+            else:
+                ids, payloads = batches.ids_together(share), batches.payloads_together(share)
+            columns = ReportColumns(collection.digest, epoch, ids, payloads.reshape(ids.size, -1))
+            _admit_columns(collection, columns, batches, share, n[share], source, admission)
 
 
 def admit_rows(rows: Rows, collections: Mapping[int, Collection], source: str, admission: Admission) -> None:
     """Judge single reports, gathering those of one collection and epoch into columns."""
-    known = np.isin(rows.digest, np.array(list(collections), np.uint64))
-    if not known.all():
-        unknown = np.flatnonzero(~known)
-        admission.read[UNATTRIBUTED] += unknown.size
-        admission.reject(UNATTRIBUTED, _singles(Reason.UNKNOWN_COLLECTION, source, rows, unknown))
-    for digest, chosen in _groups(rows.digest, np.flatnonzero(known)):
-        collection = collections[digest]
+    every = np.ones(rows.digest.size, bool)
+    for collection, epoch, group in _attributed(rows, every, None, collections, source, admission):
         width = collection.protocol.payload_size
-        epochs = rows.epoch[chosen]
-        # Epochs of no collection are many (they are anybody's numbers), so they are told apart at once.
+        fits = rows.payload_length[group] == width
+        if not fits.all():
+            wrong = _refused(Reason.WRONG_LENGTH, source, rows, group[~fits], None)
+            admission.reject((collection.digest_hex, epoch), wrong)
+        some = group[fits]
+        payloads = np.empty((some.size, width), np.uint8)
+        framing.gather(rows.buffer, rows.payload_at[some], payloads)
+        columns = ReportColumns(collection.digest, epoch, rows.report_id[some], payloads)
+        _admit_columns(collection, columns, rows, some, None, source, admission)
+
+
+def _attributed(
+    records: Rows | Batches,
+    among: Flags,
+    sizes: Ints | None,
+    collections: Mapping[int, Collection],
+    source: str,
+    admission: Admission,
+) -> Iterator[tuple[Collection, int, Ints]]:
+    """(collection, epoch, positions) of records whose epoch takes reports; others are refused.
+
+    Args:
+        records: reports by themselves, or batches.
+        among: bool (n,), which of them to look at.
+        sizes: int64 (n,), reports in each; None where each record is one.
+        collections, source, admission: as for :func:`admit_batches`.
+    """
+
+    def refuse(key: Key, reason: Reason, which: Ints) -> None:
+        if which.size:
+            admission.read[key] += which.size if sizes is None else int(sizes[which].sum())
+            admission.reject(key, _refused(reason, source, records, which, sizes))
+
+    known = np.isin(records.digest, np.array(list(collections), np.uint64))
+    refuse(UNATTRIBUTED, Reason.UNKNOWN_COLLECTION, np.flatnonzero(among & ~known))
+    for digest, chosen in _groups(records.digest, np.flatnonzero(among & known)):
+        collection = collections[digest]
+        nowhere: Key = (collection.digest_hex, None)
+        epochs = records.epoch[chosen]
+        # Only epochs that can be collected have an account of their own, so junk cannot grow the accounting.
+        # Others are anybody's numbers, hence many, and are told apart at once.
         planned = (epochs >= 0) & (epochs < collection.epochs.count)
-        _outside(Reason.FOREIGN_EPOCH, collection, rows, chosen[~planned], source, admission)
-        for epoch, everyone in _groups(rows.epoch, chosen[planned]):
+        refuse(nowhere, Reason.FOREIGN_EPOCH, chosen[~planned])
+        for epoch, everyone in _groups(records.epoch, chosen[planned]):
             group = everyone
             if reason := _epoch_at_fault(collection, epoch, admission.written_by):
-                _outside(reason, collection, rows, everyone, source, admission)
+                refuse(nowhere, reason, everyone)
                 continue
-            if rows.arrival is not None:
-                early = rows.arrival[everyone] < collection.opens(epoch) * _MICROS
-                _outside(Reason.FUTURE_EPOCH, collection, rows, everyone[early], source, admission)
+            if records.arrival is not None:
+                early = records.arrival[everyone] < collection.opens(epoch) * _MICROS
+                refuse(nowhere, Reason.FUTURE_EPOCH, everyone[early])
                 group = everyone[~early]
                 if not group.size:
                     continue  # no account for an epoch that nothing was taken of
-            key = (collection.digest_hex, epoch)
-            admission.read[key] += group.size
-            fits = rows.payload_length[group] == width
-            if not fits.all():
-                wrong = group[~fits]
-                admission.reject(key, _singles(Reason.WRONG_LENGTH, source, rows, wrong))
-            some = group[fits]
-            payloads = np.empty((some.size, width), np.uint8)
-            framing.gather(rows.buffer, rows.payload_at[some], payloads)
-            _admit_group(collection, epoch, rows, some, payloads, source, admission)
+            admission.read[collection.digest_hex, epoch] += (
+                group.size if sizes is None else int(sizes[group].sum())
+            )
+            yield collection, epoch, group
 
 
-def _admit_group(
+def _refused(
+    reason: Reason, source: str, records: Rows | Batches, which: Ints, sizes: Ints | None
+) -> Rejected:
+    """Records refused as they are, each at its own place; ``sizes`` as in :func:`_attributed`."""
+    counts = None if sizes is None else sizes[which]
+    columns = records.place[which], None, counts, records.digest[which], records.epoch[which]
+    return Rejected(reason, source, *columns)
+
+
+def _admit_columns(
     collection: Collection,
-    epoch: int,
-    rows: Rows,
-    some: NDArray[np.int64],
-    payloads: NDArray[np.uint8],
+    columns: ReportColumns,
+    records: Rows | Batches,
+    which: Ints,
+    sizes: Ints | None,
     source: str,
     admission: Admission,
 ) -> None:
-    """Single reports of one collection and epoch whose payloads have the right length."""
-    arrival = rows.arrival
+    """Judge the payloads of reports that are of one collection and epoch, and hand the sound ones on.
 
-    def listed(reason: Reason, which: NDArray[np.int64]) -> Rejected:
-        return _singles(reason, source, rows, some[which])
+    Args:
+        collection: theirs.
+        columns: the reports, n of them, payloads not judged yet.
+        records, which: where they came from: positions of the records, int64 (r,), in the order of the
+            reports.
+        sizes: int64 (r,), reports in each; None where each record is one report.
+        source, admission: as for :func:`admit_batches`.
+    """
+    if not len(columns):
+        return
+    key: Key = (collection.digest_hex, columns.epoch)
+    ids, payloads = columns.report_ids, read_only(columns.payloads)
+    codes = collection.protocol.check(payloads)
+    rows = None
+    if codes.any():
+        for code in CheckCode:
+            bad = np.flatnonzero(codes == code)
+            if code.reason is not None and bad.size:
+                of, index = _owners(which, sizes, bad)
+                columns_of = records.place[of], index, None, records.digest[of], records.epoch[of]
+                admission.reject(key, Rejected(code.reason, source, *columns_of))
+        if sizes is not None:
+            bad = np.flatnonzero(codes)
+            admission.repeated[key] += _repeated(ids[bad], _owners(which, sizes, bad)[0])
+        rows = np.flatnonzero(codes == 0)
+        ids, payloads = ids[rows], read_only(payloads[rows])
+    if records.arrival is not None and ids.size:
+        of, _ = _owners(which, sizes, np.arange(ids.size) if rows is None else rows)
+        late = records.arrival[of] >= collection.closes(columns.epoch) * _MICROS
+        if late.any():
+            admission.late[key] += int(late.sum())
+            ids, payloads = ids[~late], read_only(payloads[~late])
+    if ids.size:
+        admission.admitted.append(ReportColumns(collection.digest, columns.epoch, ids, payloads))
 
-    def arrivals(which: NDArray[np.int64]) -> NDArray[np.int64]:
-        assert arrival is not None  # noqa: S101 - asked only where it is known
-        return arrival[some[which]]
 
-    known = None if arrival is None else arrivals
-    _admit_columns(collection, epoch, rows.report_id[some], payloads, listed, known, admission)
+def _owners(which: Ints, sizes: Ints | None, rows: Ints) -> tuple[Ints, Ints | None]:
+    """The record that each of some reports came in, and its index there; None where it came by itself."""
+    if sizes is None:
+        return which[rows], None
+    ends = np.cumsum(sizes)
+    at = np.searchsorted(ends, rows, "right")
+    return which[at], rows - (ends - sizes)[at]
 
 
-def _repeated(
-    ids: NDArray[np.uint64], owners: NDArray[np.int64], limits: NDArray[np.int64] | None = None
-) -> int:
+def _repeated(ids: Uints, owners: Ints, limits: Ints | None = None) -> int:
     """How many of some refused reports in batches the error fraction passes over.
 
     What is refused of a batch counts against an epoch like as many reports as could have been sent with so
@@ -327,36 +260,7 @@ def _repeated(
     return int(ids.size - np.minimum(distinct, np.maximum(limits, 1)).sum())
 
 
-def _outside(
-    reason: Reason,
-    collection: Collection,
-    rows: Rows,
-    which: NDArray[np.int64],
-    source: str,
-    admission: Admission,
-) -> None:
-    """Reject reports whose epoch is not collected."""
-    if which.size:
-        key: Key = (collection.digest_hex, None)
-        admission.read[key] += which.size
-        admission.reject(key, _singles(reason, source, rows, which))
-
-
-def _refused(codes: NDArray[np.uint8]) -> Iterator[tuple[Reason, NDArray[np.int64]]]:
-    """(reason, positions) for every reason there is to refuse a payload, from a protocol's check."""
-    for code in CheckCode:
-        if code.reason is not None:
-            yield code.reason, np.flatnonzero(codes == code)
-
-
-def _singles(reason: Reason, source: str, rows: Rows, which: NDArray[np.int64]) -> Rejected:
-    """Single reports refused: each has its own place."""
-    return Rejected(reason, source, rows.place[which], None, None, rows.digest[which], rows.epoch[which])
-
-
-def _groups(
-    column: NDArray[np.generic], chosen: NDArray[np.int64]
-) -> Iterator[tuple[int, NDArray[np.int64]]]:
+def _groups(column: NDArray[np.generic], chosen: Ints) -> Iterator[tuple[int, Ints]]:
     """(key, positions) for every distinct key at the chosen positions, which stay in order."""
     if chosen.size == 0:
         return

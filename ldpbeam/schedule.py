@@ -7,12 +7,9 @@ due when follows from the collection and two intervals alone, so every engine pu
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from ldpbeam.accounting import EARLY, LATE, ON_TIME
-
-if TYPE_CHECKING:
-    from ldpbeam.collection.collection import Collection
+from ldpbeam.collection.collection import Collection
 
 __all__ = ["DEFAULT_LATE_EVERY", "Schedule"]
 

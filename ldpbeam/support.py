@@ -9,10 +9,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from ldpbeam.arrays import Ints
+from ldpbeam.arrays import Ints
 
 __all__ = ["Support", "SupportProbabilities"]
 

@@ -9,13 +9,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING
 
+from ldpbeam.arrays import Ints, Uints
 from ldpbeam.channels.exact import exp_below
 from ldpbeam.randomness import FULL, Randomness
-
-if TYPE_CHECKING:
-    from ldpbeam.arrays import Ints, Uints
 
 __all__ = ["BitChannel", "SymbolChannel", "unary_ratio"]
 

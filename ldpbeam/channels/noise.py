@@ -13,14 +13,9 @@ from dataclasses import dataclass
 from decimal import Context, Decimal
 from fractions import Fraction
 from math import sinh
-from typing import TYPE_CHECKING
 
+from ldpbeam.arrays import Flags, Ints, Uints
 from ldpbeam.randomness import FULL, Randomness
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from ldpbeam.arrays import Ints, Uints
 
 __all__ = ["WIDE", "LaplaceNoise"]
 
@@ -102,10 +97,10 @@ class LaplaceNoise:
         """:meth:`draw` for arrays: ``words`` is uint64 (n, words). Shape (n,)."""
         import numpy as np
 
-        def below(first: int, weight: int) -> NDArray[np.bool_]:
+        def below(first: int, weight: int) -> Flags:
             high, low = (np.uint64(half) for half in divmod(weight, FULL))
             top = words[:, first]
-            found: NDArray[np.bool_] = (top < high) | ((top == high) & (words[:, first + 1] < low))
+            found: Flags = (top < high) | ((top == high) & (words[:, first + 1] < low))
             return found
 
         magnitudes = np.zeros(len(words), np.int64)

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
+from ldpbeam.arrays import Bytes, Ints, Uints
 from ldpbeam.degenerate import CELLS, add_seeds, is_degenerate, ordinary, ordinary_many, refuse_multipliers
 from ldpbeam.errors import CollectionError, Reason
 from ldpbeam.hashing.base import HashFamily
 from ldpbeam.kernels.check_codes import CheckCode
 from ldpbeam.randomness import FULL
-
-if TYPE_CHECKING:
-    from ldpbeam.arrays import Bytes, Ints, Uints
 
 __all__ = ["AffineFamily"]
 

@@ -6,12 +6,10 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
+from ldpbeam.arrays import Bytes, Ints, Uints
 from ldpbeam.errors import Reason
-
-if TYPE_CHECKING:
-    from ldpbeam.arrays import Bytes, Ints, Uints
 
 __all__ = ["HashFamily"]
 

@@ -7,14 +7,12 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from math import exp
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
+from ldpbeam.arrays import Bytes, Ints, Uints
 from ldpbeam.errors import CollectionError, Reason
 from ldpbeam.hashing.base import HashFamily
 from ldpbeam.randomness import FULL
-
-if TYPE_CHECKING:
-    from ldpbeam.arrays import Bytes, Ints, Uints
 
 __all__ = ["LinearFamily", "is_prime", "optimal_prime"]
 

@@ -10,6 +10,7 @@ from itertools import combinations
 from math import comb, prod
 from typing import TYPE_CHECKING, NamedTuple
 
+from ldpbeam.arrays import Bytes, Floats, Ints, Uints, read_only, unused_bits
 from ldpbeam.channels.channel import BitChannel
 from ldpbeam.degenerate import (
     add_extremes,
@@ -19,7 +20,6 @@ from ldpbeam.degenerate import (
     refuse_ones,
 )
 from ldpbeam.errors import CollectionError, InvalidPayload, Reason
-from ldpbeam.kernels.columns import read_only, unused_bits
 from ldpbeam.privacy.bit_loss import BitLosses
 from ldpbeam.privacy.guarantee import Guarantee
 from ldpbeam.protocols.contract import FleetAnswers, FleetWords, Memo, WordPlan, WordSpec
@@ -28,7 +28,6 @@ from ldpbeam.randomness import Randomness
 from ldpbeam.support import SupportProbabilities
 
 if TYPE_CHECKING:
-    from ldpbeam.arrays import Bytes, Floats, Ints, Uints
     from ldpbeam.estimates import Estimates
 
 __all__ = ["BitFlip", "BucketBits"]

@@ -6,12 +6,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
+from ldpbeam.arrays import Bytes, Ints, read_only
 from ldpbeam.channels.calibration import symbol_second_round
 from ldpbeam.channels.channel import SymbolChannel
 from ldpbeam.errors import InvalidPayload, Reason
-from ldpbeam.kernels.columns import read_only
 from ldpbeam.privacy.guarantee import Guarantee
 from ldpbeam.privacy.loss import SymbolLosses
 from ldpbeam.protocols.contract import FleetAnswers, FleetWords, Memo, WordPlan, WordSpec
@@ -19,9 +19,6 @@ from ldpbeam.protocols.frequency_protocol import FrequencyProtocol
 from ldpbeam.protocols.parameters import Parameters
 from ldpbeam.randomness import Randomness
 from ldpbeam.support import SupportProbabilities
-
-if TYPE_CHECKING:
-    from ldpbeam.arrays import Bytes, Ints
 
 __all__ = ["GRR", "LGRR", "Direct"]
 

@@ -6,11 +6,11 @@ from abc import abstractmethod
 from fractions import Fraction
 from typing import TYPE_CHECKING, ClassVar, TypeVar
 
+from ldpbeam.arrays import Floats, Ints
 from ldpbeam.protocols.contract import EVERYONE, LocalProtocol, Result
 from ldpbeam.support import SupportProbabilities
 
 if TYPE_CHECKING:
-    from ldpbeam.arrays import Floats, Ints
     from ldpbeam.estimates import Estimates
 
 __all__ = ["FrequencyProtocol"]

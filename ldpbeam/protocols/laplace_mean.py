@@ -8,6 +8,7 @@ from fractions import Fraction
 from statistics import NormalDist
 from typing import TYPE_CHECKING
 
+from ldpbeam.arrays import Bytes, Floats, Ints
 from ldpbeam.channels.exact import exp_below
 from ldpbeam.channels.noise import LaplaceNoise
 from ldpbeam.errors import CollectionError, InvalidPayload, Reason
@@ -27,7 +28,6 @@ from ldpbeam.protocols.parameters import Parameters
 from ldpbeam.randomness import Randomness
 
 if TYPE_CHECKING:
-    from ldpbeam.arrays import Bytes, Floats, Ints
     from ldpbeam.estimates import Estimates
 
 __all__ = ["LaplaceMean"]

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from math import exp, sqrt
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
+from ldpbeam.arrays import Bytes, Ints, read_only
 from ldpbeam.channels.calibration import Calibration, symbol_second_round
 from ldpbeam.channels.channel import SymbolChannel
 from ldpbeam.errors import CollectionError, InvalidPayload, Reason
 from ldpbeam.hashing import FAMILIES, HashFamily, optimal_prime
-from ldpbeam.kernels.columns import read_only
 from ldpbeam.privacy.guarantee import Guarantee
 from ldpbeam.privacy.loss import SymbolLosses
 from ldpbeam.protocols.contract import FleetAnswers, FleetWords, Memo, WordPlan, WordSpec
@@ -21,9 +21,6 @@ from ldpbeam.protocols.frequency_protocol import FrequencyProtocol
 from ldpbeam.protocols.parameters import Parameters
 from ldpbeam.randomness import Randomness
 from ldpbeam.support import SupportProbabilities
-
-if TYPE_CHECKING:
-    from ldpbeam.arrays import Bytes, Ints
 
 __all__ = ["BLH", "LOLOHA", "OLH", "Hashed", "LocalHash", "optimal_g"]
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ldpbeam.arrays import Floats, Ints
 from ldpbeam.protocols.contract import LocalProtocol, Result
 
 if TYPE_CHECKING:
-    from ldpbeam.arrays import Floats, Ints
     from ldpbeam.estimates import Estimates
 
 __all__ = ["MeanProtocol"]

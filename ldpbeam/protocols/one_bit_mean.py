@@ -15,10 +15,10 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
+from ldpbeam.arrays import Bytes, Floats, Ints, Uints, read_only, unused_bits
 from ldpbeam.channels.channel import BitChannel
 from ldpbeam.channels.exact import exp_below
 from ldpbeam.errors import CollectionError, InvalidPayload, Reason
-from ldpbeam.kernels.columns import read_only, unused_bits
 from ldpbeam.privacy.guarantee import Guarantee
 from ldpbeam.protocols.contract import EVERYONE, FleetAnswers, FleetWords, Memo, WordPlan, WordSpec
 from ldpbeam.protocols.mean_protocol import MeanProtocol
@@ -27,7 +27,6 @@ from ldpbeam.randomness import FULL, Randomness
 from ldpbeam.support import SupportProbabilities
 
 if TYPE_CHECKING:
-    from ldpbeam.arrays import Bytes, Floats, Ints, Uints
     from ldpbeam.estimates import Estimates
 
 __all__ = ["LinearBit", "OneBit", "OneBitMean", "OneBitRRPM"]

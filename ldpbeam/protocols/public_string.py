@@ -5,23 +5,20 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
+from ldpbeam.arrays import Bytes, Ints, read_only
 from ldpbeam.channels.channel import BitChannel
 from ldpbeam.channels.exact import exp_below
 from ldpbeam.degenerate import CELLS, add_seeds, is_degenerate, ordinary, ordinary_many, refuse_multipliers
 from ldpbeam.errors import InvalidPayload, Reason
 from ldpbeam.kernels.check_codes import CheckCode
-from ldpbeam.kernels.columns import read_only
 from ldpbeam.privacy.guarantee import Guarantee
 from ldpbeam.protocols.contract import FleetAnswers, FleetWords, Memo, WordPlan, WordSpec
 from ldpbeam.protocols.frequency_protocol import FrequencyProtocol
 from ldpbeam.protocols.parameters import Parameters
 from ldpbeam.randomness import FULL, Randomness
 from ldpbeam.support import SupportProbabilities
-
-if TYPE_CHECKING:
-    from ldpbeam.arrays import Bytes, Ints
 
 __all__ = ["BinFlipPlus", "Verdict"]
 

@@ -8,10 +8,10 @@ from enum import Enum
 from fractions import Fraction
 from typing import TYPE_CHECKING, ClassVar
 
+from ldpbeam.arrays import Bytes, Floats, Ints
 from ldpbeam.support import SupportProbabilities
 
 if TYPE_CHECKING:
-    from ldpbeam.arrays import Bytes, Floats, Ints
     from ldpbeam.estimates import Estimates
 
 __all__ = ["EVERYONE", "PartEstimator", "Result", "ServerSide"]

@@ -7,12 +7,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
+from ldpbeam.arrays import Bytes, Ints, Uints
 from ldpbeam.randomness import FULL
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from ldpbeam.arrays import Bytes, Ints, Uints
 
 __all__ = ["FleetAnswers", "FleetWords", "SimulationSide", "WordPlan", "WordSpec"]
 

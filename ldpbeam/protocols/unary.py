@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, partial
 from math import prod
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
+from ldpbeam.arrays import Bytes, Ints, Uints, read_only, unused_bits
 from ldpbeam.channels.calibration import half_second_round, oue_round, sue_round, symmetric_second_round
 from ldpbeam.channels.channel import BitChannel, unary_ratio
 from ldpbeam.degenerate import add_extremes, extremes, ones_admitted, ones_variance, refuse_ones
 from ldpbeam.errors import CollectionError, InvalidPayload, Reason
-from ldpbeam.kernels.columns import read_only, unused_bits
 from ldpbeam.privacy.bit_loss import BitLosses
 from ldpbeam.privacy.guarantee import Guarantee
 from ldpbeam.protocols.contract import FleetAnswers, FleetWords, Memo, WordPlan, WordSpec
@@ -21,9 +21,6 @@ from ldpbeam.protocols.frequency_protocol import FrequencyProtocol
 from ldpbeam.protocols.parameters import Parameters
 from ldpbeam.randomness import FULL, Randomness
 from ldpbeam.support import SupportProbabilities
-
-if TYPE_CHECKING:
-    from ldpbeam.arrays import Bytes, Ints, Uints
 
 __all__ = ["LOSUE", "LOUE", "LSOUE", "LSUE", "OUE", "RAPPOR", "SUE", "TwoRounds", "Unary"]
 

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ldpbeam.arrays import read_only
 from ldpbeam.dedup import distinct_reports, keep_one_per_id, shard_columns
-from ldpbeam.kernels.columns import read_only
 from ldpbeam.reports import ReportColumns
 
 Pair = tuple[int, bytes]

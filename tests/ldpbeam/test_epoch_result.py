@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 from ldpbeam.accounting import LATE, Account, Publication
+from ldpbeam.arrays import read_only
 from ldpbeam.collection.collection import Collection
 from ldpbeam.collection.domain import Domain
 from ldpbeam.collection.epochs import Epochs
 from ldpbeam.epoch_result import count_support, result_of_epoch
 from ldpbeam.histogram import INSUFFICIENT, TOO_MANY_ERRORS
-from ldpbeam.kernels.columns import read_only
 from ldpbeam.protocols import Parameters
 from ldpbeam.reports import ReportColumns
 from tests.pipelines.running import counting_collections, fleet

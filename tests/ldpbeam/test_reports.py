@@ -16,11 +16,12 @@ from ldpbeam.collection.epochs import Epochs
 from ldpbeam.errors import InvalidPayload, Reason
 from ldpbeam.kernels.check_codes import CheckCode
 from ldpbeam.protocols import Parameters
-from ldpbeam.reports import LISTED, Admission, Rejection, admit_batch, admit_frames, admit_rows, capped
+from ldpbeam.reports import LISTED, Admission, Rejection, admit_frames, admit_rows, capped
 from ldpbeam.wire import codec
 from ldpbeam.wire.codec import Batch, Rows
 from ldpbeam.wire.report_pb2 import ReportBatch
 from tests.pipelines.running import collection
+from tests.reference.batches import admit_batch
 
 AGREED = {c.digest: c for c in (collection("sue", 11, "bits"), collection("grr", 11, "direct"))}
 Record = tuple[int, int, int, bytes]

@@ -17,12 +17,13 @@ from apache_beam.utils.timestamp import Timestamp
 
 from ldpbeam.accounting import CountedEpoch
 from ldpbeam.collection.collection import Collection
-from ldpbeam.reports import Admission, admit_batch
+from ldpbeam.reports import Admission
 from ldpbeam.schedule import Schedule
 from ldpbeam.simulators.fleet import ReportColumns
 from ldpbeam.support import Support
 from ldpbeam.transforms.stateful import CountBeforeShuffle, CountShard, SplitByShard, SumShards
 from ldpbeam.wire.codec import Batch
+from tests.reference.batches import admit_batch
 
 FOREVER = 1 << 62
 

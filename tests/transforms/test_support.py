@@ -9,9 +9,9 @@ from apache_beam.internal import pickler
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ldpbeam.arrays import read_only
 from ldpbeam.collection.collection import Collection
 from ldpbeam.errors import Reason
-from ldpbeam.kernels.columns import read_only
 from ldpbeam.reports import Rejection, ReportColumns
 from ldpbeam.support import Support
 from ldpbeam.transforms.coders import ReportColumnsCoder, SupportCoder, register_coders

@@ -17,8 +17,8 @@ from apache_beam.transforms.userstate import (
     on_timer,
 )
 
+from ldpbeam.arrays import read_only
 from ldpbeam.dedup import any_repeat, distinct_reports, keep_one_per_id, secret_key
-from ldpbeam.kernels.columns import read_only
 from ldpbeam.reports import ReportColumns
 from ldpbeam.schedule import Schedule
 from ldpbeam.support import Support

@@ -11,13 +11,13 @@ from itertools import accumulate, pairwise
 from math import fsum, inf, nextafter, prod
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
+from ldpbeam.arrays import Floats, Ints
 from ldpbeam.privacy.guarantee import Guarantee
 from ldpbeam.privacy.loss import SeveralLosses
 from ldpbeam.protocols.contract import EVERYONE, LocalProtocol, PartEstimator, Result, WordPlan, WordSpec
 from ldpbeam.protocols.parameters import Parameters
 
 if TYPE_CHECKING:
-    from ldpbeam.arrays import Floats, Ints
     from ldpbeam.estimates import Estimates
 
 __all__ = ["AttributeProtocol", "attribute_guarantee", "attribute_losses", "slices"]

@@ -5,21 +5,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 from math import ceil
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from ldpbeam.arrays import Bytes, Ints, unused_bits
 from ldpbeam.degenerate import BOUND, refuse_ones, tail_from
 from ldpbeam.errors import CollectionError, InvalidPayload, Reason
 from ldpbeam.kernels.check_codes import CheckCode
-from ldpbeam.kernels.columns import unused_bits
 from ldpbeam.privacy.counters import CountersGuarantee, bounded_sum_epsilon, counters_guarantee
 from ldpbeam.protocols import PROTOCOLS
 from ldpbeam.protocols.attributes.split import Split
 from ldpbeam.protocols.contract import FleetAnswers, FleetWords, LocalProtocol
 from ldpbeam.protocols.one_bit_mean import OneBit
 from ldpbeam.protocols.parameters import LEVELS
-
-if TYPE_CHECKING:
-    from ldpbeam.arrays import Bytes, Ints
 
 __all__ = ["BoundedCounters", "bounded_counters"]
 

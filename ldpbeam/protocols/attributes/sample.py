@@ -5,20 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
+from ldpbeam.arrays import Bytes, Ints, read_only
 from ldpbeam.errors import InvalidPayload, Reason
 from ldpbeam.kernels.check_codes import CheckCode
-from ldpbeam.kernels.columns import read_only
 from ldpbeam.privacy.guarantee import Guarantee
 from ldpbeam.privacy.loss import SeveralLosses
 from ldpbeam.protocols.attributes.base import AttributeProtocol, attribute_guarantee, attribute_losses
 from ldpbeam.protocols.contract import FleetAnswers, FleetWords, Memo, Result, WordPlan, WordSpec
 from ldpbeam.randomness import Randomness
-
-if TYPE_CHECKING:
-    from ldpbeam.arrays import Bytes, Ints
-
 
 __all__ = ["Allomfree", "AttributeResponse", "Sample"]
 

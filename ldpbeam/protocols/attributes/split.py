@@ -8,18 +8,15 @@ from fractions import Fraction
 from functools import cached_property
 from itertools import product
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from ldpbeam.arrays import Bytes, Ints, read_only
 from ldpbeam.kernels.check_codes import CheckCode
-from ldpbeam.kernels.columns import read_only
 from ldpbeam.privacy.guarantee import Guarantee
 from ldpbeam.privacy.loss import SeveralLosses
 from ldpbeam.protocols.attributes.base import AttributeProtocol, attribute_guarantee, attribute_losses, slices
 from ldpbeam.protocols.contract import FleetAnswers, FleetWords, Memo
 from ldpbeam.randomness import Randomness
-
-if TYPE_CHECKING:
-    from ldpbeam.arrays import Bytes, Ints
 
 __all__ = ["Split"]
 
