@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
@@ -20,7 +19,7 @@ from ldpbeam.protocols.parameters import Parameters
 if TYPE_CHECKING:
     from ldpbeam.estimates import Estimates
 
-__all__ = ["AttributeProtocol", "attribute_guarantee", "attribute_losses", "slices"]
+__all__ = ["AttributeProtocol", "slices"]
 
 Response = TypeVar("Response")
 
@@ -29,11 +28,16 @@ Response = TypeVar("Response")
 class AttributeProtocol(LocalProtocol[Response]):
     """What the ways to report several attributes have in common.
 
+    Class constants:
+        TOGETHER: whether a device reports all attributes, with independent noise; else it reports one that it
+            drew for life, and which one tells nothing.
+
     Attributes:
         protocols: of the attributes, as a device runs them.
     """
 
     PARAMETERS: ClassVar[tuple[str, ...]] = ()
+    TOGETHER: ClassVar[bool]
 
     protocols: tuple[LocalProtocol[Any], ...]
 
@@ -47,9 +51,33 @@ class AttributeProtocol(LocalProtocol[Response]):
         raise NotImplementedError(f"{cls.NAME} has several domains; build it with allocate()")
 
     @property
-    @abstractmethod
     def sampled(self) -> Fraction:
         """Share of the devices that report each attribute."""
+        return EVERYONE if self.TOGETHER else Fraction(1, len(self.parts))
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """Of all attributes, whose ratios multiply, or of the worst one."""
+        parts = [part.guarantee for part in self.parts]
+        first = [part.first_ratio for part in parts]
+        memoised = [part.memoised_ratio for part in parts if part.memoised_ratio is not None]
+        once = prod(first, start=Fraction(1)) if self.TOGETHER else max(first)
+        if len(memoised) < len(parts):
+            return Guarantee(once)
+        inputs = [part.memoised_inputs for part in parts if part.memoised_inputs is not None]
+        caps = [part.cap_over_values for part in parts if part.cap_over_values is not None]
+        capped = len(caps) == len(parts)
+        if self.TOGETHER:
+            cap = nextafter(fsum(caps), inf) if capped else None
+            return Guarantee(once, prod(memoised, start=Fraction(1)), sum(inputs) if capped else None, cap)
+        cap = max(caps) if capped else None
+        return Guarantee(once, max(memoised), max(inputs) if capped else None, cap)
+
+    @property
+    def losses(self) -> SeveralLosses | None:
+        """Those of the attributes; None where one of them has none."""
+        known = tuple(part.losses for part in self.parts if part.losses is not None)
+        return SeveralLosses(known, self.TOGETHER) if len(known) == len(self.parts) else None
 
     @property
     def payload_bits(self) -> int:
@@ -175,28 +203,3 @@ class AttributeProtocol(LocalProtocol[Response]):
 def slices(sizes: Iterable[int], start: int = 0) -> tuple[slice, ...]:
     """Where each of several pieces lies when they stand one after the other."""
     return tuple(slice(a, b) for a, b in pairwise(accumulate(sizes, initial=start)))
-
-
-def attribute_losses(parts: Sequence[LocalProtocol[Any]], *, together: bool) -> SeveralLosses | None:
-    """Those of the attributes together; None where one of them has none."""
-    found = tuple(part.losses for part in parts)
-    known = tuple(losses for losses in found if losses is not None)
-    return SeveralLosses(known, together) if len(known) == len(found) else None
-
-
-def attribute_guarantee(parts: Sequence[Guarantee], *, together: bool) -> Guarantee:
-    """Of all attributes together, or of the worst single one."""
-    first = [part.first_ratio for part in parts]
-    memoised = [part.memoised_ratio for part in parts if part.memoised_ratio is not None]
-    once = prod(first, start=Fraction(1)) if together else max(first)
-    if len(memoised) < len(parts):
-        return Guarantee(once)
-    inputs = [part.memoised_inputs for part in parts if part.memoised_inputs is not None]
-    caps = [part.cap_over_values for part in parts if part.cap_over_values is not None]
-    capped = len(caps) == len(parts)
-    if together:
-        cap = nextafter(fsum(caps), inf) if capped else None
-        always = prod(memoised, start=Fraction(1))
-        return Guarantee(once, always, sum(inputs) if capped else None, cap)
-    cap = max(caps) if capped else None
-    return Guarantee(once, max(memoised), max(inputs) if capped else None, cap)

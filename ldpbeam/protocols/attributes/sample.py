@@ -10,9 +10,7 @@ from typing import Any, NamedTuple
 from ldpbeam.arrays import Bytes, Ints, read_only
 from ldpbeam.errors import InvalidPayload, Reason
 from ldpbeam.kernels.check_codes import CheckCode
-from ldpbeam.privacy.guarantee import Guarantee
-from ldpbeam.privacy.loss import SeveralLosses
-from ldpbeam.protocols.attributes.base import AttributeProtocol, attribute_guarantee, attribute_losses
+from ldpbeam.protocols.attributes.base import AttributeProtocol
 from ldpbeam.protocols.contract import FleetAnswers, FleetWords, Memo, Result, WordPlan, WordSpec
 from ldpbeam.randomness import Randomness
 
@@ -32,28 +30,14 @@ class Sample(AttributeProtocol[AttributeResponse]):
 
     ID = 30
     NAME = "sample"
+    TOGETHER = False
     SOURCE = "ALLOMFREE section 3 (Smp, r = 1)"
-
-    @property
-    def sampled(self) -> Fraction:
-        """Each attribute is drawn by 1/d of the devices."""
-        return Fraction(1, len(self.parts))
 
     @property
     def not_hidden(self) -> tuple[str, ...]:
         """The attribute, too, is the same in all reports."""
         drawn = f"Which of {len(self.parts)} attributes a device drew for life stands in every report."
         return (drawn, *super().not_hidden)
-
-    @property
-    def guarantee(self) -> Guarantee:
-        """The worst attribute's: a device only ever uses one, and which one tells nothing."""
-        return attribute_guarantee([part.guarantee for part in self.parts], together=False)
-
-    @property
-    def losses(self) -> SeveralLosses | None:
-        """The worst attribute's."""
-        return attribute_losses(self.parts, together=False)
 
     @property
     def payload_bits(self) -> int:

@@ -12,9 +12,7 @@ from typing import Any
 
 from ldpbeam.arrays import Bytes, Ints, read_only
 from ldpbeam.kernels.check_codes import CheckCode
-from ldpbeam.privacy.guarantee import Guarantee
-from ldpbeam.privacy.loss import SeveralLosses
-from ldpbeam.protocols.attributes.base import AttributeProtocol, attribute_guarantee, attribute_losses, slices
+from ldpbeam.protocols.attributes.base import AttributeProtocol, slices
 from ldpbeam.protocols.contract import FleetAnswers, FleetWords, Memo
 from ldpbeam.randomness import Randomness
 
@@ -27,22 +25,8 @@ class Split(AttributeProtocol[tuple[Any, ...]]):
 
     ID = 31
     NAME = "split"
+    TOGETHER = True
     SOURCE = "ALLOMFREE section 3 (Spl)"
-
-    @property
-    def sampled(self) -> Fraction:
-        """Everyone reports everything."""
-        return Fraction(1)
-
-    @property
-    def guarantee(self) -> Guarantee:
-        """The product of the attributes' ratios: their noise is independent."""
-        return attribute_guarantee([part.guarantee for part in self.parts], together=True)
-
-    @property
-    def losses(self) -> SeveralLosses | None:
-        """All attributes' together."""
-        return attribute_losses(self.parts, together=True)
 
     @property
     def payload_size(self) -> int:
