@@ -43,7 +43,6 @@ class ReportColumns:
     payloads: Bytes
 
     def __len__(self) -> int:
-        """Number of reports."""
         return len(self.payloads)
 
 

@@ -45,7 +45,6 @@ class LdpError(Exception):
         super().__init__(code, message, where, remedy)
 
     def __str__(self) -> str:
-        """The single line a person reads."""
         place = f" in {self.where}" if self.where else ""
         fix = f" {self.remedy}" if self.remedy else ""
         # Messages quote what somebody wrote; a line stays one, and short enough to read.
@@ -74,7 +73,6 @@ class CollectionError(LdpError, ValueError):
     exit_code = 3
 
     def __init__(self, code: str, message: str, *, key: str = "", where: str = "", remedy: str = "") -> None:
-        """As every problem, with the key."""
         super().__init__(code, message, where=where, remedy=remedy)
         self.key = key
 
@@ -199,6 +197,5 @@ class InvalidPayload(ValueError):  # noqa: N818 - names the condition, as the re
     """
 
     def __init__(self, reason: Reason, rule: str) -> None:
-        """Keep the reason and the broken rule; never the payload."""
         self.reason = reason
         super().__init__(f"{reason.value}: {rule}")

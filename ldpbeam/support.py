@@ -31,11 +31,7 @@ class SupportProbabilities:
     sampled: Fraction = Fraction(1)
 
     def __post_init__(self) -> None:
-        """Validate.
-
-        Raises:
-            ValueError: not probabilities, or own not above other (nothing could be estimated).
-        """
+        """Raises ValueError for no probabilities, or own not above other: nothing could be estimated."""
         if not 0 <= self.other < self.own <= 1:
             raise ValueError(f"needs 0 <= other < own <= 1, not own={self.own}, other={self.other}")
         if not 0 < self.sampled <= 1:
@@ -102,7 +98,6 @@ class Support:
         return self
 
     def __eq__(self, other: object) -> bool:
-        """Equal reports, equal counts and equal signs."""
         import numpy as np
 
         if not isinstance(other, Support):

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ldpbeam.privacy import FleetLedger, fleet_ledger
+from ldpbeam.privacy.ledger import FleetLedger, fleet_ledger
 from ldpbeam.protocols import LocalProtocol
 from ldpbeam.protocols.contract import WordSpec
 from ldpbeam.simulators.memo import FleetMemo
@@ -46,7 +46,6 @@ class ReportColumns:
     payloads: NDArray[np.uint8]
 
     def __len__(self) -> int:
-        """Number of reports."""
         return len(self.report_ids)
 
 
@@ -113,7 +112,6 @@ class Fleet:
         *,
         rows_per_batch: int = 65_536,
     ) -> None:
-        """Devices that never reported."""
         if devices < 1 or rows_per_batch < 1:
             raise ValueError(
                 f"a fleet of {devices} devices in batches of {rows_per_batch} cannot report; both start at 1"

@@ -32,7 +32,6 @@ class FleetMemo:
     """
 
     def __init__(self, answer_bytes: int | None, parts: Sequence[FleetMemo] = ()) -> None:
-        """Start empty."""
         if answer_bytes is not None and answer_bytes < 1:
             raise ValueError(f"an answer has at least 1 byte, not {answer_bytes}")
         self._parts = tuple(parts)
@@ -46,7 +45,6 @@ class FleetMemo:
         )
 
     def __len__(self) -> int:
-        """Number of answers kept."""
         return self._size
 
     def recall(

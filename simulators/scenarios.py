@@ -24,7 +24,6 @@ class Launch:
     """
 
     def __init__(self, devices: int, epochs: int, domain_size: int, random_words: RandomWords) -> None:
-        """Draws come from the generator of each epoch."""
         self.devices = devices
         self.epochs = epochs
         self.domain_size = domain_size

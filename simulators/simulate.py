@@ -162,7 +162,6 @@ class Simulation:
     def __init__(
         self, collection: Collection, population: Population | Joint, seed: int, first_epoch: int
     ) -> None:
-        """Devices that never reported."""
         _require(collection, population, first_epoch)
         self.random_words = RandomWords(seed)
         self._collection, self._population, self._first_epoch = collection, population, first_epoch

@@ -38,7 +38,6 @@ class RandomWords:
     """
 
     def __init__(self, seed: int) -> None:
-        """Derive the key."""
         if seed < 0:
             raise ValueError(f"the simulation seed is {seed}, but seeds count from 0; pass a larger one")
         self.seed = seed
@@ -46,7 +45,6 @@ class RandomWords:
         self._key = np.frombuffer(digest[:16], dtype="<u8").astype(np.uint64)
 
     def __repr__(self) -> str:
-        """The call that makes an equal object."""
         return f"RandomWords({self.seed})"
 
     def words(

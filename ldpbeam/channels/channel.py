@@ -36,11 +36,7 @@ class SymbolChannel:
     each: int
 
     def __post_init__(self) -> None:
-        """Validate.
-
-        Raises:
-            ValueError: fewer than two symbols, weights out of order, or a total above 2**64.
-        """
+        """Raises ValueError for fewer than two symbols, weights out of order, or a total above 2**64."""
         if self.size < 2:
             raise ValueError(f"a symbol channel needs at least 2 symbols, not {self.size}")
         if not 1 <= self.each <= self.keep:
@@ -126,11 +122,7 @@ class BitChannel:
     zero: int
 
     def __post_init__(self) -> None:
-        """Validate.
-
-        Raises:
-            ValueError: a probability of 0 or 1, or ``zero`` above ``one``.
-        """
+        """Raises ValueError for a probability of 0 or 1, or ``zero`` above ``one``."""
         if not 0 < self.zero <= self.one < FULL:
             raise ValueError(f"weights must satisfy 0 < zero <= one < 2**64, not {self.zero}, {self.one}")
 

@@ -24,7 +24,7 @@ from ldpbeam.errors import CollectionError
 from ldpbeam.privacy.loss import loss_record
 from ldpbeam.privacy.poisoning import leverage_record
 from ldpbeam.protocols import PROTOCOLS, LocalProtocol, Parameters, protocol
-from ldpbeam.protocols.attributes import ALLOCATIONS, allocate
+from ldpbeam.protocols.attributes.allocate import ALLOCATIONS, allocate
 from ldpbeam.protocols.contract import Result
 from ldpbeam.support import SupportProbabilities
 from ldpbeam.wire import collection_pb2
@@ -73,11 +73,7 @@ class Collection:
     protocol: LocalProtocol[Any] = field(init=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
-        """Validate and build the protocol.
-
-        Raises:
-            CollectionError: anything that is not sound; the text names the key and the remedy.
-        """
+        """Builds the protocol. Raises CollectionError for anything unsound, with the key and the remedy."""
         # The name becomes part of file names.
         _require_name(self.name, "name must be", "minutes_in_app", "name")
         if not 1 <= self.version < 1 << 32:

@@ -31,11 +31,7 @@ class Domain:
     _positions: dict[str, int] = field(init=False, repr=False, compare=False, hash=False)
 
     def __post_init__(self) -> None:
-        """Validate.
-
-        Raises:
-            CollectionError: too few or too many values, repeated labels, or a range that is not positive.
-        """
+        """Raises CollectionError for too few or many values, repeated labels, or no positive range."""
         if not 2 <= self.size <= MAX_DOMAIN:
             raise CollectionError(
                 "E-COLLECTION-DOMAIN",

@@ -38,11 +38,7 @@ class Epochs:
     count: int = DEFAULT_COUNT
 
     def __post_init__(self) -> None:
-        """Validate.
-
-        Raises:
-            CollectionError: length or count not positive, or times beyond the year 9999.
-        """
+        """Raises CollectionError for a length or count below 1, or times beyond the year 9999."""
         if self.length < 1 or self.count < 1:
             raise CollectionError(
                 "E-COLLECTION-EPOCH",

@@ -20,7 +20,8 @@ from ldpbeam.collection.domain import MAX_DOMAIN, Attribute, Domain
 from ldpbeam.collection.epochs import DEFAULT_COUNT, Epochs, parse_duration, parse_instant
 from ldpbeam.errors import CollectionError
 from ldpbeam.protocols import PROTOCOLS, LocalProtocol, Parameters
-from ldpbeam.protocols.attributes import ALLOCATIONS, Allomfree
+from ldpbeam.protocols.attributes.allocate import ALLOCATIONS
+from ldpbeam.protocols.attributes.sample import Allomfree
 from ldpbeam.protocols.contract import Result
 from ldpbeam.protocols.parameters import PARAMETER_KEYS, Kind, ParameterKey
 

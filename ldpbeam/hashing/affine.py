@@ -30,11 +30,7 @@ class AffineFamily(HashFamily):
     SEED_WORDS: ClassVar[int] = 2
 
     def __post_init__(self) -> None:
-        """Validate.
-
-        Raises:
-            CollectionError: g outside 2 .. 65536.
-        """
+        """Raises CollectionError for g outside 2 .. 65536."""
         if not 2 <= self.g <= 1 << 16:
             raise CollectionError(
                 "E-COLLECTION-G",

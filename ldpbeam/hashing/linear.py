@@ -32,11 +32,7 @@ class LinearFamily(HashFamily):
     SEED_WORDS: ClassVar[int] = 1
 
     def __post_init__(self) -> None:
-        """Validate.
-
-        Raises:
-            CollectionError: g is not a prime, or too large a prime.
-        """
+        """Raises CollectionError where g is not a prime, or too large a prime."""
         if not is_prime(self.g):
             raise CollectionError(
                 "E-COLLECTION-G",

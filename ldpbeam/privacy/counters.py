@@ -16,7 +16,7 @@ def bounded_sum_epsilon(first: float) -> float:
     """ε'' = ε' + e^ε' − 1: loss of one bit about each of any number of counters with Σ x_i <= m.
 
     Each bit is ``one_bit_mean`` over 0..m, or a first report of ``one_bit_rrpm``, all at the level ``first``
-    (ε', as :attr:`ldpbeam.privacy.Guarantee.first_report` gives it). The number of counters does not enter: a
+    (ε', as :attr:`Guarantee.first_report` gives it). The number of counters does not enter: a
     device that holds x_i gains at most the factor 1 + (x_i/m)(e^ε'−1) on bit i over one that holds 0, and the
     product of those is at most e^(e^ε'−1); one counter at m, whose bit is 0, adds ε'. Without a bound on the
     sum each counter costs ε', which is less for one or two counters.

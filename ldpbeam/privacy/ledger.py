@@ -35,11 +35,7 @@ class Ledger:
     reports: int = 0
 
     def __post_init__(self) -> None:
-        """Validate.
-
-        Raises:
-            ValueError: more inputs than can be memoised.
-        """
+        """Raises ValueError for more inputs than can be memoised."""
         possible = self.guarantee.memoised_inputs
         if possible is not None and len(self.inputs) > possible:
             raise ValueError(f"{len(self.inputs)} memoised inputs are more than the {possible} that exist")

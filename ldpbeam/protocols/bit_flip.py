@@ -72,12 +72,7 @@ class BitFlip(FrequencyProtocol[BucketBits]):
     permanent: BitChannel | None = None
 
     def __post_init__(self) -> None:
-        """Validate.
-
-        Raises:
-            ValueError: not exactly one channel.
-            CollectionError: d outside 1 .. b.
-        """
+        """Raises ValueError without exactly one channel, CollectionError for d outside 1 .. b."""
         if (self.instant is None) == (self.permanent is None):
             raise ValueError("bits are either drawn for every report or memoised: give one channel")
         if not 1 <= self.d <= self.domain_size:

@@ -48,11 +48,7 @@ class LinearBit:
     step: int
 
     def __post_init__(self) -> None:
-        """Validate.
-
-        Raises:
-            ValueError: the step is not positive, odd in total, or leads beyond probability 1.
-        """
+        """Raises ValueError for a step that is not positive, odd in total, or beyond probability 1."""
         if not 0 < self.maximum * self.step < FULL or self.maximum * self.step % 2:
             raise ValueError(f"steps must add up to an even number below 2**64, not {self.step} each")
 

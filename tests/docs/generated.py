@@ -22,10 +22,13 @@ from ldpbeam.collection.file import load_collection
 from ldpbeam.errors import Reason
 from ldpbeam.hashing import LinearFamily
 from ldpbeam.histogram import estimate_epoch, make_consistent
-from ldpbeam.privacy import BitLosses, CountersGuarantee, Guarantee, SymbolLosses, bounded_sum_epsilon
+from ldpbeam.privacy.bit_loss import BitLosses
+from ldpbeam.privacy.counters import CountersGuarantee, bounded_sum_epsilon
+from ldpbeam.privacy.guarantee import Guarantee
+from ldpbeam.privacy.loss import SymbolLosses
 from ldpbeam.privacy.poisoning import leverage
 from ldpbeam.protocols import PROTOCOLS, FrequencyProtocol, Parameters, protocol
-from ldpbeam.protocols.attributes import allocate
+from ldpbeam.protocols.attributes.allocate import allocate
 from ldpbeam.protocols.laplace_mean import LaplaceMean
 from ldpbeam.protocols.local_hash import LOLOHA
 from ldpbeam.protocols.mean_protocol import MeanProtocol

@@ -18,7 +18,7 @@ from ldpbeam.collection.collection import Collection
 from ldpbeam.collection.domain import Domain
 from ldpbeam.collection.epochs import Epochs
 from ldpbeam.protocols import Memo, Parameters
-from ldpbeam.protocols.attributes import allocate
+from ldpbeam.protocols.attributes.allocate import allocate
 from ldpbeam.protocols.contract import LocalProtocol
 from ldpbeam.randomness import FULL
 from tests.reference.settings import Setting, settings

@@ -21,9 +21,12 @@ from ldpbeam.collection.file import load_collection, parse_collection
 from ldpbeam.errors import CollectionError, InvalidPayload, Reason
 from ldpbeam.kernels.check_codes import CheckCode
 from ldpbeam.pipelines.page import write_page
-from ldpbeam.privacy import CountersGuarantee, bounded_sum_epsilon
+from ldpbeam.privacy.counters import CountersGuarantee, bounded_sum_epsilon
 from ldpbeam.protocols import Parameters
-from ldpbeam.protocols.attributes import AttributeProtocol, BoundedCounters, Sample, allocate
+from ldpbeam.protocols.attributes.allocate import allocate
+from ldpbeam.protocols.attributes.base import AttributeProtocol
+from ldpbeam.protocols.attributes.bounded_counters import BoundedCounters
+from ldpbeam.protocols.attributes.sample import Sample
 from ldpbeam.protocols.one_bit_mean import OneBit
 from ldpbeam.randomness import SystemRandomness
 from ldpbeam.simulators import ABSENT, RandomWords

@@ -25,7 +25,7 @@ from ldpbeam.errors import InvalidPayload, Reason
 from ldpbeam.hashing import AffineFamily
 from ldpbeam.kernels.check_codes import CheckCode
 from ldpbeam.protocols import PROTOCOLS, Memo, Parameters, protocol
-from ldpbeam.protocols.attributes import allocate
+from ldpbeam.protocols.attributes.allocate import allocate
 from ldpbeam.protocols.bit_flip import BitFlip
 from ldpbeam.protocols.public_string import BinFlipPlus
 from ldpbeam.protocols.unary import Unary

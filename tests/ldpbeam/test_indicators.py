@@ -16,7 +16,7 @@ from ldpbeam.accounting import Account
 from ldpbeam.degenerate import REACH
 from ldpbeam.indicators import _SAFETY, FALSE_ALARM, _seeds, indicators
 from ldpbeam.protocols import PROTOCOLS, Parameters, protocol
-from ldpbeam.protocols.attributes import allocate
+from ldpbeam.protocols.attributes.allocate import allocate
 from ldpbeam.protocols.bit_flip import BitFlip
 from ldpbeam.protocols.mean_protocol import MeanProtocol
 from ldpbeam.simulators.fleet import Fleet

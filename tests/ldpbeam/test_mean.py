@@ -26,7 +26,7 @@ from ldpbeam.collection.domain import Domain
 from ldpbeam.collection.file import parse_collection
 from ldpbeam.errors import CollectionError, InvalidPayload
 from ldpbeam.estimates import Estimates
-from ldpbeam.privacy import bounded_sum_epsilon
+from ldpbeam.privacy.counters import bounded_sum_epsilon
 from ldpbeam.protocols import Memo, Parameters, protocol
 from ldpbeam.protocols.laplace_mean import LaplaceMean
 from ldpbeam.protocols.one_bit_mean import LinearBit, OneBitMean, OneBitRRPM

@@ -27,7 +27,9 @@ from ldpbeam.estimates import tie_breakers, variance
 from ldpbeam.histogram import INSUFFICIENT, OK, estimate_epoch, make_consistent
 from ldpbeam.kernels.check_codes import CheckCode
 from ldpbeam.protocols import PROTOCOLS, FrequencyProtocol, Memo, Parameters
-from ldpbeam.protocols.attributes import ALLOCATIONS, AttributeProtocol, Sample, allocate
+from ldpbeam.protocols.attributes.allocate import ALLOCATIONS, allocate
+from ldpbeam.protocols.attributes.base import AttributeProtocol
+from ldpbeam.protocols.attributes.sample import Sample
 from ldpbeam.randomness import ScriptedRandomness, SystemRandomness
 from ldpbeam.support import Support
 

@@ -12,7 +12,7 @@ import pytest
 from ldpbeam.collection.file import parse_collection
 from ldpbeam.errors import CollectionError
 from ldpbeam.protocols import PROTOCOLS, Parameters
-from ldpbeam.protocols.attributes import ALLOCATIONS
+from ldpbeam.protocols.attributes.allocate import ALLOCATIONS
 from ldpbeam.protocols.parameters import LEVELS, PARAMETER_KEYS, Kind
 from ldpbeam.wire import collection_pb2
 from tests.conftest import REPOSITORY

@@ -13,7 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldpbeam.collection.collection import Collection
-from ldpbeam.protocols.attributes import AttributeProtocol, BoundedCounters, Sample
+from ldpbeam.protocols.attributes.base import AttributeProtocol
+from ldpbeam.protocols.attributes.bounded_counters import BoundedCounters
+from ldpbeam.protocols.attributes.sample import Sample
 from ldpbeam.protocols.contract import LocalProtocol, WordSpec
 from ldpbeam.wire import report_pb2
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ldpbeam.channels.exact import log_above
-from ldpbeam.privacy import Guarantee
+from ldpbeam.privacy.guarantee import Guarantee
 
 
 def constant_value_loss(guarantee: Guarantee, reports: int, symbols: int) -> float | None:

@@ -20,7 +20,9 @@ from ldpbeam.collection.domain import Domain
 from ldpbeam.collection.epochs import Epochs
 from ldpbeam.estimates import estimate, variance
 from ldpbeam.protocols import PROTOCOLS, FrequencyProtocol, Memo, Parameters
-from ldpbeam.protocols.attributes import ALLOCATIONS, AttributeProtocol, Sample, allocate
+from ldpbeam.protocols.attributes.allocate import ALLOCATIONS, allocate
+from ldpbeam.protocols.attributes.base import AttributeProtocol
+from ldpbeam.protocols.attributes.sample import Sample
 from ldpbeam.protocols.contract import WordSpec
 from ldpbeam.randomness import FULL
 from ldpbeam.simulators import ABSENT, RandomWords

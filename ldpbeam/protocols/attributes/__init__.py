@@ -9,20 +9,3 @@
 The parts are ordinary protocols, one per attribute: all count values, or all take means. A value is a tuple
 with one index per attribute; a device holds all of them or is absent.
 """
-
-from ldpbeam.protocols.attributes.allocate import ALLOCATIONS, allocate
-from ldpbeam.protocols.attributes.base import AttributeProtocol
-from ldpbeam.protocols.attributes.bounded_counters import BoundedCounters
-from ldpbeam.protocols.attributes.sample import Allomfree, AttributeResponse, Sample
-from ldpbeam.protocols.attributes.split import Split
-
-__all__ = [
-    "ALLOCATIONS",
-    "Allomfree",
-    "AttributeProtocol",
-    "AttributeResponse",
-    "BoundedCounters",
-    "Sample",
-    "Split",
-    "allocate",
-]

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from ldpbeam.channels.exact import log_above
-from ldpbeam.privacy import Guarantee, Ledger, fleet_ledger
-from ldpbeam.privacy.ledger import remaining, total_cap, total_spent
+from ldpbeam.privacy.guarantee import Guarantee
+from ldpbeam.privacy.ledger import Ledger, fleet_ledger, remaining, total_cap, total_spent
 from ldpbeam.protocols import Parameters, protocol
 from ldpbeam.randomness import ScriptedRandomness
 from ldpbeam.simulators.fleet import Fleet

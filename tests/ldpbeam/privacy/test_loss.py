@@ -18,7 +18,7 @@ from ldpbeam.collection.file import parse_collection
 from ldpbeam.privacy.bit_loss import BitLosses
 from ldpbeam.privacy.loss import CURVE_REPORTS, SeveralLosses, SymbolLosses, loss_record
 from ldpbeam.protocols import Parameters, protocol
-from ldpbeam.protocols.attributes import allocate
+from ldpbeam.protocols.attributes.allocate import allocate
 from tests.reference.losses import constant_value_loss
 
 LEVELS = {"epsilon_longitudinal": 2.0, "epsilon_first": 1.0}

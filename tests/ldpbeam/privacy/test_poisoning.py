@@ -11,7 +11,7 @@ import pytest
 from ldpbeam.errors import InvalidPayload
 from ldpbeam.privacy.poisoning import TARGETS, leverage, leverage_record
 from ldpbeam.protocols import PROTOCOLS, FrequencyProtocol, Parameters, protocol
-from ldpbeam.protocols.attributes import allocate
+from ldpbeam.protocols.attributes.allocate import allocate
 from ldpbeam.protocols.bit_flip import BitFlip, BucketBits
 from ldpbeam.protocols.direct import Direct
 from ldpbeam.protocols.local_hash import LocalHash
