@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from ldpbeam.collection.collection import Collection
 from ldpbeam.errors import UsageError
-from ldpbeam.simulators.deliver.files import FORMATS, Compression, Format, replacing, report_file
+from ldpbeam.simulators.deliver.files import Compression, Format, replacing, report_file, write_reports
 from ldpbeam.simulators.fleet import Fleet, ReportColumns
 from ldpbeam.simulators.population.joint import Joint
 from ldpbeam.simulators.population.specs import ABSENT, Population
@@ -131,7 +131,7 @@ def simulate(  # noqa: PLR0913 - the options of a command, by name
 
     def write(epoch: int, _: int, batches: Iterator[ReportColumns]) -> int:
         path = report_file(reports, epoch, format, compression)
-        written = FORMATS[format](path, batches, digest=collection.digest, compression=compression)
+        written = write_reports(format, path, batches, digest=collection.digest, compression=compression)
         # A run takes no report from before its epoch: a simulated one lies in a file of its own time.
         end = collection.epochs.end(epoch)
         # An epoch in which nobody reports has no file.

@@ -51,16 +51,3 @@ def insert(keys: Any, positions: Any, table: Any, shift: Any) -> None:
             row = (row + 1) & last
         table[row, 0] = keys[i]
         table[row, 1] = positions[i]
-
-
-@kernel
-def count_owners(keys: Any, per_owner: Any, counts: Any) -> None:
-    """counts[key // per_owner] += 1 for every key.
-
-    Args:
-        keys: int64 (n,), at least 0, below per_owner times counts.size.
-        per_owner: int64, above 0.
-        counts: int64 (m,), added to.
-    """
-    for i in range(keys.size):
-        counts[keys[i] // per_owner] += 1

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import gzip
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
-from typing import IO, Literal, Protocol, cast
+from typing import IO, Literal, cast
 
 import numpy as np
 import pyarrow as pa
@@ -26,19 +26,18 @@ __all__ = [
     "FORMATS",
     "Compression",
     "Format",
-    "Writer",
     "batch_message",
     "batch_record",
     "replacing",
     "report_file",
     "report_records",
-    "write_batches",
-    "write_parquet",
     "write_reports",
 ]
 
 Format = Literal["batch", "report", "parquet"]
 Compression = Literal["none", "gzip", "zstd"]
+_Put = Callable[[ReportColumns], object]
+"""Writes one element of the reports, which has some."""
 
 COMPRESSIONS: dict[Compression, str] = {"none": "", "gzip": ".gz", "zstd": ".zst"}
 """How a file may be compressed, and the suffix that says so. In Parquet the pages are."""
@@ -48,20 +47,6 @@ _REPORT_ID = b"\x19"  # 3, fixed64
 _PAYLOAD = b"\x22"  # 4, bytes
 _REPORT_IDS = b"\x32"  # 6, packed
 _PAYLOADS = b"\x3a"  # 7, bytes
-
-
-class Writer(Protocol):
-    """One of the three functions that write a file of reports."""
-
-    def __call__(
-        self,
-        path: Path,
-        columns: Iterable[ReportColumns],
-        *,
-        digest: int,
-        compression: Compression = "none",
-    ) -> int:
-        """Write ``columns`` and return the number of reports."""
 
 
 def report_file(
@@ -81,24 +66,30 @@ def report_file(
     Raises:
         ValueError: there is no such format or compression.
     """
-    if format not in FORMATS or compression not in COMPRESSIONS:
-        raise ValueError(
-            f"there is no format {format!r} with compression {compression!r}; formats are "
-            f"{', '.join(FORMATS)}, compressions {', '.join(COMPRESSIONS)}"
-        )
+    _require(format, compression)
     suffix = ".parquet" if format == "parquet" else f".pb{COMPRESSIONS[compression]}"
     return directory / f"epoch-{epoch:06d}{suffix}"
 
 
-def write_batches(
-    path: Path, columns: Iterable[ReportColumns], *, digest: int, compression: Compression = "none"
+def write_reports(
+    format: Format,  # noqa: A002 - as above
+    path: Path,
+    columns: Iterable[ReportColumns],
+    *,
+    digest: int,
+    compression: Compression = "none",
 ) -> int:
-    """Write one length-delimited ``ReportBatch`` per element.
+    """Write one file of reports.
 
-    The file appears under its name complete or not at all, replacing an older one; equal reports
-    give equal bytes. Without reports there is no file, since readers take an empty one for damaged.
+    With ``batch`` an element becomes one length-delimited ``ReportBatch``, with ``report`` a length-delimited
+    ``Report`` per report, with ``parquet`` a row group: digest uint64, epoch int64, report_id uint64, payload
+    fixed_size_binary of the payload's length, none ever null.
+
+    The file appears under its name complete or not at all, replacing an older one; equal reports give equal
+    bytes. Without reports there is no file, since readers take an empty one for damaged.
 
     Args:
+        format: a key of :data:`FORMATS`.
         path: the file, in an existing directory.
         columns: the reports; elements without reports are skipped.
         digest: the collection's digest.
@@ -108,62 +99,21 @@ def write_batches(
         Number of reports written.
 
     Raises:
-        ValueError: there is no such compression.
+        ValueError: there is no such format or compression, or payloads in a Parquet file differ in length.
     """
-    return _write(path, columns, lambda batch: batch_record(batch, digest), compression)
-
-
-def write_reports(
-    path: Path, columns: Iterable[ReportColumns], *, digest: int, compression: Compression = "none"
-) -> int:
-    """Write one length-delimited ``Report`` per report; otherwise as :func:`write_batches`."""
-    return _write(path, columns, lambda batch: report_records(batch, digest), compression)
-
-
-def write_parquet(
-    path: Path, columns: Iterable[ReportColumns], *, digest: int, compression: Compression = "none"
-) -> int:
-    """Write one row group per element; otherwise as :func:`write_batches`.
-
-    Columns: digest uint64, epoch int64, report_id uint64, payload fixed_size_binary of the
-    payload's length; none is ever null.
-
-    Raises:
-        ValueError: there is no such compression, or payloads differ in length.
-    """
-    if compression not in COMPRESSIONS:
-        raise _no_compression(compression)
+    _require(format, compression)
     reports = 0
     with ExitStack() as stack:
-        writer: pq.ParquetWriter | None = None
-        schema: pa.Schema | None = None
+        put: _Put | None = None
         for batch in columns:
             if not len(batch):
                 continue
-            if writer is None:
-                schema = _schema(batch.payloads.shape[1])
+            if put is None:
                 raw = stack.enter_context(replacing(path))
-                writer = stack.enter_context(
-                    pq.ParquetWriter(
-                        raw,
-                        schema,
-                        compression=compression,
-                        # Random columns only grow in a dictionary.
-                        use_dictionary=["digest", "epoch"],
-                        write_statistics=["digest", "epoch"],
-                    )
-                )
-            writer.write_table(_table(batch, digest, schema), row_group_size=len(batch))
+                put = stack.enter_context(FORMATS[format](raw, batch.payloads.shape[1], digest, compression))
+            put(batch)
             reports += len(batch)
     return reports
-
-
-FORMATS: dict[Format, Writer] = {
-    "batch": write_batches,
-    "report": write_reports,
-    "parquet": write_parquet,
-}
-"""Writers by the name that the command line uses."""
 
 
 def batch_message(batch: ReportColumns, digest: int) -> bytes:
@@ -223,28 +173,6 @@ def replacing(path: Path) -> Iterator[IO[bytes]]:
         raise
 
 
-def _write(
-    path: Path,
-    columns: Iterable[ReportColumns],
-    encode: Callable[[ReportColumns], bytes],
-    compression: Compression,
-) -> int:
-    if compression not in COMPRESSIONS:
-        raise _no_compression(compression)
-    reports = 0
-    with ExitStack() as stack:
-        file: IO[bytes] | None = None
-        for batch in columns:
-            if not len(batch):
-                continue
-            if file is None:
-                raw = stack.enter_context(replacing(path))
-                file = stack.enter_context(_compressing(raw, compression))
-            file.write(encode(batch))
-            reports += len(batch)
-    return reports
-
-
 @contextmanager
 def _compressing(raw: IO[bytes], compression: Compression) -> Iterator[IO[bytes]]:
     if compression == "gzip":
@@ -258,12 +186,21 @@ def _compressing(raw: IO[bytes], compression: Compression) -> Iterator[IO[bytes]
         yield raw
 
 
-def _no_compression(compression: Compression) -> ValueError:
-    return ValueError(f"there is no compression {compression!r}; use one of {', '.join(COMPRESSIONS)}")
+@contextmanager
+def _batches(raw: IO[bytes], _: int, digest: int, compression: Compression) -> Iterator[_Put]:
+    with _compressing(raw, compression) as file:
+        yield lambda batch: file.write(batch_record(batch, digest))
 
 
-def _schema(width: int) -> pa.Schema:
-    return pa.schema(
+@contextmanager
+def _reports(raw: IO[bytes], _: int, digest: int, compression: Compression) -> Iterator[_Put]:
+    with _compressing(raw, compression) as file:
+        yield lambda batch: file.write(report_records(batch, digest))
+
+
+@contextmanager
+def _parquet(raw: IO[bytes], width: int, digest: int, compression: Compression) -> Iterator[_Put]:
+    schema = pa.schema(
         [
             pa.field("digest", pa.uint64(), nullable=False),
             pa.field("epoch", pa.int64(), nullable=False),
@@ -271,6 +208,28 @@ def _schema(width: int) -> pa.Schema:
             pa.field("payload", pa.binary(width), nullable=False),
         ]
     )
+    # Random columns only grow in a dictionary.
+    told = ["digest", "epoch"]
+    with pq.ParquetWriter(
+        raw, schema, compression=compression, use_dictionary=told, write_statistics=told
+    ) as writer:
+        yield lambda batch: writer.write_table(_table(batch, digest, schema), row_group_size=len(batch))
+
+
+FORMATS: dict[Format, Callable[[IO[bytes], int, int, Compression], AbstractContextManager[_Put]]] = {
+    "batch": _batches,
+    "report": _reports,
+    "parquet": _parquet,
+}
+"""What opens a file for payloads of so many bytes, by the name that the command line uses."""
+
+
+def _require(format: str, compression: str) -> None:  # noqa: A002 - as above
+    if format not in FORMATS or compression not in COMPRESSIONS:
+        raise ValueError(
+            f"there is no format {format!r} with compression {compression!r}; formats are "
+            f"{', '.join(FORMATS)}, compressions {', '.join(COMPRESSIONS)}"
+        )
 
 
 def _table(batch: ReportColumns, digest: int, schema: pa.Schema) -> pa.Table:

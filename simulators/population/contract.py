@@ -10,10 +10,11 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from ldpbeam.collection.domain import Domain
 from ldpbeam.collection.epochs import Epochs
 from ldpbeam.simulators.words import RandomWords
 
-__all__ = ["ABSENT", "SPECS", "DomainView", "Population", "Request"]
+__all__ = ["ABSENT", "SPECS", "Population", "Request"]
 
 ABSENT = -1
 """Stands in place of the value of a device that takes no part in an epoch."""
@@ -23,29 +24,6 @@ SPECS = (
     "panel:FILE:device,epoch,value; for several attributes also table:FILE[,permute], marginals:FILE"
 )
 """The forms a population's SPEC can take, for messages and help."""
-
-
-class DomainView(Protocol):
-    """What a population must know of a collection's domain (``ldpbeam.collection.domain.Domain`` is one)."""
-
-    @property
-    def size(self) -> int:
-        """Number of values."""
-
-    @property
-    def labels(self) -> tuple[str, ...] | None:
-        """One name per value, when the collection lists them."""
-
-    @property
-    def maximum(self) -> float | None:
-        """Upper end of a numeric range cut into buckets; None for labels and for a plain size."""
-
-    def index(self, raw: str) -> int:
-        """The value a raw text stands for. Not asked when the domain is a plain size.
-
-        Raises:
-            ValueError: the domain has no such value.
-        """
 
 
 class Population(Protocol):
@@ -85,7 +63,7 @@ class Request:
 
     spec: str
     rest: str
-    domain: DomainView
+    domain: Domain
     devices: int | None
     epochs: int | None
     random_words: RandomWords

@@ -9,7 +9,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from ldpbeam.simulators.population.contract import ABSENT, DomainView, Request
+from ldpbeam.collection.domain import Domain
+from ldpbeam.simulators.population.contract import ABSENT, Request
 from ldpbeam.simulators.population.tables import TextColumn, line_of
 
 __all__ = ["encode", "first_row", "recoded"]
@@ -44,7 +45,7 @@ def encode(
     return [recoded(column, (value_of[text] for text in column.texts)) for column in columns], labels
 
 
-def _looked_up(domain: DomainView, path: Path, column: TextColumn, text: str) -> int:
+def _looked_up(domain: Domain, path: Path, column: TextColumn, text: str) -> int:
     """The value of one text, or an error that says where the text stands."""
     try:
         return domain.index(text)

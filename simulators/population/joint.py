@@ -26,10 +26,11 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from ldpbeam.collection.domain import Domain
 from ldpbeam.simulators.population.columns import column
-from ldpbeam.simulators.population.contract import ABSENT, DomainView, Population, Request
+from ldpbeam.simulators.population.contract import ABSENT, Population, Request
+from ldpbeam.simulators.population.drawn import syn, zipf
 from ldpbeam.simulators.population.encode import encode
-from ldpbeam.simulators.population.specs import drawn
 from ldpbeam.simulators.population.tables import column_names, line_of, read_columns
 from ldpbeam.simulators.words import RandomWords
 
@@ -81,7 +82,7 @@ def _scaled(values: NDArray[np.int32], limit: int) -> NDArray[np.int32]:
 def joint_population(
     spec: str,
     *,
-    attributes: Sequence[tuple[str, DomainView]],
+    attributes: Sequence[tuple[str, Domain]],
     devices: int | None,
     epochs: int | None,
     random_words: RandomWords,
@@ -109,8 +110,8 @@ def joint_population(
         for index, (_, domain) in enumerate(attributes)
     ]
     names = [name for name, _ in attributes]
-    if kind in ("syn", "zipf"):
-        return Joint(tuple(drawn(request, kind) for request in requests), limit)
+    if draw := {"syn": syn, "zipf": zipf}.get(kind):
+        return Joint(tuple(draw(request) for request in requests), limit)
     if kind == "table" and rest:
         return _table(requests, names, limit)
     if kind == "marginals" and rest:

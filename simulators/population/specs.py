@@ -21,14 +21,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from ldpbeam.collection.domain import Domain
 from ldpbeam.collection.epochs import Epochs
 from ldpbeam.simulators.population.columns import csv
-from ldpbeam.simulators.population.contract import ABSENT, SPECS, DomainView, Population, Request
+from ldpbeam.simulators.population.contract import ABSENT, SPECS, Population, Request
 from ldpbeam.simulators.population.drawn import syn, zipf
 from ldpbeam.simulators.population.panel import Panel, panel
 from ldpbeam.simulators.words import RandomWords
 
-__all__ = ["ABSENT", "SPECS", "DomainView", "Panel", "Population", "drawn", "population"]
+__all__ = ["ABSENT", "SPECS", "Panel", "Population", "population"]
 
 _KINDS: dict[str, Callable[[Request], Population]] = {"syn": syn, "zipf": zipf, "csv": csv, "panel": panel}
 
@@ -36,7 +37,7 @@ _KINDS: dict[str, Callable[[Request], Population]] = {"syn": syn, "zipf": zipf, 
 def population(
     spec: str,
     *,
-    domain: DomainView,
+    domain: Domain,
     devices: int | None,
     epochs: int | None,
     random_words: RandomWords,
@@ -75,8 +76,3 @@ def population(
     if build is None:
         raise ValueError(f"unknown population {spec!r}; the forms are {SPECS}")
     return build(Request(spec, rest, domain, devices, epochs, random_words, calendar=calendar))
-
-
-def drawn(request: Request, kind: str) -> Population:
-    """One attribute of ``syn`` or ``zipf``."""
-    return _KINDS[kind](request)

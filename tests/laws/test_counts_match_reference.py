@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from ldpbeam.errors import CollectionError
 from ldpbeam.hashing import AffineFamily, LinearFamily, is_prime, optimal_prime
 from ldpbeam.protocols.bit_flip import BitFlip
-from ldpbeam.simulators import RandomWords
 from ldpbeam.simulators.fleet import Fleet
+from ldpbeam.simulators.words import RandomWords
 from tests.reference.counting import affine_hash, count_reports, count_support, linear_hash, linear_transform
 from tests.reference.settings import Setting, frequency_settings, settings
 

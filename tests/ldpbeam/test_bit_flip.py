@@ -27,8 +27,8 @@ from ldpbeam.protocols import FrequencyProtocol, Memo, Parameters, protocol
 from ldpbeam.protocols.bit_flip import BitFlip, BucketBits
 from ldpbeam.protocols.public_string import BinFlipPlus
 from ldpbeam.randomness import FULL, ScriptedRandomness
-from ldpbeam.simulators import RandomWords
 from ldpbeam.simulators.fleet import Fleet
+from ldpbeam.simulators.words import RandomWords
 from tests.conftest import FALSE_ALARM_SUITE, REPOSITORY
 from tests.reference.channels import cuts_of, outcomes, worst_ratio
 

@@ -29,10 +29,11 @@ from ldpbeam.protocols.attributes.bounded_counters import BoundedCounters
 from ldpbeam.protocols.attributes.sample import Sample
 from ldpbeam.protocols.one_bit_mean import OneBit
 from ldpbeam.randomness import SystemRandomness
-from ldpbeam.simulators import ABSENT, RandomWords
 from ldpbeam.simulators.fleet import Fleet
 from ldpbeam.simulators.population.joint import Joint, joint_population
+from ldpbeam.simulators.population.specs import ABSENT
 from ldpbeam.simulators.simulate import simulate
+from ldpbeam.simulators.words import RandomWords
 from tests.conftest import FALSE_ALARM_SUITE
 from tests.pipelines.running import execute
 

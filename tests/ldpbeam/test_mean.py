@@ -31,10 +31,10 @@ from ldpbeam.protocols import Memo, Parameters, protocol
 from ldpbeam.protocols.laplace_mean import LaplaceMean
 from ldpbeam.protocols.one_bit_mean import LinearBit, OneBitMean, OneBitRRPM
 from ldpbeam.randomness import FULL, ScriptedRandomness
-from ldpbeam.simulators import RandomWords
 from ldpbeam.simulators.fleet import Fleet
 from ldpbeam.simulators.population.specs import population
 from ldpbeam.simulators.simulate import simulate
+from ldpbeam.simulators.words import RandomWords
 from tests.conftest import FALSE_ALARM_SUITE
 from tests.pipelines.running import execute
 from tests.reference.channels import outcomes

@@ -28,7 +28,7 @@ from ldpbeam.hashing import FAMILIES
 from ldpbeam.pipelines.config import RunConfig
 from ldpbeam.pipelines.run_record import read_record
 from ldpbeam.protocols import PROTOCOLS, FrequencyProtocol, Parameters
-from ldpbeam.simulators.deliver.files import FORMATS, Compression, Format, report_file
+from ldpbeam.simulators.deliver.files import Compression, Format, report_file, write_reports
 from ldpbeam.simulators.fleet import Fleet, ReportColumns
 from ldpbeam.simulators.words import RandomWords
 from ldpbeam.wire import report_pb2
@@ -108,7 +108,7 @@ def write(
     for epoch, some in by_epoch.items():
         path = report_file(folder, epoch, kind, compression)
         path = path.with_name(f"{prefix}{path.name}")
-        FORMATS[kind](path, some, digest=agreed.digest, compression=compression)
+        write_reports(kind, path, some, digest=agreed.digest, compression=compression)
     return folder
 
 

@@ -25,10 +25,11 @@ from ldpbeam.protocols.attributes.base import AttributeProtocol
 from ldpbeam.protocols.attributes.sample import Sample
 from ldpbeam.protocols.contract import WordSpec
 from ldpbeam.randomness import FULL
-from ldpbeam.simulators import ABSENT, RandomWords
 from ldpbeam.simulators.fleet import Fleet
 from ldpbeam.simulators.population.joint import Joint, joint_population
+from ldpbeam.simulators.population.specs import ABSENT
 from ldpbeam.simulators.simulate import simulate
+from ldpbeam.simulators.words import RandomWords
 
 FALSE_ALARM = 1e-8
 """Probability that a sound fleet fails one statistical test of this file."""

@@ -18,11 +18,11 @@ from ldpbeam.collection.domain import Domain
 from ldpbeam.collection.epochs import Epochs
 from ldpbeam.errors import UsageError
 from ldpbeam.protocols import Parameters
-from ldpbeam.simulators import ABSENT, Population, RandomWords
 from ldpbeam.simulators.deliver.files import FORMATS, Format
 from ldpbeam.simulators.fleet import Fleet
-from ldpbeam.simulators.population.specs import population
+from ldpbeam.simulators.population.specs import ABSENT, Population, population
 from ldpbeam.simulators.simulate import simulate
+from ldpbeam.simulators.words import RandomWords
 from ldpbeam.wire import codec
 
 VALUES = np.array([[0, 1, 2, ABSENT], [ABSENT] * 4, [2, 2, ABSENT, 2]], np.int32)

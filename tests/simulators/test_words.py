@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ldpbeam.simulators import RandomWords
+from ldpbeam.simulators.words import RandomWords
 
 FULL = 1 << 64
 FALSE_ALARM = 1e-9

@@ -24,8 +24,6 @@ from ldpbeam.simulators.deliver.files import (
     batch_record,
     report_file,
     report_records,
-    write_batches,
-    write_parquet,
     write_reports,
 )
 from ldpbeam.simulators.fleet import ReportColumns
@@ -116,11 +114,11 @@ def decompressed(path: Path, compression: str) -> bytes:
 def test_files_hold_the_records(tmp_path: Path, compression: Compression) -> None:
     batches = [columns([1, 2], 3), columns([3], 3, seed=1)]
     a = report_file(tmp_path, 3, "batch", compression)
-    assert write_batches(a, batches, digest=DIGEST, compression=compression) == 3
+    assert write_reports("batch", a, batches, digest=DIGEST, compression=compression) == 3
     expected = b"".join(batch_record(batch, DIGEST) for batch in batches)
     assert decompressed(a, compression) == expected
     b = tmp_path / "reports"
-    assert write_reports(b, batches, digest=DIGEST, compression=compression) == 3
+    assert write_reports("report", b, batches, digest=DIGEST, compression=compression) == 3
     assert decompressed(b, compression) == b"".join(report_records(x, DIGEST) for x in batches)
     assert sorted(p.name for p in tmp_path.iterdir()) == sorted([a.name, "reports"])
 
@@ -130,7 +128,7 @@ def test_parquet_has_a_row_group_per_batch(tmp_path: Path, compression: Compress
     batches = [columns([1, 0], 3), columns([(1 << 64) - 1], 3, seed=1)]
     path = tmp_path / "x.parquet"
     digest = (1 << 64) - 2
-    assert write_parquet(path, batches, digest=digest, compression=compression) == 3
+    assert write_reports("parquet", path, batches, digest=digest, compression=compression) == 3
     file = pq.ParquetFile(path)
     assert [file.metadata.row_group(i).num_rows for i in range(file.num_row_groups)] == [2, 1]
     kind = file.metadata.row_group(0).column(0).compression
@@ -161,7 +159,7 @@ def test_equal_reports_give_equal_bytes(tmp_path: Path, kind: Format, compressio
     batches = [columns(list(range(1, 400)), 9)]
     a, b = tmp_path / "a", tmp_path / "b"
     for path in (a, b):
-        FORMATS[kind](path, batches, digest=DIGEST, compression=compression)
+        write_reports(kind, path, batches, digest=DIGEST, compression=compression)
     assert a.read_bytes() == b.read_bytes()
     # gzip: neither a name nor a time in the header.
     if kind != "parquet" and compression == "gzip":
@@ -177,7 +175,7 @@ def test_a_file_is_whole_or_not_there(tmp_path: Path, kind: Format, compression:
     path = tmp_path / "x"
     path.write_bytes(b"older")
     with pytest.raises(RuntimeError, match="full"):
-        FORMATS[kind](path, failing(), digest=DIGEST, compression=compression)
+        write_reports(kind, path, failing(), digest=DIGEST, compression=compression)
     assert [p.name for p in tmp_path.iterdir()] == ["x"]
     assert path.read_bytes() == b"older"
 
@@ -185,10 +183,10 @@ def test_a_file_is_whole_or_not_there(tmp_path: Path, kind: Format, compression:
 @pytest.mark.parametrize("kind", FORMATS)
 def test_no_report_no_file(tmp_path: Path, kind: Format) -> None:
     empty = columns([], 3)
-    assert FORMATS[kind](tmp_path / "x", [empty], digest=DIGEST) == 0
-    assert FORMATS[kind](tmp_path / "x", [], digest=DIGEST) == 0
+    assert write_reports(kind, tmp_path / "x", [empty], digest=DIGEST) == 0
+    assert write_reports(kind, tmp_path / "x", [], digest=DIGEST) == 0
     assert list(tmp_path.iterdir()) == []
-    assert FORMATS[kind](tmp_path / "x", [empty, columns([1], 3), empty], digest=DIGEST) == 1
+    assert write_reports(kind, tmp_path / "x", [empty, columns([1], 3), empty], digest=DIGEST) == 1
 
 
 def test_names() -> None:
@@ -204,9 +202,12 @@ def test_names() -> None:
 
 def test_unknown_kinds_are_refused(tmp_path: Path) -> None:
     wrong: Any = "brotli"
-    for write in FORMATS.values():
-        with pytest.raises(ValueError, match="'brotli'; use one of none, gzip, zstd"):
-            write(tmp_path / "x", [columns([1], 1)], digest=DIGEST, compression=wrong)
+    for kind in FORMATS:
+        with pytest.raises(ValueError, match=r"compression 'brotli'; .* compressions none, gzip, zstd"):
+            write_reports(kind, tmp_path / "x", [columns([1], 1)], digest=DIGEST, compression=wrong)
+    with pytest.raises(ValueError, match="no format 'brotli'"):
+        write_reports(wrong, tmp_path / "x", [columns([1], 1)], digest=DIGEST)
+    assert list(tmp_path.iterdir()) == []
     with pytest.raises(ValueError, match="no format 'brotli'"):
         report_file(tmp_path, 0, wrong)
     with pytest.raises(ValueError, match="compression 'brotli'"):

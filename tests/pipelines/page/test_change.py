@@ -28,8 +28,8 @@ from ldpbeam.pipelines.page.estimates import Snapshot
 from ldpbeam.pipelines.page.significance import FALSE_ALARM, Noise, Standing, changed
 from ldpbeam.protocols import FrequencyProtocol
 from ldpbeam.protocols.contract import Result
-from ldpbeam.simulators import RandomWords
 from ldpbeam.simulators.fleet import Fleet
+from ldpbeam.simulators.words import RandomWords
 from ldpbeam.support import SupportProbabilities
 
 Deal = Callable[[np.ndarray, int, int, np.random.Generator], np.ndarray]
