@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from ldpbeam.errors import CollectionError
+from ldpbeam.protocols.bit_flip import BinFlip, DBitFlip, DBitFlipPM
 from ldpbeam.protocols.contract import LocalProtocol, Memo
-from ldpbeam.protocols.dbitflip import BinFlip, DBitFlip, DBitFlipPM
 from ldpbeam.protocols.direct import GRR, LGRR
 from ldpbeam.protocols.frequency_protocol import FrequencyProtocol
 from ldpbeam.protocols.laplace_mean import LaplaceMean

@@ -1,4 +1,8 @@
-"""The encoding of bit flipping: a report is one randomised bit for each of d among b buckets."""
+"""Bit flipping (Microsoft): a report is one randomised bit for each of d among b buckets.
+
+``dbitflip`` asks every report about d of b buckets, ``dbitflip_pm`` asks a device about the same d for life
+and repeats its memoised bits as they are, ``binflip`` asks about all b.
+"""
 
 from __future__ import annotations
 
@@ -10,27 +14,23 @@ from itertools import combinations
 from math import comb, prod
 from typing import TYPE_CHECKING, NamedTuple
 
-from ldpbeam.arrays import Bytes, Floats, Ints, Uints, read_only, unused_bits
+from ldpbeam.arrays import Bytes, Floats, Ints, Uints, read_only
+from ldpbeam.channels.calibration import sue_round
 from ldpbeam.channels.channel import BitChannel
-from ldpbeam.degenerate import (
-    add_extremes,
-    extremes,
-    ones_admitted,
-    ones_variance,
-    refuse_ones,
-)
+from ldpbeam.degenerate import ones_variance, refuse_ones
 from ldpbeam.errors import CollectionError, InvalidPayload, Reason
 from ldpbeam.privacy.bit_loss import BitLosses
 from ldpbeam.privacy.guarantee import Guarantee
+from ldpbeam.protocols.bit_vector import BitVector
 from ldpbeam.protocols.contract import FleetAnswers, FleetWords, Memo, WordPlan, WordSpec
-from ldpbeam.protocols.frequency_protocol import FrequencyProtocol
+from ldpbeam.protocols.parameters import Parameters
 from ldpbeam.randomness import Randomness
 from ldpbeam.support import SupportProbabilities
 
 if TYPE_CHECKING:
     from ldpbeam.estimates import Estimates
 
-__all__ = ["BitFlip", "BucketBits"]
+__all__ = ["BinFlip", "BitFlip", "BucketBits", "DBitFlip", "DBitFlipPM"]
 
 _INDEX_BITS = 32
 
@@ -52,7 +52,7 @@ def _pack_set(indices: Sequence[int]) -> int:
 
 
 @dataclass(frozen=True)
-class BitFlip(FrequencyProtocol[BucketBits]):
+class BitFlip(BitVector[BucketBits]):
     """Symmetric randomised bits of the one-hot vector, at d sampled places of b.
 
     The set is sampled without looking at the value, so it costs no privacy, and the estimator divides by
@@ -89,10 +89,6 @@ class BitFlip(FrequencyProtocol[BucketBits]):
         channel = self.permanent or self.instant
         assert channel is not None  # noqa: S101 - validated at construction
         return channel
-
-    @property
-    def _everyone(self) -> bool:
-        return self.d == self.domain_size
 
     @cached_property
     def support(self) -> SupportProbabilities:
@@ -217,13 +213,9 @@ class BitFlip(FrequencyProtocol[BucketBits]):
 
     def decode(self, payload: bytes) -> BucketBits:
         """The buckets and bits in the payload."""
-        self._require_length(payload)
         if self._everyone:
-            bits = int.from_bytes(payload, "little")
-            if bits >> self.domain_size:
-                raise InvalidPayload(Reason.UNUSED_BITS, f"bits end at {self.domain_size - 1}")
-            self._require_ones(bits)
-            return BucketBits(self.sampled_set(None), bits)
+            return BucketBits(self.sampled_set(None), self._vector(payload))
+        self._require_length(payload)
         indices: list[int] = []
         bits = 0
         for i in range(self.d):
@@ -237,16 +229,6 @@ class BitFlip(FrequencyProtocol[BucketBits]):
             bits |= (entry & 1) << i
         self._require_ones(bits)
         return BucketBits(tuple(indices), bits)
-
-    @cached_property
-    def ones_admitted(self) -> tuple[int, int]:
-        """The least and the largest number of ones that devices send, see :mod:`ldpbeam.degenerate`."""
-        return ones_admitted(self.d, self.support.own, self.support.other, always=self._everyone)
-
-    def _require_ones(self, bits: int) -> None:
-        least, most = self.ones_admitted
-        if not least <= bits.bit_count() <= most:
-            raise InvalidPayload(Reason.DEGENERATE, f"reports have {least} to {most} ones")
 
     def likelihood(self, response: BucketBits, value: int) -> Fraction:
         """Product over the sampled bits, given the sampled set."""
@@ -278,28 +260,19 @@ class BitFlip(FrequencyProtocol[BucketBits]):
         return self.domain_size if self._everyone else 2 * self.domain_size
 
     def check(self, payloads: Bytes) -> Bytes:
-        """Bits beyond b, buckets beyond b, buckets that do not ascend."""
+        """Bits beyond b; or buckets beyond b, and those that do not ascend."""
         import numpy as np
 
-        from ldpbeam.kernels import bit_flip, bits
+        from ldpbeam.kernels import bit_flip
 
-        codes = np.empty(len(payloads), np.uint8)
         if self._everyone:
-            mask = np.uint8(unused_bits(self.domain_size))
-            bits.check_unused(read_only(payloads), mask, codes)
-            refuse_ones(payloads, self.d, self.ones_admitted, codes)
-        else:
-            limit = np.uint64(self.domain_size)
-            bit_flip.check_entries(read_only(payloads), self._width, limit, codes)
-            # The lowest bit of an entry is the answer.
-            answers = np.packbits(payloads[:, :: self._width] & np.uint8(1), axis=1)
-            refuse_ones(answers, self.d, self.ones_admitted, codes)
+            return super().check(payloads)
+        codes = np.empty(len(payloads), np.uint8)
+        bit_flip.check_entries(read_only(payloads), self._width, np.uint64(self.domain_size), codes)
+        # The lowest bit of an entry is the answer.
+        answers = np.packbits(payloads[:, :: self._width] & np.uint8(1), axis=1)
+        refuse_ones(answers, self.d, self.ones_admitted, codes)
         return codes
-
-    @property
-    def most_supported(self) -> int:
-        """As many ones as are admitted, among the d buckets."""
-        return self.ones_admitted[1]
 
     @property
     def asked_about(self) -> int:
@@ -314,21 +287,6 @@ class BitFlip(FrequencyProtocol[BucketBits]):
         without = self.d * other * (1 - other)
         return asked * with_own + (1 - asked) * without + asked * (1 - asked) * (own - other) ** 2
 
-    @property
-    def signs_length(self) -> int:
-        """Reports with very many ones, and with very few, where every bucket is asked."""
-        return 2 if self._everyone else 0
-
-    def add_signs(self, payloads: Bytes, signs: Ints) -> None:
-        """One count of ones per report."""
-        if self._everyone:
-            add_extremes(payloads, self.d, self.support, signs)
-
-    @property
-    def extremes(self) -> tuple[float, float] | None:
-        """What one report is counted in the cells of ``signs`` with."""
-        return extremes(self.d, self.support)[1] if self._everyone else None
-
     def seed_cells(self, counts: Ints, signs: Ints) -> tuple[Ints, float] | None:
         """N: each bucket is equally likely, but a report samples d different ones.
 
@@ -342,13 +300,10 @@ class BitFlip(FrequencyProtocol[BucketBits]):
 
     def add_support(self, payloads: Bytes, counts: Ints) -> None:
         """A column sum of bits, or two increments per entry."""
-        import numpy as np
-
-        from ldpbeam.kernels import bit_flip, bits
+        from ldpbeam.kernels import bit_flip
 
         if self._everyone:
-            planes = np.empty((8, self.payload_size), np.uint8)
-            bits.add_rows(read_only(payloads), planes, counts)
+            super().add_support(payloads, counts)
         else:
             supported, sampled = counts[: self.domain_size], counts[self.domain_size :]
             bit_flip.add_entries(read_only(payloads), self._width, supported, sampled)
@@ -383,11 +338,6 @@ class BitFlip(FrequencyProtocol[BucketBits]):
             return WordPlan(bits, None, seed, seed_per_report=seed is not None)
         return WordPlan(WordSpec(0), bits, seed)
 
-    @property
-    def answer_bytes(self) -> int | None:
-        """A packed bit vector."""
-        return (self.d + 7) // 8
-
     def privatize_fleet(self, devices: Ints, values: Ints, words: FleetWords, memo: FleetAnswers) -> Bytes:
         """See the contract; the memo key is device·min(d+1, b) + position among the sampled buckets."""
         import numpy as np
@@ -420,3 +370,61 @@ class BitFlip(FrequencyProtocol[BucketBits]):
         payloads = np.empty((values.size, self.payload_size), np.uint8)
         bit_flip.pack(sets, packed, self._width, payloads)
         return payloads
+
+
+def _buckets(parameters: Parameters) -> int:
+    if parameters.d is None:
+        raise CollectionError(
+            "E-COLLECTION-MISSING", "key 'd' is missing", key="d", remedy="Add it, for example d: 1."
+        )
+    return parameters.d
+
+
+class DBitFlip(BitFlip):
+    """d of b buckets per report, one round: a fresh set and fresh bits each time."""
+
+    ID = 12
+    NAME = "dbitflip"
+    PARAMETERS = ("epsilon", "d")
+    SOURCE = "Microsoft section 2.2"
+
+    @classmethod
+    def from_parameters(cls, domain_size: int, parameters: Parameters) -> DBitFlip:
+        """SUE's bits at ε."""
+        return cls(domain_size, _buckets(parameters), sue_round(parameters.level("epsilon")))
+
+
+class DBitFlipPM(BitFlip):
+    """dBitFlip with permanent memoization: d buckets for life, memoised bits sent as they are.
+
+    No second round: whoever sees two different reports of a device knows that its value changed.
+    """
+
+    ID = 13
+    NAME = "dbitflip_pm"
+    PARAMETERS = ("epsilon_longitudinal", "d")
+    SOURCE = "Microsoft section 3.4, LOLOHA section 2.4.4; variance: docs/maths.md correction 3"
+
+    @classmethod
+    def from_parameters(cls, domain_size: int, parameters: Parameters) -> DBitFlipPM:
+        """SUE's bits at ε∞."""
+        bits = sue_round(parameters.level("epsilon_longitudinal"))
+        return cls(domain_size, _buckets(parameters), None, bits)
+
+
+class BinFlip(BitFlip):
+    """dBitFlip that asks about every bucket: the mechanism of Duchi, Jordan and Wainwright, SUE's bits."""
+
+    ID = 14
+    NAME = "binflip"
+    PARAMETERS = ("epsilon",)
+    SOURCE = "Microsoft sections 2.2 (d = k) and 5"
+
+    @classmethod
+    def from_parameters(cls, domain_size: int, parameters: Parameters) -> BinFlip:
+        """SUE's bits at ε, d = b."""
+        return cls(domain_size, domain_size, sue_round(parameters.level("epsilon")))
+
+    def resolved_parameters(self) -> dict[str, int | float | str]:
+        """Nothing to resolve: d is the number of buckets."""
+        return {}

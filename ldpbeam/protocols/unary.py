@@ -9,15 +9,15 @@ from functools import cached_property, partial
 from math import prod
 from typing import ClassVar
 
-from ldpbeam.arrays import Bytes, Ints, Uints, read_only, unused_bits
+from ldpbeam.arrays import Bytes, Ints, Uints
 from ldpbeam.channels.calibration import half_second_round, oue_round, sue_round, symmetric_second_round
 from ldpbeam.channels.channel import BitChannel, unary_ratio
-from ldpbeam.degenerate import add_extremes, extremes, ones_admitted, ones_variance, refuse_ones
-from ldpbeam.errors import CollectionError, InvalidPayload, Reason
+from ldpbeam.degenerate import ones_variance
+from ldpbeam.errors import CollectionError
 from ldpbeam.privacy.bit_loss import BitLosses
 from ldpbeam.privacy.guarantee import Guarantee
+from ldpbeam.protocols.bit_vector import BitVector
 from ldpbeam.protocols.contract import FleetAnswers, FleetWords, Memo, WordPlan, WordSpec
-from ldpbeam.protocols.frequency_protocol import FrequencyProtocol
 from ldpbeam.protocols.parameters import Parameters
 from ldpbeam.randomness import FULL, Randomness
 from ldpbeam.support import SupportProbabilities
@@ -26,7 +26,7 @@ __all__ = ["LOSUE", "LOUE", "LSOUE", "LSUE", "OUE", "RAPPOR", "SUE", "TwoRounds"
 
 
 @dataclass(frozen=True)
-class Unary(FrequencyProtocol[int]):
+class Unary(BitVector[int]):
     """Independent randomised bits of the one-hot vector; a response is the integer Σ bit_v·2^v.
 
     Attributes:
@@ -101,14 +101,7 @@ class Unary(FrequencyProtocol[int]):
 
     def decode(self, payload: bytes) -> int:
         """The bits in the payload."""
-        self._require_length(payload)
-        response = int.from_bytes(payload, "little")
-        if response >> self.domain_size:
-            raise InvalidPayload(Reason.UNUSED_BITS, f"bits end at {self.domain_size - 1}")
-        least, most = self.ones_admitted
-        if not least <= response.bit_count() <= most:
-            raise InvalidPayload(Reason.DEGENERATE, f"reports have {least} to {most} ones")
-        return response
+        return self._vector(payload)
 
     def likelihood(self, response: int, value: int) -> Fraction:
         """Product over the bits; they are independent given the value, in both rounds."""
@@ -128,70 +121,15 @@ class Unary(FrequencyProtocol[int]):
         return iter(range(1 << self.domain_size))
 
     @property
-    def counts_length(self) -> int:
-        """One cell per value."""
-        return self.domain_size
-
-    @cached_property
-    def ones_admitted(self) -> tuple[int, int]:
-        """The least and the largest number of ones that devices send, see :mod:`ldpbeam.degenerate`."""
-        return ones_admitted(self.domain_size, self.support.own, self.support.other)
-
-    @property
-    def most_supported(self) -> int:
-        """As many ones as are admitted."""
-        return self.ones_admitted[1]
-
-    @property
     def supported_variance(self) -> float:
         """The bits are independent, given any value."""
         return ones_variance(self.domain_size, self.support)
-
-    @property
-    def signs_length(self) -> int:
-        """Reports with very many ones, and with very few."""
-        return 2
-
-    def add_signs(self, payloads: Bytes, signs: Ints) -> None:
-        """One count of ones per report."""
-        add_extremes(payloads, self.domain_size, self.support, signs)
-
-    @property
-    def extremes(self) -> tuple[float, float]:
-        """What one report is counted in the cells of ``signs`` with."""
-        return extremes(self.domain_size, self.support)[1]
-
-    def check(self, payloads: Bytes) -> Bytes:
-        """Bits beyond k must be 0, and ones neither very many nor very few."""
-        import numpy as np
-
-        from ldpbeam.kernels import bits
-
-        codes = np.empty(len(payloads), np.uint8)
-        mask = np.uint8(unused_bits(self.domain_size))
-        bits.check_unused(read_only(payloads), mask, codes)
-        refuse_ones(payloads, self.domain_size, self.ones_admitted, codes)
-        return codes
-
-    def add_support(self, payloads: Bytes, counts: Ints) -> None:
-        """A column sum of bits."""
-        import numpy as np
-
-        from ldpbeam.kernels import bits
-
-        planes = np.empty((8, self.payload_size), np.uint8)
-        bits.add_rows(read_only(payloads), planes, counts)
 
     @property
     def word_plan(self) -> WordPlan:
         """One word per bit and round."""
         each = WordSpec(self.domain_size)
         return WordPlan(each, None if self.permanent is None else each)
-
-    @property
-    def answer_bytes(self) -> int | None:
-        """A packed bit vector."""
-        return self.payload_size
 
     def privatize_fleet(self, devices: Ints, values: Ints, words: FleetWords, memo: FleetAnswers) -> Bytes:
         """See the contract; the memo key is device·k + value."""

@@ -14,9 +14,9 @@ from scipy.stats import norm
 from ldpbeam.protocols import PROTOCOLS, FrequencyProtocol, Memo, Parameters, protocol
 from ldpbeam.protocols.contract import WordSpec
 from ldpbeam.randomness import ScriptedRandomness
+from ldpbeam.simulators import fleet as fleet_module
 from ldpbeam.simulators.fleet import Fleet, ReportColumns
 from ldpbeam.simulators.population.specs import ABSENT
-from ldpbeam.simulators.population.specs import fleet as fleet_module
 from ldpbeam.simulators.words import RandomWords
 from tests.reference.settings import Setting, settings
 

@@ -1,0 +1,96 @@
+"""Reports of independent bits: a vector with one bit per value, as in unary encoding and bit flipping."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TypeVar
+
+from ldpbeam.arrays import Bytes, Ints, read_only, unused_bits
+from ldpbeam.degenerate import add_extremes, extremes, ones_admitted, refuse_ones
+from ldpbeam.errors import InvalidPayload, Reason
+from ldpbeam.protocols.frequency_protocol import FrequencyProtocol
+
+__all__ = ["BitVector"]
+
+Response = TypeVar("Response")
+
+
+class BitVector(FrequencyProtocol[Response]):
+    """A bit for each of the :attr:`asked_about` values; bit v of a vector is bit v & 7 of byte v >> 3.
+
+    Payloads and accumulator here are those of reports that ask about every value.
+    """
+
+    @property
+    def _everyone(self) -> bool:
+        """Whether a report has a bit for every value."""
+        return self.asked_about == self.domain_size
+
+    @cached_property
+    def ones_admitted(self) -> tuple[int, int]:
+        """The least and the largest number of ones that devices send, see :mod:`ldpbeam.degenerate`."""
+        support = self.support
+        return ones_admitted(self.asked_about, support.own, support.other, always=self._everyone)
+
+    def _vector(self, payload: bytes) -> int:
+        """The bits of a payload as Σ bit_v·2^v; raises InvalidPayload where no device sends them."""
+        self._require_length(payload)
+        bits = int.from_bytes(payload, "little")
+        if bits >> self.domain_size:
+            raise InvalidPayload(Reason.UNUSED_BITS, f"bits end at {self.domain_size - 1}")
+        self._require_ones(bits)
+        return bits
+
+    def _require_ones(self, bits: int) -> None:
+        least, most = self.ones_admitted
+        if not least <= bits.bit_count() <= most:
+            raise InvalidPayload(Reason.DEGENERATE, f"reports have {least} to {most} ones")
+
+    @property
+    def counts_length(self) -> int:
+        """One cell per value."""
+        return self.domain_size
+
+    def check(self, payloads: Bytes) -> Bytes:
+        """Bits beyond k must be 0, and ones neither very many nor very few."""
+        import numpy as np
+
+        from ldpbeam.kernels import bits
+
+        codes = np.empty(len(payloads), np.uint8)
+        bits.check_unused(read_only(payloads), np.uint8(unused_bits(self.domain_size)), codes)
+        refuse_ones(payloads, self.domain_size, self.ones_admitted, codes)
+        return codes
+
+    def add_support(self, payloads: Bytes, counts: Ints) -> None:
+        """A column sum of bits."""
+        import numpy as np
+
+        from ldpbeam.kernels import bits
+
+        bits.add_rows(read_only(payloads), np.empty((8, self.payload_size), np.uint8), counts)
+
+    @property
+    def most_supported(self) -> int:
+        """As many ones as are admitted."""
+        return self.ones_admitted[1]
+
+    @property
+    def signs_length(self) -> int:
+        """Reports with very many ones, and with very few, where every value has a bit."""
+        return 2 if self._everyone else 0
+
+    def add_signs(self, payloads: Bytes, signs: Ints) -> None:
+        """One count of ones per report."""
+        if self._everyone:
+            add_extremes(payloads, self.domain_size, self.support, signs)
+
+    @property
+    def extremes(self) -> tuple[float, float] | None:
+        """What one report is counted in the cells of ``signs`` with."""
+        return extremes(self.domain_size, self.support)[1] if self._everyone else None
+
+    @property
+    def answer_bytes(self) -> int | None:
+        """A packed bit vector."""
+        return (self.asked_about + 7) // 8
