@@ -306,7 +306,7 @@ def measure(
         mse=float((errors**2).mean()),
         consistent=float((stack(lambda one: one.consistent - one.truth) ** 2).mean()),
         uniform=float(((truth - 1 / data.size) ** 2).mean()),
-        floor=float((support.floor_variance / n).mean()),
+        floor=float((float(support.floor) / n).mean()),
         variance=float(variances.mean()),
         ratio=ratio,
         ratio_nominal=ratio_band(intervals),

@@ -12,9 +12,9 @@ indicators of the result: honest devices cause an alarm in at most that share of
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import exp, lgamma, log
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -98,9 +98,7 @@ def indicators(
     if account is not None:
         found += _conflicts(account.rejected[Reason.CONFLICTING_ID.value], support.reports)
     level = FALSE_ALARM / max(len(found), 1)
-    return tuple(
-        Indicator(i.name, i.attribute, i.found, i.expected, i.p_value, i.p_value < level) for i in found
-    )
+    return tuple(replace(one, alarm=one.p_value < level) for one in found)
 
 
 def _of_part(
@@ -115,8 +113,8 @@ def _of_part(
         found += _seeds(*cells, attribute)
     support = kind.support_counts(counts)
     if kind.support is not None and kind.supported_variance is not None:
-        expected = _Supported(kind.support, kind.domain_size, kind.most_supported, kind.supported_variance)
-        found.append(_support_sum(expected, int(support.sum()), reports, attribute))
+        variance = reports * kind.supported_variance
+        found.append(_support_sum(kind, kind.support, int(support.sum()), reports, variance, attribute))
     if kind.extremes is not None and counted:
         found.append(_ones(signs, kind.extremes, reports, attribute))
     if kind.ends is not None:
@@ -144,27 +142,25 @@ def _seeds(cells: Ints, factor: float, attribute: int | None) -> list[Indicator]
     return [Indicator("seeds", attribute, found, float(freedom), p_value)]
 
 
-class _Supported(NamedTuple):
-    """How many values of k a report supports: at most so many, with at most that variance."""
-
-    probabilities: SupportProbabilities
-    k: int
-    most: int
-    variance: float
-
-
-def _support_sum(report: _Supported, supported: int, reports: int, attribute: int | None) -> Indicator:
+def _support_sum(
+    kind: LocalProtocol[Any],
+    probabilities: SupportProbabilities,
+    supported: int,
+    reports: int,
+    variance: float,
+    attribute: int | None,
+) -> Indicator:
     """How many values reports support on average, by Bernstein's inequality: a sum of independent numbers.
 
     The sum of all raw estimates is (this − k·other)/(own − other).
     """
-    asked = float(report.probabilities.sampled)
-    own, other = float(report.probabilities.own), float(report.probabilities.other)
+    asked = float(probabilities.sampled)
+    own, other = float(probabilities.own), float(probabilities.other)
     # Among d of b buckets the value's own is one with probability d/b.
-    mean = asked * (own + (report.k - 1) * other)
-    largest = max(report.most - mean, mean)
+    mean = asked * (own + (kind.domain_size - 1) * other)
+    largest = max(kind.most_supported - mean, mean)
     away = abs(supported - reports * mean)
-    p_value = _bernstein(away, reports * report.variance, largest)
+    p_value = _bernstein(away, variance, largest)
     return Indicator("support_sum", attribute, supported / reports, mean, p_value)
 
 

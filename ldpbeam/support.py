@@ -50,11 +50,6 @@ class SupportProbabilities:
         """
         return self.other * (1 - self.other) / self.gap**2
 
-    @property
-    def floor_variance(self) -> float:
-        """n·V* as a float."""
-        return float(self.floor)
-
     def among(self, share: Fraction) -> SupportProbabilities:
         """The same where only a share of the population, drawn at random, reports at all."""
         return replace(self, sampled=self.sampled * share)

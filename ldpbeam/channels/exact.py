@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from decimal import Context, Decimal
 from fractions import Fraction
+from math import inf, nextafter
 
 __all__ = ["exp_above", "exp_below", "largest", "log_above", "log_above_power", "smallest"]
 
@@ -78,13 +79,7 @@ def log_above_power(factors: Iterable[tuple[Fraction, int]]) -> float:
         exact = _CONTEXT.add(total, _CONTEXT.multiply(_SLACK, lost))
     rounded = float(exact)
     # float() rounds to nearest; step up when that went below the exact value.
-    return rounded if Decimal(rounded) >= exact else _next_up(rounded)
-
-
-def _next_up(value: float) -> float:
-    from math import inf, nextafter
-
-    return nextafter(value, inf)
+    return rounded if Decimal(rounded) >= exact else nextafter(rounded, inf)
 
 
 def largest(low: int, high: int, holds: Callable[[int], bool]) -> int | None:

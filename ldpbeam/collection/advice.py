@@ -10,8 +10,6 @@ from typing import Any
 from ldpbeam.collection.collection import Collection
 from ldpbeam.privacy.poisoning import leverage
 from ldpbeam.protocols import LocalProtocol
-from ldpbeam.protocols.laplace_mean import LaplaceMean
-from ldpbeam.protocols.local_hash import LocalHash
 from ldpbeam.support import SupportProbabilities
 
 __all__ = ["LARGE_DOMAIN", "MANY_REPORTS", "Advice", "warnings_about"]
@@ -65,28 +63,29 @@ def warnings_about(collection: Collection) -> tuple[Advice, ...]:
 
 def _about_hash(collection: Collection, kind: LocalProtocol[Any], about: str) -> Iterator[Advice]:
     g = collection.parameters.g
-    if g is None or not isinstance(kind, LocalHash):
+    if g is None or "g" not in kind.OPTIONAL:
         return
     best = type(kind).from_parameters(kind.domain_size, replace(collection.parameters, g=None))
-    assert isinstance(best, LocalHash)  # noqa: S101 - the same class
-    times = sqrt(kind.support.floor_variance / best.support.floor_variance)
+    optimal, memoised = int(best.resolved_parameters()["g"]), kind.guarantee.memoised_ratio is not None
+    assert kind.support is not None and best.support is not None  # noqa: S101 - hashes count values
+    times = sqrt(float(kind.support.floor) / float(best.support.floor))
     # Below the optimum a two-round protocol trades errors for a smaller cap, which may well be meant.
-    if times > _DEARER and (g > best.g or kind.permanent is None):
-        side = "above" if g > best.g else "below"
-        also = "" if kind.permanent is None else f", and a device's cap of {g} · ε∞ grows with it"
+    if times > _DEARER and (g > optimal or not memoised):
+        side = "above" if g > optimal else "below"
+        also = f", and a device's cap of {g} · ε∞ grows with it" if memoised else ""
         yield Advice(
             "W-COLLECTION-G",
-            f"g: {g} is far {side} the optimal {best.g}{about}: standard errors are {times:.3g} times as "
+            f"g: {g} is far {side} the optimal {optimal}{about}: standard errors are {times:.3g} times as "
             f"large, as with 1/{times**2:.3g} of the devices{also}",
-            f"Write g: optimal, or a g near {best.g}.",
+            f"Write g: optimal, or a g near {optimal}.",
         )
 
 
 def _about_leverage(kind: LocalProtocol[Any], about: str) -> Iterator[Advice]:
-    if isinstance(kind, LaplaceMean):
+    if kind.added_noise is not None:
         yield Advice(
             "W-COLLECTION-LEVERAGE",
-            f"one forged report among n moves a mean{about} of laplace_mean by up to {leverage(kind).up:.0f} "
+            f"one forged report among n moves a mean{about} of {kind.NAME} by up to {leverage(kind).up:.0f} "
             "times the largest value over n, also out of its domain",
             "Use one_bit_mean where not all devices can be trusted.",
         )
@@ -103,7 +102,7 @@ def _about_size(size: int, support: SupportProbabilities | None, about: str) -> 
             f"to estimate each epoch, whatever the number of reports, and {size:,} rows to publish it",
             "Collect coarser values, or merge rare ones.",
         )
-    each = support.floor_variance / float(support.sampled)  # of one report among all
+    each = float(support.floor) / float(support.sampled)  # of one report among all
     reports = each * size**2
     if reports > MANY_REPORTS:
         yield Advice(

@@ -285,7 +285,7 @@ def _support_record(
 
 def _floor_record(support: SupportProbabilities | None) -> float | None:
     """V* times the reports of all devices, to compare allocations by; none for a mean."""
-    return None if support is None else support.floor_variance / float(support.sampled)
+    return None if support is None else float(support.floor) / float(support.sampled)
 
 
 def _require_numbers(built: LocalProtocol[Any], domain: Domain, key: str) -> None:

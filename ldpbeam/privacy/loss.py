@@ -244,7 +244,8 @@ class SeveralLosses(Losses):
             return max(losses)
         total = 0.0
         for loss in losses:
-            total = _up(total + loss)
+            # A sum of two floats is off by half an ulp at most.
+            total = nextafter(total + loss, inf)
         return total
 
 
@@ -285,11 +286,6 @@ def loss_record(losses: Losses | None) -> dict[str, Curve | float | None]:
         "loss_two_reports": anything[1] if len(anything) > 1 else None,
         "loss_unbounded_from": unbounded_from,
     }
-
-
-def _up(value: float) -> float:
-    # A sum of two floats is off by half an ulp at most.
-    return nextafter(value, inf)
 
 
 def require_reports(reports: int) -> None:

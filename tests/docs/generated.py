@@ -293,7 +293,7 @@ def comparison(k: int) -> str:
         facts = kind.resolved_parameters()
         chosen = "".join(f"{key} = {facts[key]}" for key in ("g", "d") if key in facts) or "–"
         # Of all reports, also those that did not sample the value.
-        error = f"{kind.support.floor_variance / float(kind.support.sampled):.3f}"
+        error = f"{float(kind.support.floor) / float(kind.support.sampled):.3f}"
         first = f"{kind.guarantee.first_report:.3g}"
         bits = str(kind.payload_bits)
         rows.append([f"`{name}`", chosen, bits, error, first, cap(kind.guarantee)])
@@ -319,7 +319,7 @@ def variants() -> str:
                     str(kind.resolved_parameters()["g"]),
                     str(kind.payload_bits),
                     "2^128" if seeds is None else str(seeds),
-                    f"{kind.support.floor_variance:.3f}",
+                    f"{float(kind.support.floor):.3f}",
                     cap(kind.guarantee),
                 ]
             )
@@ -550,7 +550,7 @@ def allocations() -> str:
         ("split", "loloha"),
     ):
         kind = allocate(allocation, name, VISITORS, Parameters(**LEVELS))
-        error = [p.support.floor_variance / float(p.support.sampled) for p in kind.estimators]
+        error = [float(p.support.floor) / float(p.support.sampled) for p in kind.estimators]
         label = f"`{allocation}`" + (f", `{name}`" if name else "")
         spread = f"{min(error):.3g} .. {max(error):.3g}"
         cap_over_values = f"{kind.guarantee.cap_over_values:g}"

@@ -94,7 +94,7 @@ def test_numbers_in_sentences() -> None:
     assert "for 360 values and g = 3 that is 728 functions" in found
 
     best = [built(name, 360) for name in ("loloha", "l_osue")]
-    errors = {round(100 * sqrt(kind.support.floor_variance / 10_000)) for kind in best}  # type: ignore[attr-defined]
+    errors = {round(100 * sqrt(float(kind.support.floor) / 10_000)) for kind in best}  # type: ignore[attr-defined]
     assert errors == {2}
     assert "At ε1 = 1 and 10,000 reports, a frequency has a standard error of 2 points" in prose("README.md")
 

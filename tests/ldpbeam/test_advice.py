@@ -35,7 +35,7 @@ def test_a_g_far_above_the_optimal_one_is_named_with_its_cost(protocol: str, fam
     dear, best = parse_collection(text + "g: 401\n"), parse_collection(text)
     (advice,) = warnings_about(dear)
     assert advice.code == "W-COLLECTION-G"
-    ratio = (dear.protocol.support.floor_variance / best.protocol.support.floor_variance) ** 0.5
+    ratio = (float(dear.protocol.support.floor) / float(best.protocol.support.floor)) ** 0.5
     assert float(re.search(r"are ([\d.e+]+) times", advice.message)[1]) == pytest.approx(ratio, rel=0.01)
     assert f"optimal {best.protocol.g}" in advice.message
     assert ("cap" in advice.message) == (protocol == "loloha")
@@ -77,7 +77,7 @@ def test_an_error_above_1_over_k_for_a_billion_reports_is_named(name: str, size:
     levels = "".join(f"{key}: {values[key]}\n" for key in PROTOCOLS[name].PARAMETERS)
     collection = parse_collection(TEXT.format(size=size, protocol=name, levels=levels))
     support = collection.protocol.support
-    needed = support.floor_variance / float(support.sampled) * size**2
+    needed = float(support.floor) / float(support.sampled) * size**2
     found = [a for a in warnings_about(collection) if a.code == "W-COLLECTION-ERROR"]
     assert bool(found) == (needed > MANY_REPORTS)
     for advice in found:

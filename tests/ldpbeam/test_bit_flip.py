@@ -274,7 +274,7 @@ def test_v_star_is_that_of_correction_3_and_not_the_printed_one(b: int, d: int, 
     """(b/d)/(4 n sinh²(ε/4)); LOLOHA section 4 prints b/(2 d n sinh(ε/2)), which is far off."""
     for name in ("dbitflip", PM):
         support = build(name, b, epsilon, d).support
-        ours = support.floor_variance / float(support.sampled)
+        ours = float(support.floor) / float(support.sampled)
         assert ours == pytest.approx((b / d) / (4 * sinh(epsilon / 4) ** 2), rel=1e-12)
         printed = b / (2 * d * sinh(epsilon / 2))
         assert abs(printed / ours - 1) > 0.1
@@ -553,7 +553,7 @@ ROWS = (
 
 
 def v_star(name: str, b: int, **more: Any) -> float:
-    return float(build(name, b, 1.0, **more).support.floor_variance)
+    return float(build(name, b, 1.0, **more).support.floor)
 
 
 def table(b: int = 32, epsilon: float = 1.0) -> list[str]:
@@ -563,7 +563,7 @@ def table(b: int = 32, epsilon: float = 1.0) -> list[str]:
         built = build(name, b, epsilon, d)
         guarantee = built.guarantee
         cap = guarantee.cap_over_values
-        per_report = built.support.floor_variance / float(built.support.sampled)
+        per_report = float(built.support.floor) / float(built.support.sampled)
         found.append(
             f"| `{name}` | {'–' if d is None else d} | {built.payload_bits} | {per_report:.2f} "
             f"| {guarantee.first_report:.3f} | {'none' if cap is None else f'{cap:.1f}'} |"
@@ -583,8 +583,8 @@ def test_numbers_of_the_page_are_those_of_the_library() -> None:
         loloha: Any = protocol("loloha", 32, levels)
         assert device.guarantee.cap_over_values == pytest.approx(cap)
         assert loloha.guarantee.cap_over_values == pytest.approx(cap)
-        flipped.append(f"{32 * device.support.floor_variance:.2f}")
-        hashed.append(f"{loloha.support.floor_variance:.2f}")
+        flipped.append(f"{32 * float(device.support.floor):.2f}")
+        hashed.append(f"{float(loloha.support.floor):.2f}")
     assert "n·V\\* is {}, {} and {} for `dbitflip_pm`, {}, {} and {} for".format(*flipped, *hashed) in words
     for b in (8, 32):
         assert v_star("blh", b) < v_star("blh", b, hash_family="affine") < v_star("binflip_plus", b)

@@ -32,7 +32,7 @@ def two(name: str, size: int, longitudinal: float, first: float, **more: object)
 
 
 def v_star(built: FrequencyProtocol, n: int = 1) -> float:
-    return built.support.floor_variance / n
+    return float(built.support.floor) / n
 
 
 LEVEL_PAIRS = [(0.5, 0.3), (1.0, 0.1), (2.0, 1.0), (2.0, 1.9), (4.0, 2.4), (5.0, 0.5), (8.0, 4.0)]

@@ -33,7 +33,7 @@ def test_variance_is_that_of_a_support_count() -> None:
     support_variance = 1000 * frequencies * 0.7 * 0.3 + 1000 * (1 - frequencies) * 0.2 * 0.8
 
     np.testing.assert_allclose(noise.variance(frequencies), support_variance / (1000 * 0.5) ** 2)
-    assert math.isclose(noise.floor_variance, noise.variance(np.zeros(1))[0])
+    assert math.isclose(noise.floor_variance, noise.other * (1 - noise.other) / (noise.n * noise.gap**2))
 
 
 def test_frequencies_outside_the_unit_interval_are_taken_as_its_ends() -> None:
