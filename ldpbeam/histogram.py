@@ -118,12 +118,12 @@ def estimate_counted(
 def estimate_epoch(collection: Collection, epoch: int, support: Support) -> EpochHistogram:
     """Stage 4: support counts, unbiased estimates, standard errors, intervals."""
     protocol = collection.protocol
-    rows = [part.results for part in protocol.estimators]
+    rows = [part.results for part in protocol.parts]
     ties = np.split(tie_breakers(collection.digest, epoch, sum(rows)), np.cumsum(rows)[:-1])
     found = []
     counted = protocol.part_counts(support.counts, support.reports)
     for part, (counts, reports), split in zip(protocol.estimators, counted, ties, strict=True):
-        supported = part.support_counts(counts)
+        supported = part.protocol.support_counts(counts)
         if reports < max(collection.min_reports, 1):
             found.append(AttributeHistogram(reports, supported, None, status=INSUFFICIENT))
         else:

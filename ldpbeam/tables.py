@@ -58,7 +58,7 @@ def fixed_columns(collection: Collection) -> dict[str, Any]:
     import pyarrow as pa
 
     attributes, values, labels = [], [], []
-    for (name, domain), part in zip(collection.histograms, collection.protocol.estimators, strict=True):
+    for (name, domain), part in zip(collection.histograms, collection.protocol.parts, strict=True):
         attributes += [name] * part.results
         values += list(range(part.results))
         labels += [domain.label(v) for v in range(part.results)] if part.results == domain.size else ["mean"]
@@ -80,7 +80,7 @@ def epoch_table(collection: Collection, histogram: EpochHistogram, fixed: dict[s
     """
     import pyarrow as pa
 
-    sizes = [part.results for part in collection.protocol.estimators]
+    sizes = [part.results for part in collection.protocol.parts]
 
     def integers(name: str) -> Any:
         found = [

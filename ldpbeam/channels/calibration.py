@@ -75,11 +75,7 @@ def symmetric_second_round(first: BitChannel, epsilon_first: float) -> BitChanne
     target = exp_below(epsilon_first)
     if target >= unary_ratio(first.own, first.other):
         raise _not_below(epsilon_first)
-    one = largest(
-        _FAIR,
-        FULL - 1,
-        lambda p: unary_ratio(*first.then(BitChannel(p, FULL - p))) <= target,
-    )
+    one = largest(_FAIR, FULL - 1, lambda p: unary_ratio(*first.then(BitChannel(p, FULL - p))) <= target)
     assert one is not None  # noqa: S101 - p2 = 1/2 has ratio 1, which every ε1 > 0 allows
     return BitChannel(one, FULL - one)
 

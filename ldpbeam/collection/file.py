@@ -278,9 +278,7 @@ def _collection(entries: dict[str, _Entry], where: str) -> Collection:
         domain=None
         if allocation
         else _domain(
-            _required(entries, "domain", where, "domain: {size: 360}"),
-            where,
-            mean=kind.RESULT is Result.MEAN,
+            _required(entries, "domain", where, "domain: {size: 360}"), where, mean=kind.RESULT is Result.MEAN
         ),
         protocol_name=protocol_name,
         parameters=parameters,

@@ -138,7 +138,7 @@ def _skip_group(  # noqa: PLR0911, PLR0912 - as below
 
 
 @kernel
-def parse_records(  # noqa: PLR0912, PLR0915 - one loop; calls would have to be inlined by hand
+def parse_records(  # noqa: PLR0912, PLR0915 - a case for each wire type and field
     buffer: Any, offsets: Any, lengths: Any, words: Any, spans: Any, kinds: Any
 ) -> None:
     """Read the fields of Report or ReportBatch messages.
@@ -166,36 +166,16 @@ def parse_records(  # noqa: PLR0912, PLR0915 - one loop; calls would have to be 
         # An empty message has no digest and so is nothing.
         kind = REPORT if at < end else MALFORMED
         while at < end:
-            tag = np.uint64(0)
-            shift = 0
-            whole = False
-            while at < end and shift <= 28:
-                byte = buffer[at]
-                at += 1
-                tag |= np.uint64(byte & 127) << np.uint64(shift)
-                shift += 7
-                if byte < 128:
-                    whole = True
-                    break
+            tag, at = _varint(buffer, at, end, 28)
             field = tag >> np.uint64(3)
             wire = tag & np.uint64(7)
             # Tags are 32-bit in at most five bytes; a longer one, or field 0, is not protobuf.
-            if not whole or tag > np.uint64(0xFFFFFFFF) or field == np.uint64(0):
+            if at < 0 or tag > np.uint64(0xFFFFFFFF) or field == np.uint64(0):
                 kind = MALFORMED
                 break
             if wire == np.uint64(0):
-                value = np.uint64(0)
-                shift = 0
-                whole = False
-                while at < end and shift <= 63:
-                    byte = buffer[at]
-                    at += 1
-                    value |= np.uint64(byte & 127) << np.uint64(shift)
-                    shift += 7
-                    if byte < 128:
-                        whole = True
-                        break
-                if not whole:
+                value, at = _varint(buffer, at, end, 63)
+                if at < 0:
                     kind = MALFORMED
                     break
                 if field == np.uint64(2):
@@ -221,18 +201,8 @@ def parse_records(  # noqa: PLR0912, PLR0915 - one loop; calls would have to be 
                     scattered = True
                     spans[i, 5] += 8
             elif wire == np.uint64(2):
-                length = np.uint64(0)
-                shift = 0
-                whole = False
-                while at < end and shift <= 63:
-                    byte = buffer[at]
-                    at += 1
-                    length |= np.uint64(byte & 127) << np.uint64(shift)
-                    shift += 7
-                    if byte < 128:
-                        whole = True
-                        break
-                if not whole or length > np.uint64(end - at):
+                length, at = _varint(buffer, at, end, 63)
+                if at < 0 or length > np.uint64(end - at):
                     kind = MALFORMED
                     break
                 span = np.int64(length)

@@ -128,16 +128,6 @@ class PartEstimator:
     share: Fraction = EVERYONE
 
     @property
-    def result(self) -> Result:
-        """What the estimates are."""
-        return self.protocol.result
-
-    @property
-    def results(self) -> int:
-        """How many numbers they are."""
-        return self.protocol.results
-
-    @property
     def support(self) -> SupportProbabilities | None:
         """As of the protocol, among the devices that report the attribute."""
         support = self.protocol.support
@@ -151,16 +141,12 @@ class PartEstimator:
         kept = self.protocol.lasting or SupportProbabilities(Fraction(1), Fraction(0))
         return kept.among(self.share)
 
-    def support_counts(self, counts: Ints) -> Ints:
-        """What was counted for each result, int64 (results,)."""
-        return self.protocol.support_counts(counts)
-
     def estimate(self, counts: Ints, reports: int, ties: Floats | None = None) -> Estimates:
         """As :meth:`ServerSide.estimate`; rows of NaN without a report."""
         from ldpbeam.estimates import Estimates
 
         if not reports:
-            return Estimates.unknown(self.results)
+            return Estimates.unknown(self.protocol.results)
         return self.protocol.estimate(counts, reports, ties, self.share)
 
     def consistent(self, method: str, estimates: Estimates) -> Floats:
@@ -168,5 +154,5 @@ class PartEstimator:
         import numpy as np
 
         if not estimates.n.any():
-            return np.full(self.results, np.nan)
+            return np.full(self.protocol.results, np.nan)
         return self.protocol.consistent(method, estimates)

@@ -103,9 +103,7 @@ def publish_epochs(  # noqa: PLR0913 - the options of a command, by name
 
     if format not in ("batch", "report"):
         raise UsageError(
-            "E-SIMULATE-FORMAT",
-            f"a Pub/Sub message cannot hold {format!r}",
-            remedy="Choose batch or report.",
+            "E-SIMULATE-FORMAT", f"a Pub/Sub message cannot hold {format!r}", remedy="Choose batch or report."
         )
     if truth and out is None:
         raise UsageError(

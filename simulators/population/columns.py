@@ -116,8 +116,7 @@ def _between(request: Request, part: str, names: list[str]) -> list[str]:
     if low and high and low[1] == high[1]:
         of_prefix = [m for name in names if (m := numbered.fullmatch(name)) and m[1] == low[1]]
         between = sorted(
-            (m for m in of_prefix if int(low[2]) <= int(m[2]) <= int(high[2])),
-            key=lambda m: int(m[2]),
+            (m for m in of_prefix if int(low[2]) <= int(m[2]) <= int(high[2])), key=lambda m: int(m[2])
         )
         chosen = [m[0] for m in between]
     elif first in names and last in names:

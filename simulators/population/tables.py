@@ -72,9 +72,7 @@ def read_columns(path: Path, names: Sequence[str]) -> list[TextColumn]:
     _check(path, names, column_names(path))
     text = pa.dictionary(pa.int32(), pa.string())
     options = arrow_csv.ConvertOptions(
-        include_columns=list(names),
-        column_types=dict.fromkeys(names, text),
-        strings_can_be_null=False,
+        include_columns=list(names), column_types=dict.fromkeys(names, text), strings_can_be_null=False
     )
     try:
         table = arrow_csv.read_csv(str(path), convert_options=options)

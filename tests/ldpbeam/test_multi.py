@@ -345,8 +345,8 @@ def test_merging_is_addition_and_estimates_stand_one_after_the_other() -> None:
     start = 0
     for part, (cells, n) in zip(kind.estimators, kind.part_counts(counts, 180), strict=True):
         single = part.estimate(cells, n)
-        rows = slice(start, start + part.results)
-        start += part.results
+        rows = slice(start, start + part.protocol.results)
+        start += part.protocol.results
         for name in ("frequency", "std_error", "low", "high_all"):
             assert np.array_equal(getattr(whole, name)[rows], getattr(single, name))
     both = kind.consistent("norm_sub", whole)
