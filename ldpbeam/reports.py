@@ -98,11 +98,7 @@ def admit_batches(
         if small.any():
             shares.append(group[small])
         for share in shares:
-            if share.size == 1:
-                batch = batches[int(share[0])]
-                ids, payloads = batch.report_ids, batch.payloads
-            else:
-                ids, payloads = batches.ids_together(share), batches.payloads_together(share)
+            ids, payloads = batches.ids_together(share), batches.payloads_together(share)
             columns = ReportColumns(collection.digest, epoch, ids, payloads.reshape(ids.size, -1))
             _admit_columns(collection, columns, batches, share, n[share], source, admission)
 

@@ -7,20 +7,16 @@ library.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ldpbeam.arrays import Bytes, Flags, Ints, Uints
 from ldpbeam.kernels import framing
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 __all__ = [
     "MAX_RECORD",
-    "Batch",
     "Batches",
     "Frames",
     "Rows",
@@ -50,9 +46,9 @@ class Frames:
             the status says so.
     """
 
-    buffer: NDArray[np.uint8]
-    offsets: NDArray[np.int64]
-    lengths: NDArray[np.int64]
+    buffer: Bytes
+    offsets: Ints
+    lengths: Ints
     end: int
     status: int
     size: int
@@ -71,41 +67,19 @@ class Rows:
         arrival: int64, when each record arrived, microseconds since 1970; None where nobody knows.
     """
 
-    digest: NDArray[np.uint64]
-    epoch: NDArray[np.int64]
-    report_id: NDArray[np.uint64]
-    buffer: NDArray[np.uint8]
-    payload_at: NDArray[np.int64]
-    payload_length: NDArray[np.int64]
-    place: NDArray[np.int64]
-    arrival: NDArray[np.int64] | None = None
-
-
-@dataclass(frozen=True)
-class Batch:
-    """One ReportBatch.
-
-    Attributes:
-        digest, epoch: as in the message.
-        count: as claimed.
-        report_ids: uint64, possibly unaligned; its length is what the bytes hold.
-        payloads: uint8, end to end.
-        place: position of the record in its source.
-        arrival: when it arrived, microseconds since 1970; None where nobody knows.
-    """
-
-    digest: int
-    epoch: int
-    count: int
-    report_ids: NDArray[np.uint64]
-    payloads: NDArray[np.uint8]
-    place: int
-    arrival: int | None = None
+    digest: Uints
+    epoch: Ints
+    report_id: Uints
+    buffer: Bytes
+    payload_at: Ints
+    payload_length: Ints
+    place: Ints
+    arrival: Ints | None = None
 
 
 @dataclass(frozen=True, eq=False)
 class Batches:
-    """The batches among some records, as columns of shape (b,); an item is made when it is asked for.
+    """The batches among some records, as columns of shape (b,).
 
     Attributes:
         digest, count: uint64.
@@ -119,61 +93,43 @@ class Batches:
         arrival: int64, microseconds since 1970; None where nobody knows.
     """
 
-    digest: NDArray[np.uint64]
-    epoch: NDArray[np.int64]
-    count: NDArray[np.uint64]
-    buffer: NDArray[np.uint8]
-    scattered: NDArray[np.uint8]
-    in_parts: NDArray[np.bool_]
-    ids_at: NDArray[np.int64]
-    ids_length: NDArray[np.int64]
-    payloads_at: NDArray[np.int64]
-    payloads_length: NDArray[np.int64]
-    place: NDArray[np.int64]
-    arrival: NDArray[np.int64] | None = None
+    digest: Uints
+    epoch: Ints
+    count: Uints
+    buffer: Bytes
+    scattered: Bytes
+    in_parts: Flags
+    ids_at: Ints
+    ids_length: Ints
+    payloads_at: Ints
+    payloads_length: Ints
+    place: Ints
+    arrival: Ints | None = None
 
     def __len__(self) -> int:
-        """How many."""
         return self.digest.size
 
-    def __iter__(self) -> Iterator[Batch]:
-        """One after the other."""
-        return map(self.__getitem__, range(len(self)))
-
-    def __getitem__(self, index: int) -> Batch:
-        """One batch, which shares the memory of the columns."""
-        i = range(len(self))[index]
-        at, size = int(self.ids_at[i]), int(self.ids_length[i])
-        ids = (self.scattered if self.in_parts[i] else self.buffer)[at : at + size]
-        at, size = int(self.payloads_at[i]), int(self.payloads_length[i])
-        return Batch(
-            digest=int(self.digest[i]),
-            epoch=int(self.epoch[i]),
-            count=int(self.count[i]),
-            report_ids=np.frombuffer(ids, "<u8"),
-            payloads=self.buffer[at : at + size],
-            place=int(self.place[i]),
-            arrival=None if self.arrival is None else int(self.arrival[i]),
-        )
-
-    def ids_together(self, which: NDArray[np.int64]) -> NDArray[np.uint64]:
-        """The report ids of some batches end to end."""
-        lengths = self.ids_length[which]
+    def ids_together(self, which: Ints) -> Uints:
+        """The report ids of some batches end to end, perhaps unaligned; of one batch without a copy."""
+        at, lengths = self.ids_at[which], self.ids_length[which]
+        if which.size == 1:
+            held = self.scattered if self.in_parts[which[0]] else self.buffer
+            return held[at[0] : at[0] + lengths[0]].view("<u8")
         out = np.empty(int(lengths.sum()), np.uint8)
         starts = np.cumsum(lengths) - lengths
         for buffer, loose in ((self.buffer, False), (self.scattered, True)):
             chosen = self.in_parts[which] == loose
-            some = which[chosen]
-            if some.size:
-                framing.gather_into(buffer, self.ids_at[some], self.ids_length[some], starts[chosen], out)
+            if chosen.any():
+                framing.gather_into(buffer, at[chosen], lengths[chosen], starts[chosen], out)
         return out.view("<u8")
 
-    def payloads_together(self, which: NDArray[np.int64]) -> NDArray[np.uint8]:
-        """The payloads of some batches end to end."""
-        lengths = self.payloads_length[which]
+    def payloads_together(self, which: Ints) -> Bytes:
+        """The payloads of some batches end to end; of one batch without a copy."""
+        at, lengths = self.payloads_at[which], self.payloads_length[which]
+        if which.size == 1:
+            return self.buffer[at[0] : at[0] + lengths[0]]
         out = np.empty(int(lengths.sum()), np.uint8)
-        starts = np.cumsum(lengths) - lengths
-        framing.gather_into(self.buffer, self.payloads_at[which], lengths, starts, out)
+        framing.gather_into(self.buffer, at, lengths, np.cumsum(lengths) - lengths, out)
         return out
 
 
@@ -192,7 +148,7 @@ def framed(message: bytes) -> bytes:
     return varint(len(message)) + message
 
 
-def frames(buffer: NDArray[np.uint8], start: int = 0) -> Frames:
+def frames(buffer: Bytes, start: int = 0) -> Frames:
     """The records that lie whole in ``buffer`` from ``start`` on, at most 65,536 of them."""
     offsets = np.empty(_FRAMES_AT_ONCE, np.int64)
     lengths = np.empty(_FRAMES_AT_ONCE, np.int64)
@@ -211,9 +167,7 @@ def joined(messages: Sequence[bytes]) -> Frames:
     return Frames(buffer, ends - lengths - 1, lengths, buffer.size, framing.NEED_MORE, 0)
 
 
-def parse(
-    found: Frames, base: int = 0, arrivals: NDArray[np.int64] | None = None
-) -> tuple[Rows, Batches, NDArray[np.int64]]:
+def parse(found: Frames, base: int = 0, arrivals: Ints | None = None) -> tuple[Rows, Batches, Ints]:
     """Decode records.
 
     Args:

@@ -335,8 +335,8 @@ def _mended(
 def _was(message: bytes, reason: Reason) -> Counter[tuple[Key, str]]:
     """What a wholly refused message was booked as."""
     rows, batches, _ = codec.parse(codec.joined([message]))
-    count = max(batches[0].report_ids.size, 1) if batches else 1
-    digest = batches[0].digest if batches else int(rows.digest[0])
+    count = max(int(batches.ids_length[0]) >> 3, 1) if batches else 1
+    digest = int(batches.digest[0]) if batches else int(rows.digest[0])
     key: Key = ("", None) if reason is Reason.UNKNOWN_COLLECTION else (digest_hex(digest), None)
     return Counter({(key, "read"): count, (key, f"rejected.{reason.value}"): count})
 

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from ldpbeam.kernels import framing
 from ldpbeam.wire import codec
 from ldpbeam.wire.report_pb2 import Report, ReportBatch
+from tests.reference.batches import each
 
 Read = tuple[Any, ...] | None
 
@@ -63,7 +64,7 @@ def read_all(messages: list[bytes]) -> list[Read]:
         payload = rows.buffer[at : at + size].tobytes()
         read = ("report", int(rows.digest[i]), int(rows.epoch[i]), int(rows.report_id[i]), payload)
         result.setdefault(place, []).append(read)
-    for b in batches:
+    for b in each(batches):
         ids = [int(x) for x in b.report_ids]
         result.setdefault(b.place, []).append(
             ("batch", b.digest, b.epoch, b.count, ids, b.payloads.tobytes())
@@ -252,5 +253,5 @@ def test_places_count_from_the_start_of_the_source() -> None:
     data = b"".join(bytes([len(m)]) + m for m in (one, many, b"\x07"))
     rows, batches, malformed = codec.parse(codec.frames(np.frombuffer(data, np.uint8)), base=100)
     assert rows.place.tolist() == [101]
-    assert [b.place for b in batches] == [102 + len(one)]
+    assert batches.place.tolist() == [102 + len(one)]
     assert malformed.tolist() == [103 + len(one) + len(many)]

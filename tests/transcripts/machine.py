@@ -22,8 +22,7 @@ from ldpbeam.schedule import Schedule
 from ldpbeam.simulators.fleet import ReportColumns
 from ldpbeam.support import Support
 from ldpbeam.transforms.stateful import CountBeforeShuffle, CountShard, SplitByShard, SumShards
-from ldpbeam.wire.codec import Batch
-from tests.reference.batches import admit_batch
+from tests.reference.batches import Batch, admit_batch
 
 FOREVER = 1 << 62
 
