@@ -206,9 +206,7 @@ def count_ones(payloads: Bytes) -> Iterator[tuple[slice, Ints]]:
         where = slice(at, min(at + step, n))
         rows = filled[: where.stop - at]
         rows[:, :width] = payloads[where]
-        ones = np.empty(len(rows), np.int64)
-        bits.count_ones(rows.view(np.uint64), ones)
-        yield where, ones
+        yield where, bits.count_ones(rows.view(np.uint64))
 
 
 def refuse_ones(payloads: Bytes, bits: int, admitted: tuple[int, int], codes: Bytes) -> None:

@@ -83,9 +83,10 @@ def _about_hash(collection: Collection, kind: LocalProtocol[Any], about: str) ->
 
 def _about_leverage(kind: LocalProtocol[Any], about: str) -> Iterator[Advice]:
     if kind.added_noise is not None:
+        most = leverage(kind).one_value
         yield Advice(
             "W-COLLECTION-LEVERAGE",
-            f"one forged report among n moves a mean{about} of {kind.NAME} by up to {leverage(kind).up:.0f} "
+            f"one forged report among n moves a mean{about} of {kind.NAME} by up to {most:.0f} "
             "times the largest value over n, also out of its domain",
             "Use one_bit_mean where not all devices can be trusted.",
         )

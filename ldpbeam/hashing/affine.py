@@ -104,10 +104,8 @@ class AffineFamily(HashFamily):
 
         from ldpbeam.kernels import hashing
 
-        out = np.empty(values.size, np.int64)
         a, c = np.ascontiguousarray(seeds[:, 0]), np.ascontiguousarray(seeds[:, 1])
-        hashing.hash_affine(a, c, values, np.uint64(self.g), out)
-        return out
+        return hashing.hash_affine(a, c, values, np.uint64(self.g))
 
     def pack(self, seeds: Uints, symbols: Ints) -> Bytes:
         """Rows of a, c, symbol."""

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
+from itertools import count
 from math import exp
 from typing import ClassVar
 
@@ -52,16 +53,12 @@ class LinearFamily(HashFamily):
     @cached_property
     def digits(self) -> int:
         """m, the number of base-g digits of a value."""
-        m, points = 1, self.g
-        while points < self.domain_size:
-            points *= self.g
-            m += 1
-        return m
+        return _digits(self.g, self.domain_size)
 
     @property
     def points(self) -> int:
         """g^m, the number of vectors of m digits."""
-        return _points(self.g, self.domain_size)
+        return self.g**self.digits
 
     @property
     def collision(self) -> Fraction:
@@ -131,13 +128,9 @@ class LinearFamily(HashFamily):
 
     def hash_many(self, seeds: Uints, values: Ints) -> Ints:
         """See the class; seeds (n,)."""
-        import numpy as np
-
         from ldpbeam.kernels import hashing
 
-        out = np.empty(values.size, np.int64)
-        hashing.hash_linear(seeds.astype(np.int64), values, self.g, out)
-        return out
+        return hashing.hash_linear(seeds.astype("i8"), values, self.g)
 
     def pack(self, seeds: Uints, symbols: Ints) -> Bytes:
         """The cell of each report."""
@@ -146,19 +139,13 @@ class LinearFamily(HashFamily):
         from ldpbeam.kernels import symbols as kernels
 
         cells = (seeds - np.uint64(1)) * np.uint64(self.g) + symbols.astype(np.uint64)
-        out = np.empty((symbols.size, self._size), np.uint8)
-        kernels.pack(cells, out)
-        return out
+        return kernels.pack(cells, self._size)
 
     def check(self, payloads: Bytes) -> Bytes:
         """Cells beyond the table do not exist."""
-        import numpy as np
-
         from ldpbeam.kernels import symbols
 
-        codes = np.empty(len(payloads), np.uint8)
-        symbols.check_below(payloads, np.uint64(self.counts_length), codes)
-        return codes
+        return symbols.check_below(payloads, self.counts_length)
 
     @property
     def largest_class(self) -> int:
@@ -201,12 +188,9 @@ def next_prime(number: int) -> int:
     return number
 
 
-def _points(g: int, domain_size: int) -> int:
-    """The smallest power of g that is at least ``domain_size`` (and at least g)."""
-    points = g
-    while points < domain_size:
-        points *= g
-    return points
+def _digits(g: int, domain_size: int) -> int:
+    """The least m >= 1 with g^m >= domain_size."""
+    return next(m for m in count(1) if g**m >= domain_size)
 
 
 def optimal_prime(domain_size: int, epsilon_first: float) -> int:
@@ -225,13 +209,13 @@ def optimal_prime(domain_size: int, epsilon_first: float) -> int:
         candidates.add(root)
 
     def variance(g: int) -> float:
-        points = _points(g, domain_size)
+        points = g ** _digits(g, domain_size)
         own = ratio / (ratio + g - 1)
         collision = (points // g - 1) / (points - 1)
         other = collision * own + (1 - collision) * (1 - own) / (g - 1)
         return other * (1 - other) / (own - other) ** 2
 
     def fits(g: int) -> bool:
-        return g <= _MAX_OPTIMAL and (_points(g, domain_size) - 1) * g <= _MAX_CELLS
+        return g <= _MAX_OPTIMAL and (g ** _digits(g, domain_size) - 1) * g <= _MAX_CELLS
 
     return min((g for g in candidates if fits(g)), key=lambda g: (variance(g), g))

@@ -1,1 +1,1 @@
-"""Numba loops over arrays that are passed in: no validation, randomness, allocation policy or Beam."""
+"""Numba loops over arrays: no validation, randomness or Beam."""

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from ldpbeam.arrays import Bytes, Ints
 from ldpbeam.kernels._jit import kernel
 from ldpbeam.kernels.check_codes import CheckCode
 
@@ -19,22 +20,20 @@ _REPEATED_INDEX = np.uint8(CheckCode.REPEATED_INDEX)
 
 
 @kernel
-def sample(words: Any, deck: Any, swapped: Any, sets: Any) -> None:
-    """Draw d of b buckets per row: the first d steps of a Fisher–Yates shuffle, then sorted.
+def sample(words: Any, b: Any) -> Ints:
+    """Draw d of b buckets per row: the first d steps of a Fisher–Yates shuffle, then sorted: int64 (n, d).
 
     Step i takes place i + floor(word (b − i) / 2**64) of the deck; both halves of the word are multiplied,
     which gives the upper half of the 96-bit product exactly.
 
     Args:
         words: uint64 (n, d), 1 <= d <= b.
-        deck: int64 (b,), 0 .. b − 1 in order, b < 2**32; scratch, in order again afterwards.
-        swapped: int64 (d,), scratch.
-        sets: int64 (n, d), written: the drawn buckets, ascending.
+        b: int64, below 2**32.
     """
     half = np.uint64(32)
     low = np.uint64(0xFFFFFFFF)
-    b = deck.size
     n, d = words.shape
+    deck, swapped, sets = np.arange(b), np.empty(d, np.int64), np.empty((n, d), np.int64)
     for r in range(n):
         for i in range(d):
             left = np.uint64(b - i)
@@ -54,56 +53,55 @@ def sample(words: Any, deck: Any, swapped: Any, sets: Any) -> None:
         for i in range(d - 1, -1, -1):
             j = swapped[i]
             deck[i], deck[j] = deck[j], deck[i]
+    return sets
 
 
 @kernel
-def locate(sets: Any, values: Any, positions: Any) -> None:
-    """positions[i] = where values[i] stands in sets[i], or d where it was not sampled.
-
-    Args:
-        sets: int64 (n, d).
-        values, positions: int64 (n,), the latter written.
-    """
+def locate(sets: Any, values: Any) -> Ints:
+    """Where values[i], int64 (n,), stands in sets[i], int64 (n, d), or d where it was not sampled."""
     n, d = sets.shape
+    positions = np.empty(n, np.int64)
     for r in range(n):
         found = d
         for i in range(d):
             if sets[r, i] == values[r]:
                 found = i
         positions[r] = found
+    return positions
 
 
 @kernel
-def pack(sets: Any, bits: Any, width: Any, payloads: Any) -> None:
-    """Write the entries of every row.
+def pack(sets: Any, bits: Any, width: Any) -> Bytes:
+    """The entries of every row: uint8 (n, d · width).
 
     Args:
         sets: int64 (n, d), ascending.
         bits: uint8 (n, (d + 7) // 8), packed: bit i belongs to sets[:, i].
         width: bytes of an entry, at most 8.
-        payloads: uint8 (n, d · width), written.
     """
     n, d = sets.shape
+    payloads = np.empty((n, d * width), np.uint8)
     for r in range(n):
         for i in range(d):
             bit = (bits[r, i >> 3] >> np.uint8(i & 7)) & np.uint8(1)
             entry = np.uint64(sets[r, i]) << np.uint64(1) | np.uint64(bit)
             for j in range(width):
                 payloads[r, i * width + j] = np.uint8(entry >> np.uint64(8 * j))
+    return payloads
 
 
 @kernel
-def check_entries(payloads: Any, width: Any, limit: Any, codes: Any) -> None:
-    """codes[i] = the code of the first entry that breaks a rule, or ``SOUND``.
+def check_entries(payloads: Any, width: Any, limit: Any) -> Bytes:
+    """The code of each row's first entry that breaks a rule, or ``SOUND``: uint8 (n,).
 
     An index of ``limit`` or more is ``VALUE_OUT_OF_RANGE``, one not above its predecessor ``REPEATED_INDEX``.
 
     Args:
         payloads: uint8 (n, d · width).
         width: bytes of an entry, at most 8.
-        limit: uint64, number of buckets.
-        codes: uint8 (n,), written.
+        limit: int64, number of buckets.
     """
+    codes = np.empty(payloads.shape[0], np.uint8)
     d = payloads.shape[1] // width
     for r in range(payloads.shape[0]):
         codes[r] = _SOUND
@@ -113,13 +111,14 @@ def check_entries(payloads: Any, width: Any, limit: Any, codes: Any) -> None:
             for j in range(width):
                 entry |= np.uint64(payloads[r, i * width + j]) << np.uint64(8 * j)
             index = entry >> np.uint64(1)
-            if index >= limit:
+            if index >= np.uint64(limit):
                 codes[r] = _VALUE_OUT_OF_RANGE
                 break
             if index < least:
                 codes[r] = _REPEATED_INDEX
                 break
             least = index + np.uint64(1)
+    return codes
 
 
 @kernel

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from ldpbeam.arrays import Bytes, Ints
 from ldpbeam.kernels._jit import kernel
 from ldpbeam.kernels.check_codes import CheckCode
 
@@ -14,13 +15,9 @@ _UNUSED_BITS = np.uint8(CheckCode.UNUSED_BITS)
 
 
 @kernel
-def count_ones(words: Any, ones: Any) -> None:
-    """ones[i] = number of ones in words[i].
-
-    Args:
-        words: uint64 (n, w), packed rows that were filled up with zeros.
-        ones: int64 (n,), written.
-    """
+def count_ones(words: Any) -> Ints:
+    """The number of ones in each row of words, uint64 (n, w): int64 (n,)."""
+    ones = np.empty(words.shape[0], np.int64)
     pairs = np.uint64(0x5555555555555555)
     fours = np.uint64(0x3333333333333333)
     bytes_ = np.uint64(0x0F0F0F0F0F0F0F0F)
@@ -34,20 +31,22 @@ def count_ones(words: Any, ones: Any) -> None:
             x = (x + (x >> np.uint64(4))) & bytes_
             found += (x * sums) >> np.uint64(56)
         ones[i] = np.int64(found)
+    return ones
 
 
 @kernel
-def check_unused(payloads: Any, mask: Any, codes: Any) -> None:
-    """codes[i] = ``UNUSED_BITS`` where the last byte of payloads[i] has a bit of ``mask``, else ``SOUND``.
+def check_unused(payloads: Any, mask: Any) -> Bytes:
+    """``UNUSED_BITS`` where the last byte of payloads[i] has a bit of ``mask``, else ``SOUND``: uint8 (n,).
 
     Args:
         payloads: uint8 (n, w).
-        mask: uint8, the bits beyond the domain.
-        codes: uint8 (n,), written.
+        mask: int64, the bits beyond the domain.
     """
+    codes = np.empty(payloads.shape[0], np.uint8)
     last = payloads.shape[1] - 1
     for i in range(payloads.shape[0]):
-        codes[i] = _UNUSED_BITS if payloads[i, last] & mask else _SOUND
+        codes[i] = _UNUSED_BITS if payloads[i, last] & np.uint8(mask) else _SOUND
+    return codes
 
 
 @kernel
@@ -81,33 +80,35 @@ def add_rows(payloads: Any, planes: Any, counts: Any) -> None:
 
 
 @kernel
-def draw_one_hot(values: Any, words: Any, one: Any, zero: Any, out: Any) -> None:
-    """Randomise the one-hot vectors of ``values`` bit by bit into packed rows.
+def draw_one_hot(values: Any, words: Any, one: Any, zero: Any) -> Bytes:
+    """The one-hot vectors of ``values``, randomised bit by bit: packed rows, uint8 (n, (k + 7) // 8).
 
     Args:
         values: int64 (n,).
         words: uint64 (n, k), one word per bit.
         one, zero: uint64, weights of reporting 1 for a true 1 and a true 0.
-        out: uint8 (n, w), zeroed, written.
     """
+    out = np.zeros((words.shape[0], (words.shape[1] + 7) // 8), np.uint8)
     for i in range(words.shape[0]):
         for v in range(words.shape[1]):
             bit = words[i, v] < (one if v == values[i] else zero)
             out[i, v >> 3] |= np.uint8(bit) << np.uint8(v & 7)
+    return out
 
 
 @kernel
-def redraw(rows: Any, words: Any, one: Any, zero: Any, out: Any) -> None:
-    """Randomise packed bit vectors once more, bit by bit.
+def redraw(rows: Any, words: Any, one: Any, zero: Any) -> Bytes:
+    """Packed bit vectors, randomised once more bit by bit: uint8, of the shape of ``rows``.
 
     Args:
         rows: uint8 (n, w), the memoised vectors.
         words: uint64 (n, k).
         one, zero: uint64, weights of reporting 1 for a memoised 1 and 0.
-        out: uint8 (n, w), zeroed, written.
     """
+    out = np.zeros(rows.shape, np.uint8)
     for i in range(words.shape[0]):
         for v in range(words.shape[1]):
             memoised = (rows[i, v >> 3] >> np.uint8(v & 7)) & np.uint8(1)
             bit = words[i, v] < (one if memoised else zero)
             out[i, v >> 3] |= np.uint8(bit) << np.uint8(v & 7)
+    return out

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from ldpbeam.arrays import Ints
 from ldpbeam.kernels._jit import kernel
 
 _TILE = 4096
@@ -82,31 +83,32 @@ def add_affine(start: Any, step: Any, width: Any, counts: Any) -> None:
 
 
 @kernel
-def hash_affine(a: Any, c: Any, values: Any, g: Any, out: Any) -> None:
-    """out[i] = floor(((a v + c mod 2**64) >> 32) g / 2**32) for v = values[i].
+def hash_affine(a: Any, c: Any, values: Any, g: Any) -> Ints:
+    """floor(((a v + c mod 2**64) >> 32) g / 2**32) for v = values[i]: int64 (n,).
 
     Args:
         a, c: uint64 (n,).
         values: int64 (n,).
         g: uint64, below 2**32.
-        out: int64 (n,), written.
     """
+    out = np.empty(values.size, np.int64)
     half = np.uint64(32)
     for i in range(values.size):
         x = a[i] * np.uint64(values[i]) + c[i]
         out[i] = np.int64(((x >> half) * g) >> half)
+    return out
 
 
 @kernel
-def hash_linear(seeds: Any, values: Any, g: Any, out: Any) -> None:
-    """out[i] = sum over digits of seed digit times value digit, mod g, in base g.
+def hash_linear(seeds: Any, values: Any, g: Any) -> Ints:
+    """The sum over digits of seed digit times value digit, mod g, in base g: int64 (n,).
 
     Args:
         seeds: int64 (n,), 1 .. g**m - 1.
         values: int64 (n,), 0 .. g**m - 1.
         g: int64, prime.
-        out: int64 (n,), written.
     """
+    out = np.empty(values.size, np.int64)
     for i in range(values.size):
         s = seeds[i]
         v = values[i]
@@ -116,6 +118,7 @@ def hash_linear(seeds: Any, values: Any, g: Any, out: Any) -> None:
             s //= g
             v //= g
         out[i] = total % g
+    return out
 
 
 @kernel

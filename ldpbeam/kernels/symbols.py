@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from ldpbeam.arrays import Bytes
 from ldpbeam.kernels._jit import kernel
 from ldpbeam.kernels.check_codes import CheckCode
 
@@ -14,19 +15,20 @@ _VALUE_OUT_OF_RANGE = np.uint8(CheckCode.VALUE_OUT_OF_RANGE)
 
 
 @kernel
-def check_below(payloads: Any, limit: Any, codes: Any) -> None:
-    """codes[i] = ``VALUE_OUT_OF_RANGE`` where payloads[i] is not below ``limit``, else ``SOUND``.
+def check_below(payloads: Any, limit: Any) -> Bytes:
+    """``VALUE_OUT_OF_RANGE`` where payloads[i] is not below ``limit``, else ``SOUND``: uint8 (n,).
 
     Args:
         payloads: uint8 (n, w), w <= 8, little-endian.
-        limit: uint64.
-        codes: uint8 (n,), written.
+        limit: int64, positive.
     """
+    codes = np.empty(payloads.shape[0], np.uint8)
     for i in range(payloads.shape[0]):
         x = np.uint64(0)
         for j in range(payloads.shape[1]):
             x |= np.uint64(payloads[i, j]) << np.uint64(8 * j)
-        codes[i] = _VALUE_OUT_OF_RANGE if x >= limit else _SOUND
+        codes[i] = _VALUE_OUT_OF_RANGE if x >= np.uint64(limit) else _SOUND
+    return codes
 
 
 @kernel
@@ -45,14 +47,11 @@ def add_at(payloads: Any, counts: Any) -> None:
 
 
 @kernel
-def pack(symbols: Any, payloads: Any) -> None:
-    """Write symbols[i] as a little-endian integer into payloads[i].
-
-    Args:
-        symbols: uint64 (n,).
-        payloads: uint8 (n, w), written.
-    """
-    for i in range(payloads.shape[0]):
+def pack(symbols: Any, width: Any) -> Bytes:
+    """symbols[i], uint64 (n,), as little-endian integers of ``width`` bytes: uint8 (n, width)."""
+    payloads = np.empty((symbols.size, width), np.uint8)
+    for i in range(symbols.size):
         x = symbols[i]
         for j in range(payloads.shape[1]):
             payloads[i, j] = np.uint8(x >> np.uint64(8 * j))
+    return payloads

@@ -8,12 +8,11 @@ from it where it does not. A forger chooses which; a device's report does so at 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from fractions import Fraction
 from typing import Any
 
 from ldpbeam.protocols.contract import LocalProtocol
-from ldpbeam.support import SupportProbabilities
 
 __all__ = ["TARGETS", "Leverage", "leverage", "leverage_record"]
 
@@ -26,26 +25,17 @@ class Leverage:
     """What one forged report among n moves an estimate by, in units of 1/n (of m/n for a mean of 0 .. m).
 
     Attributes:
-        up: one frequency, or the mean, at most upwards.
-        down: the same at most downwards; positive.
-        ten: sum over :data:`TARGETS` values of the forger's choice (over all, where there are fewer),
+        one_value: one frequency, or the mean, at most upwards.
+        one_value_down: the same at most downwards; positive.
+        ten_values: sum over :data:`TARGETS` values of the forger's choice (over all, where there are fewer),
             upwards; None for a mean.
-        supported: values that one report supports at most; None for a mean.
+        values_supported_at_most: by one report; None for a mean.
     """
 
-    up: float
-    down: float
-    ten: float | None
-    supported: int | None
-
-    def as_record(self) -> dict[str, float | int | None]:
-        """For run.json."""
-        return {
-            "one_value": self.up,
-            "one_value_down": self.down,
-            "ten_values": self.ten,
-            "values_supported_at_most": self.supported,
-        }
+    one_value: float
+    one_value_down: float
+    ten_values: float | None = None
+    values_supported_at_most: int | None = None
 
 
 def leverage(protocol: LocalProtocol[Any], sampled: Fraction = Fraction(1)) -> Leverage:
@@ -61,30 +51,25 @@ def leverage(protocol: LocalProtocol[Any], sampled: Fraction = Fraction(1)) -> L
     Raises:
         TypeError: a protocol that neither counts support nor takes a mean.
     """
-    weight = 1 / sampled
-    if protocol.support is not None:
-        return _of_support(protocol, protocol.support, weight)
+    weight, support, noise = 1 / sampled, protocol.support, protocol.added_noise
+    if support is not None:
+        weight /= support.sampled
+        up, down = weight * (1 - support.other) / support.gap, weight * support.other / support.gap
+        targets = min(TARGETS, protocol.domain_size)
+        hit = min(targets, protocol.most_supported)
+        ten = hit * up - (min(targets, protocol.asked_about) - hit) * down
+        return Leverage(float(up), float(down), float(ten), protocol.most_supported)
     if protocol.ends is not None:
         up, down = (1 - protocol.ends.other) / protocol.ends.gap, protocol.ends.other / protocol.ends.gap
-    elif protocol.added_noise is not None:
-        down = Fraction(protocol.added_noise.margin, protocol.added_noise.maximum)
+    elif noise is not None:
+        down = Fraction(noise.margin, noise.maximum)
         up = 1 + down
     else:
         raise TypeError(f"the leverage of {protocol.NAME} is not known")
-    return Leverage(float(weight * up), float(weight * down), None, None)
-
-
-def _of_support(protocol: LocalProtocol[Any], support: SupportProbabilities, weight: Fraction) -> Leverage:
-    weight /= support.sampled
-    up = weight * (1 - support.other) / support.gap
-    down = weight * support.other / support.gap
-    targets = min(TARGETS, protocol.domain_size)
-    hit = min(targets, protocol.most_supported)
-    ten = hit * up - (min(targets, protocol.asked_about) - hit) * down
-    return Leverage(float(up), float(down), float(ten), protocol.most_supported)
+    return Leverage(float(weight * up), float(weight * down))
 
 
 def leverage_record(protocol: LocalProtocol[Any]) -> list[dict[str, float | int | None]]:
-    """For run.json: one record for each attribute, in order."""
+    """For run.json: one record for each attribute, in order, with the fields of :class:`Leverage`."""
     pairs = zip(protocol.parts, protocol.estimators, strict=True)
-    return [leverage(part, estimator.share).as_record() for part, estimator in pairs]
+    return [asdict(leverage(part, estimator.share)) for part, estimator in pairs]

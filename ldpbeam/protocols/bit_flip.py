@@ -267,8 +267,7 @@ class BitFlip(BitVector[BucketBits]):
 
         if self._everyone:
             return super().check(payloads)
-        codes = np.empty(len(payloads), np.uint8)
-        bit_flip.check_entries(read_only(payloads), self._width, np.uint64(self.domain_size), codes)
+        codes = bit_flip.check_entries(read_only(payloads), self._width, self.domain_size)
         # The lowest bit of an entry is the answer.
         answers = np.packbits(payloads[:, :: self._width] & np.uint8(1), axis=1)
         refuse_ones(answers, self.d, self.ones_admitted, codes)
@@ -347,29 +346,20 @@ class BitFlip(BitVector[BucketBits]):
         instant, once, sampling, _ = self.word_plan
         sets, positions = None, values
         if sampling is not None:
-            sets = np.empty((values.size, self.d), np.int64)
-            deck, swapped = np.arange(self.domain_size), np.empty(self.d, np.int64)
-            bit_flip.sample(words.seed(sampling), deck, swapped, sets)
-            positions = np.empty(values.size, np.int64)
-            bit_flip.locate(sets, values, positions)
+            sets = bit_flip.sample(words.seed(sampling), self.domain_size)
+            positions = bit_flip.locate(sets, values)
         one, zero = np.uint64(self.channel.one), np.uint64(self.channel.zero)
 
         def draw(rows: Ints, drawn: Uints) -> Bytes:
-            out = np.zeros((rows.size, (self.d + 7) // 8), np.uint8)
             # A position of d names no bit: all of them are those of other buckets.
-            bits.draw_one_hot(positions[rows], drawn, one, zero, out)
-            return out
+            return bits.draw_one_hot(positions[rows], drawn, one, zero)
 
         if once is None:
             packed = draw(np.arange(values.size), words.instant(instant))
         else:
             keys = devices * self._inputs + positions
             packed = memo.recall(keys, lambda rows: draw(rows, words.permanent(once)[rows]))
-        if sets is None:
-            return packed
-        payloads = np.empty((values.size, self.payload_size), np.uint8)
-        bit_flip.pack(sets, packed, self._width, payloads)
-        return payloads
+        return packed if sets is None else bit_flip.pack(sets, packed, self._width)
 
 
 def _buckets(parameters: Parameters) -> int:

@@ -53,12 +53,9 @@ class BitVector(FrequencyProtocol[Response]):
 
     def check(self, payloads: Bytes) -> Bytes:
         """Bits beyond k must be 0, and ones neither very many nor very few."""
-        import numpy as np
-
         from ldpbeam.kernels import bits
 
-        codes = np.empty(len(payloads), np.uint8)
-        bits.check_unused(read_only(payloads), np.uint8(unused_bits(self.domain_size)), codes)
+        codes = bits.check_unused(read_only(payloads), unused_bits(self.domain_size))
         refuse_ones(payloads, self.domain_size, self.ones_admitted, codes)
         return codes
 

@@ -132,13 +132,9 @@ class Direct(FrequencyProtocol[int]):
 
     def check(self, payloads: Bytes) -> Bytes:
         """Indices of k or more do not exist."""
-        import numpy as np
-
         from ldpbeam.kernels import symbols
 
-        codes = np.empty(len(payloads), np.uint8)
-        symbols.check_below(read_only(payloads), np.uint64(self.domain_size), codes)
-        return codes
+        return symbols.check_below(read_only(payloads), self.domain_size)
 
     def add_support(self, payloads: Bytes, counts: Ints) -> None:
         """One increment per report."""
@@ -154,8 +150,6 @@ class Direct(FrequencyProtocol[int]):
 
     def privatize_fleet(self, devices: Ints, values: Ints, words: FleetWords, memo: FleetAnswers) -> Bytes:
         """See the contract; the memo key is device·k + value."""
-        import numpy as np
-
         from ldpbeam.kernels import symbols
 
         instant, once, *_ = self.word_plan
@@ -168,9 +162,7 @@ class Direct(FrequencyProtocol[int]):
 
             answers = memo.recall(devices * self.domain_size + values, draw)
         drawn = self.instant.draw_many(answers, words.instant(instant)[:, 0])
-        payloads = np.empty((values.size, self.payload_size), np.uint8)
-        symbols.pack(drawn.astype(np.uint64), payloads)
-        return payloads
+        return symbols.pack(drawn.astype("u8"), self.payload_size)
 
 
 class GRR(Direct):

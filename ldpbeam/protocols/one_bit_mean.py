@@ -144,13 +144,9 @@ class OneBit(MeanProtocol):
 
     def check(self, payloads: Bytes) -> Bytes:
         """Only the lowest bit may be set."""
-        import numpy as np
-
         from ldpbeam.kernels import bits
 
-        codes = np.empty(len(payloads), np.uint8)
-        bits.check_unused(read_only(payloads), np.uint8(unused_bits(1)), codes)
-        return codes
+        return bits.check_unused(read_only(payloads), unused_bits(1))
 
     def add_support(self, payloads: Bytes, counts: Ints) -> None:
         """Count the ones."""

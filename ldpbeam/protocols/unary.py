@@ -138,10 +138,7 @@ class Unary(BitVector[int]):
         from ldpbeam.kernels import bits
 
         def draw(channel: BitChannel, held: Ints, drawn: Uints) -> Bytes:
-            out = np.zeros((held.size, self.payload_size), np.uint8)
-            one, zero = np.uint64(channel.one), np.uint64(channel.zero)
-            bits.draw_one_hot(held, drawn, one, zero, out)
-            return out
+            return bits.draw_one_hot(held, drawn, np.uint64(channel.one), np.uint64(channel.zero))
 
         instant, once, *_ = self.word_plan
         permanent = self.permanent
@@ -149,10 +146,8 @@ class Unary(BitVector[int]):
             return draw(self.instant, values, words.instant(instant))
         keys = devices * self.domain_size + values
         answers = memo.recall(keys, lambda rows: draw(permanent, values[rows], words.permanent(once)[rows]))
-        out = np.zeros((values.size, self.payload_size), np.uint8)
         one, zero = np.uint64(self.instant.one), np.uint64(self.instant.zero)
-        bits.redraw(answers, words.instant(instant), one, zero, out)
-        return out
+        return bits.redraw(answers, words.instant(instant), one, zero)
 
 
 class SUE(Unary):

@@ -340,10 +340,10 @@ def leverages() -> str:
             given |= {"hash_family": family} if family else {}
             kind = protocol(name, 1001 if mean else 100, Parameters(**given))  # type: ignore[arg-type]
             found = leverage(kind)
-            ten = "–" if found.ten is None else f"{found.ten:.1f}"
-            most = "–" if found.supported is None else str(found.supported)
+            ten = "–" if found.ten_values is None else f"{found.ten_values:.1f}"
+            most = str(found.values_supported_at_most or "–")
             label = f"`{name}`" + (f", {family}" if family else "")
-            rows.append([label, f"{found.up:.2f}", f"{found.down:.2f}", ten, most])
+            rows.append([label, f"{found.one_value:.2f}", f"{found.one_value_down:.2f}", ten, most])
     head = ["protocol", "one value, up", "one value, down", "ten values, up", "values supported at most"]
     return table(head, rows)
 

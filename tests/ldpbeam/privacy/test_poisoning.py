@@ -65,11 +65,11 @@ def test_no_admitted_report_does_more_and_one_does_as_much(setting: Setting) -> 
         ups.append(max(moves))
         downs.append(-min(moves))
         tens.append(sum(sorted(moves, reverse=True)[:TARGETS]))
-    assert float(max(ups)) == pytest.approx(stated.up, rel=1e-12)
-    assert float(max(tens)) == pytest.approx(stated.ten, rel=1e-12)
+    assert float(max(ups)) == pytest.approx(stated.one_value, rel=1e-12)
+    assert float(max(tens)) == pytest.approx(stated.ten_values, rel=1e-12)
     if kind.domain_size > 2 and not (isinstance(kind, BitFlip | LocalHash)):
-        assert float(max(downs)) == pytest.approx(stated.down, rel=1e-12)
-    assert float(max(downs)) <= stated.down * (1 + 1e-12)
+        assert float(max(downs)) == pytest.approx(stated.one_value_down, rel=1e-12)
+    assert float(max(downs)) <= stated.one_value_down * (1 + 1e-12)
 
 
 def forge(kind: Any, targets: list[int]) -> bytes:  # noqa: PLR0911 - one per kind
@@ -125,12 +125,12 @@ def test_theory_is_what_forged_reports_do(name: str, family: str) -> None:
     after = kind.estimate(counts, HONEST + FORGED)
     stated = leverage(kind)
     if isinstance(kind, MeanProtocol):
-        up, behind, where = stated.up * kind.maximum, np.array([HONEST]), [0]
+        up, behind, where = stated.one_value * kind.maximum, np.array([HONEST]), [0]
     else:
-        up, behind = stated.up * float(kind.support.sampled), before.n
+        up, behind = stated.one_value * float(kind.support.sampled), before.n
         response = kind.decode(payload)
         where = [v for v in targets if kind.supports(response, v)]
-        assert len(where) == min(10, stated.supported)
+        assert len(where) == min(10, stated.values_supported_at_most)
     for v in where:
         theory = FORGED * (up - before.frequency[v]) / (behind[v] + FORGED)
         found = after.frequency[v] - before.frequency[v]
@@ -140,13 +140,15 @@ def test_theory_is_what_forged_reports_do(name: str, family: str) -> None:
     if isinstance(kind, FrequencyProtocol) and kind.support.sampled == 1:
         moved = sum(after.frequency[v] - before.frequency[v] for v in targets)
         total = sum(before.frequency[v] for v in targets)
-        theory = FORGED * (stated.ten - total) / (HONEST + FORGED)
+        theory = FORGED * (stated.ten_values - total) / (HONEST + FORGED)
         assert moved == pytest.approx(theory, rel=1e-9)
 
 
 def test_the_figures_of_the_reference_setting() -> None:
     """k = 100, ε = 1: the figures that an independent review measured, at its precision."""
-    found = {name: leverage(built(name)).up for name in ("grr", "oue", "sue", "rappor", "binflip_plus")}
+    found = {
+        name: leverage(built(name)).one_value for name in ("grr", "oue", "sue", "rappor", "binflip_plus")
+    }
     assert {name: round(up, 1) for name, up in found.items()} == {
         "grr": 58.6,
         "oue": 3.2,
@@ -154,19 +156,19 @@ def test_the_figures_of_the_reference_setting() -> None:
         "rappor": 2.7,
         "binflip_plus": 7.7,
     }
-    assert round(leverage(built("grr")).ten or 0) == 53
-    assert round(leverage(protocol("laplace_mean", 1001, Parameters(epsilon=1.0))).up) == 31
-    assert 320 < leverage(protocol("laplace_mean", 1001, Parameters(epsilon=0.1))).up < 340
+    assert round(leverage(built("grr")).ten_values or 0) == 53
+    assert round(leverage(protocol("laplace_mean", 1001, Parameters(epsilon=1.0))).one_value) == 31
+    assert 320 < leverage(protocol("laplace_mean", 1001, Parameters(epsilon=0.1))).one_value < 340
 
 
 def test_of_a_sampled_attribute_each_report_weighs_more() -> None:
     sizes, parameters = (100, 20, 5), Parameters(epsilon=1.0)
     sample, split = (leverage_record(allocate(how, "grr", sizes, parameters)) for how in ("sample", "split"))
-    alone = [leverage(protocol("grr", k, parameters)).up for k in sizes]
+    alone = [leverage(protocol("grr", k, parameters)).one_value for k in sizes]
     assert [one["one_value"] for one in sample] == pytest.approx([3 * up for up in alone])
     third = Parameters(epsilon=1.0 / 3)
-    alone = [leverage(protocol("grr", k, third)).up for k in sizes]
+    alone = [leverage(protocol("grr", k, third)).one_value for k in sizes]
     assert [one["one_value"] for one in split] == pytest.approx(alone)
     means = leverage_record(allocate("sample", "one_bit_mean", (101, 101), parameters))
-    single = leverage(protocol("one_bit_mean", 101, parameters)).up
+    single = leverage(protocol("one_bit_mean", 101, parameters)).one_value
     assert [one["one_value"] for one in means] == pytest.approx([2 * single] * 2)
