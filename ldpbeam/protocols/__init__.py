@@ -8,20 +8,18 @@ from ldpbeam.errors import CollectionError
 from ldpbeam.protocols.bit_flip import BinFlip, DBitFlip, DBitFlipPM
 from ldpbeam.protocols.contract import LocalProtocol, Memo
 from ldpbeam.protocols.direct import GRR, LGRR
-from ldpbeam.protocols.frequency_protocol import FrequencyProtocol
 from ldpbeam.protocols.laplace_mean import LaplaceMean
 from ldpbeam.protocols.local_hash import BLH, LOLOHA, OLH
-from ldpbeam.protocols.mean_protocol import MeanProtocol
 from ldpbeam.protocols.one_bit_mean import OneBitMean, OneBitRRPM
 from ldpbeam.protocols.parameters import Parameters
 from ldpbeam.protocols.public_string import BinFlipPlus
+from ldpbeam.protocols.results import FrequencyProtocol
 from ldpbeam.protocols.unary import LOSUE, LOUE, LSOUE, LSUE, OUE, RAPPOR, SUE
 
 __all__ = [
     "PROTOCOLS",
     "FrequencyProtocol",
     "LocalProtocol",
-    "MeanProtocol",
     "Memo",
     "Parameters",
     "protocol",

@@ -8,7 +8,7 @@ from typing import TypeVar
 from ldpbeam.arrays import Bytes, Ints, read_only, unused_bits
 from ldpbeam.degenerate import add_extremes, extremes, ones_admitted, refuse_ones
 from ldpbeam.errors import InvalidPayload, Reason
-from ldpbeam.protocols.frequency_protocol import FrequencyProtocol
+from ldpbeam.protocols.results import FrequencyProtocol
 
 __all__ = ["BitVector"]
 

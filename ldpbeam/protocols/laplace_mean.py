@@ -23,8 +23,8 @@ from ldpbeam.protocols.contract import (
     WordPlan,
     WordSpec,
 )
-from ldpbeam.protocols.mean_protocol import MeanProtocol
 from ldpbeam.protocols.parameters import Parameters
+from ldpbeam.protocols.results import MeanProtocol
 from ldpbeam.randomness import Randomness
 
 if TYPE_CHECKING:

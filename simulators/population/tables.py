@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from difflib import get_close_matches
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -47,7 +48,7 @@ def column_names(path: Path) -> list[str]:
         ValueError: the file does not exist, cannot be read, or is empty.
     """
     with _rows(path) as rows:
-        names = next(rows, None)
+        names: list[str] | None = next(rows, None)
     if not names:
         raise ValueError(f"{path} is empty; give a CSV file whose first row names the columns")
     return names
@@ -146,27 +147,12 @@ def _check(path: Path, names: Sequence[str], there: list[str]) -> None:
             )
 
 
-class _Rows(Iterator[list[str]]):
-    """csv.reader with its line counter, as a typed iterator."""
-
-    def __init__(self, text: io.TextIOBase) -> None:
-        self._reader = csv.reader(text)
-
-    def __next__(self) -> list[str]:
-        return next(self._reader)
-
-    @property
-    def line_num(self) -> int:
-        """Lines read so far."""
-        return self._reader.line_num
-
-
 @contextmanager
-def _rows(path: Path) -> Iterator[_Rows]:
-    """The rows of a file, read with the standard library."""
+def _rows(path: Path) -> Iterator[Any]:
+    """The rows of a file, by :func:`csv.reader`, which knows the number of its line."""
     try:
         with pa.input_stream(str(path)) as raw:
-            yield _Rows(io.TextIOWrapper(raw, encoding="utf-8-sig", newline=""))
+            yield csv.reader(io.TextIOWrapper(raw, encoding="utf-8-sig", newline=""))
     except FileNotFoundError:
         raise ValueError(f"there is no file {path}; check the path (relative to {Path.cwd()})") from None
     except (OSError, csv.Error) as error:

@@ -31,8 +31,8 @@ from ldpbeam.protocols import PROTOCOLS, FrequencyProtocol, Parameters, protocol
 from ldpbeam.protocols.attributes.allocate import allocate
 from ldpbeam.protocols.laplace_mean import LaplaceMean
 from ldpbeam.protocols.local_hash import LOLOHA
-from ldpbeam.protocols.mean_protocol import MeanProtocol
 from ldpbeam.protocols.one_bit_mean import OneBit
+from ldpbeam.protocols.results import MeanProtocol
 from ldpbeam.protocols.unary import Unary
 from ldpbeam.randomness import ScriptedRandomness
 from ldpbeam.reports import ReportColumns

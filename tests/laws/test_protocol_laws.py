@@ -20,10 +20,11 @@ from ldpbeam.channels.channel import SymbolChannel
 from ldpbeam.channels.exact import exp_below
 from ldpbeam.errors import InvalidPayload
 from ldpbeam.kernels.check_codes import CheckCode
-from ldpbeam.protocols import PROTOCOLS, FrequencyProtocol, MeanProtocol, Memo, Parameters, protocol
+from ldpbeam.protocols import PROTOCOLS, FrequencyProtocol, Memo, Parameters, protocol
 from ldpbeam.protocols.bit_flip import BitFlip
 from ldpbeam.protocols.contract import WordSpec
 from ldpbeam.protocols.laplace_mean import LaplaceMean
+from ldpbeam.protocols.results import MeanProtocol
 from ldpbeam.protocols.unary import Unary
 from ldpbeam.randomness import FULL, ScriptedRandomness
 from ldpbeam.support import Support

@@ -18,7 +18,7 @@ from ldpbeam.indicators import _SAFETY, FALSE_ALARM, _seeds, indicators
 from ldpbeam.protocols import PROTOCOLS, Parameters, protocol
 from ldpbeam.protocols.attributes.allocate import allocate
 from ldpbeam.protocols.bit_flip import BitFlip
-from ldpbeam.protocols.mean_protocol import MeanProtocol
+from ldpbeam.protocols.results import MeanProtocol
 from ldpbeam.simulators.fleet import Fleet
 from ldpbeam.simulators.words import RandomWords
 from ldpbeam.support import Support

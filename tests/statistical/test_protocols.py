@@ -22,7 +22,7 @@ import pytest
 from numpy.typing import NDArray
 
 from ldpbeam.estimates import variance
-from ldpbeam.protocols.frequency_protocol import FrequencyProtocol
+from ldpbeam.protocols.results import FrequencyProtocol
 from ldpbeam.simulators.fleet import Fleet
 from ldpbeam.simulators.words import RandomWords
 from ldpbeam.support import SupportProbabilities

@@ -15,8 +15,8 @@ from ldpbeam.protocols.attributes.bounded_counters import BoundedCounters, bound
 from ldpbeam.protocols.attributes.sample import Allomfree, Sample
 from ldpbeam.protocols.attributes.split import Split
 from ldpbeam.protocols.direct import LGRR
-from ldpbeam.protocols.frequency_protocol import FrequencyProtocol
 from ldpbeam.protocols.parameters import LEVELS, Parameters
+from ldpbeam.protocols.results import FrequencyProtocol
 from ldpbeam.protocols.unary import LOSUE
 
 __all__ = ["ALLOCATIONS", "allocate"]

@@ -15,7 +15,7 @@ from ldpbeam.protocols.attributes.allocate import allocate
 from ldpbeam.protocols.bit_flip import BitFlip, BucketBits
 from ldpbeam.protocols.direct import Direct
 from ldpbeam.protocols.local_hash import LocalHash
-from ldpbeam.protocols.mean_protocol import MeanProtocol
+from ldpbeam.protocols.results import MeanProtocol
 from ldpbeam.protocols.unary import Unary
 from ldpbeam.simulators.fleet import Fleet
 from ldpbeam.simulators.words import RandomWords

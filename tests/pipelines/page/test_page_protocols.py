@@ -25,8 +25,9 @@ from ldpbeam.pipelines.page.text import plain
 from ldpbeam.pipelines.page.view import Section, Writer
 from ldpbeam.pipelines.published import run_record, write_record
 from ldpbeam.pipelines.run_record import StreamRecord
-from ldpbeam.protocols import PROTOCOLS, FrequencyProtocol, MeanProtocol
+from ldpbeam.protocols import PROTOCOLS, FrequencyProtocol
 from ldpbeam.protocols.attributes.allocate import ALLOCATIONS
+from ldpbeam.protocols.results import MeanProtocol
 from ldpbeam.simulators.fleet import Fleet
 from ldpbeam.simulators.population.joint import joint_population
 from ldpbeam.simulators.population.specs import population

@@ -1,4 +1,4 @@
-"""Protocols whose reports support values: one estimator for all of them."""
+"""What the reports of a protocol say: frequencies, with one estimator for all protocols, or one mean."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ldpbeam.support import SupportProbabilities
 if TYPE_CHECKING:
     from ldpbeam.estimates import Estimates
 
-__all__ = ["FrequencyProtocol"]
+__all__ = ["FrequencyProtocol", "MeanProtocol"]
 
 Response = TypeVar("Response")
 
@@ -76,3 +76,34 @@ class FrequencyProtocol(LocalProtocol[Response]):
         n = round(float(estimates.n.mean()))
         noise = Noise(n=n, own=own, other=other, exclusive=self.EXCLUSIVE)
         return consistent(method, estimates.frequency, noise)
+
+
+class MeanProtocol(LocalProtocol[int]):
+    """A protocol whose result is the mean of values 0..m, m = domain_size − 1."""
+
+    RESULT = Result.MEAN
+
+    @property
+    def maximum(self) -> int:
+        """The largest value, m."""
+        return self.domain_size - 1
+
+    @property
+    def results(self) -> int:
+        """A result is one number."""
+        return 1
+
+    def support_counts(self, counts: Ints) -> Ints:
+        """The sum of what the reports say."""
+        return counts
+
+    def consistent(self, method: str, estimates: Estimates) -> Floats:
+        """The mean clipped to 0..m, whatever the method: one number has no sum to keep.
+
+        ``none`` leaves it as it is.
+        """
+        import numpy as np
+
+        if method == "none":
+            return estimates.frequency.copy()
+        return np.clip(estimates.frequency, 0.0, float(self.maximum))
