@@ -60,12 +60,9 @@ class EpochHistogram:
         reports: reports counted.
         attributes: one histogram per attribute, in the collection's order; none when only the account
             is published, for the reason in ``withheld`` or because nothing else has changed.
-        revision: 0 for the first result of an epoch, one more for each that late reports cause.
-        pane: early, on_time or late, see :mod:`ldpbeam.accounting`.
+        revision, pane, closed, position: as in :class:`CountedEpoch`.
         account: what became of the epoch's records; None where nobody keeps that.
-        closed: whether the epoch takes no more reports.
         withheld: empty, or :data:`TOO_MANY_ERRORS`.
-        position: as in :class:`CountedEpoch`.
         indicators: signs of forged reports; none where there are no counts, or too few reports.
     """
 

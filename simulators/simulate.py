@@ -146,18 +146,7 @@ def simulate(  # noqa: PLR0913 - the options of a command, by name
 
 
 class Simulation:
-    """The epochs of a population, whatever becomes of the reports.
-
-    Args:
-        collection: what the devices were given.
-        population: the true values; its domain must be the collection's.
-        seed: seed of the devices' random words.
-        first_epoch: epoch index of the population's first epoch.
-
-    Raises:
-        UsageError: the domain or the epochs are not the collection's.
-        ValueError: the seed is negative.
-    """
+    """The epochs of a population, whatever becomes of the reports. Arguments and errors as for simulate()."""
 
     def __init__(
         self, collection: Collection, population: Population | Joint, seed: int, first_epoch: int
@@ -168,15 +157,12 @@ class Simulation:
         self._fleet = Fleet(collection.protocol, population.devices, self.random_words)
 
     def run(self, deliver: Deliver, truth: Path | None, on_epoch: Callable[[int, int], None] | None) -> int:
-        """Every epoch, in order; call once.
+        """Every epoch, in order; call once. Returns the number of reports delivered.
 
         Args:
             deliver: takes the reports of an epoch; must take all of them.
             truth: the file of the true frequencies, None for none.
             on_epoch: told the index and the number of reports of every epoch delivered.
-
-        Returns:
-            The number of reports delivered.
         """
         labels = _labels(self._collection, self._population)
         total = 0
@@ -214,11 +200,7 @@ class Simulation:
 
 
 def refuse_existing(reports: Path) -> None:
-    """Raise where reports lie already.
-
-    Raises:
-        UsageError: they do.
-    """
+    """Raise UsageError where reports lie already."""
     if reports.exists() and (not reports.is_dir() or any(reports.iterdir())):
         raise UsageError(
             "E-SIMULATE-EXISTS",

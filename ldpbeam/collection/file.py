@@ -262,36 +262,30 @@ def _collection(entries: dict[str, _Entry], where: str) -> Collection:
         called = f"protocol {protocol_name}"
     parameters, ignored = _parameters(entries, kind, called, where)
 
-    def text(key: str, default: str, options: tuple[str, ...] | None = None) -> str:
-        if key not in entries:
-            return default
-        return entries[key].choice(options) if options else entries[key].text()
+    def given(key: str, read: Callable[[_Entry], Any], default: Any) -> Any:
+        return read(entries[key]) if key in entries else default
 
-    lateness = entries.get("allowed_lateness")
-    reports = entries.get("min_reports")
-    ahead, retired = entries.get("future_tolerance"), entries.get("retired")
-    version = entries.get("version")
+    name = _required(entries, "name", where, "name: minutes_in_app").text()
+    version = given("version", lambda entry: entry.integer(1, (1 << 32) - 1), 1)
+    domain, mean = None, kind.RESULT is Result.MEAN
+    if not allocation:
+        domain = _domain(_required(entries, "domain", where, "domain: {size: 360}"), where, mean=mean)
+    epochs = _epochs(_required(entries, "epoch", where, "epoch: {length: 6h}"), where)
     return Collection(
         ignored=ignored,
-        name=_required(entries, "name", where, "name: minutes_in_app").text(),
-        version=version.integer(1, (1 << 32) - 1) if version else 1,
-        domain=None
-        if allocation
-        else _domain(
-            _required(entries, "domain", where, "domain: {size: 360}"), where, mean=kind.RESULT is Result.MEAN
-        ),
+        name=name,
+        version=version,
+        domain=domain,
         protocol_name=protocol_name,
         parameters=parameters,
-        epochs=_epochs(_required(entries, "epoch", where, "epoch: {length: 6h}"), where),
-        owner=text("owner", ""),
-        allowed_lateness=lateness.parsed(parse_duration) if lateness else 0,
-        consistency=text("consistency", "norm_sub", NAMES),
-        min_reports=reports.integer(1) if reports else 1,
-        future_tolerance=ahead.parsed(parse_duration) if ahead else None,
-        retired=retired.parsed(parse_instant) if retired else None,
-        attributes=_attributes(entries["attributes"], where, mean=kind.RESULT is Result.MEAN)
-        if allocation
-        else (),
+        epochs=epochs,
+        owner=given("owner", _Entry.text, ""),
+        allowed_lateness=given("allowed_lateness", lambda entry: entry.parsed(parse_duration), 0),
+        consistency=given("consistency", lambda entry: entry.choice(NAMES), "norm_sub"),
+        min_reports=given("min_reports", lambda entry: entry.integer(1), 1),
+        future_tolerance=given("future_tolerance", lambda entry: entry.parsed(parse_duration), None),
+        retired=given("retired", lambda entry: entry.parsed(parse_instant), None),
+        attributes=_attributes(entries["attributes"], where, mean=mean) if allocation else (),
         allocation=allocation,
     )
 

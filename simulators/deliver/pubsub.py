@@ -77,20 +77,13 @@ def publish_epochs(  # noqa: PLR0913 - the options of a command, by name
     to deliver them in another. An epoch begins when all messages of the one before are confirmed.
 
     Args:
-        collection: what the devices were given.
-        population: the true values; its domain must be the collection's.
+        collection, population, seed, spec, first_epoch, on_epoch: as there.
         topic: ``projects/P/topics/T``; must exist.
-        seed: seed of all random words.
-        out: directory for ``simulation.json`` and ``truth.parquet``, made when missing.
-        spec: the SPEC of the population, for the record.
+        out: directory for ``simulation.json``, which holds the returned record, and ``truth.parquet``; made
+            when missing.
         format: ``batch`` or ``report``.
         truth: whether to write the truth; needs ``out``.
-        first_epoch: epoch index of the population's first epoch.
         reports_per_message: reports of a ReportBatch at most.
-        on_epoch: told the index and the number of reports of every epoch published.
-
-    Returns:
-        The record, which ``simulation.json`` holds.
 
     Raises:
         UsageError: as for :func:`ldpbeam.simulators.simulate.simulate`; ``format`` is another; there is no

@@ -91,11 +91,8 @@ def joint_population(
     """The population a SPEC describes (forms: module docstring).
 
     Args:
-        spec: the description.
+        spec, devices, epochs, random_words: as for :func:`ldpbeam.simulators.population.specs.population`.
         attributes: name and domain of each.
-        devices: number of devices; required for ``syn`` and ``zipf``, else None takes all.
-        epochs: number of epochs.
-        random_words: source of all draws.
         limit: the most that the values of one device may add up to; None for anything.
 
     Raises:
