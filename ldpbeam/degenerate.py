@@ -25,13 +25,11 @@ __all__ = [
     "BOUND",
     "CELLS",
     "REACH",
-    "add_extremes",
     "add_seeds",
     "count_ones",
     "extremes",
     "is_degenerate",
     "ones_admitted",
-    "ones_variance",
     "ordinary",
     "ordinary_many",
     "refuse_multipliers",
@@ -177,12 +175,6 @@ def _tails(bits: int, special: Fraction | None, common: Fraction) -> Iterator[tu
         mass = times(mass, over(times(odds, Decimal(j)), Decimal(trials - j + 1)))
 
 
-def ones_variance(bits: int, support: SupportProbabilities) -> float:
-    """Variance of the number of ones among one own bit and others, all independent."""
-    own, other = float(support.own), float(support.other)
-    return own * (1 - own) + (bits - 1) * other * (1 - other)
-
-
 @lru_cache(maxsize=4096)
 def extremes(bits: int, support: SupportProbabilities) -> tuple[tuple[int, int], tuple[float, float]]:
     """(few, many): numbers of ones that are rare; and P(at least many), P(at most few), both below 2**-14."""
@@ -217,13 +209,3 @@ def refuse_ones(payloads: Bytes, bits: int, admitted: tuple[int, int], codes: By
     for where, ones in count_ones(payloads):
         some = codes[where]
         some[((ones < least) | (ones > most)) & (some == CheckCode.SOUND)] = CheckCode.DEGENERATE
-
-
-def add_extremes(payloads: Bytes, bits: int, support: SupportProbabilities, signs: Ints) -> None:
-    """Count payloads (n, w) with rarely many ones in signs[0] and with rarely few in signs[1]."""
-    import numpy as np
-
-    few, many = extremes(bits, support)[0]
-    for _, ones in count_ones(payloads):
-        signs[0] += np.count_nonzero(ones >= many)
-        signs[1] += np.count_nonzero(ones <= few)

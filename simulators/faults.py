@@ -49,13 +49,14 @@ def write_faults(collection: Collection, reports: Path, faults: Faults = Faults(
     first = min(p for p in reports.iterdir() if p.suffix == ".pb")
     buffer = np.frombuffer(first.read_bytes(), np.uint8)
     _, batches, _ = codec.parse(codec.frames(buffer))
-    one, digest, epoch = np.zeros(1, np.int64), int(batches.digest[0]), int(batches.epoch[0])
+    batch = next(iter(batches))
     width = collection.protocol.payload_size
-    payloads = [bytes(row) for row in batches.payloads_together(one).reshape(-1, width)]
-    ids = batches.ids_together(one).tolist()
+    payloads = [bytes(row) for row in batch.payloads.reshape(-1, width)]
+    ids: list[int] = batch.report_ids.tolist()
 
     def report(row: int, **changes: object) -> bytes:
-        message = report_pb2.Report(digest=digest, epoch=epoch, report_id=ids[row], payload=payloads[row])
+        message = report_pb2.Report(report_id=ids[row], payload=payloads[row])
+        message.digest, message.epoch = batch.digest, batch.epoch
         for field, value in changes.items():
             setattr(message, field, value)
         return message.SerializeToString()
@@ -68,7 +69,9 @@ def write_faults(collection: Collection, reports: Path, faults: Faults = Faults(
     records += [report(i, report_id=fresh(i)) for i in range(faults.late)]
     records += [bytes([0xFF] * (5 + i)) for i in range(faults.malformed)]
     records += [report(i, report_id=fresh(i), epoch=-1 - i) for i in range(faults.foreign_epoch)]
-    records += [report(i, report_id=fresh(i), digest=digest ^ 1) for i in range(faults.unknown_collection)]
+    records += [
+        report(i, report_id=fresh(i), digest=batch.digest ^ 1) for i in range(faults.unknown_collection)
+    ]
     records += [
         report(i, report_id=fresh(i), payload=payloads[i] + b"\0") for i in range(faults.wrong_length)
     ]

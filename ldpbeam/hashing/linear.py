@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from itertools import count
 from math import exp
 from typing import ClassVar
 
@@ -53,12 +52,16 @@ class LinearFamily(HashFamily):
     @cached_property
     def digits(self) -> int:
         """m, the number of base-g digits of a value."""
-        return _digits(self.g, self.domain_size)
+        m, points = 1, self.g
+        while points < self.domain_size:
+            points *= self.g
+            m += 1
+        return m
 
     @property
     def points(self) -> int:
         """g^m, the number of vectors of m digits."""
-        return self.g**self.digits
+        return _points(self.g, self.domain_size)
 
     @property
     def collision(self) -> Fraction:
@@ -188,9 +191,12 @@ def next_prime(number: int) -> int:
     return number
 
 
-def _digits(g: int, domain_size: int) -> int:
-    """The least m >= 1 with g^m >= domain_size."""
-    return next(m for m in count(1) if g**m >= domain_size)
+def _points(g: int, domain_size: int) -> int:
+    """The smallest power of g that is at least ``domain_size`` (and at least g)."""
+    points = g
+    while points < domain_size:
+        points *= g
+    return points
 
 
 def optimal_prime(domain_size: int, epsilon_first: float) -> int:
@@ -209,13 +215,13 @@ def optimal_prime(domain_size: int, epsilon_first: float) -> int:
         candidates.add(root)
 
     def variance(g: int) -> float:
-        points = g ** _digits(g, domain_size)
+        points = _points(g, domain_size)
         own = ratio / (ratio + g - 1)
         collision = (points // g - 1) / (points - 1)
         other = collision * own + (1 - collision) * (1 - own) / (g - 1)
         return other * (1 - other) / (own - other) ** 2
 
     def fits(g: int) -> bool:
-        return g <= _MAX_OPTIMAL and (g ** _digits(g, domain_size) - 1) * g <= _MAX_CELLS
+        return g <= _MAX_OPTIMAL and (_points(g, domain_size) - 1) * g <= _MAX_CELLS
 
     return min((g for g in candidates if fits(g)), key=lambda g: (variance(g), g))

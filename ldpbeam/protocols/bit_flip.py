@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from ldpbeam.arrays import Bytes, Floats, Ints, Uints, read_only
 from ldpbeam.channels.calibration import sue_round
 from ldpbeam.channels.channel import BitChannel
-from ldpbeam.degenerate import ones_variance, refuse_ones
+from ldpbeam.degenerate import refuse_ones
 from ldpbeam.errors import CollectionError, InvalidPayload, Reason
 from ldpbeam.privacy.bit_loss import BitLosses
 from ldpbeam.privacy.guarantee import Guarantee
@@ -277,14 +277,6 @@ class BitFlip(BitVector[BucketBits]):
     def asked_about(self) -> int:
         """A report says nothing about buckets that it did not sample."""
         return self.d
-
-    @property
-    def supported_variance(self) -> float:
-        """Of the ones of a report: its value's bucket is among the d with probability d/b."""
-        own, other, asked = float(self.support.own), float(self.support.other), float(self.support.sampled)
-        with_own = ones_variance(self.d, self.support)
-        without = self.d * other * (1 - other)
-        return asked * with_own + (1 - asked) * without + asked * (1 - asked) * (own - other) ** 2
 
     def seed_cells(self, counts: Ints, signs: Ints) -> tuple[Ints, float] | None:
         """N: each bucket is equally likely, but a report samples d different ones.

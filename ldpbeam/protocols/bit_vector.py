@@ -6,7 +6,7 @@ from functools import cached_property
 from typing import TypeVar
 
 from ldpbeam.arrays import Bytes, Ints, read_only, unused_bits
-from ldpbeam.degenerate import add_extremes, extremes, ones_admitted, refuse_ones
+from ldpbeam.degenerate import count_ones, extremes, ones_admitted, refuse_ones
 from ldpbeam.errors import InvalidPayload, Reason
 from ldpbeam.protocols.results import FrequencyProtocol
 
@@ -46,11 +46,6 @@ class BitVector(FrequencyProtocol[Response]):
         if not least <= bits.bit_count() <= most:
             raise InvalidPayload(Reason.DEGENERATE, f"reports have {least} to {most} ones")
 
-    @property
-    def counts_length(self) -> int:
-        """One cell per value."""
-        return self.domain_size
-
     def check(self, payloads: Bytes) -> Bytes:
         """Bits beyond k must be 0, and ones neither very many nor very few."""
         from ldpbeam.kernels import bits
@@ -73,14 +68,25 @@ class BitVector(FrequencyProtocol[Response]):
         return self.ones_admitted[1]
 
     @property
+    def supported_variance(self) -> float:
+        """Of the ones of a report: its value is among the d of b that it asks about with probability d/b."""
+        own, other, asked = float(self.support.own), float(self.support.other), float(self.support.sampled)
+        with_own = own * (1 - own) + (self.asked_about - 1) * other * (1 - other)
+        without = self.asked_about * other * (1 - other)
+        return asked * with_own + (1 - asked) * without + asked * (1 - asked) * (own - other) ** 2
+
+    @property
     def signs_length(self) -> int:
         """Reports with very many ones, and with very few, where every value has a bit."""
         return 2 if self._everyone else 0
 
     def add_signs(self, payloads: Bytes, signs: Ints) -> None:
-        """One count of ones per report."""
+        """Count reports with rarely many ones in signs[0], and those with rarely few in signs[1]."""
         if self._everyone:
-            add_extremes(payloads, self.domain_size, self.support, signs)
+            few, many = extremes(self.domain_size, self.support)[0]
+            for _, ones in count_ones(payloads):
+                signs[0] += (ones >= many).sum()
+                signs[1] += (ones <= few).sum()
 
     @property
     def extremes(self) -> tuple[float, float] | None:

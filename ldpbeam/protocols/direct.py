@@ -125,11 +125,6 @@ class Direct(FrequencyProtocol[int]):
         """Every value of the domain."""
         return iter(range(self.domain_size))
 
-    @property
-    def counts_length(self) -> int:
-        """One cell per value."""
-        return self.domain_size
-
     def check(self, payloads: Bytes) -> Bytes:
         """Indices of k or more do not exist."""
         from ldpbeam.kernels import symbols

@@ -130,11 +130,6 @@ class LaplaceMean(MeanProtocol):
         """Every clamped value, −B .. m+B."""
         return iter(range(-self.margin, self.maximum + self.margin + 1))
 
-    @property
-    def counts_length(self) -> int:
-        """The accumulator is the sum of the reports."""
-        return 1
-
     def check(self, payloads: Bytes) -> Bytes:
         """Noisy values beyond −B .. m+B do not exist."""
         import numpy as np

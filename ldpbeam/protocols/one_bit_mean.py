@@ -137,11 +137,6 @@ class OneBit(MeanProtocol):
         """Both bits."""
         return iter((0, 1))
 
-    @property
-    def counts_length(self) -> int:
-        """The number of ones."""
-        return 1
-
     def check(self, payloads: Bytes) -> Bytes:
         """Only the lowest bit may be set."""
         from ldpbeam.kernels import bits

@@ -118,11 +118,6 @@ class BinFlipPlus(FrequencyProtocol[Verdict]):
         """An accepted string supports every value whose bit is 1; a refused one supports none."""
         return bool(response.bit) and self.string_bit(response.seed, value)
 
-    @property
-    def counts_length(self) -> int:
-        """One cell per value."""
-        return self.domain_size
-
     def check(self, payloads: Bytes) -> Bytes:
         """The last byte is one bit, and no device has a degenerate multiplier."""
         import numpy as np

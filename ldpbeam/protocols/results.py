@@ -53,6 +53,11 @@ class FrequencyProtocol(LocalProtocol[Response]):
         mean = float(self.support.own + (self.domain_size - 1) * self.support.other)
         return mean * (self.domain_size - mean)
 
+    @property
+    def counts_length(self) -> int:
+        """One cell per value, unless a protocol counts otherwise."""
+        return self.domain_size
+
     def support_counts(self, counts: Ints) -> Ints:
         """Support of each value, int64 (domain_size,), from an accumulator."""
         return counts
@@ -91,6 +96,11 @@ class MeanProtocol(LocalProtocol[int]):
     @property
     def results(self) -> int:
         """A result is one number."""
+        return 1
+
+    @property
+    def counts_length(self) -> int:
+        """One cell: the sum of what the reports say."""
         return 1
 
     def support_counts(self, counts: Ints) -> Ints:

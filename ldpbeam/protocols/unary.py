@@ -12,7 +12,6 @@ from typing import ClassVar
 from ldpbeam.arrays import Bytes, Ints, Uints
 from ldpbeam.channels.calibration import half_second_round, oue_round, sue_round, symmetric_second_round
 from ldpbeam.channels.channel import BitChannel, unary_ratio
-from ldpbeam.degenerate import ones_variance
 from ldpbeam.errors import CollectionError
 from ldpbeam.privacy.bit_loss import BitLosses
 from ldpbeam.privacy.guarantee import Guarantee
@@ -119,11 +118,6 @@ class Unary(BitVector[int]):
     def responses(self) -> Iterator[int]:
         """All bit vectors."""
         return iter(range(1 << self.domain_size))
-
-    @property
-    def supported_variance(self) -> float:
-        """The bits are independent, given any value."""
-        return ones_variance(self.domain_size, self.support)
 
     @property
     def word_plan(self) -> WordPlan:

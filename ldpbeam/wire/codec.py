@@ -7,7 +7,7 @@ library.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,6 +17,7 @@ from ldpbeam.kernels import framing
 
 __all__ = [
     "MAX_RECORD",
+    "Batch",
     "Batches",
     "Frames",
     "Rows",
@@ -77,6 +78,28 @@ class Rows:
     arrival: Ints | None = None
 
 
+@dataclass(frozen=True)
+class Batch:
+    """One ReportBatch.
+
+    Attributes:
+        digest, epoch: as in the message.
+        count: as claimed.
+        report_ids: uint64, possibly unaligned; its length is what the bytes hold.
+        payloads: uint8, end to end.
+        place: position of the record in its source.
+        arrival: when it arrived, microseconds since 1970; None where nobody knows.
+    """
+
+    digest: int
+    epoch: int
+    count: int
+    report_ids: Uints
+    payloads: Bytes
+    place: int
+    arrival: int | None = None
+
+
 @dataclass(frozen=True, eq=False)
 class Batches:
     """The batches among some records, as columns of shape (b,).
@@ -108,6 +131,20 @@ class Batches:
 
     def __len__(self) -> int:
         return self.digest.size
+
+    def __iter__(self) -> Iterator[Batch]:
+        """One after the other, as views of the columns."""
+        for i in range(len(self)):
+            one = np.array([i])
+            yield Batch(
+                digest=int(self.digest[i]),
+                epoch=int(self.epoch[i]),
+                count=int(self.count[i]),
+                report_ids=self.ids_together(one),
+                payloads=self.payloads_together(one),
+                place=int(self.place[i]),
+                arrival=None if self.arrival is None else int(self.arrival[i]),
+            )
 
     def ids_together(self, which: Ints) -> Uints:
         """The report ids of some batches end to end, perhaps unaligned; of one batch without a copy."""

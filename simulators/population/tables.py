@@ -89,7 +89,7 @@ def read_columns(path: Path, names: Sequence[str]) -> list[TextColumn]:
 def line_of(path: Path, row: int) -> int:
     """The line (from 1) on which a data row (from 0) ends, for messages. Reads the file again."""
     with _rows(path) as rows:
-        numbers = (rows.line_num for cells in rows if cells)
+        numbers: Iterator[int] = (rows.line_num for cells in rows if cells)
         next(numbers)
         for number in numbers:
             if row == 0:

@@ -18,10 +18,10 @@ from ldpbeam.kernels.check_codes import CheckCode
 from ldpbeam.protocols import Parameters
 from ldpbeam.reports import LISTED, Admission, Rejection, admit_frames, admit_rows, capped
 from ldpbeam.wire import codec
-from ldpbeam.wire.codec import Rows
+from ldpbeam.wire.codec import Batch, Rows
 from ldpbeam.wire.report_pb2 import ReportBatch
 from tests.pipelines.running import collection
-from tests.reference.batches import Batch, admit_batch, each
+from tests.reference.batches import admit_batch
 
 AGREED = {c.digest: c for c in (collection("sue", 11, "bits"), collection("grr", 11, "direct"))}
 Record = tuple[int, int, int, bytes]
@@ -460,7 +460,7 @@ def test_small_batches_together_are_as_one_by_one() -> None:
     admit_frames(found, AGREED, "here", together)
     _, batches, malformed = codec.parse(found)
     single.reject_places(Reason.MALFORMED, "here", malformed)
-    for batch in each(batches):
+    for batch in batches:
         admit_batch(batch, AGREED, "here", single)
     rows, _, _ = codec.parse(found)
     admit_rows(rows, AGREED, "here", single)

@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 from ldpbeam.kernels import framing
 from ldpbeam.wire import codec
 from ldpbeam.wire.report_pb2 import Report, ReportBatch
-from tests.reference.batches import each
 
 Read = tuple[Any, ...] | None
 
@@ -64,7 +63,7 @@ def read_all(messages: list[bytes]) -> list[Read]:
         payload = rows.buffer[at : at + size].tobytes()
         read = ("report", int(rows.digest[i]), int(rows.epoch[i]), int(rows.report_id[i]), payload)
         result.setdefault(place, []).append(read)
-    for b in each(batches):
+    for b in batches:
         ids = [int(x) for x in b.report_ids]
         result.setdefault(b.place, []).append(
             ("batch", b.digest, b.epoch, b.count, ids, b.payloads.tobytes())

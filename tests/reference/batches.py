@@ -1,53 +1,14 @@
-"""Batches one by one: those that came in bytes, and those of a test's own making."""
+"""One ReportBatch of a test's own making, judged as those that came in bytes."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
 
 import numpy as np
 
-from ldpbeam.arrays import Bytes, Uints
 from ldpbeam.collection.collection import Collection
 from ldpbeam.reports import Admission, admit_batches
-from ldpbeam.wire.codec import Batches
-
-
-@dataclass(frozen=True)
-class Batch:
-    """One ReportBatch.
-
-    Attributes:
-        digest, epoch: as in the message.
-        count: as claimed.
-        report_ids: uint64, possibly unaligned; its length is what the bytes hold.
-        payloads: uint8, end to end.
-        place: position of the record in its source.
-        arrival: when it arrived, microseconds since 1970; None where nobody knows.
-    """
-
-    digest: int
-    epoch: int
-    count: int
-    report_ids: Uints
-    payloads: Bytes
-    place: int
-    arrival: int | None = None
-
-
-def each(batches: Batches) -> Iterator[Batch]:
-    """One after the other, as views of the columns."""
-    for i in range(len(batches)):
-        one = np.array([i])
-        yield Batch(
-            digest=int(batches.digest[i]),
-            epoch=int(batches.epoch[i]),
-            count=int(batches.count[i]),
-            report_ids=batches.ids_together(one),
-            payloads=batches.payloads_together(one),
-            place=int(batches.place[i]),
-            arrival=None if batches.arrival is None else int(batches.arrival[i]),
-        )
+from ldpbeam.wire.codec import Batch, Batches
 
 
 def admit_batch(

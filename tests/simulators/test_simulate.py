@@ -24,7 +24,6 @@ from ldpbeam.simulators.population.specs import ABSENT, Population, population
 from ldpbeam.simulators.simulate import simulate
 from ldpbeam.simulators.words import RandomWords
 from ldpbeam.wire import codec
-from tests.reference.batches import each
 
 VALUES = np.array([[0, 1, 2, ABSENT], [ABSENT] * 4, [2, 2, ABSENT, 2]], np.int32)
 
@@ -92,7 +91,7 @@ def payloads(out: Path, kind: Format) -> dict[int, list[tuple[int, bytes]]]:
         ):
             report = (int(name), singles.buffer[at : at + size].tobytes())
             found.setdefault(int(epoch), []).append(report)
-        for batch in each(batches):
+        for batch in batches:
             rows = batch.payloads.reshape(batch.count, -1)
             found.setdefault(batch.epoch, []).extend(
                 (int(i), row.tobytes()) for i, row in zip(batch.report_ids, rows, strict=True)

@@ -28,7 +28,6 @@ from ldpbeam.simulators.deliver.files import (
 )
 from ldpbeam.simulators.fleet import ReportColumns
 from ldpbeam.wire import codec, report_pb2
-from tests.reference.batches import each
 
 DIGEST = 0x0123456789ABCDEF
 IDS = st.lists(st.integers(0, (1 << 64) - 1) | st.just(0), min_size=1, max_size=6)
@@ -96,7 +95,7 @@ def test_the_projects_own_reader_reads_them() -> None:
     assert rows.report_id.tolist() == [5, 0, 7]
     found = [rows.buffer[at : at + 4].tolist() for at in rows.payload_at]
     assert found == batch.payloads.tolist()
-    (read,) = each(batches)
+    (read,) = batches
     assert (read.digest, read.epoch, read.count) == (DIGEST, 9, 3)
     assert read.report_ids.tolist() == [5, 0, 7]
     assert read.payloads.tobytes() == batch.payloads.tobytes()

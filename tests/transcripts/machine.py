@@ -22,7 +22,8 @@ from ldpbeam.schedule import Schedule
 from ldpbeam.simulators.fleet import ReportColumns
 from ldpbeam.support import Support
 from ldpbeam.transforms.stateful import CountBeforeShuffle, CountShard, SplitByShard, SumShards
-from tests.reference.batches import Batch, admit_batch
+from ldpbeam.wire.codec import Batch
+from tests.reference.batches import admit_batch
 
 FOREVER = 1 << 62
 
