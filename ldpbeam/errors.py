@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import errno
 from enum import Enum
+from typing import Self
 
 from ldpbeam.text import clean
 
@@ -50,11 +51,13 @@ class LdpError(Exception):
         # Messages quote what somebody wrote; a line stays one, and short enough to read.
         return f"{clean(self.message, _LONGEST)}{clean(place)}.{clean(fix)} [{self.code}]"
 
-    def at(self, where: str) -> LdpError:
+    def at(self, where: str) -> Self:
         """The same error with the place filled in (kept when it already names one)."""
         if self.where:
             return self
-        return type(self)(self.code, self.message, where=where, remedy=self.remedy)
+        placed = type(self)(self.code, self.message, where=where, remedy=self.remedy)
+        vars(placed).update(vars(self), where=where)  # a subclass has more fields
+        return placed
 
 
 class UsageError(LdpError):
@@ -75,12 +78,6 @@ class CollectionError(LdpError, ValueError):
     def __init__(self, code: str, message: str, *, key: str = "", where: str = "", remedy: str = "") -> None:
         super().__init__(code, message, where=where, remedy=remedy)
         self.key = key
-
-    def at(self, where: str) -> CollectionError:
-        """The same error with the place filled in (kept when it already names one)."""
-        if self.where:
-            return self
-        return CollectionError(self.code, self.message, key=self.key, where=where, remedy=self.remedy)
 
 
 class JobError(LdpError):

@@ -16,14 +16,7 @@ from ldpbeam.protocols.public_string import BinFlipPlus
 from ldpbeam.protocols.results import FrequencyProtocol
 from ldpbeam.protocols.unary import LOSUE, LOUE, LSOUE, LSUE, OUE, RAPPOR, SUE
 
-__all__ = [
-    "PROTOCOLS",
-    "FrequencyProtocol",
-    "LocalProtocol",
-    "Memo",
-    "Parameters",
-    "protocol",
-]
+__all__ = ["PROTOCOLS", "FrequencyProtocol", "LocalProtocol", "Memo", "Parameters", "protocol"]
 
 _ALL: tuple[type[LocalProtocol[Any]], ...] = (
     GRR,

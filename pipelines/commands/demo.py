@@ -50,7 +50,7 @@ def run_demo(out: Path, seed: int) -> None:
     from ldpbeam.pipelines.commands.support.progress import Bar
     from ldpbeam.pipelines.page import write_page
     from ldpbeam.simulators.faults import write_faults
-    from ldpbeam.simulators.scenarios import Launch
+    from ldpbeam.simulators.population.drawn import Launch
     from ldpbeam.simulators.simulate import simulate
     from ldpbeam.simulators.words import RandomWords
 

@@ -11,8 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldpbeam.simulators.population.contract import Population, Request
-from ldpbeam.simulators.population.encode import encode
-from ldpbeam.simulators.population.tables import column_names, read_columns
+from ldpbeam.simulators.population.tables import column_names, encode, read_columns
 from ldpbeam.simulators.words import RandomWords
 
 __all__ = ["column", "csv"]

@@ -30,8 +30,7 @@ from ldpbeam.collection.domain import Domain
 from ldpbeam.simulators.population.columns import column
 from ldpbeam.simulators.population.contract import ABSENT, Population, Request
 from ldpbeam.simulators.population.drawn import syn, zipf
-from ldpbeam.simulators.population.encode import encode
-from ldpbeam.simulators.population.tables import column_names, line_of, read_columns
+from ldpbeam.simulators.population.tables import column_names, encode, line_of, read_columns
 from ldpbeam.simulators.words import RandomWords
 
 __all__ = ["JOINT_SPECS", "Joint", "joint_population"]

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ldpbeam.collection.epochs import instant
+from ldpbeam.collection.epochs import instant, parse_instant
 from ldpbeam.simulators.population.contract import ABSENT, Population, Request
-from ldpbeam.simulators.population.encode import encode, first_row, recoded
-from ldpbeam.simulators.population.tables import TextColumn, epoch_of_text, line_of, read_columns
+from ldpbeam.simulators.population.tables import TextColumn, encode, first_row, line_of, read_columns, recoded
 
-__all__ = ["Panel", "panel"]
+__all__ = ["Panel", "epoch_of_text", "panel"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -132,3 +133,28 @@ def _epoch_indices(request: Request, path: Path, column: TextColumn) -> list[int
             raise fail(text, f"epoch {epoch} is none of the planned epochs {planned}{begins}; {remedy}")
         found.append(epoch)
     return found
+
+
+def epoch_of_text(text: str) -> tuple[int, bool]:
+    """What a cell of a time column says: an epoch's index, or seconds since 1970.
+
+    An integer is an index. A date such as ``2026-01-09`` is its first second in UTC; an instant needs a time
+    zone, and a fraction of a second is cut off.
+
+    Returns:
+        (the number, whether it is an index).
+
+    Raises:
+        ValueError: the text is neither. It is not repeated.
+    """
+    if re.fullmatch(r"[+-]?\d{1,18}", text, re.ASCII):
+        return int(text), True
+    try:
+        if re.fullmatch(r"\d{4}-\d{2}-\d{2}", text, re.ASCII):
+            return int(datetime.fromisoformat(text).replace(tzinfo=UTC).timestamp()), False
+        return parse_instant(datetime.fromisoformat(text).replace(microsecond=0)), False
+    except ValueError:
+        raise ValueError(
+            "an epoch is neither an index (5), nor a date (2026-01-09), nor an instant with its time zone "
+            "(2026-01-09T06:00:00Z); write one of these"
+        ) from None

@@ -1,14 +1,13 @@
-"""Columns of CSV files as dictionary-encoded text; only the columns asked for are converted."""
+"""Columns of CSV files: as dictionary-encoded text, and as the values of a domain that texts stand for."""
 
 from __future__ import annotations
 
 import csv
 import io
-import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from decimal import Decimal, InvalidOperation
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
@@ -18,9 +17,10 @@ import pyarrow as pa
 import pyarrow.csv as arrow_csv
 from numpy.typing import NDArray
 
-from ldpbeam.collection.epochs import parse_instant
+from ldpbeam.collection.domain import Domain
+from ldpbeam.simulators.population.contract import ABSENT, Request
 
-__all__ = ["TextColumn", "column_names", "epoch_of_text", "line_of", "read_columns"]
+__all__ = ["TextColumn", "column_names", "encode", "first_row", "line_of", "read_columns", "recoded"]
 
 _SHOWN = 20
 """Most column names an error lists."""
@@ -98,29 +98,69 @@ def line_of(path: Path, row: int) -> int:
     raise ValueError(f"{path} ended {row + 1} rows early; it changed while it was being read, try again")
 
 
-def epoch_of_text(text: str) -> tuple[int, bool]:
-    """What a cell of a time column says: an epoch's index, or seconds since 1970.
+def encode(
+    request: Request, path: Path, columns: Sequence[TextColumn]
+) -> tuple[list[NDArray[np.int32]], tuple[str, ...] | None]:
+    """Columns of texts as columns of values (-1 for empty cells), and the values' labels."""
+    domain = request.domain
+    labels = domain.labels
+    if labels is None and domain.maximum is None:
+        distinct = _sorted({text for column in columns for text in column.texts} - {""})
+        if len(distinct) > domain.size:
+            where = columns[0].name
+            if len(columns) > 1:
+                where = f"{where}..{columns[-1].name}"
+            raise ValueError(
+                f"{path}, column {where!r}: {len(distinct)} distinct values do not fit a domain "
+                f"of size {domain.size}; set the domain's size to at least {len(distinct)}, or use "
+                "a range with buckets"
+            )
+        value_of = {text: value for value, text in enumerate(distinct)}
+        labels = tuple(distinct) + ("",) * (domain.size - len(distinct))
+    else:
+        value_of = {}
+        for column in columns:
+            for text in column.texts:
+                if text != "" and text not in value_of:
+                    value_of[text] = _looked_up(domain, path, column, text)
+    value_of[""] = ABSENT
+    return [recoded(column, (value_of[text] for text in column.texts)) for column in columns], labels
 
-    An integer is an index. A date such as ``2026-01-09`` is its first second in UTC; an instant needs a time
-    zone, and a fraction of a second is cut off.
 
-    Returns:
-        (the number, whether it is an index).
-
-    Raises:
-        ValueError: the text is neither. It is not repeated.
-    """
-    if re.fullmatch(r"[+-]?\d{1,18}", text, re.ASCII):
-        return int(text), True
+def _looked_up(domain: Domain, path: Path, column: TextColumn, text: str) -> int:
+    """The value of one text, or an error that says where the text stands."""
     try:
-        if re.fullmatch(r"\d{4}-\d{2}-\d{2}", text, re.ASCII):
-            return int(datetime.fromisoformat(text).replace(tzinfo=UTC).timestamp()), False
-        return parse_instant(datetime.fromisoformat(text).replace(microsecond=0)), False
-    except ValueError:
+        return domain.index(text)
+    except ValueError as error:
+        line = line_of(path, first_row(column, text))
         raise ValueError(
-            "an epoch is neither an index (5), nor a date (2026-01-09), nor an instant with its time zone "
-            "(2026-01-09T06:00:00Z); write one of these"
+            f"{path}, line {line}, column {column.name!r}: {text!r} is no value of the domain "
+            f"({error}); correct the file or the collection's domain"
         ) from None
+
+
+def recoded(column: TextColumn, values: Iterable[int]) -> NDArray[np.int32]:
+    """The values of a column, given that of each distinct text in order; int32, shape (rows,)."""
+    table = np.fromiter(values, dtype=np.int32, count=len(column.texts))
+    recoded: NDArray[np.int32] = table[column.codes]
+    return recoded
+
+
+def first_row(column: TextColumn, text: str) -> int:
+    """The first row that holds a text of the column."""
+    return int(np.argmax(column.codes == column.texts.index(text)))
+
+
+def _sorted(texts: Iterable[str]) -> list[str]:
+    """Distinct texts in the order of their values: as numbers when all are, else as text."""
+    texts = sorted(texts)
+    try:
+        numbers = {text: Decimal(text) for text in texts}
+    except InvalidOperation:
+        return texts
+    if not all(number.is_finite() for number in numbers.values()):
+        return texts
+    return sorted(texts, key=numbers.__getitem__)
 
 
 def _encoded(name: str, column: pa.ChunkedArray) -> TextColumn:

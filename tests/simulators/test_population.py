@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from ldpbeam.collection.epochs import Epochs, parse_duration, parse_instant
+from ldpbeam.simulators.population.panel import epoch_of_text
 from ldpbeam.simulators.population.specs import Panel, Population, population
-from ldpbeam.simulators.population.tables import epoch_of_text, line_of, read_columns
+from ldpbeam.simulators.population.tables import line_of, read_columns
 from ldpbeam.simulators.words import RandomWords
 
 FALSE_ALARM = 1e-9
