@@ -53,11 +53,9 @@ class SimulationRecord:
         first_epoch: epoch index of the population's first epoch.
         epochs: number of epochs.
         reports: number of reports written.
-        collection: the collection's name.
-        digest: its digest, 16 hexadecimal digits.
-        protocol: its protocol's name.
-        format: format of the report files.
-        compression: their compression.
+        collection, protocol: their names.
+        digest: the collection's, 16 hexadecimal digits.
+        format, compression: of the report files.
         mean_memoised_inputs: inputs memoised per device at the end; 0 for one-round protocols.
         mean_longitudinal_loss: those inputs times ε∞, LOLOHA Eq. 8; 0 for one-round protocols, which it does
             not speak about.

@@ -97,12 +97,5 @@ def largest(low: int, high: int, holds: Callable[[int], bool]) -> int | None:
 
 def smallest(low: int, high: int, holds: Callable[[int], bool]) -> int | None:
     """The smallest integer in ``[low, high]`` for which an upward-closed predicate holds, or None."""
-    if not holds(high):
-        return None
-    while low < high:
-        middle = (low + high) // 2
-        if holds(middle):
-            high = middle
-        else:
-            low = middle + 1
-    return low
+    found = largest(-high, -low, lambda negative: holds(-negative))
+    return None if found is None else -found

@@ -209,9 +209,9 @@ def _parquet(raw: IO[bytes], width: int, digest: int, compression: Compression) 
         ]
     )
     # Random columns only grow in a dictionary.
-    told = ["digest", "epoch"]
+    constant = ["digest", "epoch"]
     with pq.ParquetWriter(
-        raw, schema, compression=compression, use_dictionary=told, write_statistics=told
+        raw, schema, compression=compression, use_dictionary=constant, write_statistics=constant
     ) as writer:
         yield lambda batch: writer.write_table(_table(batch, digest, schema), row_group_size=len(batch))
 

@@ -48,16 +48,13 @@ class _Table:
 
     @property
     def devices(self) -> int:
-        """Number of devices."""
         return len(self.table[0])
 
     @property
     def epochs(self) -> int:
-        """Number of epochs."""
         return len(self.table)
 
     def values(self) -> Iterator[NDArray[np.int32]]:
-        """The rows of the table."""
         for row in self.table:
             yield row.copy()
 
