@@ -22,7 +22,7 @@ from ldpbeam.accounting import Account
 from ldpbeam.arrays import Ints
 from ldpbeam.errors import Reason
 from ldpbeam.protocols.contract import AddedNoise, LocalProtocol
-from ldpbeam.support import Support, SupportProbabilities
+from ldpbeam.support import Support
 
 __all__ = ["EXPLANATIONS", "FALSE_ALARM", "Indicator", "indicators"]
 
@@ -112,9 +112,7 @@ def _of_part(
     if cells is not None:
         found += _seeds(*cells, attribute)
     support = kind.support_counts(counts)
-    if kind.support is not None and kind.supported_variance is not None:
-        variance = reports * kind.supported_variance
-        found.append(_support_sum(kind, kind.support, int(support.sum()), reports, variance, attribute))
+    found += _support_sum(kind, int(support.sum()), reports, attribute)
     if kind.extremes is not None and counted:
         found.append(_ones(signs, kind.extremes, reports, attribute))
     if kind.ends is not None:
@@ -143,25 +141,20 @@ def _seeds(cells: Ints, factor: float, attribute: int | None) -> list[Indicator]
 
 
 def _support_sum(
-    kind: LocalProtocol[Any],
-    probabilities: SupportProbabilities,
-    supported: int,
-    reports: int,
-    variance: float,
-    attribute: int | None,
-) -> Indicator:
+    kind: LocalProtocol[Any], supported: int, reports: int, attribute: int | None
+) -> list[Indicator]:
     """How many values reports support on average, by Bernstein's inequality: a sum of independent numbers.
 
-    The sum of all raw estimates is (this − k·other)/(own − other).
+    The sum of all raw estimates is (this − k·other)/(own − other). None where the number is not random.
     """
-    asked = float(probabilities.sampled)
-    own, other = float(probabilities.own), float(probabilities.other)
+    law, variance = kind.support, kind.supported_variance
+    if law is None or variance is None:
+        return []
     # Among d of b buckets the value's own is one with probability d/b.
-    mean = asked * (own + (kind.domain_size - 1) * other)
-    largest = max(kind.most_supported - mean, mean)
+    mean = float(law.sampled) * (float(law.own) + (kind.domain_size - 1) * float(law.other))
     away = abs(supported - reports * mean)
-    p_value = _bernstein(away, variance, largest)
-    return Indicator("support_sum", attribute, supported / reports, mean, p_value)
+    p_value = _bernstein(away, reports * variance, max(kind.most_supported - mean, mean))
+    return [Indicator("support_sum", attribute, supported / reports, mean, p_value)]
 
 
 def _bernstein(away: float, variance: float, largest: float) -> float:

@@ -13,6 +13,7 @@ import numpy as np
 from ldpbeam.arrays import Bytes, Ints
 from ldpbeam.kernels._jit import kernel
 from ldpbeam.kernels.check_codes import CheckCode
+from ldpbeam.kernels.symbols import integer
 
 _SOUND = np.uint8(CheckCode.SOUND)
 _VALUE_OUT_OF_RANGE = np.uint8(CheckCode.VALUE_OUT_OF_RANGE)
@@ -162,13 +163,8 @@ def read_accepted(payloads: Any, threshold: Any, start: Any, step: Any, width: A
     for i in range(payloads.shape[0]):
         if payloads[i, 16] == np.uint8(0):
             continue
-        a = np.uint64(0)
-        c = np.uint64(0)
-        for j in range(8):
-            a |= np.uint64(payloads[i, j]) << np.uint64(8 * j)
-            c |= np.uint64(payloads[i, 8 + j]) << np.uint64(8 * j)
-        start[found] = np.int64(c + sign)
-        step[found] = np.int64(a)
+        start[found] = np.int64(integer(payloads, i, 8, 8) + sign)
+        step[found] = np.int64(integer(payloads, i, 0, 8))
         width[found] = edge
         found += 1
     return found

@@ -8,6 +8,7 @@ import numpy as np
 
 from ldpbeam.arrays import Ints
 from ldpbeam.kernels._jit import kernel
+from ldpbeam.kernels.symbols import integer
 
 _TILE = 4096
 
@@ -29,18 +30,11 @@ def read_affine(payloads: Any, g: Any, start: Any, step: Any, width: Any) -> Non
     below = g - np.uint64(1)
     sign = np.uint64(1) << np.uint64(63)
     for i in range(payloads.shape[0]):
-        a = np.uint64(0)
-        c = np.uint64(0)
-        y = np.uint64(0)
-        for j in range(8):
-            a |= np.uint64(payloads[i, j]) << np.uint64(8 * j)
-            c |= np.uint64(payloads[i, 8 + j]) << np.uint64(8 * j)
-        for j in range(16, payloads.shape[1]):
-            y |= np.uint64(payloads[i, j]) << np.uint64(8 * (j - 16))
+        y = integer(payloads, i, 16, payloads.shape[1] - 16)
         low = ((y << half) + below) // g
         high = (((y + np.uint64(1)) << half) + below) // g
-        start[i] = np.int64(c - (low << half) + sign)
-        step[i] = np.int64(a)
+        start[i] = np.int64(integer(payloads, i, 8, 8) - (low << half) + sign)
+        step[i] = np.int64(integer(payloads, i, 0, 8))
         width[i] = np.int64(((high - low) << half) + sign)
 
 

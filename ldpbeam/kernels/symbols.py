@@ -15,6 +15,15 @@ _VALUE_OUT_OF_RANGE = np.uint8(CheckCode.VALUE_OUT_OF_RANGE)
 
 
 @kernel
+def integer(payloads: Any, row: Any, at: Any, width: Any) -> Any:
+    """The ``width`` bytes of a row from ``at`` on, as a little-endian uint64."""
+    x = np.uint64(0)
+    for j in range(width):
+        x |= np.uint64(payloads[row, at + j]) << np.uint64(8 * j)
+    return x
+
+
+@kernel
 def check_below(payloads: Any, limit: Any) -> Bytes:
     """``VALUE_OUT_OF_RANGE`` where payloads[i] is not below ``limit``, else ``SOUND``: uint8 (n,).
 
@@ -24,10 +33,8 @@ def check_below(payloads: Any, limit: Any) -> Bytes:
     """
     codes = np.empty(payloads.shape[0], np.uint8)
     for i in range(payloads.shape[0]):
-        x = np.uint64(0)
-        for j in range(payloads.shape[1]):
-            x |= np.uint64(payloads[i, j]) << np.uint64(8 * j)
-        codes[i] = _VALUE_OUT_OF_RANGE if x >= np.uint64(limit) else _SOUND
+        below = integer(payloads, i, 0, payloads.shape[1]) < np.uint64(limit)
+        codes[i] = _SOUND if below else _VALUE_OUT_OF_RANGE
     return codes
 
 
@@ -40,10 +47,7 @@ def add_at(payloads: Any, counts: Any) -> None:
         counts: int64 (m,), added to.
     """
     for i in range(payloads.shape[0]):
-        x = np.uint64(0)
-        for j in range(payloads.shape[1]):
-            x |= np.uint64(payloads[i, j]) << np.uint64(8 * j)
-        counts[x] += 1
+        counts[integer(payloads, i, 0, payloads.shape[1])] += 1
 
 
 @kernel

@@ -9,6 +9,7 @@ from __future__ import annotations
 import gzip
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import IO, Literal, cast
 
@@ -187,15 +188,15 @@ def _compressing(raw: IO[bytes], compression: Compression) -> Iterator[IO[bytes]
 
 
 @contextmanager
-def _batches(raw: IO[bytes], _: int, digest: int, compression: Compression) -> Iterator[_Put]:
+def _messages(
+    encode: Callable[[ReportColumns, int], bytes],
+    raw: IO[bytes],
+    _: int,
+    digest: int,
+    compression: Compression,
+) -> Iterator[_Put]:
     with _compressing(raw, compression) as file:
-        yield lambda batch: file.write(batch_record(batch, digest))
-
-
-@contextmanager
-def _reports(raw: IO[bytes], _: int, digest: int, compression: Compression) -> Iterator[_Put]:
-    with _compressing(raw, compression) as file:
-        yield lambda batch: file.write(report_records(batch, digest))
+        yield lambda batch: file.write(encode(batch, digest))
 
 
 @contextmanager
@@ -217,8 +218,8 @@ def _parquet(raw: IO[bytes], width: int, digest: int, compression: Compression) 
 
 
 FORMATS: dict[Format, Callable[[IO[bytes], int, int, Compression], AbstractContextManager[_Put]]] = {
-    "batch": _batches,
-    "report": _reports,
+    "batch": partial(_messages, batch_record),
+    "report": partial(_messages, report_records),
     "parquet": _parquet,
 }
 """What opens a file for payloads of so many bytes, by the name that the command line uses."""
