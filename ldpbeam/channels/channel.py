@@ -79,10 +79,6 @@ class SymbolChannel:
         """Worst likelihood ratio over outputs and pairs of inputs; its logarithm is ε."""
         return Fraction(self.keep, self.each)
 
-    def probability(self, output: int, given: int) -> Fraction:
-        """P(output | given)."""
-        return self.own if output == given else self.other
-
     def draw(self, symbol: int, randomness: Randomness) -> int:
         """One randomised symbol. Uses exactly one word whatever the symbol is."""
         word = randomness.word(self.total)

@@ -156,11 +156,6 @@ class Collection:
         return tuple((attribute.name, attribute.domain) for attribute in self.attributes)
 
     @property
-    def sum_limit(self) -> int | None:
-        """The most that the values of one device may add up to; None where they may be anything."""
-        return self.protocol.sum_limit
-
-    @property
     def protocol_label(self) -> str:
         """The protocol for people: its name, and how attributes share it."""
         return ", ".join(name for name in (self.protocol_name, self.allocation) if name)
@@ -195,8 +190,7 @@ class Collection:
         message.epoch.length_seconds = self.epochs.length
         message.epoch.origin_seconds = self.epochs.origin
         message.epoch.count = self.epochs.count
-        resolved = {} if self.attributes else self.protocol.resolved_parameters()
-        set_parameters(message, self.kind, self.parameters, resolved)
+        set_parameters(message, self.kind, self.parameters, self.protocol.resolved_parameters())
         return message
 
     @cached_property
@@ -212,7 +206,6 @@ class Collection:
     def as_record(self) -> dict[str, object]:
         """What run.json and the Parquet metadata say about the collection."""
         levels, choices = taken(self.kind, self.parameters)
-        resolved = {} if self.attributes else self.protocol.resolved_parameters()
         built = self.protocol
         several = {}
         if self.attributes:
@@ -225,7 +218,7 @@ class Collection:
             "protocol": self.protocol_name or self.allocation,
             **several,
             "result": built.result.value,
-            "parameters": levels | resolved | choices,
+            "parameters": levels | built.resolved_parameters() | choices,
             "domain_size": self.domain.size if self.domain else built.domain_size,
             "payload_bits": built.payload_bits,
             "epoch": {

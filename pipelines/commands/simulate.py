@@ -123,7 +123,7 @@ def simulate_reports(asked: Asked) -> None:
                 devices=asked.devices,
                 epochs=asked.epochs,
                 random_words=random_words,
-                limit=collection.sum_limit,
+                limit=collection.protocol.sum_limit,
             )
         else:
             people = population(

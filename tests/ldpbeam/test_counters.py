@@ -370,7 +370,7 @@ RRPM = "protocol: one_bit_rrpm\nepsilon_longitudinal: 1.0\ngamma: 0.2\nsegment: 
 def test_a_collection_of_counters() -> None:
     agreed = parse_collection(FILE)
     assert isinstance(agreed.protocol, BoundedCounters)
-    assert agreed.sum_limit == 60
+    assert agreed.protocol.sum_limit == 60
     message = agreed.to_message()
     assert message.allocation == "together"
     assert [(a.gamma, a.segment, a.domain.maximum) for a in message.attributes] == [(0.2, 30, 60.0)] * 3
@@ -383,7 +383,7 @@ def test_a_collection_of_counters() -> None:
     texts += [FILE.replace("max: 60", "max: 120"), texts[0].replace(RRPM, LAPLACE)]
     others = [parse_collection(text) for text in texts]
     assert len({agreed.digest, *(other.digest for other in others)}) == 7
-    assert others[0].sum_limit is None
+    assert others[0].protocol.sum_limit is None
 
 
 @pytest.mark.parametrize(
@@ -435,7 +435,7 @@ def crowd(agreed: Collection, spec: str, devices: int | None, epochs: int = 2) -
         devices=devices,
         epochs=epochs,
         random_words=RandomWords(3),
-        limit=agreed.sum_limit,
+        limit=agreed.protocol.sum_limit,
     )
 
 

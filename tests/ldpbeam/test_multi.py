@@ -165,7 +165,7 @@ def test_where_allomfree_switches(calibration: Calibration, switches: dict[tuple
     for (forever, first), last in switches.items():
         parameters = Parameters(epsilon_longitudinal=forever, epsilon_first=first, calibration=calibration)
         kind = allocate("allomfree", None, sizes, parameters)
-        chosen = [kind.resolved_parameters()[f"{index}.protocol"] for index in range(len(sizes))]
+        chosen = [part.NAME for part in kind.parts]
         assert chosen == ["l_grr"] * (last - 1) + ["l_osue"] * (len(sizes) - last + 1)
         if calibration is Calibration.EXACT:
             assert last == int(3 * exp(first) + 2)

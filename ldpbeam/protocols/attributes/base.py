@@ -89,14 +89,6 @@ class AttributeProtocol(LocalProtocol[Response]):
         """What any of the attributes shows."""
         return tuple(dict.fromkeys(one for part in self.parts for one in part.not_hidden))
 
-    def resolved_parameters(self) -> dict[str, int | float | str]:
-        """The protocol of each attribute, and what that resolved, by position."""
-        found: dict[str, int | float | str] = {}
-        for index, part in enumerate(self.parts):
-            found[f"{index}.protocol"] = part.NAME
-            found.update({f"{index}.{fact}": value for fact, value in part.resolved_parameters().items()})
-        return found
-
     def require_value(self, value: Any) -> Any:
         """One plain int per attribute.
 

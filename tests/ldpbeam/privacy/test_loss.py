@@ -74,7 +74,7 @@ Table = dict[tuple[int, ...], dict[tuple[int, ...], Fraction]]
 
 def symbol_rows(channel: SymbolChannel) -> Rows:
     n = range(channel.size)
-    return [[channel.probability(o, i) for o in n] for i in n]
+    return [[channel.own if o == i else channel.other for o in n] for i in n]
 
 
 def bit_rows(channel: BitChannel, vectors: Sequence[int], size: int) -> Rows:

@@ -188,7 +188,7 @@ def test_the_page_of_a_mean_holds_it_against_the_true_mean(
     people: Any
     if allocation:
         people = joint_population(
-            "zipf:0.5", attributes=collection.histograms, limit=collection.sum_limit, **common
+            "zipf:0.5", attributes=collection.histograms, limit=collection.protocol.sum_limit, **common
         )
     else:
         people = population("zipf:0.5", domain=collection.domain, **common)
