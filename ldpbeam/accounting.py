@@ -169,11 +169,6 @@ class CountedEpoch:
     closed: bool = True
     position: Mapping[str, int] | None = None
 
-    @classmethod
-    def of(cls, epoch: int, support: Support | None, account: Account, which: Publication) -> CountedEpoch:
-        """Counts and account of an epoch as a result of this kind."""
-        return cls(epoch, support, account, which.revision, which.pane, which.closed, which.position)
-
 
 @dataclass
 class Accounting:

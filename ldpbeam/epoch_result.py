@@ -59,7 +59,8 @@ def result_of_epoch(
     account.add("counted", support.reports if support else 0)
 
     # Stage 4, estimate: the noise that devices added is taken out, and what is left of it is measured.
-    counted = CountedEpoch.of(epoch, support, account, publication or Publication())
+    which = publication or Publication()
+    counted = CountedEpoch(epoch, support, account, which.revision, which.pane, which.closed, which.position)
     estimated = estimate_counted(collection, counted, max_error_fraction)
 
     # Stage 5, histogram: the collection's consistency method; the raw estimates stay beside its result.

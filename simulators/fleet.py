@@ -185,9 +185,8 @@ class Fleet:
                 continue
             present = None if rows.size == len(chunk) else rows
             words = _Words(self.protocol, self._random_words, epoch, first, len(chunk), present)
-            payloads = self.protocol.privatize_fleet(
-                rows.astype(np.int64) + first, chunk[rows], words, self._memo
-            )
+            devices = rows.astype(np.int64) + first
+            payloads = self.protocol.privatize_fleet(devices, chunk[rows], words, self._memo)
             yield ReportColumns(epoch, words.report_ids(), payloads)
 
     def memoised_inputs(self) -> NDArray[np.int64]:

@@ -51,9 +51,8 @@ def warnings_about(collection: Collection) -> tuple[Advice, ...]:
     """Every warning about a collection, each attribute looked at on its own; mostly none."""
     found: list[Advice] = []
     built = collection.protocol
-    for (name, domain), part, estimator in zip(
-        collection.histograms, built.parts, built.estimators, strict=True
-    ):
+    asked = zip(collection.histograms, built.parts, built.estimators, strict=True)
+    for (name, domain), part, estimator in asked:
         about = f" of attribute {name}" if name else ""
         found += _about_hash(collection, part, about)
         found += _about_size(domain.size, estimator.support, about)

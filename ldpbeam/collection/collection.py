@@ -247,6 +247,7 @@ class Collection:
 
     def _attribute_records(self) -> list[dict[str, object]]:
         """One for each attribute."""
+        built = self.protocol
         return [
             {
                 "name": attribute.name,
@@ -257,9 +258,7 @@ class Collection:
                 **_support_record(estimator.support, estimator.lasting),
                 "v_star_times_reports": _floor_record(estimator.support),
             }
-            for attribute, part, estimator in zip(
-                self.attributes, self.protocol.parts, self.protocol.estimators, strict=True
-            )
+            for attribute, part, estimator in zip(self.attributes, built.parts, built.estimators, strict=True)
         ]
 
 

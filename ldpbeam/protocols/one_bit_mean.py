@@ -37,12 +37,7 @@ _OWN_COINS = Fraction(1, FULL)
 
 @dataclass(frozen=True)
 class LinearBit:
-    """A bit that is 1 with probability (zero + x·step)/2**64, for x in 0..maximum.
-
-    Attributes:
-        maximum: m.
-        step: what one unit adds.
-    """
+    """A bit that is 1 with probability (zero + x·step)/2**64, for x in 0 .. ``maximum``, which is m."""
 
     maximum: int
     step: int
@@ -94,12 +89,7 @@ class LinearBit:
 
 @dataclass(frozen=True)
 class OneBit(MeanProtocol):
-    """One bit per report.
-
-    Attributes:
-        domain_size: m + 1.
-        bit: the bit of a value.
-    """
+    """One bit per report: ``bit`` of a value in 0 .. m, where m is ``domain_size`` − 1."""
 
     domain_size: int
     bit: LinearBit
@@ -290,11 +280,7 @@ class OneBitRRPM(OneBit):
         return Memo(seed=randomness.word(self.segment))
 
     def _privatize(self, value: int, memo: Memo, randomness: Randomness) -> tuple[int, Memo]:
-        """The point's bit, drawn once; flipped with probability γ.
-
-        Raises:
-            ValueError: the memo has no α.
-        """
+        """The point's bit, drawn once; flipped with probability γ. Raises ValueError for a memo without α."""
         if memo.seed is None:
             raise ValueError(f"the memo of a {self.NAME} device holds α: make it with new_memo")
         key = self.point(value, memo.seed)

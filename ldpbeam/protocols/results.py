@@ -108,10 +108,7 @@ class MeanProtocol(LocalProtocol[int]):
         return counts
 
     def consistent(self, method: str, estimates: Estimates) -> Floats:
-        """The mean clipped to 0..m, whatever the method: one number has no sum to keep.
-
-        ``none`` leaves it as it is.
-        """
+        """The mean clipped to 0..m, whatever the method but ``none``: one number has no sum to keep."""
         import numpy as np
 
         if method == "none":

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 
 import apache_beam as beam
 
-from ldpbeam.accounting import Account, CountedEpoch, Entry, Publication
+from ldpbeam.accounting import Account, CountedEpoch, Entry
 from ldpbeam.collection.collection import Collection
 from ldpbeam.support import Support
 from ldpbeam.transforms.stages.epochs import WindowByEpoch
@@ -59,7 +59,7 @@ def _counted_epoch(group: tuple[int, Iterable[Support | tuple[str, int]]]) -> Co
             account.add("counted", item.reports)
         else:
             account.add(*item)
-    return CountedEpoch.of(group[0], support, account, Publication())
+    return CountedEpoch(group[0], support, account)
 
 
 def join_accounting(

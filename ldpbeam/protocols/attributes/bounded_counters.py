@@ -53,11 +53,7 @@ class BoundedCounters(Split):
         return (len(self.parts) + 7) // 8
 
     def require_value(self, value: Any) -> Any:
-        """One plain int per counter.
-
-        Raises:
-            TypeError, ValueError: as for every composite, and where they add up to more than the limit.
-        """
+        """One plain int per counter; raises ValueError also where they add up to more than the limit."""
         plain = super().require_value(value)
         if sum(plain) > self.sum_limit:
             raise ValueError(_beyond(self.sum_limit))
@@ -113,11 +109,7 @@ class BoundedCounters(Split):
         counts += bits.sum(axis=0, dtype=np.int64)
 
     def privatize_fleet(self, devices: Ints, values: Ints, words: FleetWords, memo: FleetAnswers) -> Bytes:
-        """See the contract.
-
-        Raises:
-            ValueError: the values of a device add up to more than the limit.
-        """
+        """See the contract. Raises ValueError where a device's values add up to more than the limit."""
         import numpy as np
 
         if (values.sum(axis=1) > self.sum_limit).any():
