@@ -23,7 +23,6 @@ __all__ = [
     "extra_error",
 ]
 
-
 _LONGEST = 500  # characters of what is wrong
 
 

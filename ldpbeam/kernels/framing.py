@@ -16,7 +16,6 @@ MALFORMED, REPORT, BATCH, SCATTERED = 0, 1, 2, 3
 # So deep may groups be nested, as in the protobuf library.
 _DEPTH = 100
 
-
 # So many empty records in a row are passed over at once: zeros compress a thousandfold, and a file
 # system that lost power leaves them behind.
 _EMPTIES = 4096

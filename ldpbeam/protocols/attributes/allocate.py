@@ -21,7 +21,6 @@ from ldpbeam.protocols.unary import LOSUE
 
 __all__ = ["ALLOCATIONS", "allocate"]
 
-
 ALLOCATIONS: dict[str, type[AttributeProtocol[Any]]] = {
     kind.NAME: kind for kind in (Sample, Split, Allomfree, BoundedCounters)
 }
