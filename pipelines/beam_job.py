@@ -168,9 +168,7 @@ def start(pipeline: beam.Pipeline, runner: str) -> Any:
         if runner not in ASK_THEIR_SERVER:
             raise
         raise UsageError(
-            "E-USAGE-RUNNER",
-            f"{runner} cannot be started: {_said(error)}",
-            remedy=_NEEDED[runner],
+            "E-USAGE-RUNNER", f"{runner} cannot be started: {_said(error)}", remedy=_NEEDED[runner]
         ) from error
 
 

@@ -35,13 +35,7 @@ from ldpbeam.transforms.sinks.accounting import EpochAccounting, read_all_accoun
 from ldpbeam.transforms.sinks.atomic import publish
 from ldpbeam.transforms.sinks.file_record import FileRecord
 
-__all__ = [
-    "indicators_record",
-    "read_indicators",
-    "read_output",
-    "run_record",
-    "write_record",
-]
+__all__ = ["indicators_record", "read_indicators", "read_output", "run_record", "write_record"]
 
 
 def read_output(output: str) -> tuple[Accounting, list[FileRecord]]:

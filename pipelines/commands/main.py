@@ -41,8 +41,7 @@ def _spelling(name: str) -> str:
 
 
 @click.group(
-    cls=_Commands,
-    context_settings={"help_option_names": ["-h", "--help"], "token_normalize_func": _spelling},
+    cls=_Commands, context_settings={"help_option_names": ["-h", "--help"], "token_normalize_func": _spelling}
 )
 @click.version_option(__version__, prog_name="ldpbeam")
 def cli() -> None:

@@ -118,9 +118,7 @@ class Subscriber:
             self.subscription,
             self._receive,
             flow_control=pubsub.types.FlowControl(
-                max_bytes=max_bytes,
-                max_messages=max_messages,
-                max_duration_per_lease_extension=lease_seconds,
+                max_bytes=max_bytes, max_messages=max_messages, max_duration_per_lease_extension=lease_seconds
             ),
             # One thread keeps the order of delivery, and is plenty for putting into a queue.
             scheduler=pubsub.subscriber.scheduler.ThreadScheduler(ThreadPoolExecutor(1, "pubsub-receive")),

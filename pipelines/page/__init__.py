@@ -29,11 +29,7 @@ __all__ = ["write_page"]
 
 _ADDRESS = re.compile(r"https?:|://", re.IGNORECASE)
 
-_STATUS = {
-    0: ("", ""),
-    4: ("warn", ", some reports rejected"),
-    5: ("bad", ", over the error threshold"),
-}
+_STATUS = {0: ("", ""), 4: ("warn", ", some reports rejected"), 5: ("bad", ", over the error threshold")}
 """Colour, and what an exit code adds to how a run ended."""
 
 _STREAM = {

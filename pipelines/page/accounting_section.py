@@ -101,9 +101,7 @@ def _counted(rows: Sequence[EpochRecord], domain: tuple[int, int], name: str) ->
     colours = {"counted": charts.COUNTED}
     sentence = "Reports that went into the estimates of each epoch."
     wide, narrow = draw(
-        lambda small: charts.stack(data, colours, domain, small, _HEIGHT),
-        sentence,
-        f"{name}-counted",
+        lambda small: charts.stack(data, colours, domain, small, _HEIGHT), sentence, f"{name}-counted"
     )
     return Figure("Counted", sentence, wide, narrow)
 
@@ -135,9 +133,7 @@ def _not_counted(rows: Sequence[EpochRecord], domain: tuple[int, int], name: str
         "epochs."
     )
     wide, narrow = draw(
-        lambda small: charts.stack(data, colours, domain, small, _HEIGHT),
-        sentence,
-        f"{name}-lost",
+        lambda small: charts.stack(data, colours, domain, small, _HEIGHT), sentence, f"{name}-lost"
     )
     present = {row["part"] for row in data}
     keys = [Key("box", colour, part) for part, colour in colours.items() if part in present]

@@ -66,10 +66,7 @@ def _finish(layers: Sequence[alt.Chart], rows: Sequence[Row], width: int, height
         "labelFontSize": 12,
         "labelPadding": 6,
         "labelFlush": False,
-        "gridColor": {
-            "condition": {"test": "datum.value === 0", "value": "#9a9a9a"},
-            "value": _GRID,
-        },
+        "gridColor": {"condition": {"test": "datum.value === 0", "value": "#9a9a9a"}, "value": _GRID},
         "titleColor": _TEXT,
         "titleFontSize": 12,
         "titleFontWeight": "normal",
@@ -299,11 +296,7 @@ def _has(rows: Sequence[Row], field: str) -> bool:
 
 
 def stack(
-    rows: Sequence[Row],
-    colours: Mapping[str, str],
-    domain: tuple[int, int],
-    narrow: bool,
-    height: int,
+    rows: Sequence[Row], colours: Mapping[str, str], domain: tuple[int, int], narrow: bool, height: int
 ) -> Chart:
     """Reports per epoch, stacked by where they went. Rows hold epoch, part, number, text, order."""
     import altair as alt
@@ -318,17 +311,9 @@ def stack(
         .mark_bar(size=round(bar, 2))
         .encode(
             x=x,
-            y=_y(
-                "number",
-                "",
-                ",d",
-                axis={"tickCount": 4, "tickMinStep": 1, "minExtent": 62},
-                stack="zero",
-            ),
+            y=_y("number", "", ",d", axis={"tickCount": 4, "tickMinStep": 1, "minExtent": 62}, stack="zero"),
             color=alt.Color(
-                "part:N",
-                scale=alt.Scale(domain=parts, range=[colours[part] for part in parts]),
-                legend=None,
+                "part:N", scale=alt.Scale(domain=parts, range=[colours[part] for part in parts]), legend=None
             ),
             order=alt.Order("order:Q"),
             description="text:N",

@@ -73,10 +73,7 @@ class _Drawing:
         if self.rows <= _EACH:
             return [self._each(np.arange(self.rows), f"Epoch {self.snapshot.epoch}", "each", True)]
         largest = np.argsort(-np.nan_to_num(self.snapshot.estimate, nan=-np.inf), kind="stable")
-        return [
-            self._profile(),
-            self._each(largest[:_TOP], f"The {_TOP} largest estimates", "top", False),
-        ]
+        return [self._profile(), self._each(largest[:_TOP], f"The {_TOP} largest estimates", "top", False)]
 
     def _keys(self, shape: str) -> list[Key]:
         keys = [Key("dot", charts.RAW, "raw, unbiased"), Key(shape, charts.RAW, "95 % interval")]

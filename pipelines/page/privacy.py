@@ -153,9 +153,7 @@ def _losses(guarantee: GuaranteeRecord, name: str) -> Figure | None:
     near = cap is not None and cap <= 3 * max(loss for *_, points in series for _, loss in points)
     level = (f"cap over values {figure(cap)}", cap) if cap is not None and near else None
     wide, narrow = draw(
-        lambda small: charts.lines(series, small, "reports t", "~g", level=level),
-        sentence,
-        f"{name}-loss",
+        lambda small: charts.lines(series, small, "reports t", "~g", level=level), sentence, f"{name}-loss"
     )
     keys = [Key("dash" if dash else "line", colour, label) for label, colour, dash, _ in series]
     if level is not None:

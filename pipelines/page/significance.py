@@ -90,9 +90,7 @@ class Standing:
         distance, jump, change = self._scores()
         return float(distance[place]), float(jump[place]), float(change[place])
 
-    def _scores(
-        self,
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+    def _scores(self) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
         sums = self._sums
         with np.errstate(divide="ignore", invalid="ignore"):
             distance = np.nan_to_num(sums[_Z] / sums[_SEEN])

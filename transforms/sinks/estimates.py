@@ -27,13 +27,7 @@ from ldpbeam.transforms.sinks.accounting import (
 )
 from ldpbeam.transforms.sinks.atomic import FileRecord, link, publish, remove
 
-__all__ = [
-    "EpochFiles",
-    "PublishedIndicators",
-    "WriteEpochs",
-    "epoch_file_name",
-    "latest_file_name",
-]
+__all__ = ["EpochFiles", "PublishedIndicators", "WriteEpochs", "epoch_file_name", "latest_file_name"]
 
 
 def epoch_file_name(collection: Collection, epoch: int, revision: int) -> str:

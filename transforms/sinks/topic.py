@@ -57,10 +57,7 @@ class EstimateMessage:
 
 
 def estimate_messages(
-    collection: Collection,
-    histogram: EpochHistogram,
-    fixed: dict[str, Any],
-    limit: int,
+    collection: Collection, histogram: EpochHistogram, fixed: dict[str, Any], limit: int
 ) -> list[EstimateMessage]:
     """A revision as messages: one where its JSON fits, else parts with consecutive rows.
 

@@ -200,12 +200,7 @@ def believed(claims: list[int]) -> int:
 
 
 def _read_group(
-    file: Any,
-    stored: StoredFile,
-    number: int,
-    group: RowGroup,
-    leaves: dict[str, int],
-    reading: _Reading,
+    file: Any, stored: StoredFile, number: int, group: RowGroup, leaves: dict[str, int], reading: _Reading
 ) -> Iterator[Table | BadSource]:
     """The rows of one row group, and what is missing of them."""
     import pyarrow as pa

@@ -11,15 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ldpbeam.transforms.sources.stored import StoredFile
-from ldpbeam.transforms.sources.thrift import (
-    INTEGERS,
-    LIST,
-    fields,
-    list_head,
-    skip_struct,
-    struct,
-    zigzag,
-)
+from ldpbeam.transforms.sources.thrift import INTEGERS, LIST, fields, list_head, skip_struct, struct, zigzag
 from ldpbeam.wire.codec import MAX_RECORD
 
 __all__ = [

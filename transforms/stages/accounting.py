@@ -63,9 +63,7 @@ def _counted_epoch(group: tuple[int, Iterable[Support | tuple[str, int]]]) -> Co
 
 
 def join_accounting(
-    support: beam.PCollection[tuple[int, Support]],
-    entries: beam.PCollection[Entry],
-    collection: Collection,
+    support: beam.PCollection[tuple[int, Support]], entries: beam.PCollection[Entry], collection: Collection
 ) -> beam.PCollection[CountedEpoch]:
     """Counts of a collection's epochs, with the entries of these epochs out of all there are."""
     own = (

@@ -10,12 +10,7 @@ import apache_beam as beam
 import numpy as np
 from apache_beam.coders import BytesCoder
 from apache_beam.transforms.timeutil import TimeDomain
-from apache_beam.transforms.userstate import (
-    BagStateSpec,
-    ReadModifyWriteStateSpec,
-    TimerSpec,
-    on_timer,
-)
+from apache_beam.transforms.userstate import BagStateSpec, ReadModifyWriteStateSpec, TimerSpec, on_timer
 
 from ldpbeam.dedup import any_repeat, distinct_reports, keep_one_per_id, secret_key
 from ldpbeam.kernels.columns import read_only

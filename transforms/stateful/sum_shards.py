@@ -11,12 +11,7 @@ from typing import Any
 import apache_beam as beam
 from apache_beam.coders import BytesCoder
 from apache_beam.transforms.timeutil import TimeDomain
-from apache_beam.transforms.userstate import (
-    BagStateSpec,
-    ReadModifyWriteStateSpec,
-    TimerSpec,
-    on_timer,
-)
+from apache_beam.transforms.userstate import BagStateSpec, ReadModifyWriteStateSpec, TimerSpec, on_timer
 
 from ldpbeam.accounting import CONFLICTING, ON_TIME, Account, CountedEpoch
 from ldpbeam.schedule import Schedule
