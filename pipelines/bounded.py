@@ -38,7 +38,6 @@ class CollectReports(beam.PTransform):
     """Files of reports to published epochs, rejects, and what the record of the run needs."""
 
     def __init__(self, config: RunConfig, label: str | None = None) -> None:
-        """Keep the frozen configuration."""
         super().__init__(label)
         self._config = config
 
@@ -71,7 +70,6 @@ class PublishCollection(beam.PTransform):
     """Stages 2 to 5 for one collection: columns in, published epochs out. Gives the outcome."""
 
     def __init__(self, collection: Collection, config: RunConfig, label: str | None = None) -> None:
-        """Keep the frozen configuration."""
         super().__init__(label)
         self._collection = collection
         self._config = config

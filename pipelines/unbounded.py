@@ -27,7 +27,6 @@ class CollectStream(beam.PTransform):
     """Chunks of messages, or of files, to published revisions, rejects and accounting."""
 
     def __init__(self, config: RunConfig, label: str | None = None) -> None:
-        """Keep the frozen configuration."""
         super().__init__(label)
         self._config = config
 
@@ -62,7 +61,6 @@ class PublishStream(beam.PTransform):
     """Stages 4 and 5 for one collection: counted epochs in, published revisions out."""
 
     def __init__(self, collection: Collection, config: RunConfig, label: str | None = None) -> None:
-        """Keep the frozen configuration."""
         super().__init__(label)
         self._collection = collection
         self._config = config

@@ -45,7 +45,6 @@ class Landing:
     """The segments below an output directory."""
 
     def __init__(self, output: str) -> None:
-        """Use OUTPUT/landing."""
         self._output = output
         self._folder = Path(output, FOLDER)
         self._lock: IO[bytes] | None = None

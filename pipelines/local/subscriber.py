@@ -94,7 +94,6 @@ class Subscriber:
         max_bytes: int = 64 << 20,
         lease_seconds: int = 30,
     ) -> None:
-        """Begin to fill the queue."""
         if max_messages < 1 or max_bytes < 1:
             raise ValueError(f"a queue of {max_messages} messages and {max_bytes} bytes holds nothing")
         self.subscription = require_path("subscription", subscription)

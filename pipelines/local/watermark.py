@@ -252,7 +252,6 @@ class Watermark:
     """
 
     def __init__(self, keeper: TimeKeeper, settle: float, patience: float) -> None:
-        """At the beginning of time."""
         self._keeper, self._settle, self._patience = keeper, settle, patience
         self._hold: _Puzzle | None = None
         self._mode = "hold"

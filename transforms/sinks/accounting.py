@@ -409,7 +409,6 @@ class NumberRevisions(beam.DoFn):
     """:class:`RevisionNumbers` as a step of a pipeline; results of an epoch come from one key, in order."""
 
     def __init__(self, collection: Collection, output: str, job: str) -> None:
-        """Parameters as of :class:`RevisionNumbers`."""
         super().__init__()
         self._numbers = RevisionNumbers(collection, output, job)
 

@@ -24,7 +24,6 @@ class ConfirmedSink(beam.DoFn, ABC):
     """
 
     def __init__(self, collection: Collection) -> None:
-        """Send epochs of this collection."""
         super().__init__()
         self.collection = collection
         self.fixed: dict[str, Any] = {}

@@ -65,7 +65,6 @@ class WriteRejects(beam.PTransform):
     """Rejections to one Parquet file per source, of each reason as many rows as :func:`capped` leaves."""
 
     def __init__(self, output: str, label: str | None = None) -> None:
-        """Write below ``output``."""
         super().__init__(label)
         self._output = output
 
@@ -113,7 +112,6 @@ class WriteSources(beam.DoFn):
     """All rejections of one source to one Parquet file, in the order of their places."""
 
     def __init__(self, output: str) -> None:
-        """Write below ``output``."""
         super().__init__()
         self._output = output
 

@@ -85,7 +85,6 @@ class WriteUnattributed(beam.PTransform):
     """
 
     def __init__(self, outputs: Outputs, every: int, label: str | None = None) -> None:
-        """Write there every so many seconds of arrival time."""
         super().__init__(label)
         self._outputs, self._every = outputs, every
 

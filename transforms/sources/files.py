@@ -57,7 +57,6 @@ class ReadFiles(beam.DoFn):
     """
 
     def __init__(self, limits: ReadLimits | None = None) -> None:
-        """Read within these limits."""
         super().__init__()
         self._limits = limits or ReadLimits()
 

@@ -14,7 +14,6 @@ class MakeConsistent(beam.DoFn):
     """Apply the collection's consistency method; raw estimates stay beside the result."""
 
     def __init__(self, collection: Collection) -> None:
-        """Post-process for this collection."""
         super().__init__()
         self._collection = collection
 

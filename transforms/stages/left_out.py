@@ -106,7 +106,6 @@ class LeaveOutEpochs(beam.DoFn):
     """
 
     def __init__(self, collection: Collection) -> None:
-        """For one collection."""
         super().__init__()
         self._digest = collection.digest_hex
         self._source = f"epochs of {collection.name}"

@@ -22,7 +22,6 @@ class CountSupport(beam.CombineFn):
     """
 
     def __init__(self, collection: Collection) -> None:
-        """Count reports of this collection."""
         super().__init__()
         self._collection = collection
 

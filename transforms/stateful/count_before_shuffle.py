@@ -25,7 +25,6 @@ class CountBeforeShuffle(beam.DoFn):
     """
 
     def __init__(self, schedules: Schedules) -> None:
-        """Count reports of these collections."""
         super().__init__()
         self._count = counters(schedules)
         self._held: dict[EpochKey, tuple[Support, Timestamp]] = {}

@@ -62,7 +62,6 @@ class PrintingCommand(click.Command):
     """A command with ``--quiet`` and ``--json``, which hold for everything that it prints."""
 
     def __init__(self, *arguments: Any, **settings: Any) -> None:
-        """The command's own parameters, and these two."""
         super().__init__(*arguments, **settings)
         self.params += [
             click.Option(["--quiet", "-q"], is_flag=True, help="Print warnings and errors only."),
