@@ -235,7 +235,7 @@ def test_an_internal_failure_ends_with_6(
     call: Call, arguments: list[object], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One line with a code; where it comes from only when LDPBEAM_DEBUG=1."""
-    from ldpbeam.transforms.stages.estimate import EstimateEpoch
+    from ldpbeam.transforms.stages.publish import EstimateEpoch
 
     def fail(self: object, counted: object) -> list[object]:
         raise ZeroDivisionError("planted\nin two lines")

@@ -19,8 +19,7 @@ from ldpbeam.transforms.sinks.estimates import WriteEpochs
 from ldpbeam.transforms.sinks.rejects import WriteRejects
 from ldpbeam.transforms.sources.files import ReadFiles
 from ldpbeam.transforms.stages.epochs import OncePerReportId, WindowByEpoch
-from ldpbeam.transforms.stages.estimate import EstimateEpoch
-from ldpbeam.transforms.stages.histogram import MakeConsistent
+from ldpbeam.transforms.stages.publish import EstimateEpoch, MakeConsistent
 from ldpbeam.transforms.stages.reports import AdmitReports
 from ldpbeam.transforms.stages.support import CountSupport
 from tests.pipelines.running import collection, fleet

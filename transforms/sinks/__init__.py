@@ -11,9 +11,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-__all__ = ["SINKS", "Outputs", "Sink", "check_sinks"]
+if TYPE_CHECKING:
+    from ldpbeam.collection.collection import Collection
+
+__all__ = ["SINKS", "Outputs", "Sink", "check_sinks", "chosen_sinks"]
 
 
 @dataclass(frozen=True)
@@ -95,3 +98,12 @@ def check_sinks(targets: Mapping[str, str]) -> None:
     for name, target in targets.items():
         if target:
             SINKS[name].load().check(target)
+
+
+def chosen_sinks(collection: Collection, outputs: Outputs) -> dict[str, Any]:
+    """The optional sinks that were asked for, by the labels of their steps, in the order of :data:`SINKS`."""
+    return {
+        sink.label: sink.load()(collection, outputs.targets[name])
+        for name, sink in SINKS.items()
+        if outputs.targets.get(name)
+    }

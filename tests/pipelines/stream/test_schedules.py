@@ -57,8 +57,7 @@ from ldpbeam.transforms.sinks.atomic import FileRecord
 from ldpbeam.transforms.sinks.estimates import EpochFiles, WriteEpochs
 from ldpbeam.transforms.stages.accounting import EntriesOf, EpochEntry, JoinAccounting
 from ldpbeam.transforms.stages.epochs import EpochColumns, OncePerReportId, WindowByEpoch
-from ldpbeam.transforms.stages.estimate import EstimateEpoch
-from ldpbeam.transforms.stages.histogram import MakeConsistent
+from ldpbeam.transforms.stages.publish import EstimateEpoch, MakeConsistent
 from ldpbeam.transforms.stages.reports import ACCOUNTING
 from ldpbeam.transforms.stages.support import CountSupport
 from ldpbeam.wire import report_pb2
