@@ -30,6 +30,8 @@ EpochKey = tuple[str, int]
 _MAGIC = b"LDPSEG2\n"
 _LENGTH = struct.Struct("<Q")
 _CHECK = struct.Struct("<I")
+_NUMBERS = ("number", "first", "level", "watermark", "messages", "unstamped")
+"""Fields that the header has as they are."""
 
 
 class Block(NamedTuple):
@@ -122,12 +124,7 @@ def encode_segment(segment: Segment, columns: Iterable[tuple[ReportColumns, int]
         bodies.append(body)
         offset += len(body)
     header = {
-        "number": segment.number,
-        "first": segment.first,
-        "level": segment.level,
-        "watermark": segment.watermark,
-        "messages": segment.messages,
-        "unstamped": segment.unstamped,
+        **{name: getattr(segment, name) for name in _NUMBERS},
         "entries": [[digest, epoch, what, n] for ((digest, epoch), what), n in segment.entries],
         "blocks": blocks,
         "replayed": segment.replayed,
@@ -184,19 +181,10 @@ def _parse(path: Path, handle: IO[bytes]) -> tuple[Segment, int]:
     blocks = tuple(Block(*fields) for fields in header["blocks"])
     if begin + sum(block.length for block in blocks) != size:
         raise _damaged(path)
-    segment = Segment(
-        header["number"],
-        header["watermark"],
-        header["messages"],
-        header["unstamped"],
-        tuple((((digest, epoch), what), n) for digest, epoch, what, n in header["entries"]),
-        blocks,
-        size,
-        tuple((number, place) for number, place in header["replayed"]),
-        header["first"],
-        header["level"],
-    )
-    return segment, begin
+    entries = tuple((((digest, epoch), what), n) for digest, epoch, what, n in header["entries"])
+    replayed = tuple((number, place) for number, place in header["replayed"])
+    numbers = {name: header[name] for name in _NUMBERS}
+    return Segment(**numbers, entries=entries, blocks=blocks, size=size, replayed=replayed), begin
 
 
 def _damaged(path: Path) -> LdpError:

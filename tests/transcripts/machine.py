@@ -99,15 +99,16 @@ class Cells:
 
     @property
     def timers(self) -> dict[str, FakeTimer]:
-        """By the method that each of them calls."""
+        """By name."""
         return {"on_due": self.due, "on_watch": self.watch}
 
 
 def call(step: Any, method: str, cells: Cells, *args: Any) -> list[Any]:
-    """A method of a step with a key's state in the place of Beam's parameters."""
+    """A method of a step with a key's state in the place of Beam's parameters, or what a timer calls."""
     bag = "reports" if isinstance(step, CountShard) else "counts"
     names = {bag: cells.bag, "state": cells.state, "due": cells.due, "watch": cells.watch}
-    bound = getattr(step, method)
+    timer = {"on_due": step.DUE, "on_watch": step.WATCH}.get(method)
+    bound = getattr(step, timer._attached_callback.__name__ if timer else method)
     taken = bound.__code__.co_varnames[: bound.__code__.co_argcount]
     return list(bound(*args, **{n: v for n, v in names.items() if n in taken}) or ())
 

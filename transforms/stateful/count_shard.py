@@ -114,6 +114,7 @@ class CountShard(beam.DoFn):
         return []
 
     @on_timer(DUE)
+    @on_timer(WATCH)  # for a timer that was lost
     def on_due(
         self,
         key: ShardKey = beam.DoFn.KeyParam,
@@ -153,20 +154,6 @@ class CountShard(beam.DoFn):
         following = _due_after(schedule, epoch, known, None)
         write_state(state, replace(known, due=following))
         wake_up(schedule, following, due, watch)
-        return updates
-
-    @on_timer(WATCH)
-    def on_watch(
-        self,
-        key: ShardKey = beam.DoFn.KeyParam,
-        fired: Any = beam.DoFn.TimestampParam,
-        reports: Any = beam.DoFn.StateParam(REPORTS),
-        state: Any = beam.DoFn.StateParam(STATE),
-        due: Any = beam.DoFn.TimerParam(DUE),
-        watch: Any = beam.DoFn.TimerParam(WATCH),
-    ) -> list[Update]:
-        """The same, for a timer that was lost."""
-        updates: list[Update] = self.on_due(key, fired, reports, state, due, watch)
         return updates
 
     def _compact(self, digest: str, known: ShardState, reports: Any) -> ShardState:

@@ -189,6 +189,7 @@ class SumShards(beam.DoFn):
         _wake_up(schedule, wanted, due, watch)
 
     @on_timer(DUE)
+    @on_timer(WATCH)  # for a timer that was lost
     def on_due(
         self,
         key: EpochKey = beam.DoFn.KeyParam,
@@ -226,19 +227,6 @@ class SumShards(beam.DoFn):
         write_state(state, replace(known, due=following, unpublished=False))
         if following is not None:
             _wake_up(schedule, following, due, watch)
-
-    @on_timer(WATCH)
-    def on_watch(
-        self,
-        key: EpochKey = beam.DoFn.KeyParam,
-        fired: Any = beam.DoFn.TimestampParam,
-        counts: Any = beam.DoFn.StateParam(COUNTS),
-        state: Any = beam.DoFn.StateParam(STATE),
-        due: Any = beam.DoFn.TimerParam(DUE),
-        watch: Any = beam.DoFn.TimerParam(WATCH),
-    ) -> Iterator[beam.pvalue.TaggedOutput]:
-        """The same, for a timer that was lost."""
-        yield from self.on_due(key, fired, counts, state, due, watch)
 
     def _next_result(
         self, schedule: Schedule, key: EpochKey, known: EpochState, now: int, counts: Any

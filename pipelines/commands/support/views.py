@@ -102,7 +102,7 @@ def _of_json(path: Path, limit: int) -> View:
         raise _unknown(path, "is not readable as JSON: it is cut short or damaged") from None
     views: Mapping[str, Callable[[], View]] = {
         "ldpbeam.run/1": lambda: _run(path, limit),
-        "ldpbeam.epoch/1": lambda: _epoch(record),
+        "ldpbeam.epoch/1": lambda: _epoch(path, record),
     }
     if isinstance(record, dict):
         view = views.get(str(record.get("schema")))
@@ -166,18 +166,20 @@ def _about(record: CollectionRecord) -> str:
     return f"{record.name} version {record.version} (digest {record.digest}): {kind}, {levels}"
 
 
-def _epoch(record: Mapping[str, Any]) -> View:
-    state = "closed" if record["closed"] else "open"
-    lines = [
-        f"accounting of {record['collection']} epoch {record['epoch']}, {record['epoch_start']} to "
-        f"{record['epoch_end']}, {state}",
-        identity(Account.from_record(record["accounting"])),
-        *(
-            f"  revision {r['revision']}, {r['pane']}: n = {r['n']:,}, "
-            + (f"withheld: {r['withheld']}" if r["withheld"] else str(r["file"]))
-            for r in record["revisions"]
-        ),
-    ]
+def _epoch(path: Path, record: Mapping[str, Any]) -> View:
+    try:
+        lines = [
+            f"accounting of {record['collection']} epoch {record['epoch']}, {record['epoch_start']} to "
+            f"{record['epoch_end']}, {'closed' if record['closed'] else 'open'}",
+            identity(Account.from_record(record["accounting"])),
+            *(
+                f"  revision {r['revision']}, {r['pane']}: n = {r['n']:,}, "
+                + (f"withheld: {r['withheld']}" if r["withheld"] else str(r["file"]))
+                for r in record["revisions"]
+            ),
+        ]
+    except (ValueError, LookupError, TypeError, AttributeError) as error:
+        raise _unknown(path, f"is not the accounting of an epoch ({type(error).__name__})") from None
     return View("epoch", tuple(map(clean, lines)), record)
 
 
