@@ -12,7 +12,6 @@ from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ldpbeam.errors import UsageError
-from ldpbeam.pipelines.limits import LIMITS, MAX_EPOCHS, MAX_EXPANSION, READ_ATTEMPTS
 from ldpbeam.pipelines.option import Kind, Option, Over, count, duration, flag, set_by
 from ldpbeam.schedule import DEFAULT_LATE_EVERY
 from ldpbeam.transforms.sinks import SINKS, Outputs
@@ -76,12 +75,12 @@ class Input:
         over=Over.MESSAGES,
     )
     max_expansion: int = count(
-        MAX_EXPANSION,
+        100,  # of sound reports, with their random ids, it is below 10
         "Bytes of reports that each stored byte of a file may stand for; the rest is rejected unread.",
         over=Over.FILES,
     )
     max_epochs: int = count(
-        MAX_EPOCHS,
+        10_000,  # a year of hours
         "Epochs of a collection in a run over files; those with the fewest records are left out.",
         over=Over.FILES,
     )
@@ -92,9 +91,7 @@ class Input:
         kind=Kind.INSTANT,
         over=Over.FILES,
     )
-    read_attempts: int = count(
-        READ_ATTEMPTS, "How often a file is tried that cannot be read.", over=Over.FILES
-    )
+    read_attempts: int = count(3, "How often a file is tried that cannot be read.", over=Over.FILES)
 
     brokers: Mapping[str, str] = field(default_factory=dict)
 
@@ -116,7 +113,8 @@ class Input:
     @property
     def limits(self) -> dict[str, int | None]:
         """What of hostile files is read and kept, for run.json."""
-        return {name: getattr(self, name) for name in LIMITS}
+        names = ("max_expansion", "max_epochs", "not_after", "read_attempts")
+        return {name: getattr(self, name) for name in names}
 
     @property
     def read_limits(self) -> ReadLimits:
