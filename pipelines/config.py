@@ -41,9 +41,6 @@ ASK_THEIR_SERVER = frozenset({"FlinkRunner", "PortableRunner", "PrismRunner", "S
 """Runners whose job server may know options that Beam's Python part does not."""
 
 
-_ENGINE = "of the local engine"
-
-
 @dataclass(frozen=True)
 class Input:
     """Where reports come from, and what of hostile files is read.
@@ -197,45 +194,28 @@ class LocalEngine:
     """
 
     settle: float = duration(
-        30,
-        "Wait this long after an epoch's end for messages under way.",
-        over=Over.MESSAGES,
-        not_in_template=_ENGINE,
+        30, "Wait this long after an epoch's end for messages under way.", over=Over.LOCAL
     )
     land_every: float = duration(
-        5,
-        "How often received messages are written to disk (on one machine only).",
-        over=Over.MESSAGES,
-        not_in_template=_ENGINE,
+        5, "How often received messages are written to disk (on one machine only).", over=Over.LOCAL
     )
-    land_messages: int = count(
-        10_000, "Messages landed together at most.", over=Over.MESSAGES, not_in_template=_ENGINE
-    )
-    land_bytes: int = count(
-        64 << 20, "Bytes landed together at most.", over=Over.MESSAGES, not_in_template=_ENGINE
-    )
+    land_messages: int = count(10_000, "Messages landed together at most.", over=Over.LOCAL)
+    land_bytes: int = count(64 << 20, "Bytes landed together at most.", over=Over.LOCAL)
     keep_landed: int = duration(
-        7 * 86400,
-        "Keep the reports of closed epochs this long, for replays.",
-        over=Over.MESSAGES,
-        not_in_template=_ENGINE,
+        7 * 86400, "Keep the reports of closed epochs this long, for replays.", over=Over.LOCAL
     )
     keep_accounting: int = duration(
         730 * 86400,
         "Keep the accounting of closed epochs one by one this long, then its sums.",
-        over=Over.MESSAGES,
-        not_in_template=_ENGINE,
+        over=Over.LOCAL,
     )
     metrics: str = set_by(
         "",
         "Answer Prometheus there; without HOST on this machine only.",
         metavar="[HOST:]PORT",
-        over=Over.MESSAGES,
-        not_in_template=_ENGINE,
+        over=Over.LOCAL,
     )
-    stop_when_idle: float | None = duration(
-        None, "Stop after this long without a message.", over=Over.MESSAGES, not_in_template=_ENGINE
-    )
+    stop_when_idle: float | None = duration(None, "Stop after this long without a message.", over=Over.LOCAL)
     patience: float = 600.0
     keep_accounts: int = 128
     merge_segments: int = 32

@@ -27,9 +27,10 @@ class Over(Enum):
     ALL = "all"
     FILES = "files"
     MESSAGES = "messages"
+    LOCAL = "messages that this machine reads itself"
 
 
-_TEMPLATE_LACKS = {Over.FILES: "of runs over files"}
+_TEMPLATE_LACKS = {Over.FILES: "of runs over files", Over.LOCAL: "of the local engine"}
 
 
 @dataclass(frozen=True)

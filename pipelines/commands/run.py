@@ -46,9 +46,9 @@ def run(context: click.Context, /, collection_files: tuple[Path, ...], **typed: 
     patterns += files
     _require_one_source(patterns, typed)
     messages = not patterns or "--streaming" in beam_args
-    over = {Over.FILES} if patterns else set()
-    values = given(context, over | {Over.MESSAGES} if messages else over)
     runner = resolve_runner(typed["runner"])
+    over = {Over.FILES} if patterns else {Over.LOCAL} if runner == "FnApiRunner" else set()
+    values = given(context, over | {Over.MESSAGES} if messages else over)
     values |= {"files": patterns, "runner": runner, "beam_args": beam_args}
 
     from ldpbeam.pipelines.commands.support.collections import load

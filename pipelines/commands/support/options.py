@@ -83,18 +83,20 @@ def given(context: click.Context, over: Collection[Over]) -> dict[str, Any]:
         over: what is read.
 
     Raises:
-        UsageError: an option about messages was typed, and files are read; or a duration is none.
+        UsageError: an option was typed that has no effect on what is read; or a duration is none.
     """
     values: dict[str, Any] = {}
     for name, (option, _) in options().items():
         value = context.params[name]
-        if option.over is Over.MESSAGES and option.over not in over and _typed(context, name):
-            raise UsageError(
-                "E-USAGE-OPTION",
-                f"{option.spelt(name)} is for messages and has no effect on files",
-                remedy="Leave it out, or read from --subscription or --kafka-topic.",
-            )
-        if value is not None and option.over in {Over.ALL, *over}:
+        about = {Over.ALL, *over}
+        if option.over not in about | {Over.FILES} and _typed(context, name):
+            what, remedy = "the engine that reads --subscription on this machine", "run without --runner."
+            if Over.MESSAGES not in over:
+                what = "messages and has no effect on files"
+                remedy = "read from --subscription or --kafka-topic."
+            spelt = option.spelt(name)
+            raise UsageError("E-USAGE-OPTION", f"{spelt} is for {what}", remedy=f"Leave it out, or {remedy}")
+        if value is not None and option.over in about:
             values[name] = _seconds(option.spelt(name), value) if option.kind is Kind.DURATION else value
     return values
 
