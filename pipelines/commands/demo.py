@@ -48,7 +48,7 @@ def run_demo(out: Path, seed: int) -> None:
     from ldpbeam.collection.file import load_collection
     from ldpbeam.pipelines.commands.run import run_over_files
     from ldpbeam.pipelines.commands.support.progress import Bar
-    from ldpbeam.pipelines.page import write_page
+    from ldpbeam.pipelines.page.document import write_page
     from ldpbeam.simulators.faults import write_faults
     from ldpbeam.simulators.scenarios import Launch
     from ldpbeam.simulators.simulate import simulate

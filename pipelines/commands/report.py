@@ -18,7 +18,7 @@ __all__ = ["report"]
 @click.option("--truth", type=click.Path(path_type=Path), help="truth.parquet of a simulation.")
 def report(output: Path, page: Path | None, truth: Path | None) -> None:
     """Write the page of a finished run: one file, no server, nothing fetched from elsewhere."""
-    from ldpbeam.pipelines.page import write_page
+    from ldpbeam.pipelines.page.document import write_page
     from ldpbeam.pipelines.run_record import RUN_RECORD
 
     if not (output / RUN_RECORD).is_file():

@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import altair as alt
 
 from ldpbeam.pipelines.page import scales
 
-if TYPE_CHECKING:
-    import altair as alt
-
-    Chart = alt.Chart | alt.LayerChart
+Chart = alt.Chart | alt.LayerChart
 
 RAW, TRUTH, CONSISTENT = "#0072B2", "#D55E00", "#009E73"
 UNIFORM, THEORY = "#7a7a7a", "#222222"
@@ -35,8 +34,6 @@ Line = tuple[str, str, Sequence[int], Sequence[tuple[float, float]]]
 
 def _values(rows: Sequence[Mapping[str, Any]]) -> alt.InlineData:
     """The rows as data, with NaN as null (a gap)."""
-    import altair as alt
-
     return alt.InlineData(
         values=[
             {
@@ -50,8 +47,6 @@ def _values(rows: Sequence[Mapping[str, Any]]) -> alt.InlineData:
 
 def _finish(layers: Sequence[alt.Chart], rows: Sequence[Row], width: int, height: int) -> alt.LayerChart:
     """Put the layers over `rows` and give them one look: quiet grid, readable type, no frame."""
-    import altair as alt
-
     # The data is given to the whole, not to each layer: Altair copies what a layer holds.
     chart = alt.layer(*layers, data=_values(rows)).properties(
         width=width,
@@ -82,8 +77,6 @@ def _finish(layers: Sequence[alt.Chart], rows: Sequence[Row], width: int, height
 
 def _y(field: str, title: str, pattern: str, **more: Any) -> alt.Y:
     """A vertical axis with its title above it, read horizontally."""
-    import altair as alt
-
     axis = {"tickCount": 5, "minExtent": 44, **more.pop("axis", {})}
     return alt.Y(
         f"{field}:Q",
@@ -104,8 +97,6 @@ def _y(field: str, title: str, pattern: str, **more: Any) -> alt.Y:
 
 def _epochs(domain: Sequence[float], count: int = 6, *, ticks: tuple[float, float] | None = None) -> alt.X:
     """An axis of epochs; ``ticks`` is where epochs lie, if not everywhere in the domain."""
-    import altair as alt
-
     return alt.X(
         "epoch:Q",
         title="epoch",
@@ -120,8 +111,6 @@ def multiple(rows: Sequence[Row], domain: tuple[float, float], uniform: float | 
     Rows hold epoch, estimate, low, high, truth, text and mark; a row of nulls breaks the line. A row
     marked as withheld has a note instead of numbers.
     """
-    import altair as alt
-
     width, height = 320, 190
     epochs = [row["epoch"] for row in rows]
     few = len({row["epoch"] for row in rows if row["text"]}) <= 12
@@ -168,8 +157,6 @@ def multiple(rows: Sequence[Row], domain: tuple[float, float], uniform: float | 
 
 def _level(value: float) -> alt.Chart:
     """A dashed horizontal line at `value`."""
-    import altair as alt
-
     rule = alt.Chart(_values([{"level": value}])).mark_rule(
         aria=False, color=UNIFORM, strokeDash=[3, 3], strokeWidth=1
     )
@@ -189,8 +176,6 @@ def profile(rows: Sequence[Row], pattern: str, narrow: bool, title: str, uniform
 
     Rows hold place, estimate, low, high, consistent, truth, text.
     """
-    import altair as alt
-
     width, height = (380, 260) if narrow else (1000, 320)
     places = [row["place"] for row in rows]
     x = alt.X(
@@ -220,8 +205,6 @@ def profile(rows: Sequence[Row], pattern: str, narrow: bool, title: str, uniform
 
 def columns(rows: Sequence[Row], pattern: str, narrow: bool, title: str) -> Chart:
     """A histogram with a whisker for each of up to 60 numbered values."""
-    import altair as alt
-
     width, height = (380, 260) if narrow else (1000, 320)
     step = (width - 60) / len(rows)
     every = max(1, math.ceil(len(rows) / (8 if narrow else 30)))
@@ -243,8 +226,6 @@ def bars(rows: Sequence[Row], pattern: str, narrow: bool) -> Chart:
 
     Rows hold name (unique), estimate, low, high, consistent, truth, text.
     """
-    import altair as alt
-
     width, step = (380 if narrow else 1000), 24
     y = alt.Y(
         "name:N",
@@ -262,8 +243,6 @@ def _marks(
     base: alt.Chart, rows: Sequence[Row], pattern: str, step: float, upright: bool, narrow: bool
 ) -> list[alt.Chart]:
     """Consistent bar, whisker, raw point and truth tick along one axis."""
-    import altair as alt
-
     axis = alt.Axis(format=pattern, tickCount=4 if narrow else 6, grid=True, domain=False)
     if upright:
         axis.minExtent = 44
@@ -299,8 +278,6 @@ def stack(
     rows: Sequence[Row], colours: Mapping[str, str], domain: tuple[int, int], narrow: bool, height: int
 ) -> Chart:
     """Reports per epoch, stacked by where they went. Rows hold epoch, part, number, text, order."""
-    import altair as alt
-
     width = 380 if narrow else 1000
     epochs = domain[1] - domain[0] + 1
     bar = max(1.0, (width - 90) / epochs * (0.8 if epochs < 120 else 1.0))
@@ -331,8 +308,6 @@ def lines(
     level: tuple[str, float] | None = None,
 ) -> Chart:
     """Lines labelled at their right ends; each is (name, colour, dash, points)."""
-    import altair as alt
-
     width, height = (380, 260) if narrow else (1000, 300)
     xs = [x for _, _, _, points in series for x, _ in points]
     ys = [y for _, _, _, points in series for _, y in points]

@@ -14,6 +14,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow
+import pyarrow.compute as pc
+import pyarrow.dataset
 from numpy.typing import NDArray
 
 from ldpbeam.accounting import EARLY
@@ -76,9 +79,6 @@ class Truth:
     """True frequencies of a simulation, by epoch; a value that nobody held has no row."""
 
     def __init__(self, path: Path, attribute: str = "") -> None:
-        import pyarrow.compute as pc
-        import pyarrow.dataset
-
         rows = pyarrow.dataset.dataset(path, format="parquet")
         several = "attribute" in rows.schema.names
         table = rows.to_table(
@@ -113,8 +113,6 @@ class Truth:
 
 def index(root: Path, problems: list[str]) -> dict[Key, dict[int, Slot]]:
     """Find the newest revision of every (collection, digest, attribute, epoch) below `root`."""
-    import pyarrow.dataset
-
     found: dict[Key, dict[int, Slot]] = {}
     for path in sorted(root.rglob("*.parquet")):
         if path.name.startswith((".", "_")):
@@ -151,10 +149,6 @@ def read(slot: Slot, key: Key, epoch: int, values: Iterable[int] | None, truth: 
         values: codes; None for all of them.
         truth: gives what is true of an epoch's values, NaN where nobody knows.
     """
-    import pyarrow
-    import pyarrow.compute as pc
-    import pyarrow.dataset
-
     wanted = (
         (pc.field("digest") == key[1])
         & (pc.field("epoch") == epoch)

@@ -4,16 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+
+from markupsafe import Markup
 
 from ldpbeam.pipelines.page import svg
+from ldpbeam.pipelines.page.charts import Chart
 from ldpbeam.pipelines.page.text import plural
-
-if TYPE_CHECKING:
-    from markupsafe import Markup
-
-    from ldpbeam.pipelines.page.charts import Chart
-
 
 SECTIONS = 8
 """How many collections, or attributes of one, have a section; the others are listed."""

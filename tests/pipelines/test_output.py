@@ -373,7 +373,7 @@ def test_a_real_full_device_is_said() -> None:
 
 
 def test_a_page_that_cannot_be_written_leaves_nothing(done: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from ldpbeam.pipelines.page import write_page
+    from ldpbeam.pipelines.page.document import write_page
 
     real = Path.write_bytes
 

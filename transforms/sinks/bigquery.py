@@ -14,6 +14,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from importlib import import_module
 from typing import Any
 
+import pyarrow as pa
+
 from ldpbeam.collection.collection import Collection
 from ldpbeam.collection.epochs import instant
 from ldpbeam.errors import LdpError, UsageError
@@ -99,8 +101,6 @@ def bigquery_schema(schema: Any) -> list[dict[str, str]]:
     Args:
         schema: Arrow schema of the estimates; of any collection, their columns are the same.
     """
-    import pyarrow as pa
-
     types = {
         pa.string(): "STRING",
         pa.int32(): "INTEGER",

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import apache_beam as beam
+import pyarrow.parquet as pq
 
 from ldpbeam.accounting import Entry
 from ldpbeam.collection.collection import Collection
@@ -117,8 +118,6 @@ class EpochFiles:
         )
 
     def _write_table(self, histogram: EpochHistogram, newest: bool) -> FileRecord:
-        import pyarrow.parquet as pq
-
         table = epoch_table(self._collection, histogram, self._fixed)
         sink = io.BytesIO()
         pq.write_table(table, sink, compression="zstd")

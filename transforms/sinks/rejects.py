@@ -8,6 +8,8 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 import apache_beam as beam
+import pyarrow as pa
+import pyarrow.parquet as pq
 
 from ldpbeam.reports import LISTED, Rejection, capped
 from ldpbeam.transforms.sinks.atomic import FileRecord, publish
@@ -17,8 +19,6 @@ __all__ = ["WriteRejects", "WriteSources", "rejects_schema", "rejects_table", "w
 
 def rejects_schema() -> Any:
     """The Arrow schema of rejects. No column ever holds a payload."""
-    import pyarrow as pa
-
     return pa.schema(
         [
             pa.field("reason", pa.string(), nullable=False),
@@ -35,8 +35,6 @@ def rejects_schema() -> Any:
 
 def rejects_table(rejections: Iterable[Rejection]) -> Any:
     """Rows in the order of sources and places."""
-    import pyarrow as pa
-
     rows = sorted(rejections, key=lambda r: (r.source, r.place, r.index, r.reason.value))
     columns = {
         "reason": [r.reason.value for r in rows],
@@ -53,8 +51,6 @@ def rejects_table(rejections: Iterable[Rejection]) -> Any:
 
 def write_rejects(output: str, name: str, rejections: Iterable[Rejection]) -> FileRecord:
     """One Parquet file ``rejects/NAME.parquet``."""
-    import pyarrow.parquet as pq
-
     table = rejects_table(rejections)
     sink = io.BytesIO()
     pq.write_table(table, sink, compression="zstd")

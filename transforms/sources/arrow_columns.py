@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 __all__ = ["epochs", "payloads", "words"]
 
@@ -15,8 +16,6 @@ def _numbers(column: Any) -> Any:
     Raises:
         TypeError: they are none.
     """
-    import pyarrow as pa
-
     if pa.types.is_dictionary(column.type):
         column = column.dictionary_decode()
     kind = column.type
@@ -59,8 +58,6 @@ def payloads(column: Any) -> tuple[Any, Any, Any]:
     Raises:
         pyarrow.ArrowException, TypeError: they are no bytes.
     """
-    import pyarrow as pa
-
     kind = column.type
     if pa.types.is_dictionary(kind):
         index = _numbers(column.indices).astype(np.int64)

@@ -11,7 +11,9 @@ from typing import Any
 
 import apache_beam as beam
 import numpy as np
+from apache_beam.transforms.window import GlobalWindow
 from apache_beam.utils.timestamp import Timestamp
+from apache_beam.utils.windowed_value import WindowedValue
 
 from ldpbeam.transforms.sources.files import Chunk
 from ldpbeam.wire import codec
@@ -60,8 +62,6 @@ class GatherMessages(beam.DoFn):
             yield self._chunk()
 
     def _chunk(self) -> Any:
-        from apache_beam.transforms.window import GlobalWindow
-        from apache_beam.utils.windowed_value import WindowedValue
 
         arrivals = np.array(self._arrivals, np.int64)
         chunk = Chunk(self._source, 0, codec.joined(self._held), arrivals, tuple(self._names))

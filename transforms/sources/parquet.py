@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 
 from ldpbeam.errors import Reason
 from ldpbeam.transforms.sources.arrow_columns import epochs, payloads, words
@@ -89,8 +91,6 @@ def read_tables(
     Raises:
         OSError: the file cannot be read.
     """
-    import pyarrow as pa
-
     reading = _Reading(source, allowed, written_by, max(stored.size // _STORED_ROW, 1))
     try:
         file = _opened(stored)
@@ -135,8 +135,6 @@ def _opened(stored: StoredFile, **options: Any) -> Any:
         TooLarge: it is not.
         pyarrow.ArrowException, OSError, ValueError: it is no Parquet file.
     """
-    import pyarrow.parquet as pq
-
     stored.seek(max(stored.size - 8, 0))
     tail = stored.read(8)
     if tail[4:] == b"PAR1" and _MAX_FOOTER < int.from_bytes(tail[:4], "little") < stored.size:
@@ -203,8 +201,6 @@ def _read_group(
     file: Any, stored: StoredFile, number: int, group: RowGroup, leaves: dict[str, int], reading: _Reading
 ) -> Iterator[Table | BadSource]:
     """The rows of one row group, and what is missing of them."""
-    import pyarrow as pa
-
     trouble: Reason | None = None
     claims = group.claims
     pages, begun = {}, reading.done

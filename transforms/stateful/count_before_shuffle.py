@@ -6,7 +6,9 @@ from collections.abc import Iterator
 from typing import Any
 
 import apache_beam as beam
+from apache_beam.transforms.window import GlobalWindow
 from apache_beam.utils.timestamp import Timestamp
+from apache_beam.utils.windowed_value import WindowedValue
 
 from ldpbeam.collection.collection import digest_hex
 from ldpbeam.support import Support
@@ -43,8 +45,6 @@ class CountBeforeShuffle(beam.DoFn):
 
     def finish_bundle(self) -> Iterator[Any]:
         """One support per epoch, at the latest arrival it holds."""
-        from apache_beam.transforms.window import GlobalWindow
-        from apache_beam.utils.windowed_value import WindowedValue
 
         for key, (support, when) in self._held.items():
             yield WindowedValue(((*key, 0), SupportCoder().encode(support)), when, [GlobalWindow()])

@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import click
+import pyarrow as pa
+import pyarrow.parquet as pq
 
 from ldpbeam.collection.collection import Collection, digest_hex
 from ldpbeam.collection.file import load_collection
@@ -75,8 +77,6 @@ def _require(path: Path) -> None:
 def _is_rejects(path: Path) -> bool:
     if path.suffix != ".parquet":
         return False
-    import pyarrow.parquet as pq
-
     # What is no table is read as reports, and says there what is wrong with it.
     try:
         return "reason" in pq.read_schema(path).names
@@ -85,9 +85,6 @@ def _is_rejects(path: Path) -> bool:
 
 
 def _rejects(paths: list[Path], limit: int) -> Iterator[str]:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
     tables = []
     for path in paths:
         try:

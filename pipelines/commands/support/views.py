@@ -10,6 +10,9 @@ from math import inf
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
+
 from ldpbeam.accounting import Account
 from ldpbeam.collection.advice import warnings_about
 from ldpbeam.collection.epochs import instant
@@ -116,9 +119,6 @@ def _of_json(path: Path, limit: int) -> View:
 
 
 def _columns(path: Path) -> set[str]:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
     try:
         return set(pq.read_schema(path).names)
     except (pa.ArrowException, OSError):
@@ -187,9 +187,6 @@ def _epoch(path: Path, record: Mapping[str, Any]) -> View:
 
 
 def _rows(path: Path) -> list[dict[str, Any]]:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
     try:
         rows: list[dict[str, Any]] = pq.read_table(path, partitioning=None).to_pylist()
     except (pa.ArrowException, OSError) as error:
@@ -252,8 +249,6 @@ def _all_estimates(tables: Sequence[Path], limit: int) -> View:
 
 
 def _truth(path: Path) -> View:
-    import pyarrow.parquet as pq
-
     table = pq.read_table(path, columns=["epoch", "value"], partitioning=None)
     epochs = sorted(set(table.column("epoch").to_pylist()))
     document = {"epochs": len(epochs), "rows": table.num_rows}

@@ -13,7 +13,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from ldpbeam.collection.file import parse_collection
-from ldpbeam.pipelines.page import parts, write_page
+from ldpbeam.pipelines.page import parts
+from ldpbeam.pipelines.page.document import write_page
 from tests.conftest import REPOSITORY
 from tests.pipelines.page.synthetic import ONE_ROUND, Fake, write_run
 
