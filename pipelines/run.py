@@ -18,7 +18,7 @@ from ldpbeam.accounting import Accounting
 from ldpbeam.errors import LdpError
 from ldpbeam.pipelines import workers
 from ldpbeam.pipelines.beam_job import make_pipeline, run_to_end
-from ldpbeam.pipelines.bounded import LEDGER, CollectReports
+from ldpbeam.pipelines.bounded import LEDGER, collect_reports
 from ldpbeam.pipelines.config import RunConfig
 from ldpbeam.pipelines.interrupt import interruptible
 from ldpbeam.pipelines.malloc import keep_freed_memory
@@ -103,7 +103,7 @@ def build(config: RunConfig) -> beam.Pipeline:
 
 
 def _collecting(pipeline: beam.Pipeline, config: RunConfig) -> beam.Pipeline:
-    _ = pipeline | "Collect" >> CollectReports(config)
+    _ = pipeline | "Collect" >> collect_reports(config)
     return pipeline
 
 

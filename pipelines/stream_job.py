@@ -30,7 +30,7 @@ from ldpbeam.pipelines.published import (
     write_record,
 )
 from ldpbeam.pipelines.run_record import DETACHED, RUN_RECORD, RunRecord
-from ldpbeam.pipelines.unbounded import CollectStream
+from ldpbeam.pipelines.unbounded import collect_stream
 from ldpbeam.transforms.sources import chosen_source
 from ldpbeam.transforms.sources.files import ReadFiles
 from ldpbeam.transforms.sources.messages import GatherMessages
@@ -210,7 +210,7 @@ def build(config: RunConfig) -> beam.Pipeline:
         chunks = (
             files | "Spread" >> beam.Reshuffle() | "Read" >> beam.ParDo(ReadFiles(config.input.read_limits))
         )
-    _ = chunks | "Collect" >> CollectStream(config)
+    _ = chunks | "Collect" >> collect_stream(config)
     return pipeline
 
 

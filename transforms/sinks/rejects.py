@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 from ldpbeam.reports import LISTED, Rejection, capped
 from ldpbeam.transforms.sinks.atomic import FileRecord, publish
 
-__all__ = ["WriteRejects", "WriteSources", "rejects_schema", "rejects_table", "write_rejects"]
+__all__ = ["WriteSources", "rejects_by_source", "rejects_schema", "rejects_table", "write_rejects"]
 
 
 def rejects_schema() -> Any:
@@ -57,23 +57,22 @@ def write_rejects(output: str, name: str, rejections: Iterable[Rejection]) -> Fi
     return publish(output, f"rejects/{name}.parquet", sink.getvalue(), table.num_rows)
 
 
-class WriteRejects(beam.PTransform):
-    """Rejections to one Parquet file per source, of each reason as many rows as :func:`capped` leaves."""
+@beam.ptransform_fn
+def rejects_by_source(
+    rejections: beam.PCollection[tuple[str, Rejection]], output: str
+) -> beam.PCollection[FileRecord]:
+    """Rejections to one Parquet file per source, of each reason as many rows as :func:`capped` leaves.
 
-    def __init__(self, output: str, label: str | None = None) -> None:
-        super().__init__(label)
-        self._output = output
-
-    def expand(self, rejections: beam.PCollection[tuple[str, Rejection]]) -> beam.PCollection[FileRecord]:
-        """Cap by source and reason as early as possible, then gather by source."""
-        return (
-            rejections
-            | "ByReason" >> beam.Map(_by_reason).with_output_types(tuple[tuple[str, str], Rejection])
-            | "Cap" >> beam.CombinePerKey(_Capped())
-            | "BySource" >> beam.Map(_by_source).with_output_types(tuple[str, Any])
-            | "Source" >> beam.GroupByKey()
-            | "Write" >> beam.ParDo(WriteSources(self._output))
-        )
+    They are capped as early as possible, by source and reason.
+    """
+    return (
+        rejections
+        | "ByReason" >> beam.Map(_by_reason).with_output_types(tuple[tuple[str, str], Rejection])
+        | "Cap" >> beam.CombinePerKey(_Capped())
+        | "BySource" >> beam.Map(_by_source).with_output_types(tuple[str, Any])
+        | "Source" >> beam.GroupByKey()
+        | "Write" >> beam.ParDo(WriteSources(output))
+    )
 
 
 def _by_reason(pair: tuple[str, Rejection]) -> tuple[tuple[str, str], Rejection]:

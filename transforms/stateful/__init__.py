@@ -10,7 +10,7 @@ The runner's watermark only decides when a result is published (docs/decisions/0
 """
 
 from ldpbeam.transforms.stateful.count_before_shuffle import CountBeforeShuffle
-from ldpbeam.transforms.stateful.count_epochs import CountEpochs
+from ldpbeam.transforms.stateful.count_epochs import count_epochs
 from ldpbeam.transforms.stateful.count_shard import FORGET_AFTER, CountShard
 from ldpbeam.transforms.stateful.keys import EpochKey, Schedules, ShardCount, ShardKey, Update
 from ldpbeam.transforms.stateful.split_by_shard import SplitByShard
@@ -19,7 +19,6 @@ from ldpbeam.transforms.stateful.sum_shards import SumShards
 __all__ = [
     "FORGET_AFTER",
     "CountBeforeShuffle",
-    "CountEpochs",
     "CountShard",
     "EpochKey",
     "Schedules",
@@ -28,4 +27,5 @@ __all__ = [
     "SplitByShard",
     "SumShards",
     "Update",
+    "count_epochs",
 ]

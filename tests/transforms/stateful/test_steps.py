@@ -27,7 +27,7 @@ from ldpbeam.collection.collection import Collection
 from ldpbeam.collection.epochs import Epochs
 from ldpbeam.errors import LdpError
 from ldpbeam.pipelines.config import RunConfig
-from ldpbeam.pipelines.unbounded import CollectStream
+from ldpbeam.pipelines.unbounded import collect_stream
 from ldpbeam.reports import ReportColumns as Admitted
 from ldpbeam.schedule import Schedule
 from ldpbeam.simulators.fleet import ReportColumns
@@ -737,7 +737,7 @@ def test_a_runner_publishes_what_the_rules_say(runner: str, tmp_path: Path) -> N
             messages = pipeline | stream.advance_watermark_to_infinity()
         else:
             messages = pipeline | beam.Create(values, reshuffle=False) | beam.Map(lambda value: value)
-        _ = messages | beam.ParDo(GatherMessages("here")) | "Collect" >> CollectStream(config)
+        _ = messages | beam.ParDo(GatherMessages("here")) | "Collect" >> collect_stream(config)
     assert published(tmp_path) == in_time()
 
 
@@ -750,7 +750,7 @@ def stream_config(**changes: Any) -> RunConfig:
 
 def built(config: RunConfig) -> beam.Pipeline:
     pipeline = beam.Pipeline(runner="FnApiRunner")
-    _ = pipeline | "Chunks" >> beam.Create([0], reshuffle=False) | "Collect" >> CollectStream(config)
+    _ = pipeline | "Chunks" >> beam.Create([0], reshuffle=False) | "Collect" >> collect_stream(config)
     return pipeline
 
 
