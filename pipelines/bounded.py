@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import Any
 
 import apache_beam as beam
@@ -47,7 +47,8 @@ def collect_reports(pipeline: beam.Pipeline, config: RunConfig) -> beam.PCollect
     chunks = files | "Read" >> beam.ParDo(ReadFiles(config.input.read_limits))
     reports = chunks | "Report" >> admit_reports(config.collections)
     kept = largest_epochs(reports[ACCOUNTING], config.input.max_epochs)
-    entries = reports[ACCOUNTING] | "Lines" >> leave_out_entries(kept)
+    of_kept = beam.FlatMap(leave_out_entries, beam.pvalue.AsSingleton(kept)).with_output_types(Entry)
+    entries = reports[ACCOUNTING] | "Lines" >> of_kept
     outcome = [entries, reports[REJECTED] | "Rejects" >> rejects_by_source(config.outputs.output)]
     for collection in config.collections:
         inputs = {"columns": reports[collection_tag(collection)], "entries": entries, "kept": kept}
@@ -58,7 +59,7 @@ def collect_reports(pipeline: beam.Pipeline, config: RunConfig) -> beam.PCollect
         | "Outcome" >> beam.Flatten()
         | "OneKey" >> beam.Map(lambda item: (0, item)).with_output_types(tuple[int, Any])
         | "Together" >> beam.GroupByKey()
-        | "Ledger" >> beam.ParDo(_WriteLedger(config.outputs.output))
+        | "Ledger" >> beam.Map(_write_ledger, config.outputs.output)
     )
 
 
@@ -94,27 +95,21 @@ def publish_collection(
     return [*outcome, *left_out.entries, rejects, written] | "All" >> beam.Flatten()
 
 
-class _WriteLedger(beam.DoFn):
+def _write_ledger(group: tuple[int, Iterable[Outcome]], output: str) -> FileRecord:
     """Everything that steps report about themselves, to one file, where the record of the run finds it."""
-
-    def __init__(self, output: str) -> None:
-        super().__init__()
-        self._output = output
-
-    def process(self, group: tuple[int, Iterable[Outcome]]) -> Iterator[FileRecord]:
-        entries: list[Entry] = []
-        files: list[FileRecord] = []
-        indicators: list[PublishedIndicators] = []
-        for item in group[1]:
-            if isinstance(item, FileRecord):
-                files.append(item)
-            elif isinstance(item, PublishedIndicators):
-                indicators.append(item)
-            else:
-                entries.append(item)
-        record = {
-            "books": [[digest, epoch, what, count] for ((digest, epoch), what), count in entries],
-            "files": [f.as_record() for f in files],
-            "noticed": [[one.digest, one.epoch, one.indicators] for one in indicators],
-        }
-        yield publish(self._output, LEDGER, json.dumps(record).encode())
+    entries: list[Entry] = []
+    files: list[FileRecord] = []
+    indicators: list[PublishedIndicators] = []
+    for item in group[1]:
+        if isinstance(item, FileRecord):
+            files.append(item)
+        elif isinstance(item, PublishedIndicators):
+            indicators.append(item)
+        else:
+            entries.append(item)
+    record = {
+        "books": [[digest, epoch, what, count] for ((digest, epoch), what), count in entries],
+        "files": [f.as_record() for f in files],
+        "noticed": [[one.digest, one.epoch, one.indicators] for one in indicators],
+    }
+    return publish(output, LEDGER, json.dumps(record).encode())

@@ -23,8 +23,6 @@ from ldpbeam.pipelines.config import ASK_THEIR_SERVER, RunConfig
 from ldpbeam.pipelines.local.status import Status, parse_address, serve_metrics
 from ldpbeam.pipelines.malloc import keep_freed_memory
 from ldpbeam.pipelines.published import (
-    indicators_record,
-    read_indicators,
     read_output,
     run_record,
     write_record,
@@ -242,8 +240,7 @@ def submit(config: RunConfig, *, warn: Callable[[str], None] = _warn) -> RunReco
         return _leave(config, handed_over(result, pipeline, config.job.runner), warn)
     if finish(result, config.job.runner) == PipelineState.UPDATED:
         return None
-    accounting, files = read_output(config.outputs.output)
-    signs = indicators_record(read_indicators(config.outputs.output))
+    accounting, files, signs = read_output(config.outputs.output)
     record = run_record(config, accounting, files, time.perf_counter() - started, indicators=signs)
     write_record(config.outputs.output, record)
     return record
@@ -255,7 +252,7 @@ def _leave(config: RunConfig, job: dict[str, str], warn: Callable[[str], None]) 
     The job is not to be taken for failed where its output cannot be reached from here; a warning says so.
     """
     try:
-        accounting, files = read_output(config.outputs.output)
+        accounting, files, _ = read_output(config.outputs.output)
         record = replace(run_record(config, accounting, files, 0.0, status=DETACHED), job=job)
         write_record(config.outputs.output, record)
     except Exception as error:  # whatever a file system raises

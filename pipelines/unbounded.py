@@ -18,7 +18,7 @@ from ldpbeam.transforms.coders import register_coders
 from ldpbeam.transforms.sinks.unattributed import rejects_by_minute, write_unattributed
 from ldpbeam.transforms.stages.publish import publish_epochs
 from ldpbeam.transforms.stages.reports import ACCOUNTING, COLUMNS, REJECTED, admit_reports
-from ldpbeam.transforms.stateful import count_epochs
+from ldpbeam.transforms.stateful.count_epochs import count_epochs
 
 __all__ = ["collect_stream", "publish_stream"]
 

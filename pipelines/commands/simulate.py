@@ -113,27 +113,16 @@ def simulate_reports(asked: Asked) -> None:
             "E-SIMULATE-TARGET", "the reports have nowhere to go", remedy="Add --output or --topic."
         )
     collection = load(asked.collection_file)
-    random_words = RandomWords(asked.seed)
+    drawn: dict[str, Any] = {"devices": asked.devices, "epochs": asked.epochs}
+    drawn["random_words"] = RandomWords(asked.seed)
+    people: Population | Joint
     try:
-        people: Population | Joint
         if collection.domain is None:
-            people = joint_population(
-                asked.population,
-                attributes=collection.histograms,
-                devices=asked.devices,
-                epochs=asked.epochs,
-                random_words=random_words,
-                limit=collection.sum_limit,
-            )
+            several = {"attributes": collection.histograms, "limit": collection.sum_limit}
+            people = joint_population(asked.population, **several, **drawn)
         else:
-            people = population(
-                asked.population,
-                domain=collection.domain,
-                devices=asked.devices,
-                epochs=asked.epochs,
-                random_words=random_words,
-                calendar=collection.epochs,
-            )
+            one = {"domain": collection.domain, "calendar": collection.epochs}
+            people = population(asked.population, **one, **drawn)
     except ValueError as error:
         raise UsageError("E-USAGE-POPULATION", str(error).rstrip(".")) from None
     with Bar("simulate", people.epochs, "epochs") as bar:

@@ -44,11 +44,9 @@ class Source(Protocol):
 
     def pull(self, limit_messages: int, limit_bytes: int, timeout_seconds: float) -> Sequence[Any]:
         """Some messages (:class:`~ldpbeam.pipelines.local.watermark.Arrived`), or none after the timeout."""
-        ...
 
     def acknowledge(self, messages: Sequence[Any]) -> None:
         """The messages are safe and need not come again."""
-        ...
 
 
 class LocalStream:

@@ -33,17 +33,14 @@ class Arrived(Protocol):
     @property
     def data(self) -> bytes:
         """One Report or ReportBatch."""
-        ...
 
     @property
     def arrival_micros(self) -> int:
         """Microseconds since 1970; decides lateness. Where a timestamp attribute was asked for, that."""
-        ...
 
     @property
     def stamped(self) -> bool:
         """Whether that is the time that was asked for."""
-        ...
 
 
 def published(message: Any) -> int:

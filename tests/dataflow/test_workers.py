@@ -33,7 +33,6 @@ FUNCTIONS = {
     "ldpbeam.transforms.sinks.topic.PublishEstimates",
     "ldpbeam.transforms.stages.publish.MakeConsistent",
     "ldpbeam.transforms.stages.left_out.LeaveOutEpochs",
-    "ldpbeam.transforms.stages.left_out.LeaveOutEntries",
     "ldpbeam.transforms.stages.left_out._Largest",
     "ldpbeam.transforms.sources.messages.GatherMessages",
     "ldpbeam.transforms.sinks.unattributed._SumUnattributed",

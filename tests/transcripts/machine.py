@@ -21,7 +21,10 @@ from ldpbeam.reports import Admission, admit_batch
 from ldpbeam.schedule import Schedule
 from ldpbeam.simulators.fleet import ReportColumns
 from ldpbeam.support import Support
-from ldpbeam.transforms.stateful import CountBeforeShuffle, CountShard, SplitByShard, SumShards
+from ldpbeam.transforms.stateful.count_before_shuffle import CountBeforeShuffle
+from ldpbeam.transforms.stateful.count_shard import CountShard
+from ldpbeam.transforms.stateful.split_by_shard import SplitByShard
+from ldpbeam.transforms.stateful.sum_shards import SumShards
 from ldpbeam.wire.codec import Batch
 
 FOREVER = 1 << 62

@@ -19,7 +19,6 @@ from functools import cache
 from gzip import BadGzipFile
 from typing import Any, ClassVar
 
-import apache_beam as beam
 import numpy as np
 from apache_beam.io.filesystems import FileSystems
 
@@ -32,7 +31,6 @@ from ldpbeam.transforms.sinks.atomic import FileRecord, publish
 
 __all__ = [
     "EpochAccounting",
-    "NumberRevisions",
     "Numbered",
     "Revision",
     "RevisionNumbers",
@@ -153,8 +151,10 @@ class EpochAccounting:
         """The accounting of an epoch whose newest result is given."""
         epoch, epochs = histogram.epoch, collection.epochs
         times = map(instant, (epochs.start(epoch), epochs.end(epoch), collection.closes(epoch)))
-        about = (collection.name, collection.version, collection.digest_hex, epoch, *times, histogram.closed)
-        return cls(*about, histogram.account or Account(), revisions, histogram.position)
+        of = (collection.name, collection.version, collection.digest_hex, epoch, *times, histogram.closed)
+        about: dict[str, Any] = dict(zip(_ABOUT, of, strict=True))
+        account = histogram.account or Account()
+        return cls(**about, account=account, revisions=revisions, position=histogram.position)
 
     @property
     def key(self) -> tuple[str, int]:
@@ -195,9 +195,10 @@ class EpochAccounting:
     @classmethod
     def from_record(cls, record: Mapping[str, Any]) -> EpochAccounting:
         """The reverse of :meth:`as_record`."""
+        about = {name: record[name] for name in _ABOUT}
         account = Account.from_record(record["accounting"])
         revisions = tuple(map(Revision.from_record, record["revisions"]))
-        return cls(*(record[name] for name in _ABOUT), account, revisions, record.get("position"))
+        return cls(**about, account=account, revisions=revisions, position=record.get("position"))
 
 
 @dataclass(frozen=True)
@@ -395,15 +396,3 @@ class RevisionNumbers:
             name = numbers_file_name(self._collection, histogram.epoch)
             publish(self._output, name, (json.dumps(record) + "\n").encode())
         return replace(histogram, revision=number.revision)
-
-
-class NumberRevisions(beam.DoFn):
-    """:class:`RevisionNumbers` as a step of a pipeline; results of an epoch come from one key, in order."""
-
-    def __init__(self, collection: Collection, output: str, job: str) -> None:
-        super().__init__()
-        self._numbers = RevisionNumbers(collection, output, job)
-
-    def process(self, histogram: EpochHistogram) -> list[EpochHistogram]:
-        """Give one histogram its number."""
-        return [self._numbers.number(histogram)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import io
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import Any
 
 import apache_beam as beam
@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 from ldpbeam.reports import LISTED, Rejection, capped
 from ldpbeam.transforms.sinks.atomic import FileRecord, publish
 
-__all__ = ["WriteSources", "rejects_by_source", "rejects_schema", "rejects_table", "write_rejects"]
+__all__ = ["rejects_by_source", "rejects_schema", "rejects_table", "write_rejects"]
 
 
 def rejects_schema() -> Any:
@@ -71,7 +71,7 @@ def rejects_by_source(
         | "Cap" >> beam.CombinePerKey(_Capped())
         | "BySource" >> beam.Map(_by_source).with_output_types(tuple[str, Any])
         | "Source" >> beam.GroupByKey()
-        | "Write" >> beam.ParDo(WriteSources(output))
+        | "Write" >> beam.Map(_write_source, output)
     )
 
 
@@ -103,15 +103,8 @@ class _Capped(beam.CombineFn):
         return capped(held)
 
 
-class WriteSources(beam.DoFn):
+def _write_source(group: tuple[str, Iterable[Iterable[Rejection]]], output: str) -> FileRecord:
     """All rejections of one source to one Parquet file, in the order of their places."""
-
-    def __init__(self, output: str) -> None:
-        super().__init__()
-        self._output = output
-
-    def process(self, group: tuple[str, Iterable[Iterable[Rejection]]]) -> Iterator[FileRecord]:
-        """One file per source."""
-        source, rejections = group[0], (rejection for held in group[1] for rejection in held)
-        digits = hashlib.sha256(source.encode()).hexdigest()[:16]
-        yield write_rejects(self._output, f"rejects-{digits}", rejections)
+    source, rejections = group[0], (rejection for held in group[1] for rejection in held)
+    digits = hashlib.sha256(source.encode()).hexdigest()[:16]
+    return write_rejects(output, f"rejects-{digits}", rejections)

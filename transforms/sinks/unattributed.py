@@ -48,7 +48,7 @@ def rejects_by_minute(
         | "Minute" >> minutes
         | "OneKey" >> beam.Map(_under_one_key).with_output_types(tuple[int, Any])
         | "Together" >> beam.GroupByKey()
-        | "Write" >> beam.ParDo(_WriteMinute(outputs))
+        | "Write" >> beam.Map(_write_minute, outputs)
     )
 
 
@@ -56,21 +56,15 @@ def _under_one_key(pair: tuple[str, Rejection]) -> tuple[int, Rejection]:
     return 0, pair[1]
 
 
-class _WriteMinute(beam.DoFn):
-    def __init__(self, outputs: Outputs) -> None:
-        super().__init__()
-        self._outputs = outputs
-
-    def process(
-        self,
-        group: tuple[int, Iterable[Rejection]],
-        window: Any = beam.DoFn.WindowParam,
-        pane: Any = beam.DoFn.PaneInfoParam,
-    ) -> Iterator[FileRecord]:
-        minute = int(window.start.micros // 1_000_000)
-        job = self._outputs.job
-        name = f"rejects-{minute:011d}-{pane.index:03d}{'-' * bool(job)}{job}"
-        yield write_rejects(self._outputs.output, name, group[1])
+def _write_minute(
+    group: tuple[int, Iterable[Rejection]],
+    outputs: Outputs,
+    window: Any = beam.DoFn.WindowParam,
+    pane: Any = beam.DoFn.PaneInfoParam,
+) -> FileRecord:
+    minute = int(window.start.micros // 1_000_000)
+    name = f"rejects-{minute:011d}-{pane.index:03d}{'-' * bool(outputs.job)}{outputs.job}"
+    return write_rejects(outputs.output, name, group[1])
 
 
 @beam.ptransform_fn

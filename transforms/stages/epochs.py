@@ -45,16 +45,10 @@ def window_by_epoch(
     return stamped | "Windows" >> beam.WindowInto(FixedWindows(length, origin % length))
 
 
-class _Shard(beam.DoFn):
-    def __init__(self, bits: int) -> None:
-        super().__init__()
-        self._bits = bits
-
-    def process(self, pair: EpochColumns) -> Iterator[_Sharded]:
-        epoch, columns = pair
-        for shard, part in shard_columns(columns, self._bits):
-            key: tuple[int, int] = (epoch, shard)
-            yield key, part
+def _shards(pair: EpochColumns, bits: int) -> Iterator[_Sharded]:
+    epoch, columns = pair
+    for shard, part in shard_columns(columns, bits):
+        yield (epoch, shard), part
 
 
 class _KeepOne(beam.DoFn):
@@ -89,7 +83,7 @@ def once_per_report_id(
     state cell per id. Gives the columns as main output, and entries for copies and conflicts under
     :data:`ACCOUNTING`.
     """
-    sharded = columns | "ShardById" >> beam.ParDo(_Shard(bits)).with_output_types(_Sharded)
+    sharded = columns | "ShardById" >> beam.FlatMap(_shards, bits).with_output_types(_Sharded)
     grouped = sharded | "Gather" >> beam.GroupByKey()
     keep = beam.ParDo(_KeepOne(digest_hex))
     typed = keep.with_output_types(EpochColumns, **{ACCOUNTING: Entry})

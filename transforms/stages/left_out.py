@@ -22,7 +22,6 @@ from ldpbeam.transforms.stages.reports import ACCOUNTING, REJECTED
 
 __all__ = [
     "KeptEpochs",
-    "LeaveOutEntries",
     "LeaveOutEpochs",
     "LeftOut",
     "largest_epochs",
@@ -79,23 +78,15 @@ class _Largest(beam.CombineFn):
         }
 
 
-def leave_out_entries(kept: beam.PCollection[KeptEpochs]) -> beam.ParDo:
-    """:class:`LeaveOutEntries` for what :func:`largest_epochs` gave."""
-    return beam.ParDo(LeaveOutEntries(), beam.pvalue.AsSingleton(kept)).with_output_types(Entry)
-
-
-class LeaveOutEntries(beam.DoFn):
-    """Entries of epochs that are left out become entries of their collection."""
-
-    def process(self, entry: Entry, kept: KeptEpochs) -> Iterator[Entry]:
-        """One in, one out."""
-        ((digest, epoch), what), count = entry
-        if epoch is not None and digest in kept and epoch not in kept[digest]:
-            # What the error fraction of an epoch passes over means nothing without the epoch.
-            if what != "repeated":
-                yield ((digest, None), what), count
-        else:
-            yield entry
+def leave_out_entries(entry: Entry, kept: KeptEpochs) -> Iterator[Entry]:
+    """Entries of epochs that are left out become entries of their collection; one in, at most one out."""
+    ((digest, epoch), what), count = entry
+    if epoch is not None and digest in kept and epoch not in kept[digest]:
+        # What the error fraction of an epoch passes over means nothing without the epoch.
+        if what != "repeated":
+            yield ((digest, None), what), count
+    else:
+        yield entry
 
 
 class LeaveOutEpochs(beam.DoFn):

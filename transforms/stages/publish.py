@@ -8,7 +8,7 @@ from ldpbeam.accounting import CountedEpoch, Entry
 from ldpbeam.collection.collection import Collection
 from ldpbeam.histogram import EpochHistogram, estimate_counted, make_consistent
 from ldpbeam.transforms.sinks import Outputs, chosen_sinks
-from ldpbeam.transforms.sinks.accounting import NumberRevisions
+from ldpbeam.transforms.sinks.accounting import RevisionNumbers
 from ldpbeam.transforms.sinks.atomic import FileRecord
 from ldpbeam.transforms.sinks.estimates import PublishedIndicators, WriteEpochs
 
@@ -71,8 +71,8 @@ def write_histograms(
     published once more. Over files each epoch has one result, number 0.
     """
     if outputs.job:
-        numbers = NumberRevisions(collection, outputs.output, outputs.job)
-        histograms = histograms | "Number" >> beam.ParDo(numbers)
+        numbers = RevisionNumbers(collection, outputs.output, outputs.job)
+        histograms = histograms | "Number" >> beam.Map(numbers.number)
     for label, sink in chosen_sinks(collection, outputs).items():
         histograms = histograms | label >> beam.ParDo(sink)
     return histograms | "Write" >> beam.ParDo(WriteEpochs(collection, outputs.output, outputs.job))

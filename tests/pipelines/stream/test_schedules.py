@@ -52,7 +52,7 @@ from ldpbeam.pipelines.local.watermark import TimeKeeper
 from ldpbeam.reports import Admission, ReportColumns
 from ldpbeam.transforms.sinks import atomic as files
 from ldpbeam.transforms.sinks import estimates as sinks
-from ldpbeam.transforms.sinks.accounting import NumberRevisions
+from ldpbeam.transforms.sinks.accounting import RevisionNumbers
 from ldpbeam.transforms.sinks.atomic import FileRecord
 from ldpbeam.transforms.sinks.estimates import EpochFiles, WriteEpochs
 from ldpbeam.transforms.stages.accounting import EpochEntry, entries_of, sum_by_epoch
@@ -638,7 +638,7 @@ def publish_with_beam(config: RunConfig, landing: Landing, due: Sequence[Due]) -
                 | "Which" >> beam.Map(lambda counted, given: replace(counted, **given[counted.epoch]), given)
                 | "Estimate" >> beam.ParDo(EstimateEpoch(agreed, config.counting.max_error_fraction))
                 | "Histogram" >> beam.ParDo(MakeConsistent(agreed))
-                | "Number" >> beam.ParDo(NumberRevisions(agreed, config.outputs.output, results.ENGINE))
+                | "Number" >> beam.Map(RevisionNumbers(agreed, config.outputs.output, results.ENGINE).number)
                 | "Write" >> beam.ParDo(WriteEpochs(agreed, config.outputs.output, results.ENGINE))
             )
 
