@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from ldpbeam.collection.collection import Collection
 from ldpbeam.collection.epochs import instant
-from ldpbeam.errors import LdpError, UsageError
+from ldpbeam.errors import LdpError, UsageError, optional_module
 from ldpbeam.histogram import EpochHistogram
 from ldpbeam.tables import epoch_table
 from ldpbeam.transforms.sinks.confirmed import ConfirmedSink
@@ -132,14 +132,7 @@ def bigquery_client(project: str) -> Any:
     Raises:
         UsageError: google-cloud-bigquery is not installed, or there are no credentials.
     """
-    try:
-        bigquery = import_module("google.cloud.bigquery")
-    except ImportError:
-        raise UsageError(
-            "E-USAGE-BIGQUERY",
-            "BigQuery needs the package google-cloud-bigquery, which is not installed",
-            remedy="Install it with: pip install 'ldpbeam[gcp]'",
-        ) from None
+    bigquery = optional_module("google.cloud.bigquery")
     from google.auth.exceptions import GoogleAuthError
 
     credentials: dict[str, Any] = {}
