@@ -205,11 +205,7 @@ def _state(result: Any) -> str:
 
 
 def _raise_own(error: BaseException) -> None:
-    """Raise the error of ours that another one carries in its text, if it does.
-
-    Raises:
-        LdpError: it does.
-    """
+    """Raise the error of ours that another one carries in its text, if it does."""
     found = _WRAPPED.search(str(error))
     if found is not None:
         kind = {"CollectionError": CollectionError, "JobError": JobError, "UsageError": UsageError}

@@ -131,13 +131,9 @@ def prepare(output: str, collections: Sequence[Collection], *, overwrite: bool) 
     What killed runs left is cleared away, and an exchange that one of them began is finished. Call it with
     the output :func:`locked`.
 
-    Args:
-        output: output directory.
-        collections: of the run.
-        overwrite: whether results of other collections may go.
-
     Raises:
-        UsageError: something there was written by no run, or belongs to other collections.
+        UsageError: something there was written by no run, or belongs to other collections, which may not go
+            without ``overwrite``.
     """
     if "://" not in output:
         refuse_foreign(Path(output))
@@ -207,11 +203,7 @@ def _foreign_in(folder: Path, recorded: set[str]) -> list[str]:
 
 
 def _refuse_others(output: str, collections: Sequence[Collection]) -> None:
-    """Results of collections that the run does not have stay unless they are given up by name.
-
-    Raises:
-        UsageError: there are such results.
-    """
+    """Raise UsageError for results of other collections: they are given up by name or not at all."""
     given = {collection.digest_hex for collection in collections}
     others = {digest: name for digest, name in _whose(output).items() if digest not in given}
     if not others:
@@ -297,15 +289,10 @@ def scratch_of(output: str) -> Iterator[str]:
 
 
 def verify_files(folder: str, files: Iterable[FileRecord], output: str) -> None:
-    """Before a record vouches for files they are looked at: each is there, and as long as it was.
-
-    Args:
-        folder: where they are.
-        files: what was written.
-        output: for the message.
+    """Before a record vouches for files in a folder: each is there, and as long as it was.
 
     Raises:
-        LdpError: one is not.
+        LdpError: one is not; the message names ``output``.
     """
     expected = {file.path: file.size for file in files}
     if "://" in folder:
@@ -343,9 +330,7 @@ def exchange(output: str, scratch: Path) -> None:
     accounting goes before the old estimates and the new one comes after the new ones: the accounting never
     names a table that is not there. What was replaced is left in the scratch folder.
 
-    Args:
-        output: a local directory in which :func:`refuse_foreign` found nothing.
-        scratch: folder inside it.
+    ``output`` is a local directory in which :func:`refuse_foreign` found nothing, ``scratch`` a folder in it.
     """
     folder = Path(output)
     for part in PARTS:

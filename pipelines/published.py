@@ -52,8 +52,7 @@ def read_output(output: str) -> tuple[Accounting, list[FileRecord], Indicators]:
 def indicators_record(noticed: Iterable[tuple[str, int, list[dict[str, Any]]]]) -> Indicators:
     """What run.json says about signs of forged reports; the accounting of an epoch has all its indicators.
 
-    Args:
-        noticed: digest, epoch and indicators of the newest result of each epoch.
+    ``noticed`` are digest, epoch and indicators of the newest result of each epoch.
     """
     results = sorted(
         ((digest, epoch, found) for digest, epoch, found in noticed if found), key=lambda r: r[:2]

@@ -49,11 +49,8 @@ and what the engine is doing."""
 def run_local(config: RunConfig, progress: Progress | None = None) -> RunRecord:
     """Run the local engine until it is told to stop (SIGTERM, SIGINT) or nothing comes any more.
 
-    A stop is a drain: what was pulled is landed or given back, and everything known is published.
-
-    Args:
-        config: with a subscription.
-        progress: called when something has happened.
+    A stop is a drain: what was pulled is landed or given back, and everything known is published. What
+    happens meanwhile is told to ``progress``.
 
     Raises:
         UsageError: the subscription cannot be read, or the output directory is not an engine's.
@@ -157,11 +154,7 @@ def _stopped_by_signals() -> Iterator[threading.Event]:
 
 
 def _require_own(output: str) -> None:
-    """Results over files and results of a stream do not share a directory: a run over files clears it.
-
-    Raises:
-        UsageError: the directory is not local, or holds something else.
-    """
+    """Raise UsageError for what is no stream's directory: a run over files would clear it."""
     if "://" in output:
         raise UsageError(
             "E-USAGE-OUTPUT",
@@ -217,12 +210,9 @@ def _warn(text: str) -> None:
 
 
 def submit(config: RunConfig, *, warn: Callable[[str], None] = _warn) -> RunRecord | None:
-    """Hand the unbounded graph to its runner.
+    """Hand the unbounded graph to its runner, and wait until it ends or is drained, unless it is detached.
 
-    Args:
-        config: with a subscription, a topic, or files that are read as a stream. Where the job is not to be
-            detached, this waits until it ends, as a job over files does, or one that is drained.
-        warn: told in one line of what is not worth an error.
+    ``warn`` is told in one line of what is not worth an error.
 
     Returns:
         The record of a job that has ended, or of one that was left to its cluster (status ``detached``);

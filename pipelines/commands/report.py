@@ -35,11 +35,7 @@ def report(output: Path, page: Path | None, truth: Path | None) -> None:
 
 
 def _require_truth(path: Path) -> None:
-    """Refuse what is not the truth of a simulation: a page without it would look like one with it.
-
-    Raises:
-        UsageError: the file is missing or is another one.
-    """
+    """Raise UsageError for another file than the truth: its page would look like one with the truth."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 

@@ -62,11 +62,7 @@ def run(context: click.Context, /, collection_files: tuple[Path, ...], **typed: 
 
 
 def _require_one_source(patterns: tuple[str, ...], typed: Mapping[str, Any]) -> None:
-    """Reports come from one kind of place.
-
-    Raises:
-        UsageError: they come from none, from several, or half of what a source needs is missing.
-    """
+    """Raise UsageError unless reports come from one kind of place, with all that it needs."""
     source = chosen_source({option.name: typed[option.name] or "" for option in source_options()})
     if bool(patterns) + bool(source) != 1:
         raise UsageError(

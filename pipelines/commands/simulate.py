@@ -118,11 +118,11 @@ def simulate_reports(asked: Asked) -> None:
     people: Population | Joint
     try:
         if collection.domain is None:
-            several = {"attributes": collection.histograms, "limit": collection.sum_limit}
-            people = joint_population(asked.population, **several, **drawn)
+            drawn |= {"attributes": collection.histograms, "limit": collection.sum_limit}
+            people = joint_population(asked.population, **drawn)
         else:
-            one = {"domain": collection.domain, "calendar": collection.epochs}
-            people = population(asked.population, **one, **drawn)
+            drawn |= {"domain": collection.domain, "calendar": collection.epochs}
+            people = population(asked.population, **drawn)
     except ValueError as error:
         raise UsageError("E-USAGE-POPULATION", str(error).rstrip(".")) from None
     with Bar("simulate", people.epochs, "epochs") as bar:

@@ -69,11 +69,7 @@ class EpochMoment:
         return self.schedule.due(self.key[1], max(self.state.last_result_watermark, begin))
 
     def is_due(self, everything: bool) -> bool:
-        """Whether something is to be published now.
-
-        Args:
-            everything: whether not to wait with what is not published yet, as when the engine stops.
-        """
+        """Whether something is to be published now; with ``everything`` it does not wait, as at a stop."""
         if self.has_ended or (self.is_past_close and not self.state.closed):
             return True
         return self.state.is_unpublished and (everything or self.watermark >= self.next_result)

@@ -155,11 +155,7 @@ class LocalStream:
     # --- the loop
 
     def step(self) -> int:
-        """Pull once, land, publish what is due.
-
-        Returns:
-            Messages pulled.
-        """
+        """Pull once, land, publish what is due; gives how many messages were pulled."""
         pulled = self._pull()
         if pulled.messages:
             self.connected = True
@@ -273,11 +269,7 @@ class LocalStream:
         return moment.due(self._number, self._replaying)
 
     def _require_all(self, key: EpochKey, state: EpochState) -> None:
-        """Count only what is all there.
-
-        Raises:
-            LdpError: reports that were admitted are no longer among the segments.
-        """
+        """Raise LdpError where reports that were admitted are no longer among the segments."""
         there = sum(self._segments[number].by_key[key].reports for number in state.segments)
         admitted = state.total_without_counts.pending
         if there != admitted:

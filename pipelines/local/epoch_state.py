@@ -169,9 +169,7 @@ class EpochStates:
     def take(self, segment: Segment, present: Mapping[int, Segment]) -> None:
         """A segment joins what is known; entries that are in the accounting already are not taken again.
 
-        Args:
-            segment: the new one.
-            present: all segments that are there by number, the new one among them.
+        ``present`` are all segments that are there by number, the new one among them.
         """
         for (key, what), count in segment.entries:
             state = self._state_for(key, segment.number, present)
@@ -293,11 +291,7 @@ class EpochStates:
         self.epochs[key].has_new_reports = False
 
     def publish_unattributed(self, segment: int) -> None:
-        """Write the accounts of what belongs to no epoch, where they have changed.
-
-        Args:
-            segment: the last segment that was taken.
-        """
+        """Write accounts of what belongs to no epoch, where they have changed up to this last segment."""
         for digest, known in self.unattributed.items():
             if known.unpublished_entries:
                 known.account, known.booked_segment = known.total, segment

@@ -93,8 +93,7 @@ class Landing:
     def recover(self, booked: int) -> list[Segment]:
         """All segments in order, after what a crash left of an unfinished one has been removed.
 
-        Args:
-            booked: the highest number that the accounting names.
+        ``booked`` is the highest number that the accounting names.
 
         Raises:
             LdpError: a segment is damaged.
@@ -281,14 +280,9 @@ def together(admitted: Sequence[ReportColumns]) -> list[ReportColumns]:
 
 
 def mergeable(segments: Iterable[Segment], at_least: int) -> list[Segment]:
-    """The oldest of those that follow one another and were merged equally often, if there are many.
+    """The oldest segments, in order, that follow one another and were merged equally often.
 
-    Args:
-        segments: all that there are, in order.
-        at_least: how many make it worth while.
-
-    Returns:
-        As many as make one segment of a size that can be held in memory; none where nothing is to be merged.
+    As many as make one segment of a size that can be held in memory; none where there are not ``at_least``.
     """
     best: list[Segment] = []
     run: list[Segment] = []

@@ -105,11 +105,7 @@ def replay(rejects: Path, collections: tuple[Collection, ...] = ()) -> Replayed:
 
 
 def _with_those_of(record: RunRecord, collections: tuple[Collection, ...]) -> tuple[Collection, ...]:
-    """The collections that are given, and all others that the run had.
-
-    Raises:
-        UsageError: the record is of an earlier version, which did not keep collections, and one is not given.
-    """
+    """The collections given, and all others of the run; UsageError where its record did not keep them."""
     given = {collection.digest_hex for collection in collections}
     missing = [kept for kept in record.collections if kept.digest not in given]
     unknown = [f"{kept.name} version {kept.version}" for kept in missing if kept.definition is None]
@@ -160,11 +156,7 @@ def _folder_of(record: RunRecord) -> Iterator[None]:
 
 
 def _size_of(inputs: tuple[str, ...]) -> int:
-    """Bytes of the input of a run, whose paths name one file each, whatever characters they are made of.
-
-    Raises:
-        UsageError: a file is no longer there.
-    """
+    """Bytes of the files that a run has read; raises UsageError where one is gone."""
     size = 0
     gone = []
     for path in inputs:

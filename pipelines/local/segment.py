@@ -107,14 +107,11 @@ class Segment:
 
 
 def encode_segment(segment: Segment, columns: Iterable[tuple[ReportColumns, int]]) -> tuple[bytes, Segment]:
-    """Content of the file of a segment.
+    """Content of the file of a segment, and the segment with its blocks and its size.
 
     Args:
         segment: without blocks.
         columns: of each epoch, and the newest segment that some of them were landed in.
-
-    Returns:
-        The content, and the segment with its blocks and its size.
     """
     coder, blocks, bodies, offset = ReportColumnsCoder(), [], [], 0
     for some, newest in columns:

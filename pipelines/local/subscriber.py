@@ -307,10 +307,7 @@ def timestamp_micros(text: str) -> int | None:
 def explain(error: BaseException | None, kind: Kind, path: str) -> LdpError:
     """An error of Google's libraries as one of ours; ours stay what they are.
 
-    Args:
-        error: what was raised; None for a stream that ended without a reason.
-        kind: what the path names.
-        path: the subscription or topic.
+    ``error`` is None for a stream that ended without a reason; ``path`` names the subscription or topic.
     """
     from google.api_core import exceptions
     from google.auth.exceptions import GoogleAuthError

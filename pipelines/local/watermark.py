@@ -168,13 +168,10 @@ class TimeKeeper:
         return apart if abs(apart) > _TOLERANCE else 0.0
 
     def compare(self, age: float) -> bool:
-        """Hold the time against messages that were just pulled.
+        """Hold the time against messages that were just pulled; gives whether they are fresh.
 
-        Args:
-            age: by how many seconds the broker's time of most of them lies before :meth:`now`.
-
-        Returns:
-            Whether they are fresh: neither older than ``settle`` nor from the future.
+        ``age``: by how many seconds the broker's time of most of them lies before :meth:`now`. Fresh ones are
+        neither older than ``settle`` nor from the future.
         """
         steady, apart = self._steady(), self._wall() - self._steady() - self._offset
         if self._fresh(age):

@@ -44,10 +44,8 @@ _STREAM = {
 def write_page(output_dir: Path, page: Path, truth: Path | None = None) -> Path:
     """Write the report of the run in `output_dir` to the file `page`, and return `page`.
 
-    Args:
-        output_dir: Directory that `ldpbeam run --output` wrote: `run.json` and `estimates/`.
-        page: The HTML file; parent directories are made, an existing file is replaced whole.
-        truth: `truth.parquet` of `ldpbeam simulate --truth`, to draw the truth and the error.
+    Parent directories are made, an existing page is replaced whole. `truth` is the `truth.parquet` of a
+    simulation, to draw the truth and the error.
 
     Raises:
         LdpError: the disk is full or may not be written to; an existing page is then as it was.

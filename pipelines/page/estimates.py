@@ -140,14 +140,9 @@ def index(root: Path, problems: list[str]) -> dict[Key, dict[int, Slot]]:
 
 
 def read(slot: Slot, key: Key, epoch: int, values: Iterable[int] | None, truth: TruthOf) -> Snapshot:
-    """The estimates of one epoch, of all values or of a few.
+    """The estimates of one epoch, of all values or of a few (by their codes).
 
-    Args:
-        slot: where they are.
-        key: of the collection and attribute.
-        epoch: which one.
-        values: codes; None for all of them.
-        truth: gives what is true of an epoch's values, NaN where nobody knows.
+    `truth` gives what is true of an epoch's values, NaN where nobody knows.
     """
     wanted = (
         (pc.field("digest") == key[1])

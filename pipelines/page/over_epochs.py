@@ -31,12 +31,8 @@ def over_epochs(
 ) -> OverEpochs:
     """Draw and word the values that stand out.
 
-    Args:
-        data: of the collection or attribute.
-        withheld: why an epoch has no estimates, in words, by epoch.
-        detail: how much to show.
-        name: a prefix unique on the page.
-        form: how a number with its standard error is written.
+    `withheld` says by epoch why there are no estimates, `name` is a prefix unique on the page, `form` writes
+    a number with its standard error.
     """
     return _Drawing(data, withheld, detail, name, form).drawn()
 

@@ -96,11 +96,7 @@ def require_table(name: str) -> tuple[str, str, str]:
 
 
 def bigquery_schema(schema: Any) -> list[dict[str, str]]:
-    """The columns as BigQuery describes them in JSON: name, type, mode, description.
-
-    Args:
-        schema: Arrow schema of the estimates; of any collection, their columns are the same.
-    """
+    """The columns of an Arrow schema of estimates as BigQuery's JSON: name, type, mode, description."""
     types = {
         pa.string(): "STRING",
         pa.int32(): "INTEGER",
@@ -225,11 +221,7 @@ class WriteEstimatesToBigQuery(ConfirmedSink):
                 yield {**row, **times}
 
     def _insert(self) -> None:
-        """Insert what was gathered, trying again as long as the reason may pass.
-
-        Raises:
-            LdpError: BigQuery refuses, or was not reached.
-        """
+        """Insert what was gathered, trying again as long as the reason may pass; LdpError if it does not."""
         from google.api_core import exceptions
         from google.api_core.retry import Retry, if_exception_type
         from google.auth.exceptions import GoogleAuthError

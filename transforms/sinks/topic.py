@@ -59,13 +59,10 @@ class EstimateMessage:
 def estimate_messages(
     collection: Collection, histogram: EpochHistogram, fixed: dict[str, Any], limit: int
 ) -> list[EstimateMessage]:
-    """A revision as messages: one where its JSON fits, else parts with consecutive rows.
+    """A revision as messages: one where its JSON fits into ``limit`` bytes, else parts with consecutive rows.
 
-    Args:
-        collection: whose epoch it is.
-        histogram: without attributes and not withheld, it gives no message.
-        fixed: :func:`ldpbeam.tables.fixed_columns` of the collection.
-        limit: bytes of a body at most.
+    A histogram without attributes that is not withheld gives none. ``fixed`` are the
+    :func:`~ldpbeam.tables.fixed_columns` of the collection.
 
     Raises:
         LdpError: a single row is larger.

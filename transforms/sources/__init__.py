@@ -55,12 +55,9 @@ class Source:
     module: str
 
     def read(self, given: Mapping[str, str], runner: str, *, portable: bool) -> Any:
-        """The transform that reads messages; needs Beam.
+        """The transform that reads messages, by the values of options; needs Beam.
 
-        Args:
-            given: values of options, by name.
-            runner: name of the Beam runner.
-            portable: whether the runner executes other languages' transforms through expansion services.
+        ``portable``: the runner executes other languages' transforms through expansion services.
 
         Raises:
             UsageError: this runner cannot read so.

@@ -11,11 +11,7 @@ __all__ = ["epochs", "payloads", "words"]
 
 
 def _numbers(column: Any) -> Any:
-    """The numbers of a column, whatever stands where it is null.
-
-    Raises:
-        TypeError: they are none.
-    """
+    """The numbers of a column, whatever stands where it is null; TypeError where it holds others."""
     if pa.types.is_dictionary(column.type):
         column = column.dictionary_decode()
     kind = column.type

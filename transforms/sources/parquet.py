@@ -129,12 +129,7 @@ def read_tables(
 
 
 def _opened(stored: StoredFile, **options: Any) -> Any:
-    """A file whose footer is of a bearable size.
-
-    Raises:
-        TooLarge: it is not.
-        pyarrow.ArrowException, OSError, ValueError: it is no Parquet file.
-    """
+    """A Parquet file; raises TooLarge where its footer is not of a bearable size."""
     stored.seek(max(stored.size - 8, 0))
     tail = stored.read(8)
     if tail[4:] == b"PAR1" and _MAX_FOOTER < int.from_bytes(tail[:4], "little") < stored.size:

@@ -76,11 +76,7 @@ def _duration(seconds: int) -> str:
 def given(context: click.Context, over: Collection[Over]) -> dict[str, Any]:
     """The values of the options by the name of their field, durations in seconds.
 
-    An option that says nothing about what is read is left out, as is one that has no value.
-
-    Args:
-        context: of the command.
-        over: what is read.
+    An option that says nothing about what is read (``over``) is left out, as is one that has no value.
 
     Raises:
         UsageError: an option was typed that has no effect on what is read; or a duration is none.
@@ -107,11 +103,7 @@ def _typed(context: click.Context, name: str) -> bool:
 
 
 def _seconds(option: str, text: str) -> int:
-    """A duration of at least a second.
-
-    Raises:
-        UsageError: it is not.
-    """
+    """A duration in seconds; raises UsageError for less than one."""
     from ldpbeam.collection.epochs import parse_duration
 
     try:

@@ -80,11 +80,7 @@ def run_over_messages(collections: tuple[Collection, ...], values: Mapping[str, 
 
 
 def _require_supported(config: RunConfig) -> None:
-    """Refuse what the engine on one machine does not read.
-
-    Raises:
-        UsageError: it was asked for.
-    """
+    """Raise UsageError for a source that the engine on one machine does not read."""
     source = chosen_source(config.input.given)
     if config.job.local and source is not None and not config.input.subscription:
         raise UsageError(

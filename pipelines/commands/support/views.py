@@ -47,9 +47,7 @@ class View:
 def view_of(path: Path, limit: int) -> View | None:
     """The view of a file or folder that is neither reports nor rejects; None of those.
 
-    Args:
-        path: what exists.
-        limit: most epochs or values shown.
+    At most ``limit`` epochs or values are shown.
 
     Raises:
         UsageError: it is a text or JSON of no kind that belongs to this project, or a damaged one.
