@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import shutil
 import time
 from importlib.resources import files
@@ -45,9 +46,10 @@ def run_demo(out: Path, seed: int) -> None:
     Raises:
         UsageError: ``out`` holds something else.
     """
+    logging.basicConfig(level=logging.ERROR)  # before Beam is imported, as in the command run
     from ldpbeam.collection.file import load_collection
-    from ldpbeam.pipelines.commands.run import run_over_files
     from ldpbeam.pipelines.commands.support.progress import Bar
+    from ldpbeam.pipelines.commands.support.running import run_over_files
     from ldpbeam.pipelines.page.document import write_page
     from ldpbeam.simulators.faults import write_faults
     from ldpbeam.simulators.scenarios import Launch

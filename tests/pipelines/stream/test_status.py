@@ -19,7 +19,7 @@ import pytest
 from ldpbeam.collection.epochs import Epochs
 from ldpbeam.errors import LdpError, UsageError
 from ldpbeam.pipelines import stream_job as job
-from ldpbeam.pipelines.commands.support import stream as command
+from ldpbeam.pipelines.commands.support import running as command
 from ldpbeam.pipelines.config import RunConfig
 from ldpbeam.pipelines.local import subscriber as pubsub
 from ldpbeam.pipelines.local.engine import LocalStream
