@@ -32,18 +32,6 @@ from ldpbeam.pipelines import graph_cost
 from ldpbeam.pipelines.config import ASK_THEIR_SERVER, RunConfig, spellings
 from ldpbeam.pipelines.inputs import stray
 
-__all__ = [
-    "PRISM_BINARY",
-    "beam_options",
-    "dry_run",
-    "finish",
-    "handed_over",
-    "make_pipeline",
-    "run_to_end",
-    "start",
-    "with_binary",
-]
-
 PRISM_BINARY = "LDPBEAM_PRISM"
 """Environment variable that names the binary of Beam's Prism."""
 

@@ -14,8 +14,9 @@ from ldpbeam.collection.collection import Collection
 from ldpbeam.pipelines.config import RunConfig
 from ldpbeam.support import Support
 from ldpbeam.transforms.coders import register_coders
-from ldpbeam.transforms.sinks.atomic import FileRecord, publish
+from ldpbeam.transforms.sinks.atomic import publish
 from ldpbeam.transforms.sinks.estimates import PublishedIndicators
+from ldpbeam.transforms.sinks.file_record import FileRecord
 from ldpbeam.transforms.sinks.rejects import rejects_by_source
 from ldpbeam.transforms.sources.files import ReadFiles
 from ldpbeam.transforms.stages.accounting import join_accounting
@@ -24,8 +25,6 @@ from ldpbeam.transforms.stages.left_out import LeftOut, largest_epochs, leave_ou
 from ldpbeam.transforms.stages.publish import publish_epochs
 from ldpbeam.transforms.stages.reports import ACCOUNTING, REJECTED, admit_reports, collection_tag
 from ldpbeam.transforms.stages.support import CountSupport
-
-__all__ = ["LEDGER", "collect_reports", "publish_collection"]
 
 LEDGER = "ledger.json"
 """What the pipeline leaves for the record of the run: accounting entries, files and indicators."""

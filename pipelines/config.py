@@ -21,18 +21,6 @@ if TYPE_CHECKING:
     from ldpbeam.collection.collection import Collection
     from ldpbeam.transforms.sources.chunks import ReadLimits
 
-__all__ = [
-    "ASK_THEIR_SERVER",
-    "Counting",
-    "Input",
-    "Job",
-    "LocalEngine",
-    "RunConfig",
-    "options",
-    "resolve_runner",
-    "spellings",
-]
-
 # Names people type, by what they mean for files. Beam's own DirectRunner first tries to download a binary and
 # falls back silently, so it is never used under that name.
 _RUNNERS = {"DirectRunner": "FnApiRunner"}

@@ -9,16 +9,6 @@ from pathlib import Path
 
 from ldpbeam.errors import UsageError
 
-__all__ = [
-    "Inputs",
-    "find_inputs",
-    "looks_like_text",
-    "match_inputs",
-    "shard_bits_for",
-    "split_arguments",
-    "stray",
-]
-
 _BESIDE_REPORTS = frozenset({"simulation.json", "truth.parquet"})
 """What ``ldpbeam simulate`` writes beside ``reports/``: about them, and no reports."""
 _OURS = _BESIDE_REPORTS | {"collection.yaml", "index.html"}

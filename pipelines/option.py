@@ -6,8 +6,6 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
 
-__all__ = ["Kind", "Option", "Over", "count", "duration", "flag", "set_by"]
-
 
 class Kind(Enum):
     """What the value of an option is."""

@@ -31,17 +31,6 @@ from ldpbeam.pipelines.run_record import RUN_RECORD, RunRecord
 from ldpbeam.transforms.sinks.atomic import sync_folder
 from ldpbeam.transforms.sinks.file_record import FileRecord
 
-__all__ = [
-    "PARTS",
-    "exchange",
-    "locked",
-    "prepare",
-    "refuse_foreign",
-    "scratch_of",
-    "settle_objects",
-    "verify_files",
-]
-
 PARTS = ("accounting", "estimates", "latest", "rejects")
 """Folders that a run over files writes."""
 

@@ -35,8 +35,6 @@ from ldpbeam.transforms.sinks.accounting import EpochAccounting, read_all_accoun
 from ldpbeam.transforms.sinks.atomic import publish
 from ldpbeam.transforms.sinks.file_record import FileRecord
 
-__all__ = ["indicators_record", "read_output", "run_record", "write_record"]
-
 
 def read_output(output: str) -> tuple[Accounting, list[FileRecord], Indicators]:
     """Accounting, files, and indicators of the newest results, of all that is published below ``output``."""

@@ -36,8 +36,6 @@ from ldpbeam.pipelines.run_record import RunRecord
 from ldpbeam.transforms.sinks.file_record import FileRecord
 from ldpbeam.transforms.sources.files import bytes_read
 
-__all__ = ["build", "run"]
-
 Progress = Callable[[int, int], None]
 """Called with (bytes read, bytes in all) now and then while a run is under way."""
 

@@ -14,23 +14,6 @@ from ldpbeam.errors import UsageError
 from ldpbeam.pipelines.collection_record import CollectionRecord, number
 from ldpbeam.transforms.sinks.file_record import FileRecord
 
-__all__ = [
-    "DETACHED",
-    "NOTHING_COUNTED",
-    "RUN_RECORD",
-    "STATUS",
-    "Alarm",
-    "Archived",
-    "EpochRecord",
-    "Indicators",
-    "RunAccounting",
-    "RunRecord",
-    "StreamRecord",
-    "Timings",
-    "last_clock",
-    "read_record",
-]
-
 RUN_RECORD = "run.json"
 SCHEMA = "ldpbeam.run/1"
 STATUS = {0: "ok", 4: "ok_with_rejects", 5: "over_error_threshold"}

@@ -36,8 +36,6 @@ from ldpbeam.transforms.sources.messages import GatherMessages
 if TYPE_CHECKING:
     from ldpbeam.pipelines.local.engine import LocalStream
 
-__all__ = ["build", "run_local", "submit"]
-
 _OWN = frozenset({"estimates", "latest", "rejects", "accounting", "landing", RUN_RECORD, "index.html"})
 """What the local engine keeps in its output directory, and the page beside it."""
 

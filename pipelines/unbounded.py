@@ -20,8 +20,6 @@ from ldpbeam.transforms.stages.publish import publish_epochs
 from ldpbeam.transforms.stages.reports import ACCOUNTING, COLUMNS, REJECTED, admit_reports
 from ldpbeam.transforms.stateful.count_epochs import count_epochs
 
-__all__ = ["collect_stream", "publish_stream"]
-
 
 @beam.ptransform_fn
 def collect_stream(chunks: beam.PCollection[Any], config: RunConfig) -> beam.pvalue.DoOutputsTuple:

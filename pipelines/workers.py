@@ -16,8 +16,6 @@ import sys
 import threading
 import time
 
-__all__ = ["end_with", "install"]
-
 _SET_DEATH_SIGNAL = 1  # PR_SET_PDEATHSIG of prctl.h
 _EVERY = 1.0
 

@@ -7,8 +7,6 @@ from typing import Any, Literal
 
 from ldpbeam.errors import UsageError, optional_module
 
-__all__ = ["Kind", "library", "require_path"]
-
 Kind = Literal["subscription", "topic"]
 
 _PROJECT = r"(?:[a-z][-a-z0-9:.]{4,61}[a-z0-9]|[0-9]{1,20})"

@@ -13,8 +13,6 @@ import click
 from ldpbeam.errors import UsageError
 from ldpbeam.pipelines.commands.support.console import PrintingCommand, say
 
-__all__ = ["demo", "run_demo"]
-
 _DEVICES = 60_000
 _EPOCHS = 40
 

@@ -20,8 +20,6 @@ from ldpbeam.errors import LdpError, disk_error, extra_error
 from ldpbeam.pipelines import commands
 from ldpbeam.text import clean
 
-__all__ = ["cli", "commands_of", "main"]
-
 INTERRUPTED = 130
 
 

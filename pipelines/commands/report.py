@@ -9,8 +9,6 @@ import click
 from ldpbeam.errors import UsageError
 from ldpbeam.pipelines.commands.support.console import PrintingCommand, deliver, say
 
-__all__ = ["report"]
-
 
 @click.command(cls=PrintingCommand)
 @click.argument("output", type=click.Path(path_type=Path))

@@ -17,8 +17,6 @@ from ldpbeam.pipelines.config import resolve_runner
 from ldpbeam.pipelines.option import Over
 from ldpbeam.transforms.sources import chosen_source, source_options
 
-__all__ = ["run"]
-
 
 @click.command(
     cls=PrintingCommand, context_settings={"ignore_unknown_options": True, "allow_extra_args": True}

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from ldpbeam.collection.collection import Collection
     from ldpbeam.simulators.simulate import SimulationRecord
 
-__all__ = ["Asked", "simulate", "simulate_reports"]
-
 
 @dataclass(frozen=True)
 class Asked:

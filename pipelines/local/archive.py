@@ -26,8 +26,6 @@ from ldpbeam.pipelines.run_record import Archived
 from ldpbeam.transforms.sinks.accounting import EpochAccounting, whole_accounting, write_accounting
 from ldpbeam.transforms.sinks.atomic import publish
 
-__all__ = ["FOLDED", "Archive"]
-
 FOLDED = "accounting/archive"
 """Where it is, below the output directory."""
 

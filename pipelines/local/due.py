@@ -9,8 +9,6 @@ from ldpbeam.pipelines.local.epoch_state import EpochState
 from ldpbeam.pipelines.local.segment import EpochKey
 from ldpbeam.schedule import Schedule
 
-__all__ = ["REPLAY", "Due", "EpochMoment"]
-
 REPLAY = "replay"
 """Pane of a revision that a replay makes."""
 _MICROS = 1_000_000

@@ -28,8 +28,6 @@ from ldpbeam.pipelines.run_record import RunRecord, StreamRecord, last_clock
 from ldpbeam.reports import ReportColumns
 from ldpbeam.schedule import Schedule
 
-__all__ = ["LocalStream", "Source"]
-
 _MICROS = 1_000_000
 _TOGETHER_BYTES = 128 << 20
 _TOGETHER = 64

@@ -29,8 +29,6 @@ from ldpbeam.transforms.sinks.accounting import (
 )
 from ldpbeam.transforms.sinks.file_record import FileRecord
 
-__all__ = ["EpochState", "EpochStates", "UnattributedState"]
-
 
 @dataclass
 class UnattributedState:

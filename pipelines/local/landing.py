@@ -33,8 +33,6 @@ from ldpbeam.transforms.sinks.atomic import publish
 from ldpbeam.transforms.sinks.rejects import write_rejects
 from ldpbeam.wire import codec
 
-__all__ = ["FOLDER", "Landing", "mergeable"]
-
 FOLDER = "landing"
 """Where it is, below the output directory."""
 _MERGED_BYTES = 64 << 20

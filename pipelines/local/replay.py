@@ -47,11 +47,10 @@ from ldpbeam.transforms.sinks.accounting import (
     read_epoch_accounting,
     write_accounting,
 )
-from ldpbeam.transforms.sinks.atomic import FileRecord, link, publish, remove
+from ldpbeam.transforms.sinks.atomic import link, publish, remove
 from ldpbeam.transforms.sinks.estimates import epoch_file_name, latest_file_name
+from ldpbeam.transforms.sinks.file_record import FileRecord
 from ldpbeam.wire import codec
-
-__all__ = ["MENDABLE", "Replayed", "replay"]
 
 MENDABLE = frozenset({Reason.UNKNOWN_COLLECTION, Reason.RETIRED_COLLECTION, Reason.FUTURE_EPOCH})
 """Reasons that another set of collections can do away with. The others lie in the bytes of the report."""

@@ -20,8 +20,6 @@ from ldpbeam.transforms.sinks import chosen_sinks
 from ldpbeam.transforms.sinks.accounting import RevisionNumbers
 from ldpbeam.transforms.sinks.estimates import EpochFiles
 
-__all__ = ["publish_due"]
-
 ENGINE = "local"
 """The job that the accounting names for every revision; on one output directory there is only one engine."""
 

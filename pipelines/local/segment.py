@@ -22,8 +22,6 @@ from ldpbeam.errors import LdpError
 from ldpbeam.reports import ReportColumns
 from ldpbeam.transforms.coders import ReportColumnsCoder
 
-__all__ = ["Block", "EpochKey", "Segment", "encode_segment", "read_header", "read_segment"]
-
 EpochKey = tuple[str, int]
 """(digest, epoch)."""
 

@@ -17,8 +17,6 @@ from typing import Any
 
 from ldpbeam.errors import UsageError
 
-__all__ = ["Status", "parse_address", "serve_metrics"]
-
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 """The text format of Prometheus."""
 

@@ -24,8 +24,6 @@ from typing import Any
 from ldpbeam.errors import LdpError, UsageError
 from ldpbeam.transforms.pubsub import Kind, library, require_path
 
-__all__ = ["Message", "Subscriber", "explain", "timestamp_micros"]
-
 _RFC_3339 = re.compile(r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d:\d\d(\.\d+)?([Zz]|[+-]\d\d:[0-5]\d)", re.ASCII)
 _MILLISECONDS = re.compile(r"\d{1,15}", re.ASCII)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

@@ -16,8 +16,6 @@ from typing import Any, Protocol
 
 import numpy as np
 
-__all__ = ["Arrived", "Pull", "TimeKeeper", "Watermark", "boot"]
-
 _MICROS = 1_000_000
 _TOLERANCE = 1.0
 """Seconds by which clocks may differ: more than network time does to them, less than matters."""

@@ -28,8 +28,6 @@ from ldpbeam.pipelines.page.text import count, duration, plural, size
 from ldpbeam.pipelines.page.view import Writer
 from ldpbeam.pipelines.run_record import RunRecord
 
-__all__ = ["write_page"]
-
 _ADDRESS = re.compile(r"https?:|://", re.IGNORECASE)
 
 _STATUS = {0: ("", ""), 4: ("warn", ", some reports rejected"), 5: ("bad", ", over the error threshold")}

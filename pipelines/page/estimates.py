@@ -20,7 +20,8 @@ import pyarrow.dataset
 from numpy.typing import NDArray
 
 from ldpbeam.accounting import EARLY
-from ldpbeam.pipelines.page.text import LABEL_LIMIT, clean
+from ldpbeam.pipelines.page.text import LABEL_LIMIT
+from ldpbeam.text import clean
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

@@ -25,7 +25,7 @@ from ldpbeam.transforms.sinks.accounting import (
     read_epoch_accounting,
     write_accounting,
 )
-from ldpbeam.transforms.sinks.atomic import FileRecord
+from ldpbeam.transforms.sinks.file_record import FileRecord
 from tests.pipelines.running import collection
 
 AGREED = collection("grr", 3, "numbered")

@@ -16,8 +16,6 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from ldpbeam.collection.collection import Collection
 
-__all__ = ["SINKS", "Outputs", "Sink", "check_sinks", "chosen_sinks"]
-
 
 @dataclass(frozen=True)
 class Sink:

@@ -27,27 +27,8 @@ from ldpbeam.collection.collection import Collection
 from ldpbeam.collection.epochs import instant
 from ldpbeam.errors import LdpError, Reason
 from ldpbeam.histogram import EpochHistogram
-from ldpbeam.transforms.sinks.atomic import FileRecord, publish
-
-__all__ = [
-    "EpochAccounting",
-    "Numbered",
-    "Revision",
-    "RevisionNumbers",
-    "UnattributedAccounting",
-    "accounting_file_name",
-    "content_digest",
-    "epoch_stem",
-    "named_stem",
-    "newest_number",
-    "number_after",
-    "numbers_file_name",
-    "read_accounting",
-    "read_all_accounting",
-    "read_epoch_accounting",
-    "whole_accounting",
-    "write_accounting",
-]
+from ldpbeam.transforms.sinks.atomic import publish
+from ldpbeam.transforms.sinks.file_record import FileRecord
 
 NUMBERS_SCHEMA = "ldpbeam.revision/1"
 _ABOUT = ("collection", "version", "digest", "epoch", "epoch_start", "epoch_end", "closes", "closed")

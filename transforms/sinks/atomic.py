@@ -15,8 +15,6 @@ from apache_beam.io.filesystems import FileSystems
 from ldpbeam.errors import disk_error
 from ldpbeam.transforms.sinks.file_record import FileRecord
 
-__all__ = ["FileRecord", "link", "publish", "refuse_writing", "remove", "sync_folder"]
-
 
 def sync_folder(folder: str) -> None:
     """Force to disk which names a local folder holds."""

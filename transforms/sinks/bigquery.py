@@ -23,15 +23,6 @@ from ldpbeam.histogram import EpochHistogram
 from ldpbeam.tables import epoch_table
 from ldpbeam.transforms.sinks.confirmed import ConfirmedSink
 
-__all__ = [
-    "DESCRIPTIONS",
-    "WriteEstimatesToBigQuery",
-    "bigquery_client",
-    "bigquery_schema",
-    "insert_id",
-    "require_table",
-]
-
 DESCRIPTIONS = {
     "collection": "name of the collection",
     "version": "its version",

@@ -14,8 +14,6 @@ from ldpbeam.collection.collection import Collection
 from ldpbeam.histogram import EpochHistogram
 from ldpbeam.tables import fixed_columns
 
-__all__ = ["ConfirmedSink"]
-
 
 class ConfirmedSink(beam.DoFn, ABC):
     """Sends histograms to a service, and passes them on, in their order, once the service has confirmed them.

@@ -26,9 +26,8 @@ from ldpbeam.transforms.sinks.accounting import (
     read_epoch_accounting,
     write_accounting,
 )
-from ldpbeam.transforms.sinks.atomic import FileRecord, link, publish, remove
-
-__all__ = ["EpochFiles", "PublishedIndicators", "WriteEpochs", "epoch_file_name", "latest_file_name"]
+from ldpbeam.transforms.sinks.atomic import link, publish, remove
+from ldpbeam.transforms.sinks.file_record import FileRecord
 
 
 def epoch_file_name(collection: Collection, epoch: int, revision: int) -> str:

@@ -12,9 +12,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ldpbeam.reports import LISTED, Rejection, capped
-from ldpbeam.transforms.sinks.atomic import FileRecord, publish
-
-__all__ = ["rejects_by_source", "rejects_schema", "rejects_table", "write_rejects"]
+from ldpbeam.transforms.sinks.atomic import publish
+from ldpbeam.transforms.sinks.file_record import FileRecord
 
 
 def rejects_schema() -> Any:

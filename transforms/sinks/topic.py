@@ -21,8 +21,6 @@ from ldpbeam.tables import epoch_table
 from ldpbeam.transforms.pubsub import library, require_path
 from ldpbeam.transforms.sinks.confirmed import ConfirmedSink
 
-__all__ = ["ESTIMATES_SCHEMA", "MESSAGE_BYTES", "EstimateMessage", "PublishEstimates", "estimate_messages"]
-
 ESTIMATES_SCHEMA = "ldpbeam.estimates/1"
 
 MESSAGE_BYTES = 9_000_000

@@ -19,10 +19,8 @@ from ldpbeam.accounting import Account, Entry
 from ldpbeam.reports import Rejection
 from ldpbeam.transforms.sinks import Outputs
 from ldpbeam.transforms.sinks.accounting import UnattributedAccounting, write_accounting
-from ldpbeam.transforms.sinks.atomic import FileRecord
+from ldpbeam.transforms.sinks.file_record import FileRecord
 from ldpbeam.transforms.sinks.rejects import write_rejects
-
-__all__ = ["rejects_by_minute", "write_unattributed"]
 
 _MINUTE = 60
 _FORGET_AFTER = 31 * 86400

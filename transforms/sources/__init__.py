@@ -15,8 +15,6 @@ from typing import Any
 
 from ldpbeam.errors import UsageError
 
-__all__ = ["SOURCES", "Source", "SourceOption", "chosen_source", "source_options"]
-
 
 @dataclass(frozen=True)
 class SourceOption:

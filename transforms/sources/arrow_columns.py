@@ -7,8 +7,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-__all__ = ["epochs", "payloads", "words"]
-
 
 def _numbers(column: Any) -> Any:
     """The numbers of a column, whatever stands where it is null; TypeError where it holds others."""

@@ -6,8 +6,6 @@ from collections.abc import Mapping, Sequence
 import apache_beam as beam
 from apache_beam.transforms.external import ExternalTransform, NamedTupleBasedPayloadBuilder
 
-__all__ = ["read", "read_kafka"]
-
 BYTES = "org.apache.kafka.common.serialization.ByteArrayDeserializer"
 URN = "beam:transform:org.apache.beam:kafka_read_without_metadata:v1"
 

@@ -33,8 +33,6 @@ from ldpbeam.transforms.sources.parquet_headers import (
 from ldpbeam.transforms.sources.stored import StoredFile
 from ldpbeam.wire.codec import Rows
 
-__all__ = ["believed", "read_tables"]
-
 _ROW = 24  # bytes of a row beside its payload
 _STORED_ROW = 8  # a report id is random, so no sound file takes fewer bytes for a row
 _MAX_FOOTER = 2 << 20

@@ -14,18 +14,6 @@ from ldpbeam.transforms.sources.stored import StoredFile
 from ldpbeam.transforms.sources.thrift import INTEGERS, LIST, fields, list_head, skip_struct, struct, zigzag
 from ldpbeam.wire.codec import MAX_RECORD
 
-__all__ = [
-    "BYTES_AT_ONCE",
-    "COLUMNS",
-    "ROWS_AT_ONCE",
-    "Pages",
-    "RowGroup",
-    "TooLarge",
-    "footer",
-    "pages_of",
-    "row_groups",
-]
-
 COLUMNS = ("digest", "epoch", "report_id", "payload")
 """What a file of reports has to hold."""
 

@@ -7,8 +7,6 @@ from apache_beam.transforms.external import ExternalTransform, ImplicitSchemaPay
 
 from ldpbeam.errors import UsageError
 
-__all__ = ["read", "read_pubsub"]
-
 URN = "beam:transform:org.apache.beam:pubsub_read:v1"
 
 

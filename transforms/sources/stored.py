@@ -11,8 +11,6 @@ from typing import Any
 from apache_beam.io.filesystem import CompressionTypes
 from apache_beam.io.filesystems import FileSystems
 
-__all__ = ["StoredFile", "is_local", "printable"]
-
 _FIRST_PAUSE = 0.1  # seconds before the second attempt, five times as long before each further one
 
 

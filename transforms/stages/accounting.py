@@ -11,8 +11,6 @@ from ldpbeam.collection.collection import Collection
 from ldpbeam.support import Support
 from ldpbeam.transforms.stages.epochs import window_by_epoch
 
-__all__ = ["EpochEntry", "entries_of", "join_accounting", "sum_by_epoch"]
-
 EpochEntry = tuple[int, tuple[str, int]]
 """(epoch, (what, how many)): an entry of a collection that is known from the context."""
 

@@ -18,8 +18,6 @@ from ldpbeam.dedup import secret_key, shard_columns, unrepeated
 from ldpbeam.reports import ReportColumns
 from ldpbeam.transforms.stages.reports import ACCOUNTING
 
-__all__ = ["EpochColumns", "once_per_report_id", "window_by_epoch"]
-
 EpochColumns = tuple[int, ReportColumns]
 """What flows from here to the counting step: the epoch as key, columns of that epoch."""
 

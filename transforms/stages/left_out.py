@@ -20,14 +20,6 @@ from ldpbeam.reports import Rejection, ReportColumns
 from ldpbeam.support import Support
 from ldpbeam.transforms.stages.reports import ACCOUNTING, REJECTED
 
-__all__ = [
-    "KeptEpochs",
-    "LeaveOutEpochs",
-    "LeftOut",
-    "largest_epochs",
-    "leave_out_entries",
-]
-
 KeptEpochs = Mapping[str, frozenset[int]]
 """The epochs that a run has, by digest; collections with no more than it may have are not in it."""
 

@@ -9,10 +9,8 @@ from ldpbeam.collection.collection import Collection
 from ldpbeam.histogram import EpochHistogram, estimate_counted, make_consistent
 from ldpbeam.transforms.sinks import Outputs, chosen_sinks
 from ldpbeam.transforms.sinks.accounting import RevisionNumbers
-from ldpbeam.transforms.sinks.atomic import FileRecord
 from ldpbeam.transforms.sinks.estimates import PublishedIndicators, WriteEpochs
-
-__all__ = ["EstimateEpoch", "MakeConsistent", "publish_epochs", "write_histograms"]
+from ldpbeam.transforms.sinks.file_record import FileRecord
 
 Published = FileRecord | PublishedIndicators | Entry
 """What :class:`WriteEpochs` gives."""

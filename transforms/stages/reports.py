@@ -13,9 +13,7 @@ from ldpbeam.accounting import Entry
 from ldpbeam.collection.collection import Collection
 from ldpbeam.reports import Admission, Rejection, ReportColumns, admit_frames, admit_rows
 from ldpbeam.transforms.coders import register_coders
-from ldpbeam.transforms.sources.files import BadSource, Chunk, Table
-
-__all__ = ["ACCOUNTING", "COLUMNS", "REJECTED", "AdmitReports", "admit_reports", "collection_tag"]
+from ldpbeam.transforms.sources.chunks import BadSource, Chunk, Table
 
 REJECTED = "rejected"
 ACCOUNTING = "accounting"

@@ -12,8 +12,6 @@ from ldpbeam.reports import ReportColumns
 from ldpbeam.support import Support
 from ldpbeam.transforms.coders import SupportCoder
 
-__all__ = ["CountSupport"]
-
 
 class CountSupport(beam.CombineFn):
     """Columns in, integer counts out. ``add_input`` takes a whole batch; merging is addition.

@@ -16,8 +16,6 @@ from ldpbeam.transforms.coders import SupportCoder
 from ldpbeam.transforms.stages.epochs import EpochColumns
 from ldpbeam.transforms.stateful.keys import EpochKey, Schedules, counters
 
-__all__ = ["CountBeforeShuffle"]
-
 
 class CountBeforeShuffle(beam.DoFn):
     """Columns to counts, one per epoch and bundle, as a part of the only shard there is then.

@@ -14,8 +14,6 @@ from ldpbeam.transforms.stateful.keys import EpochKey, Schedules, ShardKey
 from ldpbeam.transforms.stateful.split_by_shard import SplitByShard
 from ldpbeam.transforms.stateful.sum_shards import SumShards
 
-__all__ = ["count_epochs"]
-
 
 @beam.ptransform_fn
 def count_epochs(

@@ -21,8 +21,6 @@ from ldpbeam.transforms.coders import ReportColumnsCoder, SupportCoder
 from ldpbeam.transforms.stateful.keys import Schedules, ShardCount, ShardKey, Update, counters
 from ldpbeam.transforms.stateful.state import NEVER, read_state, wake_up, write_state
 
-__all__ = ["FORGET_AFTER", "CountShard", "ShardState"]
-
 FORGET_AFTER = 31 * 86400 * 1_000_000
 """Microseconds after its close for which a shard remembers that an epoch is closed: brokers keep messages no
 longer."""

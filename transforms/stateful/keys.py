@@ -10,8 +10,6 @@ from ldpbeam.errors import LdpError
 from ldpbeam.schedule import Schedule
 from ldpbeam.transforms.stages.support import CountSupport
 
-__all__ = ["EpochKey", "Schedules", "ShardCount", "ShardKey", "Update", "counters"]
-
 EpochKey = tuple[str, int]
 """(digest, epoch): one pair of steps serves all collections, so that a new one leaves a running job's state
 as it is."""

@@ -12,8 +12,6 @@ from ldpbeam.transforms.coders import ReportColumnsCoder
 from ldpbeam.transforms.stages.epochs import EpochColumns
 from ldpbeam.transforms.stateful.keys import ShardKey
 
-__all__ = ["SplitByShard"]
-
 
 class SplitByShard(beam.DoFn):
     """Columns of an epoch to its shards, encoded once.

@@ -11,8 +11,6 @@ from apache_beam.utils.timestamp import MIN_TIMESTAMP, Timestamp
 from ldpbeam.errors import LdpError
 from ldpbeam.schedule import Schedule
 
-__all__ = ["NEVER", "STATE_VERSION", "read_state", "wake_up", "write_state"]
-
 NEVER: int = MIN_TIMESTAMP.micros
 """A time before all others."""
 

@@ -20,8 +20,6 @@ from ldpbeam.transforms.coders import SupportCoder
 from ldpbeam.transforms.stateful.keys import EpochKey, Schedules, ShardCount, Update, counters
 from ldpbeam.transforms.stateful.state import NEVER, read_state, wake_up, write_state
 
-__all__ = ["EpochState", "SumShards"]
-
 _MOMENT = 1_000  # Beam's clocks tick in milliseconds
 
 

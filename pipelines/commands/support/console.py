@@ -15,8 +15,6 @@ import click
 
 from ldpbeam.text import clean
 
-__all__ = ["Mode", "PrintingCommand", "deliver", "mode", "printing", "say"]
-
 
 class Mode(Enum):
     """How much a command prints."""

@@ -20,8 +20,6 @@ from ldpbeam.pipelines.commands.support.views import View, view_of
 from ldpbeam.protocols import FrequencyProtocol
 from ldpbeam.text import clean
 
-__all__ = ["inspect_file", "inspect_lines"]
-
 
 def inspect_file(path: Path, collection_files: Sequence[Path], limit: int) -> None:
     """Print what a file or folder is, as lines or as one JSON document.
@@ -110,7 +108,8 @@ def _rejects(paths: list[Path], limit: int) -> Iterator[str]:
 
 def _records(paths: list[Path], collections: dict[int, Collection]) -> Iterator[str]:
     logging.basicConfig(level=logging.ERROR)
-    from ldpbeam.transforms.sources.files import BadSource, ReadFiles, Table
+    from ldpbeam.transforms.sources.chunks import BadSource, Table
+    from ldpbeam.transforms.sources.files import ReadFiles
     from ldpbeam.wire.codec import Batch, parse
 
     for path in paths:

@@ -13,8 +13,6 @@ from ldpbeam.errors import UsageError
 from ldpbeam.pipelines.config import options
 from ldpbeam.pipelines.option import Kind, Option, Over
 
-__all__ = ["collections_option", "given", "run_options"]
-
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 collections_option = click.option(

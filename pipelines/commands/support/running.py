@@ -29,8 +29,6 @@ from ldpbeam.pipelines.stream_job import build, run_local, submit
 from ldpbeam.transforms.sinks import check_sinks
 from ldpbeam.transforms.sources import chosen_source
 
-__all__ = ["run_over_files", "run_over_messages"]
-
 
 def run_over_files(collections: tuple[Collection, ...], values: Mapping[str, Any]) -> int:
     """Run the pipeline over files and say what became of every record; gives the exit code.

@@ -21,10 +21,9 @@ from ldpbeam.errors import UsageError
 from ldpbeam.pipelines.collection_record import CollectionRecord, GuaranteeRecord, collection_entry
 from ldpbeam.pipelines.commands.support.outcome import identity
 from ldpbeam.pipelines.inputs import looks_like_text
-from ldpbeam.pipelines.page.text import LABEL_LIMIT, clean
+from ldpbeam.pipelines.page.text import LABEL_LIMIT
 from ldpbeam.pipelines.run_record import read_record
-
-__all__ = ["View", "view_of"]
+from ldpbeam.text import clean
 
 _ESTIMATES, _TRUTH = {"estimate", "std_error", "epoch", "value"}, {"epoch", "value", "frequency"}
 

@@ -14,8 +14,6 @@ from ldpbeam.collection.file import load_collection
 from ldpbeam.tables import estimates_schema
 from ldpbeam.transforms.sinks.bigquery import bigquery_schema
 
-__all__ = ["FOLDER", "generated"]
-
 FOLDER = Path(__file__).parent
 
 _ANY = FOLDER.parents[1] / "commands" / "demo.yaml"

@@ -53,8 +53,8 @@ from ldpbeam.reports import Admission, ReportColumns
 from ldpbeam.transforms.sinks import atomic as files
 from ldpbeam.transforms.sinks import estimates as sinks
 from ldpbeam.transforms.sinks.accounting import RevisionNumbers
-from ldpbeam.transforms.sinks.atomic import FileRecord
 from ldpbeam.transforms.sinks.estimates import EpochFiles, WriteEpochs
+from ldpbeam.transforms.sinks.file_record import FileRecord
 from ldpbeam.transforms.stages.accounting import EpochEntry, entries_of, sum_by_epoch
 from ldpbeam.transforms.stages.epochs import EpochColumns, once_per_report_id, window_by_epoch
 from ldpbeam.transforms.stages.publish import EstimateEpoch, MakeConsistent
