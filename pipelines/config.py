@@ -1,6 +1,7 @@
 """What a run was asked to do: small frozen values, parsed once from the command line.
 
-A field that a person may set stands beside its :class:`Option`. The command line, what a misspelt option is
+A field that a person may set stands beside its :class:`Option`, whose help says what it is; durations are in
+seconds. The command line, what a misspelt option is
 compared with, and the parameters of the Dataflow template are made from these, so a further option of
 ``ldpbeam run`` is one field here and the place that uses it.
 """
@@ -35,13 +36,8 @@ class Input:
 
     Attributes:
         files: paths of the matched input files, in order; the patterns as typed before they are matched.
+        not_after: seconds since 1970.
         brokers: what is given for the options of message brokers to read from instead of files, by name.
-        timestamp_attribute: message attribute that says when a collector received it; empty for the time
-            of publication.
-        max_expansion: bytes of reports that a stored byte of a file may stand for.
-        max_epochs: epochs of a collection that a run has at most.
-        not_after: seconds since 1970 by which the files had been written; None for their own times.
-        read_attempts: how often a file is tried that cannot be read.
     """
 
     files: tuple[str, ...] = set_by(
@@ -123,15 +119,7 @@ _OUTPUTS = {
 
 @dataclass(frozen=True)
 class Counting:
-    """How reports are counted, and when results are published.
-
-    Attributes:
-        deduplicate: whether repeated report ids are dropped.
-        max_error_fraction: no estimate is published for an epoch of which more was rejected.
-        shard_bits: 2**bits shards per epoch.
-        early_every: seconds between provisional results while an epoch lasts; 0 for no such results.
-        late_every: seconds between results that late reports cause.
-    """
+    """How reports are counted, and when results are published; ``early_every`` is 0 for no early results."""
 
     deduplicate: bool = set_by(
         True,
@@ -168,13 +156,7 @@ class LocalEngine:
     """How the engine on one machine takes messages, and what it keeps.
 
     Attributes:
-        settle: seconds after which it takes messages for complete.
-        land_every: seconds of messages that it lands together.
-        land_messages, land_bytes: how much it lands together at most.
-        keep_landed: seconds for which it keeps what is closed, so that it can be counted again.
-        keep_accounting: seconds for which archived accounting is kept by epoch; after that as a sum.
-        metrics: ``[HOST:]PORT`` to answer Prometheus on; empty for nowhere.
-        stop_when_idle: seconds without a message after which it stops; None for never.
+        metrics, stop_when_idle: empty, None for not at all.
         patience: seconds after which it believes a clock, or stamps, that nothing confirms.
         keep_accounts: closed epochs whose accounting it keeps in files of their own, and in run.json; when
             there are twice as many, the older ones move into the archive.
@@ -211,14 +193,7 @@ class LocalEngine:
 
 @dataclass(frozen=True)
 class Job:
-    """What runs the pipeline.
-
-    Attributes:
-        runner: Beam runner that really runs.
-        overwrite: whether results of other collections in the output may be replaced.
-        detach: whether a cluster's job is left alone once the cluster has it.
-        beam_args: further Beam options, as typed.
-    """
+    """What runs the pipeline; ``runner`` is the one that really runs, ``beam_args`` are as typed."""
 
     runner: str = set_by(
         "FnApiRunner",

@@ -15,37 +15,21 @@ from ldpbeam.reports import LISTED, Rejection, capped
 from ldpbeam.transforms.sinks.atomic import publish
 from ldpbeam.transforms.sinks.file_record import FileRecord
 
+_COLUMNS = ("reason", "explanation", "source", "place", "index", "count", "digest", "epoch")
+_NUMBERS = frozenset({"place", "index", "count", "epoch"})
+
 
 def rejects_schema() -> Any:
     """The Arrow schema of rejects. No column ever holds a payload."""
-    return pa.schema(
-        [
-            pa.field("reason", pa.string(), nullable=False),
-            pa.field("explanation", pa.string(), nullable=False),
-            pa.field("source", pa.string(), nullable=False),
-            pa.field("place", pa.int64(), nullable=False),
-            pa.field("index", pa.int64(), nullable=False),
-            pa.field("count", pa.int64(), nullable=False),
-            pa.field("digest", pa.string(), nullable=False),
-            pa.field("epoch", pa.int64()),
-        ]
-    )
+    kinds = [(name, pa.int64() if name in _NUMBERS else pa.string()) for name in _COLUMNS]
+    return pa.schema([pa.field(name, kind, nullable=name == "epoch") for name, kind in kinds])
 
 
 def rejects_table(rejections: Iterable[Rejection]) -> Any:
     """Rows in the order of sources and places."""
     rows = sorted(rejections, key=lambda r: (r.source, r.place, r.index, r.reason.value))
-    columns = {
-        "reason": [r.reason.value for r in rows],
-        "explanation": [r.reason.explanation for r in rows],
-        "source": [r.source for r in rows],
-        "place": [r.place for r in rows],
-        "index": [r.index for r in rows],
-        "count": [r.count for r in rows],
-        "digest": [r.digest for r in rows],
-        "epoch": [r.epoch for r in rows],
-    }
-    return pa.table(columns, schema=rejects_schema())
+    said = ({**vars(r), "reason": r.reason.value, "explanation": r.reason.explanation} for r in rows)
+    return pa.Table.from_pylist(list(said), schema=rejects_schema())
 
 
 def write_rejects(output: str, name: str, rejections: Iterable[Rejection]) -> FileRecord:

@@ -12,7 +12,7 @@ from apache_beam.coders import BytesCoder
 from apache_beam.transforms.timeutil import TimeDomain
 from apache_beam.transforms.userstate import BagStateSpec, ReadModifyWriteStateSpec, TimerSpec, on_timer
 
-from ldpbeam.dedup import any_repeat, distinct_reports, keep_one_per_id, secret_key
+from ldpbeam.dedup import distinct_reports, secret_key, unrepeated
 from ldpbeam.kernels.columns import read_only
 from ldpbeam.reports import ReportColumns
 from ldpbeam.schedule import Schedule
@@ -181,13 +181,14 @@ class CountShard(beam.DoFn):
             for part in parts:
                 total.merge(SupportCoder().decode(part))
             return total, 0
-        columns = [ReportColumnsCoder().decode(part) for part in parts]
-        if not columns or not any_repeat(columns, self._secret):
-            for some in columns:
-                count.add_input(total, _frozen(some))
+        if not parts:
             return total, 0
-        found = keep_one_per_id(columns, self._secret)
-        return count.add_input(total, _frozen(found.columns)), found.conflicting
+        columns, _, conflicting = unrepeated(
+            [ReportColumnsCoder().decode(part) for part in parts], self._secret
+        )
+        for some in columns:
+            count.add_input(total, _frozen(some))
+        return total, conflicting
 
 
 def _due_after(schedule: Schedule, epoch: int, known: ShardState, arrival: int | None) -> int:
