@@ -21,6 +21,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO
 
+from apache_beam.io.filesystem import FileMetadata
 from apache_beam.io.filesystems import FileSystems
 
 from ldpbeam.collection.collection import Collection
@@ -227,8 +228,12 @@ def _listed(output: str, part: str) -> list[str]:
     if "://" not in output:
         folder = Path(output, part)
         return [str(path) for path in folder.iterdir()] if folder.is_dir() else []
-    found = FileSystems.match([FileSystems.join(output, part, "*")])[0].metadata_list
-    return [m.path for m in found]
+    return [m.path for m in _objects(output, part)]
+
+
+def _objects(output: str, part: str) -> list[FileMetadata]:
+    """The files of a part in an object store."""
+    return list(FileSystems.match([FileSystems.join(output, part, "*")])[0].metadata_list)
 
 
 def _record(output: str) -> RunRecord | None:
@@ -286,12 +291,7 @@ def verify_files(folder: str, files: Iterable[FileRecord], output: str) -> None:
     expected = {file.path: file.size for file in files}
     if "://" in folder:
         start = len(FileSystems.join(folder, "x")) - 1
-        metadata = [
-            m
-            for part in PARTS
-            for m in FileSystems.match([FileSystems.join(folder, part, "*")])[0].metadata_list
-        ]
-        sizes = {m.path[start:]: m.size_in_bytes for m in metadata}
+        sizes = {m.path[start:]: m.size_in_bytes for part in PARTS for m in _objects(folder, part)}
     else:
         sizes = {name: _size(Path(folder, name)) for name in expected}
     wrong = sorted(name for name, size in expected.items() if sizes.get(name) != size)

@@ -192,15 +192,9 @@ class StreamRecord:
     @classmethod
     def from_record(cls, record: Mapping[str, Any]) -> StreamRecord:
         """As run.json has it."""
-        return cls(
-            str(record["subscription"]),
-            str(record["timestamp_attribute"]),
-            int(record["watermark_micros"]),
-            int(record["segments"]),
-            int(record["landed_now"]),
-            int(record["unstamped"]),
-            _clock(record.get("clock")),
-        )
+        texts = (str(record[name]) for name in ("subscription", "timestamp_attribute"))
+        numbers = (int(record[n]) for n in ("watermark_micros", "segments", "landed_now", "unstamped"))
+        return cls(*texts, *numbers, clock=_clock(record.get("clock")))
 
 
 @dataclass(frozen=True)
@@ -351,13 +345,8 @@ def last_clock(output: str) -> Mapping[str, Any] | None:
 
 def _clock(raw: Any) -> Mapping[str, Any] | None:
     try:
-        return {
-            "boot": str(raw["boot"]),
-            "steady": float(raw["steady"]),
-            "time": float(raw["time"]),
-            "confirmed": bool(raw["confirmed"]),
-            "heard": bool(raw["heard"]),
-        }
+        kinds = {"boot": str, "steady": float, "time": float, "confirmed": bool, "heard": bool}
+        return {name: kind(raw[name]) for name, kind in kinds.items()}
     except (LookupError, TypeError, ValueError):
         return None
 

@@ -22,7 +22,6 @@ class ConfirmedSink(beam.DoFn, ABC):
     """
 
     def __init__(self, collection: Collection) -> None:
-        super().__init__()
         self.collection = collection
         self.fixed: dict[str, Any] = {}
         """:func:`~ldpbeam.tables.fixed_columns` of the collection, from ``setup`` on."""

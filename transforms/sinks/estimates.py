@@ -134,7 +134,6 @@ class WriteEpochs(beam.DoFn):
 
     def __init__(self, collection: Collection, output: str, job: str = "") -> None:
         """Parameters as of :class:`EpochFiles`."""
-        super().__init__()
         self._parameters = (collection, output, job)
         self._files: EpochFiles
 

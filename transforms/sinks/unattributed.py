@@ -93,7 +93,6 @@ class _SumUnattributed(beam.DoFn):
     DUE = TimerSpec("others_due", TimeDomain.WATERMARK)
 
     def __init__(self, outputs: Outputs, every: int) -> None:
-        super().__init__()
         self._outputs, self._every = outputs, every
 
     def process(

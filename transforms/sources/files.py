@@ -55,7 +55,6 @@ class ReadFiles(beam.DoFn):
     """
 
     def __init__(self, limits: ReadLimits | None = None) -> None:
-        super().__init__()
         self._limits = limits or ReadLimits()
 
     def process(self, path: str | bytes) -> Iterator[Chunk | Table | BadSource]:

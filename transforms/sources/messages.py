@@ -30,7 +30,6 @@ class GatherMessages(beam.DoFn):
 
     def __init__(self, source: str) -> None:
         """``source`` names the topic or subscription in rejects."""
-        super().__init__()
         self._source = source
         self._held: list[bytes] = []
         self._arrivals: list[int] = []

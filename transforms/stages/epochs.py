@@ -51,7 +51,6 @@ def _shards(pair: EpochColumns, bits: int) -> Iterator[_Sharded]:
 
 class _KeepOne(beam.DoFn):
     def __init__(self, digest_hex: str) -> None:
-        super().__init__()
         self._digest = digest_hex
         self._key = 1
 

@@ -43,7 +43,6 @@ def _read_in_epoch(entry: Entry) -> Iterator[tuple[str, int, int]]:
 
 class _Largest(beam.CombineFn):
     def __init__(self, limit: int) -> None:
-        super().__init__()
         self._limit = limit
 
     def create_accumulator(self) -> _Sizes:
@@ -89,7 +88,6 @@ class LeaveOutEpochs(beam.DoFn):
     """
 
     def __init__(self, collection: Collection) -> None:
-        super().__init__()
         self._digest = collection.digest_hex
         self._source = f"epochs of {collection.name}"
 

@@ -21,7 +21,6 @@ class EstimateEpoch(beam.DoFn):
 
     def __init__(self, collection: Collection, max_error_fraction: float = 1.0) -> None:
         """Estimate for this collection, unless a larger part of an epoch's records was rejected."""
-        super().__init__()
         self._collection = collection
         self._max_error_fraction = max_error_fraction
 
@@ -34,7 +33,6 @@ class MakeConsistent(beam.DoFn):
     """Apply the collection's consistency method; raw estimates stay beside the result."""
 
     def __init__(self, collection: Collection) -> None:
-        super().__init__()
         self._collection = collection
 
     def process(self, histogram: EpochHistogram) -> list[EpochHistogram]:

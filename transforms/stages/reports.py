@@ -42,7 +42,6 @@ class AdmitReports(beam.DoFn):
 
     def __init__(self, collections: Mapping[int, Collection], *, together: bool = False) -> None:
         """Keep the collections by digest; ``together``: all columns under :data:`COLUMNS`."""
-        super().__init__()
         self._collections = dict(collections)
         self.tags = {d: COLUMNS if together else collection_tag(c) for d, c in collections.items()}
 

@@ -20,7 +20,6 @@ class CountSupport(beam.CombineFn):
     """
 
     def __init__(self, collection: Collection) -> None:
-        super().__init__()
         self._collection = collection
 
     def create_accumulator(self, *_: object) -> Support:

@@ -14,7 +14,7 @@ from ldpbeam.collection.collection import digest_hex
 from ldpbeam.support import Support
 from ldpbeam.transforms.coders import SupportCoder
 from ldpbeam.transforms.stages.epochs import EpochColumns
-from ldpbeam.transforms.stateful.keys import EpochKey, Schedules, counters
+from ldpbeam.transforms.stateful.state import EpochKey, Schedules, counters
 
 
 class CountBeforeShuffle(beam.DoFn):
@@ -25,7 +25,6 @@ class CountBeforeShuffle(beam.DoFn):
     """
 
     def __init__(self, schedules: Schedules) -> None:
-        super().__init__()
         self._count = counters(schedules)
         self._held: dict[EpochKey, tuple[Support, Timestamp]] = {}
 

@@ -10,8 +10,8 @@ import apache_beam as beam
 from ldpbeam.accounting import Entry
 from ldpbeam.transforms.stateful.count_before_shuffle import CountBeforeShuffle
 from ldpbeam.transforms.stateful.count_shard import CountShard
-from ldpbeam.transforms.stateful.keys import EpochKey, Schedules, ShardKey
 from ldpbeam.transforms.stateful.split_by_shard import SplitByShard
+from ldpbeam.transforms.stateful.state import EpochKey, Schedules, ShardKey
 from ldpbeam.transforms.stateful.sum_shards import SumShards
 
 

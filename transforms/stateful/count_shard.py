@@ -18,8 +18,17 @@ from ldpbeam.reports import ReportColumns
 from ldpbeam.schedule import Schedule
 from ldpbeam.support import Support
 from ldpbeam.transforms.coders import ReportColumnsCoder, SupportCoder
-from ldpbeam.transforms.stateful.keys import Schedules, ShardCount, ShardKey, Update, counters
-from ldpbeam.transforms.stateful.state import NEVER, read_state, wake_up, write_state
+from ldpbeam.transforms.stateful.state import (
+    NEVER,
+    Schedules,
+    ShardCount,
+    ShardKey,
+    Update,
+    counters,
+    read_state,
+    wake_up,
+    write_state,
+)
 
 FORGET_AFTER = 31 * 86400 * 1_000_000
 """Microseconds after its close for which a shard remembers that an epoch is closed: brokers keep messages no
@@ -66,7 +75,6 @@ class CountShard(beam.DoFn):
 
     def __init__(self, schedules: Schedules, *, deduplicate: bool = True) -> None:
         """Count at the due times of ``schedules``; parts are columns, or supports where repeats count."""
-        super().__init__()
         self._schedules = dict(schedules)
         self._deduplicate = deduplicate
         self._count = counters(schedules)

@@ -17,8 +17,17 @@ from ldpbeam.accounting import CONFLICTING, ON_TIME, Account, CountedEpoch
 from ldpbeam.schedule import Schedule
 from ldpbeam.support import Support
 from ldpbeam.transforms.coders import SupportCoder
-from ldpbeam.transforms.stateful.keys import EpochKey, Schedules, ShardCount, Update, counters
-from ldpbeam.transforms.stateful.state import NEVER, read_state, wake_up, write_state
+from ldpbeam.transforms.stateful.state import (
+    NEVER,
+    EpochKey,
+    Schedules,
+    ShardCount,
+    Update,
+    counters,
+    read_state,
+    wake_up,
+    write_state,
+)
 
 _MOMENT = 1_000  # Beam's clocks tick in milliseconds
 
@@ -148,7 +157,6 @@ class SumShards(beam.DoFn):
 
     def __init__(self, schedules: Schedules, shards: int) -> None:
         """An epoch is closed when so many shards are."""
-        super().__init__()
         self._schedules = dict(schedules)
         self._shards = shards
         self._count = counters(schedules)

@@ -35,8 +35,7 @@ from ldpbeam.transforms.coders import ReportColumnsCoder, SupportCoder
 from ldpbeam.transforms.sources.messages import GatherMessages
 from ldpbeam.transforms.stateful import count_shard
 from ldpbeam.transforms.stateful.count_shard import FORGET_AFTER, CountShard, ShardState
-from ldpbeam.transforms.stateful.keys import ShardCount
-from ldpbeam.transforms.stateful.state import read_state, write_state
+from ldpbeam.transforms.stateful.state import ShardCount, read_state, write_state
 from ldpbeam.transforms.stateful.sum_shards import EpochState, SumShards
 from ldpbeam.wire import report_pb2
 from tests.pipelines.running import collection, execute, fleet, found_support, with_duplicates, write
