@@ -76,11 +76,7 @@ def locked(output: str) -> Iterator[None]:
         full = disk_error(error)
         if full is not None and full.code == "E-DISK-FULL":
             raise full from None
-        raise UsageError(
-            "E-USAGE-OUTPUT",
-            f"{output} cannot be used as a directory: {error.strerror}",
-            remedy="Give an empty or new directory, in a place that you may write to, to --output.",
-        ) from None
+        raise unusable(output, error) from None
     if held is None:
         raise LdpError(
             "E-OUTPUT-BUSY",
@@ -95,6 +91,15 @@ def locked(output: str) -> Iterator[None]:
         # While the lock is held: whoever opened the file meanwhile finds that it is no longer the one.
         path.unlink(missing_ok=True)
         held.close()
+
+
+def unusable(output: str, error: OSError) -> UsageError:
+    """The error about an output that can be no directory."""
+    return UsageError(
+        "E-USAGE-OUTPUT",
+        f"{output} cannot be used as a directory: {error.strerror}",
+        remedy="Give an empty or new directory, in a place that you may write to, to --output.",
+    )
 
 
 def _lock(path: Path) -> IO[bytes] | None:

@@ -192,9 +192,13 @@ class StreamRecord:
     @classmethod
     def from_record(cls, record: Mapping[str, Any]) -> StreamRecord:
         """As run.json has it."""
-        texts = (str(record[name]) for name in ("subscription", "timestamp_attribute"))
-        numbers = (int(record[n]) for n in ("watermark_micros", "segments", "landed_now", "unstamped"))
-        return cls(*texts, *numbers, clock=_clock(record.get("clock")))
+        numbers = ("watermark_micros", "segments", "landed_now", "unstamped")
+        return cls(
+            subscription=str(record["subscription"]),
+            timestamp_attribute=str(record["timestamp_attribute"]),
+            clock=_clock(record.get("clock")),
+            **{name: int(record[name]) for name in numbers},
+        )
 
 
 @dataclass(frozen=True)

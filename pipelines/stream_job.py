@@ -22,6 +22,7 @@ from ldpbeam.pipelines.beam_job import beam_options, finish, handed_over, make_p
 from ldpbeam.pipelines.config import ASK_THEIR_SERVER, RunConfig
 from ldpbeam.pipelines.local.status import Status, parse_address, serve_metrics
 from ldpbeam.pipelines.malloc import keep_freed_memory
+from ldpbeam.pipelines.output import unusable
 from ldpbeam.pipelines.published import (
     read_output,
     run_record,
@@ -164,11 +165,7 @@ def _require_own(output: str) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         found = sorted(p.name for p in folder.iterdir() if not p.name.endswith(".tmp"))
     except OSError as error:
-        raise UsageError(
-            "E-USAGE-OUTPUT",
-            f"{output} cannot be used as a directory: {error.strerror}",
-            remedy="Give an empty or new directory to --output.",
-        ) from None
+        raise unusable(output, error) from None
     foreign = sorted(set(found) - _OWN)
     if foreign or (found and "landing" not in found):
         what = foreign[0] if foreign else found[0]
