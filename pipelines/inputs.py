@@ -19,17 +19,11 @@ _SAMPLE = 4096
 
 @dataclass(frozen=True)
 class Inputs:
-    """Files to read.
+    """Files to read."""
 
-    Attributes:
-        paths: each file once, in order of their names.
-        size: bytes in all, or a little more.
-        notes: what was not taken as it was typed, for the user.
-    """
-
-    paths: tuple[str, ...]
-    size: int
-    notes: tuple[str, ...] = ()
+    paths: tuple[str, ...]  # each file once, in order of their names
+    size: int  # bytes in all, or a little more
+    notes: tuple[str, ...] = ()  # what was not taken as it was typed, for the user
 
 
 def find_inputs(patterns: Sequence[str]) -> Inputs:

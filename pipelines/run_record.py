@@ -26,17 +26,11 @@ DETACHED = "detached"
 
 @dataclass(frozen=True)
 class Archived:
-    """Epochs of a stream that its record does not list one by one any more.
+    """Epochs of a stream that its record does not list one by one any more."""
 
-    Attributes:
-        epochs: how many have their accounting in the archive.
-        withheld: how many of them have no estimates; run.json does not say, so it is 0 in what was read.
-        account: the sum of their accounting.
-    """
-
-    epochs: int
-    withheld: int
-    account: Account
+    epochs: int  # how many have their accounting in the archive
+    withheld: int  # how many of them have no estimates; run.json does not say, so it is 0 in what was read
+    account: Account  # the sum of their accounting
 
 
 @dataclass(frozen=True)
@@ -85,19 +79,12 @@ class EpochRecord:
 
 @dataclass(frozen=True)
 class RunAccounting:
-    """What became of every record of a run.
+    """What became of every record of a run."""
 
-    Attributes:
-        total: the sum of all else.
-        epochs: by digest and epoch.
-        unattributed: records that belong to no epoch of a known collection.
-        archived: epochs that are not listed any more; None where there are none.
-    """
-
-    total: Account
-    epochs: tuple[EpochRecord, ...]
-    unattributed: Account
-    archived: Archived | None = None
+    total: Account  # the sum of all else
+    epochs: tuple[EpochRecord, ...]  # by digest and epoch
+    unattributed: Account  # records that belong to no epoch of a known collection
+    archived: Archived | None = None  # epochs that are not listed any more; None where there are none
 
     @classmethod
     def from_record(cls, record: Mapping[str, Any]) -> RunAccounting:

@@ -39,23 +39,14 @@ _INDEX = f"{FOLDER}/archive.json"
 
 @dataclass
 class _File:
-    """What is known of a file without reading it.
+    """What is known of a file without reading it."""
 
-    Attributes:
-        mark: size and time of change; with another one it has to be read.
-        epochs: how many.
-        withheld: how many of them have no estimates.
-        accounting: the sum of their accounts.
-        segment: the highest number that they name.
-        closes: when the last of them closed, seconds since 1970.
-    """
-
-    mark: list[int]
-    epochs: int = 0
-    withheld: int = 0
-    accounting: Account = field(default_factory=Account)
-    segment: int = 0
-    closes: int = 0
+    mark: list[int]  # size and time of change; with another one it has to be read
+    epochs: int = 0  # how many
+    withheld: int = 0  # how many of them have no estimates
+    accounting: Account = field(default_factory=Account)  # the sum of their accounts
+    segment: int = 0  # the highest number that they name
+    closes: int = 0  # when the last of them closed, seconds since 1970
 
 
 class Archive:

@@ -33,19 +33,12 @@ class Due:
 
 @dataclass(frozen=True)
 class EpochMoment:
-    """An epoch as it stands at a watermark.
+    """An epoch as it stands at a watermark."""
 
-    Attributes:
-        schedule: of its collection.
-        key: (digest, epoch).
-        state: what is known about it.
-        watermark: of the engine, microseconds since 1970.
-    """
-
-    schedule: Schedule
-    key: EpochKey
-    state: EpochState
-    watermark: int
+    schedule: Schedule  # of its collection
+    key: EpochKey  # (digest, epoch)
+    state: EpochState  # what is known about it
+    watermark: int  # of the engine, microseconds since 1970
 
     @property
     def has_ended(self) -> bool:

@@ -32,17 +32,11 @@ from ldpbeam.transforms.sinks.file_record import FileRecord
 
 @dataclass
 class UnattributedState:
-    """Records that belong to no epoch of a collection, or to no collection.
+    """Records that belong to no epoch of a collection, or to no collection."""
 
-    Attributes:
-        account: as published.
-        unpublished_entries: what was landed since.
-        booked_segment: the last segment that the published account contains.
-    """
-
-    account: Account = field(default_factory=Account)
-    unpublished_entries: Counter[str] = field(default_factory=Counter)
-    booked_segment: int = 0
+    account: Account = field(default_factory=Account)  # as published
+    unpublished_entries: Counter[str] = field(default_factory=Counter)  # what was landed since
+    booked_segment: int = 0  # the last segment that the published account contains
 
     @property
     def total(self) -> Account:

@@ -28,12 +28,7 @@ def _metric(name: str, kind: str, text: str, default: Any = 0) -> Any:
 
 @dataclass(frozen=True)
 class Status:
-    """Numbers with their meaning; over all engines on the output, where nothing else is said.
-
-    Attributes:
-        rejected: by reason.
-        connected: whether the broker answers.
-    """
+    """Numbers with their meaning; over all engines on the output, where nothing else is said."""
 
     pulled: int = _metric("messages_pulled_total", "counter", "Messages pulled since the start.")
     landed: int = _metric("messages_landed_total", "counter", "Messages safe on disk since the start.")
@@ -52,8 +47,8 @@ class Status:
     clock_ahead: float = _metric(
         "clock_ahead_seconds", "gauge", "Seconds by which the clock is not believed.", 0.0
     )
-    rejected: dict[str, int] = field(default_factory=dict)
-    connected: bool = True
+    rejected: dict[str, int] = field(default_factory=dict)  # by reason
+    connected: bool = True  # whether the broker answers
 
     def as_record(self) -> dict[str, Any]:
         """For a line of JSON."""

@@ -61,17 +61,11 @@ def boot() -> str:
 
 @dataclass
 class _Puzzle:
-    """Ages that make no sense, and since when.
+    """Ages that make no sense, and since when."""
 
-    Attributes:
-        since: steady seconds.
-        first: age then.
-        best: the one nearest to zero since.
-    """
-
-    since: float
-    first: float
-    best: float
+    since: float  # steady seconds
+    first: float  # age then
+    best: float  # the one nearest to zero since
 
 
 class TimeKeeper:

@@ -19,23 +19,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Sink:
-    """An optional sink.
+    """An optional sink."""
 
-    Attributes:
-        option: of ``ldpbeam run``, which gives the target.
-        metavar: how a target looks.
-        help: what the option does.
-        template: type of the parameter of a Dataflow template, and the pattern of its values.
-        label: of the step in the graph. It stays, so that a running job can be replaced.
-        step: module in this folder, and the DoFn in it.
-    """
-
-    option: str
-    metavar: str
-    help: str
-    template: tuple[str, str]
-    label: str
-    step: tuple[str, str]
+    option: str  # of ``ldpbeam run``, which gives the target
+    metavar: str  # how a target looks
+    help: str  # what the option does
+    template: tuple[str, str]  # type of the parameter of a Dataflow template, and the pattern of its values
+    label: str  # of the step in the graph. It stays, so that a running job can be replaced
+    step: tuple[str, str]  # module in this folder, and the DoFn in it
 
     @property
     def name(self) -> str:

@@ -184,19 +184,12 @@ class EpochAccounting:
 
 @dataclass(frozen=True)
 class UnattributedAccounting:
-    """What ``accounting/other-….json`` holds: the account of records that belong to no epoch.
+    """What ``accounting/other-….json`` holds: the account of records that belong to no epoch."""
 
-    Attributes:
-        digest: of the collection that they name; empty where they name none.
-        account: of which ``read`` and ``rejected`` alone mean something.
-        job: the unbounded job that has read them; empty in a local engine.
-        position: as in :class:`EpochAccounting`.
-    """
-
-    digest: str
-    account: Account
-    job: str = ""
-    position: Mapping[str, int] | None = None
+    digest: str  # of the collection that they name; empty where they name none
+    account: Account  # of which ``read`` and ``rejected`` alone mean something
+    job: str = ""  # the unbounded job that has read them; empty in a local engine
+    position: Mapping[str, int] | None = None  # as in :class:`EpochAccounting`
 
     SCHEMA: ClassVar[str] = "ldpbeam.other/1"
 
@@ -288,17 +281,11 @@ def read_epoch_accounting(output: str, collection: Collection, epoch: int) -> Ep
 
 @dataclass(frozen=True)
 class Numbered:
-    """A number that was given.
+    """A number that was given."""
 
-    Attributes:
-        revision: the number.
-        content: :func:`content_digest` of what it stands for.
-        job: who gave it.
-    """
-
-    revision: int
-    content: str
-    job: str
+    revision: int  # the number
+    content: str  # :func:`content_digest` of what it stands for
+    job: str  # who gave it
 
 
 def numbers_file_name(collection: Collection, epoch: int) -> str:

@@ -42,17 +42,11 @@ def latest_file_name(collection: Collection, epoch: int) -> str:
 
 @dataclass(frozen=True)
 class PublishedIndicators:
-    """Indicators of forged reports in one result, as its accounting has them.
+    """Indicators of forged reports in one result, as its accounting has them."""
 
-    Attributes:
-        digest: of the collection, 16 hexadecimal digits.
-        epoch: index.
-        indicators: records, see :meth:`ldpbeam.indicators.Indicator.as_record`.
-    """
-
-    digest: str
-    epoch: int
-    indicators: list[dict[str, Any]]
+    digest: str  # of the collection, 16 hexadecimal digits
+    epoch: int  # index
+    indicators: list[dict[str, Any]]  # records, see :meth:`ldpbeam.indicators.Indicator.as_record`
 
 
 class EpochFiles:

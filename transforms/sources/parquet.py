@@ -40,25 +40,15 @@ _MAX_FOOTER = 2 << 20
 
 @dataclass
 class _Reading:
-    """How far the reading of a file is.
+    """How far the reading of a file is."""
 
-    Attributes:
-        source: the file.
-        left: bytes that it may still stand for.
-        written_by: as in :class:`Chunk`.
-        done: rows delivered or rejected.
-        believable: rows that may still be rejected as missing.
-        doubts: whether anything contradicted itself without a row being missing.
-        lost: whether any row was missing.
-    """
-
-    source: str
-    left: int
-    written_by: int | None
-    believable: int
-    done: int = 0
-    doubts: bool = False
-    lost: bool = False
+    source: str  # the file
+    left: int  # bytes that it may still stand for
+    written_by: int | None  # as in :class:`Chunk`
+    believable: int  # rows that may still be rejected as missing
+    done: int = 0  # rows delivered or rejected
+    doubts: bool = False  # whether anything contradicted itself without a row being missing
+    lost: bool = False  # whether any row was missing
 
     def missing(self, rows: int, reason: Reason = Reason.CORRUPT_FILE) -> BadSource:
         """Rows that ought to follow what is done, and do not; at least one."""

@@ -41,23 +41,14 @@ _SUPPORT_WEIGHT = 1 << 10
 
 @dataclass(frozen=True)
 class ShardState:
-    """What a shard knows besides its reports.
+    """What a shard knows besides its reports."""
 
-    Attributes:
-        counted_at: due time of its last count.
-        due: due time of the next one; when to forget everything, once it is closed.
-        changed: whether something was added since the last count.
-        stored: reports in the bag, or supports with a weight of many reports each.
-        compacted: how many of them were left when the bag was last rewritten.
-        repeats: reports left out by then.
-    """
-
-    counted_at: int = NEVER
-    due: int | None = None
-    changed: bool = False
-    stored: int = 0
-    compacted: int = 0
-    repeats: int = 0
+    counted_at: int = NEVER  # due time of its last count
+    due: int | None = None  # due time of the next one; when to forget everything, once it is closed
+    changed: bool = False  # whether something was added since the last count
+    stored: int = 0  # reports in the bag, or supports with a weight of many reports each
+    compacted: int = 0  # how many of them were left when the bag was last rewritten
+    repeats: int = 0  # reports left out by then
 
 
 class CountShard(beam.DoFn):

@@ -33,21 +33,13 @@ _VERSION = 2
 
 @dataclass(frozen=True)
 class ShardCount:
-    """Everything one shard has counted up to a due time: a total, so the newest one replaces all before it.
+    """Everything one shard has counted up to a due time: a total, so the newest replaces all before it."""
 
-    Attributes:
-        shard: which one.
-        due: due time that the count was made for, microseconds.
-        repeats: reports that were left out as copies of another one.
-        conflicting: reports that were left out because they share an id, and not the payload, with another.
-        support: encoded Support of the reports that are left.
-    """
-
-    shard: int
-    due: int
-    repeats: int
-    conflicting: int
-    support: bytes
+    shard: int  # which one
+    due: int  # due time that the count was made for, microseconds
+    repeats: int  # reports that were left out as copies of another one
+    conflicting: int  # reports that were left out because they share an id, and not the payload, with another
+    support: bytes  # encoded Support of the reports that are left
 
     def pack(self) -> bytes:
         """As it travels and as it is kept, after a byte that says how."""

@@ -30,17 +30,11 @@ _ESTIMATES, _TRUTH = {"estimate", "std_error", "epoch", "value"}, {"epoch", "val
 
 @dataclass(frozen=True)
 class View:
-    """What a file or folder is.
+    """What a file or folder is."""
 
-    Attributes:
-        kind: a word for programs: run, epoch, estimates, truth, simulation or collection.
-        lines: for people; control characters of whatever was read are replaced.
-        document: the same for programs, ready for JSON.
-    """
-
-    kind: str
-    lines: tuple[str, ...]
-    document: Any
+    kind: str  # a word for programs: run, epoch, estimates, truth, simulation or collection
+    lines: tuple[str, ...]  # for people; control characters of whatever was read are replaced
+    document: Any  # the same for programs, ready for JSON
 
 
 def view_of(path: Path, limit: int) -> View | None:
