@@ -35,22 +35,14 @@ class Archived:
 
 @dataclass(frozen=True)
 class EpochRecord:
-    """The accounting of one epoch.
+    """The accounting of one epoch."""
 
-    Attributes:
-        collection: its name; empty where the collection is no longer given.
-        digest, epoch: what identifies it.
-        epoch_start: instant; None where the collection is no longer given.
-        account: what became of its records.
-        withheld: why it has no estimates although reports were counted; empty where it has them.
-    """
-
-    collection: str
-    digest: str
-    epoch: int
-    epoch_start: str | None
-    account: Account
-    withheld: str
+    collection: str  # its name; empty where the collection is no longer given
+    digest: str  # of the collection
+    epoch: int  # index
+    epoch_start: str | None  # instant; None where the collection is no longer given
+    account: Account  # what became of its records
+    withheld: str  # why it has no estimates although reports were counted; empty where it has them
 
     @classmethod
     def from_record(cls, record: Mapping[str, Any]) -> EpochRecord:
@@ -133,18 +125,12 @@ class Alarm:
 
 @dataclass(frozen=True)
 class Indicators:
-    """What a run found when it looked for signs of forged reports.
+    """What a run found when it looked for signs of forged reports."""
 
-    Attributes:
-        false_alarm_rate: most of all results of honest devices that cause an alarm.
-        results, tests: how many were looked at.
-        alarms: by digest and epoch.
-    """
-
-    false_alarm_rate: float
-    results: int
-    tests: int
-    alarms: tuple[Alarm, ...]
+    false_alarm_rate: float  # most of all results of honest devices that cause an alarm
+    results: int  # how many were looked at
+    tests: int  # how many indicators they have
+    alarms: tuple[Alarm, ...]  # by digest and epoch
 
     @classmethod
     def from_record(cls, record: Mapping[str, Any]) -> Indicators:
@@ -190,43 +176,25 @@ class StreamRecord:
 
 @dataclass(frozen=True)
 class RunRecord:
-    """Everything that run.json says.
+    """Everything that run.json says."""
 
-    Attributes:
-        status: one of :data:`STATUS`, ``nothing_counted``, ``detached``, ``running`` or ``stopped``.
-        exit_code: 0, 4 when records were rejected, 5 when nothing was counted or an epoch was withheld.
-        versions: of this package, of Python and of libraries, by name.
-        runner: Beam's name of it.
-        deduplicate, max_error_fraction, limits: what was asked for.
-        collections: what reports could belong to.
-        accounting: what became of them.
-        timings: how long it took.
-        folder: where relative paths of the inputs start from; empty where all are absolute.
-        inputs: paths.
-        files: everything written, by path.
-        indicators: None where nobody looked for forged reports.
-        stream: None of all but the local engine.
-        job: names of a job that was left to its cluster; None of all else.
-        replayed: tables of rejects that were taken up again.
-    """
-
-    status: str
-    exit_code: int
-    versions: Mapping[str, str]
-    runner: str
-    deduplicate: bool
+    status: str  # one of :data:`STATUS`, ``nothing_counted``, ``detached``, ``running`` or ``stopped``
+    exit_code: int  # 0, 4 when records were rejected, 5 when nothing was counted or an epoch was withheld
+    versions: Mapping[str, str]  # of this package, of Python and of libraries, by name
+    runner: str  # Beam's name of it
+    deduplicate: bool  # as asked, like the next two
     max_error_fraction: float
     limits: Mapping[str, Any]
-    collections: tuple[CollectionRecord, ...]
-    accounting: RunAccounting
-    timings: Timings
-    folder: str
-    inputs: tuple[str, ...]
-    files: tuple[FileRecord, ...]
-    indicators: Indicators | None = None
-    stream: StreamRecord | None = None
-    job: Mapping[str, str] | None = None
-    replayed: tuple[str, ...] = ()
+    collections: tuple[CollectionRecord, ...]  # what reports could belong to
+    accounting: RunAccounting  # what became of them
+    timings: Timings  # how long it took
+    folder: str  # where relative paths of the inputs start from; empty where all are absolute
+    inputs: tuple[str, ...]  # paths
+    files: tuple[FileRecord, ...]  # everything written, by path
+    indicators: Indicators | None = None  # None where nobody looked for forged reports
+    stream: StreamRecord | None = None  # None of all but the local engine
+    job: Mapping[str, str] | None = None  # names of a job that was left to its cluster; None of all else
+    replayed: tuple[str, ...] = ()  # tables of rejects that were taken up again
 
     @classmethod
     def from_record(cls, record: Mapping[str, Any]) -> RunRecord:

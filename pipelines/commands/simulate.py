@@ -18,29 +18,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Asked:
-    """What is to be simulated; each field is the option of its name.
+    """What is to be simulated; each field is the option of its name."""
 
-    Attributes:
-        collection_file: what the devices report for.
-        population: which values they hold.
-        devices, epochs: how many; None for all of a data set.
-        out: folder for reports/; None where there is a topic.
-        topic: to publish to; None for files alone.
-        seed: of all random words.
-        report_format, compression: of the files.
-        truth: whether the true frequencies are written too.
-    """
-
-    collection_file: Path
-    population: str
-    devices: int | None = None
-    epochs: int | None = None
-    out: Path | None = None
-    topic: str | None = None
-    seed: int = 1
-    report_format: str = "batch"
-    compression: str = "none"
-    truth: bool = False
+    collection_file: Path  # what the devices report for
+    population: str  # which values they hold
+    devices: int | None = None  # how many; None for all of a data set
+    epochs: int | None = None  # likewise
+    out: Path | None = None  # folder for reports/; None where there is a topic
+    topic: str | None = None  # to publish to; None for files alone
+    seed: int = 1  # of all random words
+    report_format: str = "batch"  # or report, or parquet
+    compression: str = "none"  # of the files; or gzip, or zstd
+    truth: bool = False  # whether the true frequencies are written too
 
 
 @click.command(cls=PrintingCommand)

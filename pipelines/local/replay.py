@@ -58,18 +58,12 @@ MENDABLE = frozenset({Reason.UNKNOWN_COLLECTION, Reason.RETIRED_COLLECTION, Reas
 
 @dataclass(frozen=True)
 class Replayed:
-    """What a replay did.
+    """What a replay did."""
 
-    Attributes:
-        record: the new content of run.json.
-        before, after: records rejected.
-        revised: (collection, epoch, revision) of every result that changed.
-    """
-
-    record: RunRecord
-    before: int
-    after: int
-    revised: tuple[tuple[str, int, int], ...]
+    record: RunRecord  # the new content of run.json
+    before: int  # records that were rejected
+    after: int  # records that still are
+    revised: tuple[tuple[str, int, int], ...]  # (collection, epoch, revision) of every result that changed
 
 
 def replay(rejects: Path, collections: tuple[Collection, ...] = ()) -> Replayed:

@@ -34,33 +34,20 @@ _MOMENT = 1_000  # Beam's clocks tick in milliseconds
 
 @dataclass(frozen=True)
 class EpochState:
-    """What is known about an epoch besides the counts of its shards.
+    """What is known about an epoch besides the counts of its shards."""
 
-    Attributes:
-        revision: number of the next result.
-        due: pending due time; None when there is nothing to wait for.
-        result_at: due time of the last result.
-        pane: what it is called.
-        content: digest of what the last result has counted.
-        counted, repeats, conflicting: of the last result.
-        counts: due time of the newest count of each shard.
-        entries: everything else that is in the accounting.
-        unpublished: whether counts or entries came since the last publication.
-        closed: whether it has been published that the epoch takes no more reports.
-    """
-
-    revision: int = 0
-    due: int | None = None
-    result_at: int = NEVER
-    pane: str = ON_TIME
-    content: str = ""
-    counted: int = 0
-    repeats: int = 0
-    conflicting: int = 0
-    counts: dict[int, int] = field(default_factory=dict)
-    entries: Counter[str] = field(default_factory=Counter)
-    unpublished: bool = False
-    closed: bool = False
+    revision: int = 0  # number of the next result
+    due: int | None = None  # pending due time; None when there is nothing to wait for
+    result_at: int = NEVER  # due time of the last result
+    pane: str = ON_TIME  # what it is called
+    content: str = ""  # digest of what the last result has counted
+    counted: int = 0  # reports in the last result
+    repeats: int = 0  # left out of it as copies
+    conflicting: int = 0  # left out of it: their ids have another payload
+    counts: dict[int, int] = field(default_factory=dict)  # due time of the newest count of each shard
+    entries: Counter[str] = field(default_factory=Counter)  # everything else that is in the accounting
+    unpublished: bool = False  # whether counts or entries came since the last publication
+    closed: bool = False  # whether it has been published that the epoch takes no more reports
 
     def __post_init__(self) -> None:
         """JSON knows neither numbers as keys nor counters."""
