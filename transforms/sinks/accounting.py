@@ -91,9 +91,9 @@ class Revision:
     def from_record(cls, record: Mapping[str, Any]) -> Revision:
         """The reverse of :meth:`as_record`; outputs of earlier versions have no indicators."""
         table = FileRecord.from_record({**record, "path": record["file"]}) if record["file"] else None
-        told = (record["pane"], record["n"], record["withheld"], record.get("content", ""))
+        result = (record["pane"], record["n"], record["withheld"], record.get("content", ""))
         rest = (record.get("job", ""), record.get("indicators", []), table)
-        return cls(int(record["revision"]), *told, *rest)
+        return cls(int(record["revision"]), *result, *rest)
 
 
 @dataclass(frozen=True)

@@ -633,7 +633,7 @@ def test_no_deduplication_across_results_is_found(monkeypatch: pytest.MonkeyPatc
         return Admitted(DIRECT.digest, 0, ids, payloads), 0
 
     monkeypatch.setattr(count_shard, "distinct_reports", together)
-    monkeypatch.setattr(count_shard, "any_repeat", lambda parts, key: False)
+    monkeypatch.setattr(count_shard, "unrepeated", lambda parts, key: (parts, 0, 0))
     wrong(ordered(), 40)
 
 
