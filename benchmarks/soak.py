@@ -232,8 +232,8 @@ def flink(minutes: float, rate: int) -> bool:
     from apache_beam.options.pipeline_options import PipelineOptions
 
     from ldpbeam.pipelines.published import read_output
-    from ldpbeam.pipelines.unbounded import CollectStream
-    from ldpbeam.transforms.sources.kafka import ReadKafka
+    from ldpbeam.pipelines.unbounded import collect_stream
+    from ldpbeam.transforms.sources.kafka import read_kafka
     from ldpbeam.transforms.sources.messages import GatherMessages
 
     parts = import_module("tests.flink.cluster")
@@ -262,9 +262,9 @@ def flink(minutes: float, rate: int) -> bool:
             pipeline = beam.Pipeline(
                 options=PipelineOptions(on_cluster(server.endpoint, worker, "soak", *options))
             )
-            read = ReadKafka(broker.address, ["soak"], service.address)
+            read = read_kafka(broker.address, ["soak"], service.address)
             chunks = pipeline | "Read" >> read | "Gather" >> beam.ParDo(GatherMessages("soak"))
-            _ = chunks | "Collect" >> CollectStream(config)
+            _ = chunks | "Collect" >> collect_stream(config)
             pipeline.run()
             memories = [
                 Memory("Python workers", lambda: sum(map(resident, below(worker.pid)))),

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import errno
 from enum import Enum
-from typing import Self
+from importlib import import_module
+from typing import Any, Self
 
 from ldpbeam.text import clean
 
@@ -21,6 +22,7 @@ __all__ = [
     "UsageError",
     "disk_error",
     "extra_error",
+    "optional_module",
 ]
 
 _LONGEST = 500  # characters of what is wrong
@@ -115,15 +117,27 @@ def disk_error(error: OSError, where: str = "") -> LdpError | None:
 _EXTRAS = {
     "pipeline": {"apache_beam", "click", "numba", "numpy", "pyarrow", "rich", "scipy", "zstandard"},
     "page": {"altair", "jinja2", "vl_convert"},
-    "gcp": {"google"},
+    "gcp": {"google.api_core", "google.auth", "google.cloud"},
 }
 """Extras of pyproject.toml, and the modules that they bring."""
 
 
+def optional_module(name: str) -> Any:
+    """A module that an extra brings.
+
+    Raises:
+        UsageError: it is not installed.
+    """
+    try:
+        return import_module(name)
+    except ModuleNotFoundError as error:
+        raise extra_error(error) or error from None
+
+
 def extra_error(error: ModuleNotFoundError) -> UsageError | None:
     """Which extra of the distribution brings a module that is not installed; None for any other module."""
-    absent = (error.name or "").partition(".")[0]
-    extra = next((name for name, modules in _EXTRAS.items() if absent in modules), None)
+    found = (n for n, modules in _EXTRAS.items() for m in modules if f"{error.name}.".startswith(f"{m}."))
+    extra = next(found, None)
     if extra is None:
         return None
     return UsageError(

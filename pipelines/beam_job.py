@@ -32,18 +32,6 @@ from ldpbeam.pipelines import graph_cost
 from ldpbeam.pipelines.config import ASK_THEIR_SERVER, RunConfig, spellings
 from ldpbeam.pipelines.inputs import stray
 
-__all__ = [
-    "PRISM_BINARY",
-    "beam_options",
-    "dry_run",
-    "finish",
-    "handed_over",
-    "make_pipeline",
-    "run_to_end",
-    "start",
-    "with_binary",
-]
-
 PRISM_BINARY = "LDPBEAM_PRISM"
 """Environment variable that names the binary of Beam's Prism."""
 
@@ -168,9 +156,7 @@ def start(pipeline: beam.Pipeline, runner: str) -> Any:
         if runner not in ASK_THEIR_SERVER:
             raise
         raise UsageError(
-            "E-USAGE-RUNNER",
-            f"{runner} cannot be started: {_said(error)}",
-            remedy=_NEEDED[runner],
+            "E-USAGE-RUNNER", f"{runner} cannot be started: {_said(error)}", remedy=_NEEDED[runner]
         ) from error
 
 
@@ -207,11 +193,7 @@ def _state(result: Any) -> str:
 
 
 def _raise_own(error: BaseException) -> None:
-    """Raise the error of ours that another one carries in its text, if it does.
-
-    Raises:
-        LdpError: it does.
-    """
+    """Raise the error of ours that another one carries in its text, if it does."""
     found = _WRAPPED.search(str(error))
     if found is not None:
         kind = {"CollectionError": CollectionError, "JobError": JobError, "UsageError": UsageError}

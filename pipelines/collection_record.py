@@ -16,16 +16,6 @@ from ldpbeam.collection.record import definition
 from ldpbeam.protocols.contract import Result
 from ldpbeam.support import SupportProbabilities
 
-__all__ = [
-    "CollectionRecord",
-    "Curve",
-    "GuaranteeRecord",
-    "HistogramRecord",
-    "Promises",
-    "collection_entry",
-    "number",
-]
-
 Curve: TypeAlias = tuple[tuple[int, float], ...]
 """Pairs (t, loss), t from 1 on."""
 

@@ -1,6 +1,7 @@
 """What a run was asked to do: small frozen values, parsed once from the command line.
 
-A field that a person may set stands beside its :class:`Option`. The command line, what a misspelt option is
+A field that a person may set stands beside its :class:`Option`, whose help says what it is; durations are in
+seconds. The command line, what a misspelt option is
 compared with, and the parameters of the Dataflow template are made from these, so a further option of
 ``ldpbeam run`` is one field here and the place that uses it.
 """
@@ -12,7 +13,6 @@ from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ldpbeam.errors import UsageError
-from ldpbeam.pipelines.limits import LIMITS, MAX_EPOCHS, MAX_EXPANSION, READ_ATTEMPTS
 from ldpbeam.pipelines.option import Kind, Option, Over, count, duration, flag, set_by
 from ldpbeam.schedule import DEFAULT_LATE_EVERY
 from ldpbeam.transforms.sinks import SINKS, Outputs
@@ -22,18 +22,6 @@ if TYPE_CHECKING:
     from ldpbeam.collection.collection import Collection
     from ldpbeam.transforms.sources.chunks import ReadLimits
 
-__all__ = [
-    "ASK_THEIR_SERVER",
-    "Counting",
-    "Input",
-    "Job",
-    "LocalEngine",
-    "RunConfig",
-    "options",
-    "resolve_runner",
-    "spellings",
-]
-
 # Names people type, by what they mean for files. Beam's own DirectRunner first tries to download a binary and
 # falls back silently, so it is never used under that name.
 _RUNNERS = {"DirectRunner": "FnApiRunner"}
@@ -42,22 +30,14 @@ ASK_THEIR_SERVER = frozenset({"FlinkRunner", "PortableRunner", "PrismRunner", "S
 """Runners whose job server may know options that Beam's Python part does not."""
 
 
-_ENGINE = "of the local engine"
-
-
 @dataclass(frozen=True)
 class Input:
     """Where reports come from, and what of hostile files is read.
 
     Attributes:
         files: paths of the matched input files, in order; the patterns as typed before they are matched.
+        not_after: seconds since 1970.
         brokers: what is given for the options of message brokers to read from instead of files, by name.
-        timestamp_attribute: message attribute that says when a collector received it; empty for the time
-            of publication.
-        max_expansion: bytes of reports that a stored byte of a file may stand for.
-        max_epochs: epochs of a collection that a run has at most.
-        not_after: seconds since 1970 by which the files had been written; None for their own times.
-        read_attempts: how often a file is tried that cannot be read.
     """
 
     files: tuple[str, ...] = set_by(
@@ -76,12 +56,12 @@ class Input:
         over=Over.MESSAGES,
     )
     max_expansion: int = count(
-        MAX_EXPANSION,
+        100,  # of sound reports, with their random ids, it is below 10
         "Bytes of reports that each stored byte of a file may stand for; the rest is rejected unread.",
         over=Over.FILES,
     )
     max_epochs: int = count(
-        MAX_EPOCHS,
+        10_000,  # a year of hours
         "Epochs of a collection in a run over files; those with the fewest records are left out.",
         over=Over.FILES,
     )
@@ -92,9 +72,7 @@ class Input:
         kind=Kind.INSTANT,
         over=Over.FILES,
     )
-    read_attempts: int = count(
-        READ_ATTEMPTS, "How often a file is tried that cannot be read.", over=Over.FILES
-    )
+    read_attempts: int = count(3, "How often a file is tried that cannot be read.", over=Over.FILES)
 
     brokers: Mapping[str, str] = field(default_factory=dict)
 
@@ -116,7 +94,8 @@ class Input:
     @property
     def limits(self) -> dict[str, int | None]:
         """What of hostile files is read and kept, for run.json."""
-        return {name: getattr(self, name) for name in LIMITS}
+        names = ("max_expansion", "max_epochs", "not_after", "read_attempts")
+        return {name: getattr(self, name) for name in names}
 
     @property
     def read_limits(self) -> ReadLimits:
@@ -140,15 +119,7 @@ _OUTPUTS = {
 
 @dataclass(frozen=True)
 class Counting:
-    """How reports are counted, and when results are published.
-
-    Attributes:
-        deduplicate: whether repeated report ids are dropped.
-        max_error_fraction: no estimate is published for an epoch of which more was rejected.
-        shard_bits: 2**bits shards per epoch.
-        early_every: seconds between provisional results while an epoch lasts; 0 for no such results.
-        late_every: seconds between results that late reports cause.
-    """
+    """How reports are counted, and when results are published; ``early_every`` is 0 for no early results."""
 
     deduplicate: bool = set_by(
         True,
@@ -185,13 +156,7 @@ class LocalEngine:
     """How the engine on one machine takes messages, and what it keeps.
 
     Attributes:
-        settle: seconds after which it takes messages for complete.
-        land_every: seconds of messages that it lands together.
-        land_messages, land_bytes: how much it lands together at most.
-        keep_landed: seconds for which it keeps what is closed, so that it can be counted again.
-        keep_accounting: seconds for which archived accounting is kept by epoch; after that as a sum.
-        metrics: ``[HOST:]PORT`` to answer Prometheus on; empty for nowhere.
-        stop_when_idle: seconds without a message after which it stops; None for never.
+        metrics, stop_when_idle: empty, None for not at all.
         patience: seconds after which it believes a clock, or stamps, that nothing confirms.
         keep_accounts: closed epochs whose accounting it keeps in files of their own, and in run.json; when
             there are twice as many, the older ones move into the archive.
@@ -199,45 +164,28 @@ class LocalEngine:
     """
 
     settle: float = duration(
-        30,
-        "Wait this long after an epoch's end for messages under way.",
-        over=Over.MESSAGES,
-        not_in_template=_ENGINE,
+        30, "Wait this long after an epoch's end for messages under way.", over=Over.LOCAL
     )
     land_every: float = duration(
-        5,
-        "How often received messages are written to disk (on one machine only).",
-        over=Over.MESSAGES,
-        not_in_template=_ENGINE,
+        5, "How often received messages are written to disk (on one machine only).", over=Over.LOCAL
     )
-    land_messages: int = count(
-        10_000, "Messages landed together at most.", over=Over.MESSAGES, not_in_template=_ENGINE
-    )
-    land_bytes: int = count(
-        64 << 20, "Bytes landed together at most.", over=Over.MESSAGES, not_in_template=_ENGINE
-    )
+    land_messages: int = count(10_000, "Messages landed together at most.", over=Over.LOCAL)
+    land_bytes: int = count(64 << 20, "Bytes landed together at most.", over=Over.LOCAL)
     keep_landed: int = duration(
-        7 * 86400,
-        "Keep the reports of closed epochs this long, for replays.",
-        over=Over.MESSAGES,
-        not_in_template=_ENGINE,
+        7 * 86400, "Keep the reports of closed epochs this long, for replays.", over=Over.LOCAL
     )
     keep_accounting: int = duration(
         730 * 86400,
         "Keep the accounting of closed epochs one by one this long, then its sums.",
-        over=Over.MESSAGES,
-        not_in_template=_ENGINE,
+        over=Over.LOCAL,
     )
     metrics: str = set_by(
         "",
         "Answer Prometheus there; without HOST on this machine only.",
         metavar="[HOST:]PORT",
-        over=Over.MESSAGES,
-        not_in_template=_ENGINE,
+        over=Over.LOCAL,
     )
-    stop_when_idle: float | None = duration(
-        None, "Stop after this long without a message.", over=Over.MESSAGES, not_in_template=_ENGINE
-    )
+    stop_when_idle: float | None = duration(None, "Stop after this long without a message.", over=Over.LOCAL)
     patience: float = 600.0
     keep_accounts: int = 128
     merge_segments: int = 32
@@ -245,14 +193,7 @@ class LocalEngine:
 
 @dataclass(frozen=True)
 class Job:
-    """What runs the pipeline.
-
-    Attributes:
-        runner: Beam runner that really runs.
-        overwrite: whether results of other collections in the output may be replaced.
-        detach: whether a cluster's job is left alone once the cluster has it.
-        beam_args: further Beam options, as typed.
-    """
+    """What runs the pipeline; ``runner`` is the one that really runs, ``beam_args`` are as typed."""
 
     runner: str = set_by(
         "FnApiRunner",

@@ -9,16 +9,6 @@ from pathlib import Path
 
 from ldpbeam.errors import UsageError
 
-__all__ = [
-    "Inputs",
-    "find_inputs",
-    "looks_like_text",
-    "match_inputs",
-    "shard_bits_for",
-    "split_arguments",
-    "stray",
-]
-
 _BESIDE_REPORTS = frozenset({"simulation.json", "truth.parquet"})
 """What ``ldpbeam simulate`` writes beside ``reports/``: about them, and no reports."""
 _OURS = _BESIDE_REPORTS | {"collection.yaml", "index.html"}
@@ -29,17 +19,11 @@ _SAMPLE = 4096
 
 @dataclass(frozen=True)
 class Inputs:
-    """Files to read.
+    """Files to read."""
 
-    Attributes:
-        paths: each file once, in order of their names.
-        size: bytes in all, or a little more.
-        notes: what was not taken as it was typed, for the user.
-    """
-
-    paths: tuple[str, ...]
-    size: int
-    notes: tuple[str, ...] = ()
+    paths: tuple[str, ...]  # each file once, in order of their names
+    size: int  # bytes in all, or a little more
+    notes: tuple[str, ...] = ()  # what was not taken as it was typed, for the user
 
 
 def find_inputs(patterns: Sequence[str]) -> Inputs:

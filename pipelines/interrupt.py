@@ -19,8 +19,6 @@ from typing import Any
 
 from ldpbeam.transforms.sinks.atomic import refuse_writing
 
-__all__ = ["interruptible", "removed_on_interrupt"]
-
 RECORD = "run.json"
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 _PATIENCE = 1.0

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import ctypes
 
-__all__ = ["keep_freed_memory"]
-
 
 def keep_freed_memory() -> None:
     """Ask glibc to reuse large blocks instead of giving each back to the kernel.

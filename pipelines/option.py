@@ -6,8 +6,6 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
 
-__all__ = ["Kind", "Option", "Over", "count", "duration", "flag", "set_by"]
-
 
 class Kind(Enum):
     """What the value of an option is."""
@@ -27,37 +25,26 @@ class Over(Enum):
     ALL = "all"
     FILES = "files"
     MESSAGES = "messages"
+    LOCAL = "messages that this machine reads itself"
 
 
-_TEMPLATE_LACKS = {Over.FILES: "of runs over files"}
+_TEMPLATE_LACKS = {Over.FILES: "of runs over files", Over.LOCAL: "of the local engine"}
 
 
 @dataclass(frozen=True)
 class Option:
-    """An option of ``ldpbeam run``.
+    """An option of ``ldpbeam run``."""
 
-    Attributes:
-        help: for ``--help``.
-        kind: what its value is.
-        metavar: how the value is called there.
-        names: how the option is spelt, as click takes it; empty for the name of its field.
-        over: what it says something about.
-        required: whether it must be given.
-        shown: whether ``--help`` shows the default.
-        least, most: bounds of a count.
-        not_in_template: why a Dataflow template does not have it; empty where it does.
-    """
-
-    help: str
-    kind: Kind = Kind.TEXT
-    metavar: str | None = None
-    names: str = ""
-    over: Over = Over.ALL
-    required: bool = False
-    shown: bool = False
-    least: int = 1
-    most: int | None = None
-    not_in_template: str = ""
+    help: str  # for ``--help``
+    kind: Kind = Kind.TEXT  # what its value is
+    metavar: str | None = None  # how the value is called there
+    names: str = ""  # how the option is spelt, as click takes it; empty for the name of its field
+    over: Over = Over.ALL  # what it says something about
+    required: bool = False  # whether it must be given
+    shown: bool = False  # whether ``--help`` shows the default
+    least: int = 1  # of a count
+    most: int | None = None  # of a count; None for no bound
+    not_in_template: str = ""  # why a Dataflow template does not have it; empty where it does
 
     def spelt(self, name: str) -> str:
         """How the option of a field is spelt, as click takes it."""

@@ -21,6 +21,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO
 
+from apache_beam.io.filesystem import FileMetadata
 from apache_beam.io.filesystems import FileSystems
 
 from ldpbeam.collection.collection import Collection
@@ -30,17 +31,6 @@ from ldpbeam.pipelines.interrupt import not_interrupted, removed_on_interrupt
 from ldpbeam.pipelines.run_record import RUN_RECORD, RunRecord
 from ldpbeam.transforms.sinks.atomic import sync_folder
 from ldpbeam.transforms.sinks.file_record import FileRecord
-
-__all__ = [
-    "PARTS",
-    "exchange",
-    "locked",
-    "prepare",
-    "refuse_foreign",
-    "scratch_of",
-    "settle_objects",
-    "verify_files",
-]
 
 PARTS = ("accounting", "estimates", "latest", "rejects")
 """Folders that a run over files writes."""
@@ -86,11 +76,7 @@ def locked(output: str) -> Iterator[None]:
         full = disk_error(error)
         if full is not None and full.code == "E-DISK-FULL":
             raise full from None
-        raise UsageError(
-            "E-USAGE-OUTPUT",
-            f"{output} cannot be used as a directory: {error.strerror}",
-            remedy="Give an empty or new directory, in a place that you may write to, to --output.",
-        ) from None
+        raise unusable(output, error) from None
     if held is None:
         raise LdpError(
             "E-OUTPUT-BUSY",
@@ -105,6 +91,15 @@ def locked(output: str) -> Iterator[None]:
         # While the lock is held: whoever opened the file meanwhile finds that it is no longer the one.
         path.unlink(missing_ok=True)
         held.close()
+
+
+def unusable(output: str, error: OSError) -> UsageError:
+    """The error about an output that can be no directory."""
+    return UsageError(
+        "E-USAGE-OUTPUT",
+        f"{output} cannot be used as a directory: {error.strerror}",
+        remedy="Give an empty or new directory, in a place that you may write to, to --output.",
+    )
 
 
 def _lock(path: Path) -> IO[bytes] | None:
@@ -131,13 +126,9 @@ def prepare(output: str, collections: Sequence[Collection], *, overwrite: bool) 
     What killed runs left is cleared away, and an exchange that one of them began is finished. Call it with
     the output :func:`locked`.
 
-    Args:
-        output: output directory.
-        collections: of the run.
-        overwrite: whether results of other collections may go.
-
     Raises:
-        UsageError: something there was written by no run, or belongs to other collections.
+        UsageError: something there was written by no run, or belongs to other collections, which may not go
+            without ``overwrite``.
     """
     if "://" not in output:
         refuse_foreign(Path(output))
@@ -207,11 +198,7 @@ def _foreign_in(folder: Path, recorded: set[str]) -> list[str]:
 
 
 def _refuse_others(output: str, collections: Sequence[Collection]) -> None:
-    """Results of collections that the run does not have stay unless they are given up by name.
-
-    Raises:
-        UsageError: there are such results.
-    """
+    """Raise UsageError for results of other collections: they are given up by name or not at all."""
     given = {collection.digest_hex for collection in collections}
     others = {digest: name for digest, name in _whose(output).items() if digest not in given}
     if not others:
@@ -246,8 +233,12 @@ def _listed(output: str, part: str) -> list[str]:
     if "://" not in output:
         folder = Path(output, part)
         return [str(path) for path in folder.iterdir()] if folder.is_dir() else []
-    found = FileSystems.match([FileSystems.join(output, part, "*")])[0].metadata_list
-    return [m.path for m in found]
+    return [m.path for m in _objects(output, part)]
+
+
+def _objects(output: str, part: str) -> list[FileMetadata]:
+    """The files of a part in an object store."""
+    return list(FileSystems.match([FileSystems.join(output, part, "*")])[0].metadata_list)
 
 
 def _record(output: str) -> RunRecord | None:
@@ -297,25 +288,15 @@ def scratch_of(output: str) -> Iterator[str]:
 
 
 def verify_files(folder: str, files: Iterable[FileRecord], output: str) -> None:
-    """Before a record vouches for files they are looked at: each is there, and as long as it was.
-
-    Args:
-        folder: where they are.
-        files: what was written.
-        output: for the message.
+    """Before a record vouches for files in a folder: each is there, and as long as it was.
 
     Raises:
-        LdpError: one is not.
+        LdpError: one is not; the message names ``output``.
     """
     expected = {file.path: file.size for file in files}
     if "://" in folder:
         start = len(FileSystems.join(folder, "x")) - 1
-        metadata = [
-            m
-            for part in PARTS
-            for m in FileSystems.match([FileSystems.join(folder, part, "*")])[0].metadata_list
-        ]
-        sizes = {m.path[start:]: m.size_in_bytes for m in metadata}
+        sizes = {m.path[start:]: m.size_in_bytes for part in PARTS for m in _objects(folder, part)}
     else:
         sizes = {name: _size(Path(folder, name)) for name in expected}
     wrong = sorted(name for name, size in expected.items() if sizes.get(name) != size)
@@ -343,9 +324,7 @@ def exchange(output: str, scratch: Path) -> None:
     accounting goes before the old estimates and the new one comes after the new ones: the accounting never
     names a table that is not there. What was replaced is left in the scratch folder.
 
-    Args:
-        output: a local directory in which :func:`refuse_foreign` found nothing.
-        scratch: folder inside it.
+    ``output`` is a local directory in which :func:`refuse_foreign` found nothing, ``scratch`` a folder in it.
     """
     folder = Path(output)
     for part in PARTS:

@@ -35,36 +35,22 @@ from ldpbeam.transforms.sinks.accounting import EpochAccounting, read_all_accoun
 from ldpbeam.transforms.sinks.atomic import publish
 from ldpbeam.transforms.sinks.file_record import FileRecord
 
-__all__ = [
-    "indicators_record",
-    "read_indicators",
-    "read_output",
-    "run_record",
-    "write_record",
-]
 
-
-def read_output(output: str) -> tuple[Accounting, list[FileRecord]]:
-    """The accounting and the files of everything published below ``output`` so far."""
-    total, files = Accounting(), list[FileRecord]()
+def read_output(output: str) -> tuple[Accounting, list[FileRecord], Indicators]:
+    """Accounting, files, and indicators of the newest results, of all that is published below ``output``."""
+    total, files, noticed = Accounting(), list[FileRecord](), []
     for found in read_all_accounting(output):
         total.accounts.setdefault(found.key, Account()).merge(found.account)
         if isinstance(found, EpochAccounting):
             files += found.tables
-    return total, files
-
-
-def read_indicators(output: str) -> list[tuple[str, int, list[dict[str, Any]]]]:
-    """Digest, epoch and indicators of the newest result of every epoch published below ``output``."""
-    found = read_all_accounting(output)
-    return [(*one.key, one.indicators) for one in found if isinstance(one, EpochAccounting)]
+            noticed.append((*found.key, found.indicators))
+    return total, files, indicators_record(noticed)
 
 
 def indicators_record(noticed: Iterable[tuple[str, int, list[dict[str, Any]]]]) -> Indicators:
     """What run.json says about signs of forged reports; the accounting of an epoch has all its indicators.
 
-    Args:
-        noticed: digest, epoch and indicators of the newest result of each epoch.
+    ``noticed`` are digest, epoch and indicators of the newest result of each epoch.
     """
     results = sorted(
         ((digest, epoch, found) for digest, epoch, found in noticed if found), key=lambda r: r[:2]

@@ -18,7 +18,7 @@ from ldpbeam.accounting import Accounting
 from ldpbeam.errors import LdpError
 from ldpbeam.pipelines import workers
 from ldpbeam.pipelines.beam_job import make_pipeline, run_to_end
-from ldpbeam.pipelines.bounded import LEDGER, CollectReports
+from ldpbeam.pipelines.bounded import LEDGER, collect_reports
 from ldpbeam.pipelines.config import RunConfig
 from ldpbeam.pipelines.interrupt import interruptible
 from ldpbeam.pipelines.malloc import keep_freed_memory
@@ -35,8 +35,6 @@ from ldpbeam.pipelines.published import indicators_record, run_record, write_rec
 from ldpbeam.pipelines.run_record import RunRecord
 from ldpbeam.transforms.sinks.file_record import FileRecord
 from ldpbeam.transforms.sources.files import bytes_read
-
-__all__ = ["build", "run"]
 
 Progress = Callable[[int, int], None]
 """Called with (bytes read, bytes in all) now and then while a run is under way."""
@@ -103,7 +101,7 @@ def build(config: RunConfig) -> beam.Pipeline:
 
 
 def _collecting(pipeline: beam.Pipeline, config: RunConfig) -> beam.Pipeline:
-    _ = pipeline | "Collect" >> CollectReports(config)
+    _ = pipeline | "Collect" >> collect_reports(config)
     return pipeline
 
 

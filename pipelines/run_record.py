@@ -14,23 +14,6 @@ from ldpbeam.errors import UsageError
 from ldpbeam.pipelines.collection_record import CollectionRecord, number
 from ldpbeam.transforms.sinks.file_record import FileRecord
 
-__all__ = [
-    "DETACHED",
-    "NOTHING_COUNTED",
-    "RUN_RECORD",
-    "STATUS",
-    "Alarm",
-    "Archived",
-    "EpochRecord",
-    "Indicators",
-    "RunAccounting",
-    "RunRecord",
-    "StreamRecord",
-    "Timings",
-    "last_clock",
-    "read_record",
-]
-
 RUN_RECORD = "run.json"
 SCHEMA = "ldpbeam.run/1"
 STATUS = {0: "ok", 4: "ok_with_rejects", 5: "over_error_threshold"}
@@ -43,37 +26,23 @@ DETACHED = "detached"
 
 @dataclass(frozen=True)
 class Archived:
-    """Epochs of a stream that its record does not list one by one any more.
+    """Epochs of a stream that its record does not list one by one any more."""
 
-    Attributes:
-        epochs: how many have their accounting in the archive.
-        withheld: how many of them have no estimates; run.json does not say, so it is 0 in what was read.
-        account: the sum of their accounting.
-    """
-
-    epochs: int
-    withheld: int
-    account: Account
+    epochs: int  # how many have their accounting in the archive
+    withheld: int  # how many of them have no estimates; run.json does not say, so it is 0 in what was read
+    account: Account  # the sum of their accounting
 
 
 @dataclass(frozen=True)
 class EpochRecord:
-    """The accounting of one epoch.
+    """The accounting of one epoch."""
 
-    Attributes:
-        collection: its name; empty where the collection is no longer given.
-        digest, epoch: what identifies it.
-        epoch_start: instant; None where the collection is no longer given.
-        account: what became of its records.
-        withheld: why it has no estimates although reports were counted; empty where it has them.
-    """
-
-    collection: str
-    digest: str
-    epoch: int
-    epoch_start: str | None
-    account: Account
-    withheld: str
+    collection: str  # its name; empty where the collection is no longer given
+    digest: str  # of the collection
+    epoch: int  # index
+    epoch_start: str | None  # instant; None where the collection is no longer given
+    account: Account  # what became of its records
+    withheld: str  # why it has no estimates although reports were counted; empty where it has them
 
     @classmethod
     def from_record(cls, record: Mapping[str, Any]) -> EpochRecord:
@@ -102,19 +71,12 @@ class EpochRecord:
 
 @dataclass(frozen=True)
 class RunAccounting:
-    """What became of every record of a run.
+    """What became of every record of a run."""
 
-    Attributes:
-        total: the sum of all else.
-        epochs: by digest and epoch.
-        unattributed: records that belong to no epoch of a known collection.
-        archived: epochs that are not listed any more; None where there are none.
-    """
-
-    total: Account
-    epochs: tuple[EpochRecord, ...]
-    unattributed: Account
-    archived: Archived | None = None
+    total: Account  # the sum of all else
+    epochs: tuple[EpochRecord, ...]  # by digest and epoch
+    unattributed: Account  # records that belong to no epoch of a known collection
+    archived: Archived | None = None  # epochs that are not listed any more; None where there are none
 
     @classmethod
     def from_record(cls, record: Mapping[str, Any]) -> RunAccounting:
@@ -163,18 +125,12 @@ class Alarm:
 
 @dataclass(frozen=True)
 class Indicators:
-    """What a run found when it looked for signs of forged reports.
+    """What a run found when it looked for signs of forged reports."""
 
-    Attributes:
-        false_alarm_rate: most of all results of honest devices that cause an alarm.
-        results, tests: how many were looked at.
-        alarms: by digest and epoch.
-    """
-
-    false_alarm_rate: float
-    results: int
-    tests: int
-    alarms: tuple[Alarm, ...]
+    false_alarm_rate: float  # most of all results of honest devices that cause an alarm
+    results: int  # how many were looked at
+    tests: int  # how many indicators they have
+    alarms: tuple[Alarm, ...]  # by digest and epoch
 
     @classmethod
     def from_record(cls, record: Mapping[str, Any]) -> Indicators:
@@ -209,56 +165,36 @@ class StreamRecord:
     @classmethod
     def from_record(cls, record: Mapping[str, Any]) -> StreamRecord:
         """As run.json has it."""
+        numbers = ("watermark_micros", "segments", "landed_now", "unstamped")
         return cls(
-            str(record["subscription"]),
-            str(record["timestamp_attribute"]),
-            int(record["watermark_micros"]),
-            int(record["segments"]),
-            int(record["landed_now"]),
-            int(record["unstamped"]),
-            _clock(record.get("clock")),
+            subscription=str(record["subscription"]),
+            timestamp_attribute=str(record["timestamp_attribute"]),
+            clock=_clock(record.get("clock")),
+            **{name: int(record[name]) for name in numbers},
         )
 
 
 @dataclass(frozen=True)
 class RunRecord:
-    """Everything that run.json says.
+    """Everything that run.json says."""
 
-    Attributes:
-        status: one of :data:`STATUS`, ``nothing_counted``, ``detached``, ``running`` or ``stopped``.
-        exit_code: 0, 4 when records were rejected, 5 when nothing was counted or an epoch was withheld.
-        versions: of this package, of Python and of libraries, by name.
-        runner: Beam's name of it.
-        deduplicate, max_error_fraction, limits: what was asked for.
-        collections: what reports could belong to.
-        accounting: what became of them.
-        timings: how long it took.
-        folder: where relative paths of the inputs start from; empty where all are absolute.
-        inputs: paths.
-        files: everything written, by path.
-        indicators: None where nobody looked for forged reports.
-        stream: None of all but the local engine.
-        job: names of a job that was left to its cluster; None of all else.
-        replayed: tables of rejects that were taken up again.
-    """
-
-    status: str
-    exit_code: int
-    versions: Mapping[str, str]
-    runner: str
-    deduplicate: bool
+    status: str  # one of :data:`STATUS`, ``nothing_counted``, ``detached``, ``running`` or ``stopped``
+    exit_code: int  # 0, 4 when records were rejected, 5 when nothing was counted or an epoch was withheld
+    versions: Mapping[str, str]  # of this package, of Python and of libraries, by name
+    runner: str  # Beam's name of it
+    deduplicate: bool  # as asked, like the next two
     max_error_fraction: float
     limits: Mapping[str, Any]
-    collections: tuple[CollectionRecord, ...]
-    accounting: RunAccounting
-    timings: Timings
-    folder: str
-    inputs: tuple[str, ...]
-    files: tuple[FileRecord, ...]
-    indicators: Indicators | None = None
-    stream: StreamRecord | None = None
-    job: Mapping[str, str] | None = None
-    replayed: tuple[str, ...] = ()
+    collections: tuple[CollectionRecord, ...]  # what reports could belong to
+    accounting: RunAccounting  # what became of them
+    timings: Timings  # how long it took
+    folder: str  # where relative paths of the inputs start from; empty where all are absolute
+    inputs: tuple[str, ...]  # paths
+    files: tuple[FileRecord, ...]  # everything written, by path
+    indicators: Indicators | None = None  # None where nobody looked for forged reports
+    stream: StreamRecord | None = None  # None of all but the local engine
+    job: Mapping[str, str] | None = None  # names of a job that was left to its cluster; None of all else
+    replayed: tuple[str, ...] = ()  # tables of rejects that were taken up again
 
     @classmethod
     def from_record(cls, record: Mapping[str, Any]) -> RunRecord:
@@ -368,13 +304,8 @@ def last_clock(output: str) -> Mapping[str, Any] | None:
 
 def _clock(raw: Any) -> Mapping[str, Any] | None:
     try:
-        return {
-            "boot": str(raw["boot"]),
-            "steady": float(raw["steady"]),
-            "time": float(raw["time"]),
-            "confirmed": bool(raw["confirmed"]),
-            "heard": bool(raw["heard"]),
-        }
+        kinds = {"boot": str, "steady": float, "time": float, "confirmed": bool, "heard": bool}
+        return {name: kind(raw[name]) for name, kind in kinds.items()}
     except (LookupError, TypeError, ValueError):
         return None
 

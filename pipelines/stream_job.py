@@ -22,23 +22,20 @@ from ldpbeam.pipelines.beam_job import beam_options, finish, handed_over, make_p
 from ldpbeam.pipelines.config import ASK_THEIR_SERVER, RunConfig
 from ldpbeam.pipelines.local.status import Status, parse_address, serve_metrics
 from ldpbeam.pipelines.malloc import keep_freed_memory
+from ldpbeam.pipelines.output import unusable
 from ldpbeam.pipelines.published import (
-    indicators_record,
-    read_indicators,
     read_output,
     run_record,
     write_record,
 )
 from ldpbeam.pipelines.run_record import DETACHED, RUN_RECORD, RunRecord
-from ldpbeam.pipelines.unbounded import CollectStream
+from ldpbeam.pipelines.unbounded import collect_stream
 from ldpbeam.transforms.sources import chosen_source
 from ldpbeam.transforms.sources.files import ReadFiles
 from ldpbeam.transforms.sources.messages import GatherMessages
 
 if TYPE_CHECKING:
     from ldpbeam.pipelines.local.engine import LocalStream
-
-__all__ = ["build", "run_local", "submit"]
 
 _OWN = frozenset({"estimates", "latest", "rejects", "accounting", "landing", RUN_RECORD, "index.html"})
 """What the local engine keeps in its output directory, and the page beside it."""
@@ -51,11 +48,8 @@ and what the engine is doing."""
 def run_local(config: RunConfig, progress: Progress | None = None) -> RunRecord:
     """Run the local engine until it is told to stop (SIGTERM, SIGINT) or nothing comes any more.
 
-    A stop is a drain: what was pulled is landed or given back, and everything known is published.
-
-    Args:
-        config: with a subscription.
-        progress: called when something has happened.
+    A stop is a drain: what was pulled is landed or given back, and everything known is published. What
+    happens meanwhile is told to ``progress``.
 
     Raises:
         UsageError: the subscription cannot be read, or the output directory is not an engine's.
@@ -159,11 +153,7 @@ def _stopped_by_signals() -> Iterator[threading.Event]:
 
 
 def _require_own(output: str) -> None:
-    """Results over files and results of a stream do not share a directory: a run over files clears it.
-
-    Raises:
-        UsageError: the directory is not local, or holds something else.
-    """
+    """Raise UsageError for what is no stream's directory: a run over files would clear it."""
     if "://" in output:
         raise UsageError(
             "E-USAGE-OUTPUT",
@@ -175,11 +165,7 @@ def _require_own(output: str) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         found = sorted(p.name for p in folder.iterdir() if not p.name.endswith(".tmp"))
     except OSError as error:
-        raise UsageError(
-            "E-USAGE-OUTPUT",
-            f"{output} cannot be used as a directory: {error.strerror}",
-            remedy="Give an empty or new directory to --output.",
-        ) from None
+        raise unusable(output, error) from None
     foreign = sorted(set(found) - _OWN)
     if foreign or (found and "landing" not in found):
         what = foreign[0] if foreign else found[0]
@@ -210,7 +196,7 @@ def build(config: RunConfig) -> beam.Pipeline:
         chunks = (
             files | "Spread" >> beam.Reshuffle() | "Read" >> beam.ParDo(ReadFiles(config.input.read_limits))
         )
-    _ = chunks | "Collect" >> CollectStream(config)
+    _ = chunks | "Collect" >> collect_stream(config)
     return pipeline
 
 
@@ -219,12 +205,9 @@ def _warn(text: str) -> None:
 
 
 def submit(config: RunConfig, *, warn: Callable[[str], None] = _warn) -> RunRecord | None:
-    """Hand the unbounded graph to its runner.
+    """Hand the unbounded graph to its runner, and wait until it ends or is drained, unless it is detached.
 
-    Args:
-        config: with a subscription, a topic, or files that are read as a stream. Where the job is not to be
-            detached, this waits until it ends, as a job over files does, or one that is drained.
-        warn: told in one line of what is not worth an error.
+    ``warn`` is told in one line of what is not worth an error.
 
     Returns:
         The record of a job that has ended, or of one that was left to its cluster (status ``detached``);
@@ -242,8 +225,7 @@ def submit(config: RunConfig, *, warn: Callable[[str], None] = _warn) -> RunReco
         return _leave(config, handed_over(result, pipeline, config.job.runner), warn)
     if finish(result, config.job.runner) == PipelineState.UPDATED:
         return None
-    accounting, files = read_output(config.outputs.output)
-    signs = indicators_record(read_indicators(config.outputs.output))
+    accounting, files, signs = read_output(config.outputs.output)
     record = run_record(config, accounting, files, time.perf_counter() - started, indicators=signs)
     write_record(config.outputs.output, record)
     return record
@@ -255,7 +237,7 @@ def _leave(config: RunConfig, job: dict[str, str], warn: Callable[[str], None]) 
     The job is not to be taken for failed where its output cannot be reached from here; a warning says so.
     """
     try:
-        accounting, files = read_output(config.outputs.output)
+        accounting, files, _ = read_output(config.outputs.output)
         record = replace(run_record(config, accounting, files, 0.0, status=DETACHED), job=job)
         write_record(config.outputs.output, record)
     except Exception as error:  # whatever a file system raises

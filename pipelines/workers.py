@@ -16,8 +16,6 @@ import sys
 import threading
 import time
 
-__all__ = ["end_with", "install"]
-
 _SET_DEATH_SIGNAL = 1  # PR_SET_PDEATHSIG of prctl.h
 _EVERY = 1.0
 
@@ -42,11 +40,7 @@ def install() -> None:
 
 
 def end_with(parent: int) -> None:
-    """End this process as soon as its parent has, by SIGKILL.
-
-    Args:
-        parent: id of the process that started this one.
-    """
+    """End this process by SIGKILL as soon as the one with this id, which has started it, has ended."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_SET_DEATH_SIGNAL, signal.SIGKILL)
     else:

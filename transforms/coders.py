@@ -12,8 +12,6 @@ from numpy.typing import NDArray
 from ldpbeam.reports import ReportColumns
 from ldpbeam.support import Support
 
-__all__ = ["ReportColumnsCoder", "SupportCoder", "register_coders"]
-
 _HEAD = struct.Struct("<QqQQ")
 _SUPPORT = struct.Struct("<QQB")
 _WIDTHS: tuple[str, ...] = ("<u1", "<u2", "<u4", "<i8")

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import re
-from importlib import import_module
 from typing import Any, Literal
 
-from ldpbeam.errors import UsageError
-
-__all__ = ["Kind", "library", "require_path"]
+from ldpbeam.errors import UsageError, optional_module
 
 Kind = Literal["subscription", "topic"]
 
@@ -31,16 +28,9 @@ def require_path(kind: Kind, path: str) -> str:
 
 
 def library() -> Any:
-    """The package google.cloud.pubsub_v1, an optional dependency.
+    """The package google.cloud.pubsub_v1.
 
     Raises:
         UsageError: it is not installed.
     """
-    try:
-        return import_module("google.cloud.pubsub_v1")
-    except ImportError:
-        raise UsageError(
-            "E-PUBSUB-LIBRARY",
-            "Pub/Sub needs the package google-cloud-pubsub, which is not installed",
-            remedy="Install it with: pip install 'ldpbeam[gcp]'",
-        ) from None
+    return optional_module("google.cloud.pubsub_v1")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import shutil
 import time
 from importlib.resources import files
@@ -11,8 +12,6 @@ import click
 
 from ldpbeam.errors import UsageError
 from ldpbeam.pipelines.commands.support.console import PrintingCommand, say
-
-__all__ = ["demo", "run_demo"]
 
 _DEVICES = 60_000
 _EPOCHS = 40
@@ -45,10 +44,11 @@ def run_demo(out: Path, seed: int) -> None:
     Raises:
         UsageError: ``out`` holds something else.
     """
+    logging.basicConfig(level=logging.ERROR)  # before Beam is imported, as in the command run
     from ldpbeam.collection.file import load_collection
-    from ldpbeam.pipelines.commands.run import run_over_files
     from ldpbeam.pipelines.commands.support.progress import Bar
-    from ldpbeam.pipelines.page import write_page
+    from ldpbeam.pipelines.commands.support.running import run_over_files
+    from ldpbeam.pipelines.page.document import write_page
     from ldpbeam.simulators.faults import write_faults
     from ldpbeam.simulators.population.drawn import Launch
     from ldpbeam.simulators.simulate import simulate

@@ -9,8 +9,6 @@ import click
 from ldpbeam.pipelines.commands.support.console import PrintingCommand
 from ldpbeam.pipelines.commands.support.options import collections_option
 
-__all__ = ["inspect"]
-
 
 @click.command(cls=PrintingCommand)
 @click.argument("file", type=click.Path(path_type=Path))

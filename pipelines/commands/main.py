@@ -20,8 +20,6 @@ from ldpbeam.errors import LdpError, disk_error, extra_error
 from ldpbeam.pipelines import commands
 from ldpbeam.text import clean
 
-__all__ = ["cli", "commands_of", "main"]
-
 INTERRUPTED = 130
 
 
@@ -41,8 +39,7 @@ def _spelling(name: str) -> str:
 
 
 @click.group(
-    cls=_Commands,
-    context_settings={"help_option_names": ["-h", "--help"], "token_normalize_func": _spelling},
+    cls=_Commands, context_settings={"help_option_names": ["-h", "--help"], "token_normalize_func": _spelling}
 )
 @click.version_option(__version__, prog_name="ldpbeam")
 def cli() -> None:

@@ -11,8 +11,6 @@ import click
 from ldpbeam.pipelines.commands.support.console import PrintingCommand, deliver, say
 from ldpbeam.pipelines.commands.support.options import collections_option
 
-__all__ = ["replay"]
-
 
 @click.command(cls=PrintingCommand)
 @click.argument("rejects", type=click.Path(path_type=Path))

@@ -9,8 +9,6 @@ import click
 from ldpbeam.errors import UsageError
 from ldpbeam.pipelines.commands.support.console import PrintingCommand, deliver, say
 
-__all__ = ["report"]
-
 
 @click.command(cls=PrintingCommand)
 @click.argument("output", type=click.Path(path_type=Path))
@@ -18,7 +16,7 @@ __all__ = ["report"]
 @click.option("--truth", type=click.Path(path_type=Path), help="truth.parquet of a simulation.")
 def report(output: Path, page: Path | None, truth: Path | None) -> None:
     """Write the page of a finished run: one file, no server, nothing fetched from elsewhere."""
-    from ldpbeam.pipelines.page import write_page
+    from ldpbeam.pipelines.page.document import write_page
     from ldpbeam.pipelines.run_record import RUN_RECORD
 
     if not (output / RUN_RECORD).is_file():
@@ -35,11 +33,7 @@ def report(output: Path, page: Path | None, truth: Path | None) -> None:
 
 
 def _require_truth(path: Path) -> None:
-    """Refuse what is not the truth of a simulation: a page without it would look like one with it.
-
-    Raises:
-        UsageError: the file is missing or is another one.
-    """
+    """Raise UsageError for another file than the truth: its page would look like one with the truth."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 

@@ -15,34 +15,21 @@ if TYPE_CHECKING:
     from ldpbeam.collection.collection import Collection
     from ldpbeam.simulators.simulate import SimulationRecord
 
-__all__ = ["Asked", "simulate", "simulate_reports"]
-
 
 @dataclass(frozen=True)
 class Asked:
-    """What is to be simulated; each field is the option of its name.
+    """What is to be simulated; each field is the option of its name."""
 
-    Attributes:
-        collection_file: what the devices report for.
-        population: which values they hold.
-        devices, epochs: how many; None for all of a data set.
-        out: folder for reports/; None where there is a topic.
-        topic: to publish to; None for files alone.
-        seed: of all random words.
-        report_format, compression: of the files.
-        truth: whether the true frequencies are written too.
-    """
-
-    collection_file: Path
-    population: str
-    devices: int | None = None
-    epochs: int | None = None
-    out: Path | None = None
-    topic: str | None = None
-    seed: int = 1
-    report_format: str = "batch"
-    compression: str = "none"
-    truth: bool = False
+    collection_file: Path  # what the devices report for
+    population: str  # which values they hold
+    devices: int | None = None  # how many; None for all of a data set
+    epochs: int | None = None  # likewise
+    out: Path | None = None  # folder for reports/; None where there is a topic
+    topic: str | None = None  # to publish to; None for files alone
+    seed: int = 1  # of all random words
+    report_format: str = "batch"  # or report, or parquet
+    compression: str = "none"  # of the files; or gzip, or zstd
+    truth: bool = False  # whether the true frequencies are written too
 
 
 @click.command(cls=PrintingCommand)
@@ -113,27 +100,16 @@ def simulate_reports(asked: Asked) -> None:
             "E-SIMULATE-TARGET", "the reports have nowhere to go", remedy="Add --output or --topic."
         )
     collection = load(asked.collection_file)
-    random_words = RandomWords(asked.seed)
+    drawn: dict[str, Any] = {"devices": asked.devices, "epochs": asked.epochs}
+    drawn["random_words"] = RandomWords(asked.seed)
+    people: Population | Joint
     try:
-        people: Population | Joint
         if collection.domain is None:
-            people = joint_population(
-                asked.population,
-                attributes=collection.histograms,
-                devices=asked.devices,
-                epochs=asked.epochs,
-                random_words=random_words,
-                limit=collection.protocol.sum_limit,
-            )
+            drawn |= {"attributes": collection.histograms, "limit": collection.protocol.sum_limit}
+            people = joint_population(asked.population, **drawn)
         else:
-            people = population(
-                asked.population,
-                domain=collection.domain,
-                devices=asked.devices,
-                epochs=asked.epochs,
-                random_words=random_words,
-                calendar=collection.epochs,
-            )
+            drawn |= {"domain": collection.domain, "calendar": collection.epochs}
+            people = population(asked.population, **drawn)
     except ValueError as error:
         raise UsageError("E-USAGE-POPULATION", str(error).rstrip(".")) from None
     with Bar("simulate", people.epochs, "epochs") as bar:

@@ -23,10 +23,8 @@ from ldpbeam.collection.epochs import parse_instant
 from ldpbeam.pipelines.local.landing import FOLDER
 from ldpbeam.pipelines.local.segment import EpochKey
 from ldpbeam.pipelines.run_record import Archived
-from ldpbeam.transforms.sinks.accounting import EpochAccounting, write_accounting
+from ldpbeam.transforms.sinks.accounting import EpochAccounting, whole_accounting, write_accounting
 from ldpbeam.transforms.sinks.atomic import publish
-
-__all__ = ["FOLDED", "Archive"]
 
 FOLDED = "accounting/archive"
 """Where it is, below the output directory."""
@@ -41,33 +39,14 @@ _INDEX = f"{FOLDER}/archive.json"
 
 @dataclass
 class _File:
-    """What is known of a file without reading it.
+    """What is known of a file without reading it."""
 
-    Attributes:
-        mark: size and time of change; with another one it has to be read.
-        epochs: how many.
-        withheld: how many of them have no estimates.
-        account: the sum of their accounts.
-        segment: the highest number that they name.
-        closes: when the last of them closed, seconds since 1970.
-    """
-
-    mark: list[int]
-    epochs: int = 0
-    withheld: int = 0
-    account: Account = field(default_factory=Account)
-    segment: int = 0
-    closes: int = 0
-
-    def as_record(self) -> dict[str, Any]:
-        return {
-            "mark": self.mark,
-            "epochs": self.epochs,
-            "withheld": self.withheld,
-            "accounting": self.account.as_record(),
-            "segment": self.segment,
-            "closes": self.closes,
-        }
+    mark: list[int]  # size and time of change; with another one it has to be read
+    epochs: int = 0  # how many
+    withheld: int = 0  # how many of them have no estimates
+    accounting: Account = field(default_factory=Account)  # the sum of their accounts
+    segment: int = 0  # the highest number that they name
+    closes: int = 0  # when the last of them closed, seconds since 1970
 
 
 class Archive:
@@ -80,23 +59,23 @@ class Archive:
         self._files: dict[str, _File] = {}
         self._held: dict[str, dict[int, dict[str, Any]]] = {}
         self._names: dict[tuple[str, int], str] = {}
-        self._sums = {
-            str(found["digest"]): found
-            for path in self._folder.glob("forgotten-*.json")
-            for found in [json.loads(path.read_text())]
-        }
+        self._sums: dict[str, dict[str, Any]] = {}
+        for path in self._folder.glob("forgotten-*.json"):
+            with whole_accounting(str(path)):
+                found = json.loads(path.read_text())
+                self._sums[found["digest"]] = found
         self._shadowed: dict[EpochKey, Account] = {}
         """Epochs that have a file of their own again, with the account that is archived."""
         index = self._index()
         changed = False
         for path in sorted(self._folder.glob("*.jsonl.gz")):
-            found = _NAME.fullmatch(path.name)
-            if found is None:
+            named = _NAME.fullmatch(path.name)
+            if named is None:
                 continue
-            if self._forgotten_already(found[1], path):
+            if self._forgotten_already(named[1], path):
                 path.unlink()
                 continue
-            self._names[found[1], int(found[2]) // _BLOCK] = path.name
+            self._names[named[1], int(named[2]) // _BLOCK] = path.name
             known = index.get(path.name)
             if known is None or known.mark != _mark(path):
                 known = self._summed(path.name, list(self._read(path.name).values()))
@@ -128,7 +107,7 @@ class Archive:
         """The sum of accounts of epochs that have no file of their own, forgotten ones among them."""
         total = Account()
         for file in self._files.values():
-            total.merge(file.account)
+            total.merge(file.accounting)
         for account in self._shadowed.values():
             total.subtract(account)
         for known in self._sums.values():
@@ -204,7 +183,7 @@ class Archive:
                 continue
             known = self._sums.get(digest, {})
             account = Account.from_record(known["accounting"]) if known else Account()
-            account.merge(self._files[name].account)
+            account.merge(self._files[name].accounting)
             found = {
                 "schema": "ldpbeam.forgotten/1",
                 "digest": digest,
@@ -227,9 +206,11 @@ class Archive:
 
     def _read(self, name: str) -> dict[int, dict[str, Any]]:
         if name not in self._held:
-            text = gzip.decompress((self._folder / name).read_bytes()).decode()
             self._held = dict(list(self._held.items())[1 - _HELD :])
-            self._held[name] = {record["epoch"]: record for record in map(json.loads, text.splitlines())}
+            path = self._folder / name
+            with whole_accounting(str(path)):
+                lines = gzip.decompress(path.read_bytes()).splitlines()
+                self._held[name] = {record["epoch"]: record for record in map(json.loads, lines)}
         return self._held[name]
 
     def _write(self, name: str, records: dict[int, dict[str, Any]]) -> None:
@@ -240,11 +221,12 @@ class Archive:
 
     def _summed(self, name: str, records: list[dict[str, Any]]) -> _File:
         known = _File(_mark(self._folder / name), len(records))
-        for record in records:
-            known.account.merge(Account.from_record(record["accounting"]))
-            known.withheld += bool(record["revisions"]) and bool(record["revisions"][-1]["withheld"])
-            known.segment = max(known.segment, int(record.get("position", {}).get("segment", 0)))
-            known.closes = max(known.closes, parse_instant(record["closes"]))
+        with whole_accounting(str(self._folder / name)):
+            for record in records:
+                known.accounting.merge(Account.from_record(record["accounting"]))
+                known.withheld += bool(record["revisions"]) and bool(record["revisions"][-1]["withheld"])
+                known.segment = max(known.segment, int(record.get("position", {}).get("segment", 0)))
+                known.closes = max(known.closes, parse_instant(record["closes"]))
         return known
 
     def _index(self) -> dict[str, _File]:
@@ -252,21 +234,17 @@ class Archive:
         try:
             found = json.loads(Path(self._output, _INDEX).read_text())
             return {
-                name: _File(
-                    known["mark"],
-                    known["epochs"],
-                    known["withheld"],
-                    Account.from_record(known["accounting"]),
-                    known["segment"],
-                    known["closes"],
-                )
+                name: _File(**{**known, "accounting": Account.from_record(known["accounting"])})
                 for name, known in found.items()
             }
         except (OSError, ValueError, LookupError, TypeError):
             return {}
 
     def _write_index(self) -> None:
-        content = {name: known.as_record() for name, known in sorted(self._files.items())}
+        content = {
+            name: {**vars(known), "accounting": known.accounting.as_record()}
+            for name, known in sorted(self._files.items())
+        }
         publish(self._output, _INDEX, json.dumps(content).encode())
 
 

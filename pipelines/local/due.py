@@ -9,8 +9,6 @@ from ldpbeam.pipelines.local.epoch_state import EpochState
 from ldpbeam.pipelines.local.segment import EpochKey
 from ldpbeam.schedule import Schedule
 
-__all__ = ["REPLAY", "Due", "EpochMoment"]
-
 REPLAY = "replay"
 """Pane of a revision that a replay makes."""
 _MICROS = 1_000_000
@@ -35,19 +33,12 @@ class Due:
 
 @dataclass(frozen=True)
 class EpochMoment:
-    """An epoch as it stands at a watermark.
+    """An epoch as it stands at a watermark."""
 
-    Attributes:
-        schedule: of its collection.
-        key: (digest, epoch).
-        state: what is known about it.
-        watermark: of the engine, microseconds since 1970.
-    """
-
-    schedule: Schedule
-    key: EpochKey
-    state: EpochState
-    watermark: int
+    schedule: Schedule  # of its collection
+    key: EpochKey  # (digest, epoch)
+    state: EpochState  # what is known about it
+    watermark: int  # of the engine, microseconds since 1970
 
     @property
     def has_ended(self) -> bool:
@@ -69,11 +60,7 @@ class EpochMoment:
         return self.schedule.due(self.key[1], max(self.state.last_result_watermark, begin))
 
     def is_due(self, everything: bool) -> bool:
-        """Whether something is to be published now.
-
-        Args:
-            everything: whether not to wait with what is not published yet, as when the engine stops.
-        """
+        """Whether something is to be published now; with ``everything`` it does not wait, as at a stop."""
         if self.has_ended or (self.is_past_close and not self.state.closed):
             return True
         return self.state.is_unpublished and (everything or self.watermark >= self.next_result)

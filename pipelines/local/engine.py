@@ -28,8 +28,6 @@ from ldpbeam.pipelines.run_record import RunRecord, StreamRecord, last_clock
 from ldpbeam.reports import ReportColumns
 from ldpbeam.schedule import Schedule
 
-__all__ = ["LocalStream", "Source"]
-
 _MICROS = 1_000_000
 _TOGETHER_BYTES = 128 << 20
 _TOGETHER = 64
@@ -44,11 +42,9 @@ class Source(Protocol):
 
     def pull(self, limit_messages: int, limit_bytes: int, timeout_seconds: float) -> Sequence[Any]:
         """Some messages (:class:`~ldpbeam.pipelines.local.watermark.Arrived`), or none after the timeout."""
-        ...
 
     def acknowledge(self, messages: Sequence[Any]) -> None:
         """The messages are safe and need not come again."""
-        ...
 
 
 class LocalStream:
@@ -157,11 +153,7 @@ class LocalStream:
     # --- the loop
 
     def step(self) -> int:
-        """Pull once, land, publish what is due.
-
-        Returns:
-            Messages pulled.
-        """
+        """Pull once, land, publish what is due; gives how many messages were pulled."""
         pulled = self._pull()
         if pulled.messages:
             self.connected = True
@@ -275,11 +267,7 @@ class LocalStream:
         return moment.due(self._number, self._replaying)
 
     def _require_all(self, key: EpochKey, state: EpochState) -> None:
-        """Count only what is all there.
-
-        Raises:
-            LdpError: reports that were admitted are no longer among the segments.
-        """
+        """Raise LdpError where reports that were admitted are no longer among the segments."""
         there = sum(self._segments[number].by_key[key].reports for number in state.segments)
         admitted = state.total_without_counts.pending
         if there != admitted:
@@ -380,19 +368,15 @@ class LocalStream:
         total = self._states.total
         now, mark = self._keeper.now(), self.watermark / _MICROS
         return Status(
-            self._pulled,
-            self._landed,
-            total.read,
-            total.counted,
-            total.late,
-            total.duplicate,
-            total.rejected_record(),
-            total.pending,
-            self._published,
-            mark,
-            max(now - mark, 0.0) if mark else 0.0,
-            self.connected,
-            self._keeper.jumped,
-            sum(not known.closed for known in self._states.epochs.values()),
-            len(self._segments),
+            **{name: getattr(total, name) for name in ("read", "counted", "late", "duplicate", "pending")},
+            rejected=total.rejected_record(),
+            pulled=self._pulled,
+            landed=self._landed,
+            published=self._published,
+            watermark=mark,
+            lag=max(now - mark, 0.0) if mark else 0.0,
+            connected=self.connected,
+            clock_ahead=self._keeper.jumped,
+            open_epochs=sum(not known.closed for known in self._states.epochs.values()),
+            segments=len(self._segments),
         )

@@ -29,22 +29,14 @@ from ldpbeam.transforms.sinks.accounting import (
 )
 from ldpbeam.transforms.sinks.file_record import FileRecord
 
-__all__ = ["EpochState", "EpochStates", "UnattributedState"]
-
 
 @dataclass
 class UnattributedState:
-    """Records that belong to no epoch of a collection, or to no collection.
+    """Records that belong to no epoch of a collection, or to no collection."""
 
-    Attributes:
-        account: as published.
-        unpublished_entries: what was landed since.
-        booked_segment: the last segment that the published account contains.
-    """
-
-    account: Account = field(default_factory=Account)
-    unpublished_entries: Counter[str] = field(default_factory=Counter)
-    booked_segment: int = 0
+    account: Account = field(default_factory=Account)  # as published
+    unpublished_entries: Counter[str] = field(default_factory=Counter)  # what was landed since
+    booked_segment: int = 0  # the last segment that the published account contains
 
     @property
     def total(self) -> Account:
@@ -169,9 +161,7 @@ class EpochStates:
     def take(self, segment: Segment, present: Mapping[int, Segment]) -> None:
         """A segment joins what is known; entries that are in the accounting already are not taken again.
 
-        Args:
-            segment: the new one.
-            present: all segments that are there by number, the new one among them.
+        ``present`` are all segments that are there by number, the new one among them.
         """
         for (key, what), count in segment.entries:
             state = self._state_for(key, segment.number, present)
@@ -293,11 +283,7 @@ class EpochStates:
         self.epochs[key].has_new_reports = False
 
     def publish_unattributed(self, segment: int) -> None:
-        """Write the accounts of what belongs to no epoch, where they have changed.
-
-        Args:
-            segment: the last segment that was taken.
-        """
+        """Write accounts of what belongs to no epoch, where they have changed up to this last segment."""
         for digest, known in self.unattributed.items():
             if known.unpublished_entries:
                 known.account, known.booked_segment = known.total, segment

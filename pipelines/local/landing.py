@@ -33,8 +33,6 @@ from ldpbeam.transforms.sinks.atomic import publish
 from ldpbeam.transforms.sinks.rejects import write_rejects
 from ldpbeam.wire import codec
 
-__all__ = ["FOLDER", "Landing", "mergeable"]
-
 FOLDER = "landing"
 """Where it is, below the output directory."""
 _MERGED_BYTES = 64 << 20
@@ -45,7 +43,6 @@ class Landing:
     """The segments below an output directory."""
 
     def __init__(self, output: str) -> None:
-        """Use OUTPUT/landing."""
         self._output = output
         self._folder = Path(output, FOLDER)
         self._lock: IO[bytes] | None = None
@@ -94,8 +91,7 @@ class Landing:
     def recover(self, booked: int) -> list[Segment]:
         """All segments in order, after what a crash left of an unfinished one has been removed.
 
-        Args:
-            booked: the highest number that the accounting names.
+        ``booked`` is the highest number that the accounting names.
 
         Raises:
             LdpError: a segment is damaged.
@@ -282,14 +278,9 @@ def together(admitted: Sequence[ReportColumns]) -> list[ReportColumns]:
 
 
 def mergeable(segments: Iterable[Segment], at_least: int) -> list[Segment]:
-    """The oldest of those that follow one another and were merged equally often, if there are many.
+    """The oldest segments, in order, that follow one another and were merged equally often.
 
-    Args:
-        segments: all that there are, in order.
-        at_least: how many make it worth while.
-
-    Returns:
-        As many as make one segment of a size that can be held in memory; none where nothing is to be merged.
+    As many as make one segment of a size that can be held in memory; none where there are not ``at_least``.
     """
     best: list[Segment] = []
     run: list[Segment] = []

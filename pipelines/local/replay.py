@@ -47,11 +47,10 @@ from ldpbeam.transforms.sinks.accounting import (
     read_epoch_accounting,
     write_accounting,
 )
-from ldpbeam.transforms.sinks.atomic import FileRecord, link, publish, remove
+from ldpbeam.transforms.sinks.atomic import link, publish, remove
 from ldpbeam.transforms.sinks.estimates import epoch_file_name, latest_file_name
+from ldpbeam.transforms.sinks.file_record import FileRecord
 from ldpbeam.wire import codec
-
-__all__ = ["MENDABLE", "Replayed", "replay"]
 
 MENDABLE = frozenset({Reason.UNKNOWN_COLLECTION, Reason.RETIRED_COLLECTION, Reason.FUTURE_EPOCH})
 """Reasons that another set of collections can do away with. The others lie in the bytes of the report."""
@@ -59,18 +58,12 @@ MENDABLE = frozenset({Reason.UNKNOWN_COLLECTION, Reason.RETIRED_COLLECTION, Reas
 
 @dataclass(frozen=True)
 class Replayed:
-    """What a replay did.
+    """What a replay did."""
 
-    Attributes:
-        record: the new content of run.json.
-        before, after: records rejected.
-        revised: (collection, epoch, revision) of every result that changed.
-    """
-
-    record: RunRecord
-    before: int
-    after: int
-    revised: tuple[tuple[str, int, int], ...]
+    record: RunRecord  # the new content of run.json
+    before: int  # records that were rejected
+    after: int  # records that still are
+    revised: tuple[tuple[str, int, int], ...]  # (collection, epoch, revision) of every result that changed
 
 
 def replay(rejects: Path, collections: tuple[Collection, ...] = ()) -> Replayed:
@@ -105,11 +98,7 @@ def replay(rejects: Path, collections: tuple[Collection, ...] = ()) -> Replayed:
 
 
 def _with_those_of(record: RunRecord, collections: tuple[Collection, ...]) -> tuple[Collection, ...]:
-    """The collections that are given, and all others that the run had.
-
-    Raises:
-        UsageError: the record is of an earlier version, which did not keep collections, and one is not given.
-    """
+    """The collections given, and all others of the run; UsageError where its record did not keep them."""
     given = {collection.digest_hex for collection in collections}
     missing = [kept for kept in record.collections if kept.digest not in given]
     unknown = [f"{kept.name} version {kept.version}" for kept in missing if kept.definition is None]
@@ -160,11 +149,7 @@ def _folder_of(record: RunRecord) -> Iterator[None]:
 
 
 def _size_of(inputs: tuple[str, ...]) -> int:
-    """Bytes of the input of a run, whose paths name one file each, whatever characters they are made of.
-
-    Raises:
-        UsageError: a file is no longer there.
-    """
+    """Bytes of the files that a run has read; raises UsageError where one is gone."""
     size = 0
     gone = []
     for path in inputs:

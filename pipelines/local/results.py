@@ -16,11 +16,9 @@ from ldpbeam.pipelines.local.due import Due
 from ldpbeam.pipelines.local.landing import Landing
 from ldpbeam.pipelines.local.segment import EpochKey, read_segment
 from ldpbeam.reports import ReportColumns
+from ldpbeam.transforms.sinks import chosen_sinks
 from ldpbeam.transforms.sinks.accounting import RevisionNumbers
 from ldpbeam.transforms.sinks.estimates import EpochFiles
-from ldpbeam.transforms.sinks.optional import optional_sinks
-
-__all__ = ["publish_due"]
 
 ENGINE = "local"
 """The job that the accounting names for every revision; on one output directory there is only one engine."""
@@ -39,7 +37,7 @@ def publish_due(config: RunConfig, landing: Landing, due: Sequence[Due]) -> None
             continue
         numbers = RevisionNumbers(collection, config.outputs.output, ENGINE)
         results: Iterable[EpochHistogram] = map(numbers.number, _results(config, collection, own, columns))
-        for sink in optional_sinks(collection, config.outputs).values():
+        for sink in chosen_sinks(collection, config.outputs).values():
             results = _confirmed(sink, results)
         files = EpochFiles(collection, config.outputs.output, ENGINE)
         for result in results:

@@ -22,14 +22,14 @@ from ldpbeam.errors import LdpError
 from ldpbeam.reports import ReportColumns
 from ldpbeam.transforms.coders import ReportColumnsCoder
 
-__all__ = ["Block", "EpochKey", "Segment", "encode_segment", "read_header", "read_segment"]
-
 EpochKey = tuple[str, int]
 """(digest, epoch)."""
 
 _MAGIC = b"LDPSEG2\n"
 _LENGTH = struct.Struct("<Q")
 _CHECK = struct.Struct("<I")
+_NUMBERS = ("number", "first", "level", "watermark", "messages", "unstamped")
+"""Fields that the header has as they are."""
 
 
 class Block(NamedTuple):
@@ -105,14 +105,11 @@ class Segment:
 
 
 def encode_segment(segment: Segment, columns: Iterable[tuple[ReportColumns, int]]) -> tuple[bytes, Segment]:
-    """Content of the file of a segment.
+    """Content of the file of a segment, and the segment with its blocks and its size.
 
     Args:
         segment: without blocks.
         columns: of each epoch, and the newest segment that some of them were landed in.
-
-    Returns:
-        The content, and the segment with its blocks and its size.
     """
     coder, blocks, bodies, offset = ReportColumnsCoder(), [], [], 0
     for some, newest in columns:
@@ -122,12 +119,7 @@ def encode_segment(segment: Segment, columns: Iterable[tuple[ReportColumns, int]
         bodies.append(body)
         offset += len(body)
     header = {
-        "number": segment.number,
-        "first": segment.first,
-        "level": segment.level,
-        "watermark": segment.watermark,
-        "messages": segment.messages,
-        "unstamped": segment.unstamped,
+        **{name: getattr(segment, name) for name in _NUMBERS},
         "entries": [[digest, epoch, what, n] for ((digest, epoch), what), n in segment.entries],
         "blocks": blocks,
         "replayed": segment.replayed,
@@ -184,19 +176,10 @@ def _parse(path: Path, handle: IO[bytes]) -> tuple[Segment, int]:
     blocks = tuple(Block(*fields) for fields in header["blocks"])
     if begin + sum(block.length for block in blocks) != size:
         raise _damaged(path)
-    segment = Segment(
-        header["number"],
-        header["watermark"],
-        header["messages"],
-        header["unstamped"],
-        tuple((((digest, epoch), what), n) for digest, epoch, what, n in header["entries"]),
-        blocks,
-        size,
-        tuple((number, place) for number, place in header["replayed"]),
-        header["first"],
-        header["level"],
-    )
-    return segment, begin
+    entries = tuple((((digest, epoch), what), n) for digest, epoch, what, n in header["entries"])
+    replayed = tuple((number, place) for number, place in header["replayed"])
+    numbers = {name: header[name] for name in _NUMBERS}
+    return Segment(**numbers, entries=entries, blocks=blocks, size=size, replayed=replayed), begin
 
 
 def _damaged(path: Path) -> LdpError:

@@ -11,65 +11,61 @@ import socket
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 from ldpbeam.errors import UsageError
 
-__all__ = ["Status", "parse_address", "serve_metrics"]
-
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 """The text format of Prometheus."""
 
 
+def _metric(name: str, kind: str, text: str, default: Any = 0) -> Any:
+    """A number that Prometheus knows as ``ldpbeam_NAME``; what a replay can take back is a gauge."""
+    return field(default=default, metadata={"name": f"ldpbeam_{name}", "kind": kind, "text": text})
+
+
 @dataclass(frozen=True)
 class Status:
-    """Counts since the first engine on the output, where nothing else is said.
+    """Numbers with their meaning; over all engines on the output, where nothing else is said."""
 
-    Attributes:
-        pulled, landed: messages pulled, and of these safe on disk, since this engine started.
-        read, counted, late, duplicate: reports.
-        rejected: by reason.
-        pending: reports read and in no result yet.
-        published: results, since this engine started.
-        watermark: seconds since 1970; 0 before there is one.
-        lag: seconds by which it is behind the time.
-        connected: whether the broker answers.
-        clock_ahead: seconds by which the wall clock is ahead of what is believed; 0 where they agree.
-        open_epochs: that have reports and take more.
-        segments: files of the landing.
-    """
-
-    pulled: int = 0
-    landed: int = 0
-    read: int = 0
-    counted: int = 0
-    late: int = 0
-    duplicate: int = 0
-    rejected: dict[str, int] = field(default_factory=dict)
-    pending: int = 0
-    published: int = 0
-    watermark: float = 0.0
-    lag: float = 0.0
-    connected: bool = True
-    clock_ahead: float = 0.0
-    open_epochs: int = 0
-    segments: int = 0
+    pulled: int = _metric("messages_pulled_total", "counter", "Messages pulled since the start.")
+    landed: int = _metric("messages_landed_total", "counter", "Messages safe on disk since the start.")
+    published: int = _metric("results_published_total", "counter", "Results published since the start.")
+    read: int = _metric("reports_read", "gauge", "Reports read, over all engines on this output.")
+    counted: int = _metric("reports_counted", "gauge", "Reports in the newest results.")
+    late: int = _metric("reports_late", "gauge", "Reports that arrived after their epoch had closed.")
+    duplicate: int = _metric("reports_duplicate", "gauge", "Repeats of report ids.")
+    pending: int = _metric("reports_pending", "gauge", "Reports read and in no result yet.")
+    open_epochs: int = _metric("epochs_open", "gauge", "Epochs with reports that take more.")
+    segments: int = _metric("landing_segments", "gauge", "Files of the landing.")
+    watermark: float = _metric("watermark_timestamp_seconds", "gauge", "No older message is expected.", 0.0)
+    lag: float = _metric(
+        "watermark_lag_seconds", "gauge", "Seconds by which the watermark is behind the time.", 0.0
+    )
+    clock_ahead: float = _metric(
+        "clock_ahead_seconds", "gauge", "Seconds by which the clock is not believed.", 0.0
+    )
+    rejected: dict[str, int] = field(default_factory=dict)  # by reason
+    connected: bool = True  # whether the broker answers
 
     def as_record(self) -> dict[str, Any]:
         """For a line of JSON."""
-        return {
-            **{name: getattr(self, name) for name, _, _, _ in _METRICS},
-            "rejected": dict(sorted(self.rejected.items())),
-            "connected": self.connected,
-        }
+        return {**vars(self), "rejected": dict(sorted(self.rejected.items()))}
 
     def as_text(self) -> str:
         """For Prometheus."""
         lines: list[str] = []
-        for name, metric, kind, text in _METRICS:
-            lines += [f"# HELP {metric} {text}", f"# TYPE {metric} {kind}", f"{metric} {_number(self, name)}"]
+        for each in fields(self):
+            if about := each.metadata:
+                value = getattr(self, each.name)
+                number = f"{value:.3f}" if isinstance(value, float) else str(value)
+                lines += [
+                    f"# HELP {about['name']} {about['text']}",
+                    f"# TYPE {about['name']} {about['kind']}",
+                ]
+                lines.append(f"{about['name']} {number}")
         lines += [
             "# HELP ldpbeam_reports_rejected Reports refused, by reason.",
             "# TYPE ldpbeam_reports_rejected gauge",
@@ -79,29 +75,6 @@ class Status:
             f"ldpbeam_connected {int(self.connected)}",
         ]
         return "\n".join(lines) + "\n"
-
-
-_METRICS = (
-    ("pulled", "ldpbeam_messages_pulled_total", "counter", "Messages pulled since the start."),
-    ("landed", "ldpbeam_messages_landed_total", "counter", "Messages safe on disk since the start."),
-    ("published", "ldpbeam_results_published_total", "counter", "Results published since the start."),
-    ("read", "ldpbeam_reports_read", "gauge", "Reports read, over all engines on this output."),
-    ("counted", "ldpbeam_reports_counted", "gauge", "Reports in the newest results."),
-    ("late", "ldpbeam_reports_late", "gauge", "Reports that arrived after their epoch had closed."),
-    ("duplicate", "ldpbeam_reports_duplicate", "gauge", "Repeats of report ids."),
-    ("pending", "ldpbeam_reports_pending", "gauge", "Reports read and in no result yet."),
-    ("open_epochs", "ldpbeam_epochs_open", "gauge", "Epochs with reports that take more."),
-    ("segments", "ldpbeam_landing_segments", "gauge", "Files of the landing."),
-    ("watermark", "ldpbeam_watermark_timestamp_seconds", "gauge", "No older message is expected."),
-    ("lag", "ldpbeam_watermark_lag_seconds", "gauge", "Seconds by which the watermark is behind the time."),
-    ("clock_ahead", "ldpbeam_clock_ahead_seconds", "gauge", "Seconds by which the clock is not believed."),
-)
-"""Attribute, name, kind, meaning. What a replay can take back is a gauge."""
-
-
-def _number(status: Status, name: str) -> str:
-    value = getattr(status, name)
-    return f"{value:.3f}" if isinstance(value, float) else str(value)
 
 
 def parse_address(text: str) -> tuple[str, int]:

@@ -24,8 +24,6 @@ from typing import Any
 from ldpbeam.errors import LdpError, UsageError
 from ldpbeam.transforms.pubsub import Kind, library, require_path
 
-__all__ = ["Message", "Subscriber", "explain", "timestamp_micros"]
-
 _RFC_3339 = re.compile(r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d:\d\d(\.\d+)?([Zz]|[+-]\d\d:[0-5]\d)", re.ASCII)
 _MILLISECONDS = re.compile(r"\d{1,15}", re.ASCII)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -94,7 +92,6 @@ class Subscriber:
         max_bytes: int = 64 << 20,
         lease_seconds: int = 30,
     ) -> None:
-        """Begin to fill the queue."""
         if max_messages < 1 or max_bytes < 1:
             raise ValueError(f"a queue of {max_messages} messages and {max_bytes} bytes holds nothing")
         self.subscription = require_path("subscription", subscription)
@@ -118,9 +115,7 @@ class Subscriber:
             self.subscription,
             self._receive,
             flow_control=pubsub.types.FlowControl(
-                max_bytes=max_bytes,
-                max_messages=max_messages,
-                max_duration_per_lease_extension=lease_seconds,
+                max_bytes=max_bytes, max_messages=max_messages, max_duration_per_lease_extension=lease_seconds
             ),
             # One thread keeps the order of delivery, and is plenty for putting into a queue.
             scheduler=pubsub.subscriber.scheduler.ThreadScheduler(ThreadPoolExecutor(1, "pubsub-receive")),
@@ -310,10 +305,7 @@ def timestamp_micros(text: str) -> int | None:
 def explain(error: BaseException | None, kind: Kind, path: str) -> LdpError:
     """An error of Google's libraries as one of ours; ours stay what they are.
 
-    Args:
-        error: what was raised; None for a stream that ended without a reason.
-        kind: what the path names.
-        path: the subscription or topic.
+    ``error`` is None for a stream that ended without a reason; ``path`` names the subscription or topic.
     """
     from google.api_core import exceptions
     from google.auth.exceptions import GoogleAuthError

@@ -16,8 +16,6 @@ from typing import Any, Protocol
 
 import numpy as np
 
-__all__ = ["Arrived", "Pull", "TimeKeeper", "Watermark", "boot"]
-
 _MICROS = 1_000_000
 _TOLERANCE = 1.0
 """Seconds by which clocks may differ: more than network time does to them, less than matters."""
@@ -33,17 +31,14 @@ class Arrived(Protocol):
     @property
     def data(self) -> bytes:
         """One Report or ReportBatch."""
-        ...
 
     @property
     def arrival_micros(self) -> int:
         """Microseconds since 1970; decides lateness. Where a timestamp attribute was asked for, that."""
-        ...
 
     @property
     def stamped(self) -> bool:
         """Whether that is the time that was asked for."""
-        ...
 
 
 def published(message: Any) -> int:
@@ -66,17 +61,11 @@ def boot() -> str:
 
 @dataclass
 class _Puzzle:
-    """Ages that make no sense, and since when.
+    """Ages that make no sense, and since when."""
 
-    Attributes:
-        since: steady seconds.
-        first: age then.
-        best: the one nearest to zero since.
-    """
-
-    since: float
-    first: float
-    best: float
+    since: float  # steady seconds
+    first: float  # age then
+    best: float  # the one nearest to zero since
 
 
 class TimeKeeper:
@@ -171,13 +160,10 @@ class TimeKeeper:
         return apart if abs(apart) > _TOLERANCE else 0.0
 
     def compare(self, age: float) -> bool:
-        """Hold the time against messages that were just pulled.
+        """Hold the time against messages that were just pulled; gives whether they are fresh.
 
-        Args:
-            age: by how many seconds the broker's time of most of them lies before :meth:`now`.
-
-        Returns:
-            Whether they are fresh: neither older than ``settle`` nor from the future.
+        ``age``: by how many seconds the broker's time of most of them lies before :meth:`now`. Fresh ones are
+        neither older than ``settle`` nor from the future.
         """
         steady, apart = self._steady(), self._wall() - self._steady() - self._offset
         if self._fresh(age):
@@ -252,7 +238,6 @@ class Watermark:
     """
 
     def __init__(self, keeper: TimeKeeper, settle: float, patience: float) -> None:
-        """At the beginning of time."""
         self._keeper, self._settle, self._patience = keeper, settle, patience
         self._hold: _Puzzle | None = None
         self._mode = "hold"

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 
 from ldpbeam.accounting import Account
 from ldpbeam.pipelines.page import charts
-from ldpbeam.pipelines.page.parts import Detail, Figure, Key, Table, draw, shortened
+from ldpbeam.pipelines.page.parts import Detail, Figure, Key, Table, shortened
 from ldpbeam.pipelines.page.text import count
 from ldpbeam.pipelines.run_record import EpochRecord, RunRecord
 
@@ -88,24 +88,18 @@ def figures(epochs: Sequence[EpochRecord], detail: Detail, name: str) -> list[Fi
 
 
 def _counted(rows: Sequence[EpochRecord], domain: tuple[int, int], name: str) -> Figure:
-    data = [
-        {
-            "epoch": row.epoch,
-            "part": "counted",
-            "number": row.account.counted,
-            "order": 0,
-            "text": f"epoch {row.epoch}: {count(row.account.counted)} counted",
-        }
-        for row in rows
-    ]
-    colours = {"counted": charts.COUNTED}
-    sentence = "Reports that went into the estimates of each epoch."
-    wide, narrow = draw(
-        lambda small: charts.stack(data, colours, domain, small, _HEIGHT),
-        sentence,
+    data = [_bar(row, "counted", row.account.counted, 0) for row in rows]
+    return Figure.of(
+        lambda small: charts.stack(data, {"counted": charts.COUNTED}, domain, small, _HEIGHT),
         f"{name}-counted",
+        "Counted",
+        "Reports that went into the estimates of each epoch.",
     )
-    return Figure("Counted", sentence, wide, narrow)
+
+
+def _bar(row: EpochRecord, part: str, number: int, order: int) -> charts.Row:
+    text = f"epoch {row.epoch}: {count(number)} {part}"
+    return {"epoch": row.epoch, "part": part, "number": number, "order": order, "text": text}
 
 
 def _not_counted(rows: Sequence[EpochRecord], domain: tuple[int, int], name: str) -> Figure:
@@ -118,30 +112,21 @@ def _not_counted(rows: Sequence[EpochRecord], domain: tuple[int, int], name: str
         for reason, value in _uncounted(row.account).items():
             part = reason if reason in _OWN else f"rejected: {reason}"
             sums[part if part in colours else _REST] += value
-        data += [
-            {
-                "epoch": row.epoch,
-                "part": part,
-                "number": value,
-                "order": parts.index(part),
-                "text": f"epoch {row.epoch}: {count(value)} {part}",
-            }
-            for part, value in sums.items()
-            if value
-        ]
+        data += [_bar(row, part, value, parts.index(part)) for part, value in sums.items() if value]
     sentence = (
         f"Reports that did not count, by reason, on a scale of their own: "
         f"{count(sum(total.values()))} of the {count(sum(row.account.read for row in rows))} read in these "
         "epochs."
     )
-    wide, narrow = draw(
-        lambda small: charts.stack(data, colours, domain, small, _HEIGHT),
-        sentence,
-        f"{name}-lost",
-    )
     present = {row["part"] for row in data}
     keys = [Key("box", colour, part) for part, colour in colours.items() if part in present]
-    return Figure("Not counted", sentence, wide, narrow, keys)
+    return Figure.of(
+        lambda small: charts.stack(data, colours, domain, small, _HEIGHT),
+        f"{name}-lost",
+        "Not counted",
+        sentence,
+        keys=keys,
+    )
 
 
 def _colours(total: dict[str, int]) -> dict[str, str]:

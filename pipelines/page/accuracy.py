@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from ldpbeam.pipelines.page import charts
 from ldpbeam.pipelines.page.data import CollectionData, EpochSummary
-from ldpbeam.pipelines.page.parts import Detail, Figure, Key, Table, draw, shortened
+from ldpbeam.pipelines.page.parts import Detail, Figure, Key, Table, shortened
 from ldpbeam.pipelines.page.text import DASH, count, power, share
 
 _CURVES: Sequence[tuple[str, str, tuple[int, ...], str]] = (
@@ -37,29 +37,25 @@ def error_figure(data: CollectionData, detail: Detail, name: str) -> Figure | No
             series.append((label, colour, dash, known))
     several = len(series) > 1
     pattern = ".1~e" if several else "~g"
-    if several:
-        sentence = (
-            f"{'Squared error of the mean' if data.mean else 'Mean squared error over all values'}, on a "
-            "logarithmic scale: raw estimates should lie on the theory"
-        )
-        sentence += (
-            ", and whatever lies above the line of answering 1/k is worth less than no data."
-            if data.uniform is not None
-            else "."
-        )
-    else:
-        sentence = (
-            "Mean squared error that theory expects of the raw estimates; their true error is "
-            "unknown without the truth."
-        )
-    wide, narrow = draw(
-        lambda small: charts.lines(series, small, "epoch", pattern, logarithmic=several),
-        sentence,
-        f"{name}-error",
+    sentence = (
+        "Mean squared error that theory expects of the raw estimates; their true error is unknown without "
+        "the truth."
     )
-    keys = [Key("dash" if dash else "line", colour, label) for label, colour, dash, _ in series]
-    table = _table(data, epochs, detail)
-    return Figure("", sentence, wide, narrow, keys, table, narrow_keys=True)
+    if several:
+        what = "Squared error of the mean" if data.mean else "Mean squared error over all values"
+        sentence = f"{what}, on a logarithmic scale: raw estimates should lie on the theory"
+        if data.uniform is not None:
+            sentence += ", and whatever lies above the line of answering 1/k is worth less than no data"
+        sentence += "."
+    return Figure.of(
+        lambda small: charts.lines(series, small, "epoch", pattern, logarithmic=several),
+        f"{name}-error",
+        "",
+        sentence,
+        keys=[Key("dash" if dash else "line", colour, label) for label, colour, dash, _ in series],
+        table=_table(data, epochs, detail),
+        narrow_keys=True,
+    )
 
 
 def _table(data: CollectionData, epochs: Sequence[EpochSummary], detail: Detail) -> Table:

@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import altair as alt
 
 from ldpbeam.pipelines.page import scales
 
-if TYPE_CHECKING:
-    import altair as alt
-
-    Chart = alt.Chart | alt.LayerChart
+Chart = alt.Chart | alt.LayerChart
 
 RAW, TRUTH, CONSISTENT = "#0072B2", "#D55E00", "#009E73"
 UNIFORM, THEORY = "#7a7a7a", "#222222"
@@ -35,8 +34,6 @@ Line = tuple[str, str, Sequence[int], Sequence[tuple[float, float]]]
 
 def _values(rows: Sequence[Mapping[str, Any]]) -> alt.InlineData:
     """The rows as data, with NaN as null (a gap)."""
-    import altair as alt
-
     return alt.InlineData(
         values=[
             {
@@ -50,8 +47,6 @@ def _values(rows: Sequence[Mapping[str, Any]]) -> alt.InlineData:
 
 def _finish(layers: Sequence[alt.Chart], rows: Sequence[Row], width: int, height: int) -> alt.LayerChart:
     """Put the layers over `rows` and give them one look: quiet grid, readable type, no frame."""
-    import altair as alt
-
     # The data is given to the whole, not to each layer: Altair copies what a layer holds.
     chart = alt.layer(*layers, data=_values(rows)).properties(
         width=width,
@@ -66,10 +61,7 @@ def _finish(layers: Sequence[alt.Chart], rows: Sequence[Row], width: int, height
         "labelFontSize": 12,
         "labelPadding": 6,
         "labelFlush": False,
-        "gridColor": {
-            "condition": {"test": "datum.value === 0", "value": "#9a9a9a"},
-            "value": _GRID,
-        },
+        "gridColor": {"condition": {"test": "datum.value === 0", "value": "#9a9a9a"}, "value": _GRID},
         "titleColor": _TEXT,
         "titleFontSize": 12,
         "titleFontWeight": "normal",
@@ -85,8 +77,6 @@ def _finish(layers: Sequence[alt.Chart], rows: Sequence[Row], width: int, height
 
 def _y(field: str, title: str, pattern: str, **more: Any) -> alt.Y:
     """A vertical axis with its title above it, read horizontally."""
-    import altair as alt
-
     axis = {"tickCount": 5, "minExtent": 44, **more.pop("axis", {})}
     return alt.Y(
         f"{field}:Q",
@@ -107,8 +97,6 @@ def _y(field: str, title: str, pattern: str, **more: Any) -> alt.Y:
 
 def _epochs(domain: Sequence[float], count: int = 6, *, ticks: tuple[float, float] | None = None) -> alt.X:
     """An axis of epochs; ``ticks`` is where epochs lie, if not everywhere in the domain."""
-    import altair as alt
-
     return alt.X(
         "epoch:Q",
         title="epoch",
@@ -123,8 +111,6 @@ def multiple(rows: Sequence[Row], domain: tuple[float, float], uniform: float | 
     Rows hold epoch, estimate, low, high, truth, text and mark; a row of nulls breaks the line. A row
     marked as withheld has a note instead of numbers.
     """
-    import altair as alt
-
     width, height = 320, 190
     epochs = [row["epoch"] for row in rows]
     few = len({row["epoch"] for row in rows if row["text"]}) <= 12
@@ -171,8 +157,6 @@ def multiple(rows: Sequence[Row], domain: tuple[float, float], uniform: float | 
 
 def _level(value: float) -> alt.Chart:
     """A dashed horizontal line at `value`."""
-    import altair as alt
-
     rule = alt.Chart(_values([{"level": value}])).mark_rule(
         aria=False, color=UNIFORM, strokeDash=[3, 3], strokeWidth=1
     )
@@ -192,8 +176,6 @@ def profile(rows: Sequence[Row], pattern: str, narrow: bool, title: str, uniform
 
     Rows hold place, estimate, low, high, consistent, truth, text.
     """
-    import altair as alt
-
     width, height = (380, 260) if narrow else (1000, 320)
     places = [row["place"] for row in rows]
     x = alt.X(
@@ -223,8 +205,6 @@ def profile(rows: Sequence[Row], pattern: str, narrow: bool, title: str, uniform
 
 def columns(rows: Sequence[Row], pattern: str, narrow: bool, title: str) -> Chart:
     """A histogram with a whisker for each of up to 60 numbered values."""
-    import altair as alt
-
     width, height = (380, 260) if narrow else (1000, 320)
     step = (width - 60) / len(rows)
     every = max(1, math.ceil(len(rows) / (8 if narrow else 30)))
@@ -246,8 +226,6 @@ def bars(rows: Sequence[Row], pattern: str, narrow: bool) -> Chart:
 
     Rows hold name (unique), estimate, low, high, consistent, truth, text.
     """
-    import altair as alt
-
     width, step = (380 if narrow else 1000), 24
     y = alt.Y(
         "name:N",
@@ -265,8 +243,6 @@ def _marks(
     base: alt.Chart, rows: Sequence[Row], pattern: str, step: float, upright: bool, narrow: bool
 ) -> list[alt.Chart]:
     """Consistent bar, whisker, raw point and truth tick along one axis."""
-    import altair as alt
-
     axis = alt.Axis(format=pattern, tickCount=4 if narrow else 6, grid=True, domain=False)
     if upright:
         axis.minExtent = 44
@@ -299,15 +275,9 @@ def _has(rows: Sequence[Row], field: str) -> bool:
 
 
 def stack(
-    rows: Sequence[Row],
-    colours: Mapping[str, str],
-    domain: tuple[int, int],
-    narrow: bool,
-    height: int,
+    rows: Sequence[Row], colours: Mapping[str, str], domain: tuple[int, int], narrow: bool, height: int
 ) -> Chart:
     """Reports per epoch, stacked by where they went. Rows hold epoch, part, number, text, order."""
-    import altair as alt
-
     width = 380 if narrow else 1000
     epochs = domain[1] - domain[0] + 1
     bar = max(1.0, (width - 90) / epochs * (0.8 if epochs < 120 else 1.0))
@@ -318,17 +288,9 @@ def stack(
         .mark_bar(size=round(bar, 2))
         .encode(
             x=x,
-            y=_y(
-                "number",
-                "",
-                ",d",
-                axis={"tickCount": 4, "tickMinStep": 1, "minExtent": 62},
-                stack="zero",
-            ),
+            y=_y("number", "", ",d", axis={"tickCount": 4, "tickMinStep": 1, "minExtent": 62}, stack="zero"),
             color=alt.Color(
-                "part:N",
-                scale=alt.Scale(domain=parts, range=[colours[part] for part in parts]),
-                legend=None,
+                "part:N", scale=alt.Scale(domain=parts, range=[colours[part] for part in parts]), legend=None
             ),
             order=alt.Order("order:Q"),
             description="text:N",
@@ -346,8 +308,6 @@ def lines(
     level: tuple[str, float] | None = None,
 ) -> Chart:
     """Lines labelled at their right ends; each is (name, colour, dash, points)."""
-    import altair as alt
-
     width, height = (380, 260) if narrow else (1000, 300)
     xs = [x for _, _, _, points in series for x, _ in points]
     ys = [y for _, _, _, points in series for _, y in points]

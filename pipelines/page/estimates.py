@@ -14,10 +14,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow
+import pyarrow.compute as pc
+import pyarrow.dataset
 from numpy.typing import NDArray
 
 from ldpbeam.accounting import EARLY
-from ldpbeam.pipelines.page.text import LABEL_LIMIT, clean
+from ldpbeam.pipelines.page.text import LABEL_LIMIT
+from ldpbeam.text import clean
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -76,9 +80,6 @@ class Truth:
     """True frequencies of a simulation, by epoch; a value that nobody held has no row."""
 
     def __init__(self, path: Path, attribute: str = "") -> None:
-        import pyarrow.compute as pc
-        import pyarrow.dataset
-
         rows = pyarrow.dataset.dataset(path, format="parquet")
         several = "attribute" in rows.schema.names
         table = rows.to_table(
@@ -113,8 +114,6 @@ class Truth:
 
 def index(root: Path, problems: list[str]) -> dict[Key, dict[int, Slot]]:
     """Find the newest revision of every (collection, digest, attribute, epoch) below `root`."""
-    import pyarrow.dataset
-
     found: dict[Key, dict[int, Slot]] = {}
     for path in sorted(root.rglob("*.parquet")):
         if path.name.startswith((".", "_")):
@@ -142,19 +141,10 @@ def index(root: Path, problems: list[str]) -> dict[Key, dict[int, Slot]]:
 
 
 def read(slot: Slot, key: Key, epoch: int, values: Iterable[int] | None, truth: TruthOf) -> Snapshot:
-    """The estimates of one epoch, of all values or of a few.
+    """The estimates of one epoch, of all values or of a few (by their codes).
 
-    Args:
-        slot: where they are.
-        key: of the collection and attribute.
-        epoch: which one.
-        values: codes; None for all of them.
-        truth: gives what is true of an epoch's values, NaN where nobody knows.
+    `truth` gives what is true of an epoch's values, NaN where nobody knows.
     """
-    import pyarrow
-    import pyarrow.compute as pc
-    import pyarrow.dataset
-
     wanted = (
         (pc.field("digest") == key[1])
         & (pc.field("epoch") == epoch)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
 from ldpbeam.pipelines.page import charts
 from ldpbeam.pipelines.page.data import CollectionData
 from ldpbeam.pipelines.page.estimates import Floats, Snapshot
-from ldpbeam.pipelines.page.parts import Detail, Figure, Key, Table, draw, shortened
+from ldpbeam.pipelines.page.parts import Detail, Figure, Key, Table, shortened
 from ldpbeam.pipelines.page.significance import discoveries
 from ldpbeam.pipelines.page.text import DASH, count, plural, share
 
@@ -29,7 +30,8 @@ def histogram(data: CollectionData, detail: Detail, name: str, form: Form) -> tu
     if snapshot is None:
         return [], "This run wrote no estimates for this collection."
     if not snapshot.usable:
-        return [], _withheld(snapshot)
+        reports = plural(snapshot.n, "report")
+        return [], f"Epoch {snapshot.epoch} has {reports}: too few to estimate anything ({snapshot.status})."
     latest = data.epochs[-1]
     note = (
         "Provisional: the epoch was not over, so these numbers will change." if snapshot.provisional else ""
@@ -39,44 +41,39 @@ def histogram(data: CollectionData, detail: Detail, name: str, form: Form) -> tu
             f"Epoch {latest.epoch} has only {plural(latest.n, 'report')}, so its estimates are "
             f"withheld; this is epoch {snapshot.epoch}."
         )
-    drawing = _Drawing(data, snapshot, detail, name, form)
-    return drawing.figures(), note
+    return _Drawing(data, snapshot, detail, name, form).figures(), note
 
 
-def _withheld(snapshot: Snapshot) -> str:
-    return (
-        f"Epoch {snapshot.epoch} has {plural(snapshot.n, 'report')}: too few to estimate anything "
-        f"({snapshot.status})."
-    )
-
-
+@dataclass(frozen=True)
 class _Drawing:
     """Draws one snapshot."""
 
-    def __init__(
-        self, data: CollectionData, snapshot: Snapshot, detail: Detail, name: str, form: Form
-    ) -> None:
-        self.data = data
-        self.snapshot = snapshot
-        self.detail = detail
-        self.name = name
-        self.form = form
-        self.pattern = "~g" if data.mean else "~%"
-        self.rows = len(snapshot.values)
-        self.numbered = all(
-            label == str(value) or label == f"value {value}"
-            for label, value in zip(snapshot.labels, snapshot.values.tolist(), strict=True)
-        )
+    data: CollectionData
+    snapshot: Snapshot
+    detail: Detail
+    name: str
+    form: Form
+
+    @property
+    def pattern(self) -> str:
+        return "~g" if self.data.mean else "~%"
+
+    @property
+    def rows(self) -> int:
+        return len(self.snapshot.values)
+
+    @property
+    def numbered(self) -> bool:
+        """Whether the values have no labels but their numbers."""
+        labelled = zip(self.snapshot.labels, self.snapshot.values.tolist(), strict=True)
+        return all(label in (str(value), f"value {value}") for label, value in labelled)
 
     def figures(self) -> list[Figure]:
         """One figure where every value fits, otherwise the whole domain and the largest values."""
         if self.rows <= _EACH:
             return [self._each(np.arange(self.rows), f"Epoch {self.snapshot.epoch}", "each", True)]
         largest = np.argsort(-np.nan_to_num(self.snapshot.estimate, nan=-np.inf), kind="stable")
-        return [
-            self._profile(),
-            self._each(largest[:_TOP], f"The {_TOP} largest estimates", "top", False),
-        ]
+        return [self._profile(), self._each(largest[:_TOP], f"The {_TOP} largest estimates", "top", False)]
 
     def _keys(self, shape: str) -> list[Key]:
         keys = [Key("dot", charts.RAW, "raw, unbiased"), Key(shape, charts.RAW, "95 % interval")]
@@ -99,34 +96,31 @@ class _Drawing:
             value = int(snapshot.values[place])
             short = str(value) if upright else label
             row["name"] = short if names.count(label) == 1 or upright else f"{label} · {value}"
-        sentence = (
-            self._sentence()
-            if whole
-            else (
-                "The largest raw estimates of the same epoch with their intervals; the largest of "
-                "many noisy numbers are, on average, too large."
-            )
+        largest = (
+            "The largest raw estimates of the same epoch with their intervals; the largest of many noisy "
+            "numbers are, on average, too large."
         )
+        sentence = self._sentence() if whole else largest
 
         def make(narrow: bool) -> charts.Chart:
             if upright:
                 return charts.columns(rows, self.pattern, narrow, "value")
             return charts.bars(rows, self.pattern, narrow)
 
-        wide, narrow = draw(make, f"{title}: {sentence}", f"{self.name}-{kind}")
-        table = self._table() if whole else None
-        return Figure(title, sentence, wide, narrow, self._keys("line"), table)
+        return Figure.of(
+            make,
+            f"{self.name}-{kind}",
+            title,
+            sentence,
+            summary=f"{title}: {sentence}",
+            keys=self._keys("line"),
+            table=self._table() if whole else None,
+        )
 
     def _row(self, place: int) -> charts.Row:
         snapshot = self.snapshot
-        return {
-            "estimate": float(snapshot.estimate[place]),
-            "low": float(snapshot.low[place]),
-            "high": float(snapshot.high[place]),
-            "consistent": float(snapshot.consistent[place]),
-            "truth": float(snapshot.truth[place]),
-            "text": self._text(place),
-        }
+        names = ("estimate", "low", "high", "consistent", "truth")
+        return {**{name: float(getattr(snapshot, name)[place]) for name in names}, "text": self._text(place)}
 
     def _text(self, place: int) -> str:
         snapshot = self.snapshot
@@ -164,9 +158,7 @@ class _Drawing:
         def mean(values: Floats) -> Floats:
             return np.asarray(np.add.reduceat(values, edges) / sizes, dtype=np.float64)
 
-        estimate, consistent, truth = (
-            mean(item) for item in (snapshot.estimate, snapshot.consistent, snapshot.truth)
-        )
+        estimate, consistent, truth = map(mean, (snapshot.estimate, snapshot.consistent, snapshot.truth))
         error = np.sqrt(mean(snapshot.std_error**2) / sizes)
         rows: list[charts.Row] = []
         for index, start in enumerate(edges.tolist()):
@@ -195,13 +187,14 @@ class _Drawing:
                 f" Each point is the mean of {width} neighbouring values; its interval takes their "
                 "errors as independent."
             )
-        wide, narrow = draw(
+        return Figure.of(
             lambda small: charts.profile(rows, self.pattern, small, "value", self.data.uniform),
-            sentence,
             f"{self.name}-all",
+            f"Epoch {snapshot.epoch}, all {plural(self.rows, 'value')}",
+            sentence,
+            keys=self._keys("band"),
+            table=self._table(),
         )
-        title = f"Epoch {snapshot.epoch}, all {plural(self.rows, 'value')}"
-        return Figure(title, sentence, wide, narrow, self._keys("band"), self._table())
 
     def _table(self) -> Table:
         """Every value, or the largest ones and the rest in one row."""
@@ -217,16 +210,8 @@ class _Drawing:
         return Table(
             title=f"Table: epoch {snapshot.epoch} by value",
             head=[
-                *(
-                    "value",
-                    "label",
-                    "sum" if self.data.mean else "support",
-                    "raw",
-                    "std. error",
-                    "95 % low",
-                    "95 % high",
-                ),
-                *("consistent", *truth),
+                *("value", "label", "sum" if self.data.mean else "support", "raw", "std. error"),
+                *("95 % low", "95 % high", "consistent", *truth),
             ],
             rows=[*(self._line(place) for place in order), *rest],
             names=2,

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from ldpbeam.pipelines.page import charts, svg
 from ldpbeam.pipelines.page.charts import PROVISIONAL, WITHHELD
-from ldpbeam.pipelines.page.data import CollectionData
+from ldpbeam.pipelines.page.data import CollectionData, EpochSummary
 from ldpbeam.pipelines.page.estimates import Snapshot
 from ldpbeam.pipelines.page.histogram import Form
 from ldpbeam.pipelines.page.parts import Detail, Key, Multiple, Table, shortened
@@ -31,37 +31,32 @@ def over_epochs(
 ) -> OverEpochs:
     """Draw and word the values that stand out.
 
-    Args:
-        data: of the collection or attribute.
-        withheld: why an epoch has no estimates, in words, by epoch.
-        detail: how much to show.
-        name: a prefix unique on the page.
-        form: how a number with its standard error is written.
+    `withheld` says by epoch why there are no estimates, `name` is a prefix unique on the page, `form` writes
+    a number with its standard error.
     """
-    return _Drawing(data, withheld, detail, name, form).drawn()
+    shown = data.epochs[-detail.epochs :]
+    first = shown[0].epoch if shown else 0
+    withheld = {epoch: why for epoch, why in withheld.items() if epoch >= first}
+    return _Drawing(data, shown, withheld, detail, name, form).drawn()
 
 
+@dataclass(frozen=True)
 class _Drawing:
-    """Draws one collection or attribute."""
+    """Draws one collection or attribute: the epochs shown, and those of them that are withheld."""
 
-    def __init__(
-        self, data: CollectionData, withheld: Mapping[int, str], detail: Detail, name: str, form: Form
-    ) -> None:
-        self.data = data
-        self.detail = detail
-        self.name = name
-        self.form = form
-        self.shown = data.epochs[-detail.epochs :]
-        first = self.shown[0].epoch if self.shown else 0
-        self.withheld = {epoch: why for epoch, why in withheld.items() if epoch >= first}
+    data: CollectionData
+    shown: Sequence[EpochSummary]
+    withheld: Mapping[int, str]
+    detail: Detail
+    name: str
+    form: Form
 
     def drawn(self) -> OverEpochs:
         data, keys = self.data, self._keys()
         usable = any(epoch.usable for epoch in data.epochs)
         if not data.ranked or not usable:
-            return OverEpochs(
-                [], keys, "No epoch has estimates yet, so there is nothing to draw over time.", None
-            )
+            nothing = "No epoch has estimates yet, so there is nothing to draw over time."
+            return OverEpochs([], keys, nothing, None)
         snapshots = [data.read(epoch.epoch, data.ranked) for epoch in self.shown]
         labels = {
             value: f"value {label}" if label == str(value) else label
@@ -118,13 +113,8 @@ class _Drawing:
                 rows.append(_gap(item.epoch))
                 continue
             place = where[0]
-            row = {
-                "epoch": item.epoch,
-                "estimate": float(item.estimate[place]),
-                "low": float(item.low[place]),
-                "high": float(item.high[place]),
-                "truth": float(item.truth[place]),
-            }
+            names = ("estimate", "low", "high", "truth")
+            row: charts.Row = {"epoch": item.epoch, **{n: float(getattr(item, n)[place]) for n in names}}
             error = float(item.std_error[place])
             text = f"epoch {item.epoch}{' (provisional)' if item.provisional else ''}: "
             text += self.form(row["estimate"], error)

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import Any
+
+from markupsafe import Markup
 
 from ldpbeam.pipelines.page import svg
+from ldpbeam.pipelines.page.charts import Chart
 from ldpbeam.pipelines.page.text import plural
-
-if TYPE_CHECKING:
-    from markupsafe import Markup
-
-    from ldpbeam.pipelines.page.charts import Chart
-
 
 SECTIONS = 8
 """How many collections, or attributes of one, have a section; the others are listed."""
@@ -74,6 +71,23 @@ class Figure:
     narrow_keys: bool = False
     """Whether the legend is for the narrow chart only, the wide one being labelled directly."""
 
+    @classmethod
+    def of(
+        cls,
+        make: Callable[[bool], Chart],
+        name: str,
+        title: str,
+        sentence: str,
+        summary: str = "",
+        **more: Any,
+    ) -> Figure:
+        """A chart for wide and for narrow windows; a screen reader says `summary`, or else `sentence`."""
+        wide, narrow = (
+            svg.render(make(small), summary or sentence, f"{name}-{'n' if small else 'w'}", width)
+            for small, width in ((False, "wide"), (True, "narrow"))
+        )
+        return cls(title, sentence, wide, narrow, **more)
+
 
 @dataclass(frozen=True)
 class Multiple:
@@ -82,15 +96,6 @@ class Multiple:
     label: str
     reason: str
     chart: Markup
-
-
-def draw(make: Callable[[bool], Chart], summary: str, name: str) -> tuple[Markup, Markup]:
-    """Render a chart for wide and for narrow windows."""
-    wide, narrow = (
-        svg.render(make(small), summary, f"{name}-{'n' if small else 'w'}", width)
-        for small, width in ((False, "wide"), (True, "narrow"))
-    )
-    return wide, narrow
 
 
 def shortened(total: int, shown: int, noun: str, which: str) -> str:

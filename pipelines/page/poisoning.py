@@ -32,11 +32,7 @@ class Poisoning:
 def poisoning(indicators: Indicators | None, digest: str, histogram: HistogramRecord, rows: int) -> Poisoning:
     """Word what one forged report can do, and the alarms of the run about one attribute of a collection.
 
-    Args:
-        indicators: of the run; None where nobody looked.
-        digest: of the collection.
-        histogram: which attribute of it, and what a forged report can do.
-        rows: of a table at most.
+    `indicators` are None where nobody looked; `rows` of the table are shown at most.
     """
     alarms = [
         one

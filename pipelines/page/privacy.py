@@ -9,7 +9,7 @@ from typing import Any
 
 from ldpbeam.pipelines.collection_record import CollectionRecord, Curve, GuaranteeRecord
 from ldpbeam.pipelines.page import charts
-from ldpbeam.pipelines.page.parts import Figure, Key, Table, draw
+from ldpbeam.pipelines.page.parts import Figure, Key, Table
 from ldpbeam.pipelines.page.text import figure
 
 _UNCAPPED = "when a value changed is visible and not covered by the cap"
@@ -152,16 +152,18 @@ def _losses(guarantee: GuaranteeRecord, name: str) -> Figure | None:
     # A cap far above, such as 360·ε∞, would flatten the curves; it stands in the table of promises.
     near = cap is not None and cap <= 3 * max(loss for *_, points in series for _, loss in points)
     level = (f"cap over values {figure(cap)}", cap) if cap is not None and near else None
-    wide, narrow = draw(
-        lambda small: charts.lines(series, small, "reports t", "~g", level=level),
-        sentence,
-        f"{name}-loss",
-    )
     keys = [Key("dash" if dash else "line", colour, label) for label, colour, dash, _ in series]
     if level is not None:
         keys.append(Key("dash", charts.UNIFORM, level[0]))
-    table = _table(same, anything)
-    return Figure("Loss over reports", sentence, wide, narrow, keys, table, narrow_keys=True)
+    return Figure.of(
+        lambda small: charts.lines(series, small, "reports t", "~g", level=level),
+        f"{name}-loss",
+        "Loss over reports",
+        sentence,
+        keys=keys,
+        table=_table(same, anything),
+        narrow_keys=True,
+    )
 
 
 def _table(same: Curve, anything: Curve) -> Table:

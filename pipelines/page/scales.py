@@ -41,10 +41,7 @@ def ticks(domain: tuple[float, float]) -> list[float]:
 
 
 def apart(
-    ends: Sequence[tuple[str, str, float]],
-    domain: tuple[float, float],
-    logarithmic: bool,
-    gap: float,
+    ends: Sequence[tuple[str, str, float]], domain: tuple[float, float], logarithmic: bool, gap: float
 ) -> list[tuple[str, str, float]]:
     """Move labels that would overlap: at least `gap` (a share of the height) between them."""
 

@@ -4,17 +4,12 @@ from __future__ import annotations
 
 import math
 from statistics import NormalDist
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ldpbeam.estimates import lasting_share
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from ldpbeam.pipelines.collection_record import GuaranteeRecord, HistogramRecord
-    from ldpbeam.pipelines.page.estimates import Snapshot
+from ldpbeam.pipelines.collection_record import GuaranteeRecord, HistogramRecord
+from ldpbeam.pipelines.page.estimates import Floats, Ints, Snapshot
 
 _COLUMNS = 10
 _SEEN, _Z, _N0, _SUM0, _FRESH0, _KEPT0, _N1, _SUM1, _FRESH1, _KEPT1 = range(_COLUMNS)
@@ -36,7 +31,7 @@ class Noise:
         self._report, self._lasting = histogram.support, histogram.lasting
         self._unknown = self._report is None and not (guarantee and guarantee.per_report)
 
-    def share(self, estimate: NDArray[np.float64]) -> NDArray[np.float64]:
+    def share(self, estimate: Floats) -> Floats:
         """Of the variance of each estimate, from 0 to 1."""
         if self._unknown:
             return np.ones_like(estimate)
@@ -58,8 +53,8 @@ class Standing:
         """`halves` is the place of the first epoch of the later half; 0 means no comparison."""
         self._halves = halves
         self._noise = noise
-        self._values: NDArray[np.int64] = np.zeros(0, dtype=np.int64)
-        self._sums: NDArray[np.float64] = np.zeros((_COLUMNS, 0))
+        self._values: Ints = np.zeros(0, dtype=np.int64)
+        self._sums: Floats = np.zeros((_COLUMNS, 0))
 
     def add(self, place: int, snapshot: Snapshot, baseline: float) -> None:
         """Add the epoch at `place` in time order."""
@@ -90,9 +85,7 @@ class Standing:
         distance, jump, change = self._scores()
         return float(distance[place]), float(jump[place]), float(change[place])
 
-    def _scores(
-        self,
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+    def _scores(self) -> tuple[Floats, Floats, Floats]:
         sums = self._sums
         with np.errstate(divide="ignore", invalid="ignore"):
             distance = np.nan_to_num(sums[_Z] / sums[_SEEN])
@@ -103,7 +96,7 @@ class Standing:
             jump = np.nan_to_num(change / error)
         return distance, jump, change
 
-    def _make_room(self, values: NDArray[np.int64]) -> None:
+    def _make_room(self, values: Ints) -> None:
         if np.array_equal(values, self._values):
             return
         union = np.union1d(self._values, values)

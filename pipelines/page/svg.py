@@ -7,12 +7,12 @@ so a label can never become an element, a link or a script, whatever the rendere
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from xml.etree import ElementTree
 
-if TYPE_CHECKING:
-    import altair as alt
-    from markupsafe import Markup
+import altair as alt
+import vl_convert
+from markupsafe import Markup
 
 _ELEMENTS = {"svg", "g", "path", "rect", "line", "text", "tspan", "circle", "defs", "clipPath"}
 _ATTRIBUTES = {
@@ -38,9 +38,6 @@ _ROLE = "aria-roledescription"
 
 def render(chart: alt.Chart | alt.LayerChart, summary: str, name: str, kind: str = "") -> Markup:
     """Draw `chart`; `summary` is what a screen reader says, `name` a prefix unique on the page."""
-    import vl_convert
-    from markupsafe import Markup
-
     svg = vl_convert.vegalite_to_svg(chart.to_dict(validate=False), allowed_base_urls=[], show_warnings=False)
     root = ElementTree.fromstring(svg)  # noqa: S314 - the renderer's, which declares no entities
     width, height = root.get("width", "0"), root.get("height", "0")

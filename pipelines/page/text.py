@@ -7,23 +7,6 @@ from typing import Any
 
 from ldpbeam.text import clean
 
-__all__ = [
-    "DASH",
-    "LABEL_LIMIT",
-    "clean",
-    "clean_tree",
-    "count",
-    "decimals",
-    "duration",
-    "figure",
-    "plain",
-    "plural",
-    "points",
-    "power",
-    "share",
-    "size",
-]
-
 LABEL_LIMIT = 60
 """Longest label shown, in characters; a label is whatever somebody wrote."""
 

@@ -141,10 +141,8 @@ class Writer:
 
     def _verdict(self) -> str:
         """One sentence that somebody can act on."""
-        counted, read = None, None
-        if self.total is not None:
+        if self.total is not None and self.total.read:
             counted, read = self.total.counted, self.total.read
-        if counted is not None and read:
             # 100 % only where nothing is missing.
             part = f"{share(counted / read, 1 - counted / read)} of" if counted != read else "All"
             scope = "" if self.data.alone else " of its epochs"

@@ -313,8 +313,8 @@ COMPUTING = (
     Hook("dedup", "ldpbeam.dedup:keep_one_per_id", "keep_one_per_id"),
     Hook("count", "ldpbeam.transforms.stages.support:CountSupport.add_input", "add_input"),
     Hook("count", "ldpbeam.transforms.stages.support:CountSupport.merge_accumulators", "merge_accumulators"),
-    Hook("estimate", "ldpbeam.transforms.stages.estimate:EstimateEpoch.process", "estimate"),
-    Hook("estimate", "ldpbeam.transforms.stages.histogram:MakeConsistent.process", "make_consistent"),
+    Hook("estimate", "ldpbeam.transforms.stages.publish:EstimateEpoch.process", "estimate"),
+    Hook("estimate", "ldpbeam.transforms.stages.publish:MakeConsistent.process", "make_consistent"),
     Hook("encode", "pyarrow.parquet:write_table", "write_table"),
 )
 

@@ -82,7 +82,7 @@ def test_a_run_that_fails_in_an_object_store_leaves_no_record(
     call: Call, agreed: Path, reports: Path, objects: dict[str, bytes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The old record must not vouch for objects that have been replaced."""
-    from ldpbeam.transforms.stages.histogram import MakeConsistent
+    from ldpbeam.transforms.stages.publish import MakeConsistent
 
     arguments = ["run", "--collection", agreed, "--input", reports, "--output", "mem://bucket/results"]
     assert call(*arguments)[0] == 0

@@ -26,7 +26,7 @@ from apache_beam.utils.timestamp import Duration, Timestamp
 from ldpbeam.collection.collection import Collection
 from ldpbeam.collection.epochs import Epochs
 from ldpbeam.pipelines.config import RunConfig
-from ldpbeam.pipelines.unbounded import CollectStream
+from ldpbeam.pipelines.unbounded import collect_stream
 from ldpbeam.transforms.sources.messages import GatherMessages
 from ldpbeam.wire import report_pb2
 from tests.pipelines.running import collection
@@ -170,7 +170,7 @@ def count(numbers: beam.PCollection[int], config: Config) -> None:
         numbers
         | "Message" >> beam.ParDo(_Send(config)).with_output_types(bytes)
         | "Gather" >> beam.ParDo(GatherMessages("numbers"))
-        | "Collect" >> CollectStream(config.run)
+        | "Collect" >> collect_stream(config.run)
     )
 
 

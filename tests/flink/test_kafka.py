@@ -10,7 +10,7 @@ import apache_beam as beam
 import pytest
 from apache_beam.options.pipeline_options import PipelineOptions
 
-from ldpbeam.transforms.sources.kafka import ReadKafka
+from ldpbeam.transforms.sources.kafka import read_kafka
 from tests.flink.cluster import Cluster, Process, Worker, until
 from tests.flink.expansion import ExpansionService
 from tests.flink.kafka import Broker
@@ -68,7 +68,7 @@ def test_topic_is_counted_once(
         pipeline = beam.Pipeline(
             options=PipelineOptions(on_cluster(job_endpoint, worker, name, *CHECKPOINTS))
         )
-        values = pipeline | "Read" >> ReadKafka(broker.address, [topic], expansion.address)
+        values = pipeline | "Read" >> read_kafka(broker.address, [topic], expansion.address)
         count(values | "Number" >> beam.Map(int).with_output_types(int), config)
         pipeline.run()
         job = cluster.job(name)

@@ -20,7 +20,7 @@ from ldpbeam.collection.collection import Collection
 from ldpbeam.collection.file import load_collection, parse_collection
 from ldpbeam.errors import CollectionError, InvalidPayload, Reason
 from ldpbeam.kernels.check_codes import CheckCode
-from ldpbeam.pipelines.page import write_page
+from ldpbeam.pipelines.page.document import write_page
 from ldpbeam.privacy.counters import CountersGuarantee, bounded_sum_epsilon
 from ldpbeam.protocols import Parameters
 from ldpbeam.protocols.attributes.allocate import allocate

@@ -12,7 +12,7 @@ import pytest
 from ldpbeam.collection.file import load_collection
 from ldpbeam.errors import Reason
 from ldpbeam.pipelines.commands.support.inspection import inspect_lines
-from ldpbeam.pipelines.page import write_page
+from ldpbeam.pipelines.page.document import write_page
 from ldpbeam.simulators.fleet import Fleet, ReportColumns
 from ldpbeam.simulators.population.joint import joint_population
 from ldpbeam.simulators.simulate import simulate

@@ -150,6 +150,7 @@ def test_the_default_runner_is_named_explicitly() -> None:
         ),
         (["--land_every", "5s"], "E-USAGE-OPTION", "--land-every is for messages"),
         (["--detach"], "E-USAGE-OPTION", "--detach is for messages"),
+        (["--streaming", "--settle", "5s"], "E-USAGE-OPTION", "--settle is for the engine that reads"),
         (["--direct_num_workers=two"], "E-USAGE-BEAM", "invalid int value"),
         (["--direct_running_mode=fast"], "E-USAGE-BEAM", "invalid choice"),
         (["--runner", "NoRunner"], "E-USAGE-BEAM", "Unexpected pipeline runner"),
@@ -166,6 +167,18 @@ def test_wrong_options_end_with_2(
     one_line(err, code)
     assert text in err
     assert (tmp_path / "out" / "estimates" / "old.parquet").exists()
+
+
+@pytest.mark.parametrize("option", ["--settle=5s", "--land-bytes=9", "--metrics=9100", "--stop-when-idle=5s"])
+def test_a_cluster_is_given_no_option_of_the_local_engine(
+    call: Call, arguments: list[object], option: str
+) -> None:
+    """It would change nothing there, and nobody would see that."""
+    read = ["--subscription", "projects/project/subscriptions/reports", "--output", "out"]
+    code, _, err = call("run", *arguments[1:3], *read, "--runner", "FlinkRunner", option)
+    assert code == 2
+    one_line(err, "E-USAGE-OPTION")
+    assert f"{option.partition('=')[0]} is for the engine that reads --subscription on this machine" in err
 
 
 def test_missing_things_end_with_2(call: Call, site: Path, arguments: list[object], tmp_path: Path) -> None:
@@ -235,7 +248,7 @@ def test_an_internal_failure_ends_with_6(
     call: Call, arguments: list[object], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One line with a code; where it comes from only when LDPBEAM_DEBUG=1."""
-    from ldpbeam.transforms.stages.estimate import EstimateEpoch
+    from ldpbeam.transforms.stages.publish import EstimateEpoch
 
     def fail(self: object, counted: object) -> list[object]:
         raise ZeroDivisionError("planted\nin two lines")

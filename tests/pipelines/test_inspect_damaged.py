@@ -38,6 +38,13 @@ def test_a_damaged_record(done: Path, content: bytes) -> None:
         read_record(done / "run.json")
 
 
+def test_an_accounting_that_lacks_a_key(done: Path) -> None:
+    path = next((done / "accounting").iterdir())
+    path.write_text(path.read_text().replace('"closed"', '"open"'))
+    with pytest.raises(UsageError, match=r"is not the accounting of an epoch.*\[E-USAGE-INSPECT\]"):
+        view_of(path, 5)
+
+
 def test_a_cut_table_of_reports_is_a_reject(done: Path, tmp_path: Path) -> None:
     """What is no table of rejects is read as reports, which never fails."""
     table = next((done / "estimates").iterdir())

@@ -12,9 +12,9 @@ import pytest
 
 from ldpbeam.collection.file import load_collection
 from ldpbeam.errors import CollectionError, UsageError
-from ldpbeam.pipelines.commands.run import run_over_files
 from ldpbeam.pipelines.commands.simulate import Asked, simulate_reports
 from ldpbeam.pipelines.commands.support.inspection import inspect_lines
+from ldpbeam.pipelines.commands.support.running import run_over_files
 from ldpbeam.pipelines.commands.support.views import view_of
 from tests.pipelines.page.test_page_protocols import every_kind
 

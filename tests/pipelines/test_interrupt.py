@@ -33,7 +33,7 @@ BUSY = """\
 import sys, threading, time
 from pathlib import Path
 from ldpbeam.pipelines.commands.main import main
-from ldpbeam.transforms.stages.histogram import MakeConsistent
+from ldpbeam.transforms.stages.publish import MakeConsistent
 
 marker, sys.argv = Path(sys.argv[1]), ["ldpbeam", *sys.argv[2:]]
 real = MakeConsistent.process

@@ -195,7 +195,7 @@ def test_a_lock_whose_file_was_removed_is_no_lock(tmp_path: Path, monkeypatch: p
 def test_a_run_that_fails_leaves_the_earlier_results(
     done: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from ldpbeam.transforms.stages.histogram import MakeConsistent
+    from ldpbeam.transforms.stages.publish import MakeConsistent
 
     before = tree(done)
 
@@ -373,7 +373,7 @@ def test_a_real_full_device_is_said() -> None:
 
 
 def test_a_page_that_cannot_be_written_leaves_nothing(done: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from ldpbeam.pipelines.page import write_page
+    from ldpbeam.pipelines.page.document import write_page
 
     real = Path.write_bytes
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from ldpbeam.indicators import FALSE_ALARM
-from ldpbeam.pipelines.page import write_page
+from ldpbeam.pipelines.page.document import write_page
 from ldpbeam.simulators.fleet import ReportColumns
 from tests.pipelines.running import Done, collection, execute, fleet, write
 

@@ -226,7 +226,7 @@ def test_without_the_library_the_remedy_is_the_extra(monkeypatch: pytest.MonkeyP
     monkeypatch.setitem(sys.modules, "google.cloud.pubsub_v1", None)
     with pytest.raises(UsageError, match=r"pip install 'ldpbeam\[gcp\]'") as caught:
         Subscriber(PATH)
-    assert caught.value.code == "E-PUBSUB-LIBRARY"
+    assert caught.value.code == "E-USAGE-EXTRA"
 
 
 @pytest.mark.parametrize(

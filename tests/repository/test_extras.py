@@ -76,3 +76,11 @@ def test_every_module_of_an_extra_is_known(extra: str) -> None:
         assert said is not None
         assert f"ldpbeam[{extra}]" in str(said)
     assert extra_error(ModuleNotFoundError(name="something")) is None
+
+
+def test_not_all_that_is_googles_is_of_the_extra_gcp() -> None:
+    """google.protobuf comes with the distribution itself."""
+    for name in ("google.cloud", "google.cloud.pubsub_v1", "google.api_core.exceptions", "google.auth"):
+        assert "ldpbeam[gcp]" in str(extra_error(ModuleNotFoundError(name=name)))
+    for name in ("google", "google.protobuf", "google.protobuf.message", "google.cloudy"):
+        assert extra_error(ModuleNotFoundError(name=name)) is None

@@ -21,7 +21,10 @@ from ldpbeam.reports import Admission
 from ldpbeam.schedule import Schedule
 from ldpbeam.simulators.fleet import ReportColumns
 from ldpbeam.support import Support
-from ldpbeam.transforms.stateful import CountBeforeShuffle, CountShard, SplitByShard, SumShards
+from ldpbeam.transforms.stateful.count_before_shuffle import CountBeforeShuffle
+from ldpbeam.transforms.stateful.count_shard import CountShard
+from ldpbeam.transforms.stateful.split_by_shard import SplitByShard
+from ldpbeam.transforms.stateful.sum_shards import SumShards
 from ldpbeam.wire.codec import Batch
 from tests.reference.batches import admit_batch
 
@@ -100,15 +103,16 @@ class Cells:
 
     @property
     def timers(self) -> dict[str, FakeTimer]:
-        """By the method that each of them calls."""
+        """By name."""
         return {"on_due": self.due, "on_watch": self.watch}
 
 
 def call(step: Any, method: str, cells: Cells, *args: Any) -> list[Any]:
-    """A method of a step with a key's state in the place of Beam's parameters."""
+    """A method of a step with a key's state in the place of Beam's parameters, or what a timer calls."""
     bag = "reports" if isinstance(step, CountShard) else "counts"
     names = {bag: cells.bag, "state": cells.state, "due": cells.due, "watch": cells.watch}
-    bound = getattr(step, method)
+    timer = {"on_due": step.DUE, "on_watch": step.WATCH}.get(method)
+    bound = getattr(step, timer._attached_callback.__name__ if timer else method)
     taken = bound.__code__.co_varnames[: bound.__code__.co_argcount]
     return list(bound(*args, **{n: v for n, v in names.items() if n in taken}) or ())
 

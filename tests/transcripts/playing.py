@@ -63,7 +63,7 @@ from ldpbeam.accounting import CountedEpoch
 from ldpbeam.collection.collection import Collection
 from ldpbeam.collection.epochs import Epochs, parse_duration
 from ldpbeam.pipelines.config import RunConfig
-from ldpbeam.pipelines.unbounded import CollectStream
+from ldpbeam.pipelines.unbounded import collect_stream
 from ldpbeam.simulators.fleet import Fleet
 from ldpbeam.simulators.words import RandomWords
 from ldpbeam.transforms.sources.messages import GatherMessages
@@ -303,7 +303,7 @@ def play(transcript: Transcript, folder: Path) -> Played:
             pipeline
             | stream
             | "Gather" >> beam.ParDo(GatherMessages("here"))
-            | "Collect" >> CollectStream(config)
+            | "Collect" >> collect_stream(config)
         )
         for c in config.collections:
             note = beam.ParDo(_Note(notes, c.digest_hex))

@@ -14,9 +14,9 @@ def labels(pipeline: beam.Pipeline) -> list[str]:
 
         def visit_transform(self, node: object) -> None:
             parent = node.parent  # type: ignore[attr-defined]
-            if parent and type(parent.transform).__module__.startswith(
-                ("ldpbeam.pipelines.", "ldpbeam.transforms.")
-            ):
+            # A transform that is a function is of Beam's class, which keeps the function.
+            made = parent and getattr(parent.transform, "_fn", type(parent.transform))
+            if made and made.__module__.startswith(("ldpbeam.pipelines.", "ldpbeam.transforms.")):
                 found.append(node.full_label)  # type: ignore[attr-defined]
 
     pipeline.visit(Visitor())

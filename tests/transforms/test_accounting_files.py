@@ -12,17 +12,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ldpbeam.accounting import Account
+from ldpbeam.errors import LdpError
 from ldpbeam.histogram import EpochHistogram
 from ldpbeam.transforms.sinks.accounting import (
     EpochAccounting,
     Revision,
     UnattributedAccounting,
+    newest_number,
+    numbers_file_name,
     read_accounting,
     read_all_accounting,
     read_epoch_accounting,
     write_accounting,
 )
-from ldpbeam.transforms.sinks.atomic import FileRecord
+from ldpbeam.transforms.sinks.file_record import FileRecord
 from tests.pipelines.running import collection
 
 AGREED = collection("grr", 3, "numbered")
@@ -154,6 +157,29 @@ def test_all_of_them_are_read_in_the_order_of_their_names(tmp_path: Path) -> Non
     assert [each.key for each in (EPOCH, OTHER)] == [("0da37abc5df87aa0", 12), ("ab", None)]
     assert read_epoch_accounting(str(tmp_path), AGREED, 12) == EPOCH
     assert read_epoch_accounting(str(tmp_path), AGREED, 13) is None
+
+
+@pytest.mark.parametrize("key", ["schema", "collection", "closed", "accounting", "revisions"])
+def test_a_file_that_lacks_a_key_is_named(key: str, tmp_path: Path) -> None:
+    """With what to do about it, and without a value from it."""
+    record = EPOCH.as_record()
+    del record[key]
+    path = tmp_path / write_accounting(str(tmp_path), EPOCH).path
+    path.write_text(json.dumps(record))
+    with pytest.raises(LdpError, match="the accounting cannot be read") as caught:
+        read_accounting(str(path))
+    assert (caught.value.code, caught.value.where) == ("E-ACCOUNTING-DAMAGED", str(path))
+
+
+@pytest.mark.parametrize(
+    "content", ["", "{", "[]", '{"revision": 1}', '{"revision": "x", "content": "", "job": ""}']
+)
+def test_a_damaged_number_is_named_and_no_other_is_given(content: str, tmp_path: Path) -> None:
+    path = tmp_path / numbers_file_name(AGREED, 12)
+    path.parent.mkdir()
+    path.write_text(content)
+    with pytest.raises(LdpError, match=r"epoch-000012\.revision.*E-ACCOUNTING-DAMAGED"):
+        newest_number(str(tmp_path), AGREED, 12)
 
 
 def test_files_of_earlier_versions_can_be_read() -> None:

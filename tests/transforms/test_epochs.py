@@ -10,7 +10,7 @@ from apache_beam.transforms.window import IntervalWindow
 
 from ldpbeam.collection.epochs import Epochs
 from ldpbeam.reports import ReportColumns
-from ldpbeam.transforms.stages.epochs import WindowByEpoch
+from ldpbeam.transforms.stages.epochs import window_by_epoch
 
 
 @pytest.mark.parametrize(
@@ -35,6 +35,9 @@ def test_windows_are_the_epochs(epochs: Epochs) -> None:
     with beam.Pipeline(runner="FnApiRunner") as pipeline:
         held = pipeline | beam.Create([(e, one) for e in (0, 1, last)])
         found = (
-            held | WindowByEpoch(epochs) | beam.ParDo(Window()) | beam.WindowInto(beam.window.GlobalWindows())
+            held
+            | window_by_epoch(epochs)
+            | beam.ParDo(Window())
+            | beam.WindowInto(beam.window.GlobalWindows())
         )
         assert_that(found, equal_to(wanted))

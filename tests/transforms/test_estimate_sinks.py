@@ -47,8 +47,8 @@ from ldpbeam.transforms.sinks.bigquery import (
     require_table,
 )
 from ldpbeam.transforms.sinks.estimates import WriteEpochs
-from ldpbeam.transforms.sinks.optional import number_revisions, write_optional_sinks
 from ldpbeam.transforms.sinks.topic import PublishEstimates, estimate_messages
+from ldpbeam.transforms.stages.publish import write_histograms
 from tests.pipelines.running import collection
 from tests.transforms.fake_bigquery import FakeBigQuery, fake_bigquery
 from tests.transforms.fake_topic import FakeTopic, fake_topic
@@ -646,9 +646,7 @@ def test_both_sinks_stand_before_the_files_in_a_pipeline(
             | beam.Create([pickle.dumps(h) for h in histograms], reshuffle=False)
             | "Load" >> beam.Map(pickle.loads)
         )
-        numbered = number_revisions(final, agreed, outputs)
-        told = write_optional_sinks(numbered, agreed, outputs)
-        _ = told | "Write" >> beam.ParDo(WriteEpochs(agreed, str(tmp_path), "job"))
+        _ = write_histograms(final, agreed, outputs)
     files = parquet(tmp_path, agreed)
     # Two results of an epoch are two revisions; each time the bundle comes again they are two more.
     assert {epoch for epoch, _ in files} == set(range(4))
@@ -666,8 +664,7 @@ def test_without_sinks_nothing_is_in_between() -> None:
     pipeline = beam.Pipeline(runner="FnApiRunner")
     final = pipeline | beam.Create([1])
     agreed, outputs = collection("grr", name="a"), Outputs("out", targets={"publish_topic": ""})
-    assert number_revisions(final, agreed, outputs) is final
-    assert write_optional_sinks(final, agreed, outputs) is final
+    assert write_histograms(final, agreed, outputs).producer.inputs == (final,)
 
 
 def test_a_sink_that_refuses_keeps_the_books_from_being_written(
@@ -680,9 +677,7 @@ def test_a_sink_that_refuses_keeps_the_books_from_being_written(
     def run() -> None:
         with beam.Pipeline(runner="FnApiRunner") as pipeline:
             final = pipeline | beam.Create([pickle.dumps(plain(agreed))]) | beam.Map(pickle.loads)
-            numbered = number_revisions(final, agreed, outputs)
-            told = write_optional_sinks(numbered, agreed, outputs)
-            _ = told | "Write" >> beam.ParDo(WriteEpochs(agreed, str(tmp_path), "job"))
+            _ = write_histograms(final, agreed, outputs)
 
     table.before.append((404, "notFound"))
     with pytest.raises(Exception, match="E-BIGQUERY-REFUSED"):

@@ -7,7 +7,7 @@ from pathlib import Path
 import apache_beam as beam
 import pytest
 
-from ldpbeam.pipelines.bounded import CollectReports
+from ldpbeam.pipelines.bounded import collect_reports
 from ldpbeam.pipelines.config import RunConfig
 from tests.pipelines.running import collection
 from tests.transforms.graphs import labels
@@ -17,7 +17,7 @@ GOLDEN = Path(__file__).with_name("labels.txt")
 
 def collected(config: RunConfig) -> list[str]:
     pipeline = beam.Pipeline(runner="FnApiRunner")
-    _ = pipeline | "Collect" >> CollectReports(config)
+    _ = pipeline | "Collect" >> collect_reports(config)
     return labels(pipeline)
 
 

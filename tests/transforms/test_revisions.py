@@ -22,7 +22,7 @@ from ldpbeam.tables import fixed_columns
 from ldpbeam.transforms.sinks import accounting as revisions
 from ldpbeam.transforms.sinks.accounting import (
     Numbered,
-    NumberRevisions,
+    RevisionNumbers,
     content_digest,
     newest_number,
     number_after,
@@ -47,8 +47,8 @@ def result(epoch: int, content: int, agreed: Collection = AGREED) -> EpochHistog
 
 def numbered(output: Path, job: str, *results: EpochHistogram) -> list[EpochHistogram]:
     """The same with their numbers."""
-    step = NumberRevisions(AGREED, str(output), job)
-    return [one for each in results for one in step.process(each)]
+    step = RevisionNumbers(AGREED, str(output), job)
+    return [step.number(each) for each in results]
 
 
 # --- the rule
@@ -154,11 +154,11 @@ def run_bundle(step: Any, write: Any, sinks: Sinks, bundle: list[Any], fused: bo
     """One attempt, which fails after so many elements have reached the last step that they get to."""
     held: list[EpochHistogram] = []
     for each in bundle[: until if fused else None]:
-        for one in step.process(each):
-            held.append(one)
-            if fused:
-                sinks.take(one)
-                list(write.process(one))
+        one = step.number(each)
+        held.append(one)
+        if fused:
+            sinks.take(one)
+            list(write.process(one))
     if not fused:
         for one in held[:until]:
             sinks.take(one)
@@ -181,7 +181,7 @@ def test_no_sink_sees_two_contents_under_one_number(
     """Bundles are cut anywhere, fail anywhere, come again cut otherwise, after a step back as well."""
     told = [result(*one) for one in results]
     with TemporaryDirectory() as folder:
-        step, write = NumberRevisions(AGREED, folder, "job"), WriteEpochs(AGREED, folder, "job")
+        step, write = RevisionNumbers(AGREED, folder, "job"), WriteEpochs(AGREED, folder, "job")
         write.setup()
         sinks, at, left, sizes = Sinks(Path(folder)), 0, list(failures), list(cuts)
         while at < len(told):
@@ -209,7 +209,7 @@ def test_no_sink_sees_two_contents_under_one_number(
 def planted(results: list[tuple[int, int]], fused: bool) -> None:
     """One bundle with several results of an epoch."""
     with TemporaryDirectory() as folder:
-        step, write = NumberRevisions(AGREED, folder, "job"), WriteEpochs(AGREED, folder, "job")
+        step, write = RevisionNumbers(AGREED, folder, "job"), WriteEpochs(AGREED, folder, "job")
         write.setup()
         bundle = [result(*one) for one in results]
         sinks = Sinks(Path(folder))

@@ -18,7 +18,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ldpbeam.reports import Admission, admit_rows
-from ldpbeam.transforms.sources.files import BadSource, Chunk, ReadFiles, ReadLimits, Table
+from ldpbeam.transforms.sources.chunks import BadSource, Chunk, ReadLimits, Table
+from ldpbeam.transforms.sources.files import ReadFiles
 from ldpbeam.transforms.sources.parquet import believed
 from ldpbeam.transforms.stages.reports import ACCOUNTING, REJECTED, AdmitReports
 from ldpbeam.wire.report_pb2 import Report, ReportBatch

@@ -16,11 +16,10 @@ from ldpbeam.reports import Rejection, ReportColumns
 from ldpbeam.support import Support
 from ldpbeam.transforms.coders import ReportColumnsCoder, SupportCoder, register_coders
 from ldpbeam.transforms.sinks.estimates import WriteEpochs
-from ldpbeam.transforms.sinks.rejects import WriteRejects
+from ldpbeam.transforms.sinks.rejects import rejects_by_source
 from ldpbeam.transforms.sources.files import ReadFiles
-from ldpbeam.transforms.stages.epochs import OncePerReportId, WindowByEpoch
-from ldpbeam.transforms.stages.estimate import EstimateEpoch
-from ldpbeam.transforms.stages.histogram import MakeConsistent
+from ldpbeam.transforms.stages.epochs import once_per_report_id, window_by_epoch
+from ldpbeam.transforms.stages.publish import EstimateEpoch, MakeConsistent
 from ldpbeam.transforms.stages.reports import AdmitReports
 from ldpbeam.transforms.stages.support import CountSupport
 from tests.pipelines.running import collection, fleet
@@ -143,10 +142,10 @@ def test_what_is_sent_to_workers_is_small_and_holds_no_compiled_function(name: s
         EstimateEpoch(agreed),
         MakeConsistent(agreed),
         WriteEpochs(agreed, "out"),
-        WriteRejects("out"),
+        rejects_by_source("out"),
         ReadFiles(),
-        OncePerReportId(agreed.digest_hex, 3),
-        WindowByEpoch(agreed.epochs),
+        once_per_report_id(agreed.digest_hex, 3),
+        window_by_epoch(agreed.epochs),
     )
     for sender in senders:
         pickled = pickler.dumps(sender)

@@ -11,30 +11,22 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-__all__ = ["SINKS", "Outputs", "Sink", "check_sinks"]
+if TYPE_CHECKING:
+    from ldpbeam.collection.collection import Collection
 
 
 @dataclass(frozen=True)
 class Sink:
-    """An optional sink.
+    """An optional sink."""
 
-    Attributes:
-        option: of ``ldpbeam run``, which gives the target.
-        metavar: how a target looks.
-        help: what the option does.
-        template: type of the parameter of a Dataflow template, and the pattern of its values.
-        label: of the step in the graph. It stays, so that a running job can be replaced.
-        step: module in this folder, and the DoFn in it.
-    """
-
-    option: str
-    metavar: str
-    help: str
-    template: tuple[str, str]
-    label: str
-    step: tuple[str, str]
+    option: str  # of ``ldpbeam run``, which gives the target
+    metavar: str  # how a target looks
+    help: str  # what the option does
+    template: tuple[str, str]  # type of the parameter of a Dataflow template, and the pattern of its values
+    label: str  # of the step in the graph. It stays, so that a running job can be replaced
+    step: tuple[str, str]  # module in this folder, and the DoFn in it
 
     @property
     def name(self) -> str:
@@ -95,3 +87,12 @@ def check_sinks(targets: Mapping[str, str]) -> None:
     for name, target in targets.items():
         if target:
             SINKS[name].load().check(target)
+
+
+def chosen_sinks(collection: Collection, outputs: Outputs) -> dict[str, Any]:
+    """The optional sinks that were asked for, by the labels of their steps, in the order of :data:`SINKS`."""
+    return {
+        sink.label: sink.load()(collection, outputs.targets[name])
+        for name, sink in SINKS.items()
+        if outputs.targets.get(name)
+    }

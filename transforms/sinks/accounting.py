@@ -11,43 +11,28 @@ from __future__ import annotations
 
 import hashlib
 import json
+import zlib
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from functools import cache
+from gzip import BadGzipFile
 from typing import Any, ClassVar
 
-import apache_beam as beam
 import numpy as np
 from apache_beam.io.filesystems import FileSystems
 
 from ldpbeam.accounting import Account
 from ldpbeam.collection.collection import Collection
 from ldpbeam.collection.epochs import instant
-from ldpbeam.errors import Reason
+from ldpbeam.errors import LdpError, Reason
 from ldpbeam.histogram import EpochHistogram
-from ldpbeam.transforms.sinks.atomic import FileRecord, publish
-
-__all__ = [
-    "EpochAccounting",
-    "NumberRevisions",
-    "Numbered",
-    "Revision",
-    "RevisionNumbers",
-    "UnattributedAccounting",
-    "accounting_file_name",
-    "content_digest",
-    "epoch_stem",
-    "named_stem",
-    "newest_number",
-    "number_after",
-    "numbers_file_name",
-    "read_accounting",
-    "read_all_accounting",
-    "read_epoch_accounting",
-    "write_accounting",
-]
+from ldpbeam.transforms.sinks.atomic import publish
+from ldpbeam.transforms.sinks.file_record import FileRecord
 
 NUMBERS_SCHEMA = "ldpbeam.revision/1"
+_ABOUT = ("collection", "version", "digest", "epoch", "epoch_start", "epoch_end", "closes", "closed")
+"""Fields of :class:`EpochAccounting` that its file has as they are."""
 
 
 def epoch_stem(collection: Collection, epoch: int) -> str:
@@ -105,19 +90,10 @@ class Revision:
     @classmethod
     def from_record(cls, record: Mapping[str, Any]) -> Revision:
         """The reverse of :meth:`as_record`; outputs of earlier versions have no indicators."""
-        table = None
-        if record["file"]:
-            table = FileRecord(record["file"], record["bytes"], record["sha256"], record["rows"])
-        return cls(
-            int(record["revision"]),
-            record["pane"],
-            record["n"],
-            record["withheld"],
-            record.get("content", ""),
-            record.get("job", ""),
-            record.get("indicators", []),
-            table,
-        )
+        table = FileRecord.from_record({**record, "path": record["file"]}) if record["file"] else None
+        result = (record["pane"], record["n"], record["withheld"], record.get("content", ""))
+        rest = (record.get("job", ""), record.get("indicators", []), table)
+        return cls(int(record["revision"]), *result, *rest)
 
 
 @dataclass(frozen=True)
@@ -154,20 +130,12 @@ class EpochAccounting:
         cls, collection: Collection, histogram: EpochHistogram, revisions: tuple[Revision, ...]
     ) -> EpochAccounting:
         """The accounting of an epoch whose newest result is given."""
-        epoch = histogram.epoch
-        return cls(
-            collection.name,
-            collection.version,
-            collection.digest_hex,
-            epoch,
-            instant(collection.epochs.start(epoch)),
-            instant(collection.epochs.end(epoch)),
-            instant(collection.closes(epoch)),
-            histogram.closed,
-            histogram.account or Account(),
-            revisions,
-            histogram.position,
-        )
+        epoch, epochs = histogram.epoch, collection.epochs
+        times = map(instant, (epochs.start(epoch), epochs.end(epoch), collection.closes(epoch)))
+        of = (collection.name, collection.version, collection.digest_hex, epoch, *times, histogram.closed)
+        about: dict[str, Any] = dict(zip(_ABOUT, of, strict=True))
+        account = histogram.account or Account()
+        return cls(**about, account=account, revisions=revisions, position=histogram.position)
 
     @property
     def key(self) -> tuple[str, int]:
@@ -198,14 +166,7 @@ class EpochAccounting:
         """Content of the file."""
         return {
             "schema": self.SCHEMA,
-            "collection": self.collection,
-            "version": self.version,
-            "digest": self.digest,
-            "epoch": self.epoch,
-            "epoch_start": self.epoch_start,
-            "epoch_end": self.epoch_end,
-            "closes": self.closes,
-            "closed": self.closed,
+            **{name: getattr(self, name) for name in _ABOUT},
             "accounting": {**self.account.as_record(), "pending": self.account.pending},
             "error_fraction": round(self.account.error_fraction, 9),
             "revisions": [revision.as_record() for revision in self.revisions],
@@ -215,36 +176,20 @@ class EpochAccounting:
     @classmethod
     def from_record(cls, record: Mapping[str, Any]) -> EpochAccounting:
         """The reverse of :meth:`as_record`."""
-        return cls(
-            record["collection"],
-            record["version"],
-            record["digest"],
-            int(record["epoch"]),
-            record["epoch_start"],
-            record["epoch_end"],
-            record["closes"],
-            record["closed"],
-            Account.from_record(record["accounting"]),
-            tuple(Revision.from_record(revision) for revision in record["revisions"]),
-            record.get("position"),
-        )
+        about = {name: record[name] for name in _ABOUT}
+        account = Account.from_record(record["accounting"])
+        revisions = tuple(map(Revision.from_record, record["revisions"]))
+        return cls(**about, account=account, revisions=revisions, position=record.get("position"))
 
 
 @dataclass(frozen=True)
 class UnattributedAccounting:
-    """What ``accounting/other-….json`` holds: the account of records that belong to no epoch.
+    """What ``accounting/other-….json`` holds: the account of records that belong to no epoch."""
 
-    Attributes:
-        digest: of the collection that they name; empty where they name none.
-        account: of which ``read`` and ``rejected`` alone mean something.
-        job: the unbounded job that has read them; empty in a local engine.
-        position: as in :class:`EpochAccounting`.
-    """
-
-    digest: str
-    account: Account
-    job: str = ""
-    position: Mapping[str, int] | None = None
+    digest: str  # of the collection that they name; empty where they name none
+    account: Account  # of which ``read`` and ``rejected`` alone mean something
+    job: str = ""  # the unbounded job that has read them; empty in a local engine
+    position: Mapping[str, int] | None = None  # as in :class:`EpochAccounting`
 
     SCHEMA: ClassVar[str] = "ldpbeam.other/1"
 
@@ -282,12 +227,34 @@ def write_accounting(output: str, accounting: EpochAccounting | UnattributedAcco
 
 
 def read_accounting(path: str) -> EpochAccounting | UnattributedAccounting:
-    """What one file of ``accounting/`` holds."""
-    with FileSystems.open(path) as handle:
+    """What one file of ``accounting/`` holds.
+
+    Raises:
+        LdpError: it is damaged.
+    """
+    with FileSystems.open(path) as handle, whole_accounting(path):
         record = json.loads(handle.read())
-    if record["schema"] == UnattributedAccounting.SCHEMA:
-        return UnattributedAccounting.from_record(record)
-    return EpochAccounting.from_record(record)
+        if record["schema"] == UnattributedAccounting.SCHEMA:
+            return UnattributedAccounting.from_record(record)
+        return EpochAccounting.from_record(record)
+
+
+@contextmanager
+def whole_accounting(path: str) -> Iterator[None]:
+    """Around what parses a file below ``accounting/``.
+
+    Raises:
+        LdpError: the file is cut short, or a key or a value of it is not what it ought to be.
+    """
+    try:
+        yield
+    except (ValueError, LookupError, TypeError, AttributeError, EOFError, zlib.error, BadGzipFile) as error:
+        raise LdpError(
+            "E-ACCOUNTING-DAMAGED",
+            f"the accounting cannot be read ({type(error).__name__})",
+            where=path,
+            remedy="Restore the file from a backup: it says what is published of its epochs.",
+        ) from None
 
 
 def read_all_accounting(output: str) -> Iterator[EpochAccounting | UnattributedAccounting]:
@@ -314,17 +281,11 @@ def read_epoch_accounting(output: str, collection: Collection, epoch: int) -> Ep
 
 @dataclass(frozen=True)
 class Numbered:
-    """A number that was given.
+    """A number that was given."""
 
-    Attributes:
-        revision: the number.
-        content: :func:`content_digest` of what it stands for.
-        job: who gave it.
-    """
-
-    revision: int
-    content: str
-    job: str
+    revision: int  # the number
+    content: str  # :func:`content_digest` of what it stands for
+    job: str  # who gave it
 
 
 def numbers_file_name(collection: Collection, epoch: int) -> str:
@@ -370,9 +331,9 @@ def newest_number(output: str, collection: Collection, epoch: int) -> Numbered |
     """The newest number that was given, whether it is published or not; None when none was."""
     path = FileSystems.join(output, *numbers_file_name(collection, epoch).split("/"))
     if FileSystems.exists(path):
-        with FileSystems.open(path) as handle:
+        with FileSystems.open(path) as handle, whole_accounting(path):
             found = json.loads(handle.read())
-        return Numbered(int(found["revision"]), found["content"], found["job"])
+            return Numbered(int(found["revision"]), found["content"], found["job"])
     # Of an archived epoch, its accounting alone has the number.
     accounting = read_epoch_accounting(output, collection, epoch)
     newest = accounting.newest if accounting else None
@@ -403,16 +364,3 @@ class RevisionNumbers:
             name = numbers_file_name(self._collection, histogram.epoch)
             publish(self._output, name, (json.dumps(record) + "\n").encode())
         return replace(histogram, revision=number.revision)
-
-
-class NumberRevisions(beam.DoFn):
-    """:class:`RevisionNumbers` as a step of a pipeline; results of an epoch come from one key, in order."""
-
-    def __init__(self, collection: Collection, output: str, job: str) -> None:
-        """Parameters as of :class:`RevisionNumbers`."""
-        super().__init__()
-        self._numbers = RevisionNumbers(collection, output, job)
-
-    def process(self, histogram: EpochHistogram) -> list[EpochHistogram]:
-        """Give one histogram its number."""
-        return [self._numbers.number(histogram)]

@@ -15,8 +15,6 @@ from apache_beam.io.filesystems import FileSystems
 from ldpbeam.errors import disk_error
 from ldpbeam.transforms.sinks.file_record import FileRecord
 
-__all__ = ["FileRecord", "link", "publish", "refuse_writing", "remove", "sync_folder"]
-
 
 def sync_folder(folder: str) -> None:
     """Force to disk which names a local folder holds."""
@@ -64,10 +62,8 @@ _GATE = _Gate()
 def refuse_writing(patience: float) -> None:
     """Finish the files that are being written and begin no other, for the rest of this process's life.
 
-    Threads that want to write wait for ever, so this is only for a process that is about to end.
-
-    Args:
-        patience: seconds to wait for unfinished files at most.
+    Threads that want to write wait for ever, so this is only for a process that is about to end. It waits for
+    unfinished files ``patience`` seconds at most.
     """
     _GATE.close(patience)
 
@@ -129,12 +125,7 @@ def link(output: str, name: str, target: str, content: bytes, *, sync: bool = Tr
     Whoever opens the name finds the one file or the other, each whole. On a local disk both names share the
     bytes; where that is not possible, and in object stores, the content is written once more.
 
-    Args:
-        output: output directory.
-        name: the further name, below it.
-        target: the published file, below it.
-        content: its bytes.
-        sync: whether the name is to be on disk when this returns; else :func:`sync_folder` is for later.
+    Without ``sync`` the name need not be on disk when this returns; :func:`sync_folder` is for later.
     """
     if "://" in output:
         publish(output, name, content)

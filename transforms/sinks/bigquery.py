@@ -14,21 +14,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from importlib import import_module
 from typing import Any
 
+import pyarrow as pa
+
 from ldpbeam.collection.collection import Collection
 from ldpbeam.collection.epochs import instant
-from ldpbeam.errors import LdpError, UsageError
+from ldpbeam.errors import LdpError, UsageError, optional_module
 from ldpbeam.histogram import EpochHistogram
 from ldpbeam.tables import epoch_table
 from ldpbeam.transforms.sinks.confirmed import ConfirmedSink
-
-__all__ = [
-    "DESCRIPTIONS",
-    "WriteEstimatesToBigQuery",
-    "bigquery_client",
-    "bigquery_schema",
-    "insert_id",
-    "require_table",
-]
 
 DESCRIPTIONS = {
     "collection": "name of the collection",
@@ -94,13 +87,7 @@ def require_table(name: str) -> tuple[str, str, str]:
 
 
 def bigquery_schema(schema: Any) -> list[dict[str, str]]:
-    """The columns as BigQuery describes them in JSON: name, type, mode, description.
-
-    Args:
-        schema: Arrow schema of the estimates; of any collection, their columns are the same.
-    """
-    import pyarrow as pa
-
+    """The columns of an Arrow schema of estimates as BigQuery's JSON: name, type, mode, description."""
     types = {
         pa.string(): "STRING",
         pa.int32(): "INTEGER",
@@ -132,14 +119,7 @@ def bigquery_client(project: str) -> Any:
     Raises:
         UsageError: google-cloud-bigquery is not installed, or there are no credentials.
     """
-    try:
-        bigquery = import_module("google.cloud.bigquery")
-    except ImportError:
-        raise UsageError(
-            "E-USAGE-BIGQUERY",
-            "BigQuery needs the package google-cloud-bigquery, which is not installed",
-            remedy="Install it with: pip install 'ldpbeam[gcp]'",
-        ) from None
+    bigquery = optional_module("google.cloud.bigquery")
     from google.auth.exceptions import GoogleAuthError
 
     credentials: dict[str, Any] = {}
@@ -232,11 +212,7 @@ class WriteEstimatesToBigQuery(ConfirmedSink):
                 yield {**row, **times}
 
     def _insert(self) -> None:
-        """Insert what was gathered, trying again as long as the reason may pass.
-
-        Raises:
-            LdpError: BigQuery refuses, or was not reached.
-        """
+        """Insert what was gathered, trying again as long as the reason may pass; LdpError if it does not."""
         from google.api_core import exceptions
         from google.api_core.retry import Retry, if_exception_type
         from google.auth.exceptions import GoogleAuthError

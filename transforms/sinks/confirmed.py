@@ -14,8 +14,6 @@ from ldpbeam.collection.collection import Collection
 from ldpbeam.histogram import EpochHistogram
 from ldpbeam.tables import fixed_columns
 
-__all__ = ["ConfirmedSink"]
-
 
 class ConfirmedSink(beam.DoFn, ABC):
     """Sends histograms to a service, and passes them on, in their order, once the service has confirmed them.
@@ -24,8 +22,6 @@ class ConfirmedSink(beam.DoFn, ABC):
     """
 
     def __init__(self, collection: Collection) -> None:
-        """Send epochs of this collection."""
-        super().__init__()
         self.collection = collection
         self.fixed: dict[str, Any] = {}
         """:func:`~ldpbeam.tables.fixed_columns` of the collection, from ``setup`` on."""

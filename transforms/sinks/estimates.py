@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import apache_beam as beam
+import pyarrow.parquet as pq
 
 from ldpbeam.accounting import Entry
 from ldpbeam.collection.collection import Collection
@@ -25,15 +26,8 @@ from ldpbeam.transforms.sinks.accounting import (
     read_epoch_accounting,
     write_accounting,
 )
-from ldpbeam.transforms.sinks.atomic import FileRecord, link, publish, remove
-
-__all__ = [
-    "EpochFiles",
-    "PublishedIndicators",
-    "WriteEpochs",
-    "epoch_file_name",
-    "latest_file_name",
-]
+from ldpbeam.transforms.sinks.atomic import link, publish, remove
+from ldpbeam.transforms.sinks.file_record import FileRecord
 
 
 def epoch_file_name(collection: Collection, epoch: int, revision: int) -> str:
@@ -48,17 +42,11 @@ def latest_file_name(collection: Collection, epoch: int) -> str:
 
 @dataclass(frozen=True)
 class PublishedIndicators:
-    """Indicators of forged reports in one result, as its accounting has them.
+    """Indicators of forged reports in one result, as its accounting has them."""
 
-    Attributes:
-        digest: of the collection, 16 hexadecimal digits.
-        epoch: index.
-        indicators: records, see :meth:`ldpbeam.indicators.Indicator.as_record`.
-    """
-
-    digest: str
-    epoch: int
-    indicators: list[dict[str, Any]]
+    digest: str  # of the collection, 16 hexadecimal digits
+    epoch: int  # index
+    indicators: list[dict[str, Any]]  # records, see :meth:`ldpbeam.indicators.Indicator.as_record`
 
 
 class EpochFiles:
@@ -123,8 +111,6 @@ class EpochFiles:
         )
 
     def _write_table(self, histogram: EpochHistogram, newest: bool) -> FileRecord:
-        import pyarrow.parquet as pq
-
         table = epoch_table(self._collection, histogram, self._fixed)
         sink = io.BytesIO()
         pq.write_table(table, sink, compression="zstd")
@@ -142,7 +128,6 @@ class WriteEpochs(beam.DoFn):
 
     def __init__(self, collection: Collection, output: str, job: str = "") -> None:
         """Parameters as of :class:`EpochFiles`."""
-        super().__init__()
         self._parameters = (collection, output, job)
         self._files: EpochFiles
 

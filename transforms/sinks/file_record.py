@@ -6,24 +6,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["FileRecord"]
-
 
 @dataclass(frozen=True)
 class FileRecord:
-    """A file that was written.
+    """A file that was written."""
 
-    Attributes:
-        path: relative to the output directory, with forward slashes.
-        size: bytes.
-        sha256: of the content, hexadecimal.
-        rows: rows in it.
-    """
-
-    path: str
-    size: int
-    sha256: str
-    rows: int
+    path: str  # relative to the output directory, with forward slashes
+    size: int  # bytes
+    sha256: str  # of the content, hexadecimal
+    rows: int  # rows in it
 
     @classmethod
     def from_record(cls, record: Mapping[str, Any]) -> FileRecord:

@@ -4,81 +4,58 @@ from __future__ import annotations
 
 import hashlib
 import io
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import Any
 
 import apache_beam as beam
+import pyarrow as pa
+import pyarrow.parquet as pq
 
 from ldpbeam.reports import LISTED, Rejection, capped
-from ldpbeam.transforms.sinks.atomic import FileRecord, publish
+from ldpbeam.transforms.sinks.atomic import publish
+from ldpbeam.transforms.sinks.file_record import FileRecord
 
-__all__ = ["WriteRejects", "WriteSources", "rejects_schema", "rejects_table", "write_rejects"]
+_COLUMNS = ("reason", "explanation", "source", "place", "index", "count", "digest", "epoch")
+_NUMBERS = frozenset({"place", "index", "count", "epoch"})
 
 
 def rejects_schema() -> Any:
     """The Arrow schema of rejects. No column ever holds a payload."""
-    import pyarrow as pa
-
-    return pa.schema(
-        [
-            pa.field("reason", pa.string(), nullable=False),
-            pa.field("explanation", pa.string(), nullable=False),
-            pa.field("source", pa.string(), nullable=False),
-            pa.field("place", pa.int64(), nullable=False),
-            pa.field("index", pa.int64(), nullable=False),
-            pa.field("count", pa.int64(), nullable=False),
-            pa.field("digest", pa.string(), nullable=False),
-            pa.field("epoch", pa.int64()),
-        ]
-    )
+    kinds = [(name, pa.int64() if name in _NUMBERS else pa.string()) for name in _COLUMNS]
+    return pa.schema([pa.field(name, kind, nullable=name == "epoch") for name, kind in kinds])
 
 
 def rejects_table(rejections: Iterable[Rejection]) -> Any:
     """Rows in the order of sources and places."""
-    import pyarrow as pa
-
     rows = sorted(rejections, key=lambda r: (r.source, r.place, r.index, r.reason.value))
-    columns = {
-        "reason": [r.reason.value for r in rows],
-        "explanation": [r.reason.explanation for r in rows],
-        "source": [r.source for r in rows],
-        "place": [r.place for r in rows],
-        "index": [r.index for r in rows],
-        "count": [r.count for r in rows],
-        "digest": [r.digest for r in rows],
-        "epoch": [r.epoch for r in rows],
-    }
-    return pa.table(columns, schema=rejects_schema())
+    said = ({**vars(r), "reason": r.reason.value, "explanation": r.reason.explanation} for r in rows)
+    return pa.Table.from_pylist(list(said), schema=rejects_schema())
 
 
 def write_rejects(output: str, name: str, rejections: Iterable[Rejection]) -> FileRecord:
     """One Parquet file ``rejects/NAME.parquet``."""
-    import pyarrow.parquet as pq
-
     table = rejects_table(rejections)
     sink = io.BytesIO()
     pq.write_table(table, sink, compression="zstd")
     return publish(output, f"rejects/{name}.parquet", sink.getvalue(), table.num_rows)
 
 
-class WriteRejects(beam.PTransform):
-    """Rejections to one Parquet file per source, of each reason as many rows as :func:`capped` leaves."""
+@beam.ptransform_fn
+def rejects_by_source(
+    rejections: beam.PCollection[tuple[str, Rejection]], output: str
+) -> beam.PCollection[FileRecord]:
+    """Rejections to one Parquet file per source, of each reason as many rows as :func:`capped` leaves.
 
-    def __init__(self, output: str, label: str | None = None) -> None:
-        """Write below ``output``."""
-        super().__init__(label)
-        self._output = output
-
-    def expand(self, rejections: beam.PCollection[tuple[str, Rejection]]) -> beam.PCollection[FileRecord]:
-        """Cap by source and reason as early as possible, then gather by source."""
-        return (
-            rejections
-            | "ByReason" >> beam.Map(_by_reason).with_output_types(tuple[tuple[str, str], Rejection])
-            | "Cap" >> beam.CombinePerKey(_Capped())
-            | "BySource" >> beam.Map(_by_source).with_output_types(tuple[str, Any])
-            | "Source" >> beam.GroupByKey()
-            | "Write" >> beam.ParDo(WriteSources(self._output))
-        )
+    They are capped as early as possible, by source and reason.
+    """
+    return (
+        rejections
+        | "ByReason" >> beam.Map(_by_reason).with_output_types(tuple[tuple[str, str], Rejection])
+        | "Cap" >> beam.CombinePerKey(_Capped())
+        | "BySource" >> beam.Map(_by_source).with_output_types(tuple[str, Any])
+        | "Source" >> beam.GroupByKey()
+        | "Write" >> beam.Map(_write_source, output)
+    )
 
 
 def _by_reason(pair: tuple[str, Rejection]) -> tuple[tuple[str, str], Rejection]:
@@ -109,16 +86,8 @@ class _Capped(beam.CombineFn):
         return capped(held)
 
 
-class WriteSources(beam.DoFn):
+def _write_source(group: tuple[str, Iterable[Iterable[Rejection]]], output: str) -> FileRecord:
     """All rejections of one source to one Parquet file, in the order of their places."""
-
-    def __init__(self, output: str) -> None:
-        """Write below ``output``."""
-        super().__init__()
-        self._output = output
-
-    def process(self, group: tuple[str, Iterable[Iterable[Rejection]]]) -> Iterator[FileRecord]:
-        """One file per source."""
-        source, rejections = group[0], (rejection for held in group[1] for rejection in held)
-        digits = hashlib.sha256(source.encode()).hexdigest()[:16]
-        yield write_rejects(self._output, f"rejects-{digits}", rejections)
+    source, rejections = group[0], (rejection for held in group[1] for rejection in held)
+    digits = hashlib.sha256(source.encode()).hexdigest()[:16]
+    return write_rejects(output, f"rejects-{digits}", rejections)

@@ -21,8 +21,6 @@ from ldpbeam.tables import epoch_table
 from ldpbeam.transforms.pubsub import library, require_path
 from ldpbeam.transforms.sinks.confirmed import ConfirmedSink
 
-__all__ = ["ESTIMATES_SCHEMA", "MESSAGE_BYTES", "EstimateMessage", "PublishEstimates", "estimate_messages"]
-
 ESTIMATES_SCHEMA = "ldpbeam.estimates/1"
 
 MESSAGE_BYTES = 9_000_000
@@ -57,18 +55,12 @@ class EstimateMessage:
 
 
 def estimate_messages(
-    collection: Collection,
-    histogram: EpochHistogram,
-    fixed: dict[str, Any],
-    limit: int,
+    collection: Collection, histogram: EpochHistogram, fixed: dict[str, Any], limit: int
 ) -> list[EstimateMessage]:
-    """A revision as messages: one where its JSON fits, else parts with consecutive rows.
+    """A revision as messages: one where its JSON fits into ``limit`` bytes, else parts with consecutive rows.
 
-    Args:
-        collection: whose epoch it is.
-        histogram: without attributes and not withheld, it gives no message.
-        fixed: :func:`ldpbeam.tables.fixed_columns` of the collection.
-        limit: bytes of a body at most.
+    A histogram without attributes that is not withheld gives none. ``fixed`` are the
+    :func:`~ldpbeam.tables.fixed_columns` of the collection.
 
     Raises:
         LdpError: a single row is larger.

@@ -19,83 +19,66 @@ from ldpbeam.accounting import Account, Entry
 from ldpbeam.reports import Rejection
 from ldpbeam.transforms.sinks import Outputs
 from ldpbeam.transforms.sinks.accounting import UnattributedAccounting, write_accounting
-from ldpbeam.transforms.sinks.atomic import FileRecord
+from ldpbeam.transforms.sinks.file_record import FileRecord
 from ldpbeam.transforms.sinks.rejects import write_rejects
-
-__all__ = ["WriteStreamRejects", "WriteUnattributed"]
 
 _MINUTE = 60
 _FORGET_AFTER = 31 * 86400
 
 
-class WriteStreamRejects(beam.PTransform):
+@beam.ptransform_fn
+def rejects_by_minute(
+    rejections: beam.PCollection[tuple[str, Rejection]], outputs: Outputs
+) -> beam.PCollection[FileRecord]:
     """Rejections to one file per minute of arrival, and further ones for what comes after the watermark.
 
-    The accounting has the exact counts of rejections; these files say where and why.
+    The accounting has the exact counts of rejections; these files say where and why. The name of the job
+    keeps the files of several jobs apart.
     """
-
-    def __init__(self, outputs: Outputs, label: str | None = None) -> None:
-        """Write there; the name of the job keeps the files of several jobs apart."""
-        super().__init__(label)
-        self._outputs = outputs
-
-    def expand(self, rejections: beam.PCollection[tuple[str, Rejection]]) -> beam.PCollection[FileRecord]:
-        """Windows of a minute, one group each."""
-        return (
-            rejections
-            | "Minute"
-            >> beam.WindowInto(
-                FixedWindows(_MINUTE),
-                trigger=AfterWatermark(late=AfterCount(1)),
-                accumulation_mode=AccumulationMode.DISCARDING,
-                allowed_lateness=_FORGET_AFTER,
-            )
-            | "OneKey" >> beam.Map(_under_one_key).with_output_types(tuple[int, Any])
-            | "Together" >> beam.GroupByKey()
-            | "Write" >> beam.ParDo(_WriteMinute(self._outputs))
-        )
+    minutes = beam.WindowInto(
+        FixedWindows(_MINUTE),
+        trigger=AfterWatermark(late=AfterCount(1)),
+        accumulation_mode=AccumulationMode.DISCARDING,
+        allowed_lateness=_FORGET_AFTER,
+    )
+    return (
+        rejections
+        | "Minute" >> minutes
+        | "OneKey" >> beam.Map(_under_one_key).with_output_types(tuple[int, Any])
+        | "Together" >> beam.GroupByKey()
+        | "Write" >> beam.Map(_write_minute, outputs)
+    )
 
 
 def _under_one_key(pair: tuple[str, Rejection]) -> tuple[int, Rejection]:
     return 0, pair[1]
 
 
-class _WriteMinute(beam.DoFn):
-    def __init__(self, outputs: Outputs) -> None:
-        super().__init__()
-        self._outputs = outputs
-
-    def process(
-        self,
-        group: tuple[int, Iterable[Rejection]],
-        window: Any = beam.DoFn.WindowParam,
-        pane: Any = beam.DoFn.PaneInfoParam,
-    ) -> Iterator[FileRecord]:
-        minute = int(window.start.micros // 1_000_000)
-        job = self._outputs.job
-        name = f"rejects-{minute:011d}-{pane.index:03d}{'-' * bool(job)}{job}"
-        yield write_rejects(self._outputs.output, name, group[1])
+def _write_minute(
+    group: tuple[int, Iterable[Rejection]],
+    outputs: Outputs,
+    window: Any = beam.DoFn.WindowParam,
+    pane: Any = beam.DoFn.PaneInfoParam,
+) -> FileRecord:
+    minute = int(window.start.micros // 1_000_000)
+    name = f"rejects-{minute:011d}-{pane.index:03d}{'-' * bool(outputs.job)}{outputs.job}"
+    return write_rejects(outputs.output, name, group[1])
 
 
-class WriteUnattributed(beam.PTransform):
+@beam.ptransform_fn
+def write_unattributed(
+    entries: beam.PCollection[Entry], outputs: Outputs, every: int
+) -> beam.PCollection[FileRecord]:
     """Entries that belong to no epoch: of unknown collections, and of epochs that are not collected.
 
     One file per digest and job, ``accounting/other-DIGEST-JOB.json`` (``other-unknown-…`` without a digest),
-    rewritten at most once per interval.
+    rewritten at most once in ``every`` seconds of arrival time.
     """
-
-    def __init__(self, outputs: Outputs, every: int, label: str | None = None) -> None:
-        """Write there every so many seconds of arrival time."""
-        super().__init__(label)
-        self._outputs, self._every = outputs, every
-
-    def expand(self, entries: beam.PCollection[Entry]) -> beam.PCollection[FileRecord]:
-        """Key by digest."""
-        return (
-            entries
-            | "Others" >> beam.FlatMap(_unattributed).with_output_types(tuple[str, tuple[str, int]])
-            | "Sum" >> beam.ParDo(_SumUnattributed(self._outputs, self._every))
-        )
+    return (
+        entries
+        | "Others" >> beam.FlatMap(_unattributed).with_output_types(tuple[str, tuple[str, int]])
+        | "Sum" >> beam.ParDo(_SumUnattributed(outputs, every))
+    )
 
 
 def _unattributed(entry: Entry) -> Iterator[tuple[str, tuple[str, int]]]:
@@ -110,7 +93,6 @@ class _SumUnattributed(beam.DoFn):
     DUE = TimerSpec("others_due", TimeDomain.WATERMARK)
 
     def __init__(self, outputs: Outputs, every: int) -> None:
-        super().__init__()
         self._outputs, self._every = outputs, every
 
     def process(

@@ -15,24 +15,15 @@ from typing import Any
 
 from ldpbeam.errors import UsageError
 
-__all__ = ["SOURCES", "Source", "SourceOption", "chosen_source", "source_options"]
-
 
 @dataclass(frozen=True)
 class SourceOption:
-    """An option of ``ldpbeam run`` that belongs to a source.
+    """An option of ``ldpbeam run`` that belongs to a source."""
 
-    Attributes:
-        option: its spelling.
-        metavar: how a value looks.
-        help: what it does.
-        needed: whether it must be given with the source.
-    """
-
-    option: str
-    metavar: str
-    help: str
-    needed: bool = False
+    option: str  # its spelling
+    metavar: str  # how a value looks
+    help: str  # what it does
+    needed: bool = False  # whether it must be given with the source
 
     @property
     def name(self) -> str:
@@ -42,25 +33,16 @@ class SourceOption:
 
 @dataclass(frozen=True)
 class Source:
-    """A message broker.
+    """A message broker."""
 
-    Attributes:
-        target: the option that chooses the source, and says what to read from.
-        more: its other options.
-        module: module in this folder, with the function ``read``.
-    """
-
-    target: SourceOption
-    more: tuple[SourceOption, ...]
-    module: str
+    target: SourceOption  # the option that chooses the source, and says what to read from
+    more: tuple[SourceOption, ...]  # its other options
+    module: str  # module in this folder, with the function ``read``
 
     def read(self, given: Mapping[str, str], runner: str, *, portable: bool) -> Any:
-        """The transform that reads messages; needs Beam.
+        """The transform that reads messages, by the values of options; needs Beam.
 
-        Args:
-            given: values of options, by name.
-            runner: name of the Beam runner.
-            portable: whether the runner executes other languages' transforms through expansion services.
+        ``portable``: the runner executes other languages' transforms through expansion services.
 
         Raises:
             UsageError: this runner cannot read so.

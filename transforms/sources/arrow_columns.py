@@ -5,18 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-
-__all__ = ["epochs", "payloads", "words"]
+import pyarrow as pa
 
 
 def _numbers(column: Any) -> Any:
-    """The numbers of a column, whatever stands where it is null.
-
-    Raises:
-        TypeError: they are none.
-    """
-    import pyarrow as pa
-
+    """The numbers of a column, whatever stands where it is null; TypeError where it holds others."""
     if pa.types.is_dictionary(column.type):
         column = column.dictionary_decode()
     kind = column.type
@@ -59,8 +52,6 @@ def payloads(column: Any) -> tuple[Any, Any, Any]:
     Raises:
         pyarrow.ArrowException, TypeError: they are no bytes.
     """
-    import pyarrow as pa
-
     kind = column.type
     if pa.types.is_dictionary(kind):
         index = _numbers(column.indices).astype(np.int64)

@@ -12,8 +12,6 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = ["FREE_BYTES", "BadSource", "Chunk", "ReadLimits", "Table"]
-
 FREE_BYTES = 1 << 20
 """Bytes of reports that any file may stand for, however small it is."""
 

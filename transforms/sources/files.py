@@ -21,8 +21,6 @@ from ldpbeam.transforms.sources.chunks import FREE_BYTES, BadSource, Chunk, Read
 from ldpbeam.transforms.sources.stored import StoredFile, printable
 from ldpbeam.wire.codec import frames
 
-__all__ = ["BadSource", "Chunk", "ReadFiles", "ReadLimits", "Table", "bytes_read"]
-
 _CHUNK = 4 << 20
 _FED = 256  # bytes of zstd at a time: a few may stand for 30,000 times as many
 _WINDOW = 8 << 20  # bytes a zstd frame may look back, as every level but the ultra ones keeps to
@@ -57,8 +55,6 @@ class ReadFiles(beam.DoFn):
     """
 
     def __init__(self, limits: ReadLimits | None = None) -> None:
-        """Read within these limits."""
-        super().__init__()
         self._limits = limits or ReadLimits()
 
     def process(self, path: str | bytes) -> Iterator[Chunk | Table | BadSource]:

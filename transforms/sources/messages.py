@@ -11,12 +11,12 @@ from typing import Any
 
 import apache_beam as beam
 import numpy as np
+from apache_beam.transforms.window import GlobalWindow
 from apache_beam.utils.timestamp import Timestamp
+from apache_beam.utils.windowed_value import WindowedValue
 
-from ldpbeam.transforms.sources.files import Chunk
+from ldpbeam.transforms.sources.chunks import Chunk
 from ldpbeam.wire import codec
-
-__all__ = ["GatherMessages"]
 
 _AT_ONCE = 4096
 _BYTES_AT_ONCE = 4 << 20
@@ -30,7 +30,6 @@ class GatherMessages(beam.DoFn):
 
     def __init__(self, source: str) -> None:
         """``source`` names the topic or subscription in rejects."""
-        super().__init__()
         self._source = source
         self._held: list[bytes] = []
         self._arrivals: list[int] = []
@@ -60,8 +59,6 @@ class GatherMessages(beam.DoFn):
             yield self._chunk()
 
     def _chunk(self) -> Any:
-        from apache_beam.transforms.window import GlobalWindow
-        from apache_beam.utils.windowed_value import WindowedValue
 
         arrivals = np.array(self._arrivals, np.int64)
         chunk = Chunk(self._source, 0, codec.joined(self._held), arrivals, tuple(self._names))

@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 
 from ldpbeam.errors import Reason
 from ldpbeam.transforms.sources.arrow_columns import epochs, payloads, words
@@ -31,8 +33,6 @@ from ldpbeam.transforms.sources.parquet_headers import (
 from ldpbeam.transforms.sources.stored import StoredFile
 from ldpbeam.wire.codec import Rows
 
-__all__ = ["believed", "read_tables"]
-
 _ROW = 24  # bytes of a row beside its payload
 _STORED_ROW = 8  # a report id is random, so no sound file takes fewer bytes for a row
 _MAX_FOOTER = 2 << 20
@@ -40,25 +40,15 @@ _MAX_FOOTER = 2 << 20
 
 @dataclass
 class _Reading:
-    """How far the reading of a file is.
+    """How far the reading of a file is."""
 
-    Attributes:
-        source: the file.
-        left: bytes that it may still stand for.
-        written_by: as in :class:`Chunk`.
-        done: rows delivered or rejected.
-        believable: rows that may still be rejected as missing.
-        doubts: whether anything contradicted itself without a row being missing.
-        lost: whether any row was missing.
-    """
-
-    source: str
-    left: int
-    written_by: int | None
-    believable: int
-    done: int = 0
-    doubts: bool = False
-    lost: bool = False
+    source: str  # the file
+    left: int  # bytes that it may still stand for
+    written_by: int | None  # as in :class:`Chunk`
+    believable: int  # rows that may still be rejected as missing
+    done: int = 0  # rows delivered or rejected
+    doubts: bool = False  # whether anything contradicted itself without a row being missing
+    lost: bool = False  # whether any row was missing
 
     def missing(self, rows: int, reason: Reason = Reason.CORRUPT_FILE) -> BadSource:
         """Rows that ought to follow what is done, and do not; at least one."""
@@ -89,8 +79,6 @@ def read_tables(
     Raises:
         OSError: the file cannot be read.
     """
-    import pyarrow as pa
-
     reading = _Reading(source, allowed, written_by, max(stored.size // _STORED_ROW, 1))
     try:
         file = _opened(stored)
@@ -129,14 +117,7 @@ def read_tables(
 
 
 def _opened(stored: StoredFile, **options: Any) -> Any:
-    """A file whose footer is of a bearable size.
-
-    Raises:
-        TooLarge: it is not.
-        pyarrow.ArrowException, OSError, ValueError: it is no Parquet file.
-    """
-    import pyarrow.parquet as pq
-
+    """A Parquet file; raises TooLarge where its footer is not of a bearable size."""
     stored.seek(max(stored.size - 8, 0))
     tail = stored.read(8)
     if tail[4:] == b"PAR1" and _MAX_FOOTER < int.from_bytes(tail[:4], "little") < stored.size:
@@ -200,16 +181,9 @@ def believed(claims: list[int]) -> int:
 
 
 def _read_group(
-    file: Any,
-    stored: StoredFile,
-    number: int,
-    group: RowGroup,
-    leaves: dict[str, int],
-    reading: _Reading,
+    file: Any, stored: StoredFile, number: int, group: RowGroup, leaves: dict[str, int], reading: _Reading
 ) -> Iterator[Table | BadSource]:
     """The rows of one row group, and what is missing of them."""
-    import pyarrow as pa
-
     trouble: Reason | None = None
     claims = group.claims
     pages, begun = {}, reading.done

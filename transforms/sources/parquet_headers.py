@@ -11,28 +11,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ldpbeam.transforms.sources.stored import StoredFile
-from ldpbeam.transforms.sources.thrift import (
-    INTEGERS,
-    LIST,
-    fields,
-    list_head,
-    skip_struct,
-    struct,
-    zigzag,
-)
+from ldpbeam.transforms.sources.thrift import INTEGERS, LIST, fields, list_head, skip_struct, struct, zigzag
 from ldpbeam.wire.codec import MAX_RECORD
-
-__all__ = [
-    "BYTES_AT_ONCE",
-    "COLUMNS",
-    "ROWS_AT_ONCE",
-    "Pages",
-    "RowGroup",
-    "TooLarge",
-    "footer",
-    "pages_of",
-    "row_groups",
-]
 
 COLUMNS = ("digest", "epoch", "report_id", "payload")
 """What a file of reports has to hold."""
@@ -55,19 +35,12 @@ class TooLarge(Exception):  # noqa: N818 - a signal inside these modules
 
 @dataclass
 class Pages:
-    """What the headers of a column's pages say.
+    """What the headers of a column's pages say."""
 
-    Attributes:
-        values: in its data pages.
-        size: bytes of all pages, decompressed.
-        rows_at_once: how many rows may be decoded together.
-        dictionary: whether values are kept in a dictionary.
-    """
-
-    values: int = 0
-    size: int = 0
-    rows_at_once: int = ROWS_AT_ONCE
-    dictionary: bool = False
+    values: int = 0  # in its data pages
+    size: int = 0  # bytes of all pages, decompressed
+    rows_at_once: int = ROWS_AT_ONCE  # how many rows may be decoded together
+    dictionary: bool = False  # whether values are kept in a dictionary
 
 
 @dataclass

@@ -7,37 +7,24 @@ from apache_beam.transforms.external import ExternalTransform, ImplicitSchemaPay
 
 from ldpbeam.errors import UsageError
 
-__all__ = ["ReadPubsub", "read"]
-
 URN = "beam:transform:org.apache.beam:pubsub_read:v1"
 
 
-class ReadPubsub(beam.PTransform):
-    """The data of each message, in event time.
+@beam.ptransform_fn
+def read_pubsub(
+    pipeline: beam.Pipeline, subscription: str, expansion_service: str, timestamp_attribute: str = ""
+) -> beam.PCollection[bytes]:
+    """The data of each message, in event time, through the expansion service at host:port.
 
     The timestamp is that of publication, or what a collector wrote into an attribute. A message is
     acknowledged once a checkpoint holds it, so a job that recovers has it in its state or gets it again.
     Where these overlap, a message comes twice; its reports then count once, by their ids, and as duplicates.
     """
-
-    def __init__(
-        self,
-        subscription: str,
-        expansion_service: str,
-        timestamp_attribute: str = "",
-        label: str | None = None,
-    ) -> None:
-        """`subscription` is its full path, `expansion_service` is host:port."""
-        super().__init__(label)
-        self._configuration: dict[str, object] = {"subscription": subscription, "with_attributes": False}
-        if timestamp_attribute:
-            self._configuration["timestamp_attribute"] = timestamp_attribute
-        self._service = expansion_service
-
-    def expand(self, pipeline: beam.Pipeline) -> beam.PCollection[bytes]:
-        """The external read."""
-        payload = ImplicitSchemaPayloadBuilder(self._configuration)
-        return pipeline | "Pubsub" >> ExternalTransform(URN, payload, self._service)
+    configuration: dict[str, object] = {"subscription": subscription, "with_attributes": False}
+    if timestamp_attribute:
+        configuration["timestamp_attribute"] = timestamp_attribute
+    payload = ImplicitSchemaPayloadBuilder(configuration)
+    return pipeline | "Pubsub" >> ExternalTransform(URN, payload, expansion_service)
 
 
 def read(given: Mapping[str, str], runner: str, *, portable: bool) -> beam.PTransform:
@@ -48,7 +35,7 @@ def read(given: Mapping[str, str], runner: str, *, portable: bool) -> beam.PTran
     """
     subscription, attribute = given["subscription"], given.get("timestamp_attribute", "")
     if service := given.get("pubsub_expansion"):
-        return ReadPubsub(subscription, service, attribute)
+        return read_pubsub(subscription, service, attribute)
     if portable:
         raise UsageError(
             "E-USAGE-SOURCE",

@@ -6,19 +6,13 @@ import io
 import os
 import stat
 import time
+from contextlib import suppress
 from typing import Any
 
 from apache_beam.io.filesystem import CompressionTypes
 from apache_beam.io.filesystems import FileSystems
 
-__all__ = ["StoredFile", "is_local", "printable"]
-
 _FIRST_PAUSE = 0.1  # seconds before the second attempt, five times as long before each further one
-
-
-def is_local(path: str) -> bool:
-    """Whether a path names a file of this machine."""
-    return "://" not in path
 
 
 def printable(path: str) -> str:
@@ -111,13 +105,11 @@ class StoredFile(io.RawIOBase):
     def _drop(self) -> None:
         handle, self._handle = self._handle, None
         if handle is not None:
-            try:
+            with suppress(OSError):
                 handle.close()
-            except OSError:
-                return
 
     def _open(self) -> None:
-        if is_local(self._path):
+        if "://" not in self._path:
             found = os.stat(self._path)  # noqa: PTH116 - Beam paths are text
             if not stat.S_ISREG(found.st_mode):
                 # A pipe or a device would be waited for, or never end.

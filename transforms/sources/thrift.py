@@ -8,8 +8,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-__all__ = ["INTEGERS", "LIST", "STRUCT", "fields", "list_head", "skip_struct", "struct", "zigzag"]
-
 INTEGERS, LIST, STRUCT = (4, 5, 6), 9, 12
 """Types of values that callers ask for: numbers of 16, 32 and 64 bits, lists, structs."""
 

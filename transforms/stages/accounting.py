@@ -9,46 +9,33 @@ import apache_beam as beam
 from ldpbeam.accounting import Account, CountedEpoch, Entry
 from ldpbeam.collection.collection import Collection
 from ldpbeam.support import Support
-from ldpbeam.transforms.stages.epochs import WindowByEpoch
-
-__all__ = ["EntriesOf", "EpochEntry", "JoinAccounting", "join_accounting"]
+from ldpbeam.transforms.stages.epochs import window_by_epoch
 
 EpochEntry = tuple[int, tuple[str, int]]
 """(epoch, (what, how many)): an entry of a collection that is known from the context."""
 
 
-class EntriesOf(beam.PTransform):
-    """The entries of one collection's epochs, out of all there are."""
+@beam.ptransform_fn
+def entries_of(entries: beam.PCollection[Entry], digest_hex: str) -> beam.PCollection[EpochEntry]:
+    """The entries of one collection's epochs, out of all there are; those without an epoch are left out."""
 
-    def __init__(self, digest_hex: str, label: str | None = None) -> None:
-        """Choose by digest; entries without an epoch are left out."""
-        super().__init__(label)
-        self._digest = digest_hex
+    def own(entry: Entry) -> Iterator[EpochEntry]:
+        ((whose, epoch), what), count = entry
+        if whose == digest_hex and epoch is not None:
+            yield epoch, (what, count)
 
-    def expand(self, entries: beam.PCollection[Entry]) -> beam.PCollection[EpochEntry]:
-        """Filter and key by epoch."""
-        digest = self._digest
-
-        def own(entry: Entry) -> Iterator[EpochEntry]:
-            ((whose, epoch), what), count = entry
-            if whose == digest and epoch is not None:
-                yield epoch, (what, count)
-
-        return entries | "Own" >> beam.FlatMap(own).with_output_types(EpochEntry)
+    return entries | "Own" >> beam.FlatMap(own).with_output_types(EpochEntry)
 
 
-class JoinAccounting(beam.PTransform):
+@beam.ptransform_fn
+def sum_by_epoch(inputs: dict[str, beam.PCollection]) -> beam.PCollection[CountedEpoch]:
     """Counts and entries of a bounded input, brought together once per epoch.
 
     Takes ``{"support": (epoch, Support), "entries": (epoch, (what, n))}``, both in the windows of their
-    epochs, gives :class:`CountedEpoch`. An epoch of which nothing was admitted has no support, and an account
-    all the same.
+    epochs. An epoch of which nothing was admitted has no support, and an account all the same.
     """
-
-    def expand(self, inputs: dict[str, beam.PCollection]) -> beam.PCollection[CountedEpoch]:
-        """Group by epoch, and add up."""
-        together = (inputs["support"], inputs["entries"]) | "Both" >> beam.Flatten()
-        return together | "Epochs" >> beam.GroupByKey() | "Sum" >> beam.Map(_counted_epoch)
+    together = (inputs["support"], inputs["entries"]) | "Both" >> beam.Flatten()
+    return together | "Epochs" >> beam.GroupByKey() | "Sum" >> beam.Map(_counted_epoch)
 
 
 def _counted_epoch(group: tuple[int, Iterable[Support | tuple[str, int]]]) -> CountedEpoch:
@@ -63,14 +50,12 @@ def _counted_epoch(group: tuple[int, Iterable[Support | tuple[str, int]]]) -> Co
 
 
 def join_accounting(
-    support: beam.PCollection[tuple[int, Support]],
-    entries: beam.PCollection[Entry],
-    collection: Collection,
+    support: beam.PCollection[tuple[int, Support]], entries: beam.PCollection[Entry], collection: Collection
 ) -> beam.PCollection[CountedEpoch]:
     """Counts of a collection's epochs, with the entries of these epochs out of all there are."""
     own = (
         entries
-        | "Entries" >> EntriesOf(collection.digest_hex)
-        | "Line" >> WindowByEpoch(collection.epochs, EpochEntry)
+        | "Entries" >> entries_of(collection.digest_hex)
+        | "Line" >> window_by_epoch(collection.epochs, EpochEntry)
     )
-    return {"support": support, "entries": own} | "Books" >> JoinAccounting()
+    return {"support": support, "entries": own} | "Books" >> sum_by_epoch()

@@ -18,50 +18,39 @@ from ldpbeam.dedup import secret_key, shard_columns, unrepeated
 from ldpbeam.reports import ReportColumns
 from ldpbeam.transforms.stages.reports import ACCOUNTING
 
-__all__ = ["EpochColumns", "OncePerReportId", "WindowByEpoch"]
-
 EpochColumns = tuple[int, ReportColumns]
 """What flows from here to the counting step: the epoch as key, columns of that epoch."""
 
 _Sharded = tuple[tuple[int, int], ReportColumns]
 
 
-class WindowByEpoch(beam.PTransform):
-    """Give everything that is keyed by epoch the window of that epoch: [start, start + length)."""
+@beam.ptransform_fn
+def window_by_epoch(
+    columns: beam.PCollection[Any], epochs: Epochs, kind: Any = EpochColumns
+) -> beam.PCollection[Any]:
+    """Give everything that is keyed by epoch the window of that epoch: [start, start + length).
 
-    def __init__(self, epochs: Epochs, kind: Any = EpochColumns, label: str | None = None) -> None:
-        """Keep the epochs of one collection; ``kind`` is the type of the elements."""
-        super().__init__(label)
-        self._epochs = epochs
-        self._kind = kind
+    Windows have the epochs' own length and origin, timestamps are at the end; ``kind`` is the type of the
+    elements.
+    """
+    length, origin = epochs.length, epochs.origin
 
-    def expand(self, columns: beam.PCollection[Any]) -> beam.PCollection[Any]:
-        """Timestamps at the end of the epoch, then windows of the epochs' own length and origin."""
-        length, origin = self._epochs.length, self._epochs.origin
+    def stamp(pair: tuple[int, Any]) -> TimestampedValue:
+        end = origin + (pair[0] + 1) * length
+        return TimestampedValue(pair, Timestamp(seconds=end - 1, micros=999_000))
 
-        def stamp(pair: tuple[int, Any]) -> TimestampedValue:
-            end = origin + (pair[0] + 1) * length
-            return TimestampedValue(pair, Timestamp(seconds=end - 1, micros=999_000))
-
-        stamped = columns | "EndOfEpoch" >> beam.Map(stamp).with_output_types(self._kind)
-        return stamped | "Windows" >> beam.WindowInto(FixedWindows(length, origin % length))
+    stamped = columns | "EndOfEpoch" >> beam.Map(stamp).with_output_types(kind)
+    return stamped | "Windows" >> beam.WindowInto(FixedWindows(length, origin % length))
 
 
-class _Shard(beam.DoFn):
-    def __init__(self, bits: int) -> None:
-        super().__init__()
-        self._bits = bits
-
-    def process(self, pair: EpochColumns) -> Iterator[_Sharded]:
-        epoch, columns = pair
-        for shard, part in shard_columns(columns, self._bits):
-            key: tuple[int, int] = (epoch, shard)
-            yield key, part
+def _shards(pair: EpochColumns, bits: int) -> Iterator[_Sharded]:
+    epoch, columns = pair
+    for shard, part in shard_columns(columns, bits):
+        yield (epoch, shard), part
 
 
 class _KeepOne(beam.DoFn):
     def __init__(self, digest_hex: str) -> None:
-        super().__init__()
         self._digest = digest_hex
         self._key = 1
 
@@ -81,23 +70,18 @@ class _KeepOne(beam.DoFn):
             yield epoch, part
 
 
-class OncePerReportId(beam.PTransform):
+@beam.ptransform_fn
+def once_per_report_id(
+    columns: beam.PCollection[EpochColumns], digest_hex: str, bits: int
+) -> beam.pvalue.DoOutputsTuple:
     """One report per report id within an epoch, however often and in whatever order copies arrive.
 
-    Columns are sharded by id, grouped, and repeats dropped by a compiled loop: no state cell per id. Gives
-    the columns as main output, and entries for copies and conflicts under :data:`ACCOUNTING`.
+    Columns are sharded by id (2**bits shards per epoch), grouped, and repeats dropped by a compiled loop: no
+    state cell per id. Gives the columns as main output, and entries for copies and conflicts under
+    :data:`ACCOUNTING`.
     """
-
-    def __init__(self, digest_hex: str, bits: int, label: str | None = None) -> None:
-        """2**bits shards per epoch."""
-        super().__init__(label)
-        self._digest = digest_hex
-        self._bits = bits
-
-    def expand(self, columns: beam.PCollection[EpochColumns]) -> beam.pvalue.DoOutputsTuple:
-        """Shard, group, keep one."""
-        sharded = columns | "ShardById" >> beam.ParDo(_Shard(self._bits)).with_output_types(_Sharded)
-        grouped = sharded | "Gather" >> beam.GroupByKey()
-        keep = beam.ParDo(_KeepOne(self._digest))
-        typed = keep.with_output_types(EpochColumns, **{ACCOUNTING: Entry})
-        return grouped | "KeepOne" >> typed.with_outputs(ACCOUNTING, main="columns")
+    sharded = columns | "ShardById" >> beam.FlatMap(_shards, bits).with_output_types(_Sharded)
+    grouped = sharded | "Gather" >> beam.GroupByKey()
+    keep = beam.ParDo(_KeepOne(digest_hex))
+    typed = keep.with_output_types(EpochColumns, **{ACCOUNTING: Entry})
+    return grouped | "KeepOne" >> typed.with_outputs(ACCOUNTING, main="columns")

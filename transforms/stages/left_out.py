@@ -20,15 +20,6 @@ from ldpbeam.reports import Rejection, ReportColumns
 from ldpbeam.support import Support
 from ldpbeam.transforms.stages.reports import ACCOUNTING, REJECTED
 
-__all__ = [
-    "KeptEpochs",
-    "LeaveOutEntries",
-    "LeaveOutEpochs",
-    "LeftOut",
-    "largest_epochs",
-    "leave_out_entries",
-]
-
 KeptEpochs = Mapping[str, frozenset[int]]
 """The epochs that a run has, by digest; collections with no more than it may have are not in it."""
 
@@ -52,7 +43,6 @@ def _read_in_epoch(entry: Entry) -> Iterator[tuple[str, int, int]]:
 
 class _Largest(beam.CombineFn):
     def __init__(self, limit: int) -> None:
-        super().__init__()
         self._limit = limit
 
     def create_accumulator(self) -> _Sizes:
@@ -79,23 +69,15 @@ class _Largest(beam.CombineFn):
         }
 
 
-def leave_out_entries(kept: beam.PCollection[KeptEpochs]) -> beam.ParDo:
-    """:class:`LeaveOutEntries` for what :func:`largest_epochs` gave."""
-    return beam.ParDo(LeaveOutEntries(), beam.pvalue.AsSingleton(kept)).with_output_types(Entry)
-
-
-class LeaveOutEntries(beam.DoFn):
-    """Entries of epochs that are left out become entries of their collection."""
-
-    def process(self, entry: Entry, kept: KeptEpochs) -> Iterator[Entry]:
-        """One in, one out."""
-        ((digest, epoch), what), count = entry
-        if epoch is not None and digest in kept and epoch not in kept[digest]:
-            # What the error fraction of an epoch passes over means nothing without the epoch.
-            if what != "repeated":
-                yield ((digest, None), what), count
-        else:
-            yield entry
+def leave_out_entries(entry: Entry, kept: KeptEpochs) -> Iterator[Entry]:
+    """Entries of epochs that are left out become entries of their collection; one in, at most one out."""
+    ((digest, epoch), what), count = entry
+    if epoch is not None and digest in kept and epoch not in kept[digest]:
+        # What the error fraction of an epoch passes over means nothing without the epoch.
+        if what != "repeated":
+            yield ((digest, None), what), count
+    else:
+        yield entry
 
 
 class LeaveOutEpochs(beam.DoFn):
@@ -106,8 +88,6 @@ class LeaveOutEpochs(beam.DoFn):
     """
 
     def __init__(self, collection: Collection) -> None:
-        """For one collection."""
-        super().__init__()
         self._digest = collection.digest_hex
         self._source = f"epochs of {collection.name}"
 

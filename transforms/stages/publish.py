@@ -1,4 +1,4 @@
-"""The end of both pipelines: stages 4 and 5, then the sinks (adapts ldpbeam.histogram)."""
+"""Stages 4 and 5 of 5, estimate and histogram (adapts ldpbeam.histogram), and then the sinks."""
 
 from __future__ import annotations
 
@@ -6,14 +6,38 @@ import apache_beam as beam
 
 from ldpbeam.accounting import CountedEpoch, Entry
 from ldpbeam.collection.collection import Collection
-from ldpbeam.transforms.sinks import Outputs
-from ldpbeam.transforms.sinks.atomic import FileRecord
+from ldpbeam.histogram import EpochHistogram, estimate_counted, make_consistent
+from ldpbeam.transforms.sinks import Outputs, chosen_sinks
+from ldpbeam.transforms.sinks.accounting import RevisionNumbers
 from ldpbeam.transforms.sinks.estimates import PublishedIndicators, WriteEpochs
-from ldpbeam.transforms.sinks.optional import number_revisions, write_optional_sinks
-from ldpbeam.transforms.stages.estimate import EstimateEpoch
-from ldpbeam.transforms.stages.histogram import MakeConsistent
+from ldpbeam.transforms.sinks.file_record import FileRecord
 
-__all__ = ["publish_epochs"]
+Published = FileRecord | PublishedIndicators | Entry
+"""What :class:`WriteEpochs` gives."""
+
+
+class EstimateEpoch(beam.DoFn):
+    """:class:`CountedEpoch` to :class:`EpochHistogram`: unbiased estimates, standard errors, intervals."""
+
+    def __init__(self, collection: Collection, max_error_fraction: float = 1.0) -> None:
+        """Estimate for this collection, unless a larger part of an epoch's records was rejected."""
+        self._collection = collection
+        self._max_error_fraction = max_error_fraction
+
+    def process(self, counted: CountedEpoch) -> list[EpochHistogram]:
+        """Debias once, with everything integer up to here."""
+        return [estimate_counted(self._collection, counted, self._max_error_fraction)]
+
+
+class MakeConsistent(beam.DoFn):
+    """Apply the collection's consistency method; raw estimates stay beside the result."""
+
+    def __init__(self, collection: Collection) -> None:
+        self._collection = collection
+
+    def process(self, histogram: EpochHistogram) -> list[EpochHistogram]:
+        """One histogram in, one out."""
+        return [make_consistent(self._collection, histogram)]
 
 
 def publish_epochs(
@@ -21,8 +45,8 @@ def publish_epochs(
     collection: Collection,
     outputs: Outputs,
     max_error_fraction: float,
-) -> beam.PCollection[FileRecord | PublishedIndicators | Entry]:
-    """Counted epochs to published ones; gives what :class:`WriteEpochs` gives.
+) -> beam.PCollection[Published]:
+    """Counted epochs to published ones.
 
     The steps belong to the transform around them, whose labels stay, so they are no transform of their own.
     """
@@ -31,6 +55,20 @@ def publish_epochs(
         | "Estimate" >> beam.ParDo(EstimateEpoch(collection, max_error_fraction))
         | "Histogram" >> beam.ParDo(MakeConsistent(collection))
     )
-    numbered = number_revisions(histograms, collection, outputs)
-    confirmed = write_optional_sinks(numbered, collection, outputs)
-    return confirmed | "Write" >> beam.ParDo(WriteEpochs(collection, outputs.output, outputs.job))
+    return write_histograms(histograms, collection, outputs)
+
+
+def write_histograms(
+    histograms: beam.PCollection[EpochHistogram], collection: Collection, outputs: Outputs
+) -> beam.PCollection[Published]:
+    """Histograms to files, once every optional sink that was asked for has them under their number.
+
+    So the accounting, which comes last, names nothing that a sink lacks, and what a crash keeps from it is
+    published once more. Over files each epoch has one result, number 0.
+    """
+    if outputs.job:
+        numbers = RevisionNumbers(collection, outputs.output, outputs.job)
+        histograms = histograms | "Number" >> beam.Map(numbers.number)
+    for label, sink in chosen_sinks(collection, outputs).items():
+        histograms = histograms | label >> beam.ParDo(sink)
+    return histograms | "Write" >> beam.ParDo(WriteEpochs(collection, outputs.output, outputs.job))

@@ -13,9 +13,7 @@ from ldpbeam.accounting import Entry
 from ldpbeam.collection.collection import Collection
 from ldpbeam.reports import Admission, Rejection, ReportColumns, admit_frames, admit_rows
 from ldpbeam.transforms.coders import register_coders
-from ldpbeam.transforms.sources.files import BadSource, Chunk, Table
-
-__all__ = ["ACCOUNTING", "COLUMNS", "REJECTED", "AdmitReports", "admit_reports", "collection_tag"]
+from ldpbeam.transforms.sources.chunks import BadSource, Chunk, Table
 
 REJECTED = "rejected"
 ACCOUNTING = "accounting"
@@ -44,7 +42,6 @@ class AdmitReports(beam.DoFn):
 
     def __init__(self, collections: Mapping[int, Collection], *, together: bool = False) -> None:
         """Keep the collections by digest; ``together``: all columns under :data:`COLUMNS`."""
-        super().__init__()
         self._collections = dict(collections)
         self.tags = {d: COLUMNS if together else collection_tag(c) for d, c in collections.items()}
 

@@ -12,8 +12,6 @@ from ldpbeam.reports import ReportColumns
 from ldpbeam.support import Support
 from ldpbeam.transforms.coders import SupportCoder
 
-__all__ = ["CountSupport"]
-
 
 class CountSupport(beam.CombineFn):
     """Columns in, integer counts out. ``add_input`` takes a whole batch; merging is addition.
@@ -22,8 +20,6 @@ class CountSupport(beam.CombineFn):
     """
 
     def __init__(self, collection: Collection) -> None:
-        """Count reports of this collection."""
-        super().__init__()
         self._collection = collection
 
     def create_accumulator(self, *_: object) -> Support:

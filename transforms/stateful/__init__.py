@@ -8,24 +8,3 @@ Both live in the global window, where no runner drops anything: whether a report
 was admitted, from its arrival time, and what little the watermark closes too early is counted as late here.
 The runner's watermark only decides when a result is published (docs/decisions/0016).
 """
-
-from ldpbeam.transforms.stateful.count_before_shuffle import CountBeforeShuffle
-from ldpbeam.transforms.stateful.count_epochs import CountEpochs
-from ldpbeam.transforms.stateful.count_shard import FORGET_AFTER, CountShard
-from ldpbeam.transforms.stateful.keys import EpochKey, Schedules, ShardCount, ShardKey, Update
-from ldpbeam.transforms.stateful.split_by_shard import SplitByShard
-from ldpbeam.transforms.stateful.sum_shards import SumShards
-
-__all__ = [
-    "FORGET_AFTER",
-    "CountBeforeShuffle",
-    "CountEpochs",
-    "CountShard",
-    "EpochKey",
-    "Schedules",
-    "ShardCount",
-    "ShardKey",
-    "SplitByShard",
-    "SumShards",
-    "Update",
-]

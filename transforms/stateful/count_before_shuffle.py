@@ -6,15 +6,15 @@ from collections.abc import Iterator
 from typing import Any
 
 import apache_beam as beam
+from apache_beam.transforms.window import GlobalWindow
 from apache_beam.utils.timestamp import Timestamp
+from apache_beam.utils.windowed_value import WindowedValue
 
 from ldpbeam.collection.collection import digest_hex
 from ldpbeam.support import Support
 from ldpbeam.transforms.coders import SupportCoder
 from ldpbeam.transforms.stages.epochs import EpochColumns
-from ldpbeam.transforms.stateful.keys import EpochKey, Schedules, counters
-
-__all__ = ["CountBeforeShuffle"]
+from ldpbeam.transforms.stateful.state import EpochKey, Schedules, counters
 
 
 class CountBeforeShuffle(beam.DoFn):
@@ -25,8 +25,6 @@ class CountBeforeShuffle(beam.DoFn):
     """
 
     def __init__(self, schedules: Schedules) -> None:
-        """Count reports of these collections."""
-        super().__init__()
         self._count = counters(schedules)
         self._held: dict[EpochKey, tuple[Support, Timestamp]] = {}
 
@@ -44,8 +42,6 @@ class CountBeforeShuffle(beam.DoFn):
 
     def finish_bundle(self) -> Iterator[Any]:
         """One support per epoch, at the latest arrival it holds."""
-        from apache_beam.transforms.window import GlobalWindow
-        from apache_beam.utils.windowed_value import WindowedValue
 
         for key, (support, when) in self._held.items():
             yield WindowedValue(((*key, 0), SupportCoder().encode(support)), when, [GlobalWindow()])

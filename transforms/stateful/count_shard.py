@@ -10,23 +10,25 @@ import apache_beam as beam
 import numpy as np
 from apache_beam.coders import BytesCoder
 from apache_beam.transforms.timeutil import TimeDomain
-from apache_beam.transforms.userstate import (
-    BagStateSpec,
-    ReadModifyWriteStateSpec,
-    TimerSpec,
-    on_timer,
-)
+from apache_beam.transforms.userstate import BagStateSpec, ReadModifyWriteStateSpec, TimerSpec, on_timer
 
 from ldpbeam.arrays import read_only
-from ldpbeam.dedup import any_repeat, distinct_reports, keep_one_per_id, secret_key
+from ldpbeam.dedup import distinct_reports, secret_key, unrepeated
 from ldpbeam.reports import ReportColumns
 from ldpbeam.schedule import Schedule
 from ldpbeam.support import Support
 from ldpbeam.transforms.coders import ReportColumnsCoder, SupportCoder
-from ldpbeam.transforms.stateful.keys import Schedules, ShardCount, ShardKey, Update, counters
-from ldpbeam.transforms.stateful.state import NEVER, read_state, wake_up, write_state
-
-__all__ = ["FORGET_AFTER", "CountShard", "ShardState"]
+from ldpbeam.transforms.stateful.state import (
+    NEVER,
+    Schedules,
+    ShardCount,
+    ShardKey,
+    Update,
+    counters,
+    read_state,
+    wake_up,
+    write_state,
+)
 
 FORGET_AFTER = 31 * 86400 * 1_000_000
 """Microseconds after its close for which a shard remembers that an epoch is closed: brokers keep messages no
@@ -39,23 +41,14 @@ _SUPPORT_WEIGHT = 1 << 10
 
 @dataclass(frozen=True)
 class ShardState:
-    """What a shard knows besides its reports.
+    """What a shard knows besides its reports."""
 
-    Attributes:
-        counted_at: due time of its last count.
-        due: due time of the next one; when to forget everything, once it is closed.
-        changed: whether something was added since the last count.
-        stored: reports in the bag, or supports with a weight of many reports each.
-        compacted: how many of them were left when the bag was last rewritten.
-        repeats: reports left out by then.
-    """
-
-    counted_at: int = NEVER
-    due: int | None = None
-    changed: bool = False
-    stored: int = 0
-    compacted: int = 0
-    repeats: int = 0
+    counted_at: int = NEVER  # due time of its last count
+    due: int | None = None  # due time of the next one; when to forget everything, once it is closed
+    changed: bool = False  # whether something was added since the last count
+    stored: int = 0  # reports in the bag, or supports with a weight of many reports each
+    compacted: int = 0  # how many of them were left when the bag was last rewritten
+    repeats: int = 0  # reports left out by then
 
 
 class CountShard(beam.DoFn):
@@ -73,7 +66,6 @@ class CountShard(beam.DoFn):
 
     def __init__(self, schedules: Schedules, *, deduplicate: bool = True) -> None:
         """Count at the due times of ``schedules``; parts are columns, or supports where repeats count."""
-        super().__init__()
         self._schedules = dict(schedules)
         self._deduplicate = deduplicate
         self._count = counters(schedules)
@@ -119,6 +111,7 @@ class CountShard(beam.DoFn):
         return []
 
     @on_timer(DUE)
+    @on_timer(WATCH)  # for a timer that was lost
     def on_due(
         self,
         key: ShardKey = beam.DoFn.KeyParam,
@@ -160,20 +153,6 @@ class CountShard(beam.DoFn):
         wake_up(schedule, following, due, watch)
         return updates
 
-    @on_timer(WATCH)
-    def on_watch(
-        self,
-        key: ShardKey = beam.DoFn.KeyParam,
-        fired: Any = beam.DoFn.TimestampParam,
-        reports: Any = beam.DoFn.StateParam(REPORTS),
-        state: Any = beam.DoFn.StateParam(STATE),
-        due: Any = beam.DoFn.TimerParam(DUE),
-        watch: Any = beam.DoFn.TimerParam(WATCH),
-    ) -> list[Update]:
-        """The same, for a timer that was lost."""
-        updates: list[Update] = self.on_due(key, fired, reports, state, due, watch)
-        return updates
-
     def _compact(self, digest: str, known: ShardState, reports: Any) -> ShardState:
         """Rewrite the bag without repeats. Different payloads of an id all stay, to be told from copies."""
         if known.stored == known.compacted:
@@ -201,13 +180,14 @@ class CountShard(beam.DoFn):
             for part in parts:
                 total.merge(SupportCoder().decode(part))
             return total, 0
-        columns = [ReportColumnsCoder().decode(part) for part in parts]
-        if not columns or not any_repeat(columns, self._secret):
-            for some in columns:
-                count.add_input(total, _frozen(some))
+        if not parts:
             return total, 0
-        found = keep_one_per_id(columns, self._secret)
-        return count.add_input(total, _frozen(found.columns)), found.conflicting
+        columns, _, conflicting = unrepeated(
+            [ReportColumnsCoder().decode(part) for part in parts], self._secret
+        )
+        for some in columns:
+            count.add_input(total, _frozen(some))
+        return total, conflicting
 
 
 def _due_after(schedule: Schedule, epoch: int, known: ShardState, arrival: int | None) -> int:

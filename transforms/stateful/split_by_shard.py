@@ -10,9 +10,7 @@ from ldpbeam.collection.collection import digest_hex
 from ldpbeam.dedup import shard_columns
 from ldpbeam.transforms.coders import ReportColumnsCoder
 from ldpbeam.transforms.stages.epochs import EpochColumns
-from ldpbeam.transforms.stateful.keys import ShardKey
-
-__all__ = ["SplitByShard"]
+from ldpbeam.transforms.stateful.state import ShardKey
 
 
 class SplitByShard(beam.DoFn):
@@ -24,7 +22,6 @@ class SplitByShard(beam.DoFn):
 
     def __init__(self, bits: int) -> None:
         """2**bits shards per epoch."""
-        super().__init__()
         self._bits = bits
         self._coder = ReportColumnsCoder()
 

@@ -1,17 +1,69 @@
-"""What a step remembers of a key besides its bag, and the two timers that wake it up."""
+"""What the two steps with state are keyed by, remember of a key, say to each other, and are woken up by."""
 
 from __future__ import annotations
 
 import json
-from dataclasses import fields
+import struct
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
 from typing import Any, TypeVar
 
 from apache_beam.utils.timestamp import MIN_TIMESTAMP, Timestamp
 
 from ldpbeam.errors import LdpError
 from ldpbeam.schedule import Schedule
+from ldpbeam.transforms.stages.support import CountSupport
 
-__all__ = ["NEVER", "STATE_VERSION", "read_state", "wake_up", "write_state"]
+EpochKey = tuple[str, int]
+"""(digest, epoch): one pair of steps serves all collections, so that a new one leaves a running job's state
+as it is."""
+
+ShardKey = tuple[str, int, int]
+"""(digest, epoch, shard)."""
+
+Schedules = Mapping[str, Schedule]
+"""When results are due, by digest."""
+
+Update = tuple[EpochKey, bytes | tuple[str, int]]
+"""What the second step takes: by epoch, a packed :class:`ShardCount`, or an entry of the accounting."""
+
+_HEAD = struct.Struct("<BIqQQ")
+_VERSION = 2
+
+
+@dataclass(frozen=True)
+class ShardCount:
+    """Everything one shard has counted up to a due time: a total, so the newest replaces all before it."""
+
+    shard: int  # which one
+    due: int  # due time that the count was made for, microseconds
+    repeats: int  # reports that were left out as copies of another one
+    conflicting: int  # reports that were left out because they share an id, and not the payload, with another
+    support: bytes  # encoded Support of the reports that are left
+
+    def pack(self) -> bytes:
+        """As it travels and as it is kept, after a byte that says how."""
+        return _HEAD.pack(_VERSION, self.shard, self.due, self.repeats, self.conflicting) + self.support
+
+    @classmethod
+    def unpack(cls, packed: bytes) -> ShardCount:
+        """Read it again.
+
+        Raises:
+            LdpError: another version of the code has written it.
+        """
+        if packed[0] != _VERSION:
+            raise _another_version("the count of a shard", packed[0], _VERSION)
+        _, shard, due, repeats, conflicting = _HEAD.unpack_from(packed)
+        return cls(shard, due, repeats, conflicting, packed[_HEAD.size :])
+
+
+def counters(schedules: Schedules) -> dict[str, CountSupport]:
+    """What counts the support of each collection, by digest."""
+    return {digest: CountSupport(schedule.collection) for digest, schedule in schedules.items()}
+
+
+# --- what a step remembers of a key besides its bag, and the two timers that wake it up
 
 NEVER: int = MIN_TIMESTAMP.micros
 """A time before all others."""
@@ -34,12 +86,16 @@ def read_state(cell: Any, kind: type[_State]) -> _State:
     found = json.loads(kept)
     version = found.get("version", 1)
     if version != STATE_VERSION:
-        raise LdpError(
-            "E-STATE-VERSION",
-            f"{kind.__name__} has state format {version}, this version reads {STATE_VERSION}",
-            remedy="Run the job to its end with the version that started it, or start a new job.",
-        )
+        raise _another_version(kind.__name__, version, STATE_VERSION)
     return kind(**{f.name: found[f.name] for f in fields(kind) if f.name in found})  # type: ignore[arg-type]
+
+
+def _another_version(what: str, found: int, ours: int) -> LdpError:
+    return LdpError(
+        "E-STATE-VERSION",
+        f"{what} has state format {found}, this version reads {ours}",
+        remedy="Run the job to its end with the version that started it, or start a new job.",
+    )
 
 
 def write_state(cell: Any, state: Any) -> None:

@@ -11,54 +11,43 @@ from typing import Any
 import apache_beam as beam
 from apache_beam.coders import BytesCoder
 from apache_beam.transforms.timeutil import TimeDomain
-from apache_beam.transforms.userstate import (
-    BagStateSpec,
-    ReadModifyWriteStateSpec,
-    TimerSpec,
-    on_timer,
-)
+from apache_beam.transforms.userstate import BagStateSpec, ReadModifyWriteStateSpec, TimerSpec, on_timer
 
 from ldpbeam.accounting import CONFLICTING, ON_TIME, Account, CountedEpoch
 from ldpbeam.schedule import Schedule
 from ldpbeam.support import Support
 from ldpbeam.transforms.coders import SupportCoder
-from ldpbeam.transforms.stateful.keys import EpochKey, Schedules, ShardCount, Update, counters
-from ldpbeam.transforms.stateful.state import NEVER, read_state, wake_up, write_state
-
-__all__ = ["EpochState", "SumShards"]
+from ldpbeam.transforms.stateful.state import (
+    NEVER,
+    EpochKey,
+    Schedules,
+    ShardCount,
+    Update,
+    counters,
+    read_state,
+    wake_up,
+    write_state,
+)
 
 _MOMENT = 1_000  # Beam's clocks tick in milliseconds
 
 
 @dataclass(frozen=True)
 class EpochState:
-    """What is known about an epoch besides the counts of its shards.
+    """What is known about an epoch besides the counts of its shards."""
 
-    Attributes:
-        revision: number of the next result.
-        due: pending due time; None when there is nothing to wait for.
-        result_at: due time of the last result.
-        pane: what it is called.
-        content: digest of what the last result has counted.
-        counted, repeats, conflicting: of the last result.
-        counts: due time of the newest count of each shard.
-        entries: everything else that is in the accounting.
-        unpublished: whether counts or entries came since the last publication.
-        closed: whether it has been published that the epoch takes no more reports.
-    """
-
-    revision: int = 0
-    due: int | None = None
-    result_at: int = NEVER
-    pane: str = ON_TIME
-    content: str = ""
-    counted: int = 0
-    repeats: int = 0
-    conflicting: int = 0
-    counts: dict[int, int] = field(default_factory=dict)
-    entries: Counter[str] = field(default_factory=Counter)
-    unpublished: bool = False
-    closed: bool = False
+    revision: int = 0  # number of the next result
+    due: int | None = None  # pending due time; None when there is nothing to wait for
+    result_at: int = NEVER  # due time of the last result
+    pane: str = ON_TIME  # what it is called
+    content: str = ""  # digest of what the last result has counted
+    counted: int = 0  # reports in the last result
+    repeats: int = 0  # left out of it as copies
+    conflicting: int = 0  # left out of it: their ids have another payload
+    counts: dict[int, int] = field(default_factory=dict)  # due time of the newest count of each shard
+    entries: Counter[str] = field(default_factory=Counter)  # everything else that is in the accounting
+    unpublished: bool = False  # whether counts or entries came since the last publication
+    closed: bool = False  # whether it has been published that the epoch takes no more reports
 
     def __post_init__(self) -> None:
         """JSON knows neither numbers as keys nor counters."""
@@ -155,7 +144,6 @@ class SumShards(beam.DoFn):
 
     def __init__(self, schedules: Schedules, shards: int) -> None:
         """An epoch is closed when so many shards are."""
-        super().__init__()
         self._schedules = dict(schedules)
         self._shards = shards
         self._count = counters(schedules)
@@ -194,6 +182,7 @@ class SumShards(beam.DoFn):
         _wake_up(schedule, wanted, due, watch)
 
     @on_timer(DUE)
+    @on_timer(WATCH)  # for a timer that was lost
     def on_due(
         self,
         key: EpochKey = beam.DoFn.KeyParam,
@@ -231,19 +220,6 @@ class SumShards(beam.DoFn):
         write_state(state, replace(known, due=following, unpublished=False))
         if following is not None:
             _wake_up(schedule, following, due, watch)
-
-    @on_timer(WATCH)
-    def on_watch(
-        self,
-        key: EpochKey = beam.DoFn.KeyParam,
-        fired: Any = beam.DoFn.TimestampParam,
-        counts: Any = beam.DoFn.StateParam(COUNTS),
-        state: Any = beam.DoFn.StateParam(STATE),
-        due: Any = beam.DoFn.TimerParam(DUE),
-        watch: Any = beam.DoFn.TimerParam(WATCH),
-    ) -> Iterator[beam.pvalue.TaggedOutput]:
-        """The same, for a timer that was lost."""
-        yield from self.on_due(key, fired, counts, state, due, watch)
 
     def _next_result(
         self, schedule: Schedule, key: EpochKey, known: EpochState, now: int, counts: Any

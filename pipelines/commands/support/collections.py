@@ -12,8 +12,6 @@ from ldpbeam.collection.collection import Collection
 from ldpbeam.collection.file import load_collection
 from ldpbeam.text import clean
 
-__all__ = ["introduction", "load"]
-
 
 def load(path: Path) -> Collection:
     """A collection, with a warning about keys that its protocol does not take."""

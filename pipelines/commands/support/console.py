@@ -15,8 +15,6 @@ import click
 
 from ldpbeam.text import clean
 
-__all__ = ["Mode", "PrintingCommand", "deliver", "mode", "printing", "say"]
-
 
 class Mode(Enum):
     """How much a command prints."""
@@ -62,7 +60,6 @@ class PrintingCommand(click.Command):
     """A command with ``--quiet`` and ``--json``, which hold for everything that it prints."""
 
     def __init__(self, *arguments: Any, **settings: Any) -> None:
-        """The command's own parameters, and these two."""
         super().__init__(*arguments, **settings)
         self.params += [
             click.Option(["--quiet", "-q"], is_flag=True, help="Print warnings and errors only."),

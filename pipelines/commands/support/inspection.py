@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import click
+import pyarrow as pa
+import pyarrow.parquet as pq
 
 from ldpbeam.collection.collection import Collection, digest_hex
 from ldpbeam.collection.file import load_collection
@@ -17,8 +19,6 @@ from ldpbeam.pipelines.commands.support.console import deliver, say
 from ldpbeam.pipelines.commands.support.views import View, view_of
 from ldpbeam.protocols import FrequencyProtocol
 from ldpbeam.text import clean
-
-__all__ = ["inspect_file", "inspect_lines"]
 
 
 def inspect_file(path: Path, collection_files: Sequence[Path], limit: int) -> None:
@@ -75,8 +75,6 @@ def _require(path: Path) -> None:
 def _is_rejects(path: Path) -> bool:
     if path.suffix != ".parquet":
         return False
-    import pyarrow.parquet as pq
-
     # What is no table is read as reports, and says there what is wrong with it.
     try:
         return "reason" in pq.read_schema(path).names
@@ -85,9 +83,6 @@ def _is_rejects(path: Path) -> bool:
 
 
 def _rejects(paths: list[Path], limit: int) -> Iterator[str]:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
     tables = []
     for path in paths:
         try:
@@ -113,7 +108,8 @@ def _rejects(paths: list[Path], limit: int) -> Iterator[str]:
 
 def _records(paths: list[Path], collections: dict[int, Collection]) -> Iterator[str]:
     logging.basicConfig(level=logging.ERROR)
-    from ldpbeam.transforms.sources.files import BadSource, ReadFiles, Table
+    from ldpbeam.transforms.sources.chunks import BadSource, Table
+    from ldpbeam.transforms.sources.files import ReadFiles
     from ldpbeam.wire.codec import Batch, parse
 
     for path in paths:

@@ -13,8 +13,6 @@ from ldpbeam.errors import UsageError
 from ldpbeam.pipelines.config import options
 from ldpbeam.pipelines.option import Kind, Option, Over
 
-__all__ = ["collections_option", "given", "run_options"]
-
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 collections_option = click.option(
@@ -76,25 +74,23 @@ def _duration(seconds: int) -> str:
 def given(context: click.Context, over: Collection[Over]) -> dict[str, Any]:
     """The values of the options by the name of their field, durations in seconds.
 
-    An option that says nothing about what is read is left out, as is one that has no value.
-
-    Args:
-        context: of the command.
-        over: what is read.
+    An option that says nothing about what is read (``over``) is left out, as is one that has no value.
 
     Raises:
-        UsageError: an option about messages was typed, and files are read; or a duration is none.
+        UsageError: an option was typed that has no effect on what is read; or a duration is none.
     """
     values: dict[str, Any] = {}
     for name, (option, _) in options().items():
         value = context.params[name]
-        if option.over is Over.MESSAGES and option.over not in over and _typed(context, name):
-            raise UsageError(
-                "E-USAGE-OPTION",
-                f"{option.spelt(name)} is for messages and has no effect on files",
-                remedy="Leave it out, or read from --subscription or --kafka-topic.",
-            )
-        if value is not None and option.over in {Over.ALL, *over}:
+        about = {Over.ALL, *over}
+        if option.over not in about | {Over.FILES} and _typed(context, name):
+            what, remedy = "the engine that reads --subscription on this machine", "run without --runner."
+            if Over.MESSAGES not in over:
+                what = "messages and has no effect on files"
+                remedy = "read from --subscription or --kafka-topic."
+            spelt = option.spelt(name)
+            raise UsageError("E-USAGE-OPTION", f"{spelt} is for {what}", remedy=f"Leave it out, or {remedy}")
+        if value is not None and option.over in about:
             values[name] = _seconds(option.spelt(name), value) if option.kind is Kind.DURATION else value
     return values
 
@@ -105,11 +101,7 @@ def _typed(context: click.Context, name: str) -> bool:
 
 
 def _seconds(option: str, text: str) -> int:
-    """A duration of at least a second.
-
-    Raises:
-        UsageError: it is not.
-    """
+    """A duration in seconds; raises UsageError for less than one."""
     from ldpbeam.collection.epochs import parse_duration
 
     try:

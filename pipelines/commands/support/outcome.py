@@ -14,8 +14,6 @@ from ldpbeam.pipelines.inputs import looks_like_text
 from ldpbeam.pipelines.run_record import RunRecord, StreamRecord
 from ldpbeam.text import clean
 
-__all__ = ["identity", "summary", "why_nothing"]
-
 _UNREADABLE = frozenset({Reason.MALFORMED, Reason.TRUNCATED, Reason.OVERSIZE, Reason.CORRUPT_FILE})
 
 

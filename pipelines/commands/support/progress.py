@@ -10,8 +10,6 @@ from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, T
 
 from ldpbeam.pipelines.commands.support.console import Mode, mode
 
-__all__ = ["Bar"]
-
 _EVERY = 10.0
 """Seconds between two plain lines, at least."""
 

@@ -10,6 +10,9 @@ from math import inf
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
+
 from ldpbeam.accounting import Account
 from ldpbeam.collection.advice import warnings_about
 from ldpbeam.collection.epochs import instant
@@ -18,35 +21,26 @@ from ldpbeam.errors import UsageError
 from ldpbeam.pipelines.collection_record import CollectionRecord, GuaranteeRecord, collection_entry
 from ldpbeam.pipelines.commands.support.outcome import identity
 from ldpbeam.pipelines.inputs import looks_like_text
-from ldpbeam.pipelines.page.text import LABEL_LIMIT, clean
+from ldpbeam.pipelines.page.text import LABEL_LIMIT
 from ldpbeam.pipelines.run_record import read_record
-
-__all__ = ["View", "view_of"]
+from ldpbeam.text import clean
 
 _ESTIMATES, _TRUTH = {"estimate", "std_error", "epoch", "value"}, {"epoch", "value", "frequency"}
 
 
 @dataclass(frozen=True)
 class View:
-    """What a file or folder is.
+    """What a file or folder is."""
 
-    Attributes:
-        kind: a word for programs: run, epoch, estimates, truth, simulation or collection.
-        lines: for people; control characters of whatever was read are replaced.
-        document: the same for programs, ready for JSON.
-    """
-
-    kind: str
-    lines: tuple[str, ...]
-    document: Any
+    kind: str  # a word for programs: run, epoch, estimates, truth, simulation or collection
+    lines: tuple[str, ...]  # for people; control characters of whatever was read are replaced
+    document: Any  # the same for programs, ready for JSON
 
 
 def view_of(path: Path, limit: int) -> View | None:
     """The view of a file or folder that is neither reports nor rejects; None of those.
 
-    Args:
-        path: what exists.
-        limit: most epochs or values shown.
+    At most ``limit`` epochs or values are shown.
 
     Raises:
         UsageError: it is a text or JSON of no kind that belongs to this project, or a damaged one.
@@ -102,7 +96,7 @@ def _of_json(path: Path, limit: int) -> View:
         raise _unknown(path, "is not readable as JSON: it is cut short or damaged") from None
     views: Mapping[str, Callable[[], View]] = {
         "ldpbeam.run/1": lambda: _run(path, limit),
-        "ldpbeam.epoch/1": lambda: _epoch(record),
+        "ldpbeam.epoch/1": lambda: _epoch(path, record),
     }
     if isinstance(record, dict):
         view = views.get(str(record.get("schema")))
@@ -116,9 +110,6 @@ def _of_json(path: Path, limit: int) -> View:
 
 
 def _columns(path: Path) -> set[str]:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
     try:
         return set(pq.read_schema(path).names)
     except (pa.ArrowException, OSError):
@@ -166,18 +157,20 @@ def _about(record: CollectionRecord) -> str:
     return f"{record.name} version {record.version} (digest {record.digest}): {kind}, {levels}"
 
 
-def _epoch(record: Mapping[str, Any]) -> View:
-    state = "closed" if record["closed"] else "open"
-    lines = [
-        f"accounting of {record['collection']} epoch {record['epoch']}, {record['epoch_start']} to "
-        f"{record['epoch_end']}, {state}",
-        identity(Account.from_record(record["accounting"])),
-        *(
-            f"  revision {r['revision']}, {r['pane']}: n = {r['n']:,}, "
-            + (f"withheld: {r['withheld']}" if r["withheld"] else str(r["file"]))
-            for r in record["revisions"]
-        ),
-    ]
+def _epoch(path: Path, record: Mapping[str, Any]) -> View:
+    try:
+        lines = [
+            f"accounting of {record['collection']} epoch {record['epoch']}, {record['epoch_start']} to "
+            f"{record['epoch_end']}, {'closed' if record['closed'] else 'open'}",
+            identity(Account.from_record(record["accounting"])),
+            *(
+                f"  revision {r['revision']}, {r['pane']}: n = {r['n']:,}, "
+                + (f"withheld: {r['withheld']}" if r["withheld"] else str(r["file"]))
+                for r in record["revisions"]
+            ),
+        ]
+    except (ValueError, LookupError, TypeError, AttributeError) as error:
+        raise _unknown(path, f"is not the accounting of an epoch ({type(error).__name__})") from None
     return View("epoch", tuple(map(clean, lines)), record)
 
 
@@ -185,9 +178,6 @@ def _epoch(record: Mapping[str, Any]) -> View:
 
 
 def _rows(path: Path) -> list[dict[str, Any]]:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
     try:
         rows: list[dict[str, Any]] = pq.read_table(path, partitioning=None).to_pylist()
     except (pa.ArrowException, OSError) as error:
@@ -250,8 +240,6 @@ def _all_estimates(tables: Sequence[Path], limit: int) -> View:
 
 
 def _truth(path: Path) -> View:
-    import pyarrow.parquet as pq
-
     table = pq.read_table(path, columns=["epoch", "value"], partitioning=None)
     epochs = sorted(set(table.column("epoch").to_pylist()))
     document = {"epochs": len(epochs), "rows": table.num_rows}

@@ -1,75 +1,26 @@
 """What a BigQuery table of estimates looks like: its schema, and a view of the newest revisions.
 
-Both files are generated from the schema of the Parquet files: ``python -m
-ldpbeam.pipelines.deploy.bigquery`` writes them.
+The schema, and the columns that the view lists, are generated from the schema of the Parquet files:
+``python -m ldpbeam.pipelines.deploy.bigquery`` writes them.
 """
 
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 from ldpbeam.collection.file import load_collection
 from ldpbeam.tables import estimates_schema
 from ldpbeam.transforms.sinks.bigquery import bigquery_schema
 
-__all__ = ["FOLDER", "generated"]
-
 FOLDER = Path(__file__).parent
 
 _ANY = FOLDER.parents[1] / "commands" / "demo.yaml"
 """A collection; the columns of all are the same."""
 
-_VIEW = """\
--- The newest complete revision of every epoch, each row once.
---
--- Streaming inserts may repeat rows (same collection, digest, epoch, revision, attribute and value), and a
--- revision may be on its way while this is read. So: one row per key (should two runs over files have written
--- different rows under one key, the one with more reports), then revisions with as many rows as any of
--- their epoch, then the newest of these.
---
--- Replace DATASET by the dataset that holds the table `estimates`. Rows without estimates (status
--- insufficient_reports) stay; a revision that was withheld has no rows.
-CREATE OR REPLACE VIEW `DATASET.estimates_latest` AS
-WITH
-  -- epoch_start follows from digest and epoch; it is named so that a filter by time can reach the table.
-  copies AS (
-    SELECT
-      *,
-      ROW_NUMBER() OVER (
-        PARTITION BY collection, digest, epoch, epoch_start, revision, attribute, value
-        ORDER BY n DESC, support DESC
-      ) AS copy_number
-    FROM `DATASET.estimates`
-  ),
-  sized AS (
-    SELECT
-      *,
-      COUNT(*) OVER (PARTITION BY collection, digest, epoch, epoch_start, revision) AS revision_rows
-    FROM copies
-    WHERE copy_number = 1
-  ),
-  compared AS (
-    SELECT
-      *,
-      MAX(revision_rows) OVER (PARTITION BY collection, digest, epoch, epoch_start) AS epoch_rows
-    FROM sized
-  ),
-  ranked AS (
-    SELECT
-      *,
-      DENSE_RANK() OVER (
-        PARTITION BY collection, digest, epoch, epoch_start
-        ORDER BY revision DESC
-      ) AS revision_age
-    FROM compared
-    WHERE revision_rows = epoch_rows
-  )
-SELECT
-  {columns}
-FROM ranked
-WHERE revision_age = 1;
-"""
+_LISTED = re.compile(r"(?<=\nSELECT\n  )[a-z_,\s]+(?=\nFROM ranked\n)")
+"""The columns that the view lists; everything else in latest.sql is written by hand."""
 
 
 def generated() -> dict[str, str]:
@@ -78,5 +29,5 @@ def generated() -> dict[str, str]:
     columns = ",\n  ".join(column["name"] for column in schema)
     return {
         "estimates.schema.json": json.dumps(schema, indent=2, ensure_ascii=False) + "\n",
-        "latest.sql": _VIEW.format(columns=columns),
+        "latest.sql": _LISTED.sub(columns, (FOLDER / "latest.sql").read_text("utf-8")),
     }

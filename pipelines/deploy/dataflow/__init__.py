@@ -21,8 +21,6 @@ from ldpbeam.pipelines.config import options as declared
 from ldpbeam.pipelines.option import Option
 from ldpbeam.transforms.sinks import SINKS
 
-__all__ = ["FOLDER", "LEFT_OUT", "arguments", "generated", "options", "run_template"]
-
 FOLDER = Path(__file__).parent
 
 

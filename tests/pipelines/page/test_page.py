@@ -13,7 +13,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from ldpbeam.collection.file import parse_collection
-from ldpbeam.pipelines.page import parts, write_page
+from ldpbeam.pipelines.page import document, parts
+from ldpbeam.pipelines.page.document import write_page
 from tests.conftest import REPOSITORY
 from tests.pipelines.page.synthetic import ONE_ROUND, Fake, write_run
 
@@ -193,7 +194,7 @@ def test_a_run_beyond_the_caps_shows_less_and_says_so(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(parts.Detail, "of", lambda sections: parts.Detail(rows=3, epochs=4, bins=20))
-    monkeypatch.setattr(parts, "RECORD_ROWS", 5)
+    monkeypatch.setattr(document, "RECORD_ROWS", 5)
     text = harmless(page_of(tmp_path, Fake(k=100, epochs=6))).text
     assert "Shows the largest 3 of 100 values" in text
     assert "Shows the last 3 of 6 epochs" in text
@@ -201,7 +202,7 @@ def test_a_run_beyond_the_caps_shows_less_and_says_so(
 
 
 def test_collections_without_a_section_are_listed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(parts, "SECTIONS", 1)
+    monkeypatch.setattr(document, "SECTIONS", 1)
     fakes = [Fake(name=f"name{i}", digest=f"{i:016x}", k=2, epochs=1) for i in range(3)]
     text = harmless(page_of(tmp_path, *fakes)).text
     assert "2 further collections" in text

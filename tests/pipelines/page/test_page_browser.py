@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from ldpbeam.pipelines.page import write_page
+from ldpbeam.pipelines.page.document import write_page
 from tests.pipelines.page.synthetic import Fake, write_run
 
 pytestmark = pytest.mark.browser

@@ -20,7 +20,8 @@ from ldpbeam.accounting import Accounting
 from ldpbeam.collection.collection import Collection
 from ldpbeam.collection.file import parse_collection
 from ldpbeam.pipelines.config import RunConfig
-from ldpbeam.pipelines.page import data, parts, svg, write_page
+from ldpbeam.pipelines.page import data, parts, svg
+from ldpbeam.pipelines.page.document import write_page
 from ldpbeam.pipelines.page.text import plain
 from ldpbeam.pipelines.page.view import Section, Writer
 from ldpbeam.pipelines.published import run_record, write_record

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ import pytest
 
 from ldpbeam.accounting import Account, Entry
 from ldpbeam.collection.epochs import Epochs
+from ldpbeam.errors import LdpError
 from ldpbeam.pipelines.local.epoch_state import EpochState, EpochStates, UnattributedState
 from ldpbeam.pipelines.local.segment import Block, EpochKey, Segment
 from ldpbeam.schedule import Schedule
@@ -52,6 +54,25 @@ def test_the_total_is_what_is_published_and_what_is_not_and_changes_neither() ->
     known = UnattributedState(account, Counter({"read": 2, "rejected.malformed": 1, "late": 1}))
     assert known.total == Account(read=7, counted=3, late=1, rejected=Counter(malformed=3))
     assert account == Account(read=5, counted=3, rejected=Counter(malformed=2))
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("x-{digest}-epochs-000000-000999.jsonl.gz", b"no gzip"),
+        ("x-{digest}-epochs-000000-000999.jsonl.gz", gzip.compress(b'{"epoch": 1}')[:-9]),
+        ("x-{digest}-epochs-000000-000999.jsonl.gz", gzip.compress(b'{"epoch": 1}')),
+        ("x-{digest}-epochs-000000-000999.jsonl.gz", gzip.compress(b'{"digest": ""}')),
+        ("forgotten-{digest}.json", b'{"segment": 1}'),
+    ],
+)
+def test_a_damaged_archive_is_named(name: str, content: bytes, tmp_path: Path) -> None:
+    path = tmp_path / "accounting" / "archive" / name.format(digest=ONE.digest_hex)
+    path.parent.mkdir(parents=True)
+    path.write_bytes(content)
+    with pytest.raises(LdpError, match="the accounting cannot be read") as caught:
+        states(tmp_path)
+    assert (caught.value.code, caught.value.where) == ("E-ACCOUNTING-DAMAGED", str(path))
 
 
 def test_a_segment_brings_entries_and_reports(tmp_path: Path) -> None:

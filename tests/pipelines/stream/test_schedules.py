@@ -52,13 +52,12 @@ from ldpbeam.pipelines.local.watermark import TimeKeeper
 from ldpbeam.reports import Admission, ReportColumns
 from ldpbeam.transforms.sinks import atomic as files
 from ldpbeam.transforms.sinks import estimates as sinks
-from ldpbeam.transforms.sinks.accounting import NumberRevisions
-from ldpbeam.transforms.sinks.atomic import FileRecord
+from ldpbeam.transforms.sinks.accounting import RevisionNumbers
 from ldpbeam.transforms.sinks.estimates import EpochFiles, WriteEpochs
-from ldpbeam.transforms.stages.accounting import EntriesOf, EpochEntry, JoinAccounting
-from ldpbeam.transforms.stages.epochs import EpochColumns, OncePerReportId, WindowByEpoch
-from ldpbeam.transforms.stages.estimate import EstimateEpoch
-from ldpbeam.transforms.stages.histogram import MakeConsistent
+from ldpbeam.transforms.sinks.file_record import FileRecord
+from ldpbeam.transforms.stages.accounting import EpochEntry, entries_of, sum_by_epoch
+from ldpbeam.transforms.stages.epochs import EpochColumns, once_per_report_id, window_by_epoch
+from ldpbeam.transforms.stages.publish import EstimateEpoch, MakeConsistent
 from ldpbeam.transforms.stages.reports import ACCOUNTING
 from ldpbeam.transforms.stages.support import CountSupport
 from ldpbeam.wire import report_pb2
@@ -620,8 +619,8 @@ def publish_with_beam(config: RunConfig, landing: Landing, due: Sequence[Due]) -
             single = (
                 pipeline
                 | "Columns" >> beam.Create(columns, reshuffle=False).with_output_types(EpochColumns)
-                | "Epoch" >> WindowByEpoch(agreed.epochs)
-                | "OncePerReportId" >> OncePerReportId(agreed.digest_hex, 2)
+                | "Epoch" >> window_by_epoch(agreed.epochs)
+                | "OncePerReportId" >> once_per_report_id(agreed.digest_hex, 2)
             )
             booked = (
                 pipeline | "Entries" >> beam.Create(entries, reshuffle=False).with_output_types(Entry),
@@ -630,16 +629,16 @@ def publish_with_beam(config: RunConfig, landing: Landing, due: Sequence[Due]) -
             inputs = {
                 "support": single.columns | "Support" >> beam.CombinePerKey(CountSupport(agreed)),
                 "entries": booked
-                | "Own" >> EntriesOf(agreed.digest_hex)
-                | "Windows" >> WindowByEpoch(agreed.epochs, EpochEntry),
+                | "Own" >> entries_of(agreed.digest_hex)
+                | "Windows" >> window_by_epoch(agreed.epochs, EpochEntry),
             }
             _ = (
                 inputs
-                | "Books" >> JoinAccounting()
+                | "Books" >> sum_by_epoch()
                 | "Which" >> beam.Map(lambda counted, given: replace(counted, **given[counted.epoch]), given)
                 | "Estimate" >> beam.ParDo(EstimateEpoch(agreed, config.counting.max_error_fraction))
                 | "Histogram" >> beam.ParDo(MakeConsistent(agreed))
-                | "Number" >> beam.ParDo(NumberRevisions(agreed, config.outputs.output, results.ENGINE))
+                | "Number" >> beam.Map(RevisionNumbers(agreed, config.outputs.output, results.ENGINE).number)
                 | "Write" >> beam.ParDo(WriteEpochs(agreed, config.outputs.output, results.ENGINE))
             )
 

@@ -19,7 +19,7 @@ import pytest
 from ldpbeam.collection.epochs import Epochs
 from ldpbeam.errors import LdpError, UsageError
 from ldpbeam.pipelines import stream_job as job
-from ldpbeam.pipelines.commands.support import stream as command
+from ldpbeam.pipelines.commands.support import running as command
 from ldpbeam.pipelines.config import RunConfig
 from ldpbeam.pipelines.local import subscriber as pubsub
 from ldpbeam.pipelines.local.engine import LocalStream
@@ -291,3 +291,18 @@ def engine_of_another_process(output: Path) -> Callable[[], None]:
     landing = Landing(str(output))
     landing.lock()
     return landing.unlock
+
+
+def test_what_only_grows_is_a_counter_and_every_number_is_explained() -> None:
+    """What a replay can take back is a gauge: Prometheus would take a smaller counter for a restart."""
+    lines = Status().as_text().splitlines()
+    kinds = dict(line.split()[2:] for line in lines if line.startswith("# TYPE "))
+    helps = {line.split()[2]: line.split(maxsplit=3)[3] for line in lines if line.startswith("# HELP ")}
+    assert helps.keys() == kinds.keys()
+    assert all(text.endswith(".") and " " in text for text in helps.values())
+    assert {name for name, kind in kinds.items() if kind == "counter"} == {
+        "ldpbeam_messages_pulled_total",
+        "ldpbeam_messages_landed_total",
+        "ldpbeam_results_published_total",
+    }
+    assert set(kinds.values()) == {"counter", "gauge"}

@@ -22,7 +22,9 @@ from ldpbeam.accounting import CountedEpoch
 from ldpbeam.collection.collection import Collection
 from ldpbeam.schedule import Schedule
 from ldpbeam.simulators.fleet import ReportColumns
-from ldpbeam.transforms.stateful import CountShard, SplitByShard, SumShards
+from ldpbeam.transforms.stateful.count_shard import CountShard
+from ldpbeam.transforms.stateful.split_by_shard import SplitByShard
+from ldpbeam.transforms.stateful.sum_shards import SumShards
 from tests.transcripts.machine import Cells, Sent, call, entries_and_parts
 
 SECOND = 1_000_000

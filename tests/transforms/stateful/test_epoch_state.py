@@ -11,8 +11,7 @@ import pytest
 from ldpbeam.accounting import CONFLICTING, EARLY, LATE, ON_TIME
 from ldpbeam.schedule import Schedule
 from ldpbeam.support import Support
-from ldpbeam.transforms.stateful.keys import ShardCount
-from ldpbeam.transforms.stateful.state import NEVER
+from ldpbeam.transforms.stateful.state import NEVER, ShardCount
 from ldpbeam.transforms.stateful.sum_shards import EpochState
 from tests.pipelines.running import collection
 

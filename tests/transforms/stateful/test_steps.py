@@ -27,16 +27,16 @@ from ldpbeam.collection.collection import Collection
 from ldpbeam.collection.epochs import Epochs
 from ldpbeam.errors import LdpError
 from ldpbeam.pipelines.config import RunConfig
-from ldpbeam.pipelines.unbounded import CollectStream
+from ldpbeam.pipelines.unbounded import collect_stream
 from ldpbeam.reports import ReportColumns as Admitted
 from ldpbeam.schedule import Schedule
 from ldpbeam.simulators.fleet import ReportColumns
 from ldpbeam.transforms.coders import ReportColumnsCoder, SupportCoder
 from ldpbeam.transforms.sources.messages import GatherMessages
-from ldpbeam.transforms.stateful import FORGET_AFTER, CountShard, ShardCount, SumShards, count_shard
-from ldpbeam.transforms.stateful.count_shard import ShardState
-from ldpbeam.transforms.stateful.state import read_state, write_state
-from ldpbeam.transforms.stateful.sum_shards import EpochState
+from ldpbeam.transforms.stateful import count_shard
+from ldpbeam.transforms.stateful.count_shard import FORGET_AFTER, CountShard, ShardState
+from ldpbeam.transforms.stateful.state import ShardCount, read_state, write_state
+from ldpbeam.transforms.stateful.sum_shards import EpochState, SumShards
 from ldpbeam.wire import report_pb2
 from tests.pipelines.running import collection, execute, fleet, found_support, with_duplicates, write
 from tests.reference.counting import count_support
@@ -633,7 +633,7 @@ def test_no_deduplication_across_results_is_found(monkeypatch: pytest.MonkeyPatc
         return Admitted(DIRECT.digest, 0, ids, payloads), 0
 
     monkeypatch.setattr(count_shard, "distinct_reports", together)
-    monkeypatch.setattr(count_shard, "any_repeat", lambda parts, key: False)
+    monkeypatch.setattr(count_shard, "unrepeated", lambda parts, key: (parts, 0, 0))
     wrong(ordered(), 40)
 
 
@@ -737,7 +737,7 @@ def test_a_runner_publishes_what_the_rules_say(runner: str, tmp_path: Path) -> N
             messages = pipeline | stream.advance_watermark_to_infinity()
         else:
             messages = pipeline | beam.Create(values, reshuffle=False) | beam.Map(lambda value: value)
-        _ = messages | beam.ParDo(GatherMessages("here")) | "Collect" >> CollectStream(config)
+        _ = messages | beam.ParDo(GatherMessages("here")) | "Collect" >> collect_stream(config)
     assert published(tmp_path) == in_time()
 
 
@@ -750,7 +750,7 @@ def stream_config(**changes: Any) -> RunConfig:
 
 def built(config: RunConfig) -> beam.Pipeline:
     pipeline = beam.Pipeline(runner="FnApiRunner")
-    _ = pipeline | "Chunks" >> beam.Create([0], reshuffle=False) | "Collect" >> CollectStream(config)
+    _ = pipeline | "Chunks" >> beam.Create([0], reshuffle=False) | "Collect" >> collect_stream(config)
     return pipeline
 
 

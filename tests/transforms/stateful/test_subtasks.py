@@ -16,7 +16,8 @@ from ldpbeam.collection.epochs import Epochs
 from ldpbeam.histogram import estimate_counted
 from ldpbeam.simulators.fleet import ReportColumns
 from ldpbeam.transforms.sinks.accounting import Numbered, content_digest, number_after
-from ldpbeam.transforms.stateful import SumShards, count_shard, sum_shards
+from ldpbeam.transforms.stateful import count_shard, sum_shards
+from ldpbeam.transforms.stateful.sum_shards import SumShards
 from tests.pipelines.running import collection, fleet
 from tests.reference.counting import count_support
 from tests.transcripts.machine import expected_of

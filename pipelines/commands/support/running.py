@@ -1,58 +1,75 @@
-"""What the command ``run`` does over messages, or over files as if they were messages."""
+"""What the command ``run`` does: over files, over messages, or over files as if they were messages.
+
+Values are by the names of the fields that they fill; ``files`` are patterns. All of this needs Beam.
+"""
 
 from __future__ import annotations
 
 import json
-import logging
 import time
 from collections.abc import Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
+from ldpbeam.collection.collection import Collection
 from ldpbeam.errors import UsageError
+from ldpbeam.pipelines import run as bounded
+from ldpbeam.pipelines.beam_job import dry_run
+from ldpbeam.pipelines.commands.support.collections import introduction
 from ldpbeam.pipelines.commands.support.console import Mode, deliver, mode, say
+from ldpbeam.pipelines.commands.support.outcome import identity, summary
+from ldpbeam.pipelines.commands.support.progress import Bar
 from ldpbeam.pipelines.config import RunConfig
+from ldpbeam.pipelines.inputs import Inputs, find_inputs, shard_bits_for
+from ldpbeam.pipelines.local.status import Status
+from ldpbeam.pipelines.run_record import RunRecord
+from ldpbeam.pipelines.stream_job import build, run_local, submit
 from ldpbeam.transforms.sinks import check_sinks
 from ldpbeam.transforms.sources import chosen_source
 
-if TYPE_CHECKING:
-    from ldpbeam.collection.collection import Collection
-    from ldpbeam.pipelines.local.status import Status
-    from ldpbeam.pipelines.run_record import RunRecord
 
-__all__ = ["run_over_messages"]
-
-
-def run_over_messages(collections: tuple[Collection, ...], values: Mapping[str, Any]) -> int:
-    """Run over messages, or over files as if they were a stream.
-
-    Args:
-        collections: what reports may belong to.
-        values: by the names of the fields that they fill; ``files`` are patterns.
-
-    Returns:
-        The exit code.
+def run_over_files(collections: tuple[Collection, ...], values: Mapping[str, Any]) -> int:
+    """Run the pipeline over files and say what became of every record; gives the exit code.
 
     Raises:
         UsageError: the job cannot start.
         LdpError: it failed.
     """
-    logging.basicConfig(level=logging.ERROR)
-    from ldpbeam.pipelines.beam_job import dry_run
-    from ldpbeam.pipelines.commands.support.collections import introduction
-    from ldpbeam.pipelines.commands.support.outcome import summary
-    from ldpbeam.pipelines.inputs import find_inputs
-    from ldpbeam.pipelines.stream_job import build, run_local, submit
+    found = find_inputs(values["files"])
+    config = _config(collections, found, {"shard_bits": shard_bits_for(found.size), **values})
+    if not config.job.starts:
+        say(dry_run(bounded.build(config), config))
+        return 0
+    with Bar("run", found.size, "bytes") as bar:
+        record = bounded.run(config, bar.reach, found.size)
+    summary(record, config.outputs.output)
+    return record.exit_code
 
-    files = find_inputs(values["files"]).paths if values["files"] else ()
-    bits = 0 if values["runner"] == "FnApiRunner" else 3
-    config = RunConfig.parsed(collections, **{"shard_bits": bits, **values, "files": files})
+
+def _config(collections: tuple[Collection, ...], found: Inputs, values: Mapping[str, Any]) -> RunConfig:
+    """The run that is asked for, with its sinks checked and its collections introduced."""
+    config = RunConfig.parsed(collections, **{**values, "files": found.paths})
     check_sinks(config.outputs.targets)
     _require_supported(config)
+    for note in found.notes:
+        click.echo(f"ldpbeam: {note}", err=True)
     for collection in collections:
         say(introduction(collection))
+    return config
+
+
+def run_over_messages(collections: tuple[Collection, ...], values: Mapping[str, Any]) -> int:
+    """Run over messages, or over files as if they were a stream; gives the exit code.
+
+    Raises:
+        UsageError: the job cannot start.
+        LdpError: it failed.
+    """
+    found = find_inputs(values["files"]) if values["files"] else Inputs((), 0)
+    bits = 0 if values["runner"] == "FnApiRunner" else 3
+    config = _config(collections, found, {"shard_bits": bits, **values})
     if not config.job.starts:
         say(dry_run(build(config), config))
         return 0
@@ -80,11 +97,7 @@ def run_over_messages(collections: tuple[Collection, ...], values: Mapping[str, 
 
 
 def _require_supported(config: RunConfig) -> None:
-    """Refuse what the engine on one machine does not read.
-
-    Raises:
-        UsageError: it was asked for.
-    """
+    """Raise UsageError for a source that the engine on one machine does not read."""
     source = chosen_source(config.input.given)
     if config.job.local and source is not None and not config.input.subscription:
         raise UsageError(
@@ -108,8 +121,6 @@ def _named(job: Mapping[str, str]) -> str:
 
 def _line(event: str, record: RunRecord, status: Status) -> None:
     """For people: the accounting so far, and what keeps results from coming."""
-    from ldpbeam.pipelines.commands.support.outcome import identity
-
     if event == "published":
         say(identity(record.accounting.total))
     else:
