@@ -14,6 +14,7 @@ from ldpbeam.collection.collection import Collection
 from ldpbeam.pipelines.config import RunConfig
 from ldpbeam.support import Support
 from ldpbeam.transforms.coders import register_coders
+from ldpbeam.transforms.composite import composite
 from ldpbeam.transforms.sinks.atomic import publish
 from ldpbeam.transforms.sinks.estimates import PublishedIndicators
 from ldpbeam.transforms.sinks.file_record import FileRecord
@@ -33,7 +34,7 @@ Outcome = Entry | FileRecord | PublishedIndicators
 """What steps report about themselves: accounting entries, files written, signs of forged reports."""
 
 
-@beam.ptransform_fn
+@composite
 def collect_reports(pipeline: beam.Pipeline, config: RunConfig) -> beam.PCollection[FileRecord]:
     """Files of reports to published epochs, rejects, and what the record of the run needs.
 
@@ -62,7 +63,7 @@ def collect_reports(pipeline: beam.Pipeline, config: RunConfig) -> beam.PCollect
     )
 
 
-@beam.ptransform_fn
+@composite
 def publish_collection(
     inputs: dict[str, beam.PCollection], collection: Collection, config: RunConfig
 ) -> beam.PCollection[Outcome]:

@@ -15,13 +15,14 @@ from ldpbeam.collection.collection import Collection
 from ldpbeam.pipelines.config import RunConfig
 from ldpbeam.schedule import Schedule
 from ldpbeam.transforms.coders import register_coders
+from ldpbeam.transforms.composite import composite
 from ldpbeam.transforms.sinks.unattributed import rejects_by_minute, write_unattributed
 from ldpbeam.transforms.stages.publish import publish_epochs
 from ldpbeam.transforms.stages.reports import ACCOUNTING, COLUMNS, REJECTED, admit_reports
 from ldpbeam.transforms.stateful.count_epochs import count_epochs
 
 
-@beam.ptransform_fn
+@composite
 def collect_stream(chunks: beam.PCollection[Any], config: RunConfig) -> beam.pvalue.DoOutputsTuple:
     """Chunks of messages, or of files, to published revisions, rejects and accounting.
 
@@ -46,7 +47,7 @@ def collect_stream(chunks: beam.PCollection[Any], config: RunConfig) -> beam.pva
     return counted
 
 
-@beam.ptransform_fn
+@composite
 def publish_stream(
     counted: beam.PCollection[CountedEpoch], collection: Collection, config: RunConfig
 ) -> beam.PCollection[Any]:

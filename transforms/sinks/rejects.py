@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ldpbeam.reports import LISTED, Rejection, capped
+from ldpbeam.transforms.composite import composite
 from ldpbeam.transforms.sinks.atomic import publish
 from ldpbeam.transforms.sinks.file_record import FileRecord
 
@@ -40,7 +41,7 @@ def write_rejects(output: str, name: str, rejections: Iterable[Rejection]) -> Fi
     return publish(output, f"rejects/{name}.parquet", sink.getvalue(), table.num_rows)
 
 
-@beam.ptransform_fn
+@composite
 def rejects_by_source(
     rejections: beam.PCollection[tuple[str, Rejection]], output: str
 ) -> beam.PCollection[FileRecord]:

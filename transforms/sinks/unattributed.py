@@ -17,6 +17,7 @@ from apache_beam.utils.timestamp import Timestamp
 
 from ldpbeam.accounting import Account, Entry
 from ldpbeam.reports import Rejection
+from ldpbeam.transforms.composite import composite
 from ldpbeam.transforms.sinks import Outputs
 from ldpbeam.transforms.sinks.accounting import UnattributedAccounting, write_accounting
 from ldpbeam.transforms.sinks.file_record import FileRecord
@@ -26,7 +27,7 @@ _MINUTE = 60
 _FORGET_AFTER = 31 * 86400
 
 
-@beam.ptransform_fn
+@composite
 def rejects_by_minute(
     rejections: beam.PCollection[tuple[str, Rejection]], outputs: Outputs
 ) -> beam.PCollection[FileRecord]:
@@ -65,7 +66,7 @@ def _write_minute(
     return write_rejects(outputs.output, name, group[1])
 
 
-@beam.ptransform_fn
+@composite
 def write_unattributed(
     entries: beam.PCollection[Entry], outputs: Outputs, every: int
 ) -> beam.PCollection[FileRecord]:

@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 import apache_beam as beam
 from apache_beam.transforms.external import ExternalTransform, NamedTupleBasedPayloadBuilder
 
+from ldpbeam.transforms.composite import composite
+
 BYTES = "org.apache.kafka.common.serialization.ByteArrayDeserializer"
 URN = "beam:transform:org.apache.beam:kafka_read_without_metadata:v1"
 
@@ -25,7 +27,7 @@ class _Configuration(typing.NamedTuple):
     timestamp_policy: str
 
 
-@beam.ptransform_fn
+@composite
 def read_kafka(
     pipeline: beam.Pipeline,
     servers: str,

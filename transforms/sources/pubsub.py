@@ -6,11 +6,12 @@ import apache_beam as beam
 from apache_beam.transforms.external import ExternalTransform, ImplicitSchemaPayloadBuilder
 
 from ldpbeam.errors import UsageError
+from ldpbeam.transforms.composite import composite
 
 URN = "beam:transform:org.apache.beam:pubsub_read:v1"
 
 
-@beam.ptransform_fn
+@composite
 def read_pubsub(
     pipeline: beam.Pipeline, subscription: str, expansion_service: str, timestamp_attribute: str = ""
 ) -> beam.PCollection[bytes]:

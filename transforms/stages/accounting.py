@@ -9,13 +9,14 @@ import apache_beam as beam
 from ldpbeam.accounting import Account, CountedEpoch, Entry
 from ldpbeam.collection.collection import Collection
 from ldpbeam.support import Support
+from ldpbeam.transforms.composite import composite
 from ldpbeam.transforms.stages.epochs import window_by_epoch
 
 EpochEntry = tuple[int, tuple[str, int]]
 """(epoch, (what, how many)): an entry of a collection that is known from the context."""
 
 
-@beam.ptransform_fn
+@composite
 def entries_of(entries: beam.PCollection[Entry], digest_hex: str) -> beam.PCollection[EpochEntry]:
     """The entries of one collection's epochs, out of all there are; those without an epoch are left out."""
 
@@ -27,7 +28,7 @@ def entries_of(entries: beam.PCollection[Entry], digest_hex: str) -> beam.PColle
     return entries | "Own" >> beam.FlatMap(own).with_output_types(EpochEntry)
 
 
-@beam.ptransform_fn
+@composite
 def sum_by_epoch(inputs: dict[str, beam.PCollection]) -> beam.PCollection[CountedEpoch]:
     """Counts and entries of a bounded input, brought together once per epoch.
 

@@ -16,6 +16,7 @@ from ldpbeam.accounting import CONFLICTING, Entry
 from ldpbeam.collection.epochs import Epochs
 from ldpbeam.dedup import secret_key, shard_columns, unrepeated
 from ldpbeam.reports import ReportColumns
+from ldpbeam.transforms.composite import composite
 from ldpbeam.transforms.stages.reports import ACCOUNTING
 
 EpochColumns = tuple[int, ReportColumns]
@@ -24,7 +25,7 @@ EpochColumns = tuple[int, ReportColumns]
 _Sharded = tuple[tuple[int, int], ReportColumns]
 
 
-@beam.ptransform_fn
+@composite
 def window_by_epoch(
     columns: beam.PCollection[Any], epochs: Epochs, kind: Any = EpochColumns
 ) -> beam.PCollection[Any]:
@@ -70,7 +71,7 @@ class _KeepOne(beam.DoFn):
             yield epoch, part
 
 
-@beam.ptransform_fn
+@composite
 def once_per_report_id(
     columns: beam.PCollection[EpochColumns], digest_hex: str, bits: int
 ) -> beam.pvalue.DoOutputsTuple:

@@ -8,6 +8,7 @@ from typing import Any
 import apache_beam as beam
 
 from ldpbeam.accounting import Entry
+from ldpbeam.transforms.composite import composite
 from ldpbeam.transforms.stateful.count_before_shuffle import CountBeforeShuffle
 from ldpbeam.transforms.stateful.count_shard import CountShard
 from ldpbeam.transforms.stateful.split_by_shard import SplitByShard
@@ -15,7 +16,7 @@ from ldpbeam.transforms.stateful.state import EpochKey, Schedules, ShardKey
 from ldpbeam.transforms.stateful.sum_shards import SumShards
 
 
-@beam.ptransform_fn
+@composite
 def count_epochs(
     inputs: dict[str, beam.PCollection], schedules: Schedules, shard_bits: int, deduplicate: bool
 ) -> beam.pvalue.DoOutputsTuple:
