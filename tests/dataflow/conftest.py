@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from ldpbeam.pipelines.commands import main as command
+from ldpbeam.pipelines.commands.support import progress
 
 Call = Callable[..., tuple[int, str, str]]
 
@@ -57,6 +58,8 @@ def offline(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
 @pytest.fixture
 def call(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Call:
     """Run the command line in this process: exit code, standard output, standard error."""
+    # On a busy machine a run takes longer than the ten seconds after which it says how far it is.
+    monkeypatch.setattr(progress, "_EVERY", float("inf"))
 
     def run(*arguments: object) -> tuple[int, str, str]:
         monkeypatch.setattr(sys, "argv", ["ldpbeam", *map(str, arguments)])
