@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from ldpbeam.collection.collection import Collection
 from ldpbeam.collection.file import load_collection, parse_collection
-from ldpbeam.collection.message import digest_of
+from ldpbeam.collection.message import full_digest_of
 from ldpbeam.errors import CollectionError
 from ldpbeam.protocols import PROTOCOLS
 from tests.conftest import REPOSITORY
@@ -71,7 +71,8 @@ SERVER_ONLY = {
 def test_making_a_digest_changes_no_message() -> None:
     message = parse_collection(TEXT).to_message()
     before = message.SerializeToString()
-    assert digest_of(message) == parse_collection(TEXT).digest
+    assert full_digest_of(message) == parse_collection(TEXT).full_digest
+    assert parse_collection(TEXT).digest_hex == full_digest_of(message)[:8].hex()
     assert message.SerializeToString() == before
 
 

@@ -24,7 +24,7 @@ from ldpbeam.protocols.attributes.allocate import ALLOCATIONS, allocate
 from ldpbeam.protocols.attributes.base import AttributeProtocol
 from ldpbeam.protocols.attributes.sample import Sample
 from ldpbeam.protocols.contract import WordSpec
-from ldpbeam.randomness import FULL
+from ldpbeam.randomness import FULL, Randomness
 from ldpbeam.simulators.fleet import Fleet
 from ldpbeam.simulators.population.joint import Joint, joint_population
 from ldpbeam.simulators.population.specs import ABSENT
@@ -77,16 +77,16 @@ class Words:
         return self.draw(f"{index}.seed", -1, kind.word_plan.seed)
 
 
-class Script:
+class Script(Randomness):
     """Replays words and remembers that all were used."""
 
     def __init__(self, words: list[int]) -> None:
-        self.words = list(words)
+        self.left = list(words)
 
     def word(self, limit: int = FULL) -> int:
-        if not self.words:
+        if not self.left:
             raise ValueError("the script has run out")
-        word = self.words.pop(0)
+        word = self.left.pop(0)
         assert word < limit
         return word
 
