@@ -9,19 +9,28 @@ from pathlib import Path
 
 from ldpbeam.errors import DeviceError, disk_error
 
-__all__ = ["listed", "make_folder", "read", "remove", "remove_temporary", "said", "settle", "write"]
+__all__ = ["exists", "listed", "make_folder", "read", "remove", "remove_temporary", "said", "settle", "write"]
 
 _TEMPORARY = ".tmp"
 
 
 def make_folder(path: Path) -> None:
     """Make a folder, mode 0700, and those above it; durable when this returns."""
-    if path.is_dir():
+    if exists(path):
         return
     make_folder(path.parent)
     with suppress(FileExistsError):
         os.mkdir(path, 0o700)
     settle(path.parent)
+
+
+def exists(path: Path) -> bool:
+    """Whether there is such a file or folder."""
+    try:
+        os.stat(path)
+    except FileNotFoundError:
+        return False
+    return True
 
 
 def read(path: Path) -> bytes | None:

@@ -94,10 +94,10 @@ class FileStore(Store):
             durable.make_folder(folder)
             durable.make_folder(self._sentinel.parent)
         with self.locked():
-            if not self._path.exists() and not self._sentinel.exists():
+            if not durable.exists(self._path) and not durable.exists(self._sentinel):
                 self.save(_new_state())
             self.load()
-            if not self._sentinel.exists():
+            if not durable.exists(self._sentinel):
                 # Only now: a machine that stops before has lost nothing, and must not say that it had.
                 with durable.said(self._sentinel):
                     durable.write(self._sentinel, b"")
