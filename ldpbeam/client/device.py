@@ -21,7 +21,7 @@ from ldpbeam.errors import DeviceError
 from ldpbeam.protocols.contract import plain_integer
 from ldpbeam.wire import device_state_pb2, report_pb2
 
-__all__ = ["Device"]
+__all__ = ["Device", "Policy"]
 
 _SMALL = 256
 """Reports up to this length are kept as they are, bytes; of longer ones what they follow from."""
@@ -30,7 +30,7 @@ _Entry = device_state_pb2.CollectionState
 
 
 @dataclass(frozen=True)
-class _Policy:
+class Policy:
     """What a program asks of its device."""
 
     budget: float | None = None
@@ -46,9 +46,7 @@ class Device:
     report that needs it is returned, and a device whose state is lost or damaged refuses to report.
     """
 
-    def __init__(
-        self, collection: Collection, store: Store, draws: Draws, policy: _Policy, most: int
-    ) -> None:
+    def __init__(self, collection: Collection, store: Store, draws: Draws, policy: Policy, most: int) -> None:
         """Not for programs: :meth:`open` and :meth:`ephemeral` put the parts together."""
         self._collection = collection
         self._store = store
@@ -107,7 +105,7 @@ class Device:
         if at_cap not in ("stop", "noise") or memo not in ("derived", "stored"):
             raise ValueError("at_cap is 'stop' or 'noise', memo is 'derived' or 'stored'")
         store = FileStore(Path(path), None if sentinel is None else Path(sentinel))
-        policy = _Policy(budget, at_cap, max_jump, clock)
+        policy = Policy(budget, at_cap, max_jump, clock)
         draws: Draws = StoredDraws(collection)
         if memo == "derived":
             with store.locked():
@@ -121,7 +119,7 @@ class Device:
         It draws from the operating system. A new one for the same value draws new permanent responses: what a
         loss of the state does.
         """
-        return cls(collection, MemoryStore(), StoredDraws(collection), _Policy(), 0)
+        return cls(collection, MemoryStore(), StoredDraws(collection), Policy(), 0)
 
     @property
     def outbox(self) -> Outbox:

@@ -180,14 +180,14 @@ def copied(record: Record) -> Record:
 @pytest.mark.slow
 @memos
 def test_nor_when_the_power_is_lost_again_after_that(memo: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A machine that comes back is stopped a second time, at every third call of its second life."""
+    """A machine that comes back is stopped a second time, at every fifth call of its second life."""
     machine = Machine(monkeypatch, lambda _: Real(HOME, memo))
     complaints: Counter[str] = Counter()
     for call in range(200):
         disk, record = Disk(stop_after=call), Record()
         whole = machine.first_life(disk, record)
         for left in disk.after_power_loss():
-            for second in range(call % 3, 60, 3):
+            for second in range(call % 5, 60, 5):
                 again, after = left.copy(stop_after=second), copied(record)
                 with suppress(PowerLoss):
                     machine.second_life(again, after)
