@@ -3,9 +3,9 @@
     python benchmarks/device.py [--reports 300]
 
 Prints CPU microseconds per report for LOLOHA at k = 10⁶ and L-OSUE at k = 1,000, derived and stored: in
-memory, which is all of a report but the disk, and with a state file and an outbox; the size of the state after
-the reports; and the CPU milliseconds of ``import ldpbeam.client``. Each figure is the least of five runs: the
-machine may have other things to do.
+memory, which is all of a report but the disk, and with a state file and an outbox; the size of the state
+after that; and the CPU milliseconds of ``import ldpbeam.client``. Each figure is the least of five runs: the
+machine may have something else to do.
 """
 
 from __future__ import annotations

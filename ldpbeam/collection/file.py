@@ -374,7 +374,7 @@ def _attributes(entry: _Entry, where: str, *, mean: bool) -> tuple[Attribute, ..
 
 
 def _domain(entry: _Entry, where: str, *, mean: bool = False) -> Domain:
-    keys = _mapping(_node(entry), ("size", "labels", "range", "other"), where, "domain")
+    keys = _mapping(_node(entry), ("size", "labels", "other", "range"), where, "domain")
     other = keys.pop("other", None)
     if len(keys) != 1:
         raise entry.fail(

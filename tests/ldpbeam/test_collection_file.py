@@ -129,9 +129,11 @@ def test_labels_are_part_of_the_digest() -> None:
             "{labels: [a, b, c]}",
             "{labels: [b, a, c]}",
             "{labels: [a, b, d]}",
+            "{labels: [a, b, c], other: a}",
+            "{labels: [a, b, c], other: c}",
         )
     }
-    assert len(digests) == 4
+    assert len(digests) == 6
 
 
 def test_the_same_collection_written_differently_has_the_same_digest() -> None:
@@ -328,6 +330,15 @@ RULES = [
         "must be a list of texts",
         "[yes",
     ),
+    (
+        "domain",
+        "domain: {labels: [a, b], other: c}",
+        "E-COLLECTION-DOMAIN",
+        "other is none of the labels",
+        "Add it",
+    ),
+    ("domain", "domain: {size: 3, other: a}", "E-COLLECTION-DOMAIN", "other is for labels", "list labels"),
+    ("domain", "domain: {labels: [a, b], other: 1}", "E-COLLECTION-VALUE", "other must be text", "quotes"),
     ("domain", 'domain: {labels: [a, "\\ud800"]}', "E-COLLECTION-VALUE", "not Unicode", "escape"),
     ("domain", "domain: {range: 5}", "E-COLLECTION-VALUE", "range must be a mapping", "{...}"),
     ("domain", "domain: {range: {max: 5}}", "E-COLLECTION-MISSING", "'buckets' is missing", "32"),
