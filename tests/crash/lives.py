@@ -43,6 +43,10 @@ class Living(Protocol):
         """Reports that a sender is given, by epoch."""
         ...
 
+    def committed(self) -> set[int]:
+        """The epoch that the device knows to have reported."""
+        ...
+
 
 class Real:
     """The client."""
@@ -57,6 +61,10 @@ class Real:
         outbox = self._device.outbox
         found = ((one.epoch, outbox.read(one)) for one in outbox.waiting())
         return {epoch: report for epoch, report in found if report is not None}
+
+    def committed(self) -> set[int]:
+        entry = self._device._store.load().collections[0]
+        return {entry.last_epoch} if entry.HasField("last_epoch") else set()
 
 
 class Naive:
@@ -100,6 +108,9 @@ class Naive:
     def waiting(self) -> dict[int, bytes]:
         return {}
 
+    def committed(self) -> set[int]:
+        return set()
+
     def _keep(self) -> None:
         self._unkept = False
         path = self._path if self._design == "in place" else self._path.with_suffix(".tmp")
@@ -120,6 +131,7 @@ class Record:
     def __init__(self) -> None:
         self.asked: dict[int, set[int]] = defaultdict(set)
         self.left: dict[int, set[bytes]] = defaultdict(set)
+        self.lost: set[int] = set()
 
     def ask(self, device: Living, value: int, epoch: int) -> bytes:
         """One report, noted before and after."""
@@ -129,9 +141,11 @@ class Record:
         return message
 
     def hand_out(self, device: Living) -> None:
-        """What a sender gets."""
-        for epoch, message in device.waiting().items():
+        """What a sender gets. Nothing is acknowledged: what the device has reported must wait."""
+        waiting = device.waiting()
+        for epoch, message in waiting.items():
             self.left[epoch].add(message)
+        self.lost |= device.committed() - waiting.keys()
 
     @property
     def newest(self) -> int:
@@ -139,12 +153,13 @@ class Record:
         return max(self.asked, default=0)
 
     def complaints(self) -> list[str]:
-        """Two reports for an epoch; two permanent responses for a value.
+        """Two reports for an epoch, or none that waits; two permanent responses for a value.
 
         Where an epoch was asked for with several values, because the machine stopped before an answer, any of
         them may be what was reported.
         """
         found = [f"epoch {epoch} has {len(r)} reports" for epoch, r in self.left.items() if len(r) > 1]
+        found += [f"the report of epoch {epoch} is lost" for epoch in self.lost]
         responses: dict[int, set[bytes]] = defaultdict(set)
         for epoch, messages in self.left.items():
             if len(self.asked[epoch]) == 1:

@@ -14,6 +14,7 @@ from ldpbeam.client import Device
 from ldpbeam.client.derived import Derivation, DerivedRandomness, Purpose
 from ldpbeam.client.spending import MOST_MARKS, Costs, spent_exactly
 from ldpbeam.collection.collection import Collection
+from ldpbeam.collection.domain import Domain
 from ldpbeam.errors import DeviceError
 from ldpbeam.protocols import Memo, Parameters
 from ldpbeam.wire import device_state_pb2
@@ -170,6 +171,20 @@ def test_noise_at_the_cap_depends_on_no_value(asked: Collection, memo: Any, tmp_
     assert all(
         asked.protocol.encode(asked.protocol.decode(parsed(r).payload)) == parsed(r).payload for r in reports
     )
+
+
+def test_noise_uses_no_answer_that_was_memoised(tmp_path: Path) -> None:
+    """A stored memo holds answers about values. dBitFlipPM sends them as they are, so they would be seen."""
+    levels = Parameters(epsilon_longitudinal=1.0, d=48)
+    asked = Collection("x", 1, Domain(48), "dbitflip_pm", levels, loloha().epochs)
+    device = Device.open(asked, tmp_path, memo="stored", budget=48.0, outbox=0)
+    held = {parsed(device.report(value, value)).payload for value in range(48)}
+    assert len(held) == 48
+    capped = Device.open(asked, tmp_path, memo="stored", budget=1.0, at_cap="noise", outbox=0)
+    state = capped._store.load()
+    state.collections[0].spent_budget = 1.0
+    capped._store.save(state)
+    assert not held & {parsed(capped.report(3, epoch)).payload for epoch in range(48, 80)}
 
 
 def test_long_noise_is_the_same_again_after_a_restart(tmp_path: Path) -> None:
