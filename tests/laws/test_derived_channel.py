@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from ldpbeam.client.derived import DerivedRandomness, Purpose, ReportRandomness
+from ldpbeam.client.derived import Derivation, DerivedRandomness, Purpose, ReportRandomness
 from ldpbeam.client.drawn import DerivedDraws
 from ldpbeam.protocols import Memo
 from ldpbeam.randomness import FULL, Randomness
@@ -104,6 +104,23 @@ def test_noise_has_the_law_of_a_uniform_value_whatever_the_device_holds(setting:
             for response, probability in law.items():
                 first[response] = first.get(response, Fraction(0)) + probability / setting.domain_size
         assert found == first
+
+
+@pytest.mark.parametrize("setting", settings((11,)), ids=str)
+def test_what_is_memoised_comes_again_in_every_epoch(setting: Setting) -> None:
+    """A protocol that drew it from the words of the report would show another answer in each."""
+    built = setting.build()
+    derivation = Derivation(b"s" * 32, b"d" * 32)
+    memo = built.new_memo(DerivedRandomness(derivation, Purpose.ONCE, 0, 0))
+    for value in (0, 3, 10):
+        answers = []
+        for epoch in range(4):
+            words = ReportRandomness(derivation, epoch, 0)
+            kept = built.privatize(value, memo, words)[1]
+            assert [key for _, key in words.inputs] == list(kept.answers)
+            answers.append(kept.answers)
+        assert answers == [answers[0]] * 4
+        assert bool(answers[0]) == (built.guarantee.memoised_ratio is not None)
 
 
 def test_the_streams_of_a_report_are_the_documented_ones() -> None:
