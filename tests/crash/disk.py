@@ -20,6 +20,9 @@ from typing import Any
 __all__ = ["Disk", "PowerLoss"]
 
 
+_FEW = 4
+
+
 class PowerLoss(BaseException):
     """The machine stops."""
 
@@ -61,6 +64,14 @@ def _apply(names: dict[str, _File], changes: list[Change]) -> None:
             names[name] = file
 
 
+def _masks(changes: int) -> list[tuple[bool, ...]]:
+    """Which changes of names last: every subset of a few; of many, each beginning and all but one."""
+    if changes <= _FEW:
+        return list(product((False, True), repeat=changes))
+    beginnings = [tuple(i < first for i in range(changes)) for first in range(changes + 1)]
+    return beginnings + [tuple(i != lost for i in range(changes)) for lost in range(changes)]
+
+
 class Disk:
     """Files in folders, with a log of calls.
 
@@ -91,8 +102,7 @@ class Disk:
         """Every disk that may be found."""
         choices = []
         for path, folder in self.folders.items():
-            kept = product((False, True), repeat=len(folder.changes))
-            choices.append([(path, mask) for mask in kept])
+            choices.append([(path, mask) for mask in _masks(len(folder.changes))])
         for chosen in product(*choices):
             names = {}
             for path, mask in chosen:
