@@ -55,6 +55,7 @@ class Device:
         self._outbox = Outbox(store, most) if isinstance(store, FileStore) and most else None
         with store.locked():
             state = store.load()
+            self._secret = state.secret
             self._costs = Costs(collection, state.secret)
             self._masks = Derivation(state.secret, collection.full_digest, b"ldpbeam masks 1\0")
             if self._found(state) is None:
@@ -170,7 +171,7 @@ class Device:
                 f"epoch {asked} is none of the collection's", "Check the clock and the origin."
             )
         with self._store.locked():
-            state = self._store.load()
+            state = self._own_state()
             entry = self._entry(state)
             last = entry.last_epoch if entry.HasField("last_epoch") else None
             if last is not None and asked <= last:
@@ -214,6 +215,18 @@ class Device:
         return [_index(one, domain) for one, (_, domain) in zip(value, domains, strict=True)]
 
     # State
+
+    def _own_state(self) -> device_state_pb2.DeviceState:
+        """The state, unless somebody put another device's in its place meanwhile."""
+        state = self._store.load()
+        if state.secret != self._secret:
+            raise DeviceError(
+                "E-DEVICE-STATE-OTHER",
+                "the state is another device's than when this one was opened; to go on would mix the "
+                "permanent responses of both",
+                remedy="Open the device again.",
+            )
+        return state
 
     def _found(self, state: device_state_pb2.DeviceState) -> _Entry | None:
         """The collection's part of the state.

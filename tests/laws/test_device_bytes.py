@@ -141,6 +141,8 @@ def test_each_word_is_a_draw_of_its_own(system: OperatingSystem) -> None:
         for _ in range(3):
             word = source.word(limit)
             assert system.taken() == [word]
+    for count in (1, 5):
+        assert list(source.words(count)) == system.taken()
 
 
 class Counted(int):

@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from ldpbeam.client.drawn import DerivedDraws
 from ldpbeam.collection.collection import Attribute, Collection
 from ldpbeam.collection.domain import Domain
 from ldpbeam.collection.epochs import Epochs
 from ldpbeam.protocols import Parameters
-from ldpbeam.wire import device_state_pb2, report_pb2
+from ldpbeam.wire import report_pb2
 from tests.reference.settings import Setting, settings
 
-NONE = device_state_pb2.DeviceMemo()
 LEVELS = Parameters(epsilon_longitudinal=2.0, epsilon_first=1.0)
 EPOCHS = Epochs(3600, 0, 1 << 20)
 
@@ -59,11 +57,6 @@ def every_kind(size: int = 11) -> list[Collection]:
 def label(asked: Collection) -> str:
     """What a test of a collection is called."""
     return f"{asked.allocation}{asked.protocol_name}-{asked.digest_hex[:4]}"
-
-
-def permanent(asked: Collection, secret: bytes) -> DerivedDraws:
-    """The draws of a derived device with a known secret."""
-    return DerivedDraws(asked, secret)
 
 
 def parsed(message: bytes) -> report_pb2.Report:

@@ -120,6 +120,16 @@ def test_responses_kept_one_way_are_not_drawn_the_other_way(tmp_path: Path) -> N
         Device.open(loloha(), tmp_path / "s")
 
 
+def test_a_state_of_another_device_is_noticed_by_an_open_one(tmp_path: Path) -> None:
+    """Two processes would otherwise report with two secrets from one folder."""
+    device = Device.open(loloha(), tmp_path / "a")
+    Device.open(loloha(), tmp_path / "b").report(1, 0)
+    (tmp_path / "a" / "state").write_bytes((tmp_path / "b" / "state").read_bytes())
+    with pytest.raises(DeviceError, match="E-DEVICE-STATE-OTHER"):
+        device.report(1, 1)
+    assert Device.open(loloha(), tmp_path / "a").report(1, 1)
+
+
 # --- older copies
 
 
