@@ -106,7 +106,7 @@ class Devices:
         else:
             script = Script([w for i in range(len(self.kind.parts)) for w in words.lifelong(i)])
         memo = self.kind.new_memo(script)
-        assert not script.words
+        assert not script.left
         return memo
 
     def payload(self, epoch: int, device: int, value: tuple[int, ...]) -> bytes:
@@ -119,7 +119,7 @@ class Devices:
             script += words.part(index)
         source = Script(script)
         response, after = self.kind.privatize(value, memo, source)
-        assert not source.words
+        assert not source.left
         self.memos[device] = after
         return self.kind.encode(response)
 
