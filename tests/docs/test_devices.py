@@ -10,7 +10,7 @@ from math import comb
 from typing import Any
 
 from ldpbeam.protocols import PROTOCOLS, Parameters, protocol
-from ldpbeam.protocols.attributes import ALLOCATIONS
+from ldpbeam.protocols.attributes.allocate import ALLOCATIONS
 from tests.conftest import REPOSITORY
 
 PAGE = REPOSITORY / "docs" / "devices.md"

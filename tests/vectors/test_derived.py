@@ -14,7 +14,9 @@ import pytest
 from ldpbeam.client import Device
 from ldpbeam.collection.collection import Collection
 from ldpbeam.protocols import PROTOCOLS
-from ldpbeam.protocols.attributes import ALLOCATIONS, AttributeProtocol, Sample
+from ldpbeam.protocols.attributes.allocate import ALLOCATIONS
+from ldpbeam.protocols.attributes.base import AttributeProtocol
+from ldpbeam.protocols.attributes.sample import Sample
 from ldpbeam.randomness import FULL
 from ldpbeam.wire import report_pb2
 from tests.reference.device import ReferenceDevice
