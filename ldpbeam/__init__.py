@@ -113,7 +113,7 @@ def admit(collections: Collection | Iterable[Collection], messages: Iterable[byt
     """Judge messages of devices, whatever their bytes: which reports count, and why others do not.
 
         >>> collection = ldpbeam.load_collection("examples/first_choice.yaml")
-        >>> message = ldpbeam.Device(collection).report(2, epoch=0)
+        >>> message = ldpbeam.Device.ephemeral(collection).report(2, epoch=0)
         >>> admission = ldpbeam.admit(collection, [message, b"junk"])
         >>> [len(columns) for columns in admission.admitted]
         [1]

@@ -15,6 +15,7 @@ from ldpbeam.text import clean
 
 __all__ = [
     "CollectionError",
+    "DeviceError",
     "InvalidPayload",
     "JobError",
     "LdpError",
@@ -79,6 +80,10 @@ class CollectionError(LdpError, ValueError):
     def __init__(self, code: str, message: str, *, key: str = "", where: str = "", remedy: str = "") -> None:
         super().__init__(code, message, where=where, remedy=remedy)
         self.key = key
+
+
+class DeviceError(LdpError, ValueError):
+    """A device cannot report, or must not. The text never holds a value."""
 
 
 class JobError(LdpError):

@@ -1,15 +1,17 @@
-"""Where random words come from. One secure home for devices, one scripted home for vectors.
+"""Where random words come from: the operating system for devices, a script for vectors.
 
-Every draw of a protocol is a uniform integer below a limit of at most 2**64, called a word. Devices use
-the operating system's generator for each draw and never buffer: a buffer survives a fork, and two
-processes would then repeat each other's noise.
+Every draw of a protocol is a uniform integer below a limit of at most 2**64, called a word. The operating
+system's generator is asked for each draw and never buffered: a buffer survives a fork, and two processes
+would then repeat each other's noise. A device that derives its words instead has them from
+:mod:`ldpbeam.client.derived`.
 """
 
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterable
-from typing import Protocol
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Sequence
+from struct import unpack
 
 __all__ = ["FULL", "Randomness", "ScriptedRandomness", "SystemRandomness"]
 
@@ -17,15 +19,32 @@ FULL = 1 << 64
 """Number of values of an unlimited word."""
 
 
-class Randomness(Protocol):
-    """A source of independent uniform words."""
+class Randomness(ABC):
+    """A source of independent uniform words.
 
+    A protocol says which draw a word is for: the permanent answer of an input, one of its parts, or else the
+    round of the report (in ``new_memo``: what is drawn once for life). Sources that give every word only once
+    need not know; one that derives words from a secret must.
+    """
+
+    @abstractmethod
     def word(self, limit: int = FULL) -> int:
         """A uniform integer in ``[0, limit)``, ``1 <= limit <= 2**64``."""
-        ...
+
+    def words(self, count: int) -> Sequence[int]:
+        """The next ``count`` words below 2**64."""
+        return [self.word() for _ in range(count)]
+
+    def permanent(self, key: int) -> Randomness:
+        """The source of the permanent answer of the memoised input ``key``."""
+        return self
+
+    def part(self, index: int) -> Randomness:
+        """The source of one of several attributes, by its position."""
+        return self
 
 
-class SystemRandomness:
+class SystemRandomness(Randomness):
     """The operating system's cryptographic generator, asked once per draw."""
 
     def word(self, limit: int = FULL) -> int:
@@ -33,8 +52,12 @@ class SystemRandomness:
         # Below 2**64 nothing need be rejected; randbelow would draw 65 bits and reject half of them.
         return secrets.randbits(64) if limit == FULL else secrets.randbelow(limit)
 
+    def words(self, count: int) -> Sequence[int]:
+        """As many words of one draw; nothing is kept of it for the next."""
+        return unpack(f"<{count}Q", secrets.token_bytes(8 * count))
 
-class ScriptedRandomness:
+
+class ScriptedRandomness(Randomness):
     """Replays given words: only for tests, of vectors and of devices against a simulated fleet.
 
     Raises:

@@ -9,12 +9,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
+from operator import lt
 
 from ldpbeam.arrays import Ints, Uints
 from ldpbeam.channels.exact import exp_below
 from ldpbeam.randomness import FULL, Randomness
 
 __all__ = ["BitChannel", "SymbolChannel", "unary_ratio"]
+
+_CHUNK = 1 << 12
+"""Words that are held at once."""
+
+_DIGITS = bytes.maketrans(b"\0\1", b"01")
+"""From a byte per bit to the digits that ``int`` reads."""
 
 
 @dataclass(frozen=True)
@@ -141,6 +148,21 @@ class BitChannel:
     def draw(self, bit: bool, randomness: Randomness) -> bool:
         """One randomised bit. Uses exactly one word whatever the bit is."""
         return randomness.word() < (self.one if bit else self.zero)
+
+    def draw_bits(self, bits: int, count: int, randomness: Randomness) -> int:
+        """Bits 0 .. count − 1 of ``bits``, randomised with a word each in that order.
+
+        The steps are the same whatever the bits are.
+        """
+        drawn = 0
+        for first in range(0, count, _CHUNK):
+            size = min(_CHUNK, count - first)
+            # Digits are written from the highest on, words are drawn for the lowest first.
+            digits = format(bits >> first & (1 << size) - 1, f"0{size}b")
+            weights = map({"0": self.zero, "1": self.one}.__getitem__, digits)
+            ones = bytes(map(lt, reversed(randomness.words(size)), weights))
+            drawn |= int(ones.translate(_DIGITS), 2) << first
+        return drawn
 
     def then(self, second: BitChannel) -> tuple[Fraction, Fraction]:
         """(own, other) of this channel followed by ``second`` (docs/maths.md section 2)."""

@@ -2,87 +2,391 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from math import inf
+from pathlib import Path
+from typing import Any, Literal
 
+from ldpbeam.client.derived import Derivation
+from ldpbeam.client.drawn import DerivedDraws, Drawn, Draws, StoredDraws
+from ldpbeam.client.outbox import Outbox, Waiting
+from ldpbeam.client.spending import Costs, Spending, add_up, spent_exactly
+from ldpbeam.client.store import FileStore, MemoryStore, Store
 from ldpbeam.collection.collection import Collection
-from ldpbeam.protocols.contract import Memo, plain_integer
-from ldpbeam.randomness import Randomness, SystemRandomness
-from ldpbeam.wire import report_pb2
+from ldpbeam.collection.domain import Domain
+from ldpbeam.errors import DeviceError
+from ldpbeam.protocols.contract import plain_integer
+from ldpbeam.wire import device_state_pb2, report_pb2
 
-__all__ = ["Device"]
+__all__ = ["Device", "Policy"]
+
+_SMALL = 256
+"""Reports up to this length are kept as they are, bytes; of longer ones what they follow from."""
+
+_Entry = device_state_pb2.CollectionState
+
+
+@dataclass(frozen=True)
+class Policy:
+    """What a program asks of its device."""
+
+    budget: float | None = None
+    at_cap: Literal["stop", "noise"] = "stop"
+    max_jump: float = inf
+    clock: Callable[[], float] = time.time
 
 
 class Device:
-    """One device's side of a collection.
+    """One device's side of a collection; made by :meth:`open`, or by :meth:`ephemeral` for tests.
 
-    The memo is what keeps the longitudinal guarantee: a device that loses it and draws again spends its
-    privacy again. ``keep`` is therefore called with every new memo *before* the report that needs it is
-    returned; it must not return until the memo is durable. Memo and report ids are secrets of the device.
-
-    Args:
-        collection: what the device was given.
-        memo: the memo kept from earlier; None for a device that never reported.
-        keep: makes a memo durable; an exception it raises leaves the device as it was, without a report.
-        randomness: the operating system's generator, unless a test scripts it.
+    A device that loses its state and draws again spends its privacy again. So the state is durable before a
+    report that needs it is returned, and a device whose state is lost or damaged refuses to report.
     """
 
-    def __init__(
-        self,
-        collection: Collection,
-        memo: Memo | None = None,
-        *,
-        keep: Callable[[Memo], None] = lambda memo: None,
-        randomness: Randomness | None = None,
-    ) -> None:
-        """Start from a kept memo, or draw and keep a new one."""
+    def __init__(self, collection: Collection, store: Store, draws: Draws, policy: Policy, most: int) -> None:
+        """Not for programs: :meth:`open` and :meth:`ephemeral` put the parts together."""
         self._collection = collection
-        self._keep = keep
-        self._randomness = randomness if randomness is not None else SystemRandomness()
-        self._sent: tuple[int, bytes] | None = None
-        if memo is None:
-            memo = collection.protocol.new_memo(self._randomness)
-            keep(memo)
-        self._memo = memo
+        self._store = store
+        self._draws = draws
+        self._policy = policy
+        self._outbox = Outbox(store, most) if isinstance(store, FileStore) and most else None
+        with store.locked():
+            state = store.load()
+            self._secret = state.secret
+            self._costs = Costs(collection, state.secret)
+            self._masks = Derivation(state.secret, collection.full_digest, b"ldpbeam masks 1\0")
+            if self._found(state) is None:
+                self._added(state)
+                store.save(state)
 
-    @property
-    def memo(self) -> Memo:
-        """The current memo."""
-        return self._memo
+    @classmethod
+    def open(  # noqa: PLR0913 - keywords, each with a sound default
+        cls,
+        collection: Collection,
+        path: Path | str,
+        *,
+        budget: float | None = None,
+        at_cap: Literal["stop", "noise"] = "stop",
+        memo: Literal["derived", "stored"] = "derived",
+        outbox: int = 256,
+        sentinel: Path | str | None = None,
+        max_jump: float = 400 * 86400.0,
+        clock: Callable[[], float] = time.time,
+    ) -> Device:
+        """The device whose state is in a folder, or a new one where there never was a state.
 
-    def report(self, value: Any, epoch: int) -> bytes:
-        """A serialised ``Report`` about ``value`` (an index, or one per attribute) in ``epoch``.
+        Processes may have the same folder open at once.
 
-        Asked again for the same epoch, the device returns the same bytes, whatever the value is by then: a
-        second draw would spend privacy again, and be counted as another report. For the same reason an epoch
-        before the last one reported is refused.
+        Args:
+            collection: what the device was given.
+            path: the device's one state folder, the same for all its collections; made where it is missing.
+            budget: the most ε that this device may spend, over all collections of the folder and all their
+                versions; None for no limit.
+            at_cap: when a report would exceed the budget, ``stop`` refuses this one and all later ones of the
+                collection; ``noise`` sends reports that no value enters. Both last until a larger budget is
+                given. docs/devices.md says what each costs.
+            memo: ``derived`` has permanent responses follow from the device's secret; ``stored`` draws them
+                from the operating system and keeps them.
+            outbox: reports that wait to be sent at most, the oldest are dropped for newer ones; 0 where the
+                program sends what :meth:`report` returns by itself.
+            sentinel: file that says that the device has a state; best kept where it is not lost together with
+                the folder. None for one in the folder.
+            max_jump: seconds by which an epoch, or the clock, may be after the last one.
+            clock: seconds since 1970.
 
         Raises:
-            TypeError: the value or the epoch is no integer.
-            ValueError: the epoch is none of the collection's or lies before the last one reported, or the
-                value lies outside the domain. No text contains the value.
+            DeviceError: the state is lost, damaged or of another version, or has been kept the other way; the
+                disk is full or refuses.
         """
-        protocol = self._collection.protocol
-        value, epoch = protocol.require_value(value), plain_integer(epoch, "the epoch")
-        if not self._collection.epochs.contains(epoch):
-            raise ValueError(f"epoch {epoch} is none of the collection's")
-        if self._sent is not None and epoch <= self._sent[0]:
-            if epoch < self._sent[0]:
-                raise ValueError(f"epoch {epoch} lies before epoch {self._sent[0]}, which was reported")
-            return self._sent[1]
-        response, memo = protocol.privatize(value, self._memo, self._randomness)
-        if memo is not self._memo:
-            self._keep(memo)
-            self._memo = memo
-        message = report_pb2.Report(
-            digest=self._collection.digest,
-            epoch=epoch,
-            report_id=self._randomness.word(),
-            payload=protocol.encode(response),
-        ).SerializeToString()
-        self._sent = (epoch, message)
+        if budget is not None and not 0 < budget < inf:
+            raise ValueError("a budget is a positive number, or None")
+        if at_cap not in ("stop", "noise") or memo not in ("derived", "stored"):
+            raise ValueError("at_cap is 'stop' or 'noise', memo is 'derived' or 'stored'")
+        store = FileStore(Path(path), None if sentinel is None else Path(sentinel))
+        policy = Policy(budget, at_cap, max_jump, clock)
+        draws: Draws = StoredDraws(collection)
+        if memo == "derived":
+            with store.locked():
+                draws = DerivedDraws(collection, store.load().secret)
+        return cls(collection, store, draws, policy, outbox)
+
+    @classmethod
+    def ephemeral(cls, collection: Collection) -> Device:
+        """A device that ends with the process: for tests and audits, never for people's values.
+
+        It draws from the operating system. A new one for the same value draws new permanent responses: what a
+        loss of the state does.
+        """
+        return cls(collection, MemoryStore(), StoredDraws(collection), Policy(), 0)
+
+    @property
+    def outbox(self) -> Outbox:
+        """The reports that wait to be sent.
+
+        Raises:
+            DeviceError: the device keeps none.
+        """
+        if self._outbox is None:
+            raise DeviceError(
+                "E-DEVICE-OUTBOX",
+                "this device keeps no reports that wait",
+                remedy="Open it with a folder and outbox above 0, or send what report() returns.",
+            )
+        return self._outbox
+
+    def spent(self) -> Spending:
+        """What this device has spent, over all collections of its folder."""
+        with self._store.locked():
+            return add_up(self._store.load(), self._policy.budget)
+
+    def report(self, value: Any, epoch: int | None = None) -> bytes:
+        """A serialised ``Report`` about ``value`` in ``epoch``; kept in the outbox, where there is one.
+
+        One report per epoch. Asked again for the last one, also by another process after a crash, the device
+        returns the same bytes, whatever the value is by then: a second draw would spend privacy again, and be
+        counted as another report.
+
+        Args:
+            value: an index, or a label where the collection lists labels; a label that is not listed is the
+                collection's ``other``. For several attributes a sequence of them, or a mapping by name.
+            epoch: index; None for the one that the clock says.
+
+        Raises:
+            TypeError: the value or the epoch is of no type that can be reported.
+            ValueError: the value lies outside the domain.
+            DeviceError: it is no label; the epoch is none of the collection's, lies before the last one, or
+                too far after it; the budget is spent; the state is lost or damaged; the disk refuses.
+
+        No text contains the value.
+        """
+        values = self._collection.protocol.require_value(self._indices(value))
+        now = self._policy.clock()
+        timed = epoch is None
+        asked = self._collection.epochs.index(now) if epoch is None else plain_integer(epoch, "the epoch")
+        if not self._collection.epochs.contains(asked):
+            raise _epoch_error(
+                f"epoch {asked} is none of the collection's", "Check the clock and the origin."
+            )
+        with self._store.locked():
+            state = self._own_state()
+            entry = self._entry(state)
+            last = entry.last_epoch if entry.HasField("last_epoch") else None
+            if last is not None and asked <= last:
+                if asked < last:
+                    raise _epoch_error(
+                        f"epoch {asked} lies before epoch {last}, which was reported",
+                        "Report each epoch once, in order; if the clock went back, wait.",
+                    )
+                self._store.settle()
+                return self._again(entry)
+            self._require_near(state, entry, asked, now if timed else None)
+            drawn = self._drawn(state, entry, values, asked)
+            message = self._message(drawn, asked)
+            entry.last_epoch = asked
+            self._keep(entry, message, values)
+            if timed:
+                state.clock_seconds = max(int(now), state.clock_seconds)
+            if self._outbox is not None:
+                waiting = Waiting(self._due(asked, now), self._collection.digest_hex, asked)
+                self._outbox.put(waiting, message, last)
+            self._store.save(state)
         return message
 
     def __repr__(self) -> str:
         """Which collection; nothing about the device."""
         return f"Device({self._collection.name} {self._collection.digest_hex})"
+
+    # Values
+
+    def _indices(self, value: Any) -> Any:
+        """Indices in place of labels."""
+        domains = self._collection.histograms
+        if self._collection.domain is not None:
+            return _index(value, domains[0][1])
+        if isinstance(value, Mapping):
+            if set(value) != {name for name, _ in domains}:
+                raise _value_error(f"needs one value for each of the {len(domains)} attributes, by name")
+            value = [value[name] for name, _ in domains]
+        if isinstance(value, str) or not hasattr(value, "__len__") or len(value) != len(domains):
+            return value  # which the protocol refuses
+        return [_index(one, domain) for one, (_, domain) in zip(value, domains, strict=True)]
+
+    # State
+
+    def _own_state(self) -> device_state_pb2.DeviceState:
+        """The state, unless somebody put another device's in its place meanwhile."""
+        state = self._store.load()
+        if state.secret != self._secret:
+            raise DeviceError(
+                "E-DEVICE-STATE-OTHER",
+                "the state is another device's than when this one was opened; to go on would mix the "
+                "permanent responses of both",
+                remedy="Open the device again.",
+            )
+        return state
+
+    def _found(self, state: device_state_pb2.DeviceState) -> _Entry | None:
+        """The collection's part of the state.
+
+        Raises:
+            DeviceError: it was kept the other way, so that its permanent responses would be drawn again.
+        """
+        digest = self._collection.full_digest
+        found = next((entry for entry in state.collections if entry.digest == digest), None)
+        if found is not None and found.HasField("memo") != isinstance(self._draws, StoredDraws):
+            kept, other = ("stored", "derived") if found.HasField("memo") else ("derived", "stored")
+            raise DeviceError(
+                "E-DEVICE-MEMO",
+                f"the permanent responses of {self._collection.name} are {kept} on this device; {other} ones "
+                "would be drawn again, and spend up to ε∞ once more",
+                remedy=f"Open the device with memo={kept!r}.",
+            )
+        return found
+
+    def _added(self, state: device_state_pb2.DeviceState) -> _Entry:
+        """A part of the state for a collection that the device has not reported for."""
+        collection = self._collection
+        entry = state.collections.add(
+            digest=collection.full_digest, name=collection.name, version=collection.version
+        )
+        if isinstance(self._draws, StoredDraws):
+            entry.memo.CopyFrom(self._draws.new_memo())
+        return entry
+
+    def _entry(self, state: device_state_pb2.DeviceState) -> _Entry:
+        # It is missing where the state was restored from a copy of before the collection was added.
+        return self._found(state) or self._added(state)
+
+    def _require_near(
+        self, state: device_state_pb2.DeviceState, entry: _Entry, epoch: int, now: float | None
+    ) -> None:
+        """An absurd epoch would be the last one for ever: all that come before it are refused."""
+        jump = 0.0
+        if entry.HasField("last_epoch"):
+            jump = (epoch - entry.last_epoch) * float(self._collection.epochs.length)
+        if now is not None and state.HasField("clock_seconds"):
+            jump = max(jump, now - state.clock_seconds)
+        if jump > self._policy.max_jump:
+            raise DeviceError(
+                "E-DEVICE-CLOCK",
+                f"epoch {epoch} lies {jump / 86400:.0f} days after what the device last reported; if the "
+                "clock is wrong, a report now would block all epochs before it",
+                remedy="Set the clock; if the device was off for so long, open it with a larger max_jump.",
+            )
+
+    def _keep(self, entry: _Entry, message: bytes, values: Any) -> None:
+        """What the same bytes can be had from again: themselves where they are short."""
+        short = len(message) <= _SMALL or isinstance(self._draws, StoredDraws)
+        entry.last_report = message if short else b""
+        entry.last_values = b"" if short else self._masked(_packed(values), entry.last_epoch)
+
+    def _again(self, entry: _Entry) -> bytes:
+        """The last report."""
+        if entry.last_report:
+            return entry.last_report
+        epoch = entry.last_epoch
+        if entry.last_noise:
+            return self._message(self._draws.noise(epoch, entry.memo), epoch)
+        values = _unpacked(self._masked(entry.last_values, epoch))
+        protocol = self._collection.protocol
+        asked = tuple(values) if self._collection.attributes else values[0]
+        return self._message(self._draws.report(protocol.require_value(asked), epoch, entry.memo), epoch)
+
+    def _masked(self, packed: bytes, epoch: int) -> bytes:
+        """Values with a pad of the epoch's own, or without it again."""
+        pad = self._masks.stream(0, 0, epoch).words(-(-len(packed) // 8))
+        drawn = b"".join(word.to_bytes(8, "little") for word in pad)
+        return bytes(a ^ b for a, b in zip(packed, drawn, strict=False))
+
+    # Draws
+
+    def _drawn(self, state: device_state_pb2.DeviceState, entry: _Entry, values: Any, epoch: int) -> Drawn:
+        """The report about the values, charged; noise where the budget is spent.
+
+        Raises:
+            DeviceError: the budget is spent, and the device is to stop.
+        """
+        budget = self._policy.budget
+        drawn = self._draws.report(values, epoch, entry.memo)
+        added, marks = self._costs.charge(entry, drawn.inputs)
+        if budget is not None and self._beyond(state, entry, added.items(), budget):
+            if not entry.HasField("spent_budget") or entry.spent_budget < budget:
+                entry.spent_budget = budget
+                if self._policy.at_cap == "stop":
+                    self._store.save(state)
+            if self._policy.at_cap == "stop":
+                raise _budget_error(budget)
+            entry.last_noise = True
+            return self._draws.noise(epoch, entry.memo)
+        entry.ClearField("spent_budget")
+        entry.last_noise = False
+        entry.inputs = marks
+        for level, times in added.items():
+            known = next((one for one in entry.levels if one.epsilon == level), None)
+            if known is None:
+                known = entry.levels.add(epsilon=level)
+            known.times += times
+        if drawn.memo is not None:
+            entry.memo.CopyFrom(drawn.memo)
+        return drawn
+
+    def _beyond(self, state: device_state_pb2.DeviceState, entry: _Entry, added: Any, budget: float) -> bool:
+        """Whether the report would exceed the budget, or one of this collection did before."""
+        if entry.HasField("spent_budget") and budget <= entry.spent_budget:
+            return True
+        if not added:
+            return False
+        spent = ((one.epsilon, one.times) for other in state.collections for one in other.levels)
+        return spent_exactly([*spent, *added]) > Fraction(budget)
+
+    def _message(self, drawn: Drawn, epoch: int) -> bytes:
+        message: bytes = report_pb2.Report(
+            digest=self._collection.digest, epoch=epoch, report_id=drawn.report_id, payload=drawn.payload
+        ).SerializeToString()
+        return message
+
+    def _due(self, epoch: int, now: float) -> int:
+        """A uniform time in what is left of the epoch; at once where nothing is."""
+        left = max(0, self._collection.epochs.end(epoch) - int(now))
+        return max(0, int(now)) + (left * self._draws.share(epoch) >> 64)
+
+
+def _index(value: Any, domain: Domain) -> Any:
+    """The index of a label; anything else as it is."""
+    if not isinstance(value, str):
+        return value
+    try:
+        return domain.index(value)
+    except ValueError:
+        # Without the cause: its text may hold the value.
+        remedy = "Add the label, or other: LABEL to the collection's domain."
+        raise _value_error("the value is none of the domain's", remedy) from None
+
+
+def _packed(values: Any) -> bytes:
+    several: Sequence[int] = values if isinstance(values, tuple) else (values,)
+    return b"".join(one.to_bytes(3, "little") for one in several)
+
+
+def _unpacked(packed: bytes) -> list[int]:
+    return [int.from_bytes(packed[i : i + 3], "little") for i in range(0, len(packed), 3)]
+
+
+def _value_error(message: str, remedy: str = "") -> DeviceError:
+    return DeviceError("E-DEVICE-VALUE", message, remedy=remedy)
+
+
+def _epoch_error(message: str, remedy: str) -> DeviceError:
+    return DeviceError("E-DEVICE-EPOCH", message, remedy=remedy)
+
+
+def _budget_error(budget: float) -> DeviceError:
+    return DeviceError(
+        "E-DEVICE-BUDGET",
+        f"the device has spent its budget of {budget:g}, and reports no value of this collection any more; "
+        "whoever knows that it reported until now sees by its silence that the budget is spent",
+        remedy="Raise the budget, or open the device with at_cap='noise'.",
+    )

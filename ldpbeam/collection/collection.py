@@ -15,7 +15,7 @@ from ldpbeam.collection.epochs import LAST_SECOND, Epochs, instant
 from ldpbeam.collection.message import (
     add_attributes,
     digest_hex,
-    digest_of,
+    full_digest_of,
     set_domain,
     set_parameters,
     taken,
@@ -194,9 +194,14 @@ class Collection:
         return message
 
     @cached_property
+    def full_digest(self) -> bytes:
+        """SHA-256 of the canonical collection, 32 bytes."""
+        return full_digest_of(self.to_message())
+
+    @cached_property
     def digest(self) -> int:
-        """What every report of the collection carries, 64 bits."""
-        return digest_of(self.to_message())
+        """What every report of the collection carries: the first 8 bytes, as a little-endian integer."""
+        return int.from_bytes(self.full_digest[:8], "little")
 
     @property
     def digest_hex(self) -> str:

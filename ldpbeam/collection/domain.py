@@ -23,11 +23,13 @@ class Domain:
         labels: one name per value, when the collection lists them.
         maximum: upper end of a numeric range starting at 0 that is cut into ``size`` equal buckets; where
             size = maximum + 1, the values are the whole numbers 0..maximum themselves.
+        other: the value, one of those with labels, that a device reports for a label that is not listed.
     """
 
     size: int
     labels: tuple[str, ...] | None = None
     maximum: float | None = None
+    other: int | None = None
     _positions: dict[str, int] = field(init=False, repr=False, compare=False, hash=False)
 
     def __post_init__(self) -> None:
@@ -63,6 +65,13 @@ class Domain:
                 remedy="Set range.max to the largest value a device can hold.",
             )
         names = self.labels or ()
+        if self.other is not None and not 0 <= self.other < len(names):
+            raise CollectionError(
+                "E-COLLECTION-DOMAIN",
+                "other is none of the labels, and stands for all that are not listed",
+                key="domain",
+                remedy="Add a label for it, such as none of these.",
+            )
         object.__setattr__(self, "_positions", {label: i for i, label in enumerate(names)})
 
     @property
@@ -78,18 +87,18 @@ class Domain:
     def index(self, raw: str) -> int:
         """The value a raw text stands for.
 
-        A label is looked up; a range takes a number and returns its bucket, or the nearest whole number (the
-        even one of two), with numbers beyond the range in the first or last one, as a device would send
-        them; a plain size takes the index itself.
+        A label is looked up, and stands for the domain's ``other`` where it is not listed; a range takes a
+        number and returns its bucket, or the nearest whole number (the even one of two), with numbers beyond
+        the range in the first or last one, as a device would send them; a plain size takes the index itself.
 
         Raises:
             ValueError: no such value. The text says what is expected and does not repeat ``raw``.
         """
         if self.labels is not None:
-            try:
-                return self._positions[raw]
-            except KeyError:
-                raise ValueError(f"not one of the domain's {self.size} labels") from None
+            found = self._positions.get(raw, self.other)
+            if found is None:
+                raise ValueError(f"not one of the domain's {self.size} labels")
+            return found
         if self.maximum is not None:
             number = float(raw)
             if not isfinite(number):

@@ -374,13 +374,16 @@ def _attributes(entry: _Entry, where: str, *, mean: bool) -> tuple[Attribute, ..
 
 
 def _domain(entry: _Entry, where: str, *, mean: bool = False) -> Domain:
-    keys = _mapping(_node(entry), ("size", "labels", "range"), where, "domain")
+    keys = _mapping(_node(entry), ("size", "labels", "other", "range"), where, "domain")
+    other = keys.pop("other", None)
     if len(keys) != 1:
         raise entry.fail(
             "must have exactly one of size, labels, range",
             "Write domain: {size: 360}, {labels: [a, b]} or {range: {max: 86400, buckets: 32}}.",
             "E-COLLECTION-DOMAIN",
         )
+    if other and "labels" not in keys:
+        raise other.fail("is for labels", "Remove it, or list labels.", "E-COLLECTION-DOMAIN")
     if "size" in keys:
         return Domain(keys["size"].integer(2, MAX_DOMAIN))
     if "labels" in keys:
@@ -388,7 +391,9 @@ def _domain(entry: _Entry, where: str, *, mean: bool = False) -> Domain:
         if not isinstance(labels, list) or not all(isinstance(label, str) for label in labels):
             raise keys["labels"].fail("must be a list of texts", "Write labels: [yes, no].")
         keys["labels"].encodable(*labels)
-        return Domain(len(labels), tuple(labels))
+        if other and other.text() not in labels:
+            raise other.fail("is none of the labels", "Add it to labels.", "E-COLLECTION-DOMAIN")
+        return Domain(len(labels), tuple(labels), other=labels.index(other.text()) if other else None)
     bounds = _mapping(_node(keys["range"]), ("max", "buckets"), where, "domain.range")
     top = _required(bounds, "max", entry.where, "max: 86400").number()
     if mean:

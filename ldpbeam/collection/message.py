@@ -10,7 +10,15 @@ from ldpbeam.protocols import LocalProtocol, Parameters
 from ldpbeam.protocols.parameters import LEVELS, PARAMETER_KEYS
 from ldpbeam.wire import collection_pb2
 
-__all__ = ["add_attributes", "digest_hex", "digest_of", "set_domain", "set_parameters", "taken"]
+__all__ = [
+    "add_attributes",
+    "canonical",
+    "digest_hex",
+    "full_digest_of",
+    "set_domain",
+    "set_parameters",
+    "taken",
+]
 
 _SERVER_FIELDS = (
     "owner",
@@ -29,6 +37,8 @@ def set_domain(message: collection_pb2.Domain, domain: Domain) -> None:
     message.labels.extend(domain.labels or ())
     if domain.maximum is not None:
         message.maximum = domain.maximum
+    if domain.other is not None:
+        message.other = domain.other
 
 
 def add_attributes(
@@ -70,14 +80,18 @@ def _set(message: collection_pb2.Collection | collection_pb2.Attribute, values: 
         setattr(message, PARAMETER_KEYS[name].name, value)
 
 
-def digest_of(message: collection_pb2.Collection) -> int:
-    """First 8 bytes of the SHA-256 of the canonical form, as a little-endian integer."""
+def canonical(message: collection_pb2.Collection) -> bytes:
+    """The canonical form: what devices need to know, serialised in field order."""
     device_facing = collection_pb2.Collection()
     device_facing.CopyFrom(message)
     for name in _SERVER_FIELDS:
         device_facing.ClearField(name)
-    canonical = device_facing.SerializeToString(deterministic=True)
-    return int.from_bytes(hashlib.sha256(canonical).digest()[:8], "little")
+    return device_facing.SerializeToString(deterministic=True)
+
+
+def full_digest_of(message: collection_pb2.Collection) -> bytes:
+    """The SHA-256 of the canonical form."""
+    return hashlib.sha256(canonical(message)).digest()
 
 
 def digest_hex(digest: int) -> str:

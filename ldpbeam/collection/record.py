@@ -77,12 +77,14 @@ def collection_of(record: Mapping[str, Any]) -> Collection:
 
 def _domain_record(domain: Domain) -> dict[str, Any]:
     labels = None if domain.labels is None else list(domain.labels)
-    return {"size": domain.size, "labels": labels, "maximum": domain.maximum}
+    other = {} if domain.other is None else {"other": domain.other}
+    return {"size": domain.size, "labels": labels, "maximum": domain.maximum, **other}
 
 
 def _domain(record: Mapping[str, Any]) -> Domain:
     labels = record["labels"]
-    return Domain(record["size"], None if labels is None else tuple(labels), record["maximum"])
+    listed = None if labels is None else tuple(labels)
+    return Domain(record["size"], listed, record["maximum"], record.get("other"))
 
 
 def _damaged(why: str) -> CollectionError:

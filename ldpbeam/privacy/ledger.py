@@ -2,8 +2,8 @@
 
 The ledger speaks about *which* inputs a device held, like the cap it runs up to: see
 :mod:`ldpbeam.privacy.loss` for what it does not cover. :class:`Ledger` and its sums are plain Python for
-programs on devices, and no part of this project calls them; a fleet's ledger takes the counts that a
-simulation has.
+programs that count by themselves; the client keeps its figures with :mod:`ldpbeam.client.spending`, and a
+fleet's ledger takes the counts that a simulation has.
 """
 
 from __future__ import annotations

@@ -196,11 +196,12 @@ class BitFlip(BitVector[BucketBits]):
             return BucketBits(indices, self._draw(self.memo_key(indices, value), randomness)), memo
         indices = self.sampled_set(memo.seed)
         key = self.memo_key(indices, value)
-        answer, memo = self._memoised(memo, key, self._draw(key, randomness))
+        answer, memo = self._memoised(memo, key, self._draw(key, randomness.permanent(key)))
         return BucketBits(indices, answer), memo
 
     def _draw(self, position: int, randomness: Randomness) -> int:
-        return sum(self.channel.draw(i == position, randomness) << i for i in range(self.d))
+        # A position of d names no bit: all of them are those of other buckets.
+        return self.channel.draw_bits(1 << position & (1 << self.d) - 1, self.d, randomness)
 
     def encode(self, response: BucketBits) -> bytes:
         """Bit v at bit v & 7 of byte v >> 3 when all are asked, else entries 2·index + bit, ascending."""

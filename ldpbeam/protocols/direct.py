@@ -88,7 +88,7 @@ class Direct(FrequencyProtocol[int]):
         """One value of the domain."""
         if self.permanent is None:
             return self.instant.draw(value, randomness), memo
-        answer, memo = self._memoised(memo, value, self.permanent.draw(value, randomness))
+        answer, memo = self._memoised(memo, value, self.permanent.draw(value, randomness.permanent(value)))
         return self.instant.draw(answer, randomness), memo
 
     def encode(self, response: int) -> bytes:

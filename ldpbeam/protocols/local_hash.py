@@ -126,7 +126,8 @@ class LocalHash(FrequencyProtocol[Hashed]):
             raise ValueError(f"{self.NAME} needs the memo made by new_memo")
         hashed = self.family.hash(memo.seed, value)
         seed = memo.seed
-        answer, memo = self._memoised(memo, hashed, self.permanent.draw(hashed, randomness))
+        drawn = self.permanent.draw(hashed, randomness.permanent(hashed))
+        answer, memo = self._memoised(memo, hashed, drawn)
         return Hashed(seed, self.instant.draw(answer, randomness)), memo
 
     def encode(self, response: Hashed) -> bytes:

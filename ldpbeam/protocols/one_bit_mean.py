@@ -284,7 +284,8 @@ class OneBitRRPM(OneBit):
         if memo.seed is None:
             raise ValueError(f"the memo of a {self.NAME} device holds α: make it with new_memo")
         key = self.point(value, memo.seed)
-        answer, memo = self._memoised(memo, key, self.bit.draw(key * self.segment, randomness))
+        drawn = self.bit.draw(key * self.segment, randomness.permanent(key))
+        answer, memo = self._memoised(memo, key, drawn)
         instant = self.instant
         if instant is None:
             return answer, memo

@@ -87,12 +87,10 @@ class Unary(BitVector[int]):
     def _privatize(self, value: int, memo: Memo, randomness: Randomness) -> tuple[int, Memo]:
         """k bits as one integer; k words per round, whatever the value and the memo."""
         if self.permanent is None:
-            return self._draw(self.instant, 1 << value, randomness), memo
-        answer, memo = self._memoised(memo, value, self._draw(self.permanent, 1 << value, randomness))
-        return self._draw(self.instant, answer, randomness), memo
-
-    def _draw(self, channel: BitChannel, bits: int, randomness: Randomness) -> int:
-        return sum(channel.draw(bool(bits >> v & 1), randomness) << v for v in range(self.domain_size))
+            return self.instant.draw_bits(1 << value, self.domain_size, randomness), memo
+        drawn = self.permanent.draw_bits(1 << value, self.domain_size, randomness.permanent(value))
+        answer, memo = self._memoised(memo, value, drawn)
+        return self.instant.draw_bits(answer, self.domain_size, randomness), memo
 
     def encode(self, response: int) -> bytes:
         """Bit v is bit v & 7 of byte v >> 3."""

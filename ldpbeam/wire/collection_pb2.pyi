@@ -59,14 +59,16 @@ class Collection(_message.Message):
     def __init__(self, name: _Optional[str] = ..., version: _Optional[int] = ..., domain: _Optional[_Union[Domain, _Mapping]] = ..., protocol: _Optional[str] = ..., epsilon: _Optional[float] = ..., epsilon_longitudinal: _Optional[float] = ..., epsilon_first: _Optional[float] = ..., g: _Optional[int] = ..., calibration: _Optional[str] = ..., hash_family: _Optional[str] = ..., epoch: _Optional[_Union[Epochs, _Mapping]] = ..., d: _Optional[int] = ..., p2: _Optional[float] = ..., q2: _Optional[float] = ..., gamma: _Optional[float] = ..., segment: _Optional[int] = ..., attributes: _Optional[_Iterable[_Union[Attribute, _Mapping]]] = ..., allocation: _Optional[str] = ..., owner: _Optional[str] = ..., allowed_lateness_seconds: _Optional[int] = ..., consistency: _Optional[str] = ..., min_reports: _Optional[int] = ..., future_tolerance_seconds: _Optional[int] = ..., retired_seconds: _Optional[int] = ...) -> None: ...
 
 class Domain(_message.Message):
-    __slots__ = ("size", "labels", "maximum")
+    __slots__ = ("size", "labels", "maximum", "other")
     SIZE_FIELD_NUMBER: _ClassVar[int]
     LABELS_FIELD_NUMBER: _ClassVar[int]
     MAXIMUM_FIELD_NUMBER: _ClassVar[int]
+    OTHER_FIELD_NUMBER: _ClassVar[int]
     size: int
     labels: _containers.RepeatedScalarFieldContainer[str]
     maximum: float
-    def __init__(self, size: _Optional[int] = ..., labels: _Optional[_Iterable[str]] = ..., maximum: _Optional[float] = ...) -> None: ...
+    other: int
+    def __init__(self, size: _Optional[int] = ..., labels: _Optional[_Iterable[str]] = ..., maximum: _Optional[float] = ..., other: _Optional[int] = ...) -> None: ...
 
 class Attribute(_message.Message):
     __slots__ = ("name", "domain", "protocol", "g", "d", "p2", "q2", "gamma", "segment")

@@ -46,6 +46,9 @@ class OperatingSystem:
         self.given.append(self._random.randrange(limit))
         return self.given[-1]
 
+    def token_bytes(self, size: int) -> bytes:
+        return b"".join(self.randbits(64).to_bytes(8, "little") for _ in range(size // 8))
+
     def taken(self) -> list[int]:
         words, self.given = self.given, []
         return words
@@ -96,7 +99,7 @@ def history(asked: Collection, draw: random.Random) -> Iterator[Any]:
 
 def hold(asked: Collection, system: OperatingSystem, values: Iterator[Any]) -> None:
     """One device over its life, against the reference; the number of words is always the same."""
-    device = Device(asked)
+    device = Device.ephemeral(asked)
     expected = ReferenceDevice(asked, system.taken())
     counts = set()
     for epoch, value in enumerate(values):
@@ -138,6 +141,8 @@ def test_each_word_is_a_draw_of_its_own(system: OperatingSystem) -> None:
         for _ in range(3):
             word = source.word(limit)
             assert system.taken() == [word]
+    for count in (1, 5):
+        assert list(source.words(count)) == system.taken()
 
 
 class Counted(int):

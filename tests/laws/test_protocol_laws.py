@@ -26,7 +26,7 @@ from ldpbeam.protocols.contract import WordSpec
 from ldpbeam.protocols.laplace_mean import LaplaceMean
 from ldpbeam.protocols.results import MeanProtocol
 from ldpbeam.protocols.unary import Unary
-from ldpbeam.randomness import FULL, ScriptedRandomness
+from ldpbeam.randomness import FULL, Randomness, ScriptedRandomness
 from ldpbeam.support import Support
 from tests.conftest import REPOSITORY
 from tests.reference.channels import (
@@ -91,7 +91,7 @@ def random_payloads(built: FrequencyProtocol[Any], n: int, seed: int = 1) -> np.
     return np.frombuffer(b"".join(found[:n]), np.uint8).reshape(n, built.payload_size)
 
 
-class Recording:
+class Recording(Randomness):
     """Seeded randomness that notes the limit of every word it gave."""
 
     def __init__(self, seed: int) -> None:
@@ -185,7 +185,7 @@ def test_the_device_code_has_exactly_the_stated_distribution(setting: Setting) -
                     def run(randomness: Any, words: list[int] = words, value: int = value) -> Any:
                         script = iter(words)
 
-                        class Seeded:
+                        class Seeded(Randomness):
                             def word(self, limit: int = FULL) -> int:
                                 word = next(script, None)
                                 return randomness.word(limit) if word is None else word

@@ -26,7 +26,7 @@ from ldpbeam.kernels.check_codes import CheckCode
 from ldpbeam.protocols import FrequencyProtocol, Memo, Parameters, protocol
 from ldpbeam.protocols.bit_flip import BitFlip, BucketBits
 from ldpbeam.protocols.public_string import BinFlipPlus
-from ldpbeam.randomness import FULL, ScriptedRandomness
+from ldpbeam.randomness import FULL, Randomness, ScriptedRandomness
 from ldpbeam.simulators.fleet import Fleet
 from ldpbeam.simulators.words import RandomWords
 from tests.conftest import FALSE_ALARM_SUITE, REPOSITORY
@@ -100,7 +100,7 @@ def test_devices_send_the_stated_distribution(name: str, b: int, d: int) -> None
                     return built.privatize(value, Memo(seed), branch)[0]
                 script = iter(() if d == b else words)
 
-                class Chained:
+                class Chained(Randomness):
                     def word(self, limit: int = FULL) -> int:
                         word = next(script, None)
                         return branch.word(limit) if word is None else word

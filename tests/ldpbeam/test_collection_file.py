@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from ldpbeam.collection.collection import Collection
 from ldpbeam.collection.file import load_collection, parse_collection
-from ldpbeam.collection.message import digest_of
+from ldpbeam.collection.message import full_digest_of
 from ldpbeam.errors import CollectionError
 from ldpbeam.protocols import PROTOCOLS
 from tests.conftest import REPOSITORY
@@ -71,7 +71,8 @@ SERVER_ONLY = {
 def test_making_a_digest_changes_no_message() -> None:
     message = parse_collection(TEXT).to_message()
     before = message.SerializeToString()
-    assert digest_of(message) == parse_collection(TEXT).digest
+    assert full_digest_of(message) == parse_collection(TEXT).full_digest
+    assert parse_collection(TEXT).digest_hex == full_digest_of(message)[:8].hex()
     assert message.SerializeToString() == before
 
 
@@ -128,9 +129,11 @@ def test_labels_are_part_of_the_digest() -> None:
             "{labels: [a, b, c]}",
             "{labels: [b, a, c]}",
             "{labels: [a, b, d]}",
+            "{labels: [a, b, c], other: a}",
+            "{labels: [a, b, c], other: c}",
         )
     }
-    assert len(digests) == 4
+    assert len(digests) == 6
 
 
 def test_the_same_collection_written_differently_has_the_same_digest() -> None:
@@ -327,6 +330,15 @@ RULES = [
         "must be a list of texts",
         "[yes",
     ),
+    (
+        "domain",
+        "domain: {labels: [a, b], other: c}",
+        "E-COLLECTION-DOMAIN",
+        "other is none of the labels",
+        "Add it",
+    ),
+    ("domain", "domain: {size: 3, other: a}", "E-COLLECTION-DOMAIN", "other is for labels", "list labels"),
+    ("domain", "domain: {labels: [a, b], other: 1}", "E-COLLECTION-VALUE", "other must be text", "quotes"),
     ("domain", 'domain: {labels: [a, "\\ud800"]}', "E-COLLECTION-VALUE", "not Unicode", "escape"),
     ("domain", "domain: {range: 5}", "E-COLLECTION-VALUE", "range must be a mapping", "{...}"),
     ("domain", "domain: {range: {max: 5}}", "E-COLLECTION-MISSING", "'buckets' is missing", "32"),

@@ -69,6 +69,14 @@ def test_choices_are_kept(agreed: Collection) -> None:
     assert again(agreed).digest == agreed.digest
 
 
+def test_the_label_for_all_others_is_kept() -> None:
+    agreed = parse_collection(LABELLED.replace('x\\" \\n"]', 'x\\" \\n"], other: "no"'))
+    assert agreed.domain
+    assert agreed.domain.other == again(agreed).domain.other == 1  # type: ignore[union-attr]
+    assert again(agreed).digest == agreed.digest != parse_collection(LABELLED).digest
+    assert "other" not in definition(parse_collection(LABELLED))["domain"]
+
+
 def test_what_a_file_may_say_is_kept() -> None:
     try:
         agreed = parse_collection(LABELLED)

@@ -55,6 +55,16 @@ def test_labels_are_looked_up() -> None:
         assert "secret" not in str(caught.value)
 
 
+def test_a_label_that_is_not_listed_is_other() -> None:
+    domain = Domain(3, ("never", "daily", "else"), other=2)
+    assert [domain.index(name) for name in ("never", "else", "secret", "")] == [0, 2, 2, 2]
+    for wrong in (3, -1):
+        with pytest.raises(CollectionError, match="none of the labels"):
+            Domain(3, ("never", "daily", "else"), other=wrong)
+    with pytest.raises(CollectionError, match="none of the labels"):
+        Domain(3, other=0)
+
+
 def test_ranges_cut_into_equal_buckets_and_clamp() -> None:
     """Bucket bounds are half open; numbers beyond the range go into the first or last bucket."""
     domain = Domain(4, None, 100.0)

@@ -19,7 +19,7 @@ from ldpbeam.protocols import FrequencyProtocol, Memo
 from ldpbeam.protocols.bit_flip import BitFlip
 from ldpbeam.protocols.one_bit_mean import OneBitRRPM
 from ldpbeam.protocols.public_string import BinFlipPlus, Verdict
-from ldpbeam.randomness import FULL
+from ldpbeam.randomness import FULL, Randomness
 
 T = TypeVar("T", bound=Hashable)
 
@@ -154,7 +154,7 @@ def compose(first: list[list[Fraction]], second: list[list[Fraction]]) -> list[l
     ]
 
 
-class Branching:
+class Branching(Randomness):
     """Randomness that walks one path of a tree of intervals and knows the path's probability."""
 
     def __init__(self, path: Sequence[int], cuts: Callable[[int], list[int]]) -> None:

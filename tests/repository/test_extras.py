@@ -52,7 +52,7 @@ def test_a_device_reports_without_any_extra(tmp_path: Path) -> None:
 from ldpbeam.client import Device
 from ldpbeam.collection.file import load_collection
 from pathlib import Path
-print(len(Device(load_collection(Path({str(path)!r}))).report(3, 5)) > 8)
+print(len(Device.open(load_collection(Path({str(path)!r})), "state").report(3, 5)) > 8)
 """
     done = without(absent, code, tmp_path)
     assert (done.stderr, done.stdout) == ("", "True\n")

@@ -24,7 +24,7 @@ from ldpbeam.protocols.attributes.allocate import ALLOCATIONS, allocate
 from ldpbeam.protocols.attributes.base import AttributeProtocol
 from ldpbeam.protocols.attributes.sample import Sample
 from ldpbeam.protocols.contract import WordSpec
-from ldpbeam.randomness import FULL
+from ldpbeam.randomness import FULL, Randomness
 from ldpbeam.simulators.fleet import Fleet
 from ldpbeam.simulators.population.joint import Joint, joint_population
 from ldpbeam.simulators.population.specs import ABSENT
@@ -77,16 +77,16 @@ class Words:
         return self.draw(f"{index}.seed", -1, kind.word_plan.seed)
 
 
-class Script:
+class Script(Randomness):
     """Replays words and remembers that all were used."""
 
     def __init__(self, words: list[int]) -> None:
-        self.words = list(words)
+        self.left = list(words)
 
     def word(self, limit: int = FULL) -> int:
-        if not self.words:
+        if not self.left:
             raise ValueError("the script has run out")
-        word = self.words.pop(0)
+        word = self.left.pop(0)
         assert word < limit
         return word
 
@@ -106,7 +106,7 @@ class Devices:
         else:
             script = Script([w for i in range(len(self.kind.parts)) for w in words.lifelong(i)])
         memo = self.kind.new_memo(script)
-        assert not script.words
+        assert not script.left
         return memo
 
     def payload(self, epoch: int, device: int, value: tuple[int, ...]) -> bytes:
@@ -119,7 +119,7 @@ class Devices:
             script += words.part(index)
         source = Script(script)
         response, after = self.kind.privatize(value, memo, source)
-        assert not source.words
+        assert not source.left
         self.memos[device] = after
         return self.kind.encode(response)
 

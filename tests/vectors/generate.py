@@ -24,7 +24,7 @@ from ldpbeam.errors import InvalidPayload
 from ldpbeam.protocols import FrequencyProtocol, LocalProtocol, Memo
 from ldpbeam.protocols.laplace_mean import LaplaceMean
 from ldpbeam.protocols.one_bit_mean import LinearBit
-from ldpbeam.randomness import FULL
+from ldpbeam.randomness import FULL, Randomness
 from ldpbeam.support import SupportProbabilities
 from tests.reference.counting import count_reports, count_support
 from tests.reference.settings import LEVELS, Setting, hash_families
@@ -35,7 +35,7 @@ DEVICES = 6
 HISTORY = ((0, 0, 3, 0), (10, 10, 10, 10), (1, 2, 3, 4), (5, 9, 5, 9), (7, 7, 8, 8), (10, 0, 10, 0))
 
 
-class Stream:
+class Stream(Randomness):
     """Words from SHA-256 of a label and a counter; remembers those given since the last look."""
 
     def __init__(self, label: str) -> None:

@@ -56,7 +56,7 @@ class Sample(AttributeProtocol[AttributeResponse]):
     def new_memo(self, randomness: Randomness) -> Memo:
         """Draws the attribute, then what its protocol keeps for life."""
         attribute = randomness.word(len(self.parts))
-        return Memo(attribute, parts=(self.parts[attribute].new_memo(randomness),))
+        return Memo(attribute, parts=(self.parts[attribute].new_memo(randomness.part(attribute)),))
 
     def _privatize(
         self, value: Sequence[int], memo: Memo, randomness: Randomness
@@ -64,8 +64,8 @@ class Sample(AttributeProtocol[AttributeResponse]):
         """The device's attribute only; the other values are not looked at."""
         if memo.seed is None or len(memo.parts) != 1:
             raise ValueError(f"{self.NAME} needs the memo made by new_memo")
-        before = memo.parts[0]
-        response, after = self.parts[memo.seed].privatize(value[memo.seed], before, randomness)
+        before, part = memo.parts[0], self.parts[memo.seed]
+        response, after = part.privatize(value[memo.seed], before, randomness.part(memo.seed))
         kept = memo if after is before else replace(memo, parts=(after,))
         return AttributeResponse(memo.seed, response), kept
 

@@ -39,7 +39,8 @@ class Split(AttributeProtocol[tuple[Any, ...]]):
 
     def new_memo(self, randomness: Randomness) -> Memo:
         """One memo per attribute."""
-        return Memo(parts=tuple(part.new_memo(randomness) for part in self.parts))
+        made = (part.new_memo(randomness.part(index)) for index, part in enumerate(self.parts))
+        return Memo(parts=tuple(made))
 
     def _privatize(
         self, value: Sequence[int], memo: Memo, randomness: Randomness
@@ -48,8 +49,8 @@ class Split(AttributeProtocol[tuple[Any, ...]]):
         if len(memo.parts) != len(self.parts):
             raise ValueError(f"{self.NAME} needs the memo made by new_memo")
         drawn = [
-            part.privatize(one, before, randomness)
-            for part, one, before in zip(self.parts, value, memo.parts, strict=True)
+            part.privatize(one, before, randomness.part(index))
+            for index, (part, one, before) in enumerate(zip(self.parts, value, memo.parts, strict=True))
         ]
         after = tuple(kept for _, kept in drawn)
         same = all(a is b for a, b in zip(after, memo.parts, strict=True))

@@ -1,43 +1,49 @@
-"""The device: its reports are what the pipeline admits, and its memo is kept before a report leaves."""
+"""The device: its reports are what the pipeline admits, one per epoch, whatever happens in between."""
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import Any
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Literal
 
 import numpy as np
 import pytest
 
 from ldpbeam.client import Device
+from ldpbeam.client import device as device_module
 from ldpbeam.collection.collection import Collection
 from ldpbeam.collection.domain import Domain
-from ldpbeam.collection.epochs import Epochs
-from ldpbeam.protocols import PROTOCOLS, Memo, Parameters
+from ldpbeam.errors import DeviceError
+from ldpbeam.protocols import Parameters
 from ldpbeam.reports import Admission, admit_rows
-from ldpbeam.wire import codec, report_pb2
-from tests.reference.settings import Setting, settings
+from ldpbeam.wire import codec
+from tests.conftest import REPOSITORY
+from tests.ldpbeam.client.devices import EPOCHS, every_kind, label, loloha, parsed, several, unary
 
-FIRST = {s.name: s for s in reversed(settings((6,)))}
-
-
-def collection(setting: Setting) -> Collection:
-    return Collection("x", 1, Domain(6), setting.name, setting.parameters, Epochs(3600, 0, 100))
+MEMOS: tuple[Literal["derived", "stored"], ...] = ("derived", "stored")
+memos = pytest.mark.parametrize("memo", MEMOS)
 
 
-@pytest.fixture
-def loloha() -> Collection:
-    levels = Parameters(epsilon_longitudinal=2.0, epsilon_first=1.0, g=2)
-    return Collection("x", 1, Domain(9), "loloha", levels, Epochs(3600, 0, 100))
+def value_of(asked: Collection, number: int) -> Any:
+    if asked.domain is not None:
+        return number % asked.domain.size
+    return [number % 3 for _ in asked.histograms]
 
 
-@pytest.mark.parametrize("name", sorted(PROTOCOLS))
-def test_every_report_is_admitted(name: str) -> None:
-    """What a device of any protocol sends, the server counts."""
-    asked = collection(FIRST[name])
-    device = Device(asked)
-    for epoch, value in enumerate((0, 5, 0, 3)):
-        frames = codec.joined([device.report(value, epoch)])
-        rows, batches, malformed = codec.parse(frames)
+@memos
+@pytest.mark.parametrize("asked", every_kind(), ids=label)
+def test_every_report_is_admitted_and_the_same_when_asked_again(
+    asked: Collection, memo: Literal["derived", "stored"], tmp_path: Path
+) -> None:
+    """What a device of any protocol sends, the server counts; another process sends the same bytes."""
+    for epoch, number in enumerate((0, 5, 0, 3)):
+        message = Device.open(asked, tmp_path, memo=memo).report(value_of(asked, number), epoch)
+        again = Device.open(asked, tmp_path, memo=memo).report(value_of(asked, number + 1), epoch)
+        assert again == message
+        rows, batches, malformed = codec.parse(codec.joined([message]))
         done = Admission()
         admit_rows(rows, {asked.digest: asked}, "device", done)
         assert not batches
@@ -48,71 +54,286 @@ def test_every_report_is_admitted(name: str) -> None:
         asked.protocol.add_support(done.admitted[0].payloads, counts)
 
 
-def test_a_new_memo_is_kept_before_the_report_leaves(loloha: Collection) -> None:
-    """When keeping fails there is no report, and the device draws no second answer for one it kept."""
-    kept: list[Memo] = []
-    device = Device(loloha, keep=kept.append)
-    for epoch in range(40):
-        device.report(epoch % 9, epoch)
-    assert kept[-1] == device.memo
-    assert 1 <= len(device.memo.answers) <= 2
-    assert [len(memo.answers) for memo in kept] == list(range(len(kept)))
-
-    def full(memo: Memo) -> None:
-        raise OSError("no space left")
-
-    broken = Device(loloha, Memo(seed=1), keep=full)
-    with pytest.raises(OSError, match="no space"):
-        broken.report(3, 0)
-    assert broken.memo == Memo(seed=1)
+@memos
+def test_long_reports_are_the_same_again_after_many_restarts(
+    memo: Literal["derived", "stored"], tmp_path: Path
+) -> None:
+    """A report of 5,000 bits is not kept in derived mode, and still comes again."""
+    asked = unary(5000)
+    message = Device.open(asked, tmp_path, memo=memo).report(4321, 7)
+    for value in (4321, 0, 17):
+        assert Device.open(asked, tmp_path, memo=memo).report(value, 7) == message
+    later = Device.open(asked, tmp_path, memo=memo).report(4321, 8)
+    assert later != message
+    if memo == "derived":
+        assert (tmp_path / "state").stat().st_size < 512
 
 
-def test_a_kept_memo_continues_the_device(loloha: Collection) -> None:
-    """A restart with the kept memo answers from it: the seed and the permanent answers stay."""
-    device = Device(loloha)
+def test_derived_responses_do_not_depend_on_the_order_of_epochs(tmp_path: Path) -> None:
+    """Nothing is remembered for them: skipped epochs and other values between change no byte."""
+    asked = unary()
+    secret = Device.open(asked, tmp_path / "a")
     for epoch in range(20):
-        device.report(epoch % 9, epoch)
-    again = Device(loloha, device.memo)
-    before = device.memo
-    for epoch in range(20, 60):
-        again.report(epoch % 9, epoch)
-    assert again.memo.seed == before.seed
-    assert dict(before.answers).items() <= dict(again.memo.answers).items()
+        secret.report(epoch % 5, epoch)
+    last = secret.report(3, 20)
+    (tmp_path / "b").mkdir()
+    state = Device.open(asked, tmp_path / "b")._store.load()  # another device, given the first one's secret
+    state.secret = secret._store.load().secret
+    Device.open(asked, tmp_path / "b")._store.save(state)
+    assert Device.open(asked, tmp_path / "b").report(3, 20) == last
 
 
-def test_the_same_epoch_gives_the_same_bytes(loloha: Collection) -> None:
-    """A report that is sent again is the same report, id included; the next epoch's is another."""
-    device = Device(loloha)
-    first = device.report(3, 7)
-    assert device.report(4, 7) == first
-    assert device.report(3, 8) != first
-    ids = {report_pb2.Report.FromString(device.report(3, e)).report_id for e in range(9, 99)}
-    assert len(ids) == 90
+@memos
+def test_the_next_epoch_has_another_report(memo: Literal["derived", "stored"], tmp_path: Path) -> None:
+    device = Device.open(loloha(), tmp_path, memo=memo, outbox=0)
+    reports = [device.report(3, epoch) for epoch in range(60)]
+    assert len({parsed(report).report_id for report in reports}) == 60
+    assert len({parsed(report).payload for report in reports}) == 2  # one hash function, both symbols
 
 
-def test_an_epoch_before_the_last_one_is_refused(loloha: Collection) -> None:
+@memos
+def test_an_epoch_before_the_last_one_is_refused(memo: Literal["derived", "stored"], tmp_path: Path) -> None:
     """Answered again it would be drawn again; answered with the last report it would be another epoch's."""
-    device = Device(loloha)
+    device = Device.open(loloha(), tmp_path, memo=memo)
     device.report(3, 7)
     last = device.report(3, 9)
     for earlier in (8, 7, 0):
-        with pytest.raises(ValueError, match=f"epoch {earlier} lies before epoch 9"):
-            device.report(3, earlier)
+        with pytest.raises(DeviceError, match=rf"epoch {earlier} lies before epoch 9.*E-DEVICE-EPOCH\]"):
+            Device.open(loloha(), tmp_path, memo=memo).report(3, earlier)
     assert device.report(3, 9) == last
 
 
-@pytest.mark.parametrize(("value", "epoch"), [(9, 0), (-1, 0), (8675309, 1), (3, -1), (3, 100)])
-def test_what_cannot_be_reported_is_refused_without_naming_the_value(
-    loloha: Collection, value: Any, epoch: int
-) -> None:
+@pytest.mark.parametrize(
+    ("value", "epoch"),
+    [(9, 0), (-1, 0), (8675309, 1), (3, -1), (3, 1 << 20), ("8675309", 0), ("8675309x", 0)],
+)
+def test_what_cannot_be_reported_is_refused_without_naming_the_value(value: Any, epoch: int) -> None:
     """Errors on a device may be logged; they never hold the value."""
     with pytest.raises(ValueError, match=r"domain|epoch") as caught:
-        Device(loloha).report(value, epoch)
+        Device.ephemeral(loloha()).report(value, epoch)
     assert "8675309" not in str(caught.value)
+    assert caught.value.__cause__ is None
 
 
-def test_nothing_about_a_device_shows_in_its_text(loloha: Collection) -> None:
+def test_a_label_is_its_index_and_another_one_is_the_collections_other(tmp_path: Path) -> None:
+    labels = ("red", "green", "none of these")
+    plain = Domain(3, labels)
+    other = Domain(3, labels, other=2)
+    parameters = Parameters(epsilon=8.0)
+    listed, open_ended = (Collection("c", 1, domain, "grr", parameters, EPOCHS) for domain in (plain, other))
+    device = Device.open(open_ended, tmp_path / "o")
+    for epoch, (text, index) in enumerate([("green", 1), ("mauve", 2), ("", 2), ("red", 0)]):
+        state = device._store.load()
+        message = device.report(text, epoch)
+        device._store.save(state)  # as if it had not reported
+        assert device.report(index, epoch) == message
+    with pytest.raises(DeviceError, match=r"E-DEVICE-VALUE") as caught:
+        Device.open(listed, tmp_path / "l").report("mauve", 0)
+    assert "mauve" not in str(caught.value)
+    assert caught.value.__cause__ is None
+    assert caught.value.__suppress_context__
+
+
+def test_several_attributes_come_by_name_or_in_order(tmp_path: Path) -> None:
+    asked = several("split", "l_grr", (3, 4), Parameters(epsilon_longitudinal=4.0, epsilon_first=2.0))
+    by_name = Device.open(asked, tmp_path)
+    state = by_name._store.load()
+    message = by_name.report({"a1": 3, "a0": 1}, 0)
+    by_name._store.save(state)
+    assert by_name.report((1, 3), 0) == message
+    for wrong in ({"a0": 1}, {"a0": 1, "a1": 2, "a2": 0}):
+        with pytest.raises(DeviceError, match="E-DEVICE-VALUE"):
+            by_name.report(wrong, 1)
+    with pytest.raises(ValueError, match="for each of 2 attributes"):
+        by_name.report("13x", 1)
+
+
+# --- time
+
+
+def test_without_an_epoch_the_clock_says_which(tmp_path: Path) -> None:
+    now = [7.5 * 3600]
+    device = Device.open(loloha(), tmp_path, clock=lambda: now[0])
+    assert parsed(device.report(1)).epoch == 7
+    now[0] = 9 * 3600
+    assert parsed(device.report(1)).epoch == 9
+    now[0] = 8 * 3600
+    with pytest.raises(DeviceError, match="E-DEVICE-EPOCH"):
+        device.report(1)
+    now[0] = -1
+    with pytest.raises(DeviceError, match="E-DEVICE-EPOCH"):
+        device.report(1)
+
+
+def test_a_clock_that_jumps_far_ahead_does_not_block_the_epochs_before(tmp_path: Path) -> None:
+    now = [100.0]
+    first = loloha()
+    device = Device.open(first, tmp_path, clock=lambda: now[0], max_jump=86400)
+    device.report(1)
+    now[0] += 86400 * 400
+    for asked in (first, loloha(version=2)):  # a collection that never reported knows the device's clock
+        with pytest.raises(DeviceError, match=r"400 days after .*E-DEVICE-CLOCK\]"):
+            Device.open(asked, tmp_path, clock=lambda: now[0], max_jump=86400).report(1)
+    with pytest.raises(DeviceError, match="E-DEVICE-CLOCK"):
+        device.report(1, 30)
+    now[0] = 3700
+    assert parsed(device.report(1)).epoch == 1
+    now[0] += 86400 * 400
+    assert Device.open(first, tmp_path, clock=lambda: now[0], max_jump=86400 * 500).report(1)
+
+
+# --- several devices and processes
+
+
+def test_another_device_draws_other_words(tmp_path: Path) -> None:
+    asked = unary(64)
+    reports = {Device.open(asked, tmp_path / str(i)).report(5, 0) for i in range(20)}
+    assert len(reports) == 20
+
+
+def test_collections_of_one_device_share_nothing_drawn(tmp_path: Path) -> None:
+    """Equal protocols, another name: seeds and answers are independent, not repeated."""
+    first, second = loloha(1000, hash_family="affine"), loloha(1000, version=2, hash_family="affine")
+    seeds = {parsed(Device.open(c, tmp_path).report(5, 0)).payload[:16] for c in (first, second)}
+    assert len(seeds) == 2
+
+
+RACE = """
+import sys
+from ldpbeam.client import Device
+from tests.ldpbeam.client.devices import unary
+device = Device.open(unary(), sys.argv[1], memo=sys.argv[2])
+sys.stdin.read(1)
+for epoch in range(25):
+    try:
+        print(epoch, device.report(int(sys.argv[3]), epoch).hex())
+    except ValueError as error:
+        assert "lies before" in str(error)
+"""
+
+
+@memos
+def test_processes_on_one_folder_draw_once_for_each_epoch(
+    memo: Literal["derived", "stored"], tmp_path: Path
+) -> None:
+    """Three processes report other values in the same epochs: all have the same bytes, or are refused."""
+    environment = {**os.environ, "PYTHONPATH": str(REPOSITORY)}
+    processes = [
+        subprocess.Popen(
+            [sys.executable, "-c", RACE, str(tmp_path), memo, str(value)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            env=environment,
+        )
+        for value in (3, 11, 19)
+    ]
+    for process in processes:
+        assert process.stdin
+        process.stdin.write("x")
+        process.stdin.flush()
+    found: dict[str, set[str]] = {}
+    for process in processes:
+        for line in process.communicate()[0].splitlines():
+            epoch, report = line.split()
+            found.setdefault(epoch, set()).add(report)
+        assert process.returncode == 0
+    assert len(found) == 25
+    assert {len(reports) for reports in found.values()} == {1}
+    assert len(Device.open(unary(), tmp_path, memo=memo).outbox) == 25
+
+
+@memos
+def test_a_fork_repeats_no_noise(memo: Literal["derived", "stored"], tmp_path: Path) -> None:
+    """Forked processes with folders of their own are other devices; with one folder they are the same one."""
+    asked = unary()
+    shared = Device.open(asked, tmp_path / "shared", memo=memo)
+    plain = Device.ephemeral(asked)
+    reader, writer = os.pipe()
+    for _ in range(4):
+        child = os.fork()
+        if not child:
+            os.write(
+                writer, shared.report(3, 1).hex().encode() + b" " + plain.report(3, 1).hex().encode() + b"\n"
+            )
+            os._exit(0)
+        os.waitpid(child, 0)
+    os.close(writer)
+    with os.fdopen(reader) as lines:
+        both = [line.split() for line in lines]
+    assert len(both) == 4
+    assert len({one for one, _ in both}) == 1
+    assert len({one for _, one in both}) == 4
+
+
+# --- nothing shows
+
+
+@memos
+def test_nothing_about_a_device_shows_in_its_text(memo: Literal["derived", "stored"], tmp_path: Path) -> None:
     """Logs may hold a device's text."""
-    device = Device(replace(loloha), Memo(seed=123456789))
-    assert "123456789" not in repr(device)
-    assert "123456789" not in repr(device.memo)
+    device = Device.open(unary(), tmp_path, memo=memo)
+    device.report(17, 4)
+    secret = device._store.load().secret
+    for text in (repr(device), str(device.spent()), repr(device.outbox)):
+        assert "17" not in text.replace(device._collection.full_digest.hex(), "")
+        assert secret.hex() not in text
+
+
+def test_the_public_constructor_is_gone() -> None:
+    """Nobody forgets the state by default."""
+    with pytest.raises(TypeError):
+        Device(loloha())  # type: ignore[call-arg]
+
+
+@pytest.mark.parametrize("wrong", [{"budget": 0}, {"budget": float("inf")}, {"at_cap": "x"}, {"memo": "y"}])
+def test_options_that_mean_nothing_are_refused(wrong: dict[str, Any], tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"budget|at_cap"):
+        Device.open(loloha(), tmp_path / "x", **wrong)
+    assert not (tmp_path / "x").exists()
+
+
+class Steps:
+    """Counts the calls of the pseudo-random function."""
+
+    def __init__(self) -> None:
+        self.taken = 0
+
+    def counted(self, keyed: Callable[[bytes], Callable[[bytes], bytes]]) -> Callable[[bytes], Any]:
+        def made(key: bytes) -> Callable[[bytes], bytes]:
+            tag = keyed(key)
+
+            def counting(message: bytes) -> bytes:
+                self.taken += 1
+                return tag(message)
+
+            return counting
+
+        return made
+
+
+@pytest.mark.parametrize("asked", every_kind(), ids=label)
+def test_as_much_is_derived_for_every_value_and_every_memo(
+    asked: Collection, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither the words nor the report's length say which value it was, or whether it is a new one.
+
+    A word that is passed over because it is too large takes one more; none of those of these secrets is.
+    """
+    from ldpbeam.client import derived, spending
+
+    steps = Steps()
+    monkeypatch.setattr(derived, "keyed", steps.counted(derived.keyed))
+    monkeypatch.setattr(spending, "keyed", derived.keyed)
+    device = Device.open(asked, tmp_path, outbox=0)
+    taken, lengths = set(), set()
+    for epoch, number in enumerate((0, 1, 2, 0, 1, 2, 0)):
+        before = steps.taken
+        lengths.add(len(parsed(device.report(value_of(asked, number), epoch)).payload))
+        taken.add(steps.taken - before)
+    assert len(taken) == 1
+    assert len(lengths) == 1
+
+
+def test_small_is_smaller_than_what_a_state_may_be() -> None:
+    assert device_module._SMALL < 1024

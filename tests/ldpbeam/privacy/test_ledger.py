@@ -13,7 +13,7 @@ from ldpbeam.channels.exact import log_above
 from ldpbeam.privacy.guarantee import Guarantee
 from ldpbeam.privacy.ledger import Ledger, fleet_ledger, remaining, total_cap, total_spent
 from ldpbeam.protocols import Parameters, protocol
-from ldpbeam.randomness import ScriptedRandomness
+from ldpbeam.randomness import Randomness, ScriptedRandomness
 from ldpbeam.simulators.fleet import Fleet
 from ldpbeam.simulators.population.specs import ABSENT
 from ldpbeam.simulators.words import RandomWords
@@ -23,7 +23,7 @@ from tests.reference.settings import settings
 MEMO = [s for s in settings((5,)) if s.build().guarantee.memoised_ratio is not None]
 
 
-class Seeded:
+class Seeded(Randomness):
     """Seeded words."""
 
     def __init__(self, seed: int) -> None:

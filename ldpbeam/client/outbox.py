@@ -1,0 +1,115 @@
+"""Reports that wait to be sent: durable from before they leave the device until a collector has them."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import NamedTuple
+
+from ldpbeam.client import durable
+from ldpbeam.client.store import FileStore
+
+__all__ = ["Outbox", "Waiting"]
+
+
+class Waiting(NamedTuple):
+    """A report that waits.
+
+    Attributes:
+        due: when it is to be sent, seconds since 1970.
+        digest: of its collection, 16 hexadecimal digits.
+        epoch: of the report.
+    """
+
+    due: int
+    digest: str
+    epoch: int
+
+    @property
+    def name(self) -> str:
+        """Of its file."""
+        return f"{self.due:012d}-{self.digest}-{self.epoch}"
+
+
+class Outbox:
+    """A folder with a file for each report.
+
+    A report is handed out again until it is acknowledged, to every process that asks; a collector counts it
+    once, by its id. What was written but is not part of the state, because the machine stopped between the
+    two, is never handed out.
+
+    Args:
+        store: of the device.
+        most: reports that wait at most; the oldest are dropped for newer ones.
+
+    Attributes:
+        dropped: how many this process has dropped.
+    """
+
+    def __init__(self, store: FileStore, most: int) -> None:
+        """Make the folder."""
+        if most < 1:
+            raise ValueError(f"an outbox holds at least one report, not {most}")
+        self._store = store
+        self._folder = store.folder / "outbox"
+        self._most = most
+        self.dropped = 0
+        with durable.said(self._folder):
+            durable.make_folder(self._folder)
+
+    def put(self, waiting: Waiting, report: bytes, last_epoch: int | None) -> None:
+        """Keep a report; durable when this returns. The device holds the lock, and changes its state next.
+
+        Args:
+            waiting: the report.
+            report: its bytes.
+            last_epoch: of the collection in the state: reports of later epochs are remains of a machine that
+                stopped before it kept the state with them.
+
+        Raises:
+            DeviceError: the disk is full or refuses.
+        """
+        with durable.said(self._folder):
+            durable.remove_temporary(self._folder)
+            sound = []
+            for one in self._listed():
+                if one.digest == waiting.digest and (last_epoch is None or one.epoch > last_epoch):
+                    durable.remove(self._folder / one.name)
+                else:
+                    sound.append(one)
+            for one in sound[: max(0, len(sound) + 1 - self._most)]:
+                durable.remove(self._folder / one.name)
+                self.dropped += 1
+            durable.write(self._folder / waiting.name, report)
+
+    def waiting(self) -> list[Waiting]:
+        """All reports that wait, the first due first."""
+        with self._store.locked():
+            state = self._store.load()
+            self._store.settle()
+            last = {
+                entry.digest[:8].hex(): entry.last_epoch
+                for entry in state.collections
+                if entry.HasField("last_epoch")
+            }
+            return [one for one in self._listed() if one.epoch <= last.get(one.digest, -1)]
+
+    def read(self, waiting: Waiting) -> bytes | None:
+        """A report's bytes; None where another process has sent or dropped it meanwhile."""
+        return durable.read(self._folder / waiting.name)
+
+    def acknowledge(self, waiting: Waiting) -> None:
+        """A collector has the report, or will never take it: forget it."""
+        durable.remove(self._folder / waiting.name)
+
+    def __len__(self) -> int:
+        """How many reports wait."""
+        return len(self.waiting())
+
+    def _listed(self) -> list[Waiting]:
+        """What the folder holds, in the order of due times; temporary files are passed over."""
+        found = []
+        for name in durable.listed(self._folder):
+            with suppress(ValueError):
+                due, digest, epoch = name.split("-")
+                found.append(Waiting(int(due), digest, int(epoch)))
+        return sorted(found)

@@ -1,0 +1,138 @@
+"""Sends what waits in an outbox to a collector over HTTP; the standard library only."""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections import Counter
+from collections.abc import Callable
+from email.utils import parsedate_to_datetime
+from http.client import HTTPException
+from typing import Any
+from urllib.error import HTTPError
+from urllib.request import HTTPRedirectHandler, OpenerDirector, Request, build_opener
+
+from ldpbeam.client.outbox import Outbox
+from ldpbeam.errors import DeviceError
+
+__all__ = ["Sender"]
+
+_LATER = frozenset({408, 425, 429})
+"""Refusals that say nothing against the report."""
+
+_LONGEST = 86400.0
+"""A collector cannot ask for a longer pause, seconds."""
+
+
+class _NoRedirects(HTTPRedirectHandler):
+    """A redirected POST becomes a GET without the report, whose answer would look like an acknowledgement."""
+
+    def redirect_request(self, *_: Any, **__: Any) -> Request | None:
+        return None
+
+
+class Sender:
+    """Posts reports that are due, one by one, until the collector does not take them.
+
+    A program calls :meth:`send_due` now and then, for example each minute. When a report is sent depends on
+    the time drawn for it and on the collector's answers, never on a value.
+
+    Args:
+        outbox: of the device.
+        url: of the collector, such as ``https://collect.example.com/v1/reports``.
+        timeout: seconds to wait for an answer.
+        first_pause: seconds after a first failure; each further one doubles the pause, up to a day.
+        clock: seconds since 1970.
+
+    Attributes:
+        sent: reports that the collector acknowledged.
+        dropped: reports that it refused for good, by reason (``http_400``).
+        failures: attempts since the last success.
+        next_attempt: nothing is sent before, seconds since 1970.
+    """
+
+    def __init__(
+        self,
+        outbox: Outbox,
+        url: str,
+        *,
+        timeout: float = 30.0,
+        first_pause: float = 2.0,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        """Connect to nothing yet."""
+        if not url.startswith(("http://", "https://")):
+            raise DeviceError(
+                "E-DEVICE-COLLECTOR",
+                "the collector's address is not an http or https URL",
+                remedy="Write it like https://collect.example.com/v1/reports.",
+            )
+        self._outbox = outbox
+        self._url = url
+        self._timeout = timeout
+        self._first_pause = first_pause
+        self._clock = clock
+        self._opener: OpenerDirector = build_opener(_NoRedirects)
+        self.sent = 0
+        self.dropped: Counter[str] = Counter()
+        self.failures = 0
+        self.next_attempt = 0.0
+
+    def send_due(self) -> int:
+        """Send the reports that are due; how many were acknowledged.
+
+        A failure ends the attempt and is no exception: the report stays, and :attr:`next_attempt` says when
+        it is tried again.
+        """
+        now = self._clock()
+        acknowledged = 0
+        if now < self.next_attempt:
+            return 0
+        for waiting in self._outbox.waiting():
+            if waiting.due > now:
+                break
+            report = self._outbox.read(waiting)
+            if report is None:
+                continue
+            status, retry_after = self._post(report)
+            if 200 <= status < 300:
+                acknowledged += 1
+                self.sent += 1
+                self.failures = 0
+            elif 400 <= status < 500 and status not in _LATER:
+                self.dropped[f"http_{status}"] += 1
+            else:
+                self._pause(retry_after)
+                break
+            self._outbox.acknowledge(waiting)
+        return acknowledged
+
+    def _post(self, report: bytes) -> tuple[int, str]:
+        """Status of the answer, 0 where there is none, and its Retry-After header."""
+        headers = {"Content-Type": "application/x-protobuf", "User-Agent": "ldpbeam"}
+        request = Request(self._url, report, headers, method="POST")  # noqa: S310 - the scheme was checked
+        try:
+            with self._opener.open(request, timeout=self._timeout) as answer:
+                return int(answer.status), ""
+        except HTTPError as refused:
+            with refused:
+                return refused.code, refused.headers.get("Retry-After") or ""
+        except (OSError, HTTPException):  # the latter from a server that does not speak HTTP
+            return 0, ""
+
+    def _pause(self, retry_after: str) -> None:
+        """Twice the last pause, of which half is drawn; longer where the collector asks for it."""
+        longest = min(self._first_pause * 2 ** min(self.failures, 40), _LONGEST)
+        self.failures += 1
+        drawn = longest * (1 + secrets.randbits(32) / (1 << 32)) / 2
+        self.next_attempt = self._clock() + max(drawn, self._asked_for(retry_after))
+
+    def _asked_for(self, text: str) -> float:
+        """Seconds of a Retry-After header, a number or a date; 0 for anything else."""
+        if text.isascii() and text.isdigit():
+            return min(float(text[:9]), _LONGEST)
+        try:
+            seconds = parsedate_to_datetime(text).timestamp() - self._clock()
+        except (ValueError, TypeError, OverflowError):
+            return 0.0
+        return min(max(seconds, 0.0), _LONGEST)

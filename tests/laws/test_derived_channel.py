@@ -1,0 +1,152 @@
+"""The channel of a derived device is that of the protocol, exactly, if its function is a random one.
+
+The pseudo-random function is replaced by an ideal one: the words of each stream are enumerated, and asked
+for again a stream repeats them. Then two reports of a derived device have the same joint law as two of a
+device that draws from the operating system and keeps a memo: no word is used for two draws.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Any
+
+import pytest
+
+from ldpbeam.client.derived import Derivation, DerivedRandomness, Purpose, ReportRandomness
+from ldpbeam.client.drawn import DerivedDraws
+from ldpbeam.protocols import Memo
+from ldpbeam.randomness import FULL, Randomness
+from ldpbeam.wire import device_state_pb2
+from tests.ldpbeam.client.devices import collection
+from tests.reference.channels import cuts_of, memos, outcomes
+from tests.reference.settings import Setting, settings
+
+MEANS = ("laplace_mean", "one_bit_mean", "one_bit_rrpm")
+SMALL = [s for s in settings((2, 3)) if s.name not in MEANS and (s.domain_size == 2 or not s.unary)]
+small = pytest.mark.parametrize("setting", SMALL, ids=str)
+
+
+class Stream(Randomness):
+    """Words of the enumeration, the same ones for whoever reads the stream from its start."""
+
+    def __init__(self, known: list[int], source: Randomness) -> None:
+        self._known = known
+        self._source = source
+        self._position = 0
+
+    def word(self, limit: int = FULL) -> int:
+        if self._position == len(self._known):
+            self._known.append(self._source.word(limit))
+        self._position += 1
+        return self._known[self._position - 1]
+
+
+class Ideal:
+    """A random function in place of the pseudo-random one."""
+
+    def __init__(self, source: Randomness) -> None:
+        self._source = source
+        self._streams: dict[tuple[int, int, int], list[int]] = {}
+
+    def stream(self, purpose: int, part: int, number: int) -> Stream:
+        return Stream(self._streams.setdefault((purpose, part, number), []), self._source)
+
+
+@small
+@pytest.mark.parametrize("pair", [(0, 0), (0, 1), (1, 0)])
+def test_two_reports_have_the_law_of_a_device_that_keeps_a_memo(
+    setting: Setting, pair: tuple[int, ...]
+) -> None:
+    built = setting.build()
+    cuts = cuts_of(built)
+    if getattr(built, "permanent", None) is not None and setting.unary:
+        pair = pair[:1]  # the words of two reports, with two rounds each, would make millions of paths
+    for memo in memos(built)[:2] if built.guarantee.memoised_ratio is not None else [Memo()]:
+
+        def derived(source: Any, memo: Memo = memo) -> Any:
+            function: Any = Ideal(source)
+            return tuple(
+                built.privatize(value, memo, ReportRandomness(function, epoch, 0))[0]
+                for epoch, value in enumerate(pair)
+            )
+
+        def kept(source: Any, memo: Memo = memo) -> Any:
+            found = []
+            for value in pair:
+                response, memo = built.privatize(value, memo, source)
+                found.append(response)
+            return tuple(found)
+
+        assert outcomes(derived, cuts) == outcomes(kept, cuts)
+
+
+@small
+def test_noise_has_the_law_of_a_uniform_value_whatever_the_device_holds(setting: Setting) -> None:
+    """The mean over the values of what a first report says."""
+    built, asked = setting.build(), collection(setting)
+    known = cuts_of(built)
+
+    def cuts(limit: int) -> list[int]:
+        return list(range(1, limit)) if limit == setting.domain_size else known(limit)
+
+    for memo in memos(built)[:2] if built.guarantee.memoised_ratio is not None else [Memo()]:
+
+        def noise(source: Any, memo: Memo = memo) -> Any:
+            draws = DerivedDraws(asked, b"s" * 32)
+            draws._derivation = Ideal(source)  # type: ignore[assignment]
+            draws._memo = memo
+            return built.decode(draws.noise(3, device_state_pb2.DeviceMemo()).payload)
+
+        found = outcomes(noise, cuts)
+        first: dict[Any, Fraction] = {}
+        for value in range(setting.domain_size):
+            law = outcomes(lambda source, v=value, m=memo: built.privatize(v, m, source)[0], known)
+            for response, probability in law.items():
+                first[response] = first.get(response, Fraction(0)) + probability / setting.domain_size
+        assert found == first
+
+
+@pytest.mark.parametrize("setting", settings((11,)), ids=str)
+def test_what_is_memoised_comes_again_in_every_epoch(setting: Setting) -> None:
+    """A protocol that drew it from the words of the report would show another answer in each."""
+    built = setting.build()
+    derivation = Derivation(b"s" * 32, b"d" * 32)
+    memo = built.new_memo(DerivedRandomness(derivation, Purpose.ONCE, 0, 0))
+    for value in (0, 3, 10):
+        answers = []
+        for epoch in range(4):
+            words = ReportRandomness(derivation, epoch, 0)
+            kept = built.privatize(value, memo, words)[1]
+            assert [key for _, key in words.inputs] == list(kept.answers)
+            answers.append(kept.answers)
+        assert answers == [answers[0]] * 4
+        assert bool(answers[0]) == (built.guarantee.memoised_ratio is not None)
+
+
+def test_the_streams_of_a_report_are_the_documented_ones() -> None:
+    """Purposes are never confused: two with the same number would make noise of a secret, or the reverse."""
+    assert [(one.name, int(one)) for one in Purpose] == [
+        ("ONCE", 1),
+        ("PERMANENT", 2),
+        ("FRESH", 3),
+        ("REPORT_ID", 4),
+        ("NOISE", 5),
+        ("SENDING_TIME", 6),
+    ]
+    asked: list[tuple[int, int, int]] = []
+
+    class Noting:
+        def stream(self, *label: int) -> Stream:
+            asked.append(label)  # type: ignore[arg-type]
+            return Stream([0] * 99, None)  # type: ignore[arg-type]
+
+    function: Any = Noting()
+    report = ReportRandomness(function, 7, 4)
+    report.word()
+    report.permanent(9).word()
+    report.part(2).word()
+    report.part(2).permanent(5).word()
+    report.word()
+    DerivedRandomness(function, Purpose.NOISE, 7, 4).permanent(9).word()
+    assert asked == [(3, 4, 7), (2, 4, 9), (3, 2, 7), (2, 2, 5), (5, 4, 7)]
+    assert report.inputs == [(4, 9), (2, 5)]

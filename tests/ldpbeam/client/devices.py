@@ -1,0 +1,64 @@
+"""Collections and devices for tests of the client."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from ldpbeam.collection.collection import Attribute, Collection
+from ldpbeam.collection.domain import Domain
+from ldpbeam.collection.epochs import Epochs
+from ldpbeam.protocols import Parameters
+from ldpbeam.wire import report_pb2
+from tests.reference.settings import Setting, settings
+
+LEVELS = Parameters(epsilon_longitudinal=2.0, epsilon_first=1.0)
+EPOCHS = Epochs(3600, 0, 1 << 20)
+
+
+def collection(setting: Setting) -> Collection:
+    """A collection with one attribute."""
+    domain = Domain(setting.domain_size)
+    return Collection("x", 1, domain, setting.name, setting.parameters, EPOCHS)
+
+
+def loloha(size: int = 9, version: int = 1, **choices: Any) -> Collection:
+    """LOLOHA with two hash symbols unless chosen otherwise: its cap is 4."""
+    levels = Parameters(**{"epsilon_longitudinal": 2.0, "epsilon_first": 1.0, "g": 2} | choices)
+    return Collection("x", version, Domain(size), "loloha", levels, EPOCHS)
+
+
+def unary(size: int = 24) -> Collection:
+    """L-OSUE, whose reports are long and whose memo grows."""
+    return Collection("u", 1, Domain(size), "l_osue", LEVELS, EPOCHS)
+
+
+def several(allocation: str, name: str, sizes: tuple[int, ...], parameters: Parameters) -> Collection:
+    """Several attributes."""
+    attributes = tuple(Attribute(f"a{i}", Domain(size)) for i, size in enumerate(sizes))
+    return Collection("s", 1, None, name, parameters, EPOCHS, attributes=attributes, allocation=allocation)
+
+
+def composites() -> Iterator[Collection]:
+    """One of each way to report several attributes."""
+    yield several("sample", "l_osue", (7, 11, 5), LEVELS)
+    yield several("sample", "olh", (7, 11, 5), Parameters(epsilon=1.0))
+    yield several("split", "loloha", (7, 11), LEVELS)
+    yield several("split", "dbitflip_pm", (7, 11), Parameters(epsilon_longitudinal=1.0, d=2))
+    yield several("allomfree", "", (7, 11), LEVELS)
+    yield several("together", "one_bit_rrpm", (9, 9, 9), Parameters(epsilon_longitudinal=1.0, gamma=0.2))
+
+
+def every_kind(size: int = 11) -> list[Collection]:
+    """Each protocol with each choice, and the composites."""
+    return [*map(collection, settings((size,))), *composites()]
+
+
+def label(asked: Collection) -> str:
+    """What a test of a collection is called."""
+    return f"{asked.allocation}{asked.protocol_name}-{asked.digest_hex[:4]}"
+
+
+def parsed(message: bytes) -> report_pb2.Report:
+    """A report."""
+    return report_pb2.Report.FromString(message)

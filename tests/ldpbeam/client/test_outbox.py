@@ -1,0 +1,316 @@
+"""The outbox: what was drawn reaches a collector at least once, and what was never committed never leaves."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+import pytest
+
+from ldpbeam.client import Device, Waiting
+from ldpbeam.client.sender import Sender
+from ldpbeam.errors import DeviceError
+from tests.ldpbeam.client.devices import loloha, parsed, unary
+from tests.ldpbeam.client.test_device import memos
+
+
+def test_reports_wait_until_they_are_acknowledged(tmp_path: Path) -> None:
+    reports = [Device.open(loloha(), tmp_path).report(1, epoch) for epoch in range(3)]
+    Device.open(loloha(), tmp_path).report(1, 2)  # asked again: waits once
+    outbox = Device.open(loloha(), tmp_path).outbox
+    assert [one.epoch for one in outbox.waiting()] == [0, 1, 2]
+    assert [outbox.read(one) for one in outbox.waiting()] == reports
+    outbox.acknowledge(outbox.waiting()[1])
+    other = Device.open(loloha(), tmp_path).outbox
+    assert [one.epoch for one in other.waiting()] == [0, 2]
+    assert len(other) == 2
+    gone = other.waiting()[0]
+    other.acknowledge(gone)
+    other.acknowledge(gone)
+    assert other.read(gone) is None
+
+
+def test_an_acknowledged_report_does_not_wait_again(tmp_path: Path) -> None:
+    device = Device.open(loloha(), tmp_path)
+    message = device.report(1, 4)
+    device.outbox.acknowledge(device.outbox.waiting()[0])
+    assert device.report(1, 4) == message
+    assert not device.outbox.waiting()
+
+
+@memos
+def test_what_the_state_does_not_know_is_never_handed_out(memo: Any, tmp_path: Path) -> None:
+    """A machine that stops between outbox and state leaves a report that was never committed.
+
+    Sent later, it would be a second permanent response in stored mode, and one that nobody charged.
+    """
+    device = Device.open(unary(), tmp_path, memo=memo)
+    device.report(1, 0)
+    before = device._store.load()
+    remains = device.report(9, 5)
+    device._store.save(before)
+    assert [one.epoch for one in device.outbox.waiting()] == [0]
+    assert (device.report(9, 5) == remains) == (memo == "derived")
+    device._store.save(before)
+    device.report(2, 6)
+    assert [one.epoch for one in device.outbox.waiting()] == [0, 6]
+    assert len(list((tmp_path / "outbox").iterdir())) == 2
+
+
+def test_other_collections_keep_what_waits(tmp_path: Path) -> None:
+    first, second = Device.open(loloha(), tmp_path), Device.open(unary(), tmp_path)
+    first.report(1, 8)
+    second.report(1, 2)
+    first.report(1, 9)
+    assert {(one.digest, one.epoch) for one in first.outbox.waiting()} == {
+        (loloha().digest_hex, 8),
+        (loloha().digest_hex, 9),
+        (unary().digest_hex, 2),
+    }
+
+
+def test_the_outbox_is_bounded_and_drops_the_oldest(tmp_path: Path) -> None:
+    device = Device.open(loloha(), tmp_path, outbox=3, clock=lambda: 0.0)
+    for epoch in range(7):
+        device.report(1, epoch)
+    assert len(device.outbox) == 3
+    assert device.outbox.dropped == 4
+    assert len(list((tmp_path / "outbox").iterdir())) == 3
+
+
+def test_remains_of_writers_are_cleared_away(tmp_path: Path) -> None:
+    device = Device.open(loloha(), tmp_path)
+    (tmp_path / "outbox" / "000000000001-00-1.tmp").write_bytes(b"half")
+    device.report(1, 0)
+    assert [path.suffix for path in (tmp_path / "outbox").iterdir()] == [""]
+
+
+def test_a_device_without_an_outbox_says_so(tmp_path: Path) -> None:
+    for device in (Device.ephemeral(loloha()), Device.open(loloha(), tmp_path, outbox=0)):
+        device.report(1, 0)
+        with pytest.raises(DeviceError, match="E-DEVICE-OUTBOX"):
+            _ = device.outbox
+    with pytest.raises(ValueError, match="at least one"):
+        Device.open(loloha(), tmp_path, outbox=-1)
+
+
+# --- when
+
+
+@memos
+def test_sending_times_are_uniform_in_what_is_left_of_the_epoch(memo: Any, tmp_path: Path) -> None:
+    """400 epochs: the mean of a uniform share is within 6 of its standard errors, and no value enters."""
+    now = [0.0]
+    device = Device.open(loloha(), tmp_path, memo=memo, clock=lambda: now[0])
+    shares = []
+    for epoch in range(400):
+        now[0] = 3600 * epoch + 600
+        device.report(epoch % 9)
+        (waiting,) = device.outbox.waiting()
+        assert now[0] <= waiting.due < 3600 * (epoch + 1)
+        shares.append((waiting.due - now[0]) / 3000)
+        device.outbox.acknowledge(waiting)
+    assert abs(fmean(shares) - 0.5) < 6 * (1 / 12 / 400) ** 0.5
+    assert len(set(shares)) > 300
+
+
+def test_the_sending_time_does_not_depend_on_the_value(tmp_path: Path) -> None:
+    device = Device.open(unary(), tmp_path, clock=lambda: 3 * 3600.0)
+    before, found = device._store.load(), set()
+    for value in range(24):
+        device._store.save(before)
+        device.report(value)
+        found |= {one.due for one in device.outbox.waiting()}
+    assert len(found) == 1
+
+
+def test_a_report_about_an_epoch_that_has_ended_is_due_at_once(tmp_path: Path) -> None:
+    device = Device.open(loloha(), tmp_path, clock=lambda: 10 * 3600.0)
+    device.report(1, 3)
+    assert device.outbox.waiting() == [Waiting(36000, loloha().digest_hex, 3)]
+
+
+# --- the sender
+
+
+class Collector(ThreadingHTTPServer):
+    """Answers as told, and keeps what it was sent."""
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), Handler)
+        self.received: list[tuple[str, str, bytes]] = []
+        self.answers: list[tuple[int, dict[str, str]]] = []
+        self.url = f"http://127.0.0.1:{self.server_port}/v1/reports"
+
+
+class Handler(BaseHTTPRequestHandler):
+    server: Collector
+
+    def do_POST(self) -> None:
+        body = self.rfile.read(int(self.headers["Content-Length"]))
+        self.server.received.append((self.path, self.headers["Content-Type"], body))
+        status, headers = self.server.answers.pop(0) if self.server.answers else (202, {})
+        self.send_response(status)
+        for name, value in {"Content-Length": "0", **headers}.items():
+            self.send_header(name, value)
+        self.end_headers()
+
+    def do_GET(self) -> None:
+        self.send_response(200)
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+
+    def log_message(self, *_: object) -> None:
+        """Say nothing."""
+
+
+@pytest.fixture
+def collector() -> Iterator[Collector]:
+    with Collector() as server:
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        yield server
+        server.shutdown()
+        thread.join()
+
+
+class Time:
+    """A clock that tests turn."""
+
+    def __init__(self) -> None:
+        self.now = 1_800_000_000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock() -> Time:
+    return Time()
+
+
+@pytest.fixture
+def device(tmp_path: Path, clock: Time) -> Device:
+    return Device.open(loloha(), tmp_path / "device", clock=clock)
+
+
+def test_due_reports_are_posted_one_by_one(collector: Collector, device: Device, clock: Time) -> None:
+    reports = []
+    for _ in range(3):
+        reports.append(device.report(1))
+        clock.now += 3600
+    later = device.report(1)
+    clock.now = min(one.due for one in device.outbox.waiting()[3:]) - 1
+    sender = Sender(device.outbox, collector.url, clock=clock)
+    assert sender.send_due() == sender.sent == 3
+    assert collector.received == [("/v1/reports", "application/x-protobuf", report) for report in reports]
+    clock.now += 3600
+    assert sender.send_due() == 1
+    assert collector.received[-1][2] == later
+    assert sender.send_due() == len(device.outbox) == 0
+
+
+@pytest.mark.parametrize(
+    ("status", "asked"), [(503, "120"), (429, "120"), (503, "date"), (429, "x"), (500, "")]
+)
+def test_a_busy_collector_is_left_alone_for_as_long_as_it_asks(
+    collector: Collector, device: Device, clock: Time, status: int, asked: str
+) -> None:
+    from email.utils import formatdate
+
+    message = device.report(1)
+    clock.now += 7200
+    given = formatdate(clock.now + 120, usegmt=True) if asked == "date" else asked
+    collector.answers = [(status, {"Retry-After": given} if given else {})]
+    sender = Sender(device.outbox, collector.url, clock=clock)
+    assert sender.send_due() == 0
+    pause = sender.next_attempt - clock.now
+    assert pause == 120 if asked in ("120", "date") else 1 <= pause <= 2
+    assert len(device.outbox) == 1
+    clock.now = sender.next_attempt - 0.01
+    assert sender.send_due() == 0
+    assert len(collector.received) == 1
+    clock.now = sender.next_attempt
+    assert sender.send_due() == 1
+    assert [body for _, _, body in collector.received] == [message] * 2
+    assert sender.failures == 0
+
+
+def test_pauses_double_and_are_drawn(collector: Collector, device: Device, clock: Time) -> None:
+    device.report(1)
+    clock.now += 7200
+    sender = Sender(device.outbox, collector.url, clock=clock)
+    shares = []
+    collector.answers = [(503, {})] * 30
+    for attempt in range(30):
+        sender.send_due()
+        longest = min(2.0 * 2**attempt, 86400)
+        shares.append((sender.next_attempt - clock.now) / longest)
+        clock.now = sender.next_attempt
+    assert 0.5 <= min(shares) < 0.7
+    assert 0.8 < max(shares) <= 1
+    assert len(collector.received) == 30
+
+
+def test_nobody_answers_and_the_report_waits(device: Device, clock: Time) -> None:
+    device.report(1)
+    clock.now += 7200
+    with Collector() as closed:
+        url = closed.url
+    sender = Sender(device.outbox, url, clock=clock, timeout=5)
+    assert sender.send_due() == 0
+    assert sender.failures == 1
+    assert len(device.outbox) == 1
+
+
+@pytest.mark.parametrize("status", [400, 404, 413, 422])
+def test_a_report_that_is_refused_for_good_is_dropped_and_counted(
+    collector: Collector, device: Device, clock: Time, status: int
+) -> None:
+    for _ in range(2):
+        device.report(1)
+        clock.now += 7200
+    collector.answers = [(status, {})]
+    sender = Sender(device.outbox, collector.url, clock=clock)
+    assert sender.send_due() == 1
+    assert sender.dropped == {f"http_{status}": 1}
+    assert len(device.outbox) == 0
+
+
+def test_a_redirect_is_no_acknowledgement(collector: Collector, device: Device, clock: Time) -> None:
+    """A redirected POST becomes a GET without the report, and its 200 would lose it."""
+    device.report(1)
+    clock.now += 7200
+    collector.answers = [(302, {"Location": collector.url})]
+    sender = Sender(device.outbox, collector.url, clock=clock)
+    assert sender.send_due() == 0
+    assert len(device.outbox) == 1
+
+
+def test_a_sender_that_stops_before_the_acknowledgement_sends_the_same_bytes_again(
+    collector: Collector, device: Device, clock: Time, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    device.report(1)
+    clock.now += 7200
+
+    def stopped(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(type(device.outbox), "acknowledge", stopped)
+        with pytest.raises(KeyboardInterrupt):
+            Sender(device.outbox, collector.url, clock=clock).send_due()
+    assert Sender(device.outbox, collector.url, clock=clock).send_due() == 1
+    first, second = (body for _, _, body in collector.received)
+    assert first == second
+    assert parsed(first).report_id
+
+
+def test_only_http_is_spoken(device: Device) -> None:
+    for url in ("file:///etc/passwd", "ftp://host/x", "host/v1/reports"):
+        with pytest.raises(DeviceError, match="E-DEVICE-COLLECTOR"):
+            Sender(device.outbox, url)
