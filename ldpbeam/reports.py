@@ -40,6 +40,7 @@ __all__ = [
     "admit_frames",
     "admit_rows",
     "capped",
+    "epoch_at_fault",
 ]
 
 _SMALL = 1024
@@ -48,7 +49,7 @@ _SMALL = 1024
 _MICROS = 1_000_000
 
 
-def _epoch_at_fault(collection: Collection, epoch: int, written_by: int | None) -> Reason | None:
+def epoch_at_fault(collection: Collection, epoch: int, written_by: int | None = None) -> Reason | None:
     """Why reports of an epoch are not taken, whatever they hold and whenever they arrived."""
     if not collection.epochs.contains(epoch):
         return Reason.FOREIGN_EPOCH
@@ -130,7 +131,7 @@ def admit_batches(
         refuse(nowhere, Reason.FOREIGN_EPOCH, chosen[~planned])
         for epoch, everyone in _groups(batches.epoch, chosen[planned]):
             group = everyone
-            if reason := _epoch_at_fault(collection, epoch, admission.written_by):
+            if reason := epoch_at_fault(collection, epoch, admission.written_by):
                 refuse(nowhere, reason, everyone)
                 continue
             if batches.arrival is not None:
@@ -258,7 +259,7 @@ def admit_rows(rows: Rows, collections: Mapping[int, Collection], source: str, a
         _outside(Reason.FOREIGN_EPOCH, collection, rows, chosen[~planned], source, admission)
         for epoch, everyone in _groups(rows.epoch, chosen[planned]):
             group = everyone
-            if reason := _epoch_at_fault(collection, epoch, admission.written_by):
+            if reason := epoch_at_fault(collection, epoch, admission.written_by):
                 _outside(reason, collection, rows, everyone, source, admission)
                 continue
             if rows.arrival is not None:

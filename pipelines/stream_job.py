@@ -36,7 +36,7 @@ from ldpbeam.transforms.sources.files import ReadFiles
 from ldpbeam.transforms.sources.messages import GatherMessages
 
 if TYPE_CHECKING:
-    from ldpbeam.pipelines.local.engine import LocalStream
+    from ldpbeam.pipelines.local.engine import LocalStream, Source
 
 __all__ = ["build", "run_local", "submit"]
 
@@ -54,7 +54,7 @@ def run_local(config: RunConfig, progress: Progress | None = None) -> RunRecord:
     A stop is a drain: what was pulled is landed or given back, and everything known is published.
 
     Args:
-        config: with a subscription.
+        config: with a subscription, or a folder to watch.
         progress: called when something has happened.
 
     Raises:
@@ -64,7 +64,6 @@ def run_local(config: RunConfig, progress: Progress | None = None) -> RunRecord:
     """
     from ldpbeam.pipelines.local.engine import LocalStream
     from ldpbeam.pipelines.local.landing import Landing
-    from ldpbeam.pipelines.local.subscriber import Subscriber
 
     keep_freed_memory()
     beam_options(config)  # refuses options that nobody knows, before anything is touched
@@ -76,14 +75,7 @@ def run_local(config: RunConfig, progress: Progress | None = None) -> RunRecord:
     with disk_errors(config.outputs.output), landing.locked():
         with ExitStack() as stack:
             stopped = stack.enter_context(_stopped_by_signals())
-            source = stack.enter_context(
-                Subscriber(
-                    config.input.subscription,
-                    config.input.timestamp_attribute or None,
-                    max_messages=2 * config.engine.land_messages,
-                    max_bytes=2 * config.engine.land_bytes,
-                )
-            )
+            source = stack.enter_context(_source(config))
             engine = LocalStream(config, source, landing=landing)
             if address is not None:
                 stack.enter_context(serve_metrics(address, lambda: engine.status))
@@ -96,6 +88,25 @@ def run_local(config: RunConfig, progress: Progress | None = None) -> RunRecord:
         engine.stop()
     assert engine.record is not None  # noqa: S101 - stop() writes it
     return engine.record
+
+
+@contextmanager
+def _source(config: RunConfig) -> Iterator[Source]:
+    """What the local engine reads, for a block."""
+    if config.input.watch:
+        from ldpbeam.pipelines.local.watched import WatchedFolder
+
+        yield WatchedFolder(config.input.watch)
+        return
+    from ldpbeam.pipelines.local.subscriber import Subscriber
+
+    with Subscriber(
+        config.input.subscription,
+        config.input.timestamp_attribute or None,
+        max_messages=2 * config.engine.land_messages,
+        max_bytes=2 * config.engine.land_bytes,
+    ) as subscriber:
+        yield subscriber
 
 
 class _Watch:

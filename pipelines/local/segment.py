@@ -67,6 +67,8 @@ class Segment:
         size: bytes of the file.
         first: the first number that it stands for.
         level: how often it was merged.
+        taken: of files, how many bytes had been taken when it was landed, by name; see
+            :class:`ldpbeam.pipelines.local.watched.WatchedFolder`.
     """
 
     number: int
@@ -79,6 +81,7 @@ class Segment:
     replayed: tuple[tuple[int, int], ...] = ()
     first: int = 0
     level: int = 0
+    taken: tuple[tuple[str, int], ...] = ()
 
     def __post_init__(self) -> None:
         """One that is not merged stands for itself."""
@@ -131,6 +134,7 @@ def encode_segment(segment: Segment, columns: Iterable[tuple[ReportColumns, int]
         "entries": [[digest, epoch, what, n] for ((digest, epoch), what), n in segment.entries],
         "blocks": blocks,
         "replayed": segment.replayed,
+        **({"taken": segment.taken} if segment.taken else {}),
     }
     text = json.dumps(header).encode()
     head = b"".join([_MAGIC, _LENGTH.pack(len(text)), text])
@@ -195,6 +199,7 @@ def _parse(path: Path, handle: IO[bytes]) -> tuple[Segment, int]:
         tuple((number, place) for number, place in header["replayed"]),
         header["first"],
         header["level"],
+        tuple((name, size) for name, size in header.get("taken", ())),
     )
     return segment, begin
 

@@ -16,11 +16,9 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 from ldpbeam.errors import UsageError
+from ldpbeam.pipelines.prometheus import CONTENT_TYPE, family, single, text
 
 __all__ = ["Status", "parse_address", "serve_metrics"]
-
-CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
-"""The text format of Prometheus."""
 
 
 @dataclass(frozen=True)
@@ -68,17 +66,12 @@ class Status:
     def as_text(self) -> str:
         """For Prometheus."""
         lines: list[str] = []
-        for name, metric, kind, text in _METRICS:
-            lines += [f"# HELP {metric} {text}", f"# TYPE {metric} {kind}", f"{metric} {_number(self, name)}"]
-        lines += [
-            "# HELP ldpbeam_reports_rejected Reports refused, by reason.",
-            "# TYPE ldpbeam_reports_rejected gauge",
-            *(f'ldpbeam_reports_rejected{{reason="{r}"}} {n}' for r, n in sorted(self.rejected.items())),
-            "# HELP ldpbeam_connected Whether the broker answers.",
-            "# TYPE ldpbeam_connected gauge",
-            f"ldpbeam_connected {int(self.connected)}",
-        ]
-        return "\n".join(lines) + "\n"
+        for name, metric, kind, meaning in _METRICS:
+            lines += single(metric, kind, meaning, getattr(self, name))
+        refused = [({"reason": reason}, n) for reason, n in sorted(self.rejected.items())]
+        lines += family("ldpbeam_reports_rejected", "gauge", "Reports refused, by reason.", refused)
+        lines += single("ldpbeam_connected", "gauge", "Whether the broker answers.", int(self.connected))
+        return text(lines)
 
 
 _METRICS = (
@@ -99,24 +92,21 @@ _METRICS = (
 """Attribute, name, kind, meaning. What a replay can take back is a gauge."""
 
 
-def _number(status: Status, name: str) -> str:
-    value = getattr(status, name)
-    return f"{value:.3f}" if isinstance(value, float) else str(value)
-
-
-def parse_address(text: str) -> tuple[str, int]:
+def parse_address(
+    typed: str, option: str = "--metrics", code: str = "E-USAGE-METRICS", example: str = "127.0.0.1:9100"
+) -> tuple[str, int]:
     """``HOST:PORT``, ``:PORT`` or ``PORT``; without a host, this machine alone.
 
     Raises:
         UsageError: it is none of these.
     """
-    host, _, port = text.strip().rpartition(":")
+    host, _, port = typed.strip().rpartition(":")
     host = host.removeprefix("[").removesuffix("]")
     if not port.isdecimal() or int(port) > 65535 or (":" in host and not _is_address(host)):
         raise UsageError(
-            "E-USAGE-METRICS",
-            f"{text!r} is no address to listen on",
-            remedy="Write --metrics PORT, or HOST:PORT, such as 127.0.0.1:9100.",
+            code,
+            f"{typed!r} is no address to listen on",
+            remedy=f"Write {option} PORT, or HOST:PORT, such as {example}.",
         )
     return host or "127.0.0.1", int(port)
 

@@ -13,7 +13,7 @@ from ldpbeam.errors import UsageError
 from ldpbeam.pipelines.config import options
 from ldpbeam.pipelines.option import Kind, Option, Over
 
-__all__ = ["collections_option", "given", "run_options"]
+__all__ = ["DurationOption", "collections_option", "given", "run_options"]
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -40,6 +40,17 @@ class InstantOption(click.ParamType[int]):
             return value if isinstance(value, int) else parse_instant(value)
         except ValueError as error:
             self.fail(str(error), param, ctx)
+
+
+class DurationOption(click.ParamType[int]):
+    """A duration such as 90s or 10m, at least a second; gives seconds."""
+
+    name = "duration"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """Parse, or say what is wrong."""
+        spelt = param.opts[0] if param is not None else "a duration"
+        return value if isinstance(value, int) else _seconds(spelt, value)
 
 
 def run_options(command: Command) -> Command:
