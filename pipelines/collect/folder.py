@@ -29,6 +29,7 @@ __all__ = [
     "file_content",
     "finished_name",
     "journal_name",
+    "of_a_size",
     "put",
     "read_entries",
     "started",
@@ -87,7 +88,8 @@ def batch_message(columns: ReportColumns, arrival: int | None = None) -> bytes:
 
 def entry(second: int, columns: Iterable[ReportColumns]) -> bytes:
     """Reports that arrived in one second and are made safe together."""
-    content = b"".join(codec.framed(batch_message(some)) for some in columns)
+    parts = (part for some in columns for part in of_a_size(some, codec.MAX_RECORD // 4))
+    content = b"".join(codec.framed(batch_message(part)) for part in parts)
     head = _HEAD.pack(second, len(content))
     return head + zlib.crc32(content, zlib.crc32(head)).to_bytes(4, "little") + content
 
@@ -114,24 +116,41 @@ def file_content(journal: bytes) -> bytes:
     """
     parts: dict[tuple[int, int, int], list[codec.Batch]] = {}
     for second, content in read_entries(journal):
-        found = codec.frames(np.frombuffer(content, np.uint8))
-        _, batches, _ = codec.parse(found)
-        for batch in batches:
+        for batch in _batches(content):
             parts.setdefault((second, batch.digest, batch.epoch), []).append(batch)
     records = []
     for (second, digest, epoch), some in sorted(parts.items(), key=lambda item: item[0]):
         ids = np.concatenate([batch.report_ids for batch in some])
         payloads = np.concatenate([batch.payloads for batch in some]).reshape(ids.size, -1)
-        for part in _of_a_size(np.argsort(ids, kind="stable"), 8 + payloads.shape[1]):
-            columns = ReportColumns(digest, epoch, ids[part], payloads[part])
-            records.append(codec.framed(batch_message(columns, second)))
+        order = np.argsort(ids, kind="stable")
+        columns = ReportColumns(digest, epoch, ids[order], payloads[order])
+        for part in of_a_size(columns, codec.MAX_RECORD // 4):
+            records.append(codec.framed(batch_message(part, second)))
     return b"".join(records)
 
 
-def _of_a_size(order: np.ndarray, width: int) -> list[np.ndarray]:
-    """Parts that fit into a record well."""
-    rows = max(1, codec.MAX_RECORD // 4 // width)
-    return [order[first : first + rows] for first in range(0, order.size, rows)]
+def _batches(content: bytes) -> Iterator[codec.Batch]:
+    """The batches of an entry."""
+    buffer, at = np.frombuffer(content, np.uint8), 0
+    while at < buffer.size:
+        found = codec.frames(buffer, at)
+        assert found.end > at  # noqa: S101 - an entry with its checksum is what was written
+        yield from codec.parse(found)[1]
+        at = found.end
+
+
+def of_a_size(columns: ReportColumns, limit: int) -> list[ReportColumns]:
+    """The same reports in parts of so many bytes, or of one report."""
+    rows = max(1, limit // (8 + columns.payloads.shape[1]))
+    return [
+        ReportColumns(
+            columns.digest,
+            columns.epoch,
+            columns.report_ids[at : at + rows],
+            columns.payloads[at : at + rows],
+        )
+        for at in range(0, len(columns), rows)
+    ]
 
 
 def put(folder: Path, name: str, content: bytes) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 from ldpbeam.admission import ReportColumns
 from ldpbeam.errors import LdpError
-from ldpbeam.pipelines.collect.folder import batch_message
+from ldpbeam.pipelines.collect.folder import batch_message, of_a_size
 from ldpbeam.transforms.pubsub import library, require_path
 
 __all__ = ["RECEIVED", "TopicStore"]
@@ -65,7 +65,7 @@ class TopicStore:
             sent = [
                 self._publisher.publish(self._topic, batch_message(part), **{RECEIVED: received})
                 for some in columns
-                for part in _parts(some)
+                for part in of_a_size(some, _MESSAGE_BYTES)
             ]
             for confirmation in sent:
                 confirmation.result(timeout=_SECONDS)
@@ -86,17 +86,3 @@ class TopicStore:
         from ldpbeam.pipelines.local.subscriber import explain
 
         return explain(error, "topic", self._topic)
-
-
-def _parts(columns: ReportColumns) -> Sequence[ReportColumns]:
-    """As many reports at once as a message takes."""
-    rows = max(1, _MESSAGE_BYTES // (8 + columns.payloads.shape[1]))
-    return [
-        ReportColumns(
-            columns.digest,
-            columns.epoch,
-            columns.report_ids[at : at + rows],
-            columns.payloads[at : at + rows],
-        )
-        for at in range(0, len(columns), rows)
-    ]

@@ -95,6 +95,7 @@ class WatchedFolder:
         self._waiting: dict[str, _File] = {}
         self._missing_from = 0
         self._readable = True
+        self._scanned = False
 
     def resume(self, taken: Mapping[str, int]) -> None:
         """Go on where earlier engines were: bytes taken, by name."""
@@ -120,8 +121,8 @@ class WatchedFolder:
         return tuple({message.name: message.end for message in messages}.items())
 
     def exists(self, name: str) -> bool:
-        """Whether a file was there when the folder was last read; where it could not be, all were."""
-        return name in self._there or not self._readable
+        """Whether a file was there when the folder was last read; where it was not, or could not be, all are."""
+        return name in self._there or not (self._readable and self._scanned)
 
     def connected(self) -> bool:
         """Whether the folder can be read."""
@@ -151,7 +152,7 @@ class WatchedFolder:
         except OSError:
             self._readable = False
             return
-        self._missing_from, self._readable = missing_from, True
+        self._missing_from, self._readable, self._scanned = missing_from, True, True
         self._there.clear()
         found: dict[str, _File] = {}
         for folder, names in listed:
