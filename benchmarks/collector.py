@@ -47,7 +47,8 @@ request = function()
 end
 done = function(summary, latency, requests)
   local e = summary.errors
-  io.write(string.format('RESULT {"requests": %%d, "micros": %%d, "p50": %%d, "p99": %%d, "max": %%d, "failed": %%d}\\n',
+  local format = '"requests": %%d, "micros": %%d, "p50": %%d, "p99": %%d, "max": %%d, "failed": %%d'
+  io.write(string.format('RESULT {' .. format .. '}\\n',
     summary.requests, summary.duration, latency:percentile(50), latency:percentile(99), latency.max,
     e.connect + e.read + e.write + e.status + e.timeout))
 end
@@ -99,7 +100,9 @@ def collector(output: Path) -> Iterator[tuple[int, int]]:
     """A collector in a process of its own; gives its port and process id."""
     command = [sys.executable, "-m", "ldpbeam", "collect", "--collection", str(COLLECTION)]
     command += ["--listen", "127.0.0.1:0", "--output", str(output), "--json"]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=REPOSITORY)
+    process = subprocess.Popen(  # noqa: S603 - our own command
+        command, stdout=subprocess.PIPE, text=True, cwd=REPOSITORY
+    )
     assert process.stdout is not None
     try:
         yield json.loads(process.stdout.readline())["port"], process.pid
@@ -138,7 +141,7 @@ def measure(folder: Path, agreed: Collection, per_request: int, connections: int
     script.write_text(SCRIPT % lines)
     with collector(output) as (port, pid):
         command = ["wrk", "-t1", f"-c{connections}", f"-d{seconds}s", "-s", str(script)]
-        wrk = subprocess.Popen(
+        wrk = subprocess.Popen(  # noqa: S603 - as above
             [*command, f"http://127.0.0.1:{port}/v1/reports"], stdout=subprocess.PIPE, text=True
         )
         before = cpu_seconds(pid)

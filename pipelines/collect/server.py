@@ -1,4 +1,4 @@
-"""The HTTP side of a collector: limits, answers, and an orderly end. Who sent what is neither logged nor kept."""
+"""The HTTP side of a collector: limits, answers, an orderly end. Who sent what is neither logged nor kept."""
 
 from __future__ import annotations
 
@@ -28,6 +28,8 @@ _LINE, _HEADERS = 4096, 64
 _READ_BYTES = 1 << 14
 """What is read of a body ahead of whoever asks for it."""
 _LINGER = 1.0
+PUBLISH_SECONDS = 1.0
+"""How often the store is asked to publish what is due."""
 _ANSWER_SECONDS = 10.0
 """How long a client may take for its answer once the collector is told to stop."""
 _STATUS = {Reason.UNKNOWN_COLLECTION: 404, Reason.OVERSIZE: 413}
@@ -185,7 +187,7 @@ class Collector:
 
     async def _publish(self) -> None:
         while True:
-            await asyncio.sleep(1)
+            await asyncio.sleep(PUBLISH_SECONDS)
             await self._gather.publish()
 
     # --- requests

@@ -121,7 +121,7 @@ class WatchedFolder:
         return tuple({message.name: message.end for message in messages}.items())
 
     def exists(self, name: str) -> bool:
-        """Whether a file was there when the folder was last read; where it was not, or could not be, all are."""
+        """Whether a file was there when the folder was last read; where it was not, all are."""
         return name in self._there or not (self._readable and self._scanned)
 
     def connected(self) -> bool:

@@ -1,4 +1,4 @@
-"""Which bodies are taken: against the protobuf library, whatever the bytes are and whatever came beside them."""
+"""Which bodies are taken, against the protobuf library: whatever the bytes are, whatever came beside them."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ SOUND = [
 Read = tuple[Reason | None, list[tuple[int, int, int, bytes]]]
 
 
-def slowly(body: bytes) -> Read:
+def slowly(body: bytes) -> Read:  # noqa: PLR0911 - a rule each
     """What should become of a body, and the reports in it, by the protobuf library."""
     try:
         many, one = report_pb2.ReportBatch.FromString(body), report_pb2.Report.FromString(body)

@@ -32,7 +32,8 @@ def connection(port: int) -> Iterator[socket.socket]:
 
 def head(length: int | None, more: str = "") -> bytes:
     size = f"Content-Length: {length}\r\n" if length is not None else ""
-    return f"POST /v1/reports HTTP/1.1\r\nHost: x\r\nContent-Type: {TYPE['Content-Type']}\r\n{size}{more}\r\n".encode()
+    kind = f"Content-Type: {TYPE['Content-Type']}\r\n"
+    return f"POST /v1/reports HTTP/1.1\r\nHost: x\r\n{kind}{size}{more}\r\n".encode()
 
 
 def closed(line: socket.socket, within: float) -> bytes:
