@@ -126,12 +126,15 @@ class Devices(threading.Thread):
         while message or not self.finish.is_set():
             message = message or self._next()
             if line is None or line.port != self.port:
+                if line is not None:
+                    line.close()
                 line = http.client.HTTPConnection("127.0.0.1", self.port or 1, timeout=10)
             try:
                 line.request("POST", "/v1/reports", message[0], TYPE)
                 status = line.getresponse()
                 status.read()
             except (OSError, http.client.HTTPException):
+                line.close()
                 line, self.resent = None, self.resent + 1
                 time.sleep(0.005)
                 continue
@@ -141,6 +144,8 @@ class Devices(threading.Thread):
             elif status.status not in {429, 503}:
                 self.odd.append(status.status)
                 message = None
+        if line is not None:
+            line.close()
 
     def _next(self) -> tuple[bytes, dict[int, bytes]]:
         count = self._draw.choice((1, 1, 30))
