@@ -83,14 +83,15 @@ def bodies(agreed: Collection, per_request: int, count: int) -> Iterator[bytes]:
     assert agreed.domain is not None
     values = np.random.default_rng(1).integers(0, agreed.domain.size, per_request * count).astype(np.int32)
     for batch in fleet.reports(0, values):
-        fields = {"digest": agreed.digest, "epoch": 0}
         if per_request == 1:
             one = report_pb2.Report(
-                **fields, report_id=int(batch.report_ids[0]), payload=batch.payloads.tobytes()
+                digest=agreed.digest, report_id=int(batch.report_ids[0]), payload=batch.payloads.tobytes()
             )
             yield one.SerializeToString()
         else:
-            many = report_pb2.ReportBatch(**fields, count=per_request, payloads=batch.payloads.tobytes())
+            many = report_pb2.ReportBatch(
+                digest=agreed.digest, count=per_request, payloads=batch.payloads.tobytes()
+            )
             many.report_ids.extend(batch.report_ids.tolist())
             yield many.SerializeToString()
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import IO, Protocol
 
 from ldpbeam.admission import ReportColumns
-from ldpbeam.errors import LdpError, disk_error
+from ldpbeam.errors import LdpError, UsageError, disk_error
 from ldpbeam.pipelines.collect.folder import (
     JOURNALS,
     entry,
@@ -117,7 +117,11 @@ class FileStore:
                 remedy="Stop it first (SIGTERM drains it), or give each collector its own --output.",
             ) from None
         except OSError as error:
-            raise disk_error(error, str(self._folder)) or error from None
+            raise disk_error(error, str(self._folder)) or UsageError(
+                "E-USAGE-OUTPUT",
+                f"{self._folder} cannot be used as a directory: {error.strerror}",
+                remedy="Give an empty or new directory to --output.",
+            ) from None
         try:
             for path in self._folder.glob(".reports-*.pb.tmp"):
                 path.unlink()

@@ -60,7 +60,8 @@ def run_over_messages(collections: tuple[Collection, ...], values: Mapping[str, 
     if config.job.local and source:
         say(f"reading {source}; Ctrl-C or SIGTERM drains and stops")
         lines = mode() is Mode.JSON
-        record = run_local(config, _json_line if lines else _line)
+        reads = "the folder" if config.input.watch else "Pub/Sub"
+        record = run_local(config, _json_line if lines else partial(_line, source=reads))
         if lines:
             total = record.accounting.total.as_record()
             click.echo(json.dumps({"event": "stopped", "exit_code": record.exit_code, **total}))
@@ -107,14 +108,13 @@ def _named(job: Mapping[str, str]) -> str:
     return f"{what} on {job.get('cluster') or job['runner']}"
 
 
-def _line(event: str, record: RunRecord, status: Status) -> None:
+def _line(event: str, record: RunRecord, status: Status, source: str = "Pub/Sub") -> None:
     """For people: the accounting so far, and what keeps results from coming."""
     from ldpbeam.pipelines.commands.support.outcome import identity
 
     if event == "published":
         say(identity(record.accounting.total))
     else:
-        source = "the folder" if record.stream is not None and record.stream.watch else "Pub/Sub"
         said = _EVENTS[event].format(ahead=status.clock_ahead, source=source)
         click.echo(f"ldpbeam: {said}", err=True)
 
