@@ -123,6 +123,7 @@ _EXTRAS = {
     "pipeline": {"apache_beam", "click", "numba", "numpy", "pyarrow", "rich", "scipy", "zstandard"},
     "page": {"altair", "jinja2", "vl_convert"},
     "gcp": {"google.api_core", "google.auth", "google.cloud"},
+    "collect": {"aiohttp"},
 }
 """Extras of pyproject.toml, and the modules that they bring."""
 

@@ -34,6 +34,7 @@ __all__ = [
     "admit_frames",
     "admit_rows",
     "capped",
+    "epoch_at_fault",
 ]
 
 _SMALL = 1024
@@ -42,7 +43,7 @@ _SMALL = 1024
 _MICROS = 1_000_000
 
 
-def _epoch_at_fault(collection: Collection, epoch: int, written_by: int | None) -> Reason | None:
+def epoch_at_fault(collection: Collection, epoch: int, written_by: int | None = None) -> Reason | None:
     """Why reports of an epoch are not taken, whatever they hold and whenever they arrived."""
     if not collection.epochs.contains(epoch):
         return Reason.FOREIGN_EPOCH
@@ -153,7 +154,7 @@ def _attributed(
         refuse(nowhere, Reason.FOREIGN_EPOCH, chosen[~planned])
         for epoch, everyone in _groups(records.epoch, chosen[planned]):
             group = everyone
-            if reason := _epoch_at_fault(collection, epoch, admission.written_by):
+            if reason := epoch_at_fault(collection, epoch, admission.written_by):
                 refuse(nowhere, reason, everyone)
                 continue
             if records.arrival is not None:

@@ -8,7 +8,7 @@ compared with, and the parameters of the Dataflow template are made from these, 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -80,6 +80,11 @@ class Input:
     def subscription(self) -> str:
         """``projects/P/subscriptions/S``, which the engine on one machine reads; empty for none."""
         return self.brokers.get("subscription", "")
+
+    @property
+    def watch(self) -> str:
+        """A folder of reports, which the engine on one machine reads as it grows; empty for none."""
+        return self.brokers.get("watch", "")
 
     @property
     def given(self) -> dict[str, str]:
@@ -319,31 +324,40 @@ class RunConfig:
         Raises:
             UsageError: no collection, or two that cannot be told apart.
         """
-        if not self.collections:
+        require_distinct(self.collections)
+
+
+def require_distinct(collections: Sequence[Collection]) -> None:
+    """Refuse what reports cannot be told apart by.
+
+    Raises:
+        UsageError: no collection, or two that cannot be told apart.
+    """
+    if not collections:
+        raise UsageError(
+            "E-USAGE-COLLECTION",
+            "no collection was given",
+            remedy="Add --collection FILE, once per collection.",
+        )
+    seen: dict[int, str] = {}
+    for collection in collections:
+        if collection.digest in seen:
             raise UsageError(
                 "E-USAGE-COLLECTION",
-                "no collection was given",
-                remedy="Add --collection FILE, once per collection.",
+                f"collection {collection.name!r} (digest {collection.digest_hex}) was given twice",
+                remedy="Give each collection once.",
             )
-        seen: dict[int, str] = {}
-        for collection in self.collections:
-            if collection.digest in seen:
-                raise UsageError(
-                    "E-USAGE-COLLECTION",
-                    f"collection {collection.name!r} (digest {collection.digest_hex}) was given twice",
-                    remedy="Give each collection once.",
-                )
-            seen[collection.digest] = collection.name
-        versions: dict[tuple[str, int], str] = {}
-        for collection in self.collections:
-            other = versions.setdefault((collection.name, collection.version), collection.digest_hex)
-            if other != collection.digest_hex:
-                raise UsageError(
-                    "E-USAGE-COLLECTION",
-                    f"two collections are called {collection.name!r} version {collection.version} "
-                    f"(digests {other} and {collection.digest_hex})",
-                    remedy="Raise version in the file that was changed.",
-                )
+        seen[collection.digest] = collection.name
+    versions: dict[tuple[str, int], str] = {}
+    for collection in collections:
+        other = versions.setdefault((collection.name, collection.version), collection.digest_hex)
+        if other != collection.digest_hex:
+            raise UsageError(
+                "E-USAGE-COLLECTION",
+                f"two collections are called {collection.name!r} version {collection.version} "
+                f"(digests {other} and {collection.digest_hex})",
+                remedy="Raise version in the file that was changed.",
+            )
 
 
 def resolve_runner(name: str | None) -> str:

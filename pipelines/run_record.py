@@ -152,6 +152,7 @@ class StreamRecord:
         segments, landed_now: files of the landing, ever and at present.
         unstamped: messages without the timestamp attribute.
         clock: what it knew of the time, for the next start; None where that is damaged.
+        watch: the folder that it watches instead; empty for none.
     """
 
     subscription: str
@@ -161,6 +162,7 @@ class StreamRecord:
     landed_now: int
     unstamped: int
     clock: Mapping[str, Any] | None
+    watch: str = ""
 
     @classmethod
     def from_record(cls, record: Mapping[str, Any]) -> StreamRecord:
@@ -169,9 +171,14 @@ class StreamRecord:
         return cls(
             subscription=str(record["subscription"]),
             timestamp_attribute=str(record["timestamp_attribute"]),
+            watch=str(record.get("watch", "")),
             clock=_clock(record.get("clock")),
             **{name: int(record[name]) for name in numbers},
         )
+
+    def as_record(self) -> dict[str, object]:
+        """For run.json."""
+        return {name: value for name, value in asdict(self).items() if name != "watch" or value}
 
 
 @dataclass(frozen=True)
@@ -257,7 +264,7 @@ class RunRecord:
             "inputs": [{"path": path} for path in self.inputs],
             "files": [file.as_record() for file in self.files],
             **({} if self.indicators is None else {"indicators": _lists(asdict(self.indicators))}),
-            **({} if self.stream is None else {"stream": asdict(self.stream)}),
+            **({} if self.stream is None else {"stream": self.stream.as_record()}),
             **({} if self.job is None else {"job": dict(self.job)}),
             **({"replayed": list(self.replayed)} if self.replayed else {}),
         }

@@ -35,7 +35,7 @@ from ldpbeam.transforms.sources.files import ReadFiles
 from ldpbeam.transforms.sources.messages import GatherMessages
 
 if TYPE_CHECKING:
-    from ldpbeam.pipelines.local.engine import LocalStream
+    from ldpbeam.pipelines.local.engine import LocalStream, Source
 
 _OWN = frozenset({"estimates", "latest", "rejects", "accounting", "landing", RUN_RECORD, "index.html"})
 """What the local engine keeps in its output directory, and the page beside it."""
@@ -48,8 +48,11 @@ and what the engine is doing."""
 def run_local(config: RunConfig, progress: Progress | None = None) -> RunRecord:
     """Run the local engine until it is told to stop (SIGTERM, SIGINT) or nothing comes any more.
 
-    A stop is a drain: what was pulled is landed or given back, and everything known is published. What
-    happens meanwhile is told to ``progress``.
+    A stop is a drain: what was pulled is landed or given back, and everything known is published.
+
+    Args:
+        config: with a subscription, or a folder to watch.
+        progress: called when something has happened.
 
     Raises:
         UsageError: the subscription cannot be read, or the output directory is not an engine's.
@@ -58,7 +61,6 @@ def run_local(config: RunConfig, progress: Progress | None = None) -> RunRecord:
     """
     from ldpbeam.pipelines.local.engine import LocalStream
     from ldpbeam.pipelines.local.landing import Landing
-    from ldpbeam.pipelines.local.subscriber import Subscriber
 
     keep_freed_memory()
     beam_options(config)  # refuses options that nobody knows, before anything is touched
@@ -70,14 +72,7 @@ def run_local(config: RunConfig, progress: Progress | None = None) -> RunRecord:
     with disk_errors(config.outputs.output), landing.locked():
         with ExitStack() as stack:
             stopped = stack.enter_context(_stopped_by_signals())
-            source = stack.enter_context(
-                Subscriber(
-                    config.input.subscription,
-                    config.input.timestamp_attribute or None,
-                    max_messages=2 * config.engine.land_messages,
-                    max_bytes=2 * config.engine.land_bytes,
-                )
-            )
+            source = stack.enter_context(_source(config))
             engine = LocalStream(config, source, landing=landing)
             if address is not None:
                 stack.enter_context(serve_metrics(address, lambda: engine.status))
@@ -90,6 +85,25 @@ def run_local(config: RunConfig, progress: Progress | None = None) -> RunRecord:
         engine.stop()
     assert engine.record is not None  # noqa: S101 - stop() writes it
     return engine.record
+
+
+@contextmanager
+def _source(config: RunConfig) -> Iterator[Source]:
+    """What the local engine reads, for a block."""
+    if config.input.watch:
+        from ldpbeam.pipelines.local.watched import WatchedFolder
+
+        yield WatchedFolder(config.input.watch)
+        return
+    from ldpbeam.pipelines.local.subscriber import Subscriber
+
+    with Subscriber(
+        config.input.subscription,
+        config.input.timestamp_attribute or None,
+        max_messages=2 * config.engine.land_messages,
+        max_bytes=2 * config.engine.land_bytes,
+    ) as subscriber:
+        yield subscriber
 
 
 class _Watch:

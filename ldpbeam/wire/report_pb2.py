@@ -24,7 +24,7 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x19ldpbeam/wire/report.proto\x12\x0cldpbeam.wire\"K\n\x06Report\x12\x0e\n\x06\x64igest\x18\x01 \x01(\x06\x12\r\n\x05\x65poch\x18\x02 \x01(\x12\x12\x11\n\treport_id\x18\x03 \x01(\x06\x12\x0f\n\x07payload\x18\x04 \x01(\x0c\"e\n\x0bReportBatch\x12\x0e\n\x06\x64igest\x18\x01 \x01(\x06\x12\r\n\x05\x65poch\x18\x02 \x01(\x12\x12\r\n\x05\x63ount\x18\x05 \x01(\x04\x12\x16\n\nreport_ids\x18\x06 \x03(\x06\x42\x02\x10\x01\x12\x10\n\x08payloads\x18\x07 \x01(\x0c\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x19ldpbeam/wire/report.proto\x12\x0cldpbeam.wire\"K\n\x06Report\x12\x0e\n\x06\x64igest\x18\x01 \x01(\x06\x12\r\n\x05\x65poch\x18\x02 \x01(\x12\x12\x11\n\treport_id\x18\x03 \x01(\x06\x12\x0f\n\x07payload\x18\x04 \x01(\x0c\"v\n\x0bReportBatch\x12\x0e\n\x06\x64igest\x18\x01 \x01(\x06\x12\r\n\x05\x65poch\x18\x02 \x01(\x12\x12\r\n\x05\x63ount\x18\x05 \x01(\x04\x12\x16\n\nreport_ids\x18\x06 \x03(\x06\x42\x02\x10\x01\x12\x10\n\x08payloads\x18\x07 \x01(\x0c\x12\x0f\n\x07\x61rrival\x18\x08 \x01(\x04\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -36,5 +36,5 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_REPORT']._serialized_start=43
   _globals['_REPORT']._serialized_end=118
   _globals['_REPORTBATCH']._serialized_start=120
-  _globals['_REPORTBATCH']._serialized_end=221
+  _globals['_REPORTBATCH']._serialized_end=238
 # @@protoc_insertion_point(module_scope)

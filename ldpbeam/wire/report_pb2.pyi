@@ -19,15 +19,17 @@ class Report(_message.Message):
     def __init__(self, digest: _Optional[int] = ..., epoch: _Optional[int] = ..., report_id: _Optional[int] = ..., payload: _Optional[bytes] = ...) -> None: ...
 
 class ReportBatch(_message.Message):
-    __slots__ = ("digest", "epoch", "count", "report_ids", "payloads")
+    __slots__ = ("digest", "epoch", "count", "report_ids", "payloads", "arrival")
     DIGEST_FIELD_NUMBER: _ClassVar[int]
     EPOCH_FIELD_NUMBER: _ClassVar[int]
     COUNT_FIELD_NUMBER: _ClassVar[int]
     REPORT_IDS_FIELD_NUMBER: _ClassVar[int]
     PAYLOADS_FIELD_NUMBER: _ClassVar[int]
+    ARRIVAL_FIELD_NUMBER: _ClassVar[int]
     digest: int
     epoch: int
     count: int
     report_ids: _containers.RepeatedScalarFieldContainer[int]
     payloads: bytes
-    def __init__(self, digest: _Optional[int] = ..., epoch: _Optional[int] = ..., count: _Optional[int] = ..., report_ids: _Optional[_Iterable[int]] = ..., payloads: _Optional[bytes] = ...) -> None: ...
+    arrival: int
+    def __init__(self, digest: _Optional[int] = ..., epoch: _Optional[int] = ..., count: _Optional[int] = ..., report_ids: _Optional[_Iterable[int]] = ..., payloads: _Optional[bytes] = ..., arrival: _Optional[int] = ...) -> None: ...

@@ -27,7 +27,8 @@ from ldpbeam.transforms.sources import chosen_source, source_options
 def run(context: click.Context, /, collection_files: tuple[Path, ...], **typed: Any) -> None:
     """Turn reports into estimates. Further options go to Beam.
 
-    Over files it ends with them; from a subscription it runs until SIGTERM or Ctrl-C, which drain it.
+    Over files it ends with them; from a subscription, or a folder that grows, it runs until SIGTERM or
+    Ctrl-C, which drain it.
     On a cluster (--runner FlinkRunner, DataflowRunner) a subscription or --streaming makes a job with state.
 
     Exit codes: 0 ok, 2 usage, 3 invalid collection, 4 ok with rejects, 5 nothing was counted or an epoch
@@ -61,7 +62,8 @@ def _require_one_source(patterns: tuple[str, ...], typed: Mapping[str, Any]) -> 
     if bool(patterns) + bool(source) != 1:
         raise UsageError(
             "E-USAGE-SOURCE",
-            "reports come from files, a subscription or a topic, and "
+            "reports come from files, a folder that grows, a subscription or a topic, and "
             + ("more than one of them was given" if patterns else "none was given"),
-            remedy="Give --input GLOB, --subscription projects/P/subscriptions/S, or --kafka-topic TOPIC.",
+            remedy="Give --input GLOB, --watch DIR, --subscription projects/P/subscriptions/S, "
+            "or --kafka-topic TOPIC.",
         )

@@ -10,8 +10,8 @@ twice.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Protocol
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Protocol, runtime_checkable
 
 from ldpbeam.collection.collection import Collection
 from ldpbeam.errors import LdpError
@@ -47,6 +47,27 @@ class Source(Protocol):
         """The messages are safe and need not come again."""
 
 
+@runtime_checkable
+class Files(Source, Protocol):
+    """A source that forgets nothing: the engine remembers how far each of its files was taken."""
+
+    def resume(self, taken: Mapping[str, int]) -> None:
+        """Go on where earlier engines were: bytes taken, by name."""
+        ...
+
+    def taken(self, messages: Sequence[Any]) -> tuple[tuple[str, int], ...]:
+        """How far the files were taken with these messages, by name."""
+        ...
+
+    def exists(self, name: str) -> bool:
+        """Whether a file is still there."""
+        ...
+
+    def missing_from(self) -> int:
+        """When the first report arrived that may not have been pulled yet, microseconds since 1970."""
+        ...
+
+
 class LocalStream:
     """Pull messages, land them, publish the results that are due: one :meth:`step` after the other."""
 
@@ -61,7 +82,7 @@ class LocalStream:
         """Take up what an earlier engine left in the output directory.
 
         Args:
-            config: with a subscription.
+            config: with a subscription, or a folder to watch.
             source: of messages.
             clock: seconds since 1970.
             wait: seconds of a clock that never jumps, for how long to gather.
@@ -94,6 +115,7 @@ class LocalStream:
         self.record: RunRecord | None = None
         self._started = wait()
         self._recorded: float | None = None
+        self._taken: dict[str, int] = {}
         try:
             self._states = EpochStates(config.outputs.output, self._schedules)
             self._recover()
@@ -110,10 +132,13 @@ class LocalStream:
         self._number, watermark = self._states.recover()
         if watermark is not None:
             self._mark.at_least(watermark)
+        self._taken = self._landing.taken()
         for segment in self._landing.recover(self._number):
             self._take(segment)
         while self._merge():
             pass
+        if isinstance(self._source, Files):
+            self._source.resume(self._taken)
 
     def _take(self, segment: Segment) -> None:
         """A segment joins what is known."""
@@ -122,6 +147,7 @@ class LocalStream:
         self._mark.at_least(segment.watermark)
         self.messages += segment.messages
         self.unstamped += segment.unstamped
+        self._taken.update(segment.taken)
         self._states.take(segment, self._segments)
 
     # --- for replays
@@ -163,7 +189,7 @@ class LocalStream:
             self._landed += len(pulled.messages)
         else:
             horizon = self._listen()
-        self._mark.advance(horizon)
+        self._mark.advance(self._bounded(horizon))
         self._publish()
         self.status = self._status()
         return len(pulled.messages)
@@ -219,6 +245,12 @@ class LocalStream:
             return None
         return self._mark.silence()
 
+    def _bounded(self, horizon: int | None) -> int | None:
+        """Not beyond what the source says may still be missing."""
+        if horizon is None or not isinstance(self._source, Files):
+            return horizon
+        return min(horizon, self._source.missing_from())
+
     def _connected(self) -> bool:
         ask = getattr(self._source, "connected", None)
         self.connected = ask is None or bool(ask())
@@ -233,6 +265,7 @@ class LocalStream:
             watermark=self.watermark,
             closed=self._states,
             unstamped=sum(not message.stamped for message in messages),
+            taken=self._source.taken(messages) if isinstance(self._source, Files) else (),
         )
         self._take(segment)
         self._source.acknowledge(messages)
@@ -301,16 +334,28 @@ class LocalStream:
     def _remove_segments(self) -> None:
         """Delete segments whose epochs have all been closed for as long as they are to be kept."""
         horizon = self._horizon()
-        for number, segment in list(self._segments.items()):
+        gone = []
+        for segment in self._segments.values():
             if (
                 segment.watermark <= horizon
                 and self._all_closed(segment, horizon)
                 and all(self._is_gone(key) for key in segment.by_key)
-                and all(self._states.is_booked(key, number) for (key, _), _ in segment.entries)
+                and all(self._states.is_booked(key, segment.number) for (key, _), _ in segment.entries)
             ):
-                self._landing.remove(segment)
-                del self._segments[number]
-                self._states.remove_segment(segment)
+                gone.append(segment)
+        self._keep_taken(gone)
+        for segment in gone:
+            self._landing.remove(segment)
+            del self._segments[segment.number]
+            self._states.remove_segment(segment)
+
+    def _keep_taken(self, segments: Iterable[Segment]) -> None:
+        """Before segments go: note how far files were taken, of those that are still there."""
+        if any(segment.taken for segment in segments):
+            source = self._source
+            if isinstance(source, Files):
+                self._taken = {name: end for name, end in self._taken.items() if source.exists(name)}
+            self._landing.keep_taken(self._taken)
 
     def _all_closed(self, segment: Segment, horizon: int) -> bool:
         """Whether the last epoch of each collection is closed: asked first, since it costs nothing."""
@@ -326,6 +371,7 @@ class LocalStream:
         parts = mergeable(self.segments, self._config.engine.merge_segments)
         if not parts:
             return False
+        self._keep_taken(parts)
         merged = self._landing.merge(parts, self._states.booked_segment, self._is_gone)
         for part in parts:
             del self._segments[part.number]
@@ -357,6 +403,7 @@ class LocalStream:
                 len(self._segments),
                 self.unstamped,
                 self._keeper.record(),
+                self._config.input.watch,
             ),
         )
         write_record(self._config.outputs.output, record)

@@ -35,6 +35,7 @@ from ldpbeam.wire import codec
 
 FOLDER = "landing"
 """Where it is, below the output directory."""
+_TAKEN = "taken.json"
 _MERGED_BYTES = 64 << 20
 """Size of a merged segment, at most: what has to be held while it is made."""
 
@@ -129,6 +130,7 @@ class Landing:
         watermark: int,
         closed: Container[EpochKey] = frozenset(),
         unstamped: int = 0,
+        taken: tuple[tuple[str, int], ...] = (),
     ) -> Segment:
         """Judge messages and keep the outcome; on return it is on disk.
 
@@ -139,7 +141,7 @@ class Landing:
             collections: by digest.
             watermark: epochs that closed by then are closed for these messages, whenever they arrived.
             closed: epochs that were published as closed; they stay so if the lateness allowed grows later.
-            unstamped: for the record.
+            unstamped, taken: for the record.
         """
         found = codec.joined(messages)
         when = np.maximum(np.array(arrivals, np.int64), watermark)
@@ -149,7 +151,7 @@ class Landing:
         self._keep_refused(number, messages, found, admission)
         # Without the empty ones: an epoch of which nothing was read has no accounting.
         entries = tuple(entry for entry in admission.entries() if entry[1])
-        segment = Segment(number, watermark, len(messages), unstamped, entries, ())
+        segment = Segment(number, watermark, len(messages), unstamped, entries, (), taken=taken)
         return self.write(segment, admission.admitted)
 
     def write(self, segment: Segment, admitted: Sequence[ReportColumns]) -> Segment:
@@ -209,6 +211,29 @@ class Landing:
 
     def _refused(self, number: int) -> bool:
         return (self._folder / f"refused-{number:010d}.json").is_file()
+
+    def taken(self) -> dict[str, int]:
+        """What :meth:`keep_taken` has noted last.
+
+        Raises:
+            LdpError: it is damaged.
+        """
+        path = self._folder / _TAKEN
+        try:
+            return {str(name): int(end) for name, end in json.loads(path.read_text())["taken"].items()}
+        except FileNotFoundError:
+            return {}
+        except (ValueError, LookupError, AttributeError, TypeError):
+            raise LdpError(
+                "E-LANDING-DAMAGED",
+                "the list of the files that were taken is damaged",
+                where=str(path),
+                remedy="Restore it from a backup: without it files would be read again.",
+            ) from None
+
+    def keep_taken(self, taken: Mapping[str, int]) -> None:
+        """Note how far files of reports were taken, bytes by name, before segments that say so go."""
+        publish(self._output, f"{FOLDER}/{_TAKEN}", json.dumps({"taken": taken}).encode(), private=True)
 
     def remove(self, segment: Segment) -> None:
         """Delete a segment that nobody needs any more, and what was refused with it."""

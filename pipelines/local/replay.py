@@ -263,7 +263,7 @@ def _replay_stream(
     output: Path, tables: list[Path], collections: tuple[Collection, ...], record: RunRecord
 ) -> Replayed:
     assert record.stream is not None  # noqa: S101 - what is replayed here is a stream
-    brokers = {"subscription": record.stream.subscription}
+    brokers = {"subscription": record.stream.subscription, "watch": record.stream.watch}
     source = Input(brokers=brokers, timestamp_attribute=record.stream.timestamp_attribute)
     counting = Counting(record.deduplicate, record.max_error_fraction)
     config = RunConfig(collections, source, Outputs(str(output)), counting)

@@ -67,6 +67,8 @@ class Segment:
         size: bytes of the file.
         first: the first number that it stands for.
         level: how often it was merged.
+        taken: of files, how many bytes had been taken when it was landed, by name; see
+            :class:`ldpbeam.pipelines.local.watched.WatchedFolder`.
     """
 
     number: int
@@ -79,6 +81,7 @@ class Segment:
     replayed: tuple[tuple[int, int], ...] = ()
     first: int = 0
     level: int = 0
+    taken: tuple[tuple[str, int], ...] = ()
 
     def __post_init__(self) -> None:
         """One that is not merged stands for itself."""
@@ -123,6 +126,7 @@ def encode_segment(segment: Segment, columns: Iterable[tuple[ReportColumns, int]
         "entries": [[digest, epoch, what, n] for ((digest, epoch), what), n in segment.entries],
         "blocks": blocks,
         "replayed": segment.replayed,
+        **({"taken": segment.taken} if segment.taken else {}),
     }
     text = json.dumps(header).encode()
     head = b"".join([_MAGIC, _LENGTH.pack(len(text)), text])
@@ -178,8 +182,10 @@ def _parse(path: Path, handle: IO[bytes]) -> tuple[Segment, int]:
         raise _damaged(path)
     entries = tuple((((digest, epoch), what), n) for digest, epoch, what, n in header["entries"])
     replayed = tuple((number, place) for number, place in header["replayed"])
+    taken = tuple((name, length) for name, length in header.get("taken", ()))
     numbers = {name: header[name] for name in _NUMBERS}
-    return Segment(**numbers, entries=entries, blocks=blocks, size=size, replayed=replayed), begin
+    segment = Segment(**numbers, entries=entries, blocks=blocks, size=size, replayed=replayed, taken=taken)
+    return segment, begin
 
 
 def _damaged(path: Path) -> LdpError:

@@ -16,14 +16,12 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 from ldpbeam.errors import UsageError
-
-CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
-"""The text format of Prometheus."""
+from ldpbeam.pipelines.prometheus import CONTENT_TYPE, family, single, text
 
 
-def _metric(name: str, kind: str, text: str, default: Any = 0) -> Any:
+def _metric(name: str, kind: str, meaning: str, default: Any = 0) -> Any:
     """A number that Prometheus knows as ``ldpbeam_NAME``; what a replay can take back is a gauge."""
-    return field(default=default, metadata={"name": f"ldpbeam_{name}", "kind": kind, "text": text})
+    return field(default=default, metadata={"name": f"ldpbeam_{name}", "kind": kind, "meaning": meaning})
 
 
 @dataclass(frozen=True)
@@ -59,37 +57,28 @@ class Status:
         lines: list[str] = []
         for each in fields(self):
             if about := each.metadata:
-                value = getattr(self, each.name)
-                number = f"{value:.3f}" if isinstance(value, float) else str(value)
-                lines += [
-                    f"# HELP {about['name']} {about['text']}",
-                    f"# TYPE {about['name']} {about['kind']}",
-                ]
-                lines.append(f"{about['name']} {number}")
-        lines += [
-            "# HELP ldpbeam_reports_rejected Reports refused, by reason.",
-            "# TYPE ldpbeam_reports_rejected gauge",
-            *(f'ldpbeam_reports_rejected{{reason="{r}"}} {n}' for r, n in sorted(self.rejected.items())),
-            "# HELP ldpbeam_connected Whether the broker answers.",
-            "# TYPE ldpbeam_connected gauge",
-            f"ldpbeam_connected {int(self.connected)}",
-        ]
-        return "\n".join(lines) + "\n"
+                lines += single(about["name"], about["kind"], about["meaning"], getattr(self, each.name))
+        refused = [({"reason": reason}, n) for reason, n in sorted(self.rejected.items())]
+        lines += family("ldpbeam_reports_rejected", "gauge", "Reports refused, by reason.", refused)
+        lines += single("ldpbeam_connected", "gauge", "Whether the broker answers.", int(self.connected))
+        return text(lines)
 
 
-def parse_address(text: str) -> tuple[str, int]:
+def parse_address(
+    typed: str, option: str = "--metrics", code: str = "E-USAGE-METRICS", example: str = "127.0.0.1:9100"
+) -> tuple[str, int]:
     """``HOST:PORT``, ``:PORT`` or ``PORT``; without a host, this machine alone.
 
     Raises:
         UsageError: it is none of these.
     """
-    host, _, port = text.strip().rpartition(":")
+    host, _, port = typed.strip().rpartition(":")
     host = host.removeprefix("[").removesuffix("]")
     if not port.isdecimal() or int(port) > 65535 or (":" in host and not _is_address(host)):
         raise UsageError(
-            "E-USAGE-METRICS",
-            f"{text!r} is no address to listen on",
-            remedy="Write --metrics PORT, or HOST:PORT, such as 127.0.0.1:9100.",
+            code,
+            f"{typed!r} is no address to listen on",
+            remedy=f"Write {option} PORT, or HOST:PORT, such as {example}.",
         )
     return host or "127.0.0.1", int(port)
 

@@ -69,7 +69,7 @@ def test_a_command_says_which_part_it_needs(tmp_path: Path, absent: str) -> None
     )
 
 
-@pytest.mark.parametrize("extra", ["pipeline", "page"])
+@pytest.mark.parametrize("extra", ["pipeline", "page", "collect"])
 def test_every_module_of_an_extra_is_known(extra: str) -> None:
     for name in modules(extra):
         said = extra_error(ModuleNotFoundError(name=f"{name}.part"))

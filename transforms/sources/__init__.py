@@ -105,6 +105,15 @@ SOURCES: dict[str, Source] = {
             ),
             "kafka",
         ),
+        Source(
+            SourceOption(
+                "--watch",
+                "DIR",
+                "Folder that ldpbeam collect writes to, counted as it grows: runs until it is stopped.",
+            ),
+            (),
+            "watch",
+        ),
     )
 }
 """The message brokers, by the name of the option that chooses each."""

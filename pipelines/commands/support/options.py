@@ -40,6 +40,17 @@ class InstantOption(click.ParamType[int]):
             self.fail(str(error), param, ctx)
 
 
+class DurationOption(click.ParamType[int]):
+    """A duration such as 90s or 10m, at least a second; gives seconds."""
+
+    name = "duration"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """Parse, or say what is wrong."""
+        spelt = param.opts[0] if param is not None else "a duration"
+        return value if isinstance(value, int) else _seconds(spelt, value)
+
+
 def run_options(command: Command) -> Command:
     """Give a command all that :func:`ldpbeam.pipelines.config.options` declares."""
     for name, (option, default) in reversed(options().items()):

@@ -73,11 +73,12 @@ def run_over_messages(collections: tuple[Collection, ...], values: Mapping[str, 
     if not config.job.starts:
         say(dry_run(build(config), config))
         return 0
-    output, subscription = config.outputs.output, config.input.subscription
-    if config.job.local and subscription:
-        say(f"reading {subscription}; Ctrl-C or SIGTERM drains and stops")
+    output, source = config.outputs.output, config.input.subscription or config.input.watch
+    if config.job.local and source:
+        say(f"reading {source}; Ctrl-C or SIGTERM drains and stops")
         lines = mode() is Mode.JSON
-        record = run_local(config, _json_line if lines else _line)
+        reads = "the folder" if config.input.watch else "Pub/Sub"
+        record = run_local(config, _json_line if lines else partial(_line, source=reads))
         if lines:
             total = record.accounting.total.as_record()
             click.echo(json.dumps({"event": "stopped", "exit_code": record.exit_code, **total}))
@@ -99,11 +100,12 @@ def run_over_messages(collections: tuple[Collection, ...], values: Mapping[str, 
 def _require_supported(config: RunConfig) -> None:
     """Raise UsageError for a source that the engine on one machine does not read."""
     source = chosen_source(config.input.given)
-    if config.job.local and source is not None and not config.input.subscription:
+    reads = config.input.subscription or config.input.watch
+    if config.job.local and source is not None and not reads:
         raise UsageError(
             "E-USAGE-SOURCE",
             f"the runner of this machine does not read from {source.target.option}",
-            remedy="Run on a cluster (--runner FlinkRunner), or use --subscription or --input.",
+            remedy="Run on a cluster (--runner FlinkRunner), or use --subscription, --watch or --input.",
         )
     if config.job.local and config.input.given.get("pubsub_expansion"):
         raise UsageError(
@@ -119,12 +121,13 @@ def _named(job: Mapping[str, str]) -> str:
     return f"{what} on {job.get('cluster') or job['runner']}"
 
 
-def _line(event: str, record: RunRecord, status: Status) -> None:
+def _line(event: str, record: RunRecord, status: Status, source: str = "Pub/Sub") -> None:
     """For people: the accounting so far, and what keeps results from coming."""
     if event == "published":
         say(identity(record.accounting.total))
     else:
-        click.echo(f"ldpbeam: {_EVENTS[event].format(ahead=status.clock_ahead)}", err=True)
+        said = _EVENTS[event].format(ahead=status.clock_ahead, source=source)
+        click.echo(f"ldpbeam: {said}", err=True)
 
 
 def _json_line(event: str, record: RunRecord, status: Status) -> None:
@@ -133,8 +136,8 @@ def _json_line(event: str, record: RunRecord, status: Status) -> None:
 
 
 _EVENTS = {
-    "disconnected": "Pub/Sub does not answer; results wait until it does. [W-STREAM-DISCONNECTED]",
-    "connected": "Pub/Sub answers again.",
+    "disconnected": "{source} does not answer; results wait until it does. [W-STREAM-DISCONNECTED]",
+    "connected": "{source} answers again.",
     "clock": "the clock of this machine is {ahead:+.0f} s away from what messages and its steady clock say; "
     "no epoch closes because of it. [W-STREAM-CLOCK]",
 }

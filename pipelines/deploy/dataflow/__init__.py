@@ -38,6 +38,7 @@ LEFT_OUT = {
     "kafka_topic": "tried on Flink only",
     "pubsub_expansion": "Dataflow reads Pub/Sub itself",
     "quiet": "a launcher's output is a log",
+    "watch": "of the local engine",
     **{
         _spelt(name, option): option.template_lacks
         for name, (option, _) in declared().items()

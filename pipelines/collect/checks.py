@@ -1,0 +1,131 @@
+"""Which request bodies a collector takes: shape and size only, judged many at a time.
+
+The compiled reader of ``ldpbeam run`` reads them, so that both agree on every spelling of a message. Payloads
+are not looked into: what has the right length, and is still none that a device can send, is the pipeline's to
+refuse.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from ldpbeam.admission import ReportColumns
+from ldpbeam.collection.collection import Collection
+from ldpbeam.errors import Reason
+from ldpbeam.kernels import framing
+from ldpbeam.reports import epoch_at_fault
+from ldpbeam.wire import codec
+from ldpbeam.wire.codec import Batches, Rows
+
+__all__ = ["Judged", "Verdict", "judge"]
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What becomes of one body.
+
+    Attributes:
+        reason: why it is refused; None where it is taken.
+        digest: of its collection; None where that is not known.
+        reports: how many it holds, or claims to.
+    """
+
+    reason: Reason | None
+    digest: int | None = None
+    reports: int = 1
+
+
+@dataclass(frozen=True)
+class Judged:
+    """Bodies after the checks.
+
+    Attributes:
+        verdicts: one per body, in order.
+        columns: the reports of all that are taken, one element for each collection and epoch.
+    """
+
+    verdicts: list[Verdict]
+    columns: list[ReportColumns]
+
+
+_MALFORMED = Verdict(Reason.MALFORMED)
+
+
+def judge(bodies: Sequence[bytes], collections: Mapping[int, Collection]) -> Judged:
+    """Check bodies, each one Report or one ReportBatch; whatever they are, nothing is raised.
+
+    Args:
+        bodies: as they came.
+        collections: by digest.
+    """
+    found = codec.joined(bodies)
+    rows, batches, _ = codec.parse(found)
+    verdicts = [_MALFORMED] * len(bodies)
+    parts: dict[tuple[int, int], list[tuple[np.ndarray, np.ndarray]]] = {}
+    _judge_rows(rows, np.searchsorted(found.offsets, rows.place), collections, verdicts, parts)
+    _judge_batches(batches, np.searchsorted(found.offsets, batches.place), collections, verdicts, parts)
+    columns = [
+        ReportColumns(
+            digest, epoch, np.concatenate([ids for ids, _ in some]), np.concatenate([p for _, p in some])
+        )
+        for (digest, epoch), some in parts.items()
+    ]
+    return Judged(verdicts, columns)
+
+
+Parts = dict[tuple[int, int], list[tuple[np.ndarray, np.ndarray]]]
+
+
+def _judge_rows(
+    rows: Rows,
+    bodies: np.ndarray,
+    collections: Mapping[int, Collection],
+    verdicts: list[Verdict],
+    parts: Parts,
+) -> None:
+    """Single reports; ``bodies`` says which body each is."""
+    taken: dict[tuple[int, int], list[int]] = {}
+    columns = (rows.digest, rows.epoch, rows.payload_length, bodies)
+    fields = zip(*(column.tolist() for column in columns), strict=True)
+    for i, (digest, epoch, length, body) in enumerate(fields):
+        reason = _fault(collections, digest, epoch)
+        if reason is None and length != collections[digest].protocol.payload_size:
+            reason = Reason.WRONG_LENGTH
+        verdicts[body] = Verdict(reason, digest if digest in collections else None)
+        if reason is None:
+            taken.setdefault((digest, epoch), []).append(i)
+    for key, some in taken.items():
+        which = np.array(some, np.int64)
+        payloads = np.empty((which.size, collections[key[0]].protocol.payload_size), np.uint8)
+        framing.gather(rows.buffer, rows.payload_at[which], payloads)
+        parts.setdefault(key, []).append((rows.report_id[which], payloads))
+
+
+def _judge_batches(
+    batches: Batches,
+    bodies: np.ndarray,
+    collections: Mapping[int, Collection],
+    verdicts: list[Verdict],
+    parts: Parts,
+) -> None:
+    """Batches: taken whole, where their columns fit together, or not at all."""
+    for batch, body in zip(batches, bodies.tolist(), strict=True):
+        count = batch.report_ids.size
+        digest, epoch = batch.digest, batch.epoch
+        reason = _fault(collections, digest, epoch)
+        if batch.count != count or not count:
+            reason = Reason.MALFORMED
+        elif reason is None and batch.payloads.size != count * collections[digest].protocol.payload_size:
+            reason = Reason.WRONG_LENGTH
+        verdicts[body] = Verdict(reason, digest if digest in collections else None, max(count, 1))
+        if reason is None:
+            payloads = batch.payloads.reshape(count, -1)
+            parts.setdefault((digest, epoch), []).append((batch.report_ids, payloads))
+
+
+def _fault(collections: Mapping[int, Collection], digest: int, epoch: int) -> Reason | None:
+    collection = collections.get(digest)
+    return Reason.UNKNOWN_COLLECTION if collection is None else epoch_at_fault(collection, epoch)

@@ -1,0 +1,72 @@
+"""A collector from its start to its end."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from collections.abc import Callable, Sequence
+
+from ldpbeam.collection.collection import Collection
+from ldpbeam.errors import disk_error
+from ldpbeam.pipelines.collect.checks import judge
+from ldpbeam.pipelines.collect.gather import Counts, Gather
+from ldpbeam.pipelines.collect.server import Collector, Limits
+from ldpbeam.pipelines.collect.store import Store
+
+__all__ = ["serve"]
+
+
+def serve(
+    store: Store,
+    collections: Sequence[Collection],
+    address: tuple[str, int],
+    limits: Limits,
+    listening: Callable[[str, int], None],
+) -> Counts:
+    """Take reports until SIGTERM or SIGINT; a second signal does what it always does.
+
+    Args:
+        store: where they become safe; not open yet.
+        collections: what they may belong to.
+        address: host and port.
+        limits: for clients.
+        listening: called with where it listens.
+
+    Raises:
+        UsageError: nobody can listen there.
+        LdpError: the store cannot be used, or what was answered could not be published; it is safe, and the
+            next collector publishes it.
+    """
+    by_digest = {collection.digest: collection for collection in collections}
+    judge([b"\0"], by_digest)  # compiles the reader before anybody waits for it
+    store.open()
+    try:
+        return asyncio.run(_serve(store, by_digest, address, limits, listening))
+    finally:
+        try:
+            store.close()
+        except OSError as error:
+            raise disk_error(error) or error from None
+
+
+async def _serve(
+    store: Store,
+    collections: dict[int, Collection],
+    address: tuple[str, int],
+    limits: Limits,
+    listening: Callable[[str, int], None],
+) -> Counts:
+    stopped, loop = asyncio.Event(), asyncio.get_running_loop()
+
+    def stop() -> None:
+        stopped.set()
+        for name in (signal.SIGTERM, signal.SIGINT):
+            loop.remove_signal_handler(name)
+
+    for name in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(name, stop)
+    gather = Gather(store, collections, limits.waiting)
+    names = {collection.digest_hex: collection.name for collection in collections.values()}
+    collector = Collector(gather, limits, names)
+    await collector.serve(address, stopped, listening)
+    return gather.counts

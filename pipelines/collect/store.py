@@ -1,0 +1,229 @@
+"""Where reports are safe before a device hears so: a journal on disk, or a topic.
+
+One commit takes whatever has gathered, with one fdatasync for all of it. A journal becomes a finished file
+(:mod:`~ldpbeam.pipelines.collect.folder`) when it is old or large enough, in another thread.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import threading
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Protocol
+
+from ldpbeam.admission import ReportColumns
+from ldpbeam.errors import LdpError, UsageError, disk_error
+from ldpbeam.pipelines.collect.folder import (
+    JOURNALS,
+    entry,
+    file_content,
+    finished_name,
+    journal_name,
+    put,
+    sync,
+)
+
+__all__ = ["FileStore", "Store"]
+
+_LOCK = ".lock"
+
+
+class Store(Protocol):
+    """What makes reports safe. Commits come from one thread, publications from another."""
+
+    def open(self) -> None:
+        """Begin; nobody else works here from now on."""
+        ...
+
+    def commit(self, columns: Sequence[ReportColumns]) -> None:
+        """On return the reports are safe.
+
+        Raises:
+            OSError, LdpError: they are not, and may be sent again.
+        """
+        ...
+
+    def publish(self) -> None:
+        """Let readers see what is due to be seen."""
+        ...
+
+    def close(self) -> None:
+        """Let readers see everything."""
+        ...
+
+
+@dataclass
+class _Journal:
+    """A journal that is being written: since when (steady and arrival seconds), and how far it is good."""
+
+    path: Path
+    descriptor: int
+    began: float
+    second: int
+    size: int = 0
+
+
+class FileStore:
+    """Files in a folder of this machine."""
+
+    def __init__(
+        self,
+        folder: Path,
+        every_seconds: float,
+        every_bytes: int,
+        wall: Callable[[], float] = time.time,
+        steady: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """Use a folder, which :meth:`open` makes where it is missing.
+
+        Args:
+            folder: for nothing else.
+            every_seconds, every_bytes: age and size at which a journal becomes a file.
+            wall: seconds since 1970; the stamps are its.
+            steady: seconds of a clock that never jumps.
+        """
+        self._folder = folder
+        self._every_seconds, self._every_bytes = every_seconds, every_bytes
+        self._wall, self._steady = wall, steady
+        self._lock: IO[bytes] | None = None
+        self._journal: _Journal | None = None
+        self._changing = threading.Lock()
+        """Held while the journal is written or taken out of use: a moment, or as long as a disk takes."""
+        self._publishing = threading.Lock()
+        self.files = 0
+        """Finished since the start."""
+
+    def open(self) -> None:
+        """Take the folder, and finish what an earlier collector left in it.
+
+        Raises:
+            LdpError: another collector works here, or the disk refuses.
+        """
+        try:
+            self._folder.mkdir(parents=True, exist_ok=True)
+            self._lock = (self._folder / _LOCK).open("wb")
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            self._unlock()
+            raise LdpError(
+                "E-COLLECT-BUSY",
+                "another collector works on this folder",
+                where=str(self._folder),
+                remedy="Stop it first (SIGTERM drains it), or give each collector its own --output.",
+            ) from None
+        except OSError as error:
+            raise disk_error(error, str(self._folder)) or UsageError(
+                "E-USAGE-OUTPUT",
+                f"{self._folder} cannot be used as a directory: {error.strerror}",
+                remedy="Give an empty or new directory to --output.",
+            ) from None
+        try:
+            for path in self._folder.glob(".reports-*.pb.tmp"):
+                path.unlink()
+            self.publish()
+        except OSError as error:
+            self._unlock()
+            raise disk_error(error, str(self._folder)) or error from None
+
+    def commit(self, columns: Sequence[ReportColumns]) -> None:
+        """As in :class:`Store`. After a failure the next commit begins a new journal."""
+        with self._changing:
+            second = int(self._wall())
+            journal = self._journal
+            if journal is None or second < journal.second:
+                # A clock that was set back must not put arrivals before the start in a journal's name.
+                self._seal()
+                journal = self._begin(second)
+            try:
+                journal.size += _write(journal.descriptor, entry(second, columns))
+                os.fdatasync(journal.descriptor)
+            except OSError:
+                # What the kernel has of it is not known after a failed write or sync. The entries before
+                # stay; a part of this one does not have its checksum.
+                self._seal()
+                raise
+            if journal.size >= self._every_bytes:
+                self._seal()
+
+    def _begin(self, second: int) -> _Journal:
+        path = self._folder / journal_name(second)
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND, 0o600)
+        self._journal = _Journal(path, descriptor, self._steady(), second)
+        try:
+            sync(self._folder)
+        except OSError:
+            self._seal()
+            raise
+        return self._journal
+
+    def _seal(self) -> None:
+        """Nothing more is written to the journal; :meth:`publish` does the rest."""
+        journal, self._journal = self._journal, None
+        if journal is not None:
+            with suppress(OSError):
+                os.close(journal.descriptor)
+
+    def publish(self) -> None:
+        """Make files of all journals that are old or large enough, and of those that were left.
+
+        Raises:
+            OSError: the disk does not take one; the journals stay, and nothing is lost.
+        """
+        with self._publishing:
+            with self._changing:
+                journal = self._journal
+                if journal is not None and self._steady() - journal.began >= self._every_seconds:
+                    self._seal()
+                current = self._journal.path if self._journal is not None else None
+                left = [path for path in sorted(self._folder.glob(JOURNALS)) if path != current]
+            refused: OSError | None = None
+            for path in left:
+                try:
+                    self._finish(path)
+                except OSError as error:
+                    refused = error  # what is empty can go all the same, and makes room
+            if refused is not None:
+                raise refused
+
+    def _finish(self, path: Path) -> None:
+        """The finished file takes the journal's place. After a crash at any point it is done again."""
+        name = finished_name(path.name)
+        if not (self._folder / name).exists():
+            content = file_content(path.read_bytes())
+            if content:
+                put(self._folder, name, content)
+                self.files += 1
+        path.unlink()
+        # Else a power cut could bring it back after somebody has taken the file away.
+        sync(self._folder)
+
+    def close(self) -> None:
+        """Make a file of everything, and let others in.
+
+        Raises:
+            OSError: as :meth:`publish`.
+        """
+        try:
+            with self._changing:
+                self._seal()
+            self.publish()
+        finally:
+            self._unlock()
+
+    def _unlock(self) -> None:
+        if self._lock is not None:
+            self._lock.close()
+            self._lock = None
+
+
+def _write(descriptor: int, content: bytes) -> int:
+    """All of it; the operating system may take it in parts."""
+    rest = memoryview(content)
+    while rest:
+        rest = rest[os.write(descriptor, rest) :]
+    return len(content)

@@ -1,0 +1,43 @@
+"""Numbers as Prometheus reads them: the text that the local engine and the collector answer with."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+__all__ = ["CONTENT_TYPE", "family", "single", "text"]
+
+CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+"""The text format of Prometheus."""
+
+
+def family(
+    name: str, kind: str, meaning: str, samples: Iterable[tuple[Mapping[str, str], float]]
+) -> list[str]:
+    """Lines of one metric.
+
+    Args:
+        name: of the metric.
+        kind: ``counter`` or ``gauge``.
+        meaning: one sentence.
+        samples: labels and value of each; label values need no escapes.
+    """
+    lines = [f"# HELP {name} {meaning}", f"# TYPE {name} {kind}"]
+    for labels, value in samples:
+        inside = ",".join(f'{label}="{said}"' for label, said in labels.items())
+        lines.append(f"{name}{{{inside}}} {_number(value)}")
+    return lines
+
+
+def single(name: str, kind: str, meaning: str, value: float) -> list[str]:
+    """Lines of a metric without labels."""
+    return [*family(name, kind, meaning, ()), f"{name} {_number(value)}"]
+
+
+def _number(value: float) -> str:
+    """A count as it is, a measure to the thousandth."""
+    return str(value) if isinstance(value, int) else f"{value:.3f}"
+
+
+def text(lines: Iterable[str]) -> str:
+    """The answer."""
+    return "\n".join(lines) + "\n"

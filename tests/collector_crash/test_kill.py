@@ -1,0 +1,252 @@
+"""kill -9 under load: no answered report is lost, no report is counted twice, no file is read twice.
+
+Devices send over real connections, and send again what was not answered, to whichever collector is there. At
+each point the collector and the engine that watches its folder are killed after a random time, wherever they
+are: starting, recovering, committing, finishing a file, landing, publishing.
+"""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import pytest
+
+from ldpbeam.collection.collection import Collection
+from ldpbeam.collection.file import load_collection
+from ldpbeam.pipelines.collect import store as stores
+from ldpbeam.pipelines.config import RunConfig
+from ldpbeam.pipelines.local.engine import LocalStream
+from ldpbeam.pipelines.local.watched import WatchedFolder
+from ldpbeam.wire import report_pb2
+from tests.conftest import REPOSITORY
+from tests.pipelines.collect.serving import TYPE, folder, names, records, report
+from tests.pipelines.running import check_books
+
+POINTS = int(os.environ.get("COLLECTOR_POINTS", "8"))
+YAML = """
+name: one
+version: 1
+domain: {size: 4}
+protocol: grr
+epsilon: 1.0
+epoch: {length: 36500d, count: 2}
+"""
+
+
+class Forks:
+    """The warm process, and what it has forked."""
+
+    def __init__(self, folder: Path, described: Path) -> None:
+        self._process = subprocess.Popen(
+            [sys.executable, str(Path(__file__).with_name("child.py")), str(folder), str(described)],
+            cwd=REPOSITORY,
+            env={**os.environ, "PYTHONPATH": str(REPOSITORY)},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        self.ports: dict[int, int] = {}
+        """Where each collector listens, by process id."""
+        self.ready: set[int] = set()
+        self._forked: list[int] = []
+        self._came = threading.Condition()
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+        assert self._wait(lambda: self._process.pid in self.ready, 120)
+
+    def _read(self) -> None:
+        assert self._process.stdout is not None
+        for line in self._process.stdout:
+            words = json.loads(line)
+            with self._came:
+                if "forked" in words:
+                    self._forked.append(words["forked"])
+                else:
+                    self.ready.add(words["pid"])
+                if "port" in words:
+                    self.ports[words["pid"]] = words["port"]
+                self._came.notify_all()
+
+    def _wait(self, what: Callable[[], bool], seconds: float) -> bool:
+        with self._came:
+            return bool(self._came.wait_for(what, seconds))
+
+    def fork(self, what: str) -> int:
+        before = len(self._forked)
+        assert self._process.stdin is not None
+        self._process.stdin.write(f"{what}\n")
+        self._process.stdin.flush()
+        assert self._wait(lambda: len(self._forked) > before, 60)
+        return self._forked[-1]
+
+    def listening(self, child: int) -> bool:
+        return self._wait(lambda: child in self.ports, 60)
+
+    def close(self) -> None:
+        for child in self._forked:
+            with suppress(ProcessLookupError):
+                os.kill(child, signal.SIGKILL)
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        self._process.wait(60)
+        self._reader.join(60)
+        assert self._process.stdout is not None
+        self._process.stdout.close()
+
+
+class Devices(threading.Thread):
+    """Sends one message after the other; what was not answered again, until it is."""
+
+    def __init__(self, number: int, digest: int) -> None:
+        super().__init__(daemon=True)
+        self._draw = random.Random(f"devices {number}")
+        self._digest = digest
+        self.port = 0
+        self.finish = threading.Event()
+        self.answered: dict[int, bytes] = {}
+        self.resent = 0
+        self.odd: list[int] = []
+
+    def run(self) -> None:
+        message: tuple[bytes, dict[int, bytes]] | None = None
+        line: http.client.HTTPConnection | None = None
+        while message or not self.finish.is_set():
+            message = message or self._next()
+            if line is None or line.port != self.port:
+                if line is not None:
+                    line.close()
+                line = http.client.HTTPConnection("127.0.0.1", self.port or 1, timeout=10)
+            try:
+                line.request("POST", "/v1/reports", message[0], TYPE)
+                status = line.getresponse()
+                status.read()
+            except (OSError, http.client.HTTPException):
+                line.close()
+                line, self.resent = None, self.resent + 1
+                time.sleep(0.005)
+                continue
+            if status.status == 204:
+                self.answered |= message[1]
+                message = None
+            elif status.status not in {429, 503}:
+                self.odd.append(status.status)
+                message = None
+        if line is not None:
+            line.close()
+
+    def _next(self) -> tuple[bytes, dict[int, bytes]]:
+        count = self._draw.choice((1, 1, 30))
+        reports = {self._draw.getrandbits(63) + 1: bytes([self._draw.randrange(4)]) for _ in range(count)}
+        if count == 1:
+            [(name, payload)] = reports.items()
+            one = report_pb2.Report(digest=self._digest, report_id=name, payload=payload)
+            return one.SerializeToString(), reports
+        many = report_pb2.ReportBatch(digest=self._digest, count=count, payloads=b"".join(reports.values()))
+        many.report_ids.extend(reports)
+        return many.SerializeToString(), reports
+
+
+@contextmanager
+def forks(tmp_path: Path) -> Iterator[Forks]:
+    (tmp_path / "one.yaml").write_text(YAML)
+    (tmp_path / "reports").mkdir()
+    found = Forks(tmp_path, tmp_path / "one.yaml")
+    try:
+        yield found
+    finally:
+        found.close()
+
+
+def test_killed_collectors_and_engines_lose_nothing_and_repeat_nothing(tmp_path: Path) -> None:
+    draw = random.Random(int.from_bytes(os.urandom(4)))
+    agreed = load_collection_of(tmp_path)
+    with forks(tmp_path) as warm:
+        devices = [Devices(i, agreed.digest) for i in range(4)]
+        for each in devices:
+            each.start()
+        for _ in range(POINTS):
+            engine, collector = warm.fork("watch"), warm.fork("collect")
+            deadline = time.monotonic() + draw.choice((0.05, 0.4, 0.8)) * draw.random()
+            while time.monotonic() < deadline:
+                time.sleep(0.002)
+                for each in devices:
+                    each.port = warm.ports.get(collector, each.port)
+            for victim in draw.sample([engine, collector], 2):
+                with suppress(ProcessLookupError):
+                    os.kill(victim, signal.SIGKILL)
+            while any(Path(f"/proc/{victim}").exists() for victim in (engine, collector)):
+                time.sleep(0.001)
+        last = warm.fork("collect")
+        assert warm.listening(last)
+        for each in devices:
+            each.port = warm.ports[last]
+            each.finish.set()
+        for each in devices:
+            each.join(60)
+            assert not each.is_alive()
+        os.kill(last, signal.SIGTERM)
+        deadline = time.monotonic() + 60
+        while list((tmp_path / "reports").glob(".journal-*")) and time.monotonic() < deadline:
+            time.sleep(0.05)
+        time.sleep(0.2)
+    assert [each.odd for each in devices] == [[]] * 4
+    answered = {name: payload for each in devices for name, payload in each.answered.items()}
+    stored = records(tmp_path / "reports")
+    kept = {name: payload for _, _, _, name, payload in stored}
+    lost = [name for name, payload in answered.items() if kept.get(name) != payload]
+    assert lost == []
+    assert kept.keys() <= answered.keys()
+    assert len(answered) > 20 * POINTS
+    assert not list((tmp_path / "reports").glob("*.tmp"))
+    total = counted(tmp_path, agreed)
+    assert total["counted"] == len(answered)
+    assert total["read"] == len(stored)  # no file twice, whatever was killed
+    assert total["duplicate"] == len(stored) - len(answered)
+
+
+def load_collection_of(tmp_path: Path) -> Collection:
+    described = tmp_path / "agreed.yaml"
+    described.write_text(YAML)
+    return load_collection(described)
+
+
+def counted(tmp_path: Path, agreed: Collection) -> dict[str, Any]:
+    """What the engine makes of everything, after all that happened to it."""
+    output = tmp_path / "out"
+    config = RunConfig.parsed(
+        (agreed,), output=str(output), watch=str(tmp_path / "reports"), land_every=0.05, settle=1.0
+    )
+    engine = LocalStream(config, WatchedFolder(config.input.watch))
+    while engine.step():
+        pass
+    engine.stop()
+    record = json.loads((output / "run.json").read_text())
+    check_books(record)
+    assert record["accounting"]["total"]["rejected"] == {}
+    total: dict[str, Any] = record["accounting"]["total"]
+    return total
+
+
+@pytest.mark.parametrize("fault", ["says yes too early", "forgets the journal"])
+def test_the_test_can_fail(tmp_path: Path, fault: str) -> None:
+    """What the kills look for is seen where it is planted."""
+    broken = {
+        "says yes too early": mock.patch.object(stores.FileStore, "commit", lambda self, columns: None),
+        "forgets the journal": mock.patch.object(stores, "file_content", lambda journal: b""),
+    }[fault]
+    with broken, folder(tmp_path) as served:
+        assert served.post(report(7)).status == 204
+    assert names(tmp_path) == []

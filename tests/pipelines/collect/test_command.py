@@ -1,0 +1,154 @@
+"""The command ``collect`` as people start it: its end, its errors, and a run over what it leaves."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from ldpbeam.collection.file import load_collection
+from ldpbeam.simulators.fleet import ReportColumns
+from ldpbeam.wire import report_pb2
+from tests.conftest import REPOSITORY
+from tests.pipelines.collect.serving import TYPE, names
+from tests.pipelines.running import execute, fleet, with_duplicates, write
+
+YAML = "name: one\ndomain: {size: 11}\nprotocol: loloha\nepsilon_longitudinal: 2.0\nepsilon_first: 1.0\n"
+
+
+def described(folder: Path) -> Path:
+    path = folder / "one.yaml"
+    path.write_text(f"{YAML}epoch: {{length: 1h, count: 100}}\nmin_reports: 1\n")
+    return path
+
+
+def arguments(folder: Path, *more: str) -> list[str]:
+    return [sys.executable, "-m", "ldpbeam", "collect", "--collection", str(described(folder)), *more]
+
+
+@contextmanager
+def started(folder: Path, *more: str) -> Iterator[tuple[subprocess.Popen[str], int]]:
+    command = arguments(
+        folder, "--listen", "127.0.0.1:0", "--output", str(folder / "reports"), "--json", *more
+    )
+    process = subprocess.Popen(
+        command, cwd=REPOSITORY, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    assert process.stdout is not None
+    try:
+        line = process.stdout.readline()
+        assert line, process.communicate()[1]
+        yield process, json.loads(line)["port"]
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def failed(folder: Path, *more: str) -> tuple[int, str]:
+    done = subprocess.run(
+        arguments(folder, *more), cwd=REPOSITORY, capture_output=True, text=True, check=False, timeout=120
+    )
+    return done.returncode, done.stderr
+
+
+def send(port: int, bodies: list[bytes]) -> set[int]:
+    line = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+    found = set()
+    for body in bodies:
+        line.request("POST", "/v1/reports", body, TYPE)
+        answer = line.getresponse()
+        answer.read()
+        found.add(answer.status)
+    line.close()
+    return found
+
+
+def message(digest: int, some: ReportColumns) -> bytes:
+    many = report_pb2.ReportBatch(digest=digest, epoch=some.epoch, count=len(some.report_ids))
+    many.report_ids.extend(some.report_ids.tolist())
+    many.payloads = some.payloads.tobytes()
+    return many.SerializeToString()
+
+
+@pytest.mark.parametrize("name", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_ends_it_with_everything_in_files(tmp_path: Path, name: signal.Signals) -> None:
+    with started(tmp_path) as (process, port):
+        agreed = load_collection(tmp_path / "one.yaml")
+        batches = fleet(agreed, 100, 1)
+        assert send(port, [message(agreed.digest, some) for some in batches]) == {204}
+        assert send(port, [b"\xff"]) == {400}
+        second = failed(tmp_path, "--listen", "0", "--output", str(tmp_path / "reports"))
+        assert second[0] == 6
+        assert "[E-COLLECT-BUSY]" in second[1]
+        taken = failed(tmp_path, "--listen", str(port), "--output", str(tmp_path / "others"))
+        assert taken[0] == 2
+        assert "[E-USAGE-LISTEN]" in taken[1]
+        process.send_signal(name)
+        printed, errors = process.communicate(timeout=60)
+        assert (process.returncode, errors) == (0, "")
+    assert json.loads(printed) == {
+        "event": "stopped",
+        "taken": {agreed.digest_hex: 100},
+        "refused": [{"digest": "", "reason": "malformed", "reports": 1}],
+        "failures": 0,
+    }
+    assert names(tmp_path / "reports") == sorted(i for some in batches for i in some.report_ids.tolist())
+
+
+def test_results_are_those_of_the_same_reports_in_files(tmp_path: Path) -> None:
+    """Bit for bit, repeats and conflicts among them."""
+    with started(tmp_path, "--file-bytes", "4000") as (process, port):
+        agreed = load_collection(tmp_path / "one.yaml")
+        batches = with_duplicates(fleet(agreed))
+        assert send(port, [message(agreed.digest, some) for some in batches]) == {204}
+        process.send_signal(signal.SIGTERM)
+        process.communicate(timeout=60)
+    written = execute(agreed, write(tmp_path / "written", agreed, batches), tmp_path / "a")
+    files = sorted((tmp_path / "reports").glob("*.pb"))
+    assert len(files) >= 1
+    collected = execute(agreed, files, tmp_path / "b")
+    assert collected.files() == written.files()
+    assert collected.total == written.total
+    assert written.total["duplicate"] > 0
+
+
+@pytest.mark.parametrize(
+    ("more", "code", "said"),
+    [
+        (["--listen", "0"], 2, "E-COLLECT-TARGET"),
+        (
+            ["--listen", "0", "--output", "x", "--topic", "projects/my-project/topics/reports"],
+            2,
+            "E-COLLECT-TARGET",
+        ),
+        (["--listen", "0", "--topic", "reports"], 2, "E-PUBSUB-NAME"),
+        (["--listen", "nowhere:x", "--output", "x"], 2, "E-USAGE-LISTEN"),
+        (["--listen", "0", "--output", "/proc/none"], 2, "E-USAGE-OUTPUT"),
+        (["--listen", "0", "--output", "x", "--file-every", "soon"], 2, "E-USAGE-DURATION"),
+    ],
+)
+def test_what_cannot_work_is_refused(tmp_path: Path, more: list[str], code: int, said: str) -> None:
+    returned, errors = failed(tmp_path, *more)
+    assert returned == code, errors
+    assert f"[{said}]" in errors
+    assert errors.count("\n") == 1
+
+
+def test_a_missing_part_is_named(tmp_path: Path) -> None:
+    code = (
+        "import sys; sys.modules['aiohttp'] = None\n"
+        f"sys.argv = ['ldpbeam', *{arguments(tmp_path, '--listen', '0', '--output', 'x')[3:]!r}]\n"
+        "from ldpbeam.__main__ import main\nmain()\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=REPOSITORY, capture_output=True, text=True, check=False, timeout=120
+    )
+    assert done.returncode == 2
+    assert "pip install 'ldpbeam[collect]'. [E-USAGE-EXTRA]" in done.stderr

@@ -1,0 +1,22 @@
+"""A folder of reports that grows: read by the engine on one machine alone."""
+
+from collections.abc import Mapping
+
+import apache_beam as beam
+
+from ldpbeam.errors import UsageError
+
+__all__ = ["read"]
+
+
+def read(given: Mapping[str, str], runner: str, *, portable: bool) -> beam.PTransform:
+    """The source that is asked for, see :data:`ldpbeam.transforms.sources.SOURCES`.
+
+    Raises:
+        UsageError: always. :class:`ldpbeam.pipelines.local.watched.WatchedFolder` reads it.
+    """
+    raise UsageError(
+        "E-USAGE-SOURCE",
+        f"{runner} does not watch a folder",
+        remedy="Leave --runner out, or let ldpbeam collect publish to a --topic and read a --subscription.",
+    )
