@@ -86,6 +86,10 @@ class SymbolChannel:
         """Worst likelihood ratio over outputs and pairs of inputs; its logarithm is ε."""
         return Fraction(self.keep, self.each)
 
+    def definition(self) -> dict[str, str]:
+        """Its integers for JSON."""
+        return {"size": str(self.size), "keep": str(self.keep), "each": str(self.each)}
+
     def draw(self, symbol: int, randomness: Randomness) -> int:
         """One randomised symbol. Uses exactly one word whatever the symbol is."""
         word = randomness.word(self.total)
@@ -144,6 +148,10 @@ class BitChannel:
     def other(self) -> Fraction:
         """P(1 | 0)."""
         return Fraction(self.zero, FULL)
+
+    def definition(self) -> dict[str, str]:
+        """Its integers for JSON."""
+        return {"one": str(self.one), "zero": str(self.zero)}
 
     def draw(self, bit: bool, randomness: Randomness) -> bool:
         """One randomised bit. Uses exactly one word whatever the bit is."""

@@ -83,6 +83,11 @@ class LaplaceNoise:
         """Of the noise before it is cut off: 2r/(1−r)²."""
         return 0.5 / sinh(self.rate / 2) ** 2
 
+    def definition(self) -> dict[str, str | list[str]]:
+        """Its integers for JSON."""
+        tails, bits = (list(map(str, weights)) for weights in (self.tails, self.bits))
+        return {"negative": str(self.negative), "tails": tails, "bits": bits}
+
     def draw(self, randomness: Randomness) -> int:
         """One noise value; always :attr:`words` words."""
         sign = randomness.word() * FULL + randomness.word()

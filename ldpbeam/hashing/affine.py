@@ -69,6 +69,10 @@ class AffineFamily(HashFamily):
     def _symbol_size(self) -> int:
         return 1 if self.g <= 256 else 2
 
+    def definition(self) -> dict[str, int | str]:
+        """Bytes of a symbol."""
+        return {"family": self.NAME, "g": self.g, "symbol_size": self._symbol_size}
+
     @property
     def payload_bits(self) -> int:
         """Two words and whole bytes for the symbol."""

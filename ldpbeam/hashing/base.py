@@ -52,6 +52,10 @@ class HashFamily(ABC):
     def hash(self, seed: int, value: int) -> int:
         """H(value) in [0, g) for this seed."""
 
+    @abstractmethod
+    def definition(self) -> dict[str, int | str]:
+        """What a device in another language needs, all integers worked out."""
+
     @property
     @abstractmethod
     def payload_bits(self) -> int:

@@ -94,6 +94,10 @@ class LinearFamily(HashFamily):
             value //= self.g
         return total % self.g
 
+    def definition(self) -> dict[str, int | str]:
+        """m and the number of seeds."""
+        return {"family": self.NAME, "g": self.g, "digits": self.digits, "seeds": self.points - 1}
+
     @property
     def payload_bits(self) -> int:
         """Bits of the largest cell index."""

@@ -12,7 +12,7 @@ from fractions import Fraction
 from functools import cached_property
 from itertools import combinations
 from math import comb, prod
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ldpbeam.arrays import Bytes, Floats, Ints, Uints, read_only
 from ldpbeam.channels.calibration import sue_round
@@ -65,6 +65,8 @@ class BitFlip(BitVector[BucketBits]):
         permanent: the bits' channel where they are memoised; then they are sent as they are, without a
             second round, and the set is sampled once for life.
     """
+
+    ENCODING = "bit_flip"
 
     domain_size: int
     d: int
@@ -202,6 +204,15 @@ class BitFlip(BitVector[BucketBits]):
     def _draw(self, position: int, randomness: Randomness) -> int:
         # A position of d names no bit: all of them are those of other buckets.
         return self.channel.draw_bits(1 << position & (1 << self.d) - 1, self.d, randomness)
+
+    def device_definition(self) -> dict[str, Any]:
+        """d, the bytes of an entry, and the one round there is."""
+        return {
+            "d": self.d,
+            "entry_size": None if self._everyone else self._width,
+            "permanent": None if self.permanent is None else self.permanent.definition(),
+            "instant": None if self.instant is None else self.instant.definition(),
+        }
 
     def encode(self, response: BucketBits) -> bytes:
         """Bit v at bit v & 7 of byte v >> 3 when all are asked, else entries 2·index + bit, ascending."""

@@ -43,6 +43,9 @@ class DeviceSide(ABC, Generic[Response]):
     """From a value to the payload of one report, and back to what a payload says."""
 
     NAME: ClassVar[str]
+    ENCODING: ClassVar[str]
+    """How a value becomes a payload; one of docs/wire.md, by which devices in other languages know it."""
+
     domain_size: int
 
     @property
@@ -89,6 +92,13 @@ class DeviceSide(ABC, Generic[Response]):
             # Never the value itself: this text may reach a log on the device.
             raise ValueError(f"the value lies outside the domain of size {self.domain_size}")
         return plain
+
+    @abstractmethod
+    def device_definition(self) -> dict[str, Any]:
+        """What a device in another language needs besides the sizes: JSON values, all integers worked out.
+
+        Weights of a round, which may exceed 2**53, are decimal text. A round that there is not is None.
+        """
 
     @abstractmethod
     def encode(self, response: Response) -> bytes:

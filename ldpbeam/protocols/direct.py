@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from ldpbeam.arrays import Bytes, Ints, read_only
 from ldpbeam.channels.calibration import symbol_second_round
@@ -34,6 +34,7 @@ class Direct(FrequencyProtocol[int]):
     """
 
     EXCLUSIVE: ClassVar[bool] = True
+    ENCODING = "direct"
 
     domain_size: int
     instant: SymbolChannel
@@ -83,6 +84,11 @@ class Direct(FrequencyProtocol[int]):
     def payload_bits(self) -> int:
         """Bits of a value index."""
         return (self.domain_size - 1).bit_length()
+
+    def device_definition(self) -> dict[str, Any]:
+        """Both rounds."""
+        permanent = None if self.permanent is None else self.permanent.definition()
+        return {"permanent": permanent, "instant": self.instant.definition()}
 
     def _privatize(self, value: int, memo: Memo, randomness: Randomness) -> tuple[int, Memo]:
         """One value of the domain."""

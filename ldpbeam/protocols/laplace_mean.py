@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from statistics import NormalDist
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ldpbeam.arrays import Bytes, Floats, Ints
 from ldpbeam.channels.exact import exp_below
@@ -55,6 +55,8 @@ class LaplaceMean(MeanProtocol):
     PARAMETERS = ("epsilon",)
     SOURCE = "Microsoft section 5 (Laplace); noise as in Ghosh, Roughgarden, Sundararajan (STOC 2009)"
 
+    ENCODING = "laplace_mean"
+
     domain_size: int
     epsilon: float
     margin: int
@@ -99,6 +101,10 @@ class LaplaceMean(MeanProtocol):
         """The noisy value, clamped; as many words whatever it is."""
         noisy = value + self.instant.draw(randomness)
         return min(max(noisy, -self.margin), self.maximum + self.margin), memo
+
+    def device_definition(self) -> dict[str, Any]:
+        """B and the noise."""
+        return {"margin": str(self.margin), "permanent": None, "instant": self.instant.definition()}
 
     def encode(self, response: int) -> bytes:
         """Little-endian two's complement."""

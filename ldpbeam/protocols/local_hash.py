@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from math import exp, sqrt
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from ldpbeam.arrays import Bytes, Ints, read_only
 from ldpbeam.channels.calibration import Calibration, symbol_second_round
@@ -43,6 +43,8 @@ class LocalHash(FrequencyProtocol[Hashed]):
         permanent: the memoised round, over g symbols; None for one-round protocols, whose seed is fresh
             in every report.
     """
+
+    ENCODING = "local_hash"
 
     domain_size: int
     family: HashFamily
@@ -115,6 +117,14 @@ class LocalHash(FrequencyProtocol[Hashed]):
     def _draw_seed(self, randomness: Randomness) -> int:
         limit = self.family.word_limit
         return self.family.seed([randomness.word(limit) for _ in range(self.family.SEED_WORDS)])
+
+    def device_definition(self) -> dict[str, Any]:
+        """The hash family and both rounds."""
+        return {
+            "hash": self.family.definition(),
+            "permanent": None if self.permanent is None else self.permanent.definition(),
+            "instant": self.instant.definition(),
+        }
 
     def _privatize(self, value: int, memo: Memo, randomness: Randomness) -> tuple[Hashed, Memo]:
         """The device's hash function and one symbol."""

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ldpbeam.arrays import Bytes, Floats, Ints, Uints, read_only, unused_bits
 from ldpbeam.channels.channel import BitChannel
@@ -74,6 +74,10 @@ class LinearBit:
     def weight(self, value: int) -> int:
         """Weight of a 1 at x = value."""
         return self.zero + value * self.step
+
+    def definition(self) -> dict[str, str]:
+        """Its integers for JSON."""
+        return {"zero": str(self.zero), "step": str(self.step)}
 
     def draw(self, value: int, randomness: Randomness) -> int:
         """One bit; always one word."""
@@ -162,6 +166,7 @@ class OneBitMean(OneBit):
     NAME = "one_bit_mean"
     PARAMETERS = ("epsilon",)
     SOURCE = "Microsoft section 2.1"
+    ENCODING = "one_bit_mean"
 
     @classmethod
     def from_parameters(cls, domain_size: int, parameters: Parameters) -> OneBitMean:
@@ -177,6 +182,10 @@ class OneBitMean(OneBit):
     def guarantee(self) -> Guarantee:
         """The ends' ratio, for every report anew."""
         return Guarantee(self.bit.ratio)
+
+    def device_definition(self) -> dict[str, Any]:
+        """The one round."""
+        return {"permanent": None, "instant": self.bit.definition()}
 
     def _privatize(self, value: int, memo: Memo, randomness: Randomness) -> tuple[int, Memo]:
         """One bit, one word."""
@@ -215,6 +224,7 @@ class OneBitRRPM(OneBit):
     PARAMETERS = ("epsilon_longitudinal",)
     OPTIONAL = ("gamma", "segment")
     SOURCE = "Microsoft sections 3.1 and 4; docs/maths.md correction 6"
+    ENCODING = "one_bit_rrpm"
 
     segment: int
     flip: int
@@ -274,6 +284,11 @@ class OneBitRRPM(OneBit):
         """Number of the point that a value is rounded to: the memoised input."""
         number, above = divmod(value, self.segment)
         return number + (above + alpha >= self.segment)
+
+    def device_definition(self) -> dict[str, Any]:
+        """Distance of the points, the memoised round, and the flip where there is one."""
+        flip = None if self.instant is None else self.instant.definition()
+        return {"segment": self.segment, "permanent": self.bit.definition(), "instant": flip}
 
     def new_memo(self, randomness: Randomness) -> Memo:
         """A device draws α once."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from ldpbeam.arrays import Bytes, Ints, read_only
 from ldpbeam.channels.channel import BitChannel
@@ -57,6 +57,8 @@ class BinFlipPlus(FrequencyProtocol[Verdict]):
     PARAMETERS = ("epsilon",)
     SOURCE = "Microsoft section 5; Bassily and Smith (STOC 2015), generic protocol with 1-bit reports"
 
+    ENCODING = "public_string"
+
     domain_size: int
     instant: BitChannel
     threshold: int
@@ -89,6 +91,10 @@ class BinFlipPlus(FrequencyProtocol[Verdict]):
         """y_value of the string with this seed."""
         a, c = seed % FULL, seed >> 64
         return (a * value + c) % FULL >> 32 < self.threshold
+
+    def device_definition(self) -> dict[str, Any]:
+        """T and the round."""
+        return {"threshold": self.threshold, "permanent": None, "instant": self.instant.definition()}
 
     def _privatize(self, value: int, memo: Memo, randomness: Randomness) -> tuple[Verdict, Memo]:
         """A fresh string and one bit about it."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, partial
 from math import prod
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from ldpbeam.arrays import Bytes, Ints, Uints
 from ldpbeam.channels.calibration import half_second_round, oue_round, sue_round, symmetric_second_round
@@ -33,6 +33,8 @@ class Unary(BitVector[int]):
         instant: the round drawn for every report.
         permanent: the memoised round; None for one-round protocols.
     """
+
+    ENCODING = "unary"
 
     domain_size: int
     instant: BitChannel
@@ -83,6 +85,11 @@ class Unary(BitVector[int]):
     def payload_bits(self) -> int:
         """One bit per value."""
         return self.domain_size
+
+    def device_definition(self) -> dict[str, Any]:
+        """Both rounds."""
+        permanent = None if self.permanent is None else self.permanent.definition()
+        return {"permanent": permanent, "instant": self.instant.definition()}
 
     def _privatize(self, value: int, memo: Memo, randomness: Randomness) -> tuple[int, Memo]:
         """k bits as one integer; k words per round, whatever the value and the memo."""

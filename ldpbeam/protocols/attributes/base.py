@@ -89,6 +89,10 @@ class AttributeProtocol(LocalProtocol[Response]):
         """What any of the attributes shows."""
         return tuple(dict.fromkeys(one for part in self.parts for one in part.not_hidden))
 
+    def device_definition(self) -> dict[str, Any]:
+        """Nothing of its own: the parts have theirs."""
+        return {}
+
     def require_value(self, value: Any) -> Any:
         """One plain int per attribute.
 

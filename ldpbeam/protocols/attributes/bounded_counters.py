@@ -34,6 +34,7 @@ class BoundedCounters(Split):
     ID = 33
     NAME = "together"
     SOURCE = "Microsoft Theorem 5"
+    ENCODING = "together"
 
     protocols: tuple[OneBit, ...]
 
@@ -41,6 +42,10 @@ class BoundedCounters(Split):
     def sum_limit(self) -> int:
         """m: the most that a device's values may add up to, and the most that each of them can be."""
         return self.parts[0].domain_size - 1
+
+    def device_definition(self) -> dict[str, Any]:
+        """The bound of the sum."""
+        return {"sum_limit": self.sum_limit}
 
     @property
     def guarantee(self) -> CountersGuarantee:

@@ -32,6 +32,7 @@ class Sample(AttributeProtocol[AttributeResponse]):
     NAME = "sample"
     TOGETHER = False
     SOURCE = "ALLOMFREE section 3 (Smp, r = 1)"
+    ENCODING = "sample"
 
     @property
     def not_hidden(self) -> tuple[str, ...]:
@@ -52,6 +53,10 @@ class Sample(AttributeProtocol[AttributeResponse]):
     def payload_size(self) -> int:
         """Attribute index, then the longest payload; shorter ones are padded with zeros."""
         return self._index_bytes + max(part.payload_size for part in self.parts)
+
+    def device_definition(self) -> dict[str, Any]:
+        """Bytes of the attribute's index."""
+        return {"index_size": self._index_bytes}
 
     def new_memo(self, randomness: Randomness) -> Memo:
         """Draws the attribute, then what its protocol keeps for life."""

@@ -27,6 +27,7 @@ class Split(AttributeProtocol[tuple[Any, ...]]):
     NAME = "split"
     TOGETHER = True
     SOURCE = "ALLOMFREE section 3 (Spl)"
+    ENCODING = "split"
 
     @property
     def payload_size(self) -> int:

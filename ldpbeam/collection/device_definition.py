@@ -1,0 +1,65 @@
+"""What a device in another language is given of a collection: JSON with every integer worked out.
+
+Such a device computes no exponential and knows no calibration; docs/wire.md says what it does with this.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from ldpbeam.collection.collection import Collection
+from ldpbeam.collection.domain import Domain
+from ldpbeam.protocols import LocalProtocol
+
+__all__ = ["FORMAT", "device_definition", "device_definition_text"]
+
+FORMAT = "ldpbeam device definition 1"
+"""Names the format; a change that devices must know about gets another number."""
+
+
+def device_definition(collection: Collection) -> dict[str, Any]:
+    """The definition as JSON values.
+
+    Integers that may exceed 2**53 are decimal text. With several attributes ``domain`` is None, and the
+    protocol has ``parts``, one per attribute and in the same order.
+    """
+    epochs, attributes = collection.epochs, collection.attributes
+    return {
+        "format": FORMAT,
+        "name": collection.name,
+        "version": collection.version,
+        "digest": collection.digest_hex,
+        "full_digest": collection.full_digest.hex(),
+        "epochs": {
+            "length_seconds": epochs.length,
+            "origin_seconds": epochs.origin,
+            "count": epochs.count,
+        },
+        "domain": None if collection.domain is None else _domain(collection.domain),
+        "attributes": [{"name": one.name, "domain": _domain(one.domain)} for one in attributes],
+        "protocol": _protocol(collection.protocol, several=bool(attributes)),
+    }
+
+
+def device_definition_text(collection: Collection) -> str:
+    """The definition as a file holds it: ASCII, and the same bytes for the same collection."""
+    return json.dumps(device_definition(collection), indent=1) + "\n"
+
+
+def _domain(domain: Domain) -> dict[str, Any]:
+    labels = None if domain.labels is None else list(domain.labels)
+    return {"size": domain.size, "labels": labels, "maximum": domain.maximum}
+
+
+def _protocol(protocol: LocalProtocol[Any], *, several: bool = False) -> dict[str, Any]:
+    parts = {"parts": [_protocol(part) for part in protocol.parts]} if several else {}
+    return {
+        "id": protocol.ID,
+        "name": protocol.NAME,
+        "encoding": protocol.ENCODING,
+        "domain_size": protocol.domain_size,
+        "payload_size": protocol.payload_size,
+        **protocol.device_definition(),
+        **parts,
+    }
