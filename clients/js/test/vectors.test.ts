@@ -1,0 +1,57 @@
+/** The repository's vectors: given words give the given memo and the given bytes. */
+
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { toHex } from "../src/bytes.js";
+import { parseDefinition } from "../src/definition.js";
+import { protocolOf } from "../src/protocols.js";
+import { jsonOf, namesIn, Script } from "./support.js";
+
+interface Step {
+  device: number;
+  value: number;
+  words: string[];
+  memo_after: { answers: Record<string, string> };
+  payload: string;
+}
+
+/** An answer as the vectors write it: an integer, of which bit i is bit i of a packed answer. */
+function written(answer: unknown): string {
+  if (!(answer instanceof Uint8Array)) return String(Number(answer));
+  return answer.reduceRight((number, byte) => number * 256n + BigInt(byte), 0n).toString();
+}
+
+const names = namesIn(".");
+
+test("every encoding has vectors", () => {
+  const encodings = names.map((name) => jsonOf(`definitions/${name}.json`).protocol.encoding);
+  const known = "bit_flip direct laplace_mean local_hash one_bit_mean one_bit_rrpm public_string unary";
+  assert.equal([...new Set(encodings)].sort().join(" "), known);
+  assert.ok(names.length >= 22);
+});
+
+for (const name of names) {
+  test(`${name} replays every step`, () => {
+    const vector = jsonOf(`${name}.json`);
+    const definition = parseDefinition(jsonOf(`definitions/${name}.json`));
+    const protocol = protocolOf(definition.protocol);
+    const devices = vector.new_memos.map((created: { words: string[] }) => {
+      const script = new Script();
+      script.give(created.words);
+      const kept = protocol.drawOnce(script);
+      assert.equal(script.left, 0);
+      return { script, kept };
+    });
+    for (const step of vector.steps as Step[]) {
+      const { script, kept } = devices[step.device];
+      script.give(step.words);
+      const payload = protocol.payload([step.value], kept, script);
+      assert.equal(script.left, 0, "every word is used");
+      assert.equal(toHex(payload), step.payload);
+      assert.equal(payload.length, definition.protocol.payloadSize);
+      const memo = Object.fromEntries([...script.memo].map(([input, answer]) => [input, written(answer)]));
+      assert.deepEqual(memo, step.memo_after.answers);
+    }
+    assert.equal(vector.steps.length, 24);
+  });
+}
