@@ -137,4 +137,4 @@ clean: ## remove the environment, caches and demo output
 
 # --- suites with parts of their own
 
-include collector.mk crash.mk pubsub.mk flink.mk schedules.mk fuzz.mk
+include collector.mk crash.mk pubsub.mk flink.mk schedules.mk fuzz.mk js.mk

@@ -46,6 +46,7 @@ from ldpbeam.transforms.sinks.estimates import epoch_file_name
 from ldpbeam.transforms.sinks.rejects import rejects_schema
 from ldpbeam.wire import report_pb2
 from tests.conftest import REPOSITORY
+from tests.docs import wire
 
 EXAMPLE = REPOSITORY / "examples" / "minutes_in_app.yaml"
 MARK = re.compile(
@@ -636,6 +637,7 @@ BLOCKS: dict[str, dict[str, Callable[[], str]]] = {
         "support": flow_support,
         "histogram": flow_histogram,
     },
+    "docs/wire.md": wire.BLOCKS,
     "docs/protocols.md": {
         "comparison-small": lambda: comparison(10),
         "comparison-medium": lambda: comparison(360),

@@ -168,6 +168,7 @@ def test_ci_runs_the_checks_and_the_browser_suite() -> None:
     lines = (REPOSITORY / ".ci" / "run").read_text().splitlines()
     assert "set -euo pipefail" in lines
     assert "make check" in lines
+    assert "make js" in lines
     assert "make browser" in lines
 
 

@@ -2,7 +2,7 @@
 
 One file per vector file, of the same name: what ``ldpbeam definition`` prints of a collection with the
 vector's protocol. Devices in other languages build their protocols from these and replay the vectors.
-Composites, which have no vector file, come last.
+Composites, and the collection of docs/wire.md, have no vector file and come last.
 """
 
 from __future__ import annotations
@@ -14,7 +14,9 @@ from ldpbeam.collection.collection import Attribute, Collection
 from ldpbeam.collection.device_definition import device_definition_text
 from ldpbeam.collection.domain import Domain
 from ldpbeam.collection.epochs import Epochs
+from ldpbeam.collection.file import load_collection
 from ldpbeam.protocols import Parameters
+from tests.conftest import REPOSITORY
 from tests.reference.settings import hash_families
 from tests.vectors.generate import name_of
 
@@ -33,6 +35,7 @@ def collections() -> Iterator[tuple[str, Collection]]:
     yield "allomfree", _several("allomfree", "", (7, 300), TWO_LEVELS)
     counters = Parameters(epsilon_longitudinal=1.0, gamma=0.2)
     yield "together_one_bit_rrpm", _several("together", "one_bit_rrpm", (9, 9, 9), counters)
+    yield "minutes_in_app", load_collection(REPOSITORY / "examples" / "minutes_in_app.yaml")
 
 
 def _several(allocation: str, name: str, sizes: tuple[int, ...], parameters: Parameters) -> Collection:

@@ -1,0 +1,206 @@
+"""The golden bytes of docs/wire.md, computed from a fixed secret by the reference and the core."""
+
+from __future__ import annotations
+
+import hmac
+from collections.abc import Callable
+from typing import Any
+
+from ldpbeam.collection.collection import Collection
+from ldpbeam.collection.file import load_collection
+from ldpbeam.protocols import LocalProtocol
+from ldpbeam.protocols.bit_flip import BitFlip
+from ldpbeam.protocols.direct import Direct
+from ldpbeam.protocols.local_hash import LocalHash
+from ldpbeam.protocols.unary import Unary
+from ldpbeam.randomness import ScriptedRandomness
+from ldpbeam.wire import report_pb2
+from tests.conftest import REPOSITORY
+from tests.reference import derived
+from tests.vectors import definitions
+
+SECRET = bytes(range(32))
+VALUE, EPOCH = 5, 7
+LATER = 1000
+"""Seconds after the start of the epoch at which the example's device reports."""
+
+
+def minutes() -> Collection:
+    return load_collection(REPOSITORY / "examples" / "minutes_in_app.yaml")
+
+
+def vector(name: str) -> Collection:
+    return dict(definitions.collections())[name]
+
+
+class Drawn:
+    """One report of a device with the fixed secret: its words, and what they gave."""
+
+    def __init__(self, agreed: Collection) -> None:
+        self.agreed = agreed
+        self.digest = agreed.full_digest
+        kind = self.kind = agreed.protocol
+        once = self.stream(derived.ONCE, 0)
+        self.once = _words_once(kind, once)
+        self.memo = kind.new_memo(ScriptedRandomness(self.once))
+        self.input = _input(kind, self.memo.seed)
+        permanent, fresh = self.stream(derived.PERMANENT, self.input), self.stream(derived.FRESH, EPOCH)
+        plan = kind.word_plan
+        assert plan.permanent is not None
+        self.permanent = [permanent.word(plan.permanent.limit) for _ in range(plan.permanent.count)]
+        self.fresh = [fresh.word(plan.instant.limit) for _ in range(plan.instant.count)]
+        script = ScriptedRandomness(self.permanent + self.fresh)
+        self.response, after = kind.privatize(VALUE, self.memo, script)
+        assert script.exhausted()
+        (self.answer,) = after.answers.values()
+        self.payload = kind.encode(self.response)
+        self.report_id = self.stream(derived.REPORT_ID, EPOCH).word()
+        self.message = report_pb2.Report(
+            digest=agreed.digest, epoch=EPOCH, report_id=self.report_id, payload=self.payload
+        ).SerializeToString()
+
+    def stream(self, purpose: int, number: int) -> derived.Stream:
+        return derived.stream(SECRET, self.digest, purpose, 0, number)
+
+
+def _words_once(kind: LocalProtocol[Any], once: derived.Stream) -> list[int]:
+    seed = kind.word_plan.seed
+    return [] if seed is None else [once.word(seed.limit) for _ in range(seed.count)]
+
+
+def _input(kind: LocalProtocol[Any], seed: int | None) -> int:
+    if isinstance(kind, LocalHash):
+        assert seed is not None
+        return kind.family.hash(seed, VALUE)
+    if isinstance(kind, BitFlip):
+        return kind.memo_key(kind.sampled_set(seed), VALUE)
+    assert isinstance(kind, Direct | Unary)
+    return VALUE
+
+
+def lines(*pairs: tuple[str, object]) -> str:
+    return "\n".join(f"{name:<17}{text}" for name, text in pairs)
+
+
+def words() -> str:
+    digest = minutes().full_digest
+    label = derived.label(digest, derived.FRESH, 0, EPOCH)
+    key = hmac.digest(SECRET, label, "sha256")
+    found = derived.Stream(key)
+    return lines(
+        ("secret", SECRET.hex()),
+        ("label", label[:17].hex(" ")),
+        ("", label[17:33].hex(" ")),
+        ("", label[33:49].hex(" ")),
+        ("", label[49:].hex(" ")),
+        ("key", key.hex()),
+        ("block 0", hmac.digest(key, bytes(8), "sha256").hex()),
+        ("words", " ".join(f"{found.word():016x}" for _ in range(2)) + " …"),
+    )
+
+
+def _symbol(kind: Any, given: int, word: int, got: int) -> str:
+    how = "below keep" if word < kind.keep else f"(word − keep) div each = {(word - kind.keep) // kind.each}"
+    return f"{word:016x}, {how}: {given} becomes {got}"
+
+
+def report() -> str:
+    """LOLOHA with the linear family, step by step."""
+    found = Drawn(minutes())
+    kind = found.kind
+    assert isinstance(kind, LocalHash) and kind.permanent is not None
+    (seed_word,) = found.once
+    seeds = kind.family.points - 1  # type: ignore[attr-defined]
+    seed, symbol = found.response
+    share = found.stream(derived.SENDING_TIME, EPOCH).word()
+    epochs = found.agreed.epochs
+    now = epochs.start(EPOCH) + LATER
+    left = epochs.end(EPOCH) - now
+    raw = found.message
+    return lines(
+        ("once", f"{seed_word:016x} mod {seeds} + 1 = {seed}, the seed"),
+        ("input", f"H({VALUE}) = {found.input}"),
+        ("permanent", _symbol(kind.permanent, found.input, found.permanent[0], found.answer)),
+        ("fresh", _symbol(kind.instant, found.answer, found.fresh[0], symbol)),
+        ("payload", f"({seed} − 1)·{kind.g} + {symbol} = {(seed - 1) * kind.g + symbol}"),
+        ("report", f"{raw[:9].hex(' ')}   digest"),
+        ("", f"{raw[9:11].hex(' ')}                        epoch {EPOCH}, zigzag: {2 * EPOCH}"),
+        ("", f"{raw[11:20].hex(' ')}   report id {found.report_id:016x}"),
+        ("", f"{raw[20:].hex(' ')}                  payload, {len(found.payload)} bytes"),
+        ("sending time", f"{share:016x}·{left} >> 64 = {left * share >> 64} s after a report at {now}"),
+    )
+
+
+def golden(name: str, show: Callable[[Drawn], list[tuple[str, object]]]) -> str:
+    found = Drawn(vector(name))
+    pairs: list[tuple[str, object]] = [
+        ("collection", f"tests/vectors/definitions/{name}.json, k = {found.kind.domain_size}"),
+        *show(found),
+    ]
+    raw = found.message
+    for first, at in zip(("report", *[""] * (len(raw) // 27)), range(0, len(raw), 27), strict=True):
+        pairs.append((first, raw[at : at + 27].hex(" ")))
+    return lines(*pairs)
+
+
+def affine() -> str:
+    def show(found: Drawn) -> list[tuple[str, object]]:
+        a, c = found.once
+        return [
+            ("once", f"a = {a:016x}, c = {c:016x}"),
+            ("input", f"H({VALUE}) = {found.input} of {found.kind.g} symbols"),  # type: ignore[attr-defined]
+            ("permanent", f"{found.permanent[0]:016x}: {found.input} becomes {found.answer}"),
+            ("fresh", f"{found.fresh[0]:016x}: {found.answer} becomes {found.response.symbol}"),
+        ]
+
+    return golden("loloha_affine", show)
+
+
+def direct() -> str:
+    def show(found: Drawn) -> list[tuple[str, object]]:
+        return [
+            ("permanent", f"{found.permanent[0]:016x}: {VALUE} becomes {found.answer}"),
+            ("fresh", f"{found.fresh[0]:016x}: {found.answer} becomes {found.response}"),
+        ]
+
+    return golden("l_grr", show)
+
+
+def _bits(number: int, count: int) -> str:
+    return " ".join(str(number >> i & 1) for i in range(count))
+
+
+def unary() -> str:
+    def show(found: Drawn) -> list[tuple[str, object]]:
+        k = found.kind.domain_size
+        return [
+            ("one-hot", _bits(1 << VALUE, k)),
+            ("permanent", f"{_bits(found.answer, k)}, first word {found.permanent[0]:016x}"),
+            ("fresh", f"{_bits(found.response, k)}, first word {found.fresh[0]:016x}"),
+        ]
+
+    return golden("l_osue", show)
+
+
+def bit_flip() -> str:
+    def show(found: Drawn) -> list[tuple[str, object]]:
+        kind = found.kind
+        assert isinstance(kind, BitFlip)
+        kept = found.response.indices
+        return [
+            ("once", f"{' '.join(f'{word:016x}' for word in found.once)}: buckets {kept[0]} and {kept[1]}"),
+            ("input", f"{found.input}, since {VALUE} {'is' if VALUE in kept else 'is not'} among them"),
+            ("permanent", f"bits {_bits(found.answer, kind.d)}, first word {found.permanent[0]:016x}"),
+        ]
+
+    return golden("dbitflip_pm", show)
+
+
+BLOCKS: dict[str, Callable[[], str]] = {
+    "words": words,
+    "report": report,
+    "affine": affine,
+    "direct": direct,
+    "unary": unary,
+    "bit-flip": bit_flip,
+}
