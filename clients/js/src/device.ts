@@ -1,0 +1,210 @@
+/** A device that turns its value of an epoch into the bytes of one report (docs/wire.md). */
+
+import { toHex } from "./bytes.js";
+import { type Definition, type Domain, parseDefinition } from "./definition.js";
+import { DeviceError } from "./errors.js";
+import { Outbox } from "./outbox.js";
+import { type Protocol, protocolOf } from "./protocols.js";
+import { Derivation, DerivedSource, Purpose, WHOLE } from "./randomness.js";
+import { newState, packState, type State, unpackState } from "./state.js";
+import { lost, type Store } from "./store.js";
+import { encodeReport } from "./wire.js";
+
+/** An index, or a label where the collection lists labels. */
+export type Value = number | string;
+/** What a device holds: one value, or one for each attribute, in their order or by their names. */
+export type Values = Value | readonly Value[] | Readonly<Record<string, Value>>;
+
+export interface DeviceOptions {
+  /** Reports that wait to be sent at most, the oldest are dropped for newer ones; 0 to keep none. */
+  outbox?: number;
+  /** Seconds over which sending is spread at most; without it, over the rest of the epoch. */
+  spread?: number;
+  /** Seconds by which an epoch, or the clock, may be after the last one. */
+  maxJump?: number;
+  /** Seconds since 1970. */
+  clock?: () => number;
+}
+
+/**
+ * One device's side of a collection. Its state is durable before a report that needs it is returned, and a device
+ * whose state is lost or damaged refuses to report.
+ */
+export class Device {
+  readonly #definition: Definition;
+  readonly #protocol: Protocol;
+  readonly #store: Store;
+  readonly #options: Required<DeviceOptions>;
+  readonly #fullDigest: string;
+  readonly #outbox: Outbox | null;
+
+  private constructor(definition: Definition, store: Store, options: Required<DeviceOptions>) {
+    this.#definition = definition;
+    this.#protocol = protocolOf(definition.protocol);
+    this.#store = store;
+    this.#options = options;
+    this.#fullDigest = toHex(definition.fullDigest);
+    this.#outbox = options.outbox > 0 ? new Outbox(store) : null;
+  }
+
+  /**
+   * The device whose state is in a store, or a new one where there never was a state. A store may serve several
+   * collections, and several programs at once.
+   *
+   * @param definition what `ldpbeam definition` prints, as parsed JSON; part of the program, never of a stranger.
+   * @throws DeviceError the definition is damaged; the state is lost, damaged or of another version.
+   */
+  static async open(definition: unknown, store: Store, options: DeviceOptions = {}): Promise<Device> {
+    const parsed = parseDefinition(definition);
+    await store.update((content) => {
+      if (content) unpackState(content);
+      return content ? { result: undefined } : { keep: packState(newState()), result: undefined };
+    });
+    return new Device(parsed, store, {
+      outbox: options.outbox ?? 256,
+      spread: options.spread ?? Infinity,
+      maxJump: options.maxJump ?? 400 * 86_400,
+      clock: options.clock ?? (() => Date.now() / 1000),
+    });
+  }
+
+  /**
+   * The reports that wait to be sent.
+   *
+   * @throws DeviceError the device keeps none.
+   */
+  get outbox(): Outbox {
+    if (this.#outbox) return this.#outbox;
+    throw new DeviceError("E-DEVICE-OUTBOX", "this device keeps no reports that wait", "Open it with outbox above 0.");
+  }
+
+  /** The epoch that the clock says. */
+  get epoch(): number {
+    const { origin, length } = this.#definition.epochs;
+    return Math.floor((this.#options.clock() - origin) / length);
+  }
+
+  /**
+   * A serialised Report; kept in the outbox, where there is one. One report per epoch: asked again for the last
+   * one, also by another program after a crash, the device answers with the same bytes, whatever the value is by
+   * then.
+   *
+   * @param value what the device holds; a label that is not listed is the collection's `other`.
+   * @param epoch the one that the clock says, unless given.
+   * @throws DeviceError the value is none of the domain's; the epoch is none of the collection's, lies before the
+   *   last one, or too far after it; the state is lost or damaged, or cannot be kept. No text contains the value.
+   */
+  async report(value: Values, epoch?: number): Promise<Uint8Array> {
+    const values = this.#indices(value);
+    const now = this.#options.clock();
+    const asked = epoch ?? this.epoch;
+    if (!Number.isSafeInteger(asked) || asked < 0 || asked >= this.#definition.epochs.count) {
+      throw epochError(`epoch ${asked} is none of the collection's`, "Check the clock and the origin.");
+    }
+    return this.#store.update((content) => {
+      if (!content) throw lost("the store"); // emptied under the device, with its sentinel
+      const state = unpackState(content);
+      const last = state.last.get(this.#fullDigest);
+      if (last && asked <= last.epoch) {
+        if (asked === last.epoch) return { result: last.report };
+        throw epochError(
+          `epoch ${asked} lies before epoch ${last.epoch}, which was reported`,
+          "Report each epoch once, in order; if the clock went back, wait.",
+        );
+      }
+      this.#requireNear(state, last?.epoch, asked, epoch === undefined ? now : null);
+      const derivation = new Derivation(state.secret, this.#definition.fullDigest);
+      const report = this.#drawn(derivation, values, asked);
+      state.last.set(this.#fullDigest, { epoch: asked, report });
+      if (epoch === undefined) state.clock = Math.max(Math.floor(now), state.clock ?? 0);
+      if (this.#outbox) {
+        const due = this.#due(derivation, asked, now);
+        state.outbox.sort((a, b) => a.due - b.due);
+        state.outbox.splice(0, state.outbox.length + 1 - this.#options.outbox);
+        state.outbox.push({ due, fullDigest: this.#fullDigest, epoch: asked, report });
+      }
+      return { keep: packState(state), result: report };
+    });
+  }
+
+  #drawn(derivation: Derivation, values: number[], epoch: number): Uint8Array {
+    const root = this.#definition.attributes ? WHOLE : 0;
+    const kept = this.#protocol.drawOnce(new DerivedSource(derivation, Purpose.ONCE, 0, root));
+    const fresh = new DerivedSource(derivation, Purpose.FRESH, epoch, root);
+    return encodeReport({
+      digest: this.#definition.digest,
+      epoch,
+      reportId: derivation.stream(Purpose.REPORT_ID, 0, epoch).word(),
+      payload: this.#protocol.payload(values, kept, fresh),
+    });
+  }
+
+  /** A uniform time in what is left of the epoch; at once where nothing is. */
+  #due(derivation: Derivation, epoch: number, now: number): number {
+    const { origin, length } = this.#definition.epochs;
+    const begun = Math.max(0, Math.floor(now));
+    const left = Math.min(Math.max(0, origin + (epoch + 1) * length - begun), this.#options.spread);
+    const share = derivation.stream(Purpose.SENDING_TIME, 0, epoch).word();
+    return begun + Number((BigInt(Math.floor(left)) * share) >> 64n);
+  }
+
+  /** An absurd epoch would be the last one for ever: all that come before it are refused. */
+  #requireNear(state: State, last: number | undefined, epoch: number, now: number | null): void {
+    let jump = last === undefined ? 0 : (epoch - last) * this.#definition.epochs.length;
+    if (now !== null && state.clock !== null) jump = Math.max(jump, now - state.clock);
+    if (jump <= this.#options.maxJump) return;
+    throw new DeviceError(
+      "E-DEVICE-CLOCK",
+      `epoch ${epoch} lies ${Math.round(jump / 86_400)} days after what the device last reported; if the clock is ` +
+        "wrong, a report now would block all epochs before it",
+      "Set the clock; if the device really was off for so long, open it with a larger maxJump.",
+    );
+  }
+
+  /** One index per domain. */
+  #indices(value: Values): number[] {
+    const { domains, attributes, protocol } = this.#definition;
+    const held = attributes ? inOrder(value, attributes) : [value as Value];
+    const indices = held.map((one, i) => indexOf(one, domains[i]));
+    if (protocol.encoding === "together" && indices.reduce((sum, one) => sum + one, 0) > protocol.sumLimit) {
+      throw valueError(`the counters of a device must add up to at most ${protocol.sumLimit}`);
+    }
+    return indices;
+  }
+}
+
+/** One value per attribute, in the collection's order. */
+function inOrder(value: Values, attributes: string[]): readonly Value[] {
+  if (typeof value === "object" && value !== null) {
+    if (!Array.isArray(value)) {
+      const named = value as Record<string, Value>;
+      const names = Object.keys(named);
+      if (names.length === attributes.length && attributes.every((name) => Object.hasOwn(named, name))) {
+        return attributes.map((name) => named[name]);
+      }
+    } else if (value.length === attributes.length) {
+      return value;
+    }
+  }
+  throw valueError(`needs one value for each of the ${attributes.length} attributes, in their order or by name`);
+}
+
+function indexOf(value: Value, domain: Domain): number {
+  if (typeof value === "string") {
+    const index = domain.labels?.indexOf(value) ?? -1;
+    if (index >= 0) return index;
+    if (domain.other !== null) return domain.other;
+    throw valueError("the value is none of the domain's", "Add the label, or other: LABEL to the collection's domain.");
+  }
+  if (!Number.isSafeInteger(value)) throw valueError("the value must be an integer, or a label");
+  if (value < 0 || value >= domain.size) throw valueError(`the value lies outside the domain of size ${domain.size}`);
+  return value;
+}
+
+function valueError(message: string, remedy = ""): DeviceError {
+  return new DeviceError("E-DEVICE-VALUE", message, remedy);
+}
+
+function epochError(message: string, remedy: string): DeviceError {
+  return new DeviceError("E-DEVICE-EPOCH", message, remedy);
+}

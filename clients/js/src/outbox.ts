@@ -1,0 +1,144 @@
+/** Reports that wait, and how they are sent: at least once, in the same bytes (docs/wire.md, "Over HTTP"). */
+
+import { DeviceError } from "./errors.js";
+import { systemBytes } from "./randomness.js";
+import { packState, unpackState, type Waiting } from "./state.js";
+import type { Store } from "./store.js";
+
+/** The reports that wait in a device's state: handed out again until they are acknowledged. */
+export class Outbox {
+  readonly #store: Store;
+
+  constructor(store: Store) {
+    this.#store = store;
+  }
+
+  /** All reports that wait, the first due first. */
+  waiting(): Promise<Waiting[]> {
+    return this.#store.update((content) => ({
+      result: content ? unpackState(content).outbox.sort((a, b) => a.due - b.due) : [],
+    }));
+  }
+
+  /** A collector has the report, or will never take it: forget it. */
+  acknowledge(sent: Waiting): Promise<void> {
+    return this.#store.update((content) => {
+      if (!content) return { result: undefined };
+      const state = unpackState(content);
+      state.outbox = state.outbox.filter((one) => one.fullDigest !== sent.fullDigest || one.epoch !== sent.epoch);
+      return { keep: packState(state), result: undefined };
+    });
+  }
+}
+
+/** Refusals that say nothing against the report. */
+const LATER = new Set([408, 425, 429]);
+/** A collector cannot ask for a longer pause, seconds. */
+const LONGEST = 86_400;
+
+export interface SenderOptions {
+  /** Seconds to wait for an answer. */
+  timeout?: number;
+  /** Seconds after a first failure; each further one doubles the pause, up to a day. */
+  firstPause?: number;
+  /** Seconds since 1970. */
+  clock?: () => number;
+}
+
+/**
+ * Posts reports that are due, one by one, until the collector does not take them. A program calls `sendDue` now
+ * and then. When a report is sent depends on the time drawn for it and on the collector's answers, never on a value.
+ */
+export class Sender {
+  /** Reports that the collector acknowledged. */
+  sent = 0;
+  /** Reports that it refused for good, by status. */
+  readonly dropped = new Map<number, number>();
+  /** Attempts since the last success. */
+  failures = 0;
+  /** Nothing is sent before, seconds since 1970. */
+  nextAttempt = 0;
+
+  readonly #outbox: Outbox;
+  readonly #url: string;
+  readonly #timeout: number;
+  readonly #firstPause: number;
+  readonly #clock: () => number;
+
+  /** @param url of the collector, such as https://collect.example.com/v1/reports. */
+  constructor(outbox: Outbox, url: string, options: SenderOptions = {}) {
+    if (!/^https?:\/\//.test(url)) {
+      throw new DeviceError(
+        "E-DEVICE-COLLECTOR",
+        "the collector's address is not an http or https URL",
+        "Write it like https://collect.example.com/v1/reports.",
+      );
+    }
+    this.#outbox = outbox;
+    this.#url = url;
+    this.#timeout = options.timeout ?? 30;
+    this.#firstPause = options.firstPause ?? 2;
+    this.#clock = options.clock ?? (() => Date.now() / 1000);
+  }
+
+  /**
+   * Sends the reports that are due; how many were acknowledged. A failure is no exception: the report stays, and
+   * `nextAttempt` says when it is tried again.
+   */
+  async sendDue(): Promise<number> {
+    const now = this.#clock();
+    if (now < this.nextAttempt) return 0;
+    let acknowledged = 0;
+    for (const waiting of await this.#outbox.waiting()) {
+      if (waiting.due > now) break;
+      const { status, retryAfter } = await this.#post(waiting.report);
+      if (status >= 200 && status < 300) {
+        acknowledged++;
+        this.sent++;
+        this.failures = 0;
+      } else if (status >= 400 && status < 500 && !LATER.has(status)) {
+        this.dropped.set(status, (this.dropped.get(status) ?? 0) + 1);
+      } else {
+        this.#pause(retryAfter);
+        break;
+      }
+      await this.#outbox.acknowledge(waiting);
+    }
+    return acknowledged;
+  }
+
+  /** Status 0 where there is no answer. */
+  async #post(report: Uint8Array): Promise<{ status: number; retryAfter: string }> {
+    try {
+      const answer = await fetch(this.#url, {
+        method: "POST",
+        headers: { "Content-Type": "application/x-protobuf" },
+        body: report as Uint8Array<ArrayBuffer>,
+        // A redirected POST may become a GET without the report, whose answer would look like an acknowledgement.
+        redirect: "error",
+        credentials: "omit",
+        referrerPolicy: "no-referrer",
+        cache: "no-store",
+        signal: AbortSignal.timeout(this.#timeout * 1000),
+      });
+      await answer.arrayBuffer();
+      return { status: answer.status, retryAfter: answer.headers.get("Retry-After") ?? "" };
+    } catch {
+      return { status: 0, retryAfter: "" };
+    }
+  }
+
+  /** Twice the last pause, of which half is drawn; longer where the collector asks for it. */
+  #pause(retryAfter: string): void {
+    const longest = Math.min(this.#firstPause * 2 ** Math.min(this.failures, 40), LONGEST);
+    this.failures++;
+    const share = new DataView(systemBytes(4).buffer).getUint32(0) / 2 ** 32;
+    this.nextAttempt = this.#clock() + Math.max((longest * (1 + share)) / 2, this.#askedFor(retryAfter));
+  }
+
+  /** Seconds of a Retry-After header, a number or a date; 0 for anything else. */
+  #askedFor(text: string): number {
+    const seconds = /^[0-9]+$/.test(text) ? Number(text) : Date.parse(text) / 1000 - this.#clock();
+    return Number.isNaN(seconds) ? 0 : Math.min(Math.max(seconds, 0), LONGEST);
+  }
+}

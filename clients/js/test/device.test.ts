@@ -1,0 +1,225 @@
+/** The rules of a device: one report per epoch, in order, the same bytes when asked again; labels; clocks. */
+
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { toHex } from "../src/bytes.js";
+import { Device } from "../src/device.js";
+import { parseDefinition } from "../src/definition.js";
+import { DeviceError } from "../src/errors.js";
+import { protocolOf } from "../src/protocols.js";
+import { packState } from "../src/state.js";
+import { MemoryStore } from "../src/store.js";
+import { Clock, definitionOf, HOUR, open, ORIGIN, SECRET, stateOf, storeWith } from "./devices.js";
+import { namesIn, Script } from "./support.js";
+
+const refuses = (code: string) => (error: unknown) => {
+  assert.ok(error instanceof DeviceError, String(error));
+  assert.equal(error.code, code);
+  assert.ok(error.message.endsWith(`[${code}]`));
+  return true;
+};
+
+for (const name of namesIn("definitions")) {
+  test(`${name}: an epoch has one report, whatever the value is by then`, async () => {
+    const definition = definitionOf(name);
+    const several = definition.attributes.length;
+    const value = (v: number) => (several ? Array(several).fill(v) : v);
+    const store = await storeWith(SECRET);
+    const device = await open(name, store);
+    const first = toHex(await device.report(value(1), 3));
+    assert.equal(toHex(await device.report(value(2), 3)), first);
+    // Another program, and an older copy of the state: the same permanent answers, the same bytes.
+    assert.equal(toHex(await (await open(name, store)).report(value(0), 3)), first);
+    const older = await open(name, await storeWith(SECRET));
+    assert.equal(toHex(await older.report(value(1), 3)), first);
+    const next = toHex(await device.report(value(1), 4));
+    assert.notEqual(next, first);
+    assert.equal(next.length, first.length);
+    await assert.rejects(device.report(value(1), 3), refuses("E-DEVICE-EPOCH"));
+    // Another secret is another device.
+    const other = await open(name, await storeWith(SECRET.map((byte) => byte ^ 1)));
+    assert.notEqual(toHex(await other.report(value(1), 3)), first);
+  });
+}
+
+test("what is permanent stays, what is fresh does not", async () => {
+  const device = await open("dbitflip_pm", await storeWith(SECRET));
+  const payloads = new Map<number, Set<string>>();
+  for (let epoch = 0; epoch < 60; epoch++) {
+    const value = epoch % 11;
+    const payload = toHex((await device.report(value, epoch)).slice(-2));
+    payloads.set(value, (payloads.get(value) ?? new Set()).add(payload));
+  }
+  for (const seen of payloads.values()) assert.equal(seen.size, 1);
+  const fresh = await open("grr", await storeWith(SECRET));
+  const seen = new Set<string>();
+  for (let epoch = 0; epoch < 60; epoch++) seen.add(toHex((await fresh.report(5, epoch)).slice(-1)));
+  assert.ok(seen.size > 3);
+});
+
+test("epochs of the clock, and clocks that go wrong", async () => {
+  const clock = new Clock(ORIGIN + 5 * HOUR);
+  const store = await storeWith(SECRET);
+  const device = await open("l_grr", store, { clock: clock.read, maxJump: 100 * HOUR });
+  assert.equal(device.epoch, 5);
+  const first = toHex(await device.report(1));
+  clock.seconds += HOUR - 0.001;
+  assert.equal(toHex(await device.report(2)), first);
+  clock.seconds += 0.001;
+  assert.equal(device.epoch, 6);
+  assert.notEqual(toHex(await device.report(1)), first);
+  clock.seconds -= HOUR;
+  await assert.rejects(device.report(1), refuses("E-DEVICE-EPOCH"));
+  clock.seconds += 102 * HOUR;
+  await assert.rejects(device.report(1), refuses("E-DEVICE-CLOCK"));
+  await assert.rejects(device.report(1, 107), refuses("E-DEVICE-CLOCK"));
+  clock.seconds = ORIGIN - 1;
+  await assert.rejects(device.report(1), refuses("E-DEVICE-EPOCH"));
+  clock.seconds = ORIGIN + 7 * HOUR;
+  await device.report(1); // nothing of all that was kept
+  for (const epoch of [-1, 1000, 0.5, NaN, 2 ** 60]) {
+    await assert.rejects(device.report(1, epoch), refuses("E-DEVICE-EPOCH"));
+  }
+});
+
+test("an explicit epoch leaves the remembered clock alone", async () => {
+  const clock = new Clock(ORIGIN);
+  const store = await storeWith(SECRET);
+  const device = await open("l_grr", store, { clock: clock.read });
+  await device.report(1, 3);
+  assert.equal((await stateOf(store)).clock, null);
+  clock.seconds = ORIGIN + 4 * HOUR + 0.7;
+  await device.report(1);
+  assert.equal((await stateOf(store)).clock, ORIGIN + 4 * HOUR);
+});
+
+test("values are indices or labels, and no error holds one", async () => {
+  const definition = definitionOf("l_grr");
+  const labels = Array.from({ length: 11 }, (_, i) => `label ${i}`);
+  const plain = await Device.open(definition, await storeWith(SECRET));
+  for (const wrong of [-1, 11, 1.5, NaN, "7654321", null, undefined, [1], {}, true] as any[]) {
+    await assert.rejects(plain.report(wrong, 1), (error: Error) => {
+      assert.ok(!error.message.includes("7654321") && !error.message.includes("1.5"));
+      return refuses("E-DEVICE-VALUE")(error);
+    });
+  }
+  const byIndex = toHex(await plain.report(4, 1));
+  const named = { ...definition, domain: { ...definition.domain, labels } };
+  const labelled = async (more: object) =>
+    Device.open({ ...named, domain: { ...named.domain, ...more } }, await storeWith(SECRET));
+  assert.equal(toHex(await (await labelled({})).report("label 4", 1)), byIndex);
+  await assert.rejects((await labelled({})).report("label 11", 1), refuses("E-DEVICE-VALUE"));
+  assert.equal(toHex(await (await labelled({ other: 4 })).report("label 11", 1)), byIndex);
+  assert.equal(toHex(await (await labelled({ other: null })).report(4, 1)), byIndex);
+});
+
+test("attributes are given in order or by name", async () => {
+  const store = () => storeWith(SECRET);
+  const bySequence = toHex(await (await open("split_l_osue", await store())).report([3, 10], 1));
+  assert.equal(toHex(await (await open("split_l_osue", await store())).report({ a1: 10, a0: 3 }, 1)), bySequence);
+  const device = await open("split_l_osue", await store());
+  for (const wrong of [3, [3], [3, 10, 1], [3, 11], { a0: 3 }, { a0: 3, a1: 10, a2: 1 }, { a0: 3, b: 1 }] as any[]) {
+    await assert.rejects(device.report(wrong, 1), refuses("E-DEVICE-VALUE"));
+  }
+  const counters = await open("together_one_bit_rrpm", await store());
+  await counters.report([4, 4, 0], 1);
+  await assert.rejects(counters.report([4, 4, 1], 2), refuses("E-DEVICE-VALUE"));
+});
+
+test("a sampling device looks at one attribute only, for life", async () => {
+  const device = await open("sample_loloha", await storeWith(SECRET));
+  const attribute = (report: Uint8Array) => report[report.length - 3];
+  const found = new Set<number>();
+  for (let epoch = 0; epoch < 20; epoch++) found.add(attribute(await device.report([1, 1, 1], epoch)));
+  assert.equal(found.size, 1);
+  const drawn = new Set<number>();
+  for (let i = 0; i < 60; i++) {
+    const other = await open("sample_loloha", new MemoryStore());
+    drawn.add(attribute(await other.report([1, 1, 1], 0)));
+  }
+  assert.deepEqual([...drawn].sort(), [0, 1, 2]);
+});
+
+test("several collections share a state, and not their draws", async () => {
+  const store = await storeWith(SECRET);
+  const [one, two] = [await open("l_grr", store), await open("loloha_affine", store)];
+  await one.report(1, 5);
+  await two.report(1, 2);
+  assert.equal((await stateOf(store)).last.size, 2);
+  await assert.rejects(one.report(1, 4), refuses("E-DEVICE-EPOCH"));
+  await two.report(1, 4);
+  assert.equal((await stateOf(store)).outbox.length, 3);
+});
+
+test("the outbox holds the newest, and none where none is wanted", async () => {
+  const store = await storeWith(SECRET);
+  const clock = new Clock(ORIGIN);
+  const device = await open("l_grr", store, { outbox: 3, clock: clock.read });
+  for (let epoch = 0; epoch < 6; epoch++, clock.seconds += HOUR) await device.report(1);
+  assert.deepEqual((await device.outbox.waiting()).map(({ epoch }) => epoch), [3, 4, 5]);
+  const without = await open("grr", store, { outbox: 0 });
+  await without.report(1, 0);
+  assert.throws(() => without.outbox, refuses("E-DEVICE-OUTBOX"));
+  assert.equal((await stateOf(store)).outbox.length, 3);
+});
+
+test("sending times are spread over the rest of the epoch, or less", async () => {
+  const late = ORIGIN + 2 * HOUR + 1800.5;
+  const dues: number[] = [];
+  for (let i = 0; i < 200; i++) {
+    const store = await storeWith(SECRET.map((byte) => byte ^ i));
+    await (await open("l_grr", store, { clock: new Clock(late).read })).report(1);
+    dues.push((await stateOf(store)).outbox[0].due - Math.floor(late));
+  }
+  // 200 uniform times of which the first or last tenth is empty: (9/10)^200 < 1e-9.
+  assert.ok(Math.min(...dues) >= 0 && Math.min(...dues) < 180);
+  assert.ok(Math.max(...dues) < 1800 && Math.max(...dues) >= 1620);
+  const store = await storeWith(SECRET);
+  await (await open("l_grr", store, { clock: new Clock(late).read, spread: 0 })).report(1);
+  await (await open("l_grr", store, { clock: new Clock(late).read })).report(1, 3);
+  const [first, second] = (await stateOf(store)).outbox.map(({ due }) => due - Math.floor(late));
+  assert.equal(first, 0);
+  assert.ok(second < 5400);
+});
+
+test("nothing is drawn from an emptied store", async () => {
+  const store = new MemoryStore();
+  const device = await open("l_grr", store);
+  await store.update(() => ({ keep: undefined as never, result: undefined }));
+  await device.report(1, 1);
+  const emptied = { update: async (change: any) => change(null).result };
+  await assert.rejects((await open("l_grr", emptied)).report(1, 1), refuses("E-DEVICE-STATE-LOST"));
+});
+
+test("an affine multiplier that maps values alike is exchanged", () => {
+  const protocol = protocolOf(parseDefinition(definitionOf("blh_affine")).protocol);
+  const multiplier = (word: bigint) => {
+    const script = new Script();
+    script.give([word, 7n, 0n].map(String));
+    return new DataView(protocol.payload([1], undefined, script).buffer).getBigUint64(0, true);
+  };
+  const [full, reach] = [1n << 64n, 1n << 13n];
+  for (const word of [0n, 5n, reach - 1n, full - reach + 1n]) {
+    assert.equal(multiplier(word), word ^ 0x9e3779b97f4a7c15n);
+  }
+  for (const word of [reach, full - reach, 1n << 40n]) assert.equal(multiplier(word), word);
+});
+
+test("a report costs little", async () => {
+  const definition = definitionOf("l_osue");
+  definition.domain.size = definition.protocol.domain_size = 1000;
+  definition.protocol.payload_size = 125;
+  const device = await Device.open(definition, await storeWith(SECRET), { outbox: 0 });
+  await device.report(1, 0);
+  const begun = process.cpuUsage();
+  for (let epoch = 1; epoch <= 50; epoch++) await device.report(1, epoch);
+  const { user, system } = process.cpuUsage(begun);
+  assert.ok((user + system) / 50 < 50_000, "50 ms of CPU each, far above what it takes");
+});
+
+test("a state is small whatever the domain is", async () => {
+  const store = await storeWith(SECRET);
+  const device = await open("minutes_in_app", store, { outbox: 0 });
+  for (let epoch = 0; epoch < 300; epoch++) await device.report(epoch, epoch);
+  assert.ok(packState(await stateOf(store)).length < 512);
+});

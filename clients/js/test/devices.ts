@@ -1,0 +1,37 @@
+/** Devices for tests. */
+
+import { Device, type DeviceOptions } from "../src/device.js";
+import { packState, newState, unpackState } from "../src/state.js";
+import { MemoryStore, type Store } from "../src/store.js";
+import { jsonOf } from "./support.js";
+
+/** 00 01 … 1f, the secret of docs/wire.md. */
+export const SECRET = Uint8Array.from({ length: 32 }, (_, i) => i);
+
+export function definitionOf(name: string): any {
+  return jsonOf(`definitions/${name}.json`);
+}
+
+/** A store with the state of a device that never reported, and this secret. */
+export async function storeWith(secret: Uint8Array): Promise<MemoryStore> {
+  const store = new MemoryStore();
+  await store.update(() => ({ keep: packState({ ...newState(), secret }), result: undefined }));
+  return store;
+}
+
+/** A clock that stands in the middle of an epoch of the vectors' collections, until it is moved. */
+export class Clock {
+  constructor(public seconds: number) {}
+  readonly read = (): number => this.seconds;
+}
+
+export const ORIGIN = 1_767_225_600;
+export const HOUR = 3600;
+
+export async function open(name: string, store: Store, options: DeviceOptions = {}): Promise<Device> {
+  return Device.open(definitionOf(name), store, options);
+}
+
+export async function stateOf(store: Store): Promise<ReturnType<typeof unpackState>> {
+  return store.update((content) => ({ result: unpackState(content!) }));
+}

@@ -1,0 +1,24 @@
+/** Reports epoch after epoch from a folder, and prints each report; for tests that kill it. */
+
+import { toHex } from "../src/bytes.js";
+import { DeviceError } from "../src/errors.js";
+import { FileStore } from "../src/file_store.js";
+import { open, stateOf } from "./devices.js";
+
+const [folder, what, first] = process.argv.slice(2);
+const [name, fixed] = what.split(":");
+const store = new FileStore(folder);
+const device = await open(name, store, { outbox: 4 });
+for (let epoch = Number(first); epoch < 1000; ) {
+  // The value changes with the process, so that a second draw would show.
+  const value = fixed === undefined ? (epoch * 7 + process.pid) % 11 : Number(fixed);
+  try {
+    const report = toHex(await device.report(value, epoch));
+    process.stdout.write(`${JSON.stringify({ epoch, report })}\n`);
+    epoch++;
+  } catch (error) {
+    if (!(error instanceof DeviceError) || error.code !== "E-DEVICE-EPOCH") throw error;
+    const [last] = (await stateOf(store)).last.values();
+    epoch = last.epoch; // another process is further
+  }
+}

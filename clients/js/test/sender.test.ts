@@ -1,0 +1,135 @@
+/** Sending over real HTTP: at least once, the same bytes, until the collector has them. */
+
+import assert from "node:assert/strict";
+import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
+import type { AddressInfo } from "node:net";
+import { type TestContext, test } from "node:test";
+import { toHex } from "../src/bytes.js";
+import { DeviceError } from "../src/errors.js";
+import { Sender } from "../src/outbox.js";
+import type { Store } from "../src/store.js";
+import { Clock, HOUR, open, ORIGIN, SECRET, storeWith } from "./devices.js";
+
+interface Seen {
+  body: string;
+  headers: IncomingMessage["headers"];
+}
+
+/** A collector that answers as scripted, 204 when the script has run out. */
+async function collector(t: TestContext, answers: ((response: ServerResponse) => void)[] = []): Promise<{ url: string; seen: Seen[] }> {
+  const seen: Seen[] = [];
+  const server = createServer((request, response) => {
+    const parts: Buffer[] = [];
+    request.on("data", (part: Buffer) => parts.push(part));
+    request.on("end", () => {
+      seen.push({ body: Buffer.concat(parts).toString("hex"), headers: request.headers });
+      const answer = answers.shift();
+      if (answer) answer(response);
+      else response.writeHead(204).end();
+    });
+  });
+  await new Promise<void>((listening) => server.listen(0, "127.0.0.1", listening));
+  t.after(() => {
+    server.closeAllConnections();
+    server.close();
+  });
+  return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/v1/reports`, seen };
+}
+
+const status = (code: number, headers: Record<string, string> = {}) => (response: ServerResponse) => {
+  response.writeHead(code, headers).end("{}");
+};
+
+async function device(epochs: number): Promise<{ clock: Clock; store: Store; reports: string[]; outbox: any }> {
+  const clock = new Clock(ORIGIN);
+  const store = await storeWith(SECRET);
+  const opened = await open("l_grr", store, { clock: clock.read });
+  const reports = [];
+  for (let epoch = 0; epoch < epochs; epoch++, clock.seconds += HOUR) reports.push(toHex(await opened.report(1)));
+  return { clock, store, reports, outbox: opened.outbox };
+}
+
+test("reports that are due are posted as they are, and forgotten once they are safe", async (t) => {
+  const { url, seen } = await collector(t);
+  const { clock, reports, outbox } = await device(3);
+  const sender = new Sender(outbox, url, { clock: clock.read });
+  clock.seconds = ORIGIN - 1;
+  assert.equal(await sender.sendDue(), 0);
+  clock.seconds = ORIGIN + 2 * HOUR;
+  assert.equal(await sender.sendDue(), 2);
+  clock.seconds += HOUR;
+  assert.equal(await sender.sendDue(), 1);
+  assert.equal(await sender.sendDue(), 0);
+  assert.deepEqual(seen.map(({ body }) => body), reports);
+  assert.deepEqual([sender.sent, (await outbox.waiting()).length], [3, 0]);
+  for (const { headers } of seen) {
+    assert.equal(headers["content-type"], "application/x-protobuf");
+    assert.deepEqual([headers.cookie, headers.referer, headers.authorization], [undefined, undefined, undefined]);
+  }
+});
+
+test("what the collector cannot take now comes again, after a pause that grows", async (t) => {
+  const broken = (response: ServerResponse): void => void response.socket!.destroy();
+  const away = status(307, { Location: "/elsewhere" });
+  const { url, seen } = await collector(t, [status(503), status(429), broken, away, status(408), status(500)]);
+  const { clock, reports, outbox } = await device(1);
+  const sender = new Sender(outbox, url, { clock: clock.read });
+  for (let failure = 0; failure < 6; failure++) {
+    assert.equal(await sender.sendDue(), 0);
+    assert.equal(sender.failures, failure + 1);
+    const pause = sender.nextAttempt - clock.seconds;
+    assert.ok(pause >= 2 ** failure && pause <= 2 ** (failure + 1), `${pause} s`);
+    clock.seconds = sender.nextAttempt - 0.001;
+    assert.equal(await sender.sendDue(), 0);
+    assert.equal(seen.length, failure + 1);
+    clock.seconds = sender.nextAttempt;
+  }
+  assert.equal(await sender.sendDue(), 1);
+  assert.equal(sender.failures, 0);
+  assert.deepEqual(seen.map(({ body }) => body), Array(7).fill(reports[0]));
+});
+
+test("Retry-After is obeyed, in both forms, up to a day", async (t) => {
+  const { clock, outbox } = await device(1);
+  const at = new Date((clock.seconds + 500) * 1000).toUTCString();
+  for (const [header, least, most] of [["70", 70, 70], [at, 500, 500], ["999999999", 86400, 86400], ["soon", 1, 2]] as const) {
+    const { url } = await collector(t, [status(503, { "Retry-After": header })]);
+    const sender = new Sender(outbox, url, { clock: clock.read });
+    await sender.sendDue();
+    const pause = sender.nextAttempt - clock.seconds;
+    assert.ok(pause >= least && pause <= most, `${header}: ${pause}`);
+  }
+});
+
+test("what is refused for good is dropped and counted, and the next one goes", async (t) => {
+  const { url, seen } = await collector(t, [status(400), status(404)]);
+  const { clock, outbox } = await device(3);
+  const sender = new Sender(outbox, url, { clock: clock.read });
+  assert.equal(await sender.sendDue(), 1);
+  assert.deepEqual([...sender.dropped], [[400, 1], [404, 1]]);
+  assert.deepEqual([seen.length, (await outbox.waiting()).length, sender.failures], [3, 0, 0]);
+});
+
+test("a sent report that could not be acknowledged is sent again, the same", async (t) => {
+  const { url, seen } = await collector(t);
+  const { clock, store, outbox } = await device(1);
+  const update = store.update.bind(store);
+  let calls = 0;
+  store.update = async (change) => {
+    if (++calls === 2) throw new Error("the machine stops here");
+    return update(change);
+  };
+  await assert.rejects(new Sender(outbox, url, { clock: clock.read }).sendDue());
+  assert.equal(await new Sender(outbox, url, { clock: clock.read }).sendDue(), 1);
+  assert.equal(seen.length, 2);
+  assert.equal(seen[0].body, seen[1].body);
+});
+
+test("a collector that does not answer in time is none", async (t) => {
+  const { url } = await collector(t, [() => undefined]);
+  const { clock, outbox } = await device(1);
+  const sender = new Sender(outbox, url, { clock: clock.read, timeout: 0.2 });
+  assert.equal(await sender.sendDue(), 0);
+  assert.equal(sender.failures, 1);
+  assert.throws(() => new Sender(outbox, "file:///x"), (error) => error instanceof DeviceError && error.code === "E-DEVICE-COLLECTOR");
+});
