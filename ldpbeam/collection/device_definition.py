@@ -49,7 +49,7 @@ def device_definition_text(collection: Collection) -> str:
 
 def _domain(domain: Domain) -> dict[str, Any]:
     labels = None if domain.labels is None else list(domain.labels)
-    return {"size": domain.size, "labels": labels, "maximum": domain.maximum}
+    return {"size": domain.size, "labels": labels, "maximum": domain.maximum, "other": domain.other}
 
 
 def _protocol(protocol: LocalProtocol[Any], *, several: bool = False) -> dict[str, Any]:

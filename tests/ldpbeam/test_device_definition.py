@@ -104,7 +104,10 @@ def test_the_collection_is_named_by_its_whole_digest() -> None:
     assert read["format"] == FORMAT
     assert (read["name"], read["version"]) == ("x", 3)
     assert read["epochs"] == {"length_seconds": 3600, "origin_seconds": 7, "count": 100}
-    assert (read["domain"], read["attributes"]) == ({"size": 11, "labels": None, "maximum": None}, [])
+    assert (read["domain"], read["attributes"]) == (
+        {"size": 11, "labels": None, "maximum": None, "other": None},
+        [],
+    )
     assert len(read["full_digest"]) == 64
     assert read["full_digest"].startswith(read["digest"])
     assert int.from_bytes(bytes.fromhex(read["digest"]), "little") == agreed.digest
@@ -120,6 +123,7 @@ def test_labels_and_ranges_are_as_given() -> None:
     agreed = collection(Setting("grr", 3, Parameters(epsilon=1.0)))
     labels = ("a", "ß", '"')
     assert again(replace(agreed, domain=Domain(3, labels)))["domain"]["labels"] == list(labels)
+    assert again(replace(agreed, domain=Domain(3, labels, other=2)))["domain"]["other"] == 2
     assert again(replace(agreed, domain=Domain(3, maximum=0.3)))["domain"]["maximum"] == 0.3
 
 

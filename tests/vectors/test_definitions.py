@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from tests.vectors import definitions, generate
+from tests.vectors import definitions, derived, generate
 
 
 def test_the_definitions_are_current() -> None:
@@ -22,3 +22,10 @@ def test_every_vector_has_the_definition_of_its_protocol() -> None:
         assert (stated["name"], stated["id"]) == (vector["protocol"], vector["id"])
         assert stated["domain_size"] == vector["domain_size"]
         assert {name: stated[name] for name in ("permanent", "instant")} == vector["rounds"], path.name
+
+
+def test_every_derived_vector_has_the_definition_of_its_collection() -> None:
+    for path in sorted(derived.DIRECTORY.glob("*.json")):
+        if path.name != "streams.json":
+            stated = json.loads((definitions.DIRECTORY / path.name).read_text("ascii"))
+            assert stated["full_digest"] == json.loads(path.read_text("ascii"))["full_digest"], path.name

@@ -75,7 +75,7 @@ export class Derivation {
   }
 
   /** A stream from its first word on; `input` is a memoised input or an epoch. */
-  stream(purpose: number, part: number, input: number): DerivedWords {
+  stream(purpose: number, part: number, input: number | bigint): DerivedWords {
     const label = new Uint8Array(LABEL.length + 32 + 13);
     label.set(LABEL);
     label.set(this.#digest, LABEL.length);

@@ -62,8 +62,8 @@ const WRONG: [name: string, path: string, ...values: unknown[]][] = [
   ["one_bit_rrpm", "protocol.permanent", null],
   ["laplace_mean", "protocol.margin", 5, "x"],
   ["laplace_mean", "protocol.instant.tails", null, [1]],
-  ["sample_loloha", "protocol.index_size", 0, 3],
-  ["sample_loloha", "protocol.parts", [], null],
+  ["sample_of_different_sizes", "protocol.index_size", 0, 3],
+  ["sample_of_different_sizes", "protocol.parts", [], null],
   ["split_l_osue", "protocol.payload_size", 2, 4],
   ["together_one_bit_rrpm", "protocol.sum_limit", 0],
 ];

@@ -115,26 +115,26 @@ test("values are indices or labels, and no error holds one", async () => {
 
 test("attributes are given in order or by name", async () => {
   const store = () => storeWith(SECRET);
-  const bySequence = toHex(await (await open("split_l_osue", await store())).report([3, 10], 1));
-  assert.equal(toHex(await (await open("split_l_osue", await store())).report({ a1: 10, a0: 3 }, 1)), bySequence);
+  const bySequence = toHex(await (await open("split_l_osue", await store())).report([3, 10, 0], 1));
+  assert.equal(toHex(await (await open("split_l_osue", await store())).report({ a1: 10, a0: 3, a2: 0 }, 1)), bySequence);
   const device = await open("split_l_osue", await store());
-  for (const wrong of [3, [3], [3, 10, 1], [3, 11], { a0: 3 }, { a0: 3, a1: 10, a2: 1 }, { a0: 3, b: 1 }] as any[]) {
+  for (const wrong of [3, [3], [3, 10], [3, 10, 1, 0], [3, 10, 11], { a0: 3 }, { a0: 3, a1: 10, a2: 1, a3: 1 }, { a0: 3, a1: 1, b: 1 }] as any[]) {
     await assert.rejects(device.report(wrong, 1), refuses("E-DEVICE-VALUE"));
   }
   const counters = await open("together_one_bit_rrpm", await store());
-  await counters.report([4, 4, 0], 1);
-  await assert.rejects(counters.report([4, 4, 1], 2), refuses("E-DEVICE-VALUE"));
+  await counters.report([5, 5, 0], 1);
+  await assert.rejects(counters.report([5, 5, 1], 2), refuses("E-DEVICE-VALUE"));
 });
 
 test("a sampling device looks at one attribute only, for life", async () => {
-  const device = await open("sample_loloha", await storeWith(SECRET));
+  const device = await open("sample_of_different_sizes", await storeWith(SECRET));
   const attribute = (report: Uint8Array) => report[report.length - 3];
   const found = new Set<number>();
   for (let epoch = 0; epoch < 20; epoch++) found.add(attribute(await device.report([1, 1, 1], epoch)));
   assert.equal(found.size, 1);
   const drawn = new Set<number>();
   for (let i = 0; i < 60; i++) {
-    const other = await open("sample_loloha", new MemoryStore());
+    const other = await open("sample_of_different_sizes", new MemoryStore());
     drawn.add(attribute(await other.report([1, 1, 1], 0)));
   }
   assert.deepEqual([...drawn].sort(), [0, 1, 2]);

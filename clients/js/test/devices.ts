@@ -19,7 +19,7 @@ export async function storeWith(secret: Uint8Array): Promise<MemoryStore> {
   return store;
 }
 
-/** A clock that stands in the middle of an epoch of the vectors' collections, until it is moved. */
+/** A clock that stands until it is moved. */
 export class Clock {
   constructor(public seconds: number) {}
   readonly read = (): number => this.seconds;
@@ -28,8 +28,11 @@ export class Clock {
 export const ORIGIN = 1_767_225_600;
 export const HOUR = 3600;
 
+/** A device of a vector's collection, with a thousand epochs of an hour from ORIGIN on. */
 export async function open(name: string, store: Store, options: DeviceOptions = {}): Promise<Device> {
-  return Device.open(definitionOf(name), store, options);
+  const definition = definitionOf(name);
+  definition.epochs = { length_seconds: HOUR, origin_seconds: ORIGIN, count: 1000 };
+  return Device.open(definition, store, options);
 }
 
 export async function stateOf(store: Store): Promise<ReturnType<typeof unpackState>> {

@@ -7,7 +7,8 @@ import { test } from "node:test";
 import { toHex } from "../src/bytes.js";
 import { Derivation, FULL } from "../src/randomness.js";
 import { encodeReport } from "../src/wire.js";
-import { Clock, open, SECRET, stateOf, storeWith } from "./devices.js";
+import { Device } from "../src/device.js";
+import { Clock, definitionOf, SECRET, stateOf, storeWith } from "./devices.js";
 
 const PAGE = readFileSync(new URL("../../../../docs/wire.md", import.meta.url), "utf-8");
 
@@ -34,7 +35,7 @@ const BLOCKS = {
 
 for (const [name, collection] of Object.entries(BLOCKS)) {
   test(`${collection} sends the page's bytes`, async () => {
-    const device = await open(collection, await storeWith(SECRET));
+    const device = await Device.open(definitionOf(collection), await storeWith(SECRET));
     const golden = reportIn(block(name));
     assert.ok(golden.length > 40);
     assert.equal(toHex(await device.report(5, 7)), golden);
@@ -44,7 +45,7 @@ for (const [name, collection] of Object.entries(BLOCKS)) {
 test("the report is due when the page says", async () => {
   const [, share, now] = /= (\d+) s after a report at (\d+)/.exec(block("report"))!.map(Number);
   const store = await storeWith(SECRET);
-  const device = await open("minutes_in_app", store, { clock: new Clock(now).read });
+  const device = await Device.open(definitionOf("minutes_in_app"), store, { clock: new Clock(now).read });
   await device.report(5);
   const [waiting] = (await stateOf(store)).outbox;
   assert.deepEqual([waiting.epoch, waiting.due], [7, now + share]);
