@@ -112,7 +112,7 @@ proto-check: $(STAMP) ## does the committed generated code match proto/?
 	diff -ru "$$tmp/committed" "$$tmp/fresh/ldpbeam/wire" || \
 	  { echo "error: the generated code in ldpbeam/wire is not what proto/ gives; run 'make proto'" >&2; exit 1; }
 
-browser: $(STAMP) chromium ## the tests that look at pages in Chromium
+browser: $(STAMP) chromium js-build ## the tests that look at pages in Chromium
 	@$(PYTEST) -m browser
 
 chromium:

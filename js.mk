@@ -1,7 +1,14 @@
 # The TypeScript client: a second implementation of docs/wire.md, kept byte-compatible by tests/vectors.
+# And the examples that run devices, collector and pipeline together.
 
-.PHONY: js
+.PHONY: js js-build examples
 
-js: ## build and test the TypeScript client (Node 18 or newer)
+js: js-build ## build and test the TypeScript client (Node 18 or newer)
+	cd clients/js && npm test
+
+js-build:
 	@command -v npm >/dev/null || { echo "error: the TypeScript client needs Node 18 or newer and npm" >&2; exit 1; }
-	cd clients/js && npm ci --ignore-scripts --no-audit --no-fund && npm run build && npm test
+	cd clients/js && npm ci --ignore-scripts --no-audit --no-fund && npm run build
+
+examples: $(STAMP) ## the agent example as a person runs it, from nothing to its histogram
+	@$(PYTEST) -m slow tests/examples

@@ -1,8 +1,8 @@
 """Writes the device definitions of the vectors' collections: ``python -m tests.vectors.definitions``.
 
-What ``ldpbeam definition`` prints of each. Those with the name of a vector file belong to it and to the derived
-vectors of that name: devices in other languages build their protocols from these and replay both. Some more,
-for what no vector has: attributes of different sizes, and the collection of docs/wire.md.
+What ``ldpbeam definition`` prints of each. Those with the name of a vector file belong to it, and to the
+derived vectors of that name: devices in other languages build their protocols from these and replay both.
+Some more, for what no vector has: attributes of different sizes, and the collection of docs/wire.md.
 """
 
 from __future__ import annotations
@@ -29,7 +29,14 @@ def collections() -> Iterator[tuple[str, Collection]]:
         attributes = tuple(Attribute(f"a{i}", Domain(size)) for i, size in enumerate(sizes))
         epochs = Epochs(3600, 1_767_225_600, 1000)
         agreed = Collection(
-            allocation, 1, None, protocol, derived.LEVELS, epochs, attributes=attributes, allocation=allocation
+            allocation,
+            1,
+            None,
+            protocol,
+            derived.LEVELS,
+            epochs,
+            attributes=attributes,
+            allocation=allocation,
         )
         yield f"{allocation}_of_different_sizes", agreed
 

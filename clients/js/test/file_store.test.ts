@@ -2,7 +2,8 @@
 
 import assert from "node:assert/strict";
 import { type ChildProcess, spawn } from "node:child_process";
-import * as fs from "node:fs";
+import fs from "node:fs";
+import { syncBuiltinESMExports } from "node:module";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
@@ -101,6 +102,55 @@ test("a disk that refuses gives no report, and changes nothing", async (t) => {
   assert.deepEqual(fs.readFileSync(join(folder, "state")), before);
   fs.rmdirSync(join(folder, "state.tmp"));
   await device.report(1, 1);
+});
+
+/** What a program asks of the disk while it acts, in order; names without their folder. */
+async function asked(act: () => Promise<unknown>): Promise<string[]> {
+  const { openSync, writeSync, fsyncSync, renameSync } = fs;
+  const real = { openSync, writeSync, fsyncSync, renameSync };
+  const names = new Map<number, string>();
+  const seen: string[] = [];
+  const nameOf = (path: fs.PathLike): string => String(path).split("/").pop()!;
+  fs.openSync = ((path: fs.PathLike, ...rest: [fs.OpenMode, fs.Mode?]) => {
+    const file = real.openSync(path, ...rest);
+    names.set(file, nameOf(path));
+    return file;
+  }) as typeof fs.openSync;
+  fs.writeSync = ((file: number, content: Uint8Array, at: number) => {
+    seen.push(`write ${names.get(file)}`);
+    return real.writeSync(file, content, at, Math.min(content.length - at, 100)); // a disk may take a part only
+  }) as typeof fs.writeSync;
+  fs.fsyncSync = (file) => {
+    seen.push(`fsync ${names.get(file)}`);
+    real.fsyncSync(file);
+  };
+  fs.renameSync = (from, to) => {
+    seen.push(`rename ${nameOf(from)} to ${nameOf(to)}`);
+    real.renameSync(from, to);
+  };
+  syncBuiltinESMExports();
+  try {
+    await act();
+  } finally {
+    Object.assign(fs, real);
+    syncBuiltinESMExports();
+  }
+  return seen.filter((one, i) => one !== seen[i - 1]);
+}
+
+test("a report leaves only when the disk has its state, by name", async (t) => {
+  const folder = folderOf(t);
+  const store = new FileStore(folder);
+  const durable = ["write state.tmp", "fsync state.tmp", "rename state.tmp to state", "fsync device"];
+  const first = await asked(() => open("l_grr", store));
+  assert.deepEqual(first.slice(-7), [...durable, "fsync sentinel.tmp", "rename sentinel.tmp to sentinel", "fsync device"]);
+  const device = await open("l_grr", store);
+  assert.deepEqual(await asked(() => device.report(1, 1)), durable);
+  assert.deepEqual(await asked(() => device.report(1, 1)), []);
+  // Written by another process, which may have ended before the last step.
+  const other = await open("l_grr", store);
+  assert.deepEqual(await asked(async () => (await open("l_grr", new FileStore(folder))).report(1, 1)), ["fsync device"]);
+  assert.deepEqual(await asked(() => other.report(1, 1)), []);
 });
 
 test("claims of processes that ended are removed, those of others are respected", async (t) => {

@@ -1,0 +1,190 @@
+"""examples/web/ in Chromium: 200 visitors, the collector, the pipeline, and a histogram that fits."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pyarrow.dataset as ds
+import pytest
+
+from ldpbeam.collection.collection import Collection
+from ldpbeam.collection.file import load_collection
+from ldpbeam.support import SupportProbabilities
+from tests.browser.devtools import Browser, Visitor, browser
+from tests.conftest import FALSE_ALARM_SUITE, REPOSITORY
+from tests.reference.fits import fits
+
+pytestmark = [pytest.mark.browser, pytest.mark.timeout(1200)]
+
+WEB = REPOSITORY / "examples" / "web"
+CLIENT = REPOSITORY / "clients" / "js" / "build" / "src"
+FILE = WEB / "collection.yaml"
+TRUTH = {"light": 100, "dark": 60, "high contrast": 30, "none of these": 10}
+FALSE_ALARM = 1e-9
+"""Chance that correct programs fail."""
+assert FALSE_ALARM <= FALSE_ALARM_SUITE
+
+CLICK = """(async () => {
+  const status = document.querySelector("#status"), label = %s;
+  const until = async (done) => { while (!done()) await new Promise((wake) => setTimeout(wake, 10)); };
+  await until(() => document.querySelector("button") || /E-DEVICE/.test(status.textContent));
+  const button = [...document.querySelectorAll("button")].find((one) => one.textContent === label);
+  const before = status.textContent;
+  status.textContent = "";
+  button.click();
+  await until(() => status.textContent);
+  return status.textContent;
+})()"""
+
+
+class Quiet(SimpleHTTPRequestHandler):
+    def log_message(self, *_: Any) -> None:
+        """Nothing."""
+
+
+@contextmanager
+def site(folder: Path) -> Iterator[str]:
+    """A web server, as ``python -m http.server`` is one."""
+    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(folder)))
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}"
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+@contextmanager
+def collector(output: Path, origin: str) -> Iterator[str]:
+    """``ldpbeam collect`` as a process; where it takes reports."""
+    command = [sys.executable, "-m", "ldpbeam", "collect", "--collection", FILE, "--listen", "127.0.0.1:0"]
+    command += ["--output", output, "--allow-origin", origin, "--json"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=REPOSITORY) as process:
+        try:
+            assert process.stdout is not None
+            listening = json.loads(process.stdout.readline())
+            yield f"http://{listening['host']}:{listening['port']}/v1/reports"
+        finally:
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(60) == 0
+
+
+async def visit(found: Browser, url: str, label: str, again: str | None) -> list[str]:
+    async with found.visitor() as visitor:
+        said = [await click(visitor, url, label)]
+        if again is not None:
+            said.append(await click(visitor, url, again))
+        return said
+
+
+async def click(visitor: Visitor, url: str, label: str) -> str:
+    return str(await visitor.evaluate(url, CLICK % json.dumps(label)))
+
+
+async def visits(url: str, profile: Path) -> list[list[str]]:
+    """All visitors, four at a time; every twentieth comes back the same day and chooses something else."""
+    labels = [label for label, held in TRUTH.items() for _ in range(held)]
+    gate = asyncio.Semaphore(4)
+
+    async def one(found: Browser, number: int, label: str) -> list[str]:
+        async with gate:
+            return await visit(found, url, label, labels[-1 - number] if number % 20 == 0 else None)
+
+    async with browser(profile) as found:
+        return await asyncio.gather(*(one(found, *pair) for pair in enumerate(labels)))
+
+
+def deploy(folder: Path, collector_url: str) -> None:
+    """The example and the built client, as a checkout has them."""
+    if not (CLIENT / "index.js").is_file():
+        pytest.fail("the TypeScript client is not built; run `make js-build`")
+    shutil.copytree(WEB, folder / "examples" / "web")
+    shutil.copytree(CLIENT, folder / "clients" / "js" / "build" / "src")
+    (folder / "examples" / "web" / "config.json").write_text(json.dumps({"collector": collector_url}))
+
+
+def results(reports: Path, output: Path) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """The accounting and the rows of a run over the collector's folder."""
+    command = [sys.executable, "-m", "ldpbeam", "run", "--collection", FILE, "--input", reports / "*.pb"]
+    subprocess.run([*command, "--output", output, "--quiet"], check=True, cwd=REPOSITORY)
+    total = json.loads((output / "run.json").read_text("utf-8"))["accounting"]["total"]
+    return total, ds.dataset(output / "latest").to_table().to_pylist()
+
+
+def test_choices_of_200_visitors_become_a_histogram(tmp_path: Path) -> None:
+    folder, reports = tmp_path / "site", tmp_path / "reports"
+    folder.mkdir()
+    with site(folder) as origin, collector(reports, origin) as url:
+        deploy(folder, url)
+        said = asyncio.run(visits(f"{origin}/examples/web/index.html", tmp_path / "profile"))
+    assert Counter(line for lines in said for line in lines) == {"Thank you. Sent.": 210}
+    total, rows = results(reports, tmp_path / "results")
+    # Whoever came back had reported already: nothing more was sent.
+    assert (total["read"], total["counted"]) == (200, 200)
+    agreed = load_collection(FILE)
+    support = {row["label"]: row["support"] for row in rows}
+    assert {row["n"] for row in rows} == {200}
+    assert fits(support, TRUTH, probabilities(agreed), FALSE_ALARM)
+    for row in rows:
+        truth = TRUTH[row["label"]] / 200
+        # Published intervals are for 95 %; widened to the false-alarm rate they hold the truth.
+        assert abs(row["estimate"] - truth) <= 6.5 * row["std_error"]
+        assert row["ci_low"] <= row["estimate"] <= row["ci_high"]
+    assert sum(row["consistent"] for row in rows) == pytest.approx(1)
+
+    # What a wrong parameter, a wrong value, or a device without noise would give is not taken for right.
+    weaker = replace(agreed.parameters, epsilon_first=1.0)
+    assert not fits(support, TRUTH, probabilities(replace(agreed, parameters=weaker)), FALSE_ALARM)
+    exchanged = dict(zip(TRUTH, reversed(TRUTH.values()), strict=True))
+    assert not fits(support, exchanged, probabilities(agreed), FALSE_ALARM)
+    assert not fits(TRUTH, TRUTH, probabilities(replace(agreed, parameters=weaker)), FALSE_ALARM)
+
+
+def probabilities(agreed: Collection) -> SupportProbabilities:
+    found = agreed.protocol.support
+    assert found is not None
+    return found
+
+
+def test_a_collector_that_is_away_gets_the_report_later(tmp_path: Path) -> None:
+    folder, reports = tmp_path / "site", tmp_path / "reports"
+    folder.mkdir()
+    with site(folder) as origin:
+        deploy(folder, "http://127.0.0.1:9/v1/reports")
+        page = f"{origin}/examples/web/index.html"
+
+        async def both() -> list[str]:
+            async with browser(tmp_path / "profile") as found, found.visitor() as visitor:
+                said = [await click(visitor, page, "dark")]
+                with collector(reports, origin) as url:
+                    (folder / "examples" / "web" / "config.json").write_text(json.dumps({"collector": url}))
+                    waits = "new Promise((done) => setTimeout(() => done(0), 50))"
+                    for _ in range(100):
+                        await visitor.evaluate(page, waits)
+                        said.append(
+                            await visitor.evaluate(page, "document.querySelector('#status').textContent")
+                        )
+                        if any(reports.glob(".journal-*")):
+                            break
+                return said
+
+        said = asyncio.run(both())
+    assert said[0] == "Kept. It will be sent later."
+    total, _ = results(reports, tmp_path / "results")
+    assert (total["read"], total["counted"]) == (1, 1)
