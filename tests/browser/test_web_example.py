@@ -188,3 +188,52 @@ def test_a_collector_that_is_away_gets_the_report_later(tmp_path: Path) -> None:
     assert said[0] == "Kept. It will be sent later."
     total, _ = results(reports, tmp_path / "results")
     assert (total["read"], total["counted"]) == (1, 1)
+
+
+STATE = """(async () => {
+  const { Device, IndexedDbStore } = await import("/clients/js/build/src/index.js");
+  const definition = await (await fetch("definition.json")).json();
+  const open = async () => Device.open(definition, await IndexedDbStore.open("device"));
+  const code = async (act) => { try { await act(); return "none"; } catch (error) { return error.code; } };
+  const raw = (use) => new Promise((done) => {
+    const request = indexedDB.open("device", 1);
+    request.onsuccess = () => {
+      const transaction = request.result.transaction("state", "readwrite");
+      use(transaction.objectStore("state"));
+      transaction.oncomplete = () => { request.result.close(); done(); };
+    };
+  });
+  const four = await Promise.all([0, 1, 2, 3].map(open));
+  const reports = await Promise.all(four.map((device, value) => device.report(value, 5)));
+  let kept;
+  await raw((objects) => objects.get("state").onsuccess = (found) => kept = found.target.result);
+  const found = { reports: reports.map(String), earlier: await code(() => four[0].report(0, 4)) };
+  const damaged = kept.slice();
+  damaged[60] ^= 1;
+  await raw((objects) => objects.put(damaged, "state"));
+  found.damaged = [await code(open), await code(() => four[1].report(0, 6))];
+  await raw((objects) => objects.put(kept, "state"));
+  found.again = String(await four[2].report(0, 5));
+  const deleting = indexedDB.deleteDatabase("device");
+  await new Promise((done) => deleting.onsuccess = done);
+  found.deleted = await code(() => four[3].report(0, 6));
+  found.lost = await code(open);
+  return found;
+})()"""
+
+
+def test_a_state_in_the_browser_keeps_the_rules(tmp_path: Path) -> None:
+    """Four devices at once, an earlier epoch, damage, a deleted database: as for a state in a folder."""
+    with site(tmp_path) as origin:
+        deploy(tmp_path, "http://127.0.0.1:9/v1/reports")
+
+        async def once() -> Any:
+            async with browser(tmp_path / "profile") as found, found.visitor() as visitor:
+                return await visitor.evaluate(f"{origin}/examples/web/index.html", STATE)
+
+        found = asyncio.run(once())
+    assert len(set(found["reports"])) == 1
+    assert found["again"] == found["reports"][0]
+    assert found["earlier"] == "E-DEVICE-EPOCH"
+    assert found["damaged"] == ["E-DEVICE-STATE-DAMAGED"] * 2
+    assert (found["deleted"], found["lost"]) == ("E-DEVICE-STORE", "E-DEVICE-STATE-LOST")

@@ -68,7 +68,12 @@ export class IndexedDbStore implements Store {
 
   update<Result>(change: (content: Uint8Array | null) => Change<Result>): Promise<Result> {
     return new Promise((resolve, reject) => {
-      const transaction = this.#database.transaction(OBJECTS, "readwrite", { durability: "strict" });
+      let transaction: IDBTransaction;
+      try {
+        transaction = this.#database.transaction(OBJECTS, "readwrite", { durability: "strict" });
+      } catch (error) {
+        return reject(refused(error as Error)); // the database was deleted, or has a newer version
+      }
       const objects = transaction.objectStore(OBJECTS);
       const reading = objects.get(OBJECTS);
       let done: Change<Result>;
@@ -124,7 +129,7 @@ export function lost(where: string): DeviceError {
 export function refused(error: { message: string } | null): DeviceError {
   return new DeviceError(
     "E-DEVICE-STORE",
-    `the device's state cannot be kept (${error?.message ?? "another version of the program holds it"})`,
+    `the device's state cannot be kept (${error?.message || "another version of the program holds it"})`,
     "Make room, or correct permissions; nothing was reported.",
   );
 }
