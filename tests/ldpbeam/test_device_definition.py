@@ -70,7 +70,11 @@ def own_facts(built: Any) -> dict[str, Any]:
     return found
 
 
-@pytest.mark.parametrize("setting", settings((2, 11, 300)), ids=str)
+WIDE = Setting("olh", 500, Parameters(epsilon=1.0, hash_family="affine", g=300))
+"""Symbols of two bytes."""
+
+
+@pytest.mark.parametrize("setting", [*settings((2, 11, 300)), WIDE], ids=str)
 def test_the_integers_are_those_of_the_protocol(setting: Setting) -> None:
     agreed = collection(setting)
     read, built = again(agreed), agreed.protocol
@@ -159,6 +163,14 @@ def test_attributes_have_a_part_each(
         assert part["id"] == type(built).ID
         assert part["instant"] == round_record(built.instant)
         assert part["payload_size"] == built.payload_size
+
+
+def test_many_attributes_have_a_wide_index() -> None:
+    attributes = tuple(Attribute(f"a{i}", Domain(2)) for i in range(257))
+    agreed = Collection(
+        "x", 1, None, "grr", Parameters(epsilon=1.0), Epochs(9, 0), attributes=attributes, allocation="sample"
+    )
+    assert again(agreed)["protocol"]["index_size"] == 2
 
 
 def test_every_protocol_names_its_encoding() -> None:
