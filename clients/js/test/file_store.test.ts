@@ -249,8 +249,10 @@ test("three processes with different values: one report per epoch", { timeout: 1
   const shared = (): number[] => [...new Set(all.flatMap(({ lines }) => lines.map(({ epoch }) => epoch)))].filter(
     (epoch) => reporters(epoch) > 1,
   );
-  // As long as it takes for each to have had its turns; the test's own time limit is the deadline.
+  // As long as it takes for each to have had its turns.
+  const until = Date.now() + 90_000;
   while (all.some(({ lines }) => lines.length < 10) || shared().length < 5) {
+    assert.ok(all.every(({ child }) => child.exitCode === null) && Date.now() < until, "each is to report");
     await new Promise((resume) => setTimeout(resume, 100));
   }
   for (const { child } of all) child.kill("SIGTERM");
