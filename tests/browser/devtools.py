@@ -81,7 +81,8 @@ class Visitor:
         try:
             await ask("Page.enable", session)
             await ask("Page.navigate", session, url=url)
-            while await self._value(session, "location.href") != url:
+            # Elements are there once a page is read; before that, it may still be the empty one.
+            while await self._value(session, "document.readyState != 'loading' && location.href") != url:
                 await asyncio.sleep(0.01)
             return await self._value(session, expression)
         finally:

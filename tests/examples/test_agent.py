@@ -21,7 +21,7 @@ from tests.reference.fits import fits
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]
 
 AGENT = REPOSITORY / "examples" / "agent"
-DEVICES, EPOCHS = 60, 2
+DEVICES, EPOCHS = 120, 2
 FALSE_ALARM = 1e-9
 assert FALSE_ALARM <= FALSE_ALARM_SUITE
 
