@@ -8,7 +8,6 @@ from fractions import Fraction
 from itertools import pairwise, product
 from math import cosh, e, log, prod, sinh
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -30,7 +29,7 @@ from ldpbeam.privacy.counters import bounded_sum_epsilon
 from ldpbeam.protocols import Memo, Parameters, protocol
 from ldpbeam.protocols.laplace_mean import LaplaceMean
 from ldpbeam.protocols.one_bit_mean import LinearBit, OneBitMean, OneBitRRPM
-from ldpbeam.randomness import FULL, ScriptedRandomness
+from ldpbeam.randomness import FULL, Randomness, ScriptedRandomness
 from ldpbeam.simulators.fleet import Fleet
 from ldpbeam.simulators.population.specs import population
 from ldpbeam.simulators.simulate import simulate
@@ -173,11 +172,20 @@ def test_a_second_report_flips_the_memoised_bit(gamma: float) -> None:
         assert words.exhausted()
 
 
+class SeededRandomness(Randomness):
+    """The same words in every run of a test."""
+
+    def __init__(self, seed: int) -> None:
+        self._draw = random.Random(seed)
+
+    def word(self, limit: int = FULL) -> int:
+        return self._draw.randrange(limit)
+
+
 def test_few_values_are_memoised() -> None:
     """A device that goes through all values keeps m/s + 1 bits, the stated number of inputs."""
     built = rrpm(86401, segment=43200, gamma=0.2)
-    draw = random.Random(1)
-    randomness = SimpleNamespace(word=lambda limit=FULL: draw.randrange(limit))
+    randomness = SeededRandomness(1)
     memo = built.new_memo(randomness)
     for value in range(0, 86401, 400):
         _, memo = built.privatize(value, memo, randomness)
