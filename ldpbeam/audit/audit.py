@@ -69,7 +69,7 @@ def audit(client: Client, collection: Collection, plan: Plan, false_alarm: float
         false_alarm,
         checks,
         levels,
-        tuple([*left_out, *_not_covered(model, collection)]),
+        (*left_out, *_not_covered(model, collection)),
     )
 
 

@@ -1,4 +1,4 @@
-"""How a device behaves over epochs, restarts, processes and collections: rules, and tests where chance enters."""
+"""How a device behaves over epochs, restarts, processes and collections: rules, and tests of chance."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ def epoch_sweep(client: Client, collection: Collection, model: Model, plan: Plan
 def forks(
     client: Client, collection: Collection, model: Model, plan: Plan, read: Read
 ) -> tuple[list[Match], list[Rule]]:
-    """Processes that fork with the same devices: the same report of each, and noise of their own for others."""
+    """Processes that fork with the same devices: one report of each, and noise of their own for new ones."""
     epoch = 1 if collection.epochs.count > 1 else 0
     lasting = [client.device() for _ in range(_DEVICES)]
     if epoch:

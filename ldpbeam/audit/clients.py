@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import tempfile
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
@@ -98,7 +99,8 @@ class PythonClient(Client):
 
     def _new_folder(self) -> Path:
         self._made += 1
-        return self._folder / str(self._made)
+        # Forked processes count on from the same number, and their devices are to be others.
+        return self._folder / f"{os.getpid()}-{self._made}"
 
     def reports(self, histories: Sequence[History]) -> list[list[bytes | None]]:
         """One device after the other."""

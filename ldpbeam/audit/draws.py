@@ -48,9 +48,16 @@ class Plan:
     pairs: int = 128
 
 
-def plan_of(draws: int) -> Plan:
-    """What goes with that many draws: lasting devices take ten times as long as others."""
-    return Plan(draws, lasting=min(2000, max(200, draws // 25)))
+def plan_of(draws: int, *, slow: bool = False) -> Plan:
+    """What goes with that many draws.
+
+    Args:
+        draws: single reports about each of the two values.
+        slow: whether every device is as slow as a lasting one; less of everything is drawn then.
+    """
+    if slow:
+        return Plan(draws, min(1000, max(100, draws // 10)), (128, min(200, max(40, draws // 20))))
+    return Plan(draws, min(2000, max(200, draws // 25)), (128, min(200, max(120, draws // 50))))
 
 
 def patterns_of(model: Model, count: int) -> tuple[Pattern, ...]:

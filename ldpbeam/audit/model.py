@@ -314,7 +314,7 @@ class SampledModel(Model):
 
     @property
     def same_for_life(self) -> Fraction:
-        """The same attribute, and the same in it; of attributes that are left out nothing more is looked at."""
+        """The same attribute, and the same in it; of attributes left out nothing more is looked at."""
         each = [model.same for model in self.models] + [Fraction(1)] * (self.parts - len(self.models))
         return sum(each, Fraction(0)) / self.parts**2
 

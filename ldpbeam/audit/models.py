@@ -69,20 +69,9 @@ def model_of(protocol: LocalProtocol[Any]) -> Model:
 
 def part_model(protocol: LocalProtocol[Any], pair: tuple[Any, Any]) -> PairModel:
     """The model of one attribute's responses about two of its values, which may be the same."""
-    if isinstance(protocol, Direct):
-        return _direct(protocol, pair)
-    if isinstance(protocol, Unary):
-        return _unary(protocol, pair)
-    if isinstance(protocol, LocalHash):
-        return _local_hash(protocol, pair)
-    if isinstance(protocol, BitFlip):
-        return _bit_flip(protocol, pair)
-    if isinstance(protocol, BinFlipPlus):
-        return _public_string(protocol, pair)
-    if isinstance(protocol, OneBit):
-        return _one_bit(protocol, pair)
-    if isinstance(protocol, LaplaceMean):
-        return _laplace(protocol, pair)
+    for kind, made in _MADE.items():
+        if isinstance(protocol, kind):
+            return made(protocol, pair)
     return _enumerated(protocol, pair)
 
 
@@ -288,3 +277,15 @@ def _enumerated(protocol: LocalProtocol[Any], pair: tuple[Any, Any]) -> PairMode
     rows = tuple(tuple(protocol.likelihood(one, value) for one in responses) for value in pair)
     stratum = Stratum("", Fraction(1), (rows[0], rows[1]), memoised=False)
     return PairModel(pair, lambda response: (0, symbols[response]), (stratum,))
+
+
+_MADE: dict[type[LocalProtocol[Any]], Callable[[Any, tuple[Any, Any]], PairModel]] = {
+    Direct: _direct,
+    Unary: _unary,
+    LocalHash: _local_hash,
+    BitFlip: _bit_flip,
+    BinFlipPlus: _public_string,
+    OneBit: _one_bit,
+    LaplaceMean: _laplace,
+}
+"""What makes the model of each encoding."""

@@ -1,4 +1,4 @@
-"""Whether reports support values as often as estimators take it, for several held and many supported values."""
+"""Whether reports support values as often as estimators take it, and what is drawn without a look at them."""
 
 from __future__ import annotations
 
