@@ -82,7 +82,8 @@ def _of_noise(noise: LaplaceNoise, part: Any) -> Fraction:
     step = -(-(high - low + 1) // _OUTPUTS)
     outputs = {*range(low, high + 1, step), low, 0, part.maximum, high}
     ratios = (part.likelihood(y, part.maximum) / part.likelihood(y, 0) for y in outputs)
-    return max(max(ratio, 1 / ratio) for ratio in ratios)
+    worst: Fraction = max(max(ratio, 1 / ratio) for ratio in ratios)
+    return worst
 
 
 def _single(part: LocalProtocol[Any]) -> Fraction:

@@ -128,14 +128,14 @@ class PythonClient(Client):
 
 class _Lasting(LastingDevice):
     def __init__(self, maker: Maker, collection: Collection, folder: Path) -> None:
-        self._open = lambda: maker.lasting(collection, folder)
-        self._device = self._open()
+        self._maker, self._collection, self._folder = maker, collection, folder
+        self.reopen()
 
     def report(self, value: Any, epoch: int) -> bytes | None:
         return _asked(self._device, value, epoch)
 
     def reopen(self) -> None:
-        self._device = self._open()
+        self._device = self._maker.lasting(self._collection, self._folder)
 
 
 def _asked(device: Reporter, value: Any, epoch: int) -> bytes | None:

@@ -71,10 +71,6 @@ def _ordinal(value: int) -> str:
     return ("first", "second")[value]
 
 
-def _event(*parts: str) -> str:
-    return ", ".join(filter(None, parts))
-
-
 def _sequences(protocol: LocalProtocol[Any], model: Model, counts: Counts) -> Iterator[Bound]:
     length = len(counts.patterns[0])
     if length == 1:

@@ -279,7 +279,7 @@ def _enumerated(protocol: LocalProtocol[Any], pair: tuple[Any, Any]) -> PairMode
     return PairModel(pair, lambda response: (0, symbols[response]), (stratum,))
 
 
-_MADE: dict[type[LocalProtocol[Any]], Callable[[Any, tuple[Any, Any]], PairModel]] = {
+_MADE: dict[Any, Callable[[Any, tuple[Any, Any]], PairModel]] = {
     Direct: _direct,
     Unary: _unary,
     LocalHash: _local_hash,

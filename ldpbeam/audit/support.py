@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
 from typing import Any
 
-from ldpbeam.audit.clients import Client
-from ldpbeam.audit.draws import MOST_RESPONSES, History, Read, epochs_for
+from ldpbeam.audit.clients import Client, History
+from ldpbeam.audit.draws import MOST_RESPONSES, Read, epochs_for
 from ldpbeam.audit.outcome import Check, Match
 from ldpbeam.collection.collection import Collection
 from ldpbeam.hashing import LinearFamily
