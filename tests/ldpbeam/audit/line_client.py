@@ -1,4 +1,4 @@
-"""A client in a process of its own, as docs/audit.md has the lines: COLLECTION, and how it is broken, if at all."""
+"""A client in a process of its own, as docs/audit.md has it: COLLECTION, and how it is broken, if at all."""
 
 from __future__ import annotations
 
@@ -7,6 +7,11 @@ from pathlib import Path
 
 from ldpbeam.client import Device
 from ldpbeam.collection.file import load_collection
+
+
+def answer(line: str) -> None:
+    sys.stdout.write(f"{line}\n")
+    sys.stdout.flush()
 
 
 def main(collection_file: str, broken: str = "") -> None:
@@ -18,7 +23,7 @@ def main(collection_file: str, broken: str = "") -> None:
         if first == "reopen":
             if reported.pop(rest[0], None) is not None and broken == "forgets":
                 devices[rest[0]] = Device.ephemeral(collection)
-            print("what?" if broken == "deaf" else "ok", flush=True)
+            answer("what?" if broken == "deaf" else "ok")
             continue
         value = tuple(map(int, rest[0].split(","))) if collection.attributes else int(rest[0])
         # Devices of the audit that last are opened again; this one keeps all of them open instead.
@@ -29,10 +34,10 @@ def main(collection_file: str, broken: str = "") -> None:
         if broken == "truth" and len(devices) % 2:
             value = collection.protocol.domain_size - 1
         try:
-            answer = device.report(value, int(rest[1])).hex()
+            report = device.report(value, int(rest[1])).hex()
         except Exception as error:
-            answer = f"error {type(error).__name__}"
-        print("zz" if broken == "garbage" else answer, flush=True)
+            report = f"error {type(error).__name__}"
+        answer("zz" if broken == "garbage" else report)
         if broken == "hangs":
             sys.stdin.read()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 import secrets
 from dataclasses import replace
@@ -163,6 +164,20 @@ class ForkDuplicates(Small):
 
     def new_secret(self) -> bytes:
         return _GENERATOR.randbytes(16)
+
+
+@planted("grr", Check.FORK)
+class AnotherReportInEveryProcess(Small):
+    """The process takes part in the derivation: forked ones send two reports of a device for one epoch."""
+
+    def epoch_label(self, epoch: int) -> str:
+        return f"{epoch} {os.getpid()}"
+
+    def again(self, value: int, epoch: int) -> bytes | None:
+        last = self.last
+        if last is not None and epoch < last[0]:
+            raise ValueError("an earlier epoch")
+        return last[1] if last is not None and epoch == last[0] else None
 
 
 @planted("grr", Check.IDS, Check.FORK)

@@ -96,3 +96,16 @@ def test_noise_of_a_higher_level_is_found() -> None:
     m = protocol.maximum
     noise = LaplaceNoise.for_level(1.0 + 1e-9, m, m + protocol.margin)
     assert broken(with_round(collection, "instant", noise))
+
+
+def test_attributes_that_spend_the_whole_level_each_are_found() -> None:
+    """Three attributes of a split each at ε/2: their levels add up to more than ε."""
+    collection = COLLECTIONS["split_one_round"]
+    parts = tuple(
+        replace(part, instant=SymbolChannel.from_epsilon(part.domain_size, 1.5))
+        for part in collection.protocol.parts  # type: ignore[type-var]
+    )
+    assert any("level of a report" in what for what in broken(with_round(collection, "protocols", parts)))
+    # A device that draws one attribute spends what that one does.
+    alone = COLLECTIONS["sample"]
+    assert broken(alone) == []
