@@ -1,7 +1,7 @@
 """The attacks find what there is to find: a value without a memo, and changes without a second round.
 
-Populations are seeded, devices draw from the operating system. What a device with a memo shows is limited by an
-exact binomial test at 1e-9; the other limits are far from what is measured.
+Populations are seeded, devices draw from the operating system. What a device with a memo shows is limited by
+an exact binomial test at 1e-9; the other limits are far from what is measured.
 """
 
 from __future__ import annotations
