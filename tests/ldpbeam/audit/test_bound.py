@@ -47,6 +47,9 @@ def test_a_bound_is_wrong_as_rarely_as_it_says() -> None:
     )
     assert 0 < wrong <= alpha
     assert level_bound(0, n, 5, n, alpha) == -inf
+    # Either limit has half: by Bonferroni that is enough, whatever the other one does.
+    low, high = lower_limit(40, n, alpha / 2), upper_limit(5, n, alpha / 2)
+    assert level_bound(40, n, 5, n, alpha) == pytest.approx(log(low / high), rel=1e-12)
 
 
 @pytest.mark.parametrize("p", [Fraction(1, 1000), Fraction(1, 2), Fraction(0), Fraction(1)])
@@ -82,7 +85,7 @@ def test_a_drawn_bound_is_at_least_what_theory_gives(tmp_path: Path) -> None:
     for one in single:
         assert least_bound(p, q, 20_000, 20_000, share, 1e-9) <= one.bound <= one.level
         assert one.exact == pytest.approx(1)
-        assert one.share > 0.9
+        assert one.share > 0.8
 
 
 def test_false_alarms_are_shared_by_all_tests_of_a_call() -> None:

@@ -100,6 +100,6 @@ def test_a_command_that_cannot_be_started_is_an_error(wrong: str) -> None:
 def test_many_lines_at_once_do_not_block(file: Path) -> None:
     """More than pipes hold, in both directions."""
     with ExternalClient(command(file)) as client:
-        answers = client.reports([History([1] * 400, range(400))] * 20)
-    assert len(answers) == 20
+        answers = client.reports([History([1] * 400, range(400))] * 60)
+    assert len(answers) == 60
     assert all(message is not None for row in answers for message in row)
