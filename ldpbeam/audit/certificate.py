@@ -15,8 +15,8 @@ from ldpbeam.channels.channel import BitChannel, SymbolChannel
 from ldpbeam.channels.exact import exp_below
 from ldpbeam.channels.noise import LaplaceNoise
 from ldpbeam.collection.collection import Collection
-from ldpbeam.protocols.attributes import Sample
 from ldpbeam.protocols.attributes.bounded_counters import BoundedCounters
+from ldpbeam.protocols.attributes.sample import Sample
 from ldpbeam.protocols.contract import LocalProtocol
 from ldpbeam.protocols.one_bit_mean import LinearBit
 from ldpbeam.protocols.parameters import Parameters

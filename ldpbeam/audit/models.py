@@ -11,8 +11,9 @@ from typing import Any
 from ldpbeam.audit.model import Model, PairModel, ProductModel, Row, SampledModel, Stratum, single_stratum
 from ldpbeam.channels.channel import BitChannel, SymbolChannel
 from ldpbeam.hashing import LinearFamily
-from ldpbeam.protocols.attributes import Sample, Split
 from ldpbeam.protocols.attributes.bounded_counters import BoundedCounters
+from ldpbeam.protocols.attributes.sample import Sample
+from ldpbeam.protocols.attributes.split import Split
 from ldpbeam.protocols.bit_flip import BitFlip
 from ldpbeam.protocols.contract import LocalProtocol
 from ldpbeam.protocols.direct import Direct

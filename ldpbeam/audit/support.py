@@ -15,9 +15,9 @@ from ldpbeam.hashing import LinearFamily
 from ldpbeam.protocols.attributes.bounded_counters import BoundedCounters
 from ldpbeam.protocols.bit_flip import BitFlip
 from ldpbeam.protocols.contract import LocalProtocol
-from ldpbeam.protocols.frequency_protocol import FrequencyProtocol
 from ldpbeam.protocols.local_hash import LocalHash
 from ldpbeam.protocols.one_bit_mean import OneBit
+from ldpbeam.protocols.results import FrequencyProtocol
 
 __all__ = ["held_values", "support_counts", "support_matches"]
 

@@ -11,7 +11,7 @@ import pytest
 
 from ldpbeam.audit.standard import standard_collections
 from ldpbeam.protocols import PROTOCOLS
-from ldpbeam.protocols.attributes import ALLOCATIONS
+from ldpbeam.protocols.attributes.allocate import ALLOCATIONS
 from tests.conftest import REPOSITORY
 from tests.ldpbeam.audit.test_external import ONE, command
 
