@@ -1,0 +1,78 @@
+"""Exact binomial limits: the lower bound of a level from counts, and the two-sided test of a probability."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from math import inf, log
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from ldpbeam.arrays import Floats, Ints
+
+__all__ = ["expected_bound", "least_bound", "level_bound", "lower_limit", "two_sided", "upper_limit"]
+
+
+def lower_limit(count: int, trials: int, alpha: float) -> float:
+    """Clopper–Pearson: the true probability lies below it with probability at most ``alpha``."""
+    from scipy.special import betaincinv
+
+    return 0.0 if count == 0 else float(betaincinv(count, trials - count + 1, alpha))
+
+
+def upper_limit(count: int, trials: int, alpha: float) -> float:
+    """Clopper–Pearson: the true probability lies above it with probability at most ``alpha``."""
+    from scipy.special import betainccinv
+
+    return 1.0 if count == trials else float(betainccinv(count + 1, trials - count, alpha))
+
+
+def level_bound(count: int, trials: int, other_count: int, other_trials: int, alpha: float) -> float:
+    """A lower bound of ln(p/q), wrong with probability at most ``alpha``.
+
+    Args:
+        count: how often the event was seen under one value, of ``trials``.
+        trials: reports about that value; at least 1.
+        other_count: how often it was seen under the other value, of ``other_trials``.
+        other_trials: reports about the other value; at least 1.
+        alpha: half of it goes to each of the two limits.
+
+    Returns:
+        The bound; minus infinity where the event was never seen.
+    """
+    low = lower_limit(count, trials, alpha / 2)
+    return log(low / upper_limit(other_count, other_trials, alpha / 2)) if low else -inf
+
+
+def expected_bound(p: float, q: float, trials: float, other_trials: float, alpha: float) -> float:
+    """:func:`level_bound` at the counts that theory expects; it chooses events before anything is drawn."""
+    counts = round(p * trials), round(q * other_trials)
+    n = max(round(trials), 1), max(round(other_trials), 1)
+    return level_bound(min(counts[0], n[0]), n[0], min(counts[1], n[1]), n[1], alpha)
+
+
+def least_bound(p: float, q: float, trials: int, other_trials: int, alpha: float, missed: float) -> float:
+    """What :func:`level_bound` falls short of with probability at most ``missed``, for these true p and q."""
+    from scipy.stats import binom
+
+    low = int(binom.ppf(missed / 2, trials, p))
+    high = int(binom.isf(missed / 2, other_trials, q))
+    return level_bound(low, trials, high, other_trials, alpha)
+
+
+def two_sided(counts: Ints, trials: Ints, probabilities: list[Fraction]) -> Floats:
+    """P-values of exact two-sided binomial tests: twice the lesser tail, at most 1.
+
+    Args:
+        counts: int64 (n,).
+        trials: int64 (n,), 0 where nothing was drawn: that tells nothing, and gives 1.
+        probabilities: exact; what has probability 0 or 1 is refuted by a single count.
+    """
+    import numpy as np
+    from scipy.stats import binom
+
+    p: NDArray[np.float64] = np.array([float(one) for one in probabilities])
+    tails = np.minimum(binom.cdf(counts, trials, p), binom.sf(counts - 1, trials, p))
+    found: Floats = np.minimum(1.0, 2 * tails)
+    return found

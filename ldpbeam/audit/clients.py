@@ -1,0 +1,176 @@
+"""The clients that are audited: something that gives the bytes of a report for a value and an epoch."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol
+
+from ldpbeam.client import Device
+from ldpbeam.collection.collection import Collection
+
+__all__ = ["Client", "History", "LastingDevice", "Maker", "Memoised", "PythonClient", "Reporter", "scratch"]
+
+
+class History(NamedTuple):
+    """What a device that never reported is to report, one after the other."""
+
+    values: Sequence[Any]
+    epochs: Sequence[int]
+
+
+class LastingDevice(ABC):
+    """One device that is asked again and again."""
+
+    @abstractmethod
+    def report(self, value: Any, epoch: int) -> bytes | None:
+        """The bytes of a report; None where the device refuses."""
+
+    @abstractmethod
+    def reopen(self) -> None:
+        """End the device's process, as far as it can tell, and start it again from its state."""
+
+
+class Client(ABC):
+    """A client for one collection.
+
+    Attributes:
+        name: for people.
+        forks: whether processes that fork from this one have the client's state.
+    """
+
+    name: str
+    forks = False
+
+    @abstractmethod
+    def reports(self, histories: Sequence[History]) -> list[list[bytes | None]]:
+        """The reports of new devices, one per history; None where a device refuses."""
+
+    @abstractmethod
+    def device(self) -> LastingDevice:
+        """A new device that lasts."""
+
+    def for_two(self, other: Collection, values: Sequence[Any]) -> list[tuple[bytes, bytes]] | None:
+        """First reports of new devices that report to this collection and to another one; a device a value.
+
+        None where the client cannot be asked for two collections.
+        """
+        return None
+
+
+class Reporter(Protocol):
+    """What a device of any Python client can do."""
+
+    def report(self, value: Any, epoch: int) -> bytes:
+        """The bytes of a report; an exception refuses it."""
+        ...
+
+
+class Maker(ABC):
+    """Makes the devices of a Python client."""
+
+    name: str
+
+    @abstractmethod
+    def fresh(self, collection: Collection, folder: Path) -> Reporter:
+        """A new device. ``folder`` is new too, and may be used or not."""
+
+    @abstractmethod
+    def lasting(self, collection: Collection, folder: Path) -> Reporter:
+        """The device whose state is in the folder; a new one where there is none."""
+
+
+class PythonClient(Client):
+    """A client in this process."""
+
+    forks = True
+
+    def __init__(self, collection: Collection, maker: Maker, folder: Path) -> None:
+        """Devices keep their states in folders below ``folder``."""
+        self.name = maker.name
+        self._collection = collection
+        self._maker = maker
+        self._folder = folder
+        self._made = 0
+
+    def _new_folder(self) -> Path:
+        self._made += 1
+        # Forked processes count on from the same number, and their devices are to be others.
+        return self._folder / f"{os.getpid()}-{self._made}"
+
+    def reports(self, histories: Sequence[History]) -> list[list[bytes | None]]:
+        """One device after the other."""
+        found = []
+        for values, epochs in histories:
+            device = self._maker.fresh(self._collection, self._new_folder())
+            found.append([_asked(device, v, e) for v, e in zip(values, epochs, strict=True)])
+        return found
+
+    def device(self) -> LastingDevice:
+        """With a state of its own."""
+        return _Lasting(self._maker, self._collection, self._new_folder())
+
+    def for_two(self, other: Collection, values: Sequence[Any]) -> list[tuple[bytes, bytes]]:
+        """Both from one folder."""
+        found = []
+        for value in values:
+            folder = self._new_folder()
+            first, second = (
+                self._maker.lasting(one, folder).report(value, 0) for one in (self._collection, other)
+            )
+            found.append((first, second))
+        return found
+
+
+class _Lasting(LastingDevice):
+    def __init__(self, maker: Maker, collection: Collection, folder: Path) -> None:
+        self._maker, self._collection, self._folder = maker, collection, folder
+        self.reopen()
+
+    def report(self, value: Any, epoch: int) -> bytes | None:
+        return _asked(self._device, value, epoch)
+
+    def reopen(self) -> None:
+        self._device = self._maker.lasting(self._collection, self._folder)
+
+
+def _asked(device: Reporter, value: Any, epoch: int) -> bytes | None:
+    """A client may refuse with any exception."""
+    try:
+        return device.report(value, epoch)
+    except Exception:
+        return None
+
+
+class Memoised(Maker):
+    """This project's client.
+
+    Args:
+        memo: ``stored`` or ``derived``, as ``Device.open`` has it.
+    """
+
+    def __init__(self, memo: str) -> None:
+        """One of the two ways to keep permanent answers."""
+        self.name = f"ldpbeam.Device, memo {memo}"
+        self._memo: Any = memo
+
+    def fresh(self, collection: Collection, folder: Path) -> Reporter:
+        """Without a folder where nothing is derived: it draws the same way, and in far less time."""
+        return Device.ephemeral(collection) if self._memo == "stored" else self.lasting(collection, folder)
+
+    def lasting(self, collection: Collection, folder: Path) -> Reporter:
+        """As people open it; reports leave through the audit, so no outbox keeps them."""
+        return Device.open(collection, folder, memo=self._memo, outbox=0)
+
+
+@contextmanager
+def scratch() -> Iterator[Path]:
+    """A folder for states, in memory where the machine has such a place: nothing in it is worth a disk."""
+    memory = Path("/dev/shm")  # noqa: S108 - a folder below it is made by tempfile
+    place = memory if memory.is_dir() else None
+    with tempfile.TemporaryDirectory(prefix="ldpbeam-audit-", dir=place) as folder:
+        yield Path(folder)

@@ -1,0 +1,324 @@
+"""The exact law of a device's reports, as far as two values can be told apart by them.
+
+A report is reduced to a *symbol*: what it says about the two audited values, and the rest lumped together. So
+a history of a few reports is one of few cells, and the probability of each is a rational number of the
+protocol's integers. What a device draws once for life without looking at the value, and shows in every report
+(its hash function, its buckets, its attribute), decides the *stratum*.
+
+Values are 0 and 1 here: positions in the audited pair. A pattern is a sequence of them, one per report.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from itertools import product
+from math import prod
+from typing import Any
+
+__all__ = ["Model", "PairModel", "Pattern", "ProductModel", "SampledModel", "Stratum", "single_stratum"]
+
+Pattern = tuple[int, ...]
+Row = tuple[Fraction, ...]
+"""Probabilities of answers, or of symbols, that add up to 1."""
+
+
+@dataclass(frozen=True)
+class Stratum:
+    """Devices, or reports, that speak about the pair in the same way.
+
+    Attributes:
+        name: for people.
+        probability: share of the devices; exact, and the same for every value.
+        answers: for either value, P(permanent answer); where nothing is memoised, P(symbol).
+        instant: for each answer, P(symbol); None where the answer is the symbol.
+        one_input: whether both values are the same memoised input.
+        memoised: whether the answer is drawn once per input, else for every report.
+        groups: symbols by what is drawn for every report without looking at the value; a bound is
+            conditional on its group.
+    """
+
+    name: str
+    probability: Fraction
+    answers: tuple[Row, Row]
+    instant: tuple[Row, ...] | None = None
+    one_input: bool = False
+    memoised: bool = True
+    groups: tuple[tuple[int, ...], ...] = ()
+
+    @property
+    def symbols(self) -> int:
+        """How many there are."""
+        return len(self.instant[0] if self.instant else self.answers[0])
+
+    def history(self, pattern: Pattern, symbols: Sequence[int]) -> Fraction:
+        """P(these symbols, one per report | the pattern's values, this stratum)."""
+        if not self.memoised:
+            reports = zip(pattern, symbols, strict=True)
+            return prod((self._together(value, (one,)) for value, one in reports), start=Fraction(1))
+        if self.one_input:
+            return self._together(pattern[0], symbols)
+        under: dict[int, list[int]] = {}
+        for value, one in zip(pattern, symbols, strict=True):
+            under.setdefault(value, []).append(one)
+        return prod((self._together(value, some) for value, some in under.items()), start=Fraction(1))
+
+    def _together(self, value: int, symbols: Sequence[int]) -> Fraction:
+        """Σ over answers of P(answer | value) · P(the symbols of reports made under it | answer)."""
+        row = self.answers[value]
+        if self.instant is None:
+            return row[symbols[0]] if len(set(symbols)) == 1 else Fraction(0)
+        found = Fraction(0)
+        for chance, second in zip(row, self.instant, strict=True):
+            found += chance * prod((second[one] for one in symbols), start=Fraction(1))
+        return found
+
+    def conditions(self) -> Iterator[tuple[tuple[int, ...], Fraction]]:
+        """Groups of symbols with their probability, which no value changes."""
+        for group in self.groups or (tuple(range(self.symbols)),):
+            yield group, sum((self.history((0,), (one,)) for one in group), Fraction(0))
+
+
+class Model(ABC):
+    """The law of histories for one pair of values."""
+
+    pair: tuple[Any, Any]
+
+    @property
+    @abstractmethod
+    def strata(self) -> Sequence[Stratum | ProductStratum]:
+        """All of them; their probabilities add up to 1."""
+
+    @abstractmethod
+    def place(self, response: Any) -> tuple[int, int]:
+        """(stratum, symbol) of a response."""
+
+    @property
+    @abstractmethod
+    def same_for_life(self) -> Fraction:
+        """P(two devices draw the same for life), of what their reports show; 1 where they show nothing."""
+
+    @abstractmethod
+    def for_life(self, response: Any) -> Hashable:
+        """What a device has drawn for life, as the response shows it."""
+
+    @property
+    def cells(self) -> int:
+        """Stratum and symbol together: how many."""
+        return sum(stratum.symbols for stratum in self.strata)
+
+
+@dataclass(frozen=True)
+class PairModel(Model):
+    """One attribute.
+
+    Attributes:
+        pair: the two values.
+        placed: (stratum, symbol) of a response.
+        kinds: the strata.
+        shown: what is drawn for life, of a response; None where nothing is.
+        same: P(two devices draw the same for life).
+    """
+
+    pair: tuple[Any, Any]
+    placed: Callable[[Any], tuple[int, int]]
+    kinds: tuple[Stratum, ...]
+    shown: Callable[[Any], Hashable] | None = None
+    same: Fraction = Fraction(1)
+
+    @property
+    def strata(self) -> tuple[Stratum, ...]:
+        """As given."""
+        return self.kinds
+
+    def place(self, response: Any) -> tuple[int, int]:
+        """As given."""
+        return self.placed(response)
+
+    @property
+    def same_for_life(self) -> Fraction:
+        """As given."""
+        return self.same
+
+    def for_life(self, response: Any) -> Hashable:
+        """As given."""
+        return None if self.shown is None else self.shown(response)
+
+
+def single_stratum(model: PairModel) -> PairModel:
+    """The same for a protocol that draws the stratum anew for every report: it becomes part of the symbol."""
+    starts, groups = [], []
+    rows: tuple[list[Fraction], list[Fraction]] = ([], [])
+    for stratum in model.kinds:
+        starts.append(len(rows[0]))
+        groups.append(tuple(range(starts[-1], starts[-1] + stratum.symbols)))
+        for value, row in enumerate(rows):
+            row += [stratum.probability * stratum.history((value,), (one,)) for one in range(stratum.symbols)]
+
+    def placed(response: Any) -> tuple[int, int]:
+        stratum, symbol = model.placed(response)
+        return 0, starts[stratum] + symbol
+
+    whole = Stratum("", Fraction(1), (tuple(rows[0]), tuple(rows[1])), memoised=False, groups=tuple(groups))
+    return PairModel(model.pair, placed, (whole,))
+
+
+@dataclass(frozen=True)
+class ProductStratum:
+    """Strata of several attributes that are reported together, with independent noise.
+
+    Attributes:
+        parts: one of each attribute.
+    """
+
+    parts: tuple[Stratum, ...]
+
+    @property
+    def name(self) -> str:
+        """All names."""
+        return " and ".join(filter(None, (part.name for part in self.parts)))
+
+    @property
+    def probability(self) -> Fraction:
+        """Attributes draw theirs independently."""
+        return prod((part.probability for part in self.parts), start=Fraction(1))
+
+    @property
+    def symbols(self) -> int:
+        """Combinations."""
+        return prod(part.symbols for part in self.parts)
+
+    def split(self, symbol: int) -> tuple[int, ...]:
+        """One symbol per attribute."""
+        found = []
+        for part in self.parts:
+            symbol, one = divmod(symbol, part.symbols)
+            found.append(one)
+        return tuple(found)
+
+    def join(self, symbols: Sequence[int]) -> int:
+        """The number of a combination."""
+        found = 0
+        for part, one in zip(reversed(self.parts), reversed(symbols), strict=True):
+            found = found * part.symbols + one
+        return found
+
+    def history(self, pattern: Pattern, symbols: Sequence[int]) -> Fraction:
+        """The product over attributes."""
+        columns = zip(*map(self.split, symbols), strict=True)
+        pairs = zip(self.parts, columns, strict=True)
+        return prod((part.history(pattern, column) for part, column in pairs), start=Fraction(1))
+
+    def conditions(self) -> Iterator[tuple[tuple[int, ...], Fraction]]:
+        """Products of groups."""
+        for chosen in product(*(tuple(part.conditions()) for part in self.parts)):
+            group = tuple(self.join(one) for one in product(*(group for group, _ in chosen)))
+            yield group, prod((chance for _, chance in chosen), start=Fraction(1))
+
+
+@dataclass(frozen=True)
+class ProductModel(Model):
+    """Attributes of which every report tells: those that are audited together.
+
+    Attributes:
+        pair: the two values of the whole device.
+        positions: which attributes.
+        models: of those.
+        said: the response of each attribute in a response.
+    """
+
+    pair: tuple[Any, Any]
+    positions: tuple[int, ...]
+    models: tuple[PairModel, ...]
+    said: Callable[[Any], Any]
+
+    @cached_property
+    def strata(self) -> tuple[ProductStratum, ...]:
+        """Combinations, those of the last attribute varying fastest."""
+        return tuple(ProductStratum(chosen) for chosen in product(*(model.strata for model in self.models)))
+
+    def place(self, response: Any) -> tuple[int, int]:
+        """Combined."""
+        said, number = self.said(response), 0
+        symbols, parts = [], []
+        for position, model in zip(self.positions, self.models, strict=True):
+            stratum, symbol = model.place(said[position])
+            number = number * len(model.strata) + stratum
+            symbols.append(symbol)
+            parts.append(model.strata[stratum])
+        return number, ProductStratum(tuple(parts)).join(symbols)
+
+    @property
+    def same_for_life(self) -> Fraction:
+        """Of the audited attributes, all at once."""
+        return prod((model.same for model in self.models), start=Fraction(1))
+
+    def for_life(self, response: Any) -> Hashable:
+        """Of the audited attributes."""
+        said = self.said(response)
+        return tuple(
+            model.for_life(said[position])
+            for position, model in zip(self.positions, self.models, strict=True)
+        )
+
+
+@dataclass(frozen=True)
+class SampledModel(Model):
+    """Attributes of which a device reports one for life.
+
+    Attributes:
+        pair: the two values of the whole device.
+        models: of the attributes, in order; those left out share the last stratum, of one symbol.
+        parts: how many attributes there are.
+        said: the response of each attribute in a response.
+    """
+
+    pair: tuple[Any, Any]
+    models: tuple[PairModel, ...]
+    parts: int
+    said: Callable[[Any], Any]
+
+    @cached_property
+    def strata(self) -> tuple[Stratum, ...]:
+        """Those of each attribute, one attribute after the other."""
+        share = Fraction(1, self.parts)
+        found = [
+            Stratum(
+                f"attribute {index}" + (f", {one.name}" if one.name else ""),
+                share * one.probability,
+                one.answers,
+                one.instant,
+                one.one_input,
+                one.memoised,
+                one.groups,
+            )
+            for index, model in enumerate(self.models)
+            for one in model.strata
+        ]
+        if len(self.models) < self.parts:
+            certain = ((Fraction(1),), (Fraction(1),))
+            found.append(Stratum("another attribute", 1 - share * len(self.models), certain))
+        return tuple(found)
+
+    def place(self, response: Any) -> tuple[int, int]:
+        """By the attribute first."""
+        ((attribute, said),) = self.said(response).items()
+        before = sum(len(model.strata) for model in self.models[:attribute])
+        if attribute >= len(self.models):
+            return before, 0
+        stratum, symbol = self.models[attribute].place(said)
+        return before + stratum, symbol
+
+    @property
+    def same_for_life(self) -> Fraction:
+        """The same attribute, and the same in it; of attributes left out nothing more is looked at."""
+        each = [model.same for model in self.models] + [Fraction(1)] * (self.parts - len(self.models))
+        return sum(each, Fraction(0)) / self.parts**2
+
+    def for_life(self, response: Any) -> Hashable:
+        """The attribute, and what its own protocol shows."""
+        ((attribute, said),) = self.said(response).items()
+        return attribute, self.models[attribute].for_life(said) if attribute < len(self.models) else None

@@ -1,0 +1,45 @@
+"""A client in a process of its own, as docs/audit.md has it: COLLECTION, and how it is broken, if at all."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from ldpbeam.client import Device
+from ldpbeam.collection.file import load_collection
+
+
+def answer(line: str) -> None:
+    sys.stdout.write(f"{line}\n")
+    sys.stdout.flush()
+
+
+def main(collection_file: str, broken: str = "") -> None:
+    collection = load_collection(Path(collection_file))
+    devices: dict[str, Device] = {}
+    reported: dict[str, int] = {}
+    for line in sys.stdin:
+        first, *rest = line.split()
+        if first == "reopen":
+            if reported.pop(rest[0], None) is not None and broken == "forgets":
+                devices[rest[0]] = Device.ephemeral(collection)
+            answer("what?" if broken == "deaf" else "ok")
+            continue
+        value = tuple(map(int, rest[0].split(","))) if collection.attributes else int(rest[0])
+        # Devices of the audit that last are opened again; this one keeps all of them open instead.
+        device = devices.setdefault(first, Device.ephemeral(collection))
+        reported[first] = int(rest[1])
+        if broken == "dies" and len(devices) > 40:
+            sys.exit(3)
+        if broken == "truth" and len(devices) % 2:
+            value = collection.protocol.domain_size - 1
+        try:
+            report = device.report(value, int(rest[1])).hex()
+        except Exception as error:
+            report = f"error {type(error).__name__}"
+        answer("zz" if broken == "garbage" else report)
+        if broken == "hangs":
+            sys.stdin.read()
+
+
+main(*sys.argv[1:])

@@ -1,0 +1,110 @@
+"""Bounds and tests err as rarely as they say, and see what they should: computed, not simulated."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from math import inf, log
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy.stats import binom
+
+from ldpbeam.audit.audit import audit
+from ldpbeam.audit.bound import least_bound, level_bound, lower_limit, two_sided, upper_limit
+from ldpbeam.audit.clients import Memoised, PythonClient
+from ldpbeam.audit.draws import Plan
+from ldpbeam.audit.outcome import Bound, Check, Match, Rule, judge
+from tests.ldpbeam.audit.collections import of
+
+
+@pytest.mark.parametrize("p", [0.001, 0.1, 0.5, 0.9])
+@pytest.mark.parametrize("alpha", [1e-3, 1e-9])
+def test_limits_miss_the_truth_as_rarely_as_they_say(p: float, alpha: float) -> None:
+    """Over every possible count, by its exact probability."""
+    n = 200
+    counts = np.arange(n + 1)
+    weights = binom.pmf(counts, n, p)
+    low = np.array([lower_limit(int(c), n, alpha) for c in counts])
+    high = np.array([upper_limit(int(c), n, alpha) for c in counts])
+    assert weights[low > p].sum() <= alpha * (1 + 1e-9)
+    assert weights[high < p].sum() <= alpha * (1 + 1e-9)
+    # And no wider than they have to be: the next count would be too many.
+    assert lower_limit(0, n, alpha) == 0
+    assert upper_limit(n, n, alpha) == 1
+    assert binom.sf(119, n, lower_limit(120, n, alpha)) == pytest.approx(alpha, rel=1e-6)
+
+
+def test_a_bound_is_wrong_as_rarely_as_it_says() -> None:
+    """All pairs of counts under p/q = e: those whose bound exceeds 1 have a probability of at most alpha."""
+    n, alpha, q = 60, 1e-3, 0.2
+    p = q * float(np.e)
+    wrong = sum(
+        binom.pmf(i, n, p) * binom.pmf(j, n, q)
+        for i in range(n + 1)
+        for j in range(n + 1)
+        if level_bound(i, n, j, n, alpha) > 1
+    )
+    assert 0 < wrong <= alpha
+    assert level_bound(0, n, 5, n, alpha) == -inf
+    # Either limit has half: by Bonferroni that is enough, whatever the other one does.
+    low, high = lower_limit(40, n, alpha / 2), upper_limit(5, n, alpha / 2)
+    assert level_bound(40, n, 5, n, alpha) == pytest.approx(log(low / high), rel=1e-12)
+
+
+@pytest.mark.parametrize("p", [Fraction(1, 1000), Fraction(1, 2), Fraction(0), Fraction(1)])
+def test_two_sided_tests_refuse_the_truth_as_rarely_as_they_say(p: Fraction) -> None:
+    n, alpha = 500, 1e-4
+    counts = np.arange(n + 1)
+    values = two_sided(counts, np.full(n + 1, n), [p] * (n + 1))
+    assert binom.pmf(counts, n, float(p))[values < alpha].sum() <= alpha
+    if p in (0, 1):
+        # What cannot happen is refuted by a single count.
+        assert (values < alpha).sum() == n
+    assert two_sided(np.array([0]), np.array([0]), [p]).tolist() == [1.0]
+
+
+def test_bounds_reach_98_percent_at_a_million_draws_and_more() -> None:
+    """What theory gives with a probability of 1 − 1e-6, for the shares of one call with 100 bounds."""
+    alpha = 1e-6 / 2 / 100
+    for epsilon, n in ((0.5, 10_000_000), (1.0, 4_000_000), (2.0, 1_000_000), (4.0, 1_000_000)):
+        p = float(np.exp(epsilon) / (np.exp(epsilon) + 1))
+        assert least_bound(p, 1 - p, n, n, alpha, 1e-6) >= 0.98 * epsilon
+    assert least_bound(0.6, 0.2, 10_000, 10_000, alpha, 1e-6) < log(3)
+
+
+def test_a_drawn_bound_is_at_least_what_theory_gives(tmp_path: Path) -> None:
+    """For the number of draws of this test; missed with a probability of 1e-9 per bound."""
+    collection = of("grr", size=2)
+    plan = Plan(draws=20_000, lasting=20, swept=(4, 4), forked=8, pairs=8)
+    found = audit(PythonClient(collection, Memoised("stored"), tmp_path), collection, plan, 1e-9)
+    p, q = (float(x) for x in (collection.protocol.support.own, collection.protocol.support.other))  # type: ignore[union-attr]
+    share = 1e-9 / 2 / len(found.levels)
+    single = [one for one in found.levels if one.check is Check.BOUND]
+    assert len(single) == 2
+    for one in single:
+        assert least_bound(p, q, 20_000, 20_000, share, 1e-9) <= one.bound <= one.level
+        assert one.exact == pytest.approx(1)
+        assert one.share > 0.8
+
+
+def test_false_alarms_are_shared_by_all_tests_of_a_call() -> None:
+    """The same count is refused alone and not among a thousand."""
+    match = Match(Check.MATCH, "x", 70, 100, Fraction(1, 2))
+    (value,) = two_sided(np.array([70]), np.array([100]), [Fraction(1, 2)])
+    alone, _ = judge([], [match], [], 2.1 * float(value))
+    assert alone[0].violations
+    assert "70 of 100" in alone[0].violations[0]
+    many, _ = judge([], [match] * 1000, [], 2.1 * float(value))
+    assert not many[0].violations
+
+
+def test_a_rule_and_a_bound_are_judged() -> None:
+    bound = Bound(Check.BOUND, "b", 900, 1000, 100, 1000, (Fraction(9, 10), Fraction(1, 10)), 1.0)
+    rule = Rule(Check.ORDER, "r", 1, 8)
+    checks, levels = judge([bound], [], [rule], 1e-6)
+    assert {one.check for one in checks if one.violations} == {Check.BOUND, Check.ORDER}
+    assert levels[0].bound > 1.5
+    assert levels[0].exact == pytest.approx(log(9))
+    checks, _ = judge([], [], [Rule(Check.ORDER, "r", 0, 8)], 1e-6)
+    assert not checks[0].violations

@@ -1,0 +1,105 @@
+"""Clients in a process of their own: an honest one, and what becomes of broken ones."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from ldpbeam.audit.audit import audit
+from ldpbeam.audit.clients import History
+from ldpbeam.audit.draws import Plan
+from ldpbeam.audit.external import ExternalClient
+from ldpbeam.audit.outcome import Check, Outcome
+from ldpbeam.collection.file import load_collection
+from ldpbeam.errors import UsageError
+from tests.conftest import REPOSITORY
+
+PLAN = Plan(draws=1200, lasting=60, swept=(32, 10))
+
+ONE = """
+name: asked
+domain: {size: 6}
+protocol: loloha
+g: 2
+epsilon_longitudinal: 2.0
+epsilon_first: 1.9
+epoch: {length: 1d, count: 500}
+"""
+SEVERAL = """
+name: asked
+attributes:
+  - {name: a, domain: {size: 3}}
+  - {name: b, domain: {size: 4}}
+allocation: split
+protocol: grr
+epsilon: 2.0
+epoch: {length: 1d}
+"""
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    (tmp_path / "one.yaml").write_text(ONE)
+    return tmp_path / "one.yaml"
+
+
+def command(file: Path, broken: str = "") -> str:
+    return f"{sys.executable} {REPOSITORY}/tests/ldpbeam/audit/line_client.py {file} {broken}"
+
+
+def audited(file: Path, broken: str = "") -> Outcome:
+    with ExternalClient(command(file, broken)) as client:
+        return audit(client, load_collection(file), PLAN, 1e-9)
+
+
+@pytest.mark.parametrize("text", [ONE, SEVERAL], ids=["one", "several"])
+def test_an_honest_client_passes(file: Path, text: str) -> None:
+    file.write_text(text)
+    outcome = audited(file)
+    assert outcome.violations == []
+    assert {one.check for one in outcome.checks} == set(Check) - {Check.FORK, Check.COLLECTIONS}
+    assert len(outcome.left_out) == 2
+
+
+def test_a_client_that_reports_another_value_is_found(file: Path) -> None:
+    assert Check.MATCH in audited(file, "truth").failed
+
+
+def test_a_client_that_forgets_when_it_is_opened_again_is_found(file: Path) -> None:
+    assert Check.REOPEN in audited(file, "forgets").failed
+
+
+@pytest.mark.parametrize(
+    ("broken", "said"),
+    [
+        ("dies", "ended with exit code 3 before it had answered"),
+        ("garbage", "answered with something that is not hexadecimal"),
+        ("deaf", "did not answer ok"),
+    ],
+)
+def test_a_client_that_cannot_be_audited_is_an_error(file: Path, broken: str, said: str) -> None:
+    with pytest.raises(UsageError, match=rf"{said}.*E-AUDIT-CLIENT"):
+        audited(file, broken)
+
+
+def test_a_client_that_hangs_is_ended(file: Path) -> None:
+    with ExternalClient(command(file, "hangs"), patience=20.0) as client:
+        client._patience = 0.5 if client.reports([History([1], [0])])[0][0] else 0.0
+        with pytest.raises(UsageError, match="has not answered for"):
+            client.reports([History([1], [0])])
+
+
+@pytest.mark.parametrize("wrong", ["no-such-program-anywhere", "", "'unbalanced"])
+def test_a_command_that_cannot_be_started_is_an_error(wrong: str) -> None:
+    with pytest.raises(UsageError, match=r"cannot be started.*E-AUDIT-CLIENT"):
+        ExternalClient(wrong)
+
+
+def test_many_lines_at_once_do_not_block(file: Path) -> None:
+    """More than pipes hold, in both directions."""
+    with ExternalClient(command(file)) as client:
+        answers = client.reports([History([1] * 400, range(400))] * 60)
+    assert len(answers) == 60
+    assert all(message is not None for row in answers for message in row)

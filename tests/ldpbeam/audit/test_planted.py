@@ -1,0 +1,70 @@
+"""Every planted bug is found by the checks that it names, and honest clients pass all of them.
+
+An honest client is refused with probability at most FALSE_ALARM per collection, so this file raises a false
+alarm with at most 1e-7.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from ldpbeam.audit.audit import audit
+from ldpbeam.audit.clients import Maker, Memoised, PythonClient
+from ldpbeam.audit.draws import Plan
+from ldpbeam.audit.outcome import Check, Outcome
+from tests.conftest import FALSE_ALARM_SUITE
+from tests.ldpbeam.audit.bugs import Planted
+from tests.ldpbeam.audit.collections import COLLECTIONS
+from tests.ldpbeam.audit.more_bugs import BUGS
+from tests.ldpbeam.audit.small import Small, SmallMaker
+
+FALSE_ALARM = 1e-9
+assert FALSE_ALARM * 3 * len(COLLECTIONS) < FALSE_ALARM_SUITE
+
+SMALL = Plan(draws=3000, lasting=150, swept=(96, 100), forked=32, pairs=64)
+FEW = Plan(draws=1500, lasting=60, swept=(96, 20), forked=32, pairs=64)
+
+
+def audited(maker: Maker, name: str, folder: Path, plan: Plan = SMALL) -> Outcome:
+    collection = COLLECTIONS[name]
+    return audit(PythonClient(collection, maker, folder), collection, plan, FALSE_ALARM)
+
+
+@pytest.mark.parametrize("bug", BUGS, ids=lambda bug: bug.kind.__name__)
+def test_a_planted_bug_is_found_by_the_checks_that_it_names(bug: Planted, tmp_path: Path) -> None:
+    outcome = audited(SmallMaker(bug.kind), bug.collection, tmp_path, replace(SMALL, draws=bug.draws))
+    assert set(bug.checks) <= outcome.failed, outcome.violations
+
+
+def test_there_are_enough_bugs_and_every_check_has_one() -> None:
+    assert len(BUGS) >= 25
+    # A collection's own weights are wrong in test_certificate.py.
+    assert {check for bug in BUGS for check in bug.checks} == set(Check) - {Check.CERTIFICATE}
+
+
+@pytest.mark.parametrize("name", sorted({bug.collection for bug in BUGS}))
+def test_the_small_client_passes(name: str, tmp_path: Path) -> None:
+    """As it stands it is honest: what the bugs fail by is their own line."""
+    outcome = audited(SmallMaker(Small), name, tmp_path, FEW)
+    assert outcome.violations == []
+    # The noisy values of laplace_mean support nothing.
+    unmade = {Check.SUPPORT} if name == "laplace_mean" else set()
+    assert {one.check for one in outcome.checks} == set(Check) - unmade
+
+
+@pytest.mark.parametrize("name", sorted(COLLECTIONS))
+def test_the_device_passes(name: str, tmp_path: Path) -> None:
+    """This project's own client."""
+    outcome = audited(Memoised("stored"), name, tmp_path, FEW)
+    assert outcome.violations == []
+    assert all(level.holds for level in outcome.levels)
+
+
+@pytest.mark.parametrize("name", ["grr", "l_osue", "loloha_affine", "dbitflip_pm", "sample", "together"])
+def test_the_device_that_derives_passes(name: str, tmp_path: Path) -> None:
+    """Permanent answers and noise from a secret in a folder."""
+    few = Plan(draws=300, lasting=40, swept=(16, 10), forked=16, pairs=32)
+    assert audited(Memoised("derived"), name, tmp_path, few).violations == []
