@@ -6,8 +6,6 @@ import sys
 
 from ldpbeam.errors import extra_error
 
-__all__ = ["main"]
-
 
 def main() -> None:
     """Run the command line; a command whose part is not installed says which, and exits with 2."""

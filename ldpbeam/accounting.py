@@ -14,19 +14,6 @@ from typing import Any
 from ldpbeam.errors import Reason
 from ldpbeam.support import Support
 
-__all__ = [
-    "CONFLICTING",
-    "EARLY",
-    "LATE",
-    "ON_TIME",
-    "Account",
-    "Accounting",
-    "CountedEpoch",
-    "Entry",
-    "Key",
-    "Publication",
-]
-
 EARLY = "early"
 """A provisional result: the epoch had not ended."""
 ON_TIME = "on_time"

@@ -14,8 +14,6 @@ from ldpbeam.arrays import Bytes, Ints, Uints
 from ldpbeam.collection.collection import digest_hex
 from ldpbeam.errors import Reason
 
-__all__ = ["LISTED", "UNATTRIBUTED", "Admission", "Rejected", "Rejection", "ReportColumns", "capped"]
-
 LISTED = 100
 """Rejections of one kind in one source that are listed one by one; the rest share one.
 

@@ -15,16 +15,6 @@ from ldpbeam.arrays import Flags, read_only
 from ldpbeam.kernels import dedup
 from ldpbeam.reports import ReportColumns
 
-__all__ = [
-    "OnePerId",
-    "any_repeat",
-    "distinct_reports",
-    "keep_one_per_id",
-    "secret_key",
-    "shard_columns",
-    "unrepeated",
-]
-
 
 def secret_key() -> int:
     """A key for the hash tables below: odd, and unknown to whoever chooses report ids."""

@@ -21,23 +21,6 @@ from ldpbeam.arrays import Bytes, Flags, Ints, Uints
 from ldpbeam.kernels.check_codes import CheckCode
 from ldpbeam.support import SupportProbabilities
 
-__all__ = [
-    "BOUND",
-    "CELLS",
-    "REACH",
-    "add_seeds",
-    "count_ones",
-    "extremes",
-    "is_degenerate",
-    "ones_admitted",
-    "ordinary",
-    "ordinary_many",
-    "refuse_multipliers",
-    "refuse_ones",
-    "tail",
-    "tail_from",
-]
-
 BOUND = Fraction(1, 1 << 50)
 """What every input draws a degenerate payload with less than."""
 

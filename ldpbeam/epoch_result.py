@@ -18,8 +18,6 @@ from ldpbeam.histogram import EpochHistogram, estimate_counted, make_consistent
 from ldpbeam.reports import ReportColumns
 from ldpbeam.support import Support
 
-__all__ = ["count_support", "result_of_epoch"]
-
 
 def result_of_epoch(
     collection: Collection,

@@ -13,19 +13,6 @@ from typing import Any, Self
 
 from ldpbeam.text import clean
 
-__all__ = [
-    "CollectionError",
-    "DeviceError",
-    "InvalidPayload",
-    "JobError",
-    "LdpError",
-    "Reason",
-    "UsageError",
-    "disk_error",
-    "extra_error",
-    "optional_module",
-]
-
 _LONGEST = 500  # characters of what is wrong
 
 

@@ -19,8 +19,6 @@ import numpy as np
 from ldpbeam.arrays import Floats, Ints
 from ldpbeam.support import SupportProbabilities
 
-__all__ = ["CONFIDENCE", "Estimates", "estimate", "interval", "lasting_share", "tie_breakers", "variance"]
-
 CONFIDENCE = 0.95
 """Level of every interval that the pipeline writes."""
 

@@ -14,17 +14,6 @@ from ldpbeam.estimates import Estimates, tie_breakers
 from ldpbeam.indicators import Indicator, indicators
 from ldpbeam.support import Support
 
-__all__ = [
-    "INSUFFICIENT",
-    "OK",
-    "TOO_MANY_ERRORS",
-    "AttributeHistogram",
-    "EpochHistogram",
-    "estimate_counted",
-    "estimate_epoch",
-    "make_consistent",
-]
-
 OK = "ok"
 INSUFFICIENT = "insufficient_reports"
 TOO_MANY_ERRORS = "too_many_errors"

@@ -24,8 +24,6 @@ from ldpbeam.errors import Reason
 from ldpbeam.protocols.contract import AddedNoise, LocalProtocol
 from ldpbeam.support import Support
 
-__all__ = ["EXPLANATIONS", "FALSE_ALARM", "Indicator", "indicators"]
-
 FALSE_ALARM = 1e-6
 """Share of the results of honest devices that have an alarm, at most."""
 

@@ -13,8 +13,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from struct import unpack
 
-__all__ = ["FULL", "Randomness", "ScriptedRandomness", "SystemRandomness"]
-
 FULL = 1 << 64
 """Number of values of an unlimited word."""
 

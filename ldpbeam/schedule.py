@@ -11,8 +11,6 @@ from dataclasses import dataclass
 from ldpbeam.accounting import EARLY, LATE, ON_TIME
 from ldpbeam.collection.collection import Collection
 
-__all__ = ["DEFAULT_LATE_EVERY", "Schedule"]
-
 _MICROS = 1_000_000
 DEFAULT_LATE_EVERY = 60
 """Seconds between two results of an epoch that late reports can cause."""

@@ -12,8 +12,6 @@ from fractions import Fraction
 
 from ldpbeam.arrays import Ints
 
-__all__ = ["Support", "SupportProbabilities"]
-
 
 @dataclass(frozen=True)
 class SupportProbabilities:

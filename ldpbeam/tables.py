@@ -10,8 +10,6 @@ import numpy as np
 from ldpbeam.collection.collection import Collection
 from ldpbeam.histogram import EpochHistogram
 
-__all__ = ["epoch_table", "estimates_schema", "fixed_columns"]
-
 
 def estimates_schema(collection: Collection) -> Any:
     """The Arrow schema of estimates, with the collection and its privacy figures as metadata."""

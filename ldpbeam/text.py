@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import unicodedata
 
-__all__ = ["SHOWN", "clean"]
-
 SHOWN = 2000
 """Longest text shown, in characters."""
 

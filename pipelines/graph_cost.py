@@ -16,8 +16,6 @@ from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.transforms import userstate
 from apache_beam.transforms.core import CallableWrapperDoFn, DoFn
 
-__all__ = ["OptionsParsedOnce", "inspected", "install", "state_and_timers"]
-
 _VIEWS = "_views"
 
 Declared = tuple[set[Any], set[Any]]

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-__all__ = ["CONTENT_TYPE", "family", "single", "text"]
-
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 """The text format of Prometheus."""
 

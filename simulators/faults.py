@@ -10,8 +10,6 @@ import numpy as np
 from ldpbeam.collection.collection import Collection
 from ldpbeam.wire import codec, report_pb2
 
-__all__ = ["Faults", "write_faults"]
-
 
 @dataclass(frozen=True)
 class Faults:

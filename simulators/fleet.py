@@ -22,8 +22,6 @@ from ldpbeam.simulators.memo import FleetMemo
 from ldpbeam.simulators.population.specs import ABSENT
 from ldpbeam.simulators.words import RandomWords
 
-__all__ = ["Fleet", "ReportColumns"]
-
 _COLUMN = 4 << 20
 """Bytes of a batch's payloads, and of its report ids, at most: well below what readers refuse."""
 

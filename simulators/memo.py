@@ -10,8 +10,6 @@ from numpy.typing import NDArray
 
 from ldpbeam.kernels import memo as kernels
 
-__all__ = ["FleetMemo"]
-
 _SMALLEST = 10
 """log2 of the rows of a new table."""
 

@@ -24,8 +24,6 @@ from ldpbeam.simulators.population.joint import Joint
 from ldpbeam.simulators.population.specs import ABSENT, Population
 from ldpbeam.simulators.words import RandomWords
 
-__all__ = ["Deliver", "Simulation", "SimulationRecord", "refuse_existing", "simulate", "write_record"]
-
 Deliver = Callable[[int, int, Iterator[ReportColumns]], int]
 """Takes an epoch, how many devices report in it, and their reports; returns how many it delivered."""
 

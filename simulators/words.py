@@ -17,8 +17,6 @@ from hashlib import sha256
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["RandomWords"]
-
 _FULL = 1 << 64
 _GENERATOR = _FULL - 1
 """The attempt reserved for :meth:`RandomWords.generator`; redraws never reach it."""

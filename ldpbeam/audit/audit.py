@@ -15,8 +15,6 @@ from ldpbeam.audit.outcome import Check, Outcome, Rule, judge
 from ldpbeam.audit.support import held_values, support_counts, support_matches
 from ldpbeam.collection.collection import Collection
 
-__all__ = ["FALSE_ALARM", "audit"]
-
 FALSE_ALARM = 1e-6
 """Probability that an honest client is found to violate anything, over all that one call audits."""
 

@@ -16,8 +16,6 @@ from ldpbeam.audit.model import Model
 from ldpbeam.audit.outcome import Check, Match, Rule
 from ldpbeam.collection.collection import Collection
 
-__all__ = ["across_collections", "epoch_sweep", "forks", "manners", "reopened"]
-
 _DEVICES = 8
 """Devices that every rule about one device is tried with."""
 

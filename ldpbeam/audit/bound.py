@@ -11,8 +11,6 @@ if TYPE_CHECKING:
 
     from ldpbeam.arrays import Floats, Ints
 
-__all__ = ["expected_bound", "least_bound", "level_bound", "lower_limit", "two_sided", "upper_limit"]
-
 
 def lower_limit(count: int, trials: int, alpha: float) -> float:
     """Clopper–Pearson: the true probability lies below it with probability at most ``alpha``."""

@@ -22,8 +22,6 @@ from ldpbeam.protocols.one_bit_mean import LinearBit
 from ldpbeam.protocols.parameters import Parameters
 from ldpbeam.randomness import FULL
 
-__all__ = ["certificate_rules"]
-
 _OUTPUTS = 2000
 """Noisy values whose likelihoods are compared; all of them where there are no more."""
 

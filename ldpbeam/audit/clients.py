@@ -13,8 +13,6 @@ from typing import Any, NamedTuple, Protocol
 from ldpbeam.client import Device
 from ldpbeam.collection.collection import Collection
 
-__all__ = ["Client", "History", "LastingDevice", "Maker", "Memoised", "PythonClient", "Reporter", "scratch"]
-
 
 class History(NamedTuple):
     """What a device that never reported is to report, one after the other."""

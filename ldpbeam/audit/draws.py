@@ -14,8 +14,6 @@ from ldpbeam.collection.collection import Collection
 from ldpbeam.errors import InvalidPayload
 from ldpbeam.wire import report_pb2
 
-__all__ = ["MOST_RESPONSES", "Counts", "Plan", "Read", "all_cells", "epochs_for", "plan_of", "read_histories"]
-
 _BATCH = 512
 """Devices asked at once; even, since neighbours are compared."""
 

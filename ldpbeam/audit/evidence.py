@@ -17,16 +17,6 @@ from ldpbeam.privacy.loss import Losses, SeveralLosses
 from ldpbeam.protocols.attributes.bounded_counters import BoundedCounters
 from ldpbeam.protocols.contract import LocalProtocol
 
-__all__ = [
-    "agreements",
-    "bounds_of",
-    "cell_probability",
-    "constant_limit",
-    "equal_probability",
-    "matches_of",
-    "rules_of",
-]
-
 _ASSUMED = 1e-9
 """False alarms of one bound, as far as the choice of the best event goes."""
 

@@ -18,8 +18,6 @@ from typing import Any
 from ldpbeam.audit.clients import Client, History, LastingDevice
 from ldpbeam.errors import UsageError
 
-__all__ = ["ExternalClient"]
-
 _PIECE = 16_000
 """Bytes asked before answers are read: less than any pipe holds, so that neither side waits for the other."""
 

@@ -19,8 +19,6 @@ from itertools import product
 from math import prod
 from typing import Any
 
-__all__ = ["Model", "PairModel", "Pattern", "ProductModel", "SampledModel", "Stratum", "single_stratum"]
-
 Pattern = tuple[int, ...]
 Row = tuple[Fraction, ...]
 """Probabilities of answers, or of symbols, that add up to 1."""

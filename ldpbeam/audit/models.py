@@ -23,8 +23,6 @@ from ldpbeam.protocols.one_bit_mean import OneBit, OneBitRRPM
 from ldpbeam.protocols.public_string import BinFlipPlus
 from ldpbeam.protocols.unary import Unary
 
-__all__ = ["MOST_PARTS", "audited_pair", "model_of", "part_model"]
-
 MOST_PARTS = 8
 """Attributes that are audited one by one where a device draws one."""
 

@@ -9,8 +9,6 @@ from fractions import Fraction
 from math import inf, log
 from typing import Any
 
-__all__ = ["Bound", "Check", "Judged", "LevelFound", "Match", "Outcome", "Rule", "judge"]
-
 
 class Check(Enum):
     """What an audit looks at; docs/audit.md has a row for each."""

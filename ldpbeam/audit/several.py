@@ -15,8 +15,6 @@ from ldpbeam.audit.external import ExternalClient
 from ldpbeam.audit.outcome import Outcome
 from ldpbeam.collection.collection import Collection
 
-__all__ = ["Task", "audit_all", "tasks_for"]
-
 DERIVED = "derived"
 
 _LESS = 6

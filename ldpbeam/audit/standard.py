@@ -11,8 +11,6 @@ from ldpbeam.collection.epochs import Epochs
 from ldpbeam.errors import CollectionError
 from ldpbeam.protocols import PROTOCOLS, Parameters
 
-__all__ = ["QUICK_DRAWS", "one_collection", "standard_collections"]
-
 QUICK_DRAWS = 2000
 """Draws of ``--quick``: everything in a minute on two idle cores."""
 

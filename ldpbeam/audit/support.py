@@ -19,8 +19,6 @@ from ldpbeam.protocols.local_hash import LocalHash
 from ldpbeam.protocols.one_bit_mean import OneBit
 from ldpbeam.protocols.results import FrequencyProtocol
 
-__all__ = ["held_values", "support_counts", "support_matches"]
-
 _TARGETS = 16
 """Values of an attribute whose support is counted; both ends are among them."""
 

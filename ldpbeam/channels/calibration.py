@@ -15,15 +15,6 @@ from ldpbeam.channels.exact import exp_below, largest, log_above, smallest
 from ldpbeam.errors import CollectionError
 from ldpbeam.randomness import FULL
 
-__all__ = [
-    "Calibration",
-    "half_second_round",
-    "oue_round",
-    "sue_round",
-    "symbol_second_round",
-    "symmetric_second_round",
-]
-
 _FAIR = FULL // 2
 
 

@@ -15,8 +15,6 @@ from ldpbeam.arrays import Ints, Uints
 from ldpbeam.channels.exact import exp_below
 from ldpbeam.randomness import FULL, Randomness
 
-__all__ = ["BitChannel", "SymbolChannel", "unary_ratio"]
-
 _CHUNK = 1 << 12
 """Words that are held at once."""
 

@@ -11,8 +11,6 @@ from decimal import Context, Decimal
 from fractions import Fraction
 from math import inf, nextafter
 
-__all__ = ["exp_above", "exp_below", "largest", "log_above", "log_above_power", "smallest"]
-
 _DIGITS = 60
 _CONTEXT = Context(prec=_DIGITS)
 # Decimal.exp and Decimal.ln are correctly rounded (half even), so one unit in the last of 60 digits is a

@@ -17,8 +17,6 @@ from math import sinh
 from ldpbeam.arrays import Flags, Ints, Uints
 from ldpbeam.randomness import FULL, Randomness
 
-__all__ = ["WIDE", "LaplaceNoise"]
-
 WIDE = FULL * FULL
 """Total of the weights of sign and digit, which take two words: their tails are as small as e^−64."""
 

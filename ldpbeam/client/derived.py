@@ -13,16 +13,6 @@ from struct import pack, unpack
 
 from ldpbeam.randomness import FULL, Randomness
 
-__all__ = [
-    "WHOLE",
-    "Derivation",
-    "DerivedRandomness",
-    "DerivedWords",
-    "Purpose",
-    "ReportRandomness",
-    "keyed",
-]
-
 WHOLE = (1 << 32) - 1
 """In place of an attribute's position: what several draw together, such as which one is sampled."""
 

@@ -21,8 +21,6 @@ from ldpbeam.errors import DeviceError
 from ldpbeam.protocols.contract import plain_integer
 from ldpbeam.wire import device_state_pb2, report_pb2
 
-__all__ = ["Device", "Policy"]
-
 _SMALL = 256
 """Reports up to this length are kept as they are, bytes; of longer ones what they follow from."""
 

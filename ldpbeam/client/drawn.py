@@ -13,8 +13,6 @@ from ldpbeam.protocols.contract import LocalProtocol, Memo
 from ldpbeam.randomness import FULL, Randomness, SystemRandomness
 from ldpbeam.wire import device_state_pb2
 
-__all__ = ["DerivedDraws", "Drawn", "Draws", "StoredDraws"]
-
 
 class Drawn(NamedTuple):
     """A report that has been drawn and has not left.

@@ -9,8 +9,6 @@ from pathlib import Path
 
 from ldpbeam.errors import DeviceError, disk_error
 
-__all__ = ["exists", "listed", "make_folder", "read", "remove", "remove_temporary", "said", "settle", "write"]
-
 _TEMPORARY = ".tmp"
 
 

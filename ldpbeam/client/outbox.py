@@ -8,8 +8,6 @@ from typing import NamedTuple
 from ldpbeam.client import durable
 from ldpbeam.client.store import FileStore
 
-__all__ = ["Outbox", "Waiting"]
-
 
 class Waiting(NamedTuple):
     """A report that waits.

@@ -15,8 +15,6 @@ from urllib.request import HTTPRedirectHandler, OpenerDirector, Request, build_o
 from ldpbeam.client.outbox import Outbox
 from ldpbeam.errors import DeviceError
 
-__all__ = ["Sender"]
-
 _LATER = frozenset({408, 425, 429})
 """Refusals that say nothing against the report."""
 

@@ -21,8 +21,6 @@ from ldpbeam.collection.collection import Collection
 from ldpbeam.protocols.contract import LocalProtocol
 from ldpbeam.wire import device_state_pb2
 
-__all__ = ["MOST_MARKS", "CollectionSpending", "Costs", "Spending", "add_up", "spent_exactly"]
-
 MOST_MARKS = 128
 """Memoised inputs of a collection that a state tells apart. Beyond them every input counts as a new one, up
 to as many as there are: the state stays small, and no figure is too small."""

@@ -19,8 +19,6 @@ from ldpbeam.errors import DeviceError
 from ldpbeam.protocols.contract import Memo
 from ldpbeam.wire import device_state_pb2
 
-__all__ = ["VERSION", "memo_message", "memo_of", "pack_state", "unpack_state"]
-
 VERSION = 1
 _NAME = b"ldpbeam device state\0"
 _HEAD = len(_NAME) + 6

@@ -19,8 +19,6 @@ try:
 except ImportError:  # pragma: no cover - no such lock on Windows
     flock = None  # type: ignore[assignment]
 
-__all__ = ["FileStore", "MemoryStore", "Store"]
-
 
 class Store(ABC):
     """One device's state."""

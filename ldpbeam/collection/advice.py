@@ -12,8 +12,6 @@ from ldpbeam.privacy.poisoning import leverage
 from ldpbeam.protocols import LocalProtocol
 from ldpbeam.support import SupportProbabilities
 
-__all__ = ["LARGE_DOMAIN", "MANY_REPORTS", "Advice", "warnings_about"]
-
 LARGE_DOMAIN = 1 << 18
 """Values of a domain from which on the cost of an epoch's result is stated."""
 

@@ -12,8 +12,6 @@ from ldpbeam.collection.collection import Collection
 from ldpbeam.collection.domain import Domain
 from ldpbeam.protocols import LocalProtocol
 
-__all__ = ["FORMAT", "device_definition", "device_definition_text"]
-
 FORMAT = "ldpbeam device definition 1"
 """Names the format; a change that devices must know about gets another number."""
 

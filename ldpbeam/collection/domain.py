@@ -8,8 +8,6 @@ from math import isfinite
 
 from ldpbeam.errors import CollectionError
 
-__all__ = ["MAX_DOMAIN", "Attribute", "Domain"]
-
 MAX_DOMAIN = 1 << 24
 """Largest domain; beyond it per-value output stops making sense and unary reports reach 2 MiB."""
 

@@ -12,8 +12,6 @@ from datetime import UTC, datetime
 
 from ldpbeam.errors import CollectionError
 
-__all__ = ["DEFAULT_COUNT", "LAST_SECOND", "Epochs", "instant", "parse_duration", "parse_instant"]
-
 DEFAULT_COUNT = 1 << 20
 """Planned epochs when a collection does not say: two years of minutes, 700 years of six hours."""
 

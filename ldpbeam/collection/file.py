@@ -28,8 +28,6 @@ from ldpbeam.protocols.parameters import PARAMETER_KEYS, Kind, ParameterKey
 if TYPE_CHECKING:
     import yaml
 
-__all__ = ["load_collection", "parse_collection"]
-
 _KEYS = (
     "name",
     "version",

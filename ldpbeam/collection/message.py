@@ -10,16 +10,6 @@ from ldpbeam.protocols import LocalProtocol, Parameters
 from ldpbeam.protocols.parameters import LEVELS, PARAMETER_KEYS
 from ldpbeam.wire import collection_pb2
 
-__all__ = [
-    "add_attributes",
-    "canonical",
-    "digest_hex",
-    "full_digest_of",
-    "set_domain",
-    "set_parameters",
-    "taken",
-]
-
 _SERVER_FIELDS = (
     "owner",
     "allowed_lateness_seconds",

@@ -17,8 +17,6 @@ from ldpbeam.collection.epochs import Epochs
 from ldpbeam.errors import CollectionError
 from ldpbeam.protocols import Parameters
 
-__all__ = ["collection_of", "definition"]
-
 _PLAIN = (
     "name",
     "version",

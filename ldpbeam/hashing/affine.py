@@ -13,8 +13,6 @@ from ldpbeam.hashing.base import HashFamily
 from ldpbeam.kernels.check_codes import CheckCode
 from ldpbeam.randomness import FULL
 
-__all__ = ["AffineFamily"]
-
 _HALF_WORDS = 1 << 32
 
 

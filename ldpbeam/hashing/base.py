@@ -11,8 +11,6 @@ from typing import ClassVar
 from ldpbeam.arrays import Bytes, Ints, Uints
 from ldpbeam.errors import Reason
 
-__all__ = ["HashFamily"]
-
 
 @dataclass(frozen=True)
 class HashFamily(ABC):

@@ -14,8 +14,6 @@ from ldpbeam.errors import CollectionError, Reason
 from ldpbeam.hashing.base import HashFamily
 from ldpbeam.randomness import FULL
 
-__all__ = ["LinearFamily", "is_prime", "optimal_prime"]
-
 _MAX_OPTIMAL = 1 << 12  # beyond it the lifetime cap g·ε∞ is out of proportion
 _MAX_CELLS = 1 << 28  # of the linear family's table: 2 GiB
 

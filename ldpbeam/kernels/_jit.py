@@ -25,8 +25,6 @@ import numba
 from numba.core import config
 from numba.core.caching import FunctionCache
 
-__all__ = ["KernelCache", "cache_folder", "kernel"]
-
 F = TypeVar("F", bound=Callable[..., object])
 
 VARIABLE = "LDPBEAM_KERNEL_CACHE"

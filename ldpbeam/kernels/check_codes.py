@@ -10,8 +10,6 @@ from enum import IntEnum
 
 from ldpbeam.errors import Reason
 
-__all__ = ["CheckCode"]
-
 
 class CheckCode(IntEnum):
     """A sound payload, or why it is refused; each refusal has the name of its :class:`Reason`."""

@@ -13,8 +13,6 @@ from ldpbeam.channels.channel import BitChannel
 from ldpbeam.channels.exact import log_above_power
 from ldpbeam.privacy.loss import OneProtocolLosses, partitions, require_reports
 
-__all__ = ["BitLosses"]
-
 _BIT_REPORTS = 6
 """Reports up to which :meth:`BitLosses.any_changes` goes through all pairs of sequences: about 0.1 s."""
 

@@ -9,8 +9,6 @@ from math import expm1, inf, nextafter
 from ldpbeam.channels.exact import exp_above, log_above
 from ldpbeam.privacy.guarantee import Guarantee
 
-__all__ = ["CountersGuarantee", "bounded_sum_epsilon", "bounded_sum_ratio", "counters_guarantee"]
-
 
 def bounded_sum_epsilon(first: float) -> float:
     """ε'' = ε' + e^ε' − 1: loss of one bit about each of any number of counters with Σ x_i <= m.

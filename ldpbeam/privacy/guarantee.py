@@ -13,8 +13,6 @@ from fractions import Fraction
 
 from ldpbeam.channels.exact import log_above
 
-__all__ = ["Guarantee"]
-
 
 @dataclass(frozen=True)
 class Guarantee:

@@ -17,8 +17,6 @@ from math import fsum, inf, nextafter
 from ldpbeam.channels.exact import log_above
 from ldpbeam.privacy.guarantee import Guarantee
 
-__all__ = ["FleetLedger", "Ledger", "fleet_ledger", "remaining", "total_cap", "total_spent"]
-
 
 @dataclass(frozen=True)
 class Ledger:

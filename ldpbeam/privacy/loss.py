@@ -28,8 +28,6 @@ from operator import itemgetter
 from ldpbeam.channels.channel import SymbolChannel
 from ldpbeam.channels.exact import log_above
 
-__all__ = ["CURVE_REPORTS", "Losses", "SeveralLosses", "SymbolLosses", "loss_record"]
-
 CURVE_REPORTS = 10
 """Reports up to which run.json has the curves."""
 

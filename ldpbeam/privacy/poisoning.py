@@ -14,8 +14,6 @@ from typing import Any
 
 from ldpbeam.protocols.contract import LocalProtocol
 
-__all__ = ["TARGETS", "Leverage", "leverage", "leverage_record"]
-
 TARGETS = 10
 """Values of which :class:`Leverage` states the sum that one report adds to."""
 

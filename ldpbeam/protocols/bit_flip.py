@@ -30,8 +30,6 @@ from ldpbeam.support import SupportProbabilities
 if TYPE_CHECKING:
     from ldpbeam.estimates import Estimates
 
-__all__ = ["BinFlip", "BitFlip", "BucketBits", "DBitFlip", "DBitFlipPM"]
-
 _INDEX_BITS = 32
 
 

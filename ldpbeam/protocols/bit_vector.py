@@ -10,8 +10,6 @@ from ldpbeam.degenerate import count_ones, extremes, ones_admitted, refuse_ones
 from ldpbeam.errors import InvalidPayload, Reason
 from ldpbeam.protocols.results import FrequencyProtocol
 
-__all__ = ["BitVector"]
-
 Response = TypeVar("Response")
 
 

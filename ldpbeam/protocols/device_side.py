@@ -11,8 +11,6 @@ from typing import Any, ClassVar, Generic, TypeVar
 from ldpbeam.errors import InvalidPayload, Reason
 from ldpbeam.randomness import Randomness
 
-__all__ = ["DeviceSide", "Memo", "plain_integer"]
-
 Response = TypeVar("Response")
 
 

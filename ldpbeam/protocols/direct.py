@@ -20,8 +20,6 @@ from ldpbeam.protocols.results import FrequencyProtocol
 from ldpbeam.randomness import Randomness
 from ldpbeam.support import SupportProbabilities
 
-__all__ = ["GRR", "LGRR", "Direct"]
-
 
 @dataclass(frozen=True)
 class Direct(FrequencyProtocol[int]):

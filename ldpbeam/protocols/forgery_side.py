@@ -7,8 +7,6 @@ from typing import NamedTuple
 from ldpbeam.arrays import Bytes, Ints
 from ldpbeam.support import SupportProbabilities
 
-__all__ = ["AddedNoise", "ForgerySide"]
-
 
 class AddedNoise(NamedTuple):
     """What a report that is a number adds to its value 0 .. maximum.

@@ -30,8 +30,6 @@ from ldpbeam.randomness import Randomness
 if TYPE_CHECKING:
     from ldpbeam.estimates import Estimates
 
-__all__ = ["LaplaceMean"]
-
 _LARGEST_SCALE = 1 << 27
 """Largest m/ε of Laplace noise: the sum of 2**30 reports then fits an int64."""
 

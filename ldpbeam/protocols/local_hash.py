@@ -22,8 +22,6 @@ from ldpbeam.protocols.results import FrequencyProtocol
 from ldpbeam.randomness import Randomness
 from ldpbeam.support import SupportProbabilities
 
-__all__ = ["BLH", "LOLOHA", "OLH", "Hashed", "LocalHash", "optimal_g"]
-
 
 class Hashed(NamedTuple):
     """A local-hash response: which hash function, and the symbol it claims for the value."""

@@ -29,8 +29,6 @@ from ldpbeam.support import SupportProbabilities
 if TYPE_CHECKING:
     from ldpbeam.estimates import Estimates
 
-__all__ = ["LinearBit", "OneBit", "OneBitMean", "OneBitRRPM"]
-
 _OWN_COINS = Fraction(1, FULL)
 """Share of the population behind the reports with which ``ldpbeam.estimates`` takes each bit as a coin."""
 

@@ -16,8 +16,6 @@ from ldpbeam.channels.calibration import Calibration
 from ldpbeam.errors import CollectionError
 from ldpbeam.hashing import FAMILIES
 
-__all__ = ["LEVELS", "PARAMETER_KEYS", "Kind", "ParameterKey", "Parameters"]
-
 
 class Kind(Enum):
     """How the value of a key is written."""

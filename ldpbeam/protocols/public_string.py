@@ -20,8 +20,6 @@ from ldpbeam.protocols.results import FrequencyProtocol
 from ldpbeam.randomness import FULL, Randomness
 from ldpbeam.support import SupportProbabilities
 
-__all__ = ["BinFlipPlus", "Verdict"]
-
 _HALF_WORDS = 1 << 32
 
 

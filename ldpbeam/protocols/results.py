@@ -13,8 +13,6 @@ from ldpbeam.support import SupportProbabilities
 if TYPE_CHECKING:
     from ldpbeam.estimates import Estimates
 
-__all__ = ["FrequencyProtocol", "MeanProtocol"]
-
 Response = TypeVar("Response")
 
 

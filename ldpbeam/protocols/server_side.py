@@ -14,8 +14,6 @@ from ldpbeam.support import SupportProbabilities
 if TYPE_CHECKING:
     from ldpbeam.estimates import Estimates
 
-__all__ = ["EVERYONE", "PartEstimator", "Result", "ServerSide"]
-
 EVERYONE = Fraction(1)
 """The share of the population that reports, where nobody is left out at random."""
 

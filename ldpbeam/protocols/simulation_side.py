@@ -14,9 +14,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-__all__ = ["FleetAnswers", "FleetWords", "SimulationSide", "WordPlan", "WordSpec"]
-
-
 @dataclass(frozen=True)
 class WordSpec:
     """How many random words a step takes, and the limit each lies below."""

@@ -21,8 +21,6 @@ from ldpbeam.protocols.parameters import Parameters
 from ldpbeam.randomness import FULL, Randomness
 from ldpbeam.support import SupportProbabilities
 
-__all__ = ["LOSUE", "LOUE", "LSOUE", "LSUE", "OUE", "RAPPOR", "SUE", "TwoRounds", "Unary"]
-
 
 @dataclass(frozen=True)
 class Unary(BitVector[int]):

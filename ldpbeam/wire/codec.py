@@ -15,19 +15,6 @@ import numpy as np
 from ldpbeam.arrays import Bytes, Flags, Ints, Uints
 from ldpbeam.kernels import framing
 
-__all__ = [
-    "MAX_RECORD",
-    "Batch",
-    "Batches",
-    "Frames",
-    "Rows",
-    "framed",
-    "frames",
-    "joined",
-    "parse",
-    "varint",
-]
-
 MAX_RECORD = 16 << 20
 """Longest record read, bytes; a longer one is refused before it is parsed."""
 

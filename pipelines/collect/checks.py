@@ -20,8 +20,6 @@ from ldpbeam.reports import epoch_at_fault
 from ldpbeam.wire import codec
 from ldpbeam.wire.codec import Batches, Rows
 
-__all__ = ["Judged", "Verdict", "judge"]
-
 
 @dataclass(frozen=True)
 class Verdict:

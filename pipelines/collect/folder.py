@@ -20,22 +20,6 @@ import numpy as np
 from ldpbeam.admission import ReportColumns
 from ldpbeam.wire import codec, report_pb2
 
-__all__ = [
-    "JOURNALS",
-    "JOURNAL_PREFIX",
-    "REPORT_SUFFIX",
-    "batch_message",
-    "entry",
-    "file_content",
-    "finished_name",
-    "journal_name",
-    "of_a_size",
-    "put",
-    "read_entries",
-    "started",
-    "sync",
-]
-
 JOURNAL_PREFIX, REPORT_SUFFIX = ".journal-", ".pb"
 JOURNALS = f"{JOURNAL_PREFIX}*"
 

@@ -15,8 +15,6 @@ from ldpbeam.errors import LdpError
 from ldpbeam.pipelines.collect.checks import Judged, Verdict, judge
 from ldpbeam.pipelines.collect.store import Store
 
-__all__ = ["Behind", "Counts", "Gather", "Unsafe"]
-
 _TOGETHER_BYTES = 8 << 20
 _TOGETHER = 4096
 """What goes into one commit, at most."""

@@ -17,8 +17,6 @@ from ldpbeam.errors import Reason, UsageError
 from ldpbeam.pipelines.collect.gather import Behind, Counts, Gather, Unsafe
 from ldpbeam.pipelines.prometheus import CONTENT_TYPE, family, single, text
 
-__all__ = ["Collector", "Limits"]
-
 PATH = "/v1/reports"
 _TYPE = "application/x-protobuf"
 _BEHIND_SECONDS, _UNSAFE_SECONDS = "2", "5"

@@ -13,8 +13,6 @@ from ldpbeam.pipelines.collect.gather import Counts, Gather
 from ldpbeam.pipelines.collect.server import Collector, Limits
 from ldpbeam.pipelines.collect.store import Store
 
-__all__ = ["serve"]
-
 
 def serve(
     store: Store,

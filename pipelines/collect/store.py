@@ -28,8 +28,6 @@ from ldpbeam.pipelines.collect.folder import (
     sync,
 )
 
-__all__ = ["FileStore", "Store"]
-
 _LOCK = ".lock"
 
 

@@ -11,8 +11,6 @@ from ldpbeam.errors import LdpError
 from ldpbeam.pipelines.collect.folder import batch_message, of_a_size
 from ldpbeam.transforms.pubsub import library, require_path
 
-__all__ = ["RECEIVED", "TopicStore"]
-
 RECEIVED = "received"
 """The attribute with the arrival, milliseconds since 1970; ``--timestamp-attribute received`` reads it."""
 

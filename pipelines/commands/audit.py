@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from ldpbeam.audit.outcome import Outcome
     from ldpbeam.collection.collection import Collection
 
-__all__ = ["audit"]
-
 _KINDS: dict[Kind, Any] = {Kind.LEVEL: float, Kind.NUMBER: float, Kind.INTEGER: int}
 
 

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from ldpbeam.pipelines.collect.gather import Counts
     from ldpbeam.pipelines.collect.store import Store
 
-__all__ = ["collect"]
-
 
 @click.command(cls=PrintingCommand)
 @collections_option

@@ -8,8 +8,6 @@ import click
 
 from ldpbeam.pipelines.commands.support.console import Mode, PrintingCommand, deliver, mode, say
 
-__all__ = ["definition"]
-
 
 @click.command(cls=PrintingCommand)
 @click.argument("collection", type=click.Path(path_type=Path))

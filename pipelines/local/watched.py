@@ -21,8 +21,6 @@ from ldpbeam.kernels import framing
 from ldpbeam.pipelines.collect.folder import JOURNAL_PREFIX, REPORT_SUFFIX, started
 from ldpbeam.wire import codec, report_pb2
 
-__all__ = ["FileRecordMessage", "WatchedFolder"]
-
 _MICROS = 1_000_000
 _LAST_SECOND = 253_402_300_799
 _READ_BYTES = 4 << 20

@@ -22,19 +22,6 @@ from ldpbeam.simulators.fleet import ReportColumns
 from ldpbeam.wire import report_pb2
 from ldpbeam.wire.codec import framed, varint
 
-__all__ = [
-    "COMPRESSIONS",
-    "FORMATS",
-    "Compression",
-    "Format",
-    "batch_message",
-    "batch_record",
-    "replacing",
-    "report_file",
-    "report_records",
-    "write_reports",
-]
-
 Format = Literal["batch", "report", "parquet"]
 Compression = Literal["none", "gzip", "zstd"]
 _Put = Callable[[ReportColumns], object]

@@ -27,8 +27,6 @@ from ldpbeam.simulators.simulate import Simulation, SimulationRecord, refuse_exi
 from ldpbeam.simulators.words import RandomWords
 from ldpbeam.wire import report_pb2
 
-__all__ = ["RECEIVED", "PublishRecord", "arrivals", "messages", "publish_epochs"]
-
 RECEIVED = "received"
 """The attribute that holds the simulated arrival time."""
 

@@ -14,8 +14,6 @@ from ldpbeam.simulators.population.contract import Population, Request
 from ldpbeam.simulators.population.tables import column_names, encode, read_columns
 from ldpbeam.simulators.words import RandomWords
 
-__all__ = ["column", "csv"]
-
 
 @dataclass(frozen=True, eq=False)
 class _Column:

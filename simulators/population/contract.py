@@ -14,8 +14,6 @@ from ldpbeam.collection.domain import Domain
 from ldpbeam.collection.epochs import Epochs
 from ldpbeam.simulators.words import RandomWords
 
-__all__ = ["ABSENT", "SPECS", "Population", "Request"]
-
 ABSENT = -1
 """Stands in place of the value of a device that takes no part in an epoch."""
 

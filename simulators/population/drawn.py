@@ -11,8 +11,6 @@ from numpy.typing import NDArray
 from ldpbeam.simulators.population.contract import Population, Request
 from ldpbeam.simulators.words import RandomWords
 
-__all__ = ["Launch", "syn", "zipf"]
-
 _CHANGE = 0.25
 """Probability that a device draws a new value in an epoch (LOLOHA, section 5.1)."""
 _PRESENT = 0.97

@@ -33,8 +33,6 @@ from ldpbeam.simulators.population.drawn import syn, zipf
 from ldpbeam.simulators.population.tables import column_names, encode, line_of, read_columns
 from ldpbeam.simulators.words import RandomWords
 
-__all__ = ["JOINT_SPECS", "Joint", "joint_population"]
-
 JOINT_SPECS = "syn[:CHANGE], zipf:EXPONENT[:CHANGE], table:FILE[,permute], marginals:FILE"
 """The forms a SPEC can take for several attributes, for messages and help."""
 

@@ -15,8 +15,6 @@ from ldpbeam.collection.epochs import instant, parse_instant
 from ldpbeam.simulators.population.contract import ABSENT, Population, Request
 from ldpbeam.simulators.population.tables import TextColumn, encode, first_row, line_of, read_columns, recoded
 
-__all__ = ["Panel", "epoch_of_text", "panel"]
-
 
 @dataclass(frozen=True, eq=False)
 class Panel:

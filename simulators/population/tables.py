@@ -20,8 +20,6 @@ from numpy.typing import NDArray
 from ldpbeam.collection.domain import Domain
 from ldpbeam.simulators.population.contract import ABSENT, Request
 
-__all__ = ["TextColumn", "column_names", "encode", "first_row", "line_of", "read_columns", "recoded"]
-
 _SHOWN = 20
 """Most column names an error lists."""
 

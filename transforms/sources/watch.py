@@ -6,8 +6,6 @@ import apache_beam as beam
 
 from ldpbeam.errors import UsageError
 
-__all__ = ["read"]
-
 
 def read(given: Mapping[str, str], runner: str, *, portable: bool) -> beam.PTransform:
     """The source that is asked for, see :data:`ldpbeam.transforms.sources.SOURCES`.

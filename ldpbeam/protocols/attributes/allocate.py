@@ -19,8 +19,6 @@ from ldpbeam.protocols.parameters import LEVELS, Parameters
 from ldpbeam.protocols.results import FrequencyProtocol
 from ldpbeam.protocols.unary import LOSUE
 
-__all__ = ["ALLOCATIONS", "allocate"]
-
 ALLOCATIONS: dict[str, type[AttributeProtocol[Any]]] = {
     kind.NAME: kind for kind in (Sample, Split, Allomfree, BoundedCounters)
 }

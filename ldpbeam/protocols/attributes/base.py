@@ -19,8 +19,6 @@ from ldpbeam.protocols.parameters import Parameters
 if TYPE_CHECKING:
     from ldpbeam.estimates import Estimates
 
-__all__ = ["AttributeProtocol", "slices"]
-
 Response = TypeVar("Response")
 
 

@@ -18,8 +18,6 @@ from ldpbeam.protocols.contract import FleetAnswers, FleetWords, LocalProtocol
 from ldpbeam.protocols.one_bit_mean import OneBit
 from ldpbeam.protocols.parameters import LEVELS
 
-__all__ = ["BoundedCounters", "bounded_counters"]
-
 _MOST_TOGETHER = 32.0
 """Level of a report about all counters that a collection may have, as for every other level."""
 

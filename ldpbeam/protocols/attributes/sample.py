@@ -14,8 +14,6 @@ from ldpbeam.protocols.attributes.base import AttributeProtocol
 from ldpbeam.protocols.contract import FleetAnswers, FleetWords, Memo, Result, WordPlan, WordSpec
 from ldpbeam.randomness import Randomness
 
-__all__ = ["Allomfree", "AttributeResponse", "Sample"]
-
 
 class AttributeResponse(NamedTuple):
     """The response of a device that reports one attribute: which one, and its part's response."""

@@ -16,8 +16,6 @@ from ldpbeam.protocols.attributes.base import AttributeProtocol, slices
 from ldpbeam.protocols.contract import FleetAnswers, FleetWords, Memo
 from ldpbeam.randomness import Randomness
 
-__all__ = ["Split"]
-
 
 @dataclass(frozen=True)
 class Split(AttributeProtocol[tuple[Any, ...]]):
