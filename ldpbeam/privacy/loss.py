@@ -287,5 +287,6 @@ def loss_record(losses: Losses | None) -> dict[str, Curve | float | None]:
 
 
 def require_reports(reports: int) -> None:
+    """Raise ValueError unless there is a report."""
     if reports < 1:
         raise ValueError(f"losses are those of 1 report or more, not {reports}")
