@@ -3,8 +3,9 @@
 
 .PHONY: js js-build examples
 
-js: js-build ## build and test the TypeScript client (Node 18 or newer)
+js: $(STAMP) js-build ## build, test and audit the TypeScript client (Node 18 or newer)
 	cd clients/js && npm test
+	@$(PYTEST) -m javascript tests/javascript
 
 js-build:
 	@command -v npm >/dev/null || { echo "error: the TypeScript client needs Node 18 or newer and npm" >&2; exit 1; }

@@ -1,0 +1,42 @@
+/** Answers `ldpbeam audit --client "node build/src/audit.js DEFINITION"`, line by line (docs/audit.md). */
+
+import { readFileSync } from "node:fs";
+import { createInterface } from "node:readline";
+
+import { toHex } from "./bytes.js";
+import { Device } from "./device.js";
+import { DeviceError } from "./errors.js";
+import "./node.js";
+import { MemoryStore } from "./store.js";
+
+const definition: unknown = JSON.parse(readFileSync(process.argv[2], "utf8"));
+const stores = new Map<string, MemoryStore>();
+const devices = new Map<string, Device>();
+
+async function opened(name: string): Promise<Device> {
+  const store = stores.get(name) ?? new MemoryStore();
+  stores.set(name, store);
+  const device = await Device.open(definition, store, { outbox: 0, maxJump: Infinity });
+  devices.set(name, device);
+  return device;
+}
+
+async function answer(line: string): Promise<string> {
+  const [first, second, third] = line.split(" ");
+  if (first === "reopen") {
+    await opened(second);
+    return "ok";
+  }
+  const values = second.split(",").map(Number);
+  try {
+    const device = devices.get(first) ?? (await opened(first));
+    return toHex(await device.report(values.length > 1 ? values : values[0], Number(third)));
+  } catch (error) {
+    if (!(error instanceof DeviceError)) throw error;
+    return `error ${error.code}`;
+  }
+}
+
+for await (const line of createInterface({ input: process.stdin })) {
+  process.stdout.write(`${await answer(line)}\n`);
+}
