@@ -41,7 +41,7 @@ const WRONG: [name: string, path: string, ...values: unknown[]][] = [
   ["l_grr", "protocol.payload_size", 0, 2],
   ["l_grr", "protocol.instant", null],
   ["l_grr", "protocol.instant.size", "10", 11],
-  ["l_grr", "protocol.instant.keep", "0", "1", String(1n << 64n), "-1", "1e3", 5, "", " 5"],
+  ["l_grr", "protocol.instant.keep", "0", "1", String(1n << 64n), String((1n << 64n) - 1n), "-1", "1e3", 5, "", " 5"],
   ["l_grr", "protocol.permanent.each", "0", String(1n << 63n), null],
   ["l_osue", "protocol.permanent.one", "0", String(1n << 64n)],
   ["l_osue", "protocol.permanent.zero", "0", String((1n << 64n) - 1n)],

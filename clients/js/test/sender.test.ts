@@ -89,6 +89,23 @@ test("what the collector cannot take now comes again, after a pause that grows",
   assert.deepEqual(seen.map(({ body }) => body), Array(7).fill(reports[0]));
 });
 
+test("an answer that is neither yes nor no acknowledges nothing", async (t) => {
+  for (const code of [302, 303, 304, 307]) {
+    const { url, seen } = await collector(t, [status(code, { Location: "/elsewhere" })]);
+    const { clock, outbox } = await device(1);
+    assert.equal(await new Sender(outbox, url, { clock: clock.read }).sendDue(), 0);
+    assert.deepEqual([seen.length, (await outbox.waiting()).length], [1, 1], String(code));
+  }
+});
+
+test("an acknowledged report leaves those of other collections alone", async (t) => {
+  const { url } = await collector(t, [status(204), status(503)]);
+  const { clock, store, outbox } = await device(1);
+  await (await open("grr", store, { clock: clock.read })).report(1, 0);
+  assert.equal(await new Sender(outbox, url, { clock: clock.read }).sendDue(), 1);
+  assert.equal((await outbox.waiting()).length, 1);
+});
+
 test("Retry-After is obeyed, in both forms, up to a day", async (t) => {
   const { clock, outbox } = await device(1);
   const at = new Date((clock.seconds + 500) * 1000).toUTCString();
