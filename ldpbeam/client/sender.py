@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import secrets
 import time
 from collections import Counter
@@ -17,6 +18,9 @@ from ldpbeam.errors import DeviceError
 
 _LATER = frozenset({408, 425, 429})
 """Refusals that say nothing against the report."""
+
+_BODY = 4096
+"""Bytes of an answer that are looked at."""
 
 _LONGEST = 86400.0
 """A collector cannot ask for a longer pause, seconds."""
@@ -44,7 +48,7 @@ class Sender:
 
     Attributes:
         sent: reports that the collector acknowledged.
-        dropped: reports that it refused for good, by reason (``http_400``).
+        dropped: reports that it refused for good, by its reason (``wrong_length``).
         failures: attempts since the last success.
         next_attempt: nothing is sent before, seconds since 1970.
     """
@@ -92,31 +96,32 @@ class Sender:
             report = self._outbox.read(waiting)
             if report is None:
                 continue
-            status, retry_after = self._post(report)
+            status, retry_after, reason = self._post(report)
             if 200 <= status < 300:
                 acknowledged += 1
                 self.sent += 1
                 self.failures = 0
-            elif 400 <= status < 500 and status not in _LATER:
-                self.dropped[f"http_{status}"] += 1
+            elif 400 <= status < 500 and status not in _LATER and reason:
+                self.dropped[reason] += 1
             else:
                 self._pause(retry_after)
                 break
             self._outbox.acknowledge(waiting)
         return acknowledged
 
-    def _post(self, report: bytes) -> tuple[int, str]:
-        """Status of the answer, 0 where there is none, and its Retry-After header."""
+    def _post(self, report: bytes) -> tuple[int, str, str]:
+        """Status of the answer, 0 where there is none; its Retry-After header; the collector's reason."""
         headers = {"Content-Type": "application/x-protobuf", "User-Agent": "ldpbeam"}
         request = Request(self._url, report, headers, method="POST")  # noqa: S310 - the scheme was checked
         try:
             with self._opener.open(request, timeout=self._timeout) as answer:
-                return int(answer.status), ""
+                return int(answer.status), "", ""
         except HTTPError as refused:
             with refused:
-                return refused.code, refused.headers.get("Retry-After") or ""
+                body = refused.read(_BODY)
+                return refused.code, refused.headers.get("Retry-After") or "", _reason(body)
         except (OSError, HTTPException):  # the latter from a server that does not speak HTTP
-            return 0, ""
+            return 0, "", ""
 
     def _pause(self, retry_after: str) -> None:
         """Twice the last pause, of which half is drawn; longer where the collector asks for it."""
@@ -134,3 +139,12 @@ class Sender:
         except (ValueError, TypeError, OverflowError):
             return 0.0
         return min(max(seconds, 0.0), _LONGEST)
+
+
+def _reason(body: bytes) -> str:
+    """A collector's reason; empty where somebody else answered, such as a proxy to a mistyped path."""
+    try:
+        reason = json.loads(body)["reason"]
+    except (ValueError, LookupError, TypeError, RecursionError):
+        return ""
+    return reason if isinstance(reason, str) and reason.isidentifier() and len(reason) <= 40 else ""

@@ -52,8 +52,8 @@ export interface SenderOptions {
 export class Sender {
   /** Reports that the collector acknowledged. */
   sent = 0;
-  /** Reports that it refused for good, by status. */
-  readonly dropped = new Map<number, number>();
+  /** Reports that it refused for good, by its reason. */
+  readonly dropped = new Map<string, number>();
   /** Attempts since the last success. */
   failures = 0;
   /** Nothing is sent before, seconds since 1970. */
@@ -91,13 +91,13 @@ export class Sender {
     let acknowledged = 0;
     for (const waiting of await this.#outbox.waiting()) {
       if (waiting.due > now) break;
-      const { status, retryAfter } = await this.#post(waiting.report);
+      const { status, retryAfter, reason } = await this.#post(waiting.report);
       if (status >= 200 && status < 300) {
         acknowledged++;
         this.sent++;
         this.failures = 0;
-      } else if (status >= 400 && status < 500 && !LATER.has(status)) {
-        this.dropped.set(status, (this.dropped.get(status) ?? 0) + 1);
+      } else if (status >= 400 && status < 500 && !LATER.has(status) && reason) {
+        this.dropped.set(reason, (this.dropped.get(reason) ?? 0) + 1);
       } else {
         this.#pause(retryAfter);
         break;
@@ -108,7 +108,7 @@ export class Sender {
   }
 
   /** Status 0 where there is no answer. */
-  async #post(report: Uint8Array): Promise<{ status: number; retryAfter: string }> {
+  async #post(report: Uint8Array): Promise<{ status: number; retryAfter: string; reason: string }> {
     try {
       const answer = await fetch(this.#url, {
         method: "POST",
@@ -121,10 +121,10 @@ export class Sender {
         cache: "no-store",
         signal: AbortSignal.timeout(this.#timeout * 1000),
       });
-      await answer.arrayBuffer();
-      return { status: answer.status, retryAfter: answer.headers.get("Retry-After") ?? "" };
+      const reason = reasonOf(await answer.text());
+      return { status: answer.status, retryAfter: answer.headers.get("Retry-After") ?? "", reason };
     } catch {
-      return { status: 0, retryAfter: "" };
+      return { status: 0, retryAfter: "", reason: "" };
     }
   }
 
@@ -140,5 +140,15 @@ export class Sender {
   #askedFor(text: string): number {
     const seconds = /^[0-9]+$/.test(text) ? Number(text) : Date.parse(text) / 1000 - this.#clock();
     return Number.isNaN(seconds) ? 0 : Math.min(Math.max(seconds, 0), LONGEST);
+  }
+}
+
+/** A collector's reason; empty where somebody else answered, such as a proxy to a mistyped path. */
+function reasonOf(body: string): string {
+  try {
+    const { reason } = JSON.parse(body) as { reason?: unknown };
+    return typeof reason === "string" && /^[a-z_]{1,40}$/.test(reason) ? reason : "";
+  } catch {
+    return "";
   }
 }

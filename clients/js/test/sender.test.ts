@@ -36,9 +36,10 @@ async function collector(t: TestContext, answers: ((response: ServerResponse) =>
   return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/v1/reports`, seen };
 }
 
-const status = (code: number, headers: Record<string, string> = {}) => (response: ServerResponse) => {
-  response.writeHead(code, headers).end("{}");
+const status = (code: number, headers: Record<string, string> = {}, body = "{}") => (response: ServerResponse) => {
+  response.writeHead(code, headers).end(body);
 };
+const verdict = (code: number, reason: string) => status(code, {}, JSON.stringify({ reason }));
 
 async function device(epochs: number): Promise<{ clock: Clock; store: Store; reports: string[]; outbox: any }> {
   const clock = new Clock(ORIGIN);
@@ -119,12 +120,22 @@ test("Retry-After is obeyed, in both forms, up to a day", async (t) => {
 });
 
 test("what is refused for good is dropped and counted, and the next one goes", async (t) => {
-  const { url, seen } = await collector(t, [status(400), status(404)]);
+  const { url, seen } = await collector(t, [verdict(400, "wrong_length"), verdict(404, "unknown_collection")]);
   const { clock, outbox } = await device(3);
   const sender = new Sender(outbox, url, { clock: clock.read });
   assert.equal(await sender.sendDue(), 1);
-  assert.deepEqual([...sender.dropped], [[400, 1], [404, 1]]);
+  assert.deepEqual([...sender.dropped], [["wrong_length", 1], ["unknown_collection", 1]]);
   assert.deepEqual([seen.length, (await outbox.waiting()).length, sender.failures], [3, 0, 0]);
+});
+
+test("what is not the collector's verdict costs no report", async (t) => {
+  for (const [code, body] of [[404, "not found"], [403, "{}"], [404, '{"reason": 7}'], [400, '"reason"']] as const) {
+    const { url } = await collector(t, [status(code, {}, body)]);
+    const { clock, outbox } = await device(1);
+    const sender = new Sender(outbox, url, { clock: clock.read });
+    assert.equal(await sender.sendDue(), 0);
+    assert.deepEqual([sender.dropped.size, (await outbox.waiting()).length, sender.failures], [0, 1, 1]);
+  }
 });
 
 test("a sent report that could not be acknowledged is sent again, the same", async (t) => {

@@ -154,10 +154,12 @@ class Handler(BaseHTTPRequestHandler):
         body = self.rfile.read(int(self.headers["Content-Length"]))
         self.server.received.append((self.path, self.headers["Content-Type"], body))
         status, headers = self.server.answers.pop(0) if self.server.answers else (202, {})
+        said = headers.pop("body", "").encode()
         self.send_response(status)
-        for name, value in {"Content-Length": "0", **headers}.items():
+        for name, value in {"Content-Length": str(len(said)), **headers}.items():
             self.send_header(name, value)
         self.end_headers()
+        self.wfile.write(said)
 
     def do_GET(self) -> None:
         self.send_response(200)
@@ -274,11 +276,29 @@ def test_a_report_that_is_refused_for_good_is_dropped_and_counted(
     for _ in range(2):
         device.report(1)
         clock.now += 7200
-    collector.answers = [(status, {})]
+    collector.answers = [(status, {"body": '{"reason": "wrong_length"}'})]
     sender = Sender(device.outbox, collector.url, clock=clock)
     assert sender.send_due() == 1
-    assert sender.dropped == {f"http_{status}": 1}
+    assert sender.dropped == {"wrong_length": 1}
     assert len(device.outbox) == 0
+
+
+@pytest.mark.parametrize(
+    "body", ["", "not found", "[]", '{"reason": 7}', '{"reason": "<b>no</b>"}', "[" * 4096]
+)
+@pytest.mark.parametrize("status", [403, 404])
+def test_what_is_not_the_collectors_verdict_costs_no_report(
+    collector: Collector, device: Device, clock: Time, status: int, body: str
+) -> None:
+    """A mistyped path, or a proxy that refuses: the report waits, and comes again after a pause."""
+    device.report(1)
+    clock.now += 7200
+    collector.answers = [(status, {"body": body})]
+    sender = Sender(device.outbox, collector.url, clock=clock)
+    assert sender.send_due() == 0
+    assert not sender.dropped
+    assert len(device.outbox) == 1
+    assert sender.next_attempt > clock.now
 
 
 def test_a_redirect_is_no_acknowledgement(collector: Collector, device: Device, clock: Time) -> None:
