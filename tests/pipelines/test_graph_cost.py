@@ -20,7 +20,7 @@ from apache_beam.transforms.userstate import BagStateSpec, TimerSpec, on_timer
 from apache_beam.typehints.typecheck import OutputCheckWrapperDoFn
 
 from ldpbeam.pipelines.beam_job import make_pipeline
-from ldpbeam.pipelines.bounded import CollectReports
+from ldpbeam.pipelines.bounded import collect_reports
 from ldpbeam.pipelines.config import RunConfig
 from ldpbeam.pipelines.graph_cost import OptionsParsedOnce, inspected, install, state_and_timers
 from tests.pipelines.running import collection
@@ -158,7 +158,7 @@ def test_more_collections_parse_no_more_options(monkeypatch: pytest.MonkeyPatch)
         made.clear()
         agreed = tuple(collection("grr", name=f"c{i}") for i in range(number))
         config = RunConfig.parsed(agreed, files=("in",), output="out")
-        _ = make_pipeline(config) | CollectReports(config)
+        _ = make_pipeline(config) | collect_reports(config)
         return len(made)
 
     assert 0 < parsers(1) == parsers(4) < 60
