@@ -7,9 +7,12 @@ due when follows from the collection and two intervals alone, so every engine pu
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from ldpbeam.accounting import EARLY, LATE, ON_TIME
-from ldpbeam.collection.collection import Collection
+
+if TYPE_CHECKING:  # the command line knows intervals before it needs a collection, and protobuf with it
+    from ldpbeam.collection.collection import Collection
 
 _MICROS = 1_000_000
 DEFAULT_LATE_EVERY = 60
