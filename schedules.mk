@@ -1,5 +1,6 @@
-# Included by the Makefile: `make schedules` runs SCHEDULES random schedules of the local engine, with other
-# seeds than `make test` has for its 200. `make schedules-cluster` does so for the steps of cluster jobs.
+# Included by the Makefile: `make schedules` runs SCHEDULES_COUNT random schedules of the local engine; above 200
+# with other seeds than `make test` has for its 48. `.ci/run` has 200 of them, of the same seeds.
+# `make schedules-cluster` does so for the steps of cluster jobs.
 
 .PHONY: schedules
 SCHEDULES_COUNT ?= 5000

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Iterable
-from functools import cache
+from functools import cache, lru_cache
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -133,7 +133,7 @@ def run_record(
         config.counting.deduplicate,
         config.counting.max_error_fraction,
         config.input.limits,
-        tuple(CollectionRecord.from_record(collection_entry(c)) for c in config.collections),
+        tuple(map(_collection_record, config.collections)),
         RunAccounting(total, epochs, unattributed, archived),
         Timings(round(seconds, 3), rate),
         _started_in(config.input.files),
@@ -159,6 +159,12 @@ def _versions() -> dict[str, str]:
         "python": platform.python_version(),
         **{name.replace("-", "_"): version(name) for name in named},
     }
+
+
+@lru_cache(maxsize=256)
+def _collection_record(collection: Collection) -> CollectionRecord:
+    """Made once for the same reason; the levels of privacy in it are worked out each time."""
+    return CollectionRecord.from_record(collection_entry(collection))
 
 
 def _epoch_record(

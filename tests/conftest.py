@@ -1,5 +1,6 @@
 """What every test may rely on."""
 
+import gc
 from pathlib import Path
 
 import pytest
@@ -29,6 +30,9 @@ LONGEST_FIRST = (
     "tests/dataflow/test_workers.py",
     "tests/pipelines/test_replay.py",
 )
+
+# Libraries leave a million objects that stay; looking for cycles among them less often saves a twentieth.
+gc.set_threshold(100_000, 50, 50)
 
 # Derandomized, so that a red run is red again; no deadline, since a first call compiles kernels.
 settings.register_profile("ci", derandomize=True, deadline=None)

@@ -47,32 +47,33 @@ def _values(rows: Sequence[Mapping[str, Any]]) -> alt.InlineData:
 
 def _finish(layers: Sequence[alt.Chart], rows: Sequence[Row], width: int, height: int) -> alt.LayerChart:
     """Put the layers over `rows` and give them one look: quiet grid, readable type, no frame."""
-    # The data is given to the whole, not to each layer: Altair copies what a layer holds.
-    chart = alt.layer(*layers, data=_values(rows)).properties(
-        width=width,
-        height=height,
-        autosize=alt.AutoSizeParams(type="fit", contains="padding"),
-        padding={"left": 4, "right": 10, "top": 8, "bottom": 4},
+    axis = alt.AxisConfig(
+        domain=False,
+        ticks=False,
+        labelColor=_TEXT,
+        labelFontSize=12,
+        labelPadding=6,
+        labelFlush=False,
+        gridColor={"condition": {"test": "datum.value === 0", "value": "#9a9a9a"}, "value": _GRID},
+        titleColor=_TEXT,
+        titleFontSize=12,
+        titleFontWeight="normal",
     )
-    axis = {
-        "domain": False,
-        "ticks": False,
-        "labelColor": _TEXT,
-        "labelFontSize": 12,
-        "labelPadding": 6,
-        "labelFlush": False,
-        "gridColor": {"condition": {"test": "datum.value === 0", "value": "#9a9a9a"}, "value": _GRID},
-        "titleColor": _TEXT,
-        "titleFontSize": 12,
-        "titleFontWeight": "normal",
-    }
-    styled: alt.LayerChart = (
-        chart.configure(background="transparent", font="sans-serif")
-        .configure_view(stroke=None)
-        .configure_axis(**axis)
-        .configure_axisX(grid=False, domain=True, domainColor="#999999")
+    chart = alt.LayerChart(layer=list(layers))
+    # What holds for the whole is set in place: every method of a chart copies all that it holds, and a layer
+    # would be given a copy of the data.
+    chart.data = _values(rows)
+    chart.width, chart.height = width, height
+    chart.autosize = alt.AutoSizeParams(type="fit", contains="padding")
+    chart.padding = {"left": 4, "right": 10, "top": 8, "bottom": 4}
+    chart.config = alt.Config(
+        background="transparent",
+        font="sans-serif",
+        view=alt.ViewConfig(stroke=None),
+        axis=axis,
+        axisX=alt.AxisConfig(grid=False, domain=True, domainColor="#999999"),
     )
-    return styled
+    return chart
 
 
 def _y(field: str, title: str, pattern: str, **more: Any) -> alt.Y:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from decimal import Context, Decimal
 from fractions import Fraction
 from itertools import product
 from math import log, prod
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -57,10 +60,29 @@ def build(
 def worst(kind: AttributeProtocol[Any], vectors: list[tuple[int, ...]]) -> Fraction:
     """Largest ratio of any response between any two vectors, from the integers."""
     found = Fraction(1)
-    for response in kind.responses():
-        chances = [kind.likelihood(response, v) for v in vectors]
-        found = max(found, max(chances) / min(chances))
+    with remembered_chances():
+        for response in kind.responses():
+            chances = [kind.likelihood(response, v) for v in vectors]
+            found = max(found, max(chances) / min(chances))
     return found
+
+
+@contextmanager
+def remembered_chances() -> Iterator[None]:
+    """Each counter's own chances are worked out once: they are asked for with every vector."""
+    known: dict[tuple[int, int, int], Fraction] = {}
+    kept: list[OneBit] = []
+    original = OneBit.likelihood
+
+    def likelihood(part: OneBit, response: int, value: int) -> Fraction:
+        key = (id(part), response, value)
+        if key not in known:
+            kept.append(part)  # lest another part be given its identity
+            known[key] = original(part, response, value)
+        return known[key]
+
+    with mock.patch.object(OneBit, "likelihood", likelihood):
+        yield
 
 
 # --- Theorem 5

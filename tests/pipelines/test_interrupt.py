@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -55,15 +56,23 @@ WAYS = {
 }
 
 
-@pytest.fixture
-def command(tmp_path: Path) -> list[str]:
-    """A run over an earlier, finished one, of fewer reports."""
-    (tmp_path / "c.yaml").write_text(YAML)
+@pytest.fixture(scope="module")
+def earlier(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An earlier run, finished, of fewer reports: its output, and the reports of the next one."""
+    folder = tmp_path_factory.mktemp("earlier")
+    (folder / "c.yaml").write_text(YAML)
     agreed = collection("loloha")
     sent = fleet(agreed, 200, 2)
-    write(tmp_path / "earlier", agreed, sent[:2])
-    write(tmp_path / "in", agreed, sent)
-    execute(agreed, tmp_path / "earlier", tmp_path / "out")
+    write(folder / "earlier", agreed, sent[:2])
+    write(folder / "in", agreed, sent)
+    execute(agreed, folder / "earlier", folder / "out")
+    return folder
+
+
+@pytest.fixture
+def command(earlier: Path, tmp_path: Path) -> list[str]:
+    """A run over a copy of the earlier one."""
+    shutil.copytree(earlier, tmp_path, dirs_exist_ok=True)
     return [
         "run", "--collection", str(tmp_path / "c.yaml"), "--input", str(tmp_path / "in"),
         "--output", str(tmp_path / "out"),

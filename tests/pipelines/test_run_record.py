@@ -56,6 +56,23 @@ def test_a_record_read_and_written_again_has_the_same_bytes() -> None:
     assert [file["path"] for file in written["files"]] == ["a", "z"]
 
 
+def test_each_collection_is_recorded_as_it_is_given() -> None:
+    """Entries are kept between records of one process: never those of another collection that is alike."""
+    alike = [
+        ONE,
+        replace(ONE, version=2),
+        replace(ONE, allowed_lateness=ONE.allowed_lateness + 60),
+        replace(ONE, min_reports=7),
+        replace(ONE, retired=3600 * 9),
+        ONE,
+    ]
+    for given in alike:
+        config = RunConfig.parsed((given,), files=("a",), output="out")
+        (found,) = run_record(config, Accounting(), [], 1.0, status="running").collections
+        assert found.written == collection_entry(given)
+    assert len({json.dumps(collection_entry(given)) for given in alike}) == len(alike) - 1
+
+
 def test_what_a_record_says() -> None:
     """Totals with what is archived, epochs by digest, what withholds one, and the exit code that follows."""
     record = everything()

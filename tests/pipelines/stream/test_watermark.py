@@ -13,7 +13,7 @@ import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 from unittest import mock
 
 import pytest
@@ -34,8 +34,9 @@ TOLERANCE = 1.1
 """Seconds that a clock may be wrong unnoticed, and the length of a pull."""
 
 
-@dataclass(frozen=True)
-class Message:
+class Message(NamedTuple):
+    """A named tuple, which is made more quickly than a frozen dataclass: there are millions."""
+
     data: bytes
     arrival_micros: int
     published_micros: int
