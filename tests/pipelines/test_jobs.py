@@ -271,11 +271,10 @@ SUBSCRIPTION = ("--subscription", "projects/p/subscriptions/s")
         ),
         (("--input", "*", "--pubsub-expansion", "h:1"), "--pubsub-expansion goes with --subscription"),
         ((*SUBSCRIPTION, "--pubsub-expansion", "h:1"), "the runner of this machine reads Pub/Sub by itself"),
+        (("--watch", ".", "--timestamp-attribute", "received"), "those of a collector hold the arrival"),
     ],
 )
-def test_expansion_service_is_asked_for_where_it_is_needed(
-    words: tuple[str, ...], said: str, tmp_path: Path
-) -> None:
+def test_options_of_another_source_are_refused(words: tuple[str, ...], said: str, tmp_path: Path) -> None:
     agreed = Path(__file__).parents[2] / "examples" / "minutes_in_app.yaml"
     command = ["run", "--collection", str(agreed), "--output", str(tmp_path / "out"), *words]
     done = CliRunner().invoke(cli, command)

@@ -113,6 +113,12 @@ def _require_supported(config: RunConfig) -> None:
             "the runner of this machine reads Pub/Sub by itself",
             remedy="Leave --pubsub-expansion out, or run on a cluster (--runner FlinkRunner).",
         )
+    if config.input.watch and config.input.timestamp_attribute:
+        raise UsageError(
+            "E-USAGE-SOURCE",
+            "files have no attributes; those of a collector hold the arrival themselves",
+            remedy="Leave --timestamp-attribute out with --watch.",
+        )
 
 
 def _named(job: Mapping[str, str]) -> str:
