@@ -246,6 +246,7 @@ def bounds(draws: int) -> None:
         ("grr", 2, {"epsilon": 2.0}),
         ("oue", 3, {"epsilon": 2.0}),
         ("grr", 2, {"epsilon": 1.0}),
+        ("grr", 2, {"epsilon": 0.5}),
     )
     for name, size, levels in settings:
         collection = one_collection(name, size, **levels)
