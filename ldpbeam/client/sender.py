@@ -14,10 +14,23 @@ from urllib.error import HTTPError
 from urllib.request import HTTPRedirectHandler, OpenerDirector, Request, build_opener
 
 from ldpbeam.client.outbox import Outbox
-from ldpbeam.errors import DeviceError
+from ldpbeam.errors import DeviceError, Reason
 
 _LATER = frozenset({408, 425, 429})
 """Refusals that say nothing against the report."""
+
+VERDICTS = frozenset(
+    reason.value
+    for reason in (
+        Reason.MALFORMED,
+        Reason.WRONG_LENGTH,
+        Reason.UNKNOWN_COLLECTION,
+        Reason.FOREIGN_EPOCH,
+        Reason.RETIRED_COLLECTION,
+        Reason.OVERSIZE,
+    )
+)
+"""What a collector says against a report itself, which it would say again; docs/wire.md lists the same."""
 
 _BODY = 4096
 """Bytes of an answer that are looked at."""
@@ -142,9 +155,9 @@ class Sender:
 
 
 def _reason(body: bytes) -> str:
-    """A collector's reason; empty where somebody else answered, such as a proxy to a mistyped path."""
+    """A collector's verdict; empty for a mistyped path, or where somebody else answered, such as a proxy."""
     try:
         reason = json.loads(body)["reason"]
     except (ValueError, LookupError, TypeError, RecursionError):
         return ""
-    return reason if isinstance(reason, str) and reason.isidentifier() and len(reason) <= 40 else ""
+    return reason if isinstance(reason, str) and reason in VERDICTS else ""

@@ -11,6 +11,7 @@ import pytest
 
 from ldpbeam.client.derived import Purpose
 from ldpbeam.client.drawn import DerivedDraws
+from ldpbeam.client.sender import VERDICTS
 from ldpbeam.collection.collection import Collection
 from ldpbeam.wire import device_state_pb2
 from tests.conftest import REPOSITORY
@@ -51,6 +52,15 @@ def test_every_purpose_has_its_number() -> None:
         name: getattr(derived, name) for name in ("ONCE", "PERMANENT", "FRESH", "REPORT_ID", "SENDING_TIME")
     }
     assert own.items() <= named.items()
+
+
+def test_the_page_and_both_clients_drop_reports_for_the_same_reasons() -> None:
+    row = next(line for line in PAGE.splitlines() if "| drops it:" in line)
+    source = (REPOSITORY / "clients" / "js" / "src" / "outbox.ts").read_text("utf-8")
+    listed = re.search(r"const VERDICTS = new Set\(\[(.*?)\]\)", source, re.DOTALL)
+    assert listed is not None
+    assert set(re.findall(r'"(\w+)"', listed[1])) == VERDICTS
+    assert set(re.findall(r"`(\w+)`", row)) - {"reason"} == VERDICTS
 
 
 def keys(value: Any) -> Iterator[str]:

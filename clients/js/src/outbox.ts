@@ -33,6 +33,15 @@ export class Outbox {
 
 /** Refusals that say nothing against the report. */
 const LATER = new Set([408, 425, 429]);
+/** What a collector says against a report itself, which it would say again. */
+const VERDICTS = new Set([
+  "malformed",
+  "wrong_length",
+  "unknown_collection",
+  "foreign_epoch",
+  "retired_collection",
+  "oversize",
+]);
 /** A collector cannot ask for a longer pause, seconds. */
 const LONGEST = 86_400;
 
@@ -143,11 +152,11 @@ export class Sender {
   }
 }
 
-/** A collector's reason; empty where somebody else answered, such as a proxy to a mistyped path. */
+/** A collector's verdict; empty for a mistyped path, or where somebody else answered, such as a proxy. */
 function reasonOf(body: string): string {
   try {
     const { reason } = JSON.parse(body) as { reason?: unknown };
-    return typeof reason === "string" && /^[a-z_]{1,40}$/.test(reason) ? reason : "";
+    return typeof reason === "string" && VERDICTS.has(reason) ? reason : "";
   } catch {
     return "";
   }

@@ -129,7 +129,7 @@ test("what is refused for good is dropped and counted, and the next one goes", a
 });
 
 test("what is not the collector's verdict costs no report", async (t) => {
-  for (const [code, body] of [[404, "not found"], [403, "{}"], [404, '{"reason": 7}'], [400, '"reason"']] as const) {
+  for (const [code, body] of [[404, "not found"], [403, "{}"], [404, '{"reason": 7}'], [404, '{"reason": "not_found"}'], [400, '"reason"']] as const) {
     const { url } = await collector(t, [status(code, {}, body)]);
     const { clock, outbox } = await device(1);
     const sender = new Sender(outbox, url, { clock: clock.read });

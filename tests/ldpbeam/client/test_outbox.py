@@ -284,7 +284,16 @@ def test_a_report_that_is_refused_for_good_is_dropped_and_counted(
 
 
 @pytest.mark.parametrize(
-    "body", ["", "not found", "[]", '{"reason": 7}', '{"reason": "<b>no</b>"}', "[" * 4096]
+    "body",
+    [
+        "",
+        "not found",
+        "[]",
+        '{"reason": 7}',
+        '{"reason": "<b>no</b>"}',
+        '{"reason": "not_found"}',
+        "[" * 4096,
+    ],
 )
 @pytest.mark.parametrize("status", [403, 404])
 def test_what_is_not_the_collectors_verdict_costs_no_report(
