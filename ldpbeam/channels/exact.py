@@ -80,6 +80,12 @@ def log_above_power(factors: Iterable[tuple[Fraction, int]]) -> float:
     return rounded if Decimal(rounded) >= exact else nextafter(rounded, inf)
 
 
+def float_above(exact: Fraction) -> float:
+    """The smallest float that is not below ``exact``."""
+    near = float(exact)
+    return near if near >= exact else nextafter(near, inf)
+
+
 def largest(low: int, high: int, holds: Callable[[int], bool]) -> int | None:
     """The largest integer in ``[low, high]`` for which a downward-closed predicate holds, or None."""
     if not holds(low):

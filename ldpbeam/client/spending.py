@@ -12,10 +12,11 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from math import inf, nextafter
+from math import inf
 from struct import pack, unpack
 from typing import Any
 
+from ldpbeam.channels.exact import float_above
 from ldpbeam.client.derived import Derivation, keyed
 from ldpbeam.collection.collection import Collection
 from ldpbeam.protocols.contract import LocalProtocol
@@ -157,15 +158,10 @@ def add_up(state: device_state_pb2.DeviceState, budget: float | None) -> Spendin
     found = []
     for entry in state.collections:
         times = sum(one.times for one in entry.levels)
-        epsilon = _above(spent_exactly((one.epsilon, one.times) for one in entry.levels))
+        epsilon = float_above(spent_exactly((one.epsilon, one.times) for one in entry.levels))
         stopped = entry.HasField("spent_budget") and budget is not None and budget <= entry.spent_budget
         found.append(
             CollectionSpending(entry.name, entry.version, entry.digest.hex(), times, epsilon, stopped)
         )
     total = spent_exactly((one.epsilon, one.times) for entry in state.collections for one in entry.levels)
-    return Spending(tuple(found), _above(total), budget)
-
-
-def _above(exact: Fraction) -> float:
-    near = float(exact)
-    return near if near >= exact else nextafter(near, inf)
+    return Spending(tuple(found), float_above(total), budget)

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from math import fsum, inf, nextafter
 
-from ldpbeam.channels.exact import log_above
+from ldpbeam.channels.exact import float_above, log_above
 from ldpbeam.privacy.guarantee import Guarantee
 
 
@@ -127,9 +127,7 @@ def fleet_ledger(inputs_per_device: Iterable[int], guarantee: Guarantee) -> Flee
 
 def _times(level: float, number: Fraction | int) -> float:
     """The product, rounded up."""
-    exact = Fraction(level) * number
-    near = float(exact)
-    return near if near >= exact else nextafter(near, inf)
+    return float_above(Fraction(level) * number)
 
 
 def _sum_above(values: list[float]) -> float:

@@ -17,6 +17,7 @@ from ldpbeam.collection.epochs import Epochs
 from ldpbeam.collection.file import load_collection
 from tests.conftest import REPOSITORY
 from tests.vectors import derived
+from tests.vectors.writing import rewrite
 
 DIRECTORY = Path(__file__).parent / "definitions"
 
@@ -47,16 +48,5 @@ def contents() -> Iterator[tuple[str, str]]:
         yield f"{name}.json", device_definition_text(agreed)
 
 
-def main() -> None:
-    """Write every file, and remove those of protocols that are gone."""
-    DIRECTORY.mkdir(exist_ok=True)
-    written = dict(contents())
-    for path in DIRECTORY.glob("*.json"):
-        if path.name not in written:
-            path.unlink()
-    for name, text in written.items():
-        (DIRECTORY / name).write_text(text, "ascii")
-
-
 if __name__ == "__main__":
-    main()
+    rewrite(DIRECTORY, contents())

@@ -26,6 +26,7 @@ from ldpbeam.randomness import FULL
 from ldpbeam.wire import device_state_pb2, report_pb2
 from tests.reference.settings import hash_families
 from tests.vectors.generate import HISTORY, name_of, round_record
+from tests.vectors.writing import rewrite
 
 DIRECTORY = Path(__file__).parent / "derived"
 EPOCHS = (0, 1, 2, 1000)
@@ -151,16 +152,5 @@ def contents() -> Iterator[tuple[str, str]]:
         yield f"{name}.json", json.dumps(vector(name, asked), indent=1) + "\n"
 
 
-def main() -> None:
-    """Write every file, and remove those of protocols that are gone."""
-    DIRECTORY.mkdir(exist_ok=True)
-    written = dict(contents())
-    for path in DIRECTORY.glob("*.json"):
-        if path.name not in written:
-            path.unlink()
-    for name, text in written.items():
-        (DIRECTORY / name).write_text(text, "ascii")
-
-
 if __name__ == "__main__":
-    main()
+    rewrite(DIRECTORY, contents())

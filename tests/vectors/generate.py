@@ -28,6 +28,7 @@ from ldpbeam.randomness import FULL, Randomness
 from ldpbeam.support import SupportProbabilities
 from tests.reference.counting import count_reports, count_support
 from tests.reference.settings import LEVELS, Setting, hash_families
+from tests.vectors.writing import rewrite
 
 DIRECTORY = Path(__file__).parent
 DEVICES = 6
@@ -192,15 +193,5 @@ def bad_payloads(built: FrequencyProtocol[Any], good: bytes) -> list[dict[str, s
     return [{"payload": payload.hex(), "reason": reason} for payload, reason in found.items()]
 
 
-def main() -> None:
-    """Write every file, and remove those of protocols that are gone."""
-    written = dict(contents())
-    for path in DIRECTORY.glob("*.json"):
-        if path.name not in written:
-            path.unlink()
-    for name, text in written.items():
-        (DIRECTORY / name).write_text(text, "ascii")
-
-
 if __name__ == "__main__":
-    main()
+    rewrite(DIRECTORY, contents())
