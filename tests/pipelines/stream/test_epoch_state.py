@@ -60,9 +60,9 @@ def test_the_total_is_what_is_published_and_what_is_not_and_changes_neither() ->
     ("name", "content"),
     [
         ("x-{digest}-epochs-000000-000999.jsonl.gz", b"no gzip"),
-        ("x-{digest}-epochs-000000-000999.jsonl.gz", gzip.compress(b'{"epoch": 1}')[:-9]),
-        ("x-{digest}-epochs-000000-000999.jsonl.gz", gzip.compress(b'{"epoch": 1}')),
-        ("x-{digest}-epochs-000000-000999.jsonl.gz", gzip.compress(b'{"digest": ""}')),
+        ("x-{digest}-epochs-000000-000999.jsonl.gz", gzip.compress(b'{"epoch": 1}', mtime=0)[:-9]),
+        ("x-{digest}-epochs-000000-000999.jsonl.gz", gzip.compress(b'{"epoch": 1}', mtime=0)),
+        ("x-{digest}-epochs-000000-000999.jsonl.gz", gzip.compress(b'{"digest": ""}', mtime=0)),
         ("forgotten-{digest}.json", b'{"segment": 1}'),
     ],
 )
