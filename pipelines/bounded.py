@@ -25,10 +25,14 @@ from ldpbeam.transforms.stages.epochs import EpochColumns, once_per_report_id, w
 from ldpbeam.transforms.stages.left_out import LeftOut, largest_epochs, leave_out_entries
 from ldpbeam.transforms.stages.publish import publish_epochs
 from ldpbeam.transforms.stages.reports import ACCOUNTING, REJECTED, admit_reports, collection_tag
+from ldpbeam.transforms.stages.spill import Spill
 from ldpbeam.transforms.stages.support import CountSupport
 
 LEDGER = "ledger.json"
 """What the pipeline leaves for the record of the run: accounting entries, files and indicators."""
+
+SPILLED = "spilled"
+"""Folder below the output for columns that wait on disk; whoever runs the pipeline removes it."""
 
 Outcome = Entry | FileRecord | PublishedIndicators
 """What steps report about themselves: accounting entries, files written, signs of forged reports."""
@@ -76,7 +80,7 @@ def publish_collection(
     outcome: list[beam.PCollection[Outcome]] = []
     columns = inputs["columns"] | "Epoch" >> window_by_epoch(collection.epochs)
     if config.counting.deduplicate:
-        once = once_per_report_id(collection.digest_hex, config.counting.shard_bits)
+        once = once_per_report_id(collection.digest_hex, config.counting.shard_bits, _spill(config))
         single = columns | "OncePerReportId" >> once
         repeats = single[ACCOUNTING] | "Repeats" >> beam.WindowInto(GlobalWindows())
         repeats = left_out.without(repeats, Entry, "Repeats")
@@ -93,6 +97,14 @@ def publish_collection(
     rejects = rejections | "WriteLeftOut" >> rejects_by_source(config.outputs.output)
     written = published | "Outcome" >> beam.WindowInto(GlobalWindows())
     return [*outcome, *left_out.entries, rejects, written] | "All" >> beam.Flatten()
+
+
+def _spill(config: RunConfig) -> Spill | None:
+    """On disk where one process does all the work; workers of a cluster share none."""
+    output = config.outputs.output
+    if config.job.runner != "FnApiRunner" or "://" in output:
+        return None
+    return Spill(f"{output}/{SPILLED}", config.counting.spill_above << 20)
 
 
 def _write_ledger(group: tuple[int, Iterable[Outcome]], output: str) -> FileRecord:

@@ -146,6 +146,11 @@ class Counting:
         least=0,
         most=8,
     )
+    spill_above: int = count(
+        256,
+        "MiB of reports that wait in memory for their duplicates; the rest waits on disk, below --output.",
+        over=Over.FILES,
+    )
     early_every: int = duration(
         0, "Provisional results while an epoch lasts, such as 10m.", over=Over.MESSAGES
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import os
+import shutil
 import threading
 import time
 from collections.abc import Callable
@@ -18,7 +19,7 @@ from ldpbeam.accounting import Accounting
 from ldpbeam.errors import LdpError
 from ldpbeam.pipelines import workers
 from ldpbeam.pipelines.beam_job import make_pipeline, run_to_end
-from ldpbeam.pipelines.bounded import LEDGER, collect_reports
+from ldpbeam.pipelines.bounded import LEDGER, SPILLED, collect_reports
 from ldpbeam.pipelines.config import RunConfig
 from ldpbeam.pipelines.interrupt import interruptible
 from ldpbeam.pipelines.malloc import keep_freed_memory
@@ -63,6 +64,7 @@ def run(config: RunConfig, progress: Progress | None = None, total_bytes: int = 
                 run_to_end(job, config.job.runner)
             else:
                 _run_with_progress(job, config.job.runner, progress, total_bytes)
+            shutil.rmtree(f"{folder}/{SPILLED}", ignore_errors=True)
             return _publish(config, folder, started)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import signal
 import threading
 import time
 import uuid
@@ -11,7 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import apache_beam as beam
 from apache_beam.runners.runner import PipelineState
@@ -29,6 +28,7 @@ from ldpbeam.pipelines.published import (
     write_record,
 )
 from ldpbeam.pipelines.run_record import DETACHED, RUN_RECORD, RunRecord
+from ldpbeam.pipelines.stopping import stopped_by_signals
 from ldpbeam.pipelines.unbounded import collect_stream
 from ldpbeam.transforms.sources import chosen_source
 from ldpbeam.transforms.sources.files import ReadFiles
@@ -71,7 +71,8 @@ def run_local(config: RunConfig, progress: Progress | None = None) -> RunRecord:
     # Before anything is pulled: what a second engine gives back would have been delivered once more.
     with disk_errors(config.outputs.output), landing.locked():
         with ExitStack() as stack:
-            stopped = stack.enter_context(_stopped_by_signals())
+            stopped = threading.Event()
+            stack.enter_context(stopped_by_signals(stopped.set))
             source = stack.enter_context(_source(config))
             engine = LocalStream(config, source, landing=landing)
             if address is not None:
@@ -141,29 +142,6 @@ def disk_errors(output: str) -> Iterator[None]:
         yield
     except OSError as error:
         raise disk_error(error, "" if error.filename else output) or error from None
-
-
-@contextmanager
-def _stopped_by_signals() -> Iterator[threading.Event]:
-    """An event that SIGTERM and SIGINT set; a second signal does what it always does."""
-    stopped = threading.Event()
-    if threading.current_thread() is not threading.main_thread():
-        yield stopped
-        return
-    before: dict[signal.Signals, Any] = {}
-
-    def stop(number: int, frame: object) -> None:
-        stopped.set()
-        for name, handler in before.items():
-            signal.signal(name, handler)
-
-    for name in (signal.SIGTERM, signal.SIGINT):
-        before[name] = signal.signal(name, stop)
-    try:
-        yield stopped
-    finally:
-        for name, handler in before.items():
-            signal.signal(name, handler)
 
 
 def _require_own(output: str) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import signal
 from collections.abc import Callable, Sequence
 
 from ldpbeam.collection.collection import Collection
@@ -12,6 +11,7 @@ from ldpbeam.pipelines.collect.checks import judge
 from ldpbeam.pipelines.collect.gather import Counts, Gather
 from ldpbeam.pipelines.collect.server import Collector, Limits
 from ldpbeam.pipelines.collect.store import Store
+from ldpbeam.pipelines.stopping import stopped_by_signals
 
 
 def serve(
@@ -21,7 +21,7 @@ def serve(
     limits: Limits,
     listening: Callable[[str, int], None],
 ) -> Counts:
-    """Take reports until SIGTERM or SIGINT; a second signal does what it always does.
+    """Take reports until SIGTERM or SIGINT; a second signal, a second later, does what it always does.
 
     Args:
         store: where they become safe; not open yet.
@@ -55,16 +55,13 @@ async def _serve(
     listening: Callable[[str, int], None],
 ) -> Counts:
     stopped, loop = asyncio.Event(), asyncio.get_running_loop()
-
-    def stop() -> None:
-        stopped.set()
-        for name in (signal.SIGTERM, signal.SIGINT):
-            loop.remove_signal_handler(name)
-
-    for name in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(name, stop)
     gather = Gather(store, collections, limits.waiting)
     names = {collection.digest_hex: collection.name for collection in collections.values()}
     collector = Collector(gather, limits, names)
-    await collector.serve(address, stopped, listening)
+
+    def stop() -> None:
+        loop.call_soon_threadsafe(stopped.set)
+
+    with stopped_by_signals(stop):
+        await collector.serve(address, stopped, listening)
     return gather.counts

@@ -15,6 +15,7 @@ from ldpbeam.reports import ReportColumns as Admitted
 from ldpbeam.simulators.deliver.files import Compression, Format
 from ldpbeam.simulators.fleet import ReportColumns
 from ldpbeam.support import Support
+from ldpbeam.transforms.stages.spill import ShardWithSpill, WaitingColumns
 from ldpbeam.transforms.stages.support import CountSupport
 from tests.pipelines.running import (
     DEVICES,
@@ -172,6 +173,32 @@ def test_repeated_and_parallel_bundles_change_nothing(
     """Every bundle run three times, two threads, two processes: functions are pure, merging is exact."""
     agreed, reports, wanted = plain
     same(execute(agreed, reports, tmp_path, beam_args=options, shard_bits=2), wanted)
+
+
+@pytest.mark.parametrize(
+    ("bits", "options"), [(0, ()), (3, ("--direct_runner_bundle_repeat=2",))], ids=["whole", "sharded"]
+)
+def test_reports_that_wait_on_disk_change_nothing(
+    plain: Everything, tmp_path: Path, bits: int, options: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All of them on disk; nothing of that is left."""
+    agreed, reports, wanted = plain
+    held: list[int] = []
+    written = ShardWithSpill._written
+
+    def counted(step: ShardWithSpill, part: Admitted) -> WaitingColumns:
+        held.append(len(part))
+        return written(step, part)
+
+    monkeypatch.setattr(ShardWithSpill, "_written", counted)
+    same(execute(agreed, reports, tmp_path, beam_args=options, shard_bits=bits, spill_above=0), wanted)
+    total = wanted.total
+    reports_read = total["counted"] + total["duplicate"] + total["rejected"]["conflicting_report_id"]
+    assert sum(held) == (3 if options else 1) * reports_read  # Beam repeats a bundle twice more
+    assert not list(tmp_path.rglob("*spilled*"))
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted(
+        path.name for path in wanted.output.iterdir()
+    )
 
 
 def test_without_deduplication_every_report_counts(plain: Everything, tmp_path: Path) -> None:

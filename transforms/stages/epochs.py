@@ -18,11 +18,19 @@ from ldpbeam.dedup import secret_key, shard_columns, unrepeated
 from ldpbeam.reports import ReportColumns
 from ldpbeam.transforms.composite import composite
 from ldpbeam.transforms.stages.reports import ACCOUNTING
+from ldpbeam.transforms.stages.spill import (
+    ShardWithSpill,
+    Spill,
+    WaitingColumns,
+    gathered,
+    register_waiting_columns,
+)
 
 EpochColumns = tuple[int, ReportColumns]
 """What flows from here to the counting step: the epoch as key, columns of that epoch."""
 
 _Sharded = tuple[tuple[int, int], ReportColumns]
+_Waiting = tuple[tuple[int, int], WaitingColumns]
 
 
 @composite
@@ -61,8 +69,12 @@ class _KeepOne(beam.DoFn):
     def process(
         self, group: tuple[tuple[int, int], Iterable[ReportColumns]]
     ) -> Iterator[EpochColumns | beam.pvalue.TaggedOutput]:
-        epoch = group[0][0]
-        columns, duplicate, conflicting = unrepeated(list(group[1]), self._key)
+        yield from self._kept(group[0][0], list(group[1]))
+
+    def _kept(
+        self, epoch: int, parts: list[ReportColumns]
+    ) -> Iterator[EpochColumns | beam.pvalue.TaggedOutput]:
+        columns, duplicate, conflicting = unrepeated(parts, self._key)
         for what, count in (("duplicate", duplicate), (CONFLICTING, conflicting)):
             if count:
                 entry: Entry = (((self._digest, epoch), what), count)
@@ -71,18 +83,28 @@ class _KeepOne(beam.DoFn):
             yield epoch, part
 
 
+class _KeepOneOfWaiting(_KeepOne):
+    def process(self, group: Any) -> Iterator[EpochColumns | beam.pvalue.TaggedOutput]:
+        yield from self._kept(group[0][0], gathered(group[1]))
+
+
 @composite
 def once_per_report_id(
-    columns: beam.PCollection[EpochColumns], digest_hex: str, bits: int
+    columns: beam.PCollection[EpochColumns], digest_hex: str, bits: int, spill: Spill | None = None
 ) -> beam.pvalue.DoOutputsTuple:
     """One report per report id within an epoch, however often and in whatever order copies arrive.
 
     Columns are sharded by id (2**bits shards per epoch), grouped, and repeats dropped by a compiled loop: no
-    state cell per id. Gives the columns as main output, and entries for copies and conflicts under
-    :data:`ACCOUNTING`.
+    state cell per id. With ``spill`` columns wait on disk from a size on, for runners whose steps share one.
+    Gives the columns as main output, and entries for copies and conflicts under :data:`ACCOUNTING`.
     """
-    sharded = columns | "ShardById" >> beam.FlatMap(_shards, bits).with_output_types(_Sharded)
-    grouped = sharded | "Gather" >> beam.GroupByKey()
-    keep = beam.ParDo(_KeepOne(digest_hex))
+    if spill is None:
+        shard: beam.ParDo = beam.FlatMap(_shards, bits).with_output_types(_Sharded)
+        keep = beam.ParDo(_KeepOne(digest_hex))
+    else:
+        register_waiting_columns()
+        shard = beam.ParDo(ShardWithSpill(bits, spill)).with_output_types(_Waiting)
+        keep = beam.ParDo(_KeepOneOfWaiting(digest_hex))
+    grouped = columns | "ShardById" >> shard | "Gather" >> beam.GroupByKey()
     typed = keep.with_output_types(EpochColumns, **{ACCOUNTING: Entry})
     return grouped | "KeepOne" >> typed.with_outputs(ACCOUNTING, main="columns")

@@ -1,0 +1,78 @@
+"""A signal asks for an end, its echo changes nothing, and one that comes later insists."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from ldpbeam.pipelines.stopping import TOGETHER, stopped_by_signals
+
+PROGRAM = """
+import signal, sys, threading, time
+from ldpbeam.pipelines.stopping import stopped_by_signals
+
+asked = threading.Event()
+with stopped_by_signals(asked.set):
+    print("ready", flush=True)
+    asked.wait()
+    print("asked", flush=True)
+    time.sleep(float(sys.argv[1]))
+print("left", flush=True)
+time.sleep(float(sys.argv[2]))
+print("ended", flush=True)
+"""
+
+
+@contextmanager
+def started(inside: float, after: float) -> Iterator[subprocess.Popen[str]]:
+    command = [sys.executable, "-c", PROGRAM, str(inside), str(after)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
+        try:
+            assert said(process) == "ready"
+            yield process
+        finally:
+            process.kill()
+
+
+def said(process: subprocess.Popen[str]) -> str:
+    assert process.stdout is not None
+    return process.stdout.readline().strip()
+
+
+@pytest.mark.parametrize("name", [signal.SIGTERM, signal.SIGINT])
+def test_an_echo_changes_nothing_inside_the_block_nor_after_it(name: signal.Signals) -> None:
+    with started(0.1, 0.2) as process:
+        process.send_signal(name)
+        assert said(process) == "asked"
+        process.send_signal(name)
+        assert said(process) == "left"
+        process.send_signal(signal.SIGTERM)
+        assert said(process) == "ended"
+        assert process.wait(timeout=60) == 0
+
+
+@pytest.mark.parametrize(("inside", "after"), [(60.0, 0.0), (0.0, 60.0)], ids=["inside", "after"])
+def test_a_later_signal_ends_it(inside: float, after: float) -> None:
+    with started(inside, after) as process:
+        process.send_signal(signal.SIGINT)
+        assert said(process) == "asked"
+        if after:
+            assert said(process) == "left"
+        time.sleep(TOGETHER + 0.1)
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(timeout=30) == -signal.SIGTERM
+
+
+def test_without_a_signal_everything_is_as_before() -> None:
+    before = [signal.getsignal(name) for name in (signal.SIGTERM, signal.SIGINT)]
+    heard: list[int] = []
+    with stopped_by_signals(lambda: heard.append(1)):
+        assert signal.getsignal(signal.SIGTERM) not in before
+    assert [signal.getsignal(name) for name in (signal.SIGTERM, signal.SIGINT)] == before
+    assert heard == []
