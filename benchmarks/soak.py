@@ -9,7 +9,9 @@ Epochs last a minute and close a minute later, so state comes and goes all the t
 engine on a server that speaks Pub/Sub's protocol (subscription.py says why), ``flink`` reads a Kafka topic
 with a Flink cluster of two TaskManagers (Java and Maven, as for ``make flink``). Memory is that of the
 engine's process, or of the Python workers and of the TaskManagers; its slope is taken after the first ten
-minutes (or the first third), and may be 1 MiB/min.
+minutes (or the first third), and may be 1 MiB/min. A Java heap takes what it may before it looks for garbage,
+so TaskManagers have theirs whole from the start, and what lives in it is measured beside it, after a full
+collection each minute.
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ import base64
 import json
 import multiprocessing
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -136,17 +139,29 @@ def below(process: int) -> list[int]:
     return found
 
 
+def live(processes: list[int]) -> float:
+    """MiB that live in the heaps of Java processes, after a collection of all garbage."""
+    found = 0
+    for process in processes:
+        for what in ("GC.run", "GC.heap_info"):
+            done = subprocess.run(["jcmd", str(process), what], capture_output=True, text=True, check=False)  # noqa: S603, S607
+        found += sum(map(int, re.findall(r"generation +total \d+K, used (\d+)K", done.stdout)))
+    return found / 1024
+
+
 class Memory:
     """Resident memory of something over time."""
 
-    def __init__(self, what: str, measure: Callable[[], float]) -> None:
-        self.what, self._measure = what, measure
+    def __init__(self, what: str, measure: Callable[[], float], every: float = 0.0) -> None:
+        self.what, self._measure, self._every = what, measure, every
         self._begin = time.monotonic()
         self.times: list[float] = []
         self.sizes: list[float] = []
 
     def look(self) -> None:
-        """Measure once."""
+        """Measure once, if it is time."""
+        if self.times and (time.monotonic() - self._begin) / 60 < self.times[-1] + self._every:
+            return
         self.times.append((time.monotonic() - self._begin) / 60)
         self.sizes.append(self._measure())
 
@@ -240,7 +255,8 @@ def flink(minutes: float, rate: int) -> bool:
     expansion, kafka = import_module("tests.flink.expansion"), import_module("tests.flink.kafka")
     on_cluster = import_module("tests.flink.test_flink").on_cluster
 
-    with tempfile.TemporaryDirectory() as name, parts.Cluster(Path(name, "cluster")) as cluster:
+    whole = ["-Xms512m", "-XX:+AlwaysPreTouch"]
+    with tempfile.TemporaryDirectory() as name, parts.Cluster(Path(name, "cluster"), java=whole) as cluster:
         folder = Path(name)
         server = parts.JobServerProcess(folder / "job-server.log", cluster.address)
         service = expansion.ExpansionService(folder / "expansion")
@@ -269,6 +285,7 @@ def flink(minutes: float, rate: int) -> bool:
             memories = [
                 Memory("Python workers", lambda: sum(map(resident, below(worker.pid)))),
                 Memory("TaskManagers", lambda: sum(resident(m.pid) for m in cluster.managers.values())),
+                Memory("their live heap", lambda: live([m.pid for m in cluster.managers.values()]), 1.0),
             ]
             over = threading.Event()
             watcher = threading.Thread(target=watch, args=(memories, over))

@@ -188,12 +188,15 @@ class JobServerProcess(Process):
 class Cluster:
     """One JobManager and some TaskManagers on this machine; a context manager that leaves nothing behind."""
 
-    def __init__(self, folder: Path, managers: int = 2, slots: int = 2, **settings: str) -> None:
-        """Nothing is started yet. `settings` are Flink's, with _ for a dot."""
+    def __init__(
+        self, folder: Path, managers: int = 2, slots: int = 2, java: Sequence[str] = (), **settings: str
+    ) -> None:
+        """Nothing is started yet. `java` is for the TaskManagers; `settings` are Flink's, with _ for a dot."""
         self.folder = folder
         self.rest = free_port()
         self.managers: dict[str, Process] = {}
         self._count = managers
+        self._java_options = list(java)
         self._started = 0
         self._open = ExitStack()
         self._settings = {
@@ -248,8 +251,10 @@ class Cluster:
     def _stop(self) -> None:
         self._open.close()
 
-    def _java(self, name: str, main: str, heap: str, more: Sequence[str]) -> Process:
-        command = [*JAVA, f"-Xmx{heap}", "-XX:MaxDirectMemorySize=512m", *OPEN]
+    def _java(
+        self, name: str, main: str, heap: str, more: Sequence[str], options: Sequence[str] = ()
+    ) -> Process:
+        command = [*JAVA, f"-Xmx{heap}", "-XX:MaxDirectMemorySize=512m", *options, *OPEN]
         command += ["-cp", str(flink() / "*"), main, "--configDir", str(self.folder), *more]
         process = Process(command, self.folder / f"{name}.log")
         self._open.callback(process.kill)
@@ -262,7 +267,7 @@ class Cluster:
         main = "org.apache.flink.runtime.taskexecutor.TaskManagerRunner"
         memory = {**MEMORY, "taskmanager.resource-id": name}
         more = [part for key, value in memory.items() for part in ("-D", f"{key}={value}")]
-        process = self._java(name, main, "512m", more)
+        process = self._java(name, main, "512m", more, self._java_options)
         self.managers[name] = process
         return process
 
