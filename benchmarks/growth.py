@@ -98,8 +98,7 @@ def payloads(asked: Collection, size: int, n: int, draw: np.random.Generator) ->
     width = protocol.payload_size
     if asked.protocol_name == "l_osue":
         bits = draw.random((n, size), np.float32) < float(protocol.support.other)
-        found = np.packbits(bits, axis=1, bitorder="little")
-        return found
+        return np.packbits(bits, axis=1, bitorder="little")
     if protocol.counts_length == size and width > 8:  # affine: two words and the symbol
         found = draw.integers(0, 256, (n, width), np.uint8)
         found[:, 16:] = 0

@@ -191,7 +191,7 @@ class Cluster:
     def __init__(
         self, folder: Path, managers: int = 2, slots: int = 2, java: Sequence[str] = (), **settings: str
     ) -> None:
-        """Nothing is started yet. `java` is for the TaskManagers; `settings` are Flink's, with _ for a dot."""
+        """Nothing is started yet. `java`: for TaskManagers. `settings`: Flink's, with _ for a dot."""
         self.folder = folder
         self.rest = free_port()
         self.managers: dict[str, Process] = {}
