@@ -23,12 +23,17 @@ from typing import Any, NoReturn
 
 import apache_beam as beam
 import grpc
-from apache_beam.options.pipeline_options import FlinkRunnerOptions, GoogleCloudOptions, PipelineOptions
+from apache_beam.options.pipeline_options import (
+    DebugOptions,
+    FlinkRunnerOptions,
+    GoogleCloudOptions,
+    PipelineOptions,
+)
 from apache_beam.runners.runner import PipelineState
 from apache_beam.version import __version__ as beam_version
 
 from ldpbeam.errors import CollectionError, JobError, LdpError, UsageError
-from ldpbeam.pipelines import graph_cost
+from ldpbeam.pipelines import graph_cost, workers
 from ldpbeam.pipelines.config import ASK_THEIR_SERVER, RunConfig, spellings
 from ldpbeam.pipelines.inputs import stray
 
@@ -42,6 +47,8 @@ _WRAPPED = re.compile(
 _RAISED = re.compile(r"^(?:Caused by: )?([\w.$]+(?:Error|Exception|Timeout)\b.*)$", re.MULTILINE)
 """A line of a traceback, Python's or Java's, that names an error."""
 _LONGEST = 300
+
+_LOSES_OUTPUT = "data_buffer_time_limit_ms"
 
 _BEAM_HELP = "See ldpbeam run --help and Beam's pipeline options."
 
@@ -82,7 +89,8 @@ def beam_options(config: RunConfig) -> PipelineOptions:
     Beam itself passes over options that it does not know; a misspelt one would change nothing.
 
     Raises:
-        UsageError: an option or the runner is not Beam's, or the runner is a program that is not here.
+        UsageError: an option or the runner is not Beam's, or the runner is a program that is not here, or an
+            experiment would lose output.
     """
     parsers: list[argparse.ArgumentParser] = []
 
@@ -109,6 +117,12 @@ def beam_options(config: RunConfig) -> PipelineOptions:
             f"there is no option {name}",
             remedy=f"Did you mean {near[0]}?" if near else _BEAM_HELP,
         )
+    if parsed.view_as(DebugOptions).lookup_experiment(_LOSES_OUTPUT):
+        raise UsageError(
+            "E-USAGE-BEAM",
+            f"with the experiment {_LOSES_OUTPUT} Beam loses output",
+            remedy="Leave it out; docs/decisions/0021-no-output-flushed-by-a-clock.md says why.",
+        )
     return parsed
 
 
@@ -119,6 +133,7 @@ def make_pipeline(config: RunConfig) -> beam.Pipeline:
         UsageError: as :func:`beam_options`, or Beam refuses an option.
     """
     graph_cost.install()
+    workers.install()
     try:
         return beam.Pipeline(options=beam_options(config))
     except (ValueError, ImportError, AttributeError) as error:

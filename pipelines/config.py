@@ -147,7 +147,7 @@ class Counting:
         most=8,
     )
     spill_above: int = count(
-        256,
+        16,  # more is no faster: what waits in memory is copied between steps
         "MiB of reports that wait in memory for their duplicates; the rest waits on disk, below --output.",
         over=Over.FILES,
     )

@@ -17,7 +17,6 @@ from apache_beam.io.filesystems import FileSystems
 
 from ldpbeam.accounting import Accounting
 from ldpbeam.errors import LdpError
-from ldpbeam.pipelines import workers
 from ldpbeam.pipelines.beam_job import make_pipeline, run_to_end
 from ldpbeam.pipelines.bounded import LEDGER, SPILLED, collect_reports
 from ldpbeam.pipelines.config import RunConfig
@@ -53,7 +52,6 @@ def run(config: RunConfig, progress: Progress | None = None, total_bytes: int = 
     quiet = config.job.runner == "FnApiRunner" and os.environ.get("LDPBEAM_DEBUG") != "1"
     logging.getLogger("apache_beam").setLevel(logging.CRITICAL if quiet else logging.ERROR)
     keep_freed_memory()
-    workers.install()
     started = time.perf_counter()
     pipeline = make_pipeline(config)  # refuses options that nobody knows, before anything is touched
     with interruptible(), locked(config.outputs.output):

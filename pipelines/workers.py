@@ -1,7 +1,10 @@
-"""Worker processes of the local runner that end with the process that started them.
+"""Workers of the local runner: processes that end with the one that started them, threads that lose nothing.
 
-Beam's own go on for as long as they compute when their parent is killed, and hold files and memory. These are
-told by the kernel (Linux), or look themselves once a second.
+Beam's own processes go on for as long as they compute when their parent is killed, and hold files and memory.
+These are told by the kernel (Linux), or look themselves once a second.
+
+Beam's own threads send output once a second from a thread of its own, which clears what is written meanwhile
+(docs/decisions/0021-no-output-flushed-by-a-clock.md). These send it when a buffer is full or a bundle ends.
 
     python -m ldpbeam.pipelines.workers PARENT      is what Beam's command line for a worker is replaced by
 """
@@ -21,8 +24,9 @@ _EVERY = 1.0
 
 
 def install() -> None:
-    """Have the local runner start its worker processes through this module."""
+    """Have the local runner start worker processes through this module, and threads without a clock."""
     from apache_beam.portability import python_urns
+    from apache_beam.runners.portability.fn_api_runner import worker_handlers
     from apache_beam.runners.portability.fn_api_runner.worker_handlers import (
         SubprocessSdkWorkerHandler,
         WorkerHandler,
@@ -36,6 +40,7 @@ def install() -> None:
             ours = f"exec {shlex.quote(sys.executable)} -m ldpbeam.pipelines.workers {os.getpid()}"
             super().__init__(ours.encode(), *others)
 
+    worker_handlers.DATA_BUFFER_TIME_LIMIT_MS = 0
     WorkerHandler.register_environment(python_urns.SUBPROCESS_SDK, bytes)(EndsWithItsParent)
 
 
