@@ -97,6 +97,7 @@ def payloads(asked: Collection, size: int, n: int, draw: np.random.Generator) ->
     protocol = asked.protocol
     width = protocol.payload_size
     if asked.protocol_name == "l_osue":
+        assert protocol.support is not None  # noqa: S101 - what frequencies have
         bits = draw.random((n, size), np.float32) < float(protocol.support.other)
         return np.packbits(bits, axis=1, bitorder="little")
     if protocol.counts_length == size and width > 8:  # affine: two words and the symbol
@@ -178,7 +179,9 @@ def chart(rows: list[dict[str, object]], path: Path) -> None:
     """Seconds of the processor, one panel per axis, both scales logarithmic."""
     import altair as alt
 
-    table = alt.Data(values=[{"axis": row["axis"], "at": row["at"], "cpu": row["cpu"]} for row in rows])
+    table = alt.Data(  # type: ignore[no-untyped-call]
+        values=[{"axis": row["axis"], "at": row["at"], "cpu": row["cpu"]} for row in rows]
+    )
     base = alt.Chart(table).encode(
         alt.X("at:Q", title=None, scale=alt.Scale(type="log")),
         alt.Y("cpu:Q", title="CPU seconds", scale=alt.Scale(type="log")),
