@@ -17,7 +17,7 @@ from decimal import MAX_EMAX, MIN_EMIN, Context, Decimal
 from fractions import Fraction
 from functools import lru_cache
 
-from ldpbeam.arrays import Bytes, Flags, Ints, Uints
+from ldpbeam.arrays import Bytes, Flags, Ints, Uints, read_only
 from ldpbeam.kernels.check_codes import CheckCode
 from ldpbeam.support import SupportProbabilities
 
@@ -36,7 +36,6 @@ CELLS = 1 << 10
 """Classes that affine seeds are counted by."""
 
 _RARE = Fraction(1, 1 << 14)
-_PIECE = 1 << 14  # words
 _CONTEXT = Context(prec=60, Emax=MAX_EMAX, Emin=MIN_EMIN)
 _SLACK = Decimal("1e-40")
 """Relative; more than the rounding of 60 digits adds up to over any domain."""
@@ -167,21 +166,15 @@ def extremes(bits: int, support: SupportProbabilities) -> tuple[tuple[int, int],
     return (bits - zeros, many), (tail(bits, own, other, many), tail(bits, 1 - own, 1 - other, zeros))
 
 
-def count_ones(payloads: Bytes) -> Iterator[tuple[slice, Ints]]:
-    """Pieces of payloads (n, w) with the number of ones in each of their rows; one piece fits the cache."""
+def count_ones(payloads: Bytes) -> Ints:
+    """The number of ones in each of the payloads (n, w), int64 (n,)."""
     import numpy as np
 
     from ldpbeam.kernels import bits
 
-    n, width = payloads.shape
-    words = -(-width // 8)
-    step = max(1, _PIECE // words)
-    filled = np.zeros((min(step, n), 8 * words), np.uint8)
-    for at in range(0, n, step):
-        where = slice(at, min(at + step, n))
-        rows = filled[: where.stop - at]
-        rows[:, :width] = payloads[where]
-        yield where, bits.count_ones(rows.view(np.uint64))
+    ones = np.empty(len(payloads), np.int64)
+    bits.count_ones(read_only(payloads), ones)
+    return ones
 
 
 def refuse_ones(payloads: Bytes, bits: int, admitted: tuple[int, int], codes: Bytes) -> None:
@@ -189,6 +182,5 @@ def refuse_ones(payloads: Bytes, bits: int, admitted: tuple[int, int], codes: By
     least, most = admitted
     if least <= 0 and most >= bits:
         return  # every number of ones is admitted, as in small domains
-    for where, ones in count_ones(payloads):
-        some = codes[where]
-        some[((ones < least) | (ones > most)) & (some == CheckCode.SOUND)] = CheckCode.DEGENERATE
+    ones = count_ones(payloads)
+    codes[((ones < least) | (ones > most)) & (codes == CheckCode.SOUND)] = CheckCode.DEGENERATE

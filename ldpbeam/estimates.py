@@ -10,13 +10,14 @@ Everything follows from n reports, the support C(v) and the protocol's (own, oth
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from statistics import NormalDist
 
 import numpy as np
 
 from ldpbeam.arrays import Floats, Ints
+from ldpbeam.binomial import binomial_limits
 from ldpbeam.support import SupportProbabilities
 
 CONFIDENCE = 0.95
@@ -26,8 +27,8 @@ FEW = 200.0
 """Expected support of an absent value, and lack of support of one that all hold, below which the
 discreteness of counts shows in coverage."""
 
-_TOGETHER = 1 << 14
-"""Of so many values limits are sought at once: calls cost nothing beside that, and memory stays small."""
+_TOGETHER = 1 << 13
+"""Of so many values limits are computed at once: calls cost nothing beside that, and memory stays small."""
 
 
 @dataclass(frozen=True)
@@ -161,8 +162,45 @@ def _intervals(
     levels: Sequence[float],
 ) -> tuple[Floats, Floats]:
     """:func:`interval` at several levels, each bound (levels, k): where k is small, one costs what all do."""
-    own, other, gap = float(probabilities.own), float(probabilities.other), float(probabilities.gap)
     reports = np.broadcast_to(np.asarray(n, np.int64), support.shape)
+    split = np.full(support.size, 0.5) if ties is None else ties
+    low, high = np.empty((2, len(levels), support.size))
+    for some in _pieces(support.size):
+        asked = support[some], reports[some], probabilities
+        left, right = _score_limits(*asked, levels)
+        _widen(left, right, *asked, split[some], levels)
+        low[:, some], high[:, some] = left, right
+    return low, high
+
+
+def _pieces(size: int) -> Iterator[slice]:
+    return (slice(begin, begin + _TOGETHER) for begin in range(0, size, _TOGETHER))
+
+
+def _widen(
+    low: Floats,
+    high: Floats,
+    support: Ints,
+    reports: Ints,
+    probabilities: SupportProbabilities,
+    ties: Floats,
+    levels: Sequence[float],
+) -> None:
+    """Move bounds (levels, k) outwards, in place, to those of the binomial test where counts are few."""
+    own, other, gap = float(probabilities.own), float(probabilities.other), float(probabilities.gap)
+    few = np.flatnonzero(reports * min(other, 1 - own) < FEW)
+    if few.size:
+        tails = np.array([[(1 - level) / 2] for level in levels])
+        left, right = binomial_limits(support[few], reports[few], ties[few], tails)
+        low[:, few] = np.minimum(low[:, few], (left - other) / gap)
+        high[:, few] = np.maximum(high[:, few], (right - other) / gap)
+
+
+def _score_limits(
+    support: Ints, reports: Ints, probabilities: SupportProbabilities, levels: Sequence[float]
+) -> tuple[Floats, Floats]:
+    """Where the score test's quadratic is 0, each bound (levels, k)."""
+    own, other, gap = float(probabilities.own), float(probabilities.other), float(probabilities.gap)
     z = np.array([[NormalDist().inv_cdf(0.5 + level / 2)] for level in levels])
     frequency = (support / reports - other) / gap
     floor = other * (1 - other)
@@ -174,47 +212,7 @@ def _intervals(
     middle = 2 * frequency * gap * gap + s * slope
     inside = middle**2 - 4 * square * (frequency**2 * gap * gap - s * floor)
     half = np.sqrt(np.maximum(inside, 0.0))
-    low, high = (middle - half) / (2 * square), (middle + half) / (2 * square)
-    few = np.flatnonzero(reports * min(other, 1 - own) < FEW)
-    split = np.full(support.size, 0.5) if ties is None else ties
-    tails = np.array([[(1 - level) / 2] for level in levels])
-    for begin in range(0, few.size, _TOGETHER):
-        some = few[begin : begin + _TOGETHER]
-        left, right = _binomial_limits(support[some], reports[some], split[some], tails)
-        low[:, some] = np.minimum(low[:, some], (left - other) / gap)
-        high[:, some] = np.maximum(high[:, some], (right - other) / gap)
-    return low, high
-
-
-def _binomial_limits(count: Ints, n: Ints, ties: Floats, tails: Floats) -> tuple[Floats, Floats]:
-    """Limits of a binomial probability whose tail areas, with the tie split, are ``tails``, (levels, 1)."""
-    from scipy.special import betainc, betaincinv
-
-    c = count.astype(np.float64)
-    tiny = np.finfo(np.float64).tiny
-
-    # P(X >= c | p) and P(X > c | p) are regularised incomplete beta functions, with the usual limits.
-    def at_least(p: Floats) -> Floats:
-        return np.where(c > 0, betainc(np.maximum(c, tiny), n - c + 1, p), 1.0)
-
-    def above(p: Floats) -> Floats:
-        return np.where(c < n, betainc(c + 1, np.maximum(n - c, tiny), p), 0.0)
-
-    def quantile(shift: int, q: Floats) -> Floats:
-        a, b = c + shift, n - c + 1 - shift
-        inside = betaincinv(np.maximum(a, tiny), np.maximum(b, tiny), q)
-        return np.where(a <= 0, 0.0, np.where(b <= 0, 1.0, inside))
-
-    # P(X > c) + ties·P(X = c) rises with p from below to above the target between two quantiles.
-    targets = np.concatenate([tails, 1 - tails])
-    left, right = quantile(0, targets), quantile(1, targets)
-    for _ in range(44):
-        middle = (left + right) / 2
-        value = ties * at_least(middle) + (1 - ties) * above(middle)
-        left = np.where(value < targets, middle, left)
-        right = np.where(value < targets, right, middle)
-    low, high = np.split((left + right) / 2, 2)
-    return low, high
+    return (middle - half) / (2 * square), (middle + half) / (2 * square)
 
 
 def tie_breakers(digest: int, epoch: int, size: int) -> Floats:
@@ -253,7 +251,9 @@ def estimate(
     frequency = (support / at_least_one - float(probabilities.other)) / float(probabilities.gap)
     everyone = 1 - (1 - CONFIDENCE) / support.size
     low, high = _intervals(support, at_least_one, probabilities, ties, (CONFIDENCE, everyone))
-    error = np.sqrt(variance(frequency, at_least_one, probabilities))
+    error = np.empty(support.size)
+    for some in _pieces(support.size):
+        error[some] = np.sqrt(variance(frequency[some], at_least_one[some], probabilities))
     columns = [frequency, error, low[0], high[0], low[1], high[1]]
     silent = reports == 0
     if silent.any():

@@ -15,6 +15,7 @@ from ldpbeam.kernels._jit import kernel
 from ldpbeam.kernels.check_codes import CheckCode
 from ldpbeam.kernels.symbols import integer
 
+_DEGENERATE = np.uint8(CheckCode.DEGENERATE)
 _SOUND = np.uint8(CheckCode.SOUND)
 _VALUE_OUT_OF_RANGE = np.uint8(CheckCode.VALUE_OUT_OF_RANGE)
 _REPEATED_INDEX = np.uint8(CheckCode.REPEATED_INDEX)
@@ -92,33 +93,42 @@ def pack(sets: Any, bits: Any, width: Any) -> Bytes:
 
 
 @kernel
-def check_entries(payloads: Any, width: Any, limit: Any) -> Bytes:
+def check_entries(payloads: Any, width: Any, limit: Any, least: Any, most: Any) -> Bytes:
     """The code of each row's first entry that breaks a rule, or ``SOUND``: uint8 (n,).
 
     An index of ``limit`` or more is ``VALUE_OUT_OF_RANGE``, one not above its predecessor ``REPEATED_INDEX``.
+    A row that is sound so far is ``DEGENERATE`` with fewer ones than ``least``, or more than ``most``.
 
     Args:
         payloads: uint8 (n, d · width).
-        width: bytes of an entry, at most 8.
+        width: bytes of an entry, at most 7.
         limit: int64, number of buckets.
+        least, most: int64.
     """
     codes = np.empty(payloads.shape[0], np.uint8)
     d = payloads.shape[1] // width
     for r in range(payloads.shape[0]):
-        codes[r] = _SOUND
-        least = np.uint64(0)
+        # Whether anything is wrong takes no branch, and nearly all domains have entries of two bytes or one.
+        above, ones, wrong = 0, 0, 0
         for i in range(d):
-            entry = np.uint64(0)
-            for j in range(width):
-                entry |= np.uint64(payloads[r, i * width + j]) << np.uint64(8 * j)
-            index = entry >> np.uint64(1)
-            if index >= np.uint64(limit):
-                codes[r] = _VALUE_OUT_OF_RANGE
+            at = i * width
+            entry = np.int64(payloads[r, at])
+            if width > 1:
+                entry |= np.int64(payloads[r, at + 1]) << 8
+            for j in range(2, width):
+                entry |= np.int64(payloads[r, at + j]) << (8 * j)
+            index = entry >> 1
+            wrong |= np.int64(index < above) | np.int64(index >= limit)
+            above = index + 1
+            ones += entry & 1
+        codes[r] = _SOUND if least <= ones <= most else _DEGENERATE
+        above = 0
+        for i in range(d if wrong else 0):
+            index = np.int64(integer(payloads, r, i * width, width) >> np.uint64(1))
+            if index >= limit or index < above:
+                codes[r] = _VALUE_OUT_OF_RANGE if index >= limit else _REPEATED_INDEX
                 break
-            if index < least:
-                codes[r] = _REPEATED_INDEX
-                break
-            least = index + np.uint64(1)
+            above = index + 1
     return codes
 
 
@@ -134,9 +144,7 @@ def add_entries(payloads: Any, width: Any, supported: Any, sampled: Any) -> None
     d = payloads.shape[1] // width
     for r in range(payloads.shape[0]):
         for i in range(d):
-            entry = np.uint64(0)
-            for j in range(width):
-                entry |= np.uint64(payloads[r, i * width + j]) << np.uint64(8 * j)
+            entry = integer(payloads, r, i * width, width)
             index = entry >> np.uint64(1)
             sampled[index] += 1
             supported[index] += np.int64(entry & np.uint64(1))

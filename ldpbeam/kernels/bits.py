@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ldpbeam.arrays import Bytes, Ints
+from ldpbeam.arrays import Bytes
 from ldpbeam.kernels._jit import kernel
 from ldpbeam.kernels.check_codes import CheckCode
 
@@ -15,23 +15,42 @@ _UNUSED_BITS = np.uint8(CheckCode.UNUSED_BITS)
 
 
 @kernel
-def count_ones(words: Any) -> Ints:
-    """The number of ones in each row of words, uint64 (n, w): int64 (n,)."""
-    ones = np.empty(words.shape[0], np.int64)
-    pairs = np.uint64(0x5555555555555555)
-    fours = np.uint64(0x3333333333333333)
-    bytes_ = np.uint64(0x0F0F0F0F0F0F0F0F)
-    sums = np.uint64(0x0101010101010101)
-    for i in range(words.shape[0]):
-        found = np.uint64(0)
-        for j in range(words.shape[1]):
-            x = words[i, j]
-            x -= (x >> np.uint64(1)) & pairs
-            x = (x & fours) + ((x >> np.uint64(2)) & fours)
-            x = (x + (x >> np.uint64(4))) & bytes_
-            found += (x * sums) >> np.uint64(56)
-        ones[i] = np.int64(found)
-    return ones
+def _word(row: Any, at: Any) -> Any:
+    """The 8 bytes of a row from ``at`` on, as a little-endian uint64: one load, written so that it is one."""
+    a, b, c, d = row[at], row[at + 1], row[at + 2], row[at + 3]
+    e, f, g, h = row[at + 4], row[at + 5], row[at + 6], row[at + 7]
+    low = np.uint64(a) | np.uint64(b) << np.uint64(8) | np.uint64(c) << np.uint64(16)
+    middle = np.uint64(d) << np.uint64(24) | np.uint64(e) << np.uint64(32) | np.uint64(f) << np.uint64(40)
+    return low | middle | np.uint64(g) << np.uint64(48) | np.uint64(h) << np.uint64(56)
+
+
+@kernel
+def _ones(x: Any) -> Any:
+    """The number of ones in a uint64; compilers know these steps for one instruction."""
+    x -= (x >> np.uint64(1)) & np.uint64(0x5555555555555555)
+    x = (x & np.uint64(0x3333333333333333)) + ((x >> np.uint64(2)) & np.uint64(0x3333333333333333))
+    x = (x + (x >> np.uint64(4))) & np.uint64(0x0F0F0F0F0F0F0F0F)
+    return (x * np.uint64(0x0101010101010101)) >> np.uint64(56)
+
+
+@kernel
+def count_ones(payloads: Any, ones: Any) -> None:
+    """ones[i] = the number of ones in payloads[i].
+
+    Args:
+        payloads: uint8 (n, w).
+        ones: int64 (n,), written.
+    """
+    width = payloads.shape[1]
+    whole = width >> 3 << 3
+    for i in range(payloads.shape[0]):
+        row = payloads[i]
+        found, rest = np.uint64(0), np.uint64(0)
+        for at in range(0, whole, 8):
+            found += _ones(_word(row, at))
+        for at in range(whole, width):
+            rest = rest << np.uint64(8) | np.uint64(row[at])
+        ones[i] = np.int64(found + _ones(rest))
 
 
 @kernel
@@ -47,36 +66,6 @@ def check_unused(payloads: Any, mask: Any) -> Bytes:
     for i in range(payloads.shape[0]):
         codes[i] = _UNUSED_BITS if payloads[i, last] & np.uint8(mask) else _SOUND
     return codes
-
-
-@kernel
-def add_rows(payloads: Any, planes: Any, counts: Any) -> None:
-    """counts[v] += number of rows whose bit v is set.
-
-    Bytes are added bit plane by bit plane into 8-bit cells, which the compiler turns into wide vector
-    adds; cells are emptied into ``counts`` before they can overflow.
-
-    Args:
-        payloads: uint8 (n, w).
-        planes: uint8 (8, w), scratch.
-        counts: int64 (k,), k <= 8 w, added to.
-    """
-    n, width = payloads.shape
-    done = 0
-    while done < n:
-        stop = min(done + 255, n)
-        for b in range(8):
-            for j in range(width):
-                planes[b, j] = 0
-        for i in range(done, stop):
-            row = payloads[i]
-            for b in range(8):
-                plane = planes[b]
-                for j in range(width):
-                    plane[j] += (row[j] >> np.uint8(b)) & np.uint8(1)
-        for v in range(counts.size):
-            counts[v] += planes[v & 7, v >> 3]
-        done = stop
 
 
 @kernel

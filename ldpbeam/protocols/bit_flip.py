@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from ldpbeam.arrays import Bytes, Floats, Ints, Uints, read_only
 from ldpbeam.channels.calibration import sue_round
 from ldpbeam.channels.channel import BitChannel
-from ldpbeam.degenerate import refuse_ones
 from ldpbeam.errors import CollectionError, InvalidPayload, Reason
 from ldpbeam.privacy.bit_loss import BitLosses
 from ldpbeam.privacy.guarantee import Guarantee
@@ -271,17 +270,11 @@ class BitFlip(BitVector[BucketBits]):
 
     def check(self, payloads: Bytes) -> Bytes:
         """Bits beyond b; or buckets beyond b, and those that do not ascend."""
-        import numpy as np
-
         from ldpbeam.kernels import bit_flip
 
         if self._everyone:
             return super().check(payloads)
-        codes = bit_flip.check_entries(read_only(payloads), self._width, self.domain_size)
-        # The lowest bit of an entry is the answer.
-        answers = np.packbits(payloads[:, :: self._width] & np.uint8(1), axis=1)
-        refuse_ones(answers, self.d, self.ones_admitted, codes)
-        return codes
+        return bit_flip.check_entries(read_only(payloads), self._width, self.domain_size, *self.ones_admitted)
 
     @property
     def asked_about(self) -> int:
@@ -300,14 +293,23 @@ class BitFlip(BitVector[BucketBits]):
         return counts[b:], (b - d) / (b - 1)
 
     def add_support(self, payloads: Bytes, counts: Ints) -> None:
-        """A column sum of bits, or two increments per entry."""
-        from ldpbeam.kernels import bit_flip
-
+        """A column sum of bits, or how often each entry occurs; with few entries two increments for each."""
         if self._everyone:
             super().add_support(payloads, counts)
-        else:
-            supported, sampled = counts[: self.domain_size], counts[self.domain_size :]
-            bit_flip.add_entries(read_only(payloads), self._width, supported, sampled)
+            return
+        import numpy as np
+
+        from ldpbeam.kernels import bit_flip, symbols
+
+        supported, sampled = counts[: self.domain_size], counts[self.domain_size :]
+        entries = read_only(payloads)
+        if payloads.size // self._width < 2 * self.domain_size:
+            bit_flip.add_entries(entries, self._width, supported, sampled)
+            return
+        found = np.zeros(2 * self.domain_size, np.int64)
+        symbols.add_at(entries.reshape(-1, self._width), found)
+        supported += found[1::2]
+        sampled += found[::2] + found[1::2]
 
     def support_counts(self, counts: Ints) -> Ints:
         """C, the part of the accumulator in front."""

@@ -6,6 +6,7 @@ from functools import cached_property
 from typing import TypeVar
 
 from ldpbeam.arrays import Bytes, Ints, read_only, unused_bits
+from ldpbeam.bit_counts import add_bits
 from ldpbeam.degenerate import count_ones, extremes, ones_admitted, refuse_ones
 from ldpbeam.errors import InvalidPayload, Reason
 from ldpbeam.protocols.results import FrequencyProtocol
@@ -54,11 +55,7 @@ class BitVector(FrequencyProtocol[Response]):
 
     def add_support(self, payloads: Bytes, counts: Ints) -> None:
         """A column sum of bits."""
-        import numpy as np
-
-        from ldpbeam.kernels import bits
-
-        bits.add_rows(read_only(payloads), np.empty((8, self.payload_size), np.uint8), counts)
+        add_bits(payloads, counts)
 
     @property
     def most_supported(self) -> int:
@@ -82,9 +79,9 @@ class BitVector(FrequencyProtocol[Response]):
         """Count reports with rarely many ones in signs[0], and those with rarely few in signs[1]."""
         if self._everyone:
             few, many = extremes(self.domain_size, self.support)[0]
-            for _, ones in count_ones(payloads):
-                signs[0] += (ones >= many).sum()
-                signs[1] += (ones <= few).sum()
+            ones = count_ones(payloads)
+            signs[0] += (ones >= many).sum()
+            signs[1] += (ones <= few).sum()
 
     @property
     def extremes(self) -> tuple[float, float] | None:

@@ -13,9 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import binom, hypergeom
 
+from ldpbeam.binomial import binomial_limits
 from ldpbeam.estimates import (
     Estimates,
-    _binomial_limits,
     estimate,
     interval,
     tie_breakers,
@@ -91,7 +91,7 @@ def stevens(probabilities: SupportProbabilities, holders: int, n: int) -> float:
     truth = other + holders / n * gap
     ties = np.repeat((np.arange(200) + 0.5) / 200, counts.size)
     many, chances = np.tile(counts, 200), np.tile(pmf, 200)
-    (low,), (high,) = _binomial_limits(many, np.full(many.size, n), ties, np.array([[0.025]]))
+    (low,), (high,) = binomial_limits(many, np.full(many.size, n), ties, np.array([[0.025]]))
     return float(chances[(low <= truth + 1e-12) & (truth - 1e-12 <= high)].sum()) / 200
 
 
