@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import ldpbeam
-from benchmarks.over_time import ONCE, coverage, fleets
+from benchmarks.over_time import ONCE, Population, alarms, coverage, fleets
 from ldpbeam.estimates import variance
 from ldpbeam.over_time import ChangeRate, Series, combined, difference, mean, memo_errors, trend
 from ldpbeam.over_time.covariance import MemoErrors
@@ -174,7 +174,7 @@ def test_tables_say_what_of_an_error_repeats_itself(collection: str, repeats: bo
 def test_intervals_of_simulated_fleets_cover(name: str, rate: float, band: tuple[float, float]) -> None:
     """A small part of benchmarks/over_time.py; the naive interval of a mean fails in all of them."""
     built = protocol(name, 8, TWO)
-    table = coverage(fleets(built, 50, 500, 10, rate, 5), rate)
+    table = coverage(fleets(built, 50, 500, 10, Population(rate), 5), rate)
     for found in table.values():
         assert found["unknown rate"] >= band[0]
         assert band[0] <= found["stated rate"] <= band[1]
@@ -183,3 +183,11 @@ def test_intervals_of_simulated_fleets_cover(name: str, rate: float, band: tuple
         assert table["difference"]["naive"] < 0.93
         # The bound without a rate is reached.
         assert table["difference"]["unknown rate"] < 0.985
+
+
+def test_nothing_is_said_to_have_changed_where_nothing_did() -> None:
+    """Values go from device to device all at once: independent errors would be too small for this."""
+    built = protocol("l_osue", 8, Parameters(epsilon_longitudinal=2.0, epsilon_first=1.8))
+    heard, naive = alarms(fleets(built, 60, 500, 10, Population(ONCE, permuted=True), 3))
+    assert heard <= 0.15
+    assert naive >= 0.5
