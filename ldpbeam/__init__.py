@@ -20,6 +20,7 @@ from ldpbeam.arrays import read_only
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+    from os import PathLike
 
     import pyarrow as pa
     from numpy.typing import ArrayLike
@@ -58,6 +59,7 @@ __all__ = [
     "load_collection",
     "parse_collection",
     "protocol",
+    "read",
     "result_of_epoch",
     "simulate",
 ]
@@ -179,3 +181,32 @@ def estimate(
     )
     tables = [epoch_table(collection, result, fixed) for result in results]
     return pa.concat_tables([fixed["schema"].empty_table(), *tables])
+
+
+def read(results: str | PathLike[str]) -> pa.Table:
+    """What a run has published: the newest revision of every epoch, with the columns of ``estimates/``.
+
+        >>> try:
+        ...     ldpbeam.read("no-such-folder")
+        ... except ldpbeam.LdpError as error:
+        ...     print(error.message)
+        no-such-folder does not exist
+
+    ``.to_pandas()`` makes a data frame of it. Errors of different epochs are not independent: see
+    docs/over-time.md, and ``ldpbeam export`` for means over weeks or months.
+
+    Args:
+        results: the directory that was ``--output`` of a run; a folder of such tables will do.
+
+    Returns:
+        A row for each collection, attribute, epoch and value, in that order; docs/outputs.md explains the
+        columns.
+
+    Raises:
+        UsageError: no estimates are there, or damaged ones.
+    """
+    from pathlib import Path
+
+    from ldpbeam.over_time.results import read_results
+
+    return read_results(Path(results))

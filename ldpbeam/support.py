@@ -53,6 +53,24 @@ class SupportProbabilities:
         return replace(self, sampled=self.sampled * share)
 
 
+@dataclass(frozen=True)
+class Recurrence:
+    """What two memoised answers of one device have in common although its value changed in between.
+
+    Covariances of whether the one and the other support a value v, over everything that a device draws for
+    life (docs/over-time.md); 0 where each value has an answer of its own, drawn independently.
+
+    Attributes:
+        involved: v is the value before or the value after.
+        apart: v is neither of them, on average over v and both values.
+        apart_least: v is neither of them, for those values where it is least.
+    """
+
+    involved: float = 0.0
+    apart: float = 0.0
+    apart_least: float = 0.0
+
+
 class Support:
     """A commutative monoid of integer counts: zero, add a batch, merge.
 

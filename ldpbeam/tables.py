@@ -9,6 +9,7 @@ import numpy as np
 
 from ldpbeam.collection.collection import Collection
 from ldpbeam.histogram import EpochHistogram
+from ldpbeam.over_time.covariance import std_error_floor
 
 
 def estimates_schema(collection: Collection) -> Any:
@@ -38,6 +39,7 @@ def estimates_schema(collection: Collection) -> Any:
             pa.field("support", pa.int64(), nullable=False),
             pa.field("estimate", pa.float64()),
             pa.field("std_error", pa.float64()),
+            pa.field("std_error_floor", pa.float64()),
             pa.field("ci_low", pa.float64()),
             pa.field("ci_high", pa.float64()),
             pa.field("ci_low_all", pa.float64()),
@@ -95,6 +97,17 @@ def epoch_table(collection: Collection, histogram: EpochHistogram, fixed: dict[s
         # Rows that nobody reported about hold NaN; readers get null.
         return pa.array(np.concatenate(found), pa.float64(), from_pandas=True)
 
+    def floors() -> Any:
+        found = []
+        for part, one, size in zip(collection.protocol.estimators, histogram.attributes, sizes, strict=True):
+            known = one.estimates
+            found.append(
+                np.full(size, np.nan)
+                if known is None
+                else std_error_floor(part, known.frequency, known.n, known.std_error)
+            )
+        return pa.array(np.concatenate(found), pa.float64(), from_pandas=True)
+
     def repeated(value: Any, kind: Any) -> Any:
         return pa.repeat(pa.scalar(value, kind), sum(sizes))
 
@@ -117,6 +130,7 @@ def epoch_table(collection: Collection, histogram: EpochHistogram, fixed: dict[s
         "support": pa.array(np.concatenate([one.support for one in histogram.attributes]), pa.int64()),
         "estimate": floats("frequency"),
         "std_error": floats("std_error"),
+        "std_error_floor": floors(),
         "ci_low": floats("low"),
         "ci_high": floats("high"),
         "ci_low_all": floats("low_all"),

@@ -34,6 +34,11 @@ class HashFamily(ABC):
 
     @property
     @abstractmethod
+    def collision_of_three(self) -> tuple[float, float]:
+        """P(H(u) = H(v) = H(w)) for three different values: on average over values, and at least."""
+
+    @property
+    @abstractmethod
     def linkability(self) -> str:
         """What a hash function kept for life tells about its device, in a sentence."""
 

@@ -67,6 +67,18 @@ class LinearFamily(HashFamily):
         return Fraction(self.points // self.g - 1, self.points - 1)
 
     @property
+    def collision_of_three(self) -> tuple[float, float]:
+        """On average over all g^m vectors, and where the three do not lie on one line.
+
+        A function has K/g values of each symbol, K = g^m, so of three values drawn without repeats all
+        collide with probability (K/g − 1)(K/g − 2)/((K − 1)(K − 2)). Off one line the seed must be orthogonal
+        to two independent vectors: g^(m−2) − 1 of K − 1 seeds are.
+        """
+        whole, each = self.points, self.points // self.g
+        average = (each - 1) * (each - 2) / ((whole - 1) * (whole - 2)) if whole > 2 else 0.0
+        return average, max(whole // self.g**2 - 1, 0) / (whole - 1)
+
+    @property
     def linkability(self) -> str:
         """Others may have it."""
         return (

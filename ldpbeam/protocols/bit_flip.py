@@ -24,7 +24,7 @@ from ldpbeam.protocols.bit_vector import BitVector
 from ldpbeam.protocols.contract import FleetAnswers, FleetWords, Memo, WordPlan, WordSpec
 from ldpbeam.protocols.parameters import Parameters
 from ldpbeam.randomness import Randomness
-from ldpbeam.support import SupportProbabilities
+from ldpbeam.support import Recurrence, SupportProbabilities
 
 if TYPE_CHECKING:
     from ldpbeam.estimates import Estimates
@@ -99,6 +99,19 @@ class BitFlip(BitVector[BucketBits]):
     def lasting(self) -> SupportProbabilities | None:
         """All of it where bits are memoised: who was sampled, and the bits."""
         return None if self.permanent is None else self.support
+
+    @property
+    def recurrence(self) -> Recurrence:
+        """All values that a device did not sample share one answer.
+
+        Of the devices that sampled v, (b−d)(b−d−1)/((b−1)(b−2)) sampled neither of two other values.
+        """
+        b, d = self.domain_size, self.d
+        if self.permanent is None or b < 3:
+            return Recurrence()
+        bit = self.permanent.other * (1 - self.permanent.other)
+        shared = float(Fraction((b - d) * (b - d - 1), (b - 1) * (b - 2)) * bit)
+        return Recurrence(0.0, shared, shared)
 
     @property
     def not_hidden(self) -> tuple[str, ...]:

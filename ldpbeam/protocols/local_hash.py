@@ -20,7 +20,7 @@ from ldpbeam.protocols.contract import FleetAnswers, FleetWords, Memo, WordPlan,
 from ldpbeam.protocols.parameters import Parameters
 from ldpbeam.protocols.results import FrequencyProtocol
 from ldpbeam.randomness import Randomness
-from ldpbeam.support import SupportProbabilities
+from ldpbeam.support import Recurrence, SupportProbabilities
 
 
 class Hashed(NamedTuple):
@@ -72,6 +72,24 @@ class LocalHash(FrequencyProtocol[Hashed]):
         if self.permanent is None:
             return None
         return self._supported(self.permanent.own, self.permanent.other)
+
+    @property
+    def recurrence(self) -> Recurrence:
+        """Two values with one hash have one answer.
+
+        That is c·p(1−p) where v is involved, else c·q(1−q) − c²(p−q)² + t·(p−q)(1−2q); p and q are of the
+        permanent round, c and t the chances that two and three values collide (docs/over-time.md).
+        """
+        if self.permanent is None:
+            return Recurrence()
+        p, q, c = float(self.permanent.own), float(self.permanent.other), float(self.family.collision)
+
+        def apart(three: float) -> float:
+            return c * q * (1 - q) - (c * (p - q)) ** 2 + three * (p - q) * (1 - 2 * q)
+
+        average, least = self.family.collision_of_three
+        # 1 − 2q is not negative, as q is at most 1/2.
+        return Recurrence(c * p * (1 - p), apart(average), apart(least))
 
     def _supported(self, own: Fraction, lie: Fraction) -> SupportProbabilities:
         collision = self.family.collision

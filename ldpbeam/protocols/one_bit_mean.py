@@ -264,6 +264,12 @@ class OneBitRRPM(OneBit):
         """Output perturbation; None where there is none."""
         return BitChannel(FULL - self.flip, self.flip) if self.flip else None
 
+    @property
+    def lasting_ends(self) -> SupportProbabilities:
+        """Of the memoised bit, before it is flipped."""
+        one, zero = (Fraction(weight, FULL) for weight in (self.bit.one, self.bit.zero))
+        return SupportProbabilities(one, zero, _OWN_COINS)
+
     def _one(self, value: int) -> Fraction:
         one = super()._one(value)
         return one + (1 - 2 * one) * Fraction(self.flip, FULL)

@@ -92,6 +92,11 @@ class MeanProtocol(LocalProtocol[int]):
         return self.domain_size - 1
 
     @property
+    def lasting_ends(self) -> SupportProbabilities | None:
+        """P(the bit that a device keeps for life is 1) at x = m and at x = 0; None where it keeps none."""
+        return None
+
+    @property
     def results(self) -> int:
         """A result is one number."""
         return 1

@@ -9,7 +9,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, ClassVar
 
 from ldpbeam.arrays import Bytes, Floats, Ints
-from ldpbeam.support import SupportProbabilities
+from ldpbeam.support import Recurrence, SupportProbabilities
 
 if TYPE_CHECKING:
     from ldpbeam.estimates import Estimates
@@ -60,6 +60,14 @@ class ServerSide(ABC):
         devices keep their values: no number of epochs averages it away. None where nothing is kept.
         """
         return None
+
+    @property
+    def recurrence(self) -> Recurrence:
+        """What the memoised answers of a device have in common when its value changed between them.
+
+        Nothing where each value has an answer of its own.
+        """
+        return Recurrence()
 
     # Counting
 

@@ -61,6 +61,8 @@ class CollectionData:
     """Values in falling order of significance over all epochs."""
     standing: Mapping[int, tuple[float, float, float]] = field(default_factory=dict)
     """For the first of them: mean z against 1/k, z of the change, the change itself."""
+    changed: frozenset[int] = frozenset()
+    """The values that rose or fell between the two halves of the epochs, among all."""
 
     @property
     def digest(self) -> str:
@@ -183,6 +185,7 @@ def _summed_up(data: CollectionData) -> CollectionData:
         last=last,
         ranked=tuple(ranked),
         standing={value: standing.of(value) for value in ranked},
+        changed=standing.changed(),
     )
 
 

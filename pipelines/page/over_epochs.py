@@ -12,7 +12,6 @@ from ldpbeam.pipelines.page.data import CollectionData, EpochSummary
 from ldpbeam.pipelines.page.estimates import Snapshot
 from ldpbeam.pipelines.page.histogram import Form
 from ldpbeam.pipelines.page.parts import Detail, Key, Multiple, Table, shortened
-from ldpbeam.pipelines.page.significance import changed
 from ldpbeam.pipelines.page.text import DASH, points, share
 
 
@@ -136,12 +135,12 @@ class _Drawing:
         return sorted([*kept, *gaps], key=lambda row: int(row["epoch"]))
 
     def _reason(self, value: int) -> str:
-        distance, jump, change = self.data.standing[value]
+        distance, _, change = self.data.standing[value]
         if self.data.uniform is None:
             return ""
         side = "above" if distance > 0 else "below"
         where = f"{abs(distance):.1f} standard errors {side} 1/k"
-        if changed(jump, self.data.size) and sum(epoch.usable for epoch in self.data.epochs) > 3:
+        if value in self.data.changed and sum(epoch.usable for epoch in self.data.epochs) > 3:
             verb = "rose" if change > 0 else "fell"
             where += f"; {verb} by {points(abs(change))}"
         return where

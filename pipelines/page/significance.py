@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import math
-from statistics import NormalDist
-
 import numpy as np
 
+from ldpbeam.arrays import Flags
 from ldpbeam.estimates import lasting_share
+from ldpbeam.over_time.significance import adjusted, p_values
 from ldpbeam.pipelines.collection_record import GuaranteeRecord, HistogramRecord
 from ldpbeam.pipelines.page.estimates import Floats, Ints, Snapshot
 
@@ -85,6 +84,11 @@ class Standing:
         distance, jump, change = self._scores()
         return float(distance[place]), float(jump[place]), float(change[place])
 
+    def changed(self) -> frozenset[int]:
+        """The values that rose or fell, see :func:`changed`."""
+        _, jump, _ = self._scores()
+        return frozenset(self._values[changed(jump)].tolist())
+
     def _scores(self) -> tuple[Floats, Floats, Floats]:
         sums = self._sums
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -105,17 +109,17 @@ class Standing:
         self._values, self._sums = union, sums
 
 
-def changed(jump: float, size: int) -> bool:
-    """Whether a value's change is more than chance gives the most conspicuous of ``size`` values."""
-    return abs(jump) > NormalDist().inv_cdf(1 - FALSE_ALARM / 2 / max(size, 1))
+def changed(jumps: Floats) -> Flags:
+    """Which of the values changed more than chance lets any of them, from the z of each one's change.
+
+    The procedure of Benjamini and Hochberg: if no value changed, one is named with probability
+    :data:`FALSE_ALARM` at most; if some did, that is the part of those named that may not have.
+    """
+    return np.asarray(adjusted(p_values(jumps, np.ones_like(jumps))) <= FALSE_ALARM, np.bool_)
 
 
 def discoveries(snapshot: Snapshot, baseline: float, rate: float = 0.05) -> int:
     """How many values differ from `baseline` at a false-discovery rate (Benjamini–Hochberg)."""
     good = np.isfinite(snapshot.estimate) & (snapshot.std_error > 0)
-    if not good.any():
-        return 0
-    z = np.abs(snapshot.estimate[good] - baseline) / snapshot.std_error[good]
-    p = np.sort([math.erfc(item / math.sqrt(2)) for item in z.tolist()])
-    passed = np.nonzero(p <= rate * np.arange(1, len(p) + 1) / len(p))[0]
-    return int(passed[-1]) + 1 if len(passed) else 0
+    p = p_values(snapshot.estimate[good] - baseline, snapshot.std_error[good])
+    return int((adjusted(p) <= rate).sum())

@@ -47,6 +47,7 @@ COLUMNS = {
     "support": pa.int64(),
     "estimate": pa.float64(),
     "std_error": pa.float64(),
+    "std_error_floor": pa.float64(),
     "ci_low": pa.float64(),
     "ci_high": pa.float64(),
     "ci_low_all": pa.float64(),

@@ -38,6 +38,7 @@ DESCRIPTIONS = {
     "support": "how many of them support the value; an exact integer",
     "estimate": "unbiased frequency; may be negative, sums to about 1",
     "std_error": "square root of its estimated variance",
+    "std_error_floor": "the part of it that repeats itself while devices keep their values; 0 without a memo",
     "ci_low": "lower end of the 95 % interval; not clipped to 0",
     "ci_high": "upper end of the 95 % interval; not clipped to 1",
     "ci_low_all": "lower end of an interval that holds for all values of the epoch at once",

@@ -57,6 +57,7 @@ SELECT
   support,
   estimate,
   std_error,
+  std_error_floor,
   ci_low,
   ci_high,
   ci_low_all,

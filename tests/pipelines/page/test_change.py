@@ -180,7 +180,7 @@ def test_what_rose_is_seen(protocol: str) -> None:
     size, epochs = 100, 16
     found = fleet_of(protocol, size, 1500, epochs, a_few, 3, rising=600)
     (z,) = jumps([noise(protocol, size)], found, epochs)
-    assert changed(float(z[-1]), size)
+    assert changed(z)[-1]
     assert z[-1] == z.max()
 
 
@@ -234,6 +234,20 @@ def test_which_attribute_a_device_drew_lasts_too() -> None:
 
 
 def test_the_more_values_a_page_looks_at_the_more_it_takes() -> None:
-    assert changed(3.01, 1) and not changed(2.99, 1)
-    assert not changed(4.0, 100)
-    assert changed(-4.4, 100)
+    def one_of(size: int, jump: float) -> bool:
+        return bool(changed(np.array([jump] + [0.5] * (size - 1)))[0])
+
+    assert one_of(1, 3.01) and not one_of(1, 2.99)
+    assert not one_of(100, 4.0)
+    assert one_of(100, -4.4)
+    # The more of them changed, the less it takes.
+    assert changed(np.array([4.0, -4.0] * 25 + [0.5] * 50)).tolist() == [True] * 50 + [False] * 50
+    assert not changed(np.zeros(0)).size
+
+
+def test_a_page_names_the_values_that_changed() -> None:
+    standing = Standing(4, noise(UNARY, 100))
+    for place, item in enumerate(fleet_of(UNARY, 100, 1500, 16, a_few, 3, rising=600)):
+        standing.add(place, item, 0.01)
+    z = np.array([standing.of(value)[1] for value in range(100)])
+    assert standing.changed() == frozenset(np.flatnonzero(changed(z)).tolist()) >= {99}

@@ -1,0 +1,325 @@
+"""Errors over epochs: do the stated intervals of means, differences and trends hold, and do naive ones?
+
+    python benchmarks/over_time.py [--groups N] [--seed S] [--only coverage|alarms|smoothing]
+
+Many small fleets of devices with memos report for some epochs while values change at a known rate, or all at
+once in the middle. Every fleet gives one mean, one difference of two means and one trend per value, each with
+three intervals: without a change rate, with it, and as if epochs were independent. Covered is what was true
+of the fleet. Then: how often `compare` finds a change where no frequency changed, and what smoothing gains.
+docs/over-time.md has the tables. Exit code 0: all bands hold; 1: one does not.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ldpbeam.over_time import ChangeRate, Combined, Series, difference, mean, memo_errors, trend
+from ldpbeam.over_time.compare import compare_epochs
+from ldpbeam.over_time.smooth import smooth
+from ldpbeam.protocols import LocalProtocol, Parameters, protocol
+from ldpbeam.protocols.attributes.allocate import allocate
+from ldpbeam.simulators.fleet import Fleet
+from ldpbeam.simulators.words import RandomWords
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+ONCE = -1.0
+"""Stands for a change of all values at once, in the middle."""
+RATES = (0.0, 0.02, 0.25, 1.0, ONCE)
+EPOCHS = 10
+DEVICES = 2000
+K = 8
+Z = 1.959964
+ROUNDING = 1e-7
+"""Errors that cancel leave that much of each other."""
+SLACK = 4.0
+"""Standard errors of a coverage that a band leaves for chance."""
+
+EXACT = (0.935, 0.965)
+"""No interval covers less, but for chance; with the right change rate exact ones do not cover more."""
+FALSE = 0.05
+"""False-discovery rate of the comparisons: where nothing changed, at most so many of them find something."""
+
+
+@dataclass(frozen=True)
+class Setting:
+    """A protocol; ``exact`` where its covariance is known and not only bounded."""
+
+    name: str
+    build: Callable[[], LocalProtocol[Any]]
+    exact: bool = True
+
+
+def _two(name: str, **more: Any) -> Callable[[], LocalProtocol[Any]]:
+    return lambda: protocol(name, K, Parameters(epsilon_longitudinal=2.0, epsilon_first=1.0, **more))
+
+
+def _several(allocation: str, name: str | None, **levels: Any) -> Callable[[], LocalProtocol[Any]]:
+    return lambda: allocate(allocation, name, (K, K), Parameters(**levels))
+
+
+SETTINGS = (
+    Setting("loloha linear g=2", _two("loloha", g=2)),
+    Setting("loloha linear", _two("loloha")),
+    Setting("loloha affine", _two("loloha", hash_family="affine", g=3)),
+    Setting("l_grr", _two("l_grr")),
+    Setting("l_sue", _two("l_sue")),
+    Setting("l_osue", _two("l_osue")),
+    Setting(
+        "l_osue 2/1.8", lambda: protocol("l_osue", K, Parameters(epsilon_longitudinal=2.0, epsilon_first=1.8))
+    ),
+    Setting("l_oue", _two("l_oue")),
+    Setting("l_soue", _two("l_soue")),
+    Setting("rappor", lambda: protocol("rappor", K, Parameters(epsilon_longitudinal=2.0))),
+    Setting("dbitflip_pm d=3", lambda: protocol("dbitflip_pm", K, Parameters(epsilon_longitudinal=2.0, d=3))),
+    Setting("one_bit_rrpm", lambda: protocol("one_bit_rrpm", K, Parameters(epsilon_longitudinal=2.0)), False),
+    Setting("allomfree", _several("allomfree", None, epsilon_longitudinal=2.0, epsilon_first=1.0)),
+    Setting("sample loloha", _several("sample", "loloha", epsilon_longitudinal=2.0, epsilon_first=1.0)),
+    Setting("split l_osue", _several("split", "l_osue", epsilon_longitudinal=4.0, epsilon_first=2.0)),
+    Setting("sample grr", _several("sample", "grr", epsilon=1.0)),
+)
+
+
+@dataclass
+class Fleets:
+    """What fleets of equal size reported, by fleet, epoch and value."""
+
+    estimate: Floats
+    std_error: Floats
+    n: Ints
+    truth: Floats
+    errors: Any
+
+
+@dataclass(frozen=True)
+class Population:
+    """How values change.
+
+    Attributes:
+        rate: the chance that a device draws its value anew from one epoch to the next, or ONCE.
+        permuted: devices that do take each other's values, so that no frequency changes.
+        drift: standard deviation of the step, from epoch to epoch, of the logarithm of a value's weight.
+    """
+
+    rate: float
+    permuted: bool = False
+    drift: float = 0.0
+
+    def moved(self, epoch: int, epochs: int, held: Ints, weights: Floats, rng: np.random.Generator) -> Ints:
+        """The values (groups, devices) or (groups, devices, attributes) of the next epoch."""
+        chance = float(epoch == epochs // 2) if self.rate == ONCE else self.rate
+        some = rng.random(held.shape) < chance
+        if not self.permuted:
+            return np.where(some, rng.choice(weights.size, held.shape, p=weights), held)
+        moved = held.copy()
+        for group, who in zip(moved, some, strict=True):
+            group[who] = rng.permutation(group[who])
+        return moved
+
+
+def fleets(
+    built: LocalProtocol[Any], groups: int, devices: int, epochs: int, population: Population, seed: int
+) -> Fleets:
+    """Simulate; values are Zipf-distributed at first. Of several attributes the first."""
+    rng = np.random.Generator(np.random.Philox(seed))
+    parts = len(built.parts)
+    k = built.parts[0].domain_size
+    weights = 1 / np.arange(1, k + 1)
+    weights /= weights.sum()
+    fleet = Fleet(built, groups * devices, RandomWords(seed), rows_per_batch=devices)
+    estimator = built.estimators[0]
+    held = rng.choice(k, (groups, devices, *([parts] if parts > 1 else [])), p=weights)
+    rows = built.parts[0].results
+    shape = (groups, epochs, rows)
+    found = Fleets(
+        np.zeros(shape), np.zeros(shape), np.zeros(shape, np.int64), np.zeros(shape), memo_errors(estimator)
+    )
+    for epoch in range(epochs):
+        if epoch:
+            weights = weights * np.exp(population.drift * rng.normal(size=k))
+            weights /= weights.sum()
+            held = population.moved(epoch, epochs, held, weights, rng)
+        batches = fleet.reports(epoch, held.reshape(groups * devices, *held.shape[2:]))
+        for group, batch in enumerate(batches):
+            counts = np.zeros(built.counts_length, np.int64)
+            built.add_support(batch.payloads, counts)
+            cells, reports = built.part_counts(counts, len(batch))[0]
+            one = estimator.estimate(cells, reports)
+            found.estimate[group, epoch], found.std_error[group, epoch] = one.frequency, one.std_error
+            found.n[group, epoch] = one.n
+            first = held[group] if parts == 1 else held[group, :, 0]
+            mine = np.bincount(first, minlength=k) / devices
+            found.truth[group, epoch] = mine if rows == k else (mine * np.arange(k)).sum()
+    return found
+
+
+def _estimands(epochs: int) -> dict[str, tuple[Callable[..., Combined], Floats]]:
+    """Each with its weights, for the truth."""
+    after = np.arange(epochs) >= epochs // 2
+    time = np.arange(epochs) - (epochs - 1) / 2
+    halves = after / after.sum() - ~after / (~after).sum()
+    return {
+        "mean": (mean, np.full(epochs, 1 / epochs)),
+        "difference": (lambda s, e, r=None: difference(s, after, ~after, e, r), halves),
+        "trend": (trend, time / (time**2).sum()),
+    }
+
+
+def _series(found: Fleets, group: int) -> Series:
+    epochs = np.arange(found.estimate.shape[1])
+    return Series(epochs, found.n[group], found.estimate[group], found.std_error[group])
+
+
+def coverage(found: Fleets, rate: float) -> dict[str, dict[str, float]]:
+    """Share of (fleet, value) whose truth lies in the interval: by estimand, then by interval."""
+    groups, epochs, _ = found.estimate.shape
+    known = None if rate == ONCE else ChangeRate(rate, rate)
+    table: dict[str, dict[str, float]] = {}
+    for name, (estimand, weights) in _estimands(epochs).items():
+        hits: dict[str, list[Any]] = {"unknown rate": [], "stated rate": [], "naive": []}
+        for group in range(groups):
+            true = weights @ found.truth[group]
+            kinds = ((found.errors, None), (found.errors, known), (None, None))
+            for kind, (errors, given) in zip(hits, kinds, strict=True):
+                one = estimand(_series(found, group), errors, given)
+                hits[kind].append(np.abs(one.estimate - true) <= Z * one.std_error + ROUNDING)
+        table[name] = {kind: float(np.mean(all_of)) for kind, all_of in hits.items()}
+    return table
+
+
+def alarms(found: Fleets) -> tuple[float, float]:
+    """Share of fleets of which some value is said to have changed; by `compare`, and as if independent."""
+    groups, epochs, _ = found.estimate.shape
+    late = np.arange(epochs) >= epochs // 2
+    heard = np.array(
+        [
+            [
+                compare_epochs(_series(found, group), ~late, late, errors).moved(0.05).size > 0
+                for errors in (found.errors, None)
+            ]
+            for group in range(groups)
+        ]
+    )
+    return float(heard[:, 0].mean()), float(heard[:, 1].mean())
+
+
+def smoothing(found: Fleets) -> tuple[float, float, float, float]:
+    """Over an estimate's variance: V_one and the smoothed one's error; coverage, and as if independent."""
+    groups, _, _ = found.estimate.shape
+    numbers = []
+    for group in range(groups):
+        series = _series(found, group)
+        kept = np.zeros_like(series.estimate)
+        if found.errors is not None:
+            kept = np.minimum(found.errors.kept(series.estimate) / series.n, series.std_error**2)
+        made, naive = smooth(series, found.errors), smooth(series, None)
+        off, other = (one.estimate - found.truth[group] for one in (made, naive))
+        numbers.append(
+            [
+                (kept / series.std_error**2).mean(),
+                (off**2 / series.std_error**2).mean(),
+                (np.abs(off) <= Z * made.std_error).mean(),
+                (np.abs(other) <= Z * naive.std_error).mean(),
+            ]
+        )
+    floor, error, covered, independent = np.mean(numbers, axis=0).tolist()
+    return floor, error, covered, independent
+
+
+def _print_coverage(groups: int, seed: int) -> list[str]:
+    failed = []
+    print("| protocol | rate | mean | difference | trend |")
+    print("| --- | --- | --- | --- | --- |")
+    for number, setting in enumerate(SETTINGS):
+        for rate in RATES:
+            population = Population(rate)
+            found = fleets(setting.build(), groups, DEVICES, EPOCHS, population, seed * 1000 + number)
+            table = coverage(found, rate)
+            # Values of one fleet go together: a fleet counts for half of them.
+            chance = SLACK * (0.05 * 0.95 / (groups * max(1, found.estimate.shape[2] / 2))) ** 0.5
+            for name, row in table.items():
+                place = f"{setting.name}, rate {_named(rate)}, {name}"
+                if min(row["unknown rate"], row["stated rate"]) < EXACT[0] - chance:
+                    failed.append(f"{place}: covers too little")
+                if setting.exact and rate > 0 and row["stated rate"] > EXACT[1] + chance:
+                    failed.append(f"{place}: covers too much")
+            cells = (" / ".join(f"{row[kind]:.3f}" for kind in row) for row in table.values())
+            print(f"| {setting.name} | {_named(rate)} | {' | '.join(cells)} |", flush=True)
+    return failed
+
+
+def _print_alarms(groups: int, seed: int) -> list[str]:
+    failed = []
+    print(f"| protocol | {' | '.join(f'rate {_named(rate)}' for rate in RATES)} |")
+    print(f"| --- |{' --- |' * len(RATES)}")
+    for number, setting in enumerate(SETTINGS):
+        if setting.build().parts[0].results == 1:
+            continue
+        cells = []
+        for rate in RATES:
+            population = Population(rate, permuted=True)
+            ours, naive = alarms(
+                fleets(setting.build(), groups, DEVICES, EPOCHS, population, seed * 2000 + number)
+            )
+            cells.append(f"{ours:.3f} / {naive:.3f}")
+            if ours > FALSE + SLACK * (FALSE * (1 - FALSE) / groups) ** 0.5:
+                failed.append(f"{setting.name}, rate {_named(rate)}: too many false alarms")
+        print(f"| {setting.name} | {' | '.join(cells)} |", flush=True)
+    return failed
+
+
+def _print_smoothing(groups: int, seed: int) -> list[str]:
+    failed = []
+    print("| protocol | rate | drift | V_one / V | error² / V | coverage | as if independent |")
+    print("| --- | --- | --- | --- | --- | --- | --- |")
+    for name in ("l_osue", "loloha linear", "l_osue 2/1.8", "dbitflip_pm d=3", "sample grr"):
+        built = next(one for one in SETTINGS if one.name == name).build()
+        for rate, drift in ((0.0, 0.0), (0.02, 0.1), (0.25, 0.02), (0.25, 0.1), (0.25, 0.5)):
+            several = [
+                smoothing(
+                    fleets(built, groups // 5, DEVICES, 40, Population(rate, drift=drift), seed * 3000 + i)
+                )
+                for i in range(5)
+            ]
+            floor, error, covered, naive = np.mean(several, axis=0).tolist()
+            row = f"{floor:.2f} | {error:.2f} | {covered:.3f} | {naive:.3f}"
+            print(f"| {name} | {rate} | {drift} | {row} |", flush=True)
+            if covered < 0.9:
+                failed.append(f"{name}, rate {rate}, drift {drift}: smoothed intervals cover too little")
+    return failed
+
+
+def _named(rate: float) -> str:
+    return "once" if rate == ONCE else f"{rate:g}"
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Print the tables and what does not hold."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--groups", type=int, default=150)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--only", choices=["coverage", "alarms", "smoothing"])
+    asked = parser.parse_args(arguments)
+    parts = {"coverage": _print_coverage, "alarms": _print_alarms, "smoothing": _print_smoothing}
+    failed = []
+    for name, part in parts.items():
+        if asked.only in (None, name):
+            failed += part(asked.groups, asked.seed)
+            print()
+    for line in failed:
+        print(line, file=sys.stderr)
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,21 @@
+"""Results read over several epochs: how their errors go together, and what follows from it.
+
+A device with a memo repeats what it memoised, so errors of different epochs are correlated. docs/over-time.md
+has the formulas and their proofs.
+"""
+
+from ldpbeam.over_time.combined import Combined, combined, difference, mean, trend
+from ldpbeam.over_time.covariance import ChangeRate, MemoErrors, memo_errors
+from ldpbeam.over_time.series import Series
+
+__all__ = [
+    "ChangeRate",
+    "Combined",
+    "MemoErrors",
+    "Series",
+    "combined",
+    "difference",
+    "mean",
+    "memo_errors",
+    "trend",
+]

@@ -1,0 +1,81 @@
+"""Two sets of epochs compared value by value: of one series, or of two with other devices or memos."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ldpbeam.arrays import Flags, Floats, Ints
+from ldpbeam.over_time.combined import Combined, difference, mean
+from ldpbeam.over_time.covariance import ChangeRate, MemoErrors
+from ldpbeam.over_time.series import Series
+from ldpbeam.over_time.significance import adjusted, p_values
+
+
+@dataclass(frozen=True, eq=False)
+class Comparison:
+    """What changed from A to B, one entry per value.
+
+    Attributes:
+        before, after: the means of A and of B.
+        change: B less A.
+        std_error: of the change, never too small as far as the change rate is known.
+        p_value: two-sided, of no change.
+        adjusted: the least false-discovery rate at which the value is among those that changed.
+    """
+
+    before: Combined
+    after: Combined
+    change: Floats
+    std_error: Floats
+    p_value: Floats
+    adjusted: Floats
+
+    def moved(self, rate: float) -> Ints:
+        """Which values changed at this false-discovery rate, the clearest first."""
+        order = np.argsort(self.p_value, kind="stable")
+        return np.asarray(order[self.adjusted[order] <= rate], np.int64)
+
+
+def compare_epochs(
+    series: Series, before: Flags, after: Flags, errors: MemoErrors | None, rate: ChangeRate | None = None
+) -> Comparison:
+    """Two sets of epochs of the same devices.
+
+    Args:
+        series: of all these epochs.
+        before, after: bool (T,), which epochs are A and which are B.
+        errors, rate: as for :func:`ldpbeam.over_time.combined`.
+    """
+    found = difference(series, after, before, errors, rate)
+    first, second = (mean(series.rows(which), errors, rate) for which in (before, after))
+    return _tested(first, second, found.estimate, found.std_error)
+
+
+def together(first: Series, second: Series) -> Series | None:
+    """Two series of the same devices as one; None where they have an epoch in common."""
+    if np.intersect1d(first.epochs, second.epochs).size:
+        return None
+    order = np.argsort(np.concatenate([first.epochs, second.epochs]))
+    pairs = (
+        (getattr(first, name), getattr(second, name)) for name in ("epochs", "n", "estimate", "std_error")
+    )
+    epochs, n, estimate, std_error = (np.concatenate(pair)[order] for pair in pairs)
+    return Series(epochs, n, estimate, std_error)
+
+
+def compare_runs(first: Combined, second: Combined) -> Comparison:
+    """Means of two runs whose errors are independent, or go together so that this bound is the larger one.
+
+    Two versions of a collection have separate memos. Two runs over the same epochs of one version may have
+    the same devices, and then the difference is more certain than this says.
+    """
+    return _tested(
+        first, second, second.estimate - first.estimate, np.sqrt(first.std_error**2 + second.std_error**2)
+    )
+
+
+def _tested(before: Combined, after: Combined, change: Floats, std_error: Floats) -> Comparison:
+    p = p_values(change, std_error)
+    return Comparison(before, after, change, std_error, p, adjusted(p))

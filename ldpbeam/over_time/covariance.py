@@ -1,0 +1,206 @@
+"""Covariance of the estimates of two epochs, from what devices keep for life (docs/over-time.md section 2).
+
+Everything here is per report: a covariance of estimates from n reports each is the number divided by n. So
+each formula is that of one device, and depends on the protocol's permanent round and not on its second one.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ldpbeam.arrays import Floats, Ints
+from ldpbeam.estimates import support_variance, variance
+from ldpbeam.protocols.results import FrequencyProtocol, MeanProtocol
+from ldpbeam.protocols.server_side import EVERYONE, PartEstimator
+from ldpbeam.support import Recurrence, SupportProbabilities
+
+
+@dataclass(frozen=True)
+class ChangeRate:
+    """The chance that a device draws its value anew from one epoch to the next, from the whole population.
+
+    Attributes:
+        least, most: equal where the rate is known. A device that is replaced by another counts as well.
+    """
+
+    least: float
+    most: float
+
+    def __post_init__(self) -> None:
+        """Raises ValueError for rates out of order or outside 0 .. 1."""
+        if not 0 <= self.least <= self.most <= 1:
+            raise ValueError(f"needs 0 <= least <= most <= 1, not {self.least} and {self.most}")
+
+    def kept(self, epochs: int) -> tuple[float, float]:
+        """Between which shares of the devices have drawn no other value after so many epochs."""
+        return (1 - self.most) ** epochs, (1 - self.least) ** epochs
+
+
+class MemoErrors(ABC):
+    """The part of the errors of one attribute that comes from what devices keep for life.
+
+    ``estimate`` is one or several rows of estimates; their last axis is the values of the attribute.
+    """
+
+    @abstractmethod
+    def kept(self, estimate: Floats) -> Floats:
+        """Covariance of two epochs between which no device changes its value: V_one times n, at most."""
+
+    def kept_least(self, estimate: Floats) -> Floats:
+        """The least that it can be, where the estimates do not tell."""
+        return self.kept(estimate)
+
+    @abstractmethod
+    def drawn_anew(self, before: Floats, after: Floats) -> tuple[Floats, Floats]:
+        """Covariance of two epochs between which every device draws its value anew: at least, at most."""
+
+    @abstractmethod
+    def opposed(self, estimate: Floats) -> Floats:
+        """Whatever devices do, the covariance of two epochs is not below −Σ of products of these.
+
+        Shape (..., parts) + that of a row: one number for each cause, as a factor per epoch.
+        """
+
+
+@dataclass(frozen=True)
+class FrequencyErrors(MemoErrors):
+    """Of frequencies.
+
+    Attributes:
+        lasting: probabilities of support of what devices keep for life, see ``PartEstimator.lasting``.
+        protocol: of the attribute.
+    """
+
+    lasting: SupportProbabilities
+    protocol: FrequencyProtocol[Any]
+
+    @property
+    def recurrence(self) -> Recurrence:
+        """What answers for different values have in common."""
+        return self.protocol.recurrence
+
+    @property
+    def _gap(self) -> float:
+        return float(self.lasting.gap)
+
+    def kept(self, estimate: Floats) -> Floats:
+        """The variance of the permanent round alone, and of drawing the devices that speak about a value."""
+        return variance(estimate, 1, self.lasting)
+
+    def drawn_anew(self, before: Floats, after: Floats) -> tuple[Floats, Floats]:
+        """A device holds v before and after with the product of both frequencies.
+
+        It draws the value that it had with the chance h = Σ f² over all values, and then repeats its answer.
+        Drawing which devices speak about v adds nothing, since the two values are independent.
+        """
+        own, other, found = float(self.lasting.own), float(self.lasting.other), self.recurrence
+        first, second = np.clip(before, 0.0, 1.0), np.clip(after, 0.0, 1.0)
+        twice = first * second
+        involved = first + second - 2 * twice
+        same = np.maximum(_product_of(first, second), twice)
+        apart = np.maximum(1 - same - involved, 0.0)
+        shared = twice * own * (1 - own) + (same - twice) * other * (1 - other)
+        shared = shared + involved * found.involved + apart * found.apart
+        covariance = np.asarray(shared / self._gap**2, np.float64)
+        return covariance, covariance
+
+    def opposed(self, estimate: Floats) -> Floats:
+        """Answers of different values may be opposed, and so may values of the devices that were drawn.
+
+        Among a random share s of the devices, −(1−s)·f·f' is reached where nobody holds v twice; above one
+        half the same holds of those that do not hold it.
+        """
+        clipped = np.clip(estimate, 0.0, 1.0)
+        answers = np.full_like(clipped, np.sqrt(max(-self.recurrence.apart_least, 0.0)) / self._gap)
+        # One bound for a whole series: the smaller one of its mean.
+        average = np.nanmean(clipped, axis=0) if clipped.ndim > 1 else clipped
+        held = np.where(average <= 0.5, clipped, 1 - clipped)
+        drawn = np.sqrt(1 - float(self.lasting.sampled)) * held
+        return np.stack([answers, drawn])
+
+
+def _product_of(first: Floats, second: Floats) -> Floats:
+    """Σ f·f' over the values: how often two independent draws agree; at least 1/k, and at most 1."""
+    if first.shape[-1] == 1:
+        return np.ones_like(first)
+    total = np.nansum(first, axis=-1, keepdims=True) * np.nansum(second, axis=-1, keepdims=True)
+    agree = np.nansum(first * second, axis=-1, keepdims=True) / np.maximum(total, 1e-300)
+    return np.asarray(np.clip(agree, 1 / first.shape[-1], 1.0), np.float64)
+
+
+@dataclass(frozen=True)
+class MeanErrors(MemoErrors):
+    """Of one mean of values 0 .. ``maximum``, in its units.
+
+    Attributes:
+        maximum: m.
+        ends: of the memoised bit; None where nothing is memoised.
+        share: of the population, drawn for life, that reports.
+    """
+
+    maximum: int
+    ends: SupportProbabilities | None
+    share: float = 1.0
+
+    def kept(self, estimate: Floats) -> Floats:
+        """As if the memoised bits were coins of their mean probability, which holds any share of devices too.
+
+        Without memoised bits the variance of drawing the devices: values of mean μ have at most μ(m − μ).
+        """
+        place = np.clip(estimate / self.maximum, 0.0, 1.0)
+        if self.ends is None:
+            return np.asarray((1 - self.share) * self.maximum**2 * place * (1 - place), np.float64)
+        return self.maximum**2 * variance(place, 1, self.ends)
+
+    def kept_least(self, estimate: Floats) -> Floats:
+        """Bits are the less random the nearer values lie to both ends."""
+        if self.ends is None:
+            return np.zeros_like(estimate)
+        own, other, gap = float(self.ends.own), float(self.ends.other), float(self.ends.gap)
+        least = support_variance(np.zeros_like(estimate), own, other)
+        return self.maximum**2 * least / gap**2
+
+    def drawn_anew(self, before: Floats, after: Floats) -> tuple[Floats, Floats]:
+        """Between 0, as rounding rises with the value whatever α is, and what unchanged values would have.
+
+        More is not known without the distribution of the values.
+        """
+        nothing = np.zeros_like(before)
+        if self.ends is None:
+            return nothing, nothing
+        return nothing, np.sqrt(self.kept(before) * self.kept(after))
+
+    def opposed(self, estimate: Floats) -> Floats:
+        """Of the devices drawn for life, values may fall where they were high: at most both deviations."""
+        place = np.clip(estimate / self.maximum, 0.0, 1.0)
+        drawn = np.sqrt((1 - self.share) * place * (1 - place)) * self.maximum
+        return np.asarray(drawn[None], np.float64)
+
+
+def memo_errors(estimator: PartEstimator) -> MemoErrors | None:
+    """Of one attribute of a collection; None where errors of different epochs are independent."""
+    protocol, share = estimator.protocol, estimator.share
+    if isinstance(protocol, MeanProtocol):
+        if protocol.lasting_ends is None and share == EVERYONE:
+            return None
+        return MeanErrors(protocol.maximum, protocol.lasting_ends, float(share))
+    assert isinstance(protocol, FrequencyProtocol)  # noqa: S101 - there is no third kind
+    lasting = estimator.lasting
+    return None if lasting is None else FrequencyErrors(lasting, protocol)
+
+
+def std_error_floor(estimator: PartEstimator, frequency: Floats, n: Ints, std_error: Floats) -> Floats:
+    """√V_one: a mean over epochs does not become more certain than that while devices keep their values.
+
+    At most ``std_error``; 0 where nothing is kept, NaN where nothing is known.
+    """
+    errors = memo_errors(estimator)
+    if errors is None:
+        return np.where(np.isnan(std_error), np.nan, 0.0)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        floor = np.sqrt(errors.kept(frequency) / n)
+    return np.asarray(np.minimum(floor, std_error), np.float64)

@@ -1,0 +1,94 @@
+"""Roll-ups: the means of whole periods of epochs, with the errors that they have."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+import numpy as np
+
+from ldpbeam.arrays import Ints
+from ldpbeam.over_time.combined import Combined, mean
+from ldpbeam.over_time.covariance import ChangeRate, MemoErrors
+from ldpbeam.over_time.results import History
+
+Place = Callable[[int, int], int]
+"""The number of the period in which an epoch lies, from its index and its start in microseconds."""
+
+_DAY = 86_400_000_000
+_MONDAY = 3
+"""1 January 1970 was a Thursday, three days after a Monday."""
+
+
+@dataclass(frozen=True, eq=False)
+class Period:
+    """The mean of some epochs that follow one another.
+
+    Attributes:
+        rows: bool (T,), which epochs of the history.
+        first, last: indices of the first and the last one that has a result.
+        start, end: of the first and the last, microseconds since 1970; an end is −1 where it is not known.
+        found: the mean of each value.
+        n: int64 (k,), reports behind it.
+        provisional: whether one of the epochs had not ended.
+    """
+
+    rows: np.ndarray
+    first: int
+    last: int
+    start: int
+    end: int
+    found: Combined
+    n: Ints
+    provisional: bool
+
+
+def every(epochs: int) -> Place:
+    """Periods of so many epochs, the first of which begins with epoch 0."""
+    return lambda epoch, _: epoch // epochs
+
+
+def by_day(_: int, start: int) -> int:
+    """Days of UTC; an epoch belongs to the one in which it starts, as for weeks and months."""
+    return start // _DAY
+
+
+def by_week(_: int, start: int) -> int:
+    """Weeks from Monday to Sunday."""
+    return (start // _DAY + _MONDAY) // 7
+
+
+def by_month(_: int, start: int) -> int:
+    """Months of the calendar."""
+    at = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=start)
+    return 12 * at.year + at.month
+
+
+PLACES: dict[str, Place] = {"day": by_day, "week": by_week, "month": by_month}
+
+
+def roll_up(
+    history: History, place: Place, errors: MemoErrors | None, rate: ChangeRate | None = None
+) -> list[Period]:
+    """The mean of each period, in time order; parameters as of :func:`ldpbeam.over_time.combined`."""
+    series = history.series
+    epochs, starts = series.epochs.tolist(), history.starts.tolist()
+    where = np.array([place(*pair) for pair in zip(epochs, starts, strict=True)], np.int64)
+    periods = []
+    for number in np.unique(where):
+        rows = where == number
+        some = series.rows(rows)
+        periods.append(
+            Period(
+                rows,
+                int(some.epochs[0]),
+                int(some.epochs[-1]),
+                int(history.starts[rows][0]),
+                int(history.ends[rows][-1]),
+                mean(some, errors, rate),
+                np.where(some.known, some.n, 0).sum(axis=0),
+                bool(history.provisional[rows].any()),
+            )
+        )
+    return periods

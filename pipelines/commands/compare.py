@@ -1,0 +1,256 @@
+"""The command ``compare``: which values changed between two epochs, two runs or two versions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ldpbeam.errors import UsageError
+from ldpbeam.pipelines.commands.support.console import PrintingCommand, deliver, say
+from ldpbeam.pipelines.commands.support.options import collections_option
+from ldpbeam.pipelines.commands.support.over_time import change_rate_option
+
+if TYPE_CHECKING:
+    from ldpbeam.over_time.compare import Comparison
+    from ldpbeam.over_time.covariance import ChangeRate
+    from ldpbeam.over_time.results import History
+    from ldpbeam.pipelines.commands.support.over_time import Read
+
+    Epochs = tuple[int, int]
+
+
+class EpochsOption(click.ParamType[Any]):
+    """An epoch such as 12, or several such as 7..13; gives the first and the last."""
+
+    name = "epochs"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Epochs:
+        """Parse, or say what is wrong."""
+        if isinstance(value, tuple):
+            return value
+        first, _, last = str(value).partition("..")
+        try:
+            ends = int(first), int(last or first)
+        except ValueError:
+            self.fail(f"{value!r} is neither an epoch nor a range such as 7..13", param, ctx)
+        if ends[0] > ends[1]:
+            self.fail(f"{value!r} ends before it begins", param, ctx)
+        return ends
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """The options."""
+
+    epochs: Epochs | None
+    against: Epochs | None
+    name: str | None
+    attribute: str | None
+    change_rate: ChangeRate | None
+    false_discoveries: float
+    limit: int
+    output: Path | None
+
+
+@click.command(cls=PrintingCommand)
+@click.argument("a", type=click.Path(path_type=Path))
+@click.argument("b", type=click.Path(path_type=Path), required=False)
+@collections_option
+@click.option(
+    "--epochs", type=EpochsOption(), metavar="E|E..E", help="Epochs of A. Default: all; the last but one."
+)
+@click.option(
+    "--against", type=EpochsOption(), metavar="E|E..E", help="Epochs of B. Default: all; the last one."
+)
+@click.option("--name", help="The collection, where results have several.")
+@click.option("--attribute", help="The attribute, where the collection has several.")
+@change_rate_option
+@click.option(
+    "--false-discoveries",
+    type=click.FloatRange(0, 1, min_open=True),
+    default=0.05,
+    show_default=True,
+    help="Which part of the values that are said to have changed may not have (Benjamini and Hochberg).",
+)
+@click.option(
+    "--limit", type=click.IntRange(1), default=10, show_default=True, help="How many movers to show."
+)
+@click.option(
+    "--output", type=click.Path(path_type=Path), metavar="FILE", help="All values, as CSV or Parquet."
+)
+def compare(a: Path, b: Path | None, collection_files: tuple[Path, ...], **asked: Any) -> None:
+    """Say which values changed from A to B: epochs of one run, two runs, or two versions of a collection.
+
+    With A alone its last epoch is compared with the one before, or --epochs with --against. With both, means
+    over all epochs are compared, or over those named. Devices repeat what they memoised; the tests hold for
+    it.
+    """
+    from ldpbeam.pipelines.commands.support.over_time import (
+        documents,
+        read_histories,
+        require_suffix,
+        write_table,
+    )
+
+    which = _Asked(**asked)
+    output = which.output
+    require_suffix(output, "E-USAGE-COMPARE")
+    _, found = read_histories(a, collection_files)
+    first = _one(found, which.name, which.attribute, a)
+    if b is not None:
+        other = _one(read_histories(b, collection_files)[1], which.name, first.history.key.attribute, b)
+        comparison, words = _of_two(first, other, which, (a, b))
+    else:
+        comparison, words = _of_one(first, which, a)
+    table = _table(first.history, comparison)
+    moved = comparison.moved(which.false_discoveries).tolist()
+    say(f"{first.history.key.collection}: {words}")
+    share = f"{which.false_discoveries:.4g}"
+    say(f"{len(moved):,} of {len(first.history.values):,} values changed (false-discovery rate {share})")
+    for place in moved[: which.limit]:
+        say(f"  {_mover(first.history, comparison, place)}")
+    if output is not None:
+        write_table(table, output)
+        say(f"all values in {output}")
+    deliver(
+        {
+            "collection": first.history.key.collection,
+            "attribute": first.history.key.attribute,
+            "compared": words,
+            "false_discoveries": which.false_discoveries,
+            "changed": [int(first.history.values[place]) for place in moved],
+            "rows": documents(table),
+        }
+    )
+
+
+def _usage(what: str, remedy: str, where: Path | None = None) -> UsageError:
+    return UsageError("E-USAGE-COMPARE", what, where="" if where is None else str(where), remedy=remedy)
+
+
+def _one(found: list[Read], name: str | None, attribute: str | None, where: Path) -> Read:
+    """The attribute that was asked for; of several versions the latest, where only the name is given."""
+    keys = [one.history.key for one in found]
+    left = [
+        one
+        for one in found
+        if name in (None, one.history.key.collection) and attribute in (None, one.history.key.attribute)
+    ]
+    if not left:
+        raise _usage(
+            "no such collection or attribute is there",
+            f"There are: {', '.join(sorted({'/'.join(filter(None, (k[0], k[3]))) for k in keys}))}.",
+            where,
+        )
+    if len({(one.history.key.collection, one.history.key.attribute) for one in left}) > 1:
+        raise _usage("there are several collections or attributes", "Name one: --name, --attribute.", where)
+    return max(left, key=lambda one: one.history.key.version)
+
+
+def _of_one(first: Read, which: _Asked, where: Path) -> tuple[Comparison, str]:
+    """Two sets of epochs of one run, and a line on what was compared."""
+    from ldpbeam.over_time.compare import compare_epochs
+
+    series, epochs, against = first.history.series, which.epochs, which.against
+    if (epochs is None) != (against is None):
+        raise _usage("--epochs and --against belong together", "Give both, or neither.", where)
+    if epochs is None or against is None:
+        usable = series.epochs[series.known.any(axis=1)].tolist()
+        if len(usable) < 2:
+            raise _usage("there are not two epochs with estimates", "Give a second run as B.", where)
+        epochs, against = (usable[-2], usable[-2]), (usable[-1], usable[-1])
+    before, after = (_within(series.epochs, one, where) for one in (epochs, against))
+    if (before & after).any():
+        raise _usage("an epoch cannot be compared with itself", "Give epochs that do not overlap.", where)
+    either = before | after
+    found = compare_epochs(
+        series.rows(either), before[either], after[either], first.errors, which.change_rate
+    )
+    return found, f"epochs {_span(epochs)} against {_span(against)}"
+
+
+def _of_two(first: Read, second: Read, which: _Asked, places: tuple[Path, Path]) -> tuple[Comparison, str]:
+    """Two runs, and a line on what was compared."""
+    import numpy as np
+
+    from ldpbeam.over_time import mean
+    from ldpbeam.over_time.compare import compare_epochs, compare_runs, together
+
+    if first.history.labels != second.history.labels:
+        raise _usage(
+            "the two have different values, so they cannot be compared one by one",
+            "Compare collections with the same domain.",
+            places[1],
+        )
+    spans = which.epochs, which.against
+    words = " against ".join(
+        f"{place} ({'all epochs' if span is None else f'epochs {_span(span)}'})"
+        for place, span in zip(places, spans, strict=True)
+    )
+    rows = [
+        read.history.series
+        if span is None
+        else read.history.series.rows(_within(read.history.series.epochs, span, place))
+        for read, span, place in zip((first, second), spans, places, strict=True)
+    ]
+    rate = which.change_rate
+    # Devices keep their memos from run to run, but not from version to version.
+    joined = together(*rows) if first.history.key.digest == second.history.key.digest else None
+    if joined is not None:
+        before = np.isin(joined.epochs, rows[0].epochs)
+        return compare_epochs(joined, before, ~before, first.errors, rate), words
+    return compare_runs(mean(rows[0], first.errors, rate), mean(rows[1], second.errors, rate)), words
+
+
+def _within(epochs: Any, span: Epochs, where: Path) -> Any:
+    chosen = (epochs >= span[0]) & (epochs <= span[1])
+    if not chosen.any():
+        raise _usage(
+            f"there is no result of epochs {_span(span)}", "ldpbeam inspect names the epochs.", where
+        )
+    return chosen
+
+
+def _span(span: Epochs) -> str:
+    return str(span[0]) if span[0] == span[1] else f"{span[0]}..{span[1]}"
+
+
+def _table(history: History, comparison: Comparison) -> Any:
+    import pyarrow as pa
+
+    from ldpbeam.pipelines.commands.support.over_time import numbers
+
+    k = len(history.values)
+    return pa.table(
+        {
+            "collection": [history.key.collection] * k,
+            "attribute": [history.key.attribute] * k,
+            "value": pa.array(history.values, pa.int64()),
+            "label": list(history.labels),
+            "before": numbers(comparison.before.estimate),
+            "before_std_error": numbers(comparison.before.std_error),
+            "after": numbers(comparison.after.estimate),
+            "after_std_error": numbers(comparison.after.std_error),
+            "change": numbers(comparison.change),
+            "std_error": numbers(comparison.std_error),
+            "p_value": numbers(comparison.p_value),
+            "adjusted": numbers(comparison.adjusted),
+        }
+    )
+
+
+def _mover(history: History, comparison: Comparison, place: int) -> str:
+    from ldpbeam.estimates import CONFIDENCE
+    from ldpbeam.over_time.significance import normal_limit
+
+    change = float(comparison.change[place])
+    half = normal_limit(CONFIDENCE) * float(comparison.std_error[place])
+    value, label = str(history.values[place]), history.labels[place]
+    named = label if label != value else f"value {value}"
+    return (
+        f"{named} {'rose' if change > 0 else 'fell'} by {abs(change):.4g} ± {half:.2g} (95 %), "
+        f"from {comparison.before.estimate[place]:.4g} to {comparison.after.estimate[place]:.4g}"
+    )

@@ -1,0 +1,173 @@
+"""What the commands that read results over time have in common: the series of a run, and their errors."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import click
+
+from ldpbeam.arrays import Floats
+from ldpbeam.collection.collection import Collection
+from ldpbeam.errors import UsageError
+from ldpbeam.over_time.covariance import ChangeRate, MemoErrors, memo_errors
+from ldpbeam.over_time.results import History, Key, histories, read_results
+from ldpbeam.pipelines.commands.support.console import Mode, mode
+
+SUFFIXES = (".csv", ".parquet")
+
+
+class ChangeRateOption(click.ParamType[Any]):
+    """A rate such as 0.02, or a range such as 0.01..0.05."""
+
+    name = "rate"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> ChangeRate:
+        """Parse, or say what is wrong."""
+        if isinstance(value, ChangeRate):
+            return value
+        ends = str(value).split("..")
+        try:
+            least, most = float(ends[0]), float(ends[-1])
+            if len(ends) > 2:
+                raise ValueError("more than two ends")
+            return ChangeRate(least, most)
+        except ValueError:
+            self.fail(f"{value!r} is neither a rate from 0 to 1 nor a range such as 0.01..0.05", param, ctx)
+
+
+change_rate_option = click.option(
+    "--change-rate",
+    type=ChangeRateOption(),
+    metavar="R|LOW..HIGH",
+    help="The chance that a device draws its value anew from one epoch to the next, if it is known. Without "
+    "it errors are those that hold whatever devices do.",
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Read:
+    """An attribute's history, and how its errors go together; None where they are independent."""
+
+    history: History
+    errors: MemoErrors | None
+
+
+def read_histories(results: Path, collection_files: Iterable[Path]) -> tuple[Any, list[Read]]:
+    """The table of a run's newest results, and its attributes one by one.
+
+    Raises:
+        UsageError: there are no results, or nothing says what protocol they are of.
+    """
+    from ldpbeam.pipelines.commands.support.collections import load
+
+    table = read_results(results)
+    given = [load(path) for path in collection_files]
+    known = {one.digest_hex: one for one in (*_recorded(results), *given)}
+    found = list(histories(table))
+    return table, [Read(one, _errors(known, one.key, results)) for one in found]
+
+
+def _recorded(results: Path) -> list[Collection]:
+    """The collections that run.json describes; none where there is none."""
+    from ldpbeam.collection.record import collection_of
+    from ldpbeam.pipelines.run_record import RUN_RECORD, read_record
+
+    if not (results / RUN_RECORD).is_file():
+        return []
+    record = read_record(results / RUN_RECORD)
+    return [collection_of(kept.definition) for kept in record.collections if kept.definition is not None]
+
+
+def _errors(known: dict[str, Collection], key: Key, results: Path) -> MemoErrors | None:
+    collection = known.get(key.digest)
+    if collection is None:
+        raise UsageError(
+            "E-USAGE-UNDESCRIBED",
+            f"nothing says how {key.collection} (digest {key.digest}) was collected: run.json is missing, or "
+            "an earlier version wrote it",
+            where=str(results),
+            remedy="Give the collection with --collection FILE.",
+        )
+    names = [name for name, _ in collection.histograms]
+    if key.attribute not in names:
+        raise UsageError(
+            "E-USAGE-RESULTS",
+            f"the estimates name an attribute that {key.collection} does not have",
+            where=str(results),
+            remedy="Give the directory that was --output of a run.",
+        )
+    return memo_errors(collection.protocol.estimators[names.index(key.attribute)])
+
+
+def require_suffix(output: Path | None, code: str) -> None:
+    """Raise UsageError for an output that is neither CSV nor Parquet."""
+    if output is not None and output.suffix not in SUFFIXES:
+        raise UsageError(
+            code,
+            f"{output} names no format",
+            remedy=f"End its name with {' or '.join(SUFFIXES)}.",
+        )
+
+
+def write_table(table: Any, output: Path) -> None:
+    """Write a table whole or not at all, as CSV or Parquet by the suffix."""
+    import os
+
+    import pyarrow.csv
+    import pyarrow.parquet as pq
+
+    output.parent.mkdir(parents=True, exist_ok=True)
+    part = output.with_name(f".{output.name}.{os.getpid()}.tmp")
+    try:
+        if output.suffix == ".csv":
+            pyarrow.csv.write_csv(table, part)
+        else:
+            pq.write_table(table, part, compression="zstd")
+        part.replace(output)
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def show_rows(table: Any) -> None:
+    """A table on standard output: CSV for people and pipes, one JSON document with ``--json``."""
+    import io
+
+    import pyarrow.csv
+
+    if mode() is Mode.LINES:
+        sink = io.BytesIO()
+        pyarrow.csv.write_csv(table, sink)
+        click.echo(sink.getvalue().decode(), nl=False)
+    elif mode() is Mode.JSON:
+        click.echo(json.dumps({"rows": documents(table)}, indent=1))
+
+
+def documents(table: Any) -> list[dict[str, Any]]:
+    """Rows ready for JSON: instants as text, null for what is not a number."""
+    return [{name: _plain(cell) for name, cell in row.items()} for row in table.to_pylist()]
+
+
+def _plain(cell: Any) -> Any:
+    if hasattr(cell, "strftime"):
+        return cell.strftime("%Y-%m-%dT%H:%M:%SZ")
+    return None if isinstance(cell, float) and not math.isfinite(cell) else cell
+
+
+def numbers(column: Floats | Sequence[float]) -> Any:
+    """Float64 with null for what is not a number."""
+    import pyarrow as pa
+
+    return pa.array(column, pa.float64(), from_pandas=True)
+
+
+def instants(microseconds: Sequence[int]) -> Any:
+    """Instants of UTC; null for those that are not known."""
+    import pyarrow as pa
+
+    plain = [None if one < 0 else one for one in microseconds]
+    return pa.array(plain, pa.int64()).cast(pa.timestamp("us", "UTC"))

@@ -1,0 +1,284 @@
+"""Covariance of two epochs' errors: the formulas against the joint distribution of a device's two reports.
+
+What one device says in two epochs is enumerated: all it can draw for life, all its memoised answers and both
+second rounds, in rational numbers. Nothing of the formulas is used.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from fractions import Fraction
+from itertools import combinations, product
+from math import gcd
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ldpbeam.hashing import FAMILIES
+from ldpbeam.hashing.affine import line_collision
+from ldpbeam.over_time import ChangeRate, memo_errors
+from ldpbeam.over_time.covariance import MeanErrors, std_error_floor
+from ldpbeam.protocols import Parameters, protocol
+from ldpbeam.protocols.bit_flip import BitFlip, BucketBits
+from ldpbeam.protocols.direct import GRR, LGRR
+from ldpbeam.protocols.local_hash import Hashed, LocalHash
+from ldpbeam.protocols.one_bit_mean import OneBitRRPM
+from ldpbeam.protocols.server_side import PartEstimator
+from ldpbeam.protocols.unary import Unary
+
+TWO = Parameters(epsilon_longitudinal=2.0, epsilon_first=1.0)
+Joint = Iterator[tuple[Fraction, bool, bool]]
+"""Probability, and whether the first and the second report support the value in question."""
+
+
+def symbol(channel: Any, put_in: int, came_out: int) -> Fraction:
+    return channel.own if put_in == came_out else channel.other
+
+
+def coin(one: Fraction, bit: int) -> Fraction:
+    return one if bit else 1 - one
+
+
+def of_direct(built: LGRR, x: int, y: int, v: int) -> Joint:
+    k = built.domain_size
+    for first, again in product(range(k), repeat=2):
+        if x == y and first != again:
+            continue
+        weight = symbol(built.permanent, x, first) * (1 if x == y else symbol(built.permanent, y, again))
+        for one, two in product(range(k), repeat=2):
+            chance = weight * symbol(built.instant, first, one) * symbol(built.instant, again, two)
+            yield chance, built.supports(one, v), built.supports(two, v)
+
+
+def of_unary(built: Unary, x: int, y: int, v: int) -> Joint:
+    # Bits are drawn independently, so the bit of v says it all.
+    permanent, instant = built.permanent, built.instant
+    assert permanent is not None
+    for first, again in product((0, 1), repeat=2):
+        if x == y and first != again:
+            continue
+        weight = coin(permanent.own if x == v else permanent.other, first)
+        weight *= 1 if x == y else coin(permanent.own if y == v else permanent.other, again)
+        for one, two in product((0, 1), repeat=2):
+            chance = coin(instant.own if first else instant.other, one)
+            chance *= coin(instant.own if again else instant.other, two)
+            yield weight * chance, built.supports(one << v, v), built.supports(two << v, v)
+
+
+def of_hash(built: LocalHash, x: int, y: int, v: int) -> Joint:
+    seeds, g = list(built.family.seeds()), built.g
+    assert built.permanent is not None
+    for seed in seeds:
+        before, after = built.family.hash(seed, x), built.family.hash(seed, y)
+        for first, again in product(range(g), repeat=2):
+            if before == after and first != again:
+                continue
+            weight = Fraction(1, len(seeds)) * symbol(built.permanent, before, first)
+            weight *= 1 if before == after else symbol(built.permanent, after, again)
+            for one, two in product(range(g), repeat=2):
+                chance = weight * symbol(built.instant, first, one) * symbol(built.instant, again, two)
+                yield chance, built.supports(Hashed(seed, one), v), built.supports(Hashed(seed, two), v)
+
+
+def of_bit_flip(built: BitFlip, x: int, y: int, v: int) -> Joint:
+    """Among the devices that sampled v; what is memoised is sent as it is."""
+    sets = [one for one in combinations(range(built.domain_size), built.d) if v in one]
+    for indices in sets:
+        before, after = built.memo_key(indices, x), built.memo_key(indices, y)
+        place = indices.index(v)
+
+        def one_bit(key: int, bit: int, place: int = place) -> Fraction:
+            return coin(built.channel.own if key == place else built.channel.other, bit)
+
+        for first, again in product((0, 1), repeat=2):
+            if before == after and first != again:
+                continue
+            weight = Fraction(1, len(sets)) * one_bit(before, first)
+            weight *= 1 if before == after else one_bit(after, again)
+            said = [BucketBits(indices, bit << place) for bit in (first, again)]
+            yield weight, built.supports(said[0], v), built.supports(said[1], v)
+
+
+def covariance(joint: Joint) -> Fraction:
+    both = first = second = total = Fraction(0)
+    for chance, one, two in joint:
+        total += chance
+        both += chance * (one and two)
+        first += chance * one
+        second += chance * two
+    assert total == 1
+    return both - first * second
+
+
+CASES: list[tuple[str, int, Parameters, Any]] = [
+    ("l_grr", 4, TWO, of_direct),
+    *((name, 3, TWO, of_unary) for name in ("l_sue", "l_osue", "l_oue", "l_soue")),
+    ("rappor", 3, Parameters(epsilon_longitudinal=2.0), of_unary),
+    ("loloha", 8, Parameters(epsilon_longitudinal=2.0, epsilon_first=1.0, g=2), of_hash),
+    ("loloha", 9, Parameters(epsilon_longitudinal=2.0, epsilon_first=1.0, g=3), of_hash),
+    ("loloha", 5, Parameters(epsilon_longitudinal=1.0, epsilon_first=0.9, g=5), of_hash),
+    ("dbitflip_pm", 5, Parameters(epsilon_longitudinal=1.0, d=1), of_bit_flip),
+    ("dbitflip_pm", 5, Parameters(epsilon_longitudinal=1.0, d=3), of_bit_flip),
+    ("dbitflip_pm", 5, Parameters(epsilon_longitudinal=1.0, d=5), of_bit_flip),
+]
+
+
+@pytest.mark.parametrize(("name", "k", "parameters", "joint"), CASES, ids=lambda one: str(one)[:30])
+def test_covariance_of_a_device_that_keeps_or_changes_its_value(
+    name: str, k: int, parameters: Parameters, joint: Any
+) -> None:
+    built = protocol(name, k, parameters)
+    errors = memo_errors(PartEstimator(built))
+    assert errors is not None
+    # What the estimator divides by, of both rounds; the formulas divide by that of the permanent round.
+    scale = float(built.support.gap) ** 2
+    drawn = 1 - float(built.support.sampled)
+
+    def found(x: int, y: int, v: int) -> float:
+        return float(covariance(joint(built, x, y, v))) / scale
+
+    # Frequencies 1 and 0 are those of one device; which devices speak about v adds nothing to them.
+    assert drawn >= 0
+    assert found(1, 1, 1) == pytest.approx(errors.kept(np.ones(1))[0], rel=1e-9)
+    assert found(1, 1, 0) == pytest.approx(errors.kept(np.zeros(1))[0], rel=1e-9)
+    gap = float(built.lasting.gap) ** 2
+    said = built.recurrence
+    for v in (0, 1, k - 1):
+        other = (v + 1) % k
+        assert found(v, other, v) == pytest.approx(said.involved / gap, abs=1e-9)
+        assert found(other, v, v) == pytest.approx(said.involved / gap, abs=1e-9)
+    apart = [found(x, y, 0) for x, y in product(range(1, k), repeat=2) if x != y]
+    assert np.mean(apart) == pytest.approx(said.apart / gap, abs=1e-9)
+    assert min(apart) == pytest.approx(said.apart_least / gap, abs=1e-9)
+    # Nothing goes together more than kept answers do.
+    assert max(apart) <= errors.kept(np.zeros(1))[0] * (1 + 1e-9)
+
+
+def test_a_population_that_draws_its_values_anew() -> None:
+    """The mixture of one device's covariances over all it can hold before and after."""
+    built = protocol("loloha", 9, Parameters(epsilon_longitudinal=2.0, epsilon_first=1.0, g=3))
+    errors = memo_errors(PartEstimator(built))
+    assert errors is not None
+    shared = np.array([[float(covariance(of_hash(built, x, y, 0))) for x in range(9)] for y in range(9)])
+    for weights in (np.ones(9), np.array([4, 1, 2, 1, 1, 1, 1, 1, 1])):
+        held = weights / weights.sum()
+        exact = held @ shared @ held
+        least, most = errors.drawn_anew(held, held)
+        assert (least == most).all()
+        # Uniform values average over all triples alike; others do nearly so.
+        near = 1e-6 if held[0] == held[1] else 0.02
+        assert least[0] == pytest.approx(exact / float(built.support.gap) ** 2, rel=near)
+
+
+@pytest.mark.parametrize("g", [2, 3, 4, 7])
+def test_three_values_collide_on_a_line(g: int) -> None:
+    """The series against a count over a fine grid of the circle, and the hash function itself."""
+    grid = (np.arange(1200) + 0.5) / 1200
+    for q, r in [(1, 2), (1, 3), (2, 5), (2, 7), (1, 12)]:
+        start = (np.floor(grid * g)).astype(int)[:, None]
+        near, far = (
+            np.floor((grid[:, None] + i * (grid + 1 / 4800)[None, :]) % 1 * g).astype(int) for i in (q, r)
+        )
+        assert line_collision(q, r, g) == pytest.approx(((start == near) & (start == far)).mean(), abs=2e-3)
+    family = FAMILIES["affine"](g, 40)
+    words = np.random.default_rng(g).integers(0, 1 << 64, (3000, 2), np.uint64, endpoint=False).tolist()
+    seeds = [family.seed(pair) for pair in words]
+    for q, r in [(1, 2), (3, 4)]:
+        hits = sum(family.hash(s, 5) == family.hash(s, 5 + q) == family.hash(s, 5 + r) for s in seeds)
+        assert hits / 3000 == pytest.approx(line_collision(q, r, g), abs=4.5 * (0.25 / 3000) ** 0.5)
+
+
+def test_the_average_and_the_least_collision_of_three() -> None:
+    assert FAMILIES["affine"](3, 3).collision_of_three[0] == pytest.approx(1 / 6, abs=1e-5)
+    assert FAMILIES["affine"](2, 100).collision_of_three == (0.25, 0.25)
+    exact = [
+        np.mean([line_collision(q // gcd(q, r), r // gcd(q, r), 3) for q, r, n in lines(k) for _ in range(n)])
+        for k in (12, 64)
+    ]
+    assert FAMILIES["affine"](3, 12).collision_of_three[0] == pytest.approx(exact[0], rel=1e-9)
+    assert FAMILIES["affine"](3, 64).collision_of_three[0] == pytest.approx(exact[1], rel=0.005)
+    for g in (3, 4, 5, 7, 8, 16):
+        stated = FAMILIES["affine"](g, 64).collision_of_three[1]
+        found = min(line_collision(q, r, g) for q in range(1, 12) for r in range(q + 1, 24) if gcd(q, r) == 1)
+        # Lines with larger steps lie nearer to independent ones.
+        assert 0 < stated <= found
+    assert FAMILIES["affine"](17, 64).collision_of_three[1] == 0
+
+
+def lines(k: int) -> Iterator[tuple[int, int, int]]:
+    return ((q, r, k - r) for q in range(1, k) for r in range(q + 1, k))
+
+
+@pytest.mark.parametrize(("gamma", "segment"), [(0.0, None), (0.2, 2), (0.2, 6)])
+def test_covariance_of_a_mean(gamma: float, segment: int | None) -> None:
+    """Bits of one device, over its α, the points' bits and both flips."""
+    built = protocol("one_bit_rrpm", 7, Parameters(epsilon_longitudinal=2.0, gamma=gamma, segment=segment))
+    assert isinstance(built, OneBitRRPM)
+    errors = memo_errors(PartEstimator(built))
+    assert isinstance(errors, MeanErrors)
+    scale = (built.maximum / float(built.ends.gap)) ** 2
+    flip = built.instant
+
+    def joint(x: int, y: int) -> Joint:
+        for alpha in range(built.segment):
+            before, after = built.point(x, alpha), built.point(y, alpha)
+            for first, again in product((0, 1), repeat=2):
+                if before == after and first != again:
+                    continue
+                ones = [Fraction(built.bit.weight(p * built.segment), 1 << 64) for p in (before, after)]
+                weight = Fraction(1, built.segment) * coin(ones[0], first)
+                weight *= 1 if before == after else coin(ones[1], again)
+                for one, two in product((0, 1), repeat=2):
+                    if flip is None:
+                        chance = Fraction(int(one == first and two == again))
+                    else:
+                        chance = coin(flip.own if first else flip.other, one)
+                        chance *= coin(flip.own if again else flip.other, two)
+                    yield weight * chance, bool(one), bool(two)
+
+    for x, y in product(range(7), repeat=2):
+        found = float(covariance(joint(x, y))) * scale
+        least, most = errors.drawn_anew(np.array([float(x)]), np.array([float(y)]))
+        if x == y:
+            assert found == pytest.approx(errors.kept(np.array([float(x)]))[0], rel=1e-9)
+            assert found >= errors.kept_least(np.array([float(x)]))[0] * (1 - 1e-9)
+        assert least[0] * (1 - 1e-9) - 1e-9 <= found <= most[0] * (1 + 1e-9)
+    assert errors.kept_least(np.zeros(1))[0] == pytest.approx(errors.kept(np.zeros(1))[0])
+
+
+def test_who_is_asked_for_life_is_part_of_the_error() -> None:
+    """Two attributes, of which a device reports one: drawing the devices is all that one round repeats."""
+    parts = [protocol("grr", 4, Parameters(epsilon=1.0))] * 2
+    estimator = PartEstimator(parts[0], Fraction(1, 2))
+    errors = memo_errors(estimator)
+    assert errors is not None
+    frequency = np.array([0.0, 0.1, 0.5, 1.0])
+    assert errors.kept(frequency) == pytest.approx(0.5 * frequency * (1 - frequency))
+    # Nobody holds twice what half of the devices hold in each epoch: the covariance is −f·f'/2.
+    assert errors.opposed(frequency)[1] ** 2 == pytest.approx(0.5 * np.minimum(frequency, 1 - frequency) ** 2)
+    assert memo_errors(PartEstimator(parts[0])) is None
+    mean = protocol("one_bit_mean", 11, Parameters(epsilon=1.0))
+    assert memo_errors(PartEstimator(mean)) is None
+    shared = memo_errors(PartEstimator(mean, Fraction(1, 4)))
+    assert shared is not None
+    assert shared.kept(np.array([5.0]))[0] == pytest.approx(0.75 * 25)
+    assert shared.opposed(np.array([5.0]))[0, 0] ** 2 == pytest.approx(0.75 * 25)
+
+
+def test_the_floor_is_never_more_than_the_error() -> None:
+    estimator = PartEstimator(protocol("l_osue", 4, TWO))
+    known, n = np.array([0.0, 0.4, np.nan]), np.array([100, 100, 0])
+    floor = std_error_floor(estimator, known, n, np.array([1e-3, 1.0, np.nan]))
+    assert floor[0] == 1e-3
+    assert floor[1] == pytest.approx((memo_errors(estimator).kept(known)[1] / 100) ** 0.5)
+    assert np.isnan(floor[2])
+    once = PartEstimator(GRR.from_parameters(4, Parameters(epsilon=1.0)))
+    assert std_error_floor(once, known, n, known).tolist()[:2] == [0.0, 0.0]
+
+
+def test_change_rates() -> None:
+    assert ChangeRate(0.1, 0.5).kept(2) == pytest.approx((0.25, 0.81))
+    for least, most in [(0.5, 0.4), (-0.1, 0.2), (0.2, 1.1)]:
+        with pytest.raises(ValueError, match="least <= most"):
+            ChangeRate(least, most)

@@ -1,0 +1,193 @@
+"""Sums over epochs: their variances against whole covariance matrices, and against simulated fleets."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+
+import ldpbeam
+from benchmarks.over_time import ONCE, Population, alarms, coverage, fleets
+from ldpbeam.estimates import variance
+from ldpbeam.over_time import ChangeRate, Series, combined, difference, mean, memo_errors, trend
+from ldpbeam.over_time.covariance import MemoErrors
+from ldpbeam.protocols import Parameters, protocol
+from ldpbeam.protocols.server_side import PartEstimator
+
+TWO = Parameters(epsilon_longitudinal=2.0, epsilon_first=1.0)
+EPOCHS = np.array([0, 1, 2, 5])
+SHARES = np.array([0.05, 0.25, 0.6, 0.1])
+
+
+def errors_of(name: str, parameters: Parameters = TWO, share: Fraction = Fraction(1)) -> MemoErrors:
+    found = memo_errors(PartEstimator(protocol(name, 4, parameters), share))
+    assert found is not None
+    return found
+
+
+def series(n: Any = 1000, error: float = 0.1) -> Series:
+    shape = (len(EPOCHS), len(SHARES))
+    return Series(EPOCHS, np.full(shape, n), np.tile(SHARES, (len(EPOCHS), 1)), np.full(shape, error))
+
+
+def quadratic(weights: np.ndarray, matrix: np.ndarray) -> float:
+    return float(np.sqrt(weights @ matrix @ weights))
+
+
+@pytest.mark.parametrize("name", ["l_osue", "loloha"])
+@pytest.mark.parametrize("rate", [0.0, 0.1, 1.0])
+def test_a_stated_rate_gives_the_whole_covariance_matrix(name: str, rate: float) -> None:
+    given, errors = series(), errors_of(name)
+    kept, anew = errors.kept(SHARES) / 1000, errors.drawn_anew(SHARES, SHARES)[0] / 1000
+    lags = np.abs(EPOCHS[:, None] - EPOCHS)
+    time = EPOCHS - EPOCHS.mean()
+    after = np.array([False, False, True, True])
+    known = ChangeRate(rate, rate)
+    for value in range(4):
+        share = (1 - rate) ** lags
+        matrix = share * kept[value] + (1 - share) * anew[value]
+        np.fill_diagonal(matrix, 0.01)
+        for found, weights in (
+            (mean(given, errors, known), np.full(4, 0.25)),
+            (difference(given, after, ~after, errors, known), np.array([-0.5, -0.5, 0.5, 0.5])),
+            (trend(given, errors, known), time / (time**2).sum()),
+        ):
+            assert found.std_error[value] == pytest.approx(quadratic(weights, matrix), rel=1e-9)
+            assert found.estimate[value] == pytest.approx(weights @ given.estimate[:, value], abs=1e-12)
+            assert found.epochs[value] == 4
+
+
+def test_without_a_rate_each_pair_takes_what_is_worst_for_it() -> None:
+    given, errors = series(), errors_of("l_osue")
+    kept = errors.kept(SHARES) / 1000
+    after = np.array([False, True, True, True])
+    assert mean(given, errors).std_error == pytest.approx(np.sqrt(kept + (0.01 - kept) / 4))
+    assert mean(given, errors).std_error_floor == pytest.approx(np.sqrt(kept))
+    found = difference(given, after, ~after, errors)
+    assert found.std_error == pytest.approx(np.sqrt(2 * kept + (0.01 - kept) * (1 + 1 / 3)))
+    time = EPOCHS - EPOCHS.mean()
+    weights = time / (time**2).sum()
+    for value in range(4):
+        matrix = np.where(np.outer(weights, weights) > 0, kept[value], 0.0)
+        np.fill_diagonal(matrix, 0.01)
+        assert trend(given, errors).std_error[value] == pytest.approx(quadratic(weights, matrix))
+    # Independent errors are those of no memo at all.
+    assert mean(given, None).std_error == pytest.approx(np.full(4, 0.05))
+    assert mean(given, None).std_error_floor.tolist() == [0.0] * 4
+
+
+def test_a_range_of_rates_is_at_least_as_wide_as_each_rate_in_it() -> None:
+    given, after = series(), np.array([False, False, True, True])
+    for name in ("l_osue", "loloha"):
+        errors = errors_of(name)
+        wide = ChangeRate(0.05, 0.4)
+        for estimand in (mean, trend, lambda s, e, r: difference(s, after, ~after, e, r)):
+            bound = estimand(given, errors, wide).std_error
+            for rate in (0.05, 0.2, 0.4):
+                assert (
+                    estimand(given, errors, ChangeRate(rate, rate)).std_error <= bound * (1 + 1e-12)
+                ).all()
+            assert (bound <= estimand(given, errors, None).std_error * (1 + 1e-12)).all()
+
+
+def test_a_difference_can_be_less_certain_than_independent_epochs_say() -> None:
+    """Linear hashing of k <= g² values, and values that change among devices drawn for life."""
+    given = series()
+    g3 = memo_errors(
+        PartEstimator(protocol("loloha", 9, Parameters(epsilon_longitudinal=2.0, epsilon_first=1.0, g=3)))
+    )
+    later = np.array([False, False, False, True])
+    first = np.array([True, False, False, False])
+    for errors in (g3, errors_of("grr", Parameters(epsilon=1.0), Fraction(1, 2))):
+        assert errors is not None
+        found = difference(given, later, first, errors)
+        opposed = (errors.opposed(SHARES) ** 2).sum(axis=0) / 1000
+        assert (opposed > 0).all()
+        assert found.std_error == pytest.approx(np.sqrt(0.02 + 2 * opposed), rel=1e-9)
+
+
+def test_epochs_without_an_estimate_are_left_out() -> None:
+    given, errors = series(), errors_of("l_osue")
+    estimate, n = given.estimate.copy(), given.n.copy()
+    estimate[1:, 0] = np.nan
+    estimate[:, 1] = np.nan
+    n[0, 2] = 0
+    holes = Series(EPOCHS, n, estimate, given.std_error)
+    found = mean(holes, errors)
+    assert found.epochs.tolist() == [1, 0, 3, 4]
+    assert found.estimate[0] == pytest.approx(SHARES[0])
+    assert found.std_error[0] == pytest.approx(0.1)
+    assert np.isnan([found.estimate[1], found.std_error[1], found.std_error_floor[1]]).all()
+    assert np.isnan(trend(holes, errors).estimate[:2]).all()
+    after = np.array([False, True, True, True])
+    assert np.isnan(difference(holes, after, ~after, errors).estimate[:3]).all()
+    assert np.isfinite(difference(holes, after, ~after, errors).estimate[3])
+    for wrong in (
+        lambda: Series(EPOCHS[::-1], n, estimate, estimate),
+        lambda: Series(EPOCHS, n[:, :2], estimate, estimate),
+    ):
+        with pytest.raises(ValueError, match="series"):
+            wrong()
+
+
+def test_more_reports_in_one_epoch_than_in_another() -> None:
+    """No more devices than the smaller epoch has can repeat themselves: covariance V_one·n/larger n."""
+    n = np.repeat([[500], [1000], [1000], [1000]], 4, axis=1)
+    given, errors = series(n), errors_of("l_osue")
+    weights = np.array([0.5, 0.5, 0.0, 0.0])
+    found = combined(given, weights, errors, ChangeRate(0.0, 0.0)).std_error
+    assert found == pytest.approx(np.sqrt(0.5 * 0.01 + 0.5 * errors.kept(SHARES) / 1000))
+
+
+@pytest.mark.parametrize(
+    ("collection", "repeats"), [("minutes_in_app", True), ("first_choice", True), ("screen_seconds", False)]
+)
+def test_tables_say_what_of_an_error_repeats_itself(collection: str, repeats: bool) -> None:
+    agreed = ldpbeam.load_collection(f"examples/{collection}.yaml")
+    size = agreed.domain.size
+    table = ldpbeam.estimate(agreed, ldpbeam.simulate(agreed, np.arange(3000) % size, seed=3))
+    floor, error = (np.asarray(table[name]) for name in ("std_error_floor", "std_error"))
+    assert table.column_names.index("std_error_floor") == table.column_names.index("std_error") + 1
+    if not repeats:
+        assert (floor == 0).all()
+        return
+    lasting = agreed.protocol.lasting
+    assert lasting is not None
+    assert floor**2 == pytest.approx(variance(np.asarray(table["estimate"]), 3000, lasting))
+    assert (floor < 0.99 * error).all()
+    strict = replace(agreed, min_reports=5000)
+    few = ldpbeam.estimate(strict, ldpbeam.simulate(strict, np.zeros(10, np.int64)))
+    assert few["std_error_floor"].null_count == size
+
+
+@pytest.mark.parametrize(
+    ("name", "rate", "band"),
+    [
+        ("loloha", 0.25, (0.90, 0.985)),
+        ("l_osue", 0.0, (0.90, 0.985)),
+        ("l_osue", ONCE, (0.90, 1.0)),
+    ],
+)
+def test_intervals_of_simulated_fleets_cover(name: str, rate: float, band: tuple[float, float]) -> None:
+    """A small part of benchmarks/over_time.py; the naive interval of a mean fails in all of them."""
+    built = protocol(name, 8, TWO)
+    table = coverage(fleets(built, 50, 500, 10, Population(rate), 5), rate)
+    for found in table.values():
+        assert found["unknown rate"] >= band[0]
+        assert band[0] <= found["stated rate"] <= band[1]
+    assert table["mean"]["naive"] < 0.9
+    if rate == ONCE:
+        assert table["difference"]["naive"] < 0.93
+        # The bound without a rate is reached.
+        assert table["difference"]["unknown rate"] < 0.985
+
+
+def test_nothing_is_said_to_have_changed_where_nothing_did() -> None:
+    """Values go from device to device all at once: independent errors would be too small for this."""
+    built = protocol("l_osue", 8, Parameters(epsilon_longitudinal=2.0, epsilon_first=1.8))
+    heard, naive = alarms(fleets(built, 60, 500, 10, Population(ONCE, permuted=True), 3))
+    assert heard <= 0.15
+    assert naive >= 0.5

@@ -1,0 +1,236 @@
+"""Results read back: the newest revision of each epoch, series, roll-ups, smoothing, and what changed."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from scipy.stats import false_discovery_control, norm
+
+import ldpbeam
+from ldpbeam.collection.collection import Collection
+from ldpbeam.over_time import ChangeRate, Series, mean, memo_errors
+from ldpbeam.over_time import smooth as smoothing
+from ldpbeam.over_time.compare import compare_epochs, compare_runs, together
+from ldpbeam.over_time.results import History, histories
+from ldpbeam.over_time.rollup import PLACES, every, roll_up
+from ldpbeam.over_time.significance import adjusted, normal_limit, p_values
+from ldpbeam.over_time.smooth import smooth
+
+EPOCHS = 40
+
+
+@pytest.fixture(scope="module")
+def collection() -> Collection:
+    return ldpbeam.load_collection("examples/first_choice.yaml")
+
+
+@pytest.fixture(scope="module")
+def results(collection: Collection, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """40 days, of which day 3 is missing; day 5 has three revisions."""
+    folder = tmp_path_factory.mktemp("results")
+    (folder / "estimates").mkdir()
+    for epoch in range(EPOCHS):
+        if epoch == 3:
+            continue
+        table = estimates(collection, epoch)
+        for revision in range(3 if epoch == 5 else 1):
+            one = table.set_column(6, table.schema.field(6), pa.array([revision] * 4, pa.int32()))
+            if epoch == 5 and revision < 2:
+                one = one.set_column(12, "estimate", pa.array([9.0] * 4))
+            pq.write_table(one, folder / "estimates" / f"first-epoch-{epoch:06d}-r{revision:03d}.parquet")
+    return folder
+
+
+def estimates(collection: Collection, epoch: int) -> Any:
+    return ldpbeam.estimate(
+        collection, ldpbeam.simulate(collection, np.arange(800) % 4, epoch=epoch, seed=epoch)
+    )
+
+
+def only(table: Any) -> History:
+    (found,) = histories(table)
+    return found
+
+
+def test_the_newest_revision_of_each_epoch(results: Path, collection: Collection, tmp_path: Path) -> None:
+    table = ldpbeam.read(results)
+    assert table.num_rows == 4 * (EPOCHS - 1)
+    assert table.column_names == estimates(collection, 0).column_names
+    assert table["epoch"].to_pylist() == [e for e in range(EPOCHS) if e != 3 for _ in range(4)]
+    assert table["value"].to_pylist() == [0, 1, 2, 3] * (EPOCHS - 1)
+    fifth = table.filter(pa.compute.equal(table["epoch"], 5))
+    assert fifth["estimate"].to_pylist() == estimates(collection, 5)["estimate"].to_pylist()
+    assert fifth["revision"].to_pylist() == [2] * 4
+    assert str(ldpbeam.read(str(results)).schema) == str(table.schema)
+    # latest/ is read where there is one: what was withheld afterwards is not in it.
+    (tmp_path / "latest").mkdir()
+    (tmp_path / "estimates").mkdir()
+    pq.write_table(estimates(collection, 7), tmp_path / "latest" / "a.parquet")
+    pq.write_table(estimates(collection, 8), tmp_path / "estimates" / "b.parquet")
+    assert set(ldpbeam.read(tmp_path)["epoch"].to_pylist()) == {7}
+    # A folder of tables will do, also of an earlier version.
+    old = estimates(collection, 9).drop_columns(["version", "epoch_end", "std_error_floor"])
+    pq.write_table(old, tmp_path / "latest" / "b.parquet")
+    both = ldpbeam.read(tmp_path / "latest")
+    assert both.filter(pa.compute.equal(both["epoch"], 9))["std_error_floor"].null_count == 4
+    (tmp_path / "latest" / "a.parquet").unlink()
+    alone = ldpbeam.read(tmp_path)
+    assert alone["version"].null_count == alone["epoch_end"].null_count == 4
+    assert only(alone).ends.tolist() == [-1]
+
+
+def test_what_holds_no_estimates_is_refused(tmp_path: Path) -> None:
+    for make, why in (
+        (lambda: tmp_path / "none", "does not exist"),
+        (lambda: tmp_path, "holds no estimates"),
+        (lambda: damaged(tmp_path, b"PAR1"), "is cut short or damaged"),
+        (lambda: foreign(tmp_path), "has no column"),
+    ):
+        with pytest.raises(ldpbeam.LdpError, match=why) as caught:
+            ldpbeam.read(make())
+        assert caught.value.code == "E-USAGE-RESULTS"
+        assert caught.value.exit_code == 2
+
+
+def damaged(folder: Path, content: bytes) -> Path:
+    (folder / "a.parquet").write_bytes(content)
+    return folder
+
+
+def foreign(folder: Path) -> Path:
+    pq.write_table(pa.table({"epoch": [1]}), folder / "a.parquet")
+    return folder
+
+
+def test_series_have_gaps_where_nothing_is_known(results: Path) -> None:
+    table = ldpbeam.read(results)
+    history = only(table)
+    assert history.key == ("first_choice", 1, history.key.digest, "")
+    assert history.labels == ("red", "green", "blue", "none of these")
+    assert history.series.epochs.tolist() == [e for e in range(EPOCHS) if e != 3]
+    assert (history.series.n == 800).all()
+    shaped = np.asarray(table["estimate"]).reshape(-1, 4)
+    assert (history.series.estimate == shaped).all()
+    # The order of rows does not matter, and a row that is missing leaves one hole.
+    rows = np.random.default_rng(1).permutation(table.num_rows)
+    mixed = only(table.take(rows[rows != 6]))
+    assert np.isnan(mixed.series.estimate[1, 2])
+    assert np.nansum(np.abs(mixed.series.estimate - shaped)) == 0
+    assert np.isnan(mixed.series.estimate).sum() == 1
+    assert not history.provisional.any()
+    early = table.set_column(table.column_names.index("pane"), "pane", pa.array(["early"] * table.num_rows))
+    assert only(early).provisional.all()
+
+
+def test_roll_ups_by_number_week_and_month(results: Path, collection: Collection) -> None:
+    history = only(ldpbeam.read(results))
+    errors = memo_errors(collection.protocol.estimators[0])
+    sevens = roll_up(history, every(7), errors)
+    assert [(p.first, p.last, int(p.found.epochs[0])) for p in sevens] == [
+        (0, 6, 6), (7, 13, 7), (14, 20, 7), (21, 27, 7), (28, 34, 7), (35, 39, 5)
+    ]  # fmt: skip
+    assert sevens[0].n.tolist() == [4800] * 4
+    expected = mean(history.series.rows(slice(6, 13)), errors)
+    assert (sevens[1].found.estimate == expected.estimate).all()
+    assert (sevens[1].found.std_error == expected.std_error).all()
+    stated = roll_up(history, every(7), errors, ChangeRate(1.0, 1.0))
+    assert (stated[1].found.std_error < expected.std_error).all()
+    for name, of in (
+        ("day", lambda d: d.date()),
+        ("week", lambda d: d.isocalendar()[:2]),
+        ("month", lambda d: d.month),
+    ):
+        periods = roll_up(history, PLACES[name], errors)
+        days = [datetime.fromtimestamp(int(us) / 1e6, UTC) for us in history.starts]
+        assert len(periods) == len({of(day) for day in days})
+        for period in periods:
+            inside = [day for day, row in zip(days, period.rows.tolist(), strict=True) if row]
+            assert len({of(day) for day in inside}) == 1
+            assert period.start == int(inside[0].timestamp() * 1e6)
+            assert period.end == int(inside[-1].timestamp() * 1e6) + 86_400_000_000
+
+
+@pytest.mark.parametrize("rate", [None, ChangeRate(0.0, 0.0), ChangeRate(0.1, 0.1)])
+@pytest.mark.parametrize("speed", [0.0, 0.05, 1.0])
+def test_the_smoother_is_the_best_linear_one(
+    rate: ChangeRate | None, speed: float, collection: Collection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Against the conditional mean from whole covariance matrices, with gaps and a missing estimate."""
+    monkeypatch.setattr(smoothing, "_SPEEDS", (speed,))
+    rng = np.random.default_rng(1)
+    epochs = np.array([0, 1, 2, 4, 5, 6, 9])
+    estimate = rng.normal(0.25, 0.03, (7, 4))
+    estimate[3, 1] = np.nan
+    series = Series(epochs, np.full((7, 4), 4000), estimate, np.full((7, 4), 0.03))
+    errors = memo_errors(collection.protocol.estimators[0])
+    assert errors is not None
+    found = smooth(series, errors, rate)
+    known = series.known
+    kept = np.minimum(errors.kept(np.where(known, estimate, 0.0)) / 4000, 0.0009)
+    anew = errors.drawn_anew(series.average, series.average)[0] / errors.kept(series.average)
+    lags = np.abs(epochs[:, None] - epochs)
+    for value in range(4):
+        seen = known[:, value]
+        common = kept[seen, value].mean()
+        fading = common * (1 - anew[value]) if rate is not None and rate.most else 0.0
+        level = speed * 0.0009 * np.minimum(epochs[:, None], epochs) + 1e3
+        whole = level + fading * 0.9**lags + np.diag(0.0009 - kept[:, value])
+        weights = np.linalg.solve(whole[np.ix_(seen, seen)], level[seen])
+        best = weights.T @ estimate[seen, value]
+        variance = np.diag(level - level[:, seen] @ weights) + common - fading
+        assert found.estimate[:, value] == pytest.approx(best, abs=1e-6)
+        assert found.std_error[:, value] == pytest.approx(np.sqrt(variance), abs=1e-6)
+
+
+def test_smoothing_weighs_speeds_by_what_is_seen() -> None:
+    rng = np.random.default_rng(2)
+    still, moving = np.full(60, 0.3), 0.3 + np.cumsum(rng.normal(0, 0.03, 60))
+    truth = np.stack([still, moving, np.full(60, np.nan)], axis=1)
+    seen = truth + rng.normal(0, 0.02, truth.shape)
+    found = smooth(Series(np.arange(60), np.full((60, 3), 100), seen, np.full((60, 3), 0.02)), None)
+    wrong = (found.estimate - truth) ** 2
+    assert wrong[:, 0].mean() < 0.15 * 0.02**2
+    assert wrong[:, 1].mean() < 0.9 * 0.02**2
+    assert found.std_error[:, 0].mean() < 0.5 * found.std_error[:, 1].mean()
+    assert np.isnan(found.estimate[:, 2]).all()
+    assert (np.abs(found.estimate - truth)[:, 1] < 4 * found.std_error[:, 1]).all()
+
+
+def test_p_values_and_false_discoveries() -> None:
+    change, error = np.array([0.0, 0.3, -0.3, 1.0, np.nan, 1e-16]), np.array([0.1, 0.1, 0.1, 0.1, 0.1, 0.0])
+    p = p_values(change, error)
+    assert p == pytest.approx([1.0, 2 * norm.sf(3), 2 * norm.sf(3), 2 * norm.sf(10), 1.0, 1.0])
+    some = np.random.default_rng(4).random(50) ** 3
+    assert adjusted(some) == pytest.approx(false_discovery_control(some))
+    assert normal_limit(0.95) == pytest.approx(norm.ppf(0.975))
+
+
+def test_comparisons(results: Path, collection: Collection) -> None:
+    series = only(ldpbeam.read(results)).series
+    errors = memo_errors(collection.protocol.estimators[0])
+    late = series.epochs >= 20
+    estimate = series.estimate.copy()
+    estimate[late, 2] += 0.5
+    shifted = Series(series.epochs, series.n, estimate, series.std_error)
+    found = compare_epochs(shifted, ~late, late, errors)
+    assert found.moved(0.05).tolist()[0] == 2
+    assert found.change == pytest.approx(estimate[late].mean(axis=0) - estimate[~late].mean(axis=0))
+    assert found.before.estimate == pytest.approx(estimate[~late].mean(axis=0))
+    assert found.adjusted == pytest.approx(adjusted(found.p_value))
+    # Two runs of one version are one series; two versions have memos of their own.
+    one, two = shifted.rows(~late), shifted.rows(late)
+    joined = together(two, one)
+    assert joined is not None
+    assert (joined.epochs == series.epochs).all()
+    assert (joined.estimate == estimate).all()
+    assert together(one, one) is None
+    versions = compare_runs(mean(one, errors), mean(two, errors))
+    assert versions.change == pytest.approx(found.change)
+    both = mean(one, errors).std_error ** 2 + mean(two, errors).std_error ** 2
+    assert versions.std_error == pytest.approx(np.sqrt(both))

@@ -1,0 +1,193 @@
+"""``ldpbeam export`` and ``ldpbeam compare``: what they print, write and refuse."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+from click.testing import CliRunner, Result
+
+import ldpbeam
+from ldpbeam.over_time import ChangeRate, difference, mean, memo_errors
+from ldpbeam.over_time.results import histories
+from ldpbeam.over_time.smooth import smooth
+from ldpbeam.pipelines.commands.main import cli
+from tests.conftest import REPOSITORY
+
+FILE = REPOSITORY / "examples" / "first_choice.yaml"
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Nine days of one collection; on the last two `blue` is frequent."""
+    folder = tmp_path_factory.mktemp("results")
+    (folder / "latest").mkdir()
+    collection = ldpbeam.load_collection(FILE)
+    for epoch in range(9):
+        values = np.full(4000, 2) if epoch > 6 else np.arange(4000) % 4
+        reports = ldpbeam.simulate(collection, values, epoch=epoch, seed=epoch)
+        pq.write_table(ldpbeam.estimate(collection, reports), folder / "latest" / f"{epoch}.parquet")
+    return folder
+
+
+def call(*arguments: object) -> Result:
+    return CliRunner().invoke(cli, list(map(str, arguments)))
+
+
+def rows(*arguments: object) -> list[dict[str, str]]:
+    done = call(*arguments)
+    assert done.exit_code == 0, done.exception
+    return list(csv.DictReader(io.StringIO(done.stdout)))
+
+
+def series(results: Path) -> Any:
+    (history,) = histories(ldpbeam.read(results))
+    return history.series
+
+
+ERRORS = memo_errors(ldpbeam.load_collection(FILE).protocol.estimators[0])
+
+
+def test_export_of_single_epochs(results: Path, tmp_path: Path) -> None:
+    shown = rows("export", results)
+    assert shown == rows("export", results, "--latest")
+    table = ldpbeam.read(results)
+    assert [float(row["estimate"]) for row in shown] == table["estimate"].to_pylist()
+    assert list(shown[0]) == table.column_names
+    for name in ("a.csv", "deep/b.parquet"):
+        target = tmp_path / name
+        done = call("export", results, "--output", target, "--json")
+        assert json.loads(done.stdout) == {"export": str(target), "rows": 36, "columns": table.column_names}
+        assert [path.name for path in target.parent.iterdir() if path.is_file()] == [target.name]
+    assert pq.read_table(tmp_path / "deep" / "b.parquet").equals(table)
+    assert (tmp_path / "a.csv").read_text() == call("export", results).stdout
+    assert call("export", results, "--quiet").stdout == ""
+    assert (
+        json.loads(call("export", results, "--json").stdout)["rows"][0]["epoch_start"]
+        == "2026-01-01T00:00:00Z"
+    )
+
+
+@pytest.mark.parametrize(
+    ("given", "rate"),
+    [
+        ((), None),
+        (("--change-rate", "0.1"), ChangeRate(0.1, 0.1)),
+        (("--change-rate", "0..0.5"), ChangeRate(0, 0.5)),
+    ],
+)
+def test_export_of_roll_ups(results: Path, given: tuple[str, ...], rate: ChangeRate | None) -> None:
+    shown = rows("export", results, "--every", 4, "--collection", FILE, *given)
+    assert [(row["first_epoch"], row["last_epoch"], row["epochs"]) for row in shown[::4]] == [
+        ("0", "3", "4"), ("4", "7", "4"), ("8", "8", "1")
+    ]  # fmt: skip
+    expected = mean(series(results).rows(slice(4, 8)), ERRORS, rate)
+    second = shown[4:8]
+    assert [float(row["estimate"]) for row in second] == pytest.approx(expected.estimate)
+    assert [float(row["std_error"]) for row in second] == pytest.approx(expected.std_error)
+    assert [float(row["std_error_floor"]) for row in second] == pytest.approx(expected.std_error_floor)
+    half = [float(row["ci_high"]) - float(row["ci_low"]) for row in second]
+    assert half == pytest.approx(2 * 1.959964 * expected.std_error)
+    assert {row["n"] for row in second} == {"16000"}
+
+
+def test_export_with_smoothed_columns(results: Path) -> None:
+    shown = rows("export", results, "--smooth", "--collection", FILE)
+    made = smooth(series(results), ERRORS)
+    assert [float(row["smoothed"]) for row in shown] == pytest.approx(made.estimate.ravel())
+    assert [float(row["smoothed_std_error"]) for row in shown] == pytest.approx(made.std_error.ravel())
+    # Smoothing has columns of its own.
+    assert [float(row["estimate"]) for row in shown] == ldpbeam.read(results)["estimate"].to_pylist()
+
+
+def test_compare_says_what_changed(results: Path, tmp_path: Path) -> None:
+    asked = ("compare", results, "--collection", FILE, "--epochs", "0..6", "--against", "7..8")
+    lines = call(*asked).stdout.splitlines()
+    late = np.arange(9) > 6
+    found = difference(series(results), late, ~late, ERRORS)
+    assert lines[0] == "first_choice: epochs 0..6 against 7..8"
+    assert lines[1] == "4 of 4 values changed (false-discovery rate 0.05)"
+    assert lines[2].startswith(
+        f"  blue rose by {found.estimate[2]:.4g} ± {1.959964 * found.std_error[2]:.2g} (95 %)"
+    )
+    assert sum("fell" in line for line in lines) == 3
+    document = json.loads(call(*asked, "--json", "--output", tmp_path / "all.csv").stdout)
+    assert [row["std_error"] for row in document["rows"]] == pytest.approx(found.std_error)
+    assert document["changed"][0] == 2
+    assert len((tmp_path / "all.csv").read_text().splitlines()) == 5
+    assert len(call(*asked, "--limit", 1).stdout.splitlines()) == 3
+    assert call(*asked, "--quiet").stdout == ""
+    # The last two days are alike.
+    assert "0 of 4 values changed" in call("compare", results, "--collection", FILE).stdout
+
+
+def test_compare_two_runs(results: Path, tmp_path: Path) -> None:
+    other = ldpbeam.load_collection(FILE)
+    folder = tmp_path / "other"
+    folder.mkdir()
+    text = FILE.read_text().replace("version: 1", "version: 2")
+    second = tmp_path / "second.yaml"
+    second.write_text(text if "version: 2" in text else text + "\nversion: 2\n")
+    other = ldpbeam.load_collection(second)
+    table = ldpbeam.estimate(other, ldpbeam.simulate(other, np.zeros(4000, np.int64), epoch=3))
+    pq.write_table(table, folder / "3.parquet")
+    given = ("compare", results, folder, "--collection", FILE, "--collection", second)
+    document = json.loads(call(*given, "--epochs", "2", "--json").stdout)
+    row = document["rows"][0]
+    assert row["change"] == pytest.approx(table["estimate"][0].as_py() - series(results).estimate[2, 0])
+    assert row["std_error"] == pytest.approx(np.hypot(row["before_std_error"], row["after_std_error"]))
+    assert document["changed"][0] == 0
+    same = json.loads(
+        call(
+            "compare", results, results, "--collection", FILE, "--epochs", "0", "--against", "8", "--json"
+        ).stdout
+    )
+    one = json.loads(
+        call("compare", results, "--collection", FILE, "--epochs", "0", "--against", "8", "--json").stdout
+    )
+    assert same["rows"] == one["rows"]
+
+
+@pytest.mark.parametrize(
+    ("asked", "code", "why"),
+    [
+        (("export", "--every", 2, "--by", "week"), "E-USAGE-EXPORT", "exclude each other"),
+        (("export", "--smooth", "--by", "week"), "E-USAGE-EXPORT", "single epochs"),
+        (("export", "--change-rate", "0.1"), "E-USAGE-EXPORT", "no effect"),
+        (("export", "--output", "x.txt"), "E-USAGE-EXPORT", "no format"),
+        (("export", "--every", 2), "E-USAGE-UNDESCRIBED", "nothing says how first_choice"),
+        (("compare",), "E-USAGE-UNDESCRIBED", "nothing says how first_choice"),
+        (("compare", "--collection", FILE, "--epochs", 1), "E-USAGE-COMPARE", "belong together"),
+        (
+            ("compare", "--collection", FILE, "--epochs", 1, "--against", "0..3"),
+            "E-USAGE-COMPARE",
+            "with itself",
+        ),
+        (
+            ("compare", "--collection", FILE, "--epochs", 1, "--against", 99),
+            "E-USAGE-COMPARE",
+            "no result of epochs 99",
+        ),
+        (("compare", "--collection", FILE, "--name", "x"), "E-USAGE-COMPARE", "no such collection"),
+        (("compare", "--collection", FILE, "--output", "x"), "E-USAGE-COMPARE", "no format"),
+    ],
+)
+def test_what_cannot_work_is_refused(results: Path, asked: tuple[object, ...], code: str, why: str) -> None:
+    done = call(asked[0], results, *asked[1:])
+    assert isinstance(done.exception, ldpbeam.LdpError)
+    assert done.exception.code == code
+    assert done.exception.exit_code == 2
+    assert why in str(done.exception)
+
+
+@pytest.mark.parametrize("rate", ["2", "0.5..0.1", "a", "0..0.1..1"])
+def test_rates_that_are_none(results: Path, rate: str) -> None:
+    done = call("export", results, "--every", 2, "--change-rate", rate)
+    assert done.exit_code == 2
+    assert "neither a rate" in done.stderr
