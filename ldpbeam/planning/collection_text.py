@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from decimal import Decimal
 
 from ldpbeam.collection.domain import Domain
 from ldpbeam.collection.epochs import instant
@@ -57,12 +58,8 @@ def collection_text(row: Row, needs: Needs, particulars: Particulars) -> str:
 
 
 def _scalar(name: str, value: object) -> str:
-    # The shortest text that gives the same float: levels are exactly those of the plan. YAML takes a number
-    # without a point, and 1e-05 only with one, for something else.
-    if name in LEVELS:
-        text = repr(value)
-        return text if "e" not in text else f"{value:.20f}".rstrip("0")
-    return str(value)
+    # The shortest text that gives the same float, and never 1e-05, which YAML takes for a text.
+    return format(Decimal(repr(value)), "f") if name in LEVELS else str(value)
 
 
 def _domain(domain: Domain) -> str:

@@ -260,11 +260,22 @@ def test_labels_of_a_domain_are_kept_as_they_are() -> None:
 
 
 def test_tiny_levels_are_written_so_that_they_are_read() -> None:
-    rows = rows_of(Needs(50, 10**9, 20_000, lifetime=0.5))
-    row = next(row for row in rows if row.setting.label == "oue")
-    assert row.setting.parameters.epsilon == 0.5 / 20_000
-    text = collection_text(row, Needs(50, 10**9, 20_000, lifetime=0.5), replace(WHERE, domain=Domain(50)))
-    assert parse_collection(text).parameters.epsilon == pytest.approx(0.5 / 20_000, rel=1e-12)
+    needs = Needs(50, 10**9, 30_000, lifetime=0.7)
+    row = next(row for row in rows_of(needs) if row.setting.label == "oue")
+    assert row.setting.parameters.epsilon == 0.7 / 30_000 < 1e-4
+    text = collection_text(row, needs, replace(WHERE, domain=Domain(50)))
+    assert parse_collection(text).parameters.epsilon == 0.7 / 30_000
+
+
+def test_a_first_level_above_what_a_cap_leaves_does_not_drop_protocols() -> None:
+    """A cap of 6 leaves l_osue ε∞ = 0.25 over 24 values; ε1 is then half of that, not the 1 that is allowed."""
+    found = {
+        row.setting.label: row.setting.parameters for row in rows_of(Needs(24, 1000, cap=6.0, first=1.0))
+    }
+    assert found["l_osue"].epsilon_longitudinal == 0.25
+    assert found["l_osue"].epsilon_first == 0.125
+    assert found["loloha g=2"].epsilon_longitudinal == 3.0
+    assert found["loloha g=2"].epsilon_first == 1.0
 
 
 def test_what_is_not_worth_collecting_is_said_plainly() -> None:
