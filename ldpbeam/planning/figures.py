@@ -9,25 +9,19 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from functools import lru_cache
 from math import inf, log1p, nextafter, sqrt
-from statistics import NormalDist
 from typing import Any
 
 import numpy as np
 
 from ldpbeam.channels.exact import log_above
-from ldpbeam.estimates import lasting_share, variance
+from ldpbeam.estimates import lasting_share
 from ldpbeam.planning.needs import Needs
 from ldpbeam.planning.settings import Setting
+from ldpbeam.planning.spread import BEYOND, WIDE, Spread
 from ldpbeam.privacy.bit_loss import BitLosses
 from ldpbeam.privacy.loss import CURVE_REPORTS, Losses, SymbolLosses
 from ldpbeam.privacy.poisoning import leverage
 from ldpbeam.protocols.local_hash import LocalHash
-
-WIDE = NormalDist().inv_cdf(0.975)
-"""Standard errors of the half-width of a 95 % interval."""
-
-_BEYOND = WIDE + NormalDist().inv_cdf(0.95)
-"""Standard errors from which on a difference is beyond such an interval in 95 of 100 cases."""
 
 
 @dataclass(frozen=True)
@@ -82,7 +76,7 @@ class Figures:
 
 def figures(setting: Setting, needs: Needs) -> Figures:
     """All figures of one setting."""
-    spread = _Variance.of(setting, needs)
+    spread = Spread.of(setting.protocol.support.among(setting.share), needs.devices)
     error, rare = spread.error(1 / needs.values), spread.error(0.0)
     kept = _lasting(setting, needs)
     any_loss, exact = _any_loss(setting)
@@ -97,7 +91,7 @@ def figures(setting: Setting, needs: Needs) -> Figures:
         half_width=WIDE * error,
         against_uniform=error / needs.uniform_error if needs.uniform_error else inf,
         least_frequency=spread.least_frequency,
-        least_change=_BEYOND * error * sqrt(2 * (1 - kept * _unchanged(setting, needs.change_rate, 1))),
+        least_change=BEYOND * error * sqrt(2 * (1 - kept * _unchanged(setting, needs.change_rate, 1))),
         mean_7=WIDE * error * sqrt(mean_factor(setting, needs, kept, 7)),
         mean_30=WIDE * error * sqrt(mean_factor(setting, needs, kept, 30)),
         bits=setting.protocol.payload_bits,
@@ -114,35 +108,6 @@ def figures(setting: Setting, needs: Needs) -> Figures:
 
 
 # --- errors
-
-
-@dataclass(frozen=True)
-class _Variance:
-    """Variance of one epoch's estimate of a value of frequency f: absent + slope·f − drawn·f²."""
-
-    absent: float
-    slope: float
-    drawn: float
-
-    @classmethod
-    def of(cls, setting: Setting, needs: Needs) -> _Variance:
-        """Through three frequencies: it is a quadratic."""
-        support = setting.protocol.support.among(setting.share)
-        reports = needs.devices * float(support.sampled)
-        zero, half, one = (variance(np.array([0.0, 0.5, 1.0]), 1, support) / reports).tolist()
-        drawn = 4 * half - 2 * (zero + one)
-        return cls(zero, one - zero + drawn, drawn)
-
-    def error(self, frequency: float) -> float:
-        """The standard error."""
-        return sqrt(self.absent + self.slope * frequency - self.drawn * frequency**2)
-
-    @property
-    def least_frequency(self) -> float:
-        """The f with f = 1.96·se(0) + 1.645·se(f), at most 1: the larger root of a quadratic."""
-        low, square = WIDE * sqrt(self.absent), (_BEYOND - WIDE) ** 2
-        a, b, c = 1 + square * self.drawn, 2 * low + square * self.slope, low**2 - square * self.absent
-        return min(1.0, (b + sqrt(max(b * b - 4 * a * c, 0.0))) / (2 * a))
 
 
 def _lasting(setting: Setting, needs: Needs) -> float:

@@ -17,10 +17,11 @@ from ldpbeam.collection.file import parse_collection
 from ldpbeam.errors import UsageError
 from ldpbeam.planning import chart
 from ldpbeam.planning.collection_text import Particulars, collection_text
-from ldpbeam.planning.figures import WIDE, come_back, figures, mean_factor
+from ldpbeam.planning.figures import come_back, figures, mean_factor
 from ldpbeam.planning.needs import Needs, zipf
 from ldpbeam.planning.plan import ALIKE, Plan, Row, best, devices_needed, epochs_possible, make_plan, rows_of
 from ldpbeam.planning.settings import Setting
+from ldpbeam.planning.spread import WIDE
 from ldpbeam.planning.words import asked, recommendation, table
 from ldpbeam.protocols import PROTOCOLS, FrequencyProtocol, Parameters, protocol
 from ldpbeam.protocols.contract import Result
@@ -259,16 +260,17 @@ def test_labels_of_a_domain_are_kept_as_they_are() -> None:
     assert parse_collection(text).domain == domain
 
 
-def test_tiny_levels_are_written_so_that_they_are_read() -> None:
-    needs = Needs(50, 10**9, 30_000, lifetime=0.7)
+@pytest.mark.parametrize(("lifetime", "epochs"), [(0.7, 30_000), (0.2, 10_000)])
+def test_tiny_levels_are_written_so_that_they_are_read(lifetime: float, epochs: int) -> None:
+    needs = Needs(50, 10**9, epochs, lifetime=lifetime)
     row = next(row for row in rows_of(needs) if row.setting.label == "oue")
-    assert row.setting.parameters.epsilon == 0.7 / 30_000 < 1e-4
+    assert row.setting.parameters.epsilon == lifetime / epochs < 1e-4
     text = collection_text(row, needs, replace(WHERE, domain=Domain(50)))
-    assert parse_collection(text).parameters.epsilon == 0.7 / 30_000
+    assert parse_collection(text).parameters.epsilon == lifetime / epochs
 
 
 def test_a_first_level_above_what_a_cap_leaves_does_not_drop_protocols() -> None:
-    """A cap of 6 leaves l_osue ε∞ = 0.25 over 24 values; ε1 is then half of that, not the 1 that is allowed."""
+    """A cap of 6 leaves l_osue ε∞ = 0.25 over 24 values; ε1 is then half of that, not 1."""
     found = {
         row.setting.label: row.setting.parameters for row in rows_of(Needs(24, 1000, cap=6.0, first=1.0))
     }
