@@ -29,7 +29,7 @@ class Expected:
         attribute: its name; empty where there is only one.
         values: how many there are.
         half_width: of the 95 % interval of the mean value, a frequency; of a mean, in its units.
-        least: smallest frequency told from zero; None for a mean.
+        least: smallest frequency told apart from zero; None for a mean.
         mean: whether it is a mean.
     """
 
@@ -50,7 +50,7 @@ class Expected:
         seen = (
             "no frequency is" if self.least >= 1 else f"frequencies from {points(self.least)} points on are"
         )
-        text = f"{about}±{points(self.half_width)} points (95 %), {seen} told from zero"
+        text = f"{about}±{points(self.half_width)} points (95 %), {seen} told apart from zero"
         return f"{text}; the standard error is {relative:.2g} of the mean frequency 1/{self.values:,}"
 
 

@@ -156,7 +156,7 @@ COLUMNS = (
     ("ε", "per report, or ε∞/ε1 where answers are memoised"),
     ("± 95 %", "half-width of the interval of one epoch, in percentage points"),
     ("/uniform", "its error over that of answering 1/k for every value: 1 or more is not worth collecting"),
-    ("seen", "smallest frequency told from zero, points"),
+    ("seen", "smallest frequency told apart from zero, points"),
     ("change", "smallest change between two epochs told from none, points"),
     ("±7", "half-width for the mean of 7 epochs, points"),
     ("±30", "half-width for the mean of 30 epochs, points"),
