@@ -28,7 +28,7 @@ from ldpbeam.protocols.parameters import PARAMETER_KEYS, Kind, ParameterKey
 if TYPE_CHECKING:
     import yaml
 
-_KEYS = (
+KEYS = (
     "name",
     "version",
     "owner",
@@ -44,6 +44,7 @@ _KEYS = (
     "future_tolerance",
     "retired",
 )
+"""Keys of a collection file, in the order in which people write them."""
 
 
 @dataclass(frozen=True)
@@ -153,7 +154,7 @@ def parse_collection(text: str, where: str = "<collection>") -> Collection:
             where=where,
             remedy="Start from examples/minutes_in_app.yaml.",
         )
-    entries = _mapping(root, _KEYS, where, "a collection")
+    entries = _mapping(root, KEYS, where, "a collection")
     try:
         return _collection(entries, where)
     except CollectionError as error:

@@ -10,7 +10,7 @@ from ldpbeam.protocols import LocalProtocol, Parameters
 from ldpbeam.protocols.parameters import LEVELS, PARAMETER_KEYS
 from ldpbeam.wire import collection_pb2
 
-_SERVER_FIELDS = (
+SERVER_FIELDS = (
     "owner",
     "allowed_lateness_seconds",
     "consistency",
@@ -74,7 +74,7 @@ def canonical(message: collection_pb2.Collection) -> bytes:
     """The canonical form: what devices need to know, serialised in field order."""
     device_facing = collection_pb2.Collection()
     device_facing.CopyFrom(message)
-    for name in _SERVER_FIELDS:
+    for name in SERVER_FIELDS:
         device_facing.ClearField(name)
     return device_facing.SerializeToString(deterministic=True)
 

@@ -1,0 +1,71 @@
+"""The collection file of a setting, as a person would write it."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from decimal import Decimal
+
+from ldpbeam.collection.domain import Domain
+from ldpbeam.collection.epochs import instant
+from ldpbeam.planning.needs import Needs
+from ldpbeam.planning.plan import Row, least_reports
+from ldpbeam.protocols.parameters import LEVELS, PARAMETER_KEYS
+
+
+@dataclass(frozen=True)
+class Particulars:
+    """What a plan does not decide.
+
+    Attributes:
+        name: of the collection.
+        domain: the values.
+        epoch: its length as it is written, such as 1d.
+        start: seconds since 1970, of the first epoch.
+    """
+
+    name: str
+    domain: Domain
+    epoch: str
+    start: int
+
+
+def collection_text(row: Row, needs: Needs, particulars: Particulars) -> str:
+    """YAML that :func:`ldpbeam.collection.file.parse_collection` reads, with the row's protocol in it."""
+    setting = row.setting
+    lines = [
+        f"# {setting.label}: planned for {needs.devices:,} devices and {needs.epochs:,} epochs.",
+        f"name: {particulars.name}",
+        "version: 1",
+        f"domain: {_domain(particulars.domain)}",
+        f"protocol: {setting.name}",
+    ]
+    resolved = setting.protocol.resolved_parameters()
+    for name in PARAMETER_KEYS:
+        if name in setting.protocol.PARAMETERS or name in {*setting.protocol.OPTIONAL} - {"p2", "q2"}:
+            value = resolved.get(name, getattr(setting.parameters, name))
+            lines.append(f"{name}: {_scalar(name, getattr(value, 'value', value))}")
+    origin = instant(particulars.start)
+    lines.append(f"epoch: {{length: {particulars.epoch}, origin: {origin}, count: {setting.epochs}}}")
+    if setting.participates:
+        lines.append(f"participation: {{reports: {setting.reports}, of: {setting.epochs}}}")
+    lines += [
+        "allowed_lateness: 24h",
+        "# Of fewer reports the estimates would be further from the truth than 1/k for every value.",
+        f"min_reports: {least_reports(row, needs)}",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _scalar(name: str, value: object) -> str:
+    # The shortest text that gives the same float, and never 1e-05, which YAML takes for a text.
+    return format(Decimal(repr(value)), "f") if name in LEVELS else str(value)
+
+
+def _domain(domain: Domain) -> str:
+    if domain.labels is None:
+        return f"{{size: {domain.size}}}"
+    # A JSON string is a YAML one; keys such as yes and 1.0 stay texts.
+    labels = ", ".join(json.dumps(label, ensure_ascii=True) for label in domain.labels)
+    other = "" if domain.other is None else f", other: {json.dumps(domain.labels[domain.other])}"
+    return f"{{labels: [{labels}]{other}}}"

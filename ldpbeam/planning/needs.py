@@ -1,0 +1,103 @@
+"""What somebody needs: how much there is to collect from, and the limits that a choice has to keep."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from math import sqrt
+
+from ldpbeam.collection.domain import MAX_DOMAIN
+from ldpbeam.errors import UsageError
+
+LEAST_LEVEL, MOST_LEVEL = 1e-6, 32.0
+"""Levels that a collection may have, see :meth:`ldpbeam.protocols.Parameters.level`."""
+
+FREE_LEVELS = (0.25, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0)
+"""Levels ε∞ that are tried in this order where no level is asked for, up to one that gives the error."""
+
+USUAL_LEVEL = 2.0
+"""ε∞ where neither a level nor an error is asked for."""
+
+
+@dataclass(frozen=True)
+class Needs:
+    """What is asked for. Limits that are None limit nothing.
+
+    Attributes:
+        values: k, how many values the domain has.
+        devices: how many report in an epoch, all of them.
+        epochs: T, how many epochs are planned.
+        change_rate: share of the devices whose value differs from the one of the epoch before; None where it
+            is not known, and every error over epochs is then the larger one of all possible rates.
+        longitudinal: the most that all reports about one memoised input may tell, ε∞.
+        first: the most that a first report may tell, ε1.
+        cap: the most that all reports of a device may tell about which values it held.
+        lifetime: the most that all reports of a device may tell about anything, however its values change.
+        target: half-width of the 95 % interval that is wanted, a frequency (0.01 is one percentage point).
+        bits: the most bits of payload that a report may have.
+        frequencies: of the values, where they are known; they add up to 1.
+    """
+
+    values: int
+    devices: int
+    epochs: int = 365
+    change_rate: float | None = None
+    longitudinal: float | None = None
+    first: float | None = None
+    cap: float | None = None
+    lifetime: float | None = None
+    target: float | None = None
+    bits: int | None = None
+    frequencies: tuple[float, ...] | None = None
+
+    def __post_init__(self) -> None:
+        """Raises UsageError for a number out of its range, or ε1 that is not below ε∞."""
+        _within("the number of values", self.values, 2, MAX_DOMAIN)
+        _within("the number of devices", self.devices, 1, 10**15)
+        _within("the number of epochs", self.epochs, 1, 1 << 20)
+        _within("the change rate", self.change_rate, 0.0, 1.0)
+        for what, level in (
+            ("ε∞", self.longitudinal),
+            ("ε1", self.first),
+            ("the lifetime ε", self.lifetime),
+        ):
+            _within(what, level, LEAST_LEVEL, MOST_LEVEL)
+        _within("the cap", self.cap, LEAST_LEVEL, MOST_LEVEL * self.values)
+        if self.target is not None and not 0 < self.target < 1:
+            raise _unfit("the target error must lie between 0 and 100 percentage points")
+        _within("the bits of a report", self.bits, 1, 1 << 30)
+        if None not in (self.first, self.longitudinal) and not self.first < self.longitudinal:  # type: ignore[operator]
+            raise _unfit(f"ε1 = {self.first:g} is not below ε∞ = {self.longitudinal:g}")
+
+    @property
+    def limited(self) -> bool:
+        """Whether any limit says how much a device may lose."""
+        return not all(one is None for one in (self.longitudinal, self.first, self.cap, self.lifetime))
+
+    @property
+    def uniform_error(self) -> float:
+        """Root mean square error of answering 1/k for every value, without collecting anything.
+
+        Of the frequencies where they are known, else of frequencies that fall like 1/rank (Zipf).
+        """
+        k = self.values
+        squares = sum(f * f for f in self.frequencies or zipf(k))
+        return sqrt(max(squares / k - 1 / k**2, 0.0))
+
+    def at(self, level: float) -> Needs:
+        """The same with ε∞ at a level."""
+        return replace(self, longitudinal=level)
+
+
+def zipf(values: int) -> list[float]:
+    """Frequencies in proportion to 1/rank, which add up to 1."""
+    total = sum(1 / rank for rank in range(1, values + 1))
+    return [1 / rank / total for rank in range(1, values + 1)]
+
+
+def _within(what: str, number: float | None, least: float, most: float) -> None:
+    if number is not None and not least <= number <= most:
+        raise _unfit(f"{what} must lie in {least:g} .. {most:g}, not {number:g}")
+
+
+def _unfit(message: str) -> UsageError:
+    return UsageError("E-USAGE-PLAN", message, remedy="Correct that option; ldpbeam plan --help has all.")

@@ -1,0 +1,202 @@
+"""A plan: all settings with their figures, ranked, and which one to take, with reasons."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence, Set
+from dataclasses import dataclass
+from functools import cached_property
+from math import ceil, inf
+from typing import Any
+
+from ldpbeam.planning.figures import Figures, figures
+from ldpbeam.planning.needs import FREE_LEVELS, USUAL_LEVEL, Needs
+from ldpbeam.planning.settings import Setting, settings
+
+ALIKE = 1.05
+"""Errors that differ by less than this factor count as equal: the rest then decides."""
+
+_SLACK = 1 + 1e-9
+
+
+@dataclass(frozen=True)
+class Row:
+    """One setting in a plan.
+
+    Attributes:
+        setting: how to collect.
+        figures: what that gives.
+        missed: the needs that it does not meet, by name, each with a sentence.
+    """
+
+    setting: Setting
+    figures: Figures
+    missed: dict[str, str]
+
+    @property
+    def identified(self) -> bool:
+        """Whether a device is known by its hash function."""
+        return self.figures.sharing is not None and self.figures.sharing < 1
+
+    def as_record(self) -> dict[str, Any]:
+        """For JSON."""
+        parameters, protocol = self.setting.parameters, self.setting.protocol
+        levels = {name: getattr(parameters, name) for name in protocol.PARAMETERS if name != "d"}
+        takes = {"hash_family", "calibration"} & set(protocol.OPTIONAL)
+        choices = {name: getattr(parameters, name) for name in sorted(takes)}
+        return {
+            "setting": self.setting.label,
+            "protocol": self.setting.name,
+            "parameters": levels
+            | {name: getattr(choice, "value", choice) for name, choice in choices.items()}
+            | protocol.resolved_parameters(),
+            "participation": {"reports": self.setting.reports, "of": self.setting.epochs},
+            **self.figures.as_record(),
+            "missed": self.missed,
+        }
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Rows, those that meet the needs first, by error.
+
+    Attributes:
+        needs: what was asked for, at the levels that were looked at.
+        rows: every setting.
+        recommended: what to take; the nearest one where nothing meets the needs; None where nothing is left.
+        weaker: what meets all but the strict lifetime ε, with a smaller error; else None.
+        chosen_level: whether ε∞ was chosen here, because nothing limits what a device may lose.
+    """
+
+    needs: Needs
+    rows: tuple[Row, ...]
+    recommended: Row | None
+    weaker: Row | None
+    chosen_level: bool
+
+    @cached_property
+    def meets(self) -> bool:
+        """Whether the recommended setting meets everything."""
+        return self.recommended is not None and not self.recommended.missed
+
+
+def make_plan(needs: Needs) -> Plan:
+    """Look at everything, and recommend.
+
+    Raises:
+        UsageError: the needs contradict each other.
+    """
+    if needs.limited:
+        return _planned(needs, chosen_level=False)
+    if needs.target is None:
+        return _planned(needs.at(USUAL_LEVEL), chosen_level=True)
+    for level in FREE_LEVELS:
+        plan = _planned(needs.at(level), chosen_level=True)
+        if plan.meets:
+            break
+    return plan
+
+
+def _planned(needs: Needs, *, chosen_level: bool) -> Plan:
+    rows = rows_of(needs)
+    recommended = best(rows) or best(rows, allowed={"target"})
+    weaker = None
+    if recommended is None or recommended.missed or needs.lifetime is not None:
+        weaker = best(rows, allowed={"lifetime"})
+    if weaker is not None and recommended is not None:
+        better = weaker.figures.std_error * ALIKE < recommended.figures.std_error
+        weaker = weaker if better and weaker.missed else None
+    return Plan(needs, rows, recommended, weaker, chosen_level)
+
+
+def rows_of(needs: Needs) -> tuple[Row, ...]:
+    """Every setting with its figures, those that meet the needs first, by error."""
+    rows = [_row(setting, needs) for setting in settings(needs)]
+    return tuple(sorted(rows, key=lambda row: (bool(row.missed), row.figures.std_error, row.setting.label)))
+
+
+def best(rows: Sequence[Row], allowed: Set[str] = frozenset()) -> Row | None:
+    """The row of least error among those that miss nothing but what is allowed; None where there is none.
+
+    Among errors that are alike a hash function that is an identifier is avoided; then the one that loses
+    least about values decides, then by two reports, then bits. The published calibration is for the papers'
+    tables.
+    """
+    fit = [row for row in rows if row.missed.keys() <= allowed]
+    if not fit:
+        return None
+    least = min(row.figures.std_error for row in fit)
+    alike = [row for row in fit if row.figures.std_error <= least * ALIKE]
+    return min(alike, key=_preference)
+
+
+def _preference(row: Row) -> tuple[float, ...]:
+    found = row.figures
+    return (
+        row.setting.published,
+        row.identified,
+        found.values_loss,
+        found.two_reports or 0.0,
+        found.any_loss,
+        -(found.sharing or inf),
+        found.bits,
+        found.std_error,
+    )
+
+
+def _row(setting: Setting, needs: Needs) -> Row:
+    found = figures(setting, needs)
+    return Row(setting, found, dict(_missed(setting, found, needs)))
+
+
+def _missed(setting: Setting, found: Figures, needs: Needs) -> list[tuple[str, str]]:
+    guarantee, missed = setting.protocol.guarantee, []
+    if needs.target is not None and found.half_width > needs.target * _SLACK:
+        missed.append(("target", f"error ±{points(found.half_width)} points"))
+    if needs.bits is not None and found.bits > needs.bits:
+        missed.append(("bits", f"{found.bits} bits per report"))
+    if needs.first is not None and found.first_report > needs.first * _SLACK:
+        missed.append(("first", f"a first report spends ε = {found.first_report:.3g}"))
+    level = setting.reports * guarantee.first_report if not setting.memoised else guarantee.per_memoised_input
+    if needs.longitudinal is not None and level is not None and level > needs.longitudinal * _SLACK:
+        missed.append(("longitudinal", f"reports about one value spend up to ε = {level:.4g}"))
+    if needs.cap is not None and min(found.cap, found.values_loss) > needs.cap * _SLACK:
+        missed.append(("cap", f"values cost up to ε = {found.values_loss:.4g}"))
+    if needs.lifetime is not None and found.any_loss > needs.lifetime * _SLACK:
+        sign = "" if found.any_exact else "≤ "
+        loss = "no bound" if found.any_loss == inf else f"ε {sign}{found.any_loss:.4g}"
+        missed.append(("lifetime", f"any change pattern: {loss}"))
+        if min(found.cap, found.values_loss) > needs.lifetime * _SLACK:
+            missed.append(("lifetime_values", f"values cost up to ε = {found.values_loss:.4g}"))
+    if found.two_reports == inf and needs.change_rate != 0:
+        missed.append(("change", "two reports prove that a value changed"))
+    return missed
+
+
+def points(frequency: float) -> str:
+    """A frequency in percentage points, for people."""
+    number = 100 * frequency
+    return f"{number:.3g}" if number < 100 else ">100" if number > 100 else "100"
+
+
+def devices_needed(plan: Plan) -> int | None:
+    """With how many devices the recommended setting would meet the target error; None where it does."""
+    row, target = plan.recommended, plan.needs.target
+    if row is None or target is None or row.figures.half_width <= target:
+        return None
+    return ceil(plan.needs.devices * (row.figures.half_width / target) ** 2)
+
+
+def epochs_possible(plan: Plan) -> int | None:
+    """In how many epochs participation would meet the target error; None where that is no remedy."""
+    row, target = plan.recommended, plan.needs.target
+    if row is None or target is None or not row.setting.participates or row.figures.half_width <= target:
+        return None
+    # Variance is in proportion to T, but for a part that T hardly changes.
+    fewer = int(plan.needs.epochs * (target / row.figures.half_width) ** 2)
+    return fewer if fewer >= row.setting.reports else None
+
+
+def least_reports(row: Row, needs: Needs) -> int:
+    """Reports below which answering 1/k for every value is nearer to the truth than the estimates."""
+    reports = needs.devices * float(row.setting.share)
+    return max(1, ceil(reports * row.figures.against_uniform**2)) if row.figures.against_uniform < inf else 1

@@ -1,0 +1,157 @@
+"""Every way to collect that a need allows: protocol, calibration, hash family, and in how many epochs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from math import ceil
+from typing import Any
+
+from ldpbeam.channels.calibration import Calibration
+from ldpbeam.errors import CollectionError
+from ldpbeam.planning.needs import LEAST_LEVEL, MOST_LEVEL, Needs
+from ldpbeam.protocols import PROTOCOLS, FrequencyProtocol, LocalProtocol, Parameters
+from ldpbeam.protocols.contract import Result
+
+_SYMBOLS = {"linear": (2, 3, 5, 7, 11), "affine": (2, 3, 4, 6, 8, 12)}
+"""Symbols of a hash that are tried where a cap says what g of them may cost together."""
+
+_SAMPLED = (1, 4, 16)
+"""Buckets that a bit-flip report speaks about; those who memoise may also be asked about all."""
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One way to collect.
+
+    Attributes:
+        name: of the protocol.
+        parameters: as a collection file has them.
+        protocol: built of them.
+        reports: in how many of its epochs a device reports.
+        epochs: how many epochs there are.
+    """
+
+    name: str
+    parameters: Parameters
+    protocol: FrequencyProtocol[Any]
+    reports: int
+    epochs: int
+
+    @property
+    def share(self) -> Fraction:
+        """Share of the devices that report in an epoch."""
+        return Fraction(self.reports, self.epochs)
+
+    @property
+    def participates(self) -> bool:
+        """Whether a device reports in some of its epochs only, which it draws for life."""
+        return self.reports < self.epochs
+
+    @property
+    def published(self) -> bool:
+        """Whether the second round is the papers', which spends less than ε1 for more than two symbols."""
+        return self.parameters.calibration is not Parameters.calibration
+
+    @property
+    def memoised(self) -> bool:
+        """Whether the protocol has a permanent round."""
+        return self.protocol.guarantee.memoised_ratio is not None
+
+    @property
+    def label(self) -> str:
+        """The choice in short, for people; levels are columns of their own."""
+        given, takes = self.parameters, (*self.protocol.PARAMETERS, *self.protocol.OPTIONAL)
+        resolved = self.protocol.resolved_parameters()
+        parts = [self.name, *(f"{key}={resolved[key]}" for key in ("g", "d") if key in takes)]
+        if "hash_family" in takes and given.hash_family != Parameters.hash_family:
+            parts.append(given.hash_family)
+        if self.published:
+            parts.append(given.calibration.value)
+        if self.participates:
+            parts.append(f"({self.reports} of {self.epochs})")
+        return " ".join(parts)
+
+
+def settings(needs: Needs) -> list[Setting]:
+    """Every setting at the levels that the needs leave it, each once, in the order of the protocols."""
+    found: dict[tuple[object, int], Setting] = {}
+    for kind in PROTOCOLS.values():
+        if kind.RESULT is not Result.FREQUENCIES:
+            continue
+        ways = _one_round(kind, needs) if "epsilon" in kind.PARAMETERS else _memoised(kind, needs)
+        for parameters, reports in ways:
+            try:
+                built = kind.from_parameters(needs.values, parameters)
+            except CollectionError:
+                continue  # l_oue and l_soue do not reach every level
+            assert isinstance(built, FrequencyProtocol)  # noqa: S101 - it yields frequencies
+            # Published and exact calibration agree for two symbols, and an optimal g may be 2.
+            setting = Setting(kind.NAME, parameters, built, reports, needs.epochs)
+            found.setdefault((built, reports), setting)
+    return list(found.values())
+
+
+def total_budget(needs: Needs) -> float:
+    """What the reports of a device may tell together where nothing is memoised."""
+    limits = [one for one in (needs.lifetime, needs.cap, needs.longitudinal) if one is not None]
+    return min(limits) if limits else 2 * (needs.first or LEAST_LEVEL)
+
+
+def _one_round(kind: type[LocalProtocol[Any]], needs: Needs) -> Iterator[tuple[Parameters, int]]:
+    """The budget shared out over one, two, … or all epochs; and, to compare with, ε1 in every epoch."""
+    budget, most = total_budget(needs), needs.first or MOST_LEVEL
+    enough = min(ceil(budget / most), needs.epochs)
+    ways = [(min(budget / reports, most), reports) for reports in {1, min(2, needs.epochs), enough}]
+    ways += [(min(budget / needs.epochs, most), needs.epochs)]
+    again = needs.first or (needs.longitudinal or 0.0) / 2
+    for level, reports in sorted({*ways, (min(again, MOST_LEVEL), needs.epochs)}):
+        if level >= LEAST_LEVEL:
+            for options in _options(kind, needs):
+                yield replace(options, epsilon=level), reports
+
+
+def _memoised(kind: type[LocalProtocol[Any]], needs: Needs) -> Iterator[tuple[Parameters, int]]:
+    """The largest levels that no limit forbids; ε1 is half of ε∞ unless a smaller one is asked for."""
+    for options in _options(kind, needs):
+        together = [one for one in (needs.cap, needs.lifetime) if one is not None]
+        inputs = _memoised_inputs(kind, options, needs.values)
+        limits = [limit / inputs for limit in together if inputs]
+        limits += [needs.longitudinal] if needs.longitudinal else []
+        level = min([*limits, MOST_LEVEL]) if limits else 2 * (needs.first or LEAST_LEVEL)
+        first = level / 2 if needs.first is None or needs.first >= level else needs.first
+        if first < LEAST_LEVEL:
+            continue
+        if "epsilon_first" in kind.PARAMETERS:
+            yield replace(options, epsilon_longitudinal=level, epsilon_first=first), needs.epochs
+        elif "d" in kind.PARAMETERS:  # what is memoised is sent as it is, so it must not pass ε1 either
+            yield replace(options, epsilon_longitudinal=first), needs.epochs
+        else:
+            yield replace(options, epsilon_longitudinal=level), needs.epochs
+
+
+def _memoised_inputs(kind: type[LocalProtocol[Any]], options: Parameters, values: int) -> int | None:
+    """How many inputs a device can memoise; None where that is not known before g is."""
+    if "d" in kind.PARAMETERS:
+        return min((options.d or 1) + 1, values)
+    return options.g if "g" in kind.OPTIONAL else values
+
+
+def _options(kind: type[LocalProtocol[Any]], needs: Needs) -> Iterator[Parameters]:
+    """Parameters without levels: hash families, symbols, calibrations and sampled buckets."""
+    if "d" in kind.PARAMETERS:
+        memoises = "epsilon_longitudinal" in kind.PARAMETERS
+        sampled = [d for d in _SAMPLED if d < needs.values] + ([needs.values] if memoises else [])
+        yield from (Parameters(d=d) for d in sampled)
+        return
+    families = ("linear", "affine") if "hash_family" in kind.OPTIONAL else ("linear",)
+    calibrations = tuple(Calibration) if "calibration" in kind.OPTIONAL else (Calibration.EXACT,)
+    for family in families:
+        symbols: tuple[int | None, ...] = (None,)
+        if "g" in kind.OPTIONAL and "epsilon_longitudinal" in kind.PARAMETERS:
+            capped = needs.cap is not None or needs.lifetime is not None
+            symbols = _SYMBOLS[family] if capped else (None, 2)
+        for g in symbols:
+            for calibration in calibrations:
+                yield Parameters(hash_family=family, g=g, calibration=calibration)

@@ -1,0 +1,74 @@
+"""The command ``check``: what collections promise and cost, and what a change of one means."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from ldpbeam.pipelines.commands.support.console import PrintingCommand, deliver, say
+
+DEVICES = 100_000
+
+
+@click.command(cls=PrintingCommand)
+@click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="FILE...")
+@click.option(
+    "--devices",
+    type=click.IntRange(1),
+    default=DEVICES,
+    show_default=True,
+    metavar="N",
+    help="Devices that report in an epoch: errors are stated for so many.",
+)
+@click.option(
+    "--against",
+    type=click.Path(path_type=Path),
+    metavar="OLD",
+    help="An earlier file: what has changed since.",
+)
+def check(files: tuple[Path, ...], devices: int, against: Path | None) -> None:
+    """Check collections before devices have them: promise, digest, expected errors, warnings.
+
+    Of several files, those of one fleet, it says what a device loses by all of them. With --against a change
+    that devices must know about needs a new version, else the exit code is 3.
+    """
+    from ldpbeam.collection.file import load_collection
+    from ldpbeam.errors import UsageError
+    from ldpbeam.pipelines.commands.support.collections import load
+    from ldpbeam.planning.checked import (
+        Checked,
+        change,
+        change_lines,
+        require_new_version,
+        together,
+        together_lines,
+    )
+
+    if against is not None and len(files) != 1:
+        raise UsageError(
+            "E-USAGE-COLLECTION",
+            "--against compares one file with an earlier one",
+            remedy="Give one file, and the earlier one with --against.",
+        )
+    found = [Checked.of(str(path), load(path), devices) for path in files]
+    document: dict[str, object] = {
+        "schema": "ldpbeam.check/1",
+        "collections": [one.as_record() for one in found],
+    }
+    for one in found:
+        for line in one.lines():
+            say(line)
+    collections = [one.collection for one in found]
+    if len(collections) > 1:
+        document["together"] = together(collections)
+        for line in together_lines(collections):
+            say(line)
+    if against is not None:
+        old, new = load_collection(against), collections[0]
+        require_new_version(old, new)
+        differs = change(old, new)
+        document["change"] = {"devices": differs.devices, "server": differs.server}
+        for line in change_lines(old, new):
+            say(line)
+    deliver(document)

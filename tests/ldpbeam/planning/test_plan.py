@@ -1,0 +1,372 @@
+"""What a plan says, against formulas written out here, enumeration, and the collections that it makes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import product
+from math import exp, inf, log, sqrt
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+
+from ldpbeam.channels.calibration import Calibration
+from ldpbeam.collection.domain import Domain
+from ldpbeam.collection.file import parse_collection
+from ldpbeam.errors import UsageError
+from ldpbeam.planning import chart
+from ldpbeam.planning.collection_text import Particulars, collection_text
+from ldpbeam.planning.figures import come_back, figures, mean_factor
+from ldpbeam.planning.needs import Needs, zipf
+from ldpbeam.planning.plan import ALIKE, Plan, Row, best, devices_needed, epochs_possible, make_plan, rows_of
+from ldpbeam.planning.settings import Setting
+from ldpbeam.planning.spread import WIDE
+from ldpbeam.planning.words import asked, recommendation, table
+from ldpbeam.protocols import PROTOCOLS, FrequencyProtocol, Parameters, protocol
+from ldpbeam.protocols.contract import Result
+from ldpbeam.protocols.local_hash import LocalHash
+
+TWO_MILLION = Needs(values=360, devices=2_000_000, epochs=365, target=0.01, lifetime=2.0)
+NEEDS = [
+    TWO_MILLION,
+    Needs(values=360, devices=100_000, longitudinal=2.0, first=1.0),
+    Needs(values=3, devices=5_000, epochs=4, longitudinal=1.0, bits=8),
+    Needs(values=24, devices=20_000, epochs=30, cap=6.0, target=0.02),
+    Needs(values=1000, devices=10_000, epochs=7, first=0.7),
+    Needs(values=50, devices=10_000, epochs=2, lifetime=8.0, first=1.0),
+    Needs(values=16, devices=10_000, epochs=1, longitudinal=4.0, change_rate=0.0),
+]
+WHERE = Particulars("planned", Domain(2), "1d", 1_767_225_600)
+
+
+@pytest.fixture(scope="module", params=NEEDS, ids=asked)
+def plan(request: pytest.FixtureRequest) -> Plan:
+    return make_plan(request.param)
+
+
+def setting(name: str, k: int, reports: int = 10, epochs: int = 10, **given: object) -> Setting:
+    parameters = Parameters(**given)  # type: ignore[arg-type]
+    built = protocol(name, k, parameters)
+    assert isinstance(built, FrequencyProtocol)
+    return Setting(name, parameters, built, reports, epochs)
+
+
+def named(plan: Plan, label: str) -> Row:
+    return next(row for row in plan.rows if row.setting.label == label)
+
+
+def test_the_question_of_every_user_is_answered_with_its_caveat() -> None:
+    """2 million devices, 360 values, daily for a year, error under 1 point, total ε at most 2."""
+    plan = make_plan(TWO_MILLION)
+    row, weaker = plan.recommended, plan.weaker
+    assert row is not None
+    assert weaker is not None
+    assert not plan.meets
+    assert (row.setting.reports, row.setting.epochs) == (1, 365)
+    assert row.figures.any_loss <= 2.0
+    # 4e^ε/(e^ε − 1)² · T per device, at ε = 2; 1.0 % and the drawing of the devices above it.
+    assert row.figures.rare_error == pytest.approx(sqrt(365 * 4 * exp(2) / (exp(2) - 1) ** 2 / 2e6), rel=0.01)
+    assert weaker.setting.label == "loloha g=2"
+    assert weaker.figures.half_width < 0.01
+    assert weaker.figures.values_loss == weaker.figures.cap == pytest.approx(2.0)
+    assert weaker.figures.any_loss > 100
+    said = " ".join(recommendation(plan))
+    assert "Nothing meets all of it" in said
+    assert "With a weaker promise: loloha g=2" in said
+    assert "not for when they changed" in said
+    # What would meet it does, and with a little less it does not.
+    needed, epochs = devices_needed(plan), epochs_possible(plan)
+    assert needed is not None
+    assert epochs is not None
+    assert make_plan(replace(TWO_MILLION, devices=needed + 1000)).meets
+    assert not make_plan(replace(TWO_MILLION, devices=int(needed * 0.98))).meets
+    assert make_plan(replace(TWO_MILLION, epochs=epochs - 1)).meets
+    assert not make_plan(replace(TWO_MILLION, epochs=epochs + 3)).meets
+
+
+def test_all_protocols_that_yield_frequencies_are_looked_at() -> None:
+    found = {row.setting.name for row in make_plan(NEEDS[1]).rows}
+    # At ε∞ = 2 and ε1 = 1 all of them can be had.
+    assert found == {kind.NAME for kind in PROTOCOLS.values() if kind.RESULT is Result.FREQUENCIES}
+    labels = [row.setting.label for row in make_plan(NEEDS[1]).rows]
+    assert {"loloha g=3", "loloha g=3 published", "loloha g=4 affine", "oue (1 of 365)"} <= set(labels)
+
+
+def test_errors_are_those_of_the_closed_forms() -> None:
+    k, n = 100, 50_000
+    rows = {row.setting.label: row.figures for row in rows_of(Needs(k, n, 10, longitudinal=2.0, first=1.0))}
+    p, q = 0.5, 1 / (exp(1) + 1)
+    rare = q * (1 - q) / (p - q) ** 2 / n
+    held = p * (1 - p) / (p - q) ** 2 / n
+    assert rows["l_osue"].rare_error == pytest.approx(sqrt(rare), rel=1e-6)
+    oue = rows["oue"]
+    assert oue.std_error == pytest.approx(sqrt(held / k + rare * (1 - 1 / k)), rel=1e-6)
+    assert oue.half_width == pytest.approx(1.959963985 * oue.std_error)
+    assert oue.values_loss == oue.any_loss == pytest.approx(10)
+    assert oue.cap == inf
+    assert oue.fake_device == pytest.approx((1 - q) / (p - q) / n, rel=1e-6)
+    # The uniform answer for 1/rank: the sum written out.
+    squares = sum((f - 1 / k) ** 2 for f in zipf(k)) / k
+    assert oue.against_uniform == pytest.approx(oue.std_error / sqrt(squares), rel=1e-9)
+    # 1.96 standard errors of an absent value, and 1.645 of this one.
+    f = oue.least_frequency
+    here = sqrt(held * f + rare * (1 - f))
+    assert f == pytest.approx(1.959964 * sqrt(rare) + 1.644854 * here, rel=1e-5)
+    assert oue.least_change == pytest.approx(3.604818 * sqrt(2) * oue.std_error, rel=1e-6)
+    assert oue.mean_7 == pytest.approx(oue.half_width / sqrt(7))
+    assert oue.mean_30 == pytest.approx(oue.half_width / sqrt(10))  # there are ten epochs only
+
+
+def test_participation_costs_t_over_m_of_the_devices() -> None:
+    needs = Needs(20, 60_000, 12, lifetime=3.0)
+    third = figures(setting("oue", 20, 3, 12, epsilon=1.0), needs)
+    whole = figures(setting("oue", 20, 12, 12, epsilon=1.0), needs)
+    assert third.rare_error**2 == pytest.approx(4 * whole.rare_error**2)
+    drawn = (1 - 0.25) * (1 / 20) * (19 / 20) * 4 / 60_000  # of a value that a twentieth holds
+    assert third.std_error**2 == pytest.approx(4 * whole.std_error**2 + drawn)
+    assert third.any_loss == pytest.approx(3.0)
+    assert third.any_exact
+    assert third.fake_device == pytest.approx(4 * whole.fake_device)
+    assert third.mean_7 == pytest.approx(third.half_width / sqrt(7))
+
+
+def test_means_over_epochs_add_up_all_covariances() -> None:
+    """The double sum over pairs of epochs, for a protocol with one answer per value."""
+    one = setting("l_osue", 30, epsilon_longitudinal=2.0, epsilon_first=1.0)
+    for rate, epochs in ((None, 7), (0.0, 7), (0.3, 5), (1.0, 4)):
+        needs = Needs(30, 1000, 10, change_rate=rate, longitudinal=2.0)
+        pairs = [
+            0.2 * (1 - (rate or 0.0)) ** abs(i - j) if i != j else 1.0
+            for i, j in product(range(epochs), repeat=2)
+        ]
+        assert mean_factor(one, needs, 0.2, epochs) == pytest.approx(sum(pairs) / epochs**2)
+    # Differences: without a rate nothing is subtracted, with it what both epochs keep.
+    free = figures(one, Needs(30, 1000, 10, longitudinal=2.0))
+    still = figures(one, Needs(30, 1000, 10, longitudinal=2.0, change_rate=0.0))
+    support, lasting = one.protocol.support, one.protocol.lasting
+    assert lasting is not None
+    kept = float(lasting.floor / support.floor)
+    assert still.least_change**2 == pytest.approx(free.least_change**2 * (1 - kept), rel=0.02)
+    assert free.mean_30 == still.mean_30
+
+
+@pytest.mark.parametrize(("k", "g", "apart"), [(9, 3, 0.08), (81, 3, 0.01), (100, 2, 0.01), (100, 5, 0.01)])
+def test_hashed_answers_come_back(k: int, g: int, apart: float) -> None:
+    """Against all hash functions and memos, over triples of different values; never less than it is."""
+    one = setting("loloha", k, epsilon_longitudinal=2.0, epsilon_first=1.0, g=g)
+    built = one.protocol
+    assert isinstance(built, LocalHash)
+    assert built.permanent is not None
+    p, q, other = (float(x) for x in (built.permanent.own, built.permanent.other, built.lasting.other))  # type: ignore[union-attr]
+    hashes = np.array(
+        [[built.family.hash(seed, value) for value in range(k)] for seed in built.family.seeds()]
+    )
+    triples = np.random.default_rng(1).integers(0, k, (6000, 3))
+    triples = triples[(triples != np.roll(triples, 1, axis=1)).all(axis=1)]
+    first, second, third = (hashes[:, triples[:, column]] for column in range(3))
+    one_way = np.where(first == third, p, q)
+    both = np.where(first == second, one_way, one_way * np.where(second == third, p, q)).mean()
+    exact = (both - other**2) / (other * (1 - other))
+    assert exact - 0.005 <= come_back(one) <= exact + apart
+
+
+def test_bounds_on_any_change_pattern_hold() -> None:
+    """The exact losses, as far as they are enumerated, never pass the bound; the last exact one is exact."""
+    for one in (
+        setting("loloha", 40, 6, 6, epsilon_longitudinal=2.0, epsilon_first=1.0, g=2),
+        setting("loloha", 40, 6, 6, epsilon_longitudinal=1.0, epsilon_first=0.9, g=3),
+        setting("l_grr", 12, 6, 6, epsilon_longitudinal=2.0, epsilon_first=1.0),
+        setting("l_sue", 12, 5, 6, epsilon_longitudinal=2.0, epsilon_first=1.0),
+    ):
+        found = figures(one, Needs(one.protocol.domain_size, 100, 6, longitudinal=2.0))
+        losses = one.protocol.losses
+        assert losses is not None
+        exact = losses.any_changes(one.reports)
+        assert exact is not None
+        assert not found.any_exact
+        assert exact <= found.any_loss <= 3 * exact
+        three = figures(replace(one, reports=3), Needs(one.protocol.domain_size, 100, 6, longitudinal=2.0))
+        assert (three.any_loss, three.any_exact) == (losses.any_changes(3), True)
+        assert found.values_loss == min(
+            one.protocol.guarantee.cap_over_values or 0, losses.same_changes(one.reports)
+        )
+
+
+def test_what_misses_nothing_keeps_every_limit(plan: Plan) -> None:
+    """Looked up in the guarantee of the collection that would be written, not in the figures."""
+    for row in plan.rows:
+        if row.missed:
+            continue
+        needs, guarantee, losses = plan.needs, row.setting.protocol.guarantee, row.setting.protocol.losses
+        reports = row.setting.reports
+        if needs.target is not None:
+            assert WIDE * row.figures.std_error <= needs.target * (1 + 1e-9)
+        if needs.bits is not None:
+            assert row.setting.protocol.payload_bits <= needs.bits
+        if needs.first is not None:
+            assert guarantee.first_report <= needs.first
+        for_good = guarantee.per_memoised_input
+        if for_good is None:
+            for_good = reports * guarantee.first_report
+        if needs.longitudinal is not None:
+            assert for_good <= needs.longitudinal * (1 + 1e-12)
+        if needs.cap is not None:
+            assert (guarantee.cap_over_values or for_good) <= needs.cap * (1 + 1e-12)
+        if needs.lifetime is not None:
+            strict = for_good if losses is None else losses.any_changes(reports)
+            assert strict is not None
+            assert strict <= needs.lifetime * (1 + 1e-12)
+        if losses is not None and needs.change_rate != 0 and reports > 1:
+            assert losses.any_changes(2) != inf
+
+
+def test_the_recommendation_is_the_best_there_is(plan: Plan) -> None:
+    row = plan.recommended
+    assert row is not None
+    fit = [other for other in plan.rows if other.missed.keys() <= row.missed.keys()]
+    assert row.figures.std_error <= ALIKE * min(other.figures.std_error for other in fit)
+    assert not row.setting.published
+    if plan.meets:
+        alike = [other for other in fit if other.figures.std_error <= ALIKE * fit[0].figures.std_error]
+        exact = [other for other in alike if other.setting.parameters.calibration is Calibration.EXACT]
+        shared = [other for other in exact if (other.figures.sharing or inf) >= 1] or exact
+        assert row.figures.values_loss == min(other.figures.values_loss for other in shared)
+        assert row in shared
+    assert best(plan.rows, allowed=set(row.missed)) is row
+
+
+def test_every_setting_becomes_a_collection(plan: Plan) -> None:
+    """The file says what was planned: the same integers, the planned epochs, the whole domain."""
+    place = replace(WHERE, domain=Domain(plan.needs.values))
+    for row in plan.rows:
+        text = collection_text(row, plan.needs, place)
+        participation = f"participation: {{reports: {row.setting.reports}, of: {row.setting.epochs}}}\n"
+        assert (participation in text) is row.setting.participates
+        if row.setting.participates:
+            text = text.replace(participation, "")  # of a branch that is not merged
+        collection = parse_collection(text)
+        assert collection.protocol == row.setting.protocol
+        assert collection.epochs.count == plan.needs.epochs
+        assert collection.domain == Domain(plan.needs.values)
+        assert not collection.ignored
+
+
+def test_labels_of_a_domain_are_kept_as_they_are() -> None:
+    plan = make_plan(Needs(4, 10_000, 10, longitudinal=2.0))
+    domain = Domain(4, ("yes", 'a "b": {c}, #d', "1.0", "ü\u2028"), other=2)
+    assert plan.recommended is not None
+    text = collection_text(plan.recommended, plan.needs, replace(WHERE, domain=domain))
+    assert parse_collection(text).domain == domain
+
+
+@pytest.mark.parametrize(("lifetime", "epochs"), [(0.7, 30_000), (0.2, 10_000)])
+def test_tiny_levels_are_written_so_that_they_are_read(lifetime: float, epochs: int) -> None:
+    needs = Needs(50, 10**9, epochs, lifetime=lifetime)
+    row = next(row for row in rows_of(needs) if row.setting.label == "oue")
+    assert row.setting.parameters.epsilon == lifetime / epochs < 1e-4
+    text = collection_text(row, needs, replace(WHERE, domain=Domain(50)))
+    assert parse_collection(text).parameters.epsilon == lifetime / epochs
+
+
+def test_a_first_level_above_what_a_cap_leaves_does_not_drop_protocols() -> None:
+    """A cap of 6 leaves l_osue ε∞ = 0.25 over 24 values; ε1 is then half of that, not 1."""
+    found = {
+        row.setting.label: row.setting.parameters for row in rows_of(Needs(24, 1000, cap=6.0, first=1.0))
+    }
+    assert found["l_osue"].epsilon_longitudinal == 0.25
+    assert found["l_osue"].epsilon_first == 0.125
+    assert found["loloha g=2"].epsilon_longitudinal == 3.0
+    assert found["loloha g=2"].epsilon_first == 1.0
+
+
+def test_what_is_not_worth_collecting_is_said_plainly() -> None:
+    said = " ".join(recommendation(make_plan(Needs(5000, 2000, 10, longitudinal=1.0))))
+    assert "Not worth collecting" in said
+    said = " ".join(recommendation(make_plan(Needs(10, 10**6, 10, longitudinal=1.0))))
+    assert "Not worth" not in said
+
+
+def test_known_frequencies_decide_what_uniform_answers_are_worth() -> None:
+    flat = Needs(4, 1000, longitudinal=1.0, frequencies=(0.25,) * 4)
+    assert flat.uniform_error == 0
+    plan = make_plan(flat)
+    assert plan.recommended is not None
+    assert plan.recommended.figures.against_uniform == inf
+    assert any("Not worth collecting" in line for line in recommendation(plan))
+    one = replace(flat, frequencies=(1.0, 0.0, 0.0, 0.0))
+    assert one.uniform_error == pytest.approx(sqrt((0.75**2 + 3 * 0.25**2) / 4))
+
+
+def test_without_a_limit_the_least_level_that_gives_the_error_is_taken() -> None:
+    plan = make_plan(Needs(24, 20_000, 30, target=0.02))
+    assert plan.chosen_level
+    assert plan.meets
+    level = plan.needs.longitudinal
+    assert level is not None
+    lower = {1.5: 1.0, 2.0: 1.5, 3.0: 2.0, 4.0: 3.0, 6.0: 4.0}[level]
+    assert not make_plan(replace(plan.needs, longitudinal=lower)).meets
+    assert make_plan(Needs(24, 20_000, 30)).needs.longitudinal == 2.0
+
+
+def test_what_proves_changes_is_taken_only_where_nothing_changes() -> None:
+    changing = make_plan(Needs(16, 10_000, 5, longitudinal=4.0))
+    row = next(row for row in changing.rows if row.setting.label == "dbitflip_pm d=16")
+    assert "change" in row.missed
+    still = make_plan(Needs(16, 10_000, 5, longitudinal=4.0, change_rate=0.0))
+    assert named(still, "dbitflip_pm d=16").missed == {}
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"values": 1},
+        {"devices": 0},
+        {"epochs": 0},
+        {"change_rate": 1.5},
+        {"longitudinal": 1.0, "first": 1.0},
+        {"lifetime": 0.0},
+        {"cap": 1e9},
+        {"target": 1.0},
+        {"bits": 0},
+    ],
+)
+def test_needs_that_cannot_be_are_refused(wrong: dict[str, float]) -> None:
+    with pytest.raises(UsageError) as caught:
+        Needs(**{"values": 10, "devices": 10, **wrong})  # type: ignore[arg-type]
+    assert caught.value.code == "E-USAGE-PLAN"
+
+
+def test_texts_have_no_gap(plan: Plan) -> None:
+    lines = [*recommendation(plan), *table(list(enumerate(plan.rows, 1)))]
+    assert len(lines) > len(plan.rows)
+    for line in lines:
+        for word in ("None", "nan", "inf ", "{", "}"):
+            assert word not in line, line
+
+
+def polylines(svg: str) -> Iterator[list[tuple[float, float]]]:
+    for element in ElementTree.fromstring(svg).iter("{http://www.w3.org/2000/svg}polyline"):
+        yield [tuple(map(float, place.split(","))) for place in element.attrib["points"].split()]  # type: ignore[misc]
+
+
+def test_the_chart_shows_errors_that_fall_with_epsilon() -> None:
+    plan = make_plan(replace(TWO_MILLION, values=20))
+    drawn = chart.lines(plan)
+    assert {line.weaker for line in drawn} == {False, True}
+    for line in drawn:
+        levels, widths = zip(*line.points, strict=True)
+        assert list(levels) == sorted(levels)
+        assert list(widths) == sorted(widths, reverse=True)
+        slope = log(widths[0] / widths[-1]) / log(levels[-1] / levels[0])
+        assert 0.5 < slope < 2.5, line.name
+    row = next(row for row in plan.rows if row.setting.name == drawn[0].name)
+    assert dict(drawn[0].points)[2.0] == row.figures.half_width
+    text = chart.svg(plan)
+    curves = list(polylines(text))
+    assert len(curves) == len(drawn)
+    for curve in curves:
+        assert [x for x, _ in curve] == sorted(x for x, _ in curve)
+        assert [y for _, y in curve] == sorted(y for _, y in curve)  # downwards
+        assert all(0 <= x <= 880 and 0 <= y <= 500 for x, y in curve)
+    assert "http" not in text.replace("http://www.w3.org/2000/svg", "")

@@ -1,0 +1,128 @@
+"""``ldpbeam plan``: what it prints and writes, what it loads, and what it refuses."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from ldpbeam.collection.file import load_collection
+from ldpbeam.errors import LdpError
+from ldpbeam.pipelines.commands.main import cli
+
+SMALL = ("--values", 12, "--devices", 20_000, "--epochs", 10, "--epsilon-longitudinal", 2)
+
+
+def call(*arguments: object) -> str:
+    done = CliRunner().invoke(cli, ["plan", *map(str, arguments)], catch_exceptions=False)
+    assert done.exit_code == 0, done.output
+    return done.stdout
+
+
+def document(*arguments: object) -> Any:
+    # JSON has no infinity, and no program can read one.
+    return json.loads(call(*arguments, "--json"), parse_constant=pytest.fail)
+
+
+def test_it_loads_neither_beam_nor_compilers() -> None:
+    """That is what makes it answer within a second."""
+    code = (
+        "import sys, click\nfrom ldpbeam.pipelines.commands.main import cli\n"
+        f"cli(['plan', *{[*map(str, SMALL)]!r}, '--quiet'], standalone_mode=False)\n"
+        "print(sorted({'apache_beam', 'numba', 'scipy', 'pyarrow', 'altair', 'rich'} & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (done.stderr, done.stdout) == ("", "[]\n")
+
+
+def test_it_prints_lines_a_document_or_nothing() -> None:
+    lines = call(*SMALL, "--rows", 2).splitlines()
+    assert lines[0] == "12 values, 20,000 devices, 10 epochs: ε∞ at most 2"
+    assert lines[1].startswith("Take ")
+    assert any(line.startswith("… ") for line in lines)
+    assert "  sharing: devices with the same hash function" in call(*SMALL, "--columns")
+    assert call(*SMALL, "--quiet") == ""
+    found = document(*SMALL)
+    assert found["schema"] == "ldpbeam.plan/1"
+    assert found["meets"] is True
+    assert found["recommended"]["setting"] in lines[1]
+    assert found["recommended"] in found["rows"]
+    one_round = next(row for row in found["rows"] if row["protocol"] == "grr")
+    assert one_round["cap"] is None
+    assert found["needs"]["longitudinal"] == 2
+    assert found["says"][0] == lines[1]
+
+
+def test_the_written_collection_is_the_recommended_row_or_the_chosen_one(tmp_path: Path) -> None:
+    target = tmp_path / "planned.yaml"
+    found = document(*SMALL, "--output", target, "--name", "clicks", "--epoch", "6h")
+    collection = load_collection(target)
+    assert found["written"] == {"collection": str(target)}
+    assert (collection.name, collection.epochs.length) == ("clicks", 21600)
+    assert collection.protocol_name == found["recommended"]["protocol"]
+    assert collection.epochs.origin % 86400 == 0
+    number = next(i for i, row in enumerate(found["rows"], 1) if row["setting"] == "l_sue")
+    call(*SMALL, "--output", target, "--row", number, "--start", "2026-01-01T00:00:00Z")
+    assert load_collection(target).protocol_name == "l_sue"
+    assert load_collection(target).epochs.origin == 1_767_225_600
+
+
+def test_a_chart_is_written(tmp_path: Path) -> None:
+    call(*SMALL, "--chart", tmp_path / "chart.svg")
+    assert (tmp_path / "chart.svg").read_text("utf-8").startswith("<svg ")
+
+
+def test_values_come_from_a_file_of_labels_a_collection_or_a_population(tmp_path: Path) -> None:
+    labels, people = tmp_path / "labels.txt", tmp_path / "people.csv"
+    labels.write_text("red\ngreen\n\nno\n", "utf-8")
+    rest = ("--devices", 1000, "--cap", 8)
+    target = tmp_path / "planned.yaml"
+    assert document("--domain", labels, *rest, "--output", target)["needs"]["values"] == 3
+    domain = load_collection(target).domain
+    assert domain is not None
+    assert domain.labels == ("red", "green", "no")
+    assert document("--domain", target, *rest)["needs"]["values"] == 3
+    people.write_text("d1,d2\n" + "a,a\na,b\nb,b\nc,c\n" * 5, "utf-8")
+    found = document("--population", f"csv:{people}:d1..d2", "--cap", 8, "--output", target)
+    assert (found["needs"]["values"], found["needs"]["devices"]) == (3, 20)
+    assert found["needs"]["change_rate"] == 0.25
+    # Frequencies 1/2, 1/4, 1/4.
+    assert found["uniform_error"] == pytest.approx(((1 / 6) ** 2 / 3 + 2 * (1 / 12) ** 2 / 3) ** 0.5)
+    domain = load_collection(target).domain
+    assert domain is not None
+    assert domain.labels == ("a", "b", "c")
+    drawn = document("--population", "zipf:1.1:0.1", "--values", 30, "--devices", 50_000, "--cap", 8)
+    assert drawn["needs"]["values"] == 30
+    assert 0.05 < drawn["needs"]["change_rate"] < 0.1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "text"),
+    [
+        (("--devices", 10), "E-USAGE-PLAN", "how many values"),
+        (("--values", 10), "E-USAGE-PLAN", "--devices N"),
+        (("--values", 10, "--domain", "x", "--devices", 1), "E-USAGE-PLAN", "both say it"),
+        (("--domain", "nowhere.txt", "--devices", 1), "E-USAGE-PLAN", "not a readable text"),
+        (("--domain", "x", "--population", "syn"), "E-USAGE-PLAN", "exclude"),
+        (("--population", "syn", "--devices", 9), "E-USAGE-PLAN", "--values N"),
+        (("--population", "csv:nowhere.csv:a"), "E-USAGE-POPULATION", "nowhere"),
+        ((*SMALL, "--epsilon-first", 3), "E-USAGE-PLAN", "not below"),
+        ((*SMALL, "--output", "x.yaml", "--row", 999), "E-USAGE-PLAN", "--row 999"),
+        ((*SMALL, "--output", "x.yaml", "--epoch", "1M"), "E-USAGE-DURATION", "months"),
+        (("--values", 400, "--devices", 9, "--bits", 1, "--output", "x.yaml"), "E-USAGE-PLAN", "no setting"),
+    ],
+)
+def test_what_cannot_be_planned_is_refused(
+    arguments: tuple[object, ...], code: str, text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(LdpError) as caught:
+        call(*arguments)
+    assert (caught.value.code, caught.value.exit_code) == (code, 2)
+    assert text in str(caught.value)
+    assert list(tmp_path.iterdir()) == []
