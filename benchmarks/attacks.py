@@ -81,6 +81,7 @@ class Ours(Watched):
     def report(self, value: int, epoch: int) -> Seen:
         protocol: Any = self._collection.protocol
         message = self._device.report(value, epoch)
+        assert message is not None
         response = protocol.decode(report_pb2.Report.FromString(message).payload)
         support = np.array([protocol.supports(response, v) for v in range(SIZE)], np.float64)
         asked = np.ones(SIZE, np.bool_)

@@ -101,10 +101,12 @@ def simulate(collection: Collection, values: ArrayLike, *, epoch: int = 0, seed:
 
     from ldpbeam.reports import ReportColumns
     from ldpbeam.simulators.fleet import Fleet
+    from ldpbeam.simulators.participation import silenced
     from ldpbeam.simulators.words import RandomWords
 
-    held = np.asarray(values).astype(np.int64, casting="safe")
-    parts = list(Fleet(collection.protocol, len(held), RandomWords(seed)).reports(epoch, held))
+    words, asked = RandomWords(seed), np.asarray(values).astype(np.int64, casting="safe")
+    held = silenced(collection.participation, words, epoch, asked)
+    parts = list(Fleet(collection.protocol, len(held), words).reports(epoch, held))
     ids = np.concatenate([np.zeros(0, np.uint64), *(part.report_ids for part in parts)])
     empty = np.zeros((0, collection.protocol.payload_size), np.uint8)
     payloads = read_only(np.concatenate([empty, *(part.payloads for part in parts)]))

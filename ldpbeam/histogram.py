@@ -108,7 +108,7 @@ def estimate_epoch(collection: Collection, epoch: int, support: Support) -> Epoc
     ties = np.split(tie_breakers(collection.digest, epoch, sum(rows)), np.cumsum(rows)[:-1])
     found = []
     counted = protocol.part_counts(support.counts, support.reports)
-    for part, (counts, reports), split in zip(protocol.estimators, counted, ties, strict=True):
+    for part, (counts, reports), split in zip(collection.estimators, counted, ties, strict=True):
         supported = part.protocol.support_counts(counts)
         if reports < max(collection.min_reports, 1):
             found.append(AttributeHistogram(reports, supported, None, status=INSUFFICIENT))
@@ -122,7 +122,7 @@ def make_consistent(collection: Collection, histogram: EpochHistogram) -> EpochH
     """Stage 5: the collection's post-processing; the raw estimates stay beside it."""
     if not histogram.attributes:
         return histogram
-    parts = collection.protocol.estimators
+    parts = collection.estimators
     done = tuple(
         replace(one, consistent=part.consistent(collection.consistency, one.estimates))
         if one.estimates is not None

@@ -52,6 +52,8 @@ class GuaranteeRecord:
         loss_same_changes, loss_any_changes: losses over t reports.
         loss_two_reports: of any two sequences of inputs.
         loss_unbounded_from: the t from which the loss is infinite.
+        lifetime_reports: how many reports a device makes in its life at most.
+        lifetime: what all of them tell between any two sequences of values; None where that is not bounded.
     """
 
     first_report: float | None = None
@@ -67,6 +69,8 @@ class GuaranteeRecord:
     loss_any_changes: Curve = ()
     loss_two_reports: float | None = None
     loss_unbounded_from: int | None = None
+    lifetime_reports: int | None = None
+    lifetime: float | None = None
 
     @classmethod
     def from_record(cls, record: Mapping[str, Any]) -> GuaranteeRecord:

@@ -20,6 +20,7 @@ from ldpbeam.collection.collection import Collection
 from ldpbeam.errors import UsageError
 from ldpbeam.simulators.deliver.files import Compression, Format, replacing, report_file, write_reports
 from ldpbeam.simulators.fleet import Fleet, ReportColumns
+from ldpbeam.simulators.participation import silenced
 from ldpbeam.simulators.population.joint import Joint
 from ldpbeam.simulators.population.specs import ABSENT, Population
 from ldpbeam.simulators.words import RandomWords
@@ -169,8 +170,9 @@ class Simulation:
                 table = stack.enter_context(pq.ParquetWriter(raw, _TRUTH))
             for epoch, values in enumerate(self._population.values(), self._first_epoch):
                 columns = values.reshape(len(values), -1)
-                present = int(np.count_nonzero(columns[:, 0] != ABSENT))
-                delivered = deliver(epoch, present, self._fleet.reports(epoch, values))
+                held = silenced(self._collection.participation, self.random_words, epoch, values)
+                present = int(np.count_nonzero(held.reshape(len(held), -1)[:, 0] != ABSENT))
+                delivered = deliver(epoch, present, self._fleet.reports(epoch, held))
                 if table is not None:
                     for index, (name, _) in enumerate(self._collection.histograms):
                         table.write_table(_truth(epoch, name, columns[:, index], labels[index]))

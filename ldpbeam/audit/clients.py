@@ -52,7 +52,9 @@ class Client(ABC):
     def device(self) -> LastingDevice:
         """A new device that lasts."""
 
-    def for_two(self, other: Collection, values: Sequence[Any]) -> list[tuple[bytes, bytes]] | None:
+    def for_two(
+        self, other: Collection, values: Sequence[Any]
+    ) -> list[tuple[bytes | None, bytes | None]] | None:
         """First reports of new devices that report to this collection and to another one; a device a value.
 
         None where the client cannot be asked for two collections.
@@ -63,8 +65,8 @@ class Client(ABC):
 class Reporter(Protocol):
     """What a device of any Python client can do."""
 
-    def report(self, value: Any, epoch: int) -> bytes:
-        """The bytes of a report; an exception refuses it."""
+    def report(self, value: Any, epoch: int) -> bytes | None:
+        """The bytes of a report; an exception, or None, refuses it."""
         ...
 
 
@@ -112,7 +114,7 @@ class PythonClient(Client):
         """With a state of its own."""
         return _Lasting(self._maker, self._collection, self._new_folder())
 
-    def for_two(self, other: Collection, values: Sequence[Any]) -> list[tuple[bytes, bytes]]:
+    def for_two(self, other: Collection, values: Sequence[Any]) -> list[tuple[bytes | None, bytes | None]]:
         """Both from one folder."""
         found = []
         for value in values:

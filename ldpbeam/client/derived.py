@@ -31,6 +31,7 @@ class Purpose(IntEnum):
     REPORT_ID = 4
     NOISE = 5
     SENDING_TIME = 6
+    PARTICIPATION = 7
 
 
 def keyed(key: bytes) -> Callable[[bytes], bytes]:

@@ -140,8 +140,12 @@ class Device:
         with self._store.locked():
             return add_up(self._store.load(), self._policy.budget)
 
-    def report(self, value: Any, epoch: int | None = None) -> bytes:
+    def report(self, value: Any, epoch: int | None = None) -> bytes | None:
         """A serialised ``Report`` about ``value`` in ``epoch``; kept in the outbox, where there is one.
+
+        None, nothing to send, in an epoch that is none of the device's own: where the collection has
+        ``participation``, a device reports in a few epochs only, which it drew before it knew any value. All
+        else is the same there: what is refused, what is kept, and that epochs go forward.
 
         One report per epoch. Asked again for the last one, also by another process after a crash, the device
         returns the same bytes, whatever the value is by then: a second draw would spend privacy again, and be
@@ -181,15 +185,20 @@ class Device:
                 self._store.settle()
                 return self._again(entry)
             self._require_near(state, entry, asked, now if timed else None)
-            drawn = self._drawn(state, entry, values, asked)
-            message = self._message(drawn, asked)
+            message = None
+            if self._draws.reports_in(asked, entry.own_epochs):
+                drawn = self._drawn(state, entry, values, asked)
+                message = self._message(drawn, asked)
             entry.last_epoch = asked
             self._keep(entry, message, values)
             if timed:
                 state.clock_seconds = max(int(now), state.clock_seconds)
             if self._outbox is not None:
-                waiting = Waiting(self._due(asked, now), self._collection.digest_hex, asked)
-                self._outbox.put(waiting, message, last)
+                digest = self._collection.digest_hex
+                if message is None:
+                    self._outbox.without_remains(digest, last)
+                else:
+                    self._outbox.put(Waiting(self._due(asked, now), digest, asked), message, last)
             self._store.save(state)
         return message
 
@@ -252,6 +261,7 @@ class Device:
         )
         if isinstance(self._draws, StoredDraws):
             entry.memo.CopyFrom(self._draws.new_memo())
+        entry.own_epochs.extend(self._draws.new_epochs())
         return entry
 
     def _entry(self, state: device_state_pb2.DeviceState) -> _Entry:
@@ -275,14 +285,20 @@ class Device:
                 remedy="Set the clock; if the device was off for so long, open it with a larger max_jump.",
             )
 
-    def _keep(self, entry: _Entry, message: bytes, values: Any) -> None:
+    def _keep(self, entry: _Entry, message: bytes | None, values: Any) -> None:
         """What the same bytes can be had from again: themselves where they are short."""
+        entry.last_silent = message is None
+        if message is None:
+            entry.last_report = entry.last_values = b""
+            return
         short = len(message) <= _SMALL or isinstance(self._draws, StoredDraws)
         entry.last_report = message if short else b""
         entry.last_values = b"" if short else self._masked(_packed(values), entry.last_epoch)
 
-    def _again(self, entry: _Entry) -> bytes:
-        """The last report."""
+    def _again(self, entry: _Entry) -> bytes | None:
+        """The last report; None where there was none."""
+        if entry.last_silent:
+            return None
         if entry.last_report:
             return entry.last_report
         epoch = entry.last_epoch

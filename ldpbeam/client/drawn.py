@@ -36,6 +36,7 @@ class Draws(ABC):
     def __init__(self, collection: Collection) -> None:
         """Draw nothing yet."""
         self._protocol = collection.protocol
+        self._participation = collection.participation
 
     @abstractmethod
     def report(self, values: Any, epoch: int, memo: device_state_pb2.DeviceMemo) -> Drawn:
@@ -53,6 +54,14 @@ class Draws(ABC):
     def share(self, epoch: int) -> int:
         """A word for the sending time."""
 
+    @abstractmethod
+    def new_epochs(self) -> Sequence[int]:
+        """What a new device has to keep of the epochs that it reports in: all of them, or nothing."""
+
+    @abstractmethod
+    def reports_in(self, epoch: int, kept: Sequence[int]) -> bool:
+        """Whether the device reports in an epoch, given what it keeps of them."""
+
 
 class DerivedDraws(Draws):
     """Every word follows from the device's secret: asked for again, a report is drawn the same."""
@@ -64,6 +73,10 @@ class DerivedDraws(Draws):
         self._root = WHOLE if collection.attributes else 0
         once = DerivedRandomness(self._derivation, Purpose.ONCE, 0, self._root)
         self._memo = self._protocol.new_memo(once)
+        self._epochs: frozenset[int] | None = None
+        if self._participation is not None:
+            words = self._derivation.stream(Purpose.PARTICIPATION, 0, 0)
+            self._epochs = frozenset(self._participation.chosen(words))
 
     def report(self, values: Any, epoch: int, memo: device_state_pb2.DeviceMemo) -> Drawn:
         """Nothing has to be kept."""
@@ -79,6 +92,14 @@ class DerivedDraws(Draws):
     def share(self, epoch: int) -> int:
         """The same for an epoch, however often it is asked for."""
         return self._derivation.stream(Purpose.SENDING_TIME, 0, epoch).word()
+
+    def new_epochs(self) -> Sequence[int]:
+        """They follow from the secret."""
+        return ()
+
+    def reports_in(self, epoch: int, kept: Sequence[int]) -> bool:
+        """As the secret has it."""
+        return self._epochs is None or epoch in self._epochs
 
     def _report_id(self, epoch: int) -> int:
         return self._derivation.stream(Purpose.REPORT_ID, 0, epoch).word()
@@ -111,6 +132,14 @@ class StoredDraws(Draws):
     def share(self, epoch: int) -> int:
         """Fresh."""
         return self._system.word()
+
+    def new_epochs(self) -> Sequence[int]:
+        """Drawn once, and kept before the first of them is used."""
+        return () if self._participation is None else self._participation.chosen(self._system)
+
+    def reports_in(self, epoch: int, kept: Sequence[int]) -> bool:
+        """As it was drawn."""
+        return self._participation is None or epoch in kept
 
 
 class _RecordedRandomness(Randomness):

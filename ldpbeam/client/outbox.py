@@ -66,18 +66,34 @@ class Outbox:
         Raises:
             DeviceError: the disk is full or refuses.
         """
+        sound = self.without_remains(waiting.digest, last_epoch)
         with durable.said(self._folder):
-            durable.remove_temporary(self._folder)
-            sound = []
-            for one in self._listed():
-                if one.digest == waiting.digest and (last_epoch is None or one.epoch > last_epoch):
-                    durable.remove(self._folder / one.name)
-                else:
-                    sound.append(one)
             for one in sound[: max(0, len(sound) + 1 - self._most)]:
                 durable.remove(self._folder / one.name)
                 self.dropped += 1
             durable.write(self._folder / waiting.name, report)
+
+    def without_remains(self, digest: str, last_epoch: int | None) -> list[Waiting]:
+        """Remove what a machine left that stopped before it kept the state; the rest, the first due first.
+
+        The device holds the lock, and changes its state next.
+
+        Args:
+            digest: of the collection.
+            last_epoch: of the collection in the state.
+
+        Raises:
+            DeviceError: the disk is full or refuses.
+        """
+        with durable.said(self._folder):
+            durable.remove_temporary(self._folder)
+            sound = []
+            for one in self._listed():
+                if one.digest == digest and (last_epoch is None or one.epoch > last_epoch):
+                    durable.remove(self._folder / one.name)
+                else:
+                    sound.append(one)
+            return sound
 
     def waiting(self) -> list[Waiting]:
         """All reports that wait, the first due first."""

@@ -6,7 +6,8 @@ The digest travels in every report, so a report is only ever decoded with its ow
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
 from functools import cached_property
 from typing import Any
 
@@ -20,12 +21,15 @@ from ldpbeam.collection.message import (
     set_parameters,
     taken,
 )
+from ldpbeam.collection.participation import Participation
 from ldpbeam.errors import CollectionError
+from ldpbeam.privacy.guarantee import Guarantee
+from ldpbeam.privacy.lifetime import lifetime_record
 from ldpbeam.privacy.loss import loss_record
 from ldpbeam.privacy.poisoning import leverage_record
 from ldpbeam.protocols import PROTOCOLS, LocalProtocol, Parameters, protocol
 from ldpbeam.protocols.attributes.allocate import ALLOCATIONS, allocate
-from ldpbeam.protocols.contract import Result
+from ldpbeam.protocols.contract import EVERYONE, PartEstimator, Result
 from ldpbeam.support import SupportProbabilities
 from ldpbeam.wire import collection_pb2
 
@@ -53,6 +57,8 @@ class Collection:
         retired: seconds since 1970; epochs that begin then or later take no reports. None: not retired.
         attributes: two or more, instead of ``domain``; part of the digest, like the next.
         allocation: key of :data:`ldpbeam.protocols.attributes.ALLOCATIONS`, with attributes only.
+        participation: how often a device reports in its life; None where it reports in every epoch. Part of
+            the digest.
     """
 
     name: str
@@ -69,6 +75,7 @@ class Collection:
     retired: int | None = None
     attributes: tuple[Attribute, ...] = ()
     allocation: str = ""
+    participation: Participation | None = None
     ignored: tuple[str, ...] = field(default=(), compare=False)
     protocol: LocalProtocol[Any] = field(init=False, compare=False, repr=False)
 
@@ -103,6 +110,14 @@ class Collection:
                 f"min_reports must be a positive integer, not {self.min_reports}",
                 key="min_reports",
                 remedy="Use min_reports: 1 to publish every epoch.",
+            )
+        if self.participation is not None and self.participation.of != self.epochs.count:
+            raise CollectionError(
+                "E-COLLECTION-PARTICIPATION",
+                f"participation.of is {self.participation.of} and the collection has {self.epochs.count} "
+                "epochs: a device draws its reports from all of them, and ends with them",
+                key="participation",
+                remedy="Leave epoch.count out, or give both the same number.",
             )
         object.__setattr__(self, "protocol", self._built())
 
@@ -156,6 +171,25 @@ class Collection:
         return tuple((attribute.name, attribute.domain) for attribute in self.attributes)
 
     @property
+    def share(self) -> Fraction:
+        """The share of the devices, drawn at random, that report in an epoch."""
+        return EVERYONE if self.participation is None else self.participation.share
+
+    @cached_property
+    def estimators(self) -> tuple[PartEstimator, ...]:
+        """One per attribute, which knows that an epoch's reports are those of a part of the devices."""
+        parts = self.protocol.estimators
+        if self.participation is None:
+            return parts
+        return tuple(replace(part, present=self.share) for part in parts)
+
+    @cached_property
+    def guarantee(self) -> Guarantee:
+        """What one device can lose, in as many reports as it makes in its life."""
+        whole = self.protocol.guarantee
+        return whole if self.participation is None else whole.within(self.participation.reports)
+
+    @property
     def protocol_label(self) -> str:
         """The protocol for people: its name, and how attributes share it."""
         return ", ".join(name for name in (self.protocol_name, self.allocation) if name)
@@ -187,6 +221,9 @@ class Collection:
             set_domain(message.domain, self.domain)
         if self.attributes:
             add_attributes(message, self.attributes, self.protocol.parts)
+        if self.participation is not None:
+            message.participation.reports = self.participation.reports
+            message.participation.of = self.participation.of
         message.epoch.length_seconds = self.epochs.length
         message.epoch.origin_seconds = self.epochs.origin
         message.epoch.count = self.epochs.count
@@ -212,9 +249,13 @@ class Collection:
         """What run.json and the Parquet metadata say about the collection."""
         levels, choices = taken(self.kind, self.parameters)
         built = self.protocol
-        several = {}
+        several: dict[str, object] = {}
         if self.attributes:
             several = {"allocation": self.allocation, "attributes": self._attribute_records()}
+        life = {} if self.participation is None else {"participation": self.participation.as_record()}
+        support = lasting = None
+        if self.domain is not None:
+            support, lasting = self.estimators[0].support, self.estimators[0].lasting
         return {
             "name": self.name,
             "version": self.version,
@@ -222,6 +263,7 @@ class Collection:
             "owner": self.owner,
             "protocol": self.protocol_name or self.allocation,
             **several,
+            **life,
             "result": built.result.value,
             "parameters": levels | built.resolved_parameters() | choices,
             "domain_size": self.domain.size if self.domain else built.domain_size,
@@ -238,10 +280,11 @@ class Collection:
             "retired": None if self.retired is None else instant(self.retired),
             "consistency": self.consistency,
             "min_reports": self.min_reports,
-            **_support_record(built.support, built.lasting),
+            **_support_record(support, lasting),
             "guarantee": {
-                **built.guarantee.as_record(),
+                **self.guarantee.as_record(),
                 **loss_record(built.losses),
+                **lifetime_record(self.guarantee, built.losses),
                 "not_hidden": list(built.not_hidden),
             },
             "leverage": [
@@ -261,9 +304,12 @@ class Collection:
                 "result": part.result.value,
                 "parameters": part.resolved_parameters(),
                 **_support_record(estimator.support, estimator.lasting),
-                "v_star_times_reports": _floor_record(estimator.support),
+                # Of the devices that report in an epoch, however few of a fleet they are.
+                "v_star_times_reports": _floor_record(reporting.support),
             }
-            for attribute, part, estimator in zip(self.attributes, built.parts, built.estimators, strict=True)
+            for attribute, part, estimator, reporting in zip(
+                self.attributes, built.parts, self.estimators, built.estimators, strict=True
+            )
         ]
 
 

@@ -15,6 +15,9 @@ from ldpbeam.protocols import LocalProtocol
 FORMAT = "ldpbeam device definition 1"
 """Names the format; a change that devices must know about gets another number."""
 
+WITH_PARTICIPATION = "ldpbeam device definition 2"
+"""The format of a collection with participation: a device that does not know it would report too often."""
+
 
 def device_definition(collection: Collection) -> dict[str, Any]:
     """The definition as JSON values.
@@ -22,9 +25,9 @@ def device_definition(collection: Collection) -> dict[str, Any]:
     Integers that may exceed 2**53 are decimal text. With several attributes ``domain`` is None, and the
     protocol has ``parts``, one per attribute and in the same order.
     """
-    epochs, attributes = collection.epochs, collection.attributes
+    epochs, attributes, few = collection.epochs, collection.attributes, collection.participation
     return {
-        "format": FORMAT,
+        "format": FORMAT if few is None else WITH_PARTICIPATION,
         "name": collection.name,
         "version": collection.version,
         "digest": collection.digest_hex,
@@ -34,6 +37,7 @@ def device_definition(collection: Collection) -> dict[str, Any]:
             "origin_seconds": epochs.origin,
             "count": epochs.count,
         },
+        **({} if few is None else {"participation": few.as_record()}),
         "domain": None if collection.domain is None else _domain(collection.domain),
         "attributes": [{"name": one.name, "domain": _domain(one.domain)} for one in attributes],
         "protocol": _protocol(collection.protocol, several=bool(attributes)),

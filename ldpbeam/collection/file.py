@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 from ldpbeam.collection.collection import Collection
 from ldpbeam.collection.domain import MAX_DOMAIN, Attribute, Domain
 from ldpbeam.collection.epochs import DEFAULT_COUNT, Epochs, parse_duration, parse_instant
+from ldpbeam.collection.participation import Participation
 from ldpbeam.errors import CollectionError
 from ldpbeam.protocols import PROTOCOLS, LocalProtocol, Parameters
 from ldpbeam.protocols.attributes.allocate import ALLOCATIONS
@@ -38,6 +39,7 @@ KEYS = (
     "protocol",
     *PARAMETER_KEYS,
     "epoch",
+    "participation",
     "allowed_lateness",
     "consistency",
     "min_reports",
@@ -269,7 +271,9 @@ def _collection(entries: dict[str, _Entry], where: str) -> Collection:
     domain, mean = None, kind.RESULT is Result.MEAN
     if not allocation:
         domain = _domain(_required(entries, "domain", where, "domain: {size: 360}"), where, mean=mean)
-    epochs = _epochs(_required(entries, "epoch", where, "epoch: {length: 6h}"), where)
+    participation = given("participation", lambda entry: _participation(entry, where), None)
+    planned = DEFAULT_COUNT if participation is None else participation.of
+    epochs = _epochs(_required(entries, "epoch", where, "epoch: {length: 6h}"), where, planned)
     return Collection(
         ignored=ignored,
         name=name,
@@ -286,6 +290,7 @@ def _collection(entries: dict[str, _Entry], where: str) -> Collection:
         retired=given("retired", lambda entry: entry.parsed(parse_instant), None),
         attributes=_attributes(entries["attributes"], where, mean=mean) if allocation else (),
         allocation=allocation,
+        participation=participation,
     )
 
 
@@ -408,12 +413,19 @@ def _domain(entry: _Entry, where: str, *, mean: bool = False) -> Domain:
     return Domain(buckets, None, top)
 
 
-def _epochs(entry: _Entry, where: str) -> Epochs:
+def _epochs(entry: _Entry, where: str, planned: int) -> Epochs:
     keys = _mapping(_node(entry), ("length", "origin", "count"), where, "epoch")
     length = _required(keys, "length", entry.where, "length: 6h").parsed(parse_duration)
     origin = keys["origin"].parsed(parse_instant) if "origin" in keys else 0
-    count = keys["count"].integer(1) if "count" in keys else DEFAULT_COUNT
+    count = keys["count"].integer(1) if "count" in keys else planned
     return Epochs(length, origin, count)
+
+
+def _participation(entry: _Entry, where: str) -> Participation:
+    keys = _mapping(_node(entry), ("reports", "of"), where, "participation")
+    example = "participation: {reports: 1, of: 30}"
+    reports, of = (_required(keys, key, entry.where, example).integer(1) for key in ("reports", "of"))
+    return Participation(reports, of)
 
 
 def _node(entry: _Entry) -> yaml.Node:

@@ -14,6 +14,7 @@ from ldpbeam.channels.calibration import Calibration
 from ldpbeam.collection.collection import Collection
 from ldpbeam.collection.domain import Attribute, Domain
 from ldpbeam.collection.epochs import Epochs
+from ldpbeam.collection.participation import Participation
 from ldpbeam.errors import CollectionError
 from ldpbeam.protocols import Parameters
 
@@ -42,6 +43,7 @@ def definition(collection: Collection) -> dict[str, Any]:
         "attributes": [{"name": a.name, "domain": _domain_record(a.domain)} for a in collection.attributes],
         "parameters": parameters,
         "epochs": {"length": epochs.length, "origin": epochs.origin, "count": epochs.count},
+        **_participation_record(collection),
     }
 
 
@@ -62,6 +64,7 @@ def collection_of(record: Mapping[str, Any]) -> Collection:
                 **{**parameters, "calibration": Calibration(parameters.get("calibration"))}
             ),
             epochs=Epochs(**record["epochs"]),
+            participation=Participation(**record["participation"]) if "participation" in record else None,
         )
         digest = record["digest"]
     except CollectionError:
@@ -71,6 +74,11 @@ def collection_of(record: Mapping[str, Any]) -> Collection:
     if made.digest_hex != digest:
         raise _damaged(f"its digest would be {made.digest_hex}, not {digest}")
     return made
+
+
+def _participation_record(collection: Collection) -> dict[str, Any]:
+    found = collection.participation
+    return {} if found is None else {"participation": found.as_record()}
 
 
 def _domain_record(domain: Domain) -> dict[str, Any]:

@@ -29,6 +29,7 @@ _HOMES = {
     "power": "power",
     "power_ns": "power",
     "mle": "mle",
+    "bayes": "bayes",
 }
 """Every method by the name that users write, and the module that has it, under that name in capitals."""
 

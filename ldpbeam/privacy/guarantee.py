@@ -8,8 +8,9 @@ came back (:mod:`ldpbeam.privacy.loss`).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
+from math import inf, nextafter
 
 from ldpbeam.channels.exact import log_above
 
@@ -23,12 +24,24 @@ class Guarantee:
         memoised_ratio: worst ratio of all reports about one memoised input; None for one-round protocols.
         memoised_inputs: how many inputs can be memoised in a lifetime (k, g, ...); None likewise.
         cap: lifetime cap of several attributes, whose inputs do not all have the level above; else None.
+        reports: how many reports a device makes in its life at most; None without a limit.
     """
 
     first_ratio: Fraction
     memoised_ratio: Fraction | None = None
     memoised_inputs: int | None = None
     cap: float | None = None
+    reports: int | None = None
+
+    def within(self, reports: int) -> Guarantee:
+        """The guarantee of devices that make so many reports in their lives, and memoise no more inputs."""
+        inputs, cap, level = self.memoised_inputs, self.cap, self.per_memoised_input
+        if cap is not None and level is not None:
+            # A report is about one input of each attribute, and the level that of all of them together.
+            cap = min(cap, nextafter(reports * level, inf))
+        elif inputs is not None:
+            inputs = min(inputs, reports)
+        return replace(self, memoised_inputs=inputs, cap=cap, reports=reports)
 
     @property
     def first_report(self) -> float:
@@ -52,6 +65,11 @@ class Guarantee:
     @property
     def not_capped(self) -> str:
         """What the figures above do not promise, in words."""
+        if self.reports is not None and (self.memoised_ratio is None or self.reports == 1):
+            return (
+                "Another collection, or another version of this one: what a device reports for it adds to "
+                "this. Within the collection nothing is left out, however often values change."
+            )
         if self.memoised_ratio is None:
             return (
                 "Nothing is memoised: each report spends the first-report level again, so t reports spend "

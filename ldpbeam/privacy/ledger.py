@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from math import fsum, inf, nextafter
 
-from ldpbeam.channels.exact import float_above, log_above
+from ldpbeam.channels.exact import float_above, log_above, log_above_power
 from ldpbeam.privacy.guarantee import Guarantee
 
 
@@ -61,7 +61,9 @@ class Ledger:
 
     @property
     def cap(self) -> float:
-        """The most that can ever be spent; infinite for one-round protocols."""
+        """The most that can ever be spent; for one-round protocols infinite, unless reports are limited."""
+        if self.guarantee.memoised_ratio is None and self.guarantee.reports is not None:
+            return log_above_power([(self.guarantee.first_ratio, self.guarantee.reports)])
         cap = self.guarantee.cap_over_values
         return inf if cap is None else cap
 

@@ -128,20 +128,25 @@ class PartEstimator:
     Attributes:
         protocol: of the attribute.
         share: of the population, drawn at random for life, that reports the attribute.
+        present: share of the population, drawn at random for each epoch, that reports at all.
     """
 
     protocol: ServerSide
     share: Fraction = EVERYONE
+    present: Fraction = EVERYONE
 
     @property
     def support(self) -> SupportProbabilities | None:
         """As of the protocol, among the devices that report the attribute."""
         support = self.protocol.support
-        return None if support is None else support.among(self.share)
+        return None if support is None else support.among(self.share * self.present)
 
     @property
     def lasting(self) -> SupportProbabilities | None:
-        """As of the protocol; a device also keeps for life which attribute it reports."""
+        """As of the protocol; a device also keeps for life which attribute it reports.
+
+        Where other devices report in another epoch, less of an error repeats itself than this says.
+        """
         if self.support is None or self.share == EVERYONE:
             return self.protocol.lasting
         kept = self.protocol.lasting or SupportProbabilities(Fraction(1), Fraction(0))
@@ -153,7 +158,7 @@ class PartEstimator:
 
         if not reports:
             return Estimates.unknown(self.protocol.results)
-        return self.protocol.estimate(counts, reports, ties, self.share)
+        return self.protocol.estimate(counts, reports, ties, self.share * self.present)
 
     def consistent(self, method: str, estimates: Estimates) -> Floats:
         """As :meth:`ServerSide.consistent`; NaN without a report."""

@@ -17,7 +17,7 @@ class DeviceState(_message.Message):
     def __init__(self, secret: _Optional[bytes] = ..., collections: _Optional[_Iterable[_Union[CollectionState, _Mapping]]] = ..., clock_seconds: _Optional[int] = ...) -> None: ...
 
 class CollectionState(_message.Message):
-    __slots__ = ("digest", "name", "version", "memo", "last_epoch", "last_report", "last_values", "last_noise", "levels", "inputs", "spent_budget")
+    __slots__ = ("digest", "name", "version", "memo", "last_epoch", "last_report", "last_values", "last_noise", "levels", "inputs", "spent_budget", "last_silent", "own_epochs")
     DIGEST_FIELD_NUMBER: _ClassVar[int]
     NAME_FIELD_NUMBER: _ClassVar[int]
     VERSION_FIELD_NUMBER: _ClassVar[int]
@@ -29,6 +29,8 @@ class CollectionState(_message.Message):
     LEVELS_FIELD_NUMBER: _ClassVar[int]
     INPUTS_FIELD_NUMBER: _ClassVar[int]
     SPENT_BUDGET_FIELD_NUMBER: _ClassVar[int]
+    LAST_SILENT_FIELD_NUMBER: _ClassVar[int]
+    OWN_EPOCHS_FIELD_NUMBER: _ClassVar[int]
     digest: bytes
     name: str
     version: int
@@ -40,7 +42,9 @@ class CollectionState(_message.Message):
     levels: _containers.RepeatedCompositeFieldContainer[Level]
     inputs: bytes
     spent_budget: float
-    def __init__(self, digest: _Optional[bytes] = ..., name: _Optional[str] = ..., version: _Optional[int] = ..., memo: _Optional[_Union[DeviceMemo, _Mapping]] = ..., last_epoch: _Optional[int] = ..., last_report: _Optional[bytes] = ..., last_values: _Optional[bytes] = ..., last_noise: bool = ..., levels: _Optional[_Iterable[_Union[Level, _Mapping]]] = ..., inputs: _Optional[bytes] = ..., spent_budget: _Optional[float] = ...) -> None: ...
+    last_silent: bool
+    own_epochs: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, digest: _Optional[bytes] = ..., name: _Optional[str] = ..., version: _Optional[int] = ..., memo: _Optional[_Union[DeviceMemo, _Mapping]] = ..., last_epoch: _Optional[int] = ..., last_report: _Optional[bytes] = ..., last_values: _Optional[bytes] = ..., last_noise: bool = ..., levels: _Optional[_Iterable[_Union[Level, _Mapping]]] = ..., inputs: _Optional[bytes] = ..., spent_budget: _Optional[float] = ..., last_silent: bool = ..., own_epochs: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class Level(_message.Message):
     __slots__ = ("epsilon", "times")

@@ -42,7 +42,23 @@ def privacy(collection: CollectionRecord, name: str) -> Privacy:
     word = _fresh if guarantee.per_report else _memoised
     promises = word(guarantee, collection.parameters)
     hidden = [Promise("Not hidden", "visible", sentence) for sentence in guarantee.not_hidden]
+    promises = [*_for_life(guarantee), *promises]
     return Privacy([*promises, *hidden, *_assumed(guarantee)], _losses(guarantee, name))
+
+
+def _for_life(guarantee: GuaranteeRecord) -> list[Promise]:
+    """What all reports of a device tell, where it makes only a few."""
+    reports = guarantee.lifetime_reports
+    if reports is None:
+        return []
+    times = "one report" if reports == 1 else f"{reports:g} reports"
+    meaning = (
+        f"a device makes {times} in its life, in epochs that it drew before it had a value; together they "
+        "tell no more than this, however often the value changes"
+    )
+    if guarantee.lifetime is None:
+        meaning = f"a device makes {times} in its life; when a value changed may be seen in them all the same"
+    return [Promise("For life, ε", figure(guarantee.lifetime), meaning)]
 
 
 def _assumed(guarantee: GuaranteeRecord) -> list[Promise]:
@@ -67,9 +83,18 @@ def _fresh(guarantee: GuaranteeRecord, parameters: Mapping[str, Any]) -> list[Pr
         Promise(
             "After t reports",
             f"t × {figure(first)}" if first is not None else "t × ε",
-            "nothing is memoised: every further report spends the same again",
+            "nothing is memoised: every further report spends the same again"
+            + (
+                ""
+                if guarantee.lifetime_reports is None
+                else f", up to the {guarantee.lifetime_reports:g} of its life"
+            ),
         ),
-        Promise("Not capped", "no cap", guarantee.not_capped or _EACH_AGAIN),
+        Promise(
+            "Not capped" if guarantee.lifetime is None else "Not covered",
+            "no cap" if guarantee.lifetime is None else "adds up",
+            guarantee.not_capped or _EACH_AGAIN,
+        ),
     ]
 
 

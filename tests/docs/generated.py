@@ -46,7 +46,7 @@ from ldpbeam.transforms.sinks.estimates import epoch_file_name
 from ldpbeam.transforms.sinks.rejects import rejects_schema
 from ldpbeam.wire import report_pb2
 from tests.conftest import REPOSITORY
-from tests.docs import wire
+from tests.docs import lifetime, wire
 
 EXAMPLE = REPOSITORY / "examples" / "minutes_in_app.yaml"
 MARK = re.compile(
@@ -652,6 +652,7 @@ BLOCKS: dict[str, dict[str, Callable[[], str]]] = {
         "any-two": any_two_sequences,
         "recognised": recognised,
         "leverage": leverages,
+        **lifetime.BLOCKS,
     },
     "docs/outputs.md": {
         "estimates": estimates_columns,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -91,3 +92,13 @@ def test_without_a_collection_everything_is_audited() -> None:
         found = list(standard_collections(quick=quick))
         assert {one.protocol_name for one in found if not one.allocation} == set(PROTOCOLS)
         assert {one.allocation for one in found if one.allocation} == set(ALLOCATIONS)
+
+
+def test_a_collection_whose_devices_report_rarely_is_refused(file: Path) -> None:
+    """It would hardly ever get a report; without participation they are drawn the same way."""
+    text = file.read_text()
+    rare = re.sub(r"count: \d+", "count: 30", text) + "participation: {reports: 1, of: 30}\n"
+    file.write_text(rare)
+    done = ran(str(file))
+    assert done.returncode == 2, done.stderr
+    assert "without participation" in done.stderr

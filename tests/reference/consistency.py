@@ -125,3 +125,33 @@ def power_log_likelihood(counts: FloatArray, n: int, floor: float, slope: float,
         logs = prior - 0.5 * np.log(variance) - 0.5 * (count - x) ** 2 / variance
         total += float(logs.max() + np.log(np.sum(np.exp(logs - logs.max()))))
     return total
+
+
+def kiefer_wolfowitz(
+    counts: FloatArray, points: FloatArray, floor: float, slope: float, rounds: int
+) -> FloatArray:
+    """Posterior means of ``bayes``, one estimate and one point of the prior after the other.
+
+    Weights of the points that explain all estimates, by EM from equal weights, with noise of variance floor +
+    slope·x; no binning, and no point is left out for being far away.
+    """
+    variances = [floor + slope * x for x in points]
+    density = [
+        [float(np.exp(-0.5 * (y - x) ** 2 / v) / np.sqrt(v)) for x, v in zip(points, variances, strict=True)]
+        for y in counts
+    ]
+    weights = [1.0 / len(points)] * len(points)
+    for _ in range(rounds):
+        shares = [0.0] * len(points)
+        for row in density:
+            total = sum(w * d for w, d in zip(weights, row, strict=True))
+            for j, (w, d) in enumerate(zip(weights, row, strict=True)):
+                shares[j] += w * d / total / len(counts)
+        weights = shares
+    return np.array(
+        [
+            sum(x * w * d for x, w, d in zip(points, weights, row, strict=True))
+            / sum(w * d for w, d in zip(weights, row, strict=True))
+            for row in density
+        ]
+    )

@@ -129,12 +129,12 @@ def streams() -> dict[str, Any]:
     secret, digest = bytes(range(32)), sha256(b"collection").digest()
     derivation = Derivation(secret, digest)
     found = []
-    for purpose in Purpose:
+    for purpose in range(Purpose.ONCE, Purpose.SENDING_TIME + 1):  # participation has vectors of its own
         for part, number in ((0, 0), (0, 5), (3, -1), ((1 << 32) - 1, (1 << 64) - 2)):
             words = derivation.stream(purpose, part, number)
             found.append(
                 {
-                    "purpose": int(purpose),
+                    "purpose": purpose,
                     "part": part,
                     "input": str(number % FULL),
                     "key": derivation.key(purpose, part, number).hex(),

@@ -6,6 +6,9 @@ import { FULL } from "./randomness.js";
 
 export const FORMAT = "ldpbeam device definition 1";
 
+/** Of collections in which a device reports only a few times in its life. */
+const WITH_PARTICIPATION = "ldpbeam device definition 2";
+
 /** Weights of a round over symbols: `keep` for the true one, `each` for every other. */
 export interface SymbolRound {
   size: number;
@@ -91,6 +94,10 @@ export interface Definition {
  */
 export function parseDefinition(json: unknown): Definition {
   const all = new Node_(json, "definition");
+  if (all.text("format") === WITH_PARTICIPATION || all.has("participation")) {
+    // A device that reported in every epoch would spend many times what the collection promises.
+    throw all.wrong("participation", "of a collection whose devices report in a few epochs only, which this client does not do");
+  }
   if (all.text("format") !== FORMAT) throw all.wrong("format", `not ${FORMAT}`);
   const epochs = all.node("epochs");
   const attributes = all.list("attributes");

@@ -22,6 +22,14 @@ test("all that the library prints is accepted", () => {
   for (const name of namesIn("definitions")) assert.equal(parseDefinition(definitionOf(name)).version, 1);
 });
 
+test("a collection whose devices report in a few epochs only is refused by its name", () => {
+  const participation = { reports: 1, of: 30 };
+  for (const format of ["ldpbeam device definition 1", "ldpbeam device definition 2"]) {
+    const definition = { ...(definitionOf("l_grr") as object), format, participation };
+    assert.throws(() => parseDefinition(definition), /report in a few epochs only, which this client does not do/);
+  }
+});
+
 const WRONG: [name: string, path: string, ...values: unknown[]][] = [
   ["l_grr", "format", "ldpbeam device definition 2", 1, null],
   ["l_grr", "digest", "", "00", "zz".repeat(8), "00".repeat(8), 5],

@@ -10,6 +10,7 @@ import click
 from ldpbeam.collection.advice import warnings_about
 from ldpbeam.collection.collection import Collection
 from ldpbeam.collection.file import load_collection
+from ldpbeam.privacy.lifetime import lifetime_loss
 from ldpbeam.text import clean
 
 
@@ -29,7 +30,7 @@ def load(path: Path) -> Collection:
 
 def introduction(collection: Collection) -> str:
     """One line on what is collected; never a bare ε."""
-    guarantee = collection.protocol.guarantee
+    guarantee = collection.guarantee
     levels = f"first report ε ≤ {guarantee.first_report:.4g}"
     losses = collection.protocol.losses
     two = None if losses is None else losses.any_changes(2)
@@ -37,6 +38,10 @@ def introduction(collection: Collection) -> str:
         levels += ", two reports no bound" if two == inf else f", two reports ε ≤ {two:.4g}"
     if guarantee.per_memoised_input is not None:
         levels += f", per memoised input ε ≤ {guarantee.per_memoised_input:.4g}"
+    loss = lifetime_loss(guarantee, losses)
+    if guarantee.reports is not None:
+        known = "no bound" if loss is None or loss == inf else f"ε ≤ {loss:.4g} for any changes of its value"
+        levels += f", all {guarantee.reports} reports of a device's life {known}"
     values = " + ".join(str(domain.size) for _, domain in collection.histograms)
     return (
         f"{collection.name} version {collection.version}: {collection.protocol_label}, "

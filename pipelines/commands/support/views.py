@@ -153,6 +153,8 @@ def _about(record: CollectionRecord) -> str:
     levels = f"first report ε ≤ {guarantee.first_report or inf:.4g}"
     if guarantee.per_memoised_input is not None:
         levels += f", per memoised input ε ≤ {guarantee.per_memoised_input:.4g}"
+    if guarantee.lifetime is not None:
+        levels += f", a device's life ε ≤ {guarantee.lifetime:.4g} ({guarantee.lifetime_reports} reports)"
     kind = ", ".join(filter(None, (record.protocol, record.allocation)))
     return f"{record.name} version {record.version} (digest {record.digest}): {kind}, {levels}"
 

@@ -49,6 +49,7 @@ def test_the_table_lists_the_agreed_methods_under_their_own_names() -> None:
         "power",
         "power_ns",
         "mle",
+        "bayes",
     ]
     assert all(name == method.name for name, method in METHODS.items())
 

@@ -1,0 +1,129 @@
+"""The posterior mean under a prior that is estimated from the estimates themselves, and its projection."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ldpbeam.consistency._posterior import CountNoise
+from ldpbeam.consistency._simplex import project
+from ldpbeam.consistency.base import FloatArray, Method, Noise, checked, uniform
+
+ROUNDS = 400
+"""Steps of the fit."""
+
+POINTS = 4
+"""Points of the prior in one standard deviation."""
+
+BINS = (32, 16, 8)
+"""Rows in one standard deviation, where estimates are too many to have one each: the first that is coarse
+enough, or the last."""
+
+ROWS = 2048
+"""Up to so many different estimates, each gets its own row."""
+
+REACH = 8.0
+"""Standard deviations beyond which an estimate and a point of the prior do not concern each other."""
+
+
+def bayes(estimates: FloatArray, noise: Noise) -> FloatArray:
+    """Replace each estimate by its posterior mean under the prior that explains all of them best; norm_sub.
+
+    Formula, on the count scale x = n·f, where x̂_v = n·f̂_v has about the law N(x, n²·Var(x/n)) of the two
+    rounds (docs/maths.md section 1):
+
+        prior      w on points g_j, 1/4 standard deviation apart, wherever estimates lie within 1 of them
+        fit        w_j ← w_j · mean over v of L_vj / Σ_i w_i L_vi,  L_vj the density of x̂_v at g_j; 400 times
+        result     norm_sub of Σ_j g_j w_j L_vj / Σ_j w_j L_vj, divided by n
+
+    The fit is the nonparametric maximum likelihood of Kiefer and Wolfowitz by EM, stopped after 400 steps.
+    Nothing is assumed about the shape of the histogram; the values are only taken to be alike, in that any of
+    them might have any of the frequencies that occur. So many rare values are pulled together as far as the
+    noise explains their differences, and few frequent ones stay where they are.
+
+    Guarantees: non-negative, sums to 1; does not depend on how values are numbered. Bias: towards the
+    frequencies that many values have, of about one standard deviation at most. Use it for many values (from
+    about 50) whose noise is no smaller than most of their frequencies; with few values there is little to
+    learn a prior from. docs/consistency.md has the figures.
+    Source: Kiefer and Wolfowitz 1956; Jiang and Zhang, Annals of Statistics 2009. At n = 0: uniform.
+
+    Estimates are binned, since counts are integers and many of them equal: time and memory depend on how far
+    they spread, in standard deviations, and hardly on k. Up to 2048 different ones each has a row of its own;
+    beyond, a bin of 1/32 standard deviation or more, between which the posterior mean is interpolated.
+    """
+    values = checked(estimates)
+    if noise.n == 0:
+        return uniform(values.size)
+    counts = noise.realisable(values) * float(noise.n)
+    scale = CountNoise.of(noise)
+    rows, weights = binned(counts, scale)
+    means = posterior_means(rows, weights, scale)
+    return project(np.interp(counts, rows, means) / float(noise.n))
+
+
+def binned(counts: FloatArray, noise: CountNoise) -> tuple[FloatArray, FloatArray]:
+    """Rows in ascending order, and how many estimates each stands for."""
+    rows, multiplicity = np.unique(counts, return_counts=True)
+    if rows.size > ROWS:
+        steps = positions(rows, noise)
+        for bins in BINS:
+            places = np.floor(steps * bins)
+            # Ends first and last, so that nothing is extrapolated.
+            first = np.flatnonzero(np.diff(places, prepend=-np.inf))
+            if first.size <= ROWS:
+                break
+        total = np.add.reduceat(multiplicity, first)
+        centres = np.add.reduceat(rows * multiplicity, first) / total
+        rows, multiplicity = np.maximum.accumulate(centres), total
+    return rows, multiplicity.astype(np.float64)
+
+
+def positions(counts: FloatArray, noise: CountNoise) -> FloatArray:
+    """Estimated counts in standard deviations from 0, also where they lie outside 0..n."""
+    last = float(noise.n)
+    inside = noise.steps(np.clip(counts, 0.0, last))
+    ends = noise.std(np.array([0.0, last]))
+    outside = np.minimum(counts, 0.0) / ends[0] + np.maximum(counts - last, 0.0) / ends[1]
+    return np.asarray(inside + outside, np.float64)
+
+
+def prior_points(rows: FloatArray, noise: CountNoise) -> FloatArray:
+    """Places of the prior, in standard deviations from 0: multiples of 1/4 near some row, within 0..n."""
+    inside = np.clip(positions(rows, noise), 0.0, noise.last_step)
+    near = np.unique(np.rint(inside * POINTS))
+    points = np.unique(near[:, None] + np.arange(-POINTS, POINTS + 1.0))
+    last = np.floor(min(float(inside[-1]), noise.last_step) * POINTS)
+    return np.asarray(points[(points >= 0.0) & (points <= max(last, 0.0))] / POINTS, np.float64)
+
+
+def posterior_means(rows: FloatArray, weights: FloatArray, noise: CountNoise) -> FloatArray:
+    """The fit, and the posterior mean of the true count of each row."""
+    points = prior_points(rows, noise)
+    counts = noise.counts(points)
+    likelihood = _likelihoods(rows, points, counts, noise)
+    backwards = likelihood.T.tocsr()
+    shares = weights / float(np.sum(weights))
+    prior = np.full(points.size, 1.0 / points.size)
+    for _ in range(ROUNDS):
+        prior *= backwards @ (shares / (likelihood @ prior))
+    return np.asarray((likelihood @ (prior * counts)) / (likelihood @ prior), np.float64)
+
+
+def _likelihoods(rows: FloatArray, points: FloatArray, counts: FloatArray, noise: CountNoise) -> Any:
+    """Density of each row at each point near it, up to a factor of the row: a sparse matrix."""
+    from scipy.sparse import csr_matrix
+
+    centres = np.clip(positions(rows, noise), 0.0, float(points[-1]))
+    begin = np.searchsorted(points, centres - REACH, side="left")
+    end = np.searchsorted(points, centres + REACH, side="right")
+    starts = np.concatenate([[0], np.cumsum(end - begin)])
+    columns = np.arange(starts[-1]) - np.repeat(starts[:-1] - begin, end - begin)
+    std = noise.std(counts)[columns]
+    logs = -0.5 * ((np.repeat(rows, end - begin) - counts[columns]) / std) ** 2 - np.log(std)
+    highest = np.maximum.reduceat(logs, starts[:-1])
+    values = np.exp(logs - np.repeat(highest, end - begin))
+    return csr_matrix((values, columns, starts), shape=(rows.size, points.size))
+
+
+BAYES = Method("bayes", bayes, True, True, "posterior mean under the prior that fits best; for many values")

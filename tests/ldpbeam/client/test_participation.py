@@ -1,0 +1,153 @@
+"""A device of a collection with participation: silent in most epochs, and otherwise as any other."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ldpbeam.client import Device
+from ldpbeam.collection.collection import Collection
+from ldpbeam.collection.domain import Domain
+from ldpbeam.collection.epochs import Epochs
+from ldpbeam.collection.participation import Participation
+from ldpbeam.errors import DeviceError
+from ldpbeam.privacy.guarantee import Guarantee
+from ldpbeam.privacy.ledger import Ledger
+from ldpbeam.protocols import Parameters
+from tests.ldpbeam.client.devices import parsed
+from tests.ldpbeam.client.test_device import memos
+
+ONE = Parameters(epsilon=1.0)
+
+
+def asked(m: int = 3, of: int = 12, name: str = "olh", parameters: Parameters = ONE) -> Collection:
+    epochs = Epochs(3600, 0, of)
+    return Collection("x", 1, Domain(9), name, parameters, epochs, participation=Participation(m, of))
+
+
+@memos
+def test_a_device_reports_in_as_many_epochs_as_agreed_and_nothing_else_leaves(
+    memo: Any, tmp_path: Path
+) -> None:
+    own = set()
+    for number in range(8):
+        device = Device.open(asked(), tmp_path / str(number), memo=memo)
+        sent = {epoch: device.report(epoch % 9, epoch) for epoch in range(12)}
+        spoken = {epoch for epoch, message in sent.items() if message is not None}
+        assert len(spoken) == 3
+        assert {parsed(sent[epoch]).epoch for epoch in spoken} == spoken
+        assert [one.epoch for one in device.outbox.waiting()] == sorted(spoken)
+        assert device.spent().epsilon == pytest.approx(3.0, rel=1e-12)
+        assert device.spent().collections[0].times == 3
+        own.add(frozenset(spoken))
+    assert len(own) > 5  # of 220: each device has its own
+
+
+@memos
+def test_a_life_is_the_same_however_often_the_device_is_opened(memo: Any, tmp_path: Path) -> None:
+    """Stored, the epochs are kept before the first of them is used; derived, they follow from the secret."""
+    Device.open(asked(), tmp_path, memo=memo)
+    kept = list(Device.open(asked(), tmp_path, memo=memo)._store.load().collections[0].own_epochs)
+    assert len(kept) == (3 if memo == "stored" else 0)
+    found = []
+    for epoch in range(12):
+        message = Device.open(asked(), tmp_path, memo=memo).report(1, epoch)
+        assert Device.open(asked(), tmp_path, memo=memo).report(2, epoch) == message
+        found += [epoch] if message is not None else []
+    assert len(found) == 3
+    assert found == (kept or found)
+
+
+@memos
+def test_silence_refuses_what_a_report_would_refuse(memo: Any, tmp_path: Path) -> None:
+    """The same errors in the same order in an own epoch and in another one: nothing of the value shows."""
+    seen = {}
+    for number in range(10):
+        device = Device.open(asked(6), tmp_path / str(number), memo=memo, max_jump=8 * 3600)
+        first = device.report(0, 1) is None
+        errors = []
+        for value, epoch in (
+            (9, 2),
+            (-1, 2),
+            (1.0, 2),
+            (True, 2),
+            ("a", 2),
+            (1, 0),
+            (1, 12),
+            (1, -1),
+            (1, 11),
+        ):
+            with pytest.raises((DeviceError, ValueError, TypeError)) as raised:
+                device.report(value, epoch)
+            errors.append((raised.type, str(raised.value)))
+        second = device.report(3, 2) is None
+        assert (device.report(4, 2) is None) == second
+        seen.setdefault(first, errors)
+        assert seen[first] == errors
+    assert set(seen) == {True, False}
+    assert seen[True] == seen[False]
+
+
+@memos
+def test_a_silent_epoch_is_an_epoch_that_went_by(memo: Any, tmp_path: Path) -> None:
+    """The clock's checks look at the last epoch, silent or not: months of silence are no jump."""
+    agreed = asked(1, 20)
+    for number in range(2):
+        device = Device.open(agreed, tmp_path / str(number), memo=memo, max_jump=2 * 3600)
+        assert sum(device.report(1, epoch) is not None for epoch in range(20)) == 1
+
+
+@memos
+def test_silence_clears_what_was_never_committed(memo: Any, tmp_path: Path) -> None:
+    """A machine that stopped between outbox and state left a report; silence after it must not free it."""
+    for number in range(60):
+        device = Device.open(asked(6), tmp_path / str(number), memo=memo)
+        before = device._store.load()
+        if device.report(1, 5) is None:
+            continue
+        device._store.save(before)
+        if device.report(1, 6) is None:
+            assert not device.outbox.waiting()
+            return
+    raise AssertionError("no device spoke in epoch 5 and was silent in epoch 6")
+
+
+@memos
+def test_a_spent_budget_costs_nothing_in_silence(memo: Any, tmp_path: Path) -> None:
+    device = Device.open(asked(6), tmp_path, memo=memo, budget=2.5)
+    outcomes = []
+    for epoch in range(12):
+        try:
+            outcomes.append("silent" if device.report(1, epoch) is None else "report")
+        except DeviceError as error:
+            outcomes.append(error.code)
+    assert outcomes.count("report") == 2
+    assert outcomes.count("E-DEVICE-BUDGET") == 4
+    assert outcomes.count("silent") == 6
+
+
+def test_all_epochs_may_be_own(tmp_path: Path) -> None:
+    device = Device.open(asked(4, 4), tmp_path)
+    assert all(device.report(1, epoch) is not None for epoch in range(4))
+
+
+def test_without_participation_nothing_is_silent_and_no_field_is_kept(tmp_path: Path) -> None:
+    for memo in ("derived", "stored"):
+        device = Device.open(replace(asked(), participation=None), tmp_path / memo, memo=memo)  # type: ignore[arg-type]
+        assert all(device.report(1, epoch) is not None for epoch in range(12))
+        entry = device._store.load().collections[0]
+        assert not entry.own_epochs
+        assert not entry.last_silent
+
+
+def test_the_ledger_knows_the_end_of_a_life() -> None:
+    guarantee: Guarantee = asked(3).guarantee
+    assert Ledger(guarantee).cap == pytest.approx(3.0, rel=1e-12)
+    assert Ledger(asked(3).protocol.guarantee).cap == float("inf")
+    levels = Parameters(epsilon_longitudinal=2.0, epsilon_first=1.0)
+    few = asked(3, 12, "l_grr", levels)
+    assert few.protocol.guarantee.memoised_inputs == 9
+    assert Ledger(few.guarantee).cap == pytest.approx(6.0, rel=1e-9)

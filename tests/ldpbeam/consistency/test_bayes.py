@@ -1,0 +1,141 @@
+"""``bayes``: its fit is the slow one, binning changes little, and it does what it is there for."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ldpbeam.consistency import bayes as module
+from ldpbeam.consistency import consistent
+from ldpbeam.consistency._posterior import CountNoise
+from ldpbeam.consistency._simplex import project
+from ldpbeam.consistency.base import FloatArray, Noise
+from tests.reference.consistency import kiefer_wolfowitz
+
+NOISE = Noise(20_000, 0.5, 0.25, False)
+
+
+def drawn(true: FloatArray, noise: Noise, seed: int) -> FloatArray:
+    random = np.random.default_rng(seed)
+    held = np.round(true * noise.n).astype(np.int64)
+    support = random.binomial(held, noise.own) + random.binomial(noise.n - held, noise.other)
+    return np.asarray((support / noise.n - noise.other) / noise.gap)
+
+
+def zipf(k: int, exponent: float = 1.5) -> FloatArray:
+    true = np.arange(1.0, k + 1.0) ** -exponent
+    return np.asarray(true / true.sum())
+
+
+@pytest.mark.parametrize(
+    ("noise", "k"),
+    [
+        (NOISE, 40),
+        (Noise(300, 0.6, 0.1, False), 25),
+        (Noise(10**7, 0.5, 0.01, False), 12),
+        (Noise(50, 0.9, 0.3, True), 3),
+        (Noise(40, 1.0, 0.0, False), 6),
+    ],
+)
+def test_the_fit_is_the_slow_one(noise: Noise, k: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "ROUNDS", 25)
+    estimates = drawn(zipf(k), noise, k)
+    scale = CountNoise.of(noise)
+    counts = noise.realisable(estimates) * noise.n
+    points = scale.counts(module.prior_points(np.unique(counts), scale))
+    slow = kiefer_wolfowitz(counts, points, scale.floor, scale.slope, 25)
+    fast = consistent("bayes", estimates, noise)
+    # Only points beyond 8 standard deviations are left out: a density below 1e-13.
+    np.testing.assert_allclose(fast, project(slow / noise.n), rtol=0, atol=1e-9)
+
+
+def test_400_steps_come_near_the_best_prior() -> None:
+    """Kuhn and Tucker: no point of the prior deserves more than 1 % more weight than it has."""
+    counts = NOISE.realisable(drawn(zipf(400), NOISE, 3)) * NOISE.n
+    scale = CountNoise.of(NOISE)
+    points = scale.counts(module.prior_points(counts, scale))
+    density = np.exp(-0.5 * ((counts[:, None] - points) / scale.std(points)) ** 2) / scale.std(points)
+    prior = np.full(points.size, 1 / points.size)
+    for _ in range(module.ROUNDS):
+        prior = prior * np.mean(density / (density @ prior)[:, None], axis=0)
+    assert np.max(np.mean(density / (density @ prior)[:, None], axis=0)) < 1.01
+
+
+@pytest.mark.parametrize(("rows", "sd"), [(0, 0.02), (300, 0.002)])
+def test_bins_change_little(rows: int, sd: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where estimates are too many for rows of their own: hundredths of a standard deviation."""
+    estimates = drawn(zipf(5000, 1.1), NOISE, 5)
+    exact = consistent("bayes", estimates, NOISE)
+    monkeypatch.setattr(module, "ROWS", rows)
+    fewer = consistent("bayes", estimates, NOISE)
+    assert not np.array_equal(fewer, exact)
+    assert np.max(np.abs(fewer - exact)) < sd * np.sqrt(NOISE.floor_variance)
+
+
+def test_rows_do_not_grow_with_the_number_of_values() -> None:
+    noise = Noise(10**9, 0.5, 0.25, False)
+    scale = CountNoise.of(noise)
+    sizes = []
+    for k in (20_000, 400_000):
+        random = np.random.default_rng(1)
+        rows, weights = module.binned(random.normal(0, np.sqrt(scale.floor), k), scale)
+        assert weights.sum() == k
+        assert np.all(np.diff(rows) > 0)
+        sizes.append(rows.size)
+    assert sizes[1] < 1.3 * sizes[0] < 500
+
+
+@settings(max_examples=25)
+@given(st.integers(2, 300), st.integers(0, 1000), st.randoms(use_true_random=False))
+def test_it_does_not_depend_on_how_values_are_numbered(k: int, seed: int, random: object) -> None:
+    """Bit for bit, also where they are binned."""
+    estimates = drawn(zipf(k), NOISE, seed)
+    order = list(range(k))
+    random.shuffle(order)  # type: ignore[attr-defined]
+    straight = module.binned(NOISE.realisable(estimates) * NOISE.n, CountNoise.of(NOISE))
+    shuffled = module.binned(NOISE.realisable(estimates[order]) * NOISE.n, CountNoise.of(NOISE))
+    assert all(np.array_equal(a, b) for a, b in zip(straight, shuffled, strict=True))
+    # The sum of norm_sub is taken in sorted order, and divided by in that of the values.
+    np.testing.assert_allclose(
+        consistent("bayes", estimates, NOISE)[order],
+        consistent("bayes", estimates[order], NOISE),
+        rtol=1e-13,
+        atol=0,
+    )
+
+
+@pytest.mark.parametrize("shape", ["zipf", "uniform", "sparse", "two levels"])
+@pytest.mark.parametrize("k", [100, 1000])
+def test_it_has_less_error_than_norm_sub_where_values_are_many(shape: str, k: int) -> None:
+    rank = np.arange(1, k + 1)
+    true = {
+        "zipf": zipf(k),
+        "uniform": np.full(k, 1 / k),
+        "sparse": np.where(rank <= k // 20, 20 / k, 0.0),
+        "two levels": np.where(rank <= k // 10, 9.0, 1.0) / (1.8 * k),
+    }[shape]
+    error = {"norm_sub": 0.0, "bayes": 0.0}
+    for seed in range(5):
+        estimates = drawn(true, NOISE, seed)
+        for name in error:
+            error[name] += float(np.mean((consistent(name, estimates, NOISE) - true) ** 2))
+    assert error["bayes"] < 0.85 * error["norm_sub"]
+
+
+def test_frequent_values_stay_where_they_are() -> None:
+    """Far above the noise nothing is pulled anywhere, however few they are."""
+    true = np.array([0.4, 0.2, 0.1] + [0.3 / 497] * 497)
+    noise = Noise(10**7, 0.5, 0.25, False)
+    estimates = drawn(true, noise, 1)
+    moved = consistent("bayes", estimates, noise) - estimates
+    assert np.max(np.abs(moved[:3])) < 0.5 * np.sqrt(noise.floor_variance)
+
+
+@pytest.mark.parametrize("estimates", [[0.0], [-5.0, -5.0], [3.0, -3.0], [1.0, 1.0, 1.0], [1e90, -1e90, 0.1]])
+def test_absurd_estimates_give_a_histogram(estimates: list[float]) -> None:
+    for noise in (NOISE, Noise(1, 1.0, 0.0, True), Noise(10**12, 0.5, 0.499, False)):
+        found = consistent("bayes", np.array(estimates), noise)
+        assert np.all(found >= 0)
+        assert found.sum() == pytest.approx(1, abs=1e-12)
