@@ -1,0 +1,146 @@
+"""What the experiments find at small sizes, against what is published and what theory gives."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from ldpbeam.pipelines.reproduce import experiment, published
+from ldpbeam.pipelines.reproduce.contract import Cell, Row, Settings, distinct, mean, number
+
+
+def rows_of(name: str, settings: Settings, cells: Sequence[Cell] | None = None) -> list[Row]:
+    one = experiment(name)
+    return [row for cell in cells or one.cells(settings) for row in one.compute(settings, cell)]
+
+
+def verdicts(name: str, rows: Sequence[Row]) -> set[str]:
+    return {one.verdict for one in experiment(name).compare(rows)}
+
+
+# --- closed forms: every printed digit
+
+
+@pytest.mark.parametrize(("name", "numbers"), [("allomfree:table1", 168), ("allomfree:table2", 20)])
+def test_every_digit_of_a_table_of_variances_is_reproduced(name: str, numbers: int) -> None:
+    rows = rows_of(name, Settings())
+    assert len(rows) == numbers
+    assert [row for row in rows if not row["agrees"]] == []
+    assert "differs" not in verdicts(name, rows)
+
+
+def test_a_printed_number_agrees_with_what_rounds_to_it_or_was_cut_off() -> None:
+    number_ = published.Printed("0.0035")
+    assert [number_.agrees(x) for x in (0.00345, 0.00355, 0.0035999, 0.00361, 0.003449)] == [
+        *(True, True, True, False, False)
+    ]
+    assert published.Printed("9.1e4").agrees(91_400)
+    assert not published.Printed("9.1e4").agrees(92_100)
+
+
+def test_a_wrong_variance_is_seen() -> None:
+    rows = rows_of("allomfree:table2", Settings())
+    rows[3] = {**rows[3], "agrees": False}
+    assert verdicts("allomfree:table2", rows) == {"differs"}
+
+
+def test_the_published_calibration_is_what_makes_l_grr_extreme() -> None:
+    rows = rows_of("allomfree:table1", Settings())
+    (row,) = [r for r in rows if (r["alpha"], r["epsilon_longitudinal"], r["k"]) == (0.6, 0.5, 1024)]
+    assert number(row, "variance") == pytest.approx(26706, abs=1)
+    assert number(row, "exact_calibration") == pytest.approx(0.836, abs=0.001)
+
+
+def test_the_optimal_numbers_of_symbols_are_those_of_the_figure() -> None:
+    rows = rows_of("loloha:fig1", Settings())
+    checked = [row for row in rows if row["published"] is not None]
+    assert len(checked) == 30
+    assert [row for row in checked if row["g"] != row["published"]] == []
+
+
+def test_exact_calibration_gains_what_the_page_says() -> None:
+    rows = rows_of("loloha:fig2", Settings())
+    gains = [
+        1
+        - mean(rows, "variance", alpha=alpha, epsilon_longitudinal=level, method="OLOLOHA exact")
+        / mean(rows, "variance", alpha=alpha, epsilon_longitudinal=level, method="OLOLOHA")
+        for alpha in (0.4, 0.5, 0.6)
+        for level in (2.5, 3.0, 4.0, 5.0)
+    ]
+    assert min(gains) > 0.02
+    assert max(gains) < 0.18
+
+
+def test_costs_of_reports() -> None:
+    rows = rows_of("loloha:table1", Settings(devices=300), [{"k": 96, "n": 300}])
+    bits = {row["method"]: row["bits of a report"] for row in rows}
+    assert (bits["RAPPOR"], bits["L-GRR"]) == (96, 7)
+    caps = {row["method"]: row["budget"] for row in rows}
+    assert caps["1BitFlipPM"] == pytest.approx(2.0)  # one bit spends half of ε∞, and two answers are kept
+    assert caps["L-OSUE"] == pytest.approx(192.0)
+
+
+# --- data
+
+
+def test_errors_are_the_variances_of_theory() -> None:
+    """Every method on a small Syn; several hundred squared errors in each mean."""
+    settings = Settings(devices=600, epochs=6, seed=2)
+    groups = ("RAPPOR", "L-OSUE", "L-GRR", "BiLOLOHA", "OLOLOHA", "OLOLOHA exact", "1BitFlipPM")
+    cells: list[Cell] = [{"group": g, "level": level, "run": 0} for g in groups for level in (1.0, 4.0)]
+    rows = rows_of("loloha:fig3:syn", settings, cells)
+    theory = [row for row in rows if row["theory"] is not None and row["method"] != "1BitFlipPM"]
+    assert len({row["method"] for row in theory}) == 8
+    ratios = [number(row, "mse") / number(row, "theory") for row in theory]
+    assert min(ratios) > 0.75
+    assert max(ratios) < 1.25
+    # One bucket of 360 for each of 600 devices: few reports a bucket, so the error is above that of the mean.
+    assert {row["alpha"] for row in rows if row["method"] == "1BitFlipPM"} == {0.4, 0.5, 0.6}
+
+
+def test_the_papers_curves_are_below_the_variance_and_above_answering_uniform() -> None:
+    settings = Settings(devices=3000, epochs=3, seed=2)
+    rows = rows_of("loloha:fig3:syn", settings, [{"group": "L-OSUE", "level": 2.0, "run": 0}])
+    for alpha in distinct(rows, "alpha"):
+        clipped = mean(rows, "mse", alpha=alpha, estimate="clipped and renormalised")
+        assert (
+            mean(rows, "uniform", alpha=alpha) < clipped < mean(rows, "mse", alpha=alpha, estimate="unbiased")
+        )
+
+
+def test_the_loss_of_devices_is_that_of_the_figure(shared_data: Path) -> None:
+    for name in ("syn", "db_mt"):
+        rows = rows_of(f"loloha:fig4:{name}", Settings(data=shared_data), [{"run": 0}])
+        assert "differs" not in verdicts(f"loloha:fig4:{name}", rows)
+        assert mean(rows, "inputs", method="BiLOLOHA") == pytest.approx(2, abs=0.02)
+        assert mean(rows, "inputs", method="1BitFlipPM") < 2
+
+
+def test_memoised_answers_of_many_bits_show_every_change(shared_data: Path) -> None:
+    rows = rows_of(
+        "loloha:table2:db_mt", Settings(data=shared_data, devices=2000), [{"level": 2.0, "run": 0}]
+    )
+    shown = {row["d"]: number(row, "per cent") for row in rows}
+    assert shown["b"] == 100
+    assert shown["1"] < 0.2
+
+
+def test_few_bits_hide_some_changes() -> None:
+    """So that a share of 100 per cent means something: four buckets, two values in turn."""
+    settings = Settings(devices=400, epochs=12, seed=5)
+    rows = rows_of("loloha:table2:syn", settings, [{"level": 0.5, "run": 0}])
+    assert {row["d"]: row["per cent"] for row in rows}["1"] == 0
+
+
+def test_gains_of_allomfree_are_those_of_clipped_estimates(shared_data: Path) -> None:
+    settings = Settings(data=shared_data, runs=12)
+    name = "allomfree:table4:nursery"
+    rows = rows_of(name, settings)
+    assert verdicts(name, rows) == {"reproduced"}
+    unbiased = [row for row in rows if row["estimate"] == "unbiased"]
+    off = [
+        abs(number(row, "mse") - number(row, "theory")) / number(row, "mse_error")
+        for row in unbiased
+        if row["mse_error"]
+    ]
+    assert sum(off) / len(off) < 1.6  # a t of 11 degrees of freedom has a mean of 0.83
