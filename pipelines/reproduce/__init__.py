@@ -15,7 +15,7 @@ from ldpbeam.pipelines.reproduce.contract import Experiment
 
 __all__ = ["EXPERIMENTS", "experiment"]
 
-_PAPERS = ("loloha", "loloha_data", "allomfree")
+_PAPERS = ("loloha", "loloha_data", "consistency", "allomfree")
 """Modules with a tuple EXPERIMENTS."""
 
 

@@ -101,6 +101,13 @@ class Figure:
     panels: Sequence[Panel]
 
 
+VERDICTS = (
+    *("reproduced", "holds with a correction", "differs", "does not hold", "cannot be reproduced"),
+    "not judged",
+)
+"""What can be said of a published number or claim; the last where a run is too small to say anything."""
+
+
 @dataclass(frozen=True)
 class Comparison:
     """A published statement or number beside what was found.
@@ -109,7 +116,7 @@ class Comparison:
         claim: what the paper says, and where.
         published: its number or words.
         found: ours.
-        verdict: ``reproduced``, ``holds with a correction``, ``differs`` or ``does not hold``.
+        verdict: one of :data:`VERDICTS`.
         why: the reason where it is not simply reproduced.
     """
 

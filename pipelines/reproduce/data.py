@@ -131,10 +131,11 @@ class Sequences:
 
     def bucketed(self, buckets: int) -> Sequences:
         """The same in ``buckets`` intervals of equal width (Microsoft section 2, LOLOHA section 5.1)."""
-        return _paired(self.value[self.pair] * buckets // self.size, buckets)
+        return paired(self.value[self.pair] * buckets // self.size, buckets)
 
 
-def _paired(values: NDArray[np.integer[Any]], size: int) -> Sequences:
+def paired(values: NDArray[np.integer[Any]], size: int) -> Sequences:
+    """Sequences from values (epochs, devices) below ``size``."""
     devices = values.shape[1]
     keys = np.arange(devices, dtype=np.int64) * size + values
     pairs, inverse = np.unique(keys, return_inverse=True)
@@ -173,7 +174,7 @@ def _sequences(
         texts = {text for column in read_columns(path, names) for text in column.texts}
         spec, size = f"csv:{path}:{names[0]}..{names[-1]}", len(texts - {""})
     people = population(spec, domain=Domain(size), devices=devices, epochs=epochs, random_words=words)
-    return _paired(np.stack(list(people.values())), size)
+    return paired(np.stack(list(people.values())), size)
 
 
 CENSUS_ROWS = 299_285

@@ -144,3 +144,61 @@ def test_gains_of_allomfree_are_those_of_clipped_estimates(shared_data: Path) ->
         if row["mse_error"]
     ]
     assert sum(off) / len(off) < 1.6  # a t of 11 degrees of freedom has a mean of 0.83
+
+
+# --- Consistency
+
+
+@pytest.fixture(scope="module")
+def bfive() -> list[Row]:
+    settings = Settings(devices=200_000, epochs=3, seed=2)
+    cells: list[Cell] = [
+        {"protocol": name, "level": 2.5, "run": run}
+        for name in published.CONSISTENCY_PROTOCOLS
+        for run in range(3)
+    ]
+    return rows_of("consistency:table2:bfive", settings, cells)
+
+
+def test_made_data_of_bfives_shape_has_its_published_errors(bfive: list[Row]) -> None:
+    """Nine epochs of seven values each: errors of a mean of 63 squares, about a fifth."""
+    printed = published.CONSISTENCY_TABLE_2["bfive"]
+    for place, name in enumerate(published.CONSISTENCY_PROTOCOLS):
+        for method in ("none", "norm_sub"):
+            found = mean(bfive, "mse", protocol=name, method=method)
+            assert 0.4 < found / printed[method][place].value < 2.0, (name, method, found)
+
+
+def test_the_degenerate_rows_are_those_of_answering_1_and_uniform(bfive: list[Row]) -> None:
+    printed = published.CONSISTENCY_TABLE_2["bfive"]
+    ones = mean(bfive, "mse", method="(answer 1 everywhere)")
+    uniform = mean(bfive, "mse", method="(answer 1/k everywhere)")
+    assert printed["power"][0].value == pytest.approx(ones, abs=0.002)
+    assert printed["power_ns"][0].value == pytest.approx(uniform, rel=0.05)
+    for method in ("power", "power_ns"):
+        assert mean(bfive, "mse", method=method) < uniform / 100
+
+
+def test_every_method_and_protocol_is_in_the_layout(bfive: list[Row]) -> None:
+    from ldpbeam.consistency import NAMES
+
+    summary = experiment("consistency:table2:bfive").summary
+    assert summary is not None
+    table = summary(bfive)
+    assert [row["method"] for row in table][: len(NAMES)] == list(NAMES)
+    assert {"l_grr", "biloloha", "l_osue, published"} <= set(table[0])
+    found = {
+        one.claim.rpartition(": ")[2]: one.verdict
+        for one in experiment("consistency:table2:bfive").compare(bfive)
+    }
+    assert found["Power"] == found["PowerNS"] == "does not hold"
+
+
+def test_figures_over_epsilon_fall_towards_more_budget() -> None:
+    settings = Settings(devices=400, epochs=3, seed=2)
+    cells: list[Cell] = [{"protocol": "l_osue", "level": level, "run": 0} for level in (0.5, 5.0)]
+    rows = rows_of("consistency:fig3", settings, cells)
+    low, high = (mean(rows, "mse", method="norm_sub", epsilon_longitudinal=level) for level in (5.0, 0.5))
+    assert low < high / 5
+    (figure,) = experiment("consistency:fig3").figures(rows)
+    assert figure.name == "consistency-fig3"
