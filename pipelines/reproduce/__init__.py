@@ -15,7 +15,18 @@ from ldpbeam.pipelines.reproduce.contract import Experiment
 
 __all__ = ["EXPERIMENTS", "experiment"]
 
-_PAPERS = ("loloha", "loloha_data", "consistency", "allomfree")
+_PAPERS = (
+    "loloha",
+    "loloha_data",
+    "consistency",
+    "allomfree",
+    "microsoft",
+    "microsoft_histograms",
+    "microsoft_privacy",
+    "corrections",
+    "corrections_over_time",
+    "through_pipeline",
+)
 """Modules with a tuple EXPERIMENTS."""
 
 

@@ -12,16 +12,24 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from dataclasses import dataclass
+from functools import cache
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
+from ldpbeam import __version__
 from ldpbeam.client import durable
 from ldpbeam.pipelines.reproduce import EXPERIMENTS, experiment
 from ldpbeam.pipelines.reproduce.contract import Cell, Row, Settings, canonical
 
-FORMAT = 1
-"""Raise it when a change of the code changes what a stored cell would hold."""
+
+@cache
+def sources() -> str:
+    """A digest of this folder's modules: cells of other code are computed anew."""
+    digest = hashlib.sha256(__version__.encode())
+    for path in sorted(Path(__file__).parent.glob("*.py")):
+        digest.update(path.name.encode() + path.read_bytes())
+    return digest.hexdigest()
 
 
 @dataclass(frozen=True)
@@ -51,9 +59,9 @@ def file_digest(path: Path) -> str:
 
 
 def cell_name(name: str, settings: Settings, cell: Cell, inputs: dict[str, str]) -> str:
-    """File name of a cell: a hash of all that its rows follow from."""
+    """File name of a cell: a hash of what its rows follow from."""
     sizes = [settings.seed, settings.devices, settings.epochs]
-    text = json.dumps([FORMAT, name, canonical(cell), sizes, sorted(inputs.items())], ensure_ascii=False)
+    text = json.dumps([sources(), name, canonical(cell), sizes, sorted(inputs.items())], ensure_ascii=False)
     return f"{hashlib.sha256(text.encode()).hexdigest()[:32]}.json"
 
 

@@ -202,3 +202,103 @@ def test_figures_over_epsilon_fall_towards_more_budget() -> None:
     assert low < high / 5
     (figure,) = experiment("consistency:fig3").figures(rows)
     assert figure.name == "consistency-fig3"
+
+
+# --- Microsoft
+
+
+@pytest.mark.parametrize("figure", ["fig2a", "fig3a", "fig3b"])
+def test_errors_of_means_are_those_of_theory(figure: str) -> None:
+    settings = Settings(devices=3000, seed=4)
+    mechanisms = ("1BitRRPM", "1BitRRPM+OP(1/10)", "1BitRRPM+OP(1/3)", "Laplace")
+    cells: list[Cell] = [
+        {"mechanism": m, "level": e, "runs": 300} for m in mechanisms for e in (0.2, 1.0, 5.0)
+    ]
+    rows = rows_of(f"microsoft:{figure}", settings, cells)
+    # |error| of a normal has a deviation of 0.756 times its mean: 4.4 % for 300 runs.
+    for row in rows:
+        assert abs(number(row, "error") / number(row, "theory") - 1) < 0.22, row
+
+
+def test_laplace_beats_one_bit_about_noon_beyond_two() -> None:
+    settings = Settings(devices=3000, seed=4)
+    cells: list[Cell] = [
+        {"mechanism": m, "level": e, "runs": 2} for m in ("1BitRRPM", "Laplace") for e in (1.0, 5.0)
+    ]
+    rows = rows_of("microsoft:fig3a", settings, cells)
+    one, laplace = (
+        [mean(rows, "theory", mechanism=m, epsilon=e) for e in (1.0, 5.0)] for m in ("1BitRRPM", "Laplace")
+    )
+    assert one[0] < laplace[0]
+    assert one[1] > laplace[1]
+
+
+def test_the_deployments_figures_are_corrected() -> None:
+    rows = {
+        (row["figure"], row["counters"]): number(row, "found")
+        for row in rows_of("microsoft:deployment", Settings())
+    }
+    assert rows["ε' of a report at ε = 1, γ = 0.2", 1] == pytest.approx(0.569, abs=5e-4)
+    assert rows["γ that would give ε' = 0.686", 1] == pytest.approx(0.143, abs=5e-4)
+    assert rows["ε'' of Theorem 5", None] == pytest.approx(1.337, abs=2e-3)
+    exact = [value for (figure, _), value in rows.items() if figure.startswith("exact")]
+    assert exact == sorted(exact)
+    assert exact[-1] < rows["ε'' of Theorem 5", None]
+
+
+# --- corrections
+
+
+def corrections(name: str) -> list[Row]:
+    return rows_of(f"corrections:{name}", Settings(quick=True, devices=500, epochs=10, seed=3))
+
+
+def test_the_published_second_round_spends_less_than_it_may() -> None:
+    rows = corrections("calibration")
+    spent = {row["symbols"]: number(row, "first report") for row in rows if row["calibration"] == "published"}
+    assert [round(spent[m], 3) for m in (3, 8, 96, 360)] == [0.948, 0.755, 0.171, 0.052]
+    exact = [number(row, "first report") for row in rows if row["calibration"] == "exact"]
+    assert exact == pytest.approx([1.0] * len(exact), abs=1e-6)
+    switches = [
+        one
+        for one in experiment("corrections:calibration").compare(rows)
+        if "Algorithm 1: up to" in one.claim
+    ]
+    assert (switches[0].published[:5], switches[0].found[:6]) == ("k = 5", "k = 10")
+
+
+def test_intervals_cover_and_those_of_the_published_variance_do_not() -> None:
+    rows = corrections("variance")
+    (half,) = [row for row in rows if row["frequency"] == 0.5]
+    assert number(half, "variance") / number(half, "published") == pytest.approx(22, abs=0.6)
+    assert min(number(row, "coverage") for row in rows) > 0.9  # 400 draws: 95 % ± 1.1
+    assert min(number(row, "coverage of Eq. (4)") for row in rows) < 0.5
+
+
+def test_losses_pass_the_cap_where_sequences_are_not_renamed() -> None:
+    rows = corrections("loss")
+    found = {row["reports"]: number(row, "any two sequences") for row in rows if row["g"] == 2}
+    assert [round(found[t], 2) for t in (1, 2, 3, 4, 6, 8)] == [1.0, 2.0, 2.64, 3.36, 4.75, 6.16]
+    assert all(number(row, "renamed values") <= number(row, "cap") for row in rows)
+    same = {row["reports"]: number(row, "renamed values") for row in rows if row["g"] == 2}
+    assert [round(same[t], 2) for t in (1, 2, 3, 4, 6, 8)] == [1.0, 2.0, 2.64, 3.28, 3.80, 3.95]
+
+
+def test_errors_of_epochs_are_correlated_as_in_theory() -> None:
+    for row in corrections("epochs"):
+        # 80 means of 10 epochs: their variance is known to a sixth.
+        assert number(row, "variance of a mean, times independent") == pytest.approx(
+            number(row, "in theory"), rel=0.55
+        )
+        assert number(row, "in theory") > 2
+
+
+def test_one_report_in_t_epochs_is_measured_and_compared() -> None:
+    rows = corrections("participation")
+    (claim,) = experiment("corrections:participation").compare(rows)
+    assert "ε = 2.0: T up to 23, ε = 4.0: T up to 61" in claim.found
+    first = [row for row in rows if row["epochs"] == 1]
+    for row in first:
+        assert number(row, "one epoch of T, measured") / number(row, "one epoch of T") == pytest.approx(
+            1, abs=0.6
+        )

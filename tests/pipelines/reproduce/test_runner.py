@@ -13,7 +13,7 @@ from ldpbeam.pipelines.reproduce.contract import Comparison, Settings, mean, ser
 from ldpbeam.pipelines.reproduce.results import write, write_page
 from ldpbeam.pipelines.reproduce.runner import Outcome, read_cell, run
 
-NAME = "loloha:fig3:syn"
+NAME = "loloha:table2:syn"
 
 
 def settings(tmp_path: Path) -> Settings:
@@ -32,13 +32,15 @@ def contents(folder: Path) -> dict[str, bytes]:
 def test_a_second_run_computes_nothing_and_another_folder_has_the_same_bytes(tmp_path: Path) -> None:
     folders = tmp_path / "one", tmp_path / "two"
     for folder in folders:
-        found = only(run([NAME], settings(tmp_path), folder))
-        assert (found.computed, found.kept) == (70, 0)
-        write(folder, settings(tmp_path), found)
+        found, drawn = run([NAME, "loloha:fig4:syn"], settings(tmp_path), folder)
+        assert (found.computed, found.kept) == (10, 0)
+        for outcome in (found, drawn):
+            write(folder, settings(tmp_path), outcome)
         write_page(folder)
+    assert (folders[0] / "figures" / "loloha-fig4-syn.svg").is_file()
     assert contents(folders[0]) == contents(folders[1])
     again = only(run([NAME], settings(tmp_path), folders[0]))
-    assert (again.computed, again.kept) == (0, 70)
+    assert (again.computed, again.kept) == (0, 10)
     assert again.rows == found.rows
 
 
@@ -60,7 +62,7 @@ def test_an_interrupted_run_goes_on_with_what_is_missing(tmp_path: Path) -> None
     assert len(cells) == 5
     cells[0].write_text(cells[0].read_text()[:-20])  # torn, as by a file system that lost its end
     rest = only(run([NAME], settings(tmp_path), tmp_path / "out"))
-    assert (rest.computed, rest.kept) == (66, 4)
+    assert (rest.computed, rest.kept) == (6, 4)
     assert rest.rows == only(run([NAME], settings(tmp_path), tmp_path / "fresh")).rows
 
 
