@@ -36,7 +36,9 @@ _ID = re.compile(r"url\(#([\w-]+)\)")
 _ROLE = "aria-roledescription"
 
 
-def render(chart: alt.Chart | alt.LayerChart, summary: str, name: str, kind: str = "") -> Markup:
+def render(
+    chart: alt.Chart | alt.LayerChart | alt.VConcatChart, summary: str, name: str, kind: str = ""
+) -> Markup:
     """Draw `chart`; `summary` is what a screen reader says, `name` a prefix unique on the page."""
     svg = vl_convert.vegalite_to_svg(chart.to_dict(validate=False), allowed_base_urls=[], show_warnings=False)
     root = ElementTree.fromstring(svg)  # noqa: S314 - the renderer's, which declares no entities

@@ -1,0 +1,304 @@
+"""What the experiments find at small sizes, against what is published and what theory gives."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from ldpbeam.pipelines.reproduce import experiment, published
+from ldpbeam.pipelines.reproduce.contract import Cell, Row, Settings, distinct, mean, number
+
+
+def rows_of(name: str, settings: Settings, cells: Sequence[Cell] | None = None) -> list[Row]:
+    one = experiment(name)
+    return [row for cell in cells or one.cells(settings) for row in one.compute(settings, cell)]
+
+
+def verdicts(name: str, rows: Sequence[Row]) -> set[str]:
+    return {one.verdict for one in experiment(name).compare(rows)}
+
+
+# --- closed forms: every printed digit
+
+
+@pytest.mark.parametrize(("name", "numbers"), [("allomfree:table1", 168), ("allomfree:table2", 20)])
+def test_every_digit_of_a_table_of_variances_is_reproduced(name: str, numbers: int) -> None:
+    rows = rows_of(name, Settings())
+    assert len(rows) == numbers
+    assert [row for row in rows if not row["agrees"]] == []
+    assert "differs" not in verdicts(name, rows)
+
+
+def test_a_printed_number_agrees_with_what_rounds_to_it_or_was_cut_off() -> None:
+    number_ = published.Printed("0.0035")
+    assert [number_.agrees(x) for x in (0.00345, 0.00355, 0.0035999, 0.00361, 0.003449)] == [
+        *(True, True, True, False, False)
+    ]
+    assert published.Printed("9.1e4").agrees(91_400)
+    assert not published.Printed("9.1e4").agrees(92_100)
+
+
+def test_a_wrong_variance_is_seen() -> None:
+    rows = rows_of("allomfree:table2", Settings())
+    rows[3] = {**rows[3], "agrees": False}
+    assert verdicts("allomfree:table2", rows) == {"differs"}
+
+
+def test_the_published_calibration_is_what_makes_l_grr_extreme() -> None:
+    rows = rows_of("allomfree:table1", Settings())
+    (row,) = [r for r in rows if (r["alpha"], r["epsilon_longitudinal"], r["k"]) == (0.6, 0.5, 1024)]
+    assert number(row, "variance") == pytest.approx(26706, abs=1)
+    assert number(row, "exact_calibration") == pytest.approx(0.836, abs=0.001)
+
+
+def test_the_optimal_numbers_of_symbols_are_those_of_the_figure() -> None:
+    rows = rows_of("loloha:fig1", Settings())
+    checked = [row for row in rows if row["published"] is not None]
+    assert len(checked) == 30
+    assert [row for row in checked if row["g"] != row["published"]] == []
+
+
+def test_exact_calibration_gains_what_the_page_says() -> None:
+    rows = rows_of("loloha:fig2", Settings())
+    gains = [
+        1
+        - mean(rows, "variance", alpha=alpha, epsilon_longitudinal=level, method="OLOLOHA exact")
+        / mean(rows, "variance", alpha=alpha, epsilon_longitudinal=level, method="OLOLOHA")
+        for alpha in (0.4, 0.5, 0.6)
+        for level in (2.5, 3.0, 4.0, 5.0)
+    ]
+    assert min(gains) > 0.02
+    assert max(gains) < 0.18
+
+
+def test_costs_of_reports() -> None:
+    rows = rows_of("loloha:table1", Settings(devices=300), [{"k": 96, "n": 300}])
+    bits = {row["method"]: row["bits of a report"] for row in rows}
+    assert (bits["RAPPOR"], bits["L-GRR"]) == (96, 7)
+    caps = {row["method"]: row["budget"] for row in rows}
+    assert caps["1BitFlipPM"] == pytest.approx(2.0)  # one bit spends half of ε∞, and two answers are kept
+    assert caps["L-OSUE"] == pytest.approx(192.0)
+
+
+# --- data
+
+
+def test_errors_are_the_variances_of_theory() -> None:
+    """Every method on a small Syn; several hundred squared errors in each mean."""
+    settings = Settings(devices=600, epochs=6, seed=2)
+    groups = ("RAPPOR", "L-OSUE", "L-GRR", "BiLOLOHA", "OLOLOHA", "OLOLOHA exact", "1BitFlipPM")
+    cells: list[Cell] = [{"group": g, "level": level, "run": 0} for g in groups for level in (1.0, 4.0)]
+    rows = rows_of("loloha:fig3:syn", settings, cells)
+    theory = [row for row in rows if row["theory"] is not None and row["method"] != "1BitFlipPM"]
+    assert len({row["method"] for row in theory}) == 8
+    ratios = [number(row, "mse") / number(row, "theory") for row in theory]
+    assert min(ratios) > 0.75
+    assert max(ratios) < 1.25
+    # One bucket of 360 for each of 600 devices: few reports a bucket, so the error is above that of the mean.
+    assert {row["alpha"] for row in rows if row["method"] == "1BitFlipPM"} == {0.4, 0.5, 0.6}
+
+
+def test_the_papers_curves_are_below_the_variance_and_above_answering_uniform() -> None:
+    settings = Settings(devices=3000, epochs=3, seed=2)
+    rows = rows_of("loloha:fig3:syn", settings, [{"group": "L-OSUE", "level": 2.0, "run": 0}])
+    for alpha in distinct(rows, "alpha"):
+        clipped = mean(rows, "mse", alpha=alpha, estimate="clipped and renormalised")
+        assert (
+            mean(rows, "uniform", alpha=alpha) < clipped < mean(rows, "mse", alpha=alpha, estimate="unbiased")
+        )
+
+
+def test_the_loss_of_devices_is_that_of_the_figure(shared_data: Path) -> None:
+    for name in ("syn", "db_mt"):
+        rows = rows_of(f"loloha:fig4:{name}", Settings(data=shared_data), [{"run": 0}])
+        assert "differs" not in verdicts(f"loloha:fig4:{name}", rows)
+        assert mean(rows, "inputs", method="BiLOLOHA") == pytest.approx(2, abs=0.02)
+        assert mean(rows, "inputs", method="1BitFlipPM") < 2
+
+
+def test_memoised_answers_of_many_bits_show_every_change(shared_data: Path) -> None:
+    rows = rows_of(
+        "loloha:table2:db_mt", Settings(data=shared_data, devices=2000), [{"level": 2.0, "run": 0}]
+    )
+    shown = {row["d"]: number(row, "per cent") for row in rows}
+    assert shown["b"] == 100
+    assert shown["1"] < 0.2
+
+
+def test_few_bits_hide_some_changes() -> None:
+    """So that a share of 100 per cent means something: four buckets, two values in turn."""
+    settings = Settings(devices=400, epochs=12, seed=5)
+    rows = rows_of("loloha:table2:syn", settings, [{"level": 0.5, "run": 0}])
+    assert {row["d"]: row["per cent"] for row in rows}["1"] == 0
+
+
+def test_gains_of_allomfree_are_those_of_clipped_estimates(shared_data: Path) -> None:
+    settings = Settings(data=shared_data, runs=12)
+    name = "allomfree:table4:nursery"
+    rows = rows_of(name, settings)
+    assert verdicts(name, rows) == {"reproduced"}
+    unbiased = [row for row in rows if row["estimate"] == "unbiased"]
+    off = [
+        abs(number(row, "mse") - number(row, "theory")) / number(row, "mse_error")
+        for row in unbiased
+        if row["mse_error"]
+    ]
+    assert sum(off) / len(off) < 1.6  # a t of 11 degrees of freedom has a mean of 0.83
+
+
+# --- Consistency
+
+
+@pytest.fixture(scope="module")
+def bfive() -> list[Row]:
+    settings = Settings(devices=200_000, epochs=3, seed=2)
+    cells: list[Cell] = [
+        {"protocol": name, "level": 2.5, "run": run}
+        for name in published.CONSISTENCY_PROTOCOLS
+        for run in range(3)
+    ]
+    return rows_of("consistency:table2:bfive", settings, cells)
+
+
+def test_made_data_of_bfives_shape_has_its_published_errors(bfive: list[Row]) -> None:
+    """Nine epochs of seven values each: errors of a mean of 63 squares, about a fifth."""
+    printed = published.CONSISTENCY_TABLE_2["bfive"]
+    for place, name in enumerate(published.CONSISTENCY_PROTOCOLS):
+        for method in ("none", "norm_sub"):
+            found = mean(bfive, "mse", protocol=name, method=method)
+            assert 0.4 < found / printed[method][place].value < 2.0, (name, method, found)
+
+
+def test_the_degenerate_rows_are_those_of_answering_1_and_uniform(bfive: list[Row]) -> None:
+    printed = published.CONSISTENCY_TABLE_2["bfive"]
+    ones = mean(bfive, "mse", method="(answer 1 everywhere)")
+    uniform = mean(bfive, "mse", method="(answer 1/k everywhere)")
+    assert printed["power"][0].value == pytest.approx(ones, abs=0.002)
+    assert printed["power_ns"][0].value == pytest.approx(uniform, rel=0.05)
+    for method in ("power", "power_ns"):
+        assert mean(bfive, "mse", method=method) < uniform / 100
+
+
+def test_every_method_and_protocol_is_in_the_layout(bfive: list[Row]) -> None:
+    from ldpbeam.consistency import NAMES
+
+    summary = experiment("consistency:table2:bfive").summary
+    assert summary is not None
+    table = summary(bfive)
+    assert [row["method"] for row in table][: len(NAMES)] == list(NAMES)
+    assert {"l_grr", "biloloha", "l_osue, published"} <= set(table[0])
+    found = {
+        one.claim.rpartition(": ")[2]: one.verdict
+        for one in experiment("consistency:table2:bfive").compare(bfive)
+    }
+    assert found["Power"] == found["PowerNS"] == "does not hold"
+
+
+def test_figures_over_epsilon_fall_towards_more_budget() -> None:
+    settings = Settings(devices=400, epochs=3, seed=2)
+    cells: list[Cell] = [{"protocol": "l_osue", "level": level, "run": 0} for level in (0.5, 5.0)]
+    rows = rows_of("consistency:fig3", settings, cells)
+    low, high = (mean(rows, "mse", method="norm_sub", epsilon_longitudinal=level) for level in (5.0, 0.5))
+    assert low < high / 5
+    (figure,) = experiment("consistency:fig3").figures(rows)
+    assert figure.name == "consistency-fig3"
+
+
+# --- Microsoft
+
+
+@pytest.mark.parametrize("figure", ["fig2a", "fig3a", "fig3b"])
+def test_errors_of_means_are_those_of_theory(figure: str) -> None:
+    settings = Settings(devices=3000, seed=4)
+    mechanisms = ("1BitRRPM", "1BitRRPM+OP(1/10)", "1BitRRPM+OP(1/3)", "Laplace")
+    cells: list[Cell] = [
+        {"mechanism": m, "level": e, "runs": 300} for m in mechanisms for e in (0.2, 1.0, 5.0)
+    ]
+    rows = rows_of(f"microsoft:{figure}", settings, cells)
+    # |error| of a normal has a deviation of 0.756 times its mean: 4.4 % for 300 runs.
+    for row in rows:
+        assert abs(number(row, "error") / number(row, "theory") - 1) < 0.22, row
+
+
+def test_laplace_beats_one_bit_about_noon_beyond_two() -> None:
+    settings = Settings(devices=3000, seed=4)
+    cells: list[Cell] = [
+        {"mechanism": m, "level": e, "runs": 2} for m in ("1BitRRPM", "Laplace") for e in (1.0, 5.0)
+    ]
+    rows = rows_of("microsoft:fig3a", settings, cells)
+    one, laplace = (
+        [mean(rows, "theory", mechanism=m, epsilon=e) for e in (1.0, 5.0)] for m in ("1BitRRPM", "Laplace")
+    )
+    assert one[0] < laplace[0]
+    assert one[1] > laplace[1]
+
+
+def test_the_deployments_figures_are_corrected() -> None:
+    rows = {
+        (row["figure"], row["counters"]): number(row, "found")
+        for row in rows_of("microsoft:deployment", Settings())
+    }
+    assert rows["ε' of a report at ε = 1, γ = 0.2", 1] == pytest.approx(0.569, abs=5e-4)
+    assert rows["γ that would give ε' = 0.686", 1] == pytest.approx(0.143, abs=5e-4)
+    assert rows["ε'' of Theorem 5", None] == pytest.approx(1.337, abs=2e-3)
+    exact = [value for (figure, _), value in rows.items() if figure.startswith("exact")]
+    assert exact == sorted(exact)
+    assert exact[-1] < rows["ε'' of Theorem 5", None]
+
+
+# --- corrections
+
+
+def corrections(name: str) -> list[Row]:
+    return rows_of(f"corrections:{name}", Settings(quick=True, devices=500, epochs=10, seed=3))
+
+
+def test_the_published_second_round_spends_less_than_it_may() -> None:
+    rows = corrections("calibration")
+    spent = {row["symbols"]: number(row, "first report") for row in rows if row["calibration"] == "published"}
+    assert [round(spent[m], 3) for m in (3, 8, 96, 360)] == [0.948, 0.755, 0.171, 0.052]
+    exact = [number(row, "first report") for row in rows if row["calibration"] == "exact"]
+    assert exact == pytest.approx([1.0] * len(exact), abs=1e-6)
+    switches = [
+        one
+        for one in experiment("corrections:calibration").compare(rows)
+        if "Algorithm 1: up to" in one.claim
+    ]
+    assert (switches[0].published[:5], switches[0].found[:6]) == ("k = 5", "k = 10")
+
+
+def test_intervals_cover_and_those_of_the_published_variance_do_not() -> None:
+    rows = corrections("variance")
+    (half,) = [row for row in rows if row["frequency"] == 0.5]
+    assert number(half, "variance") / number(half, "published") == pytest.approx(22, abs=0.6)
+    assert min(number(row, "coverage") for row in rows) > 0.9  # 400 draws: 95 % ± 1.1
+    assert min(number(row, "coverage of Eq. (4)") for row in rows) < 0.5
+
+
+def test_losses_pass_the_cap_where_sequences_are_not_renamed() -> None:
+    rows = corrections("loss")
+    found = {row["reports"]: number(row, "any two sequences") for row in rows if row["g"] == 2}
+    assert [round(found[t], 2) for t in (1, 2, 3, 4, 6, 8)] == [1.0, 2.0, 2.64, 3.36, 4.75, 6.16]
+    assert all(number(row, "renamed values") <= number(row, "cap") for row in rows)
+    same = {row["reports"]: number(row, "renamed values") for row in rows if row["g"] == 2}
+    assert [round(same[t], 2) for t in (1, 2, 3, 4, 6, 8)] == [1.0, 2.0, 2.64, 3.28, 3.80, 3.95]
+
+
+def test_errors_of_epochs_are_correlated_as_in_theory() -> None:
+    for row in corrections("epochs"):
+        # 80 means of 10 epochs: their variance is known to a sixth.
+        assert number(row, "variance of a mean, times independent") == pytest.approx(
+            number(row, "in theory"), rel=0.55
+        )
+        assert number(row, "in theory") > 2
+
+
+def test_one_report_in_t_epochs_is_measured_and_compared() -> None:
+    rows = corrections("participation")
+    (claim,) = experiment("corrections:participation").compare(rows)
+    assert "ε = 2.0: T up to 23, ε = 4.0: T up to 61" in claim.found
+    first = [row for row in rows if row["epochs"] == 1]
+    for row in first:
+        assert number(row, "one epoch of T, measured") / number(row, "one epoch of T") == pytest.approx(
+            1, abs=0.6
+        )

@@ -1,0 +1,57 @@
+"""What the Beam pipeline publishes has the error that is drawn directly: two points of each paper's panel."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ldpbeam.pipelines.reproduce import experiment
+from ldpbeam.pipelines.reproduce.contract import Cell, Settings, number
+from ldpbeam.pipelines.reproduce.through_pipeline import Held, published_by_pipeline
+
+POINTS: list[tuple[str, Cell]] = [
+    ("loloha", {"method": "OLOLOHA", "level": 4.0}),
+    ("loloha", {"method": "L-GRR", "level": 2.0}),
+    ("consistency", {"method": "L-OSUE", "level": 2.0}),
+    ("consistency", {"method": "L-OUE", "level": 4.0}),
+    ("allomfree", {"method": "allomfree", "level": 4.0}),
+    ("allomfree", {"method": "l_soue", "level": 2.0}),
+    ("microsoft", {"method": "1BitRRPM+OP(1/3)", "level": 2.0}),
+    ("microsoft", {"method": "Laplace", "level": 0.5}),
+]
+
+
+def settings(shared_data: Path) -> Settings:
+    return Settings(data=shared_data, devices=600, epochs=4, runs=5)
+
+
+def compared(paper: str, cell: Cell, shared_data: Path) -> None:
+    (row,) = experiment(f"pipeline:{paper}").compute(settings(shared_data), cell)
+    assert number(row, "standard errors apart") < 5
+    assert row["pipeline"] != row["fast"]
+
+
+@pytest.mark.parametrize(("paper", "cell"), POINTS[::4])
+def test_the_pipeline_publishes_what_is_drawn(paper: str, cell: Cell, shared_data: Path) -> None:
+    compared(paper, cell, shared_data)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("paper", "cell"), POINTS)
+def test_the_pipeline_publishes_what_is_drawn_in_every_paper(
+    paper: str, cell: Cell, shared_data: Path
+) -> None:
+    compared(paper, cell, shared_data)
+
+
+def test_the_pipeline_recovers_what_the_devices_hold() -> None:
+    held = np.repeat(np.array([[0] * 300 + [2] * 100], np.int32), 2, axis=0)
+    held[1] = 1
+    keys: dict[str, Any] = {"protocol": "grr", "epsilon": 6.0}
+    text = "\n".join(
+        ["name: x", "domain: {size: 3}", *(f"{k}: {v}" for k, v in keys.items()), "epoch: {length: 1d}"]
+    )
+    raw, consistent = published_by_pipeline(text, Held(held, 3), 3)[""]
+    assert raw == pytest.approx(np.array([[0.75, 0, 0.25], [0, 1, 0]]), abs=0.03)
+    assert consistent.sum(axis=1) == pytest.approx([1, 1])
