@@ -97,7 +97,7 @@ def payloads(asked: Collection, size: int, n: int, draw: np.random.Generator) ->
     protocol = asked.protocol
     width = protocol.payload_size
     if asked.protocol_name == "l_osue":
-        assert protocol.support is not None  # noqa: S101 - what frequencies have
+        assert protocol.support is not None
         bits = draw.random((n, size), np.float32) < float(protocol.support.other)
         return np.packbits(bits, axis=1, bitorder="little")
     if protocol.counts_length == size and width > 8:  # affine: two words and the symbol

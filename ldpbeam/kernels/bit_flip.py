@@ -109,7 +109,7 @@ def check_entries(payloads: Any, width: Any, limit: Any, least: Any, most: Any) 
     d = payloads.shape[1] // width
     for r in range(payloads.shape[0]):
         # Whether anything is wrong takes no branch, and nearly all domains have entries of two bytes or one.
-        above, ones, wrong = 0, 0, 0
+        above, ones, wrong = np.int64(0), np.int64(0), np.int64(0)
         for i in range(d):
             at = i * width
             entry = np.int64(payloads[r, at])
@@ -122,7 +122,7 @@ def check_entries(payloads: Any, width: Any, limit: Any, least: Any, most: Any) 
             above = index + 1
             ones += entry & 1
         codes[r] = _SOUND if least <= ones <= most else _DEGENERATE
-        above = 0
+        above = np.int64(0)
         for i in range(d if wrong else 0):
             index = np.int64(integer(payloads, r, i * width, width) >> np.uint64(1))
             if index >= limit or index < above:
