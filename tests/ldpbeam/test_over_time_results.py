@@ -188,6 +188,23 @@ def test_the_smoother_is_the_best_linear_one(
         assert found.std_error[:, value] == pytest.approx(np.sqrt(variance), abs=1e-6)
 
 
+def test_several_speeds_are_a_mixture(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = np.random.default_rng(5).normal(0.3, 0.03, (30, 3))
+    series = Series(np.arange(30), np.full((30, 3), 100), seen, np.full((30, 3), 0.02))
+
+    def at(*speeds: float) -> Any:
+        monkeypatch.setattr(smoothing, "_SPEEDS", speeds)
+        return smooth(series, None)
+
+    slow, fast, both = at(0.01), at(1.0), at(0.01, 1.0)
+    share = (both.estimate - fast.estimate)[3] / (slow.estimate - fast.estimate)[3]
+    assert ((share > 0.01) & (share < 0.99)).all()
+    assert both.estimate == pytest.approx(share * slow.estimate + (1 - share) * fast.estimate)
+    variance = share * slow.std_error**2 + (1 - share) * fast.std_error**2
+    variance += share * (1 - share) * (slow.estimate - fast.estimate) ** 2
+    assert both.std_error == pytest.approx(np.sqrt(variance))
+
+
 def test_smoothing_weighs_speeds_by_what_is_seen() -> None:
     rng = np.random.default_rng(2)
     still, moving = np.full(60, 0.3), 0.3 + np.cumsum(rng.normal(0, 0.03, 60))
