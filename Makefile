@@ -16,7 +16,7 @@ PYTEST := $(BIN)/python -m pytest
 .DELETE_ON_ERROR:
 MAKEFLAGS += --no-print-directory
 .PHONY: help .venv demo test check format-check lint types format proto proto-check \
-	browser chromium lock bench-accuracy bench-throughput clean
+	browser chromium lock bench-accuracy bench-over-time bench-throughput clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z.-]+:.*## / {printf "  make %-17s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -127,6 +127,9 @@ chromium:
 
 bench-accuracy: $(STAMP) ## error on real data against theory
 	$(BIN)/python benchmarks/accuracy.py
+
+bench-over-time: $(STAMP) ## do intervals of means, differences and trends over epochs hold?
+	$(BIN)/python benchmarks/over_time.py --groups 60
 
 bench-throughput: $(STAMP) ## the pipeline against a plain loop without Beam
 	$(BIN)/python benchmarks/throughput.py

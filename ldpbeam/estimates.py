@@ -106,9 +106,9 @@ def lasting_share(
     """Which share of an estimate's variance comes from what devices keep for life; in [0, 1].
 
     Errors of two epochs have a covariance of at most this share of the variance, which they reach where no
-    device changes its value, and at least 0. So the variance V of an epoch does not fall to V/T in a mean of
-    T epochs, but to V·(share + (1 − share)/T) at worst; and that of a difference of two such means is at most
-    the sum of both. The number of reports cancels.
+    device changes its value, and of at least 0 but for a little (docs/over-time.md). So the variance V of an
+    epoch does not fall to V/T in a mean of T epochs, but to V·(share + (1 − share)/T) at worst; and that of a
+    difference of two such means is at most the sum of both. The number of reports cancels.
 
     Args:
         frequency: true or estimated ones, clipped to [0, 1].

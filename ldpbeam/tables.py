@@ -9,7 +9,7 @@ import numpy as np
 
 from ldpbeam.collection.collection import Collection
 from ldpbeam.histogram import EpochHistogram
-from ldpbeam.over_time.covariance import std_error_floor
+from ldpbeam.over_time.covariance import errors_of, std_error_floor
 
 
 def estimates_schema(collection: Collection) -> Any:
@@ -99,12 +99,12 @@ def epoch_table(collection: Collection, histogram: EpochHistogram, fixed: dict[s
 
     def floors() -> Any:
         found = []
-        for part, one, size in zip(collection.protocol.estimators, histogram.attributes, sizes, strict=True):
+        for errors, one, size in zip(errors_of(collection), histogram.attributes, sizes, strict=True):
             known = one.estimates
             found.append(
                 np.full(size, np.nan)
                 if known is None
-                else std_error_floor(part, known.frequency, known.n, known.std_error)
+                else std_error_floor(errors, known.frequency, known.n, known.std_error)
             )
         return pa.array(np.concatenate(found), pa.float64(), from_pandas=True)
 

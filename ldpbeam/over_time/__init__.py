@@ -5,7 +5,7 @@ has the formulas and their proofs.
 """
 
 from ldpbeam.over_time.combined import Combined, combined, difference, mean, trend
-from ldpbeam.over_time.covariance import ChangeRate, MemoErrors, memo_errors
+from ldpbeam.over_time.covariance import ChangeRate, MemoErrors, errors_of, memo_errors
 from ldpbeam.over_time.series import Series
 
 __all__ = [
@@ -15,6 +15,7 @@ __all__ = [
     "Series",
     "combined",
     "difference",
+    "errors_of",
     "mean",
     "memo_errors",
     "trend",

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from ldpbeam.arrays import Floats, Ints
+from ldpbeam.collection.collection import Collection
 from ldpbeam.estimates import support_variance, variance
 from ldpbeam.protocols.results import FrequencyProtocol, MeanProtocol
 from ldpbeam.protocols.server_side import EVERYONE, PartEstimator
@@ -182,7 +183,7 @@ class MeanErrors(MemoErrors):
 
 
 def memo_errors(estimator: PartEstimator) -> MemoErrors | None:
-    """Of one attribute of a collection; None where errors of different epochs are independent."""
+    """Of an attribute that every device reports in every epoch; None where errors are independent."""
     protocol, share = estimator.protocol, estimator.share
     if isinstance(protocol, MeanProtocol):
         if protocol.lasting_ends is None and share == EVERYONE:
@@ -193,12 +194,74 @@ def memo_errors(estimator: PartEstimator) -> MemoErrors | None:
     return None if lasting is None else FrequencyErrors(lasting, protocol)
 
 
-def std_error_floor(estimator: PartEstimator, frequency: Floats, n: Ints, std_error: Floats) -> Floats:
+@dataclass(frozen=True)
+class SlottedErrors(MemoErrors):
+    """Where a device reports in ``reports`` of ``of`` epochs only, which it drew for life.
+
+    Of the devices of one epoch the part (m−1)/(T−1) also reports in another one, and repeats itself there.
+    Who reports in one epoch is less likely to report in another, which opposes the errors of drawing them.
+
+    Attributes:
+        whole: of the same protocol where every device reports in every epoch; None for one without a memo.
+        maximum: largest value of a mean; 1 for frequencies.
+        reports, of: m and T.
+        share: of the population, drawn for life, that speaks about the attribute.
+    """
+
+    whole: MemoErrors | None
+    maximum: int
+    reports: int
+    of: int
+    share: float = 1.0
+
+    @property
+    def _again(self) -> float:
+        return (self.reports - 1) / max(self.of - 1, 1)
+
+    def kept(self, estimate: Floats) -> Floats:
+        """Of the devices that report in both epochs."""
+        return np.zeros_like(estimate) if self.whole is None else self._again * self.whole.kept(estimate)
+
+    def kept_least(self, estimate: Floats) -> Floats:
+        """Drawing the devices may take all of it away."""
+        return np.zeros_like(estimate)
+
+    def drawn_anew(self, before: Floats, after: Floats) -> tuple[Floats, Floats]:
+        """Of the devices that report in both epochs; who they are says nothing about new values."""
+        if self.whole is None:
+            return np.zeros_like(before), np.zeros_like(before)
+        least, most = self.whole.drawn_anew(before, after)
+        return self._again * least, self._again * most
+
+    def opposed(self, estimate: Floats) -> Floats:
+        """Those of the protocol, and σ(T−m)/(T(T−1))·f(1−f), reached where nobody changes its value."""
+        place = np.clip(estimate / self.maximum, 0.0, 1.0)
+        apart = self.share * (self.of - self.reports) / (self.of * max(self.of - 1, 1))
+        drawn = self.maximum * np.sqrt(apart * place * (1 - place))[None]
+        if self.whole is None:
+            return np.asarray(drawn, np.float64)
+        return np.concatenate([np.sqrt(self._again) * self.whole.opposed(estimate), drawn])
+
+
+def errors_of(collection: Collection) -> tuple[MemoErrors | None, ...]:
+    """Of each attribute of a collection, in their order; None where errors of epochs are independent."""
+    life = collection.participation
+    found = []
+    for estimator in collection.estimators:
+        errors = memo_errors(estimator)
+        if life is not None:
+            protocol = estimator.protocol
+            maximum = protocol.maximum if isinstance(protocol, MeanProtocol) else 1
+            errors = SlottedErrors(errors, maximum, life.reports, life.of, float(estimator.share))
+        found.append(errors)
+    return tuple(found)
+
+
+def std_error_floor(errors: MemoErrors | None, frequency: Floats, n: Ints, std_error: Floats) -> Floats:
     """√V_one: a mean over epochs does not become more certain than that while devices keep their values.
 
     At most ``std_error``; 0 where nothing is kept, NaN where nothing is known.
     """
-    errors = memo_errors(estimator)
     if errors is None:
         return np.where(np.isnan(std_error), np.nan, 0.0)
     with np.errstate(divide="ignore", invalid="ignore"):

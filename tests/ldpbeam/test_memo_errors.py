@@ -15,13 +15,14 @@ from typing import Any
 import numpy as np
 import pytest
 
+from ldpbeam.estimates import variance
 from ldpbeam.hashing import FAMILIES
 from ldpbeam.hashing.affine import line_collision
 from ldpbeam.over_time import ChangeRate, memo_errors
-from ldpbeam.over_time.covariance import MeanErrors, std_error_floor
+from ldpbeam.over_time.covariance import MeanErrors, SlottedErrors, std_error_floor
 from ldpbeam.protocols import Parameters, protocol
 from ldpbeam.protocols.bit_flip import BitFlip, BucketBits
-from ldpbeam.protocols.direct import GRR, LGRR
+from ldpbeam.protocols.direct import LGRR
 from ldpbeam.protocols.local_hash import Hashed, LocalHash
 from ldpbeam.protocols.one_bit_mean import OneBitRRPM
 from ldpbeam.protocols.server_side import PartEstimator
@@ -267,14 +268,38 @@ def test_who_is_asked_for_life_is_part_of_the_error() -> None:
 
 
 def test_the_floor_is_never_more_than_the_error() -> None:
-    estimator = PartEstimator(protocol("l_osue", 4, TWO))
+    errors = memo_errors(PartEstimator(protocol("l_osue", 4, TWO)))
+    assert errors is not None
     known, n = np.array([0.0, 0.4, np.nan]), np.array([100, 100, 0])
-    floor = std_error_floor(estimator, known, n, np.array([1e-3, 1.0, np.nan]))
+    floor = std_error_floor(errors, known, n, np.array([1e-3, 1.0, np.nan]))
     assert floor[0] == 1e-3
-    assert floor[1] == pytest.approx((memo_errors(estimator).kept(known)[1] / 100) ** 0.5)
+    assert floor[1] == pytest.approx((errors.kept(known)[1] / 100) ** 0.5)
     assert np.isnan(floor[2])
-    once = PartEstimator(GRR.from_parameters(4, Parameters(epsilon=1.0)))
-    assert std_error_floor(once, known, n, known).tolist()[:2] == [0.0, 0.0]
+    assert std_error_floor(None, known, n, known).tolist()[:2] == [0.0, 0.0]
+
+
+@pytest.mark.parametrize(("reports", "of"), [(1, 2), (2, 4), (3, 3)])
+@pytest.mark.parametrize("share", [1, 2])
+def test_devices_that_report_in_some_epochs_only(reports: int, of: int, share: int) -> None:
+    """Covariance of two epochs from all sets of epochs that a device may have drawn, values kept."""
+    built = protocol("l_osue", 4, TWO)
+    whole = memo_errors(PartEstimator(built, Fraction(1, share)))
+    errors = SlottedErrors(whole, 1, reports, of, 1 / share)
+    sets = list(combinations(range(of), reports))
+    both = sum({0, 1} <= set(one) for one in sets) / len(sets) / share
+    one = sum(0 in some for some in sets) / len(sets) / share
+    f = np.array([0.3])
+    noise = variance(f, 1, built.lasting)
+    # n = one·N reports each; errors of answers, and of who was drawn: f(1−f)·(both/one² − 1)/N.
+    answers, drawn = noise * both / one, f * (1 - f) * (both / one**2 - 1) * one
+    found = float((answers + drawn)[0])
+    assert -(errors.opposed(f) ** 2).sum() - 1e-12 <= found <= errors.kept(f)[0] + 1e-12
+    if share == 1:
+        assert errors.kept(f) == pytest.approx(answers)
+        assert (errors.opposed(f) ** 2).sum() == pytest.approx(-drawn[0])
+    alone = SlottedErrors(None, 1, reports, of)
+    assert alone.kept(f).tolist() == [0.0]
+    assert (alone.drawn_anew(f, f)[0] == 0).all()
 
 
 def test_change_rates() -> None:

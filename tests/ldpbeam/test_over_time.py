@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from fractions import Fraction
 from typing import Any
@@ -12,17 +13,19 @@ import pytest
 import ldpbeam
 from benchmarks.over_time import ONCE, Population, alarms, coverage, fleets
 from ldpbeam.estimates import variance
-from ldpbeam.over_time import ChangeRate, Series, combined, difference, mean, memo_errors, trend
+from ldpbeam.over_time import ChangeRate, Series, combined, difference, errors_of, mean, memo_errors, trend
 from ldpbeam.over_time.covariance import MemoErrors
+from ldpbeam.over_time.results import histories
 from ldpbeam.protocols import Parameters, protocol
 from ldpbeam.protocols.server_side import PartEstimator
+from tests.conftest import REPOSITORY
 
 TWO = Parameters(epsilon_longitudinal=2.0, epsilon_first=1.0)
 EPOCHS = np.array([0, 1, 2, 5])
 SHARES = np.array([0.05, 0.25, 0.6, 0.1])
 
 
-def errors_of(name: str, parameters: Parameters = TWO, share: Fraction = Fraction(1)) -> MemoErrors:
+def memo_of(name: str, parameters: Parameters = TWO, share: Fraction = Fraction(1)) -> MemoErrors:
     found = memo_errors(PartEstimator(protocol(name, 4, parameters), share))
     assert found is not None
     return found
@@ -40,7 +43,7 @@ def quadratic(weights: np.ndarray, matrix: np.ndarray) -> float:
 @pytest.mark.parametrize("name", ["l_osue", "loloha"])
 @pytest.mark.parametrize("rate", [0.0, 0.1, 1.0])
 def test_a_stated_rate_gives_the_whole_covariance_matrix(name: str, rate: float) -> None:
-    given, errors = series(), errors_of(name)
+    given, errors = series(), memo_of(name)
     kept, anew = errors.kept(SHARES) / 1000, errors.drawn_anew(SHARES, SHARES)[0] / 1000
     lags = np.abs(EPOCHS[:, None] - EPOCHS)
     time = EPOCHS - EPOCHS.mean()
@@ -61,7 +64,7 @@ def test_a_stated_rate_gives_the_whole_covariance_matrix(name: str, rate: float)
 
 
 def test_without_a_rate_each_pair_takes_what_is_worst_for_it() -> None:
-    given, errors = series(), errors_of("l_osue")
+    given, errors = series(), memo_of("l_osue")
     kept = errors.kept(SHARES) / 1000
     after = np.array([False, True, True, True])
     assert mean(given, errors).std_error == pytest.approx(np.sqrt(kept + (0.01 - kept) / 4))
@@ -82,7 +85,7 @@ def test_without_a_rate_each_pair_takes_what_is_worst_for_it() -> None:
 def test_a_range_of_rates_is_at_least_as_wide_as_each_rate_in_it() -> None:
     given, after = series(), np.array([False, False, True, True])
     for name in ("l_osue", "loloha"):
-        errors = errors_of(name)
+        errors = memo_of(name)
         wide = ChangeRate(0.05, 0.4)
         for estimand in (mean, trend, lambda s, e, r: difference(s, after, ~after, e, r)):
             bound = estimand(given, errors, wide).std_error
@@ -101,7 +104,7 @@ def test_a_difference_can_be_less_certain_than_independent_epochs_say() -> None:
     )
     later = np.array([False, False, False, True])
     first = np.array([True, False, False, False])
-    for errors in (g3, errors_of("grr", Parameters(epsilon=1.0), Fraction(1, 2))):
+    for errors in (g3, memo_of("grr", Parameters(epsilon=1.0), Fraction(1, 2))):
         assert errors is not None
         found = difference(given, later, first, errors)
         opposed = (errors.opposed(SHARES) ** 2).sum(axis=0) / 1000
@@ -110,7 +113,7 @@ def test_a_difference_can_be_less_certain_than_independent_epochs_say() -> None:
 
 
 def test_epochs_without_an_estimate_are_left_out() -> None:
-    given, errors = series(), errors_of("l_osue")
+    given, errors = series(), memo_of("l_osue")
     estimate, n = given.estimate.copy(), given.n.copy()
     estimate[1:, 0] = np.nan
     estimate[:, 1] = np.nan
@@ -136,7 +139,7 @@ def test_epochs_without_an_estimate_are_left_out() -> None:
 def test_more_reports_in_one_epoch_than_in_another() -> None:
     """No more devices than the smaller epoch has can repeat themselves: covariance V_one·n/larger n."""
     n = np.repeat([[500], [1000], [1000], [1000]], 4, axis=1)
-    given, errors = series(n), errors_of("l_osue")
+    given, errors = series(n), memo_of("l_osue")
     weights = np.array([0.5, 0.5, 0.0, 0.0])
     found = combined(given, weights, errors, ChangeRate(0.0, 0.0)).std_error
     assert found == pytest.approx(np.sqrt(0.5 * 0.01 + 0.5 * errors.kept(SHARES) / 1000))
@@ -191,3 +194,22 @@ def test_nothing_is_said_to_have_changed_where_nothing_did() -> None:
     heard, naive = alarms(fleets(built, 60, 500, 10, Population(ONCE, permuted=True), 3))
     assert heard <= 0.15
     assert naive >= 0.5
+
+
+def test_devices_that_report_in_some_epochs_only() -> None:
+    """One of four epochs each: nothing repeats itself, and the mean's error is that of independent epochs."""
+    text = (REPOSITORY / "examples" / "first_choice.yaml").read_text("utf-8")
+    life = "participation: {reports: 1, of: 4}\n"
+    agreed = ldpbeam.parse_collection(re.sub(r"epoch:.*", "epoch: {length: 1d, count: 4}", text) + life)
+    held = np.arange(4000) % 2
+    misses = []
+    for seed in range(60):
+        table = ldpbeam.estimate(
+            agreed, [ldpbeam.simulate(agreed, held, epoch=epoch, seed=seed) for epoch in range(4)]
+        )
+        assert np.asarray(table["n"])[::4].sum() == 4000
+        assert (np.asarray(table["std_error_floor"]) == 0).all()
+        (history,) = histories(table)
+        found = mean(history.series, *errors_of(agreed))
+        misses.append((found.estimate - [0.5, 0.5, 0.0, 0.0]) / found.std_error)
+    assert 0.6 < np.mean(np.square(misses)) < 1.4

@@ -14,7 +14,7 @@ from scipy.stats import false_discovery_control, norm
 
 import ldpbeam
 from ldpbeam.collection.collection import Collection
-from ldpbeam.over_time import ChangeRate, Series, mean, memo_errors
+from ldpbeam.over_time import ChangeRate, Series, errors_of, mean
 from ldpbeam.over_time import smooth as smoothing
 from ldpbeam.over_time.compare import compare_epochs, compare_runs, together
 from ldpbeam.over_time.results import History, histories
@@ -130,7 +130,7 @@ def test_series_have_gaps_where_nothing_is_known(results: Path) -> None:
 
 def test_roll_ups_by_number_week_and_month(results: Path, collection: Collection) -> None:
     history = only(ldpbeam.read(results))
-    errors = memo_errors(collection.protocol.estimators[0])
+    errors = errors_of(collection)[0]
     sevens = roll_up(history, every(7), errors)
     assert [(p.first, p.last, int(p.found.epochs[0])) for p in sevens] == [
         (0, 6, 6), (7, 13, 7), (14, 20, 7), (21, 27, 7), (28, 34, 7), (35, 39, 5)
@@ -168,7 +168,7 @@ def test_the_smoother_is_the_best_linear_one(
     estimate = rng.normal(0.25, 0.03, (7, 4))
     estimate[3, 1] = np.nan
     series = Series(epochs, np.full((7, 4), 4000), estimate, np.full((7, 4), 0.03))
-    errors = memo_errors(collection.protocol.estimators[0])
+    errors = errors_of(collection)[0]
     assert errors is not None
     found = smooth(series, errors, rate)
     known = series.known
@@ -230,7 +230,7 @@ def test_p_values_and_false_discoveries() -> None:
 
 def test_comparisons(results: Path, collection: Collection) -> None:
     series = only(ldpbeam.read(results)).series
-    errors = memo_errors(collection.protocol.estimators[0])
+    errors = errors_of(collection)[0]
     late = series.epochs >= 20
     estimate = series.estimate.copy()
     estimate[late, 2] += 0.5

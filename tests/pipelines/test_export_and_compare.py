@@ -14,7 +14,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 import ldpbeam
-from ldpbeam.over_time import ChangeRate, difference, mean, memo_errors
+from ldpbeam.over_time import ChangeRate, difference, errors_of, mean
 from ldpbeam.over_time.results import histories
 from ldpbeam.over_time.smooth import smooth
 from ldpbeam.pipelines.commands.main import cli
@@ -51,7 +51,7 @@ def series(results: Path) -> Any:
     return history.series
 
 
-ERRORS = memo_errors(ldpbeam.load_collection(FILE).protocol.estimators[0])
+ERRORS = errors_of(ldpbeam.load_collection(FILE))[0]
 
 
 def test_export_of_single_epochs(results: Path, tmp_path: Path) -> None:

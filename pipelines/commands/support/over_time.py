@@ -14,7 +14,7 @@ import click
 from ldpbeam.arrays import Floats
 from ldpbeam.collection.collection import Collection
 from ldpbeam.errors import UsageError
-from ldpbeam.over_time.covariance import ChangeRate, MemoErrors, memo_errors
+from ldpbeam.over_time.covariance import ChangeRate, MemoErrors, errors_of
 from ldpbeam.over_time.results import History, Key, histories, read_results
 from ldpbeam.pipelines.commands.support.console import Mode, mode
 
@@ -101,7 +101,7 @@ def _errors(known: dict[str, Collection], key: Key, results: Path) -> MemoErrors
             where=str(results),
             remedy="Give the directory that was --output of a run.",
         )
-    return memo_errors(collection.protocol.estimators[names.index(key.attribute)])
+    return errors_of(collection)[names.index(key.attribute)]
 
 
 def require_suffix(output: Path | None, code: str) -> None:
