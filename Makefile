@@ -15,7 +15,7 @@ PYTEST := $(BIN)/python -m pytest
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 MAKEFLAGS += --no-print-directory
-.PHONY: help .venv demo test check format-check lint types format proto proto-check \
+.PHONY: help .venv demo test test-all check format-check lint types format proto proto-check \
 	browser chromium lock bench-accuracy bench-over-time bench-throughput clean
 
 help: ## this list
@@ -84,9 +84,12 @@ demo: $(DEMO_STAMP) ## simulate devices, run the pipeline, write a report (about
 test: $(STAMP) ## the default tests (no browser, no emulators)
 	@$(PYTEST) -n $(JOBS) --dist loadfile --no-loadscope-reorder
 
+test-all: $(STAMP) ## the default tests, and those that say the same of more cases
+	@$(PYTEST) -n $(JOBS) --dist loadfile --no-loadscope-reorder --thorough
+
 # --- for developers
 
-check: format-check lint types proto-check test ## all that CI asks of a change, except the integration suites
+check: format-check lint types proto-check test-all ## all that CI asks of a change, except the integration suites
 
 format-check: $(STAMP)
 	$(BIN)/ruff format --check .

@@ -4,7 +4,7 @@
 COLLECTOR_POINTS ?= 200
 
 crash-collector: $(STAMP) ## kill -9 at 200 points under load (COLLECTOR_POINTS=...): nothing answered is lost
-	@COLLECTOR_POINTS=$(COLLECTOR_POINTS) $(PYTEST) --durations=3 tests/collector_crash
+	@COLLECTOR_POINTS=$(COLLECTOR_POINTS) $(PYTEST) --thorough --durations=3 tests/collector_crash
 
 bench-collector: $(STAMP) ## reports per second of the collector (needs wrk)
 	$(BIN)/python benchmarks/collector.py

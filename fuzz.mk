@@ -7,4 +7,4 @@ FUZZ_FILES ?= 76000
 
 fuzz: $(STAMP) ## 2,760,000 mutated messages and 76,000 mutated files (FUZZ_MESSAGES=..., FUZZ_FILES=...)
 	@FUZZ_MESSAGES=$(FUZZ_MESSAGES) FUZZ_FILES=$(FUZZ_FILES) \
-		$(PYTEST) -n $(JOBS) --dist load -m 'slow or not slow' --durations=3 tests/fuzz
+		$(PYTEST) -n $(JOBS) --dist load --thorough -m 'slow or not slow' --durations=3 tests/fuzz

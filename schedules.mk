@@ -6,7 +6,7 @@
 SCHEDULES_COUNT ?= 5000
 
 schedules: $(STAMP) ## 5,000 random schedules of the local engine (SCHEDULES_COUNT=...), with crashes anywhere
-	@SCHEDULES=$(SCHEDULES_COUNT) $(PYTEST) -n $(JOBS) --dist load -k never_lost --durations=3 \
+	@SCHEDULES=$(SCHEDULES_COUNT) $(PYTEST) -n $(JOBS) --dist load --thorough -k never_lost --durations=3 \
 		tests/pipelines/stream/test_schedules.py
 
 .PHONY: schedules-cluster
@@ -14,4 +14,4 @@ SUBTASK_SCHEDULES ?= 10000
 
 schedules-cluster: $(STAMP) ## 10,000 random schedules of the steps with state on subtasks out of step (SUBTASK_SCHEDULES=...)
 	@SUBTASK_SCHEDULES=$(SUBTASK_SCHEDULES) $(PYTEST) -n $(JOBS) --dist load --durations=3 \
-		-m slow tests/transforms/stateful/test_subtasks.py
+		--thorough -m slow tests/transforms/stateful/test_subtasks.py

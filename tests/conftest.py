@@ -39,8 +39,19 @@ settings.register_profile("ci", derandomize=True, deadline=None)
 settings.load_profile("ci")
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The order of :data:`LONGEST_FIRST`; within a file nothing moves."""
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """The option by which `make check` asks for all of the suite."""
+    parser.addoption(
+        "--thorough", action="store_true", help="also the tests that make check adds to those of make test"
+    )
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """The order of :data:`LONGEST_FIRST`, within a file as written; thorough tests only where asked for."""
+    if not config.getoption("--thorough"):
+        left = [item for item in items if item.get_closest_marker("thorough")]
+        config.hook.pytest_deselected(items=left)
+        items[:] = [item for item in items if not item.get_closest_marker("thorough")]
     rank = {REPOSITORY / name: place for place, name in enumerate(LONGEST_FIRST)}
     items.sort(key=lambda item: rank.get(item.path, len(rank)))
 

@@ -172,6 +172,15 @@ def test_ci_runs_the_checks_and_the_browser_suite() -> None:
     assert "make browser" in lines
 
 
+def test_make_check_leaves_no_test_of_the_default_suite_out() -> None:
+    makefile = (REPOSITORY / "Makefile").read_text()
+    (check,) = re.findall(r"^check: (.*) ##", makefile, re.MULTILINE)
+    assert {"format-check", "lint", "types", "proto-check", "test-all"} <= set(check.split())
+    (recipe,) = re.findall(r"^test-all: .*\n\t(.*)", makefile, re.MULTILINE)
+    assert "--thorough" in recipe
+    assert not set(recipe.split()) & {"-k", "-m", "--ignore", "--deselect"}
+
+
 # --- the checkers can fail
 
 
