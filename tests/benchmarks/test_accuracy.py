@@ -61,6 +61,7 @@ def test_the_estimator_passes(folder: Path, capsys: pytest.CaptureFixture[str]) 
 
 @pytest.mark.usefixtures("some")
 @pytest.mark.parametrize("factor", [Fraction(9, 10), Fraction(11, 10)])
+@pytest.mark.thorough
 def test_other_off_by_a_tenth_fails(
     factor: Fraction,
     folder: Path,

@@ -33,6 +33,7 @@ def made(kind: type[attacks.Ours], name: str, **more: float) -> Callable[[], att
 
 
 @pytest.mark.parametrize("name", ["l_osue", "loloha"])
+@pytest.mark.thorough
 def test_averaging_finds_values_only_where_nothing_is_memoised(name: str) -> None:
     chance = random.Random(1)
     forgetful = attacks.averaged(made(Forgetful, name), 30, 150, chance)

@@ -170,6 +170,7 @@ def forks(tmp_path: Path) -> Iterator[Forks]:
         found.close()
 
 
+@pytest.mark.thorough
 def test_killed_collectors_and_engines_lose_nothing_and_repeat_nothing(tmp_path: Path) -> None:
     draw = random.Random(int.from_bytes(os.urandom(4)))
     agreed = load_collection_of(tmp_path)

@@ -70,6 +70,7 @@ def at(site: Site, scene: Scene, does: str, part: str, moment: str, plant: str |
 # --- a sample, by default
 
 
+@pytest.mark.thorough
 def test_a_sample_of_points(site: Site) -> None:
     """One point of every label; of the writing ones, half of a file of estimates and of the record."""
     halves = {"write": "estimates/", "manifest": "run.json"}

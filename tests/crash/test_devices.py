@@ -103,6 +103,7 @@ def killed(
     return wrong, reports, records
 
 
+@pytest.mark.thorough
 def test_no_device_that_is_killed_draws_twice(tmp_path: Path) -> None:
     for memo in ("derived", "stored"):
         (tmp_path / memo).mkdir()
@@ -122,6 +123,7 @@ def test_1200_kills_of_300_devices_draw_nothing_twice(memo: Any, tmp_path: Path)
     assert stopped > 150, "too few were killed between a question and the next life's"
 
 
+@pytest.mark.thorough
 def test_naive_devices_fail_the_same_kills(tmp_path: Path) -> None:
     """Otherwise the test above could not fail; a file that is replaced in time is safe from a kill."""
     for design in ("in place", "emit first"):

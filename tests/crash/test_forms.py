@@ -174,6 +174,7 @@ def ends(pid: int) -> bool:
     return False
 
 
+@pytest.mark.thorough
 def test_a_form_killed_twice(forms: Forms) -> None:
     assert kill_some(forms, "pb", 2) == []
 

@@ -157,6 +157,7 @@ def test_the_wheel_and_its_requirements_are_what_workers_lack(wheel: Path) -> No
     assert "apache-beam==2.77.*" in extra
 
 
+@pytest.mark.thorough
 def test_workers_load_every_function_from_the_wheel_alone(
     call: Call, agreed: Path, staged: Path, installed: Path, tmp_path: Path
 ) -> None:

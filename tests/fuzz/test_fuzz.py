@@ -105,6 +105,7 @@ def typed_tables() -> dict[str, bytes]:
 @pytest.mark.parametrize(
     "seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(1, 1 + 40 * (FILES > 600)))]
 )
+@pytest.mark.thorough
 def test_no_row_of_a_table_is_lost_in_silence(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int
 ) -> None:
@@ -142,6 +143,7 @@ def rows_in_groups() -> bytes:
     return sink.getvalue()
 
 
+@pytest.mark.thorough
 def test_bombs_cost_little(tmp_path: Path) -> None:
     """At most 64 MiB beyond what sound files took, and time in proportion to stored bytes."""
     for name, make in BOMBS.items():

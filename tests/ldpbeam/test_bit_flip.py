@@ -305,6 +305,7 @@ RUNS, N = 1500, 2000
 
 
 @pytest.mark.parametrize("name,b,epsilon,d", CASES)
+@pytest.mark.thorough
 def test_estimates_are_unbiased_with_the_stated_variance(
     name: str, b: int, epsilon: float, d: int | None
 ) -> None:

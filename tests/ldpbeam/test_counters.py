@@ -498,6 +498,7 @@ def test_marginals_beyond_the_sum(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("allocation", "name"), ALL)
+@pytest.mark.thorough
 def test_a_run_gives_one_row_per_counter(allocation: str, name: str, tmp_path: Path) -> None:
     """From file to page. A mean is 6.5 errors off with probability 8e-11; there are 48."""
     levels = {"one_bit_rrpm": RRPM, "laplace_mean": LAPLACE}

@@ -410,6 +410,7 @@ def test_the_variance_is_that_of_the_exact_law(name: str, n: int) -> None:
 
 
 @pytest.mark.parametrize("share", [0.1, 0.25, 0.5])
+@pytest.mark.thorough
 def test_sampling_devices_adds_its_own_variance(share: float) -> None:
     """Where a share of the population reports, who is drawn is random too: exact mixture.
 

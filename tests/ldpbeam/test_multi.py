@@ -175,6 +175,7 @@ def test_where_allomfree_switches(calibration: Calibration, switches: dict[tuple
                 assert float(part.support.floor) <= float(rival.support.floor) * (1 + 1e-12)
 
 
+@pytest.mark.thorough
 def test_the_published_choice_is_the_papers_formula() -> None:
     """ALLOMFREE Eqs. 11, 13, 15 and Algorithm 1 in floats, over its range of levels.
 
@@ -564,6 +565,7 @@ def frequencies(shared: Path, name: str) -> list[np.ndarray]:
     ],
 )
 @pytest.mark.parametrize("calibration", list(Calibration))
+@pytest.mark.thorough
 def test_allomfree_on_the_papers_data(
     shared_data: Path, name: str, sizes: list[int], calibration: Calibration
 ) -> None:

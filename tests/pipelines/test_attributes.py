@@ -37,6 +37,7 @@ epoch: {{length: 1h}}
 @pytest.mark.parametrize(
     ("allocation", "protocol"), [("sample", "loloha"), ("split", "l_sue"), ("allomfree", "")]
 )
+@pytest.mark.thorough
 def test_three_attributes_from_file_to_page(tmp_path: Path, allocation: str, protocol: str) -> None:
     file = tmp_path / "people.yaml"
     line = f"protocol: {protocol}\n" if protocol else ""

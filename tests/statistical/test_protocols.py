@@ -89,6 +89,7 @@ def test_no_bias_and_the_stated_variance(setting: Setting, frequency: float) -> 
 
 @pytest.mark.parametrize("frequency", FREQUENCIES)
 @pytest.mark.parametrize("setting", SETTINGS, ids=str)
+@pytest.mark.thorough
 def test_a_parameter_ten_percent_off_is_rejected(setting: Setting, frequency: float) -> None:
     """The same comparison refuses probabilities 10 % too low, and a standard error 10 % too small."""
     true = promised(setting)

@@ -256,6 +256,7 @@ def test_a_row_that_fits_into_no_message_is_said() -> None:
     assert refused.value.code == "E-RUN-TOPIC"
 
 
+@pytest.mark.thorough
 def test_a_large_epoch_goes_out_in_parts_that_the_broker_takes(topic: FakeTopic) -> None:
     agreed = collection("grr", size=90_000, name="a", consistency="none")
     histogram = plain(agreed)
@@ -413,6 +414,7 @@ def test_a_histogram_is_passed_on_once_all_of_its_rows_are_inserted(
     sink.teardown()
 
 
+@pytest.mark.thorough
 def test_a_large_epoch_keeps_the_limits_of_the_service(table: FakeBigQuery) -> None:
     agreed = collection("grr", size=25_000, name="a", consistency="none")
     deliver(WriteEstimatesToBigQuery(agreed, TABLE), plain(agreed))

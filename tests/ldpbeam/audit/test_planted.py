@@ -21,6 +21,8 @@ from tests.ldpbeam.audit.collections import COLLECTIONS
 from tests.ldpbeam.audit.more_bugs import BUGS
 from tests.ldpbeam.audit.small import Small, SmallMaker
 
+pytestmark = pytest.mark.thorough
+
 FALSE_ALARM = 1e-9
 assert FALSE_ALARM * 3 * len(COLLECTIONS) < FALSE_ALARM_SUITE
 

@@ -23,6 +23,7 @@ from tests.ldpbeam.client.test_device import memos
 
 
 @memos
+@pytest.mark.thorough
 def test_every_flipped_bit_is_noticed(memo: Literal["derived", "stored"], tmp_path: Path) -> None:
     """Each bit of two whole state files; a device that took one of them for sound would draw again."""
     device = Device.open(unary(300), tmp_path, memo=memo, outbox=0)
@@ -175,6 +176,7 @@ def test_only_the_owner_can_read_the_state(memo: Literal["derived", "stored"], t
 
 
 @pytest.mark.parametrize("size", [2, 1000, 1 << 14, 1 << 20])
+@pytest.mark.thorough
 def test_a_derived_state_stays_below_4_kib_whatever_k_is(size: int, tmp_path: Path) -> None:
     """400 different values about the unary encoding, the hungriest; also of the largest domain tried."""
     asked = unary(size)

@@ -59,6 +59,7 @@ def test_the_certificate_refuses_what_is_not_the_maximum() -> None:
 
 @pytest.mark.parametrize("exclusive", [True, False])
 @pytest.mark.parametrize("channel", CHANNELS[:4])
+@pytest.mark.thorough
 def test_expectation_maximisation_ends_there(channel: tuple[float, float], exclusive: bool) -> None:
     own, other = channel
     if exclusive:

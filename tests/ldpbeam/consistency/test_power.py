@@ -41,6 +41,7 @@ def estimated_counts(noise: CountNoise) -> np.ndarray:
 
 @pytest.mark.parametrize("n", [1, 50, 1024, 1025, 20_000])
 @pytest.mark.parametrize("channel", CHANNELS)
+@pytest.mark.thorough
 def test_accuracy_is_the_documented_one(n: int, channel: tuple[float, float]) -> None:
     noise = CountNoise.of(Noise(n, *channel, False))
     counts = estimated_counts(noise)

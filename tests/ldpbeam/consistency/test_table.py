@@ -168,6 +168,7 @@ def test_equal_estimates_give_the_uniform_histogram(name: str, exclusive: bool) 
 
 @pytest.mark.parametrize("exclusive", [True, False])
 @pytest.mark.parametrize("name", METHODS)
+@pytest.mark.thorough
 def test_a_million_values(name: str, exclusive: bool) -> None:
     """Nothing here is quadratic: the whole row of tests takes seconds."""
     k = 10**6

@@ -155,6 +155,7 @@ def run(stream: LocalStream, world: World, seconds: float, lag_from: float = mat
 
 
 @pytest.mark.parametrize("rate", [500, 2_000, 2_500, 10_000, 50_000])
+@pytest.mark.thorough
 def test_any_rate(tmp_path: Path, rate: int) -> None:
     """However many messages each pull brings, results come in time."""
     world = World()
@@ -218,6 +219,7 @@ def test_a_replay_is_followed_at_its_own_pace(tmp_path: Path) -> None:
     assert DAY + SETTLE - EVERY <= lag <= DAY + SETTLE + 2 * EVERY
 
 
+@pytest.mark.thorough
 def test_a_replay_faster_than_that_holds_it_until_it_is_through(tmp_path: Path) -> None:
     """A day in 1,200 seconds: nothing of it is late, although it takes longer than ``patience``."""
     world = World()
@@ -252,6 +254,7 @@ WRONG: dict[str, Callable[[float], float]] = {
 
 @pytest.mark.parametrize("wrong", WRONG)
 @pytest.mark.parametrize("rate", [1, 40, 2_500])
+@pytest.mark.thorough
 def test_clocks(tmp_path: Path, rate: float, wrong: str) -> None:
     """While messages come they say what time it is."""
     world = World(ahead=WRONG[wrong])
