@@ -121,10 +121,14 @@ _PROTOCOLS = ("grr", "l_grr", "sue", "oue", "l_sue", "l_osue", "olh", "loloha", 
 def built(name: str, k: int) -> FrequencyProtocol[Any]:
     """Ours, at the same levels."""
     if name == "dbitflip_pm":
-        return protocol(name, k, Parameters(epsilon_longitudinal=_PERMANENT, d=1))
-    if name in ("grr", "sue", "oue", "olh"):
-        return protocol(name, k, Parameters(epsilon=_FIRST))
-    return protocol(name, k, Parameters(epsilon_longitudinal=_PERMANENT, epsilon_first=_FIRST))
+        levels = Parameters(epsilon_longitudinal=_PERMANENT, d=1)
+    elif name in ("grr", "sue", "oue", "olh"):
+        levels = Parameters(epsilon=_FIRST)
+    else:
+        levels = Parameters(epsilon_longitudinal=_PERMANENT, epsilon_first=_FIRST)
+    found = protocol(name, k, levels)
+    assert isinstance(found, FrequencyProtocol)
+    return found
 
 
 def seconds(work: Callable[[], Any]) -> float:
@@ -174,7 +178,8 @@ def measured(name: str, data: str, repeats: int, quick: bool) -> dict[str, Any]:
     for peer in peers(name, k):
         reports = [peer.client(v) for v in asked]
         theirs[peer.library] = (peer, reports)
-    whole(), first(), later()
+    for compiled in (whole, first, later):
+        compiled()
     sides: dict[str, list[float]] = {"count": [], "intervals": [], "first": [], "later": []}
     spent: dict[str, dict[str, list[float]]] = {lib: {"server": [], "client": []} for lib in theirs}
     for _ in range(repeats):
