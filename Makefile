@@ -16,7 +16,7 @@ PYTEST := $(BIN)/python -m pytest
 .DELETE_ON_ERROR:
 MAKEFLAGS += --no-print-directory
 .PHONY: help .venv demo test test-all check format-check lint types format proto proto-check \
-	browser chromium lock bench-accuracy bench-over-time bench-throughput clean
+	browser chromium lock bench-accuracy bench-over-time bench-peers bench-throughput clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z.-]+:.*## / {printf "  make %-17s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -133,6 +133,9 @@ bench-accuracy: $(STAMP) ## error on real data against theory
 
 bench-over-time: $(STAMP) ## do intervals of means, differences and trends over epochs hold?
 	$(BIN)/python benchmarks/over_time.py --groups 60
+
+bench-peers: $(BENCH_STAMP) ## speed beside other libraries, in one run; writes docs/performance.md
+	$(BIN)/python benchmarks/peers.py --write
 
 bench-throughput: $(STAMP) ## the pipeline against a plain loop without Beam
 	$(BIN)/python benchmarks/throughput.py

@@ -17,6 +17,12 @@ from ldpbeam.randomness import FULL
 _MAX_OPTIMAL = 1 << 12  # beyond it the lifetime cap g·ε∞ is out of proportion
 _MAX_CELLS = 1 << 28  # of the linear family's table: 2 GiB
 
+_MANY_CELLS, _MANY_REPORTS = 1 << 18, 1 << 17
+"""From so many on, increments are brought into order: the table is larger than the second-level cache."""
+_PART_BITS, _MOST_PART_BITS = 16, 9
+_TOGETHER = 1 << 21
+"""Reports that are brought into order at once: 8 MiB."""
+
 
 @dataclass(frozen=True)
 class LinearFamily(HashFamily):
@@ -178,7 +184,18 @@ class LinearFamily(HashFamily):
         """One increment per report."""
         from ldpbeam.kernels import symbols
 
-        symbols.add_at(payloads, counts)
+        if counts.size < _MANY_CELLS or len(payloads) < _MANY_REPORTS:
+            symbols.add_at(payloads, counts)
+            return
+        import numpy as np
+
+        # Each part of the table fits the second-level cache, and there are few enough to write to at once.
+        shift = max(_PART_BITS, counts.size.bit_length() - _MOST_PART_BITS)
+        starts = np.empty((counts.size - 1 >> shift) + 1, np.int64)
+        ordered = np.empty(min(len(payloads), _TOGETHER), np.uint32)
+        for begin in range(0, len(payloads), _TOGETHER):
+            some = payloads[begin : begin + _TOGETHER]
+            symbols.add_at_in_order(some, shift, starts, ordered, counts)
 
     def support_counts(self, counts: Ints) -> Ints:
         """One transform over (Z_g)^m; the row of the missing seed 0 is empty."""
@@ -186,6 +203,13 @@ class LinearFamily(HashFamily):
 
         from ldpbeam.kernels import hashing
 
+        if self.g == 2:
+            # T[s, y] is half of the row's sum, plus or minus half of its difference.
+            sums = np.zeros(self.points, np.int64)
+            np.subtract(counts[::2], counts[1::2], out=sums[1:])
+            hashing.transform_signs(sums)
+            halves: Ints = (sums[: self.domain_size] + counts.sum()) >> 1
+            return halves
         table = np.zeros((self.points, self.g), np.int64)
         table[1:] = counts.reshape(-1, self.g)
         out = np.empty(self.domain_size, np.int64)

@@ -159,3 +159,29 @@ def transform_linear(table: Any, g: Any, scratch: Any, counts: Any) -> None:
             if column >= g:
                 column -= g
         counts[value] = total
+
+
+@kernel
+def transform_signs(sums: Any) -> None:
+    """x(v) = sum over s of (−1)^<s, v> x(s), in place: the Walsh–Hadamard transform.
+
+    Short distances first, stretch by stretch, each of which stays in the first-level cache.
+
+    Args:
+        sums: int64 (K,), K a power of two.
+    """
+    size = sums.size
+    stretch = min(size, _TILE)
+    for phase in range(2):
+        # Phase 0 transforms every stretch alone, phase 1 goes over all from the distance of a stretch on.
+        whole, distance = (stretch, 1) if phase == 0 else (size, stretch)
+        for first in range(0, size, whole):
+            apart = distance
+            while apart < whole:
+                for begin in range(first, first + whole, 2 * apart):
+                    low, high = sums[begin : begin + apart], sums[begin + apart : begin + 2 * apart]
+                    for j in range(apart):
+                        a, b = low[j], high[j]
+                        low[j] = a + b
+                        high[j] = a - b
+                apart *= 2

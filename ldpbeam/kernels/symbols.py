@@ -51,6 +51,37 @@ def add_at(payloads: Any, counts: Any) -> None:
 
 
 @kernel
+def add_at_in_order(payloads: Any, shift: Any, starts: Any, ordered: Any, counts: Any) -> None:
+    """As :func:`add_at`, for many increments of many cells: brought into order by their upper bits first.
+
+    Increments that follow each other then meet cells that the cache holds.
+
+    Args:
+        payloads: uint8 (n, w), w <= 4, little-endian, every integer below counts.size.
+        shift: int64, how many lower bits do not count.
+        starts: int64 (more than (counts.size − 1) >> shift,), scratch.
+        ordered: uint32 (n or more,), scratch.
+        counts: int64 (m,), added to.
+    """
+    n = payloads.shape[0]
+    for b in range(starts.size):
+        starts[b] = 0
+    for i in range(n):
+        starts[np.int64(integer(payloads, i, 0, payloads.shape[1])) >> shift] += 1
+    before = 0
+    for b in range(starts.size):
+        here = starts[b]
+        starts[b] = before
+        before += here
+    for i in range(n):
+        cell = np.int64(integer(payloads, i, 0, payloads.shape[1]))
+        ordered[starts[cell >> shift]] = np.uint32(cell)
+        starts[cell >> shift] += 1
+    for i in range(n):
+        counts[ordered[i]] += 1
+
+
+@kernel
 def pack(symbols: Any, width: Any) -> Bytes:
     """symbols[i], uint64 (n,), as little-endian integers of ``width`` bytes: uint8 (n, width)."""
     payloads = np.empty((symbols.size, width), np.uint8)

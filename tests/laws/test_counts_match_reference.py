@@ -12,8 +12,10 @@ from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
+from ldpbeam.arrays import read_only
 from ldpbeam.errors import CollectionError
 from ldpbeam.hashing import AffineFamily, LinearFamily, is_prime, optimal_prime
+from ldpbeam.kernels import hashing
 from ldpbeam.protocols.bit_flip import BitFlip
 from ldpbeam.simulators.fleet import Fleet
 from ldpbeam.simulators.words import RandomWords
@@ -269,3 +271,30 @@ def test_seeds_are_not_an_identifier_but_separate_every_pair() -> None:
     family = LinearFamily(3, 20)
     for v, w in combinations(range(20), 2):
         assert any(family.hash(s, v) != family.hash(s, w) for s in family.seeds())
+
+
+@pytest.mark.parametrize("size", [2, 5, 64, 5000, 1 << 15])
+def test_the_transform_of_signs_is_the_general_one(size: int) -> None:
+    """Domains below and above what is transformed at once, and not only powers of two."""
+    family = LinearFamily(2, size)
+    counts = np.random.default_rng(size).integers(0, 1 << 40, family.counts_length)
+    table = np.zeros((family.points, 2), np.int64)
+    table[1:] = counts.reshape(-1, 2)
+    expected = np.empty(size, np.int64)
+    hashing.transform_linear(table, 2, np.empty((2, 2), np.int64), expected)
+    assert np.array_equal(family.support_counts(counts), expected)
+
+
+@pytest.mark.parametrize(("g", "size"), [(2, 1 << 18), (3, 200_000)])
+@pytest.mark.parametrize("n", [1 << 17, (1 << 21) + 5])
+def test_increments_in_order_are_those_in_any_order(g: int, size: int, n: int) -> None:
+    """In tables larger than a cache; the last part of the reports is a short one."""
+    family = LinearFamily(g, size)
+    draw = np.random.default_rng(n)
+    cells = draw.integers(0, family.counts_length, n)
+    cells[:2] = 0, family.counts_length - 1
+    payloads = cells.astype("<u8").view(np.uint8).reshape(n, 8)[:, : family.payload_bits + 7 >> 3]
+    counts = draw.integers(0, 9, family.counts_length)
+    expected = counts + np.bincount(cells, minlength=family.counts_length)
+    family.add_support(read_only(payloads), counts)
+    assert np.array_equal(counts, expected)
