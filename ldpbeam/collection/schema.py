@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ldpbeam.collection.collection import MANY_VALUES
 from ldpbeam.collection.domain import MAX_DOMAIN
 from ldpbeam.collection.epochs import DEFAULT_COUNT
 from ldpbeam.collection.file import KEYS
@@ -89,7 +90,10 @@ def collection_schema() -> dict[str, Any]:
             "additionalProperties": False,
         },
         "allowed_lateness": _DURATION,
-        "consistency": {"enum": list(NAMES), "default": "norm_sub"},
+        "consistency": {
+            "enum": list(NAMES),
+            "description": f"norm_sub unless given; bayes for {MANY_VALUES} values or more.",
+        },
         "min_reports": {"type": "integer", "minimum": 1, "default": 1},
         "future_tolerance": _DURATION,
         "retired": _INSTANT,
