@@ -36,6 +36,10 @@ from ldpbeam.wire import collection_pb2
 __all__ = ["Attribute", "Collection", "digest_hex"]
 
 
+MANY_VALUES = 50
+"""From so many values on, of every attribute, a collection that names no consistency method has ``bayes``."""
+
+
 @dataclass(frozen=True)
 class Collection:
     """A validated collection. Comparable, hashable by digest, cheap to pickle.
@@ -49,7 +53,8 @@ class Collection:
         epochs: collection periods.
         owner: whom to ask; not part of the digest, like all that follow.
         allowed_lateness: seconds after the end of an epoch during which reports still count.
-        consistency: post-processing method of the published histogram.
+        consistency: post-processing method of the published histogram; empty for the one that
+            :data:`MANY_VALUES` chooses, whose name then stands here.
         ignored: keys that the protocol does not take. They cause a warning and have no effect.
         min_reports: below it an epoch's estimates are withheld.
         future_tolerance: seconds before the start of its epoch from which a report may arrive; None for the
@@ -69,7 +74,7 @@ class Collection:
     epochs: Epochs
     owner: str = ""
     allowed_lateness: int = 0
-    consistency: str = "norm_sub"
+    consistency: str = ""
     min_reports: int = 1
     future_tolerance: int | None = None
     retired: int | None = None
@@ -120,6 +125,8 @@ class Collection:
                 remedy="Leave epoch.count out, or give both the same number.",
             )
         object.__setattr__(self, "protocol", self._built())
+        if not self.consistency:
+            object.__setattr__(self, "consistency", self._default_consistency())
 
     def _built(self) -> LocalProtocol[Any]:
         if self.domain is not None:
@@ -149,6 +156,12 @@ class Collection:
         for attribute, part in zip(self.attributes, several.parts, strict=True):
             _require_numbers(part, attribute.domain, "protocol")
         return several
+
+    def _default_consistency(self) -> str:
+        """The method with the least error, by what docs/consistency.md found (docs/decisions/0023)."""
+        least = min(domain.size for _, domain in self.histograms)
+        many = self.protocol.result is Result.FREQUENCIES and least >= MANY_VALUES
+        return "bayes" if many else "norm_sub"
 
     def closes(self, epoch: int) -> int:
         """When an epoch takes no more reports, seconds since 1970: its end and the allowed lateness.

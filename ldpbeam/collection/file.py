@@ -284,7 +284,7 @@ def _collection(entries: dict[str, _Entry], where: str) -> Collection:
         epochs=epochs,
         owner=given("owner", _Entry.text, ""),
         allowed_lateness=given("allowed_lateness", lambda entry: entry.parsed(parse_duration), 0),
-        consistency=given("consistency", lambda entry: entry.choice(NAMES), "norm_sub"),
+        consistency=given("consistency", lambda entry: entry.choice(NAMES), ""),
         min_reports=given("min_reports", lambda entry: entry.integer(1), 1),
         future_tolerance=given("future_tolerance", lambda entry: entry.parsed(parse_duration), None),
         retired=given("retired", lambda entry: entry.parsed(parse_instant), None),

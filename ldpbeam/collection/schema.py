@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from ldpbeam.collection.collection import MANY_VALUES
 from ldpbeam.collection.domain import MAX_DOMAIN
 from ldpbeam.collection.epochs import DEFAULT_COUNT
 from ldpbeam.collection.file import KEYS
+from ldpbeam.collection.participation import LONGEST
 from ldpbeam.protocols import PROTOCOLS, LocalProtocol
 from ldpbeam.protocols.attributes.allocate import ALLOCATIONS
 from ldpbeam.protocols.attributes.sample import Allomfree
@@ -78,8 +80,20 @@ def collection_schema() -> dict[str, Any]:
             "required": ["length"],
             "additionalProperties": False,
         },
+        "participation": {
+            "type": "object",
+            "properties": {
+                "reports": {"type": "integer", "minimum": 1, "maximum": LONGEST},
+                "of": {"type": "integer", "minimum": 1, "maximum": LONGEST},
+            },
+            "required": ["reports", "of"],
+            "additionalProperties": False,
+        },
         "allowed_lateness": _DURATION,
-        "consistency": {"enum": list(NAMES), "default": "norm_sub"},
+        "consistency": {
+            "enum": list(NAMES),
+            "description": f"norm_sub unless given; bayes for {MANY_VALUES} values or more.",
+        },
         "min_reports": {"type": "integer", "minimum": 1, "default": 1},
         "future_tolerance": _DURATION,
         "retired": _INSTANT,

@@ -94,7 +94,7 @@ def norm_sub(estimates: FloatArray, noise: Noise) -> FloatArray:
     the projection keeps; so it is defined for every input.
     Guarantees: non-negative; sums to 1 within a few ulp. Bias: negative for frequent values and positive for
     rare ones as in norm_mul, but by the same δ each, so much smaller for what is frequent.
-    Use it by default (the Consistency paper's section 8: reliable for most uses). It is the
+    Use it for fewer than 50 values (the Consistency paper's section 8: reliable for most uses). It is the
     maximum-likelihood histogram when the noise is Gaussian and equal for all values.
     Source: Wang et al., NDSS 2020 ("Norm-Sub", and the theorem that it solves constrained least
     squares). At n = 0: uniform.
@@ -105,4 +105,4 @@ def norm_sub(estimates: FloatArray, noise: Noise) -> FloatArray:
     return project(values)
 
 
-NORM_SUB = Method("norm_sub", norm_sub, True, True, "nearest histogram; the default")
+NORM_SUB = Method("norm_sub", norm_sub, True, True, "nearest histogram; the default for few values")

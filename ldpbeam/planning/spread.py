@@ -60,7 +60,7 @@ def mean_error(estimator: PartEstimator, devices: int) -> float:
     Raises:
         TypeError: the protocol yields no mean.
     """
-    protocol, share = estimator.protocol, float(estimator.share)
+    protocol, share = estimator.protocol, float(estimator.share * estimator.present)
     reports, m = devices * share, protocol.domain_size - 1
     ends, noise = _ends_and_noise(protocol)
     if ends is not None:

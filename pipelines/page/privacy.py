@@ -7,10 +7,15 @@ from dataclasses import dataclass
 from math import isclose
 from typing import Any
 
+from ldpbeam.collection.record import collection_of
 from ldpbeam.pipelines.collection_record import CollectionRecord, Curve, GuaranteeRecord
 from ldpbeam.pipelines.page import charts
 from ldpbeam.pipelines.page.parts import Figure, Key, Table
 from ldpbeam.pipelines.page.text import figure
+from ldpbeam.privacy import shuffle
+
+_MANY = 100_000
+"""Devices that the line about a shuffler speaks of."""
 
 _UNCAPPED = "when a value changed is visible and not covered by the cap"
 _EACH_AGAIN = "each report spends ε again: t reports spend t·ε"
@@ -43,7 +48,26 @@ def privacy(collection: CollectionRecord, name: str) -> Privacy:
     promises = word(guarantee, collection.parameters)
     hidden = [Promise("Not hidden", "visible", sentence) for sentence in guarantee.not_hidden]
     promises = [*_for_life(guarantee), *promises]
-    return Privacy([*promises, *hidden, *_assumed(guarantee)], _losses(guarantee, name))
+    lines = [*promises, *hidden, *_assumed(guarantee), *_shuffled(collection)]
+    return Privacy(lines, _losses(guarantee, name))
+
+
+def _shuffled(collection: CollectionRecord) -> list[Promise]:
+    """What a shuffler would add, for one report; nothing where that is not known."""
+    if collection.definition is None:
+        return []
+    made = collection_of(collection.definition)
+    found = shuffle.one_epoch(made.protocol)
+    if found is None:
+        return []
+    central = shuffle.central_epsilon(found, _MANY)
+    own = "" if found.functions == 1 else f" that share {found.functions:,} hash functions"
+    meaning = (
+        f"what one report would tell a server that sees only the mixed reports of {_MANY:,} honest "
+        f"devices{own}, but with probability {shuffle.DELTA:g}. Assumed: {shuffle.ASSUMPTION}; without one "
+        "the lines above hold"
+    )
+    return [Promise("Behind a shuffler, ε", figure(central), meaning)]
 
 
 def _for_life(guarantee: GuaranteeRecord) -> list[Promise]:

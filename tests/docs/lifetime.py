@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from ldpbeam.privacy.shuffle import central_epsilon, many_epochs, one_epoch
 from ldpbeam.protocols import FrequencyProtocol, Parameters, protocol
 
 __all__ = ["BLOCKS"]
+
+_BOTH = {"epsilon_longitudinal": 2.0, "epsilon_first": 1.0}
 
 
 def _error(name: str, **levels: object) -> float:
@@ -30,4 +33,26 @@ def few_reports() -> str:
     return "\n".join(lines)
 
 
-BLOCKS = {"few-reports": few_reports}
+def shuffled() -> str:
+    """Central ε at 1e-9 for fleets of several sizes."""
+    rows = (
+        ("`grr`, k = 10", "grr", 10, {"epsilon": 1.0}),
+        ("`oue`", "oue", 360, {"epsilon": 1.0}),
+        ("`olh`, g = 3", "olh", 360, {"epsilon": 1.0, "g": 3}),
+        ("`l_grr`, k = 10", "l_grr", 10, _BOTH),
+        ("`l_osue`, k = 360", "l_osue", 360, _BOTH),
+        ("`loloha`, g = 3, 728 functions", "loloha", 360, {**_BOTH, "g": 3}),
+    )
+    head = ["protocol, ε or ε1 = 1", "one epoch, n = 10⁴", "10⁵", "10⁶", "30 epochs, any changes, 10⁵"]
+    lines = ["| " + " | ".join(head) + " |", "| " + " | ".join(["---"] * len(head)) + " |"]
+    for label, name, k, levels in rows:
+        kind = protocol(name, k, Parameters(**levels))  # type: ignore[arg-type]
+        once, often = one_epoch(kind), many_epochs(kind)
+        assert once is not None
+        cells = [f"{central_epsilon(once, n):.3g}" for n in (10**4, 10**5, 10**6)]
+        cells.append("–" if often is None else f"{central_epsilon(often, 10**5, 30):.3g}")
+        lines.append("| " + " | ".join([label, *cells]) + " |")
+    return "\n".join(lines)
+
+
+BLOCKS = {"few-reports": few_reports, "shuffled": shuffled}

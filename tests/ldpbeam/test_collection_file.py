@@ -571,3 +571,34 @@ def test_mutated_files_never_raise_anything_else(edits: list[tuple[int, int, str
 def test_any_value_for_any_key_never_raises_anything_else(key: str, value: str) -> None:
     """One key at a time takes every kind of value."""
     survives(re.sub(rf"^{key}:.*$", lambda _: f"{key}: {value}", TEXT, flags=re.MULTILINE))
+
+
+@pytest.mark.parametrize(
+    ("domains", "protocol", "method"),
+    [
+        ("domain: {size: 49}", "olh", "norm_sub"),
+        ("domain: {size: 50}", "olh", "bayes"),
+        ("domain: {size: 5000}", "grr", "bayes"),
+        ("domain: {range: {max: 5000}}", "one_bit_mean", "norm_sub"),
+        (
+            "attributes: [{name: a, domain: {size: 50}}, {name: b, domain: {size: 60}}]\nallocation: sample",
+            "olh",
+            "bayes",
+        ),
+        (
+            "attributes: [{name: a, domain: {size: 5000}}, {name: b, domain: {size: 2}}]\nallocation: sample",
+            "olh",
+            "norm_sub",
+        ),
+    ],
+)
+def test_the_method_follows_from_the_number_of_values_unless_it_is_given(
+    domains: str, protocol: str, method: str
+) -> None:
+    """docs/decisions/0023; the digest is the same whatever it is, and what is given stays."""
+    text = f"name: a\n{domains}\nprotocol: {protocol}\nepsilon: 1.0\nepoch: {{length: 1d}}\n"
+    found = parse_collection(text)
+    assert found.consistency == found.as_record()["consistency"] == method
+    for named in ("norm_sub", "bayes", "none"):
+        other = parse_collection(f"{text}consistency: {named}\n")
+        assert (other.consistency, other.digest) == (named, found.digest)

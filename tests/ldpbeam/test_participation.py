@@ -20,6 +20,8 @@ from ldpbeam.errors import CollectionError
 from ldpbeam.pipelines.collection_record import CollectionRecord, collection_entry
 from ldpbeam.pipelines.commands.support.collections import introduction
 from ldpbeam.pipelines.page.privacy import privacy
+from ldpbeam.planning.checked import expected, promise, together
+from ldpbeam.planning.explained import explained
 from ldpbeam.reports import ReportColumns
 from ldpbeam.wire import collection_pb2
 
@@ -138,6 +140,28 @@ def test_a_memoised_life_is_the_loss_of_any_two_sequences() -> None:
     split = parse_collection(text.replace("sample", "split"))
     assert split.protocol.guarantee.cap_over_values == pytest.approx(13.0)
     assert split.guarantee.cap_over_values == pytest.approx(4.0)
+
+
+def test_check_and_explain_speak_of_the_life_and_of_the_share() -> None:
+    asked = parse_collection(TEXT)
+    assert list(promise(asked)) == [
+        "a device reports in 2 of 10 epochs; all its reports together tell at most ε = 2, whatever changes",
+        "a first report tells at most ε = 1",
+    ]
+    (few,), (all_of_them,) = expected(asked, 100_000), expected(without(asked), 20_000)
+    assert few.half_width > all_of_them.half_width  # a fifth of the fleet, which is drawn
+    assert few.half_width == pytest.approx(all_of_them.half_width, rel=0.03)
+    mean = TEXT.replace("domain: {size: 8}", "domain: {range: {max: 7}}").replace("olh", "one_bit_mean")
+    (some,) = expected(parse_collection(mean), 100_000)
+    (every,) = expected(without(parse_collection(mean)), 20_000)
+    assert some.half_width == pytest.approx(every.half_width)
+    lines = [line for stage in explained(asked, 100_000) for line in stage.lines]
+    assert "a share of 0.2 of the devices is behind a value's reports" in lines
+    assert any(line.startswith("a device reports in 2 of them only") for line in lines)
+    found = together([asked])
+    assert found["cap_over_values"] == pytest.approx(2.0)
+    assert found["without_cap"] == []
+    assert together([without(asked)])["without_cap"] == ["daily"]
 
 
 def test_where_two_reports_prove_a_change_nothing_is_promised() -> None:

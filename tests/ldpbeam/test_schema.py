@@ -66,6 +66,7 @@ def test_every_example_fits(path: Any) -> None:
         BASE | {"domain": {"labels": ["a", "b"], "other": "b"}},
         BASE | {"future_tolerance": 0},
         ONE_ROUND,
+        ONE_ROUND | {"participation": {"reports": 2, "of": 30}},
         ONE_ROUND | {"calibration": "exact"},  # no effect, which is a warning
         ONE_ROUND | {"protocol": "dbitflip", "d": 2},
         without("domain") | {"attributes": TWO, "allocation": "sample"},
@@ -102,6 +103,10 @@ def test_what_is_read_fits(content: dict[str, Any]) -> None:
         BASE | {"epoch": {"length": "1M"}},
         BASE | {"epoch": {"length": "1d", "count": 0}},
         BASE | {"epoch": {}},
+        BASE | {"participation": {"reports": 0, "of": 30}},
+        BASE | {"participation": {"reports": 1, "of": 1 << 17}},
+        BASE | {"participation": {"of": 30}},
+        BASE | {"participation": {"reports": 1, "of": 30, "from": 3}},
         BASE | {"domain": {"size": 1}},
         BASE | {"domain": {"size": 4, "labels": ["a", "b"]}},
         BASE | {"domain": {"size": 4, "other": "a"}},

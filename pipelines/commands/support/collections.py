@@ -41,7 +41,8 @@ def introduction(collection: Collection) -> str:
     loss = lifetime_loss(guarantee, losses)
     if guarantee.reports is not None:
         known = "no bound" if loss is None or loss == inf else f"ε ≤ {loss:.4g} for any changes of its value"
-        levels += f", all {guarantee.reports} reports of a device's life {known}"
+        which = "the only report" if guarantee.reports == 1 else f"all {guarantee.reports} reports"
+        levels += f", {which} of a device's life {known}"
     values = " + ".join(str(domain.size) for _, domain in collection.histograms)
     return (
         f"{collection.name} version {collection.version}: {collection.protocol_label}, "

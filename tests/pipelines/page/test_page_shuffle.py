@@ -1,0 +1,41 @@
+"""What the page says of a shuffler: a figure with its assumption, where one is known, and nothing else."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from ldpbeam.collection.file import parse_collection
+from ldpbeam.pipelines.collection_record import CollectionRecord, collection_entry
+from ldpbeam.pipelines.page.privacy import Promise, privacy
+from ldpbeam.privacy.shuffle import central_epsilon, one_epoch
+
+
+def said(protocol: str, levels: str) -> list[Promise]:
+    agreed = parse_collection(
+        f"name: x\ndomain: {{size: 9}}\nprotocol: {protocol}\n{levels}\nepoch: {{length: 1d}}\n"
+    )
+    record = CollectionRecord.from_record(json.loads(json.dumps(collection_entry(agreed))))
+    return [one for one in privacy(record, "x").promises if one.name.startswith("Behind a shuffler")]
+
+
+@pytest.mark.parametrize(("protocol", "own"), [("oue", False), ("loloha", True)])
+def test_the_figure_stands_with_its_assumption(protocol: str, own: bool) -> None:
+    levels = "epsilon: 1.0" if not own else "g: 3\nepsilon_longitudinal: 2.0\nepsilon_first: 1.0"
+    (line,) = said(protocol, levels)
+    assert "a shuffler that the server does not control" in line.meaning
+    assert "without one the lines above hold" in line.meaning
+    assert ("that share 8 hash functions" in line.meaning) == own
+    agreed = parse_collection(
+        f"name: x\ndomain: {{size: 9}}\nprotocol: {protocol}\n{levels}\nepoch: {{length: 1d}}\n"
+    )
+    found = one_epoch(agreed.protocol)
+    assert found is not None
+    assert float(line.value) == pytest.approx(central_epsilon(found, 100_000), rel=0.01)
+
+
+def test_nothing_is_said_where_nothing_is_known() -> None:
+    both = "epsilon_longitudinal: 2.0\nepsilon_first: 1.0"
+    assert not said("loloha", f"hash_family: affine\n{both}")
+    assert not said("dbitflip_pm", "epsilon_longitudinal: 1.0\nd: 2")
