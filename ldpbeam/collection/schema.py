@@ -11,6 +11,7 @@ from typing import Any
 from ldpbeam.collection.domain import MAX_DOMAIN
 from ldpbeam.collection.epochs import DEFAULT_COUNT
 from ldpbeam.collection.file import KEYS
+from ldpbeam.collection.participation import LONGEST
 from ldpbeam.protocols import PROTOCOLS, LocalProtocol
 from ldpbeam.protocols.attributes.allocate import ALLOCATIONS
 from ldpbeam.protocols.attributes.sample import Allomfree
@@ -76,6 +77,15 @@ def collection_schema() -> dict[str, Any]:
                 "count": {"type": "integer", "minimum": 1, "default": DEFAULT_COUNT},
             },
             "required": ["length"],
+            "additionalProperties": False,
+        },
+        "participation": {
+            "type": "object",
+            "properties": {
+                "reports": {"type": "integer", "minimum": 1, "maximum": LONGEST},
+                "of": {"type": "integer", "minimum": 1, "maximum": LONGEST},
+            },
+            "required": ["reports", "of"],
             "additionalProperties": False,
         },
         "allowed_lateness": _DURATION,

@@ -19,6 +19,7 @@ from ldpbeam.errors import CollectionError
 from ldpbeam.planning.plan import points
 from ldpbeam.planning.spread import WIDE, Spread, mean_error
 from ldpbeam.privacy.ledger import Ledger, total_cap
+from ldpbeam.privacy.lifetime import lifetime_loss
 
 
 @dataclass(frozen=True)
@@ -57,7 +58,7 @@ class Expected:
 def expected(collection: Collection, devices: int) -> tuple[Expected, ...]:
     """The errors of an epoch in which so many devices report, one for each histogram."""
     found = []
-    histograms = zip(collection.histograms, collection.protocol.estimators, strict=True)
+    histograms = zip(collection.histograms, collection.estimators, strict=True)
     for (name, domain), estimator in histograms:
         if estimator.support is None:
             found.append(Expected(name, domain.size, WIDE * mean_error(estimator, devices), None, True))
@@ -145,14 +146,17 @@ def _expiry(collection: Collection) -> str:
 
 def promise(collection: Collection) -> Iterator[str]:
     """The guarantee in sentences; never a bare ε."""
-    protocol = collection.protocol
-    guarantee, losses = protocol.guarantee, protocol.losses
+    guarantee, losses = collection.guarantee, collection.protocol.losses
     text = f"a first report tells at most ε = {guarantee.first_report:.4g}"
     two = None if losses is None else losses.any_changes(2)
     if two is not None:
         text += ", two reports have no bound" if two == inf else f", two reports at most {two:.4g}"
     yield text
+    if collection.participation is not None:
+        yield from _life(collection)
     per_input, cap = guarantee.per_memoised_input, guarantee.cap_over_values
+    if per_input is None and collection.participation is not None:
+        return
     if per_input is None:
         yield "nothing is memoised: T reports tell at most T times that, whatever changes"
         return
@@ -162,6 +166,20 @@ def promise(collection: Collection) -> Iterator[str]:
             f"all reports of a device tell at most ε = {cap:.4g} about which values it held; when they "
             "changed is not covered"
         )
+
+
+def _life(collection: Collection) -> Iterator[str]:
+    """What all reports of a device's life tell, however its values change."""
+    participation = collection.participation
+    assert participation is not None  # noqa: S101 - the caller's condition
+    loss = lifetime_loss(collection.guarantee, collection.protocol.losses)
+    found = (
+        "is not known" if loss is None else "has no bound" if loss == inf else f"is at most ε = {loss:.4g}"
+    )
+    yield (
+        f"a device reports in {participation.reports:,} of its {participation.of:,} epochs, drawn for life: "
+        f"what all its reports tell, whatever changes, {found}"
+    )
 
 
 # --- against an earlier one
@@ -240,7 +258,7 @@ def change_lines(old: Collection, new: Collection) -> Iterator[str]:
         return
     yield f"the digest was {old.digest_hex} and is {new.digest_hex}: devices need the new collection"
     yield "reports made with the old one count only while it is given to the pipeline too"
-    both = total_cap([Ledger(old.protocol.guarantee), Ledger(new.protocol.guarantee)])
+    both = total_cap([Ledger(old.guarantee), Ledger(new.guarantee)])
     if old.name == new.name and both < inf:
         yield f"a device that reports for both can lose up to ε = {both:.4g}, since memos are not shared"
 
@@ -262,14 +280,14 @@ def together(collections: Sequence[Collection]) -> dict[str, Any]:
                 key="version",
                 remedy="Give each collection once, and raise version for every change.",
             )
-    guarantees = [one.protocol.guarantee for one in collections]
+    guarantees = [one.guarantee for one in collections]
     cap = total_cap([Ledger(one) for one in guarantees])
     first = sum(one.first_report for one in guarantees)
     return {
         "collections": len(collections),
         "first_reports": first,
         "cap_over_values": None if cap == inf else cap,
-        "without_cap": [one.name for one in collections if one.protocol.guarantee.cap_over_values is None],
+        "without_cap": [one.name for one in collections if Ledger(one.guarantee).cap == inf],
         "owners": sorted({one.owner for one in collections if one.owner}),
         "without_owner": [one.name for one in collections if not one.owner],
         "retired": {one.name: instant(one.retired) for one in collections if one.retired is not None},

@@ -35,7 +35,7 @@ class Stage:
 
 def explained(collection: Collection, devices: int) -> tuple[Stage, ...]:
     """The five stages, and what is promised about them; errors are those of so many devices."""
-    parts = list(zip(collection.histograms, collection.protocol.estimators, strict=True))
+    parts = list(zip(collection.histograms, collection.estimators, strict=True))
     protocols = collection.protocol.parts
     stages = [
         Stage("1 report: what a device does", tuple(_reports(collection))),
@@ -52,7 +52,7 @@ def explained(collection: Collection, devices: int) -> tuple[Stage, ...]:
         Stage("4 estimate: what the counts say", tuple(estimate)),
         Stage("5 histogram: what is published beside it", tuple(_histogram(collection))),
         Stage("what is promised to a device", tuple(promise(collection))),
-        Stage("what is not", (collection.protocol.guarantee.not_capped, *collection.protocol.not_hidden)),
+        Stage("what is not", (collection.guarantee.not_capped, *collection.protocol.not_hidden)),
         Stage("what a forger can do", tuple(_forged(collection))),
     ]
     return tuple(stages)
@@ -109,6 +109,12 @@ def _epochs(collection: Collection) -> Iterator[str]:
         f"epoch e lasts {epochs.length:,} s from {instant(epochs.origin)} + e·{epochs.length:,} s on, "
         f"e = 0 … {epochs.count - 1:,}; a device writes e into its report"
     )
+    participation = collection.participation
+    if participation is not None:
+        yield (
+            f"a device reports in {participation.reports:,} of the {participation.of:,} epochs, which it "
+            "draws for life before it has a value, and is silent in all others"
+        )
     early = epochs.length if collection.future_tolerance is None else collection.future_tolerance
     yield (
         f"reports count that arrive from {early:,} s before an epoch begins until "

@@ -65,6 +65,7 @@ def test_every_example_fits(path: Any) -> None:
         BASE | {"domain": {"range": {"max": 10.5, "buckets": 4}}},
         BASE | {"domain": {"labels": ["a", "b"], "other": "b"}},
         BASE | {"future_tolerance": 0},
+        BASE | {"participation": {"reports": 1, "of": 30}},
         ONE_ROUND,
         ONE_ROUND | {"calibration": "exact"},  # no effect, which is a warning
         ONE_ROUND | {"protocol": "dbitflip", "d": 2},
@@ -102,6 +103,10 @@ def test_what_is_read_fits(content: dict[str, Any]) -> None:
         BASE | {"epoch": {"length": "1M"}},
         BASE | {"epoch": {"length": "1d", "count": 0}},
         BASE | {"epoch": {}},
+        BASE | {"participation": {"reports": 1}},
+        BASE | {"participation": {"reports": 0, "of": 30}},
+        BASE | {"participation": {"reports": 1, "of": 30, "by": "week"}},
+        BASE | {"participation": 30},
         BASE | {"domain": {"size": 1}},
         BASE | {"domain": {"size": 4, "labels": ["a", "b"]}},
         BASE | {"domain": {"size": 4, "other": "a"}},

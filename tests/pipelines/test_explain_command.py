@@ -111,6 +111,7 @@ def test_attributes_are_named() -> None:
     [
         (CHOICE, "green", ()),
         (SEVERAL, "none", ("--attribute", "y")),
+        (CHOICE.replace("1d,", "1d, count: 4,") + "participation: {reports: 3, of: 4}\n", "green", ()),
         (MEAN, "mean", ()),
         (MEAN.replace("one_bit", "laplace"), "0", ()),
         (MEAN.replace("one_bit_mean", "dbitflip\nd: 2").replace("{range: {max: 10}}", "{size: 6}"), "3", ()),
@@ -130,7 +131,8 @@ def test_a_published_row_is_computed_again(
 
 
 @pytest.mark.parametrize(
-    "column", ["support", "estimate", "std_error", "ci_low", "ci_high_all", "consistent", "n"]
+    "column",
+    ["support", "estimate", "std_error", "ci_low", "ci_high_all", "consistent", "n", "std_error_floor"],
 )
 def test_a_row_that_was_changed_is_noticed(column: str, tmp_path: Path) -> None:
     path, collection = yaml_of(CHOICE, tmp_path)
@@ -139,7 +141,7 @@ def test_a_row_that_was_changed_is_noticed(column: str, tmp_path: Path) -> None:
     with pytest.raises(LdpError) as caught:
         call(path, "--row", 2, "green", results)
     assert (caught.value.code, caught.value.exit_code) == ("E-EXPLAIN-DIFFERS", 6)
-    if column in {"estimate", "std_error", "consistent"}:
+    if column in {"estimate", "std_error", "consistent", "std_error_floor"}:
         assert column in str(caught.value)
         # The other rows are what they were, and say that one is not.
         assert "1 other rows of its table are not" in call(path, "--row", 2, "red", results)
