@@ -29,7 +29,7 @@ class Needs:
         values: k, how many values the domain has.
         devices: how many report in an epoch, all of them.
         epochs: T, how many epochs are planned.
-        change_rate: share of the devices whose value differs from the one of the epoch before; None where it
+        change_rate: the chance that a device draws its value anew from one epoch to the next; None where it
             is not known, and every error over epochs is then the larger one of all possible rates.
         longitudinal: the most that all reports about one memoised input may tell, ε∞.
         first: the most that a first report may tell, ε1.

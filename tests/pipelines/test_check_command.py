@@ -174,6 +174,7 @@ def test_a_life_with_few_reports_has_one_bound_for_all_of_them(tmp_path: Path) -
     assert found["expected"][0]["half_width"] == pytest.approx(1.959964 * sqrt(per_report / 2000), rel=1e-6)
     both = document(file, EXAMPLES / "first_choice.yaml")["together"]
     assert both["cap_over_values"] == pytest.approx(3 + 8)
+    assert both["without_cap"] == []
     changed = change(parse_collection(text), parse_collection(text.replace("reports: 2", "reports: 3")))
     assert changed.devices == ("participation: reports: 2 of: 30 → reports: 3 of: 30",)
     memoised = MINUTES.replace("6h,", "6h, count: 9,") + "participation: {reports: 9, of: 9}\n"
