@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 from ldpbeam.collection.collection import Collection
 from ldpbeam.errors import LdpError, UsageError
 from ldpbeam.estimates import Estimates, estimate, tie_breakers
-from ldpbeam.over_time.covariance import std_error_floor
+from ldpbeam.over_time.covariance import errors_of, std_error_floor
 from ldpbeam.pipelines.commands.support.console import deliver, say
 from ldpbeam.planning.plan import points
 from ldpbeam.protocols.contract import Result
@@ -114,7 +114,7 @@ def followed(collection: Collection, which: int, rows: Sequence[Mapping[str, Any
     else:
         again = estimate(support, reports, part.support, ties)
     columns = {name: getattr(again, one) for name, one in _NUMBERS.items()}
-    kept = protocol.estimators[which]  # as the table is made
+    kept = errors_of(collection)[which]
     columns["std_error_floor"] = std_error_floor(kept, again.frequency, again.n, again.std_error)
     columns["consistent"] = part.consistent(collection.consistency, again)
     wrong = [
