@@ -140,7 +140,7 @@ def test_participation_costs_t_over_m_of_the_devices() -> None:
     [
         setting("l_osue", 30, epsilon_longitudinal=2.0, epsilon_first=1.0),
         setting("loloha", 30, epsilon_longitudinal=2.0, epsilon_first=1.0, g=3),
-        setting("loloha", 30, epsilon_longitudinal=6.0, epsilon_first=1.0, g=7),  # opposed answers
+        setting("loloha", 30, epsilon_longitudinal=6.0, epsilon_first=5.0, g=7),  # opposed answers
         setting("l_grr", 30, epsilon_longitudinal=3.0, epsilon_first=2.0),
         setting("olh", 30, epsilon=1.0),
     ],
