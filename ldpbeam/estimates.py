@@ -17,7 +17,6 @@ from statistics import NormalDist
 import numpy as np
 
 from ldpbeam.arrays import Floats, Ints
-from ldpbeam.binomial import binomial_limits
 from ldpbeam.support import SupportProbabilities
 
 CONFIDENCE = 0.95
@@ -191,6 +190,8 @@ def _widen(
     few = np.flatnonzero(reports * min(other, 1 - own) < FEW)
     if few.size:
         tails = np.array([[(1 - level) / 2] for level in levels])
+        from ldpbeam.binomial import binomial_limits  # a kernel: plans need none
+
         left, right = binomial_limits(support[few], reports[few], ties[few], tails)
         low[:, few] = np.minimum(low[:, few], (left - other) / gap)
         high[:, few] = np.maximum(high[:, few], (right - other) / gap)

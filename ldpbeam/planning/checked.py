@@ -56,7 +56,7 @@ class Expected:
 
 
 def expected(collection: Collection, devices: int) -> tuple[Expected, ...]:
-    """The errors of an epoch of a fleet of so many devices, one for each histogram."""
+    """The errors of an epoch in which so many devices report, one for each histogram."""
     found = []
     histograms = zip(collection.histograms, collection.estimators, strict=True)
     for (name, domain), estimator in histograms:
@@ -147,16 +147,18 @@ def _expiry(collection: Collection) -> str:
 def promise(collection: Collection) -> Iterator[str]:
     """The guarantee in sentences; never a bare ε."""
     guarantee, losses = collection.guarantee, collection.protocol.losses
-    yield from _for_life(collection)
     text = f"a first report tells at most ε = {guarantee.first_report:.4g}"
     two = None if losses is None else losses.any_changes(2)
-    if two is not None and guarantee.reports != 1:
+    if two is not None:
         text += ", two reports have no bound" if two == inf else f", two reports at most {two:.4g}"
     yield text
+    if collection.participation is not None:
+        yield from _life(collection)
     per_input, cap = guarantee.per_memoised_input, guarantee.cap_over_values
+    if per_input is None and collection.participation is not None:
+        return
     if per_input is None:
-        if guarantee.reports is None:
-            yield "nothing is memoised: T reports tell at most T times that, whatever changes"
+        yield "nothing is memoised: T reports tell at most T times that, whatever changes"
         return
     yield f"all reports about one memoised input tell at most ε = {per_input:.4g}"
     if cap is not None:
@@ -166,16 +168,18 @@ def promise(collection: Collection) -> Iterator[str]:
         )
 
 
-def _for_life(collection: Collection) -> Iterator[str]:
-    """What all reports of a device tell, where it makes only a few."""
-    few = collection.participation
-    if few is None:
-        return
+def _life(collection: Collection) -> Iterator[str]:
+    """What all reports of a device's life tell, however its values change."""
+    participation = collection.participation
+    assert participation is not None  # noqa: S101 - the caller's condition
     loss = lifetime_loss(collection.guarantee, collection.protocol.losses)
-    known = (
-        "have no bound" if loss is None or loss == inf else f"tell at most ε = {loss:.4g}, whatever changes"
+    found = (
+        "is not known" if loss is None else "has no bound" if loss == inf else f"is at most ε = {loss:.4g}"
     )
-    yield f"a device reports in {few.reports} of {few.of:,} epochs; all its reports together {known}"
+    yield (
+        f"a device reports in {participation.reports:,} of its {participation.of:,} epochs, drawn for life: "
+        f"what all its reports tell, whatever changes, {found}"
+    )
 
 
 # --- against an earlier one
@@ -277,16 +281,13 @@ def together(collections: Sequence[Collection]) -> dict[str, Any]:
                 remedy="Give each collection once, and raise version for every change.",
             )
     guarantees = [one.guarantee for one in collections]
-    ledgers = [Ledger(one) for one in guarantees]
-    cap = total_cap(ledgers)
+    cap = total_cap([Ledger(one) for one in guarantees])
     first = sum(one.first_report for one in guarantees)
     return {
         "collections": len(collections),
         "first_reports": first,
         "cap_over_values": None if cap == inf else cap,
-        "without_cap": [
-            one.name for one, ledger in zip(collections, ledgers, strict=True) if ledger.cap == inf
-        ],
+        "without_cap": [one.name for one in collections if Ledger(one.guarantee).cap == inf],
         "owners": sorted({one.owner for one in collections if one.owner}),
         "without_owner": [one.name for one in collections if not one.owner],
         "retired": {one.name: instant(one.retired) for one in collections if one.retired is not None},

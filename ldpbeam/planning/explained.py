@@ -109,10 +109,11 @@ def _epochs(collection: Collection) -> Iterator[str]:
         f"epoch e lasts {epochs.length:,} s from {instant(epochs.origin)} + e·{epochs.length:,} s on, "
         f"e = 0 … {epochs.count - 1:,}; a device writes e into its report"
     )
-    if collection.participation is not None:
+    participation = collection.participation
+    if participation is not None:
         yield (
-            f"a device reports in {collection.participation.reports} of them only, which it draws for life "
-            "before it knows a value"
+            f"a device reports in {participation.reports:,} of the {participation.of:,} epochs, which it "
+            "draws for life before it has a value, and is silent in all others"
         )
     early = epochs.length if collection.future_tolerance is None else collection.future_tolerance
     yield (

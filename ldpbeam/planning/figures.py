@@ -14,14 +14,16 @@ from typing import Any
 import numpy as np
 
 from ldpbeam.channels.exact import log_above
-from ldpbeam.estimates import lasting_share
-from ldpbeam.planning.needs import Needs
+from ldpbeam.estimates import variance
+from ldpbeam.over_time.covariance import memo_errors
+from ldpbeam.planning.needs import Needs, shares
 from ldpbeam.planning.settings import Setting
 from ldpbeam.planning.spread import BEYOND, WIDE, Spread
 from ldpbeam.privacy.bit_loss import BitLosses
 from ldpbeam.privacy.loss import CURVE_REPORTS, Losses, SymbolLosses
 from ldpbeam.privacy.poisoning import leverage
 from ldpbeam.protocols.local_hash import LocalHash
+from ldpbeam.protocols.server_side import PartEstimator
 
 
 @dataclass(frozen=True)
@@ -78,7 +80,7 @@ def figures(setting: Setting, needs: Needs) -> Figures:
     """All figures of one setting."""
     spread = Spread.of(setting.protocol.support.among(setting.share), needs.devices)
     error, rare = spread.error(1 / needs.values), spread.error(0.0)
-    kept = _lasting(setting, needs)
+    repeats = Repeats.of(setting, needs)
     any_loss, exact = _any_loss(setting)
     losses, guarantee = setting.protocol.losses, setting.protocol.guarantee
     two = any_loss if setting.reports == 2 else None
@@ -91,9 +93,9 @@ def figures(setting: Setting, needs: Needs) -> Figures:
         half_width=WIDE * error,
         against_uniform=error / needs.uniform_error if needs.uniform_error else inf,
         least_frequency=spread.least_frequency,
-        least_change=BEYOND * error * sqrt(2 * (1 - kept * _unchanged(setting, needs.change_rate, 1))),
-        mean_7=WIDE * error * sqrt(mean_factor(setting, needs, kept, 7)),
-        mean_30=WIDE * error * sqrt(mean_factor(setting, needs, kept, 30)),
+        least_change=BEYOND * error * sqrt(repeats.difference),
+        mean_7=WIDE * error * sqrt(repeats.mean(min(7, needs.epochs))),
+        mean_30=WIDE * error * sqrt(repeats.mean(min(30, needs.epochs))),
         bits=setting.protocol.payload_bits,
         first_report=guarantee.first_report,
         cap=inf if cap is None else cap,
@@ -107,56 +109,55 @@ def figures(setting: Setting, needs: Needs) -> Figures:
     )
 
 
-# --- errors
+# --- errors over epochs
 
 
-def _lasting(setting: Setting, needs: Needs) -> float:
-    """Share of the variance that comes from what devices keep for life, at the mean frequency."""
-    support = setting.protocol.support
-    return float(lasting_share(np.array([1 / needs.values]), support, setting.protocol.lasting)[0])
+@dataclass(frozen=True)
+class Repeats:
+    """What the errors of two epochs have in common, as shares of the variance of one (docs/over-time.md).
 
-
-def _unchanged(setting: Setting, change_rate: float | None, epochs: int) -> float:
-    """How much of the lasting error two epochs so far apart share, where a rate is known; else none.
-
-    That none is shared is the safe side for a difference.
+    Attributes:
+        kept: where no device changes its value.
+        anew: where every device draws its value anew; 0 where nobody asks.
+        opposed: how far below 0 it can be, whatever devices do.
+        change_rate: of one epoch to the next; None where it is not known.
     """
-    if change_rate is None:
-        return 0.0
-    same = (1 - change_rate) ** epochs
-    return same + (1 - same) * come_back(setting)
 
+    kept: float
+    anew: float
+    opposed: float
+    change_rate: float | None
 
-def come_back(setting: Setting) -> float:
-    """Correlation of a device's lasting errors under two different values, of the same device.
+    @classmethod
+    def of(cls, setting: Setting, needs: Needs) -> Repeats:
+        """At the mean frequency; what returns of itself depends on all frequencies."""
+        errors = memo_errors(PartEstimator(setting.protocol))
+        if errors is None:
+            return cls(0.0, 0.0, 0.0, needs.change_rate)
+        middle = np.array([1 / needs.values])
+        whole = float(variance(middle, 1, setting.protocol.support)[0])
+        anew = 0.0
+        if needs.change_rate is not None:
+            frequencies = shares(needs)
+            anew = float(errors.drawn_anew(frequencies, frequencies)[1].mean())
+        kept, opposed = float(errors.kept(middle)[0]), float((errors.opposed(middle) ** 2).sum())
+        return cls(min(kept / whole, 1.0), anew / whole, opposed / whole, needs.change_rate)
 
-    None for one answer per value. Under a hash function two values share an answer where they collide, and
-    where they do not, a value that is neither has at most one of their symbols. With the permanent round
-    (p, q) over g symbols and collision probability c:
-    [c·o + (1 − c)·(2c·p·q + (1 − 2c)·q²) − o²] / [o(1 − o)], where o = c·p + (1 − c)·q; three values are
-    taken to collide independently.
-    """
-    protocol = setting.protocol
-    if not isinstance(protocol, LocalHash) or protocol.permanent is None:
-        return 0.0
-    p, q, c = (
-        float(x) for x in (protocol.permanent.own, protocol.permanent.other, protocol.family.collision)
-    )
-    other = c * p + (1 - c) * q
-    apart = 2 * c * p * q + max(1 - 2 * c, 0.0) * q * q
-    return max(0.0, (c * other + (1 - c) * apart - other**2) / (other * (1 - other)))
+    def common(self, lag: int) -> float:
+        """Of two epochs so far apart; at most, where no rate is known."""
+        same = (1 - (self.change_rate or 0.0)) ** lag
+        return same * self.kept + (1 - same) * self.anew
 
+    def mean(self, epochs: int) -> float:
+        """Variance of a mean over epochs: (1/T)·[1 + 2·Σ (1 − l/T)·common(l)], l = 1 .. T − 1."""
+        pairs = sum((1 - lag / epochs) * self.common(lag) for lag in range(1, epochs))
+        return max(0.0, (1 + 2 * pairs) / epochs)
 
-def mean_factor(setting: Setting, needs: Needs, kept: float, epochs: int) -> float:
-    """Variance of a mean over epochs over that of one epoch: 1/T, and more for what devices keep.
-
-    (1/T)·[1 + 2·kept·Σ_{l=1}^{T−1} (1 − l/T)·s_l], where s_l is the share of the lasting error that two
-    epochs l apart have in common; all of it where no change rate is known, which is the safe side.
-    """
-    count = min(epochs, needs.epochs)
-    rate = needs.change_rate or 0.0
-    common = sum((1 - lag / count) * _unchanged(setting, rate, lag) for lag in range(1, count))
-    return (1 + 2 * kept * common) / count
+    @property
+    def difference(self) -> float:
+        """Variance of the difference of two successive epochs; at most, where no rate is known."""
+        common = -self.opposed if self.change_rate is None else self.common(1)
+        return 2 * max(0.0, 1 - common)
 
 
 # --- losses

@@ -5,6 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from math import sqrt
 
+import numpy as np
+
+from ldpbeam.arrays import Floats
 from ldpbeam.collection.domain import MAX_DOMAIN
 from ldpbeam.errors import UsageError
 
@@ -26,7 +29,7 @@ class Needs:
         values: k, how many values the domain has.
         devices: how many report in an epoch, all of them.
         epochs: T, how many epochs are planned.
-        change_rate: share of the devices whose value differs from the one of the epoch before; None where it
+        change_rate: the chance that a device draws its value anew from one epoch to the next; None where it
             is not known, and every error over epochs is then the larger one of all possible rates.
         longitudinal: the most that all reports about one memoised input may tell, ε∞.
         first: the most that a first report may tell, ε1.
@@ -79,19 +82,23 @@ class Needs:
 
         Of the frequencies where they are known, else of frequencies that fall like 1/rank (Zipf).
         """
-        k = self.values
-        squares = sum(f * f for f in self.frequencies or zipf(k))
-        return sqrt(max(squares / k - 1 / k**2, 0.0))
+        squares = float((shares(self) ** 2).sum())
+        return sqrt(max(squares / self.values - 1 / self.values**2, 0.0))
 
     def at(self, level: float) -> Needs:
         """The same with ε∞ at a level."""
         return replace(self, longitudinal=level)
 
 
-def zipf(values: int) -> list[float]:
+def shares(needs: Needs) -> Floats:
+    """Frequencies of the values: those that are known, else such that fall like 1/rank."""
+    return zipf(needs.values) if needs.frequencies is None else np.array(needs.frequencies)
+
+
+def zipf(values: int) -> Floats:
     """Frequencies in proportion to 1/rank, which add up to 1."""
-    total = sum(1 / rank for rank in range(1, values + 1))
-    return [1 / rank / total for rank in range(1, values + 1)]
+    weights = 1 / np.arange(1, values + 1)
+    return np.asarray(weights / weights.sum(), np.float64)
 
 
 def _within(what: str, number: float | None, least: float, most: float) -> None:

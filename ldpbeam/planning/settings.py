@@ -9,6 +9,7 @@ from math import ceil
 from typing import Any
 
 from ldpbeam.channels.calibration import Calibration
+from ldpbeam.collection.participation import LONGEST
 from ldpbeam.errors import CollectionError
 from ldpbeam.planning.needs import LEAST_LEVEL, MOST_LEVEL, Needs
 from ldpbeam.protocols import PROTOCOLS, FrequencyProtocol, LocalProtocol, Parameters
@@ -107,7 +108,7 @@ def _one_round(kind: type[LocalProtocol[Any]], needs: Needs) -> Iterator[tuple[P
     ways += [(min(budget / needs.epochs, most), needs.epochs)]
     again = needs.first or (needs.longitudinal or 0.0) / 2
     for level, reports in sorted({*ways, (min(again, MOST_LEVEL), needs.epochs)}):
-        if level >= LEAST_LEVEL:
+        if level >= LEAST_LEVEL and (reports == needs.epochs or needs.epochs <= LONGEST):
             for options in _options(kind, needs):
                 yield replace(options, epsilon=level), reports
 

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ldpbeam.errors import UsageError
+from ldpbeam.pipelines.commands.support.change_rate import change_rate_option
 from ldpbeam.pipelines.commands.support.console import PrintingCommand, deliver, say
 from ldpbeam.pipelines.commands.support.options import collections_option
-from ldpbeam.pipelines.commands.support.over_time import change_rate_option
 
 if TYPE_CHECKING:
     from ldpbeam.over_time.covariance import ChangeRate

@@ -32,8 +32,8 @@ from ldpbeam.pipelines.commands.support.options import InstantOption
     "--change-rate",
     type=click.FloatRange(0, 1),
     metavar="SHARE",
-    help="Devices whose value differs from the one of the epoch before; without it errors over epochs are "
-    "those of the worst rate.",
+    help="The chance that a device draws its value anew from one epoch to the next; without it errors over "
+    "epochs are those of the worst one.",
 )
 @click.option("--epsilon-longitudinal", "longitudinal", type=float, help="ε∞: all reports about one input.")
 @click.option("--epsilon-first", "first", type=float, help="ε1: a first report. Default: half of ε∞.")

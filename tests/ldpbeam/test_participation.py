@@ -145,8 +145,9 @@ def test_a_memoised_life_is_the_loss_of_any_two_sequences() -> None:
 def test_check_and_explain_speak_of_the_life_and_of_the_share() -> None:
     asked = parse_collection(TEXT)
     assert list(promise(asked)) == [
-        "a device reports in 2 of 10 epochs; all its reports together tell at most ε = 2, whatever changes",
         "a first report tells at most ε = 1",
+        "a device reports in 2 of its 10 epochs, drawn for life: what all its reports tell, whatever changes, "
+        "is at most ε = 2",
     ]
     (few,), (all_of_them,) = expected(asked, 100_000), expected(without(asked), 20_000)
     assert few.half_width > all_of_them.half_width  # a fifth of the fleet, which is drawn
@@ -157,7 +158,7 @@ def test_check_and_explain_speak_of_the_life_and_of_the_share() -> None:
     assert some.half_width == pytest.approx(every.half_width)
     lines = [line for stage in explained(asked, 100_000) for line in stage.lines]
     assert "a share of 0.2 of the devices is behind a value's reports" in lines
-    assert any(line.startswith("a device reports in 2 of them only") for line in lines)
+    assert any(line.startswith("a device reports in 2 of the 10 epochs") for line in lines)
     found = together([asked])
     assert found["cap_over_values"] == pytest.approx(2.0)
     assert found["without_cap"] == []

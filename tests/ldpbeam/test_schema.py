@@ -65,6 +65,7 @@ def test_every_example_fits(path: Any) -> None:
         BASE | {"domain": {"range": {"max": 10.5, "buckets": 4}}},
         BASE | {"domain": {"labels": ["a", "b"], "other": "b"}},
         BASE | {"future_tolerance": 0},
+        BASE | {"participation": {"reports": 1, "of": 30}},
         ONE_ROUND,
         ONE_ROUND | {"participation": {"reports": 2, "of": 30}},
         ONE_ROUND | {"calibration": "exact"},  # no effect, which is a warning
@@ -107,6 +108,9 @@ def test_what_is_read_fits(content: dict[str, Any]) -> None:
         BASE | {"participation": {"reports": 1, "of": 1 << 17}},
         BASE | {"participation": {"of": 30}},
         BASE | {"participation": {"reports": 1, "of": 30, "from": 3}},
+        BASE | {"participation": {"reports": 1}},
+        BASE | {"participation": {"reports": 1, "of": 30, "by": "week"}},
+        BASE | {"participation": 30},
         BASE | {"domain": {"size": 1}},
         BASE | {"domain": {"size": 4, "labels": ["a", "b"]}},
         BASE | {"domain": {"size": 4, "other": "a"}},

@@ -154,6 +154,34 @@ def test_several_collections_of_a_fleet_add_up(tmp_path: Path) -> None:
     assert caught.value.code == "E-COLLECTION-VERSION"
 
 
+def test_a_life_with_few_reports_has_one_bound_for_all_of_them(tmp_path: Path) -> None:
+    text = (
+        "name: rare\ndomain: {size: 6}\nprotocol: oue\nepsilon: 1.5\nparticipation: {reports: 2, of: 30}\n"
+        "epoch: {length: 1d}\n"
+    )
+    file = tmp_path / "rare.yaml"
+    file.write_text(text, "utf-8")
+    out, _ = call("check", file, "--devices", 30_000)
+    assert (
+        "in 2 of its 30 epochs, drawn for life: what all its reports tell, whatever changes, is at most ε = 3"
+        in out
+    )
+    assert "T times" not in out
+    # A fifteenth of the devices is there, drawn anew for every epoch.
+    q, f = 1 / (exp(1.5) + 1), 1 / 6
+    per_report = (f * 0.25 + (1 - f) * q * (1 - q)) / (0.5 - q) ** 2 + (14 / 15) * f * (1 - f)
+    (found,) = document(file, "--devices", 30_000)["collections"]
+    assert found["expected"][0]["half_width"] == pytest.approx(1.959964 * sqrt(per_report / 2000), rel=1e-6)
+    both = document(file, EXAMPLES / "first_choice.yaml")["together"]
+    assert both["cap_over_values"] == pytest.approx(3 + 8)
+    assert both["without_cap"] == []
+    changed = change(parse_collection(text), parse_collection(text.replace("reports: 2", "reports: 3")))
+    assert changed.devices == ("participation: reports: 2 of: 30 → reports: 3 of: 30",)
+    memoised = MINUTES.replace("6h,", "6h, count: 9,") + "participation: {reports: 9, of: 9}\n"
+    file.write_text(memoised, "utf-8")
+    assert "whatever changes, is" in call("check", file)[0]
+
+
 @pytest.mark.parametrize(
     ("arguments", "code", "exit_code"),
     [

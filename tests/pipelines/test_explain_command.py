@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
 
+from ldpbeam.admission import ReportColumns
 from ldpbeam.collection.collection import Collection
 from ldpbeam.collection.file import load_collection, parse_collection
 from ldpbeam.epoch_result import result_of_epoch
@@ -45,17 +46,20 @@ def call(*arguments: object) -> str:
     return done.stdout
 
 
-def write(collection: Collection, folder: Path, reports: int = 400, **changed: Any) -> Path:
-    """The published table of epoch 2 of a run, with some of its columns changed."""
+def write(collection: Collection, folder: Path, reports: int = 400, changed: str = "") -> Path:
+    """The published table of epoch 2 of a run, with the second row of a column changed."""
     draw = np.random.default_rng(3)
     sizes = [domain.size for _, domain in collection.histograms]
     held = np.column_stack([draw.integers(0, size, reports) for size in sizes])
     crowd = Fleet(collection.protocol, reports, RandomWords(5))
-    columns = crowd.reports(2, held if len(sizes) > 1 else held[:, 0])
-    table = epoch_table(collection, result_of_epoch(collection, 2, columns), fixed_columns(collection))
-    for name, change in changed.items():
-        place, kind = table.schema.get_field_index(name), table.schema.field(name)
-        table = table.set_column(place, kind, pa.array(change(table.column(name).to_pylist()), kind.type))
+    sent = crowd.reports(2, held if len(sizes) > 1 else held[:, 0])
+    admitted = [ReportColumns(collection.digest, 2, one.report_ids, one.payloads) for one in sent]
+    table = epoch_table(collection, result_of_epoch(collection, 2, admitted), fixed_columns(collection))
+    if changed:
+        place, kind = table.schema.get_field_index(changed), table.schema.field(changed)
+        first, second, *rest = table.column(changed).to_pylist()
+        second = second + 1 if isinstance(second, int) else second * 1.001 + 1e-6
+        table = table.set_column(place, kind, pa.array([first, second, *rest], kind.type))
     (folder / "latest").mkdir(parents=True)
     name = f"{collection.name}-{collection.digest_hex}-epoch-000002.parquet"
     pq.write_table(table, folder / "latest" / name)
@@ -107,6 +111,7 @@ def test_attributes_are_named() -> None:
     [
         (CHOICE, "green", ()),
         (SEVERAL, "none", ("--attribute", "y")),
+        (CHOICE.replace("1d,", "1d, count: 4,") + "participation: {reports: 3, of: 4}\n", "green", ()),
         (MEAN, "mean", ()),
         (MEAN.replace("one_bit", "laplace"), "0", ()),
         (MEAN.replace("one_bit_mean", "dbitflip\nd: 2").replace("{range: {max: 10}}", "{size: 6}"), "3", ()),
@@ -126,23 +131,17 @@ def test_a_published_row_is_computed_again(
 
 
 @pytest.mark.parametrize(
-    "column", ["support", "estimate", "std_error", "ci_low", "ci_high_all", "consistent", "n"]
+    "column",
+    ["support", "estimate", "std_error", "ci_low", "ci_high_all", "consistent", "n", "std_error_floor"],
 )
 def test_a_row_that_was_changed_is_noticed(column: str, tmp_path: Path) -> None:
     path, collection = yaml_of(CHOICE, tmp_path)
 
-    def other(values: list[Any]) -> list[Any]:
-        return [
-            values[0],
-            values[1] + 1 if isinstance(values[1], int) else values[1] * 1.001 + 1e-6,
-            *values[2:],
-        ]
-
-    results = write(collection, tmp_path / "results", **{column: other})
+    results = write(collection, tmp_path / "results", changed=column)
     with pytest.raises(LdpError) as caught:
         call(path, "--row", 2, "green", results)
     assert (caught.value.code, caught.value.exit_code) == ("E-EXPLAIN-DIFFERS", 6)
-    if column in {"estimate", "std_error", "consistent"}:
+    if column in {"estimate", "std_error", "consistent", "std_error_floor"}:
         assert column in str(caught.value)
         # The other rows are what they were, and say that one is not.
         assert "1 other rows of its table are not" in call(path, "--row", 2, "red", results)

@@ -40,6 +40,15 @@ def test_it_loads_neither_beam_nor_compilers() -> None:
     assert (done.stderr, done.stdout) == ("", "[]\n")
 
 
+def test_help_loads_nothing_that_computes() -> None:
+    code = (
+        "import sys\nimport ldpbeam.pipelines.commands.main\n"
+        "print(sorted({'numpy', 'numba', 'scipy', 'pyarrow', 'apache_beam'} & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (done.stderr, done.stdout) == ("", "[]\n")
+
+
 def test_it_prints_lines_a_document_or_nothing() -> None:
     lines = call(*SMALL, "--rows", 2).splitlines()
     assert lines[0] == "12 values, 20,000 devices, 10 epochs: ε∞ at most 2"

@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 from ldpbeam.collection.collection import Collection
 from ldpbeam.errors import LdpError, UsageError
 from ldpbeam.estimates import Estimates, estimate, tie_breakers
+from ldpbeam.over_time.covariance import errors_of, std_error_floor
 from ldpbeam.pipelines.commands.support.console import deliver, say
 from ldpbeam.planning.plan import points
 from ldpbeam.protocols.contract import Result
@@ -100,7 +101,7 @@ def followed(collection: Collection, which: int, rows: Sequence[Mapping[str, Any
     if stored["estimate"] is None:
         return Followed(stored, {}, (), 0)
     protocol = collection.protocol
-    part = protocol.estimators[which]
+    part = collection.estimators[which]
     sizes = [one.results for one in protocol.parts]
     ties = np.split(tie_breakers(collection.digest, int(stored["epoch"]), sum(sizes)), np.cumsum(sizes)[:-1])[
         which
@@ -113,9 +114,15 @@ def followed(collection: Collection, which: int, rows: Sequence[Mapping[str, Any
     else:
         again = estimate(support, reports, part.support, ties)
     columns = {name: getattr(again, one) for name, one in _NUMBERS.items()}
+    kept = errors_of(collection)[which]
+    columns["std_error_floor"] = std_error_floor(kept, again.frequency, again.n, again.std_error)
     columns["consistent"] = part.consistent(collection.consistency, again)
     wrong = [
-        tuple(name for name, numbers in columns.items() if not _same(row[name], float(numbers[place])))
+        tuple(
+            name
+            for name, numbers in columns.items()
+            if name in row and not _same(row[name], float(numbers[place]))  # older tables have fewer columns
+        )
         for place, row in enumerate(rows)
     ]
     others = sum(bool(one) for place, one in enumerate(wrong) if place != chosen)
@@ -143,7 +150,7 @@ def lines(collection: Collection, which: int, found: Followed) -> Iterator[str]:
         few = f"{row['n']:,} reports, fewer than min_reports = {collection.min_reports:,}"
         yield f"{few}: no estimate ({row['status']})"
         return
-    support = collection.protocol.estimators[which].support
+    support = collection.estimators[which].support
     if support is None:
         yield f"counted: {row['support']:,} over {row['n']:,} reports"
         yield f"estimate: a mean of {again['estimate']:.6g}"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from itertools import product
 from math import exp, inf, log, sqrt
 from xml.etree import ElementTree
 
@@ -14,18 +13,22 @@ import pytest
 from ldpbeam.channels.calibration import Calibration
 from ldpbeam.collection.domain import Domain
 from ldpbeam.collection.file import parse_collection
+from ldpbeam.collection.participation import LONGEST, Participation
 from ldpbeam.errors import UsageError
+from ldpbeam.estimates import variance
+from ldpbeam.over_time import ChangeRate, Series, difference, mean, memo_errors
 from ldpbeam.planning import chart
 from ldpbeam.planning.collection_text import Particulars, collection_text
-from ldpbeam.planning.figures import come_back, figures, mean_factor
+from ldpbeam.planning.figures import figures
 from ldpbeam.planning.needs import Needs, zipf
 from ldpbeam.planning.plan import ALIKE, Plan, Row, best, devices_needed, epochs_possible, make_plan, rows_of
 from ldpbeam.planning.settings import Setting
-from ldpbeam.planning.spread import WIDE
+from ldpbeam.planning.spread import WIDE, Spread
 from ldpbeam.planning.words import asked, recommendation, table
+from ldpbeam.privacy.lifetime import lifetime_loss
 from ldpbeam.protocols import PROTOCOLS, FrequencyProtocol, Parameters, protocol
 from ldpbeam.protocols.contract import Result
-from ldpbeam.protocols.local_hash import LocalHash
+from ldpbeam.protocols.server_side import PartEstimator
 
 TWO_MILLION = Needs(values=360, devices=2_000_000, epochs=365, target=0.01, lifetime=2.0)
 NEEDS = [
@@ -131,44 +134,33 @@ def test_participation_costs_t_over_m_of_the_devices() -> None:
     assert third.mean_7 == pytest.approx(third.half_width / sqrt(7))
 
 
-def test_means_over_epochs_add_up_all_covariances() -> None:
-    """The double sum over pairs of epochs, for a protocol with one answer per value."""
-    one = setting("l_osue", 30, epsilon_longitudinal=2.0, epsilon_first=1.0)
-    for rate, epochs in ((None, 7), (0.0, 7), (0.3, 5), (1.0, 4)):
-        needs = Needs(30, 1000, 10, change_rate=rate, longitudinal=2.0)
-        pairs = [
-            0.2 * (1 - (rate or 0.0)) ** abs(i - j) if i != j else 1.0
-            for i, j in product(range(epochs), repeat=2)
-        ]
-        assert mean_factor(one, needs, 0.2, epochs) == pytest.approx(sum(pairs) / epochs**2)
-    # Differences: without a rate nothing is subtracted, with it what both epochs keep.
-    free = figures(one, Needs(30, 1000, 10, longitudinal=2.0))
-    still = figures(one, Needs(30, 1000, 10, longitudinal=2.0, change_rate=0.0))
-    support, lasting = one.protocol.support, one.protocol.lasting
-    assert lasting is not None
-    kept = float(lasting.floor / support.floor)
-    assert still.least_change**2 == pytest.approx(free.least_change**2 * (1 - kept), rel=0.02)
-    assert free.mean_30 == still.mean_30
-
-
-@pytest.mark.parametrize(("k", "g", "apart"), [(9, 3, 0.08), (81, 3, 0.01), (100, 2, 0.01), (100, 5, 0.01)])
-def test_hashed_answers_come_back(k: int, g: int, apart: float) -> None:
-    """Against all hash functions and memos, over triples of different values; never less than it is."""
-    one = setting("loloha", k, epsilon_longitudinal=2.0, epsilon_first=1.0, g=g)
-    built = one.protocol
-    assert isinstance(built, LocalHash)
-    assert built.permanent is not None
-    p, q, other = (float(x) for x in (built.permanent.own, built.permanent.other, built.lasting.other))  # type: ignore[union-attr]
-    hashes = np.array(
-        [[built.family.hash(seed, value) for value in range(k)] for seed in built.family.seeds()]
-    )
-    triples = np.random.default_rng(1).integers(0, k, (6000, 3))
-    triples = triples[(triples != np.roll(triples, 1, axis=1)).all(axis=1)]
-    first, second, third = (hashes[:, triples[:, column]] for column in range(3))
-    one_way = np.where(first == third, p, q)
-    both = np.where(first == second, one_way, one_way * np.where(second == third, p, q)).mean()
-    exact = (both - other**2) / (other * (1 - other))
-    assert exact - 0.005 <= come_back(one) <= exact + apart
+@pytest.mark.parametrize("rate", [None, 0.0, 0.3, 1.0])
+@pytest.mark.parametrize(
+    "one",
+    [
+        setting("l_osue", 30, epsilon_longitudinal=2.0, epsilon_first=1.0),
+        setting("loloha", 30, epsilon_longitudinal=2.0, epsilon_first=1.0, g=3),
+        setting("loloha", 30, epsilon_longitudinal=6.0, epsilon_first=5.0, g=7),  # opposed answers
+        setting("l_grr", 30, epsilon_longitudinal=3.0, epsilon_first=2.0),
+        setting("olh", 30, epsilon=1.0),
+    ],
+    ids=lambda one: one.name,
+)
+def test_errors_over_epochs_are_those_that_results_get(one: Setting, rate: float | None) -> None:
+    """What export and compare compute of seven such epochs, the mean square over the values."""
+    needs = Needs(30, 4000, 10, change_rate=rate, longitudinal=2.0)
+    found = figures(one, needs)
+    frequencies = np.tile(zipf(30), (7, 1))
+    reports = np.full(frequencies.shape, 4000)
+    errors = np.sqrt(variance(frequencies, reports, one.protocol.support))
+    series = Series(np.arange(7), reports, frequencies, errors)
+    known = None if rate is None else ChangeRate(rate, rate)
+    memo = memo_errors(PartEstimator(one.protocol))
+    square = float((mean(series, memo, known).std_error ** 2).mean())
+    assert found.mean_7 == pytest.approx(WIDE * sqrt(square), rel=0.005)
+    last, before = np.arange(7) == 6, np.arange(7) == 5
+    square = float((difference(series, last, before, memo, known).std_error ** 2).mean())
+    assert found.least_change == pytest.approx((WIDE + 1.644854) * sqrt(square), rel=0.005)
 
 
 def test_bounds_on_any_change_pattern_hold() -> None:
@@ -243,9 +235,14 @@ def test_every_setting_becomes_a_collection(plan: Plan) -> None:
         text = collection_text(row, plan.needs, place)
         participation = f"participation: {{reports: {row.setting.reports}, of: {row.setting.epochs}}}\n"
         assert (participation in text) is row.setting.participates
-        if row.setting.participates:
-            text = text.replace(participation, "")  # of a branch that is not merged
         collection = parse_collection(text)
+        if row.setting.participates:
+            assert collection.participation == Participation(row.setting.reports, row.setting.epochs)
+            assert lifetime_loss(collection.guarantee, None) == pytest.approx(row.figures.any_loss, rel=1e-9)
+            support = collection.estimators[0].support
+            assert support is not None
+            error = WIDE * Spread.of(support, plan.needs.devices).error(1 / plan.needs.values)
+            assert error == pytest.approx(row.figures.half_width)
         assert collection.protocol == row.setting.protocol
         assert collection.epochs.count == plan.needs.epochs
         assert collection.domain == Domain(plan.needs.values)
@@ -267,6 +264,11 @@ def test_tiny_levels_are_written_so_that_they_are_read(lifetime: float, epochs: 
     assert row.setting.parameters.epsilon == lifetime / epochs < 1e-4
     text = collection_text(row, needs, replace(WHERE, domain=Domain(50)))
     assert parse_collection(text).parameters.epsilon == lifetime / epochs
+
+
+def test_there_is_no_participation_in_more_epochs_than_a_device_can_draw() -> None:
+    assert any(row.setting.participates for row in rows_of(Needs(5, 1000, LONGEST, lifetime=4.0)))
+    assert not any(row.setting.participates for row in rows_of(Needs(5, 1000, LONGEST + 1, lifetime=4.0)))
 
 
 def test_a_first_level_above_what_a_cap_leaves_does_not_drop_protocols() -> None:

@@ -1,0 +1,201 @@
+"""``ldpbeam doctor``: what it finds well, what it finds at fault, and the fix that it names."""
+
+from __future__ import annotations
+
+import json
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from ldpbeam.errors import LdpError
+from ldpbeam.pipelines.commands.main import cli
+from ldpbeam.pipelines.commands.support import examination
+from ldpbeam.pipelines.commands.support.examination import EMULATOR, Asked, Finding, State, examine
+
+
+@pytest.fixture(autouse=True)
+def plain_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in (EMULATOR, "GOOGLE_APPLICATION_CREDENTIALS"):
+        monkeypatch.delenv(name, raising=False)
+
+
+def found(name: str, **asked: Any) -> Finding:
+    return next(one for one in examine(Asked(**{"output": Path(), **asked})) if one.name == name)
+
+
+def call(*arguments: object) -> str:
+    done = CliRunner().invoke(cli, ["doctor", *map(str, arguments)], catch_exceptions=False)
+    assert done.exit_code == 0, done.output
+    return done.stdout
+
+
+class Overview(BaseHTTPRequestHandler):
+    """What a cluster answers; the server has the document."""
+
+    def do_GET(self) -> None:
+        body = json.dumps(getattr(self.server, "overview", None)).encode()
+        self.send_response(200 if self.path == "/overview" else 404)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *arguments: object) -> None:
+        """Say nothing."""
+
+
+@pytest.fixture
+def cluster() -> Iterator[HTTPServer]:
+    server = HTTPServer(("127.0.0.1", 0), Overview)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    yield server
+    server.shutdown()
+    server.server_close()
+    thread.join()
+
+
+def address(server: HTTPServer) -> str:
+    return f"127.0.0.1:{server.server_port}"
+
+
+def test_a_sound_machine_has_no_fault_and_beam_is_not_imported(tmp_path: Path) -> None:
+    lines = call("--output", tmp_path).splitlines()
+    assert {line.split()[0] for line in lines} <= {"ok", "note"}
+    assert any(f"apache-beam {metadata.version('apache-beam')}" in line for line in lines)
+    assert any("means FnApiRunner" in line for line in lines)
+    assert list(tmp_path.iterdir()) == []
+    document = json.loads(call("--output", tmp_path, "--json"))
+    assert document["faults"] == 0
+    assert len(document["findings"]) == len(lines)
+    assert call("--quiet") == ""
+    code = (
+        "import sys\nfrom ldpbeam.pipelines.commands.main import cli\n"
+        "cli(['doctor', '--quiet'], standalone_mode=False)\n"
+        "print(sorted({'apache_beam', 'numba', 'scipy', 'pyarrow'} & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (done.stderr, done.stdout) == ("", "[]\n")
+
+
+def test_a_fault_ends_with_6_and_its_fix(monkeypatch: pytest.MonkeyPatch) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+    monkeypatch.setenv(EMULATOR, f"127.0.0.1:{port}")
+    with pytest.raises(LdpError) as caught:
+        call()
+    assert (caught.value.code, caught.value.exit_code) == ("E-DOCTOR-FAULT", 6)
+    assert "1 at fault: emulator" in str(caught.value)
+    assert f"unset {EMULATOR}" in str(caught.value)
+
+
+def test_an_emulator_that_answers_is_well(monkeypatch: pytest.MonkeyPatch) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        monkeypatch.setenv(EMULATOR, f"127.0.0.1:{listening.getsockname()[1]}")
+        assert found("emulator").state is State.OK
+    for wrong in ("localhost", "localhost:none", "localhost:0", ":8085"):
+        monkeypatch.setenv(EMULATOR, wrong)
+        assert "is not HOST:PORT" in found("emulator").found
+
+
+def test_credentials_that_are_named_are_there(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert found("credentials").state is State.NOTE
+    monkeypatch.setenv("GOOGLE_APPLICATION_CREDENTIALS", str(tmp_path / "key.json"))
+    assert found("credentials").state is State.FAULT
+    (tmp_path / "key.json").touch()
+    assert found("credentials").state is State.OK
+
+
+def test_a_cluster_is_asked_how_many_slots_are_free(cluster: HTTPServer) -> None:
+    cluster.overview = {"flink-version": "1.19.1", "slots-available": 3, "slots-total": 4}  # type: ignore[attr-defined]
+    well = found("cluster", cluster=address(cluster))
+    assert well.state is State.OK
+    assert "Flink 1.19.1" in well.found
+    assert "3 free slots" in well.found
+    cluster.overview = {"flink-version": "1.19.1", "slots-available": 0}  # type: ignore[attr-defined]
+    assert found("cluster", cluster=address(cluster)).state is State.NOTE
+    cluster.overview = ["something else"]  # type: ignore[attr-defined]
+    assert "is no Flink cluster" in found("cluster", cluster=address(cluster)).found
+    assert found("cluster", cluster="nowhere").state is State.FAULT
+    assert found("cluster").state is State.OK
+
+
+@pytest.mark.parametrize(
+    ("typed", "runs"),
+    [(None, "FnApiRunner"), ("DirectRunner", "FnApiRunner"), ("FlinkRunner", "FlinkRunner")],
+)
+def test_the_runner_that_really_runs_is_named(typed: str | None, runs: str) -> None:
+    assert f"means {runs}" in found("runner", runner=typed).found
+
+
+def test_java_is_needed_by_runners_that_are_java_programs(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert found("java").state is State.NOTE
+    assert found("java", runner="FlinkRunner").state is State.FAULT
+    program = tmp_path / "java"
+    program.write_text("#!/bin/sh\necho 'openjdk version \"17\"' >&2\n", "ascii")
+    program.chmod(0o755)
+    assert found("java", runner="FlinkRunner").state is State.OK
+    program.write_text("#!/bin/sh\nexit 3\n", "ascii")
+    assert "ended with 3" in found("java", runner="FlinkRunner").found
+
+
+def test_a_place_that_cannot_be_written_is_a_fault(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "file").touch()
+    assert found("write", output=tmp_path / "file").state is State.FAULT
+    # A folder that is not there yet is made by the run: the one above it counts.
+    assert found("write", output=tmp_path / "new" / "deep").state is State.OK
+
+    def refuse(_: Path) -> float:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(examination, "_write", refuse)
+    fault = found("write", output=tmp_path)
+    assert fault.state is State.FAULT
+    assert "Permission denied" in fault.found
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
+
+
+def test_little_room_is_noted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(examination, "_LITTLE", 1 << 62)
+    assert found("disk", output=tmp_path).state is State.NOTE
+
+
+def test_versions_are_held_against_those_that_are_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    real = metadata.version
+    monkeypatch.setattr(metadata, "version", lambda name: "2.50.0" if name == "apache-beam" else real(name))
+    fault = found("pipeline")
+    assert fault.state is State.FAULT
+    assert "apache-beam 2.50.0 is not ==2.77.*" in fault.found
+    assert fault.fix == "pip install 'ldpbeam[pipeline]'"
+
+
+def test_an_extra_that_is_not_installed_is_noted(monkeypatch: pytest.MonkeyPatch) -> None:
+    real = metadata.version
+
+    def version(name: str) -> str:
+        if name in {"aiohttp", "numba"}:
+            raise metadata.PackageNotFoundError(name)
+        return real(name)
+
+    monkeypatch.setattr(metadata, "version", version)
+    assert found("collect").state is State.NOTE
+    assert found("pipeline").state is State.FAULT
+    monkeypatch.setattr(examination, "_importable", lambda name: False)
+    assert found("gcp").state is State.NOTE
+
+
+def test_a_clock_that_stands_before_the_installation_is_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("time.time", lambda: 0.0)
+    assert found("clock").state is State.FAULT
