@@ -15,8 +15,6 @@ import numpy as np
 
 from ldpbeam.arrays import Floats, Ints
 from ldpbeam.channels.calibration import Calibration
-from ldpbeam.consistency import consistent
-from ldpbeam.consistency.base import Noise
 from ldpbeam.estimates import variance
 from ldpbeam.pipelines.reproduce import data, published
 from ldpbeam.pipelines.reproduce.contract import (
@@ -33,6 +31,7 @@ from ldpbeam.pipelines.reproduce.contract import (
     series,
 )
 from ldpbeam.pipelines.reproduce.draws import frequencies, one_epoch
+from ldpbeam.pipelines.reproduce.loloha_data import CLIPPED, UNBIASED, errors
 from ldpbeam.protocols import FrequencyProtocol, Parameters, protocol
 
 _PAPER_N = 10_000
@@ -232,7 +231,7 @@ def _gains(name: str, settings: Settings, cell: Cell) -> list[Row]:
     level, alpha, runs = float(cell["level"] or 0), float(cell["alpha"] or 0), int(cell["runs"] or 0)
     truth = [np.bincount(column, minlength=k) for column, k in zip(values.T, sizes, strict=True)]
     protocols = {method: [make(k, level, alpha * level) for k in sizes] for method, make in _METHODS.items()}
-    errors = {method: np.zeros((2, runs)) for method in _METHODS}
+    squares = {method: np.zeros((2, runs)) for method in _METHODS}
     for run in range(runs):
         chosen = rng.integers(0, len(sizes), len(values))
         held = [np.bincount(values[chosen == j, j], minlength=k) for j, k in enumerate(sizes)]
@@ -241,9 +240,9 @@ def _gains(name: str, settings: Settings, cell: Cell) -> list[Row]:
                 _squared(rng, one, mine, all_ / len(values))
                 for one, mine, all_ in zip(built, held, truth, strict=True)
             ]
-            errors[method][:, run] = np.mean(squared, axis=0)
+            squares[method][:, run] = np.mean(squared, axis=0)
     rows: list[Row] = []
-    for method, found in errors.items():
+    for method, found in squares.items():
         expected = [_expected(*pair, len(sizes)) for pair in zip(protocols[method], truth, strict=True)]
         for estimate, mses in zip((UNBIASED, CLIPPED), found, strict=True):
             rows.append(
@@ -266,11 +265,10 @@ def _squared(
     rng: np.random.Generator, built: FrequencyProtocol[Any], held: Ints, truth: Floats
 ) -> tuple[float, float]:
     """Mean squared errors of the unbiased estimates, and of the clipped and renormalised ones."""
-    n, support = int(held.sum()), built.support
-    found = frequencies(one_epoch(rng, built, held), n, support)
-    noise = Noise(n, float(support.own), float(support.other), built.EXCLUSIVE)
-    clipped = consistent("norm_mul", found, noise)
-    return float(((found - truth) ** 2).mean()), float(((clipped - truth) ** 2).mean())
+    n = int(held.sum())
+    found = frequencies(one_epoch(rng, built, held), n, built.support)
+    squares = errors(found[None, :], truth[None, :], built, n)
+    return squares[UNBIASED], squares[CLIPPED]
 
 
 def _expected(built: FrequencyProtocol[Any], truth: Ints, attributes: int) -> float:
@@ -291,8 +289,8 @@ def _gain(
 def _noise(rows: Sequence[Row], over: str, **where: Any) -> float:
     """Standard error of the difference of two such gains, one of them of the paper's 100 runs."""
     ours, theirs = (mean(rows, "mse", method=method, **where) for method in ("allomfree", over))
-    errors = (mean(rows, "mse_error", method=method, **where) for method in ("allomfree", over))
-    relative = sum((error / mse) ** 2 for error, mse in zip(errors, (ours, theirs), strict=True))
+    deviations = (mean(rows, "mse_error", method=method, **where) for method in ("allomfree", over))
+    relative = sum((error / mse) ** 2 for error, mse in zip(deviations, (ours, theirs), strict=True))
     runs = mean(rows, "runs", **where)
     return 100 * ours / theirs * float(np.sqrt(relative * (1 + runs / _RUNS)))
 
@@ -358,11 +356,11 @@ def _compare_gains(name: str, rows: Sequence[Row]) -> list[Comparison]:
             text += f"(theory {average(UNBIASED, 'theory'):.1f} %)"
             verdict, why = "not judged", "one run has no error"
             if number(rows[0], "runs") > 1:
-                errors = [
+                noises = [
                     _noise(rows, over, alpha=alpha, epsilon_longitudinal=level, estimate=CLIPPED)
                     for level in levels
                 ]
-                noise = float(np.sqrt(np.square(errors).sum())) / len(levels)
+                noise = float(np.sqrt(np.square(noises).sum())) / len(levels)
                 same = abs(ours - theirs) <= _STANDARD_ERRORS * noise
                 verdict = "reproduced" if same else "differs"
                 why = (
@@ -373,7 +371,7 @@ def _compare_gains(name: str, rows: Sequence[Row]) -> list[Comparison]:
     return found
 
 
-UNBIASED, CLIPPED, THEORY = "unbiased", "clipped and renormalised", "theory (allomfree, unbiased)"
+THEORY = "theory (allomfree, unbiased)"
 
 _STANDARD_ERRORS = 4.0
 """How far apart two noisy means may lie that are said to be the same."""

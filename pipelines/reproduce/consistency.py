@@ -265,9 +265,9 @@ def _compare_figure(name: str, rows: Sequence[Row]) -> list[Comparison]:
                 f"Fig. {PLACES[name][1]}, {name}: the error of Norm-Mul increases with ε∞",
                 "increases for larger budgets",
                 f"rises in {sum(rising)} of {len(rising)} steps of L-OSUE",
-                "reproduced" if any(rising) else "does not hold",
+                "reproduced" if sum(rising) > len(rising) / 2 else "does not hold",
                 ""
-                if any(rising)
+                if sum(rising) > len(rising) / 2
                 else "with unbiased estimates underneath it falls, like every other method's",
             )
         )

@@ -12,6 +12,7 @@ from pathlib import Path
 from ldpbeam import __version__
 from ldpbeam.client import durable
 from ldpbeam.pipelines.reproduce import experiment
+from ldpbeam.pipelines.reproduce.claims import command, document
 from ldpbeam.pipelines.reproduce.contract import Comparison, Row, Settings, Value
 from ldpbeam.pipelines.reproduce.data import SOURCES, stranger
 from ldpbeam.pipelines.reproduce.drawing import draw
@@ -77,7 +78,7 @@ def put(path: Path, content: bytes) -> None:
 
 
 def write_page(output: Path) -> Path:
-    """One page over everything that the folder holds, also of earlier calls."""
+    """One page over everything that the folder holds, also of earlier calls; its claims as Markdown too."""
     parts = [
         "<!doctype html><html lang=en><meta charset=utf-8><title>Reproduction</title>"
         f"<style>{_STYLE}</style><h1>The papers, reproduced</h1>"
@@ -91,6 +92,7 @@ def write_page(output: Path) -> Path:
     parts.append("</ul>")
     for path, record in records.items():
         parts += _section(output, path.stem, record)
+    put(output / "claims.md", document(list(records.values())).encode())
     page = output / "index.html"
     put(page, "\n".join(parts).encode())
     return page
@@ -98,12 +100,9 @@ def write_page(output: Path) -> Path:
 
 def _section(output: Path, name: str, record: dict[str, object]) -> list[str]:
     described = experiment(str(record["experiment"]))
-    command = f"ldpbeam reproduce {described.name} --seed {record['seed']}" + (
-        " --quick" if record["quick"] else ""
-    )
     parts = [
         f'<h2 id="{name}">{escape(described.source)}: {escape(described.title)}</h2>',
-        f"<p><code>{escape(command)}</code></p>",
+        f"<p><code>{escape(command(record))}</code></p>",
     ]
     if described.note:
         parts.append(f"<p>{escape(described.note)}</p>")

@@ -25,6 +25,9 @@ DEVICES, SIZE, GROUPS = 24, 4, 700
 HELD = np.array([[0] * 12 + [1] * 8 + [3] * 4, [0] * 6 + [1] * 14 + [2] * 4, [0] * 12 + [1] * 8 + [2] * 4])
 """What the devices of a group hold in three epochs: some change and come back, some do not."""
 
+ALL_CHANGE = np.array([[0] * DEVICES, [1] * DEVICES, [2] * DEVICES])
+"""All devices change in every epoch; those whose hash stays the same keep their answer."""
+
 LEVELS = {"epsilon_longitudinal": 3.0, "epsilon_first": 2.6}
 """Little fresh noise, so that what is memoised shows from epoch to epoch."""
 
@@ -36,10 +39,10 @@ def generator(seed: int) -> np.random.Generator:
     return np.random.Generator(np.random.SFC64(seed))
 
 
-def people() -> Sequences:
-    keys = np.arange(DEVICES) * SIZE + HELD
+def people(values: np.ndarray[Any, Any] = HELD) -> Sequences:
+    keys = np.arange(DEVICES) * SIZE + values
     pairs, inverse = np.unique(keys, return_inverse=True)
-    return Sequences(SIZE, inverse.reshape(HELD.shape).astype(np.int32), pairs // SIZE, pairs % SIZE)
+    return Sequences(SIZE, inverse.reshape(values.shape).astype(np.int32), pairs // SIZE, pairs % SIZE)
 
 
 def made(name: str, **more: Any) -> FrequencyProtocol[Any]:
@@ -49,11 +52,11 @@ def made(name: str, **more: Any) -> FrequencyProtocol[Any]:
     return one
 
 
-def by_devices(one: FrequencyProtocol[Any]) -> np.ndarray[Any, Any]:
+def by_devices(one: FrequencyProtocol[Any], values: np.ndarray[Any, Any] = HELD) -> np.ndarray[Any, Any]:
     """Support of every value in every epoch, of groups of devices that hold the same: (GROUPS, 3 k)."""
     fleet = Fleet(one, DEVICES * GROUPS, RandomWords(11))
-    found = np.zeros((GROUPS, len(HELD), one.counts_length), np.int64)
-    for epoch, held in enumerate(HELD):
+    found = np.zeros((GROUPS, len(values), one.counts_length), np.int64)
+    for epoch, held in enumerate(values):
         parts = list(fleet.reports(epoch, np.tile(held, GROUPS)))
         payloads = np.concatenate([part.payloads for part in parts])
         for group in range(GROUPS):
@@ -91,6 +94,14 @@ def test_two_rounds_have_the_law_of_the_devices(name: str, more: dict[str, Any])
     rng = generator(5)
     drawn = np.array([two_rounds(rng, [one], people())[0].ravel() for _ in range(GROUPS)])
     assert far_apart(drawn, by_devices(one)) < LIMIT
+
+
+@pytest.mark.parametrize("family", ["linear", "affine"])
+def test_a_hash_and_not_a_value_is_what_is_memoised(family: str) -> None:
+    one = made("loloha", hash_family=family, g=2)
+    rng = generator(5)
+    drawn = [two_rounds(rng, [one], people(ALL_CHANGE))[0].ravel() for _ in range(GROUPS)]
+    assert far_apart(np.array(drawn), by_devices(one, ALL_CHANGE)) < LIMIT
 
 
 @pytest.mark.parametrize("d", [1, SIZE])

@@ -3,10 +3,13 @@
 from collections.abc import Sequence
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from ldpbeam.pipelines.reproduce import experiment, published
 from ldpbeam.pipelines.reproduce.contract import Cell, Row, Settings, distinct, mean, number
+from ldpbeam.pipelines.reproduce.loloha import frequency_protocol
+from ldpbeam.pipelines.reproduce.loloha_data import errors
 
 
 def rows_of(name: str, settings: Settings, cells: Sequence[Cell] | None = None) -> list[Row]:
@@ -130,6 +133,17 @@ def test_few_bits_hide_some_changes() -> None:
     settings = Settings(devices=400, epochs=12, seed=5)
     rows = rows_of("loloha:table2:syn", settings, [{"level": 0.5, "run": 0}])
     assert {row["d"]: row["per cent"] for row in rows}["1"] == 0
+
+
+def test_the_three_errors_are_of_what_they_are_called() -> None:
+    one = frequency_protocol("l_osue", 4, epsilon_longitudinal=2.0, epsilon_first=1.0)
+    found, truth = np.array([[0.7, 0.5, -0.4, 0.2], [1.2, -0.1, -0.2, 0.1]]), np.full((2, 4), 0.25)
+    clipped = found.clip(0) / found.clip(0).sum(axis=1, keepdims=True)
+    projected = np.array([[17 / 30, 11 / 30, 0, 2 / 30], [1, 0, 0, 0]])
+    squares = errors(found, truth, one, 1000)
+    assert list(squares) == ["unbiased", "clipped and renormalised", "Norm-Sub"]
+    for name, histogram in zip(squares, (found, clipped, projected), strict=True):
+        assert squares[name] == pytest.approx(((histogram - truth) ** 2).mean())
 
 
 def test_gains_of_allomfree_are_those_of_clipped_estimates(shared_data: Path) -> None:

@@ -1,0 +1,61 @@
+"""docs/reproduction.md says what the experiments find: to the letter, where nothing is drawn."""
+
+import re
+
+import pytest
+
+from ldpbeam.pipelines.reproduce import EXPERIMENTS, experiment
+from ldpbeam.pipelines.reproduce.claims import command, document, rows
+from ldpbeam.pipelines.reproduce.contract import VERDICTS, Comparison, Settings
+from tests.conftest import REPOSITORY
+
+PAGE = (REPOSITORY / "docs" / "reproduction.md").read_text("utf-8")
+CLOSED = (
+    "loloha:fig1",
+    "loloha:fig2",
+    "allomfree:table1",
+    "allomfree:table2",
+    "allomfree:fig3",
+    "microsoft:deployment",
+    "corrections:calibration",
+    "corrections:loss",
+)
+"""What has no randomness, and so one result."""
+
+
+@pytest.mark.parametrize("name", CLOSED)
+def test_the_page_has_the_results_of_closed_forms(name: str) -> None:
+    one = experiment(name)
+    found = [row for cell in one.cells(Settings()) for row in one.compute(Settings(), cell)]
+    lines = rows(vars(claim) for claim in one.compare(found))
+    assert lines
+    assert [line for line in lines if line not in PAGE] == []
+
+
+def test_the_page_names_every_experiment_whose_data_can_be_had() -> None:
+    commands = set(re.findall(r"`ldpbeam reproduce ([a-z0-9_:]+)", PAGE))
+    absent = {name for name in EXPERIMENTS if name.endswith(("db_de", "census_income"))}
+    assert set(EXPERIMENTS) - absent - commands == set()
+
+
+def test_verdicts_are_those_that_there_are() -> None:
+    lines = [line for line in PAGE.splitlines() if line.startswith("| ") and line.count(" | ") == 4]
+    verdicts = {line.split(" | ")[0].removeprefix("| ") for line in lines}
+    assert verdicts - {"---", "verdict"} <= set(VERDICTS)
+    assert len(lines) > 60
+
+
+def test_claims_become_markdown() -> None:
+    record = {
+        "experiment": "a:b",
+        "source": "A Fig. 1",
+        "quick": True,
+        "runs": None,
+        "seed": 2,
+        "figures": [["f", "caption"]],
+        "comparisons": [vars(Comparison("x|y", "1", "2 * 3", "differs", ""))],
+    }
+    assert command(record) == "ldpbeam reproduce a:b --quick --seed 2"
+    text = document([record, {**record, "comparisons": []}])
+    assert "| differs | x\\|y | 1 | 2 \\* 3 |  |" in text
+    assert text.count("**A Fig. 1**") == 1
