@@ -84,6 +84,8 @@ class Writer:
         everything = [row.account for row in self.accounts] + ([self.rest] if self.rest else [])
         self.total = accounting.summed(everything) if everything else None
         self.withheld = self._withheld()
+        early = frozenset(epoch.epoch for epoch in data.epochs if epoch.provisional)
+        self.marks = accounting.Marks(data.dates, early, frozenset(self.withheld))
 
     def section(self) -> Section:
         """Draw and word everything."""
@@ -104,8 +106,10 @@ class Writer:
             histograms=figures,
             histogram_title=f"{'Mean' if data.mean else 'Histogram'} of the last epoch",
             histogram_note=note,
-            accounting=accounting.figures(self.accounts, detail, self.name) if first else [],
-            accounting_table=accounting.table(self.accounts, self.rest, self.total, self.stream, detail)
+            accounting=accounting.figures(self.accounts, self.marks, detail, self.name) if first else [],
+            accounting_table=accounting.table(
+                self.accounts, self.rest, self.total, self.stream, detail, self.marks
+            )
             if first
             else None,
             identity=accounting.identity(self.total, self.stream)
