@@ -30,6 +30,7 @@ from ldpbeam.pipelines.page.text import count, duration, plural, size
 from ldpbeam.pipelines.page.view import Writer
 from ldpbeam.pipelines.run_record import RunRecord
 
+_SCRIPTS = ("tooltip.js", "explorer.js")
 _ADDRESS = re.compile(r"https?:|://", re.IGNORECASE)
 
 _STATUS = {0: ("", ""), 4: ("warn", ", some reports rejected"), 5: ("bad", ", over the error threshold")}
@@ -78,7 +79,7 @@ def _html(run: Run) -> str:
         ]
     names = [section.name for section in sections]
     resources = files(__package__)
-    script = (resources / "tooltip.js").read_text(encoding="utf-8")
+    script = "".join((resources / name).read_text(encoding="utf-8") for name in _SCRIPTS)
     environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined)
     template = environment.from_string((resources / "page.html.j2").read_text(encoding="utf-8"))
     html = template.render(

@@ -11,6 +11,7 @@ from ldpbeam.histogram import INSUFFICIENT, TOO_MANY_ERRORS
 from ldpbeam.pipelines.page import accounting_section as accounting
 from ldpbeam.pipelines.page.accuracy import answer, average, error_figure
 from ldpbeam.pipelines.page.data import CollectionData
+from ldpbeam.pipelines.page.explorer import Explorer, explorer
 from ldpbeam.pipelines.page.histogram import histogram
 from ldpbeam.pipelines.page.over_epochs import OverEpochs, over_epochs
 from ldpbeam.pipelines.page.parts import Detail, Figure, Table
@@ -46,6 +47,7 @@ class Section:
     histograms: Sequence[Figure]
     histogram_title: str
     histogram_note: str
+    explorer: Explorer | None
     accounting: Sequence[Figure]
     accounting_table: Table | None
     identity: str
@@ -106,6 +108,7 @@ class Writer:
             histograms=figures,
             histogram_title=f"{'Mean' if data.mean else 'Histogram'} of the last epoch",
             histogram_note=note,
+            explorer=explorer(data, why, detail.octets),
             accounting=accounting.figures(self.accounts, self.marks, detail, self.name) if first else [],
             accounting_table=accounting.table(
                 self.accounts, self.rest, self.total, self.stream, detail, self.marks
