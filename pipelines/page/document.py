@@ -51,7 +51,7 @@ def write_page(output_dir: Path, page: Path, truth: Path | None = None) -> Path:
     Raises:
         LdpError: the disk is full or may not be written to; an existing page is then as it was.
     """
-    octets = _html(load(Path(output_dir), truth)).encode("utf-8")
+    octets = render(Path(output_dir), truth)
     page = Path(page)
     partial = page.with_name(f".{page.name}.{os.getpid()}.part")
     try:
@@ -64,6 +64,11 @@ def write_page(output_dir: Path, page: Path, truth: Path | None = None) -> Path:
         with suppress(OSError):
             partial.unlink()
     return page
+
+
+def render(output_dir: Path, truth: Path | None = None) -> bytes:
+    """The page of the run in `output_dir`, as :func:`write_page` writes it."""
+    return _html(load(output_dir, truth)).encode("utf-8")
 
 
 def _html(run: Run) -> str:
