@@ -4,6 +4,7 @@ import json
 import re
 import subprocess
 import sys
+import time
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -252,6 +253,18 @@ def test_the_papers_largest_runs_fit(tmp_path: Path, k: int, epochs: int) -> Non
     html = page_of(tmp_path, Fake(k=k, epochs=epochs, n=200_000))
     assert len(html.encode()) <= 2_000_000
     assert len(re.findall("<tr><td", html)) > k
+
+
+@pytest.mark.slow
+def test_a_thousand_epochs_of_a_thousand_values_fit(tmp_path: Path) -> None:
+    """In two megabytes and ten seconds of work, all epochs to be chosen from (a minute, most of it writing)."""
+    output, truth = write_run(tmp_path, [Fake(k=1000, epochs=1000, n=200_000)])
+    began = time.process_time()
+    html = write_page(output, tmp_path / "page.html", truth).read_text("utf-8")
+    assert time.process_time() - began <= 10
+    assert len(html.encode()) <= 2_000_000
+    assert '<div class="explorer" hidden>' in html
+    assert "Drawn are the last" not in html
 
 
 @pytest.mark.parametrize(("sections", "shown"), [(0, 120), (1, 120), (4, 30), (8, 15), (100, 15)])
