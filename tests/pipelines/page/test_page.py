@@ -257,7 +257,7 @@ def test_the_papers_largest_runs_fit(tmp_path: Path, k: int, epochs: int) -> Non
 
 @pytest.mark.slow
 def test_a_thousand_epochs_of_a_thousand_values_fit(tmp_path: Path) -> None:
-    """In two megabytes and ten seconds of work, all epochs to be chosen from (a minute, most of it writing)."""
+    """In two megabytes and ten seconds of work, all epochs to be chosen from."""
     output, truth = write_run(tmp_path, [Fake(k=1000, epochs=1000, n=200_000)])
     began = time.process_time()
     html = write_page(output, tmp_path / "page.html", truth).read_text("utf-8")
