@@ -166,7 +166,7 @@ class LocalEngine:
     """How the engine on one machine takes messages, and what it keeps.
 
     Attributes:
-        metrics, stop_when_idle: empty, None for not at all.
+        metrics, serve, stop_when_idle: empty, None for not at all.
         patience: seconds after which it believes a clock, or stamps, that nothing confirms.
         keep_accounts: closed epochs whose accounting it keeps in files of their own, and in run.json; when
             there are twice as many, the older ones move into the archive.
@@ -192,6 +192,12 @@ class LocalEngine:
     metrics: str = set_by(
         "",
         "Answer Prometheus there; without HOST on this machine only.",
+        metavar="[HOST:]PORT",
+        over=Over.LOCAL,
+    )
+    serve: str = set_by(
+        "",
+        "Show the page live there; without HOST on this machine only.",
         metavar="[HOST:]PORT",
         over=Over.LOCAL,
     )

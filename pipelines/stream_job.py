@@ -19,6 +19,7 @@ from ldpbeam.accounting import Accounting
 from ldpbeam.errors import UsageError, disk_error
 from ldpbeam.pipelines.beam_job import beam_options, finish, handed_over, make_pipeline, start
 from ldpbeam.pipelines.config import ASK_THEIR_SERVER, RunConfig
+from ldpbeam.pipelines.local.served import serve_page
 from ldpbeam.pipelines.local.status import Status, parse_address, serve_metrics
 from ldpbeam.pipelines.malloc import keep_freed_memory
 from ldpbeam.pipelines.output import unusable
@@ -66,6 +67,7 @@ def run_local(config: RunConfig, progress: Progress | None = None) -> RunRecord:
     beam_options(config)  # refuses options that nobody knows, before anything is touched
     idle = config.engine.stop_when_idle
     address = parse_address(config.engine.metrics) if config.engine.metrics else None
+    page = served_at(config.engine.serve) if config.engine.serve else None
     _require_own(config.outputs.output)
     landing = Landing(config.outputs.output)
     # Before anything is pulled: what a second engine gives back would have been delivered once more.
@@ -77,6 +79,8 @@ def run_local(config: RunConfig, progress: Progress | None = None) -> RunRecord:
             engine = LocalStream(config, source, landing=landing)
             if address is not None:
                 stack.enter_context(serve_metrics(address, lambda: engine.status))
+            if page is not None:
+                stack.enter_context(serve_page(page, Path(config.outputs.output)))
             watch = _Watch(progress, engine)
             while not stopped.is_set():
                 engine.step()
@@ -86,6 +90,15 @@ def run_local(config: RunConfig, progress: Progress | None = None) -> RunRecord:
         engine.stop()
     assert engine.record is not None  # noqa: S101 - stop() writes it
     return engine.record
+
+
+def served_at(typed: str) -> tuple[str, int]:
+    """The address of ``--serve``.
+
+    Raises:
+        UsageError: it is none.
+    """
+    return parse_address(typed, "--serve", "E-USAGE-SERVE", "127.0.0.1:9200")
 
 
 @contextmanager

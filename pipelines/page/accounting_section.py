@@ -3,17 +3,40 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, field
 
 from ldpbeam.accounting import Account
 from ldpbeam.pipelines.page import charts
+from ldpbeam.pipelines.page.dates import Dates
 from ldpbeam.pipelines.page.parts import Detail, Figure, Key, Table, shortened
-from ldpbeam.pipelines.page.text import count
+from ldpbeam.pipelines.page.text import count, plural
 from ldpbeam.pipelines.run_record import EpochRecord, RunRecord
 
 _HEIGHT = 170
 _OWN = ("duplicate", "late")
 _REST = "rejected: other reasons"
+
+
+COUNTED, EARLY, WITHHELD = "counted", "counted, provisional", "counted, estimates withheld"
+
+
+@dataclass(frozen=True)
+class Marks:
+    """When the epochs of a collection begin, which of them are not over, and which have no estimates."""
+
+    dates: Dates = field(default_factory=Dates)
+    provisional: Collection[int] = field(default_factory=frozenset)
+    withheld: Collection[int] = field(default_factory=frozenset)
+
+    def part(self, epoch: int) -> str:
+        """What became of the reports of an epoch that were counted."""
+        return EARLY if epoch in self.provisional else WITHHELD if epoch in self.withheld else COUNTED
+
+    def name(self, epoch: int) -> str:
+        """As the table names it."""
+        mark = self.part(epoch).removeprefix(COUNTED).removeprefix(", ").removeprefix("estimates ")
+        return f"{epoch} ({mark})" if mark else str(epoch)
 
 
 def summed(accounts: Iterable[Account]) -> Account:
@@ -75,58 +98,101 @@ def _uncounted(account: Account) -> dict[str, int]:
     return {"duplicate": account.duplicate, "late": account.late, **dict(sorted(account.rejected.items()))}
 
 
-def figures(epochs: Sequence[EpochRecord], detail: Detail, name: str) -> list[Figure]:
-    """Bars per epoch: what was counted and, on a scale of its own, what was not."""
-    rows = epochs[-detail.epochs :]
-    if not rows:
+def figures(epochs: Sequence[EpochRecord], marks: Marks, detail: Detail, name: str) -> list[Figure]:
+    """Bars over epochs: what was counted and, on a scale of its own, what was not."""
+    if not epochs:
         return []
-    domain = (rows[0].epoch, rows[-1].epoch)
-    drawn = [_counted(rows, domain, name)]
-    if any(sum(_uncounted(row.account).values()) for row in rows):
-        drawn.append(_not_counted(rows, domain, name))
+    bars = _Bars(epochs, marks, detail.marks, name)
+    drawn = [bars.counted()]
+    if any(sum(_uncounted(row.account).values()) for row in epochs):
+        drawn.append(bars.not_counted())
     return drawn
 
 
-def _counted(rows: Sequence[EpochRecord], domain: tuple[int, int], name: str) -> Figure:
-    data = [_bar(row, "counted", row.account.counted, 0) for row in rows]
-    return Figure.of(
-        lambda small: charts.stack(data, {"counted": charts.COUNTED}, domain, small, _HEIGHT),
-        f"{name}-counted",
-        "Counted",
-        "Reports that went into the estimates of each epoch.",
-    )
+@dataclass(frozen=True)
+class _Bars:
+    """The two charts of one collection; where epochs are many, some neighbours share a bar."""
 
+    epochs: Sequence[EpochRecord]
+    marks: Marks
+    most: int
+    name: str
 
-def _bar(row: EpochRecord, part: str, number: int, order: int) -> charts.Row:
-    text = f"epoch {row.epoch}: {count(number)} {part}"
-    return {"epoch": row.epoch, "part": part, "number": number, "order": order, "text": text}
+    @property
+    def domain(self) -> tuple[int, int]:
+        return self.epochs[0].epoch, self.epochs[-1].epoch
 
+    @property
+    def together(self) -> int:
+        return -(-(self.domain[1] - self.domain[0] + 1) // self.most)
 
-def _not_counted(rows: Sequence[EpochRecord], domain: tuple[int, int], name: str) -> Figure:
-    total = _uncounted(summed(row.account for row in rows))
-    colours = _colours(total)
-    parts = list(colours)
-    data: list[charts.Row] = []
-    for row in rows:
-        sums: Counter[str] = Counter()
-        for reason, value in _uncounted(row.account).items():
-            part = reason if reason in _OWN else f"rejected: {reason}"
-            sums[part if part in colours else _REST] += value
-        data += [_bar(row, part, value, parts.index(part)) for part, value in sums.items() if value]
-    sentence = (
-        f"Reports that did not count, by reason, on a scale of their own: "
-        f"{count(sum(total.values()))} of the {count(sum(row.account.read for row in rows))} read in these "
-        "epochs."
-    )
-    present = {row["part"] for row in data}
-    keys = [Key("box", colour, part) for part, colour in colours.items() if part in present]
-    return Figure.of(
-        lambda small: charts.stack(data, colours, domain, small, _HEIGHT),
-        f"{name}-lost",
-        "Not counted",
-        sentence,
-        keys=keys,
-    )
+    def _rows(self, parts: Sequence[str], sums: dict[tuple[int, str], int]) -> list[charts.Row]:
+        """A row for each bar and part; `sums` are by the number of the bar."""
+        first, width, dates = self.domain[0], self.together, self.marks.dates
+        rows: list[charts.Row] = []
+        for (bar, part), number in sums.items():
+            start = first + bar * width
+            end = min(start + width - 1, self.domain[1])
+            where = dates.named(start) + (f" to {dates.named(end)}" if end > start else "")
+            rows.append(
+                {
+                    "epoch": start + (width - 1) / 2,
+                    "part": part,
+                    "number": number,
+                    "order": parts.index(part),
+                    "text": f"{where}: {count(number)} {part}",
+                }
+            )
+        return rows
+
+    def _summed(self, parts: Iterable[tuple[int, str, int]]) -> dict[tuple[int, str], int]:
+        """The sums of (epoch, part, number), by bar and part."""
+        sums: Counter[tuple[int, str]] = Counter()
+        for epoch, part, number in parts:
+            sums[(epoch - self.domain[0]) // self.together, part] += number
+        return {key: number for key, number in sums.items() if number}
+
+    def _figure(
+        self, colours: dict[str, str], sums: dict[tuple[int, str], int], kind: str, title: str, sentence: str
+    ) -> Figure:
+        rows = self._rows(list(colours), sums)
+        present = {part for _, part in sums}
+        if self.together > 1:
+            sentence += f" Each bar is the sum of {plural(self.together, 'epoch')}."
+        keys = [Key("box", colour, part) for part, colour in colours.items() if part in present]
+        return Figure.of(
+            lambda small: charts.stack(
+                rows, colours, self.domain, small, _HEIGHT, self.marks.dates, self.together
+            ),
+            f"{self.name}-{kind}",
+            title,
+            sentence,
+            keys=[] if [key.text for key in keys] == [COUNTED] else keys,
+        )
+
+    def counted(self) -> Figure:
+        colours = {COUNTED: charts.COUNTED, EARLY: charts.DUPLICATE, WITHHELD: charts.OTHER}
+        sums = self._summed(
+            (row.epoch, self.marks.part(row.epoch), row.account.counted) for row in self.epochs
+        )
+        sentence = "Reports that went into the estimates of each epoch."
+        return self._figure(colours, sums, "counted", "Counted", sentence)
+
+    def not_counted(self) -> Figure:
+        total = _uncounted(summed(row.account for row in self.epochs))
+        colours = _colours(total)
+        sums = self._summed(
+            (row.epoch, part if part in colours else _REST, number)
+            for row in self.epochs
+            for reason, number in _uncounted(row.account).items()
+            for part in [reason if reason in _OWN else f"rejected: {reason}"]
+        )
+        sentence = (
+            f"Reports that did not count, by reason, on a scale of their own: "
+            f"{count(sum(total.values()))} of the {count(sum(row.account.read for row in self.epochs))} read "
+            "in these epochs."
+        )
+        return self._figure(colours, sums, "lost", "Not counted", sentence)
 
 
 def _colours(total: dict[str, int]) -> dict[str, str]:
@@ -141,34 +207,44 @@ def _colours(total: dict[str, int]) -> dict[str, str]:
 
 
 def table(
-    epochs: Sequence[EpochRecord], rest: Account | None, total: Account | None, stream: bool, detail: Detail
+    epochs: Sequence[EpochRecord],
+    rest: Account | None,
+    total: Account | None,
+    stream: bool,
+    detail: Detail,
+    marks: Marks,
 ) -> Table | None:
     """Exact integers per epoch, then of `rest`, which has no epoch; the identity of each row checked."""
     if total is None:
         return None
     reasons = sorted(total.rejected)
     pending = stream and total.pending > 0
-    rows = epochs[-detail.rows :]
-    lines = [(str(row.epoch), row.account, stream) for row in rows]
-    lines += [("no epoch", rest, False)] if rest and rest.read else []
-    lines.append(("whole run" if rest else "all epochs", total, stream))
+    rows = epochs[-detail.epochs :]
+    dated = marks.dates.start is not None
+    # The whole run first: it is what most people look for.
+    lines = [("whole run" if rest else "all epochs", "", total, stream)]
+    lines += [("no epoch", "", rest, False)] if rest and rest.read else []
+    lines += [(marks.name(row.epoch), marks.dates.text(row.epoch), row.account, stream) for row in rows]
     return Table(
         title="Table: exact numbers per epoch, and the identity checked",
         head=[
-            *("epoch", "read", "counted", "late", "duplicate"),
+            *("epoch", *(["starts, UTC"] if dated else []), "read", "counted", "late", "duplicate"),
             *(f"rejected: {reason}" for reason in reasons),
             *(["pending"] if pending else []),
             "identity",
         ],
-        rows=[_line(name, account, reasons, pending, unfinished) for name, account, unfinished in lines],
+        rows=[
+            [name, *([starts] if dated else []), *_line(account, reasons, pending, unfinished)]
+            for name, starts, account, unfinished in lines
+        ],
+        names=1 + dated,
         note=shortened(len(epochs), len(rows), "epoch", "last"),
     )
 
 
-def _line(name: str, account: Account, reasons: Sequence[str], pending: bool, stream: bool) -> list[str]:
+def _line(account: Account, reasons: Sequence[str], pending: bool, stream: bool) -> list[str]:
     wrong = unexplained(account, stream)
     return [
-        name,
         *(count(value) for value in (account.read, account.counted, account.late, account.duplicate)),
         *(count(account.rejected[reason]) for reason in reasons),
         *([count(max(account.pending, 0) if stream else 0)] if pending else []),

@@ -26,7 +26,7 @@ def average(data: CollectionData, name: str) -> float | None:
 
 def error_figure(data: CollectionData, detail: Detail, name: str) -> Figure | None:
     """Mean squared errors per epoch, theory, and the error of answering 1/k."""
-    epochs = [epoch for epoch in data.epochs[-detail.epochs :] if epoch.usable and epoch.variance]
+    epochs = [epoch for epoch in data.epochs[-detail.drawn :] if epoch.usable and epoch.variance]
     if not epochs:
         return None
     series: list[charts.Line] = []
@@ -48,7 +48,9 @@ def error_figure(data: CollectionData, detail: Detail, name: str) -> Figure | No
             sentence += ", and whatever lies above the line of answering 1/k is worth less than no data"
         sentence += "."
     return Figure.of(
-        lambda small: charts.lines(series, small, "epoch", pattern, logarithmic=several),
+        lambda small: charts.lines(
+            series, small, "epoch", pattern, logarithmic=several, dates=data.dates, most=detail.marks
+        ),
         f"{name}-error",
         "",
         sentence,
@@ -59,18 +61,19 @@ def error_figure(data: CollectionData, detail: Detail, name: str) -> Figure | No
 
 
 def _table(data: CollectionData, epochs: Sequence[EpochSummary], detail: Detail) -> Table:
-    rows = list(epochs)[-detail.rows :]
-    head, lines = ["epoch", "reports", "theory"], []
+    rows, dates = list(epochs)[-detail.epochs :], data.dates
+    dated = dates.start is not None
+    head, lines = ["epoch", *(["starts, UTC"] if dated else []), "reports", "theory"], []
     if data.truth is not None:
         head += ["raw", "consistent", "1/k", "95 % intervals hit"]
     for e in rows:
-        line = [str(e.epoch), count(e.n), power(e.variance)]
+        line = [str(e.epoch), *([dates.text(e.epoch)] if dated else []), count(e.n), power(e.variance)]
         if data.truth is not None:
             line += [power(v) for v in (e.mse_raw, e.mse_consistent, e.mse_uniform)]
             line.append(share(e.coverage, 0.005) if e.coverage is not None else DASH)
         lines.append(line)
     note = shortened(len(data.epochs), len(rows), "epoch", "last")
-    return Table("Table: mean squared errors per epoch", head, lines, note=note)
+    return Table("Table: mean squared errors per epoch", head, lines, names=1 + dated, note=note)
 
 
 def answer(data: CollectionData) -> tuple[str, str]:

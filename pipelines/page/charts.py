@@ -6,6 +6,7 @@ or a title, because Vega evaluates some of those.
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -13,6 +14,7 @@ from typing import Any
 import altair as alt
 
 from ldpbeam.pipelines.page import scales
+from ldpbeam.pipelines.page.dates import Dates
 
 Chart = alt.Chart | alt.LayerChart
 
@@ -23,6 +25,10 @@ REJECTED = ("#D55E00", "#CC79A7", "#5D3A9B", "#009E73", "#333333")
 OTHER = "#999999"
 _TEXT, _GRID = "#4a4a4a", "#e6e6e6"
 _BAND = 0.2
+
+POINTED = 120
+"""At most so many epochs of a chart can be pointed at, and so many bars are drawn: more are hardly wider than
+a pixel. Of a page with many collections fewer."""
 
 PROVISIONAL, WITHHELD = "provisional", "withheld"
 """How an epoch can be marked: its estimates will change, or it has none though reports were counted."""
@@ -96,28 +102,45 @@ def _y(field: str, title: str, pattern: str, **more: Any) -> alt.Y:
     )
 
 
-def _epochs(domain: Sequence[float], count: int = 6, *, ticks: tuple[float, float] | None = None) -> alt.X:
-    """An axis of epochs; ``ticks`` is where epochs lie, if not everywhere in the domain."""
+def _epochs(
+    domain: Sequence[float], dates: Dates, epochs: tuple[int, int], count: int, field: str = "epoch"
+) -> alt.X:
+    """An axis of epochs with the dates at which they begin; ``epochs`` are the first and the last."""
+    ticks = dates.ticks(*epochs, count)
+    places = [epoch for epoch, *_ in ticks]
+    # Numbers and dates that were written here; nothing from outside is in the expression.
+    words = json.dumps([[above, below] if below else above for _, above, below in ticks])
     return alt.X(
-        "epoch:Q",
-        title="epoch",
+        f"{field}:Q",
+        title=dates.title,
         scale=alt.Scale(zero=False, nice=False, domain=list(domain)),
-        axis=alt.Axis(format="d", values=scales.whole(*(ticks or (domain[0], domain[1])), count)),
+        axis=alt.Axis(
+            values=places,
+            labelExpr=f"{words}[indexof({json.dumps(places)}, datum.value)]",
+            labelOverlap=False,
+        ),
     )
 
 
-def multiple(rows: Sequence[Row], domain: tuple[float, float], uniform: float | None, pattern: str) -> Chart:
+def multiple(
+    rows: Sequence[Row],
+    domain: tuple[float, float],
+    uniform: float | None,
+    pattern: str,
+    dates: Dates,
+    most: int,
+) -> Chart:
     """One value over epochs: estimate with its 95 % interval, and the truth if known.
 
     Rows hold epoch, estimate, low, high, truth, text and mark; a row of nulls breaks the line. A row
-    marked as withheld has a note instead of numbers.
+    marked as withheld has a note instead of numbers. At most ``most`` rows can be pointed at.
     """
     width, height = 320, 190
     epochs = [row["epoch"] for row in rows]
     few = len({row["epoch"] for row in rows if row["text"]}) <= 12
     first, last = scales.span(epochs)
     edge = 0.04 * (last - first) if few else 0.0
-    x = _epochs([first - edge, last + edge], ticks=(min(epochs), max(epochs)))
+    x = _epochs([first - edge, last + edge], dates, (min(epochs), max(epochs)), 4)
     scale = alt.Scale(domain=list(domain), nice=True, zero=False)
     y = _y("estimate", "", pattern, scale=scale, axis={"tickCount": 4})
     base = alt.Chart().encode(x=x)
@@ -142,7 +165,7 @@ def multiple(rows: Sequence[Row], domain: tuple[float, float], uniform: float | 
                 aria=False, clip=True, color=TRUTH, shape="diamond", size=24, filled=True, opacity=1
             )
             layers.append(dots.encode(y=alt.Y("truth:Q", scale=scale)))
-    layers.append(_hover(base.transform_filter("datum.text"), (width - 60) / max(1, len(rows))))
+    layers.append(_hover(_pointed(base, rows, most), (width - 60) / max(1, min(len(rows), most))))
     if any(row["mark"] == PROVISIONAL for row in rows):
         open_ = base.transform_filter(f"datum.mark === '{PROVISIONAL}'").mark_circle(
             aria=False, clip=True, fill="#ffffff", stroke=RAW, strokeWidth=2, size=46, opacity=1
@@ -154,6 +177,16 @@ def multiple(rows: Sequence[Row], domain: tuple[float, float], uniform: float | 
         )
         layers.append(cross.encode(y=alt.value(height - 62), description="note:N"))
     return _finish(layers, rows, width, height)
+
+
+def _pointed(base: alt.Chart, rows: Sequence[Row], most: int) -> alt.Chart:
+    """The rows that can be pointed at: those with a text, evenly thinned where they are too many."""
+    described = [row["epoch"] for row in rows if row["text"]]
+    chosen = {int(epoch) for epoch in described[:: math.ceil(len(described) / most) or 1]}
+    for row in rows:
+        row["pointed"] = row["epoch"] in chosen
+    pointed: alt.Chart = base.transform_filter("datum.pointed && datum.text")
+    return pointed
 
 
 def _level(value: float) -> alt.Chart:
@@ -200,7 +233,8 @@ def profile(rows: Sequence[Row], pattern: str, narrow: bool, title: str, uniform
     if _has(rows, "truth"):
         true = base.mark_line(aria=False, color=TRUTH, strokeWidth=1.8)
         layers.append(true.encode(y=alt.Y("truth:Q")))
-    layers.append(_hover(base, (width - 60) / len(rows)))
+    if not narrow:  # too close together to be pointed at with a finger
+        layers.append(_hover(base, (width - 60) / len(rows)))
     return _finish(layers, rows, width, height)
 
 
@@ -276,13 +310,22 @@ def _has(rows: Sequence[Row], field: str) -> bool:
 
 
 def stack(
-    rows: Sequence[Row], colours: Mapping[str, str], domain: tuple[int, int], narrow: bool, height: int
+    rows: Sequence[Row],
+    colours: Mapping[str, str],
+    domain: tuple[int, int],
+    narrow: bool,
+    height: int,
+    dates: Dates,
+    together: int = 1,
 ) -> Chart:
-    """Reports per epoch, stacked by where they went. Rows hold epoch, part, number, text, order."""
+    """Reports per epoch, stacked by where they went. Rows hold epoch, part, number, text, order.
+
+    ``together`` is how many epochs share a bar; the row's epoch is then the middle of theirs.
+    """
     width = 380 if narrow else 1000
-    epochs = domain[1] - domain[0] + 1
+    epochs = (domain[1] - domain[0] + 1) / together
     bar = max(1.0, (width - 90) / epochs * (0.8 if epochs < 120 else 1.0))
-    x = _epochs([domain[0] - 0.5, domain[1] + 0.5], 5 if narrow else 12)
+    x = _epochs([domain[0] - 0.5, domain[1] + 0.5], dates, domain, 4 if narrow else 10)
     parts = list(colours)
     chart = (
         alt.Chart()
@@ -294,9 +337,11 @@ def stack(
                 "part:N", scale=alt.Scale(domain=parts, range=[colours[part] for part in parts]), legend=None
             ),
             order=alt.Order("order:Q"),
-            description="text:N",
+            # Bars too narrow for a finger have no text of their own.
+            **({"description": "text:N"} if not narrow or epochs <= 60 else {}),
         )
     )
+    chart.mark.aria = not narrow or epochs <= 60
     return _finish([chart], rows, width, height)
 
 
@@ -307,8 +352,13 @@ def lines(
     pattern: str,
     logarithmic: bool = False,
     level: tuple[str, float] | None = None,
+    dates: Dates | None = None,
+    most: int = POINTED,
 ) -> Chart:
-    """Lines labelled at their right ends; each is (name, colour, dash, points)."""
+    """Lines labelled at their right ends; each is (name, colour, dash, points).
+
+    With ``dates`` they go over epochs, otherwise over whole numbers.
+    """
     width, height = (380, 260) if narrow else (1000, 300)
     xs = [x for _, _, _, points in series for x, _ in points]
     ys = [y for _, _, _, points in series for _, y in points]
@@ -316,12 +366,16 @@ def lines(
         ys.append(level[1])
     domain = scales.nice(ys, logarithmic)
     scale = alt.Scale(type="log" if logarithmic else "linear", domain=list(domain), nice=False)
-    x = alt.X(
-        "x:Q",
-        title=title,
-        scale=alt.Scale(domain=scales.span([int(min(xs)), int(max(xs))]), nice=False, zero=False),
-        axis=alt.Axis(format="d", values=scales.whole(min(xs), max(xs), 4 if narrow else 10)),
-    )
+    ends_at = int(min(xs)), int(max(xs))
+    if dates is not None:
+        x = _epochs(scales.span(ends_at), dates, ends_at, 4 if narrow else 10, field="x")
+    else:
+        x = alt.X(
+            "x:Q",
+            title=title,
+            scale=alt.Scale(domain=scales.span(ends_at), nice=False, zero=False),
+            axis=alt.Axis(format="d", values=scales.whole(*ends_at, 4 if narrow else 10)),
+        )
     axis: dict[str, Any] = {"tickCount": 5}
     if logarithmic:
         axis["values"] = scales.ticks(domain)
@@ -331,11 +385,19 @@ def lines(
         layers.append(_level(level[1]))
         ends.append((level[0], UNIFORM, level[1]))
     for name, colour, dash, points in series:
-        rows = [{"x": x_, "y": y_, "text": f"{name}, {title} {x_:g}: {y_:.4g}"} for x_, y_ in points]
+        every = math.ceil(len(points) / most)
+        rows: list[Row] = []
+        for index, (x_, y_) in enumerate(points):
+            where = dates.named(int(x_)) if dates else f"{title} {x_:g}"
+            rows.append(
+                {"x": x_, "y": y_, "text": f"{name}, {where}: {y_:.4g}", "pointed": index % every == 0}
+            )
         base = alt.Chart(_values(rows)).encode(x=x, y=_y("y", "", pattern, scale=scale, axis=axis))
         layers.append(base.mark_line(aria=False, color=colour, strokeWidth=2, strokeDash=list(dash)))
+        if narrow and len(points) > 24:  # too close together to be pointed at with a finger
+            continue
         dot = base.mark_circle(color=colour, size=36, opacity=1 if len(points) <= 24 else 0)
-        layers.append(dot.encode(description="text:N"))
+        layers.append(dot.transform_filter("datum.pointed").encode(description="text:N"))
         ends.append((name, colour, points[-1][1]))
     labels = [] if narrow else scales.apart(ends, domain, logarithmic, gap=17 / (height - 60))
     for name, colour, y_ in labels:

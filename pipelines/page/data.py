@@ -15,11 +15,15 @@ import numpy as np
 
 from ldpbeam.errors import UsageError
 from ldpbeam.pipelines.collection_record import CollectionRecord, HistogramRecord
+from ldpbeam.pipelines.page.dates import Dates
 from ldpbeam.pipelines.page.estimates import Floats, Ints, Slot, Snapshot, Truth, index, read
 from ldpbeam.pipelines.page.significance import Noise, Standing
 from ldpbeam.pipelines.page.text import clean_tree, count
 from ldpbeam.pipelines.run_record import RUN_RECORD, RunRecord, read_record
 from ldpbeam.protocols.contract import Result
+
+KEPT = 2_000_000
+"""At most so many estimates are kept in memory, 60 bytes each; of larger runs they are read again."""
 
 
 @dataclass(frozen=True)
@@ -53,6 +57,8 @@ class CollectionData:
     """Values of the domain; 0 where neither the record nor a table says."""
     alone: bool
     """Whether the run has no other collection (other attributes of it do not count)."""
+    distinction: str
+    """What tells it from other collections of the run with the same name; mostly empty."""
     slots: Mapping[int, Slot] = field(repr=False)
     truth: Truth | None = field(repr=False)
     epochs: tuple[EpochSummary, ...] = ()
@@ -63,6 +69,9 @@ class CollectionData:
     """For the first of them: mean z against 1/k, z of the change, the change itself."""
     changed: frozenset[int] = frozenset()
     """The values that rose or fell between the two halves of the epochs, among all."""
+    dates: Dates = field(default_factory=Dates)
+    kept: Mapping[int, Snapshot] = field(default_factory=dict, repr=False)
+    """The epochs once read, where there is room."""
 
     @property
     def digest(self) -> str:
@@ -71,8 +80,8 @@ class CollectionData:
 
     @property
     def title(self) -> str:
-        """The collection, and which of its attributes."""
-        return " · ".join(filter(None, (self.collection.name, self.histogram.attribute)))
+        """The collection, which of several with its name, and which of its attributes."""
+        return " · ".join(filter(None, (self.collection.name, self.distinction, self.histogram.attribute)))
 
     @property
     def mean(self) -> bool:
@@ -91,6 +100,9 @@ class CollectionData:
 
     def read(self, epoch: int, values: Iterable[int] | None = None) -> Snapshot:
         """The snapshot of one epoch, of all values or of a few."""
+        if epoch in self.kept:
+            whole = self.kept[epoch]
+            return whole if values is None else whole.only(values)
         key = (self.collection.name, self.digest, self.histogram.attribute)
         return read(self.slots[epoch], key, epoch, values, self._true)
 
@@ -134,13 +146,33 @@ def load(output_dir: Path, truth: Path | None = None) -> Run:
             problems.append(f"{key[0]} ({key[1]}) has estimates but is not in run.json.")
     truths = _truths(truth, {key[2] for key in known}, problems)
     alone = len({key[:2] for key in known}) == 1
+    room = KEPT // max(len(known), 1)
     collections = []
     for key, (kept, one) in known.items():
         exact = truths.get(key[2])
         fits = exact is not None and (alone or exact.size == one.size)
-        bare = CollectionData(kept, one, one.size, alone, slots.get(key, {}), exact if fits else None)
-        collections.append(_summed_up(bare))
+        bare = CollectionData(
+            kept,
+            one,
+            one.size,
+            alone,
+            _distinction(kept, [other for other, _ in known.values()]),
+            slots.get(key, {}),
+            exact if fits else None,
+        )
+        collections.append(_summed_up(bare, room))
     return Run(record, tuple(collections), tuple(problems), bool(truths))
+
+
+def _distinction(kept: CollectionRecord, others: Iterable[CollectionRecord]) -> str:
+    """Of collections with one name the version; the digest too, where that is the same or not known."""
+    versions = {other.digest: other.version for other in others if other.name == kept.name}
+    if len(versions) < 2:
+        return ""
+    if not kept.version:
+        return f"digest {kept.digest}"
+    alike = list(versions.values()).count(kept.version) > 1
+    return f"version {kept.version}" + (f" (digest {kept.digest})" if alike else "")
 
 
 def _record(path: Path, problems: list[str]) -> RunRecord | None:
@@ -163,17 +195,23 @@ def _truths(path: Path | None, attributes: set[str], problems: list[str]) -> dic
         return {}
 
 
-def _summed_up(data: CollectionData) -> CollectionData:
-    """The collection with all its epochs read once, keeping only sums and the last usable epoch."""
+def _summed_up(data: CollectionData, room: int) -> CollectionData:
+    """The collection with all its epochs read once, and kept where they are at most ``room`` numbers."""
     order = sorted(data.slots)
     noise = Noise(data.histogram, data.collection.guarantee)
     standing = Standing(halves=len(order) // 2, noise=noise)
     summaries: list[EpochSummary] = []
     last: Snapshot | None = None
+    whole: dict[int, Snapshot] = {}
+    begun = Dates()
     for place, epoch in enumerate(order):
         snapshot = data.read(epoch)
         if not data.size and len(snapshot.values):
             data = replace(data, size=len(snapshot.values))
+        if data.size * len(order) <= room:
+            whole[epoch] = snapshot
+        if begun.start is None and snapshot.start is not None:
+            begun = Dates(epoch, snapshot.start, data.collection.epoch_seconds)
         summaries.append(_summary(snapshot, data.uniform))
         standing.add(place, snapshot, data.uniform or 0.0)
         if snapshot.usable or last is None or not last.usable:
@@ -186,6 +224,8 @@ def _summed_up(data: CollectionData) -> CollectionData:
         ranked=tuple(ranked),
         standing={value: standing.of(value) for value in ranked},
         changed=standing.changed(),
+        dates=begun,
+        kept=whole,
     )
 
 

@@ -13,6 +13,7 @@ import os
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from datetime import UTC, datetime, timedelta
 from importlib.resources import files
 from pathlib import Path
 
@@ -23,19 +24,21 @@ from markupsafe import Markup
 from ldpbeam.errors import disk_error
 from ldpbeam.pipelines.page.accounting_section import complaints, identity
 from ldpbeam.pipelines.page.data import Run, load
+from ldpbeam.pipelines.page.glosses import glosses
 from ldpbeam.pipelines.page.parts import RECORD_ROWS, SECTIONS, Detail, Table, shortened
 from ldpbeam.pipelines.page.text import count, duration, plural, size
 from ldpbeam.pipelines.page.view import Writer
 from ldpbeam.pipelines.run_record import RunRecord
 
+_SCRIPTS = ("tooltip.js", "explorer.js")
 _ADDRESS = re.compile(r"https?:|://", re.IGNORECASE)
 
 _STATUS = {0: ("", ""), 4: ("warn", ", some reports rejected"), 5: ("bad", ", over the error threshold")}
 """Colour, and what an exit code adds to how a run ended."""
 
 _STREAM = {
-    "running": "stream still running when this page was written",
-    "stopped": "stream stopped; it goes on when it is started again",
+    "running": "stream still running when this page was written{}",
+    "stopped": "stream stopped{}; it goes on when it is started again",
 }
 
 
@@ -48,7 +51,7 @@ def write_page(output_dir: Path, page: Path, truth: Path | None = None) -> Path:
     Raises:
         LdpError: the disk is full or may not be written to; an existing page is then as it was.
     """
-    octets = _html(load(Path(output_dir), truth)).encode("utf-8")
+    octets = render(Path(output_dir), truth)
     page = Path(page)
     partial = page.with_name(f".{page.name}.{os.getpid()}.part")
     try:
@@ -61,6 +64,11 @@ def write_page(output_dir: Path, page: Path, truth: Path | None = None) -> Path:
         with suppress(OSError):
             partial.unlink()
     return page
+
+
+def render(output_dir: Path, truth: Path | None = None) -> bytes:
+    """The page of the run in `output_dir`, as :func:`write_page` writes it."""
+    return _html(load(output_dir, truth)).encode("utf-8")
 
 
 def _html(run: Run) -> str:
@@ -76,7 +84,7 @@ def _html(run: Run) -> str:
         ]
     names = [section.name for section in sections]
     resources = files(__package__)
-    script = (resources / "tooltip.js").read_text(encoding="utf-8")
+    script = "".join((resources / name).read_text(encoding="utf-8") for name in _SCRIPTS)
     environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined)
     template = environment.from_string((resources / "page.html.j2").read_text(encoding="utf-8"))
     html = template.render(
@@ -88,6 +96,7 @@ def _html(run: Run) -> str:
         sections=sections,
         more=_more(run),
         simulated=run.simulated,
+        glosses=glosses((data.size for data in run.collections if not data.mean), _reasons(record)),
         whole=_whole(record) if record else "",
         record=list(_record(record)) if record else [("Runner", "unknown")],
         record_tables=_record_tables(record) if record else [],
@@ -104,11 +113,28 @@ def _status(record: RunRecord | None) -> dict[str, str]:
     if record is None:
         return {"kind": "warn", "text": "status unknown"}
     code, status = record.exit_code, record.status
-    ended = _STREAM.get(status, "stream") if record.stream else "finished"
+    ended = _STREAM.get(status, "stream").format(_reached(record)) if record.stream else "finished"
     kind, more = _STATUS.get(code, ("bad", f", {status or 'failed'}"))
     if not record.accounting.total.counted:
         kind, more = "bad", ", nothing was counted"
     return {"kind": kind, "text": f"{ended}{more}" + (f" (exit code {code})" if code else "")}
+
+
+def _reached(record: RunRecord) -> str:
+    """Up to which moment a stream has everything: its watermark."""
+    micros = record.stream.watermark_micros if record.stream else 0
+    if micros <= 0:
+        return ""
+    try:
+        reached = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=micros)
+    except OverflowError:
+        return ""
+    return f" at {reached:%Y-%m-%d %H:%M} UTC"
+
+
+def _reasons(record: RunRecord | None) -> list[str]:
+    """Why records were rejected."""
+    return list(record.accounting.total.rejected_record()) if record else []
 
 
 def _shown(lines: Sequence[str], limit: int) -> list[str]:

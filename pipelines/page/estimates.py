@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ import pyarrow
 import pyarrow.compute as pc
 import pyarrow.dataset
 from numpy.typing import NDArray
+from pyarrow.parquet import ParquetFile
 
 from ldpbeam.accounting import EARLY
 from ldpbeam.pipelines.page.text import LABEL_LIMIT
@@ -34,6 +36,7 @@ TruthOf = Callable[[int, Ints], Floats]
 
 _KEYS = ["collection", "digest", "epoch", "revision"]
 _FLOATS = ["estimate", "std_error", "ci_low", "ci_high", "consistent"]
+_ARRAYS = ("values", "support", "estimate", "std_error", "low", "high", "consistent", "truth")
 
 
 @dataclass(frozen=True)
@@ -56,6 +59,12 @@ class Snapshot:
     high: Floats
     consistent: Floats
     truth: Floats
+
+    def only(self, values: Iterable[int]) -> Snapshot:
+        """The same of a few values, by their codes; those that are not there are left out."""
+        places = np.flatnonzero(np.isin(self.values, np.fromiter(values, np.int64)))
+        taken = {name: getattr(self, name)[places] for name in _ARRAYS}
+        return replace(self, labels=tuple(self.labels[place] for place in places.tolist()), **taken)
 
     @property
     def usable(self) -> bool:
@@ -112,6 +121,12 @@ class Truth:
         return float(np.dot(self._value[here], self._frequency[here]))
 
 
+@lru_cache(maxsize=1 << 16)
+def _label(label: str) -> str:
+    """A label as the page shows it; every epoch has the same ones."""
+    return clean(label, LABEL_LIMIT)
+
+
 def index(root: Path, problems: list[str]) -> dict[Key, dict[int, Slot]]:
     """Find the newest revision of every (collection, digest, attribute, epoch) below `root`."""
     found: dict[Key, dict[int, Slot]] = {}
@@ -119,9 +134,9 @@ def index(root: Path, problems: list[str]) -> dict[Key, dict[int, Slot]]:
         if path.name.startswith((".", "_")):
             continue
         try:
-            rows = pyarrow.dataset.dataset(path, format="parquet")
-            names = [*_KEYS, *(["attribute"] if "attribute" in rows.schema.names else [])]
-            keys = rows.to_table(columns=names)
+            stored = ParquetFile(path)
+            names = [*_KEYS, *(["attribute"] if "attribute" in stored.schema_arrow.names else [])]
+            keys = stored.read(columns=names, use_threads=False).select(names)
         except (OSError, ValueError, KeyError) as error:
             problems.append(f"{clean(path.name)} could not be read ({type(error).__name__}).")
             continue
@@ -154,10 +169,10 @@ def read(slot: Slot, key: Key, epoch: int, values: Iterable[int] | None, truth: 
         wanted = wanted & pc.field("value").isin(list(values))
     tables = []
     for path in slot.paths:
-        stored = pyarrow.dataset.dataset(path, format="parquet")
-        several = "attribute" in stored.schema.names
+        stored = ParquetFile(path).read(use_threads=False)
+        several = "attribute" in stored.column_names
         mine = wanted & (pc.field("attribute") == key[2]) if several else wanted
-        tables.append(stored.to_table(filter=mine))
+        tables.append(stored.filter(mine))
     table = pyarrow.concat_tables(tables).sort_by("value")
     names = set(table.column_names)
     rows = table.num_rows
@@ -190,7 +205,7 @@ def read(slot: Slot, key: Key, epoch: int, values: Iterable[int] | None, truth: 
         method=clean(str(first("method", ""))),
         values=codes,
         labels=tuple(
-            clean(str(label), LABEL_LIMIT) if label else f"value {code}"
+            _label(str(label)) if label else f"value {code}"
             for label, code in zip(labels, codes.tolist(), strict=True)
         ),
         support=ints("support"),

@@ -20,6 +20,8 @@ Form = Callable[[float | None, float | None], str]
 _EACH = 60
 """Up to this many values every one gets a bar and a whisker."""
 
+_NUMERIC = frozenset("0123456789-−+.,<>≤≥[(")
+
 _TOP = 20
 """Beyond that, this many of the largest do."""
 
@@ -71,9 +73,24 @@ class _Drawing:
     def figures(self) -> list[Figure]:
         """One figure where every value fits, otherwise the whole domain and the largest values."""
         if self.rows <= _EACH:
-            return [self._each(np.arange(self.rows), f"Epoch {self.snapshot.epoch}", "each", True)]
-        largest = np.argsort(-np.nan_to_num(self.snapshot.estimate, nan=-np.inf), kind="stable")
-        return [self._profile(), self._each(largest[:_TOP], f"The {_TOP} largest estimates", "top", False)]
+            places = np.arange(self.rows) if self.ordered else self._largest
+            return [self._each(places, self._title(""), "each", True)]
+        title = self._title(f": the {_TOP} largest estimates")
+        return [self._each(self._largest[:_TOP], title, "top", False), self._profile()]
+
+    @property
+    def _largest(self) -> np.ndarray:
+        """The places of all values, the largest estimate first."""
+        return np.argsort(-np.nan_to_num(self.snapshot.estimate, nan=-np.inf), kind="stable")
+
+    def _title(self, more: str) -> str:
+        name = self.data.dates.named(self.snapshot.epoch)
+        return f"{name[0].upper()}{name[1:]}{more}"
+
+    @property
+    def ordered(self) -> bool:
+        """Whether the values are numbers or ranges of numbers, whose order says more than their size."""
+        return all(label.removeprefix("value ")[:1] in _NUMERIC for label in self.snapshot.labels)
 
     def _keys(self, shape: str) -> list[Key]:
         keys = [Key("dot", charts.RAW, "raw, unbiased"), Key(shape, charts.RAW, "95 % interval")]
@@ -96,11 +113,9 @@ class _Drawing:
             value = int(snapshot.values[place])
             short = str(value) if upright else label
             row["name"] = short if names.count(label) == 1 or upright else f"{label} · {value}"
-        largest = (
-            "The largest raw estimates of the same epoch with their intervals; the largest of many noisy "
-            "numbers are, on average, too large."
-        )
-        sentence = self._sentence() if whole else largest
+        sentence = self._sentence()
+        if not whole:
+            sentence += " The largest of many noisy numbers are, on average, too large."
 
         def make(narrow: bool) -> charts.Chart:
             if upright:
@@ -145,7 +160,7 @@ class _Drawing:
         return (
             f"{words}: {count(found)} of {plural(self.rows, 'value')} "
             f"{'differs' if found == 1 else 'differ'} from 1/k = {share(uniform)} by more than the "
-            "noise explains (false-discovery rate 5 %)."
+            "noise explains (false-discovery rate 5 %: about one in twenty of them by chance)."
         )
 
     def _profile(self) -> Figure:
@@ -181,7 +196,7 @@ class _Drawing:
                     "text": text,
                 }
             )
-        sentence = self._sentence()
+        sentence = "The same epoch, with the values in the order of the domain."
         if width > 1:
             sentence += (
                 f" Each point is the mean of {width} neighbouring values; its interval takes their "
@@ -190,7 +205,7 @@ class _Drawing:
         return Figure.of(
             lambda small: charts.profile(rows, self.pattern, small, "value", self.data.uniform),
             f"{self.name}-all",
-            f"Epoch {snapshot.epoch}, all {plural(self.rows, 'value')}",
+            self._title(f": all {plural(self.rows, 'value')}"),
             sentence,
             keys=self._keys("band"),
             table=self._table(),
@@ -199,18 +214,17 @@ class _Drawing:
     def _table(self) -> Table:
         """Every value, or the largest ones and the rest in one row."""
         snapshot, limit = self.snapshot, self.detail.rows
-        order: Sequence[int] = range(self.rows)
+        order: Sequence[int] = self._largest.tolist()
         rest: list[list[str]] = []
         if self.rows > limit:
-            ranked = np.argsort(-np.nan_to_num(snapshot.estimate, nan=-np.inf), kind="stable")
             limit = min(limit, 300)
-            order = ranked[:limit].tolist()
-            rest = [self._rest(ranked[limit:])]
+            rest = [self._rest(self._largest[limit:])]
+            order = order[:limit]
         truth = ["truth"] if self._simulated else []
         return Table(
-            title=f"Table: epoch {snapshot.epoch} by value",
+            title=f"Table: epoch {snapshot.epoch} by value, the largest first",
             head=[
-                *("value", "label", "sum" if self.data.mean else "support", "raw", "std. error"),
+                *("value", "label", "sum" if self.data.mean else "support", "raw", "±"),
                 *("95 % low", "95 % high", "consistent", *truth),
             ],
             rows=[*(self._line(place) for place in order), *rest],
@@ -225,7 +239,7 @@ class _Drawing:
     def _line(self, place: int) -> list[str]:
         snapshot = self.snapshot
         error = float(snapshot.std_error[place])
-        columns = [snapshot.estimate, snapshot.std_error, snapshot.low, snapshot.high]
+        columns = [snapshot.estimate, (snapshot.high - snapshot.low) / 2, snapshot.low, snapshot.high]
         columns += [snapshot.consistent, *([snapshot.truth] if self._simulated else [])]
         return [
             str(int(snapshot.values[place])),

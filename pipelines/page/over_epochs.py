@@ -12,7 +12,7 @@ from ldpbeam.pipelines.page.data import CollectionData, EpochSummary
 from ldpbeam.pipelines.page.estimates import Snapshot
 from ldpbeam.pipelines.page.histogram import Form
 from ldpbeam.pipelines.page.parts import Detail, Key, Multiple, Table, shortened
-from ldpbeam.pipelines.page.text import DASH, points, share
+from ldpbeam.pipelines.page.text import DASH, count, points, share
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ def over_epochs(
     `withheld` says by epoch why there are no estimates, `name` is a prefix unique on the page, `form` writes
     a number with its standard error.
     """
-    shown = data.epochs[-detail.epochs :]
+    shown = data.epochs[-detail.drawn :]
     first = shown[0].epoch if shown else 0
     withheld = {epoch: why for epoch, why in withheld.items() if epoch >= first}
     return _Drawing(data, shown, withheld, detail, name, form).drawn()
@@ -68,7 +68,9 @@ class _Drawing:
         multiples = []
         for index, (value, rows) in enumerate(series.items()):
             reason = self._reason(value)
-            chart = charts.multiple(rows, domains[index], data.uniform, pattern)
+            chart = charts.multiple(
+                rows, domains[index], data.uniform, pattern, data.dates, self.detail.marks
+            )
             summary = f"{noun.capitalize()} of {labels[value]} over epochs, {reason}"
             multiples.append(
                 Multiple(labels[value], reason, svg.render(chart, summary, f"{self.name}-m{index}"))
@@ -91,14 +93,25 @@ class _Drawing:
     def _sentence(self, values: int, common: bool) -> str:
         true = self.data.truth is not None
         if self.data.mean:
-            return f"The estimated mean{' against the true mean' if true else ''} in each epoch."
+            against = " against the true mean" if true else ""
+            return f"The estimated mean{against} in each epoch.{self._cut()}"
         which = "The value" if values == 1 else f"The {values} values"
+        changed_too = ", or whose frequency changed most clearly between the first and second half"
+        if len(self.data.epochs) < 2:
+            changed_too = ""
         scale = " All panels share one scale." if common else " Each panel has its own scale."
         return (
-            f"{which} that the reports tell most clearly from 1/k, or whose frequency changed "
-            f"most clearly between the first and second half: chosen by significance, not by "
-            f"size{', each against its true frequency' if true else ''}." + (scale if values > 1 else "")
+            f"{which} that the reports tell most clearly from 1/k"
+            f"{changed_too}: chosen by significance, not by "
+            f"size{', each against its true frequency' if true else ''}."
+            + (scale if values > 1 else "")
+            + self._cut()
         )
+
+    def _cut(self) -> str:
+        """What the charts over epochs leave out."""
+        drawn, total = len(self.shown), len(self.data.epochs)
+        return "" if drawn == total else f" Drawn are the last {count(drawn)} of {count(total)} epochs."
 
     def _series(self, value: int, snapshots: Sequence[Snapshot]) -> list[charts.Row]:
         rows: list[charts.Row] = []
@@ -115,7 +128,7 @@ class _Drawing:
             names = ("estimate", "low", "high", "truth")
             row: charts.Row = {"epoch": item.epoch, **{n: float(getattr(item, n)[place]) for n in names}}
             error = float(item.std_error[place])
-            text = f"epoch {item.epoch}{' (provisional)' if item.provisional else ''}: "
+            text = f"{self.data.dates.named(item.epoch)}{', provisional' if item.provisional else ''}: "
             text += self.form(row["estimate"], error)
             if math.isfinite(row["low"]):
                 text += f" ({self.form(row['low'], error)} to {self.form(row['high'], error)})"
@@ -129,7 +142,7 @@ class _Drawing:
         """The rows with a mark at each epoch whose estimates are withheld."""
         kept = [row for row in rows if row["epoch"] not in self.withheld]
         gaps = [
-            {**_gap(epoch), "mark": WITHHELD, "note": f"epoch {epoch}: withheld, {why}"}
+            {**_gap(epoch), "mark": WITHHELD, "note": f"{self.data.dates.named(epoch)}: withheld, {why}"}
             for epoch, why in self.withheld.items()
         ]
         return sorted([*kept, *gaps], key=lambda row: int(row["epoch"]))
@@ -148,19 +161,23 @@ class _Drawing:
     def _table(self, series: dict[int, list[charts.Row]], labels: dict[int, str]) -> Table:
         listed = {epoch.epoch: epoch.provisional for epoch in self.shown}
         listed |= dict.fromkeys(self.withheld, False)
-        epochs = sorted(listed)[-self.detail.rows :]
+        epochs = sorted(listed)[-self.detail.epochs :]
+        dates = self.data.dates
+        dated = dates.start is not None
         cells = {value: {row["epoch"]: self._cell(row) for row in rows} for value, rows in series.items()}
         truth = ", then the truth" if self.data.truth is not None else ""
         return Table(
             title=f"Table: estimate ± half its 95 % interval{truth}",
-            head=["epoch", *(labels[value] for value in series)],
+            head=["epoch", *(["starts, UTC"] if dated else []), *(labels[value] for value in series)],
             rows=[
                 [
                     f"{epoch} (provisional)" if listed[epoch] else str(epoch),
+                    *([dates.text(epoch)] if dated else []),
                     *(cells[value].get(epoch, DASH) for value in series),
                 ]
                 for epoch in epochs
             ],
+            names=1 + dated,
             note=shortened(len(self.data.epochs), len(epochs), "epoch", "last"),
         )
 

@@ -9,7 +9,7 @@ from typing import Any
 from markupsafe import Markup
 
 from ldpbeam.pipelines.page import svg
-from ldpbeam.pipelines.page.charts import Chart
+from ldpbeam.pipelines.page.charts import POINTED, Chart
 from ldpbeam.pipelines.page.text import plural
 
 SECTIONS = 8
@@ -21,21 +21,39 @@ RECORD_ROWS = 200
 
 @dataclass(frozen=True)
 class Detail:
-    """How much one section shows: rows of a table, epochs and bins of a chart."""
+    """How much one section shows.
+
+    Attributes:
+        rows, epochs: of tables by value, and by epoch.
+        bins: of neighbouring values in one chart.
+        drawn: epochs in one chart.
+        marks: of these, how many can be pointed at; bars at most.
+        octets: that hold all epochs for the choice of one.
+    """
 
     rows: int
     epochs: int
     bins: int
+    drawn: int = 1000
+    marks: int = POINTED
+    octets: int = 400_000
 
     @classmethod
     def of(cls, sections: int) -> Detail:
         """Fixed caps: a page of up to `SECTIONS` sections stays below two megabytes, whatever the run is.
 
-        Measured with long labels: an epoch takes 5 kB, a value 180 bytes, a bin 450, all else in a section
-        100 kB.
+        Measured with long labels: a row by value takes 185 bytes, one by epoch 700 in all tables together, a
+        bin 500, a drawn epoch 350, a mark 2,600, all else in a section 60 kB.
         """
         share = min(max(sections, 1), SECTIONS)
-        return cls(rows=1500 // share, epochs=240 // share - 15, bins=max(360 // share, 60))
+        return cls(
+            rows=1500 // share,
+            epochs=120 // share,
+            bins=max(360 // share, 45),
+            drawn=1000 // share,
+            marks=max(POINTED // share, 15),
+            octets=400_000 // (2 * share - 1),
+        )
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from math import isclose
+from math import exp, isclose, log
 from typing import Any
 
 from ldpbeam.collection.record import collection_of
@@ -36,6 +36,7 @@ class Privacy:
 
     promises: Sequence[Promise]
     losses: Figure | None
+    meaning: str
 
 
 def privacy(collection: CollectionRecord, name: str) -> Privacy:
@@ -43,13 +44,13 @@ def privacy(collection: CollectionRecord, name: str) -> Privacy:
     guarantee = collection.guarantee
     if guarantee is None:
         nothing = Promise("Guarantee", "–", "run.json states none for this collection.")
-        return Privacy([nothing], None)
+        return Privacy([nothing], None, _meaning(None))
     word = _fresh if guarantee.per_report else _memoised
     promises = word(guarantee, collection.parameters)
     hidden = [Promise("Not hidden", "visible", sentence) for sentence in guarantee.not_hidden]
     promises = [*_for_life(guarantee), *promises]
     lines = [*promises, *hidden, *_assumed(guarantee), *_shuffled(collection)]
-    return Privacy(lines, _losses(guarantee, name))
+    return Privacy(lines, _losses(guarantee, name), _meaning(guarantee.first_report))
 
 
 def _shuffled(collection: CollectionRecord) -> list[Promise]:
@@ -68,6 +69,25 @@ def _shuffled(collection: CollectionRecord) -> list[Promise]:
         "the lines above hold"
     )
     return [Promise("Behind a shuffler, ε", figure(central), meaning)]
+
+
+def _meaning(first: float | None) -> str:
+    """What a level of ε means to somebody who bets on a device's value."""
+    words = (
+        "Whatever somebody believed about a device's value before, reports with a loss of ε change the odds "
+        f"of one value against another at most e^ε-fold: ε = 1 means odds at most × {odds(1.0)}, "
+        f"ε = 2 at most × {odds(2.0)}."
+    )
+    if first is not None and first > 0:
+        words += f" Here, one report: odds at most × {odds(first)}."
+    return words
+
+
+def odds(loss: float) -> str:
+    """The factor e^ε in a few digits, rounded to the nearest: `2.7`; a power of ten where it is large."""
+    if loss < 9.2:
+        return f"{exp(loss):,.{1 if loss < 4 else 0}f}" if loss >= 0.1 else f"{exp(loss):.3f}"
+    return f"10^{loss / log(10):.1f}"
 
 
 def _for_life(guarantee: GuaranteeRecord) -> list[Promise]:

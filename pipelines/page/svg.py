@@ -20,7 +20,7 @@ _ATTRIBUTES = {
     *("d", "x", "y", "x1", "y1", "x2", "y2", "cx", "cy", "r"),
     *("fill", "fill-opacity", "stroke", "stroke-opacity", "stroke-width", "stroke-dasharray"),
     *("stroke-linecap", "stroke-linejoin", "stroke-miterlimit"),
-    *("text-anchor", "font-size", "font-weight", "font-style"),
+    *("text-anchor", "dy", "font-size", "font-weight", "font-style"),
 }
 _GEOMETRY = {"d", "transform", "x", "y", "x1", "y1", "x2", "y2", "width", "height", "cx", "cy"}
 _NOT_MARKS = {"axis", "legend", "title", "header"}

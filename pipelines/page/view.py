@@ -11,6 +11,7 @@ from ldpbeam.histogram import INSUFFICIENT, TOO_MANY_ERRORS
 from ldpbeam.pipelines.page import accounting_section as accounting
 from ldpbeam.pipelines.page.accuracy import answer, average, error_figure
 from ldpbeam.pipelines.page.data import CollectionData
+from ldpbeam.pipelines.page.explorer import Explorer, explorer
 from ldpbeam.pipelines.page.histogram import histogram
 from ldpbeam.pipelines.page.over_epochs import OverEpochs, over_epochs
 from ldpbeam.pipelines.page.parts import Detail, Figure, Table
@@ -46,6 +47,7 @@ class Section:
     histograms: Sequence[Figure]
     histogram_title: str
     histogram_note: str
+    explorer: Explorer | None
     accounting: Sequence[Figure]
     accounting_table: Table | None
     identity: str
@@ -84,6 +86,8 @@ class Writer:
         everything = [row.account for row in self.accounts] + ([self.rest] if self.rest else [])
         self.total = accounting.summed(everything) if everything else None
         self.withheld = self._withheld()
+        early = frozenset(epoch.epoch for epoch in data.epochs if epoch.provisional)
+        self.marks = accounting.Marks(data.dates, early, frozenset(self.withheld))
 
     def section(self) -> Section:
         """Draw and word everything."""
@@ -104,8 +108,11 @@ class Writer:
             histograms=figures,
             histogram_title=f"{'Mean' if data.mean else 'Histogram'} of the last epoch",
             histogram_note=note,
-            accounting=accounting.figures(self.accounts, detail, self.name) if first else [],
-            accounting_table=accounting.table(self.accounts, self.rest, self.total, self.stream, detail)
+            explorer=explorer(data, why, detail.octets),
+            accounting=accounting.figures(self.accounts, self.marks, detail, self.name) if first else [],
+            accounting_table=accounting.table(
+                self.accounts, self.rest, self.total, self.stream, detail, self.marks
+            )
             if first
             else None,
             identity=accounting.identity(self.total, self.stream)

@@ -146,8 +146,8 @@ def test_check_and_explain_speak_of_the_life_and_of_the_share() -> None:
     asked = parse_collection(TEXT)
     assert list(promise(asked)) == [
         "a first report tells at most ε = 1",
-        "a device reports in 2 of its 10 epochs, drawn for life: what all its reports tell, whatever changes, "
-        "is at most ε = 2",
+        "a device reports in 2 of its 10 epochs, drawn for life: what all its reports tell, whatever "
+        "changes, is at most ε = 2",
     ]
     (few,), (all_of_them,) = expected(asked, 100_000), expected(without(asked), 20_000)
     assert few.half_width > all_of_them.half_width  # a fifth of the fleet, which is drawn

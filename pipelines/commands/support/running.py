@@ -25,7 +25,7 @@ from ldpbeam.pipelines.config import RunConfig
 from ldpbeam.pipelines.inputs import Inputs, find_inputs, shard_bits_for
 from ldpbeam.pipelines.local.status import Status
 from ldpbeam.pipelines.run_record import RunRecord
-from ldpbeam.pipelines.stream_job import build, run_local, submit
+from ldpbeam.pipelines.stream_job import build, run_local, served_at, submit
 from ldpbeam.transforms.sinks import check_sinks
 from ldpbeam.transforms.sources import chosen_source
 
@@ -76,6 +76,9 @@ def run_over_messages(collections: tuple[Collection, ...], values: Mapping[str, 
     output, source = config.outputs.output, config.input.subscription or config.input.watch
     if config.job.local and source:
         say(f"reading {source}; Ctrl-C or SIGTERM drains and stops")
+        if config.engine.serve:
+            host, port = served_at(config.engine.serve)
+            say(f"the page is at http://{f'[{host}]' if ':' in host else host}:{port}/")
         lines = mode() is Mode.JSON
         reads = "the folder" if config.input.watch else "Pub/Sub"
         record = run_local(config, _json_line if lines else partial(_line, source=reads))

@@ -4,10 +4,12 @@ import json
 import re
 import subprocess
 import sys
+import time
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -15,6 +17,7 @@ import pytest
 from ldpbeam.collection.file import parse_collection
 from ldpbeam.pipelines.page import document, parts
 from ldpbeam.pipelines.page.document import write_page
+from ldpbeam.pipelines.page.privacy import odds
 from tests.conftest import REPOSITORY
 from tests.pipelines.page.synthetic import ONE_ROUND, Fake, write_run
 
@@ -147,6 +150,78 @@ def test_every_chart_has_a_sentence_a_name_and_a_table_is_at_hand(usual: Reader)
     assert reader.count("details") == reader.count("summary") == 7
 
 
+def test_versions_of_a_collection_are_told_apart(tmp_path: Path) -> None:
+    """By their version; by their digest, where nobody raised it. A name of its own needs neither."""
+    fakes = [Fake(name=name, digest=f"{i:016x}", k=2, epochs=1) for i, name in enumerate("aaab")]
+    output, _ = write_run(tmp_path, fakes)
+    record = json.loads((output / "run.json").read_text())
+    record["collections"][0]["version"] = 2
+    (output / "run.json").write_text(json.dumps(record))
+    html = write_page(output, tmp_path / "page.html").read_text("utf-8")
+    assert re.findall(r"<h2[^>]*><bdi>([^<]*)", html) == [
+        "a · version 2",
+        f"a · version 1 (digest {1:016x})",
+        f"a · version 1 (digest {2:016x})",
+        "b",
+    ]
+    (output / "run.json").unlink()
+    html = write_page(output, tmp_path / "page.html").read_text("utf-8")
+    assert f"<bdi>a · digest {0:016x}</bdi></h2>" in html
+
+
+def test_the_largest_values_come_first(tmp_path: Path, usual: Reader) -> None:
+    """Where values are words; numbers keep their order in the chart, and only the table is sorted."""
+    labels = ["low", "high", "middle"]
+
+    class Three(Fake):
+        def frequencies(self, epoch: int) -> Any:
+            return np.array([0.1, 0.6, 0.3])
+
+    html = page_of(tmp_path, Three(k=3, labels=labels, epochs=1))
+    drawn = html[html.index("Histogram of the last epoch") :]
+    assert re.findall(r">(low|high|middle)</text>", drawn)[:3] == [
+        "high",
+        "middle",
+        "low",
+    ]
+    assert re.findall(r"<bdi>(low|high|middle)</bdi>", drawn)[:3] == ["high", "middle", "low"]
+    table = usual.text[usual.text.index("Table: epoch 11 by value, the largest first") :]
+    supports = [int(n.replace(",", "")) for n in re.findall(r" \d+ \d+ (\d\d,\d{3}) [−\d]", table)]
+    assert len(supports) == 40
+    assert supports == sorted(supports, reverse=True)
+    many = page_of(tmp_path / "many", Fake(k=100, epochs=1))
+    assert many.index("the 20 largest estimates") < many.index("all 100 values")
+
+
+def test_no_term_stands_without_its_gloss(usual: Reader) -> None:
+    """What ε means as odds, every ± of one kind, and the words that the page uses."""
+    text = usual.text
+    assert (
+        "ε = 1 means odds at most × 2.7, ε = 2 at most × 7.4. Here, one report: odds at most × 2.7." in text
+    )
+    words = text[text.index("Words on this page") :]
+    for word in (
+        "report",
+        "support",
+        "consistent",
+        "±, 95 % interval",
+        "false-discovery rate",
+        "withheld",
+        "1/k",
+    ):
+        assert f" {word} " in words, word
+    assert "here 40 " in words
+    assert "foreign_epoch The epoch is none of the collection's" in words
+    assert "malformed The record is not a Report" in words
+    assert "truncated" not in words
+    assert "std. error" not in text
+
+
+@pytest.mark.parametrize(("loss", "said"), [(0.01, "1.010"), (1.0, "2.7"), (5.0, "148"), (155.3, "10^67.4")])
+def test_odds(loss: float, said: str) -> None:
+    assert odds(loss) == said
+
+
 @pytest.mark.parametrize("k", [10, 100])
 def test_labels_are_text_and_nothing_else(tmp_path: Path, k: int) -> None:
     labels = [HOSTILE[i] if i < len(HOSTILE) else f"label {i}" for i in range(max(k, len(HOSTILE)))]
@@ -180,24 +255,38 @@ def test_the_papers_largest_runs_fit(tmp_path: Path, k: int, epochs: int) -> Non
     assert len(re.findall("<tr><td", html)) > k
 
 
-@pytest.mark.parametrize(("sections", "shown"), [(0, 225), (1, 225), (4, 45), (8, 15), (100, 15)])
+@pytest.mark.slow
+def test_a_thousand_epochs_of_a_thousand_values_fit(tmp_path: Path) -> None:
+    """In two megabytes and ten seconds of work, all epochs to be chosen from."""
+    output, truth = write_run(tmp_path, [Fake(k=1000, epochs=1000, n=200_000)])
+    began = time.process_time()
+    html = write_page(output, tmp_path / "page.html", truth).read_text("utf-8")
+    assert time.process_time() - began <= 10
+    assert len(html.encode()) <= 2_000_000
+    assert '<div class="explorer" hidden>' in html
+    assert "Drawn are the last" not in html
+
+
+@pytest.mark.parametrize(("sections", "shown"), [(0, 120), (1, 120), (4, 30), (8, 15), (100, 15)])
 def test_the_caps_are_shared_by_the_sections(sections: int, shown: int) -> None:
-    """Measured at the caps, with long labels and four reasons of rejects: an epoch takes 5.1 kB."""
+    """As measured at the caps, with long labels and four reasons of rejects."""
     detail = parts.Detail.of(sections)
     assert detail.epochs == shown
     drawn = min(max(sections, 1), parts.SECTIONS)
-    expected = 100_000 + 5_100 * detail.epochs + 180 * detail.rows + 450 * detail.bins
+    expected = 60_000 + 700 * detail.epochs + 185 * detail.rows + 500 * detail.bins
+    expected += 350 * detail.drawn + 2_600 * detail.marks + detail.octets
     assert drawn * expected + 350 * parts.RECORD_ROWS <= 2_000_000
 
 
 def test_a_run_beyond_the_caps_shows_less_and_says_so(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(parts.Detail, "of", lambda sections: parts.Detail(rows=3, epochs=4, bins=20))
+    monkeypatch.setattr(parts.Detail, "of", lambda sections: parts.Detail(rows=3, epochs=4, bins=20, drawn=5))
     monkeypatch.setattr(document, "RECORD_ROWS", 5)
     text = harmless(page_of(tmp_path, Fake(k=100, epochs=6))).text
     assert "Shows the largest 3 of 100 values" in text
-    assert "Shows the last 3 of 6 epochs" in text
+    assert text.count("Shows the last 4 of 6 epochs") == 3
+    assert "Drawn are the last 5 of 6 epochs" in text
     assert "Shows the first 5 of 6 files" in text
 
 

@@ -96,7 +96,7 @@ def test_charts_are_drawn_and_nothing_is_wider_than_the_window(
     assert found["charts"] == 6 + 6 + 6 + 5  # multiples of both, then one width of each figure
     assert min(found["marks"]) > 5
     assert found["overflow"] <= 0
-    assert found["tip"].startswith("epoch 0: ")
+    assert found["tip"].startswith("epoch 0 (2026-01-01 00:00): ")
     assert found["closed"] > 10
 
 

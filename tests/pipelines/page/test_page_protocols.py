@@ -9,6 +9,8 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
+from datetime import UTC, datetime
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +22,8 @@ from ldpbeam.accounting import Accounting
 from ldpbeam.collection.collection import Collection
 from ldpbeam.collection.file import parse_collection
 from ldpbeam.pipelines.config import RunConfig
-from ldpbeam.pipelines.page import data, parts, svg
+from ldpbeam.pipelines.page import charts, data, parts, scales, svg
+from ldpbeam.pipelines.page.dates import Dates
 from ldpbeam.pipelines.page.document import write_page
 from ldpbeam.pipelines.page.text import plain
 from ldpbeam.pipelines.page.view import Section, Writer
@@ -34,8 +37,7 @@ from ldpbeam.simulators.population.joint import joint_population
 from ldpbeam.simulators.population.specs import population
 from ldpbeam.simulators.simulate import simulate
 from ldpbeam.simulators.words import RandomWords
-from tests.pipelines.page.synthetic import Fake
-from tests.pipelines.page.test_page import Reader, harmless, page_of
+from tests.pipelines.page.test_page import Reader, harmless
 from tests.pipelines.running import execute, write
 from tests.reference.settings import LEVELS
 
@@ -228,7 +230,7 @@ def test_the_totals_are_those_of_the_command_line(tmp_path: Path) -> None:
     assert "253 reports read, 240 counted" in text
     assert "% of 253 reports were counted" in text
     assert "report 253 read" in text
-    assert "no epoch 13 0 0 0 13 holds whole run 253 240 0 0 13 holds" in text
+    assert "identity whole run 253 240 0 0 13 holds no epoch 13 0 0 0 13 holds 0 1970-01-01" in text
 
 
 @pytest.mark.parametrize(
@@ -246,6 +248,11 @@ def test_a_stream_is_never_called_finished(tmp_path: Path, status: str, words_sh
     text = Reader(write_page(tmp_path, tmp_path / "page.html").read_text("utf-8")).text
     assert words_shown in text
     assert "finished" not in text
+    record = json.loads((tmp_path / "run.json").read_text())
+    record["stream"]["watermark_micros"] = 86_400_000_000 * 366
+    (tmp_path / "run.json").write_text(json.dumps(record))
+    text = Reader(write_page(tmp_path, tmp_path / "page.html").read_text("utf-8")).text
+    assert re.search(words_shown + r"[a-z ]* at 1971-01-02 00:00 UTC", text)
     assert "does not add up" not in text
     assert "read 500 = counted 480 + late 0 + duplicate 0 + rejected 0 + pending 20" in text
     # The same books without a stream are a violation.
@@ -282,25 +289,83 @@ def test_provisional_and_withheld_epochs_are_marked(tmp_path: Path) -> None:
     assert "Provisional: the epoch was not over, so these numbers will change." in text
     withheld = "Withheld: Epoch 2 (fewer than 100 reports); Epoch 3 (too many of the records were rejected)."
     assert withheld in text
-    assert "epoch 3: withheld, too many of the records were rejected" in html
-    assert "epoch 4 (provisional): " in html
-    assert re.search(r"2 withheld withheld .* 3 withheld withheld .* 4 \(provisional\) ", text)
+    assert "epoch 3 (1970-01-01 03:00): withheld, too many of the records were rejected" in html
+    assert "epoch 4 (1970-01-01 04:00), provisional: " in html
+    starts = [rf"{epoch} 1970-01-01 0{int(epoch[0])}:00 " for epoch in ("2", "3", r"4 \(provisional\)")]
+    assert re.search(f"{starts[0]}withheld withheld .* {starts[1]}withheld withheld .* {starts[2]}", text)
+    # The same in the bars of what was counted, and in the table of the accounting.
+    assert "counted counted, provisional counted, estimates withheld" in text
+    assert "epoch 2 (1970-01-01 02:00): 50 counted, estimates withheld" in html
+    assert "epoch 4 (1970-01-01 04:00): 240 counted, provisional" in html
+    assert re.search(r"2 \(withheld\) .* 3 \(withheld\) .* 4 \(provisional\) 1970-01-01 04:00 240 240 ", text)
 
 
-def test_epochs_have_whole_numbers_below_the_axis_each_once(tmp_path: Path) -> None:
+def test_without_dates_epochs_have_whole_numbers_below_the_axis_each_once() -> None:
     """Two epochs are 0 and 1, one epoch is 0: no number twice, none beside the epochs."""
-    from ldpbeam.pipelines.page import scales
-
     assert scales.whole(-0.04, 1.04, 6) == [0, 1]
     assert scales.whole(-0.5, 0.5, 6) == [0]
     assert scales.whole(0, 39, 6) == [0, 10, 20, 30]
     assert scales.whole(7, 7, 6) == [7]
     assert all(len(scales.whole(3, 3 + n, 6)) <= 7 for n in range(3000))
-    for epochs, ticks in ((1, ["0"]), (2, ["0", "1"]), (3, ["0", "1", "2"])):
-        html = page_of(tmp_path / str(epochs), Fake(k=3, epochs=epochs))
-        drawn = [chart for chart in re.findall(r"<svg.*?</svg>", html, re.DOTALL) if ">epoch</text>" in chart]
-        assert len(drawn) >= 3 + 3 * 2  # three values; counted, not counted and the error, in two widths
-        for chart in drawn:
-            # The numbers below the axis stand before its title.
-            below = re.findall(r">([^<]*)</text>", chart)[: len(ticks) + 1]
-            assert below == [*ticks, "epoch"]
+    assert Dates().ticks(0, 39, 6) == [(0, "0", ""), (10, "10", ""), (20, "20", ""), (30, "30", "")]
+    assert Dates().title == "epoch"
+
+
+@pytest.mark.parametrize(
+    ("epochs", "ticks"),
+    [
+        (1, ["1 Jan", "2026"]),
+        (2, ["1 Jan", "2026", "2 Jan"]),
+        (3, ["1 Jan", "2026", "2 Jan", "3 Jan"]),
+        (40, ["5 Jan", "2026", "19 Jan", "2 Feb"]),
+        (1000, ["2026", "2027", "2028"]),
+    ],
+)
+def test_dates_stand_below_the_axis_each_once(epochs: int, ticks: list[str]) -> None:
+    """In every chart over epochs, however many there are; the second line of a tick is drawn below it."""
+    dates = Dates(0, datetime(2026, 1, 1, tzinfo=UTC), 86_400)
+    rows: list[charts.Row] = []
+    for epoch in range(epochs):
+        nothing = {"low": 0.0, "high": 1.0, "truth": None, "text": dates.named(epoch), "mark": ""}
+        rows.append({"epoch": epoch, "estimate": 0.5, **nothing})
+    bars = [{"epoch": row["epoch"], "part": "counted", "number": 5, "order": 0, "text": "t"} for row in rows]
+    points = [(float(row["epoch"]), 1.0 + row["epoch"]) for row in rows]
+    for chart in (
+        charts.multiple(rows, (0.0, 1.0), None, "~g", dates, 60),
+        charts.stack(bars, {"counted": charts.COUNTED}, (0, epochs - 1), True, 170, dates),
+        charts.lines([("raw", charts.RAW, (), points)], True, "epoch", "~g", dates=dates),
+    ):
+        drawn = str(svg.render(chart, "a chart", "x"))
+        # What stands below the axis comes before its title.
+        assert re.findall(r">([^<>]+)</t(?:ext|span)>", drawn)[: len(ticks) + 1] == [*ticks, dates.title]
+        assert (">2026</tspan>" in drawn) == (epochs < 1000)
+        assert 'dy="' in drawn or epochs == 1000
+
+
+@pytest.mark.parametrize("seconds", [1, 60, 3600, 21_600, 86_400, 604_800, 2_592_000])
+@pytest.mark.parametrize(
+    "begin", [datetime(2026, 1, 1, tzinfo=UTC), datetime(1999, 12, 30, 7, 13, 5, tzinfo=UTC)]
+)
+def test_ticks_are_few_round_and_each_once(seconds: int, begin: datetime) -> None:
+    dates = Dates(3, begin, seconds)
+    for epochs in (1, 2, 3, 7, 24, 40, 365, 1000):
+        ticks = dates.ticks(3, 2 + epochs, 4)
+        assert 1 <= len(ticks) <= 4
+        contexts = list(accumulate((below for *_, below in ticks), lambda last, below: below or last))
+        assert len({(above, below) for (_, above, _), below in zip(ticks, contexts, strict=True)}) == len(
+            ticks
+        )
+        places = [epoch for epoch, *_ in ticks]
+        assert places == sorted(set(places))
+        assert 3 <= places[0] <= places[-1] < 3 + epochs
+        assert len(ticks) > 1 or epochs == 1
+        assert ticks[0][2] or ticks[0][1].isdecimal()  # a day has its year, a time its day
+
+
+def test_an_epoch_beyond_the_calendar_has_no_date() -> None:
+    dates = Dates(0, datetime(2026, 1, 1, tzinfo=UTC), 86_400)
+    assert dates.named(10**9) == "epoch 1000000000"
+    assert dates.named(1) == "epoch 1 (2026-01-02)"
+    assert Dates(0, dates.start, 3600).named(1) == "epoch 1 (2026-01-01 01:00)"
+    assert Dates(4, dates.start, None).named(4) == "epoch 4 (2026-01-01 00:00)"
+    assert Dates(4, dates.start, None).named(5) == "epoch 5"
