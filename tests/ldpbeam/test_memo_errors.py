@@ -125,7 +125,11 @@ CASES: list[tuple[str, int, Parameters, Any]] = [
 ]
 
 
-@pytest.mark.parametrize(("name", "k", "parameters", "joint"), CASES, ids=lambda one: str(one)[:30])
+@pytest.mark.parametrize(
+    ("name", "k", "parameters", "joint"),
+    CASES,
+    ids=lambda one: getattr(one, "__name__", None) or str(one)[:30],
+)
 def test_covariance_of_a_device_that_keeps_or_changes_its_value(
     name: str, k: int, parameters: Parameters, joint: Any
 ) -> None:
