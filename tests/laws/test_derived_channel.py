@@ -132,6 +132,7 @@ def test_the_streams_of_a_report_are_the_documented_ones() -> None:
         ("REPORT_ID", 4),
         ("NOISE", 5),
         ("SENDING_TIME", 6),
+        ("PARTICIPATION", 7),
     ]
     asked: list[tuple[int, int, int]] = []
 

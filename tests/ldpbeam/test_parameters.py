@@ -24,7 +24,7 @@ CORE = [
     if path.relative_to(REPOSITORY).parts[1] not in ("pipelines", "transforms", "simulators")
 ]
 FILE_KEYS = {*PARAMETER_KEYS, "name", "version", "domain", "attributes", "allocation", "protocol", "epoch"}
-FILE_KEYS |= {"allowed_lateness", "min_reports", "future_tolerance"}
+FILE_KEYS |= {"allowed_lateness", "min_reports", "future_tolerance", "participation"}
 
 
 def test_the_table_and_the_value_object_have_the_same_fields_and_defaults() -> None:
@@ -41,7 +41,7 @@ def test_every_key_has_its_field_in_the_messages() -> None:
         assert whole[name].number == key.field, name
         assert (name in part) == key.resolved, name
         assert not key.resolved or part[name].number == key.field, name
-    others = {"name", "version", "domain", "protocol", "epoch", "attributes", "allocation"}
+    others = {"name", "version", "domain", "protocol", "epoch", "attributes", "allocation", "participation"}
     assert {n for n, field in whole.items() if field.number < 100} == {*PARAMETER_KEYS, *others}
 
 
