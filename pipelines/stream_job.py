@@ -19,8 +19,9 @@ from ldpbeam.accounting import Accounting
 from ldpbeam.errors import UsageError, disk_error
 from ldpbeam.pipelines.beam_job import beam_options, finish, handed_over, make_pipeline, start
 from ldpbeam.pipelines.config import ASK_THEIR_SERVER, RunConfig
+from ldpbeam.pipelines.local.listening import parse_address
 from ldpbeam.pipelines.local.served import serve_page
-from ldpbeam.pipelines.local.status import Status, parse_address, serve_metrics
+from ldpbeam.pipelines.local.status import Status, serve_metrics
 from ldpbeam.pipelines.malloc import keep_freed_memory
 from ldpbeam.pipelines.output import unusable
 from ldpbeam.pipelines.published import (

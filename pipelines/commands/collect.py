@@ -116,7 +116,7 @@ def _collect(  # noqa: PLR0913 - the options, by name
     from ldpbeam.pipelines.collect.store import FileStore
     from ldpbeam.pipelines.commands.support.collections import introduction, load
     from ldpbeam.pipelines.config import require_distinct
-    from ldpbeam.pipelines.local.status import parse_address
+    from ldpbeam.pipelines.local.listening import parse_address
 
     address = parse_address(listen, "--listen", "E-USAGE-LISTEN", "127.0.0.1:8080")
     if (output is None) == (topic is None):

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import ipaddress
-import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
-from ldpbeam.errors import UsageError
+from ldpbeam.pipelines.local.listening import QuietHandler, listening
 from ldpbeam.pipelines.run_record import RUN_RECORD
 
 AT_LEAST = 5.0
@@ -92,14 +89,11 @@ def serve_page(address: tuple[str, int], output: Path) -> Iterator[int]:
     """
     page = LivePage(output)
 
-    class Handler(BaseHTTPRequestHandler):
-        server_version, sys_version = "ldpbeam", ""
-        timeout = 10
-
-        def do_GET(self) -> None:
+    class Handler(QuietHandler):
+        def do_GET(self) -> None:  # noqa: N802 - the library's name
             self._answer(body=True)
 
-        def do_HEAD(self) -> None:
+        def do_HEAD(self) -> None:  # noqa: N802 - the library's name
             self._answer(body=False)
 
         def _answer(self, body: bool) -> None:
@@ -125,36 +119,9 @@ def serve_page(address: tuple[str, int], output: Path) -> Iterator[int]:
             return {"Refresh": str(max(5, int(typed)))} if typed.isdecimal() and len(typed) < 6 else {}
 
         def _send(self, code: int, content: bytes, body: bool, more: dict[str, str] | None = None) -> None:
-            self.send_response(code)
             kind = "text/html" if code == 200 else "text/plain"
-            self.send_header("Content-Type", f"{kind}; charset=utf-8")
-            self.send_header("Content-Length", str(len(content)))
-            for name, value in {**_HEADERS, **(more or {})}.items():
-                self.send_header(name, value)
-            self.end_headers()
-            if body:
-                self.wfile.write(content)
+            headers = {"Content-Type": f"{kind}; charset=utf-8", **_HEADERS, **(more or {})}
+            self.send(code, content, headers, body=body)
 
-        def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the library's name
-            """Nobody wants a line for each."""
-
-    class Server(ThreadingHTTPServer):
-        daemon_threads = True
-        address_family = socket.AF_INET6 if ":" in address[0] else socket.AF_INET
-
-    try:
-        server = Server(address, Handler)
-    except OSError as error:
-        raise UsageError(
-            "E-USAGE-SERVE",
-            f"cannot listen on {address[0]}:{address[1]}: {error.strerror or error}",
-            remedy="Choose another --serve HOST:PORT.",
-        ) from None
-    with server:
-        thread = threading.Thread(target=server.serve_forever, name="page", daemon=True)
-        thread.start()
-        try:
-            yield int(server.server_address[1])
-        finally:
-            server.shutdown()
-            thread.join()
+    with listening(address, Handler, "--serve", "E-USAGE-SERVE") as port:
+        yield port

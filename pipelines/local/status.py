@@ -6,16 +6,12 @@ engine up, and nothing of a report, nor of a payload, is in it.
 
 from __future__ import annotations
 
-import ipaddress
-import socket
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-from ldpbeam.errors import UsageError
+from ldpbeam.pipelines.local.listening import QuietHandler, listening
 from ldpbeam.pipelines.prometheus import CONTENT_TYPE, family, single, text
 
 
@@ -64,32 +60,6 @@ class Status:
         return text(lines)
 
 
-def parse_address(
-    typed: str, option: str = "--metrics", code: str = "E-USAGE-METRICS", example: str = "127.0.0.1:9100"
-) -> tuple[str, int]:
-    """``HOST:PORT``, ``:PORT`` or ``PORT``; without a host, this machine alone.
-
-    Raises:
-        UsageError: it is none of these.
-    """
-    host, _, port = typed.strip().rpartition(":")
-    host = host.removeprefix("[").removesuffix("]")
-    if not port.isdecimal() or int(port) > 65535 or (":" in host and not _is_address(host)):
-        raise UsageError(
-            code,
-            f"{typed!r} is no address to listen on",
-            remedy=f"Write {option} PORT, or HOST:PORT, such as {example}.",
-        )
-    return host or "127.0.0.1", int(port)
-
-
-def _is_address(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).version == 6
-    except ValueError:
-        return False
-
-
 @contextmanager
 def serve_metrics(address: tuple[str, int], status: Callable[[], Status]) -> Iterator[int]:
     """Answer ``GET /metrics`` for the duration of a block; gives the port.
@@ -98,39 +68,12 @@ def serve_metrics(address: tuple[str, int], status: Callable[[], Status]) -> Ite
         UsageError: nobody can listen there.
     """
 
-    class Handler(BaseHTTPRequestHandler):
-        server_version, sys_version = "ldpbeam", ""
-        timeout = 10
+    class Handler(QuietHandler):
+        def do_GET(self) -> None:  # noqa: N802 - the library's name
+            if self.path.partition("?")[0] == "/metrics":
+                self.send(200, status().as_text().encode(), {"Content-Type": CONTENT_TYPE})
+            else:
+                self.send(404, b"see /metrics\n", {"Content-Type": "text/plain; charset=utf-8"})
 
-        def do_GET(self) -> None:
-            found = self.path.partition("?")[0] == "/metrics"
-            body = status().as_text().encode() if found else b"see /metrics\n"
-            self.send_response(200 if found else 404)
-            self.send_header("Content-Type", CONTENT_TYPE if found else "text/plain; charset=utf-8")
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
-
-        def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the library's name
-            """Nobody wants a line for each."""
-
-    class Server(ThreadingHTTPServer):
-        daemon_threads = True
-        address_family = socket.AF_INET6 if ":" in address[0] else socket.AF_INET
-
-    try:
-        server = Server(address, Handler)
-    except OSError as error:
-        raise UsageError(
-            "E-USAGE-METRICS",
-            f"cannot listen on {address[0]}:{address[1]}: {error.strerror or error}",
-            remedy="Choose another --metrics HOST:PORT.",
-        ) from None
-    with server:
-        thread = threading.Thread(target=server.serve_forever, name="metrics", daemon=True)
-        thread.start()
-        try:
-            yield int(server.server_address[1])
-        finally:
-            server.shutdown()
-            thread.join()
+    with listening(address, Handler, "--metrics", "E-USAGE-METRICS") as port:
+        yield port

@@ -23,7 +23,8 @@ from ldpbeam.pipelines.commands.support import running as command
 from ldpbeam.pipelines.config import RunConfig
 from ldpbeam.pipelines.local import subscriber as pubsub
 from ldpbeam.pipelines.local.engine import LocalStream
-from ldpbeam.pipelines.local.status import Status, parse_address, serve_metrics
+from ldpbeam.pipelines.local.listening import parse_address
+from ldpbeam.pipelines.local.status import Status, serve_metrics
 from ldpbeam.pipelines.stream_job import run_local
 from ldpbeam.transforms.sinks import atomic as files
 from ldpbeam.wire import report_pb2
