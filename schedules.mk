@@ -1,5 +1,5 @@
 # Included by the Makefile: `make schedules` runs SCHEDULES_COUNT random schedules of the local engine; above 200
-# with other seeds than `make test` has for its 48. `.ci/run` has 200 of them, of the same seeds.
+# with other seeds than `make check` has for its 48. `.ci/run` has 200 of them, of the same seeds.
 # `make schedules-cluster` does so for the steps of cluster jobs.
 
 .PHONY: schedules

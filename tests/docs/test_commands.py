@@ -127,7 +127,18 @@ def checkout(tmp_path: Path) -> Path:
 WITH_BLOCKS = [page for page in PAGES if blocks(page.read_text("utf-8"))]
 
 
-@pytest.mark.parametrize("page", WITH_BLOCKS, ids=lambda p: str(p.relative_to(REPOSITORY)))
+@pytest.mark.parametrize(
+    "page",
+    [
+        pytest.param(
+            page,
+            id=str(page.relative_to(REPOSITORY)),
+            # A minute of processes, nearly all of it Beam's imports; README's are those of a newcomer.
+            marks=() if page.name == "README.md" else pytest.mark.thorough,
+        )
+        for page in WITH_BLOCKS
+    ],
+)
 def test_the_blocks_of_a_page_do_what_it_says(
     page: Path,
     checkout: Path,

@@ -306,6 +306,7 @@ def test_the_metrics_are_what_a_scraper_reads(tmp_path: Path) -> None:
         assert served.metric("held_bytes") == 0
 
 
+@pytest.mark.thorough
 def test_a_stop_answers_what_has_come_and_finishes_the_files(tmp_path: Path) -> None:
     with folder(tmp_path) as served, held_disk() as disk, ExitStack() as stack:
         lines = [stack.enter_context(connection(served.port)) for _ in range(5)]

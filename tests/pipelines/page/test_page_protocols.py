@@ -123,6 +123,7 @@ def words(section: Section) -> str:
 
 
 @pytest.mark.parametrize("collection", list(every_kind()), ids=lambda c: c.name)
+@pytest.mark.thorough
 def test_a_section_speaks_of_what_its_protocol_estimates(
     collection: Collection, sections: dict[str, list[tuple[data.CollectionData, Section]]]
 ) -> None:
@@ -182,6 +183,7 @@ def test_the_record_decides_and_no_name_does(tmp_path: Path, result: str) -> Non
     [("laplace_mean", ""), ("one_bit_mean", ""), ("one_bit_rrpm", ""), ("one_bit_mean", "sample"),
      ("laplace_mean", "split"), ("one_bit_mean", "together")],
 )  # fmt: skip
+@pytest.mark.thorough
 def test_the_page_of_a_mean_holds_it_against_the_true_mean(
     tmp_path: Path, name: str, allocation: str
 ) -> None:

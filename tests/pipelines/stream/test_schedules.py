@@ -592,6 +592,7 @@ def chosen(examples: int, *phases: Phase) -> settings:
 
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("part", range(PARTS))
+@pytest.mark.thorough
 def test_a_report_is_never_lost_and_never_counted_twice(part: int) -> None:
     machine = type("Schedule", (Schedule,), {})
     seed(part + 1000 * LONG)(machine)
@@ -843,6 +844,7 @@ def without_late(admission: Admission, original: Any = Admission.entries) -> Ite
 
 
 @pytest.mark.parametrize("name", MUTANTS)
+@pytest.mark.thorough
 def test_a_planted_mistake_is_found(name: str) -> None:
     changes = MUTANTS[name]
     machine = type("Mutant", (Schedule,), changes)
