@@ -176,7 +176,7 @@ def _check(path: Path, names: Sequence[str], there: list[str]) -> None:
             shown = ", ".join(map(repr, there[:_SHOWN]))
             more = f" and {len(there) - _SHOWN} more" if len(there) > _SHOWN else ""
             close = get_close_matches(name, there, 1, 0.5)
-            hint = f"did you mean {close[0]!r}?" if close else "name one of them"
+            hint = f"perhaps {close[0]!r} was meant" if close else "name one of them"
             raise ValueError(f"{path} has no column {name!r}; its columns are {shown}{more}; {hint}")
         if there.count(name) > 1:
             raise ValueError(

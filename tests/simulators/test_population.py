@@ -458,7 +458,7 @@ def test_adult_permuted(shared_data: Path) -> None:
         ("zipf:1:2", 1, 1, ["change probability"]),
         ("csv:FILE", 1, 1, ["FILE:COLUMN"]),
         ("csv::v", 1, 1, ["FILE:COLUMN"]),
-        ("csv:FILE:hour", 1, 1, ["no column 'hour'", "'name', 'hours'", "did you mean 'hours'"]),
+        ("csv:FILE:hour", 1, 1, ["no column 'hour'", "'name', 'hours'", "perhaps 'hours' was meant"]),
         ("csv:FILE:zzz", 1, 1, ["no column 'zzz'", "name one of them"]),
         ("csv:FILE:twice", 1, 1, ["2 columns named 'twice'", "rename"]),
         ("csv:FILE:hours", None, None, ["give the number of epochs", "FIRST..LAST"]),

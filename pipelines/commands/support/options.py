@@ -98,7 +98,7 @@ def given(context: click.Context, over: Collection[Over]) -> dict[str, Any]:
             what, remedy = "the engine that reads --subscription on this machine", "run without --runner."
             if Over.MESSAGES not in over:
                 what = "messages and has no effect on files"
-                remedy = "read from --subscription or --kafka-topic."
+                remedy = "read from --subscription, --watch or --kafka-topic."
             spelt = option.spelt(name)
             raise UsageError("E-USAGE-OPTION", f"{spelt} is for {what}", remedy=f"Leave it out, or {remedy}")
         if value is not None and option.over in about:
