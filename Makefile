@@ -15,6 +15,8 @@ PYTEST := $(BIN)/python -m pytest
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 MAKEFLAGS += --no-print-directory
+# Compiled modules are kept, also where the caller's shell says not to: the suites start hundreds of interpreters.
+unexport PYTHONDONTWRITEBYTECODE
 .PHONY: help .venv demo test test-all check format-check lint types format proto proto-check \
 	browser chromium lock bench-accuracy bench-over-time bench-peers bench-throughput clean
 

@@ -49,13 +49,34 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """The order of :data:`LONGEST_FIRST`, within a file as written; thorough tests only where asked for."""
     if not config.getoption("--thorough"):
-        left = [item for item in items if item.get_closest_marker("thorough")]
+        left = thorough(items)
         config.hook.pytest_deselected(items=left)
-        items[:] = [item for item in items if not item.get_closest_marker("thorough")]
+        items[:] = [item for item in items if item not in left]
     if moving := [item.nodeid for item in items if " at 0x" in item.nodeid]:
         raise pytest.UsageError(f"a test is named by an address, which differs in every process: {moving[0]}")
     rank = {REPOSITORY / name: place for place, name in enumerate(LONGEST_FIRST)}
     items.sort(key=lambda item: rank.get(item.path, len(rank)))
+
+
+def thorough(items: list[pytest.Item]) -> set[pytest.Item]:
+    """What only `make check` runs: items marked thorough; of those marked thorough(but=n) all but n.
+
+    Those n cases of a parametrized test are the first, the last, and others evenly between them.
+    """
+    left: set[pytest.Item] = set()
+    cases: dict[str, list[pytest.Item]] = {}
+    for item in items:
+        if mark := item.get_closest_marker("thorough"):
+            left.add(item)
+            if mark.kwargs:
+                cases.setdefault(item.nodeid.partition("[")[0], []).append(item)
+    for same in cases.values():
+        mark = same[0].get_closest_marker("thorough")
+        assert mark is not None
+        some: int = mark.kwargs["but"]
+        last = len(same) - 1
+        left.difference_update(same[round(i * last / max(some - 1, 1))] for i in range(some))
+    return left
 
 
 def pytest_make_parametrize_id(config: pytest.Config, val: object, argname: str) -> str | None:

@@ -52,6 +52,7 @@ def test_a_run_writes_the_same_into_an_object_store(
     assert [entry["path"] for entry in record["files"]] == [entry["path"] for entry in beside["files"]]
 
 
+@pytest.mark.thorough
 def test_earlier_objects_of_a_run_go_and_others_stay(
     call: Call, agreed: Path, reports: Path, objects: dict[str, bytes]
 ) -> None:

@@ -242,6 +242,7 @@ def test_a_running_job_is_replaced_under_its_labels(call: Call, stream: list[obj
     assert job["transformNameMapping"] == json.loads(mapping)
 
 
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize(
     ("state", "code", "record"),
     [

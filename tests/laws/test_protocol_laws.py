@@ -348,6 +348,7 @@ def test_payloads_round_trip(setting: Setting) -> None:
         assert built.decode(built.encode(response)) == response
 
 
+@pytest.mark.thorough(but=61)
 @pytest.mark.parametrize("setting", settings((2, 3, 8, 9, 300)), ids=str)
 def test_decode_and_check_agree_on_every_payload(setting: Setting) -> None:
     """Device-side and array validation refuse the same payloads for the same reason.
@@ -537,6 +538,7 @@ class Remembering:
         return np.array([self.answers[key] for key in keys.tolist()])
 
 
+@pytest.mark.thorough(but=55)
 @pytest.mark.parametrize("setting", settings((2, 9, 70)), ids=str)
 def test_a_simulated_fleet_is_many_devices(setting: Setting) -> None:
     """``privatize_fleet`` sends, bit for bit, what each device would with the same words, over

@@ -32,6 +32,7 @@ def settings(n: int) -> tuple[np.ndarray, np.ndarray]:
     return np.repeat(counts, len(splits)), np.tile(splits, counts.size)
 
 
+@pytest.mark.thorough(but=3)
 @pytest.mark.parametrize("n", SIZES)
 def test_limits_are_those_found_by_halving(n: int) -> None:
     """To 1e-10 of an interval's width and ten digits: far within what a published limit may move by."""

@@ -328,6 +328,7 @@ def test_estimates_are_unbiased_with_the_stated_variance(
         assert chi2.ppf(share / 2, RUNS - 1) < ratio < chi2.isf(share / 2, RUNS - 1), (bucket, ratio)
 
 
+@pytest.mark.thorough
 def test_the_share_that_was_not_asked_adds_to_the_variance() -> None:
     """Without (1 − s) f (1 − f) / n the stated variance is refused, with the same false-alarm rate."""
     name, b, epsilon, d = CASES[2]
@@ -340,6 +341,7 @@ def test_the_share_that_was_not_asked_adds_to_the_variance() -> None:
     assert ratio > chi2.isf(FALSE_ALARM, RUNS - 1)
 
 
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize("name,b,epsilon,d", CASES)
 @pytest.mark.parametrize("factor", [0.9, 1.1])
 def test_a_ten_percent_wrong_level_is_rejected(

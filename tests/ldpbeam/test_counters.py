@@ -88,6 +88,7 @@ def remembered_chances() -> Iterator[None]:
 # --- Theorem 5
 
 
+@pytest.mark.thorough(but=9)
 @pytest.mark.parametrize(
     ("name", "more"), [("one_bit_mean", {}), ("one_bit_rrpm", {}), ("one_bit_rrpm", {"gamma": 0.2})]
 )
@@ -306,6 +307,7 @@ def error_of(kind: AttributeProtocol[Any], values: np.ndarray) -> np.ndarray:
     return np.sqrt(found)
 
 
+@pytest.mark.thorough(but=4)
 @pytest.mark.parametrize(("allocation", "name"), ALL)
 def test_means_are_unbiased(allocation: str, name: str) -> None:
     """z of three means against the exact variance; the stated error is never too small; 10 % off is seen."""

@@ -58,6 +58,7 @@ def test_one_report_stays_per_id_the_least(reports: list[Pair], key: int, cuts: 
     assert back[1:] == (duplicate, conflicting)
 
 
+@pytest.mark.thorough
 @settings(max_examples=300)
 @given(REPORTS, KEYS, st.lists(st.integers(0, 60), max_size=5), st.randoms(use_true_random=False))
 def test_copies_and_conflicts_are_told_apart_however_often_parts_are_put_together(

@@ -98,6 +98,7 @@ def test_chi_squared_holds_as_far_out_as_an_alarm(cells: int) -> None:
     assert total[int(plain) :].sum() > 1e-7  # without the safety factor it would not hold
 
 
+@pytest.mark.thorough
 def test_chi_squared_of_honest_cells_at_usual_levels() -> None:
     """20,000 multinomials: p-values below α in at most α of them (7 standard deviations to spare)."""
     draw = np.random.default_rng(8)

@@ -38,6 +38,7 @@ def count(folder: Path | str) -> str:
     return done.stdout.strip()
 
 
+@pytest.mark.thorough
 def test_a_second_process_compiles_nothing(tmp_path: Path) -> None:
     assert count(tmp_path / "kept") == "[0, 1, 0, 2, 0] 0"
     assert count(tmp_path / "kept") == "[0, 1, 0, 2, 0] 1"

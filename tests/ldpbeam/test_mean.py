@@ -333,6 +333,7 @@ def test_noise_just_below_a_threshold_is_beyond_it() -> None:
         assert z == (-1 - magnitude if word < noise.negative else magnitude)
 
 
+@pytest.mark.thorough(but=8)
 @pytest.mark.parametrize(
     ("maximum", "epsilon"),
     [*product((1, 2, 5, 12), (0.3, 1.0, 2.7, 8.0, 32.0)), (1, 0.01), (1, 27.5), (60, 4.0)],

@@ -125,6 +125,7 @@ CASES: list[tuple[str, int, Parameters, Any]] = [
 ]
 
 
+@pytest.mark.thorough(but=2)
 @pytest.mark.parametrize(
     ("name", "k", "parameters", "joint"),
     CASES,
@@ -160,6 +161,7 @@ def test_covariance_of_a_device_that_keeps_or_changes_its_value(
     assert max(apart) <= errors.kept(np.zeros(1))[0] * (1 + 1e-9)
 
 
+@pytest.mark.thorough
 def test_a_population_that_draws_its_values_anew() -> None:
     """The mixture of one device's covariances over all it can hold before and after."""
     built = protocol("loloha", 9, Parameters(epsilon_longitudinal=2.0, epsilon_first=1.0, g=3))
@@ -194,6 +196,7 @@ def test_three_values_collide_on_a_line(g: int) -> None:
         assert hits / 3000 == pytest.approx(line_collision(q, r, g), abs=4.5 * (0.25 / 3000) ** 0.5)
 
 
+@pytest.mark.thorough
 def test_the_average_and_the_least_collision_of_three() -> None:
     assert FAMILIES["affine"](3, 3).collision_of_three[0] == pytest.approx(1 / 6, abs=1e-5)
     assert FAMILIES["affine"](2, 100).collision_of_three == (0.25, 0.25)

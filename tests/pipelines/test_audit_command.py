@@ -33,6 +33,7 @@ def file(tmp_path: Path) -> Path:
     return tmp_path / "one.yaml"
 
 
+@pytest.mark.thorough
 def test_a_protocol_by_its_parameters() -> None:
     done = ran("--protocol", "grr", "--size", "3", "--epsilon", "1", "--draws", "600", "--json")
     assert done.returncode == 0, done.stderr
@@ -64,12 +65,14 @@ def test_a_violation_ends_with_7(file: Path) -> None:
     assert "not audited: Forks" in done.stdout
 
 
+@pytest.mark.thorough
 def test_a_violation_is_no_secret_when_nothing_else_is_printed(file: Path) -> None:
     done = ran(str(file), "--client", command(file, "truth"), "--draws", "600", "--quiet")
     assert (done.returncode, done.stdout) == (7, "")
     assert "E-AUDIT-VIOLATION" in done.stderr
 
 
+@pytest.mark.thorough(but=3)
 @pytest.mark.parametrize(
     ("arguments", "code", "exit_code"),
     [

@@ -407,6 +407,7 @@ def test_a_simulations_output_is_its_reports(
     assert ("truth of a simulation: left out" in err) == (what == "expanded")
 
 
+@pytest.mark.thorough(but=2)
 @pytest.mark.parametrize(
     ("content", "given", "text"),
     [
@@ -515,6 +516,7 @@ def test_the_list_of_options_is_the_commands() -> None:
     assert set(spellings()) == there - {"--help"}
 
 
+@pytest.mark.thorough
 def test_quiet_and_json(call: Call, site: Path, arguments: list[object], tmp_path: Path) -> None:
     """--quiet prints nothing where nothing is wrong, --json one document, on every command that succeeds."""
     assert call(*arguments, "--quiet") == (0, "", "")

@@ -111,6 +111,7 @@ def same(done: Done, plain: Done) -> None:
     assert done.record["accounting"] == plain.record["accounting"]
 
 
+@pytest.mark.thorough(but=2)
 @pytest.mark.parametrize(("kind", "compression"), VARIANTS)
 def test_the_file_format_changes_nothing(
     few: tuple[list[Collection], list[list[ReportColumns]]],
@@ -155,6 +156,7 @@ def test_order_and_batching_change_nothing(
     same(done, plain[2])
 
 
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize(
     "options",
     [
@@ -175,6 +177,7 @@ def test_repeated_and_parallel_bundles_change_nothing(
     same(execute(agreed, reports, tmp_path, beam_args=options, shard_bits=2), wanted)
 
 
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize(
     ("bits", "options"), [(0, ()), (3, ("--direct_runner_bundle_repeat=2",))], ids=["whole", "sharded"]
 )

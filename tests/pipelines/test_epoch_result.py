@@ -46,6 +46,7 @@ def written(folder: Path, collection: Collection) -> dict[str, bytes]:
     }
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("collection", KINDS.values(), ids=KINDS)
 def test_the_driver_publishes_the_bytes_of_the_pipeline(
     collection: Collection, done: Done, tmp_path: Path

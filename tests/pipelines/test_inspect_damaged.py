@@ -23,6 +23,7 @@ def done(tmp_path: Path) -> Path:
     return execute(ONE, tmp_path / "in", tmp_path / "out").output
 
 
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize("cut", [4, 100, 1])
 def test_a_cut_table_of_rejects(done: Path, cut: int) -> None:
     (table,) = (done / "rejects").iterdir()
@@ -31,6 +32,7 @@ def test_a_cut_table_of_rejects(done: Path, cut: int) -> None:
         list(inspect_lines(done / "rejects", (), 5))
 
 
+@pytest.mark.thorough(but=2)
 @pytest.mark.parametrize("content", [b"", b"{", b"[]", b"{}", b"\xff", b'{"schema": "another"}'])
 def test_a_damaged_record(done: Path, content: bytes) -> None:
     (done / "run.json").write_bytes(content)

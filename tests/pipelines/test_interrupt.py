@@ -123,6 +123,7 @@ def seconds_to_end(process: subprocess.Popen[str], number: int) -> float:
     return time.monotonic() - begin
 
 
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_ends_a_run_at_once(
@@ -155,6 +156,7 @@ def gone(pids: list[int]) -> bool:
 MODES = ["multi_threading", "multi_processing"]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("mode", MODES)
 def test_a_signal_ends_workers_too(
     command: list[str], start: Callable[..., subprocess.Popen[str]], tmp_path: Path, mode: str
@@ -174,6 +176,7 @@ def test_a_signal_ends_workers_too(
     assert tree(tmp_path / "out") == before
 
 
+@pytest.mark.thorough
 def test_workers_end_with_a_killed_run(
     command: list[str], start: Callable[..., subprocess.Popen[str]], tmp_path: Path
 ) -> None:

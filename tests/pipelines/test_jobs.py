@@ -74,6 +74,7 @@ def test_failed_job_is_one_line_with_the_cause() -> None:
     assert "FAILED on PortableRunner: ValueError: no such thing as a flat map" in line
 
 
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize(("kind", "exit_code"), [(LdpError, 6), (UsageError, 2), (CollectionError, 3)])
 def test_an_error_of_ours_keeps_its_code_across_the_job_server(kind: type[LdpError], exit_code: int) -> None:
     """And its class, hence the exit code of the command."""
@@ -175,6 +176,7 @@ def test_a_job_is_left_once_the_cluster_has_it(flink: str) -> None:
     assert Overview.asked == 3
 
 
+@pytest.mark.thorough(but=1)
 def test_a_job_that_the_cluster_never_takes_is_an_error(flink: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(jobs, "_TAKEN_SECONDS", 0.6)
     result = SimpleNamespace(state="RUNNING", _job_id="mine-1")
@@ -214,6 +216,7 @@ def counted(output: str) -> int:
     return sum(record["accounting"]["counted"] for record in found)
 
 
+@pytest.mark.thorough
 def test_detached_job_is_not_failed_by_an_output_that_is_out_of_reach(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -70,6 +70,7 @@ def test_a_collection_more_is_no_other(done: Path, tmp_path: Path) -> None:
         execute(ONE, tmp_path / "in", done)
 
 
+@pytest.mark.thorough(but=3)
 @pytest.mark.parametrize(
     "name",
     [
@@ -149,6 +150,7 @@ def holder(tmp_path: Path) -> Iterator[Callable[[Path], subprocess.Popen[str]]]:
         process.communicate()
 
 
+@pytest.mark.thorough(but=1)
 def test_two_runs_on_one_output_do_not_meet(
     done: Path, tmp_path: Path, holder: Callable[[Path], subprocess.Popen[str]]
 ) -> None:
@@ -164,6 +166,7 @@ def test_two_runs_on_one_output_do_not_meet(
     assert not (done / ".lock").exists()
 
 
+@pytest.mark.thorough(but=1)
 def test_a_replay_waits_for_a_run(done: Path, holder: Callable[[Path], subprocess.Popen[str]]) -> None:
     from ldpbeam.pipelines.local.replay import replay
 
@@ -334,6 +337,7 @@ def test_latest_is_the_newest_revision_of_each_epoch(done: Path) -> None:
 # --- disks
 
 
+@pytest.mark.thorough(but=3)
 @pytest.mark.parametrize(
     ("number", "code"),
     [(errno.ENOSPC, "E-DISK-FULL"), (errno.EDQUOT, "E-DISK-FULL"), (errno.EROFS, "E-DISK-DENIED")],

@@ -112,6 +112,7 @@ def test_what_is_no_run_is_refused(tmp_path: Path) -> None:
         replay(tmp_path / "rejects", (ONE,))
 
 
+@pytest.mark.thorough
 def test_nothing_is_forgotten_when_one_collection_is_given(tmp_path: Path) -> None:
     """The record of the run holds its collections: what is given is added, nothing is un-counted."""
     write(tmp_path / "in", ONE, fleet(ONE), prefix="one-")
@@ -167,6 +168,7 @@ def test_paths_are_names_not_patterns(tmp_path: Path) -> None:
         replay(tmp_path / "out" / "rejects")
 
 
+@pytest.mark.thorough
 def test_a_replay_from_another_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Relative paths start where the run was, and rejects keep the names that they had."""
     write(tmp_path / "in", ONE, fleet(ONE), prefix="one-")

@@ -58,6 +58,7 @@ print(len(Device.open(load_collection(Path({str(path)!r})), "state").report(3, 5
     assert (done.stderr, done.stdout) == ("", "True\n")
 
 
+@pytest.mark.thorough(but=2)
 @pytest.mark.parametrize("absent", sorted(modules("pipeline") - {"rich", "scipy"}))
 def test_a_command_says_which_part_it_needs(tmp_path: Path, absent: str) -> None:
     code = COMMAND.format(arguments=["demo", "--output", str(tmp_path / "demo")])

@@ -73,6 +73,7 @@ def test_bounds_reach_98_percent_at_a_million_draws_and_more() -> None:
     assert least_bound(0.6, 0.2, 10_000, 10_000, alpha, 1e-6) < log(3)
 
 
+@pytest.mark.thorough
 def test_a_drawn_bound_is_at_least_what_theory_gives(tmp_path: Path) -> None:
     """For the number of draws of this test; missed with a probability of 1e-9 per bound."""
     collection = of("grr", size=2)

@@ -67,10 +67,12 @@ def test_a_client_that_reports_another_value_is_found(file: Path) -> None:
     assert Check.MATCH in audited(file, "truth").failed
 
 
+@pytest.mark.thorough
 def test_a_client_that_forgets_when_it_is_opened_again_is_found(file: Path) -> None:
     assert Check.REOPEN in audited(file, "forgets").failed
 
 
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize(
     ("broken", "said"),
     [
@@ -97,6 +99,7 @@ def test_a_command_that_cannot_be_started_is_an_error(wrong: str) -> None:
         ExternalClient(wrong)
 
 
+@pytest.mark.thorough
 def test_many_lines_at_once_do_not_block(file: Path) -> None:
     """More than pipes hold, in both directions."""
     with ExternalClient(command(file)) as client:

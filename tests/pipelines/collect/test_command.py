@@ -77,6 +77,7 @@ def message(digest: int, some: ReportColumns) -> bytes:
     return many.SerializeToString()
 
 
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize("name", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_ends_it_with_everything_in_files(tmp_path: Path, name: signal.Signals) -> None:
     with started(tmp_path) as (process, port):
@@ -120,6 +121,7 @@ def test_results_are_those_of_the_same_reports_in_files(tmp_path: Path) -> None:
     assert written.total["duplicate"] > 0
 
 
+@pytest.mark.thorough(but=3)
 @pytest.mark.parametrize(
     ("more", "code", "said"),
     [

@@ -138,6 +138,7 @@ def test_what_is_no_report_request_is_refused(tmp_path: Path) -> None:
     assert names(tmp_path) == [2]
 
 
+@pytest.mark.thorough
 def test_a_body_longer_than_the_limit_is_refused_unread(tmp_path: Path) -> None:
     with folder(tmp_path, Limits(body=100)) as served:
         sound = batch(range(8))
@@ -178,6 +179,7 @@ def test_long_headers_are_refused(tmp_path: Path) -> None:
                 assert closed(line, 10).split()[1] == b"400"
 
 
+@pytest.mark.thorough
 def test_a_slow_body_and_a_slow_header_are_cut_off(tmp_path: Path) -> None:
     limits = Limits(body_seconds=0.5, idle_seconds=1.0)
     with folder(tmp_path, limits) as served:

@@ -218,6 +218,7 @@ def test_files_are_not_for_everybody(tmp_path: Path) -> None:
     assert path.stat().st_mode & 0o777 == 0o640
 
 
+@pytest.mark.thorough
 def test_large_commits_stay_below_the_longest_record(tmp_path: Path) -> None:
     store, _ = opened(tmp_path, size=1 << 30)
     n = 400_000

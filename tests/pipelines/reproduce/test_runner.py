@@ -81,6 +81,7 @@ def test_a_cell_belongs_to_its_seed_and_its_data(tmp_path: Path) -> None:
     assert only(run(["loloha:fig4:mine"], all_of_it, tmp_path / "out")).computed == 1
 
 
+@pytest.mark.thorough
 def test_processes_give_the_same_rows(tmp_path: Path) -> None:
     """Two of them, for the smallest experiment that draws anything."""
     small = Settings(data=tmp_path, seed=3, runs=2, devices=30, epochs=2)

@@ -194,6 +194,7 @@ def test_empty_messages_alone(tmp_path: Path) -> None:
     assert read_header(Landing(str(tmp_path)).path(1)) == segment
 
 
+@pytest.mark.thorough
 def test_a_big_batch(tmp_path: Path) -> None:
     """Twenty thousand messages, more than a hundred refused for the same reason."""
     sent = [message(ONE, 0, range(i, i + 2)) for i in range(0, 40_000, 2)]

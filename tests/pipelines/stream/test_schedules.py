@@ -651,6 +651,7 @@ def numbers_of(account: Account) -> Iterator[tuple[str, int]]:
     yield from ((f"rejected.{reason}", n) for reason, n in account.rejected.items() if n)
 
 
+@pytest.mark.thorough
 def test_the_engine_publishes_the_bytes_of_the_pipeline(tmp_path: Path) -> None:
     """Two engines, one with Beam's stages and one without, over the same messages: equal directories."""
     found = []

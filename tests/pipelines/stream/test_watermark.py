@@ -184,6 +184,7 @@ SPOILT: dict[str, dict[str, Any]] = {
 }
 
 
+@pytest.mark.thorough(but=6)
 @pytest.mark.parametrize("spoilt", SPOILT)
 @pytest.mark.parametrize("rate", [500, 2_500])
 def test_what_senders_do_wrong(tmp_path: Path, rate: int, spoilt: str) -> None:
@@ -199,6 +200,7 @@ def test_one_stale_message_in_each_of_few(tmp_path: Path) -> None:
     run(engine(tmp_path, world, source), world, 120, lag_from=2 * SETTLE)
 
 
+@pytest.mark.thorough
 def test_nothing_but_stale_stamps_hold_it_for_a_while_only(tmp_path: Path) -> None:
     """The publisher's clock stands still: results wait for ``patience``, then go on without him."""
     world = World()
@@ -209,6 +211,7 @@ def test_nothing_but_stale_stamps_hold_it_for_a_while_only(tmp_path: Path) -> No
     run(stream, world, 120, lag_from=30)
 
 
+@pytest.mark.thorough
 def test_a_replay_is_followed_at_its_own_pace(tmp_path: Path) -> None:
     """Messages of yesterday, sent again as fast as they came then."""
     world = World()

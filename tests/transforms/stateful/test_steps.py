@@ -133,6 +133,7 @@ def test_final_counts_and_books_are_those_of_the_rules(
     agree(job, sent, deduplicate)
 
 
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize("bits", [0, 3])
 def test_final_counts_are_those_of_a_run_over_files(bits: int, tmp_path: Path) -> None:
     """The same reports as files, once through the bounded pipeline."""
