@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any, cast
 
 import pytest
@@ -41,7 +42,7 @@ def test_as_many_cases_as_said_are_kept_with_the_first_and_the_last(cases: int, 
     assert kept[0] == 0
     if but > 1:
         assert kept[-1] == cases - 1
-        steps = {b - a for a, b in zip(kept, kept[1:], strict=False)}
+        steps = {b - a for a, b in pairwise(kept)}
         assert max(steps, default=0) - min(steps, default=0) <= 1
 
 
