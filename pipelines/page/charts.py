@@ -149,10 +149,10 @@ def multiple(
         layers.append(_level(uniform))
     if few:
         rule = base.mark_rule(aria=False, clip=True, color=RAW, strokeWidth=5, opacity=_BAND * 1.5)
-        layers.append(rule.encode(y=alt.Y("low:Q", scale=scale), y2="high:Q"))
+        layers.append(rule.encode(y=alt.Y("low:Q", scale=scale), y2=alt.Y2("high:Q")))
     else:
         band = base.mark_area(aria=False, clip=True, color=RAW, opacity=_BAND)
-        layers.append(band.encode(y=alt.Y("low:Q", scale=scale), y2="high:Q"))
+        layers.append(band.encode(y=alt.Y("low:Q", scale=scale), y2=alt.Y2("high:Q")))
     line = base.mark_line(aria=False, clip=True, color=RAW, strokeWidth=1.6)
     layers.append(line.encode(y=y))
     if few:
@@ -175,7 +175,7 @@ def multiple(
         cross = base.transform_filter(f"datum.mark === '{WITHHELD}'").mark_point(
             shape="M-1,-1L1,1M-1,1L1,-1", stroke=UNIFORM, strokeWidth=2, size=26, opacity=1
         )
-        layers.append(cross.encode(y=alt.value(height - 62), description="note:N"))
+        layers.append(cross.encode(y=alt.value(height - 62), description=alt.Description("note:N")))
     return _finish(layers, rows, width, height)
 
 
@@ -201,7 +201,7 @@ def _level(value: float) -> alt.Chart:
 def _hover(base: alt.Chart, width: float) -> alt.Chart:
     """Invisible full-height lines that carry the text of the tooltip."""
     rule = base.mark_rule(opacity=0, color="#000000", strokeWidth=max(2.0, round(width, 1)))
-    described: alt.Chart = rule.encode(description="text:N")
+    described: alt.Chart = rule.encode(description=alt.Description("text:N"))
     return described
 
 
@@ -224,7 +224,7 @@ def profile(rows: Sequence[Row], pattern: str, narrow: bool, title: str, uniform
     if uniform is not None:
         layers.append(_level(uniform))
     band = base.mark_area(aria=False, color=RAW, opacity=_BAND * 0.75)
-    layers.append(band.encode(y=alt.Y("low:Q"), y2="high:Q"))
+    layers.append(band.encode(y=alt.Y("low:Q"), y2=alt.Y2("high:Q")))
     if _has(rows, "consistent"):
         fill = base.mark_area(aria=False, color=CONSISTENT, opacity=0.45, interpolate="step")
         layers.append(fill.encode(y=alt.Y("consistent:Q")))
@@ -338,7 +338,7 @@ def stack(
             ),
             order=alt.Order("order:Q"),
             # Bars too narrow for a finger have no text of their own.
-            **({"description": "text:N"} if not narrow or epochs <= 60 else {}),
+            **({"description": alt.Description("text:N")} if not narrow or epochs <= 60 else {}),
         )
     )
     chart.mark.aria = not narrow or epochs <= 60
@@ -397,12 +397,12 @@ def lines(
         if narrow and len(points) > 24:  # too close together to be pointed at with a finger
             continue
         dot = base.mark_circle(color=colour, size=36, opacity=1 if len(points) <= 24 else 0)
-        layers.append(dot.transform_filter("datum.pointed").encode(description="text:N"))
+        layers.append(dot.transform_filter("datum.pointed").encode(description=alt.Description("text:N")))
         ends.append((name, colour, points[-1][1]))
     labels = [] if narrow else scales.apart(ends, domain, logarithmic, gap=17 / (height - 60))
     for name, colour, y_ in labels:
         text = alt.Chart(_values([{"name": name, "y": y_}])).mark_text(
             aria=False, align="left", dx=8, fontSize=12, color=colour, fontWeight=600
         )
-        layers.append(text.encode(x=alt.value("width"), y=alt.Y("y:Q"), text="name:N"))
+        layers.append(text.encode(x=alt.value("width"), y=alt.Y("y:Q"), text=alt.Text("name:N")))
     return _finish(layers, [], width, height)
