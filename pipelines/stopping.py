@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from queue import SimpleQueue
 from typing import Any
 
 TOGETHER = 1.0
@@ -22,17 +23,25 @@ def stopped_by_signals(stop: Callable[[], None]) -> Iterator[None]:
 
     That lasts beyond the block where a signal was heard: the process is ending, and its last words must not
     be cut off by the echo of what ended it. Only the main thread can do this; in others nothing changes.
+
+    ``stop`` is called by a thread of its own: a handler runs between two steps of the main thread, which may
+    hold the lock that ``stop`` needs (that of an Event that it waits for), and would then wait for itself.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
         return
     before: dict[signal.Signals, Any] = {}
     heard: list[float] = []
+    requests: SimpleQueue[bool] = SimpleQueue()  # its put may interrupt itself, unlike that of a Queue
+
+    def listen() -> None:
+        if requests.get():
+            stop()
 
     def hear(number: int, frame: object) -> None:
         if not heard:
             heard.append(time.monotonic())
-            stop()
+            requests.put(True)
         elif time.monotonic() - heard[0] >= TOGETHER:
             restore()
             signal.raise_signal(number)
@@ -41,6 +50,8 @@ def stopped_by_signals(stop: Callable[[], None]) -> Iterator[None]:
         for name, handler in before.items():
             signal.signal(name, handler)
 
+    listener = threading.Thread(target=listen, name="stopping", daemon=True)
+    listener.start()
     for name in (signal.SIGTERM, signal.SIGINT):
         before[name] = signal.signal(name, hear)
     try:
@@ -48,3 +59,5 @@ def stopped_by_signals(stop: Callable[[], None]) -> Iterator[None]:
     finally:
         if not heard:
             restore()
+        requests.put(False)
+        listener.join()

@@ -5,9 +5,11 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from queue import SimpleQueue
 
 import pytest
 
@@ -67,6 +69,33 @@ def test_a_later_signal_ends_it(inside: float, after: float) -> None:
         time.sleep(TOGETHER + 0.1)
         process.send_signal(signal.SIGTERM)
         assert process.wait(timeout=30) == -signal.SIGTERM
+
+
+def test_a_signal_comes_while_the_lock_that_stopping_needs_is_held() -> None:
+    """As when the main thread is inside the wait of the Event that is to be set: nothing waits for itself."""
+    lock, taken = threading.Lock(), SimpleQueue[bool]()
+    before = [signal.getsignal(name) for name in (signal.SIGTERM, signal.SIGINT)]
+    try:
+        with stopped_by_signals(lambda: taken.put(lock.acquire(timeout=20))):
+            with lock:
+                signal.raise_signal(signal.SIGTERM)
+            assert taken.get(timeout=30)
+    finally:
+        for name, handler in zip((signal.SIGTERM, signal.SIGINT), before, strict=True):
+            signal.signal(name, handler)
+
+
+def test_what_asks_last_is_still_told() -> None:
+    """A signal in the block's last step: the request has been passed on when the block is left."""
+    heard: list[int] = []
+    before = [signal.getsignal(name) for name in (signal.SIGTERM, signal.SIGINT)]
+    try:
+        with stopped_by_signals(lambda: heard.append(1)):
+            signal.raise_signal(signal.SIGINT)
+        assert heard == [1]
+    finally:
+        for name, handler in zip((signal.SIGTERM, signal.SIGINT), before, strict=True):
+            signal.signal(name, handler)
 
 
 def test_without_a_signal_everything_is_as_before() -> None:
