@@ -20,6 +20,8 @@ _MAX_CELLS = 1 << 28  # of the linear family's table: 2 GiB
 _MANY_CELLS, _MANY_REPORTS = 1 << 18, 1 << 17
 """From so many on, increments are brought into order: the table is larger than the second-level cache."""
 _PART_BITS, _MOST_PART_BITS = 16, 9
+_ROW = 1 << 7
+"""Cells that a row of the transform has at least: fewer are not worth a loop."""
 _TOGETHER = 1 << 21
 """Reports that are brought into order at once: 8 MiB."""
 
@@ -198,7 +200,7 @@ class LinearFamily(HashFamily):
             symbols.add_at_in_order(some, shift, starts, ordered, counts)
 
     def support_counts(self, counts: Ints) -> Ints:
-        """One transform over (Z_g)^m; the row of the missing seed 0 is empty."""
+        """One transform over (Z_g)^m, once cells that tell the same are one; O(g K log K), K = g^m."""
         import numpy as np
 
         from ldpbeam.kernels import hashing
@@ -210,11 +212,24 @@ class LinearFamily(HashFamily):
             hashing.transform_signs(sums)
             halves: Ints = (sums[: self.domain_size] + counts.sum()) >> 1
             return halves
-        table = np.zeros((self.points, self.g), np.int64)
-        table[1:] = counts.reshape(-1, self.g)
-        out = np.empty(self.domain_size, np.int64)
-        hashing.transform_linear(table, self.g, np.empty((self.g, self.g), np.int64), out)
-        return out
+        # Seeds by the place of their highest digit: what those of j digits tell of v is in v's lowest j.
+        found = np.zeros(1, np.int64)
+        for place in range(self.digits):
+            low = self.g ** min(place, self._row_digits)
+            table, before = np.zeros(found.size * self.g, np.int64), found
+            hashing.merge_classes(counts, self.g, before.size, low, table)
+            hashing.replace_high_digits(table, low, self.g)
+            found = np.empty_like(table)
+            hashing.replace_low_digits(table, low, self.g, before, found)
+        return found[: self.domain_size].copy()
+
+    @property
+    def _row_digits(self) -> int:
+        """How many digits of a seed lie within a row of the transform."""
+        digits = 0
+        while self.g ** (digits + 1) < _ROW:
+            digits += 1
+        return digits
 
 
 def is_prime(number: int) -> bool:

@@ -11,6 +11,8 @@ from ldpbeam.kernels._jit import kernel
 from ldpbeam.kernels.symbols import integer
 
 _TILE = 4096
+_NEAR, _WIDE = 1 << 16, 32
+"""Cells that the second-level cache holds; rows that are transposed together."""
 
 
 @kernel
@@ -116,49 +118,139 @@ def hash_linear(seeds: Any, values: Any, g: Any) -> Ints:
 
 
 @kernel
-def transform_linear(table: Any, g: Any, scratch: Any, counts: Any) -> None:
-    """Support counts from the table T[s, y]: C(v) = sum over s of T[s, <s, v> mod g].
+def merge_classes(counts: Any, g: Any, size: Any, low: Any, table: Any) -> None:
+    """Put cells that tell the same together, for the seeds whose highest digit is one certain digit.
 
-    One butterfly per base-g digit replaces the digit of s by the digit of v; the last one needs only the
-    column y = 0 and the values that exist. O(m g^2 K) integer additions, K = g**m.
+    <c s, v> = c y wherever <s, v> = y, so of the seeds c s only the one with the highest digit 1 stays.
 
     Args:
-        table: int64 (K, g), overwritten.
+        counts: int64 ((g**m - 1) * g,), cell (seed - 1) * g + y.
         g: int64, prime.
-        scratch: int64 (g, g).
-        counts: int64 (k,), k <= K, written.
+        size: int64, g**j, j the place of the highest digit: the number of seeds that stay.
+        low: int64, g**a, a <= j: how many of them differ in their a lowest digits alone.
+        table: int64 (size * g,), zeroed, written: cell (s // low * g + y) * low + s mod low, s the seed
+            without its highest digit.
     """
-    size = table.shape[0]
-    stride = 1
-    while stride * g < size:
-        for block in range(0, size, stride * g):
-            for low in range(stride):
-                base = block + low
-                for v in range(g):
-                    for y in range(g):
-                        total = np.int64(0)
-                        column = y
-                        for s in range(g):
-                            total += table[base + s * stride, column]
-                            column += v
-                            if column >= g:
-                                column -= g
-                        scratch[v, y] = total
-                for v in range(g):
-                    for y in range(g):
-                        table[base + v * stride, y] = scratch[v, y]
-        stride *= g
-    for value in range(counts.size):
-        digit = value // stride
-        base = value - digit * stride
-        total = np.int64(0)
-        column = 0
+    times = np.empty(low, np.int64)
+    column = np.empty(g, np.int64)
+    for c in range(1, g):
+        for y in range(g):
+            column[y] = c * y % g
+        times[0] = 0
+        for s in range(1, low):
+            times[s] = times[s // g] * g + column[s % g]
+        for block in range(size // low):
+            seed, weight, rest = c * size - 1, low, block
+            while rest > 0:
+                seed += column[rest % g] * weight
+                weight *= g
+                rest //= g
+            for y in range(g):
+                into = table[(block * g + y) * low : (block * g + y + 1) * low]
+                base = seed * g + column[y]
+                for s in range(low):
+                    into[s] += counts[base + times[s] * g]
+
+
+@kernel
+def replace_digit(table: Any, first: Any, apart: Any, width: Any, g: Any, scratch: Any) -> None:
+    """Row v becomes the sum over s of row s rotated by s v, for g rows: a digit of s gives way to one of v.
+
+    Args:
+        table: int64 (r * g * width,), overwritten: rows of ``width`` cells for each symbol.
+        first, apart: int64, where the first row begins, and how far it is from one to the next.
+        width: int64.
+        g: int64, prime.
+        scratch: int64 (g * g * width,).
+    """
+    cells = g * width
+    for v in range(g):
         for s in range(g):
-            total += table[base + s * stride, column]
-            column += digit
-            if column >= g:
-                column -= g
-        counts[value] = total
+            # Slices walked from 0 keep indices provably non-negative, without which nothing is vectorised.
+            cut = s * v % g * width
+            source = table[first + s * apart : first + s * apart + cells]
+            for part in range(2):
+                begin, end, at = (cut, cells, 0) if part == 0 else (0, cut, cells - cut)
+                some, into = source[begin:end], scratch[v * cells + at : (v + 1) * cells]
+                if s == 0:
+                    for x in range(some.size):
+                        into[x] = some[x]
+                else:
+                    for x in range(some.size):
+                        into[x] += some[x]
+    for v in range(g):
+        some, into = (
+            scratch[v * cells : (v + 1) * cells],
+            table[first + v * apart : first + v * apart + cells],
+        )
+        for x in range(some.size):
+            into[x] = some[x]
+
+
+@kernel
+def replace_high_digits(table: Any, low: Any, g: Any) -> None:
+    """Replace those digits of s that say which row it is, each by one of v.
+
+    First those that are near, block by block, each of which stays in the second-level cache.
+
+    Args:
+        table: int64 (g**j * g,) as :func:`merge_classes` writes it, overwritten.
+        low, g: as there.
+    """
+    cells = g * low
+    scratch = np.empty(g * cells, np.int64)
+    near = cells
+    while near * g <= min(table.size, _NEAR):
+        near *= g
+    for phase in range(2):
+        whole = near if phase == 0 else table.size
+        for begin in range(0, table.size, whole):
+            apart = cells if phase == 0 else near
+            while apart < whole:
+                for block in range(begin, begin + whole, apart * g):
+                    for first in range(block, block + apart, cells):
+                        replace_digit(table, first, apart, low, g, scratch)
+                apart *= g
+
+
+@kernel
+def replace_low_digits(table: Any, low: Any, g: Any, before: Any, counts: Any) -> None:
+    """Replace the digits of s within a row, and add what seeds of fewer digits tell.
+
+    Piece by piece rows become columns, so that these digits too say which row it is.
+
+    Args:
+        table: int64 (g**j * g,) as :func:`replace_high_digits` leaves it.
+        low, g: as there.
+        before: int64 (g**j,), by the lowest j digits of v.
+        counts: int64 (g**j * g,), written: by the lowest j + 1 digits of v.
+    """
+    size = before.size
+    blocks = size // low
+    wide = min(blocks, _WIDE)
+    cells = g * wide
+    turned = np.empty(low * cells, np.int64)
+    scratch = np.empty(g * cells, np.int64)
+    for piece in range(0, blocks, wide):
+        # The last piece begins early enough to be whole; what it shares with the one before is the same.
+        begin = min(piece, blocks - wide)
+        for b in range(wide):
+            for y in range(g):
+                source = table[((begin + b) * g + y) * low : ((begin + b) * g + y + 1) * low]
+                for s in range(low):
+                    turned[s * cells + y * wide + b] = source[s]
+        apart = cells
+        while apart < low * cells:
+            for block in range(0, low * cells, apart * g):
+                for first in range(block, block + apart, cells):
+                    replace_digit(turned, first, apart, wide, g, scratch)
+            apart *= g
+        for y in range(g):
+            for b in range(wide):
+                at = (begin + b) * low
+                into, lower = counts[y * size + at : y * size + at + low], before[at : at + low]
+                for s in range(low):
+                    into[s] = lower[s] + turned[s * cells + y * wide + b]
 
 
 @kernel

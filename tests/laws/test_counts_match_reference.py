@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 from ldpbeam.arrays import read_only
 from ldpbeam.errors import CollectionError
 from ldpbeam.hashing import AffineFamily, LinearFamily, is_prime, optimal_prime
-from ldpbeam.kernels import hashing
 from ldpbeam.protocols.bit_flip import BitFlip
 from ldpbeam.simulators.fleet import Fleet
 from ldpbeam.simulators.words import RandomWords
@@ -150,7 +149,10 @@ def test_affine_collisions_in_small_words(g: int) -> None:
     assert AffineFamily(g, 100).collision == stated
 
 
-@pytest.mark.parametrize("g,size", [(2, 2), (2, 3), (2, 16), (3, 9), (3, 10), (5, 26), (7, 50), (11, 11)])
+@pytest.mark.parametrize(
+    "g,size",
+    [(2, 2), (2, 3), (2, 16), (3, 3), (3, 9), (3, 10), (3, 100), (5, 26), (7, 50), (11, 11), (13, 60)],
+)
 def test_linear_transform_and_hash_equal_reference(g: int, size: int) -> None:
     """Butterflies give Σ_s T[s][⟨s, v⟩] for any integer table, negative entries included."""
     family = LinearFamily(g, size)
@@ -278,11 +280,51 @@ def test_the_transform_of_signs_is_the_general_one(size: int) -> None:
     """Domains below and above what is transformed at once, and not only powers of two."""
     family = LinearFamily(2, size)
     counts = np.random.default_rng(size).integers(0, 1 << 40, family.counts_length)
-    table = np.zeros((family.points, 2), np.int64)
-    table[1:] = counts.reshape(-1, 2)
-    expected = np.empty(size, np.int64)
-    hashing.transform_linear(table, 2, np.empty((2, 2), np.int64), expected)
-    assert np.array_equal(family.support_counts(counts), expected)
+    assert np.array_equal(family.support_counts(counts), general_transform(family, counts))
+
+
+def general_transform(family: LinearFamily, counts: np.ndarray) -> np.ndarray:
+    """C(v) = Σ_s T[s, ⟨s, v⟩], one digit after the other, over all seeds and all of the table in Python."""
+    g, places = family.g, family.digits
+    table = np.zeros((family.points, g), np.int64)
+    table[1:] = counts.reshape(-1, g)
+    # Axes: digits of s from the highest to the lowest, then y; each digit in turn becomes one of v.
+    table = table.reshape((g,) * places + (g,))
+    for axis in range(places):
+        rows = np.moveaxis(table, axis, 0)
+        turned = [sum(np.roll(rows[s], -s * v, axis=-1) for s in range(g)) for v in range(g)]
+        table = np.moveaxis(np.array(turned), 0, axis)
+    return table[..., 0].reshape(-1)[: family.domain_size]
+
+
+@pytest.mark.parametrize(
+    ("g", "size"),
+    [
+        (2, 3000),
+        (3, 2187),
+        (3, 2188),
+        (3, 1 << 19),
+        (5, 4000),
+        (7, 20_000),
+        (11, 15_000),
+        (23, 600),
+        (37, 140),
+    ],
+)
+def test_the_transform_in_rows_and_blocks_is_the_general_one(g: int, size: int) -> None:
+    """Where pieces do not divide what there is, with more than the second-level cache holds, and few digits.
+
+    Counts are as large as they can be without their sums leaving 64 bits, and some are negative.
+    """
+    family = LinearFamily(g, size)
+    most = (1 << 62) // family.points
+    counts = np.random.default_rng(size).integers(-most, most, family.counts_length)
+    kept = counts.copy()
+    found = family.support_counts(counts)
+    assert found.flags.c_contiguous
+    assert found.dtype == np.int64
+    assert np.array_equal(found, general_transform(family, counts))
+    assert np.array_equal(counts, kept)
 
 
 @pytest.mark.parametrize(("g", "size"), [(2, 1 << 18), (3, 200_000)])
