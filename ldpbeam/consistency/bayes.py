@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
+from ldpbeam.arrays import Ints
 from ldpbeam.consistency._posterior import CountNoise
 from ldpbeam.consistency._simplex import project
 from ldpbeam.consistency.base import FloatArray, Method, Noise, checked, uniform
+
+_Sparse = tuple[Ints, Ints, FloatArray]
+"""Where the entries of each row begin, their columns, and the entries."""
 
 ROUNDS = 400
 """Steps of the fit."""
@@ -99,21 +101,30 @@ def prior_points(rows: FloatArray, noise: CountNoise) -> FloatArray:
 
 def posterior_means(rows: FloatArray, weights: FloatArray, noise: CountNoise) -> FloatArray:
     """The fit, and the posterior mean of the true count of each row."""
+    from ldpbeam.kernels import prior as kernel
+
     points = prior_points(rows, noise)
     counts = noise.counts(points)
     likelihood = _likelihoods(rows, points, counts, noise)
-    backwards = likelihood.T.tocsr()
     shares = weights / float(np.sum(weights))
     prior = np.full(points.size, 1.0 / points.size)
-    for _ in range(ROUNDS):
-        prior *= backwards @ (shares / (likelihood @ prior))
-    return np.asarray((likelihood @ (prior * counts)) / (likelihood @ prior), np.float64)
+    kernel.fit(likelihood, _transposed(likelihood, points.size), shares, prior, ROUNDS)
+    above, below = np.empty(rows.size), np.empty(rows.size)
+    kernel.times(*likelihood, prior * counts, above)
+    kernel.times(*likelihood, prior, below)
+    return np.asarray(above / below, np.float64)
 
 
-def _likelihoods(rows: FloatArray, points: FloatArray, counts: FloatArray, noise: CountNoise) -> Any:
-    """Density of each row at each point near it, up to a factor of the row: a sparse matrix."""
-    from scipy.sparse import csr_matrix
+def _transposed(matrix: _Sparse, columns: int) -> _Sparse:
+    """The same entries by column, those of a column in the order of its rows."""
+    starts, places, values = matrix
+    order = np.argsort(places, kind="stable")
+    begins = np.concatenate([[0], np.cumsum(np.bincount(places, minlength=columns))])
+    return begins, np.repeat(np.arange(starts.size - 1), np.diff(starts))[order], values[order]
 
+
+def _likelihoods(rows: FloatArray, points: FloatArray, counts: FloatArray, noise: CountNoise) -> _Sparse:
+    """Density of each row at each point near it, up to a factor of the row."""
     centres = np.clip(positions(rows, noise), 0.0, float(points[-1]))
     begin = np.searchsorted(points, centres - REACH, side="left")
     end = np.searchsorted(points, centres + REACH, side="right")
@@ -123,7 +134,7 @@ def _likelihoods(rows: FloatArray, points: FloatArray, counts: FloatArray, noise
     logs = -0.5 * ((np.repeat(rows, end - begin) - counts[columns]) / std) ** 2 - np.log(std)
     highest = np.maximum.reduceat(logs, starts[:-1])
     values = np.exp(logs - np.repeat(highest, end - begin))
-    return csr_matrix((values, columns, starts), shape=(rows.size, points.size))
+    return starts, columns, values
 
 
 BAYES = Method("bayes", bayes, True, True, "posterior mean under the prior that fits best; for many values")
