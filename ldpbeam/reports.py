@@ -142,7 +142,7 @@ def _attributed(
             admission.read[key] += which.size if sizes is None else int(sizes[which].sum())
             admission.reject(key, _refused(reason, source, records, which, sizes))
 
-    known = np.isin(records.digest, np.array(list(collections), np.uint64))
+    known = _among(records.digest, collections)
     refuse(UNATTRIBUTED, Reason.UNKNOWN_COLLECTION, np.flatnonzero(among & ~known))
     for digest, chosen in _groups(records.digest, np.flatnonzero(among & known)):
         collection = collections[digest]
@@ -167,6 +167,13 @@ def _attributed(
                 group.size if sizes is None else int(sizes[group].sum())
             )
             yield collection, epoch, group
+
+
+def _among(digests: Uints, collections: Mapping[int, Collection]) -> Flags:
+    """Which digests are of a known collection; records that lie together are mostly of one."""
+    if digests.size and (digests == digests[0]).all():
+        return np.full(digests.size, int(digests[0]) in collections)
+    return np.isin(digests, np.array(list(collections), np.uint64))
 
 
 def _refused(

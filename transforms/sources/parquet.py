@@ -255,8 +255,8 @@ def _tables(batch: Any, reading: _Reading) -> Iterator[Table | BadSource]:
     while first < kept.size:
         before = int(weight[first - 1]) if first else 0
         last = max(int(np.searchsorted(weight, before + 2 * BYTES_AT_ONCE, "right")), first + 1)
-        some = kept[first:last]
-        first = last
+        # Where every row is kept, a part of each column is no copy.
+        some = kept[first:last] if kept.size < n else slice(first, last)
         rows = Rows(
             digest=digest[some],
             epoch=epoch[some],
@@ -264,6 +264,7 @@ def _tables(batch: Any, reading: _Reading) -> Iterator[Table | BadSource]:
             buffer=buffer,
             payload_at=at[some],
             payload_length=length[some],
-            place=begun + some,
+            place=begun + kept[first:last],
         )
+        first = last
         yield Table(reading.source, rows, reading.written_by)
