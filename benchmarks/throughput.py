@@ -1,13 +1,20 @@
 """Pipeline speed against the same reading, decoding and counting in a plain loop, in one run.
 
-    python benchmarks/throughput.py [--reports 10000000]
+    python benchmarks/throughput.py [--reports 10000000] [--repeats 5] [--families linear affine]
 
-Prints, for linear and affine hashing (LOLOHA, k = 360, g = 2):
+For linear and affine hashing (LOLOHA, k = 360, g = 2), one process each, which has imported and compiled
+everything, takes these in turn, over and over:
 
-* warm: seconds of the plain loop, of the pipeline without and with de-duplication, in processes that have
-  imported and compiled everything; the ratio, the microseconds per report that de-duplication adds to the
-  plain loop, and the peak memory of the larger process;
-* command: the same as whole commands, from start to exit, imports and compilation included on both sides.
+* a plain loop without Beam over batch files, which reads, decodes, checks and counts with the same kernels;
+* the pipeline over batch files, over files of single reports, and over Parquet, without de-duplication;
+* the pipeline over batch files with de-duplication, and without it on two threads and in two processes;
+* the pipeline over 200 reports: building and starting a graph, which is a part of each of the others.
+
+Printed are medians: seconds of the processor and of the wall clock, how many times the plain loop each takes,
+and the microseconds of the processor that a report takes beyond the plain loop, with the least and the
+greatest ratio. Processor seconds hold on a machine that does other work as well; those of two processes
+include imports. What the pipeline publishes is compared bit for bit. Then the same as whole commands, from
+start to exit, imports included on both sides.
 """
 
 from __future__ import annotations
@@ -20,15 +27,20 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+import pyarrow.dataset as ds
 
 from ldpbeam.collection.collection import Collection
 from ldpbeam.collection.file import parse_collection
 from ldpbeam.reports import Admission, admit_batches, admit_rows
+from ldpbeam.simulators.deliver.files import Format, report_file
+from ldpbeam.simulators.deliver.files import write_reports as write_file
+from ldpbeam.simulators.fleet import ReportColumns
 from ldpbeam.support import Support
-from ldpbeam.wire import codec, report_pb2
+from ldpbeam.wire import codec
 
 _K = 360
 _EPOCHS = 10
@@ -52,30 +64,25 @@ def collection(family: str) -> Collection:
 
 
 def write_reports(asked: Collection, folder: Path, reports: int) -> None:
-    """Report-batch files with random, valid payloads: counting does not care who sent them."""
-    folder.mkdir(parents=True)
+    """Files with random, valid payloads, in a folder per format: counting does not care who sent them."""
     rng = np.random.Generator(np.random.Philox(1))
     protocol = asked.protocol
+    formats: tuple[Format, ...] = ("batch", "report", "parquet")
+    for name in formats:
+        (folder / name).mkdir(parents=True)
     for epoch in range(_EPOCHS):
-        with (folder / f"epoch-{epoch:03d}.pb").open("wb") as handle:
-            left = reports // _EPOCHS
-            while left:
-                n = min(left, _BATCH)
-                left -= n
-                if protocol.counts_length == _K:
-                    payloads = rng.integers(0, 256, (n, protocol.payload_size), np.uint8)
-                    payloads[:, 16] &= 1
-                else:
-                    cells = rng.integers(0, protocol.counts_length, n).astype("<u8")
-                    payloads = cells.view(np.uint8).reshape(n, 8)[:, : protocol.payload_size]
-                message = report_pb2.ReportBatch(
-                    digest=asked.digest,
-                    epoch=epoch,
-                    count=n,
-                    report_ids=rng.integers(0, 1 << 64, n, np.uint64).tolist(),
-                    payloads=payloads.tobytes(),
-                ).SerializeToString()
-                handle.write(codec.framed(message))
+        parts = []
+        for begin in range(0, reports // _EPOCHS, _BATCH):
+            n = min(_BATCH, reports // _EPOCHS - begin)
+            if protocol.counts_length == _K:
+                payloads = rng.integers(0, 256, (n, protocol.payload_size), np.uint8)
+                payloads[:, 16] &= 1
+            else:
+                cells = rng.integers(0, protocol.counts_length, n).astype("<u8")
+                payloads = cells.view(np.uint8).reshape(n, 8)[:, : protocol.payload_size].copy()
+            parts.append(ReportColumns(epoch, rng.integers(0, 1 << 64, n, np.uint64), payloads))
+        for name in formats:
+            write_file(name, report_file(folder / name, epoch, name), parts, digest=asked.digest)
 
 
 def plain_loop(asked: Collection, folder: Path) -> dict[int, Support]:
@@ -100,105 +107,143 @@ def plain_loop(asked: Collection, folder: Path) -> dict[int, Support]:
     return {e: Support(asked.protocol.support_counts(s.counts), s.reports) for e, s in counted.items()}
 
 
-def pipeline(asked: Collection, folder: Path, output: Path, deduplicate: bool) -> None:
+def pipeline(
+    asked: Collection, folder: Path, output: Path, deduplicate: bool, beam_args: tuple[str, ...] = ()
+) -> None:
     """The real job."""
     from ldpbeam.pipelines.config import RunConfig
     from ldpbeam.pipelines.inputs import match_inputs, shard_bits_for
     from ldpbeam.pipelines.run import run
 
     inputs, size = match_inputs(str(folder / "*"))
-    bits = shard_bits_for(size)
-    run(
-        RunConfig.parsed((asked,), files=inputs, output=str(output), deduplicate=deduplicate, shard_bits=bits)
-    )
+    given = {"deduplicate": deduplicate, "shard_bits": shard_bits_for(size), "beam_args": beam_args}
+    run(RunConfig.parsed((asked,), files=inputs, output=str(output), **given))
 
 
-def measure(family: str, what: str, folder: Path, warm: Path, repeats: int) -> dict[str, float]:
-    """Best of some runs of one kind, and the peak memory of this process."""
+_START, _TWO = "200 reports", "--direct_num_workers=2"
+_KINDS: dict[str, tuple[str, bool, tuple[str, ...]]] = {
+    "run": ("batch", False, ()),
+    "with de-duplication": ("batch", True, ()),
+    "single reports": ("report", False, ()),
+    "Parquet": ("parquet", False, ()),
+    _START: ("batch", False, ()),
+    "two threads": ("batch", False, (_TWO, "--direct_running_mode=multi_threading")),
+    "two processes": ("batch", False, (_TWO, "--direct_running_mode=multi_processing")),
+}
+"""What is measured beside the plain loop: format, de-duplication, options for Beam."""
+
+
+def spent(work: Callable[[], object]) -> tuple[float, float]:
+    """Seconds of the processor, of this process and of those it has waited for, and of the wall clock."""
+    before, started = _processor(), time.perf_counter()
+    work()
+    wall = time.perf_counter() - started
+    return _processor() - before, wall
+
+
+def _processor() -> float:
+    waited_for = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return time.process_time() + waited_for.ru_utime + waited_for.ru_stime
+
+
+def published(output: Path) -> dict[tuple[int, int], int]:
+    """Support by epoch and value."""
+    table = ds.dataset(output / "estimates").to_table(columns=["epoch", "value", "support"])
+    return {(row["epoch"], row["value"]): row["support"] for row in table.to_pylist()}
+
+
+def measure(family: str, folder: Path, warm: Path, repeats: int, kinds: list[str]) -> dict[str, object]:
+    """Seconds of each kind, in turn, and the peak memory of this process."""
     asked = collection(family)
-
-    def once(source: Path) -> float:
-        started = time.perf_counter()
-        if what == "plain":
-            plain_loop(asked, source)
-        else:
-            with tempfile.TemporaryDirectory() as output:
-                pipeline(asked, source, Path(output) / "out", what == "dedup")
-        return time.perf_counter() - started
-
-    first = once(warm)
-    times = [once(folder) for _ in range(repeats)]
+    counted = plain_loop(asked, folder / "batch")
+    expected = {(epoch, v): c for epoch, one in counted.items() for v, c in enumerate(one.counts.tolist())}
+    times: dict[str, list[tuple[float, float]]] = {kind: [] for kind in ("plain", *kinds)}
+    for repeat in range(-1, repeats):
+        source = warm if repeat < 0 else folder
+        times["plain"].append(spent(lambda source=source: plain_loop(asked, source / "batch")))
+        for kind in kinds:
+            form, deduplicate, beam_args = _KINDS[kind]
+            read = warm if kind == _START else source
+            with tempfile.TemporaryDirectory() as name:
+                output = Path(name, "out")
+                job = asked, read / form, output, deduplicate, beam_args
+                times[kind].append(spent(lambda job=job: pipeline(*job)))
+                if read == folder and published(output) != expected:
+                    raise SystemExit(f"{family}, {kind}: other counts than the plain loop's")
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    return {"first": first, "best": min(times), "median": sorted(times)[len(times) // 2], "mib": peak}
+    return {"times": {kind: found[1:] for kind, found in times.items()}, "mib": peak}
 
 
-def seconds_of(command: list[str]) -> float:
-    """Wall time of a command that must succeed."""
-    started = time.perf_counter()
-    subprocess.run(command, check=True, capture_output=True)  # noqa: S603
-    return time.perf_counter() - started
+def lines(family: str, found: dict[str, list[tuple[float, float]]], reports: int) -> list[str]:
+    """Rows of the table."""
+    rows = []
+    plain = [cpu for cpu, _ in found["plain"]]
+    for kind, times in found.items():
+        cpu, wall = (sorted(column)[len(times) // 2] for column in zip(*times, strict=True))
+        ratios = sorted(one[0] / loop for one, loop in zip(times, plain, strict=True))
+        added = sorted((one[0] - loop) / reports * 1e6 for one, loop in zip(times, plain, strict=True))
+        middle = len(ratios) // 2
+        rows.append(
+            f"{family:>8} {kind:<20}{cpu:>8.3f}{wall:>8.3f}{ratios[middle]:>8.2f}"
+            f"  ({ratios[0]:.2f} – {ratios[-1]:.2f}){added[middle]:>10.3f}"
+        )
+    return rows
 
 
 def whole_commands(family: str, folder: Path, temporary: Path) -> tuple[float, float]:
-    """Seconds of the plain loop and of ``ldpbeam run --no-dedup`` as processes of their own."""
+    """Processor seconds of the plain loop and of ``ldpbeam run --no-dedup`` as processes of their own."""
     source = temporary / f"{family}.yaml"
     source.write_text(_YAML.format(k=_K, family=family))
-    plain = seconds_of([sys.executable, __file__, "--cold", family, str(folder)])
-    run = [
-        sys.executable,
-        "-m",
-        "ldpbeam.pipelines.commands.main",
-        "run",
-        "--collection",
-        str(source),
-        "--no-dedup",
-    ]
+    plain = [sys.executable, __file__, "--cold", family, str(folder)]
+    run = [sys.executable, "-m", "ldpbeam", "run", "--collection", str(source), "--no-dedup"]
     run += ["--input", str(folder / "*"), "--output", str(temporary / f"{family}-out")]
-    return plain, seconds_of(run)
+
+    def done(command: list[str]) -> float:
+        return spent(lambda: subprocess.run(command, check=True, capture_output=True))[0]  # noqa: S603
+
+    return done(plain), done(run)
 
 
 def main() -> None:
-    """Make the data, measure each kind in a process of its own, print a table."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    """Make the data, measure each family in a process of its own, print a table."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--reports", type=int, default=10_000_000)
     parser.add_argument("--repeats", type=int, default=5)
-    parser.add_argument("--child", nargs=4, metavar=("FAMILY", "WHAT", "FOLDER", "WARM"))
-    parser.add_argument("--cold", nargs=2, metavar=("FAMILY", "FOLDER"))
+    parser.add_argument("--families", nargs="+", default=["linear", "affine"])
+    parser.add_argument("--kinds", nargs="+", choices=list(_KINDS), default=list(_KINDS))
+    parser.add_argument("--no-commands", action="store_true", help="leave out the whole commands")
+    parser.add_argument("--child", nargs=3, metavar=("FAMILY", "FOLDER", "WARM"), help=argparse.SUPPRESS)
+    parser.add_argument("--cold", nargs=2, metavar=("FAMILY", "FOLDER"), help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.cold:
         plain_loop(collection(arguments.cold[0]), Path(arguments.cold[1]))
         return
     logging.basicConfig(level=logging.ERROR)
     if arguments.child:
-        family, what, folder, warm = arguments.child
-        result = measure(family, what, Path(folder), Path(warm), arguments.repeats)
+        family, folder, warm = arguments.child
+        result = measure(family, Path(folder), Path(warm), arguments.repeats, arguments.kinds)
         print(json.dumps(result))
         return
     print(f"LOLOHA, k = {_K}, g = 2, {arguments.reports:,} reports in {_EPOCHS} epochs")
-    head: tuple[str, ...] = ("hash", "plain s", "run s", "ratio", "dedup s", "added us/report", "peak MiB")
-    head += ("command: plain", "run", "ratio")
-    print(("{:>8}" + "{:>16}" * 9).format(*head))
+    print(f"{'hash':>8} {'what':<20}{'CPU s':>8}{'wall s':>8}{'ratio':>8}  (least – most){'added us':>10}")
     with tempfile.TemporaryDirectory() as temporary:
-        for family in ("linear", "affine"):
+        for family in arguments.families:
             folder, warm = Path(temporary, family), Path(temporary, f"{family}-warm")
             write_reports(collection(family), folder, arguments.reports)
             write_reports(collection(family), warm, 20 * _EPOCHS)
-            results = {}
-            for what in ("plain", "run", "dedup"):
-                command = [sys.executable, __file__, "--repeats", str(arguments.repeats)]
-                command += ["--child", family, what, str(folder), str(warm)]
-                done = subprocess.run(command, check=True, capture_output=True, text=True)  # noqa: S603
-                results[what] = json.loads(done.stdout.splitlines()[-1])
-            plain, plain_run, dedup = (results[w]["median"] for w in ("plain", "run", "dedup"))
-            print(
-                f"{family:>8}{plain:>16.3f}{plain_run:>16.3f}{plain_run / plain:>16.2f}{dedup:>16.3f}"
-                f"{(dedup - plain) / arguments.reports * 1e6:>16.3f}"
-                f"{max(results['run']['mib'], results['dedup']['mib']):>16.0f}",
-                end="",
-            )
-            cold = [whole_commands(family, folder, Path(temporary)) for _ in range(3)]
-            cold_plain, cold_run = (sorted(column)[1] for column in zip(*cold, strict=True))
-            print(f"{cold_plain:>16.2f}{cold_run:>16.2f}{cold_run / cold_plain:>16.2f}")
+            command = [sys.executable, __file__, "--repeats", str(arguments.repeats)]
+            command += ["--child", family, str(folder), str(warm), "--kinds", *arguments.kinds]
+            done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)  # noqa: S603
+            result = json.loads(done.stdout.splitlines()[-1])
+            print("\n".join(lines(family, result["times"], arguments.reports)), flush=True)
+            print(f"{family:>8} peak {result['mib']:.0f} MiB, of all of these")
+            if not arguments.no_commands:
+                cold = [whole_commands(family, folder / "batch", Path(temporary)) for _ in range(3)]
+                plain, run = (sorted(column)[1] for column in zip(*cold, strict=True))
+                print(
+                    f"{family:>8} whole commands: {plain:.2f} and {run:.2f} CPU s, {run / plain:.2f}x",
+                    flush=True,
+                )
 
 
 if __name__ == "__main__":
