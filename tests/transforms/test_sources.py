@@ -203,6 +203,25 @@ def test_rows_of_a_table_keep_their_places(tmp_path: Path) -> None:
     assert bad[0][1] == 1
 
 
+@pytest.mark.parametrize("missing", [(), (0,), (2, 3), (5,)])
+def test_rows_beside_nulls_are_the_ones_that_were_sent(tmp_path: Path, missing: tuple[int, ...]) -> None:
+    """Every column of a row that is kept is that row's, whether rows before it are kept or not."""
+    columns = {
+        "digest": pa.array([AGREED.digest + i for i in range(6)], pa.uint64()),
+        "epoch": pa.array([None if i in missing else i for i in range(6)], pa.int64()),
+        "report_id": pa.array(range(10, 16), pa.uint64()),
+        "payload": pa.array([b"x" * (i + 1) for i in range(6)], pa.binary()),
+    }
+    pq.write_table(pa.table(columns), tmp_path / "in")
+    (rows,) = (e.rows for e in ReadFiles().process(str(tmp_path / "in")) if isinstance(e, Table))
+    kept = [i for i in range(6) if i not in missing]
+    assert rows.place.tolist() == rows.epoch.tolist() == kept
+    assert rows.digest.tolist() == [AGREED.digest + i for i in kept]
+    assert rows.report_id.tolist() == [10 + i for i in kept]
+    assert rows.payload_length.tolist() == [i + 1 for i in kept]
+    assert rows.payload_at.tolist() == [sum(range(i + 1)) for i in kept]
+
+
 def test_a_bomb_is_cut_at_the_ratio(tmp_path: Path) -> None:
     """As many bytes as the file may stand for are read, and one record says that there is more."""
     path = tmp_path / "bomb"
