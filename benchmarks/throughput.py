@@ -28,6 +28,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -160,14 +161,14 @@ def measure(family: str, folder: Path, warm: Path, repeats: int, kinds: list[str
     times: dict[str, list[tuple[float, float]]] = {kind: [] for kind in ("plain", *kinds)}
     for repeat in range(-1, repeats):
         source = warm if repeat < 0 else folder
-        times["plain"].append(spent(lambda source=source: plain_loop(asked, source / "batch")))
+        times["plain"].append(spent(partial(plain_loop, asked, source / "batch")))
         for kind in kinds:
             form, deduplicate, beam_args = _KINDS[kind]
             read = warm if kind == _START else source
             with tempfile.TemporaryDirectory() as name:
                 output = Path(name, "out")
                 job = asked, read / form, output, deduplicate, beam_args
-                times[kind].append(spent(lambda job=job: pipeline(*job)))
+                times[kind].append(spent(partial(pipeline, *job)))
                 if read == folder and published(output) != expected:
                     raise SystemExit(f"{family}, {kind}: other counts than the plain loop's")
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
