@@ -8,6 +8,7 @@ import numpy as np
 
 from ldpbeam.arrays import Ints
 from ldpbeam.kernels._jit import kernel
+from ldpbeam.kernels.philox import product
 from ldpbeam.kernels.symbols import integer
 
 _TILE = 4096
@@ -97,21 +98,26 @@ def hash_affine(a: Any, c: Any, values: Any, g: Any) -> Ints:
 def hash_linear(seeds: Any, values: Any, g: Any) -> Ints:
     """The sum over digits of seed digit times value digit, mod g, in base g: int64 (n,).
 
+    Division by g is a multiplication by ceil(2**64 / g), exact for numbers below 2**32 (Lemire, Kaser, Kurz:
+    Faster remainder by direct computation, 2019).
+
     Args:
-        seeds: int64 (n,), 1 .. g**m - 1.
+        seeds: int64 (n,), 1 .. g**m - 1, below 2**32.
         values: int64 (n,), 0 .. g**m - 1.
         g: int64, prime.
     """
     out = np.empty(values.size, np.int64)
+    base = np.uint64(g)
+    inverse = ~np.uint64(0) // base + np.uint64(1)
     for i in range(values.size):
-        s = seeds[i]
-        v = values[i]
-        total = 0
+        s = np.uint64(seeds[i])
+        v = np.uint64(values[i])
+        total = np.uint64(0)
         while s > 0 and v > 0:
-            total += (s % g) * (v % g)
-            s //= g
-            v //= g
-        out[i] = total % g
+            s_rest, v_rest = product(inverse, s)[0], product(inverse, v)[0]
+            total += (s - s_rest * base) * (v - v_rest * base)
+            s, v = s_rest, v_rest
+        out[i] = np.int64(total % base)
     return out
 
 

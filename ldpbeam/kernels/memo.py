@@ -1,7 +1,9 @@
-"""Kernels of an open-addressing hash table from 64-bit keys to positions 0, 1, 2, …
+"""Kernels of the tables in which a simulated fleet looks its permanent answers up.
 
-The table is int64 of shape (capacity, 2), capacity a power of two above the number of keys. A row
-holds a key, at least 0, and its position; key −1 marks a free row. Collisions step to the next row.
+Where keys are few, a table has a cell for each (:func:`look`, :func:`enter`). Else an open-addressing hash
+table leads from 64-bit keys to positions 0, 1, 2, … (:func:`find`, :func:`insert`). That table is int64 of
+shape (capacity, 2), capacity a power of two above the number of keys. A row holds a key, at least 0, and its
+position; key −1 marks a free row. Collisions step to the next row.
 """
 
 from __future__ import annotations
@@ -51,3 +53,39 @@ def insert(keys: Any, positions: Any, table: Any, shift: Any) -> None:
             row = (row + 1) & last
         table[row, 0] = keys[i]
         table[row, 1] = positions[i]
+
+
+@kernel
+def look(keys: Any, cells: Any, answers: Any, new: Any) -> Any:
+    """answers[i] = what the cell of keys[i] holds, and the rows whose cell is empty; returns their number.
+
+    Args:
+        keys: int64 (n,), 0 .. cells.size − 1.
+        cells: uint8 or int64 (m,), an answer plus 1, or 0 for none.
+        answers: int64 (n,), written; undefined for the rows in ``new``.
+        new: int64 (n,), as many of its first entries written as are returned, increasing.
+    """
+    found = 0
+    for i in range(keys.size):
+        cell = np.int64(cells[keys[i]])
+        answers[i] = cell - 1
+        new[found] = i
+        found += cell == 0
+    return found
+
+
+@kernel
+def enter(keys: Any, new: Any, drawn: Any, cells: Any, answers: Any) -> None:
+    """Put drawn[j] into the cell of keys[new[j]] and into answers[new[j]].
+
+    Args:
+        keys: int64 (n,), as for :func:`look`.
+        new: int64 (m,), rows of ``keys``.
+        drawn: int64 (m,), at least 0 and below the largest that a cell holds.
+        cells: uint8 or int64, written.
+        answers: int64 (n,), written.
+    """
+    for j in range(new.size):
+        row = new[j]
+        answers[row] = drawn[j]
+        cells[keys[row]] = drawn[j] + 1

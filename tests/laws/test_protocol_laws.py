@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ldpbeam.channels.channel import SymbolChannel
+from ldpbeam.channels.channel import BitChannel, SymbolChannel
 from ldpbeam.channels.exact import exp_below
 from ldpbeam.errors import InvalidPayload
 from ldpbeam.kernels.check_codes import CheckCode
@@ -44,6 +44,7 @@ from tests.reference.channels import (
     weighted_responses,
     worst_ratio,
 )
+from tests.reference.random_words import randomised
 from tests.reference.settings import Setting, frequency_settings, settings
 
 every = pytest.mark.parametrize("setting", settings((2, 3, 5, 8, 9)), ids=str)
@@ -523,6 +524,14 @@ class Words:
 
     def instant(self, spec: WordSpec) -> np.ndarray:
         return self._words(2, spec)
+
+    def permanent_bits(
+        self, held: np.ndarray, rows: np.ndarray, spec: WordSpec, channel: BitChannel
+    ) -> np.ndarray:
+        return randomised(held, self.permanent(spec)[rows], channel)
+
+    def instant_bits(self, held: np.ndarray, spec: WordSpec, channel: BitChannel) -> np.ndarray:
+        return randomised(held, self.instant(spec), channel)
 
 
 class Remembering:
