@@ -16,7 +16,8 @@ _SMALLEST = 10
 _FEW = 8
 """Inputs up to which a cell for each takes no more than one key of a hash table: 64 bytes."""
 
-_NARROW = np.iinfo(np.uint8).max
+_NARROW, _WIDE = np.iinfo(np.uint8).max - 1, np.iinfo(np.int64).max - 1
+"""The largest symbols that a cell of one byte and one of eight hold: it holds them plus 1."""
 
 
 def memory(answer_bytes: int | None, inputs: int, devices: int) -> FleetMemo | DirectMemo:
@@ -61,19 +62,22 @@ class DirectMemo:
             ValueError: a key is none of these, or ``draw`` returned answers of another shape or below 0.
         """
         keys = np.ascontiguousarray(keys, np.int64)
-        if keys.size and not 0 <= keys.min() <= keys.max() < self._cells.size:
+        answers, rows = np.empty(keys.size, np.int64), np.empty(keys.size, np.int64)
+        found = kernels.look(keys, self._cells, answers, rows)
+        if found < 0:
             raise ValueError(
                 f"a memo key is negative or above {self._cells.size - 1}; number devices and inputs from 0"
             )
-        answers, rows = np.empty(keys.size, np.int64), np.empty(keys.size, np.int64)
-        new = rows[: kernels.look(keys, self._cells, answers, rows)]
-        if new.size:
-            drawn = _drawn(draw, new, ())
-            if drawn.min() < 0:
-                raise ValueError("a new answer is negative; symbols count from 0")
-            if drawn.max() >= _NARROW and self._cells.dtype == np.uint8:
+        if found:
+            new = rows[:found]
+            drawn = np.ascontiguousarray(_drawn(draw, new, ()), np.int64)
+            most = _NARROW if self._cells.dtype == np.uint8 else _WIDE
+            wrong = kernels.enter(keys, new, drawn, most, self._cells, answers)
+            if wrong > 0:
                 self._cells = self._cells.astype(np.int64)
-            kernels.enter(keys, new, drawn, self._cells, answers)
+                wrong = kernels.enter(keys, new, drawn, _WIDE, self._cells, answers)
+            if wrong:
+                raise ValueError("a new answer is negative or 2**63 - 1; symbols count from 0")
         return answers
 
     def part(self, index: int) -> FleetMemo | DirectMemo:

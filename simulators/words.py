@@ -111,7 +111,7 @@ class RandomWords:
         bits: int,
         channel: BitChannel,
     ) -> NDArray[np.uint8]:
-        """Packed bit vectors, every bit of them drawn by the channel.
+        """Packed bit vectors, every bit of them drawn by the channel, in place where they may be written.
 
         A row depends only on the seed, the purpose, the epoch, its device and its bits before.
 
@@ -124,7 +124,8 @@ class RandomWords:
             channel: weights of a 1.
 
         Returns:
-            Array of the shape of ``rows``, owned by the caller; bits beyond ``bits`` are 0.
+            ``rows`` itself, or an array of its shape where it is read-only or not contiguous; bits beyond
+            ``bits`` are 0.
 
         Raises:
             ValueError: shapes do not fit each other, or a device's bits lie beyond place 2**64 of the stream.
@@ -140,10 +141,9 @@ class RandomWords:
                 f"devices of {bits} bits are numbered from 0 to {_FULL // blocks - 1} within each epoch, "
                 f"not from {devices.min()} to {devices.max()}"
             )
-        drawn = np.empty(rows.shape, np.uint8)
+        drawn = np.require(rows, np.uint8, ["C", "W"])
         one, zero = np.uint64(channel.one), np.uint64(channel.zero)
-        stream = self._stream("bits of " + purpose, epoch)
-        bit_kernels.randomise(np.ascontiguousarray(rows), devices, bits, one, zero, stream, drawn)
+        bit_kernels.randomise(drawn, devices, bits, one, zero, self._stream("bits of " + purpose, epoch))
         return drawn
 
     def generator(self, purpose: str, epoch: int) -> np.random.Generator:

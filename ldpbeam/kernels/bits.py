@@ -97,7 +97,7 @@ def _some(row: Any, at: Any, width: Any) -> Any:
 
 
 @kernel
-def randomise(rows: Any, devices: Any, bits: Any, one: Any, zero: Any, stream: Any, out: Any) -> None:
+def randomise(rows: Any, devices: Any, bits: Any, one: Any, zero: Any, stream: Any) -> None:
     """Packed bit vectors, each bit of them drawn once: 1 with probability one/2**64 or zero/2**64.
 
     A bit is 1 where a random 64-bit word lies below the bit's weight. 64 bits are drawn together: one word of
@@ -106,12 +106,11 @@ def randomise(rows: Any, devices: Any, bits: Any, one: Any, zero: Any, stream: A
     device·blocks + b + 1, its digits 4j to 4j + 3 are the four words with the number j.
 
     Args:
-        rows: uint8 (n, (bits + 7) // 8), the bits before: bit v of a row is bit ``v & 7`` of byte ``v >> 3``.
+        rows: uint8 (n, (bits + 7) // 8), overwritten: bit v of a row is bit ``v & 7`` of byte ``v >> 3``.
         devices: int64 (n,), at least 0: whose digits a row takes.
         bits: int64, bits of a row that are drawn.
         one, zero: uint64, weights of a bit that is 1 and of one that is 0.
         stream: uint64 (4,), see :func:`ldpbeam.kernels.philox.four`.
-        out: uint8, of the shape of ``rows``, written.
     """
     full = ~np.uint64(0)
     blocks = (bits + 63) >> 6
@@ -143,7 +142,7 @@ def randomise(rows: Any, devices: Any, bits: Any, one: Any, zero: Any, stream: A
                     j += 1
             if width == 8:
                 for at in range(8):
-                    out[i, 8 * b + at] = np.uint8(drawn >> np.uint64(8 * at))
+                    row[8 * b + at] = np.uint8(drawn >> np.uint64(8 * at))
             else:
                 for at in range(width):
-                    out[i, 8 * b + at] = np.uint8(drawn >> np.uint64(8 * at))
+                    row[8 * b + at] = np.uint8(drawn >> np.uint64(8 * at))

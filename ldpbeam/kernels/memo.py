@@ -59,14 +59,18 @@ def insert(keys: Any, positions: Any, table: Any, shift: Any) -> None:
 def look(keys: Any, cells: Any, answers: Any, new: Any) -> Any:
     """answers[i] = what the cell of keys[i] holds, and the rows whose cell is empty; returns their number.
 
+    Returns −1 where a key has no cell, which are 0 .. cells.size − 1.
+
     Args:
-        keys: int64 (n,), 0 .. cells.size − 1.
+        keys: int64 (n,).
         cells: uint8 or int64 (m,), an answer plus 1, or 0 for none.
         answers: int64 (n,), written; undefined for the rows in ``new``.
         new: int64 (n,), as many of its first entries written as are returned, increasing.
     """
     found = 0
     for i in range(keys.size):
+        if not 0 <= keys[i] < cells.size:
+            return -1
         cell = np.int64(cells[keys[i]])
         answers[i] = cell - 1
         new[found] = i
@@ -75,17 +79,28 @@ def look(keys: Any, cells: Any, answers: Any, new: Any) -> Any:
 
 
 @kernel
-def enter(keys: Any, new: Any, drawn: Any, cells: Any, answers: Any) -> None:
-    """Put drawn[j] into the cell of keys[new[j]] and into answers[new[j]].
+def enter(keys: Any, new: Any, drawn: Any, most: Any, cells: Any, answers: Any) -> Any:
+    """Put drawn[j] into the cell of keys[new[j]] and into answers[new[j]], if all are 0 .. ``most``.
+
+    Returns 0 when that was done; else nothing is changed: −1 where one is negative, 1 where one is above.
 
     Args:
         keys: int64 (n,), as for :func:`look`.
         new: int64 (m,), rows of ``keys``.
-        drawn: int64 (m,), at least 0 and below the largest that a cell holds.
+        drawn: int64 (m,).
+        most: int64, below the largest number that a cell holds.
         cells: uint8 or int64, written.
         answers: int64 (n,), written.
     """
+    least, greatest = most, np.int64(0)
+    for j in range(drawn.size):
+        least, greatest = min(least, drawn[j]), max(greatest, drawn[j])
+    if least < 0:
+        return -1
+    if greatest > most:
+        return 1
     for j in range(new.size):
         row = new[j]
         answers[row] = drawn[j]
         cells[keys[row]] = drawn[j] + 1
+    return 0

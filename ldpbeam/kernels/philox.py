@@ -17,7 +17,7 @@ from llvmlite import ir
 from numba.core import types
 from numba.extending import intrinsic
 
-from ldpbeam.kernels._jit import kernel
+from ldpbeam.kernels._jit import inlined, kernel
 
 _ROUNDS = 10
 _MULTIPLIERS = np.uint64(0xD2E7470EE14C6C93), np.uint64(0xCA5A826395121157)
@@ -38,7 +38,7 @@ def product(typing: Any, a: Any, b: Any) -> Any:
     return types.UniTuple(types.uint64, 2)(types.uint64, types.uint64), code
 
 
-@kernel
+@inlined
 def four(place: Any, number: Any, stream: Any) -> Any:
     """The four words at one counter; place and number are uint64, the stream is as above."""
     a, b, c, d = place, number, stream[0], stream[1]

@@ -63,7 +63,7 @@ class FleetWords(Protocol):
         """The packed bits of ``held`` (n, bytes), drawn by a channel in the permanent round.
 
         Bit v of a row is 1 where word v of the device lies below the weight of what it was. Line i of
-        ``held`` is that of the device in row ``rows[i]`` of the group.
+        ``held`` is that of the device in row ``rows[i]`` of the group. ``held`` may be overwritten.
         """
         ...
 

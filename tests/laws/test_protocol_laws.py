@@ -19,6 +19,7 @@ import pytest
 from ldpbeam.channels.channel import BitChannel, SymbolChannel
 from ldpbeam.channels.exact import exp_below
 from ldpbeam.errors import InvalidPayload
+from ldpbeam.hashing import LinearFamily
 from ldpbeam.kernels.check_codes import CheckCode
 from ldpbeam.protocols import PROTOCOLS, FrequencyProtocol, Memo, Parameters, protocol
 from ldpbeam.protocols.bit_flip import BitFlip
@@ -585,6 +586,21 @@ def test_a_simulated_fleet_is_many_devices(setting: Setting) -> None:
 
 
 # Facts of the hash families
+
+
+@pytest.mark.parametrize(
+    ("g", "size"), [(2, 1 << 27), (3, 1 << 24), (7, 1 << 20), (101, 10**6), (509, 509), (16381, 16381)]
+)
+def test_many_linear_hashes_are_the_single_ones(g: int, size: int) -> None:
+    """Columns are hashed without a division, one value with Python's integers."""
+    family = LinearFamily(g, size)
+    draw = np.random.default_rng(1)
+    ends = [1, 2, g - 1, g, g + 1, family.points // g, family.points - 1]
+    seeds = np.array(ends * 7 + draw.integers(1, family.points, 200).tolist())
+    values = np.array(sorted(ends * 7) + draw.integers(0, size, 200).tolist()) % size
+    many = family.hash_many(seeds.astype(np.uint64), values)
+    pairs = zip(seeds.tolist(), values.tolist(), strict=True)
+    assert many.tolist() == [family.hash(seed, value) for seed, value in pairs]
 
 
 @pytest.mark.parametrize("g,size", list(product((2, 3, 5), (2, 3, 4, 5, 9, 16))))

@@ -40,9 +40,9 @@ def drawn(held: NDArray[np.uint8], bits: int, channel: BitChannel, four: Four) -
         names[name] = FunctionType(inner.__code__, names)
     names["four"] = words
     loop = FunctionType(source.py_func.__code__, names)
-    out = np.full(held.shape, 255, np.uint8)
+    out = held.copy()
     with np.errstate(over="ignore"):
-        loop(held, np.arange(len(held)), bits, np.uint64(channel.one), np.uint64(channel.zero), None, out)
+        loop(out, np.arange(len(held)), bits, np.uint64(channel.one), np.uint64(channel.zero), None)
     return out
 
 
@@ -131,7 +131,7 @@ def test_every_place_of_a_fleet_has_words_of_its_own() -> None:
     channel = BitChannel(1 << 63, 1 << 63)
     held = np.zeros((20, 32), np.uint8)
     blocks = [
-        RandomWords(seed).randomised(purpose, epoch, np.arange(20), held, 256, channel).reshape(-1, 8)
+        RandomWords(seed).randomised(purpose, epoch, np.arange(20), held.copy(), 256, channel).reshape(-1, 8)
         for seed in (0, 1)
         for purpose in ("permanent", "instant", "0.instant", "1.instant")
         for epoch in (-1, 0, 1)
