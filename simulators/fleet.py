@@ -204,11 +204,10 @@ class Fleet:
     def _batches(self, epoch: int, values: NDArray[np.integer[Any]]) -> Iterator[ReportColumns]:
         for first in range(0, self.devices, self._rows):
             chunk = values[first : first + self._rows].astype(np.int64)
-            present: NDArray[np.intp] | None = np.flatnonzero(_first(chunk) != ABSENT)
-            if not present.size:
+            rows = np.flatnonzero(_first(chunk) != ABSENT)
+            if not rows.size:
                 continue
-            if present.size == len(chunk):
-                present = None
+            present = None if rows.size == len(chunk) else rows
             words = _Words(self.protocol, self._random_words, epoch, first, len(chunk), present)
             held = chunk if present is None else chunk[present]
             payloads = self.protocol.privatize_fleet(words.devices(), held, words, self._memo)

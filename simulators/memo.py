@@ -91,7 +91,8 @@ class DirectMemo:
                 f"the memo has {self._cells.size} keys, not those of {devices} devices with {inputs} inputs "
                 "each; pass the numbers it was made with"
             )
-        return np.count_nonzero(self._cells.reshape(devices, inputs), axis=1)
+        counts: NDArray[np.int64] = np.count_nonzero(self._cells.reshape(devices, inputs), axis=1)
+        return counts
 
 
 class FleetMemo:

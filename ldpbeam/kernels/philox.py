@@ -13,8 +13,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from llvmlite import ir
-from numba.core import types
+from llvmlite import ir  # type: ignore[import-untyped]
+from numba.core import types as numba_types
 from numba.extending import intrinsic
 
 from ldpbeam.kernels._jit import inlined, kernel
@@ -24,7 +24,7 @@ _MULTIPLIERS = np.uint64(0xD2E7470EE14C6C93), np.uint64(0xCA5A826395121157)
 _STEPS = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xBB67AE8584CAA73B)
 
 
-@intrinsic
+@intrinsic  # type: ignore[untyped-decorator]
 def product(typing: Any, a: Any, b: Any) -> Any:
     """The upper and the lower 64 bits of the product of two uint64: one instruction, unnamed in numba."""
 
@@ -35,6 +35,7 @@ def product(typing: Any, a: Any, b: Any) -> Any:
         parts = [builder.trunc(part, word) for part in (high, product)]
         return context.make_tuple(builder, signature.return_type, parts)
 
+    types: Any = numba_types
     return types.UniTuple(types.uint64, 2)(types.uint64, types.uint64), code
 
 
@@ -66,9 +67,10 @@ def draw(first: Any, most: Any, mask: Any, stream: Any, out: Any) -> None:
         stream: uint64 (4,).
         out: uint64 (n,), written.
     """
-    at, n = 0, out.size
+    at: Any = 0
+    n = out.size
     place = (first >> np.uint64(2)) + np.uint64(1)
-    lane = np.int64(first & np.uint64(3))
+    lane: Any = np.int64(first & np.uint64(3))
     while at < n:
         words = four(place, np.uint64(0), stream)
         if lane == 0 and at + 4 <= n:
