@@ -601,6 +601,11 @@ def test_many_linear_hashes_are_the_single_ones(g: int, size: int) -> None:
     many = family.hash_many(seeds.astype(np.uint64), values)
     pairs = zip(seeds.tolist(), values.tolist(), strict=True)
     assert many.tolist() == [family.hash(seed, value) for seed, value in pairs]
+    # Multiples of the number of seeds are where a quotient that is a little too small shows.
+    top = family.word_limit // (family.points - 1)
+    words = [q * (family.points - 1) + step for q in (1, 2, top // 2, top - 1) for step in (-1, 0, 1)]
+    columns = family.seed_columns(np.array([[word] for word in words], np.uint64))
+    assert columns.tolist() == [family.seed([word]) for word in words]
 
 
 @pytest.mark.parametrize("g,size", list(product((2, 3, 5), (2, 3, 4, 5, 9, 16))))
