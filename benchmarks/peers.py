@@ -11,7 +11,8 @@ For the shapes of three published data sets (n, k) and every protocol that a lib
 
 Processor seconds of this process, everything compiled before. In each repetition every side runs once, the
 fastest library counts, and the table has the median ratio of the repetitions and their least and greatest.
-Local hashing is compared on a tenth of the devices: theirs takes seconds, and grows with their number.
+Local hashing is counted on a tenth of the devices: theirs takes seconds, and grows with their number. All
+devices are simulated.
 
 ``--write`` adds the run to benchmarks/peers.jsonl and puts the tables into docs/performance.md.
 """
@@ -144,14 +145,14 @@ def seconds(work: Callable[[], Any]) -> float:
 
 def measured(name: str, data: str, repeats: int, quick: bool) -> dict[str, Any]:
     """All figures of one protocol on one shape."""
-    n, k = _SHAPES[data]
-    n = n // 10 if name in ("olh", "loloha") else n
-    n = n // 20 if quick else n
+    devices, k = _SHAPES[data]
+    devices = devices // 20 if quick else devices
+    n = devices // 10 if name in ("olh", "loloha") else devices
     kind = built(name, k)
-    values = np.random.default_rng(1).integers(0, k, n)
+    values = np.random.default_rng(1).integers(0, k, devices)
     ties = tie_breakers(1, 1, k)
-    fleet = Fleet(kind, n, RandomWords(1))
-    payloads = np.concatenate([batch.payloads for batch in fleet.reports(0, values)])
+    fleet = Fleet(kind, devices, RandomWords(1))
+    payloads = np.concatenate([batch.payloads for batch in fleet.reports(0, values)])[:n]
 
     def count() -> Any:
         counts = np.zeros(kind.counts_length, np.int64)
@@ -164,7 +165,7 @@ def measured(name: str, data: str, repeats: int, quick: bool) -> dict[str, Any]:
         kind.estimate(count(), n, ties)
 
     def first() -> None:
-        for _ in Fleet(kind, n, RandomWords(2)).reports(0, values):
+        for _ in Fleet(kind, devices, RandomWords(2)).reports(0, values):
             pass
 
     epochs = iter(range(1, 1 << 30))
@@ -176,7 +177,7 @@ def measured(name: str, data: str, repeats: int, quick: bool) -> dict[str, Any]:
     asked = values.tolist()
     theirs = {}
     for peer in peers(name, k):
-        reports = [peer.client(v) for v in asked]
+        reports = [peer.client(v) for v in asked[:n]]
         theirs[peer.library] = (peer, reports)
     for compiled in (whole, first, later):
         compiled()
@@ -203,7 +204,7 @@ def measured(name: str, data: str, repeats: int, quick: bool) -> dict[str, Any]:
 
     found = {side: ratios(side, "server") for side in ("count", "intervals")}
     found |= {side: ratios(side, "client") for side in ("first", "later")}
-    return {"protocol": name, "data": data, "n": n, "k": k, **found}
+    return {"protocol": name, "data": data, "n": n, "devices": devices, "k": k, **found}
 
 
 def _figure(number: float) -> str:
@@ -212,9 +213,9 @@ def _figure(number: float) -> str:
 
 def tables(rows: list[dict[str, Any]]) -> Iterator[str]:
     """The tables as lines of Markdown."""
-    for heading, sides in (
-        ("Counting", (("count", "count"), ("intervals", "with intervals"))),
-        ("Simulating", (("first", "first epoch"), ("later", "later epoch"))),
+    for heading, number, sides in (
+        ("Counting", "n", (("count", "count"), ("intervals", "with intervals"))),
+        ("Simulating", "devices", (("first", "first epoch"), ("later", "later epoch"))),
     ):
         head = [
             f"| {heading}: times the fastest library | n, k | library, s |",
@@ -224,7 +225,7 @@ def tables(rows: list[dict[str, Any]]) -> Iterator[str]:
         yield "| --- | --- | --- |" + " --- | --- |" * len(sides)
         for row in rows:
             theirs = row[sides[0][0]]
-            line = f"| {row['data']} {row['protocol']} | {row['n']:,}, {row['k']} | {theirs['library']} "
+            line = f"| {row['data']} {row['protocol']} | {row[number]:,}, {row['k']} | {theirs['library']} "
             line += f"{theirs['theirs']:.3g} |"
             for side, _ in sides:
                 one = row[side]

@@ -148,10 +148,10 @@ def estimate(
         >>> table = ldpbeam.estimate(collection, reports)
         >>> for row in table.select(["label", "estimate", "ci_low", "ci_high"]).to_pylist():
         ...     print("{label:13} {estimate:6.3f} {ci_low:6.3f} {ci_high:6.3f}".format(**row))
-        red            0.609  0.571  0.648
-        green          0.019 -0.020  0.058
-        blue           0.385  0.346  0.424
-        none of these -0.004 -0.043  0.035
+        red            0.596  0.558  0.635
+        green          0.021 -0.017  0.060
+        blue           0.378  0.340  0.417
+        none of these -0.012 -0.051  0.026
 
     Args:
         collection: what devices and server agreed on.

@@ -2,7 +2,8 @@
 
 The words of a device and epoch are rows of :class:`ldpbeam.simulators.words.RandomWords` under the purposes
 ``seed`` (epoch −1 for a seed kept for life, else the report's epoch), ``permanent``, ``instant``
-and ``report_id``; the row is the device's index. So nothing depends on batching or other devices.
+and ``report_id``; the row is the device's index. Words that only draw a bit each are those of
+:meth:`ldpbeam.simulators.words.RandomWords.randomised`. So nothing depends on batching or other devices.
 Where devices hold several attributes, those of attribute j have the purposes ``j.seed`` and so on.
 """
 
@@ -15,10 +16,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ldpbeam.channels.channel import BitChannel
 from ldpbeam.privacy.ledger import FleetLedger, fleet_ledger
 from ldpbeam.protocols import LocalProtocol
 from ldpbeam.protocols.contract import WordSpec
-from ldpbeam.simulators.memo import FleetMemo
+from ldpbeam.simulators.memo import FleetMemo, memory
 from ldpbeam.simulators.population.specs import ABSENT
 from ldpbeam.simulators.words import RandomWords
 
@@ -70,6 +72,29 @@ class _Words:
 
     def instant(self, spec: WordSpec) -> NDArray[np.uint64]:
         return self._draw("instant", self.epoch, spec)
+
+    def permanent_bits(
+        self, held: NDArray[np.uint8], rows: NDArray[np.int64], spec: WordSpec, channel: BitChannel
+    ) -> NDArray[np.uint8]:
+        return self._bits("permanent", held, self.devices()[rows], spec, channel)
+
+    def instant_bits(self, held: NDArray[np.uint8], spec: WordSpec, channel: BitChannel) -> NDArray[np.uint8]:
+        return self._bits("instant", held, self.devices(), spec, channel)
+
+    def devices(self) -> NDArray[np.int64]:
+        """Absolute indices of the present devices."""
+        return self.first + (np.arange(self.rows) if self.present is None else self.present)
+
+    def _bits(
+        self,
+        purpose: str,
+        held: NDArray[np.uint8],
+        devices: NDArray[np.int64],
+        spec: WordSpec,
+        channel: BitChannel,
+    ) -> NDArray[np.uint8]:
+        purpose = self.prefix + purpose
+        return self.random_words.randomised(purpose, self.epoch, devices, held, spec.count, channel)
 
     def part(self, index: int, rows: NDArray[np.int64] | None = None) -> _Words:
         present = self.present
@@ -124,11 +149,12 @@ class Fleet:
         self.devices = devices
         self._random_words = random_words
         self._shape = (devices, len(parts)) if len(parts) > 1 else (devices,)
-        memos = [FleetMemo(part.answer_bytes) for part in parts]
+        pairs = zip(parts, self._inputs, strict=True)
+        memos = [memory(part.answer_bytes, inputs, devices) for part, inputs in pairs]
         self._memo = FleetMemo(None, memos) if len(parts) > 1 else memos[0]
         plans = [part.word_plan for part in parts]
         specs = [spec for plan in plans for spec in (plan.seed, plan.permanent, plan.instant)]
-        widest = max(spec.count for spec in specs if spec is not None)
+        widest = max((spec.count for spec in specs if spec is not None and not spec.bits), default=0)
         self._rows = max(
             1,
             min(
@@ -167,8 +193,8 @@ class Fleet:
                     f"epoch {epoch} holds values outside 0 .. {part.domain_size - 1}; "
                     f"use {ABSENT} for an absent device"
                 )
-        absent = columns == ABSENT
-        if (absent != absent[:, :1]).any():
+        absent = columns == ABSENT if columns.shape[1] > 1 else None
+        if absent is not None and (absent != absent[:, :1]).any():
             raise ValueError(
                 f"epoch {epoch} holds devices without some attributes; a device is present with "
                 "all of them or absent"
@@ -178,13 +204,13 @@ class Fleet:
     def _batches(self, epoch: int, values: NDArray[np.integer[Any]]) -> Iterator[ReportColumns]:
         for first in range(0, self.devices, self._rows):
             chunk = values[first : first + self._rows].astype(np.int64)
-            rows = np.flatnonzero(chunk.reshape(len(chunk), -1)[:, 0] != ABSENT)
+            rows = np.flatnonzero(_first(chunk) != ABSENT)
             if not rows.size:
                 continue
             present = None if rows.size == len(chunk) else rows
             words = _Words(self.protocol, self._random_words, epoch, first, len(chunk), present)
-            devices = rows.astype(np.int64) + first
-            payloads = self.protocol.privatize_fleet(devices, chunk[rows], words, self._memo)
+            held = chunk if present is None else chunk[present]
+            payloads = self.protocol.privatize_fleet(words.devices(), held, words, self._memo)
             yield ReportColumns(epoch, words.report_ids(), payloads)
 
     def memoised_inputs(self) -> NDArray[np.int64]:
@@ -202,8 +228,13 @@ class Fleet:
 
     def _counts(self) -> list[NDArray[np.int64]]:
         """Memoised inputs of each attribute, int64 (devices,)."""
-        memos = [self._memo]
+        memos: list[Any] = [self._memo]
         if len(self._shape) > 1:
             memos = [self._memo.part(index) for index in range(self._shape[1])]
         pairs = zip(memos, self._inputs, strict=True)
         return [memo.inputs_per_device(inputs, self.devices) for memo, inputs in pairs]
+
+
+def _first(chunk: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The first attribute's values, or the only one's."""
+    return chunk if chunk.ndim == 1 else chunk[:, 0]

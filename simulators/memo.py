@@ -13,6 +13,87 @@ from ldpbeam.kernels import memo as kernels
 _SMALLEST = 10
 """log2 of the rows of a new table."""
 
+_FEW = 8
+"""Inputs up to which a cell for each takes no more than one key of a hash table: 64 bytes."""
+
+_NARROW, _WIDE = np.iinfo(np.uint8).max - 1, np.iinfo(np.int64).max - 1
+"""The largest symbols that a cell of one byte and one of eight hold: it holds them plus 1."""
+
+
+def memory(answer_bytes: int | None, inputs: int, devices: int) -> FleetMemo | DirectMemo:
+    """The memory for the keys device·inputs + input.
+
+    Args:
+        answer_bytes: as for :class:`FleetMemo`.
+        inputs: K, inputs of a device.
+        devices: number of devices.
+    """
+    if answer_bytes is None and inputs <= _FEW:
+        return DirectMemo(inputs * devices)
+    return FleetMemo(answer_bytes)
+
+
+class DirectMemo:
+    """Symbols by small keys, one cell for each; the same contract as :class:`FleetMemo`'s.
+
+    A cell takes 1 byte while all symbols are below 255, else 8.
+
+    Args:
+        keys: how many there are, at least 1.
+
+    Raises:
+        ValueError: there are none.
+    """
+
+    def __init__(self, keys: int) -> None:
+        if keys < 1:
+            raise ValueError(f"a memory of {keys} keys holds nothing; pass at least 1")
+        self._cells: NDArray[Any] = np.zeros(keys, np.uint8)
+
+    def __len__(self) -> int:
+        return int(np.count_nonzero(self._cells))
+
+    def recall(
+        self, keys: NDArray[np.int64], draw: Callable[[NDArray[np.int64]], NDArray[Any]]
+    ) -> NDArray[Any]:
+        """As :meth:`FleetMemo.recall`; symbols are int64 (n,), at least 0.
+
+        Raises:
+            ValueError: a key is none of these, or ``draw`` returned answers of another shape or below 0.
+        """
+        keys = np.ascontiguousarray(keys, np.int64)
+        answers, rows = np.empty(keys.size, np.int64), np.empty(keys.size, np.int64)
+        found = kernels.look(keys, self._cells, answers, rows)
+        if found < 0:
+            raise ValueError(
+                f"a memo key is negative or above {self._cells.size - 1}; number devices and inputs from 0"
+            )
+        if found:
+            new = rows[:found]
+            drawn = np.ascontiguousarray(_drawn(draw, new, ()), np.int64)
+            most = _NARROW if self._cells.dtype == np.uint8 else _WIDE
+            wrong = kernels.enter(keys, new, drawn, most, self._cells, answers)
+            if wrong > 0:
+                self._cells = self._cells.astype(np.int64)
+                wrong = kernels.enter(keys, new, drawn, _WIDE, self._cells, answers)
+            if wrong:
+                raise ValueError("a new answer is negative or 2**63 - 1; symbols count from 0")
+        return answers
+
+    def part(self, index: int) -> FleetMemo | DirectMemo:
+        """There are no attributes."""
+        raise IndexError(f"a memory of one attribute has no part {index}")
+
+    def inputs_per_device(self, inputs: int, devices: int) -> NDArray[np.int64]:
+        """As :meth:`FleetMemo.inputs_per_device`."""
+        if inputs * devices != self._cells.size:
+            raise ValueError(
+                f"the memo has {self._cells.size} keys, not those of {devices} devices with {inputs} inputs "
+                "each; pass the numbers it was made with"
+            )
+        counts: NDArray[np.int64] = np.count_nonzero(self._cells.reshape(devices, inputs), axis=1)
+        return counts
+
 
 class FleetMemo:
     """Permanent answers by 64-bit key; what ``ldpbeam.protocols.contract.FleetAnswers`` asks for.
@@ -29,7 +110,7 @@ class FleetMemo:
         ValueError: ``answer_bytes`` is below 1.
     """
 
-    def __init__(self, answer_bytes: int | None, parts: Sequence[FleetMemo] = ()) -> None:
+    def __init__(self, answer_bytes: int | None, parts: Sequence[FleetMemo | DirectMemo] = ()) -> None:
         if answer_bytes is not None and answer_bytes < 1:
             raise ValueError(f"an answer has at least 1 byte, not {answer_bytes}")
         self._parts = tuple(parts)
@@ -69,17 +150,12 @@ class FleetMemo:
         new = np.flatnonzero(positions < 0)
         if new.size:
             # Drawn before anything changes: a draw that fails leaves the memo as it was.
-            answers = draw(new)
-            if answers.shape != (new.size, *self._answers.shape[1:]):
-                raise ValueError(
-                    f"{new.size} new answers of shape {self._answers.shape[1:]} were asked for, "
-                    f"and an array of shape {answers.shape} was drawn; return one answer per row"
-                )
+            answers = _drawn(draw, new, self._answers.shape[1:])
             positions[new] = self._keep(keys[new], answers)
         recalled: NDArray[Any] = self._answers[positions]
         return recalled
 
-    def part(self, index: int) -> FleetMemo:
+    def part(self, index: int) -> FleetMemo | DirectMemo:
         """The memory of one attribute."""
         return self._parts[index]
 
@@ -124,6 +200,19 @@ class FleetMemo:
         """An empty table of 2**bits rows."""
         self._table = np.full((1 << bits, 2), -1, np.int64)
         self._shift = np.uint64(64 - bits)
+
+
+def _drawn(
+    draw: Callable[[NDArray[np.int64]], NDArray[Any]], rows: NDArray[np.int64], shape: tuple[int, ...]
+) -> NDArray[Any]:
+    """One new answer of a shape for each of the rows; raises ValueError for anything else."""
+    answers = draw(rows)
+    if answers.shape != (rows.size, *shape):
+        raise ValueError(
+            f"{rows.size} new answers of shape {shape} were asked for, "
+            f"and an array of shape {answers.shape} was drawn; return one answer per row"
+        )
+    return answers
 
 
 def _grown(array: NDArray[Any], rows: int, used: int) -> NDArray[Any]:

@@ -6,23 +6,36 @@ The generator is Philox4x64-10 (Salmon, Moraes, Dror, Shaw: Parallel random numb
     low to high:  w // 4 + 1,  attempt,  epoch mod 2**64,  first 8 bytes of SHA-256(purpose)
 
 under the 128-bit key made of the first 16 bytes of SHA-256("ldpbeam.simulators.streams/1:" + seed);
-all byte strings are read little-endian. These words are part of the simulator's contract and are
+all byte strings are read little-endian.
+
+The words that bits are drawn with (:meth:`RandomWords.randomised`) are laid out across: 64 neighbouring bits
+of a device share 64 words of the generator, each of which is one binary digit of all 64 words. Digits 4j to
+4j + 3, counted from the highest, of bits 64b to 64b + 63 of a device with B blocks of 64 are at the counter
+
+    low to high:  device·B + b + 1,  j,  epoch mod 2**64,  first 8 bytes of SHA-256("bits of " + purpose)
+
+and bit i of a word is the digit of bit 64b + i. So most digits are never looked at, and the bits are those of
+a device that was given the whole words.
+
+These words are part of the simulator's contract and are
 pinned by a test; they are reproducible, hence for simulations only and never for devices.
 """
 
 from __future__ import annotations
 
+from functools import lru_cache
 from hashlib import sha256
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ldpbeam.channels.channel import BitChannel
+from ldpbeam.kernels import bits as bit_kernels
+from ldpbeam.kernels import philox
+
 _FULL = 1 << 64
 _GENERATOR = _FULL - 1
 """The attempt reserved for :meth:`RandomWords.generator`; redraws never reach it."""
-
-_SEEK = 2500
-"""Seeking one word costs about as much as drawing this many in a row (11 us against 4 ns)."""
 
 
 class RandomWords:
@@ -40,7 +53,7 @@ class RandomWords:
             raise ValueError(f"the simulation seed is {seed}, but seeds count from 0; pass a larger one")
         self.seed = seed
         digest = sha256(b"ldpbeam.simulators.streams/1:%d" % seed).digest()
-        self._key = np.frombuffer(digest[:16], dtype="<u8").astype(np.uint64)
+        self._key = [int.from_bytes(digest[at : at + 8], "little") for at in (0, 8)]
 
     def __repr__(self) -> str:
         return f"RandomWords({self.seed})"
@@ -82,10 +95,56 @@ class RandomWords:
                 f"row {first + rows} at {per_row} words a row lies beyond word 2**64 of the stream "
                 f"{purpose!r}; number rows from 0 within each epoch"
             )
-        words = self._draw(purpose, epoch, 0, start, rows * per_row)
-        if limit < _FULL:
-            self._redraw(words, purpose, epoch, start, limit)
-        return words.reshape(rows, per_row)
+        words = np.empty((rows, per_row), np.uint64)
+        most = limit - 1
+        mask = (1 << most.bit_length()) - 1
+        stream = self._stream(purpose, epoch)
+        philox.draw(np.uint64(start), np.uint64(most), np.uint64(mask), stream, words.reshape(-1))
+        return words
+
+    def randomised(
+        self,
+        purpose: str,
+        epoch: int,
+        devices: NDArray[np.int64],
+        rows: NDArray[np.uint8],
+        bits: int,
+        channel: BitChannel,
+    ) -> NDArray[np.uint8]:
+        """Packed bit vectors, every bit of them drawn by the channel, in place where they may be written.
+
+        A row depends only on the seed, the purpose, the epoch, its device and its bits before.
+
+        Args:
+            purpose: what the bits are for; different purposes give independent bits.
+            epoch: epoch index, any signed 64-bit integer.
+            devices: int64 (n,), absolute indices, at least 0.
+            rows: uint8 (n, (bits + 7) // 8); bit v is bit ``v & 7`` of byte ``v >> 3``.
+            bits: bits of a row, at least 1.
+            channel: weights of a 1.
+
+        Returns:
+            ``rows`` itself, or an array of its shape where it is read-only or not contiguous; bits beyond
+            ``bits`` are 0.
+
+        Raises:
+            ValueError: shapes do not fit each other, or a device's bits lie beyond place 2**64 of the stream.
+        """
+        if bits < 1 or rows.shape != (devices.size, (bits + 7) // 8):
+            raise ValueError(
+                f"{devices.size} devices with {bits} bits each do not have packed rows of shape "
+                f"{rows.shape}; pass one row of {(bits + 7) // 8} bytes for each"
+            )
+        blocks = (bits + 63) // 64
+        if devices.size and not 0 <= int(devices.min()) <= int(devices.max()) < _FULL // blocks:
+            raise ValueError(
+                f"devices of {bits} bits are numbered from 0 to {_FULL // blocks - 1} within each epoch, "
+                f"not from {devices.min()} to {devices.max()}"
+            )
+        drawn = np.require(rows, np.uint8, ["C", "W"])
+        one, zero = np.uint64(channel.one), np.uint64(channel.zero)
+        bit_kernels.randomise(drawn, devices, bits, one, zero, self._stream("bits of " + purpose, epoch))
+        return drawn
 
     def generator(self, purpose: str, epoch: int) -> np.random.Generator:
         """A generator of its own for draws that are made for a whole epoch at once.
@@ -97,50 +156,20 @@ class RandomWords:
             purpose: what the draws are for.
             epoch: epoch index, any signed 64-bit integer.
         """
-        return np.random.Generator(self._philox(purpose, epoch, _GENERATOR, 0))
+        upper, name, *_ = self._stream(purpose, epoch)
+        counter = np.array([0, _GENERATOR, upper, name], dtype=np.uint64)
+        return np.random.Generator(np.random.Philox(key=self._key, counter=counter))
 
-    def _redraw(self, words: NDArray[np.uint64], purpose: str, epoch: int, start: int, limit: int) -> None:
-        """Bring all words (positions ``start …`` of their stream) below the limit, in place."""
-        bound = np.uint64(limit)
-        mask = np.uint64((1 << (limit - 1).bit_length()) - 1)
-        if int(mask) != _FULL - 1:
-            words &= mask
-        if not words.size or words.max() < bound:
-            return
-        high = np.flatnonzero(words >= bound)
-        attempt = 0
-        while high.size:
-            attempt += 1
-            fresh = self._pick(purpose, epoch, attempt, start, high) & mask
-            words[high] = fresh
-            high = high[fresh >= bound]
-
-    def _pick(
-        self, purpose: str, epoch: int, attempt: int, start: int, offsets: NDArray[np.intp]
-    ) -> NDArray[np.uint64]:
-        """The words at ``start + offsets`` (increasing): sought when few, swept when many."""
-        low = int(offsets[0])
-        span = int(offsets[-1]) - low + 1
-        if offsets.size * _SEEK >= span:
-            return self._draw(purpose, epoch, attempt, start + low, span)[offsets - low]
-        picked = np.empty(offsets.size, dtype=np.uint64)
-        for i, offset in enumerate(offsets.tolist()):
-            picked[i] = self._draw(purpose, epoch, attempt, start + offset, 1)[0]
-        return picked
-
-    def _draw(self, purpose: str, epoch: int, attempt: int, start: int, count: int) -> NDArray[np.uint64]:
-        """Words ``start … start + count - 1`` of one stream, by numpy's fastest way to them."""
-        block, skip = divmod(start, 4)
-        drawn = self._philox(purpose, epoch, attempt, block).random_raw(skip + count)
-        words: NDArray[np.uint64] = drawn[skip:]
-        return words
-
-    def _philox(self, purpose: str, epoch: int, attempt: int, block: int) -> np.random.Philox:
-        """The bit generator standing before the given block."""
+    def _stream(self, purpose: str, epoch: int) -> NDArray[np.uint64]:
+        """What kernels call a stream: uint64 (4,)."""
         if not -(1 << 63) <= epoch < 1 << 63:
             raise ValueError(
                 f"epoch {epoch} does not fit 64 bits; number epochs from the collection's origin"
             )
-        name = int.from_bytes(sha256(purpose.encode()).digest()[:8], "little")
-        counter = np.array([block, attempt, epoch % _FULL, name], dtype=np.uint64)
-        return np.random.Philox(key=self._key, counter=counter)
+        return np.array([epoch % _FULL, _name(purpose), *self._key], np.uint64)
+
+
+@lru_cache(maxsize=256)
+def _name(purpose: str) -> int:
+    """The counter's highest word."""
+    return int.from_bytes(sha256(purpose.encode()).digest()[:8], "little")

@@ -100,12 +100,10 @@ class SymbolChannel:
         """:meth:`draw` for arrays: ``words[i]`` must lie below :attr:`total`. Shape (n,)."""
         import numpy as np
 
-        keep, each = np.uint64(self.keep), np.uint64(self.each)
-        kept = words < keep
-        # Words that keep the symbol would underflow; they are overwritten below.
-        lies = ((np.maximum(words, keep) - keep) // each).astype(np.int64)
-        lies += lies >= symbols
-        return np.where(kept, symbols, lies)
+        from ldpbeam.kernels import symbols as kernels
+
+        held, drawn = np.ascontiguousarray(symbols, np.int64), np.ascontiguousarray(words)
+        return kernels.randomise(held, drawn, np.uint64(self.keep), np.uint64(self.each))
 
     def then(self, second: SymbolChannel) -> tuple[Fraction, Fraction]:
         """(own, other) of this channel followed by ``second``: again a symmetric channel."""

@@ -64,7 +64,7 @@ class LinearFamily(HashFamily):
             m += 1
         return m
 
-    @property
+    @cached_property
     def points(self) -> int:
         """g^m, the number of vectors of m digits."""
         return _points(self.g, self.domain_size)
@@ -121,7 +121,7 @@ class LinearFamily(HashFamily):
         """Bits of the largest cell index."""
         return (self.counts_length - 1).bit_length()
 
-    @property
+    @cached_property
     def _size(self) -> int:
         return (self.payload_bits + 7) // 8
 
@@ -149,22 +149,23 @@ class LinearFamily(HashFamily):
         """One seed per device, uint64 (n,)."""
         import numpy as np
 
-        return words[:, 0] % np.uint64(self.points - 1) + np.uint64(1)
+        from ldpbeam.kernels import hashing
+
+        seeds: Uints = hashing.seeds_linear(np.ascontiguousarray(words[:, 0]), np.uint64(self.points - 1))
+        return seeds
 
     def hash_many(self, seeds: Uints, values: Ints) -> Ints:
         """See the class; seeds (n,)."""
         from ldpbeam.kernels import hashing
 
-        return hashing.hash_linear(seeds.astype("i8"), values, self.g)
+        return hashing.hash_linear(seeds, values, self.g)
 
     def pack(self, seeds: Uints, symbols: Ints) -> Bytes:
         """The cell of each report."""
-        import numpy as np
+        from ldpbeam.kernels import hashing
 
-        from ldpbeam.kernels import symbols as kernels
-
-        cells = (seeds - np.uint64(1)) * np.uint64(self.g) + symbols.astype(np.uint64)
-        return kernels.pack(cells, self._size)
+        payloads: Bytes = hashing.pack_linear(seeds, symbols, self.g, self._size)
+        return payloads
 
     def check(self, payloads: Bytes) -> Bytes:
         """Cells beyond the table do not exist."""

@@ -113,3 +113,8 @@ def kernel(function: F) -> F:
         finally:
             config.CACHE_DIR = others
     return cast(F, compiled)
+
+
+def inlined(function: F) -> F:
+    """Compile a function into every kernel that calls it; it is kept with them, and only with them."""
+    return cast(F, numba.njit(nogil=True, forceinline=True)(function))

@@ -9,6 +9,7 @@ import numpy as np
 from ldpbeam.arrays import Bytes
 from ldpbeam.kernels._jit import kernel
 from ldpbeam.kernels.check_codes import CheckCode
+from ldpbeam.kernels.philox import four
 
 _SOUND = np.uint8(CheckCode.SOUND)
 _UNUSED_BITS = np.uint8(CheckCode.UNUSED_BITS)
@@ -69,35 +70,79 @@ def check_unused(payloads: Any, mask: Any) -> Bytes:
 
 
 @kernel
-def draw_one_hot(values: Any, words: Any, one: Any, zero: Any) -> Bytes:
-    """The one-hot vectors of ``values``, randomised bit by bit: packed rows, uint8 (n, (k + 7) // 8).
+def one_hot(values: Any, bits: Any) -> Bytes:
+    """Packed rows of ``bits`` bits, of which bit values[i] is 1: uint8 (n, (bits + 7) // 8).
 
     Args:
-        values: int64 (n,).
-        words: uint64 (n, k), one word per bit.
-        one, zero: uint64, weights of reporting 1 for a true 1 and a true 0.
+        values: int64 (n,), at least 0; a row of zeros where one is not below ``bits``.
+        bits: int64.
     """
-    out = np.zeros((words.shape[0], (words.shape[1] + 7) // 8), np.uint8)
-    for i in range(words.shape[0]):
-        for v in range(words.shape[1]):
-            bit = words[i, v] < (one if v == values[i] else zero)
-            out[i, v >> 3] |= np.uint8(bit) << np.uint8(v & 7)
+    out = np.zeros((values.size, (bits + 7) // 8), np.uint8)
+    for i in range(values.size):
+        v = values[i]
+        if v < bits:
+            out[i, v >> 3] = np.uint8(1) << np.uint8(v & 7)
     return out
 
 
 @kernel
-def redraw(rows: Any, words: Any, one: Any, zero: Any) -> Bytes:
-    """Packed bit vectors, randomised once more bit by bit: uint8, of the shape of ``rows``.
+def _some(row: Any, at: Any, width: Any) -> Any:
+    """The ``width`` bytes of a row from ``at`` on, at most 8, as a little-endian uint64."""
+    if width == 8:
+        return _word(row, at)
+    x = np.uint64(0)
+    for j in range(width):
+        x |= np.uint64(row[at + j]) << np.uint64(8 * j)
+    return x
+
+
+@kernel
+def randomise(rows: Any, devices: Any, bits: Any, one: Any, zero: Any, stream: Any) -> None:
+    """Packed bit vectors, each bit of them drawn once: 1 with probability one/2**64 or zero/2**64.
+
+    A bit is 1 where a random 64-bit word lies below the bit's weight. 64 bits are drawn together: one word of
+    the generator is one binary digit of the 64 random words, the highest first, and a bit is decided by the
+    first digit in which its random word and its weight differ. The place of block b of a device is
+    device·blocks + b + 1, its digits 4j to 4j + 3 are the four words with the number j.
 
     Args:
-        rows: uint8 (n, w), the memoised vectors.
-        words: uint64 (n, k).
-        one, zero: uint64, weights of reporting 1 for a memoised 1 and 0.
+        rows: uint8 (n, (bits + 7) // 8), overwritten: bit v of a row is bit ``v & 7`` of byte ``v >> 3``.
+        devices: int64 (n,), at least 0: whose digits a row takes.
+        bits: int64, bits of a row that are drawn.
+        one, zero: uint64, weights of a bit that is 1 and of one that is 0.
+        stream: uint64 (4,), see :func:`ldpbeam.kernels.philox.four`.
     """
-    out = np.zeros(rows.shape, np.uint8)
-    for i in range(words.shape[0]):
-        for v in range(words.shape[1]):
-            memoised = (rows[i, v >> 3] >> np.uint8(v & 7)) & np.uint8(1)
-            bit = words[i, v] < (one if memoised else zero)
-            out[i, v >> 3] |= np.uint8(bit) << np.uint8(v & 7)
-    return out
+    full = ~np.uint64(0)
+    blocks = (bits + 63) >> 6
+    # A weight's digit in all 64 places: that of zero, and where that of one is another.
+    of_zero, differs = np.empty(64, np.uint64), np.empty(64, np.uint64)
+    last = 0
+    for j in range(64):
+        shift = np.uint64(63 - j)
+        of_zero[j] = full * ((zero >> shift) & np.uint64(1))
+        differs[j] = of_zero[j] ^ full * ((one >> shift) & np.uint64(1))
+        if of_zero[j] | differs[j]:
+            last = j + 1
+    for i in range(rows.shape[0]):
+        row, place = rows[i], np.uint64(devices[i]) * np.uint64(blocks)
+        for b in range(blocks):
+            width = min(8, rows.shape[1] - 8 * b)
+            held = _some(row, 8 * b, width)
+            open_ = full >> np.uint64(64 - min(64, bits - 64 * b))
+            drawn = np.uint64(0)
+            place += np.uint64(1)
+            j = 0
+            # Random words that equal their weight up to its last digit that is 1 do not lie below it.
+            while open_ and j < last:
+                digits = four(place, np.uint64(j >> 2), stream)
+                for digit in digits:
+                    weight = of_zero[j] ^ (held & differs[j])
+                    drawn |= open_ & weight & ~digit
+                    open_ &= ~(weight ^ digit)
+                    j += 1
+            if width == 8:
+                for at in range(8):
+                    row[8 * b + at] = np.uint8(drawn >> np.uint64(8 * at))
+            else:
+                for at in range(width):
+                    row[8 * b + at] = np.uint8(drawn >> np.uint64(8 * at))

@@ -8,6 +8,7 @@ import numpy as np
 
 from ldpbeam.arrays import Ints
 from ldpbeam.kernels._jit import kernel
+from ldpbeam.kernels.philox import product
 from ldpbeam.kernels.symbols import integer
 
 _TILE = 4096
@@ -96,25 +97,73 @@ def hash_affine(a: Any, c: Any, values: Any, g: Any) -> Ints:
 
 
 @kernel
+def seeds_linear(words: Any, seeds: Any) -> Any:
+    """1 + words[i] mod ``seeds``: uint64 (n,).
+
+    The quotient by multiplication with floor((2**64 − 1) / seeds) is right or a little too small.
+
+    Args:
+        words: uint64 (n,).
+        seeds: uint64, at least 1.
+    """
+    out = np.empty(words.size, np.uint64)
+    inverse = ~np.uint64(0) // seeds
+    for i in range(words.size):
+        rest = words[i] - product(inverse, words[i])[0] * seeds
+        while rest >= seeds:
+            rest -= seeds
+        out[i] = rest + np.uint64(1)
+    return out
+
+
+@kernel
 def hash_linear(seeds: Any, values: Any, g: Any) -> Ints:
     """The sum over digits of seed digit times value digit, mod g, in base g: int64 (n,).
 
+    Division by g is a multiplication by ceil(2**64 / g), exact for numbers below 2**32 (Lemire, Kaser, Kurz:
+    Faster remainder by direct computation, 2019).
+
     Args:
-        seeds: int64 (n,), 1 .. g**m - 1.
+        seeds: uint64 (n,), 1 .. g**m - 1, below 2**32.
         values: int64 (n,), 0 .. g**m - 1.
-        g: int64, prime.
+        g: int64, prime, below 2**16 and so that m (g − 1)**2 is below 2**32.
     """
     out = np.empty(values.size, np.int64)
+    base = np.uint64(g)
+    inverse = ~np.uint64(0) // base + np.uint64(1)
+    largest, digits = np.int64(0), 0
+    for i in range(values.size):
+        largest = max(largest, values[i])
+    while largest:
+        largest //= g
+        digits += 1
     for i in range(values.size):
         s = seeds[i]
-        v = values[i]
-        total = 0
-        while s > 0 and v > 0:
-            total += (s % g) * (v % g)
-            s //= g
-            v //= g
-        out[i] = total % g
+        v = np.uint64(values[i])
+        total = np.uint64(0)
+        for _ in range(digits):
+            s_rest, v_rest = product(inverse, s)[0], product(inverse, v)[0]
+            total += (s - s_rest * base) * (v - v_rest * base)
+            s, v = s_rest, v_rest
+        out[i] = np.int64(total - product(inverse, total)[0] * base)
     return out
+
+
+@kernel
+def pack_linear(seeds: Any, symbols: Any, g: Any, width: Any) -> Any:
+    """(seeds[i] − 1)·g + symbols[i] as little-endian integers of ``width`` bytes: uint8 (n, width).
+
+    Args:
+        seeds: uint64 (n,), at least 1.
+        symbols: int64 (n,), below g.
+        g, width: int64.
+    """
+    payloads = np.empty((seeds.size, width), np.uint8)
+    for i in range(seeds.size):
+        cell = (seeds[i] - np.uint64(1)) * np.uint64(g) + np.uint64(symbols[i])
+        for j in range(payloads.shape[1]):
+            payloads[i, j] = np.uint8(cell >> np.uint64(8 * j))
+    return payloads
 
 
 @kernel

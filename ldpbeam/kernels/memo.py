@@ -1,7 +1,9 @@
-"""Kernels of an open-addressing hash table from 64-bit keys to positions 0, 1, 2, …
+"""Kernels of the tables in which a simulated fleet looks its permanent answers up.
 
-The table is int64 of shape (capacity, 2), capacity a power of two above the number of keys. A row
-holds a key, at least 0, and its position; key −1 marks a free row. Collisions step to the next row.
+Where keys are few, a table has a cell for each (:func:`look`, :func:`enter`). Else an open-addressing hash
+table leads from 64-bit keys to positions 0, 1, 2, … (:func:`find`, :func:`insert`). That table is int64 of
+shape (capacity, 2), capacity a power of two above the number of keys. A row holds a key, at least 0, and its
+position; key −1 marks a free row. Collisions step to the next row.
 """
 
 from __future__ import annotations
@@ -51,3 +53,54 @@ def insert(keys: Any, positions: Any, table: Any, shift: Any) -> None:
             row = (row + 1) & last
         table[row, 0] = keys[i]
         table[row, 1] = positions[i]
+
+
+@kernel
+def look(keys: Any, cells: Any, answers: Any, new: Any) -> Any:
+    """answers[i] = what the cell of keys[i] holds, and the rows whose cell is empty; returns their number.
+
+    Returns −1 where a key has no cell, which are 0 .. cells.size − 1.
+
+    Args:
+        keys: int64 (n,).
+        cells: uint8 or int64 (m,), an answer plus 1, or 0 for none.
+        answers: int64 (n,), written; undefined for the rows in ``new``.
+        new: int64 (n,), as many of its first entries written as are returned, increasing.
+    """
+    found = 0
+    for i in range(keys.size):
+        if not 0 <= keys[i] < cells.size:
+            return -1
+        cell = np.int64(cells[keys[i]])
+        answers[i] = cell - 1
+        new[found] = i
+        found += cell == 0
+    return found
+
+
+@kernel
+def enter(keys: Any, new: Any, drawn: Any, most: Any, cells: Any, answers: Any) -> Any:
+    """Put drawn[j] into the cell of keys[new[j]] and into answers[new[j]], if all are 0 .. ``most``.
+
+    Returns 0 when that was done; else nothing is changed: −1 where one is negative, 1 where one is above.
+
+    Args:
+        keys: int64 (n,), as for :func:`look`.
+        new: int64 (m,), rows of ``keys``.
+        drawn: int64 (m,).
+        most: int64, below the largest number that a cell holds.
+        cells: uint8 or int64, written.
+        answers: int64 (n,), written.
+    """
+    least, greatest = most, np.int64(0)
+    for j in range(drawn.size):
+        least, greatest = min(least, drawn[j]), max(greatest, drawn[j])
+    if least < 0:
+        return -1
+    if greatest > most:
+        return 1
+    for j in range(new.size):
+        row = new[j]
+        answers[row] = drawn[j]
+        cells[keys[row]] = drawn[j] + 1
+    return 0

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ldpbeam.arrays import Bytes
+from ldpbeam.arrays import Bytes, Ints
 from ldpbeam.kernels._jit import kernel
 from ldpbeam.kernels.check_codes import CheckCode
 
@@ -90,3 +90,25 @@ def pack(symbols: Any, width: Any) -> Bytes:
         for j in range(payloads.shape[1]):
             payloads[i, j] = np.uint8(x >> np.uint64(8 * j))
     return payloads
+
+
+@kernel
+def randomise(symbols: Any, words: Any, keep: Any, each: Any) -> Ints:
+    """Randomised response: symbols[i] where words[i] is below ``keep``, else another one: int64 (n,).
+
+    Word ``keep + j·each`` is the first that names the j-th of the other symbols.
+
+    Args:
+        symbols: int64 (n,).
+        words: uint64 (n,), below keep + (symbols there are − 1)·each.
+        keep, each: uint64.
+    """
+    out = np.empty(symbols.size, np.int64)
+    for i in range(symbols.size):
+        word = words[i]
+        if word < keep:
+            out[i] = symbols[i]
+        else:
+            other = np.int64((word - keep) // each)
+            out[i] = other + (other >= symbols[i])
+    return out

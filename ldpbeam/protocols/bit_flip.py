@@ -14,7 +14,7 @@ from itertools import combinations
 from math import comb, prod
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ldpbeam.arrays import Bytes, Floats, Ints, Uints, read_only
+from ldpbeam.arrays import Bytes, Floats, Ints, read_only
 from ldpbeam.channels.calibration import sue_round
 from ldpbeam.channels.channel import BitChannel
 from ldpbeam.errors import CollectionError, InvalidPayload, Reason
@@ -129,7 +129,7 @@ class BitFlip(BitVector[BucketBits]):
             *super().not_hidden,
         )
 
-    @property
+    @cached_property
     def guarantee(self) -> Guarantee:
         """Two values differ in two sampled bits at most, in one when d = 1: the ratio of that many bits.
 
@@ -346,18 +346,16 @@ class BitFlip(BitVector[BucketBits]):
 
     # Simulation
 
-    @property
+    @cached_property
     def word_plan(self) -> WordPlan:
         """One word per step of the shuffle, where buckets are sampled; one per bit of the one round."""
-        bits, seed = WordSpec(self.d), None if self._everyone else WordSpec(self.d)
+        bits, seed = WordSpec(self.d, bits=True), None if self._everyone else WordSpec(self.d)
         if self.permanent is None:
             return WordPlan(bits, None, seed, seed_per_report=seed is not None)
         return WordPlan(WordSpec(0), bits, seed)
 
     def privatize_fleet(self, devices: Ints, values: Ints, words: FleetWords, memo: FleetAnswers) -> Bytes:
         """See the contract; the memo key is device·min(d+1, b) + position among the sampled buckets."""
-        import numpy as np
-
         from ldpbeam.kernels import bit_flip, bits
 
         instant, once, sampling, _ = self.word_plan
@@ -365,17 +363,17 @@ class BitFlip(BitVector[BucketBits]):
         if sampling is not None:
             sets = bit_flip.sample(words.seed(sampling), self.domain_size)
             positions = bit_flip.locate(sets, values)
-        one, zero = np.uint64(self.channel.one), np.uint64(self.channel.zero)
-
-        def draw(rows: Ints, drawn: Uints) -> Bytes:
-            # A position of d names no bit: all of them are those of other buckets.
-            return bits.draw_one_hot(positions[rows], drawn, one, zero)
-
+        # A position of d names no bit: all of them are those of other buckets.
         if once is None:
-            packed = draw(np.arange(values.size), words.instant(instant))
+            packed = words.instant_bits(bits.one_hot(positions, self.d), instant, self.channel)
         else:
             keys = devices * self._inputs + positions
-            packed = memo.recall(keys, lambda rows: draw(rows, words.permanent(once)[rows]))
+
+            def draw(rows: Ints) -> Bytes:
+                held = bits.one_hot(positions[rows], self.d)
+                return words.permanent_bits(held, rows, once, self.channel)
+
+            packed = memo.recall(keys, draw)
         return packed if sets is None else bit_flip.pack(sets, packed, self._width)
 
 

@@ -52,7 +52,7 @@ class Direct(FrequencyProtocol[int]):
             return None
         return SupportProbabilities(self.permanent.own, self.permanent.other)
 
-    @property
+    @cached_property
     def guarantee(self) -> Guarantee:
         """Composed ratio for the first report; ε∞ per value, k values."""
         ratio = self.support.own / self.support.other
@@ -141,7 +141,7 @@ class Direct(FrequencyProtocol[int]):
 
         symbols.add_at(read_only(payloads), counts)
 
-    @property
+    @cached_property
     def word_plan(self) -> WordPlan:
         """One word for each round."""
         permanent = None if self.permanent is None else WordSpec(1, self.permanent.total)

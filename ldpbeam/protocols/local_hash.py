@@ -95,7 +95,7 @@ class LocalHash(FrequencyProtocol[Hashed]):
         collision = self.family.collision
         return SupportProbabilities(own, collision * own + (1 - collision) * lie)
 
-    @property
+    @cached_property
     def guarantee(self) -> Guarantee:
         """Composed symbol ratio for the first report; ε∞ per hash value, g of them."""
         ratio = self._symbol[0] / self._symbol[1]
@@ -232,7 +232,7 @@ class LocalHash(FrequencyProtocol[Hashed]):
         """As the family reads its accumulator."""
         return self.family.support_counts(counts)
 
-    @property
+    @cached_property
     def word_plan(self) -> WordPlan:
         """Those of the family's seed, drawn once for life where answers are memoised; one per round."""
         seed = WordSpec(self.family.SEED_WORDS, self.family.word_limit)
@@ -241,11 +241,11 @@ class LocalHash(FrequencyProtocol[Hashed]):
 
     def privatize_fleet(self, devices: Ints, values: Ints, words: FleetWords, memo: FleetAnswers) -> Bytes:
         """See the contract; the memo key is device·g + hash."""
-        spec = WordSpec(self.family.SEED_WORDS, self.family.word_limit)
-        seeds = self.family.seed_columns(words.seed(spec))
+        instant, once, seed, _ = self.word_plan
+        assert seed is not None  # noqa: S101 - of every plan of these
+        seeds = self.family.seed_columns(words.seed(seed))
         hashed = self.family.hash_many(seeds, values)
         answers = hashed
-        instant, once, *_ = self.word_plan
         permanent = self.permanent
         if permanent is not None and once is not None:
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from ldpbeam.arrays import Bytes, Ints, Uints
+from ldpbeam.channels.channel import BitChannel
 from ldpbeam.randomness import FULL
 
 if TYPE_CHECKING:
@@ -16,10 +17,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class WordSpec:
-    """How many random words a step takes, and the limit each lies below."""
+    """How many random words a step takes, and the limit each lies below.
+
+    ``bits`` says that each word draws one bit of a packed row: a fleet may ask for the bits, and the words
+    need not exist.
+    """
 
     count: int
     limit: int = FULL
+    bits: bool = False
 
 
 class WordPlan(NamedTuple):
@@ -51,6 +57,18 @@ class FleetWords(Protocol):
 
     def instant(self, spec: WordSpec) -> Uints:
         """Words of the round drawn for every report. Shape (n, count)."""
+        ...
+
+    def permanent_bits(self, held: Bytes, rows: Ints, spec: WordSpec, channel: BitChannel) -> Bytes:
+        """The packed bits of ``held`` (n, bytes), drawn by a channel in the permanent round.
+
+        Bit v of a row is 1 where word v of the device lies below the weight of what it was. Line i of
+        ``held`` is that of the device in row ``rows[i]`` of the group. ``held`` may be overwritten.
+        """
+        ...
+
+    def instant_bits(self, held: Bytes, spec: WordSpec, channel: BitChannel) -> Bytes:
+        """The same in the round drawn for every report, one line for every row of the group."""
         ...
 
     def part(self, index: int, rows: Ints | None = None) -> FleetWords:

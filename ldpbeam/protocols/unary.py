@@ -9,7 +9,7 @@ from functools import cached_property, partial
 from math import prod
 from typing import Any, ClassVar
 
-from ldpbeam.arrays import Bytes, Ints, Uints
+from ldpbeam.arrays import Bytes, Ints
 from ldpbeam.channels.calibration import half_second_round, oue_round, sue_round, symmetric_second_round
 from ldpbeam.channels.channel import BitChannel, unary_ratio
 from ldpbeam.errors import CollectionError
@@ -50,7 +50,7 @@ class Unary(BitVector[int]):
         """The permanent round."""
         return None if self.permanent is None else _probabilities(self.permanent)
 
-    @property
+    @cached_property
     def guarantee(self) -> Guarantee:
         """Composed one-hot ratio for the first report; ε∞ per value, k values."""
         ratio = unary_ratio(self.support.own, self.support.other)
@@ -122,29 +122,26 @@ class Unary(BitVector[int]):
         """All bit vectors."""
         return iter(range(1 << self.domain_size))
 
-    @property
+    @cached_property
     def word_plan(self) -> WordPlan:
         """One word per bit and round."""
-        each = WordSpec(self.domain_size)
+        each = WordSpec(self.domain_size, bits=True)
         return WordPlan(each, None if self.permanent is None else each)
 
     def privatize_fleet(self, devices: Ints, values: Ints, words: FleetWords, memo: FleetAnswers) -> Bytes:
         """See the contract; the memo key is device·k + value."""
-        import numpy as np
-
         from ldpbeam.kernels import bits
-
-        def draw(channel: BitChannel, held: Ints, drawn: Uints) -> Bytes:
-            return bits.draw_one_hot(held, drawn, np.uint64(channel.one), np.uint64(channel.zero))
 
         instant, once, *_ = self.word_plan
         permanent = self.permanent
         if permanent is None or once is None:
-            return draw(self.instant, values, words.instant(instant))
-        keys = devices * self.domain_size + values
-        answers = memo.recall(keys, lambda rows: draw(permanent, values[rows], words.permanent(once)[rows]))
-        one, zero = np.uint64(self.instant.one), np.uint64(self.instant.zero)
-        return bits.redraw(answers, words.instant(instant), one, zero)
+            return words.instant_bits(bits.one_hot(values, self.domain_size), instant, self.instant)
+
+        def draw(rows: Ints) -> Bytes:
+            return words.permanent_bits(bits.one_hot(values[rows], self.domain_size), rows, once, permanent)
+
+        answers = memo.recall(devices * self.domain_size + values, draw)
+        return words.instant_bits(answers, instant, self.instant)
 
 
 class SUE(Unary):

@@ -33,18 +33,21 @@ class _Drawn:
 
     def values(self) -> Iterator[NDArray[np.int32]]:
         """Every epoch from its own generator; a new draw may repeat the old value (LOLOHA)."""
-        current = self._draw(self.random_words.generator(self.purpose, 0))
+        generator = self.random_words.generator(self.purpose, 0)
+        current = self._draw(generator, np.arange(self.devices))
         yield current.copy()
         for epoch in range(1, self.epochs):
             generator = self.random_words.generator(self.purpose, epoch)
-            changes = generator.random(self.devices) < self.change
-            current = np.where(changes, self._draw(generator), current)
+            changes = np.flatnonzero(generator.random(self.devices) < self.change)
+            current[changes] = self._draw(generator, changes)
             yield current.copy()
 
-    def _draw(self, generator: np.random.Generator) -> NDArray[np.int32]:
+    def _draw(self, generator: np.random.Generator, rows: NDArray[np.intp]) -> NDArray[np.int32]:
+        """Values of these devices; every device has its draw, so that none depends on another's change."""
         if self.cumulative is None:
-            return generator.integers(0, self.domain_size, size=self.devices, dtype=np.int32)
-        return np.searchsorted(self.cumulative, generator.random(self.devices), side="right").astype(np.int32)
+            return generator.integers(0, self.domain_size, size=self.devices, dtype=np.int32)[rows]
+        places = generator.random(self.devices)[rows]
+        return np.searchsorted(self.cumulative, places, side="right").astype(np.int32)
 
 
 def syn(request: Request) -> Population:

@@ -16,9 +16,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ldpbeam.channels.channel import SymbolChannel
+from ldpbeam.channels.channel import BitChannel, SymbolChannel
 from ldpbeam.channels.exact import exp_below
 from ldpbeam.errors import InvalidPayload
+from ldpbeam.hashing import LinearFamily
 from ldpbeam.kernels.check_codes import CheckCode
 from ldpbeam.protocols import PROTOCOLS, FrequencyProtocol, Memo, Parameters, protocol
 from ldpbeam.protocols.bit_flip import BitFlip
@@ -44,6 +45,7 @@ from tests.reference.channels import (
     weighted_responses,
     worst_ratio,
 )
+from tests.reference.random_words import randomised
 from tests.reference.settings import Setting, frequency_settings, settings
 
 every = pytest.mark.parametrize("setting", settings((2, 3, 5, 8, 9)), ids=str)
@@ -524,6 +526,14 @@ class Words:
     def instant(self, spec: WordSpec) -> np.ndarray:
         return self._words(2, spec)
 
+    def permanent_bits(
+        self, held: np.ndarray, rows: np.ndarray, spec: WordSpec, channel: BitChannel
+    ) -> np.ndarray:
+        return randomised(held, self.permanent(spec)[rows], channel)
+
+    def instant_bits(self, held: np.ndarray, spec: WordSpec, channel: BitChannel) -> np.ndarray:
+        return randomised(held, self.instant(spec), channel)
+
 
 class Remembering:
     """A fleet's memo as a dictionary."""
@@ -576,6 +586,26 @@ def test_a_simulated_fleet_is_many_devices(setting: Setting) -> None:
 
 
 # Facts of the hash families
+
+
+@pytest.mark.parametrize(
+    ("g", "size"), [(2, 1 << 27), (3, 1 << 24), (7, 1 << 20), (101, 10**6), (509, 509), (16381, 16381)]
+)
+def test_many_linear_hashes_are_the_single_ones(g: int, size: int) -> None:
+    """Columns are hashed without a division, one value with Python's integers."""
+    family = LinearFamily(g, size)
+    draw = np.random.default_rng(1)
+    ends = [1, 2, g - 1, g, g + 1, family.points // g, family.points - 1]
+    seeds = np.array(ends * 7 + draw.integers(1, family.points, 200).tolist())
+    values = np.array(sorted(ends * 7) + draw.integers(0, size, 200).tolist()) % size
+    many = family.hash_many(seeds.astype(np.uint64), values)
+    pairs = zip(seeds.tolist(), values.tolist(), strict=True)
+    assert many.tolist() == [family.hash(seed, value) for seed, value in pairs]
+    # Multiples of the number of seeds are where a quotient that is a little too small shows.
+    top = family.word_limit // (family.points - 1)
+    words = [q * (family.points - 1) + step for q in (1, 2, top // 2, top - 1) for step in (-1, 0, 1)]
+    columns = family.seed_columns(np.array([[word] for word in words], np.uint64))
+    assert columns.tolist() == [family.seed([word]) for word in words]
 
 
 @pytest.mark.parametrize("g,size", list(product((2, 3, 5), (2, 3, 4, 5, 9, 16))))

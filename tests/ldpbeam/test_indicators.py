@@ -184,11 +184,11 @@ def test_attributes_that_are_not_drawn_evenly_are_seen() -> None:
 
 
 def test_each_attribute_is_judged_by_its_own_signs() -> None:
-    """Of two attributes in one report: the counts of each are those of its own bytes."""
+    """Of two attributes in one report: the counts of each are those of its own bytes, 2 and 2 here."""
     kind = allocate("split", "sue", (100, 60), Parameters(epsilon=2.0))
     values = np.random.default_rng(1).integers(0, 60, (20_000, 2)).astype(np.int32)
     payloads = np.concatenate(
-        [batch.payloads for batch in Fleet(kind, 20_000, RandomWords(4)).reports(0, values)]
+        [batch.payloads for batch in Fleet(kind, 20_000, RandomWords(5)).reports(0, values)]
     )
     support = add(kind, Support.zero(kind.counts_length, kind.signs_length), payloads)
     found = {(one.name, one.attribute): one.found for one in indicators(kind, support)}

@@ -12,12 +12,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ldpbeam.channels.channel import BitChannel
 from ldpbeam.collection.collection import Collection
 from ldpbeam.protocols.attributes.base import AttributeProtocol
 from ldpbeam.protocols.attributes.bounded_counters import BoundedCounters
 from ldpbeam.protocols.attributes.sample import Sample
 from ldpbeam.protocols.contract import LocalProtocol, WordSpec
 from ldpbeam.wire import report_pb2
+from tests.reference.random_words import randomised
 
 __all__ = ["ReferenceDevice"]
 
@@ -46,6 +48,14 @@ class _Row:
 
     def instant(self, spec: WordSpec) -> NDArray[np.uint64]:
         return self._next(spec)
+
+    def permanent_bits(
+        self, held: NDArray[np.uint8], rows: NDArray[np.int64], spec: WordSpec, channel: BitChannel
+    ) -> NDArray[np.uint8]:
+        return randomised(held, self.permanent(spec)[rows], channel)
+
+    def instant_bits(self, held: NDArray[np.uint8], spec: WordSpec, channel: BitChannel) -> NDArray[np.uint8]:
+        return randomised(held, self.instant(spec), channel)
 
 
 class _Memo:

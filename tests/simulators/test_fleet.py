@@ -18,6 +18,7 @@ from ldpbeam.simulators import fleet as fleet_module
 from ldpbeam.simulators.fleet import Fleet, ReportColumns
 from ldpbeam.simulators.population.specs import ABSENT
 from ldpbeam.simulators.words import RandomWords
+from tests.reference.random_words import bit_words
 from tests.reference.settings import Setting, settings
 
 FALSE_ALARM = 1e-8
@@ -62,6 +63,8 @@ class Devices:
     def words(self, purpose: str, epoch: int, device: int, spec: WordSpec | None) -> list[int]:
         if spec is None or spec.count == 0:
             return []
+        if spec.bits:
+            return bit_words(self.random_words.seed, purpose, epoch, device, spec.count)
         drawn = self.random_words.words(purpose, epoch, device, 1, spec.count, spec.limit)
         return [int(word) for word in drawn[0]]
 
@@ -142,12 +145,14 @@ def test_batches_stay_small(name: str, size: int) -> None:
     fleet = Fleet(kind, 2, RandomWords(1), rows_per_batch=1 << 30)
     rows = fleet._rows
     assert max(rows * kind.payload_size, 8 * rows) <= fleet_module._COLUMN
-    assert 8 * rows * kind.word_plan.instant.count <= fleet_module._WORDS
+    instant = kind.word_plan.instant
+    words = 0 if instant.bits else instant.count
+    assert 8 * rows * words <= fleet_module._WORDS
     assert rows >= 16
     # The ceiling is reached: one more row would exceed one of the three.
-    assert (rows + 1) * max(kind.payload_size, 8) > fleet_module._COLUMN or 8 * (
-        rows + 1
-    ) * kind.word_plan.instant.count > fleet_module._WORDS
+    assert (rows + 1) * max(kind.payload_size, 8) > fleet_module._COLUMN or (
+        8 * (rows + 1) * words > fleet_module._WORDS
+    )
 
 
 class Counting(RandomWords):
@@ -162,6 +167,10 @@ class Counting(RandomWords):
     ) -> NDArray[np.uint64]:
         self.purposes.append((purpose, epoch))
         return super().words(purpose, epoch, first, rows, per_row, limit)
+
+    def randomised(self, purpose: str, epoch: int, *arguments: Any) -> NDArray[np.uint8]:
+        self.purposes.append((purpose, epoch))
+        return super().randomised(purpose, epoch, *arguments)
 
 
 def test_permanent_words_are_drawn_only_for_new_inputs() -> None:

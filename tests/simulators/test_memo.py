@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from ldpbeam.protocols.contract import FleetAnswers
-from ldpbeam.simulators.memo import FleetMemo
+from ldpbeam.simulators.memo import DirectMemo, FleetMemo, memory
 
 SYMBOL = None
 CALLS = st.lists(
@@ -135,3 +135,53 @@ def test_negative_keys_and_empty_answers_are_refused() -> None:
         FleetMemo(SYMBOL).recall(keys_of([3, -1]), Drawn(SYMBOL))
     with pytest.raises(ValueError, match="at least 1 byte"):
         FleetMemo(0)
+
+
+# --- a cell for each key
+
+
+def test_few_symbols_have_a_cell_each() -> None:
+    assert isinstance(memory(SYMBOL, 8, 5), DirectMemo)
+    assert isinstance(memory(SYMBOL, 9, 5), FleetMemo)
+    assert isinstance(memory(1, 2, 5), FleetMemo)
+    memo: FleetAnswers = DirectMemo(3)
+    assert memo.recall(keys_of([]), Drawn(SYMBOL)).dtype == np.int64
+
+
+@given(calls=st.lists(st.lists(st.integers(0, 29), unique=True, max_size=30), max_size=8))
+@pytest.mark.parametrize("least", [0, 230, 254, 255, 1 << 40])
+def test_cells_answer_as_a_dictionary(least: int, calls: list[list[int]]) -> None:
+    """Answers count up from ``least``, across the largest that a cell of one byte holds."""
+    memo, reference, draw = DirectMemo(30), Reference(), Drawn(SYMBOL)
+    for keys in calls:
+        new = [row for row, key in enumerate(keys) if key not in reference.answers]
+        asked = len(draw.calls)
+        found = memo.recall(keys_of(keys), lambda rows: draw(rows) + least)
+        assert draw.calls[asked:] == ([new] if new else [])
+        assert found.dtype == np.int64
+        assert found.tolist() == [answer + least for answer in reference.recall(keys)]
+        assert len(memo) == len(reference.answers)
+    expected = [sum(key // 5 == device for key in reference.answers) for device in range(6)]
+    counts = memo.inputs_per_device(5, 6)
+    assert counts.dtype == np.int64
+    assert counts.tolist() == expected
+
+
+def test_cells_refuse_what_they_cannot_hold() -> None:
+    memo, draw = DirectMemo(10), Drawn(SYMBOL)
+    memo.recall(keys_of([1]), draw)
+    for bad in (-1, 10):
+        with pytest.raises(ValueError, match="negative or above 9"):
+            memo.recall(keys_of([2, bad]), draw)
+    with pytest.raises(ValueError, match="1 new answers"):
+        memo.recall(keys_of([1, 2]), lambda rows: np.zeros(rows.size + 1, np.int64))
+    with pytest.raises(ValueError, match="symbols count from 0"):
+        memo.recall(keys_of([1, 2]), lambda rows: rows - 9)
+    assert len(memo) == 1
+    assert memo.recall(keys_of([2, 1]), draw).tolist() == [1, 0]
+    with pytest.raises(ValueError, match="not those of 4 devices"):
+        memo.inputs_per_device(2, 4)
+    with pytest.raises(ValueError, match="at least 1"):
+        DirectMemo(0)
+    with pytest.raises(IndexError, match="no part 0"):
+        memo.part(0)

@@ -30,6 +30,7 @@ from ldpbeam.simulators.population.joint import Joint, joint_population
 from ldpbeam.simulators.population.specs import ABSENT
 from ldpbeam.simulators.simulate import simulate
 from ldpbeam.simulators.words import RandomWords
+from tests.reference.random_words import bit_words
 
 FALSE_ALARM = 1e-8
 """Probability that a sound fleet fails one statistical test of this file."""
@@ -58,6 +59,8 @@ class Words:
     def draw(self, purpose: str, epoch: int, spec: WordSpec) -> list[int]:
         if not spec.count:
             return []
+        if spec.bits:
+            return bit_words(self.random_words.seed, purpose, epoch, self.device, spec.count)
         drawn = self.random_words.words(purpose, epoch, self.device, 1, spec.count, spec.limit)
         return [int(word) for word in drawn[0]]
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from hashlib import sha256
 from itertools import pairwise
 
 import numpy as np
@@ -11,29 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ldpbeam.simulators.words import RandomWords
+from tests.reference.random_words import FULL, documented
 
-FULL = 1 << 64
 FALSE_ALARM = 1e-9
 """Probability that a sound generator fails the statistical tests of this file."""
-
-
-def philox(key: tuple[int, int], counter: list[int]) -> list[int]:
-    """Philox4x64-10 from the paper (Salmon et al. 2011), one block, in plain Python."""
-    low, high = key
-    c = counter
-    for _ in range(10):
-        a, b = 0xD2E7470EE14C6C93 * c[0], 0xCA5A826395121157 * c[2]
-        c = [(b >> 64) ^ c[1] ^ low, b % FULL, (a >> 64) ^ c[3] ^ high, a % FULL]
-        low, high = (low + 0x9E3779B97F4A7C15) % FULL, (high + 0xBB67AE8584CAA73B) % FULL
-    return c
-
-
-def documented(seed: int, purpose: str, epoch: int, attempt: int, position: int) -> int:
-    """One word by the module's docstring, without numpy."""
-    digest = sha256(b"ldpbeam.simulators.streams/1:" + str(seed).encode()).digest()
-    key = (int.from_bytes(digest[:8], "little"), int.from_bytes(digest[8:16], "little"))
-    name = int.from_bytes(sha256(purpose.encode()).digest()[:8], "little")
-    return philox(key, [position // 4 + 1, attempt, epoch % FULL, name])[position % 4]
 
 
 @pytest.mark.parametrize("seed", [0, 7, 1 << 200])
