@@ -109,6 +109,7 @@ def test_a_fleet_sends_what_its_devices_send(setting: Setting) -> None:
     assert (sum(memoised) > 0) == (kind.word_plan.permanent is not None)
 
 
+@pytest.mark.thorough(but=6)
 @pytest.mark.parametrize("name", sorted(PROTOCOLS))
 @given(rows=st.integers(1, 40), seed=st.integers(0, 3))
 def test_batching_changes_no_report(name: str, rows: int, seed: int) -> None:

@@ -120,6 +120,7 @@ def test_all_sections_stand_in_order_and_the_page_is_self_contained(usual: Reade
     assert "True against estimated" in usual.text
 
 
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize(
     ("non_negative", "sums_to_one", "words"),
     [
@@ -150,6 +151,7 @@ def test_every_chart_has_a_sentence_a_name_and_a_table_is_at_hand(usual: Reader)
     assert reader.count("details") == reader.count("summary") == 7
 
 
+@pytest.mark.thorough
 def test_versions_of_a_collection_are_told_apart(tmp_path: Path) -> None:
     """By their version; by their digest, where nobody raised it. A name of its own needs neither."""
     fakes = [Fake(name=name, digest=f"{i:016x}", k=2, epochs=1) for i, name in enumerate("aaab")]
@@ -222,6 +224,7 @@ def test_odds(loss: float, said: str) -> None:
     assert odds(loss) == said
 
 
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize("k", [10, 100])
 def test_labels_are_text_and_nothing_else(tmp_path: Path, k: int) -> None:
     labels = [HOSTILE[i] if i < len(HOSTILE) else f"label {i}" for i in range(max(k, len(HOSTILE)))]
@@ -248,6 +251,7 @@ def test_reasons_and_record_are_text_and_nothing_else(tmp_path: Path) -> None:
     harmless(write_page(output, tmp_path / "page.html", truth).read_text("utf-8"))
 
 
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize(("k", "epochs"), [(1412, 80), (360, 120)])
 def test_the_papers_largest_runs_fit(tmp_path: Path, k: int, epochs: int) -> None:
     html = page_of(tmp_path, Fake(k=k, epochs=epochs, n=200_000))
@@ -337,6 +341,7 @@ def test_without_truth_the_page_does_not_pretend_to_know(tmp_path: Path) -> None
     assert "closer to the truth" not in text
 
 
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize(
     ("n", "k", "answer"),
     [
@@ -378,6 +383,7 @@ def test_a_one_round_guarantee_has_no_cap(tmp_path: Path) -> None:
     assert "Loss over reports" not in text
 
 
+@pytest.mark.thorough
 def test_what_two_reports_lose_and_what_is_not_hidden_is_said(tmp_path: Path) -> None:
     """As a collection really states it, beside the first report's level."""
 
@@ -410,6 +416,7 @@ def test_what_two_reports_lose_and_what_is_not_hidden_is_said(tmp_path: Path) ->
     assert "688,235,310" in bare
 
 
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize(("cap", "drawn"), [(4.0, True), (720.0, False)])
 def test_a_cap_far_above_the_curves_does_not_flatten_them(tmp_path: Path, cap: float, drawn: bool) -> None:
     curves = {"loss_same_changes": [[1, 1.0], [2, 2.0]], "loss_any_changes": None}
@@ -418,6 +425,7 @@ def test_a_cap_far_above_the_curves_does_not_flatten_them(tmp_path: Path, cap: f
     assert (f"cap over values {cap:g}" in text) == drawn
 
 
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize(
     "guarantee",
     [None, {}, {"first_report": None, "loss_same_changes": None}, {"loss_any_changes": [[1, 1.0]]}],
@@ -482,6 +490,7 @@ def test_unreadable_files_are_named_and_the_rest_is_shown(tmp_path: Path) -> Non
     assert "minutes_in_app" in text
 
 
+@pytest.mark.thorough
 def test_the_same_run_makes_the_same_bytes(tmp_path: Path) -> None:
     output, truth = write_run(tmp_path, [Fake(epochs=3)])
     first, second = (write_page(output, tmp_path / "pages" / name, truth).read_bytes() for name in ("a", "b"))
