@@ -25,6 +25,8 @@ REJECTED = ("#D55E00", "#CC79A7", "#5D3A9B", "#009E73", "#333333")
 OTHER = "#999999"
 _TEXT, _GRID = "#4a4a4a", "#e6e6e6"
 _BAND = 0.2
+_LETTER = 2
+"""Pixels by which a letter of a label may be wider in a reader's font than in the one the renderer measures."""
 
 POINTED = 120
 """At most so many epochs of a chart can be pointed at, and so many bars are drawn: more are hardly wider than
@@ -51,8 +53,13 @@ def _values(rows: Sequence[Mapping[str, Any]]) -> alt.InlineData:
     )
 
 
-def _finish(layers: Sequence[alt.Chart], rows: Sequence[Row], width: int, height: int) -> alt.LayerChart:
-    """Put the layers over `rows` and give them one look: quiet grid, readable type, no frame."""
+def _finish(
+    layers: Sequence[alt.Chart], rows: Sequence[Row], width: int, height: int, right: int = 10
+) -> alt.LayerChart:
+    """Put the layers over `rows` and give them one look: quiet grid, readable type, no frame.
+
+    `right` is the room that is left beside the axes, in pixels.
+    """
     axis = alt.AxisConfig(
         domain=False,
         ticks=False,
@@ -71,7 +78,7 @@ def _finish(layers: Sequence[alt.Chart], rows: Sequence[Row], width: int, height
     chart.data = _values(rows)
     chart.width, chart.height = width, height
     chart.autosize = alt.AutoSizeParams(type="fit", contains="padding")
-    chart.padding = {"left": 4, "right": 10, "top": 8, "bottom": 4}
+    chart.padding = {"left": 4, "right": right, "top": 8, "bottom": 4}
     chart.config = alt.Config(
         background="transparent",
         font="sans-serif",
@@ -405,4 +412,6 @@ def lines(
             aria=False, align="left", dx=8, fontSize=12, color=colour, fontWeight=600
         )
         layers.append(text.encode(x=alt.value("width"), y=alt.Y("y:Q"), text=alt.Text("name:N")))
-    return _finish(layers, [], width, height)
+    # Labels beyond the picture would be cut off on paper and in windows as wide as the page.
+    right = 10 + max((_LETTER * len(name) for name, _, _ in labels), default=0)
+    return _finish(layers, [], width, height, right)
