@@ -47,20 +47,25 @@ class Randomiser:
         return log_above(self.ratio)
 
 
-def one_epoch(protocol: LocalProtocol[Any]) -> Randomiser | None:
-    """One report of a device, from its value on; None for protocols that this page does not speak about."""
+def one_epoch(protocol: LocalProtocol[Any], *, renamed: bool = False) -> Randomiser | None:
+    """One report of a device, from its value on; None for protocols that this page does not speak about.
+
+    Args:
+        protocol: of the collection.
+        renamed: whether the shuffler renames the symbols of every report (:mod:`ldpbeam.privacy.renaming`).
+    """
     if not isinstance(protocol, Direct | Unary | LocalHash):
         return None
     guarantee = protocol.guarantee
     if isinstance(protocol, LocalHash) and guarantee.memoised_ratio is not None:
         # The function is the device's own, and stands in the report.
-        functions = _functions(protocol)
+        functions = _functions(protocol, renamed=renamed)
         inner = _composed(protocol)
         return None if functions is None else Randomiser(guarantee.first_ratio, inner, functions)
     return Randomiser(guarantee.first_ratio, protocol.support.gap)
 
 
-def many_epochs(protocol: LocalProtocol[Any]) -> Randomiser | None:
+def many_epochs(protocol: LocalProtocol[Any], *, renamed: bool = False) -> Randomiser | None:
     """One of many reports of a device, whatever its values are in each epoch.
 
     Given what devices memoised, every epoch is a fresh second round, and this is what a report tells about
@@ -68,19 +73,21 @@ def many_epochs(protocol: LocalProtocol[Any]) -> Randomiser | None:
     two values differ in too many bits.
     """
     if protocol.guarantee.memoised_ratio is None:
-        return one_epoch(protocol)
+        return one_epoch(protocol, renamed=renamed)
     instant = getattr(protocol, "instant", None)
     if not isinstance(instant, SymbolChannel) or not isinstance(protocol, Direct | LocalHash):
         return None
-    functions = _functions(protocol) if isinstance(protocol, LocalHash) else 1
+    functions = _functions(protocol, renamed=renamed) if isinstance(protocol, LocalHash) else 1
     if functions is None:
         return None
     return Randomiser(instant.ratio, _distance(instant), functions)
 
 
-def _functions(protocol: LocalHash) -> int | None:
+def _functions(protocol: LocalHash, *, renamed: bool) -> int | None:
     """How many hash functions there are; None where no two devices share one."""
-    return protocol.family.points - 1 if isinstance(protocol.family, LinearFamily) else None
+    if not isinstance(protocol.family, LinearFamily):
+        return None
+    return protocol.family.classes if renamed else protocol.family.points - 1
 
 
 def _distance(channel: SymbolChannel) -> Fraction:

@@ -46,6 +46,16 @@ def test_memoised_answers_are_looked_at_round_by_round() -> None:
     assert found.functions == often.functions == 8
     assert found.all_reports == planned_epsilon(often, 100_000, 30) > planned_epsilon(often, 100_000, 29)
     assert "of whom about 1 in 8 share a hash function" in str(found)
+    assert found.renaming is not None
+    classes = one_epoch(kind, renamed=True)
+    assert classes is not None
+    assert (found.renaming.functions, found.renaming.renaming) == (4, None)
+    assert found.renaming.one_report == planned_epsilon(classes, 100_000) < found.one_report
+    assert f"; {found.renaming.one_report:.4g} and " in str(found)
+    assert "if it also renames symbols, 1 in 4 " in str(found)
+    two = of_collection(parse_collection(ONE % ("loloha", f"g: 2\n{BOTH}", "")), 100_000)
+    assert two is not None
+    assert two.renaming is None
     # Two reports of few devices: never more than what is known without a shuffler.
     few = Shuffled.of(kind, 100, Fraction(1), 2)
     assert few is not None
