@@ -27,6 +27,7 @@ from ldpbeam.privacy.guarantee import Guarantee
 from ldpbeam.privacy.lifetime import lifetime_record
 from ldpbeam.privacy.loss import loss_record
 from ldpbeam.privacy.poisoning import leverage_record
+from ldpbeam.privacy.randomiser import without_devices
 from ldpbeam.protocols import PROTOCOLS, LocalProtocol, Parameters, protocol
 from ldpbeam.protocols.attributes.allocate import ALLOCATIONS, allocate
 from ldpbeam.protocols.contract import EVERYONE, PartEstimator, Result
@@ -299,6 +300,7 @@ class Collection:
                 **loss_record(built.losses),
                 **lifetime_record(self.guarantee, built.losses),
                 "not_hidden": list(built.not_hidden),
+                "behind_shuffler": without_devices(built),
             },
             "leverage": [
                 {"attribute": name, **one}

@@ -17,6 +17,7 @@ from ldpbeam.collection.epochs import instant
 from ldpbeam.collection.message import SERVER_FIELDS, taken
 from ldpbeam.errors import CollectionError
 from ldpbeam.planning.plan import points
+from ldpbeam.planning.shuffled import of_collection, shuffled_words
 from ldpbeam.planning.spread import WIDE, Spread, mean_error
 from ldpbeam.privacy.ledger import Ledger, total_cap
 from ldpbeam.privacy.lifetime import lifetime_loss
@@ -100,6 +101,7 @@ class Checked:
         yield f"{self.where}: sound, {name}, digest {collection.digest_hex}"
         yield f"  {collection.protocol_label}: {_parameters(collection)}; {', '.join(sizes)}"
         yield from (f"  {line}" for line in promise(collection))
+        yield f"  {shuffled_words(collection, self.devices)}"
         yield f"  {protocol.payload_bits} bits of payload per report"
         yield from (f"  with {self.devices:,} devices: {one}" for one in self.expected)
         epochs = collection.epochs
@@ -111,6 +113,7 @@ class Checked:
 
     def as_record(self) -> dict[str, Any]:
         """For programs."""
+        shuffled = of_collection(self.collection, self.devices)
         return {
             "file": self.where,
             **self.collection.as_record(),
@@ -124,6 +127,7 @@ class Checked:
                 }
                 for one in self.expected
             ],
+            "behind_shuffler": None if shuffled is None else shuffled.as_record(),
             "warnings": [
                 {"code": one.code, "message": one.message, "remedy": one.remedy} for one in self.advice
             ],

@@ -11,6 +11,7 @@ from ldpbeam.collection.collection import Collection
 from ldpbeam.collection.epochs import instant
 from ldpbeam.consistency import METHODS
 from ldpbeam.planning.checked import expected, promise
+from ldpbeam.planning.shuffled import shuffled_words
 from ldpbeam.planning.spread import Spread
 from ldpbeam.privacy.poisoning import leverage
 from ldpbeam.protocols import LocalProtocol
@@ -51,7 +52,7 @@ def explained(collection: Collection, devices: int) -> tuple[Stage, ...]:
         Stage("3 support: what is counted", tuple(support)),
         Stage("4 estimate: what the counts say", tuple(estimate)),
         Stage("5 histogram: what is published beside it", tuple(_histogram(collection))),
-        Stage("what is promised to a device", tuple(promise(collection))),
+        Stage("what is promised to a device", (*promise(collection), shuffled_words(collection, devices))),
         Stage("what is not", (collection.guarantee.not_capped, *collection.protocol.not_hidden)),
         Stage("what a forger can do", tuple(_forged(collection))),
     ]

@@ -11,6 +11,7 @@ from typing import Any
 from ldpbeam.planning.figures import Figures, figures
 from ldpbeam.planning.needs import FREE_LEVELS, USUAL_LEVEL, Needs
 from ldpbeam.planning.settings import Setting, settings
+from ldpbeam.planning.shuffled import Shuffled
 
 ALIKE = 1.05
 """Errors that differ by less than this factor count as equal: the rest then decides."""
@@ -25,17 +26,25 @@ class Row:
     Attributes:
         setting: how to collect.
         figures: what that gives.
+        devices: of the whole fleet.
         missed: the needs that it does not meet, by name, each with a sentence.
     """
 
     setting: Setting
     figures: Figures
+    devices: int
     missed: dict[str, str]
 
     @property
     def identified(self) -> bool:
         """Whether a device is known by its hash function."""
         return self.figures.sharing is not None and self.figures.sharing < 1
+
+    @cached_property
+    def shuffled(self) -> Shuffled | None:
+        """What a shuffler would add; looked at only where somebody asks, since it takes milliseconds."""
+        setting = self.setting
+        return Shuffled.of(setting.protocol, self.devices, setting.share, setting.reports)
 
     def as_record(self) -> dict[str, Any]:
         """For JSON."""
@@ -51,6 +60,7 @@ class Row:
             | protocol.resolved_parameters(),
             "participation": {"reports": self.setting.reports, "of": self.setting.epochs},
             **self.figures.as_record(),
+            "behind_shuffler": None if self.shuffled is None else self.shuffled.as_record(),
             "missed": self.missed,
         }
 
@@ -145,7 +155,7 @@ def _preference(row: Row) -> tuple[float, ...]:
 
 def _row(setting: Setting, needs: Needs) -> Row:
     found = figures(setting, needs)
-    return Row(setting, found, dict(_missed(setting, found, needs)))
+    return Row(setting, found, needs.devices, dict(_missed(setting, found, needs)))
 
 
 def _missed(setting: Setting, found: Figures, needs: Needs) -> list[tuple[str, str]]:

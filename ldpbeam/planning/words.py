@@ -8,6 +8,7 @@ from math import inf
 from ldpbeam.planning.needs import Needs
 from ldpbeam.planning.plan import ALIKE, Plan, Row, devices_needed, epochs_possible, points
 from ldpbeam.planning.settings import total_budget
+from ldpbeam.privacy.randomiser import ASSUMPTION
 
 
 def asked(needs: Needs) -> str:
@@ -43,6 +44,7 @@ def recommendation(plan: Plan) -> Iterator[str]:
     yield from _why(plan, row)
     yield from _worth(plan, row)
     yield from _promise(row)
+    yield _mixed(row)
     if not plan.meets:
         yield from _remedies(plan)
     yield from _weaker(plan)
@@ -129,6 +131,14 @@ def _promise(row: Row) -> Iterator[str]:
         f"Caveat: ε = {found.values_loss:.4g} is for which values a device held. When they changed is not "
         f"covered: any change pattern over {setting.reports:,} reports loses {rest}{two}."
     )
+
+
+def _mixed(row: Row) -> str:
+    """What a shuffler would add."""
+    found = row.shuffled
+    if found is None:
+        return "A shuffler would add nothing that is known."
+    return f"With more protection, b{str(found)[1:]}. Assumed: {ASSUMPTION}."
 
 
 def _remedies(plan: Plan) -> Iterator[str]:

@@ -4,9 +4,9 @@ The assumption is that somebody whom the server does not control takes all repor
 they came from, mixes them, and hands them on, and that n devices are honest. Then a report hides among those
 that others might have sent just as well, and (ε, δ) bounds hold that are far below the local ε.
 
-A randomiser is known by the worst ratio p of two values' probabilities and by their largest total variation
-distance β. For the encodings here the ratio of two values' probabilities is p, 1/p or 1 for every report, so
-that with α = β/(p − 1) a device's report is, by what it says about the two values,
+A randomiser (:mod:`ldpbeam.privacy.randomiser`) is known by the worst ratio p of two values' probabilities
+and by their largest total variation distance β. With α = β/(p − 1) a device's report is, by what it says
+about the two values,
 
     first value     one kind with probability p·α, the other with α, neither with the rest γ = 1 − (p + 1)·α
     second value    the same with the two kinds exchanged
@@ -28,8 +28,6 @@ Without a shuffler none of this holds, and what a device is promised is its loca
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from fractions import Fraction
 from functools import lru_cache
 from math import ceil, exp, inf, log, nextafter, sqrt
 from typing import Any
@@ -37,21 +35,7 @@ from typing import Any
 import numpy as np
 
 from ldpbeam.arrays import Floats
-from ldpbeam.channels.channel import SymbolChannel
-from ldpbeam.channels.exact import log_above
-from ldpbeam.hashing import LinearFamily
-from ldpbeam.protocols.contract import LocalProtocol
-from ldpbeam.protocols.direct import Direct
-from ldpbeam.protocols.local_hash import LocalHash
-from ldpbeam.protocols.unary import Unary
-
-DELTA = 1e-9
-"""Probability with which the central ε may fail to hold."""
-
-ASSUMPTION = (
-    "a shuffler that the server does not control mixes all reports of an epoch, and drops where they came "
-    "from and when"
-)
+from ldpbeam.privacy.randomiser import DELTA, Randomiser
 
 _SIGMAS = 8.5
 """How far the number of hiding reports is followed: beyond lies less than 1e-15, which is added."""
@@ -59,57 +43,6 @@ _SIGMAS = 8.5
 _LOST = 1e-15
 _STEPS = 48
 """Steps of the grid of losses between 0 and the largest one."""
-
-
-@dataclass(frozen=True)
-class Randomiser:
-    """What the accounting has to know of a randomiser.
-
-    Attributes:
-        ratio: p, the worst ratio of the probabilities of two values.
-        distance: β, the largest total variation distance of two values.
-        functions: devices are told apart by that many functions; only those with the same one are a crowd.
-    """
-
-    ratio: Fraction
-    distance: Fraction
-    functions: int = 1
-
-    @property
-    def local(self) -> float:
-        """ε without a shuffler, rounded up."""
-        return log_above(self.ratio)
-
-
-def one_epoch(protocol: LocalProtocol[Any]) -> Randomiser | None:
-    """One report of a device, from its value on; None for protocols that this page does not speak about."""
-    if not isinstance(protocol, Direct | Unary | LocalHash):
-        return None
-    guarantee = protocol.guarantee
-    if isinstance(protocol, LocalHash) and guarantee.memoised_ratio is not None:
-        # The function is the device's own, and stands in the report.
-        functions = _functions(protocol)
-        inner = _composed(protocol)
-        return None if functions is None else Randomiser(guarantee.first_ratio, inner, functions)
-    return Randomiser(guarantee.first_ratio, protocol.support.gap)
-
-
-def many_epochs(protocol: LocalProtocol[Any]) -> Randomiser | None:
-    """One of many reports of a device, whatever its values are in each epoch.
-
-    Given what devices memoised, every epoch is a fresh second round, and this is what a report tells about
-    the memoised answer. None where nothing useful is known: with one memoised bit per value the answers of
-    two values differ in too many bits.
-    """
-    if protocol.guarantee.memoised_ratio is None:
-        return one_epoch(protocol)
-    instant = getattr(protocol, "instant", None)
-    if not isinstance(instant, SymbolChannel) or not isinstance(protocol, Direct | LocalHash):
-        return None
-    functions = _functions(protocol) if isinstance(protocol, LocalHash) else 1
-    if functions is None:
-        return None
-    return Randomiser(instant.ratio, _distance(instant), functions)
 
 
 def crowd(randomiser: Randomiser, devices: int, delta: float = DELTA) -> int:
@@ -131,7 +64,7 @@ def central_epsilon(randomiser: Randomiser, devices: int, epochs: int = 1, delta
     """The ε towards a server behind a shuffler, at ``delta``, after reports in so many epochs.
 
     Args:
-        randomiser: :func:`one_epoch` for one epoch, :func:`many_epochs` for several with any change pattern.
+        randomiser: ``one_epoch`` of its module for one, ``many_epochs`` for several with any change pattern.
         devices: honest ones that report in each of the epochs, the one looked at among them.
         epochs: in which the device reports; its values may be any.
         delta: failure probability over all of them.
@@ -177,22 +110,6 @@ def _weights(randomiser: Randomiser) -> tuple[float, float, float]:
     p = nextafter(float(randomiser.ratio), inf)
     alpha = nextafter(float(randomiser.distance), inf) / (p - 1)
     return p, alpha, max(0.0, 1 - alpha - p * alpha)
-
-
-def _functions(protocol: LocalHash) -> int | None:
-    """How many hash functions there are; None where no two devices share one."""
-    return protocol.family.points - 1 if isinstance(protocol.family, LinearFamily) else None
-
-
-def _distance(channel: SymbolChannel) -> Fraction:
-    """Total variation distance of two symbols."""
-    return Fraction(channel.keep - channel.each, channel.total)
-
-
-def _composed(protocol: LocalHash) -> Fraction:
-    """Total variation distance of two hash symbols over both rounds."""
-    assert isinstance(protocol.permanent, SymbolChannel)  # noqa: S101 - the caller's condition
-    return _distance(protocol.permanent) * _distance(protocol.instant)
 
 
 # One epoch

@@ -12,7 +12,8 @@ from ldpbeam.pipelines.collection_record import CollectionRecord, Curve, Guarant
 from ldpbeam.pipelines.page import charts
 from ldpbeam.pipelines.page.parts import Figure, Key, Table
 from ldpbeam.pipelines.page.text import figure
-from ldpbeam.privacy import shuffle
+from ldpbeam.privacy.randomiser import ASSUMPTION, DELTA, one_epoch
+from ldpbeam.privacy.shuffle import central_epsilon
 
 _MANY = 100_000
 """Devices that the line about a shuffler speaks of."""
@@ -58,14 +59,14 @@ def _shuffled(collection: CollectionRecord) -> list[Promise]:
     if collection.definition is None:
         return []
     made = collection_of(collection.definition)
-    found = shuffle.one_epoch(made.protocol)
+    found = one_epoch(made.protocol)
     if found is None:
         return []
-    central = shuffle.central_epsilon(found, _MANY)
+    central = central_epsilon(found, _MANY)
     own = "" if found.functions == 1 else f" that share {found.functions:,} hash functions"
     meaning = (
         f"what one report would tell a server that sees only the mixed reports of {_MANY:,} honest "
-        f"devices{own}, but with probability {shuffle.DELTA:g}. Assumed: {shuffle.ASSUMPTION}; without one "
+        f"devices{own}, but with probability {DELTA:g}. Assumed: {ASSUMPTION}; without one "
         "the lines above hold"
     )
     return [Promise("Behind a shuffler, ε", figure(central), meaning)]

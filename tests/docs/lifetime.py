@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from ldpbeam.privacy.shuffle import central_epsilon, many_epochs, one_epoch
+from ldpbeam.privacy.randomiser import many_epochs, one_epoch
+from ldpbeam.privacy.shuffle import central_epsilon
 from ldpbeam.protocols import FrequencyProtocol, Parameters, protocol
 
 __all__ = ["BLOCKS"]

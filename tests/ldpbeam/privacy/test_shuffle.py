@@ -12,16 +12,8 @@ import numpy as np
 import pytest
 from scipy.stats import binom, norm
 
-from ldpbeam.privacy.shuffle import (
-    DELTA,
-    Randomiser,
-    central_epsilon,
-    crowd,
-    hiding,
-    hockey_stick,
-    many_epochs,
-    one_epoch,
-)
+from ldpbeam.privacy.randomiser import DELTA, Randomiser, many_epochs, one_epoch
+from ldpbeam.privacy.shuffle import central_epsilon, crowd, hiding, hockey_stick
 from ldpbeam.protocols import PROTOCOLS, Parameters, protocol
 
 LEVELS = {"epsilon": 1.0, "epsilon_longitudinal": 2.0, "epsilon_first": 1.0}

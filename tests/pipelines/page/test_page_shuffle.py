@@ -9,7 +9,8 @@ import pytest
 from ldpbeam.collection.file import parse_collection
 from ldpbeam.pipelines.collection_record import CollectionRecord, collection_entry
 from ldpbeam.pipelines.page.privacy import Promise, privacy
-from ldpbeam.privacy.shuffle import central_epsilon, one_epoch
+from ldpbeam.privacy.randomiser import one_epoch
+from ldpbeam.privacy.shuffle import central_epsilon
 
 
 def said(protocol: str, levels: str) -> list[Promise]:

@@ -1,0 +1,111 @@
+"""What a shuffler would add to a setting, with its assumption, for plans, checks and explanations."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+from ldpbeam.collection.collection import Collection
+from ldpbeam.planning.figures import EXACT_REPORTS
+from ldpbeam.privacy.randomiser import ASSUMPTION, DELTA, many_epochs, one_epoch
+from ldpbeam.privacy.shuffle_plan import planned_epsilon
+from ldpbeam.protocols import LocalProtocol
+
+YEAR = 365
+"""Reports that a collection without a smaller number of epochs is looked at for."""
+
+
+@dataclass(frozen=True)
+class Shuffled:
+    """ε towards a server that sees the reports of each epoch only as a set, but with probability δ.
+
+    Attributes:
+        devices: honest ones that report in each epoch.
+        reports: that a device makes, each in another epoch.
+        functions: hash functions that devices keep; only those with the same one are a crowd.
+        renaming: the same where the shuffler also renames their symbols; None where that changes nothing.
+        one_report: of one of them.
+        all_reports: of all of them, whatever changes; None where nothing useful is known.
+    """
+
+    devices: int
+    reports: int
+    functions: int
+    one_report: float
+    all_reports: float | None
+    renaming: Shuffled | None = None
+
+    @classmethod
+    def of(
+        cls,
+        protocol: LocalProtocol[Any],
+        devices: int,
+        share: Fraction,
+        reports: int,
+        *,
+        renamed: bool = False,
+    ) -> Shuffled | None:
+        """Of a fleet of so many devices, a share of which reports in each epoch; None: nothing is known."""
+        once, often = one_epoch(protocol, renamed=renamed), many_epochs(protocol, renamed=renamed)
+        other = one_epoch(protocol, renamed=True)
+        present = int(devices * share)
+        if once is None or present < 1:
+            return None
+        one = planned_epsilon(once, present)
+        whole = None if often is None else one if reports == 1 else planned_epsilon(often, present, reports)
+        if whole is not None and protocol.losses is not None and reports <= EXACT_REPORTS:
+            known = protocol.losses.any_changes(reports)
+            whole = whole if known is None else min(whole, known)
+        better = None
+        if other is not None and other.functions < once.functions:
+            better = cls.of(protocol, devices, share, reports, renamed=True)
+        return cls(present, reports, once.functions, one, whole, better)
+
+    def __str__(self) -> str:
+        crowd = ""
+        if self.functions > 1:
+            crowd = f", of whom about 1 in {self.functions:,} share a hash function"
+        text = (
+            f"behind a shuffler, with {self.devices:,} honest devices in each epoch{crowd}: a report tells "
+            f"at most ε = {self.one_report:.4g}"
+        )
+        if self.all_reports is None:
+            text += ", and several reports are not covered"
+        elif self.reports > 1:
+            text += f", {self.reports:,} reports at most {self.all_reports:.4g}, whatever changes"
+        if self.renaming is not None:
+            also = self.renaming
+            levels = [one for one in (also.one_report, also.all_reports) if one is not None]
+            said = " and ".join(f"{level:.4g}" for level in dict.fromkeys(levels))
+            text += f"; {said} if it also renames symbols, 1 in {also.functions:,}"
+        return f"{text} (but with probability {DELTA:g})"
+
+    def as_record(self) -> dict[str, Any]:
+        """For programs."""
+        return {
+            "one_report": self.one_report,
+            "all_reports": self.all_reports,
+            "delta": DELTA,
+            "devices": self.devices,
+            "reports": self.reports,
+            "hash_functions": self.functions,
+            "renaming": None if self.renaming is None else self.renaming.as_record(),
+            "assumption": ASSUMPTION,
+        }
+
+
+def of_collection(collection: Collection, devices: int) -> Shuffled | None:
+    """Of a collection: all reports of a device's life where they are few, else of at most a year's days."""
+    few = collection.participation
+    share = Fraction(1) if few is None else few.share
+    reports = min(collection.epochs.count, YEAR) if few is None else few.reports
+    return Shuffled.of(collection.protocol, devices, share, reports)
+
+
+def shuffled_words(collection: Collection, devices: int) -> str:
+    """:func:`of_collection` for people, with the assumption."""
+    found = of_collection(collection, devices)
+    if found is None:
+        return "behind a shuffler: nothing is stated for this protocol"
+    return f"{found}. Assumed: {ASSUMPTION}"

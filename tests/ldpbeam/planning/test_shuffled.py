@@ -1,0 +1,119 @@
+"""What plans, checks, explanations and run.json say of a shuffler: a figure only where devices are known."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import pytest
+
+from ldpbeam.collection.file import parse_collection
+from ldpbeam.planning.checked import Checked
+from ldpbeam.planning.explained import explained
+from ldpbeam.planning.needs import Needs
+from ldpbeam.planning.plan import make_plan
+from ldpbeam.planning.shuffled import YEAR, Shuffled, of_collection
+from ldpbeam.planning.words import recommendation
+from ldpbeam.privacy.randomiser import ASSUMPTION, DELTA, many_epochs, one_epoch
+from ldpbeam.privacy.shuffle_plan import planned_epsilon
+
+ONE = "name: x\ndomain: {size: 9}\nprotocol: %s\n%s\nepoch: {length: 1d%s}\n"
+BOTH = "epsilon_longitudinal: 2.0\nepsilon_first: 1.0"
+
+
+def test_few_epochs_and_few_devices_are_those_of_the_collection() -> None:
+    kept = parse_collection(
+        ONE % ("oue", "epsilon: 1.0", ", count: 40") + "participation: {reports: 4, of: 40}\n"
+    )
+    found = of_collection(kept, 100_000)
+    once = one_epoch(kept.protocol)
+    assert found is not None
+    assert once is not None
+    assert (found.devices, found.reports, found.functions) == (10_000, 4, 1)
+    assert found.one_report == planned_epsilon(once, 10_000)
+    assert found.all_reports == planned_epsilon(once, 10_000, 4) > found.one_report
+    for count, reports in ((", count: 7", 7), ("", YEAR)):
+        found = of_collection(parse_collection(ONE % ("oue", "epsilon: 1.0", count)), 1_000)
+        assert found is not None
+        assert (found.devices, found.reports) == (1_000, reports)
+
+
+def test_memoised_answers_are_looked_at_round_by_round() -> None:
+    found = of_collection(parse_collection(ONE % ("loloha", f"g: 3\n{BOTH}", ", count: 30")), 100_000)
+    kind = parse_collection(ONE % ("loloha", f"g: 3\n{BOTH}", "")).protocol
+    often = many_epochs(kind)
+    assert found is not None
+    assert often is not None
+    assert found.functions == often.functions == 8
+    assert found.all_reports == planned_epsilon(often, 100_000, 30) > planned_epsilon(often, 100_000, 29)
+    assert "of whom about 1 in 8 share a hash function" in str(found)
+    assert found.renaming is not None
+    classes = one_epoch(kind, renamed=True)
+    assert classes is not None
+    assert (found.renaming.functions, found.renaming.renaming) == (4, None)
+    assert found.renaming.one_report == planned_epsilon(classes, 100_000) < found.one_report
+    assert f"; {found.renaming.one_report:.4g} and " in str(found)
+    assert "if it also renames symbols, 1 in 4 " in str(found)
+    two = of_collection(parse_collection(ONE % ("loloha", f"g: 2\n{BOTH}", "")), 100_000)
+    assert two is not None
+    assert two.renaming is None
+    # Two reports of few devices: never more than what is known without a shuffler.
+    few = Shuffled.of(kind, 100, Fraction(1), 2)
+    assert few is not None
+    assert kind.losses is not None
+    assert few.all_reports == kind.losses.any_changes(2)
+
+
+@pytest.mark.parametrize(
+    ("protocol", "levels", "count"),
+    [("loloha", f"hash_family: affine\n{BOTH}", ""), ("one_bit_mean", "epsilon: 1.0", ", count: 3")],
+)
+def test_nothing_is_made_up_where_nothing_is_known(protocol: str, levels: str, count: str) -> None:
+    text = ONE % (protocol, levels, count)
+    agreed = parse_collection(text.replace("{size: 9}", "{range: {max: 9}}") if "mean" in protocol else text)
+    assert of_collection(agreed, 10**6) is None
+    checked = Checked.of("x", agreed, 10**6)
+    assert any("nothing is stated for this protocol" in line for line in checked.lines())
+    assert checked.as_record()["behind_shuffler"] is None
+    assert "Nothing is stated" in agreed.as_record()["guarantee"]["behind_shuffler"]  # type: ignore[index]
+
+
+def test_a_check_states_the_figure_and_run_json_what_it_needs() -> None:
+    agreed = parse_collection(ONE % ("oue", "epsilon: 1.0", ""))
+    found = of_collection(agreed, 20_000)
+    assert found is not None
+    (line,) = [line for line in Checked.of("x", agreed, 20_000).lines() if "behind a shuffler" in line]
+    assert f"a report tells at most ε = {found.one_report:.4g}, 365 reports at most" in line
+    assert f"{found.all_reports:.4g}, whatever changes" in line
+    assert ASSUMPTION in line
+    record = Checked.of("x", agreed, 20_000).as_record()["behind_shuffler"]
+    assert record["one_report"] == found.one_report
+    assert (record["delta"], record["devices"], record["assumption"]) == (DELTA, 20_000, ASSUMPTION)
+    promised = next(one for one in explained(agreed, 20_000) if one.title == "what is promised to a device")
+    assert line.strip() in promised.lines
+    said = agreed.as_record()["guarantee"]["behind_shuffler"]  # type: ignore[index]
+    assert "the number of honest devices" in said
+    assert "--devices N" in said
+    assert ASSUMPTION in said
+    assert not any(digit in said for digit in "0123456789")
+
+
+def test_a_plan_says_it_of_what_it_recommends_and_of_every_row() -> None:
+    plan = make_plan(Needs(24, 50_000, 30, longitudinal=2.0))
+    row = plan.recommended
+    assert row is not None
+    assert row.shuffled is not None
+    assert str(row.shuffled)[1:] in " ".join(recommendation(plan))
+    assert ASSUMPTION in " ".join(recommendation(plan))
+    records = [one.as_record()["behind_shuffler"] for one in plan.rows]
+    assert any(one is None for one in records)
+    for one, record in zip(plan.rows, records, strict=True):
+        once = one_epoch(one.setting.protocol)
+        if once is None:
+            assert record is None
+            continue
+        assert record["devices"] == int(50_000 * one.setting.share)
+        assert record["reports"] == one.setting.reports
+        assert record["one_report"] == planned_epsilon(once, record["devices"]) <= once.local
+        assert record["all_reports"] is None or record["one_report"] <= record["all_reports"] * 1.0001
+    affine = make_plan(Needs(24, 50_000, 30, longitudinal=2.0, bits=1))
+    assert affine.recommended is None or "shuffler" in " ".join(recommendation(affine))

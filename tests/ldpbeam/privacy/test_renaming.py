@@ -1,0 +1,168 @@
+"""Renaming the symbols of linear functions: lossless, one law for a class, and the fewest there can be."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from fractions import Fraction
+from itertools import combinations_with_replacement, product
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ldpbeam.errors import InvalidPayload
+from ldpbeam.hashing import LinearFamily
+from ldpbeam.indicators import indicators
+from ldpbeam.privacy.randomiser import many_epochs, one_epoch
+from ldpbeam.privacy.renaming import renamed_payload
+from ldpbeam.privacy.shuffle import central_epsilon
+from ldpbeam.protocols import Parameters, protocol
+from ldpbeam.protocols.local_hash import Hashed, LocalHash
+from ldpbeam.simulators.fleet import Fleet
+from ldpbeam.simulators.words import RandomWords
+from ldpbeam.support import Support
+
+BOTH = {"epsilon_longitudinal": 2.0, "epsilon_first": 1.0}
+KEY = bytes(range(16))
+
+
+def loloha(k: int, g: int, **more: Any) -> LocalHash:
+    kind = protocol("loloha", k, Parameters(g=g, **{**BOTH, **more}))
+    assert isinstance(kind, LocalHash)
+    return kind
+
+
+@pytest.mark.parametrize(("g", "k"), [(2, 8), (3, 3), (3, 7), (3, 27), (5, 25), (7, 6)])
+def test_a_renamed_report_supports_the_same_values(g: int, k: int) -> None:
+    """Every function, symbol, factor and value."""
+    family = LinearFamily(g, k)
+    for seed, symbol, factor in product(family.seeds(), range(g), range(1, g)):
+        other, name = family.renamed(seed, symbol, factor)
+        for value in range(k):
+            assert (family.hash(seed, value) == symbol) == (family.hash(other, value) == name)
+    # c ↦ c·s is one to one for each s, and classes have g − 1 members each.
+    for seed in family.seeds():
+        assert len({family.renamed(seed, 0, c)[0] for c in range(1, g)}) == g - 1
+    classes = {frozenset(family.renamed(s, 0, c)[0] for c in range(1, g)) for s in family.seeds()}
+    assert len(classes) == family.classes == (family.points - 1) // (g - 1)
+    for wrong in (0, g):
+        with pytest.raises(ValueError, match="a factor lies in"):
+            family.renamed(1, 0, wrong)
+
+
+@pytest.mark.parametrize(("g", "k"), [(3, 20), (5, 24)])
+def test_counts_and_indicators_stay_as_they_are(g: int, k: int) -> None:
+    """Not one support count changes, and devices of honest draws raise no alarm."""
+    kind, devices = loloha(k, g), 6_000
+    fleet = Fleet(kind, devices, RandomWords(4))
+    values = np.random.default_rng(2).integers(0, k, devices)
+    (batch,) = list(fleet.reports(0, values))
+    before, after = Support.zero(kind.counts_length), Support.zero(kind.counts_length)
+    sent = [row.tobytes() for row in batch.payloads]
+    ids = [int.from_bytes(row.tobytes(), "little") for row in batch.report_ids]
+    mixed = [renamed_payload(kind, one, i, KEY) for one, i in zip(sent, ids, strict=True)]
+    assert mixed == [renamed_payload(kind, one, i, KEY) for one, i in zip(sent, ids, strict=True)]
+    moved = sum(one != other for one, other in zip(sent, mixed, strict=True)) / devices
+    assert moved == pytest.approx((g - 2) / (g - 1), abs=0.03)
+    for payloads, support in ((sent, before), (mixed, after)):
+        kind.add_support(np.frombuffer(b"".join(payloads), np.uint8).reshape(devices, -1), support.counts)
+        support.reports = devices
+        assert not any(one.alarm for one in indicators(kind, support))
+    assert not np.array_equal(before.counts, after.counts)
+    assert np.array_equal(kind.support_counts(before.counts), kind.support_counts(after.counts))
+
+
+def test_other_payloads_pass_and_bad_ones_do_not() -> None:
+    affine, grr = loloha(20, 3, hash_family="affine"), protocol("grr", 5, Parameters(epsilon=1.0))
+    for kind in (affine, grr):
+        payload = bytes(kind.payload_size)
+        assert renamed_payload(kind, payload, 7, KEY) is payload
+    kind = loloha(20, 3)
+    with pytest.raises(InvalidPayload):
+        renamed_payload(kind, b"\xff" * kind.payload_size, 7, KEY)
+    with pytest.raises(ValueError, match="at least 16 bytes"):
+        renamed_payload(kind, bytes(kind.payload_size), 7, KEY[1:])
+    one = kind.encode(Hashed(5, 1))
+    assert len({renamed_payload(kind, one, i, KEY) for i in range(30)}) == 2
+    assert {renamed_payload(kind, one, i, KEY) for i in range(9)} != {one}
+
+
+def lives(kind: LocalHash, seed: int, values: tuple[int, ...], factors: int) -> dict[Any, Fraction]:
+    """P(renamed reports) of a device with that function, its memo drawn for each symbol, factors fresh."""
+    assert kind.permanent is not None
+    family, found = kind.family, defaultdict(Fraction)
+    assert isinstance(family, LinearFamily)
+    symbols = [family.hash(seed, value) for value in values]
+    kept = sorted(set(symbols))
+    for memo in product(range(kind.g), repeat=len(kept)):
+        answers = dict(zip(kept, memo, strict=True))
+        drawn = Fraction(1)
+        for symbol, answer in answers.items():
+            drawn *= kind.permanent.own if symbol == answer else kind.permanent.other
+        for sent in product(range(kind.g), repeat=len(values)):
+            chance = drawn
+            for symbol, y in zip(symbols, sent, strict=True):
+                chance *= kind.instant.own if answers[symbol] == y else kind.instant.other
+            for names in product(range(1, factors + 1), repeat=len(values)):
+                seen = tuple(family.renamed(seed, y, c) for y, c in zip(sent, names, strict=True))
+                found[seen] += chance / factors ** len(values)
+    return found
+
+
+@pytest.mark.parametrize("values", [(1,), (0, 2), (2, 2)])
+def test_behind_it_all_devices_of_a_class_look_alike(values: tuple[int, ...]) -> None:
+    """Exactly, over several epochs, whatever changes; and without it they do not."""
+    kind = loloha(8, 3)
+    family = kind.family
+    assert isinstance(family, LinearFamily)
+    for seed in family.seeds():
+        twin = family.renamed(seed, 0, 2)[0]
+        law = lives(kind, seed, values, 2)
+        assert law == lives(kind, twin, values, 2)
+        assert sum(law.values()) == 1
+        assert lives(kind, seed, values, 1) != lives(kind, twin, values, 1)
+
+
+def test_the_crowd_is_a_class() -> None:
+    for g, times in ((2, 1), (3, 2), (7, 6)):
+        kind = loloha(360, g)
+        for of in (one_epoch, many_epochs):
+            plain, classes = of(kind), of(kind, renamed=True)
+            assert plain is not None
+            assert classes is not None
+            assert plain.functions == times * classes.functions
+    kind = loloha(24, 5)
+    plain, classes = one_epoch(kind), one_epoch(kind, renamed=True)
+    assert plain is not None
+    assert classes is not None
+    assert central_epsilon(classes, 200_000) < 0.6 * central_epsilon(plain, 200_000)
+    assert one_epoch(loloha(24, 5, hash_family="affine"), renamed=True) is None
+    olh = protocol("olh", 24, Parameters(epsilon=1.0))
+    assert one_epoch(olh) == one_epoch(olh, renamed=True)
+
+
+def agreements(words: list[tuple[int, ...]]) -> set[int]:
+    """In how many functions two values agree, over all pairs of values; a word is one function."""
+    k = len(words[0])
+    return {sum(word[v] == word[w] for word in words) for v in range(k) for w in range(v)}
+
+
+@pytest.mark.parametrize(("g", "k", "fewest"), [(2, 4, 3), (2, 5, 4), (3, 4, 2), (3, 5, 2)])
+def test_no_smaller_pool_treats_all_pairs_alike(g: int, k: int, fewest: int) -> None:
+    """(k − 1)/(g − 1) functions at least: every smaller pool, with repeats, is looked at."""
+    assert fewest == -(-(k - 1) // (g - 1))
+    words = list(product(range(g), repeat=k))
+    for size in range(1, fewest):
+        for pool in combinations_with_replacement(words, size):
+            found = agreements(list(pool))
+            assert len(found) > 1 or found == {size}, "all pairs alike, and some told apart"
+
+
+@pytest.mark.parametrize(("g", "m"), [(2, 2), (2, 4), (3, 2), (3, 3), (5, 2), (7, 2)])
+def test_one_function_of_each_class_reaches_the_bound(g: int, m: int) -> None:
+    family = LinearFamily(g, g**m)
+    first = {min(family.renamed(s, 0, c)[0] for c in range(1, g)) for s in family.seeds()}
+    pool = [tuple(family.hash(seed, value) for value in range(g**m)) for seed in first]
+    assert len(pool) * (g - 1) == g**m - 1
+    (same,) = agreements(pool)
+    assert Fraction(same, len(pool)) == family.collision
