@@ -26,7 +26,7 @@ OTHER = "#999999"
 _TEXT, _GRID = "#4a4a4a", "#e6e6e6"
 _BAND = 0.2
 _LETTER = 2
-"""Pixels by which a letter of a label may be wider in a reader's font than in the one the renderer measures."""
+"""Pixels by which a letter may be wider in a reader's font than in the one that the renderer measures."""
 
 POINTED = 120
 """At most so many epochs of a chart can be pointed at, and so many bars are drawn: more are hardly wider than
