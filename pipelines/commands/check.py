@@ -34,7 +34,7 @@ def check(files: tuple[Path, ...], devices: int, against: Path | None) -> None:
     that devices must know about needs a new version, else the exit code is 3.
     """
     from ldpbeam.collection.file import load_collection
-    from ldpbeam.errors import UsageError
+    from ldpbeam.errors import LdpError, UsageError
     from ldpbeam.pipelines.commands.support.collections import load
     from ldpbeam.planning.checked import (
         Checked,
@@ -51,7 +51,18 @@ def check(files: tuple[Path, ...], devices: int, against: Path | None) -> None:
             "--against compares one file with an earlier one",
             remedy="Give one file, and the earlier one with --against.",
         )
-    found = [Checked.of(str(path), load(path), devices) for path in files]
+    found: list[Checked] = []
+    refused: list[LdpError] = []
+    for path in files:
+        try:
+            found.append(Checked.of(str(path), load(path), devices))
+        except LdpError as error:
+            refused.append(error)
+    if refused:
+        # Whoever mends one file wants to know of the others. The last error goes the way of every error.
+        for earlier in refused[:-1]:
+            click.echo(f"ldpbeam: {earlier}", err=True)
+        raise refused[-1]
     document: dict[str, object] = {
         "schema": "ldpbeam.check/1",
         "collections": [one.as_record() for one in found],

@@ -200,6 +200,21 @@ def test_what_cannot_be_checked_is_refused(
     assert (caught.value.code, caught.value.exit_code) == (code, exit_code)
 
 
+def test_every_file_that_cannot_be_read_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("months.yaml").write_text(MINUTES.replace("6h", "1M"), "utf-8")
+    Path("good.yaml").write_text(MINUTES, "utf-8")
+    command = ["check", "months.yaml", "good.yaml", "nowhere.yaml"]
+    done = CliRunner().invoke(cli, command)
+    (told,) = done.stderr.splitlines()
+    assert "in months.yaml:12" in told
+    assert told.endswith("[E-COLLECTION-VALUE]")
+    assert isinstance(done.exception, LdpError)
+    assert "nowhere.yaml" in str(done.exception)
+    assert done.exception.code == "E-COLLECTION-FILE"
+    assert done.stdout == ""
+
+
 def test_the_schema_is_printed_or_written(tmp_path: Path) -> None:
     assert json.loads(call("schema")[0]) == collection_schema()
     assert call("schema", "--quiet")[0] == ""
