@@ -35,8 +35,8 @@ TruthOf = Callable[[int, Ints], Floats]
 """What is true in an epoch of values by their codes."""
 
 _KEYS = ["collection", "digest", "epoch", "revision"]
-_FLOATS = ["estimate", "std_error", "ci_low", "ci_high", "consistent"]
-_ARRAYS = ("values", "support", "estimate", "std_error", "low", "high", "consistent", "truth")
+_FLOATS = ["estimate", "std_error", "std_error_floor", "ci_low", "ci_high", "consistent"]
+_ARRAYS = ("values", "support", "estimate", "std_error", "floor", "low", "high", "consistent", "truth")
 
 
 @dataclass(frozen=True)
@@ -55,6 +55,7 @@ class Snapshot:
     support: Ints
     estimate: Floats
     std_error: Floats
+    floor: Floats
     low: Floats
     high: Floats
     consistent: Floats
@@ -193,7 +194,7 @@ def read(slot: Slot, key: Key, epoch: int, values: Iterable[int] | None, truth: 
 
     codes = ints("value")
     labels = table["label"].to_pylist() if "label" in names else [None] * rows
-    estimate, std_error, low, high, consistent = (floats(name) for name in _FLOATS)
+    estimate, std_error, floor, low, high, consistent = (floats(name) for name in _FLOATS)
     reports = ints("n")
     return Snapshot(
         epoch=epoch,
@@ -211,6 +212,7 @@ def read(slot: Slot, key: Key, epoch: int, values: Iterable[int] | None, truth: 
         support=ints("support"),
         estimate=estimate,
         std_error=std_error,
+        floor=floor,
         low=low,
         high=high,
         consistent=consistent,

@@ -21,8 +21,8 @@ class Noise:
     """How much of the errors of a collection's estimates repeats itself from epoch to epoch.
 
     Devices with a memo repeat what they memoised, so means over epochs are less certain than independent
-    errors would leave them. The share is that of the permanent round, see
-    :func:`ldpbeam.estimates.lasting_share`.
+    errors would leave them. Where results do not say it (``std_error_floor``), the share is that of the
+    permanent round, see :func:`ldpbeam.estimates.lasting_share`.
     """
 
     def __init__(self, histogram: HistogramRecord, guarantee: GuaranteeRecord | None) -> None:
@@ -62,7 +62,9 @@ class Standing:
         where = np.searchsorted(self._values, snapshot.values[good])
         estimate, error = snapshot.estimate[good], snapshot.std_error[good]
         late = place >= self._halves
-        kept = error**2 * self._noise.share(estimate)
+        # The results say it themselves; those of an earlier version do not.
+        floor = snapshot.floor[good]
+        kept = np.where(np.isfinite(floor), floor**2, error**2 * self._noise.share(estimate))
         sums = self._sums
         sums[_SEEN, where] += 1
         sums[_Z, where] += (estimate - baseline) / error

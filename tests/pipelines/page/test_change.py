@@ -10,7 +10,9 @@ encodings, and for hashing two values correlate by less than 1/100 here. Seeds a
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from fractions import Fraction
+from math import sqrt
 from typing import Any
 
 import numpy as np
@@ -81,6 +83,7 @@ def snapshot(epoch: int, kind: FrequencyProtocol[Any], counts: np.ndarray, n: in
         support=found.support,
         estimate=found.frequency,
         std_error=found.std_error,
+        floor=nothing,
         low=nothing,
         high=nothing,
         consistent=nothing,
@@ -134,6 +137,32 @@ DEPLOYED = "protocol: rappor\nepsilon_longitudinal: 2.0\n"
 
 INDEPENDENT = Noise(HistogramRecord("", "", Result.FREQUENCIES, 9), GuaranteeRecord(per_report=True))
 """What the page took for granted: no memo, so that errors of different epochs are independent."""
+
+
+def known(estimate: float, error: float, floor: float) -> Snapshot:
+    """Two values, of which the first has this estimate and these errors."""
+    kind = parse_collection(f"name: a\ndomain: {{size: 2}}\nepoch: {{length: 1h}}\n{HASHED}").protocol
+    assert isinstance(kind, FrequencyProtocol)
+    plain = snapshot(0, kind, np.zeros(kind.counts_length, np.int64), 100)
+    return replace(
+        plain,
+        estimate=np.array([estimate, 0.5]),
+        std_error=np.array([error, 0.1]),
+        floor=np.array([floor, np.nan]),
+    )
+
+
+def test_what_results_say_of_their_errors_goes_before_what_the_record_says() -> None:
+    """Two epochs in each half: V = 0.04, F = 0.01, so 2F + (V − F)(1/2 + 1/2) = 0.05."""
+    for other in (INDEPENDENT, noise(HASHED, 2)):
+        standing = Standing(2, other)
+        for place, estimate in enumerate([0.1, 0.1, 0.3, 0.3]):
+            standing.add(place, known(estimate, 0.2, 0.1), 0.5)
+        assert standing.of(0)[1] == pytest.approx(0.2 / sqrt(0.05))
+    silent = Standing(2, INDEPENDENT)
+    for place, estimate in enumerate([0.1, 0.1, 0.3, 0.3]):
+        silent.add(place, known(estimate, 0.2, np.nan), 0.5)
+    assert silent.of(0)[1] == pytest.approx(0.2 / 0.2)
 
 
 def most(values: int) -> int:
