@@ -21,6 +21,7 @@ from ldpbeam import __version__
 from ldpbeam.client import durable
 from ldpbeam.pipelines.reproduce import EXPERIMENTS, experiment
 from ldpbeam.pipelines.reproduce.contract import Cell, Row, Settings, canonical
+from ldpbeam.pipelines.workers import end_with
 
 
 @cache
@@ -113,7 +114,9 @@ def run(
     progress(done, total)
     pool = None
     if jobs > 1 and done < total:
-        pool = ProcessPoolExecutor(jobs, mp_context=get_context("spawn"), initializer=_quiet_worker)
+        pool = ProcessPoolExecutor(
+            jobs, mp_context=get_context("spawn"), initializer=_quiet_worker, initargs=(os.getpid(),)
+        )
     try:
         for plan in plans:
             for index, rows in _missing(plan, settings, pool, jobs):
@@ -185,10 +188,11 @@ def _finished(waiting: dict[Future[list[Row]], int]) -> Iterator[tuple[int, list
         yield waiting.pop(future), future.result()
 
 
-def _quiet_worker() -> None:
-    """One thread of arithmetic for each process, and Ctrl-C is the parent's."""
+def _quiet_worker(parent: int) -> None:
+    """One thread of arithmetic for each process; Ctrl-C is the parent's, and whatever ends it ends this."""
     import signal
 
+    end_with(parent)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     for name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
         os.environ[name] = "1"

@@ -1,6 +1,10 @@
 """Cells are kept one by one, runs go on where they ended, and a second run is the same."""
 
 import json
+import signal
+import subprocess
+import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -89,6 +93,43 @@ def test_processes_give_the_same_rows(tmp_path: Path) -> None:
     together = only(run(["loloha:fig4:syn"], small, tmp_path / "two", jobs=2))
     assert together.computed == 2
     assert together.rows == alone.rows
+
+
+PROGRAM = """
+import sys
+from pathlib import Path
+from ldpbeam.pipelines.reproduce.contract import Settings
+from ldpbeam.pipelines.reproduce.runner import run
+
+if __name__ == "__main__":
+    list(run(["loloha:fig3:syn"], Settings(seed=3), Path(sys.argv[1]), jobs=2))
+"""
+
+
+def workers_of(pid: int) -> list[int]:
+    """Processes of this parent that compute cells."""
+    children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    return [int(child) for child in children if b"spawn_main" in Path(f"/proc/{child}/cmdline").read_bytes()]
+
+
+@pytest.mark.thorough
+@pytest.mark.skipif(sys.platform != "linux", reason="looks for processes in /proc")
+@pytest.mark.parametrize("name", [signal.SIGTERM, signal.SIGKILL])
+def test_no_process_outlives_a_run_that_is_killed(tmp_path: Path, name: signal.Signals) -> None:
+    program = tmp_path / "program.py"
+    program.write_text(PROGRAM)
+    with subprocess.Popen([sys.executable, str(program), str(tmp_path / "out")]) as process:
+        deadline = time.monotonic() + 120
+        while len(list((tmp_path / "out").glob("cells/*/*"))) < 2:
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+        workers = workers_of(process.pid)
+        assert len(workers) == 2
+        process.send_signal(name)
+    deadline = time.monotonic() + 60
+    while any(Path(f"/proc/{worker}").exists() for worker in workers):
+        assert time.monotonic() < deadline, "a worker computes for nobody"
+        time.sleep(0.05)
 
 
 def test_an_experiment_without_its_file_is_skipped_and_says_where_it_is_published(tmp_path: Path) -> None:
