@@ -138,7 +138,7 @@ def _mixed(row: Row) -> str:
     found = row.shuffled
     if found is None:
         return "A shuffler would add nothing that is known."
-    return f"With more protection, b{str(found)[1:]}. Assumed: {ASSUMPTION}."
+    return f"With more protection, {found}. Assumed: {ASSUMPTION}."
 
 
 def _remedies(plan: Plan) -> Iterator[str]:

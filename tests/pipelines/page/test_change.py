@@ -20,6 +20,7 @@ import pytest
 from scipy.stats import binom
 
 from ldpbeam.collection.file import parse_collection
+from ldpbeam.over_time.covariance import memo_errors, std_error_floor
 from ldpbeam.pipelines.collection_record import (
     CollectionRecord,
     GuaranteeRecord,
@@ -30,6 +31,7 @@ from ldpbeam.pipelines.page.estimates import Snapshot
 from ldpbeam.pipelines.page.significance import FALSE_ALARM, Noise, Standing, changed
 from ldpbeam.protocols import FrequencyProtocol
 from ldpbeam.protocols.contract import Result
+from ldpbeam.protocols.server_side import PartEstimator
 from ldpbeam.simulators.fleet import Fleet
 from ldpbeam.simulators.words import RandomWords
 from ldpbeam.support import SupportProbabilities
@@ -137,6 +139,18 @@ DEPLOYED = "protocol: rappor\nepsilon_longitudinal: 2.0\n"
 
 INDEPENDENT = Noise(HistogramRecord("", "", Result.FREQUENCIES, 9), GuaranteeRecord(per_report=True))
 """What the page took for granted: no memo, so that errors of different epochs are independent."""
+
+
+@pytest.mark.parametrize("protocol", [UNARY, NEAR, HASHED, BARE, DEPLOYED])
+def test_what_results_say_is_what_the_record_says(protocol: str) -> None:
+    """So whatever the fleets here show of the record's share holds of the results' floor."""
+    text = f"name: a\ndomain: {{size: 40}}\nepoch: {{length: 1h}}\n{protocol}"
+    kind = parse_collection(text).protocol
+    assert isinstance(kind, FrequencyProtocol)
+    found = kind.estimate(np.arange(kind.counts_length, dtype=np.int64) % 7 + 60, 500)
+    stated = std_error_floor(memo_errors(PartEstimator(kind)), found.frequency, found.n, found.std_error)
+    kept = found.std_error**2 * noise(protocol, 40).share(found.frequency)
+    assert stated**2 == pytest.approx(kept, rel=1e-9)
 
 
 def known(estimate: float, error: float, floor: float) -> Snapshot:
