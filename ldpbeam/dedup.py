@@ -11,9 +11,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ldpbeam.arrays import Flags, read_only
+from ldpbeam.arrays import Flags, Ints, Uints, read_only
 from ldpbeam.kernels import dedup
 from ldpbeam.reports import ReportColumns
+
+_BUCKET = 4096
+"""Ids whose hash table fits into a processor's own cache: fewer gain nothing, more wait for memory."""
 
 
 def secret_key() -> int:
@@ -45,14 +48,13 @@ def shard_columns(columns: ReportColumns, bits: int) -> Iterator[tuple[int, Repo
     ids = np.ascontiguousarray(columns.report_ids, np.uint64)
     if not ids.flags.aligned:
         ids = ids.copy()
-    ends, order = np.zeros(1 << bits, np.int64), np.empty(ids.size, np.int64)
-    dedup.shard_order(ids, np.uint64(64 - bits), ends, order)
-    begin = 0
+    ends = np.zeros(1 << bits, np.int64)
+    names, rows = np.empty(ids.size, np.uint64), np.empty_like(columns.payloads, order="C")
+    dedup.split_by_id(ids, columns.payloads, np.uint64(64 - bits), ends, names, rows)
+    payloads, begin = read_only(rows), 0
     for shard, end in enumerate(ends.tolist()):
         if end > begin:
-            chosen = order[begin:end]
-            payloads = read_only(columns.payloads[chosen])
-            yield shard, ReportColumns(columns.digest, columns.epoch, ids[chosen], payloads)
+            yield shard, ReportColumns(columns.digest, columns.epoch, names[begin:end], payloads[begin:end])
         begin = end
 
 
@@ -81,13 +83,7 @@ def keep_one_per_id(parts: Iterable[ReportColumns], key: int) -> OnePerId:
         parts: columns of one collection and epoch, at least one.
         key: odd, secret of this process; results do not depend on it.
     """
-    together = _together(parts)
-    keep, dropped = _kept(together, key)
-    if not dropped:
-        return OnePerId(together, 0, 0)
-    different = _different(together, keep)
-    conflicting = int(different.sum()) - int(keep.sum())
-    return OnePerId(_chosen(together, keep), dropped - conflicting, conflicting)
+    return _one_per_id(_told_apart(parts, key))
 
 
 def distinct_reports(parts: Iterable[ReportColumns], key: int) -> tuple[ReportColumns, int]:
@@ -96,12 +92,44 @@ def distinct_reports(parts: Iterable[ReportColumns], key: int) -> tuple[ReportCo
     Reports that share an id and differ in their payloads all stay, so that :func:`keep_one_per_id` can tell
     conflicts from copies however often parts are put together before it. Arguments as there.
     """
+    return _distinct(_told_apart(parts, key))
+
+
+def distinct_and_one_per_id(
+    parts: Iterable[ReportColumns], key: int
+) -> tuple[tuple[ReportColumns, int], OnePerId]:
+    """What :func:`distinct_reports` gives, and what :func:`keep_one_per_id` gives of that, looked at once."""
+    told = _told_apart(parts, key)
+    distinct, one = _distinct(told), _one_per_id(told)
+    return distinct, one._replace(duplicate=0)
+
+
+class _ToldApart(NamedTuple):
+    """Reports, which of them to keep for each id, and one of each (id, payload); None where no id repeats."""
+
+    together: ReportColumns
+    keep: Flags | None
+    different: Flags | None
+
+
+def _told_apart(parts: Iterable[ReportColumns], key: int) -> _ToldApart:
     together = _together(parts)
-    keep, dropped = _kept(together, key)
-    if not dropped:
-        return together, 0
-    different = _different(together, keep)
-    return _chosen(together, different), int(different.size - different.sum())
+    keep = _kept(together, key)
+    return _ToldApart(together, keep, None if keep is None else _different(together, keep))
+
+
+def _distinct(told: _ToldApart) -> tuple[ReportColumns, int]:
+    if told.different is None:
+        return told.together, 0
+    return _chosen(told.together, told.different), int(told.different.size - told.different.sum())
+
+
+def _one_per_id(told: _ToldApart) -> OnePerId:
+    if told.keep is None or told.different is None:
+        return OnePerId(told.together, 0, 0)
+    different = int(told.different.sum())
+    duplicate, conflicting = told.keep.size - different, different - int(told.keep.sum())
+    return OnePerId(_chosen(told.together, told.keep), duplicate, conflicting)
 
 
 def _together(parts: Iterable[ReportColumns]) -> ReportColumns:
@@ -116,12 +144,13 @@ def _chosen(columns: ReportColumns, rows: Flags) -> ReportColumns:
     return ReportColumns(columns.digest, columns.epoch, columns.report_ids[rows], payloads)
 
 
-def _kept(columns: ReportColumns, key: int) -> tuple[Flags, int]:
-    """Which report of each id has the smallest payload, and how many have not."""
-    n = len(columns)
-    keep, table = np.zeros(n, np.uint8), np.zeros(_slots(n), np.int32)
-    dropped: Any = dedup.keep_one(columns.report_ids, columns.payloads, np.uint64(key), table, keep)
-    return keep.view(bool), int(dropped)
+def _kept(columns: ReportColumns, key: int) -> Flags | None:
+    """Which report of each id has the smallest payload; None where no id repeats."""
+    order = np.empty(len(columns), np.int32)
+    names, ends, table = _buckets(columns.report_ids, key, order)
+    keep = np.ones(len(columns), np.uint8)
+    dropped: Any = dedup.keep_one(names, order, ends, columns.payloads, np.uint64(key), table, keep)
+    return keep.view(bool) if dropped else None
 
 
 def _different(columns: ReportColumns, keep: Flags) -> Flags:
@@ -148,9 +177,14 @@ def _different(columns: ReportColumns, keep: Flags) -> Flags:
 def any_repeat(parts: Sequence[ReportColumns], key: int) -> bool:
     """Whether a report id appears twice in the parts; ``key`` as in :func:`keep_one_per_id`."""
     ids = np.concatenate([p.report_ids for p in parts])
-    return bool(dedup.repeats(ids, np.uint64(key), np.zeros(_slots(ids.size), np.int32)))
+    names, ends, table = _buckets(ids, key, np.empty(0, np.int32))
+    return bool(dedup.repeats(names, ends, np.uint64(key), table))
 
 
-def _slots(reports: int) -> int:
-    """Size of a hash table that stays at most half full."""
-    return 1 << max(4, int(reports * 2 - 1).bit_length())
+def _buckets(ids: Uints, key: int, order: Any) -> tuple[Uints, Ints, Ints]:
+    """Ids in buckets, their ends, a table for the largest bucket; ``order`` is written unless it is empty."""
+    bits = max(ids.size // _BUCKET, 1).bit_length() - 1
+    ends, names = np.zeros(1 << bits, np.int64), np.empty(ids.size, np.uint64)
+    dedup.into_buckets(ids, np.uint64(key), np.uint64(63 - bits), ends, names, order)
+    largest = int(np.diff(ends, prepend=0).max())
+    return names, ends, np.empty(dedup.slots(largest), np.int32)

@@ -10,27 +10,38 @@ from ldpbeam.kernels._jit import kernel
 
 
 @kernel
-def shard_order(ids: Any, shift: Any, ends: Any, order: Any) -> None:
-    """A stable counting sort of reports by the top bits of their mixed id.
+def begins(sizes: Any) -> None:
+    """Sizes of parts into where each begins, in place."""
+    total: Any = 0
+    for s in range(sizes.size):
+        size = sizes[s]
+        sizes[s] = total
+        total += size
+
+
+@kernel
+def split_by_id(ids: Any, payloads: Any, shift: Any, ends: Any, names: Any, rows: Any) -> None:
+    """Reports in the order of their shards, which are the top bits of the mixed id; a stable counting sort.
 
     Args:
         ids: uint64 (n,).
-        shift: uint64, 64 minus the number of bits; 64 for one shard.
-        ends: int64 (shards,), zeroed, written: end of each shard in ``order``.
-        order: int64 (n,), written.
+        payloads: uint8 (n, w).
+        shift: uint64, 64 minus the number of bits, which is above 0.
+        ends: int64 (shards,), zeroed, written: the end of each shard.
+        names: uint64 (n,), written: ids.
+        rows: uint8 (n, w), written: payloads.
     """
     odd = np.uint64(0x9E3779B97F4A7C15)
     for i in range(ids.size):
         ends[np.int64((ids[i] * odd) >> shift)] += 1
-    total: Any = 0
-    for s in range(ends.size):
-        size = ends[s]
-        ends[s] = total
-        total += size
+    begins(ends)
     for i in range(ids.size):
         shard = np.int64((ids[i] * odd) >> shift)
-        order[ends[shard]] = i
-        ends[shard] += 1
+        at = ends[shard]
+        ends[shard] = at + 1
+        names[at] = ids[i]
+        for b in range(payloads.shape[1]):
+            rows[at, b] = payloads[i, b]
 
 
 @kernel
@@ -43,61 +54,112 @@ def mixed(name: Any, key: Any) -> Any:
 
 
 @kernel
-def repeats(ids: Any, key: Any, table: Any) -> Any:
-    """Whether some id appears twice; stops at the first that does.
+def into_buckets(ids: Any, key: Any, shift: Any, ends: Any, names: Any, order: Any) -> None:
+    """Bring ids together that agree in the top bits of their mixed form: a stable counting sort.
+
+    The hash table of one bucket stays in the processor's own cache, that of millions of ids does not.
 
     Args:
         ids: uint64 (n,).
-        key: odd uint64, secret of this process: crafted ids cannot make probing slow.
-        table: int32 (a power of two above n), zeroed, scratch.
+        key: odd uint64, secret of this process.
+        shift: uint64, 63 minus the number of bits.
+        ends: int64 (buckets,), zeroed, written: the end of each bucket.
+        names: uint64 (n,), written: ids.
+        order: int32 (n,), written: where each was; or of no length, and then nobody asks.
     """
-    mask = np.uint64(table.size - 1)
+    one = np.uint64(1)
     for i in range(ids.size):
-        slot = mixed(ids[i], key) & mask
-        while table[slot] != 0:
-            if ids[table[slot] - 1] == ids[i]:
-                return True
-            slot = (slot + np.uint64(1)) & mask
-        table[slot] = i + 1
+        ends[np.int64((mixed(ids[i], key) >> one) >> shift)] += 1
+    begins(ends)
+    for i in range(ids.size):
+        bucket = np.int64((mixed(ids[i], key) >> one) >> shift)
+        at = ends[bucket]
+        ends[bucket] = at + 1
+        names[at] = ids[i]
+        if order.size:
+            order[at] = i
+
+
+@kernel
+def slots(size: Any) -> Any:
+    """How long a hash table of so many ids is: a power of two, at most half full."""
+    found = 16
+    while found < 2 * size:
+        found *= 2
+    return found
+
+
+@kernel
+def repeats(names: Any, ends: Any, key: Any, table: Any) -> Any:
+    """Whether some id appears twice; stops at the first that does.
+
+    Args:
+        names: uint64 (n,), in buckets.
+        ends: int64 (buckets,).
+        key: odd uint64, secret of this process: crafted ids cannot make probing slow.
+        table: int32, scratch, long enough for the largest bucket.
+    """
+    begin: Any = 0
+    for s in range(ends.size):
+        end = ends[s]
+        length = slots(end - begin)
+        table[:length] = 0
+        mask = np.uint64(length - 1)
+        for i in range(begin, end):
+            slot = mixed(names[i], key) & mask
+            while table[slot] != 0:
+                if names[begin + table[slot] - 1] == names[i]:
+                    return True
+                slot = (slot + np.uint64(1)) & mask
+            table[slot] = i - begin + 1
+        begin = end
     return False
 
 
 @kernel
-def keep_one(ids: Any, payloads: Any, key: Any, table: Any, keep: Any) -> Any:
-    """Mark one report per id; among different payloads under one id, the smallest one.
+def keep_one(names: Any, order: Any, ends: Any, payloads: Any, key: Any, table: Any, keep: Any) -> Any:
+    """Mark all but one report per id; among different payloads under one id the smallest one stays.
 
     Which copy stays therefore does not depend on the order of arrival.
 
     Args:
-        ids: uint64 (n,).
-        payloads: uint8 (n, w).
+        names: uint64 (n,), in buckets, those of each in the order in which they came.
+        order: int32 (n,), which report each is of.
+        ends: int64 (buckets,).
+        payloads: uint8 (n, w), of the reports.
         key: odd uint64, secret of this process: crafted ids cannot make probing slow.
-        table: int32 (a power of two above n), zeroed, scratch.
-        keep: uint8 (n,), zeroed, written.
+        table: int32, scratch, long enough for the largest bucket.
+        keep: uint8 (n,), of the reports, all 1; 0 is written for those that do not stay.
 
     Returns:
         Number of reports not kept.
     """
-    mask = np.uint64(table.size - 1)
     dropped = 0
-    for i in range(ids.size):
-        slot = mixed(ids[i], key) & mask
-        while True:
-            held = table[slot]
-            if held == 0:
-                table[slot] = i + 1
-                keep[i] = 1
-                break
-            j = held - 1
-            if ids[j] == ids[i]:
-                dropped += 1
-                for b in range(payloads.shape[1]):
-                    if payloads[i, b] != payloads[j, b]:
-                        if payloads[i, b] < payloads[j, b]:
-                            keep[j] = 0
-                            keep[i] = 1
-                            table[slot] = i + 1
-                        break
-                break
-            slot = (slot + np.uint64(1)) & mask
+    begin: Any = 0
+    for s in range(ends.size):
+        end = ends[s]
+        length = slots(end - begin)
+        table[:length] = 0
+        mask = np.uint64(length - 1)
+        for at in range(begin, end):
+            slot = mixed(names[at], key) & mask
+            while True:
+                held = table[slot]
+                if held == 0:
+                    table[slot] = at - begin + 1
+                    break
+                if names[begin + held - 1] == names[at]:
+                    i, j = order[at], order[begin + held - 1]
+                    dropped += 1
+                    loser = i
+                    for b in range(payloads.shape[1]):
+                        if payloads[i, b] != payloads[j, b]:
+                            if payloads[i, b] < payloads[j, b]:
+                                loser = j
+                                table[slot] = at - begin + 1
+                            break
+                    keep[loser] = 0
+                    break
+                slot = (slot + np.uint64(1)) & mask
+        begin = end
     return dropped

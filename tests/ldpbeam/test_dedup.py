@@ -11,8 +11,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ldpbeam import dedup
 from ldpbeam.arrays import read_only
-from ldpbeam.dedup import distinct_reports, keep_one_per_id, shard_columns
+from ldpbeam.dedup import (
+    any_repeat,
+    distinct_and_one_per_id,
+    distinct_reports,
+    keep_one_per_id,
+    shard_columns,
+    unrepeated,
+)
 from ldpbeam.reports import ReportColumns
 
 Pair = tuple[int, bytes]
@@ -56,6 +64,33 @@ def test_one_report_stays_per_id_the_least(reports: list[Pair], key: int, cuts: 
     back = keep_one_per_id([columns(reports[::-1])], key)
     assert sorted(pairs(back.columns)) == sorted(pairs(found))
     assert back[1:] == (duplicate, conflicting)
+
+
+@settings(max_examples=300)
+@given(REPORTS, KEYS, st.integers(1, 8))
+def test_buckets_change_nothing(reports: list[Pair], key: int, bucket: int) -> None:
+    """Ids are brought together in buckets before any is compared: the same reports, in the same order."""
+    whole = columns(reports)
+    wanted, distinct = keep_one_per_id([whole], key), distinct_reports([whole], key)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(dedup, "_BUCKET", bucket)
+        found, left = keep_one_per_id([whole], key), distinct_reports([whole], key)
+        assert any_repeat([whole], key) == (len(by_dictionary(reports)) < len(reports))
+        assert unrepeated([whole], key)[1:] == wanted[1:]
+    assert (pairs(found.columns), found[1:]) == (pairs(wanted.columns), wanted[1:])
+    assert (pairs(left[0]), left[1]) == (pairs(distinct[0]), distinct[1])
+    assert dict(pairs(found.columns)) == by_dictionary(reports)
+
+
+@settings(max_examples=200)
+@given(REPORTS, KEYS)
+def test_distinct_reports_and_one_per_id_are_found_at_once(reports: list[Pair], key: int) -> None:
+    """As by the two functions one after the other."""
+    (distinct, copies), one = distinct_and_one_per_id([columns(reports)], key)
+    wanted, left_out = distinct_reports([columns(reports)], key)
+    then = keep_one_per_id([wanted], key)
+    assert (pairs(distinct), copies) == (pairs(wanted), left_out)
+    assert (pairs(one.columns), one[1:]) == (pairs(then.columns), then[1:])
 
 
 @pytest.mark.thorough

@@ -13,7 +13,7 @@ from apache_beam.transforms.timeutil import TimeDomain
 from apache_beam.transforms.userstate import BagStateSpec, ReadModifyWriteStateSpec, TimerSpec, on_timer
 
 from ldpbeam.arrays import read_only
-from ldpbeam.dedup import distinct_reports, secret_key, unrepeated
+from ldpbeam.dedup import distinct_and_one_per_id, distinct_reports, secret_key
 from ldpbeam.reports import ReportColumns
 from ldpbeam.schedule import Schedule
 from ldpbeam.support import Support
@@ -36,6 +36,8 @@ longer."""
 
 _COMPACT_FROM = 1 << 16
 _PIECE_BYTES = 4 << 20
+_WORTH = 1 << 11
+"""Reports that a part of the bag holds at least, on the average, or the parts are put together."""
 _SUPPORT_WEIGHT = 1 << 10
 
 
@@ -141,8 +143,7 @@ class CountShard(beam.DoFn):
             return []
         updates: list[Update] = []
         if known.changed or now in (schedule.end(epoch), close):
-            known = self._compact(digest, known, reports)
-            support, conflicting = self._counted(digest, reports)
+            known, support, conflicting = self._counted(digest, known, reports)
             count = ShardCount(shard, now, known.repeats, conflicting, SupportCoder().encode(support))
             updates = [((digest, epoch), count.pack())]
         if now == close:
@@ -154,40 +155,52 @@ class CountShard(beam.DoFn):
         return updates
 
     def _compact(self, digest: str, known: ShardState, reports: Any) -> ShardState:
-        """Rewrite the bag without repeats. Different payloads of an id all stay, to be told from copies."""
+        """The bag without repeats. Different payloads of an id all stay, to be told from copies."""
         if known.stored == known.compacted:
             return known
         parts = list(reports.read())
-        pieces: list[bytes] = []
-        left, repeats = known.stored, known.repeats
-        if not self._deduplicate:
-            total = self._count[digest].merge_accumulators(map(SupportCoder().decode, parts))
-            pieces, left = [SupportCoder().encode(total)], _SUPPORT_WEIGHT
-        elif parts:
-            columns, dropped = distinct_reports(map(ReportColumnsCoder().decode, parts), self._secret)
-            pieces, left, repeats = list(_in_pieces(columns)), len(columns), repeats + dropped
-        reports.clear()
-        for piece in pieces:
-            reports.add(piece)
-        return replace(known, stored=left, compacted=left, repeats=repeats)
-
-    def _counted(self, digest: str, reports: Any) -> tuple[Support, int]:
-        """Counts of the bag, which has been rewritten, and how many of its reports conflict with another."""
-        count = self._count[digest]
-        total = count.create_accumulator()
-        parts = list(reports.read())
-        if not self._deduplicate:
-            for part in parts:
-                total.merge(SupportCoder().decode(part))
-            return total, 0
         if not parts:
-            return total, 0
-        columns, _, conflicting = unrepeated(
-            [ReportColumnsCoder().decode(part) for part in parts], self._secret
-        )
-        for some in columns:
-            count.add_input(total, _frozen(some))
-        return total, conflicting
+            return replace(known, stored=0, compacted=0)
+        if not self._deduplicate:
+            return self._rewritten(known, reports, parts, self._total(digest, parts))
+        columns, repeats = distinct_reports(map(ReportColumnsCoder().decode, parts), self._secret)
+        return self._rewritten(known, reports, parts, columns, repeats)
+
+    def _counted(self, digest: str, known: ShardState, reports: Any) -> tuple[ShardState, Support, int]:
+        """Counts of the bag, and how many of its reports conflict with another; the bag without repeats."""
+        parts = list(reports.read())
+        total = self._count[digest].create_accumulator()
+        if not parts:
+            return replace(known, stored=0, compacted=0), total, 0
+        if not self._deduplicate:
+            total = self._total(digest, parts)
+            return self._rewritten(known, reports, parts, total), total, 0
+        columns = map(ReportColumnsCoder().decode, parts)
+        (distinct, repeats), one = distinct_and_one_per_id(columns, self._secret)
+        self._count[digest].add_input(total, _frozen(one.columns))
+        return self._rewritten(known, reports, parts, distinct, repeats), total, one.conflicting
+
+    def _total(self, digest: str, parts: list[bytes]) -> Support:
+        return self._count[digest].merge_accumulators(map(SupportCoder().decode, parts))
+
+    def _rewritten(
+        self,
+        known: ShardState,
+        reports: Any,
+        parts: list[bytes],
+        left: ReportColumns | Support,
+        repeats: int = 0,
+    ) -> ShardState:
+        """What is left takes the place of the parts, unless the bag would gain nothing from it."""
+        if isinstance(left, Support):
+            pieces, stored = [SupportCoder().encode(left)], _SUPPORT_WEIGHT
+        else:
+            pieces, stored = list(_in_pieces(left)), len(left)
+        if repeats or len(parts) > max(1, stored // _WORTH):
+            reports.clear()
+            for piece in pieces:
+                reports.add(piece)
+        return replace(known, stored=stored, compacted=stored, repeats=known.repeats + repeats)
 
 
 def _due_after(schedule: Schedule, epoch: int, known: ShardState, arrival: int | None) -> int:

@@ -25,6 +25,7 @@ from hypothesis import strategies as st
 
 from ldpbeam.collection.collection import Collection
 from ldpbeam.collection.epochs import Epochs
+from ldpbeam.dedup import OnePerId
 from ldpbeam.errors import LdpError
 from ldpbeam.pipelines.config import RunConfig
 from ldpbeam.pipelines.unbounded import collect_stream
@@ -191,6 +192,25 @@ def test_compaction_leaves_one_report_per_id_in_one_piece(monkeypatch: pytest.Mo
     assert rewritten[-1] == 100
     assert len(rewritten) <= 5
     assert held(cells) <= 200
+
+
+@pytest.mark.parametrize(("worth", "copies", "left"), [(25, 0, 4), (26, 0, 1), (25, 1, 1)])
+def test_a_bag_is_rewritten_where_it_gains_from_it(
+    worth: int, copies: int, left: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Parts of 25 reports without a copy stay as they are where that is enough for one; the count is one."""
+    monkeypatch.setattr(count_shard, "_WORTH", worth)
+    step, cells = CountShard(Machine([DIRECT]).count._schedules), Cells()
+    step.setup()
+    (batch,) = fleet(DIRECT, 100, 1)
+    cut = list(pieces(batch, 25))
+    for part in [*cut, *cut[:copies]]:
+        shard_part(step, cells, part)
+    ((_, packed),) = fire(step, cells)
+    count = ShardCount.unpack(packed)
+    assert SupportCoder().decode(count.support).reports == held(cells) == 100
+    assert len(cells.bag.items) == left
+    assert count.repeats == 25 * copies
 
 
 # --- rules of one shard
@@ -633,8 +653,12 @@ def test_no_deduplication_across_results_is_found(monkeypatch: pytest.MonkeyPatc
         payloads = np.concatenate([c.payloads for c in held])
         return Admitted(DIRECT.digest, 0, ids, payloads), 0
 
+    def counted(parts: Iterable[Admitted], key: int) -> tuple[tuple[Admitted, int], OnePerId]:
+        found = together(parts, key)
+        return found, OnePerId(found[0], 0, 0)
+
     monkeypatch.setattr(count_shard, "distinct_reports", together)
-    monkeypatch.setattr(count_shard, "unrepeated", lambda parts, key: (parts, 0, 0))
+    monkeypatch.setattr(count_shard, "distinct_and_one_per_id", counted)
     wrong(ordered(), 40)
 
 
