@@ -83,7 +83,7 @@ def keep_one_per_id(parts: Iterable[ReportColumns], key: int) -> OnePerId:
         parts: columns of one collection and epoch, at least one.
         key: odd, secret of this process; results do not depend on it.
     """
-    return _one_per_id(_told_apart(parts, key))
+    return _one_per_id(_repeats(parts, key))
 
 
 def distinct_reports(parts: Iterable[ReportColumns], key: int) -> tuple[ReportColumns, int]:
@@ -92,19 +92,19 @@ def distinct_reports(parts: Iterable[ReportColumns], key: int) -> tuple[ReportCo
     Reports that share an id and differ in their payloads all stay, so that :func:`keep_one_per_id` can tell
     conflicts from copies however often parts are put together before it. Arguments as there.
     """
-    return _distinct(_told_apart(parts, key))
+    return _distinct(_repeats(parts, key))
 
 
 def distinct_and_one_per_id(
     parts: Iterable[ReportColumns], key: int
 ) -> tuple[tuple[ReportColumns, int], OnePerId]:
     """What :func:`distinct_reports` gives, and what :func:`keep_one_per_id` gives of that, looked at once."""
-    told = _told_apart(parts, key)
-    distinct, one = _distinct(told), _one_per_id(told)
+    found = _repeats(parts, key)
+    distinct, one = _distinct(found), _one_per_id(found)
     return distinct, one._replace(duplicate=0)
 
 
-class _ToldApart(NamedTuple):
+class _Repeats(NamedTuple):
     """Reports, which of them to keep for each id, and one of each (id, payload); None where no id repeats."""
 
     together: ReportColumns
@@ -112,24 +112,24 @@ class _ToldApart(NamedTuple):
     different: Flags | None
 
 
-def _told_apart(parts: Iterable[ReportColumns], key: int) -> _ToldApart:
+def _repeats(parts: Iterable[ReportColumns], key: int) -> _Repeats:
     together = _together(parts)
     keep = _kept(together, key)
-    return _ToldApart(together, keep, None if keep is None else _different(together, keep))
+    return _Repeats(together, keep, None if keep is None else _different(together, keep))
 
 
-def _distinct(told: _ToldApart) -> tuple[ReportColumns, int]:
-    if told.different is None:
-        return told.together, 0
-    return _chosen(told.together, told.different), int(told.different.size - told.different.sum())
+def _distinct(found: _Repeats) -> tuple[ReportColumns, int]:
+    if found.different is None:
+        return found.together, 0
+    return _chosen(found.together, found.different), int(found.different.size - found.different.sum())
 
 
-def _one_per_id(told: _ToldApart) -> OnePerId:
-    if told.keep is None or told.different is None:
-        return OnePerId(told.together, 0, 0)
-    different = int(told.different.sum())
-    duplicate, conflicting = told.keep.size - different, different - int(told.keep.sum())
-    return OnePerId(_chosen(told.together, told.keep), duplicate, conflicting)
+def _one_per_id(found: _Repeats) -> OnePerId:
+    if found.keep is None or found.different is None:
+        return OnePerId(found.together, 0, 0)
+    different = int(found.different.sum())
+    duplicate, conflicting = found.keep.size - different, different - int(found.keep.sum())
+    return OnePerId(_chosen(found.together, found.keep), duplicate, conflicting)
 
 
 def _together(parts: Iterable[ReportColumns]) -> ReportColumns:
