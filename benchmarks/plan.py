@@ -19,7 +19,7 @@ from math import ceil, sqrt
 
 import numpy as np
 
-from ldpbeam.planning.needs import Needs, zipf
+from ldpbeam.planning.needs import FrequencyNeeds, zipf
 from ldpbeam.planning.plan import ALIKE, Plan, Row, make_plan
 from ldpbeam.simulators.fleet import Fleet
 from ldpbeam.simulators.words import RandomWords
@@ -51,7 +51,7 @@ class Measured:
         return self.error / self.row.figures.std_error
 
 
-def needs_at_random(count: int, seed: int) -> Iterator[Needs]:
+def needs_at_random(count: int, seed: int) -> Iterator[FrequencyNeeds]:
     """Needs that leave something to choose; devices are as many as make the noise of n itself small."""
     draw = np.random.default_rng(seed)
     made = 0
@@ -65,13 +65,15 @@ def needs_at_random(count: int, seed: int) -> Iterator[Needs]:
             {"lifetime": level},
             {"longitudinal": level, "bits": int(draw.choice([8, 16, 64]))},
         ]
-        needs = Needs(k, int(draw.choice([2000, 4000])), epochs, **limits[int(draw.integers(len(limits)))])  # type: ignore[arg-type]
+        needs = FrequencyNeeds(
+            k, int(draw.choice([2000, 4000])), epochs, **limits[int(draw.integers(len(limits)))]
+        )  # type: ignore[arg-type]
         if make_plan(needs).meets:
             made += 1
             yield needs
 
 
-def simulated(row: Row, needs: Needs, squares: int, seed: int) -> float:
+def simulated(row: Row, needs: FrequencyNeeds, squares: int, seed: int) -> float:
     """Root mean square error over values, of as many single epochs as give so many squares."""
     k, n, protocol = needs.values, needs.devices, row.setting.protocol
     repetitions = ceil(squares / k)
