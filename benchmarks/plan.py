@@ -21,6 +21,7 @@ import numpy as np
 
 from ldpbeam.planning.needs import FrequencyNeeds, zipf
 from ldpbeam.planning.plan import ALIKE, Plan, Row, make_plan
+from ldpbeam.protocols import FrequencyProtocol
 from ldpbeam.simulators.fleet import Fleet
 from ldpbeam.simulators.words import RandomWords
 
@@ -65,9 +66,8 @@ def needs_at_random(count: int, seed: int) -> Iterator[FrequencyNeeds]:
             {"lifetime": level},
             {"longitudinal": level, "bits": int(draw.choice([8, 16, 64]))},
         ]
-        needs = FrequencyNeeds(
-            k, int(draw.choice([2000, 4000])), epochs, **limits[int(draw.integers(len(limits)))]
-        )  # type: ignore[arg-type]
+        limit = limits[int(draw.integers(len(limits)))]
+        needs = FrequencyNeeds(k, int(draw.choice([2000, 4000])), epochs, **limit)  # type: ignore[arg-type]
         if make_plan(needs).meets:
             made += 1
             yield needs
@@ -76,6 +76,7 @@ def needs_at_random(count: int, seed: int) -> Iterator[FrequencyNeeds]:
 def simulated(row: Row, needs: FrequencyNeeds, squares: int, seed: int) -> float:
     """Root mean square error over values, of as many single epochs as give so many squares."""
     k, n, protocol = needs.values, needs.devices, row.setting.protocol
+    assert isinstance(protocol, FrequencyProtocol)
     repetitions = ceil(squares / k)
     held = np.repeat(np.arange(k), np.random.default_rng(seed).multinomial(n, zipf(k)))
     truth = np.bincount(held, minlength=k) / n
@@ -101,12 +102,13 @@ def simulated(row: Row, needs: FrequencyNeeds, squares: int, seed: int) -> float
 
 def measured(plan: Plan, seed: int) -> list[Measured]:
     """Every setting that misses nothing."""
-    fit = [row for row in plan.rows if not row.missed]
+    needs, fit = plan.needs, [row for row in plan.rows if not row.missed]
+    assert isinstance(needs, FrequencyNeeds)
     least = fit[0].figures.std_error
     found = []
     for number, row in enumerate(fit):
         fine = row.figures.std_error <= CLOSE * least
-        error = simulated(row, plan.needs, FINE if fine else COARSE, seed + number)
+        error = simulated(row, needs, FINE if fine else COARSE, seed + number)
         found.append(Measured(row, error, fine))
     return found
 

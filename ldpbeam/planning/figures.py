@@ -156,7 +156,7 @@ def _of_frequencies(setting: Setting, needs: FrequencyNeeds) -> FrequencyFigures
     spread = Spread.of(protocol.support.among(setting.share), needs.devices)
     error, rare = spread.error(1 / needs.values), spread.error(0.0)
     repeats = Repeats.of_frequencies(setting, needs)
-    loss, exact = any_loss(setting)
+    loss, exact = any_loss(protocol, setting.reports)
     cap = protocol.guarantee.cap_over_values
     return FrequencyFigures(
         std_error=error,
@@ -170,8 +170,8 @@ def _of_frequencies(setting: Setting, needs: FrequencyNeeds) -> FrequencyFigures
         bits=protocol.payload_bits,
         first_report=protocol.guarantee.first_report,
         cap=inf if cap is None else cap,
-        values_loss=values_loss(setting),
-        two_reports=two_reports(setting),
+        values_loss=values_loss(protocol, setting.reports),
+        two_reports=two_reports(protocol, setting.reports),
         any_loss=loss,
         any_exact=exact,
         sharing=_sharing(setting, needs),
@@ -184,7 +184,7 @@ def _of_mean(setting: Setting, needs: MeanNeeds) -> MeanFigures:
     protocol = setting.protocol
     error = mean_error(PartEstimator(protocol, present=setting.share), needs.devices)
     repeats = Repeats.of_mean(setting, needs, error**2 * needs.devices * float(setting.share))
-    loss, exact = any_loss(setting)
+    loss, exact = any_loss(protocol, setting.reports)
     cap = protocol.guarantee.cap_over_values
     return MeanFigures(
         std_error=error,
@@ -196,8 +196,8 @@ def _of_mean(setting: Setting, needs: MeanNeeds) -> MeanFigures:
         bits=protocol.payload_bits,
         first_report=protocol.guarantee.first_report,
         cap=inf if cap is None else cap,
-        values_loss=values_loss(setting),
-        two_reports=two_reports(setting),
+        values_loss=values_loss(protocol, setting.reports),
+        two_reports=two_reports(protocol, setting.reports),
         any_loss=loss,
         any_exact=exact,
         fake_device=leverage(protocol, setting.share).one_value * needs.maximum / needs.devices,

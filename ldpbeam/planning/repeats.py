@@ -10,7 +10,7 @@ import numpy as np
 
 from ldpbeam.arrays import Floats
 from ldpbeam.estimates import variance
-from ldpbeam.over_time.covariance import MemoErrors, memo_errors
+from ldpbeam.over_time.covariance import MemoErrors, memo_errors, slotted_errors
 from ldpbeam.planning.needs import FrequencyNeeds, MeanNeeds
 from ldpbeam.planning.settings import Setting
 from ldpbeam.planning.spread import BEYOND, WIDE
@@ -24,7 +24,7 @@ class Repeats:
 
     Attributes:
         kept: where no device changes its value; at most.
-        kept_least: likewise, at least.
+        kept_least: likewise, at least; below 0 where it is other devices that report.
         anew: where every device draws its value anew, at most; 0 where nobody asks.
         anew_least: likewise, at least.
         opposed: how far below 0 it can be, whatever devices do.
@@ -44,15 +44,14 @@ class Repeats:
         protocol = setting.protocol
         assert isinstance(protocol, FrequencyProtocol)  # noqa: S101 - the needs are for frequencies
         middle = np.array([1 / needs.values])
-        whole = float(variance(middle, 1, protocol.support)[0])
-        return cls._of(memo_errors(PartEstimator(protocol)), middle, whole, needs.shares, needs.change_rate)
+        whole = float(variance(middle, 1, protocol.support.among(setting.share))[0])
+        return cls._of(_errors(setting), middle, whole, needs.shares, needs.change_rate)
 
     @classmethod
     def of_mean(cls, setting: Setting, needs: MeanNeeds, whole: float) -> Self:
         """At m/2, where errors are largest; ``whole`` is the variance of an estimate from one report."""
         middle = np.array([needs.maximum / 2])
-        errors = memo_errors(PartEstimator(setting.protocol))
-        return cls._of(errors, middle, whole, middle, needs.change_rate)
+        return cls._of(_errors(setting), middle, whole, middle, needs.change_rate)
 
     @classmethod
     def _of(
@@ -65,7 +64,8 @@ class Repeats:
             few, many = errors.drawn_anew(estimates, estimates)
             least, anew = float(few.mean()), float(many.mean())
         opposed = float((errors.opposed(middle) ** 2).sum())
-        kept, kept_least = float(errors.kept(middle)[0]), float(errors.kept_least(middle)[0])
+        kept = float(errors.kept(middle)[0])
+        kept_least = float((errors.kept_least(middle) - errors.drawn_apart(middle))[0])
         return cls(
             min(kept / whole, 1.0),
             min(kept_least / whole, 1.0),
@@ -104,3 +104,11 @@ class Repeats:
     def least_change(self, error: float) -> float:
         """Smallest change from one epoch to the next that differs from none in 95 of 100 cases."""
         return BEYOND * error * sqrt(self.difference)
+
+
+def _errors(setting: Setting) -> MemoErrors | None:
+    """What errors of epochs have in common; None where they are independent."""
+    estimator = PartEstimator(setting.protocol)
+    if setting.participates:
+        return slotted_errors(estimator, setting.reports, setting.epochs)
+    return memo_errors(estimator)

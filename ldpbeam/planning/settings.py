@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from itertools import chain
 from math import ceil, expm1
 from typing import Any
 
 from ldpbeam.channels.calibration import Calibration
 from ldpbeam.collection.participation import LONGEST
 from ldpbeam.errors import CollectionError
+from ldpbeam.planning.lost import EXACT_REPORTS, exact_loss
 from ldpbeam.planning.needs import LEAST_LEVEL, MOST_LEVEL, Needs
 from ldpbeam.protocols import PROTOCOLS, LocalProtocol, Parameters
 
@@ -22,6 +24,12 @@ _SAMPLED = (1, 4, 16)
 
 _SEGMENTS = (1, 2, 4)
 """Segments that the range of a mean is cut into, where its end is a multiple of them: one more point each."""
+
+_FEW_SYMBOLS = 3
+"""Symbols up to which a memoising protocol is tried with few reports: more lose more by changes."""
+
+_HALVINGS = 12
+"""Steps of a search for a level: to 1/4096 of what there is to search."""
 
 _FLIPS = (0.0, 0.1, 0.2)
 """γ that is tried for memoised bits, besides the one with which a first report spends ε1."""
@@ -93,7 +101,8 @@ def settings(needs: Needs) -> list[Setting]:
     for kind in PROTOCOLS.values():
         if kind.RESULT is not needs.RESULT:
             continue
-        ways = _one_round(kind, needs) if "epsilon" in kind.PARAMETERS else _memoised(kind, needs)
+        one_round = "epsilon" in kind.PARAMETERS
+        ways = _one_round(kind, needs) if one_round else chain(_memoised(kind, needs), _few(kind, needs))
         for parameters, reports in ways:
             try:
                 built = kind.from_parameters(needs.values, parameters)
@@ -143,6 +152,71 @@ def _memoised(kind: type[LocalProtocol[Any]], needs: Needs) -> Iterator[tuple[Pa
             yield replace(options, epsilon_longitudinal=first), needs.epochs
         else:
             yield replace(options, epsilon_longitudinal=level), needs.epochs
+
+
+def _few(kind: type[LocalProtocol[Any]], needs: Needs) -> Iterator[tuple[Parameters, int]]:
+    """Some of the epochs, with a memo: of so few reports the loss of any change pattern is enumerated.
+
+    With a lifetime ε at the largest levels that keep it; with a cap alone at its levels, as long as the cap
+    then holds for any change pattern. Two reports that lose too much end the search: at the lower levels of
+    more reports a memo shows more of its changes, in proportion to what a report may spend.
+    """
+    limit = needs.lifetime if needs.lifetime is not None else needs.cap
+    if limit is None or needs.epochs > LONGEST:
+        return
+    free = replace(needs, lifetime=None, longitudinal=min(needs.longitudinal or limit, limit, MOST_LEVEL))
+    for most, _ in _memoised(kind, free):
+        if most.calibration is not Parameters.calibration or (most.g or 0) > _FEW_SYMBOLS:
+            continue
+        search = _Search(kind, most, needs.values, limit)
+        for reports in range(2, min(EXACT_REPORTS, needs.epochs - 1) + 1):
+            if search.keeps(1.0, reports):
+                yield most, reports
+                continue
+            # A protocol of one round with the same encoding spends so much in each of as many reports.
+            share = limit / reports / (most.epsilon_first or most.epsilon_longitudinal or limit)
+            if share >= 1:
+                continue
+            if needs.lifetime is None or not search.keeps(share, reports):
+                break
+            yield search.largest(share, reports), reports
+
+
+@dataclass(frozen=True)
+class _Search:
+    """For the largest levels, in the proportion of ``most``, with which few reports keep a lifetime ε."""
+
+    kind: type[LocalProtocol[Any]]
+    most: Parameters
+    values: int
+    lifetime: float
+
+    def keeps(self, part: float, reports: int) -> bool:
+        """Whether a part of the levels does; not where the loss is not known."""
+        try:
+            built = self.kind.from_parameters(self.values, _scaled(self.most, part))
+        except CollectionError:
+            return False
+        # What a collection says of a life is known where the protocol itself knows its losses.
+        loss = None if built.losses is None else exact_loss(built, reports)
+        return loss is not None and loss <= self.lifetime
+
+    def largest(self, low: float, reports: int) -> Parameters:
+        """Between a part that does and the whole, which does not."""
+        high = 1.0
+        for _ in range(_HALVINGS):
+            middle = (low + high) / 2
+            low, high = (middle, high) if self.keeps(middle, reports) else (low, middle)
+        return _scaled(self.most, low)
+
+
+def _scaled(parameters: Parameters, part: float) -> Parameters:
+    first, level = parameters.epsilon_first, parameters.epsilon_longitudinal
+    return replace(
+        parameters,
+        epsilon_longitudinal=None if level is None else level * part,
+        epsilon_first=None if first is None else first * part,
+    )
 
 
 def _memoised_inputs(kind: type[LocalProtocol[Any]], options: Parameters, values: int) -> int | None:

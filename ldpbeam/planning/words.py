@@ -143,6 +143,13 @@ def _promise(row: Row) -> Iterator[str]:
         )
         yield f"{how}: all its reports together tell at most ε = {found.any_loss:.4g}, whatever changes."
         return
+    if setting.participates:
+        yield (
+            f"A device reports in {setting.reports} of its {setting.epochs} epochs, drawn for life: all its "
+            f"reports together tell at most ε = {level_words(found.any_loss)}, whatever changes, and ε = "
+            f"{found.values_loss:.4g} about which values it held."
+        )
+        return
     sign = "" if found.any_exact else "at most "
     rest = "no bound" if found.any_loss == inf else f"{sign}ε = {found.any_loss:.4g}"
     two = "" if found.two_reports is None else f" (two reports {level_words(found.two_reports)})"

@@ -64,7 +64,8 @@ def _extremes(losses: PointLosses, sent: tuple[int, int]) -> tuple[int, int]:
 
     def under(weight: int, ones: int, zeros: int) -> int:
         """Σ over the memoised bit of its weight times that of the reports made under the point."""
-        return weight * keep**ones * flip**zeros + (FULL - weight) * flip**ones * keep**zeros
+        one, zero = keep**ones * flip**zeros, flip**ones * keep**zeros
+        return int(weight * one + (FULL - weight) * zero)
 
     # best[made] = (smallest, largest) product over the points so far, with so many reports under them.
     best = {(0, 0): (1, 1)}

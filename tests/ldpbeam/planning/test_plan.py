@@ -17,6 +17,7 @@ from ldpbeam.collection.participation import LONGEST, Participation
 from ldpbeam.errors import UsageError
 from ldpbeam.estimates import variance
 from ldpbeam.over_time import ChangeRate, Series, difference, mean, memo_errors
+from ldpbeam.over_time.covariance import slotted_errors
 from ldpbeam.planning import chart
 from ldpbeam.planning.collection_text import Particulars, collection_text
 from ldpbeam.planning.figures import figures
@@ -147,19 +148,29 @@ def test_participation_costs_t_over_m_of_the_devices() -> None:
         setting("loloha", 30, epsilon_longitudinal=6.0, epsilon_first=5.0, g=7),  # opposed answers
         setting("l_grr", 30, epsilon_longitudinal=3.0, epsilon_first=2.0),
         setting("olh", 30, epsilon=1.0),
+        setting("grr", 30, 1, 2, epsilon=6.0),
+        setting("l_osue", 30, 3, 10, epsilon_longitudinal=4.0, epsilon_first=3.5),
     ],
-    ids=lambda one: one.name,
+    ids=lambda one: one.label,
 )
 def test_errors_over_epochs_are_those_that_results_get(one: Setting, rate: float | None) -> None:
     """What export and compare compute of seven such epochs, the mean square over the values."""
-    needs = FrequencyNeeds(30, 4000, 10, change_rate=rate, longitudinal=2.0)
+    # What drawing the devices adds is taken at its most: at equal frequencies.
+    shares = np.full(30, 1 / 30) if one.participates else zipf(30)
+    needs = FrequencyNeeds(
+        30, 4000, 10, change_rate=rate, longitudinal=2.0, frequencies=tuple(shares.tolist())
+    )
     found = figures(one, needs)
-    frequencies = np.tile(zipf(30), (7, 1))
-    reports = np.full(frequencies.shape, 4000)
-    errors = np.sqrt(variance(frequencies, reports, one.protocol.support))
+    frequencies = np.tile(shares, (7, 1))
+    reports = np.full(frequencies.shape, 4000 * one.reports // one.epochs)
+    assert isinstance(one.protocol, FrequencyProtocol)
+    errors = np.sqrt(variance(frequencies, reports, one.protocol.support.among(one.share)))
     series = Series(np.arange(7), reports, frequencies, errors)
     known = None if rate is None else ChangeRate(rate, rate)
-    memo = memo_errors(PartEstimator(one.protocol))
+    estimator = PartEstimator(one.protocol)
+    memo = memo_errors(estimator)
+    if one.participates:
+        memo = slotted_errors(estimator, one.reports, one.epochs)
     square = float((mean(series, memo, known).std_error ** 2).mean())
     assert found.mean_7 == pytest.approx(WIDE * sqrt(square), rel=0.005)
     last, before = np.arange(7) == 6, np.arange(7) == 5
@@ -189,6 +200,52 @@ def test_bounds_on_any_change_pattern_hold() -> None:
         assert found.values_loss == min(
             one.protocol.guarantee.cap_over_values or 0, losses.same_changes(one.reports)
         )
+
+
+def test_few_memoised_reports_spend_the_lifetime_and_no_more() -> None:
+    """At levels whose loss of any change pattern, enumerated, is just within it."""
+    needs = FrequencyNeeds(2, 20_000, 10, lifetime=4.0)
+    rows = [row for row in rows_of(needs) if row.setting.memoised and row.setting.participates]
+    assert {row.setting.name for row in rows} >= {"l_grr", "loloha", "l_sue", "l_osue"}
+    assert {row.setting.reports for row in rows} >= {3, 4}
+    for row in rows:
+        given, kind = row.setting.parameters, PROTOCOLS[row.setting.name]
+        losses, level = row.setting.protocol.losses, given.epsilon_longitudinal
+        assert losses is not None
+        assert level is not None
+        assert losses.any_changes(row.setting.reports) == row.figures.any_loss <= 4.0
+        assert row.figures.any_exact
+        # More would be too much, or more than all of it about one input.
+        more = replace(
+            given,
+            epsilon_longitudinal=level * 1.01,
+            epsilon_first=None if given.epsilon_first is None else given.epsilon_first * 1.01,
+        )
+        if level < 4.0:
+            beyond = kind.from_parameters(2, more).losses
+            assert beyond is not None
+            assert (beyond.any_changes(row.setting.reports) or 0.0) > 4.0
+            # It is worth a row: a first report may spend more than that of a protocol without a memo.
+            assert row.figures.first_report > 4.0 / row.setting.reports * (1 - 1e-9)
+    # Here three reports with a memo are better than any number without one.
+    plan = make_plan(needs)
+    assert plan.recommended is not None
+    assert plan.recommended.setting.label == "l_grr (3 of 10)"
+    without = [row for row in plan.rows if not row.missed and not row.setting.memoised]
+    assert plan.recommended.figures.std_error < min(row.figures.std_error for row in without)
+    said = " ".join(recommendation(plan))
+    assert "in 3 of its 10 epochs" in said
+    assert "whatever changes, and ε = " in said
+
+
+def test_a_cap_says_what_few_reports_would_promise() -> None:
+    rows = {row.setting.label: row for row in rows_of(FrequencyNeeds(24, 20_000, 30, cap=6.0))}
+    few, whole = rows["loloha g=2 (3 of 30)"], rows["loloha g=2"]
+    assert few.setting.parameters == whole.setting.parameters
+    assert few.missed == {}
+    assert few.figures.any_exact
+    assert few.figures.any_loss < whole.figures.any_loss
+    assert few.figures.std_error > 3 * whole.figures.std_error
 
 
 def test_what_misses_nothing_keeps_every_limit(plan: Plan) -> None:
@@ -244,7 +301,8 @@ def test_every_setting_becomes_a_collection(plan: Plan) -> None:
         collection = parse_collection(text)
         if row.setting.participates:
             assert collection.participation == Participation(row.setting.reports, row.setting.epochs)
-            assert lifetime_loss(collection.guarantee, None) == pytest.approx(row.figures.any_loss, rel=1e-9)
+            life = lifetime_loss(collection.guarantee, collection.protocol.losses)
+            assert life == pytest.approx(row.figures.any_loss, rel=1e-9)
             support = collection.estimators[0].support
             assert support is not None
             error = WIDE * Spread.of(support, plan.needs.devices).error(1 / plan.needs.values)
