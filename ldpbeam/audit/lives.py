@@ -156,7 +156,7 @@ def life_manners(client: Client, collection: Collection, model: Model) -> list[R
     """Asked again, with another value, and opened again, a device says the same, or is silent again."""
     life = collection.participation
     assert life is not None  # noqa: S101 - the caller's condition
-    again = changed = opened = back = wrong = cases = told = 0
+    again = changed = opened = back = wrong = cases = answered = 0
     for number in range(_REOPENED):
         one, other = model.pair if number % 2 else model.pair[::-1]
         device = client.device()
@@ -172,7 +172,7 @@ def life_manners(client: Client, collection: Collection, model: Model) -> list[R
             device.reopen()
             opened += device.report(other, epoch) != first
             if first is not None:
-                told += 1
+                answered += 1
                 back += last is not None and device.report(one, last) is not None
                 last = epoch
         wrong += made != life.reports
@@ -181,6 +181,6 @@ def life_manners(client: Client, collection: Collection, model: Model) -> list[R
         Rule(Check.REPEAT, "asked again, a device gives the same bytes, or is silent again", again, cases),
         Rule(Check.REPEAT, "asked again with another value, it does the same", changed, cases),
         Rule(Check.REOPEN, "opened again, it does the same with another value", opened, cases),
-        Rule(Check.ORDER, "an epoch before the last one is refused", back, told),
+        Rule(Check.ORDER, "an epoch before the last one is refused", back, answered),
         Rule(Check.PARTICIPATION, text, wrong, _REOPENED),
     ]

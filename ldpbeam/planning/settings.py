@@ -231,8 +231,11 @@ def _memoised_inputs(kind: type[LocalProtocol[Any]], options: Parameters, values
 def _flipped(options: Parameters, level: float, first: float, needs: Needs) -> Iterator[Parameters]:
     """Memoised bits as they are, or flipped with several γ; none that spends more than the ε1 asked for.
 
-    Bits that are sent as they are spend ε∞ in the first report already.
+    Bits that are sent as they are spend ε∞ in the first report already. In a single epoch no kept bit is
+    used again, so that it is one_bit_mean.
     """
+    if needs.epochs == 1:
+        return
     for gamma in sorted({*_FLIPS, _gamma(level, first)}):
         at = level if gamma or needs.first is None else min(level, needs.first)
         if not gamma or needs.first is None or gamma >= _gamma(level, needs.first):
