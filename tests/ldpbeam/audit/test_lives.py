@@ -136,25 +136,29 @@ class FreshMemos(Few):
 
 
 BUGS = [
-    (OneMore, GRR, {Check.PARTICIPATION}),
-    (SilentForOneValue, GRR, {Check.PARTICIPATION}),
-    (FreshMemos, LGRR, {Check.SEQUENCE_MATCH}),
-    (OfTheSilence, few("grr", 2, 5, epsilon=4.0), {Check.SEQUENCE_MATCH}),
-    (DrawnAgain, GRR, {Check.PARTICIPATION, Check.REOPEN}),
-    (AsksTwice, GRR, {Check.REPEAT}),
-    (SpreadOut, GRR, {Check.PARTICIPATION}),
-    (FirstEpochs, GRR, {Check.PARTICIPATION}),
-    (EpochsOfTheCollection, GRR, {Check.PARTICIPATION}),
+    (OneMore, GRR, {Check.PARTICIPATION}, ("a device reports in 2 of", "opened again all its life")),
+    (SilentForOneValue, GRR, {Check.PARTICIPATION}, ("second value held", "second value for life")),
+    (FreshMemos, LGRR, {Check.SEQUENCE_MATCH}, ()),
+    (OfTheSilence, few("grr", 2, 5, epsilon=4.0), {Check.SEQUENCE_MATCH}, ()),
+    (DrawnAgain, GRR, {Check.PARTICIPATION, Check.REOPEN}, ("opened again, it does the same",)),
+    (AsksTwice, GRR, {Check.REPEAT}, ("or is silent again",)),
+    (SpreadOut, GRR, {Check.PARTICIPATION}, ("in the first and in the last epoch",)),
+    (FirstEpochs, GRR, {Check.PARTICIPATION}, ("two devices report in the same epochs",)),
+    (EpochsOfTheCollection, GRR, {Check.PARTICIPATION}, ("two devices report in the same epochs",)),
 ]
 
 
 @pytest.mark.thorough(but=3)
-@pytest.mark.parametrize(("kind", "collection", "checks"), BUGS, ids=lambda one: getattr(one, "__name__", ""))
+@pytest.mark.parametrize(
+    ("kind", "collection", "checks", "said"), BUGS, ids=lambda one: getattr(one, "__name__", "")
+)
 def test_a_planted_bug_is_found(
-    kind: type[Small], collection: Collection, checks: set[Check], tmp_path: Path
+    kind: type[Small], collection: Collection, checks: set[Check], said: tuple[str, ...], tmp_path: Path
 ) -> None:
     outcome = audited(SmallMaker(kind), collection, tmp_path)
     assert checks <= outcome.failed, outcome.violations
+    for text in said:
+        assert any(text in violation for _, violation in outcome.violations), outcome.violations
 
 
 @pytest.mark.thorough(but=1)
