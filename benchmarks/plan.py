@@ -19,8 +19,9 @@ from math import ceil, sqrt
 
 import numpy as np
 
-from ldpbeam.planning.needs import Needs, zipf
+from ldpbeam.planning.needs import FrequencyNeeds, zipf
 from ldpbeam.planning.plan import ALIKE, Plan, Row, make_plan
+from ldpbeam.protocols import FrequencyProtocol
 from ldpbeam.simulators.fleet import Fleet
 from ldpbeam.simulators.words import RandomWords
 
@@ -51,7 +52,7 @@ class Measured:
         return self.error / self.row.figures.std_error
 
 
-def needs_at_random(count: int, seed: int) -> Iterator[Needs]:
+def needs_at_random(count: int, seed: int) -> Iterator[FrequencyNeeds]:
     """Needs that leave something to choose; devices are as many as make the noise of n itself small."""
     draw = np.random.default_rng(seed)
     made = 0
@@ -65,15 +66,17 @@ def needs_at_random(count: int, seed: int) -> Iterator[Needs]:
             {"lifetime": level},
             {"longitudinal": level, "bits": int(draw.choice([8, 16, 64]))},
         ]
-        needs = Needs(k, int(draw.choice([2000, 4000])), epochs, **limits[int(draw.integers(len(limits)))])  # type: ignore[arg-type]
+        limit = limits[int(draw.integers(len(limits)))]
+        needs = FrequencyNeeds(k, int(draw.choice([2000, 4000])), epochs, **limit)  # type: ignore[arg-type]
         if make_plan(needs).meets:
             made += 1
             yield needs
 
 
-def simulated(row: Row, needs: Needs, squares: int, seed: int) -> float:
+def simulated(row: Row, needs: FrequencyNeeds, squares: int, seed: int) -> float:
     """Root mean square error over values, of as many single epochs as give so many squares."""
     k, n, protocol = needs.values, needs.devices, row.setting.protocol
+    assert isinstance(protocol, FrequencyProtocol)
     repetitions = ceil(squares / k)
     held = np.repeat(np.arange(k), np.random.default_rng(seed).multinomial(n, zipf(k)))
     truth = np.bincount(held, minlength=k) / n
@@ -99,12 +102,13 @@ def simulated(row: Row, needs: Needs, squares: int, seed: int) -> float:
 
 def measured(plan: Plan, seed: int) -> list[Measured]:
     """Every setting that misses nothing."""
-    fit = [row for row in plan.rows if not row.missed]
+    needs, fit = plan.needs, [row for row in plan.rows if not row.missed]
+    assert isinstance(needs, FrequencyNeeds)
     least = fit[0].figures.std_error
     found = []
     for number, row in enumerate(fit):
         fine = row.figures.std_error <= CLOSE * least
-        error = simulated(row, plan.needs, FINE if fine else COARSE, seed + number)
+        error = simulated(row, needs, FINE if fine else COARSE, seed + number)
         found.append(Measured(row, error, fine))
     return found
 

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from ldpbeam.audit.behaviour import across_collections, epoch_sweep, forks, manners, reopened
 from ldpbeam.audit.certificate import certificate_rules
 from ldpbeam.audit.clients import Client
-from ldpbeam.audit.draws import Plan, Read, read_histories
+from ldpbeam.audit.draws import Counts, Plan, Read, read_histories
 from ldpbeam.audit.evidence import bounds_of, matches_of, repeated, rules_of
+from ldpbeam.audit.lives import few_reports, life_manners, read_lives, silence
 from ldpbeam.audit.model import Model
 from ldpbeam.audit.models import model_of
-from ldpbeam.audit.outcome import Check, Outcome, Rule, judge
+from ldpbeam.audit.outcome import Check, Match, Outcome, Rule, judge
 from ldpbeam.audit.support import held_values, support_counts, support_matches
 from ldpbeam.collection.collection import Collection
 
@@ -31,8 +33,45 @@ def audit(client: Client, collection: Collection, plan: Plan, false_alarm: float
     Raises:
         NotImplementedError: the protocol's encoding has no model.
     """
-    protocol, model = collection.protocol, model_of(collection.protocol)
     read = Read(collection)
+    drawn = _histories if collection.participation is None else _lives
+    found = drawn(client, collection, model_of(collection.protocol), plan, read)
+    rules = [*certificate_rules(collection), *found.rules, *_bytes_rules(read), repeated(read.ids)]
+    bounds = bounds_of(collection.protocol, found.model, found.counts)
+    checks, levels = judge(bounds, found.matches, rules, false_alarm)
+    return Outcome(
+        collection.name,
+        collection.protocol_label,
+        client.name,
+        read.reports,
+        false_alarm,
+        checks,
+        levels,
+        (*found.left_out, *_not_covered(found.model, collection)),
+    )
+
+
+@dataclass
+class _Found:
+    """What a client did.
+
+    Attributes:
+        model: of the collection's protocol.
+        counts: of sequences of reports.
+        matches, rules: all that they are tested by, but for the bounds.
+        left_out: what was not audited, in sentences.
+    """
+
+    model: Model
+    counts: Counts
+    matches: list[Match]
+    rules: list[Rule]
+    left_out: list[str]
+
+
+def _histories(client: Client, collection: Collection, model: Model, plan: Plan, read: Read) -> _Found:
+    """Of devices that report in every epoch that they are asked in."""
+    protocol = collection.protocol
     counts = read_histories(client, collection, model, plan.draws, read)
     seen = list(zip(model.pair, counts.responses, strict=True))
     held = held_values(protocol)
@@ -41,7 +80,7 @@ def audit(client: Client, collection: Collection, plan: Plan, false_alarm: float
         seen += support_counts(client, collection, held, each, read)
     matches = [*matches_of(model, counts), *support_matches(protocol, seen)]
     matches += epoch_sweep(client, collection, model, plan, read)
-    rules = [*certificate_rules(collection), *rules_of(counts), *manners(client, collection, model)]
+    rules = [*rules_of(counts), *manners(client, collection, model)]
     kept, lost = reopened(client, collection, model, plan.lasting, read)
     matches += kept
     rules += lost
@@ -57,18 +96,23 @@ def audit(client: Client, collection: Collection, plan: Plan, false_alarm: float
         left_out.append("Several collections of one device: this client serves one.")
     else:
         matches += shared
-    rules += [*_bytes_rules(read), repeated(read.ids)]
-    checks, levels = judge(bounds_of(protocol, model, counts), matches, rules, false_alarm)
-    return Outcome(
-        collection.name,
-        collection.protocol_label,
-        client.name,
-        read.reports,
-        false_alarm,
-        checks,
-        levels,
-        (*left_out, *_not_covered(model, collection)),
+    return _Found(model, counts, matches, rules, left_out)
+
+
+def _lives(client: Client, collection: Collection, model: Model, plan: Plan, read: Read) -> _Found:
+    """Of devices that report in a few of their epochs only."""
+    life = collection.participation
+    assert life is not None  # noqa: S101 - the caller's condition
+    lives = read_lives(client, collection, model, plan.draws, read)
+    seen = list(zip(model.pair, lives.counts.responses, strict=True))
+    matches = [*matches_of(model, lives.counts), *support_matches(collection.protocol, seen)]
+    matches += silence(lives, life)
+    rules = [*rules_of(lives.counts), few_reports(lives, life), *life_manners(client, collection, model)]
+    left_out = (
+        "Forks, several collections of one device, and values between the ends: audit a copy of the "
+        "collection without participation, whose reports are drawn the same way."
     )
+    return _Found(model, lives.counts, matches, rules, [left_out])
 
 
 def _bytes_rules(read: Read) -> list[Rule]:

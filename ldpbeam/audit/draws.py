@@ -164,7 +164,7 @@ def read_histories(client: Client, collection: Collection, model: Model, draws: 
     """
     patterns = patterns_of(model, collection.epochs.count)
     counts = Counts(patterns, {pattern: Counter() for pattern in patterns})
-    memoised = any(_memoised(stratum) for stratum in model.strata)
+    memoised = model.memoised
     length, blocks = len(patterns[0]), 1
     if not memoised and not _for_life(model):
         blocks = min(20, collection.epochs.count // length, max(1, draws // 200))
@@ -181,14 +181,9 @@ def read_histories(client: Client, collection: Collection, model: Model, draws: 
                 )
                 for i in range(size)
             ]
-            _count(
-                counts, pattern, model, read, list(zip(asked, client.reports(asked), strict=True)), memoised
-            )
+            answered = list(zip(asked, client.reports(asked), strict=True))
+            count_histories(counts, pattern, model, read, answered, memoised=memoised)
     return counts
-
-
-def _memoised(stratum: Any) -> bool:
-    return any(map(_memoised, stratum.parts)) if hasattr(stratum, "parts") else stratum.memoised
 
 
 def _for_life(model: Model) -> bool:
@@ -196,14 +191,16 @@ def _for_life(model: Model) -> bool:
     return len(model.strata) > 1
 
 
-def _count(
+def count_histories(
     counts: Counts,
     pattern: Pattern,
     model: Model,
     read: Read,
     histories: Sequence[tuple[History, Sequence[bytes | None]]],
+    *,
     memoised: bool,
 ) -> None:
+    """Count devices that went through a pattern, or several times through it, next to their neighbours."""
     length = len(pattern)
     before: tuple[list[Cell | None], Hashable] = [], None
     for number, (history, messages) in enumerate(histories):

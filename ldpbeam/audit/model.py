@@ -104,6 +104,11 @@ class Model(ABC):
         """What a device has drawn for life, as the response shows it."""
 
     @property
+    def memoised(self) -> bool:
+        """Whether a device keeps answers, so that its reports depend on each other."""
+        return any(_memoised(stratum) for stratum in self.strata)
+
+    @property
     def cells(self) -> int:
         """Stratum and symbol together: how many."""
         return sum(stratum.symbols for stratum in self.strata)
@@ -320,3 +325,7 @@ class SampledModel(Model):
         """The attribute, and what its own protocol shows."""
         ((attribute, said),) = self.said(response).items()
         return attribute, self.models[attribute].for_life(said) if attribute < len(self.models) else None
+
+
+def _memoised(stratum: Any) -> bool:
+    return any(map(_memoised, stratum.parts)) if hasattr(stratum, "parts") else stratum.memoised

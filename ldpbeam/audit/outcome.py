@@ -30,6 +30,7 @@ class Check(Enum):
     REOPEN = "reopen"
     FORK = "fork"
     COLLECTIONS = "collections"
+    PARTICIPATION = "participation"
 
 
 @dataclass(frozen=True)

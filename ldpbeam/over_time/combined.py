@@ -86,6 +86,7 @@ def _modelled(series: Series, w: Floats, kept: Floats, errors: MemoErrors, rate:
     anew = errors.drawn_anew(average, average)
     # What kept answers have in common at least is a part of what they have at most.
     part = _ratio(errors.kept_least(average), errors.kept(average))
+    apart = errors.drawn_apart(average)
     found = np.zeros(w.shape[1])
     for place in range(len(series.epochs) - 1):
         later = slice(place + 1, None)
@@ -93,9 +94,11 @@ def _modelled(series: Series, w: Floats, kept: Floats, errors: MemoErrors, rate:
         # As many devices as report in both epochs at most: n·n' over that is the larger n.
         both = np.minimum(reports[place], reports[later]) / np.maximum(reports[place], reports[later])
         same = kept[place] * kept[later] * np.sqrt(both)
-        new_least, new_most = (one / np.maximum(reports[place], reports[later]) for one in anew)
+        larger = np.maximum(reports[place], reports[later])
+        new_least, new_most, less = (one / larger for one in (*anew, apart))
         few, many = shares[:, :1], shares[:, 1:]
-        least = np.minimum(*(share * same * part + (1 - share) * new_least for share in (few, many)))
+        same_least = same * part - less
+        least = np.minimum(*(share * same_least + (1 - share) * new_least for share in (few, many)))
         most = np.maximum(*(share * same + (1 - share) * new_most for share in (few, many)))
         product = w[place] * w[later]
         found += 2 * (product * np.where(product > 0, most, least)).sum(axis=0)

@@ -59,6 +59,10 @@ class MemoErrors(ABC):
     def drawn_anew(self, before: Floats, after: Floats) -> tuple[Floats, Floats]:
         """Covariance of two epochs between which every device draws its value anew: at least, at most."""
 
+    def drawn_apart(self, estimate: Floats) -> Floats:
+        """What drawing the devices takes from ``kept`` at most, where they report in some epochs only."""
+        return np.zeros_like(estimate)
+
     @abstractmethod
     def opposed(self, estimate: Floats) -> Floats:
         """Whatever devices do, the covariance of two epochs is not below −Σ of products of these.
@@ -223,8 +227,16 @@ class SlottedErrors(MemoErrors):
         return np.zeros_like(estimate) if self.whole is None else self._again * self.whole.kept(estimate)
 
     def kept_least(self, estimate: Floats) -> Floats:
-        """Drawing the devices may take all of it away."""
-        return np.zeros_like(estimate)
+        """Of the devices that report in both epochs, without what :meth:`drawn_apart` takes away."""
+        return (
+            np.zeros_like(estimate) if self.whole is None else self._again * self.whole.kept_least(estimate)
+        )
+
+    def drawn_apart(self, estimate: Floats) -> Floats:
+        """σ(T−m)/(T(T−1))·f(1−f), reached where nobody changes its value; of a mean with m² for 1."""
+        place = np.clip(estimate / self.maximum, 0.0, 1.0)
+        apart = self.share * (self.of - self.reports) / (self.of * max(self.of - 1, 1))
+        return np.asarray(self.maximum**2 * apart * place * (1 - place), np.float64)
 
     def drawn_anew(self, before: Floats, after: Floats) -> tuple[Floats, Floats]:
         """Of the devices that report in both epochs; who they are says nothing about new values."""
@@ -234,10 +246,8 @@ class SlottedErrors(MemoErrors):
         return self._again * least, self._again * most
 
     def opposed(self, estimate: Floats) -> Floats:
-        """Those of the protocol, and σ(T−m)/(T(T−1))·f(1−f), reached where nobody changes its value."""
-        place = np.clip(estimate / self.maximum, 0.0, 1.0)
-        apart = self.share * (self.of - self.reports) / (self.of * max(self.of - 1, 1))
-        drawn = self.maximum * np.sqrt(apart * place * (1 - place))[None]
+        """Those of the protocol, and of drawing the devices."""
+        drawn = np.sqrt(self.drawn_apart(estimate))[None]
         if self.whole is None:
             return np.asarray(drawn, np.float64)
         return np.concatenate([np.sqrt(self._again) * self.whole.opposed(estimate), drawn])
@@ -246,15 +256,16 @@ class SlottedErrors(MemoErrors):
 def errors_of(collection: Collection) -> tuple[MemoErrors | None, ...]:
     """Of each attribute of a collection, in their order; None where errors of epochs are independent."""
     life = collection.participation
-    found = []
-    for estimator in collection.estimators:
-        errors = memo_errors(estimator)
-        if life is not None:
-            protocol = estimator.protocol
-            maximum = protocol.maximum if isinstance(protocol, MeanProtocol) else 1
-            errors = SlottedErrors(errors, maximum, life.reports, life.of, float(estimator.share))
-        found.append(errors)
-    return tuple(found)
+    if life is None:
+        return tuple(memo_errors(estimator) for estimator in collection.estimators)
+    return tuple(slotted_errors(estimator, life.reports, life.of) for estimator in collection.estimators)
+
+
+def slotted_errors(estimator: PartEstimator, reports: int, of: int) -> SlottedErrors:
+    """Of an attribute that a device reports in ``reports`` of ``of`` epochs only."""
+    protocol = estimator.protocol
+    maximum = protocol.maximum if isinstance(protocol, MeanProtocol) else 1
+    return SlottedErrors(memo_errors(estimator), maximum, reports, of, float(estimator.share))
 
 
 def std_error_floor(errors: MemoErrors | None, frequency: Floats, n: Ints, std_error: Floats) -> Floats:

@@ -9,7 +9,8 @@ from math import ceil, floor, log10
 
 from ldpbeam.errors import UsageError
 from ldpbeam.planning.needs import Needs
-from ldpbeam.planning.plan import Plan, Row, points, rows_of
+from ldpbeam.planning.plan import Plan, Row, rows_of
+from ldpbeam.planning.quantity import Quantity, quantity
 from ldpbeam.planning.words import asked, budget_name
 
 _COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#b8860b", "#555555")
@@ -77,11 +78,11 @@ def svg(plan: Plan) -> str:
     drawn = lines(plan)
     name, middle = budget_name(plan.needs)
     heights = [width for line in drawn for _, width in line.points]
-    needs = plan.needs
-    level = {"1/k": 1 / needs.values} | ({"wanted": needs.target} if needs.target else {})
+    needs, about = plan.needs, quantity(plan.needs)
+    level = about.levels | ({"wanted": needs.target} if needs.target else {})
     x = _Axis([e for line in drawn for e, _ in line.points] or [middle], _LEFT, _WIDTH - _RIGHT)
     y = _Axis([*heights, *level.values()], _HEIGHT - _BOTTOM, _TOP)
-    body = [*_grid(x, y, name), *_levels(level, y), *_curves(drawn, x, y)]
+    body = [*_grid(x, y, name, about), *_levels(level, y, about), *_curves(drawn, x, y)]
     here = x.at(middle)
     body.append(
         f'<line x1="{here:.1f}" y1="{_TOP}" x2="{here:.1f}" y2="{_HEIGHT - _BOTTOM}" stroke="#999" '
@@ -118,7 +119,7 @@ class _Axis:
         return [tick for tick in found if self.low <= log10(tick) <= self.high]
 
 
-def _grid(x: _Axis, y: _Axis, name: str) -> Iterator[str]:
+def _grid(x: _Axis, y: _Axis, name: str, about: Quantity) -> Iterator[str]:
     bottom, right = _HEIGHT - _BOTTOM, _WIDTH - _RIGHT
     for tick in x.ticks():
         at = x.at(tick)
@@ -127,23 +128,23 @@ def _grid(x: _Axis, y: _Axis, name: str) -> Iterator[str]:
     for tick in y.ticks():
         at = y.at(tick)
         yield f'<line x1="{_LEFT}" y1="{at:.1f}" x2="{right}" y2="{at:.1f}" stroke="#eee"/>'
-        yield f'<text x="{_LEFT - 8}" y="{at + 4:.1f}" text-anchor="end">{100 * tick:g}</text>'
+        yield f'<text x="{_LEFT - 8}" y="{at + 4:.1f}" text-anchor="end">{about.scale * tick:g}</text>'
     middle = (_LEFT + right) / 2
     yield f'<text x="{middle}" y="{_HEIGHT - 14}" text-anchor="middle">{escape(name)}</text>'
     middle = (_TOP + bottom) / 2
     yield (
         f'<text transform="translate(18 {middle}) rotate(-90)" text-anchor="middle">'
-        "half-width of the 95 % interval, points</text>"
+        f"half-width of the 95 % interval, {about.unit}</text>"
     )
 
 
-def _levels(levels: dict[str, float], y: _Axis) -> Iterator[str]:
+def _levels(levels: dict[str, float], y: _Axis, about: Quantity) -> Iterator[str]:
     for name, level in levels.items():
         at = y.at(level)
         yield (
             f'<line x1="{_LEFT}" y1="{at:.1f}" x2="{_WIDTH - _RIGHT}" y2="{at:.1f}" stroke="#444" '
             f'stroke-dasharray="6 4"/><text x="{_LEFT + 4}" y="{at - 4:.1f}" fill="#444">{name}: '
-            f"{points(level)} points</text>"
+            f"{about.error(level)}</text>"
         )
 
 

@@ -16,7 +16,7 @@ from ldpbeam.collection.collection import Collection
 from ldpbeam.collection.epochs import instant
 from ldpbeam.collection.message import SERVER_FIELDS, taken
 from ldpbeam.errors import CollectionError
-from ldpbeam.planning.plan import points
+from ldpbeam.planning.quantity import points
 from ldpbeam.planning.shuffled import of_collection, shuffled_words
 from ldpbeam.planning.spread import WIDE, Spread, mean_error
 from ldpbeam.privacy.ledger import Ledger, total_cap

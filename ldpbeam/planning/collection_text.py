@@ -10,7 +10,15 @@ from ldpbeam.collection.domain import Domain
 from ldpbeam.collection.epochs import instant
 from ldpbeam.planning.needs import Needs
 from ldpbeam.planning.plan import Row, least_reports
+from ldpbeam.protocols.contract import Result
 from ldpbeam.protocols.parameters import LEVELS, PARAMETER_KEYS
+
+_WHY = {
+    Result.FREQUENCIES: "Of fewer reports the estimates would be further from the truth than 1/k for every "
+    "value.",
+    Result.MEAN: "Of fewer reports the interval could be wider than the whole range.",
+}
+"""Why a collection needs so many reports."""
 
 
 @dataclass(frozen=True)
@@ -37,13 +45,14 @@ def collection_text(row: Row, needs: Needs, particulars: Particulars) -> str:
         f"# {setting.label}: planned for {needs.devices:,} devices and {needs.epochs:,} epochs.",
         f"name: {particulars.name}",
         "version: 1",
-        f"domain: {_domain(particulars.domain)}",
+        f"domain: {_domain(particulars.domain, mean=needs.RESULT is Result.MEAN)}",
         f"protocol: {setting.name}",
     ]
     resolved = setting.protocol.resolved_parameters()
     for name in PARAMETER_KEYS:
         if name in setting.protocol.PARAMETERS or name in {*setting.protocol.OPTIONAL} - {"p2", "q2"}:
-            value = resolved.get(name, getattr(setting.parameters, name))
+            value = getattr(setting.parameters, name)
+            value = resolved[name] if value is None else value
             lines.append(f"{name}: {_scalar(name, getattr(value, 'value', value))}")
     origin = instant(particulars.start)
     lines.append(f"epoch: {{length: {particulars.epoch}, origin: {origin}, count: {setting.epochs}}}")
@@ -51,7 +60,7 @@ def collection_text(row: Row, needs: Needs, particulars: Particulars) -> str:
         lines.append(f"participation: {{reports: {setting.reports}, of: {setting.epochs}}}")
     lines += [
         "allowed_lateness: 24h",
-        "# Of fewer reports the estimates would be further from the truth than 1/k for every value.",
+        f"# {_WHY[needs.RESULT]}",
         f"min_reports: {least_reports(row, needs)}",
     ]
     return "\n".join(lines) + "\n"
@@ -59,10 +68,12 @@ def collection_text(row: Row, needs: Needs, particulars: Particulars) -> str:
 
 def _scalar(name: str, value: object) -> str:
     # The shortest text that gives the same float, and never 1e-05, which YAML takes for a text.
-    return format(Decimal(repr(value)), "f") if name in LEVELS else str(value)
+    return format(Decimal(repr(value)), "f") if name in LEVELS or name == "gamma" else str(value)
 
 
-def _domain(domain: Domain) -> str:
+def _domain(domain: Domain, *, mean: bool) -> str:
+    if domain.whole and mean:
+        return f"{{range: {{max: {domain.size - 1}}}}}"
     if domain.labels is None:
         return f"{{size: {domain.size}}}"
     # A JSON string is a YAML one; keys such as yes and 1.0 stay texts.

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from math import sqrt
+from typing import ClassVar, Self
 
 import numpy as np
 
 from ldpbeam.arrays import Floats
 from ldpbeam.collection.domain import MAX_DOMAIN
 from ldpbeam.errors import UsageError
+from ldpbeam.protocols.contract import Result
 
 LEAST_LEVEL, MOST_LEVEL = 1e-6, 32.0
 """Levels that a collection may have, see :meth:`ldpbeam.protocols.Parameters.level`."""
@@ -23,7 +25,10 @@ USUAL_LEVEL = 2.0
 
 @dataclass(frozen=True)
 class Needs:
-    """What is asked for. Limits that are None limit nothing.
+    """What is asked for, whatever is estimated. Limits that are None limit nothing.
+
+    Class constants:
+        RESULT: what an epoch is to yield.
 
     Attributes:
         values: k, how many values the domain has.
@@ -35,10 +40,12 @@ class Needs:
         first: the most that a first report may tell, ε1.
         cap: the most that all reports of a device may tell about which values it held.
         lifetime: the most that all reports of a device may tell about anything, however its values change.
-        target: half-width of the 95 % interval that is wanted, a frequency (0.01 is one percentage point).
+        target: half-width of the 95 % interval that is wanted: of a frequency (0.01 is one percentage point),
+            of a mean in the units of its counter.
         bits: the most bits of payload that a report may have.
-        frequencies: of the values, where they are known; they add up to 1.
     """
+
+    RESULT: ClassVar[Result]
 
     values: int
     devices: int
@@ -50,7 +57,6 @@ class Needs:
     lifetime: float | None = None
     target: float | None = None
     bits: int | None = None
-    frequencies: tuple[float, ...] | None = None
 
     def __post_init__(self) -> None:
         """Raises UsageError for a number out of its range, or ε1 that is not below ε∞."""
@@ -65,16 +71,43 @@ class Needs:
         ):
             _within(what, level, LEAST_LEVEL, MOST_LEVEL)
         _within("the cap", self.cap, LEAST_LEVEL, MOST_LEVEL * self.values)
-        if self.target is not None and not 0 < self.target < 1:
-            raise _unfit("the target error must lie between 0 and 100 percentage points")
+        if self.target is not None and not 0 < self.target < self.whole:
+            raise _unfit(self._target_range)
         _within("the bits of a report", self.bits, 1, 1 << 30)
         if None not in (self.first, self.longitudinal) and not self.first < self.longitudinal:  # type: ignore[operator]
             raise _unfit(f"ε1 = {self.first:g} is not below ε∞ = {self.longitudinal:g}")
 
     @property
+    def whole(self) -> float:
+        """How far apart what is estimated can lie: 1 for a frequency, m for a mean of 0 .. m."""
+        return 1.0
+
+    @property
+    def _target_range(self) -> str:
+        """What is said of a target error beyond that."""
+        return "the target error must lie between 0 and 100 percentage points"
+
+    @property
     def limited(self) -> bool:
         """Whether any limit says how much a device may lose."""
         return not all(one is None for one in (self.longitudinal, self.first, self.cap, self.lifetime))
+
+    def at(self, level: float) -> Self:
+        """The same with ε∞ at a level."""
+        return replace(self, longitudinal=level)
+
+
+@dataclass(frozen=True)
+class FrequencyNeeds(Needs):
+    """Frequencies of all values.
+
+    Attributes:
+        frequencies: of the values, where they are known; they add up to 1.
+    """
+
+    RESULT = Result.FREQUENCIES
+
+    frequencies: tuple[float, ...] | None = None
 
     @property
     def uniform_error(self) -> float:
@@ -82,17 +115,37 @@ class Needs:
 
         Of the frequencies where they are known, else of frequencies that fall like 1/rank (Zipf).
         """
-        squares = float((shares(self) ** 2).sum())
+        squares = float((self.shares**2).sum())
         return sqrt(max(squares / self.values - 1 / self.values**2, 0.0))
 
-    def at(self, level: float) -> Needs:
-        """The same with ε∞ at a level."""
-        return replace(self, longitudinal=level)
+    @property
+    def shares(self) -> Floats:
+        """Frequencies of the values: those that are known, else such that fall like 1/rank."""
+        return zipf(self.values) if self.frequencies is None else np.array(self.frequencies)
 
 
-def shares(needs: Needs) -> Floats:
-    """Frequencies of the values: those that are known, else such that fall like 1/rank."""
-    return zipf(needs.values) if needs.frequencies is None else np.array(needs.frequencies)
+@dataclass(frozen=True)
+class MeanNeeds(Needs):
+    """The mean of a counter in 0 .. m; ``values`` is m + 1."""
+
+    RESULT = Result.MEAN
+
+    @property
+    def maximum(self) -> int:
+        """The largest value, m."""
+        return self.values - 1
+
+    @property
+    def whole(self) -> float:
+        """m."""
+        return float(self.maximum)
+
+    @property
+    def _target_range(self) -> str:
+        return (
+            f"the target error of a mean is in the units of the counter and must lie between 0 and "
+            f"{self.maximum:,}, the end of its range (or 0% and 100% of that)"
+        )
 
 
 def zipf(values: int) -> Floats:

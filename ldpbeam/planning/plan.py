@@ -10,6 +10,7 @@ from typing import Any
 
 from ldpbeam.planning.figures import Figures, figures
 from ldpbeam.planning.needs import FREE_LEVELS, USUAL_LEVEL, Needs
+from ldpbeam.planning.quantity import quantity
 from ldpbeam.planning.settings import Setting, settings
 from ldpbeam.planning.shuffled import Shuffled
 
@@ -161,7 +162,7 @@ def _row(setting: Setting, needs: Needs) -> Row:
 def _missed(setting: Setting, found: Figures, needs: Needs) -> list[tuple[str, str]]:
     guarantee, missed = setting.protocol.guarantee, []
     if needs.target is not None and found.half_width > needs.target * _SLACK:
-        missed.append(("target", f"error ±{points(found.half_width)} points"))
+        missed.append(("target", f"error ±{quantity(needs).error(found.half_width)}"))
     if needs.bits is not None and found.bits > needs.bits:
         missed.append(("bits", f"{found.bits} bits per report"))
     if needs.first is not None and found.first_report > needs.first * _SLACK:
@@ -180,12 +181,6 @@ def _missed(setting: Setting, found: Figures, needs: Needs) -> list[tuple[str, s
     if found.two_reports == inf and needs.change_rate != 0:
         missed.append(("change", "two reports prove that a value changed"))
     return missed
-
-
-def points(frequency: float) -> str:
-    """A frequency in percentage points, for people."""
-    number = 100 * frequency
-    return f"{number:.3g}" if number < 100 else ">100" if number > 100 else "100"
 
 
 def devices_needed(plan: Plan) -> int | None:
@@ -207,6 +202,6 @@ def epochs_possible(plan: Plan) -> int | None:
 
 
 def least_reports(row: Row, needs: Needs) -> int:
-    """Reports below which answering 1/k for every value is nearer to the truth than the estimates."""
-    reports = needs.devices * float(row.setting.share)
-    return max(1, ceil(reports * row.figures.against_uniform**2)) if row.figures.against_uniform < inf else 1
+    """Reports below which what is known without any device is nearer to the truth than the estimates."""
+    reports, error = needs.devices * float(row.setting.share), row.figures.against_nothing
+    return max(1, ceil(reports * error**2)) if error < inf else 1

@@ -5,21 +5,37 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from math import ceil
+from itertools import chain
+from math import ceil, expm1
 from typing import Any
 
 from ldpbeam.channels.calibration import Calibration
 from ldpbeam.collection.participation import LONGEST
 from ldpbeam.errors import CollectionError
+from ldpbeam.planning.lost import EXACT_REPORTS, exact_loss
 from ldpbeam.planning.needs import LEAST_LEVEL, MOST_LEVEL, Needs
-from ldpbeam.protocols import PROTOCOLS, FrequencyProtocol, LocalProtocol, Parameters
-from ldpbeam.protocols.contract import Result
+from ldpbeam.protocols import PROTOCOLS, LocalProtocol, Parameters
 
 _SYMBOLS = {"linear": (2, 3, 5, 7, 11), "affine": (2, 3, 4, 6, 8, 12)}
 """Symbols of a hash that are tried where a cap says what g of them may cost together."""
 
 _SAMPLED = (1, 4, 16)
 """Buckets that a bit-flip report speaks about; those who memoise may also be asked about all."""
+
+_SEGMENTS = (1, 2, 4)
+"""Segments that the range of a mean is cut into, where its end is a multiple of them: one more point each."""
+
+_FEW_SYMBOLS = 3
+"""Symbols up to which a memoising protocol is tried with few reports: more lose more by changes."""
+
+_HALVINGS = 12
+"""Steps of a search for a level: to 1/4096 of what there is to search."""
+
+_FLIPS = (0.0, 0.1, 0.2)
+"""γ that is tried for memoised bits, besides the one with which a first report spends ε1."""
+
+_GAMMA_STEPS = 10**6
+"""γ is rounded up to a multiple of one over this, so that a person can read it."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +52,7 @@ class Setting:
 
     name: str
     parameters: Parameters
-    protocol: FrequencyProtocol[Any]
+    protocol: LocalProtocol[Any]
     reports: int
     epochs: int
 
@@ -66,6 +82,10 @@ class Setting:
         given, takes = self.parameters, (*self.protocol.PARAMETERS, *self.protocol.OPTIONAL)
         resolved = self.protocol.resolved_parameters()
         parts = [self.name, *(f"{key}={resolved[key]}" for key in ("g", "d") if key in takes)]
+        if "segment" in takes and resolved["segment"] != self.protocol.domain_size - 1:
+            parts.append(f"segment={resolved['segment']}")
+        if given.gamma:
+            parts.append(f"gamma={given.gamma:.4g}")
         if "hash_family" in takes and given.hash_family != Parameters.hash_family:
             parts.append(given.hash_family)
         if self.published:
@@ -79,15 +99,15 @@ def settings(needs: Needs) -> list[Setting]:
     """Every setting at the levels that the needs leave it, each once, in the order of the protocols."""
     found: dict[tuple[object, int], Setting] = {}
     for kind in PROTOCOLS.values():
-        if kind.RESULT is not Result.FREQUENCIES:
+        if kind.RESULT is not needs.RESULT:
             continue
-        ways = _one_round(kind, needs) if "epsilon" in kind.PARAMETERS else _memoised(kind, needs)
+        one_round = "epsilon" in kind.PARAMETERS
+        ways = _one_round(kind, needs) if one_round else chain(_memoised(kind, needs), _few(kind, needs))
         for parameters, reports in ways:
             try:
                 built = kind.from_parameters(needs.values, parameters)
             except CollectionError:
-                continue  # l_oue and l_soue do not reach every level
-            assert isinstance(built, FrequencyProtocol)  # noqa: S101 - it yields frequencies
+                continue  # l_oue and l_soue do not reach every level, nor does laplace_mean
             # Published and exact calibration agree for two symbols, and an optimal g may be 2.
             setting = Setting(kind.NAME, parameters, built, reports, needs.epochs)
             found.setdefault((built, reports), setting)
@@ -124,7 +144,9 @@ def _memoised(kind: type[LocalProtocol[Any]], needs: Needs) -> Iterator[tuple[Pa
         first = level / 2 if needs.first is None or needs.first >= level else needs.first
         if first < LEAST_LEVEL:
             continue
-        if "epsilon_first" in kind.PARAMETERS:
+        if "gamma" in kind.OPTIONAL:
+            yield from ((one, needs.epochs) for one in _flipped(options, level, first, needs))
+        elif "epsilon_first" in kind.PARAMETERS:
             yield replace(options, epsilon_longitudinal=level, epsilon_first=first), needs.epochs
         elif "d" in kind.PARAMETERS:  # what is memoised is sent as it is, so it must not pass ε1 either
             yield replace(options, epsilon_longitudinal=first), needs.epochs
@@ -132,15 +154,113 @@ def _memoised(kind: type[LocalProtocol[Any]], needs: Needs) -> Iterator[tuple[Pa
             yield replace(options, epsilon_longitudinal=level), needs.epochs
 
 
+def _few(kind: type[LocalProtocol[Any]], needs: Needs) -> Iterator[tuple[Parameters, int]]:
+    """Some of the epochs, with a memo: of so few reports the loss of any change pattern is enumerated.
+
+    With a lifetime ε at the largest levels that keep it; with a cap alone at its levels, as long as the cap
+    then holds for any change pattern. Two reports that lose too much end the search: at the lower levels of
+    more reports a memo shows more of its changes, in proportion to what a report may spend.
+    """
+    limit = needs.lifetime if needs.lifetime is not None else needs.cap
+    if limit is None or needs.epochs > LONGEST:
+        return
+    free = replace(needs, lifetime=None, longitudinal=min(needs.longitudinal or limit, limit, MOST_LEVEL))
+    for most, _ in _memoised(kind, free):
+        if most.calibration is not Parameters.calibration or (most.g or 0) > _FEW_SYMBOLS:
+            continue
+        search = _Search(kind, most, needs.values, limit)
+        for reports in range(2, min(EXACT_REPORTS, needs.epochs - 1) + 1):
+            if search.keeps(1.0, reports):
+                yield most, reports
+                continue
+            # A protocol of one round with the same encoding spends so much in each of as many reports.
+            share = limit / reports / (most.epsilon_first or most.epsilon_longitudinal or limit)
+            if share >= 1:
+                continue
+            if needs.lifetime is None or not search.keeps(share, reports):
+                break
+            yield search.largest(share, reports), reports
+
+
+@dataclass(frozen=True)
+class _Search:
+    """For the largest levels, in the proportion of ``most``, with which few reports keep a lifetime ε."""
+
+    kind: type[LocalProtocol[Any]]
+    most: Parameters
+    values: int
+    lifetime: float
+
+    def keeps(self, part: float, reports: int) -> bool:
+        """Whether a part of the levels does; not where the loss is not known."""
+        try:
+            built = self.kind.from_parameters(self.values, _scaled(self.most, part))
+        except CollectionError:
+            return False
+        # What a collection says of a life is known where the protocol itself knows its losses.
+        loss = None if built.losses is None else exact_loss(built, reports)
+        return loss is not None and loss <= self.lifetime
+
+    def largest(self, low: float, reports: int) -> Parameters:
+        """Between a part that does and the whole, which does not."""
+        high = 1.0
+        for _ in range(_HALVINGS):
+            middle = (low + high) / 2
+            low, high = (middle, high) if self.keeps(middle, reports) else (low, middle)
+        return _scaled(self.most, low)
+
+
+def _scaled(parameters: Parameters, part: float) -> Parameters:
+    first, level = parameters.epsilon_first, parameters.epsilon_longitudinal
+    return replace(
+        parameters,
+        epsilon_longitudinal=None if level is None else level * part,
+        epsilon_first=None if first is None else first * part,
+    )
+
+
 def _memoised_inputs(kind: type[LocalProtocol[Any]], options: Parameters, values: int) -> int | None:
     """How many inputs a device can memoise; None where that is not known before g is."""
     if "d" in kind.PARAMETERS:
         return min((options.d or 1) + 1, values)
+    if "segment" in kind.OPTIONAL:
+        return (values - 1) // (options.segment or values - 1) + 1
     return options.g if "g" in kind.OPTIONAL else values
 
 
+def _flipped(options: Parameters, level: float, first: float, needs: Needs) -> Iterator[Parameters]:
+    """Memoised bits as they are, or flipped with several γ; none that spends more than the ε1 asked for.
+
+    Bits that are sent as they are spend ε∞ in the first report already. In a single epoch no kept bit is
+    used again, so that it is one_bit_mean.
+    """
+    if needs.epochs == 1:
+        return
+    for gamma in sorted({*_FLIPS, _gamma(level, first)}):
+        at = level if gamma or needs.first is None else min(level, needs.first)
+        if not gamma or needs.first is None or gamma >= _gamma(level, needs.first):
+            yield replace(options, epsilon_longitudinal=at, gamma=gamma)
+
+
+def _gamma(level: float, first: float) -> float:
+    """γ with which a first report of a bit at ε∞ spends ε1 at most: (p(ε∞) − p(ε1))/(2p(ε∞) − 1).
+
+    p is e^ε/(e^ε + 1); in terms of t(ε) = 2p − 1 = tanh(ε/2) that is (1 − t(ε1)/t(ε∞))/2. 0 where ε1 is not
+    below ε∞.
+    """
+
+    def gap(epsilon: float) -> float:
+        return expm1(epsilon) / (expm1(epsilon) + 2)
+
+    return 0.0 if first >= level else ceil(_GAMMA_STEPS * (1 - gap(first) / gap(level)) / 2) / _GAMMA_STEPS
+
+
 def _options(kind: type[LocalProtocol[Any]], needs: Needs) -> Iterator[Parameters]:
-    """Parameters without levels: hash families, symbols, calibrations and sampled buckets."""
+    """Parameters without levels: hash families, symbols, calibrations, sampled buckets and segments."""
+    if "segment" in kind.OPTIONAL:
+        maximum = needs.values - 1
+        yield from (Parameters(segment=maximum // parts) for parts in _SEGMENTS if maximum % parts == 0)
+        return
     if "d" in kind.PARAMETERS:
         memoises = "epsilon_longitudinal" in kind.PARAMETERS
         sampled = [d for d in _SAMPLED if d < needs.values] + ([needs.values] if memoises else [])

@@ -7,7 +7,7 @@ from fractions import Fraction
 from typing import Any
 
 from ldpbeam.collection.collection import Collection
-from ldpbeam.planning.figures import EXACT_REPORTS
+from ldpbeam.planning.lost import EXACT_REPORTS
 from ldpbeam.privacy.randomiser import ASSUMPTION, DELTA, many_epochs, one_epoch
 from ldpbeam.privacy.shuffle_plan import planned_epsilon
 from ldpbeam.protocols import LocalProtocol

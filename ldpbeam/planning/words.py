@@ -1,29 +1,32 @@
-"""A plan in words: what is recommended and why, what stands against it, and a table."""
+"""A plan in words: what is recommended and why, and what stands against it."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from math import inf
 
-from ldpbeam.planning.needs import Needs
-from ldpbeam.planning.plan import ALIKE, Plan, Row, devices_needed, epochs_possible, points
+from ldpbeam.planning.figures import FrequencyFigures
+from ldpbeam.planning.needs import FrequencyNeeds, Needs
+from ldpbeam.planning.plan import ALIKE, Plan, Row, devices_needed, epochs_possible
+from ldpbeam.planning.quantity import quantity
 from ldpbeam.planning.settings import total_budget
 from ldpbeam.privacy.randomiser import ASSUMPTION
 
 
 def asked(needs: Needs) -> str:
     """The need in a line."""
+    about = quantity(needs)
     limits = [
-        (needs.target, "error at most ±{} points", points),
-        (needs.longitudinal, "ε∞ at most {}", _level),
-        (needs.first, "ε1 at most {}", _level),
-        (needs.cap, "all reports about values at most ε = {}", _level),
-        (needs.lifetime, "all reports at most ε = {}, whatever changes", _level),
+        (needs.target, "error at most ±{}", about.error),
+        (needs.longitudinal, "ε∞ at most {}", level_words),
+        (needs.first, "ε1 at most {}", level_words),
+        (needs.cap, "all reports about values at most ε = {}", level_words),
+        (needs.lifetime, "all reports at most ε = {}, whatever changes", level_words),
         (needs.bits, "at most {} bits", str),
     ]
     said = [text.format(write(limit)) for limit, text, write in limits if limit is not None]  # type: ignore[operator]
     rate = "" if needs.change_rate is None else f", {100 * needs.change_rate:g} % change per epoch"
-    return f"{needs.values:,} values, {needs.devices:,} devices, {needs.epochs:,} epochs{rate}: " + (
+    return f"{about.subject}, {needs.devices:,} devices, {needs.epochs:,} epochs{rate}: " + (
         "; ".join(said) or "no limit"
     )
 
@@ -40,7 +43,8 @@ def recommendation(plan: Plan) -> Iterator[str]:
         yield from _weaker(plan)
         return
     head = "Take" if plan.meets else "Nothing meets all of it. The nearest is"
-    yield f"{head} {described(row)}: ±{points(row.figures.half_width)} points (95 %)."
+    width = quantity(needs).error(row.figures.half_width)
+    yield f"{head} {described(row)}: ±{width} (95 %)."
     yield from _why(plan, row)
     yield from _worth(plan, row)
     yield from _promise(row)
@@ -55,7 +59,10 @@ def described(row: Row) -> str:
     given = row.setting.parameters
     if given.epsilon is not None:
         return f"{row.setting.label} at ε = {given.epsilon:.4g} per report"
-    first = "" if given.epsilon_first is None else f", ε1 = {given.epsilon_first:.4g}"
+    level = given.epsilon_first
+    if level is None and given.gamma:
+        level = row.figures.first_report  # what γ leaves of ε∞
+    first = "" if level is None else f", ε1 = {level:.4g}"
     return f"{row.setting.label} at ε∞ = {given.epsilon_longitudinal:.4g}{first}"
 
 
@@ -84,34 +91,46 @@ def _advantage(row: Row, other: Row) -> str:
         (other.identified > row.identified, known),
         (
             mine.values_loss < theirs.values_loss,
-            f"loses at most ε = {mine.values_loss:.4g} about values, not {_level(theirs.values_loss)}",
+            f"loses at most ε = {mine.values_loss:.4g} about values, not {level_words(theirs.values_loss)}",
         ),
         (
             (mine.two_reports or 0) < (theirs.two_reports or 0),
-            f"loses ε = {_level(mine.two_reports)} by two reports, not {_level(theirs.two_reports)}",
+            f"loses ε = {level_words(mine.two_reports)} by two reports, not "
+            f"{level_words(theirs.two_reports)}",
         ),
         (mine.any_loss < theirs.any_loss, "loses less to somebody who looks for changes"),
-        (mine.bits < theirs.bits, f"sends {mine.bits} bits, not {theirs.bits}"),
+        (mine.bits < theirs.bits, f"sends {_bits(mine.bits)}, not {theirs.bits}"),
         (True, "shares hash functions among more devices"),
     )
     return next(reason for holds, reason in reasons if holds)
 
 
 def _worth(plan: Plan, row: Row) -> Iterator[str]:
-    found, k = row.figures, plan.needs.values
-    of = "these frequencies" if plan.needs.frequencies else "frequencies that fall like 1/rank"
-    if found.against_uniform >= 1:
+    needs, found = plan.needs, row.figures
+    if isinstance(needs, FrequencyNeeds) and isinstance(found, FrequencyFigures):
+        k, of = needs.values, "these frequencies"
+        of = of if needs.frequencies else "frequencies that fall like 1/rank"
+        than = f"answering 1/{k} for every value"
+        if found.against_nothing < 1:
+            yield (
+                f"Its error is {found.against_uniform:.2g} of that of {than} (of {of}), "
+                f"and {found.std_error * k:.2g} of the mean frequency."
+            )
+            return
         yield (
-            f"Not worth collecting for single epochs: answering 1/{k} for every value, without any device, "
+            f"Not worth collecting for single epochs: {than}, without any device, "
             f"has an error {1 / found.against_uniform:.2g} times as large (of {of})."
         )
-        if found.mean_30 < found.half_width / found.against_uniform:
-            yield f"A mean of 30 epochs is worth it: ±{points(found.mean_30)} points."
+    elif found.against_nothing < 1:
+        yield "No population has a larger error than that."
+        return
     else:
         yield (
-            f"Its error is {found.against_uniform:.2g} of that of answering 1/{k} for every value (of {of}), "
-            f"and {found.std_error * k:.2g} of the mean frequency."
+            "Not worth collecting for single epochs: that a mean lies in its range is known without any "
+            "device, and the interval is no shorter."
         )
+    if found.mean_30 < found.half_width / found.against_nothing:
+        yield f"A mean of 30 epochs is worth it: ±{quantity(needs).error(found.mean_30)}."
 
 
 def _promise(row: Row) -> Iterator[str]:
@@ -124,9 +143,16 @@ def _promise(row: Row) -> Iterator[str]:
         )
         yield f"{how}: all its reports together tell at most ε = {found.any_loss:.4g}, whatever changes."
         return
+    if setting.participates:
+        yield (
+            f"A device reports in {setting.reports} of its {setting.epochs} epochs, drawn for life: all its "
+            f"reports together tell at most ε = {level_words(found.any_loss)}, whatever changes, and ε = "
+            f"{found.values_loss:.4g} about which values it held."
+        )
+        return
     sign = "" if found.any_exact else "at most "
     rest = "no bound" if found.any_loss == inf else f"{sign}ε = {found.any_loss:.4g}"
-    two = "" if found.two_reports is None else f" (two reports {_level(found.two_reports)})"
+    two = "" if found.two_reports is None else f" (two reports {level_words(found.two_reports)})"
     yield (
         f"Caveat: ε = {found.values_loss:.4g} is for which values a device held. When they changed is not "
         f"covered: any change pattern over {setting.reports:,} reports loses {rest}{two}."
@@ -145,7 +171,8 @@ def _remedies(plan: Plan) -> Iterator[str]:
     devices, epochs = devices_needed(plan), epochs_possible(plan)
     if devices is not None and plan.needs.target is not None:
         also = f"; or plan {epochs:,} epochs instead of {plan.needs.epochs:,}" if epochs else ""
-        yield f"It would meet ±{points(plan.needs.target)} points with {devices:,} devices{also}."
+        target = quantity(plan.needs).error(plan.needs.target)
+        yield f"It would meet ±{target} with {devices:,} devices{also}."
 
 
 def _weaker(plan: Plan) -> Iterator[str]:
@@ -153,70 +180,12 @@ def _weaker(plan: Plan) -> Iterator[str]:
     if row is None:
         return
     found = row.figures
+    width = quantity(plan.needs).error(found.half_width)
     yield (
-        f"With a weaker promise: {described(row)} gives ±{points(found.half_width)} points. Its ε = "
+        f"With a weaker promise: {described(row)} gives ±{width}. Its ε = "
         f"{found.values_loss:.4g} holds for which values a device held, not for when they changed: for that, "
-        f"{row.setting.reports:,} reports are only bounded by {_level(found.any_loss)}."
+        f"{row.setting.reports:,} reports are only bounded by {level_words(found.any_loss)}."
     )
-
-
-COLUMNS = (
-    ("", "number in this table"),
-    ("setting", "protocol; g symbols, d buckets; (m of T): a device reports in m of its T epochs"),
-    ("ε", "per report, or ε∞/ε1 where answers are memoised"),
-    ("± 95 %", "half-width of the interval of one epoch, in percentage points"),
-    ("/uniform", "its error over that of answering 1/k for every value: 1 or more is not worth collecting"),
-    ("seen", "smallest frequency told apart from zero, points"),
-    ("change", "smallest change between two epochs told from none, points"),
-    ("±7", "half-width for the mean of 7 epochs, points"),
-    ("±30", "half-width for the mean of 30 epochs, points"),
-    ("bits", "of a report"),
-    ("ε values", "the most that all reports tell about which values a device held"),
-    ("ε any", "the most that all reports tell, whatever changed; ≤: a bound, perhaps not reached"),
-    ("sharing", "devices with the same hash function, kept for life; -: none is kept"),
-    ("steps", "additions and comparisons to count an epoch"),
-    ("1 fake", "points that one forged report moves a frequency by, at most"),
-    ("misses", "needs that are not met"),
-)
-"""Columns of the table and what they mean."""
-
-
-def cells(number: int, row: Row) -> tuple[str, ...]:
-    """The texts of one row of the table, one for each of :data:`COLUMNS`."""
-    found, given = row.figures, row.setting.parameters
-    level = given.epsilon if given.epsilon is not None else given.epsilon_longitudinal
-    first = "" if given.epsilon_first is None else f"/{given.epsilon_first:.3g}"
-    sign = "" if found.any_exact else "≤"
-    return (
-        str(number),
-        row.setting.label,
-        f"{level:.3g}{first}",
-        points(found.half_width),
-        f"{found.against_uniform:.2g}",
-        points(found.least_frequency),
-        points(found.least_change),
-        points(found.mean_7),
-        points(found.mean_30),
-        str(found.bits),
-        f"{found.values_loss:.4g}",
-        sign + _level(found.any_loss),
-        "-" if found.sharing is None else "own" if found.sharing < 1 else f"{found.sharing:,.0f}",
-        f"{found.server_steps:.1g}",
-        points(found.fake_device),
-        ", ".join(row.missed) or "",
-    )
-
-
-def table(rows: list[tuple[int, Row]]) -> Iterator[str]:
-    """Lines of equal columns, the head first."""
-    texts = [tuple(name for name, _ in COLUMNS), *(cells(number, row) for number, row in rows)]
-    widths = [max(map(len, column)) for column in zip(*texts, strict=True)]
-    for line in texts:
-        padded = [
-            text.ljust(width) if position in {1, len(line) - 1} else text.rjust(width)
-            for position, (text, width) in enumerate(zip(line, widths, strict=True))
-        ]
-        yield "  ".join(padded).rstrip()
 
 
 def budget_name(needs: Needs) -> tuple[str, float]:
@@ -230,5 +199,10 @@ def budget_name(needs: Needs) -> tuple[str, float]:
     return "ε1", needs.first or total_budget(needs)
 
 
-def _level(level: float | None) -> str:
+def level_words(level: float | None) -> str:
+    """A loss for people."""
     return "none" if level is None else "no bound" if level == inf else f"{level:.4g}"
+
+
+def _bits(number: int) -> str:
+    return "1 bit" if number == 1 else f"{number} bits"

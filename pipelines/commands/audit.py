@@ -99,13 +99,7 @@ def _collections(
             raise _usage(
                 "levels and sizes are for --protocol", "Add --protocol, or put them into a collection."
             )
-        asked = [load(path) for path in files]
-        if any(one.participation is not None for one in asked):
-            raise _usage(
-                "an audit asks devices for many reports, and with participation they make few",
-                "Audit a copy of the collection without participation: its reports are drawn the same way.",
-            )
-        return asked or list(standard_collections(quick=quick))
+        return [load(path) for path in files] or list(standard_collections(quick=quick))
     if files:
         raise _usage("a collection has its own protocol", "Leave out --protocol, or the collection.")
     if "calibration" in parameters:

@@ -11,18 +11,65 @@ from ldpbeam.pipelines.commands.support.console import PrintingCommand
 from ldpbeam.pipelines.commands.support.options import InstantOption
 
 
+class _RangeOption(click.ParamType[int]):
+    """The range of a counter, 86400 or 0..86400; gives its end."""
+
+    name = "range"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """Parse, or say what is wrong."""
+        if isinstance(value, int):
+            return value
+        begin, dots, end = value.partition("..")
+        text = end if dots else begin
+        if dots and begin.strip() != "0":
+            self.fail(f"{value!r}: a counter counts from 0; subtract where it begins", param, ctx)
+        try:
+            maximum = int(text.replace("_", ""))
+        except ValueError:
+            self.fail(f"{value!r} is no range of whole numbers such as 0..86400", param, ctx)
+        if maximum < 1:
+            self.fail(f"{value!r}: the range ends at 1 or above", param, ctx)
+        return maximum
+
+
+class _ErrorOption(click.ParamType[tuple[float, bool]]):
+    """An error, 0.5 or 0.5%; gives the number, and whether it was written in per cent."""
+
+    name = "error"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[float, bool]:
+        """Parse, or say what is wrong."""
+        if isinstance(value, tuple):
+            return value
+        text = value.strip()
+        try:
+            return float(text.removesuffix("%")), text.endswith("%")
+        except ValueError:
+            self.fail(f"{value!r} is not a number", param, ctx)
+
+
 @click.command(cls=PrintingCommand)
 @click.option("--values", type=click.IntRange(2), metavar="N", help="How many values there are, k.")
+@click.option(
+    "--mean",
+    "maximum",
+    type=_RangeOption(),
+    metavar="MAX",
+    help="Ask for the mean of a counter instead: its range as 86400 or 0..86400.",
+)
 @click.option(
     "--domain",
     type=click.Path(path_type=Path),
     metavar="FILE",
-    help="The values: a collection (.yaml), or a text with one label per line.",
+    help="The values: a collection (.yaml; of a mean it asks for a mean), or a text with a label per line.",
 )
 @click.option(
     "--population",
     metavar="SPEC",
-    help="Who is asked, as simulate takes it: csv:FILE:COLUMN …; with --values also zipf:1.1, syn.",
+    help="Who is asked, as simulate takes it: csv:FILE:COLUMN …; with --values or --mean also zipf:1.1, syn.",
 )
 @click.option("--devices", type=click.IntRange(1), metavar="N", help="Devices that report in an epoch.")
 @click.option(
@@ -39,7 +86,14 @@ from ldpbeam.pipelines.commands.support.options import InstantOption
 @click.option("--epsilon-first", "first", type=float, help="ε1: a first report. Default: half of ε∞.")
 @click.option("--cap", type=float, help="ε of all reports of a device about which values it held.")
 @click.option("--lifetime-epsilon", "lifetime", type=float, help="ε of all reports, whatever changes.")
-@click.option("--target-error", "target", type=float, metavar="POINTS", help="± percentage points, 95 %.")
+@click.option(
+    "--target-error",
+    "target",
+    type=_ErrorOption(),
+    metavar="ERROR",
+    help="Half-width of the 95 % interval of an epoch: percentage points; of a mean units of the counter, "
+    "or per cent of its range where it ends in %.",
+)
 @click.option("--bits", type=click.IntRange(1), help="The most bits that a report may have.")
 @click.option("--rows", type=click.IntRange(1), default=12, show_default=True, help="Rows of the table.")
 @click.option("--columns", is_flag=True, help="Say what the table's columns are.")
@@ -57,6 +111,11 @@ def plan(**asked: Any) -> None:
 
     \b
       ldpbeam plan --values 360 --devices 2000000 --epochs 365 --target-error 1 --lifetime-epsilon 2
+
+    "The mean of seconds in use per day, within a minute, for a month" is
+
+    \b
+      ldpbeam plan --mean 86400 --devices 2000000 --epochs 30 --target-error 60 --lifetime-epsilon 2
 
     docs/planning.md says how to read the answer.
     """

@@ -14,10 +14,14 @@ import ldpbeam
 from benchmarks.over_time import ONCE, Population, alarms, coverage, fleets
 from ldpbeam.estimates import variance
 from ldpbeam.over_time import ChangeRate, Series, combined, difference, errors_of, mean, memo_errors, trend
+from ldpbeam.over_time.compare import compare_epochs
 from ldpbeam.over_time.covariance import MemoErrors
 from ldpbeam.over_time.results import histories
 from ldpbeam.protocols import Parameters, protocol
 from ldpbeam.protocols.server_side import PartEstimator
+from ldpbeam.simulators.fleet import Fleet
+from ldpbeam.simulators.participation import silenced
+from ldpbeam.simulators.words import RandomWords
 from tests.conftest import REPOSITORY
 
 TWO = Parameters(epsilon_longitudinal=2.0, epsilon_first=1.0)
@@ -213,3 +217,71 @@ def test_devices_that_report_in_some_epochs_only() -> None:
         found = mean(history.series, *errors_of(agreed))
         misses.append((found.estimate - [0.5, 0.5, 0.0, 0.0]) / found.std_error)
     assert 0.6 < np.mean(np.square(misses)) < 1.4
+
+
+@pytest.mark.parametrize(
+    ("name", "levels", "reports", "of"),
+    [
+        ("grr", {"epsilon": 4.0}, 1, 2),
+        ("l_osue", {"epsilon_longitudinal": 3.0, "epsilon_first": 2.9}, 2, 3),
+        ("laplace_mean", {"epsilon": 6.0}, 1, 2),
+    ],
+)
+def test_differences_know_who_reports_in_some_epochs_only(
+    name: str, levels: dict[str, float], reports: int, of: int
+) -> None:
+    """Devices of one epoch are less likely in another: where all values stay, that opposes the errors.
+
+    Errors that leave it out are too small, with the rate as without one. Half of the devices of a group hold
+    0 and half 1, for good; memos are kept by the fleet.
+    """
+    agreed = ldpbeam.parse_collection(
+        f"name: some\nversion: 1\ndomain: {{size: 2}}\nprotocol: {name}\n"
+        + "".join(f"{key}: {level}\n" for key, level in levels.items())
+        + f"epoch: {{length: 1d, count: {of}}}\nparticipation: {{reports: {reports}, of: {of}}}\n"
+    )
+    groups, devices, words = 400, 600, RandomWords(3)
+    held = np.arange(groups * devices) % 2
+    fleet, (estimator,), (errors,) = (
+        Fleet(agreed.protocol, len(held), words),
+        agreed.estimators,
+        errors_of(agreed),
+    )
+    found: list[list[Any]] = [[] for _ in range(groups)]
+    for epoch in (0, 1):
+        present = silenced(agreed.participation, words, epoch, held)
+        payloads = np.concatenate([batch.payloads for batch in fleet.reports(epoch, present)])
+        of_group = np.flatnonzero(present >= 0) // devices
+        for group, mine in enumerate(np.split(payloads, np.searchsorted(of_group, np.arange(1, groups)))):
+            counts = np.zeros(agreed.protocol.counts_length, np.int64)
+            agreed.protocol.add_support(mine, counts)
+            found[group].append(estimator.estimate(counts, len(mine)))
+    last, first = np.array([False, True]), np.array([True, False])
+    squares: dict[str, list[float]] = {"rate 0": [], "no rate": [], "apart": [], "mean": []}
+    heard = []
+    for one in found:
+        series = Series(
+            np.arange(2),
+            *(
+                np.array([getattr(epoch, part)[:1] for epoch in one])
+                for part in ("n", "frequency", "std_error")
+            ),
+        )
+        for kind, rate, known in (
+            ("rate 0", ChangeRate(0, 0), errors),
+            ("no rate", None, errors),
+            ("apart", None, None),
+        ):
+            change = difference(series, last, first, known, rate)
+            squares[kind].append(float((change.estimate[0] / change.std_error[0]) ** 2))
+        both = mean(series, errors)
+        squares["mean"].append(float(((both.estimate[0] - 0.5) / both.std_error[0]) ** 2))
+        heard.append(compare_epochs(series, first, last, errors).moved(0.05).size > 0)
+    # A mean square of 400 strays by 0.07, and alarms of 0.05 by 0.011.
+    square = {kind: float(np.mean(one)) for kind, one in squares.items()}
+    assert square["rate 0"] == pytest.approx(1, abs=0.3)
+    assert square["no rate"] < 1.3
+    assert square["mean"] < 1.3
+    assert np.mean(heard) <= 0.1
+    if reports == 1:
+        assert square["apart"] > 1.4

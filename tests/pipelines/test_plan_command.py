@@ -110,12 +110,43 @@ def test_values_come_from_a_file_of_labels_a_collection_or_a_population(tmp_path
     assert 0.05 < drawn["needs"]["change_rate"] < 0.1
 
 
+def test_a_mean_is_a_need_of_its_own(tmp_path: Path) -> None:
+    target, rest = tmp_path / "planned.yaml", ("--devices", 20_000, "--epochs", 6, "--lifetime-epsilon", 2)
+    found = document("--mean", "0..600", *rest, "--target-error", "1%", "--output", target)
+    assert (found["result"], found["needs"]["maximum"], found["needs"]["target"]) == ("mean", 600, 6)
+    assert {row["protocol"] for row in found["rows"]} == {"one_bit_mean", "one_bit_rrpm", "laplace_mean"}
+    collection = load_collection(target)
+    assert collection.domain is not None
+    assert (collection.domain.whole, collection.domain.size) == (True, 601)
+    assert collection.protocol_name == found["recommended"]["protocol"]
+    # A collection of a mean asks for the same, and so does its range without 0.
+    again = document("--domain", target, *rest, "--target-error", 6)
+    assert (again["needs"], again["rows"]) == (found["needs"], found["rows"])
+    lines = call("--mean", 600, *rest, "--columns", "--chart", tmp_path / "mean.svg").splitlines()
+    assert lines[0].startswith("the mean of 0 .. 600, 20,000 devices, 6 epochs")
+    assert any(line.startswith("  % range: ") for line in lines)
+    people = tmp_path / "people.csv"
+    people.write_text("d1,d2\n" + "0,0\n0,60\n600,600\n599,599\n" * 5, "utf-8")
+    found = document("--population", f"csv:{people}:d1..d2", "--mean", 600, "--cap", 4)
+    assert (found["needs"]["devices"], found["needs"]["change_rate"]) == (20, 0.25)
+
+
+def test_an_error_without_a_number_is_refused_as_before() -> None:
+    for arguments in (("--target-error", "much"), ("--mean", "1..5"), ("--mean", "0"), ("--mean", "a..b")):
+        done = CliRunner().invoke(cli, ["plan", "--devices", "9", *arguments])
+        assert done.exit_code == 2
+        assert arguments[0] in done.output
+
+
 @pytest.mark.parametrize(
     ("arguments", "code", "text"),
     [
         (("--devices", 10), "E-USAGE-PLAN", "how many values"),
         (("--values", 10), "E-USAGE-PLAN", "--devices N"),
         (("--values", 10, "--domain", "x", "--devices", 1), "E-USAGE-PLAN", "both say it"),
+        (("--values", 10, "--mean", 60, "--devices", 1), "E-USAGE-PLAN", "both say it"),
+        (("--mean", 60, "--devices", 1, "--target-error", 60), "E-USAGE-PLAN", "units of the counter"),
+        ((*SMALL, "--target-error", "1%"), "E-USAGE-PLAN", "percentage points"),
         (("--domain", "nowhere.txt", "--devices", 1), "E-USAGE-PLAN", "not a readable text"),
         (("--domain", "x", "--population", "syn"), "E-USAGE-PLAN", "exclude"),
         (("--population", "syn", "--devices", 9), "E-USAGE-PLAN", "--values N"),

@@ -11,9 +11,12 @@ from ldpbeam.collection.epochs import parse_duration
 from ldpbeam.errors import UsageError
 from ldpbeam.pipelines.commands.support.console import deliver, say
 from ldpbeam.planning.collection_text import Particulars, collection_text
-from ldpbeam.planning.needs import Needs
+from ldpbeam.planning.needs import FrequencyNeeds, MeanNeeds, Needs
 from ldpbeam.planning.plan import Plan, Row, devices_needed, epochs_possible, make_plan
-from ldpbeam.planning.words import COLUMNS, asked, recommendation, table
+from ldpbeam.planning.table import columns as columns_of
+from ldpbeam.planning.table import table
+from ldpbeam.planning.words import asked, recommendation
+from ldpbeam.protocols.contract import Result
 
 _DAY = 86400
 _MOST_DISTINCT = 1 << 16
@@ -24,6 +27,7 @@ class Asked:
     """Options of the command, each by its name; levels as in :class:`ldpbeam.planning.needs.Needs`."""
 
     values: int | None
+    maximum: int | None  # of a counter whose mean is asked for
     domain: Path | None
     population: str | None
     devices: int | None
@@ -33,7 +37,7 @@ class Asked:
     first: float | None
     cap: float | None
     lifetime: float | None
-    target: float | None  # percentage points
+    target: tuple[float, bool] | None  # a number, and whether it ended in %
     bits: int | None
     rows: int
     columns: bool
@@ -47,10 +51,11 @@ class Asked:
 
 @dataclass(frozen=True)
 class _Who:
-    """Who is asked about what."""
+    """Who is asked about what; ``mean`` where it is the mean of the values."""
 
     domain: Domain
     devices: int | None
+    mean: bool = False
     frequencies: tuple[float, ...] | None = None
     change_rate: float | None = None
 
@@ -66,19 +71,7 @@ def plan_collection(given: Asked) -> None:
     devices = given.devices or who.devices
     if devices is None:
         raise _incomplete("how many devices report is not known", "Add --devices N.")
-    needs = Needs(
-        values=who.domain.size,
-        devices=devices,
-        epochs=given.epochs,
-        change_rate=who.change_rate if given.change_rate is None else given.change_rate,
-        longitudinal=given.longitudinal,
-        first=given.first,
-        cap=given.cap,
-        lifetime=given.lifetime,
-        target=None if given.target is None else given.target / 100,
-        bits=given.bits,
-        frequencies=who.frequencies,
-    )
+    needs = _needs(given, who, devices)
     made = make_plan(needs)
     chosen = _chosen(made, given.row)
     _print(made, given.rows, columns=given.columns)
@@ -102,6 +95,29 @@ def plan_collection(given: Asked) -> None:
     deliver(_document(made) | {"written": written})
 
 
+def _needs(given: Asked, who: _Who, devices: int) -> Needs:
+    rate = who.change_rate if given.change_rate is None else given.change_rate
+    limits = (rate, given.longitudinal, given.first, given.cap, given.lifetime, _target(given, who))
+    asked_for = (who.domain.size, devices, given.epochs, *limits, given.bits)
+    return MeanNeeds(*asked_for) if who.mean else FrequencyNeeds(*asked_for, who.frequencies)
+
+
+def _target(given: Asked, who: _Who) -> float | None:
+    """The error that is wanted, in the unit of the needs: a frequency, or units of the counter."""
+    if given.target is None:
+        return None
+    number, percent = given.target
+    if not who.mean:
+        if percent:
+            raise _incomplete(
+                "the target error of frequencies is in percentage points, and per cent of a frequency is not "
+                "known before it is",
+                f"Write --target-error {number:g}.",
+            )
+        return number / 100
+    return number / 100 * (who.domain.size - 1) if percent else number
+
+
 def _chosen(made: Plan, number: int | None) -> Row | None:
     if number is None:
         return made.recommended
@@ -121,25 +137,25 @@ def _print(made: Plan, rows: int, *, columns: bool) -> None:
     marked = [row for row in (made.recommended, made.weaker) if row is not None]
     shown += [pair for pair in numbered[rows:] if pair[1] in marked]
     say("")
-    for line in table(shown):
+    for line in table(shown, made.needs):
         say(line)
     if len(shown) < len(numbered):
         say(f"… {len(numbered) - len(shown)} more: --rows {len(numbered)}; what columns mean: --columns")
-    for name, meaning in COLUMNS[1:] if columns else ():
+    for name, meaning in columns_of(made.needs)[1:] if columns else ():
         say(f"  {name}: {meaning}")
+
+
+_LIMITS = ("devices", "epochs", "change_rate", "longitudinal", "first", "cap", "lifetime", "target", "bits")
 
 
 def _document(made: Plan) -> dict[str, object]:
     needs = made.needs
+    about = {"maximum": needs.maximum} if isinstance(needs, MeanNeeds) else {"values": needs.values}
+    known = {"uniform_error": needs.uniform_error} if isinstance(needs, FrequencyNeeds) else {}
     return {
         "schema": "ldpbeam.plan/1",
-        "needs": {
-            name: getattr(needs, name)
-            for name in (
-                *("values", "devices", "epochs", "change_rate", "longitudinal", "first", "cap", "lifetime"),
-                *("target", "bits"),
-            )
-        },
+        **({"result": needs.RESULT.value} if isinstance(needs, MeanNeeds) else {}),
+        "needs": about | {name: getattr(needs, name) for name in _LIMITS},
         "level_chosen_here": made.chosen_level,
         "meets": made.meets,
         "recommended": made.recommended and made.recommended.as_record(),
@@ -147,7 +163,7 @@ def _document(made: Plan) -> dict[str, object]:
         "says": list(recommendation(made)),
         "devices_needed": devices_needed(made),
         "epochs_possible": epochs_possible(made),
-        "uniform_error": needs.uniform_error,
+        **known,
         "rows": [row.as_record() for row in made.rows],
     }
 
@@ -156,41 +172,55 @@ def _document(made: Plan) -> dict[str, object]:
 
 
 def _who(given: Asked) -> _Who:
-    named = [given.values is not None, given.domain is not None]
+    said = {
+        "--values": given.values is not None,
+        "--mean": given.maximum is not None,
+        "--domain": given.domain is not None,
+    }
+    named = [option for option, one in said.items() if one]
+    if given.population is not None and given.domain is not None:
+        raise _incomplete("--domain and --population exclude each other", "Leave one out.")
+    if len(named) > 1:
+        raise _incomplete(f"{' and '.join(named)} both say it", "Leave one out.")
     if given.population is not None:
-        if given.domain is not None:
-            raise _incomplete("--domain and --population exclude each other", "Leave one out.")
         return _of_population(given)
-    if sum(named) != 1:
+    if given.domain is not None:
+        return _domain(given.domain)
+    asked_for = _asked_for(given)
+    if asked_for is None:
         raise _incomplete(
-            "how many values there are is not known"
-            if not any(named)
-            else "--values and --domain both say it",
-            "Give one of --values N, --domain FILE, --population SPEC.",
+            "how many values there are is not known",
+            "Give one of --values N, --mean MAX, --domain FILE, --population SPEC.",
         )
-    if given.values is not None:
-        return _Who(Domain(given.values), None)
-    assert given.domain is not None  # noqa: S101 - one of the two
-    return _Who(_domain(given.domain), None)
+    return _Who(asked_for, None, mean=given.maximum is not None)
 
 
-def _domain(path: Path) -> Domain:
+def _asked_for(given: Asked) -> Domain | None:
+    """The domain that --values or --mean says; None where neither is given."""
+    if given.maximum is not None:
+        return Domain(given.maximum + 1, maximum=float(given.maximum))
+    return None if given.values is None else Domain(given.values)
+
+
+def _domain(path: Path) -> _Who:
     if path.suffix in (".yaml", ".yml"):
         from ldpbeam.collection.file import load_collection
 
         collection = load_collection(path)
         if collection.domain is None:
             raise _incomplete(
-                f"{path} asks for several attributes", "Plan one attribute at a time, with --values N."
+                f"{path} asks for several attributes",
+                "Plan one attribute at a time, with --values N or --mean MAX.",
             )
-        return collection.domain
+        return _Who(collection.domain, None, mean=collection.protocol.result is Result.MEAN)
     try:
         labels = path.read_text("utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
         raise _incomplete(
             f"{path} is not a readable text ({type(error).__name__})", "Check the path."
         ) from None
-    return Domain(len([one for one in labels if one.strip()]), tuple(one for one in labels if one.strip()))
+    named = tuple(one for one in labels if one.strip())
+    return _Who(Domain(len(named), named), None)
 
 
 def _of_population(given: Asked) -> _Who:
@@ -202,12 +232,15 @@ def _of_population(given: Asked) -> _Who:
 
     assert given.population is not None  # noqa: S101 - the caller's condition
     drawn = given.population.partition(":")[0] in {"syn", "zipf"}
-    if drawn and given.values is None:
-        raise _incomplete("a drawn population does not say how many values there are", "Add --values N.")
+    asked_for = _asked_for(given)
+    if drawn and asked_for is None:
+        raise _incomplete(
+            "a drawn population does not say how many values there are", "Add --values N or --mean MAX."
+        )
     try:
         people = population(
             given.population,
-            domain=Domain(given.values or _MOST_DISTINCT),
+            domain=asked_for or Domain(_MOST_DISTINCT),
             devices=given.devices if drawn else None,
             epochs=min(given.epochs, 2) if drawn or ".." not in given.population else None,
             random_words=RandomWords(1),
@@ -217,13 +250,16 @@ def _of_population(given: Asked) -> _Who:
     epochs = people.values()
     first = next(epochs)
     second = next(epochs, None)
+    both = None if second is None else (first >= 0) & (second >= 0)
+    changed = None if both is None or not both.any() else float((first[both] != second[both]).mean())  # type: ignore[index]
+    if asked_for is not None and given.maximum is not None:
+        return _Who(asked_for, people.devices, mean=True, change_rate=changed)
     labels = tuple(label for label in people.labels or () if label)
     size = given.values or len(labels) or int(first.max()) + 1
     counts = np.bincount(first[first >= 0], minlength=size)[:size]
-    both = None if second is None else (first >= 0) & (second >= 0)
-    changed = None if both is None or not both.any() else float((first[both] != second[both]).mean())  # type: ignore[index]
     domain = Domain(size, labels) if len(labels) == size else Domain(size)
-    return _Who(domain, people.devices, tuple((counts / counts.sum()).tolist()), changed)
+    shares = tuple((counts / counts.sum()).tolist())
+    return _Who(domain, people.devices, frequencies=shares, change_rate=changed)
 
 
 # --- what is written

@@ -17,28 +17,30 @@ from ldpbeam.collection.participation import LONGEST, Participation
 from ldpbeam.errors import UsageError
 from ldpbeam.estimates import variance
 from ldpbeam.over_time import ChangeRate, Series, difference, mean, memo_errors
+from ldpbeam.over_time.covariance import slotted_errors
 from ldpbeam.planning import chart
 from ldpbeam.planning.collection_text import Particulars, collection_text
 from ldpbeam.planning.figures import figures
-from ldpbeam.planning.needs import Needs, zipf
+from ldpbeam.planning.needs import FrequencyNeeds, zipf
 from ldpbeam.planning.plan import ALIKE, Plan, Row, best, devices_needed, epochs_possible, make_plan, rows_of
 from ldpbeam.planning.settings import Setting
 from ldpbeam.planning.spread import WIDE, Spread
-from ldpbeam.planning.words import asked, recommendation, table
+from ldpbeam.planning.table import table
+from ldpbeam.planning.words import asked, recommendation
 from ldpbeam.privacy.lifetime import lifetime_loss
 from ldpbeam.protocols import PROTOCOLS, FrequencyProtocol, Parameters, protocol
 from ldpbeam.protocols.contract import Result
 from ldpbeam.protocols.server_side import PartEstimator
 
-TWO_MILLION = Needs(values=360, devices=2_000_000, epochs=365, target=0.01, lifetime=2.0)
+TWO_MILLION = FrequencyNeeds(values=360, devices=2_000_000, epochs=365, target=0.01, lifetime=2.0)
 NEEDS = [
     TWO_MILLION,
-    Needs(values=360, devices=100_000, longitudinal=2.0, first=1.0),
-    Needs(values=3, devices=5_000, epochs=4, longitudinal=1.0, bits=8),
-    Needs(values=24, devices=20_000, epochs=30, cap=6.0, target=0.02),
-    Needs(values=1000, devices=10_000, epochs=7, first=0.7),
-    Needs(values=50, devices=10_000, epochs=2, lifetime=8.0, first=1.0),
-    Needs(values=16, devices=10_000, epochs=1, longitudinal=4.0, change_rate=0.0),
+    FrequencyNeeds(values=360, devices=100_000, longitudinal=2.0, first=1.0),
+    FrequencyNeeds(values=3, devices=5_000, epochs=4, longitudinal=1.0, bits=8),
+    FrequencyNeeds(values=24, devices=20_000, epochs=30, cap=6.0, target=0.02),
+    FrequencyNeeds(values=1000, devices=10_000, epochs=7, first=0.7),
+    FrequencyNeeds(values=50, devices=10_000, epochs=2, lifetime=8.0, first=1.0),
+    FrequencyNeeds(values=16, devices=10_000, epochs=1, longitudinal=4.0, change_rate=0.0),
 ]
 WHERE = Particulars("planned", Domain(2), "1d", 1_767_225_600)
 
@@ -98,7 +100,10 @@ def test_all_protocols_that_yield_frequencies_are_looked_at() -> None:
 
 def test_errors_are_those_of_the_closed_forms() -> None:
     k, n = 100, 50_000
-    rows = {row.setting.label: row.figures for row in rows_of(Needs(k, n, 10, longitudinal=2.0, first=1.0))}
+    rows = {
+        row.setting.label: row.figures
+        for row in rows_of(FrequencyNeeds(k, n, 10, longitudinal=2.0, first=1.0))
+    }
     p, q = 0.5, 1 / (exp(1) + 1)
     rare = q * (1 - q) / (p - q) ** 2 / n
     held = p * (1 - p) / (p - q) ** 2 / n
@@ -122,7 +127,7 @@ def test_errors_are_those_of_the_closed_forms() -> None:
 
 
 def test_participation_costs_t_over_m_of_the_devices() -> None:
-    needs = Needs(20, 60_000, 12, lifetime=3.0)
+    needs = FrequencyNeeds(20, 60_000, 12, lifetime=3.0)
     third = figures(setting("oue", 20, 3, 12, epsilon=1.0), needs)
     whole = figures(setting("oue", 20, 12, 12, epsilon=1.0), needs)
     assert third.rare_error**2 == pytest.approx(4 * whole.rare_error**2)
@@ -143,19 +148,29 @@ def test_participation_costs_t_over_m_of_the_devices() -> None:
         setting("loloha", 30, epsilon_longitudinal=6.0, epsilon_first=5.0, g=7),  # opposed answers
         setting("l_grr", 30, epsilon_longitudinal=3.0, epsilon_first=2.0),
         setting("olh", 30, epsilon=1.0),
+        setting("grr", 30, 1, 2, epsilon=6.0),
+        setting("l_osue", 30, 3, 10, epsilon_longitudinal=4.0, epsilon_first=3.5),
     ],
-    ids=lambda one: one.name,
+    ids=lambda one: one.label,
 )
 def test_errors_over_epochs_are_those_that_results_get(one: Setting, rate: float | None) -> None:
     """What export and compare compute of seven such epochs, the mean square over the values."""
-    needs = Needs(30, 4000, 10, change_rate=rate, longitudinal=2.0)
+    # What drawing the devices adds is taken at its most: at equal frequencies.
+    shares = np.full(30, 1 / 30) if one.participates else zipf(30)
+    needs = FrequencyNeeds(
+        30, 4000, 10, change_rate=rate, longitudinal=2.0, frequencies=tuple(shares.tolist())
+    )
     found = figures(one, needs)
-    frequencies = np.tile(zipf(30), (7, 1))
-    reports = np.full(frequencies.shape, 4000)
-    errors = np.sqrt(variance(frequencies, reports, one.protocol.support))
+    frequencies = np.tile(shares, (7, 1))
+    reports = np.full(frequencies.shape, 4000 * one.reports // one.epochs)
+    assert isinstance(one.protocol, FrequencyProtocol)
+    errors = np.sqrt(variance(frequencies, reports, one.protocol.support.among(one.share)))
     series = Series(np.arange(7), reports, frequencies, errors)
     known = None if rate is None else ChangeRate(rate, rate)
-    memo = memo_errors(PartEstimator(one.protocol))
+    estimator = PartEstimator(one.protocol)
+    memo = memo_errors(estimator)
+    if one.participates:
+        memo = slotted_errors(estimator, one.reports, one.epochs)
     square = float((mean(series, memo, known).std_error ** 2).mean())
     assert found.mean_7 == pytest.approx(WIDE * sqrt(square), rel=0.005)
     last, before = np.arange(7) == 6, np.arange(7) == 5
@@ -171,18 +186,66 @@ def test_bounds_on_any_change_pattern_hold() -> None:
         setting("l_grr", 12, 6, 6, epsilon_longitudinal=2.0, epsilon_first=1.0),
         setting("l_sue", 12, 5, 6, epsilon_longitudinal=2.0, epsilon_first=1.0),
     ):
-        found = figures(one, Needs(one.protocol.domain_size, 100, 6, longitudinal=2.0))
+        found = figures(one, FrequencyNeeds(one.protocol.domain_size, 100, 6, longitudinal=2.0))
         losses = one.protocol.losses
         assert losses is not None
         exact = losses.any_changes(one.reports)
         assert exact is not None
         assert not found.any_exact
         assert exact <= found.any_loss <= 3 * exact
-        three = figures(replace(one, reports=3), Needs(one.protocol.domain_size, 100, 6, longitudinal=2.0))
+        three = figures(
+            replace(one, reports=3), FrequencyNeeds(one.protocol.domain_size, 100, 6, longitudinal=2.0)
+        )
         assert (three.any_loss, three.any_exact) == (losses.any_changes(3), True)
         assert found.values_loss == min(
             one.protocol.guarantee.cap_over_values or 0, losses.same_changes(one.reports)
         )
+
+
+def test_few_memoised_reports_spend_the_lifetime_and_no_more() -> None:
+    """At levels whose loss of any change pattern, enumerated, is just within it."""
+    needs = FrequencyNeeds(2, 20_000, 10, lifetime=4.0)
+    rows = [row for row in rows_of(needs) if row.setting.memoised and row.setting.participates]
+    assert {row.setting.name for row in rows} >= {"l_grr", "loloha", "l_sue", "l_osue"}
+    assert {row.setting.reports for row in rows} >= {3, 4}
+    for row in rows:
+        given, kind = row.setting.parameters, PROTOCOLS[row.setting.name]
+        losses, level = row.setting.protocol.losses, given.epsilon_longitudinal
+        assert losses is not None
+        assert level is not None
+        assert losses.any_changes(row.setting.reports) == row.figures.any_loss <= 4.0
+        assert row.figures.any_exact
+        # More would be too much, or more than all of it about one input.
+        more = replace(
+            given,
+            epsilon_longitudinal=level * 1.01,
+            epsilon_first=None if given.epsilon_first is None else given.epsilon_first * 1.01,
+        )
+        if level < 4.0:
+            beyond = kind.from_parameters(2, more).losses
+            assert beyond is not None
+            assert (beyond.any_changes(row.setting.reports) or 0.0) > 4.0
+            # It is worth a row: a first report may spend more than that of a protocol without a memo.
+            assert row.figures.first_report > 4.0 / row.setting.reports * (1 - 1e-9)
+    # Here three reports with a memo are better than any number without one.
+    plan = make_plan(needs)
+    assert plan.recommended is not None
+    assert plan.recommended.setting.label == "l_grr (3 of 10)"
+    without = [row for row in plan.rows if not row.missed and not row.setting.memoised]
+    assert plan.recommended.figures.std_error < min(row.figures.std_error for row in without)
+    said = " ".join(recommendation(plan))
+    assert "in 3 of its 10 epochs" in said
+    assert "whatever changes, and ε = " in said
+
+
+def test_a_cap_says_what_few_reports_would_promise() -> None:
+    rows = {row.setting.label: row for row in rows_of(FrequencyNeeds(24, 20_000, 30, cap=6.0))}
+    few, whole = rows["loloha g=2 (3 of 30)"], rows["loloha g=2"]
+    assert few.setting.parameters == whole.setting.parameters
+    assert few.missed == {}
+    assert few.figures.any_exact
+    assert few.figures.any_loss < whole.figures.any_loss
+    assert few.figures.std_error > 3 * whole.figures.std_error
 
 
 def test_what_misses_nothing_keeps_every_limit(plan: Plan) -> None:
@@ -238,7 +301,8 @@ def test_every_setting_becomes_a_collection(plan: Plan) -> None:
         collection = parse_collection(text)
         if row.setting.participates:
             assert collection.participation == Participation(row.setting.reports, row.setting.epochs)
-            assert lifetime_loss(collection.guarantee, None) == pytest.approx(row.figures.any_loss, rel=1e-9)
+            life = lifetime_loss(collection.guarantee, collection.protocol.losses)
+            assert life == pytest.approx(row.figures.any_loss, rel=1e-9)
             support = collection.estimators[0].support
             assert support is not None
             error = WIDE * Spread.of(support, plan.needs.devices).error(1 / plan.needs.values)
@@ -250,7 +314,7 @@ def test_every_setting_becomes_a_collection(plan: Plan) -> None:
 
 
 def test_labels_of_a_domain_are_kept_as_they_are() -> None:
-    plan = make_plan(Needs(4, 10_000, 10, longitudinal=2.0))
+    plan = make_plan(FrequencyNeeds(4, 10_000, 10, longitudinal=2.0))
     domain = Domain(4, ("yes", 'a "b": {c}, #d', "1.0", "ü\u2028"), other=2)
     assert plan.recommended is not None
     text = collection_text(plan.recommended, plan.needs, replace(WHERE, domain=domain))
@@ -259,7 +323,7 @@ def test_labels_of_a_domain_are_kept_as_they_are() -> None:
 
 @pytest.mark.parametrize(("lifetime", "epochs"), [(0.7, 30_000), (0.2, 10_000)])
 def test_tiny_levels_are_written_so_that_they_are_read(lifetime: float, epochs: int) -> None:
-    needs = Needs(50, 10**9, epochs, lifetime=lifetime)
+    needs = FrequencyNeeds(50, 10**9, epochs, lifetime=lifetime)
     row = next(row for row in rows_of(needs) if row.setting.label == "oue")
     assert row.setting.parameters.epsilon == lifetime / epochs < 1e-4
     text = collection_text(row, needs, replace(WHERE, domain=Domain(50)))
@@ -267,14 +331,17 @@ def test_tiny_levels_are_written_so_that_they_are_read(lifetime: float, epochs: 
 
 
 def test_there_is_no_participation_in_more_epochs_than_a_device_can_draw() -> None:
-    assert any(row.setting.participates for row in rows_of(Needs(5, 1000, LONGEST, lifetime=4.0)))
-    assert not any(row.setting.participates for row in rows_of(Needs(5, 1000, LONGEST + 1, lifetime=4.0)))
+    assert any(row.setting.participates for row in rows_of(FrequencyNeeds(5, 1000, LONGEST, lifetime=4.0)))
+    assert not any(
+        row.setting.participates for row in rows_of(FrequencyNeeds(5, 1000, LONGEST + 1, lifetime=4.0))
+    )
 
 
 def test_a_first_level_above_what_a_cap_leaves_does_not_drop_protocols() -> None:
     """A cap of 6 leaves l_osue ε∞ = 0.25 over 24 values; ε1 is then half of that, not 1."""
     found = {
-        row.setting.label: row.setting.parameters for row in rows_of(Needs(24, 1000, cap=6.0, first=1.0))
+        row.setting.label: row.setting.parameters
+        for row in rows_of(FrequencyNeeds(24, 1000, cap=6.0, first=1.0))
     }
     assert found["l_osue"].epsilon_longitudinal == 0.25
     assert found["l_osue"].epsilon_first == 0.125
@@ -283,14 +350,14 @@ def test_a_first_level_above_what_a_cap_leaves_does_not_drop_protocols() -> None
 
 
 def test_what_is_not_worth_collecting_is_said_plainly() -> None:
-    said = " ".join(recommendation(make_plan(Needs(5000, 2000, 10, longitudinal=1.0))))
+    said = " ".join(recommendation(make_plan(FrequencyNeeds(5000, 2000, 10, longitudinal=1.0))))
     assert "Not worth collecting" in said
-    said = " ".join(recommendation(make_plan(Needs(10, 10**6, 10, longitudinal=1.0))))
+    said = " ".join(recommendation(make_plan(FrequencyNeeds(10, 10**6, 10, longitudinal=1.0))))
     assert "Not worth" not in said
 
 
 def test_known_frequencies_decide_what_uniform_answers_are_worth() -> None:
-    flat = Needs(4, 1000, longitudinal=1.0, frequencies=(0.25,) * 4)
+    flat = FrequencyNeeds(4, 1000, longitudinal=1.0, frequencies=(0.25,) * 4)
     assert flat.uniform_error == 0
     plan = make_plan(flat)
     assert plan.recommended is not None
@@ -301,21 +368,21 @@ def test_known_frequencies_decide_what_uniform_answers_are_worth() -> None:
 
 
 def test_without_a_limit_the_least_level_that_gives_the_error_is_taken() -> None:
-    plan = make_plan(Needs(24, 20_000, 30, target=0.02))
+    plan = make_plan(FrequencyNeeds(24, 20_000, 30, target=0.02))
     assert plan.chosen_level
     assert plan.meets
     level = plan.needs.longitudinal
     assert level is not None
     lower = {1.5: 1.0, 2.0: 1.5, 3.0: 2.0, 4.0: 3.0, 6.0: 4.0}[level]
     assert not make_plan(replace(plan.needs, longitudinal=lower)).meets
-    assert make_plan(Needs(24, 20_000, 30)).needs.longitudinal == 2.0
+    assert make_plan(FrequencyNeeds(24, 20_000, 30)).needs.longitudinal == 2.0
 
 
 def test_what_proves_changes_is_taken_only_where_nothing_changes() -> None:
-    changing = make_plan(Needs(16, 10_000, 5, longitudinal=4.0))
+    changing = make_plan(FrequencyNeeds(16, 10_000, 5, longitudinal=4.0))
     row = next(row for row in changing.rows if row.setting.label == "dbitflip_pm d=16")
     assert "change" in row.missed
-    still = make_plan(Needs(16, 10_000, 5, longitudinal=4.0, change_rate=0.0))
+    still = make_plan(FrequencyNeeds(16, 10_000, 5, longitudinal=4.0, change_rate=0.0))
     assert named(still, "dbitflip_pm d=16").missed == {}
 
 
@@ -335,12 +402,12 @@ def test_what_proves_changes_is_taken_only_where_nothing_changes() -> None:
 )
 def test_needs_that_cannot_be_are_refused(wrong: dict[str, float]) -> None:
     with pytest.raises(UsageError) as caught:
-        Needs(**{"values": 10, "devices": 10, **wrong})  # type: ignore[arg-type]
+        FrequencyNeeds(**{"values": 10, "devices": 10, **wrong})  # type: ignore[arg-type]
     assert caught.value.code == "E-USAGE-PLAN"
 
 
 def test_texts_have_no_gap(plan: Plan) -> None:
-    lines = [*recommendation(plan), *table(list(enumerate(plan.rows, 1)))]
+    lines = [*recommendation(plan), *table(list(enumerate(plan.rows, 1)), plan.needs)]
     assert len(lines) > len(plan.rows)
     for line in lines:
         for word in ("None", "nan", "inf ", "{", "}"):

@@ -9,7 +9,7 @@ import pytest
 from ldpbeam.collection.file import parse_collection
 from ldpbeam.planning.checked import Checked
 from ldpbeam.planning.explained import explained
-from ldpbeam.planning.needs import Needs
+from ldpbeam.planning.needs import FrequencyNeeds
 from ldpbeam.planning.plan import make_plan
 from ldpbeam.planning.shuffled import YEAR, Shuffled, of_collection
 from ldpbeam.planning.words import recommendation
@@ -98,7 +98,7 @@ def test_a_check_states_the_figure_and_run_json_what_it_needs() -> None:
 
 
 def test_a_plan_says_it_of_what_it_recommends_and_of_every_row() -> None:
-    plan = make_plan(Needs(24, 50_000, 30, longitudinal=2.0))
+    plan = make_plan(FrequencyNeeds(24, 50_000, 30, longitudinal=2.0))
     row = plan.recommended
     assert row is not None
     assert row.shuffled is not None
@@ -115,5 +115,5 @@ def test_a_plan_says_it_of_what_it_recommends_and_of_every_row() -> None:
         assert record["reports"] == one.setting.reports
         assert record["one_report"] == planned_epsilon(once, record["devices"]) <= once.local
         assert record["all_reports"] is None or record["one_report"] <= record["all_reports"] * 1.0001
-    affine = make_plan(Needs(24, 50_000, 30, longitudinal=2.0, bits=1))
+    affine = make_plan(FrequencyNeeds(24, 50_000, 30, longitudinal=2.0, bits=1))
     assert affine.recommended is None or "shuffler" in " ".join(recommendation(affine))

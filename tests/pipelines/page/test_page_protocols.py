@@ -37,7 +37,7 @@ from ldpbeam.simulators.population.joint import joint_population
 from ldpbeam.simulators.population.specs import population
 from ldpbeam.simulators.simulate import simulate
 from ldpbeam.simulators.words import RandomWords
-from tests.pipelines.page.test_page import Reader, harmless
+from tests.pipelines.page.reader import Reader, harmless
 from tests.pipelines.running import execute, write
 from tests.reference.settings import LEVELS
 

@@ -1,0 +1,114 @@
+"""What the errors of two epochs have in common, for means over epochs and for differences of two."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import sqrt
+from typing import Self
+
+import numpy as np
+
+from ldpbeam.arrays import Floats
+from ldpbeam.estimates import variance
+from ldpbeam.over_time.covariance import MemoErrors, memo_errors, slotted_errors
+from ldpbeam.planning.needs import FrequencyNeeds, MeanNeeds
+from ldpbeam.planning.settings import Setting
+from ldpbeam.planning.spread import BEYOND, WIDE
+from ldpbeam.protocols import FrequencyProtocol
+from ldpbeam.protocols.server_side import PartEstimator
+
+
+@dataclass(frozen=True)
+class Repeats:
+    """Covariances of two epochs, as shares of the variance of one (docs/over-time.md).
+
+    Attributes:
+        kept: where no device changes its value; at most.
+        kept_least: likewise, at least; below 0 where it is other devices that report.
+        anew: where every device draws its value anew, at most; 0 where nobody asks.
+        anew_least: likewise, at least.
+        opposed: how far below 0 it can be, whatever devices do.
+        change_rate: of one epoch to the next; None where it is not known.
+    """
+
+    kept: float
+    kept_least: float
+    anew: float
+    anew_least: float
+    opposed: float
+    change_rate: float | None
+
+    @classmethod
+    def of_frequencies(cls, setting: Setting, needs: FrequencyNeeds) -> Self:
+        """At the mean frequency; what returns of itself depends on all frequencies."""
+        protocol = setting.protocol
+        assert isinstance(protocol, FrequencyProtocol)  # noqa: S101 - the needs are for frequencies
+        middle = np.array([1 / needs.values])
+        whole = float(variance(middle, 1, protocol.support.among(setting.share))[0])
+        return cls._of(_errors(setting), middle, whole, needs.shares, needs.change_rate)
+
+    @classmethod
+    def of_mean(cls, setting: Setting, needs: MeanNeeds, whole: float) -> Self:
+        """At m/2, where errors are largest; ``whole`` is the variance of an estimate from one report."""
+        middle = np.array([needs.maximum / 2])
+        return cls._of(_errors(setting), middle, whole, middle, needs.change_rate)
+
+    @classmethod
+    def _of(
+        cls, errors: MemoErrors | None, middle: Floats, whole: float, estimates: Floats, rate: float | None
+    ) -> Self:
+        if errors is None:
+            return cls(0.0, 0.0, 0.0, 0.0, 0.0, rate)
+        anew = least = 0.0
+        if rate is not None:
+            few, many = errors.drawn_anew(estimates, estimates)
+            least, anew = float(few.mean()), float(many.mean())
+        opposed = float((errors.opposed(middle) ** 2).sum())
+        kept = float(errors.kept(middle)[0])
+        kept_least = float((errors.kept_least(middle) - errors.drawn_apart(middle))[0])
+        return cls(
+            min(kept / whole, 1.0),
+            min(kept_least / whole, 1.0),
+            anew / whole,
+            least / whole,
+            opposed / whole,
+            rate,
+        )
+
+    def common(self, lag: int) -> float:
+        """Of two epochs so far apart; at most, where no rate is known."""
+        same = self._same(lag)
+        return same * self.kept + (1 - same) * self.anew
+
+    def _same(self, lag: int) -> float:
+        """Devices that have drawn no other value since."""
+        return (1 - (self.change_rate or 0.0)) ** lag
+
+    def mean(self, epochs: int) -> float:
+        """Variance of a mean over epochs: (1/T)·[1 + 2·Σ (1 − l/T)·common(l)], l = 1 .. T − 1."""
+        pairs = sum((1 - lag / epochs) * self.common(lag) for lag in range(1, epochs))
+        return max(0.0, (1 + 2 * pairs) / epochs)
+
+    @property
+    def difference(self) -> float:
+        """Variance of the difference of two successive epochs; at most, where no rate is known."""
+        same = self._same(1)
+        known = same * self.kept_least + (1 - same) * self.anew_least
+        common = -self.opposed if self.change_rate is None else known
+        return 2 * max(0.0, 1 - common)
+
+    def half_width(self, error: float, epochs: int) -> float:
+        """Of the 95 % interval of a mean over epochs, for the standard error of one."""
+        return WIDE * error * sqrt(self.mean(epochs))
+
+    def least_change(self, error: float) -> float:
+        """Smallest change from one epoch to the next that differs from none in 95 of 100 cases."""
+        return BEYOND * error * sqrt(self.difference)
+
+
+def _errors(setting: Setting) -> MemoErrors | None:
+    """What errors of epochs have in common; None where they are independent."""
+    estimator = PartEstimator(setting.protocol)
+    if setting.participates:
+        return slotted_errors(estimator, setting.reports, setting.epochs)
+    return memo_errors(estimator)

@@ -1,0 +1,101 @@
+"""The table of a plan: a line for each setting, a column for each figure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ldpbeam.planning.figures import FrequencyFigures, MeanFigures
+from ldpbeam.planning.needs import FrequencyNeeds, Needs
+from ldpbeam.planning.plan import Row
+from ldpbeam.planning.quantity import points, quantity
+from ldpbeam.planning.words import level_words
+
+_FREQUENCIES = (
+    ("", "number in this table"),
+    ("setting", "protocol; g symbols, d buckets; (m of T): a device reports in m of its T epochs"),
+    ("ε", "per report, or ε∞/ε1 where answers are memoised"),
+    ("± 95 %", "half-width of the interval of one epoch, in percentage points"),
+    ("/uniform", "its error over that of answering 1/k for every value: 1 or more is not worth collecting"),
+    ("seen", "smallest frequency told apart from zero, points"),
+    ("change", "smallest change between two epochs told from none, points"),
+    ("±7", "half-width for the mean of 7 epochs, points"),
+    ("±30", "half-width for the mean of 30 epochs, points"),
+    ("bits", "of a report"),
+    ("ε values", "the most that all reports tell about which values a device held"),
+    ("ε any", "the most that all reports tell, whatever changed; ≤: a bound, perhaps not reached"),
+    ("sharing", "devices with the same hash function, kept for life; -: none is kept"),
+    ("steps", "additions and comparisons to count an epoch"),
+    ("1 fake", "points that one forged report moves a frequency by, at most"),
+    ("misses", "needs that are not met"),
+)
+
+_MEAN = (
+    ("", "number in this table"),
+    (
+        "setting",
+        "protocol; segment: distance of the points that values are rounded to, else the whole range; "
+        "gamma: the chance that a report flips its bit; (m of T): a device reports in m of its T epochs",
+    ),
+    ("ε", "per report, or ε∞/ε1 where bits are memoised"),
+    ("± 95 %", "half-width of the interval of one epoch, in units of the counter, for the worst population"),
+    ("% range", "the same in per cent of the range"),
+    ("change", "smallest change between two epochs told from none, units of the counter"),
+    ("±7", "half-width for the mean of 7 epochs, units of the counter"),
+    ("±30", "half-width for the mean of 30 epochs, units of the counter"),
+    ("bits", "of a report"),
+    ("ε values", "the most that all reports tell about which values a device held"),
+    ("ε any", "the most that all reports tell, whatever changed; ≤: a bound, perhaps not reached"),
+    ("1 fake", "units of the counter that one forged report moves the mean by, at most"),
+    ("misses", "needs that are not met"),
+)
+
+
+def columns(needs: Needs) -> tuple[tuple[str, str], ...]:
+    """Columns of the table and what they mean."""
+    return _FREQUENCIES if isinstance(needs, FrequencyNeeds) else _MEAN
+
+
+def cells(number: int, row: Row, needs: Needs) -> tuple[str, ...]:
+    """The texts of one row of the table, one for each of :func:`columns`."""
+    found, write = row.figures, quantity(needs).number
+    over_time = (write(found.least_change), write(found.mean_7), write(found.mean_30))
+    losses = (str(found.bits), f"{found.values_loss:.4g}", _any_loss(row))
+    begin = (str(number), row.setting.label, _levels(row), write(found.half_width))
+    end = (write(found.fake_device), ", ".join(row.missed))
+    if isinstance(found, FrequencyFigures):
+        seen = (f"{found.against_uniform:.2g}", points(found.least_frequency))
+        cost = (_sharing(found.sharing), f"{found.server_steps:.1g}")
+        return (*begin, *seen, *over_time, *losses, *cost, *end)
+    assert isinstance(found, MeanFigures)  # noqa: S101 - there is no third kind
+    return (*begin, points(found.of_range), *over_time, *losses, *end)
+
+
+def _levels(row: Row) -> str:
+    given = row.setting.parameters
+    if given.epsilon is not None:
+        return f"{given.epsilon:.3g}"
+    first = given.epsilon_first
+    if first is None and given.gamma:
+        first = row.figures.first_report  # what γ leaves of ε∞
+    return f"{given.epsilon_longitudinal:.3g}" + ("" if first is None else f"/{first:.3g}")
+
+
+def _any_loss(row: Row) -> str:
+    sign = "" if row.figures.any_exact else "≤"
+    return sign + level_words(row.figures.any_loss)
+
+
+def _sharing(devices: float | None) -> str:
+    return "-" if devices is None else "own" if devices < 1 else f"{devices:,.0f}"
+
+
+def table(rows: list[tuple[int, Row]], needs: Needs) -> Iterator[str]:
+    """Lines of equal columns, the head first."""
+    texts = [tuple(name for name, _ in columns(needs)), *(cells(number, row, needs) for number, row in rows)]
+    widths = [max(map(len, column)) for column in zip(*texts, strict=True)]
+    for line in texts:
+        padded = [
+            text.ljust(width) if position in {1, len(line) - 1} else text.rjust(width)
+            for position, (text, width) in enumerate(zip(line, widths, strict=True))
+        ]
+        yield "  ".join(padded).rstrip()

@@ -1,0 +1,316 @@
+"""What a plan of a mean says, against formulas written out here, enumeration, and collections."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from fractions import Fraction
+from itertools import product
+from math import exp, inf, log, sqrt, tanh
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ldpbeam.channels.exact import log_above
+from ldpbeam.collection.domain import Domain
+from ldpbeam.collection.file import parse_collection
+from ldpbeam.collection.participation import Participation
+from ldpbeam.errors import UsageError
+from ldpbeam.over_time import ChangeRate, Series, difference, mean, memo_errors
+from ldpbeam.planning import chart
+from ldpbeam.planning.checked import expected
+from ldpbeam.planning.collection_text import Particulars, collection_text
+from ldpbeam.planning.figures import MeanFigures, figures
+from ldpbeam.planning.needs import MeanNeeds
+from ldpbeam.planning.plan import Plan, Row, devices_needed, make_plan, rows_of
+from ldpbeam.planning.settings import Setting
+from ldpbeam.planning.spread import WIDE
+from ldpbeam.planning.table import table
+from ldpbeam.planning.words import asked, recommendation
+from ldpbeam.privacy.lifetime import lifetime_loss
+from ldpbeam.privacy.point_loss import PointLosses
+from ldpbeam.protocols import Parameters, protocol
+from ldpbeam.protocols.one_bit_mean import OneBitRRPM
+from ldpbeam.protocols.server_side import PartEstimator
+from ldpbeam.randomness import FULL
+
+NEEDS = [
+    MeanNeeds(86_401, 300_000, 30, longitudinal=2.0),
+    MeanNeeds(86_401, 2_000_000, 30, target=60.0, lifetime=2.0),
+    MeanNeeds(13, 5_000, 4, cap=6.0, bits=8, change_rate=0.0),
+    MeanNeeds(1_001, 20_000, 10, longitudinal=3.0, first=0.7, change_rate=0.2),
+    MeanNeeds(2, 1_000, 1, target=0.2),
+]
+
+
+@pytest.fixture(scope="module", params=NEEDS, ids=asked)
+def plan(request: pytest.FixtureRequest) -> Plan:
+    return make_plan(request.param)
+
+
+def setting(name: str, m: int, reports: int = 10, epochs: int = 10, **given: Any) -> Setting:
+    parameters = Parameters(**given)
+    return Setting(name, parameters, protocol(name, m + 1, parameters), reports, epochs)
+
+
+def of(one: Setting, needs: MeanNeeds) -> MeanFigures:
+    found = figures(one, needs)
+    assert isinstance(found, MeanFigures)
+    return found
+
+
+def test_all_protocols_and_ways_are_looked_at() -> None:
+    labels = {row.setting.label for row in make_plan(NEEDS[0]).rows}
+    assert labels >= {
+        *("one_bit_mean", "one_bit_mean (1 of 30)", "one_bit_mean (2 of 30)"),
+        *("laplace_mean", "laplace_mean (1 of 30)", "one_bit_rrpm", "one_bit_rrpm gamma=0.1"),
+        *("one_bit_rrpm gamma=0.2", "one_bit_rrpm segment=43200 gamma=0.1", "one_bit_rrpm segment=21600"),
+    }
+    # Segments divide the range.
+    assert not any("segment" in row.setting.label for row in rows_of(MeanNeeds(8, 100, longitudinal=1.0)))
+
+
+def test_errors_are_those_of_the_closed_forms() -> None:
+    m, n = 86_400, 300_000
+    needs = MeanNeeds(m + 1, n, 10, longitudinal=2.0)
+    bit = of(setting("one_bit_mean", m, epsilon=1.0), needs)
+    assert bit.std_error == pytest.approx(m / (2 * tanh(0.5) * sqrt(n)), rel=1e-9)
+    assert bit.half_width == pytest.approx(1.959963985 * bit.std_error)
+    assert bit.of_range == bit.half_width / m
+    assert bit.values_loss == bit.any_loss == pytest.approx(10)
+    assert bit.two_reports == pytest.approx(2)
+    assert (bit.cap, bit.any_exact, bit.bits) == (inf, True, 1)
+    assert bit.fake_device == pytest.approx(m / (1 - exp(-1)) / n, rel=1e-9)
+    assert bit.mean_7 == pytest.approx(bit.half_width / sqrt(7))
+    assert bit.least_change == pytest.approx(3.604818 * sqrt(2) * bit.std_error, rel=1e-6)
+    laplace = of(setting("laplace_mean", m, epsilon=1.0), needs)
+    r = exp(-1 / m)
+    assert laplace.std_error == pytest.approx(sqrt(2 * r / (1 - r) ** 2 / n), rel=1e-6)
+    some = of(setting("laplace_mean", m, 2, 10, epsilon=1.0), needs)
+    drawn = 0.8 * m * m / 4
+    assert some.std_error**2 == pytest.approx((2 * r / (1 - r) ** 2 + drawn) / (n / 5), rel=1e-6)
+    third = of(setting("one_bit_mean", m, 2, 10, epsilon=1.0), needs)
+    assert third.std_error == pytest.approx(sqrt(5) * bit.std_error)
+    assert (third.any_loss, third.any_exact) == (pytest.approx(2), True)
+    flipped = of(setting("one_bit_rrpm", m, epsilon_longitudinal=2.0, gamma=0.1, segment=m // 2), needs)
+    assert flipped.std_error == pytest.approx(m / (2 * 0.8 * tanh(1) * sqrt(n)), rel=1e-9)
+    p = exp(2) / (exp(2) + 1)
+    assert flipped.first_report == pytest.approx(log((0.8 * p + 0.1) / (0.8 * (1 - p) + 0.1)), rel=1e-9)
+    assert flipped.values_loss == flipped.cap == pytest.approx(6)
+    # V_one is (1 − 2γ)² of V: bits of devices that keep their values.
+    square = flipped.std_error**2 * (0.64 + 0.36 / 7)
+    assert flipped.mean_7 == pytest.approx(WIDE * sqrt(square), rel=1e-9)
+
+
+def test_no_population_has_a_larger_error() -> None:
+    """Over all populations of four devices with values 0, 1, 2; the largest is reached."""
+    m, n = 2, 4
+    for one in (
+        setting("one_bit_mean", m, epsilon=1.5),
+        setting("one_bit_rrpm", m, epsilon_longitudinal=2.0, gamma=0.15),
+        setting("laplace_mean", m, epsilon=4.0),
+    ):
+        kind = one.protocol
+        moments = []
+        for value in range(m + 1):
+            law = {answer: kind.likelihood(answer, value) for answer in kind.responses()}
+            first = sum(answer * chance for answer, chance in law.items())
+            moments.append(sum(answer**2 * chance for answer, chance in law.items()) - first**2)
+        gap = Fraction(1) if kind.NAME == "laplace_mean" else kind.ends.gap / m  # type: ignore[union-attr]
+        worst = max(
+            sum(moments[value] for value in people) / n**2 / gap**2
+            for people in product(range(m + 1), repeat=n)
+        )
+        found = of(one, MeanNeeds(m + 1, n, 10, longitudinal=2.0)).std_error ** 2
+        assert float(worst) <= found * (1 + 1e-12)
+        assert found == pytest.approx(float(worst), rel=1e-6)
+
+
+@pytest.mark.parametrize("rate", [None, 0.0, 0.3, 1.0])
+@pytest.mark.parametrize(
+    "one",
+    [
+        setting("one_bit_rrpm", 60, epsilon_longitudinal=2.0, gamma=0.1),
+        setting("one_bit_rrpm", 60, epsilon_longitudinal=1.0),
+        setting("one_bit_mean", 60, epsilon=1.0),
+    ],
+    ids=lambda one: one.label,
+)
+def test_errors_over_epochs_are_those_that_results_get(one: Setting, rate: float | None) -> None:
+    """What export and compare compute of seven epochs whose mean is m/2."""
+    m, n = 60, 4000
+    found = of(one, MeanNeeds(m + 1, n, 10, change_rate=rate, longitudinal=2.0))
+    middle = np.full((7, 1), m / 2)
+    series = Series(np.arange(7), np.full((7, 1), n), middle, np.full((7, 1), found.std_error))
+    known = None if rate is None else ChangeRate(rate, rate)
+    errors = memo_errors(PartEstimator(one.protocol))
+    assert found.mean_7 == pytest.approx(WIDE * mean(series, errors, known).std_error[0], rel=1e-9)
+    last, before = np.arange(7) == 6, np.arange(7) == 5
+    square = difference(series, last, before, errors, known).std_error[0]
+    assert found.least_change == pytest.approx((WIDE + 1.644854) * square, rel=1e-6)
+
+
+# Losses
+
+
+def likelihoods(built: OneBitRRPM, reports: int) -> dict[tuple[int, ...], list[tuple[Fraction, Fraction]]]:
+    """For each sequence of reports: (P under a sequence of points, P under one of values with α drawn)."""
+    points = range(0, built.domain_size, built.segment)
+    ones = [Fraction(built.bit.weight(point), FULL) for point in points]
+    gamma = Fraction(built.flip, FULL)
+
+    def made(sent: tuple[int, ...], held: tuple[int, ...]) -> Fraction:
+        """Σ over all tables of memoised bits."""
+        total = Fraction(0)
+        for memo in product((0, 1), repeat=len(ones)):
+            chance = Fraction(1)
+            for bit, one in zip(memo, ones, strict=True):
+                chance *= one if bit else 1 - one
+            for bit, point in zip(sent, held, strict=True):
+                chance *= 1 - gamma if bit == memo[point] else gamma
+            total += chance
+        return total
+
+    found = {}
+    for sent in product((0, 1), repeat=reports):
+        by_points = {held: made(sent, held) for held in product(range(len(ones)), repeat=reports)}
+        by_values = [
+            sum(
+                by_points[tuple(built.point(value, alpha) for value in values)]
+                for alpha in range(built.segment)
+            )
+            / Fraction(built.segment)
+            for values in product(range(built.domain_size), repeat=reports)
+        ]
+        found[sent] = [(min(by_points.values()), max(by_points.values())), (min(by_values), max(by_values))]
+    return found
+
+
+@pytest.mark.parametrize(
+    ("m", "segment", "gamma", "reports"),
+    [(2, 2, 0.1, 3), (2, 2, 0.3, 4), (2, 1, 0.1, 3), (2, 1, 0.05, 2), (4, 2, 0.2, 2)],
+)
+def test_losses_of_points_are_those_of_all_memos_and_sequences(
+    m: int, segment: int, gamma: float, reports: int
+) -> None:
+    built = OneBitRRPM.from_parameters(
+        m + 1, Parameters(epsilon_longitudinal=2.0, gamma=gamma, segment=segment)
+    )
+    ones = tuple(built.bit.weight(point) for point in range(0, m + 1, segment))
+    losses = PointLosses(ones, built.flip)
+    both = likelihoods(built, reports).values()
+    points = max(one[0][1] / one[0][0] for one in both)
+    values = max(one[1][1] / one[1][0] for one in both)
+    assert losses.any_changes(reports) == log_above(points)
+    # α hides something; of sequences of values that lie on points, nothing.
+    assert values == points
+    assert losses.any_changes(reports) <= reports * losses.round_bound
+    assert losses.any_changes(1) == pytest.approx(built.guarantee.first_report)
+
+
+def test_bits_that_are_sent_as_they_are_prove_changes() -> None:
+    losses = PointLosses((FULL // 4, 3 * (FULL // 4)), 0)
+    assert losses.any_changes(1) == pytest.approx(log(3))
+    assert losses.any_changes(2) == losses.round_bound == inf
+    changing = make_plan(NEEDS[0])
+    still = make_plan(replace(NEEDS[0], change_rate=0.0))
+    assert "change" in next(row for row in changing.rows if row.setting.label == "one_bit_rrpm").missed
+    assert next(row for row in still.rows if row.setting.label == "one_bit_rrpm").missed == {}
+
+
+# Limits, recommendation, collections
+
+
+def test_what_misses_nothing_keeps_every_limit(plan: Plan) -> None:
+    for row in plan.rows:
+        if row.missed:
+            continue
+        needs, guarantee, reports = plan.needs, row.setting.protocol.guarantee, row.setting.reports
+        if needs.target is not None:
+            assert row.figures.half_width <= needs.target * (1 + 1e-9)
+        if needs.bits is not None:
+            assert row.setting.protocol.payload_bits <= needs.bits
+        if needs.first is not None:
+            assert guarantee.first_report <= needs.first * (1 + 1e-12)
+        for_good = guarantee.per_memoised_input or reports * guarantee.first_report
+        if needs.longitudinal is not None:
+            assert for_good <= needs.longitudinal * (1 + 1e-12)
+        if needs.cap is not None:
+            assert (guarantee.cap_over_values or for_good) <= needs.cap * (1 + 1e-12)
+        if needs.lifetime is not None:
+            assert row.figures.any_loss <= needs.lifetime * (1 + 1e-12)
+
+
+def test_the_recommendation_is_the_best_there_is(plan: Plan) -> None:
+    row = plan.recommended
+    assert row is not None
+    fit = [other for other in plan.rows if other.missed.keys() <= row.missed.keys()]
+    least = min(other.figures.std_error for other in fit)
+    assert row.figures.std_error <= 1.05 * least
+    alike = [other for other in fit if other.figures.std_error <= 1.05 * least]
+    assert row.figures.values_loss == min(other.figures.values_loss for other in alike)
+
+
+def test_flips_spend_the_first_level_that_is_asked_for() -> None:
+    found = rows_of(MeanNeeds(1_001, 1_000, 5, longitudinal=3.0, first=0.7))
+    memoised: list[Row] = [row for row in found if row.setting.memoised]
+    levels = {row.figures.first_report for row in memoised if row.setting.parameters.gamma}
+    assert all(0.69999 < level <= 0.7 for level in levels)
+    assert levels
+    given = [row.setting.parameters for row in memoised]
+    assert {one.epsilon_longitudinal for one in given if not one.gamma} == {0.7}
+
+
+def test_what_would_meet_the_error_does() -> None:
+    plan = make_plan(NEEDS[1])
+    assert not plan.meets
+    needed = devices_needed(plan)
+    assert needed is not None
+    assert make_plan(replace(NEEDS[1], devices=needed)).meets
+    assert not make_plan(replace(NEEDS[1], devices=int(needed * 0.98))).meets
+    small = make_plan(MeanNeeds(86_401, 5, 30, lifetime=0.1))
+    assert any("Not worth collecting" in line for line in recommendation(small))
+
+
+def test_every_setting_becomes_a_collection_with_the_error_that_check_says(plan: Plan) -> None:
+    m = plan.needs.values - 1
+    where = Particulars("planned", Domain(m + 1, maximum=float(m)), "1d", 1_767_225_600)
+    for row in plan.rows:
+        text = collection_text(row, plan.needs, where)
+        assert f"domain: {{range: {{max: {m}}}}}\n" in text
+        collection = parse_collection(text)
+        assert collection.domain == where.domain
+        assert collection.protocol == row.setting.protocol
+        assert not collection.ignored
+        if row.setting.participates:
+            assert collection.participation == Participation(row.setting.reports, row.setting.epochs)
+            if not row.setting.memoised:
+                life = lifetime_loss(collection.guarantee, None)
+                assert life == pytest.approx(row.figures.any_loss, rel=1e-9)
+        (said,) = expected(collection, plan.needs.devices)
+        assert said.half_width == pytest.approx(row.figures.half_width, rel=1e-12)
+        (enough,) = expected(collection, int(collection.min_reports / row.setting.share) + 1)
+        assert enough.half_width <= m / 2
+
+
+def test_texts_have_no_gap(plan: Plan) -> None:
+    numbered = list(enumerate(plan.rows, 1))
+    lines = [asked(plan.needs), *recommendation(plan), *table(numbered, plan.needs)]
+    assert len({len(line.split("  ")) > 3 for line in lines[-len(numbered) :]}) == 1
+    for line in lines:
+        for word in ("None", "nan", "inf ", "{", "}", "points"):
+            assert word not in line, line
+
+
+def test_the_chart_is_in_units_of_the_counter() -> None:
+    plan = make_plan(NEEDS[2])
+    text = chart.svg(plan)
+    assert "units of the counter" in text
+    assert text.count("<polyline") == len(chart.lines(plan)) > 0
+
+
+@pytest.mark.parametrize("target", [0.0, 1000.0, -1.0])
+def test_a_target_beyond_the_range_is_refused_with_its_unit(target: float) -> None:
+    with pytest.raises(UsageError, match="units of the counter and must lie between 0 and 1,000") as caught:
+        MeanNeeds(1_001, 10, target=target)
+    assert caught.value.code == "E-USAGE-PLAN"
