@@ -151,10 +151,14 @@ def test_numbers_have_64_bits_at_most() -> None:
     assert sound == [(-(1 << 63), 1, 0, 0, -1)]
 
 
-def everything(path: Path) -> list[Any]:
-    """What reading a file gives, as plain values."""
+def everything(path: Path, allowed: int | None = None) -> list[Any]:
+    """What reading a file gives, as plain values; of so many bytes of reports, where that is given."""
     found: list[Any] = []
-    for element in ReadFiles().process(str(path)):
+    if allowed is None:
+        elements: Iterator[Any] = ReadFiles().process(str(path))
+    else:
+        elements = parquet.read_tables(str(path), StoredFile(str(path), 1), allowed, None)
+    for element in elements:
         if isinstance(element, Table):
             rows = element.each()
             for i in range(rows.digest.size):
@@ -186,6 +190,17 @@ def test_a_column_in_memory_gives_what_one_in_the_file_gives(
         monkeypatch.setattr(parquet, "_HELD", held)
         monkeypatch.setattr(parquet, "_even", even)
         assert i or len(at_once) == ROWS
+
+
+def test_rows_that_lie_even_are_cut_where_others_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file that stands for more than it may: as many rows are read, and as many are left out."""
+    path, row = tmp_path / "in", WIDTH + 24
+    path.write_bytes(written(payload=pa.binary(WIDTH), use_dictionary=False, compression="none"))
+    allowed = (0, 150 * row, 150 * row + 1, 399 * row, ROWS * row - 1, ROWS * row)
+    at_once = [everything(path, most) for most in allowed]
+    monkeypatch.setattr(parquet, "_even", lambda *_: None)
+    assert [everything(path, most) for most in allowed] == at_once
+    assert [sum(isinstance(one, tuple) for one in found) for found in at_once] == [0, 150, 150, 399, 399, 400]
 
 
 def test_no_more_is_held_of_a_file_than_it_has(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
