@@ -125,6 +125,21 @@ def test_footers_and_headers_are_those_of_the_reference(tmp_path: Path, name: st
                         assert headers(changed, longest) == slow.page_headers(changed, longest), changed.hex()
 
 
+def test_headers_across_the_end_of_what_was_read_are_read_again(tmp_path: Path) -> None:
+    """A column of many small pages, a little at a time: headers begin in one piece and end in the next."""
+    ids = np.random.default_rng(1).integers(0, 1 << 62, 4000)
+    sink = BytesIO()
+    small = {"data_page_size": 1, "write_batch_size": 8, "use_dictionary": False, "compression": "none"}
+    pq.write_table(pa.table({"report_id": ids}), sink, **small)
+    with stored(tmp_path, sink.getvalue()) as file:
+        (group,) = row_groups(footer(file))
+        at, end = pages_lie(file, group.columns["report_id"])
+        assert end - at > 2 << 14
+        found = pages_of(file, at, end, 1 << 30)
+        assert found.values == 4000
+        assert found == pages_of(file, at, end, 1 << 30, sink.getvalue()[at:end])
+
+
 @pytest.mark.parametrize("depth", [1, 14, 15, 16, 17, 40])
 @pytest.mark.parametrize("opened", [b"\x9c", b"\x99", b"\x9c\x99"[::-1]])
 def test_values_are_nested_as_deep_as_in_the_reference(depth: int, opened: bytes) -> None:
