@@ -23,7 +23,7 @@ from ldpbeam.collection.collection import Collection
 from ldpbeam.errors import Reason
 from ldpbeam.kernels import framing
 from ldpbeam.kernels.check_codes import CheckCode
-from ldpbeam.wire.codec import Batches, Frames, Rows, parse
+from ldpbeam.wire.codec import Batches, EvenRows, Frames, Rows, parse
 
 __all__ = [
     "LISTED",
@@ -31,6 +31,7 @@ __all__ = [
     "Rejection",
     "ReportColumns",
     "admit_batches",
+    "admit_even_rows",
     "admit_frames",
     "admit_rows",
     "capped",
@@ -118,6 +119,33 @@ def admit_rows(rows: Rows, collections: Mapping[int, Collection], source: str, a
         framing.gather(rows.buffer, rows.payload_at[some], payloads)
         columns = ReportColumns(collection.digest, epoch, rows.report_id[some], payloads)
         _admit_columns(collection, columns, rows, some, None, source, admission)
+
+
+def admit_even_rows(
+    rows: EvenRows, collections: Mapping[int, Collection], source: str, admission: Admission
+) -> None:
+    """Judge single reports whose payloads lie end to end.
+
+    Where all are of one collection and epoch and none is refused, which is the usual case, nothing is copied.
+    """
+    if not _admitted_whole(rows, collections, admission):
+        admit_rows(rows.rows(), collections, source, admission)
+
+
+def _admitted_whole(rows: EvenRows, collections: Mapping[int, Collection], admission: Admission) -> bool:
+    """Admit all reports if nothing is to be said about any of them; else leave things as they are."""
+    n, width = rows.payloads.shape
+    if not n or not ((rows.digest == rows.digest[0]).all() and (rows.epoch == rows.epoch[0]).all()):
+        return False
+    collection, epoch = collections.get(int(rows.digest[0])), int(rows.epoch[0])
+    if collection is None or width != collection.protocol.payload_size:
+        return False
+    payloads = read_only(rows.payloads)
+    if epoch_at_fault(collection, epoch, admission.written_by) or collection.protocol.check(payloads).any():
+        return False
+    admission.read[collection.digest_hex, epoch] += n
+    admission.admitted.append(ReportColumns(collection.digest, epoch, rows.report_id, payloads))
+    return True
 
 
 def _attributed(

@@ -87,7 +87,8 @@ def publish_collection(
         columns = left_out.without(single.columns, EpochColumns)
         entries = (entries, repeats) | "Booked" >> beam.Flatten()
         outcome.append(repeats)
-    support = columns | "Support" >> beam.CombinePerKey(CountSupport(collection))
+    count = CountSupport(collection, aside=not config.job.spread)
+    support = columns | "Support" >> beam.CombinePerKey(count)
     if not config.counting.deduplicate:
         # Only counts are few enough to wait until all epochs are known.
         support = left_out.without(support, tuple[int, Support])

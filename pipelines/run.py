@@ -35,6 +35,7 @@ from ldpbeam.pipelines.published import indicators_record, run_record, write_rec
 from ldpbeam.pipelines.run_record import RunRecord
 from ldpbeam.transforms.sinks.file_record import FileRecord
 from ldpbeam.transforms.sources.files import bytes_read
+from ldpbeam.transforms.stages.counting_threads import counting_with, spare_cores
 
 Progress = Callable[[int, int], None]
 """Called with (bytes read, bytes in all) now and then while a run is under way."""
@@ -56,7 +57,8 @@ def run(config: RunConfig, progress: Progress | None = None, total_bytes: int = 
     pipeline = make_pipeline(config)  # refuses options that nobody knows, before anything is touched
     with interruptible(), locked(config.outputs.output):
         prepare(config.outputs.output, config.collections, overwrite=config.job.overwrite)
-        with scratch_of(config.outputs.output) as folder:
+        further = 0 if config.job.spread else spare_cores()
+        with scratch_of(config.outputs.output) as folder, counting_with(further):
             job = _collecting(pipeline, config.changed(output=folder))
             if progress is None:
                 run_to_end(job, config.job.runner)

@@ -65,6 +65,37 @@ class Rows:
     arrival: Ints | None = None
 
 
+@dataclass(frozen=True, eq=False)
+class EvenRows:
+    """Single reports as columns, whose payloads have one length and lie end to end.
+
+    Attributes:
+        digest, report_id: uint64 (n,).
+        epoch: int64 (n,).
+        payloads: uint8 (n, w).
+        first: position of the first report in its source; the others follow it one by one.
+    """
+
+    digest: Uints
+    epoch: Ints
+    report_id: Uints
+    payloads: Bytes
+    first: int
+
+    def rows(self) -> Rows:
+        """The same with a place, and a position and a length of its payload, for each of them."""
+        n, width = self.payloads.shape
+        return Rows(
+            digest=self.digest,
+            epoch=self.epoch,
+            report_id=self.report_id,
+            buffer=self.payloads.reshape(-1),
+            payload_at=np.arange(n) * width,
+            payload_length=np.full(n, width),
+            place=np.arange(n) + self.first,
+        )
+
+
 @dataclass(frozen=True)
 class Batch:
     """One ReportBatch.

@@ -1,4 +1,4 @@
-"""Columns of Arrow as columns of numpy, without a copy of the payloads; whatever is no report is refused."""
+"""Columns of Arrow as columns of numpy, not copied where types allow; whatever is no report is refused."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ def words(column: Any) -> Any:
     """
     numbers = _numbers(column)
     if numbers.dtype.kind == "u":
-        return numbers.astype(np.uint64)
+        return numbers.astype(np.uint64, copy=False)
     if numbers.dtype.kind != "i":
         raise TypeError("not a column of integers")
-    return numbers.astype(np.int64).view(np.uint64)
+    return numbers.astype(np.int64, copy=False).view(np.uint64)
 
 
 def epochs(column: Any) -> tuple[Any, Any]:
@@ -43,7 +43,26 @@ def epochs(column: Any) -> tuple[Any, Any]:
         return np.where(whole, numbers, 0).astype(np.int64), whole
     if numbers.dtype == np.uint64:
         return numbers.view(np.int64), numbers <= np.uint64((1 << 63) - 1)
-    return numbers.astype(np.int64), np.ones(numbers.size, bool)
+    return numbers.astype(np.int64, copy=False), np.ones(numbers.size, bool)
+
+
+def even_payloads(column: Any) -> Any:
+    """The bytes of a column without nulls as uint8 (n, w), not copied; None where lengths differ or are 0."""
+    kind, n, first = column.type, len(column), column.offset
+    if pa.types.is_fixed_size_binary(kind):
+        buffer, width, begin = column.buffers()[1], kind.byte_width, first * kind.byte_width
+    elif pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
+        _, places, buffer = column.buffers()
+        edges = np.frombuffer(places, np.int64 if pa.types.is_large_binary(kind) else np.int32)
+        edges = edges[first : first + n + 1]
+        begin, width = int(edges[0]), int(edges[1] - edges[0])
+        if not (np.diff(edges) == width).all():
+            return None
+    else:
+        return None
+    if not width:
+        return None
+    return np.frombuffer(buffer, np.uint8)[begin : begin + n * width].reshape(n, width)
 
 
 def payloads(column: Any) -> tuple[Any, Any, Any]:

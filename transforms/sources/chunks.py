@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ldpbeam.errors import Reason
-from ldpbeam.wire.codec import Frames, Rows
+from ldpbeam.wire.codec import EvenRows, Frames, Rows
 
 if TYPE_CHECKING:
     import numpy as np
@@ -59,8 +59,12 @@ class Table:
     """Single reports that arrived as columns already (Parquet); ``written_by`` as in :class:`Chunk`."""
 
     source: str
-    rows: Rows
+    rows: Rows | EvenRows
     written_by: int | None = None
+
+    def each(self) -> Rows:
+        """The reports as rows, each with its place and payload, however they came."""
+        return self.rows.rows() if isinstance(self.rows, EvenRows) else self.rows
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ldpbeam.errors import Reason
-from ldpbeam.transforms.sources.arrow_columns import epochs, payloads, words
+from ldpbeam.transforms.sources.arrow_columns import epochs, even_payloads, payloads, words
 from ldpbeam.transforms.sources.chunks import BadSource, Table
 from ldpbeam.transforms.sources.parquet_headers import (
     BYTES_AT_ONCE,
@@ -27,15 +27,18 @@ from ldpbeam.transforms.sources.parquet_headers import (
     RowGroup,
     TooLarge,
     footer,
+    pages_lie,
     pages_of,
     row_groups,
 )
 from ldpbeam.transforms.sources.stored import StoredFile
-from ldpbeam.wire.codec import Rows
+from ldpbeam.wire.codec import EvenRows, Rows
 
 _ROW = 24  # bytes of a row beside its payload
 _STORED_ROW = 8  # a report id is random, so no sound file takes fewer bytes for a row
 _MAX_FOOTER = 2 << 20
+_HELD = 12 << 20
+"""Bytes that a column may take in a row group that is held in memory: a million words, and their headers."""
 
 
 @dataclass
@@ -81,7 +84,7 @@ def read_tables(
     """
     reading = _Reading(source, allowed, written_by, max(stored.size // _STORED_ROW, 1))
     try:
-        file = _opened(stored)
+        readers = _Readers(stored)
     except TooLarge:
         yield reading.missing(1, Reason.EXPANSION_LIMIT)
         return
@@ -90,8 +93,8 @@ def read_tables(
             raise
         yield reading.missing(1)
         return
-    claimed = int(file.metadata.num_rows)
-    leaves = _leaves(file.schema)
+    claimed = int(readers.metadata.num_rows)
+    leaves = _leaves(readers.schema)
     groups = enumerate(row_groups(footer(stored)))
     while True:
         try:
@@ -102,7 +105,7 @@ def read_tables(
             break
         if leaves is None:
             continue
-        yield from _read_group(file, stored, g, group, leaves, reading)
+        yield from _read_group(readers, stored, g, group, leaves, reading)
         if reading.left <= 0:
             # What is left was not looked at; the footer says how much there would be.
             if claimed > reading.done:
@@ -116,29 +119,78 @@ def read_tables(
         yield BadSource(source, Reason.CORRUPT_FILE)
 
 
-def _opened(stored: StoredFile, **options: Any) -> Any:
-    """A Parquet file; raises TooLarge where its footer is not of a bearable size."""
-    stored.seek(max(stored.size - 8, 0))
-    tail = stored.read(8)
-    if tail[4:] == b"PAR1" and _MAX_FOOTER < int.from_bytes(tail[:4], "little") < stored.size:
-        raise TooLarge
-    stored.seek(0)
-    return pq.ParquetFile(
-        _Unclosed(stored),
-        buffer_size=ROWS_AT_ONCE,
-        pre_buffer=False,
-        page_checksum_verification=True,
-        **options,
-    )
+class _Readers:
+    """pyarrow's readers of one file, each made when it is needed, from one footer.
+
+    Some read a little at a time, whatever a row group holds. Others read a column of a row group at once, and
+    are for those that are in memory already, see :meth:`hold`.
+    """
+
+    def __init__(self, stored: StoredFile) -> None:
+        """Read the footer; raises TooLarge where it is not of a bearable size, and what pyarrow raises."""
+        stored.seek(max(stored.size - 8, 0))
+        tail = stored.read(8)
+        if tail[4:] == b"PAR1" and _MAX_FOOTER < int.from_bytes(tail[:4], "little") < stored.size:
+            raise TooLarge
+        stored.seek(0)
+        self._stored, self._made = stored, dict[tuple[bool, bool], tuple[_Unclosed, Any]]()
+        self._may_hold = stored.size
+        file = self.reader(held=False, dictionary=False)
+        self.metadata, self.schema = file.metadata, file.schema
+
+    def reader(self, *, held: bool, dictionary: bool) -> Any:
+        """One for row groups that are ``held``; with ``dictionary`` each payload once, however many rows."""
+        if (held, dictionary) not in self._made:
+            source = _Unclosed(self._stored, _HELD if held else None)
+            file = pq.ParquetFile(
+                source,
+                metadata=self.metadata if self._made else None,
+                read_dictionary=["payload"] if dictionary else None,
+                buffer_size=0 if held else ROWS_AT_ONCE,
+                pre_buffer=False,
+                page_checksum_verification=True,
+            )
+            self._made[held, dictionary] = source, file
+        return self._made[held, dictionary][1]
+
+    def bytes_of(self, at: int, end: int) -> bytes | None:
+        """A part of the file, unless it is large, or the parts would be more than the file in all."""
+        if not end - at <= min(_HELD, self._may_hold):
+            return None
+        self._may_hold -= end - at
+        self._stored.seek(at)
+        return self._stored.read(end - at)
+
+    def hold(self, parts: dict[int, bytes]) -> None:
+        """Have the readers for what is held take these parts, by where they begin, from memory."""
+        for source, _ in self._made.values():
+            source.parts = parts
 
 
 class _Unclosed:
-    """A file that others may close without anything happening to it."""
+    """A file that others may close without anything happening to it, and parts of it in memory."""
 
     closed = False
 
-    def __init__(self, stored: StoredFile) -> None:
+    def __init__(self, stored: StoredFile, at_once: int | None) -> None:
+        """Read from ``stored``, no more than so many bytes at once where that is given."""
         self.read, self.seek, self.tell = stored.read, stored.seek, stored.tell
+        self.parts: dict[int, bytes] = {}
+        self._at_once = at_once
+
+    def read_buffer(self, size: int) -> Any:
+        """As ``read``, without a copy of what is in memory; pyarrow asks for this where it can.
+
+        Raises:
+            ValueError: more is asked for at once than any part may have.
+        """
+        part = self.parts.get(self.tell())
+        if part is not None and size <= len(part):
+            self.seek(size, 1)
+            return memoryview(part)[:size]
+        if self._at_once is not None and size > self._at_once:
+            raise ValueError("a column is longer than its footer says")
+        return self.read(size)
 
     def readable(self) -> bool:
         return True
@@ -181,17 +233,25 @@ def believed(claims: list[int]) -> int:
 
 
 def _read_group(
-    file: Any, stored: StoredFile, number: int, group: RowGroup, leaves: dict[str, int], reading: _Reading
+    readers: _Readers,
+    stored: StoredFile,
+    number: int,
+    group: RowGroup,
+    leaves: dict[str, int],
+    reading: _Reading,
 ) -> Iterator[Table | BadSource]:
     """The rows of one row group, and what is missing of them."""
     trouble: Reason | None = None
     claims = group.claims
-    pages, begun = {}, reading.done
+    pages, begun, parts = {}, reading.done, dict[int, bytes]()
     try:
         for name in COLUMNS:
-            pages[name] = pages_of(stored, group.columns[name], reading.left)
+            at, end = pages_lie(stored, group.columns[name])
+            if part := readers.bytes_of(at, end):
+                parts[at] = part
+            pages[name] = pages_of(stored, at, end, reading.left, part)
             claims.append(pages[name].values)
-        for batch in _batches(file, stored, number, leaves, pages):
+        for batch in _batches(readers, number, leaves, pages, parts):
             yield from _tables(batch, reading)
             if reading.left <= 0:
                 return
@@ -210,21 +270,51 @@ def _read_group(
 
 
 def _batches(
-    file: Any, stored: StoredFile, group: int, leaves: dict[str, int], pages: dict[str, Pages]
+    readers: _Readers, group: int, leaves: dict[str, int], pages: dict[str, Pages], parts: dict[int, bytes]
 ) -> Iterator[Any]:
-    """Record batches of a row group, each of a bearable size."""
+    """Record batches of a row group, each of a bearable size; ``parts`` are columns that are in memory."""
     rows = pages["payload"].rows_at_once
-    leaf = file.schema.column(leaves["payload"])
-    if leaf.physical_type == "FIXED_LEN_BYTE_ARRAY":
+    leaf = readers.schema.column(leaves["payload"])
+    fixed = leaf.physical_type == "FIXED_LEN_BYTE_ARRAY"
+    if fixed:
         rows = min(rows, max(BYTES_AT_ONCE // max(int(leaf.length), 1), 1))
-    elif pages["payload"].dictionary:
-        # Each value once, however many rows have it.
-        file = _opened(stored, read_dictionary=["payload"])
+    file = readers.reader(
+        held=len(parts) == len(COLUMNS), dictionary=pages["payload"].dictionary and not fixed
+    )
+    readers.hold(parts)
     yield from file.iter_batches(rows, row_groups=[group], columns=list(COLUMNS), use_threads=False)
+
+
+def _even(batch: Any, reading: _Reading) -> EvenRows | None:
+    """A record batch whose rows are all there, with payloads of one length, and may all be read."""
+    n = batch.num_rows
+    if not n or any(batch.column(name).null_count for name in COLUMNS):
+        return None
+    epoch, whole = epochs(batch.column("epoch"))
+    payload = even_payloads(batch.column("payload"))
+    if payload is None or not whole.all() or n * (payload.shape[1] + _ROW) > reading.left:
+        return None
+    digest, report_id = (words(batch.column(name)) for name in ("digest", "report_id"))
+    return EvenRows(digest, epoch, report_id, payload, reading.done)
+
+
+def _even_tables(rows: EvenRows, reading: _Reading) -> Iterator[Table]:
+    """Rows as tables of a bearable size."""
+    n, width = rows.payloads.shape
+    reading.done += n
+    reading.left -= n * (width + _ROW)
+    step = max(2 * BYTES_AT_ONCE // (width + _ROW), 1)
+    for first in range(0, n, step):
+        some = slice(first, first + step)
+        columns = rows.digest[some], rows.epoch[some], rows.report_id[some], rows.payloads[some]
+        yield Table(reading.source, EvenRows(*columns, rows.first + first), reading.written_by)
 
 
 def _tables(batch: Any, reading: _Reading) -> Iterator[Table | BadSource]:
     """A record batch as tables of a bearable size; rows with a null, or without an epoch, are refused."""
+    if even := _even(batch, reading):
+        yield from _even_tables(even, reading)
+        return
     n = batch.num_rows
     sound = np.ones(n, bool)
     for name in COLUMNS:

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any
 
+import numpy as np
+
+from ldpbeam.arrays import Bytes
+from ldpbeam.kernels import thrift
 from ldpbeam.transforms.sources.stored import StoredFile
-from ldpbeam.transforms.sources.thrift import INTEGERS, LIST, fields, list_head, skip_struct, struct, zigzag
 from ldpbeam.wire.codec import MAX_RECORD
 
 COLUMNS = ("digest", "epoch", "report_id", "payload")
@@ -26,7 +28,12 @@ _MAX_PAGE_ROWS = 1 << 20  # where all lengths of a page are decoded at once
 _HEADER = 16 << 10
 _DICTIONARY_PAGE, _DATA_PAGES = 2, (0, 3)
 _DICTIONARY_ENCODINGS, _DELTA_LENGTH, _DELTA_VALUES = (2, 8), 6, 7
-_PATH, _VALUES, _COMPRESSED, _DATA_OFFSET, _DICTIONARY_OFFSET = 3, 5, 7, 9, 11  # fields of ColumnMetaData
+_VALUES, _COMPRESSED, _DATA_OFFSET, _DICTIONARY_OFFSET = 5, 7, 9, 11  # fields of ColumnMetaData
+_NUMBERS = np.array([_VALUES, _COMPRESSED, _DATA_OFFSET, _DICTIONARY_OFFSET])
+_SHAPE = (len(COLUMNS), _NUMBERS.size)
+_NAMES = np.array(COLUMNS, "S").view(np.uint8).reshape(len(COLUMNS), -1)
+_INTEGERS = (4, 5, 6)  # types of Thrift: 16, 32 and 64 bits
+_AT_ONCE = 256  # headers of pages
 
 
 class TooLarge(Exception):  # noqa: N818 - a signal inside these modules
@@ -48,12 +55,12 @@ class RowGroup:
     """What the footer says of a row group: rows, and fields of the columns' metadata by name."""
 
     rows: int = -1
-    columns: dict[str, dict[int, Any]] = field(default_factory=dict)
+    columns: dict[str, dict[int, int]] = field(default_factory=dict)
 
     @property
     def claims(self) -> list[int]:
         """How many rows there are, as the group and each of its columns say; −1 where one does not say."""
-        return [self.rows, *(int(column.get(_VALUES, -1)) for column in self.columns.values())]
+        return [self.rows, *(column.get(_VALUES, -1) for column in self.columns.values())]
 
 
 def footer(stored: StoredFile) -> bytes:
@@ -68,79 +75,112 @@ def row_groups(data: bytes) -> Iterator[RowGroup]:
     """What the footer says of each row group, one after the other; a footer may list very many.
 
     Raises:
-        IndexError, ValueError: the footer is not sound.
+        ValueError: the footer is not sound.
     """
-    for number, kind, at in fields(data, 0):
-        if number == 4 and kind == LIST:
-            _, count, place = list_head(data, at)
+    held = np.frombuffer(data, np.uint8)
+    for number, kind, at in _fields(held, 0):
+        if number == 4 and kind == thrift.LIST:
+            _, count, place = thrift.list_head(held, at)
+            _sound(place)
             for _ in range(count):
                 group = RowGroup()
-                for inner, of, where in fields(data, place):
-                    if inner == 1 and of == LIST:
-                        group.columns = _columns(data, where)
-                    elif inner == 3 and of in INTEGERS:
-                        group.rows, _ = zigzag(data, where)
+                for inner, of, where in _fields(held, place):
+                    if inner == 1 and of == thrift.LIST:
+                        group.columns = _columns(held, where)
+                    elif inner == 3 and of in _INTEGERS:
+                        group.rows, behind = thrift.signed(held, where)
+                        _sound(behind)
                 yield group
-                place = skip_struct(data, place)
+                place = _sound(thrift.skip_value(held, place, thrift.STRUCT, 0))
 
 
-def _columns(data: bytes, at: int) -> dict[str, dict[int, Any]]:
-    _, count, at = list_head(data, at)
-    found: dict[str, dict[int, Any]] = {}
-    for _ in range(count):
-        chunk, at = struct(data, at)
-        about = chunk.get(3)
-        if not isinstance(about, dict):
-            continue
-        path = about.get(_PATH)
-        if isinstance(path, list) and len(path) == 1 and (name := _name(path[0])) in COLUMNS:
-            found[name] = {key: value for key, value in about.items() if isinstance(value, int)}
-    return found
+def _fields(data: Bytes, at: int) -> Iterator[tuple[int, int, int]]:
+    """(number, type, position of the value) of each field of a struct."""
+    number = 0
+    while True:
+        number, kind, place = thrift.field_head(data, at, number)
+        at = _sound(place)
+        if kind == 0:
+            return
+        yield number, kind, at
+        at = _sound(thrift.skip_value(data, at, kind, 0))
 
 
-def _name(path: object) -> str:
-    return path.decode("utf-8", "replace") if isinstance(path, bytes) else ""
+def _sound(at: int) -> int:
+    """A position, unless it is the one that kernels give for what is not sound."""
+    if at < 0:
+        raise ValueError("not a sound footer")
+    return at
 
 
-def pages_of(stored: StoredFile, column: dict[int, Any], allowed: int) -> Pages:
+def _columns(data: Bytes, at: int) -> dict[str, dict[int, int]]:
+    found, there = np.empty(_SHAPE, np.int64), np.empty(_SHAPE, np.int64)
+    if not thrift.column_chunks(data, at, _NAMES, _NUMBERS, found, there):
+        raise ValueError("columns that are none")
+    return {
+        name: {
+            int(key): one for key, one, is_there in zip(_NUMBERS, row, which, strict=True) if is_there == 1
+        }
+        for name, row, which in zip(COLUMNS, found.tolist(), there.tolist(), strict=True)
+        if which[0] >= 0
+    }
+
+
+def pages_lie(stored: StoredFile, column: dict[int, int]) -> tuple[int, int]:
+    """Where a column's pages begin and end in a file, as the footer says.
+
+    Raises:
+        ValueError: they would lie outside of it.
+    """
+    offsets = [column.get(which, 0) for which in (_DATA_OFFSET, _DICTIONARY_OFFSET)]
+    at = min((offset for offset in offsets if offset > 0), default=0)
+    end = at + column.get(_COMPRESSED, -1)
+    if not 4 <= at <= end <= stored.size:
+        raise ValueError("pages lie outside of the file")
+    return at, end
+
+
+def pages_of(stored: StoredFile, at: int, end: int, allowed: int, held: bytes | None = None) -> Pages:
     """What the headers of a column's pages in one row group say.
+
+    Args:
+        stored: the file.
+        at, end: where the pages lie in it.
+        allowed: bytes that they may stand for.
+        held: those bytes, where they have been read already.
 
     Raises:
         TooLarge: a page, or all of them, stand for too much.
-        ValueError, IndexError: they are no headers.
+        ValueError: they are no headers.
     """
-    offsets = [int(column.get(which, 0)) for which in (_DATA_OFFSET, _DICTIONARY_OFFSET)]
-    at = min((offset for offset in offsets if offset > 0), default=0)
-    end = at + int(column.get(_COMPRESSED, -1))
-    if not 4 <= at <= end <= stored.size:
-        raise ValueError("pages lie outside of the file")
     found = Pages()
     left = 1024 + (end - at) // 256
+    headers = np.empty((_AT_ONCE, 5), np.int64)
+    begin, whole = at, np.frombuffer(held, np.uint8) if held else None
     while at < end:
-        left -= 1
-        if left < 0:
-            raise ValueError("too many pages for so few bytes")
-        stored.seek(at)
-        head = stored.read(min(_HEADER, end - at))
-        header, size = struct(head)
-        kind, plain, compressed = (int(header.get(i, -1)) for i in (1, 2, 3))
-        if plain < 0 or compressed < 0 or at + size + compressed > end:
-            raise ValueError("a page has no size")
-        found.size += plain
-        if plain > _MAX_PAGE or found.size > allowed:
-            raise TooLarge
-        if kind == _DICTIONARY_PAGE:
-            found.dictionary = True
-        elif kind in _DATA_PAGES:
-            about = header.get(8 if kind else 5)
-            if not isinstance(about, dict):
-                raise ValueError("a page does not say what it holds")
-            values, encoding = int(about.get(1, 0)), int(about.get(4 if kind else 2, -1))
-            if values < 0:
-                raise ValueError("a page holds less than nothing")
-            found.values += values
-            found.rows_at_once = min(found.rows_at_once, _rows_at_once(plain, values, encoding))
-        at += size + compressed
+        if whole is None:
+            stored.seek(at)
+            data = np.frombuffer(stored.read(min(_HEADER, end - at)), np.uint8)
+        else:
+            data = whole[at - begin :]
+        pages, behind = thrift.page_headers(data, at, end, _HEADER, headers)
+        for kind, plain, compressed, values, encoding in headers[: min(pages, left)].tolist():
+            if plain < 0 or compressed < 0:
+                raise ValueError("a page has no size")
+            found.size += plain
+            if plain > _MAX_PAGE or found.size > allowed:
+                raise TooLarge
+            if kind == _DICTIONARY_PAGE:
+                found.dictionary = True
+            elif kind in _DATA_PAGES:
+                if values < 0:
+                    raise ValueError("a page holds less than nothing")
+                found.values += values
+                found.rows_at_once = min(found.rows_at_once, _rows_at_once(plain, values, encoding))
+        left -= pages
+        if behind < 0 or left < 0 or (left == 0 and behind < end):
+            raise ValueError("not the header of a page, or too many for so few bytes")
+        at = behind
     return found
 
 

@@ -11,9 +11,17 @@ import numpy as np
 
 from ldpbeam.accounting import Entry
 from ldpbeam.collection.collection import Collection
-from ldpbeam.reports import Admission, Rejection, ReportColumns, admit_frames, admit_rows
+from ldpbeam.reports import (
+    Admission,
+    Rejection,
+    ReportColumns,
+    admit_even_rows,
+    admit_frames,
+    admit_rows,
+)
 from ldpbeam.transforms.coders import register_coders
 from ldpbeam.transforms.sources.chunks import BadSource, Chunk, Table
+from ldpbeam.wire.codec import EvenRows
 
 REJECTED = "rejected"
 ACCOUNTING = "accounting"
@@ -54,8 +62,10 @@ class AdmitReports(beam.DoFn):
         done = Admission(written_by=getattr(element, "written_by", None))
         if isinstance(element, BadSource):
             done.reject_source(element.reason, element.source, element.place, element.count)
+        elif isinstance(element, Table) and isinstance(element.rows, EvenRows):
+            admit_even_rows(element.rows, self._collections, element.source, done)
         elif isinstance(element, Table):
-            admit_rows(element.rows, self._collections, element.source, done)
+            admit_rows(element.each(), self._collections, element.source, done)
         else:
             where = (element.source, done, element.base, element.arrivals)
             admit_frames(element.found, self._collections, *where)

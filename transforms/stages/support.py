@@ -11,6 +11,7 @@ from ldpbeam.epoch_result import count_support
 from ldpbeam.reports import ReportColumns
 from ldpbeam.support import Support
 from ldpbeam.transforms.coders import SupportCoder
+from ldpbeam.transforms.stages.counting_threads import PartlyCounted, current, settle
 
 
 class CountSupport(beam.CombineFn):
@@ -19,8 +20,9 @@ class CountSupport(beam.CombineFn):
     Pure: accumulators are fresh arrays and only ever owned by one caller.
     """
 
-    def __init__(self, collection: Collection) -> None:
-        self._collection = collection
+    def __init__(self, collection: Collection, *, aside: bool = False) -> None:
+        """Count for a collection; with ``aside`` also in the further threads that a run has for it."""
+        self._collection, self._aside = collection, aside
 
     def create_accumulator(self, *_: object) -> Support:
         """Zero."""
@@ -28,18 +30,28 @@ class CountSupport(beam.CombineFn):
 
     def add_input(self, accumulator: Support, columns: ReportColumns, *_: object) -> Support:
         """Hash matching, bit sums or scatter, in place."""
-        return count_support(self._collection, (columns,), accumulator)
+        threads = current() if self._aside else None
+        if threads is None:
+            return count_support(self._collection, (columns,), accumulator)
+        counting = accumulator if isinstance(accumulator, PartlyCounted) else PartlyCounted(accumulator)
+        threads.add(self._collection, columns, counting)
+        return counting
+
+    def compact(self, accumulator: Support, *_: object) -> Support:
+        """The accumulator with everything in it that other threads were given; it may travel then."""
+        settle(self._collection, accumulator)
+        return accumulator
 
     def merge_accumulators(self, accumulators: Iterable[Support], *_: object) -> Support:
         """The sum, in a fresh accumulator."""
         total = self.create_accumulator()
         for accumulator in accumulators:
-            total.merge(accumulator)
+            total.merge(self.compact(accumulator))
         return total
 
     def extract_output(self, accumulator: Support, *_: object) -> Support:
         """The accumulator itself; the next stage turns it into support per value."""
-        return accumulator
+        return self.compact(accumulator)
 
     def get_accumulator_coder(self) -> SupportCoder:
         """Narrow raw integers."""

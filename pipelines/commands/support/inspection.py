@@ -120,7 +120,7 @@ def _records(paths: list[Path], collections: dict[int, Collection]) -> Iterator[
                 yield f"{reason.value} at position {element.place}: {reason.explanation}"
                 continue
             if isinstance(element, Table):
-                rows, batches = element.rows, iter(list[Batch]())
+                rows, batches = element.each(), iter(list[Batch]())
             else:
                 rows, many, malformed = parse(element.found, element.base)
                 batches = iter(many)

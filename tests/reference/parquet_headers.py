@@ -1,6 +1,7 @@
-"""Thrift's compact protocol, in which Parquet writes its footer and the headers of pages.
+"""Slow, obvious reading of a Parquet file's footer and of the headers of its pages, in plain Python.
 
-pyarrow reads the same from a sound file, and ends the process over some that are not sound.
+What ``ldpbeam.kernels.thrift`` and ``parquet_headers`` read is compared with this. A number has 64 bits at
+most, and a field that is to be a number and is none makes a header unsound.
 """
 
 from __future__ import annotations
@@ -8,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from ldpbeam.transforms.sources.parquet_headers import COLUMNS, RowGroup
+
 INTEGERS, LIST, STRUCT = (4, 5, 6), 9, 12
-"""Types of values that callers ask for: numbers of 16, 32 and 64 bits, lists, structs."""
 
 
 def fields(data: bytes, at: int) -> Iterator[tuple[int, int, int]]:
@@ -100,11 +102,86 @@ def _unsigned(data: bytes, at: int) -> tuple[int, int]:
         value |= (byte & 127) << shift
         shift += 7
         if byte < 128:
+            if value >= 1 << 64:
+                break
             return value, at
-    raise ValueError("a number without end")
+    raise ValueError("a number of more than 64 bits")
 
 
 def zigzag(data: bytes, at: int) -> tuple[int, int]:
     """A signed number, and the position behind it."""
     value, at = _unsigned(data, at)
     return value >> 1 ^ -(value & 1), at
+
+
+def row_groups(data: bytes) -> Iterator[RowGroup]:
+    """What the footer says of each row group, one after the other; a footer may list very many.
+
+    Raises:
+        IndexError, ValueError: the footer is not sound.
+    """
+    for number, kind, at in fields(data, 0):
+        if number == 4 and kind == LIST:
+            _, count, place = list_head(data, at)
+            for _ in range(count):
+                group = RowGroup()
+                for inner, of, where in fields(data, place):
+                    if inner == 1 and of == LIST:
+                        group.columns = _columns(data, where)
+                    elif inner == 3 and of in INTEGERS:
+                        group.rows, _ = zigzag(data, where)
+                yield group
+                place = skip_struct(data, place)
+
+
+def _columns(data: bytes, at: int) -> dict[str, dict[int, Any]]:
+    _, count, at = list_head(data, at)
+    found: dict[str, dict[int, Any]] = {}
+    for _ in range(count):
+        chunk, at = struct(data, at)
+        about = chunk.get(3)
+        if not isinstance(about, dict):
+            continue
+        path = about.get(3)
+        if isinstance(path, list) and len(path) == 1 and (name := _name(path[0])) in COLUMNS:
+            found[name] = {key: value for key, value in about.items() if isinstance(value, int)}
+    return found
+
+
+def _name(path: object) -> str:
+    return path.decode("utf-8", "replace") if isinstance(path, bytes) else ""
+
+
+def page_headers(data: bytes, longest: int) -> tuple[list[tuple[int, int, int, int, int]], bool]:
+    """Kind, size, compressed size, values and encoding of each page, and whether all headers were sound.
+
+    A page without a size is the last one; one that ends behind the data has no compressed size.
+    """
+    found = []
+    at = 0
+    while at < len(data):
+        try:
+            header, size = struct(data[at : at + longest])
+            kind, plain, compressed = (_number(header.get(i, -1)) for i in (1, 2, 3))
+            values, encoding = 0, -1
+            if kind in (0, 3):
+                about = header[8 if kind else 5]
+                if not isinstance(about, dict):
+                    return found, False
+                values = _number(about.get(1, 0))
+                encoding = _number(about.get(4 if kind else 2, -1))
+        except (ValueError, IndexError, KeyError):
+            return found, False
+        if at + size + compressed > len(data):
+            compressed = -1
+        found.append((kind, plain, compressed, values, encoding))
+        if plain < 0 or compressed < 0:
+            break
+        at += size + compressed
+    return found, True
+
+
+def _number(value: Any) -> int:
+    if not isinstance(value, int):
+        raise ValueError("not a number")
+    return int(value)
