@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import shutil
 import subprocess
 import sys
@@ -22,6 +21,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -34,6 +34,13 @@ _BATCH = 1 << 16
 _LEVELS = "epsilon_longitudinal: 2.0\nepsilon_first: 1.0\n"
 _EPOCH = "epoch: {length: 6h, origin: 2020-01-01T00:00:00Z, count: 4000}\n"
 _COMMAND = [sys.executable, "-m", "ldpbeam"]
+_LAUNCH = """
+import json, os, subprocess, sys
+process = subprocess.Popen(sys.argv[1:], stdout=sys.stderr)
+_, status, used = os.wait4(process.pid, 0)
+print(json.dumps([os.waitstatus_to_exitcode(status), used.ru_utime + used.ru_stime, used.ru_maxrss]))
+"""
+"""A small program starts the command: a child's largest memory is at least what its parent held then."""
 
 
 @dataclass(frozen=True)
@@ -156,12 +163,13 @@ def measure(setting: Setting, folder: Path) -> dict[str, object]:
     command = [*_COMMAND, "run", *options, "--output", str(folder / "out"), "--quiet"]
     # Random payloads are no fleet's: what a run makes of them is a result all the same.
     started = time.perf_counter()
-    process = subprocess.Popen(command)  # noqa: S603 - our own command
-    _, status, used = os.wait4(process.pid, 0)
+    launched = subprocess.run(  # noqa: S603 - our own command
+        [sys.executable, "-c", _LAUNCH, *command], stdout=subprocess.PIPE, check=True
+    )
     wall = time.perf_counter() - started
-    process.returncode = os.waitstatus_to_exitcode(status)
-    if process.returncode not in {0, 4}:
-        raise SystemExit(f"{setting}: exit code {process.returncode}")
+    code, cpu, kib = json.loads(launched.stdout)
+    if code not in {0, 4}:
+        raise SystemExit(f"{setting}: exit code {code}")
     record = json.loads((folder / "out" / "run.json").read_text())
     total = record["accounting"]["total"]
     if total["counted"] != setting.reports:
@@ -169,8 +177,8 @@ def measure(setting: Setting, folder: Path) -> dict[str, object]:
     return {
         **{key: value for key, value in asdict(setting).items() if key != "protocol"},
         "wall": wall,
-        "cpu": used.ru_utime + used.ru_stime,
-        "mib": used.ru_maxrss / 1024,
+        "cpu": cpu,
+        "mib": kib / 1024,
         "bytes": size / setting.reports,
     }
 
@@ -183,11 +191,17 @@ def chart(rows: list[dict[str, object]], path: Path) -> None:
         values=[{"axis": row["axis"], "at": row["at"], "cpu": row["cpu"]} for row in rows]
     )
     base = alt.Chart(table).encode(
-        alt.X("at:Q", title=None, scale=alt.Scale(type="log")),
-        alt.Y("cpu:Q", title="CPU seconds", scale=alt.Scale(type="log")),
+        alt.X("at:Q", title=None, scale=alt.Scale(type="log"), axis=_axis(1, 100, 10**4, 10**6, 10**8)),
+        alt.Y("cpu:Q", title="CPU seconds", scale=alt.Scale(type="log"), axis=_axis(1, 3, 10, 30, 100)),
     )
     panels = (base.mark_line() + base.mark_point(filled=True)).properties(width=180, height=120)
     panels.facet(alt.Facet("axis:N", title=None), columns=4).save(str(path))
+
+
+def _axis(*ticks: int) -> Any:
+    import altair as alt
+
+    return alt.Axis(values=list(ticks), format="~s")  # type: ignore[no-untyped-call]
 
 
 def main() -> None:
