@@ -166,6 +166,19 @@ def test_numbers_have_64_bits_at_most() -> None:
     assert sound == [(-(1 << 63), 1, 0, 0, -1)]
 
 
+@pytest.mark.parametrize("count", [2, 3, 4, 1 << 32, (1 << 63) - 1, 1 << 63, (1 << 64) - 2, (1 << 64) - 1])
+def test_a_list_has_no_more_elements_than_bytes_follow(count: int) -> None:
+    """A count that is negative in 64 bits is none, and is not taken for the mark of a struct."""
+    numbers = b"\x16\x02" * 3
+    varint = b""
+    while count > 127:
+        varint, count = varint + bytes([count & 127 | 128]), count >> 7
+    data = numbers + b"\x69" + b"\xf5" + varint + bytes([count]) + b"\x02\x02\0\0"
+    found = headers(data, 1 << 14)
+    assert found == slow.page_headers(data, 1 << 14)
+    assert bool(found[0]) == (varint == b"" and count in (2, 3))
+
+
 def everything(path: Path, allowed: int | None = None) -> list[Any]:
     """What reading a file gives, as plain values; of so many bytes of reports, where that is given."""
     found: list[Any] = []
