@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import apache_beam as beam
@@ -23,10 +23,10 @@ from ldpbeam.transforms.sources.files import ReadFiles
 from ldpbeam.transforms.stages.accounting import join_accounting
 from ldpbeam.transforms.stages.epochs import EpochColumns, once_per_report_id, window_by_epoch
 from ldpbeam.transforms.stages.left_out import LeftOut, largest_epochs, leave_out_entries
-from ldpbeam.transforms.stages.publish import publish_epochs
-from ldpbeam.transforms.stages.reports import ACCOUNTING, REJECTED, admit_reports, collection_tag
+from ldpbeam.transforms.stages.publish import publish_epochs_of_each
+from ldpbeam.transforms.stages.reports import ACCOUNTING, REJECTED, EpochKey, admit_reports, by_calendar
 from ldpbeam.transforms.stages.spill import Spill
-from ldpbeam.transforms.stages.support import CountSupport
+from ldpbeam.transforms.stages.support import CountSupportOfEach
 
 LEDGER = "ledger.json"
 """What the pipeline leaves for the record of the run: accounting entries, files and indicators."""
@@ -54,10 +54,9 @@ def collect_reports(pipeline: beam.Pipeline, config: RunConfig) -> beam.PCollect
     of_kept = beam.FlatMap(leave_out_entries, beam.pvalue.AsSingleton(kept)).with_output_types(Entry)
     entries = reports[ACCOUNTING] | "Lines" >> of_kept
     outcome = [entries, reports[REJECTED] | "Rejects" >> rejects_by_source(config.outputs.output)]
-    for collection in config.collections:
-        inputs = {"columns": reports[collection_tag(collection)], "entries": entries, "kept": kept}
-        label = f"{collection.name}@{collection.version}"
-        outcome.append(inputs | label >> publish_collection(collection, config))
+    for tag, collections in by_calendar(config.collections).items():
+        inputs = {"columns": reports[tag], "entries": entries, "kept": kept}
+        outcome.append(inputs | tag >> publish_collections(collections, config))
     return (
         outcome
         | "Outcome" >> beam.Flatten()
@@ -68,32 +67,36 @@ def collect_reports(pipeline: beam.Pipeline, config: RunConfig) -> beam.PCollect
 
 
 @composite
-def publish_collection(
-    inputs: dict[str, beam.PCollection], collection: Collection, config: RunConfig
+def publish_collections(
+    inputs: dict[str, beam.PCollection], collections: Sequence[Collection], config: RunConfig
 ) -> beam.PCollection[Outcome]:
-    """Stages 2 to 5 for one collection: columns in, published epochs out, in the order of the stages.
+    """Stages 2 to 5: columns in, published epochs out, in the order of the stages.
 
-    Takes ``columns``, ``entries`` of the accounting, and which epochs are ``kept``; gives the outcome.
+    One branch serves all collections whose epochs begin and end together: what a graph costs grows with the
+    square of its branches. Takes ``columns``, ``entries`` of the accounting, and which epochs are ``kept``;
+    gives the outcome.
     """
-    left_out = LeftOut(collection, inputs["kept"])
+    epochs = {c.digest_hex: c.epochs for c in collections}
+    left_out = LeftOut(collections, inputs["kept"])
     entries = inputs["entries"]
     outcome: list[beam.PCollection[Outcome]] = []
-    columns = inputs["columns"] | "Epoch" >> window_by_epoch(collection.epochs)
+    columns = inputs["columns"] | "Epoch" >> window_by_epoch(epochs)
     if config.counting.deduplicate:
-        once = once_per_report_id(collection.digest_hex, config.counting.shard_bits, _spill(config))
+        once = once_per_report_id(config.counting.shard_bits, _spill(config))
         single = columns | "OncePerReportId" >> once
         repeats = single[ACCOUNTING] | "Repeats" >> beam.WindowInto(GlobalWindows())
         repeats = left_out.without(repeats, Entry, "Repeats")
         columns = left_out.without(single.columns, EpochColumns)
         entries = (entries, repeats) | "Booked" >> beam.Flatten()
         outcome.append(repeats)
-    count = CountSupport(collection, aside=not config.job.spread)
+    count = CountSupportOfEach(collections, aside=not config.job.spread)
     support = columns | "Support" >> beam.CombinePerKey(count)
     if not config.counting.deduplicate:
         # Only counts are few enough to wait until all epochs are known.
-        support = left_out.without(support, tuple[int, Support])
-    counted = join_accounting(support, entries, collection)
-    published = publish_epochs(counted, collection, config.outputs, config.counting.max_error_fraction)
+        support = left_out.without(support, tuple[EpochKey, Support])
+    counted = join_accounting(support, entries, epochs)
+    limit = config.counting.max_error_fraction
+    published = publish_epochs_of_each(counted, collections, config.outputs, limit)
     rejections = left_out.rejections | "LeftOutRejects" >> beam.Flatten()
     rejects = rejections | "WriteLeftOut" >> rejects_by_source(config.outputs.output)
     written = published | "Outcome" >> beam.WindowInto(GlobalWindows())

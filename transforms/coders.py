@@ -73,6 +73,18 @@ class SupportCoder(coders.Coder):
         return True
 
 
+class OptionalSupportCoder(SupportCoder):
+    """The same; no bytes at all are no accumulators."""
+
+    def encode(self, value: Support | None) -> bytes:
+        """Bytes of the accumulators, if there are any."""
+        return b"" if value is None else super().encode(value)
+
+    def decode(self, encoded: bytes) -> Support | None:  # type: ignore[override]
+        """Fresh, writable accumulators, or None."""
+        return super().decode(encoded) if encoded else None
+
+
 def register_coders() -> None:
     """Tell Beam; idempotent, and needed in every process that encodes."""
     coders.registry.register_coder(ReportColumns, ReportColumnsCoder)

@@ -153,7 +153,7 @@ def test_a_batch_job_groups_and_combines_in_windows_of_epochs(
     assert job.proto.type_.name == "JOB_TYPE_BATCH"
     graph = Graph(job.proto_pipeline)
     urns = graph.urns(leaves=False)
-    one = {label.removeprefix("Collect/minutes@1/"): urn for label, urn in urns.items()}
+    one = {label.removeprefix("Collect/Every3600s/"): urn for label, urn in urns.items()}
     wanted = {
         "Epoch/Windows": INTO,
         "Line/Windows": INTO,
@@ -161,7 +161,7 @@ def test_a_batch_job_groups_and_combines_in_windows_of_epochs(
         "Support": COMBINE,
     }
     assert {label: one.get(label) for label in wanted} == wanted
-    windows = graph.window_of("Collect/minutes@1/Epoch/Windows")
+    windows = graph.window_of("Collect/Every3600s/Epoch/Windows")
     assert (windows.urn, windows.size) == ("beam:window_fn:fixed_windows:v1", 3600)
     assert graph.stateful() == {}
 

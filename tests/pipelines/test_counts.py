@@ -19,7 +19,7 @@ from ldpbeam.support import Support
 from ldpbeam.transforms.stages import counting_threads
 from ldpbeam.transforms.stages.counting_threads import CountingThreads
 from ldpbeam.transforms.stages.spill import ShardWithSpill, WaitingColumns
-from ldpbeam.transforms.stages.support import CountSupport
+from ldpbeam.transforms.stages.support import CountSupportOfEach
 from tests.pipelines.running import (
     DEVICES,
     EPOCHS,
@@ -236,20 +236,15 @@ def test_without_deduplication_every_report_counts(plain: Everything, tmp_path: 
     )
 
 
-class _Shared(CountSupport):
+class _Shared(CountSupportOfEach):
     """Impure on purpose: every call after the first one gets an accumulator that was used before."""
 
-    def create_accumulator(self, *_: object) -> Support:
+    def add_input(self, accumulator: Support | None, columns: ReportColumns, *_: object) -> Support:
         held = self.__dict__.setdefault("_held", [])
         if not held:
-            held.append(super().create_accumulator())
-        return held[0]
-
-    def merge_accumulators(self, accumulators: object, *_: object) -> Support:
-        total = super().create_accumulator()
-        for one in accumulators:  # type: ignore[attr-defined]
-            total.merge(one)
-        return total
+            held.append(super().add_input(None, columns))
+            return held[0]
+        return super().add_input(held[0], columns)
 
 
 def test_an_impure_combiner_is_caught(
@@ -262,7 +257,7 @@ def test_an_impure_combiner_is_caught(
     batches = [b for b in few[1][0] if b.epoch == 0]
     write(tmp_path / "reports", one, batches)
     right = execute(one, tmp_path / "reports", tmp_path / "right")
-    monkeypatch.setattr(collect, "CountSupport", _Shared)
+    monkeypatch.setattr(collect, "CountSupportOfEach", _Shared)
     once = execute(one, tmp_path / "reports", tmp_path / "once")
     assert once.files() == right.files()
     repeat = ("--direct_runner_bundle_repeat=3",)

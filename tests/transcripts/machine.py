@@ -16,7 +16,7 @@ import numpy as np
 from apache_beam.utils.timestamp import Timestamp
 
 from ldpbeam.accounting import CountedEpoch
-from ldpbeam.collection.collection import Collection
+from ldpbeam.collection.collection import Collection, digest_hex
 from ldpbeam.reports import Admission
 from ldpbeam.schedule import Schedule
 from ldpbeam.simulators.fleet import ReportColumns
@@ -140,7 +140,8 @@ def entries_and_parts(
     entries = [
         ((name, epoch), (what, count)) for ((name, epoch), what), count in done.entries() if epoch is not None
     ]
-    return entries, [part for c in done.admitted for part in split.process((c.epoch, c))]
+    keyed = [((digest_hex(c.digest), c.epoch), c) for c in done.admitted]
+    return entries, [part for pair in keyed for part in split.process(pair)]
 
 
 class Machine:
@@ -184,10 +185,10 @@ class Machine:
             self.lift.start_bundle()
         for columns in done.admitted:
             if self.deduplicate:
-                for part in self.split.process((columns.epoch, columns)):
+                for part in self.split.process(((digest_hex(columns.digest), columns.epoch), columns)):
                     self.part(part, when)
             else:
-                self.lift.process((columns.epoch, columns), when)
+                self.lift.process(((digest_hex(columns.digest), columns.epoch), columns), when)
         if not self.deduplicate:
             for lifted in self.lift.finish_bundle():
                 self.part(lifted.value, lifted.timestamp)

@@ -115,7 +115,7 @@ def test_what_no_thread_has_begun_is_counted_all_the_same(monkeypatch: pytest.Mo
         assert len(found.aside) == 2
         threading.Timer(0.2, watch.hold.set).start()
     assert threads is not None
-    threads.add(agreed, columns(agreed, 5, 9), found)
+    threads.add(columns(agreed, 5, 9), found)
     done = count.extract_output(found)
     assert done.reports == 25
     wanted = CountSupport(agreed).create_accumulator()

@@ -25,18 +25,20 @@ def test_windows_are_the_epochs(epochs: Epochs) -> None:
     """First and last planned epoch fall into windows of their own start and length, also far away."""
 
     class Window(beam.DoFn):
-        def process(self, pair: tuple[int, object], window: object = beam.DoFn.WindowParam) -> object:
+        def process(
+            self, pair: tuple[tuple[str, int], object], window: object = beam.DoFn.WindowParam
+        ) -> object:
             assert isinstance(window, IntervalWindow)
-            yield pair[0], int(window.start.micros), int(window.end.micros)
+            yield pair[0][1], int(window.start.micros), int(window.end.micros)
 
     one = ReportColumns(7, 3, np.array([5], np.uint64), np.zeros((1, 2), np.uint8))
     last = epochs.count - 1
     wanted = [(e, epochs.start(e) * 10**6, (epochs.start(e) + epochs.length) * 10**6) for e in (0, 1, last)]
     with beam.Pipeline(runner="FnApiRunner") as pipeline:
-        held = pipeline | beam.Create([(e, one) for e in (0, 1, last)])
+        held = pipeline | beam.Create([(("a", e), one) for e in (0, 1, last)])
         found = (
             held
-            | window_by_epoch(epochs)
+            | window_by_epoch({"a": epochs})
             | beam.ParDo(Window())
             | beam.WindowInto(beam.window.GlobalWindows())
         )

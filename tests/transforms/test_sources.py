@@ -41,8 +41,8 @@ def read(path: Path) -> tuple[int, Counter[str], Counter[str]]:
                 (_, what), count = output.value
                 books[what] += count
             else:
-                epoch, columns = output.value
-                assert epoch == columns.epoch
+                key, columns = output.value
+                assert key == (AGREED.digest_hex, columns.epoch)
                 assert columns.payloads.shape == (len(columns.report_ids), WIDTH)
                 admitted += len(columns)
     return admitted, rejected, books

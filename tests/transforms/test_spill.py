@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from ldpbeam.dedup import shard_columns
 from ldpbeam.errors import LdpError
 from ldpbeam.reports import ReportColumns
+from ldpbeam.transforms.stages.reports import EpochKey
 from ldpbeam.transforms.stages.spill import (
     ShardWithSpill,
     Spill,
@@ -58,17 +59,17 @@ def test_what_is_beyond_the_limit_waits_on_disk(bits: int, tmp_path: Path) -> No
     """Two batches fit, the third is beyond; what is gathered is what was put in, shard by shard."""
     batches = [columns(100, epoch) for epoch in (0, 0, 1, 0, 1)]
     shard = ShardWithSpill(bits, Spill(str(tmp_path / "spilled"), 2 * 100 * 13))
-    groups: dict[tuple[int, int], list[WaitingColumns]] = {}
+    groups: dict[tuple[EpochKey, int], list[WaitingColumns]] = {}
     for number, batch in enumerate(batches):
-        for key, waiting in shard.process((batch.epoch, batch)):
+        for key, waiting in shard.process((("a", batch.epoch), batch)):
             assert (waiting.columns is None) == (number >= 2)
             groups.setdefault(key, []).append(waiting)
     shard.teardown()
     assert [path.stat().st_mode & 0o777 for path in (tmp_path / "spilled").iterdir()] == [0o600]
-    wanted: dict[tuple[int, int], list[ReportColumns]] = {}
+    wanted: dict[tuple[EpochKey, int], list[ReportColumns]] = {}
     for batch in batches:
         for at, part in shard_columns(batch, bits):
-            wanted.setdefault((batch.epoch, at), []).append(part)
+            wanted.setdefault((("a", batch.epoch), at), []).append(part)
     assert groups.keys() == wanted.keys()
     for key, some in groups.items():
         found = gathered(some)
@@ -81,7 +82,8 @@ def test_two_files_are_read_in_the_order_of_their_places(tmp_path: Path) -> None
     spill = Spill(str(tmp_path), 0)
     one, other = ShardWithSpill(0, spill), ShardWithSpill(0, spill)
     batches = [columns(n) for n in (1, 2, 3, 4)]
-    places = [w for step, b in zip((one, other) * 2, batches, strict=True) for _, w in step.process((0, b))]
+    key = ("a", 0)
+    places = [w for step, b in zip((one, other) * 2, batches, strict=True) for _, w in step.process((key, b))]
     found = gathered(reversed(places))
     assert sorted(len(part) for part in found) == [1, 2, 3, 4]
     assert all(same(part, batches[len(part) - 1]) for part in found)
@@ -93,7 +95,7 @@ def test_a_full_disk_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 
     monkeypatch.setattr(os, "write", full)
     with pytest.raises(LdpError) as caught:
-        list(ShardWithSpill(0, Spill(str(tmp_path), 0)).process((0, columns(5))))
+        list(ShardWithSpill(0, Spill(str(tmp_path), 0)).process((("a", 0), columns(5))))
     assert caught.value.code == "E-DISK-FULL"
     assert caught.value.where.startswith(str(tmp_path))
 
@@ -102,5 +104,5 @@ def test_a_write_that_takes_half_goes_on(tmp_path: Path, monkeypatch: pytest.Mon
     whole = os.write
     monkeypatch.setattr(os, "write", lambda descriptor, data: whole(descriptor, bytes(data)[:7]))
     asked = columns(9)
-    places = [waiting for _, waiting in ShardWithSpill(0, Spill(str(tmp_path), 0)).process((3, asked))]
+    places = [waiting for _, waiting in ShardWithSpill(0, Spill(str(tmp_path), 0)).process((("a", 3), asked))]
     assert same(gathered(places)[0], asked)

@@ -19,9 +19,10 @@ from ldpbeam.transforms.sinks.estimates import WriteEpochs
 from ldpbeam.transforms.sinks.rejects import rejects_by_source
 from ldpbeam.transforms.sources.files import ReadFiles
 from ldpbeam.transforms.stages.epochs import once_per_report_id, window_by_epoch
+from ldpbeam.transforms.stages.of_each import OfEach
 from ldpbeam.transforms.stages.publish import EstimateEpoch, MakeConsistent
 from ldpbeam.transforms.stages.reports import AdmitReports
-from ldpbeam.transforms.stages.support import CountSupport
+from ldpbeam.transforms.stages.support import CountSupport, CountSupportOfEach
 from tests.pipelines.running import collection, fleet
 
 AGREED = {name: collection(name, 11, name) for name in ("grr", "sue", "loloha")}
@@ -79,6 +80,34 @@ def test_accumulators_are_never_shared() -> None:
     assert (one.counts == before).all()
     assert count.merge_accumulators([]) == count.create_accumulator()
     assert not batch.payloads.flags.writeable
+
+
+@pytest.mark.parametrize("name", AGREED)
+def test_for_several_collections_it_is_the_same(name: str) -> None:
+    """Beside others each collection is counted as alone; None is neutral, and nothing is shared."""
+    agreed = AGREED[name]
+    alone, count = CountSupport(agreed), CountSupportOfEach(list(AGREED.values()))
+    wanted = alone.create_accumulator()
+    parts: list[Support | None] = [None, count.create_accumulator()]
+    for seed in range(4):
+        batch = columns(agreed, 3 + seed, seed)
+        wanted = alone.add_input(wanted, batch)
+        parts += [count.add_input(count.create_accumulator(), batch), None]
+    more = columns(agreed, 2, 9)
+    wanted = alone.add_input(wanted, more)
+    parts[2] = count.add_input(parts[2], more)
+    coder = count.get_accumulator_coder()
+    parts = [coder.decode(coder.encode(part)) for part in parts]
+    assert parts[:2] == [None, None]
+    before = coder.encode(parts[2])
+    total = count.merge_accumulators(iter(parts))
+    assert total == wanted
+    assert count.extract_output(total) == wanted
+    assert coder.encode(parts[2]) == before
+    assert count.merge_accumulators([total]) == total
+    assert count.merge_accumulators([total]) is not total
+    assert count.merge_accumulators([None, None]) is None
+    assert coder.is_deterministic()
 
 
 @pytest.mark.parametrize(
@@ -141,11 +170,13 @@ def test_what_is_sent_to_workers_is_small_and_holds_no_compiled_function(name: s
         AdmitReports({agreed.digest: agreed}),
         EstimateEpoch(agreed),
         MakeConsistent(agreed),
+        OfEach({agreed.digest_hex: EstimateEpoch(agreed)}),
+        CountSupportOfEach([agreed]),
         WriteEpochs(agreed, "out"),
         rejects_by_source("out"),
         ReadFiles(),
-        once_per_report_id(agreed.digest_hex, 3),
-        window_by_epoch(agreed.epochs),
+        once_per_report_id(3),
+        window_by_epoch({agreed.digest_hex: agreed.epochs}),
     )
     for sender in senders:
         pickled = pickler.dumps(sender)

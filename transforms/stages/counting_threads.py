@@ -35,14 +35,16 @@ class PartlyCounted(Support):
     """Counts, and batches that other threads count.
 
     Attributes:
+        collection: what is counted for.
         aside: the batches, and what will be their counts.
     """
 
-    __slots__ = ("aside",)
+    __slots__ = ("aside", "collection")
 
-    def __init__(self, support: Support) -> None:
+    def __init__(self, collection: Collection, support: Support) -> None:
         """Own the arrays of ``support``."""
         super().__init__(support.counts, support.reports, support.signs)
+        self.collection = collection
         self.aside: list[tuple[Future[Support], ReportColumns]] = []
 
 
@@ -55,23 +57,23 @@ class CountingThreads:
         self._room = threading.Semaphore(_AHEAD * threads)
         self._seconds: dict[int, float] = {}  # per report of a collection, by digest
 
-    def add(self, collection: Collection, columns: ReportColumns, into: PartlyCounted) -> None:
+    def add(self, columns: ReportColumns, into: PartlyCounted) -> None:
         """Count a batch into ``into``, or have another thread do it."""
-        if not self._given_away(collection, columns, into):
-            self._count(collection, columns, into)
-        settle(collection, into, wait=False)
+        if not self._given_away(columns, into):
+            self._count(into.collection, columns, into)
+        settle(into, wait=False)
 
     def close(self) -> None:
         """End the threads; batches that none of them has begun are left to :func:`settle`."""
         self._pool.shutdown(wait=True, cancel_futures=True)
 
-    def _given_away(self, collection: Collection, columns: ReportColumns, into: PartlyCounted) -> bool:
-        if self._seconds.get(collection.digest, 0.0) * len(columns) < _WORTH:
+    def _given_away(self, columns: ReportColumns, into: PartlyCounted) -> bool:
+        if self._seconds.get(into.collection.digest, 0.0) * len(columns) < _WORTH:
             return False
         if not self._room.acquire(blocking=False):
             return False
         try:
-            future = self._pool.submit(self._count, collection, columns)
+            future = self._pool.submit(self._count, into.collection, columns)
         except RuntimeError:  # they have been ended
             self._room.release()
             return False
@@ -88,7 +90,7 @@ class CountingThreads:
         return counted
 
 
-def settle(collection: Collection, support: Support, *, wait: bool = True) -> None:
+def settle(support: Support, *, wait: bool = True) -> None:
     """Add what other threads have counted to a support; with ``wait`` all of it, else what is ready.
 
     Raises:
@@ -104,7 +106,7 @@ def settle(collection: Collection, support: Support, *, wait: bool = True) -> No
         try:
             counted = future.result()
         except CancelledError:
-            counted = count_support(collection, (columns,))
+            counted = count_support(support.collection, (columns,))
         support.merge(counted)
     support.aside = left
 

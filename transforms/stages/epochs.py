@@ -5,7 +5,7 @@ Event time is the epoch index carried by the reports; clocks of devices, files a
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import apache_beam as beam
@@ -17,7 +17,7 @@ from ldpbeam.collection.epochs import Epochs
 from ldpbeam.dedup import secret_key, shard_columns, unrepeated
 from ldpbeam.reports import ReportColumns
 from ldpbeam.transforms.composite import composite
-from ldpbeam.transforms.stages.reports import ACCOUNTING
+from ldpbeam.transforms.stages.reports import ACCOUNTING, EpochKey
 from ldpbeam.transforms.stages.spill import (
     ShardWithSpill,
     Spill,
@@ -26,61 +26,60 @@ from ldpbeam.transforms.stages.spill import (
     register_waiting_columns,
 )
 
-EpochColumns = tuple[int, ReportColumns]
-"""What flows from here to the counting step: the epoch as key, columns of that epoch."""
+EpochColumns = tuple[EpochKey, ReportColumns]
+"""What flows from here to the counting step: columns of one epoch."""
 
-_Sharded = tuple[tuple[int, int], ReportColumns]
-_Waiting = tuple[tuple[int, int], WaitingColumns]
+_Sharded = tuple[tuple[EpochKey, int], ReportColumns]
+_Waiting = tuple[tuple[EpochKey, int], WaitingColumns]
 
 
 @composite
 def window_by_epoch(
-    columns: beam.PCollection[Any], epochs: Epochs, kind: Any = EpochColumns
+    columns: beam.PCollection[Any], epochs: Mapping[str, Epochs], kind: Any = EpochColumns
 ) -> beam.PCollection[Any]:
     """Give everything that is keyed by epoch the window of that epoch: [start, start + length).
 
     Windows have the epochs' own length and origin, timestamps are at the end; ``kind`` is the type of the
-    elements.
+    elements. The epochs of all collections, which are given by digest, have one calendar.
     """
-    length, origin = epochs.length, epochs.origin
+    ((length, offset),) = {each.calendar for each in epochs.values()}
 
-    def stamp(pair: tuple[int, Any]) -> TimestampedValue:
-        end = origin + (pair[0] + 1) * length
-        return TimestampedValue(pair, Timestamp(seconds=end - 1, micros=999_000))
+    def stamp(pair: tuple[EpochKey, Any]) -> TimestampedValue:
+        digest, epoch = pair[0]
+        return TimestampedValue(pair, Timestamp(seconds=epochs[digest].end(epoch) - 1, micros=999_000))
 
     stamped = columns | "EndOfEpoch" >> beam.Map(stamp).with_output_types(kind)
-    return stamped | "Windows" >> beam.WindowInto(FixedWindows(length, origin % length))
+    return stamped | "Windows" >> beam.WindowInto(FixedWindows(length, offset))
 
 
 def _shards(pair: EpochColumns, bits: int) -> Iterator[_Sharded]:
-    epoch, columns = pair
+    key, columns = pair
     for shard, part in shard_columns(columns, bits):
-        yield (epoch, shard), part
+        yield (key, shard), part
 
 
 class _KeepOne(beam.DoFn):
-    def __init__(self, digest_hex: str) -> None:
-        self._digest = digest_hex
-        self._key = 1
+    def __init__(self) -> None:
+        self._secret = 1
 
     def setup(self) -> None:
-        self._key = secret_key()
+        self._secret = secret_key()
 
     def process(
-        self, group: tuple[tuple[int, int], Iterable[ReportColumns]]
+        self, group: tuple[tuple[EpochKey, int], Iterable[ReportColumns]]
     ) -> Iterator[EpochColumns | beam.pvalue.TaggedOutput]:
         yield from self._kept(group[0][0], list(group[1]))
 
     def _kept(
-        self, epoch: int, parts: list[ReportColumns]
+        self, key: EpochKey, parts: list[ReportColumns]
     ) -> Iterator[EpochColumns | beam.pvalue.TaggedOutput]:
-        columns, duplicate, conflicting = unrepeated(parts, self._key)
+        columns, duplicate, conflicting = unrepeated(parts, self._secret)
         for what, count in (("duplicate", duplicate), (CONFLICTING, conflicting)):
             if count:
-                entry: Entry = (((self._digest, epoch), what), count)
+                entry: Entry = ((key, what), count)
                 yield beam.pvalue.TaggedOutput(ACCOUNTING, entry)
         for part in columns:
-            yield epoch, part
+            yield key, part
 
 
 class _KeepOneOfWaiting(_KeepOne):
@@ -90,7 +89,7 @@ class _KeepOneOfWaiting(_KeepOne):
 
 @composite
 def once_per_report_id(
-    columns: beam.PCollection[EpochColumns], digest_hex: str, bits: int, spill: Spill | None = None
+    columns: beam.PCollection[EpochColumns], bits: int, spill: Spill | None = None
 ) -> beam.pvalue.DoOutputsTuple:
     """One report per report id within an epoch, however often and in whatever order copies arrive.
 
@@ -100,11 +99,11 @@ def once_per_report_id(
     """
     if spill is None:
         shard: beam.ParDo = beam.FlatMap(_shards, bits).with_output_types(_Sharded)
-        keep = beam.ParDo(_KeepOne(digest_hex))
+        keep = beam.ParDo(_KeepOne())
     else:
         register_waiting_columns()
         shard = beam.ParDo(ShardWithSpill(bits, spill)).with_output_types(_Waiting)
-        keep = beam.ParDo(_KeepOneOfWaiting(digest_hex))
+        keep = beam.ParDo(_KeepOneOfWaiting())
     grouped = columns | "ShardById" >> shard | "Gather" >> beam.GroupByKey()
     typed = keep.with_output_types(EpochColumns, **{ACCOUNTING: Entry})
     return grouped | "KeepOne" >> typed.with_outputs(ACCOUNTING, main="columns")

@@ -7,7 +7,7 @@ fewest records are left out: their reports are rejected, and their accounting be
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import apache_beam as beam
@@ -18,7 +18,7 @@ from ldpbeam.collection.collection import Collection
 from ldpbeam.errors import Reason
 from ldpbeam.reports import Rejection, ReportColumns
 from ldpbeam.support import Support
-from ldpbeam.transforms.stages.reports import ACCOUNTING, REJECTED
+from ldpbeam.transforms.stages.reports import ACCOUNTING, REJECTED, EpochKey
 
 KeptEpochs = Mapping[str, frozenset[int]]
 """The epochs that a run has, by digest; collections with no more than it may have are not in it."""
@@ -87,49 +87,50 @@ class LeaveOutEpochs(beam.DoFn):
     source, which stands for all of them, under :data:`REJECTED`.
     """
 
-    def __init__(self, collection: Collection) -> None:
-        self._digest = collection.digest_hex
-        self._source = f"epochs of {collection.name}"
+    def __init__(self, collections: Sequence[Collection]) -> None:
+        self._sources = {c.digest_hex: f"epochs of {c.name}" for c in collections}
 
-    def process(self, found: tuple[int, ReportColumns | Support] | Entry, kept: KeptEpochs) -> Iterator[Any]:
+    def process(
+        self, found: tuple[EpochKey, ReportColumns | Support] | Entry, kept: KeptEpochs
+    ) -> Iterator[Any]:
         """Pass on, or reject."""
-        epoch, count = _epoch_and_count(found)
-        if epoch is None or self._digest not in kept or epoch in kept[self._digest]:
+        (digest, epoch), count = _key_and_count(found)
+        if epoch is None or digest not in kept or epoch in kept[digest]:
             yield found
         elif count:
-            reason = Reason.TOO_MANY_EPOCHS
-            entry: Entry = (((self._digest, None), f"rejected.{reason.value}"), count)
+            reason, source = Reason.TOO_MANY_EPOCHS, self._sources[digest]
+            entry: Entry = (((digest, None), f"rejected.{reason.value}"), count)
             yield beam.pvalue.TaggedOutput(ACCOUNTING, entry)
-            rejection = Rejection(reason, self._source, -1, count=count, digest=self._digest, epoch=epoch)
-            yield beam.pvalue.TaggedOutput(REJECTED, (self._source, rejection))
+            rejection = Rejection(reason, source, -1, count=count, digest=digest, epoch=epoch)
+            yield beam.pvalue.TaggedOutput(REJECTED, (source, rejection))
 
 
-def _epoch_and_count(found: Any) -> tuple[int | None, int]:
+def _key_and_count(found: Any) -> tuple[tuple[str, int | None], int]:
     """Of which epoch something is, and how many reports it stands for."""
     where, what = found
     if isinstance(what, int):
-        return where[0][1], what
+        return where[0], what
     return where, what.reports if isinstance(what, Support) else len(what)
 
 
 class LeftOut:
-    """Leaves epochs of one collection out, at several places of the graph, and gathers what that yields.
+    """Leaves epochs of some collections out, at several places of the graph, and gathers what that yields.
 
     Attributes:
         entries: of the accounting, one collection of them for each place.
         rejections: keyed by their source, likewise.
     """
 
-    def __init__(self, collection: Collection, kept: beam.PCollection[KeptEpochs]) -> None:
+    def __init__(self, collections: Sequence[Collection], kept: beam.PCollection[KeptEpochs]) -> None:
         """``kept`` holds one element, from :func:`largest_epochs`."""
-        self._collection = collection
+        self._collections = collections
         self._kept = beam.pvalue.AsSingleton(kept)
         self.entries: list[beam.PCollection[Entry]] = []
         self.rejections: list[beam.PCollection[tuple[str, Rejection]]] = []
 
     def without(self, found: beam.PCollection, kind: Any, of: str = "") -> beam.PCollection:
         """Leave out of ``found``, whose elements are a ``kind``; ``of`` tells the labels of places apart."""
-        leave_out = beam.ParDo(LeaveOutEpochs(self._collection), self._kept)
+        leave_out = beam.ParDo(LeaveOutEpochs(self._collections), self._kept)
         typed = leave_out.with_output_types(kind, **{ACCOUNTING: Entry, REJECTED: tuple[str, Rejection]})
         chosen = found | f"Kept{of}" >> typed.with_outputs(ACCOUNTING, REJECTED, main="kept")
         self.entries.append(chosen[ACCOUNTING] | f"LeftOut{of}" >> beam.WindowInto(GlobalWindows()))

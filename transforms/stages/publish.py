@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+
 import apache_beam as beam
 
 from ldpbeam.accounting import CountedEpoch, Entry
@@ -11,6 +13,7 @@ from ldpbeam.transforms.sinks import Outputs, chosen_sinks
 from ldpbeam.transforms.sinks.accounting import RevisionNumbers
 from ldpbeam.transforms.sinks.estimates import PublishedIndicators, WriteEpochs
 from ldpbeam.transforms.sinks.file_record import FileRecord
+from ldpbeam.transforms.stages.of_each import OfEach
 
 Published = FileRecord | PublishedIndicators | Entry
 """What :class:`WriteEpochs` gives."""
@@ -58,13 +61,40 @@ def publish_epochs(
     return write_histograms(histograms, collection, outputs)
 
 
+def publish_epochs_of_each(
+    counted: beam.PCollection[tuple[str, CountedEpoch]],
+    collections: Sequence[Collection],
+    outputs: Outputs,
+    max_error_fraction: float,
+) -> beam.PCollection[Published]:
+    """The same over files, where each epoch has one result, number 0, for several collections.
+
+    Counted epochs come by the digest of their collection.
+    """
+
+    def step(make: Callable[[Collection], beam.DoFn]) -> beam.ParDo:
+        return beam.ParDo(OfEach({c.digest_hex: make(c) for c in collections}))
+
+    histograms = (
+        counted
+        | "Estimate" >> step(lambda collection: EstimateEpoch(collection, max_error_fraction))
+        | "Histogram" >> step(MakeConsistent)
+    )
+    sinks = {c.digest_hex: chosen_sinks(c, outputs) for c in collections}
+    for label in next(iter(sinks.values())):
+        chosen = OfEach({digest: those[label] for digest, those in sinks.items()})
+        histograms = histograms | label >> beam.ParDo(chosen)
+    written = histograms | "Write" >> step(lambda collection: WriteEpochs(collection, outputs.output))
+    return written | "Written" >> beam.Values()
+
+
 def write_histograms(
     histograms: beam.PCollection[EpochHistogram], collection: Collection, outputs: Outputs
 ) -> beam.PCollection[Published]:
     """Histograms to files, once every optional sink that was asked for has them under their number.
 
     So the accounting, which comes last, names nothing that a sink lacks, and what a crash keeps from it is
-    published once more. Over files each epoch has one result, number 0.
+    published once more.
     """
     if outputs.job:
         numbers = RevisionNumbers(collection, outputs.output, outputs.job)

@@ -10,7 +10,7 @@ import apache_beam as beam
 import numpy as np
 
 from ldpbeam.accounting import Entry
-from ldpbeam.collection.collection import Collection
+from ldpbeam.collection.collection import Collection, digest_hex
 from ldpbeam.reports import (
     Admission,
     Rejection,
@@ -27,16 +27,28 @@ REJECTED = "rejected"
 ACCOUNTING = "accounting"
 COLUMNS = "columns"
 
+EpochKey = tuple[str, int]
+"""(digest, epoch): what everything is keyed by that belongs to an epoch of a collection."""
 
-def collection_tag(collection: Collection) -> str:
-    """The output that carries a collection's columns, as ``(epoch, columns)`` pairs."""
-    return f"collection-{collection.digest_hex}"
+
+def calendar_tag(collection: Collection) -> str:
+    """The output that carries the columns of all collections whose epochs begin and end with this one's."""
+    length, offset = collection.epochs.calendar
+    return f"Every{length}s" + f"From{offset}s" * (offset > 0)
+
+
+def by_calendar(collections: Sequence[Collection]) -> dict[str, list[Collection]]:
+    """Collections by :func:`calendar_tag`, in their order."""
+    found: dict[str, list[Collection]] = {}
+    for collection in collections:
+        found.setdefault(calendar_tag(collection), []).append(collection)
+    return found
 
 
 def admit_reports(collections: Sequence[Collection], *, together: bool = False) -> beam.ParDo:
     """:class:`AdmitReports` with the types of its outputs."""
     admit = AdmitReports({c.digest: c for c in collections}, together=together)
-    outputs: dict[str, Any] = dict.fromkeys(admit.tags.values(), tuple[int, ReportColumns])
+    outputs: dict[str, Any] = dict.fromkeys(admit.tags.values(), tuple[EpochKey, ReportColumns])
     outputs |= {REJECTED: tuple[str, Rejection], ACCOUNTING: Entry}
     return beam.ParDo(admit).with_output_types(Any, **outputs).with_outputs(*outputs)
 
@@ -44,14 +56,14 @@ def admit_reports(collections: Sequence[Collection], *, together: bool = False) 
 class AdmitReports(beam.DoFn):
     """Decode and admit; never raises, whatever the bytes.
 
-    Outputs: one tag per collection with ``(epoch, ReportColumns)``, :data:`REJECTED` with
+    Outputs: one tag per calendar with ``((digest, epoch), ReportColumns)``, :data:`REJECTED` with
     ``(source, Rejection)``, :data:`ACCOUNTING` with accounting entries of all but what was admitted.
     """
 
     def __init__(self, collections: Mapping[int, Collection], *, together: bool = False) -> None:
         """Keep the collections by digest; ``together``: all columns under :data:`COLUMNS`."""
         self._collections = dict(collections)
-        self.tags = {d: COLUMNS if together else collection_tag(c) for d, c in collections.items()}
+        self.tags = {d: COLUMNS if together else calendar_tag(c) for d, c in collections.items()}
 
     def setup(self) -> None:
         """Make sure this process knows how to send columns between workers."""
@@ -76,7 +88,8 @@ class AdmitReports(beam.DoFn):
 
     def _outputs(self, done: Admission, rejections: list[Rejection]) -> Iterator[beam.pvalue.TaggedOutput]:
         for columns in done.admitted:
-            pair: tuple[int, ReportColumns] = (columns.epoch, columns)
+            key = digest_hex(columns.digest), columns.epoch
+            pair: tuple[EpochKey, ReportColumns] = (key, columns)
             yield beam.pvalue.TaggedOutput(self.tags[columns.digest], pair)
         for rejection in rejections:
             by_source: tuple[str, Rejection] = (rejection.source, rejection)

@@ -19,6 +19,7 @@ from ldpbeam.dedup import shard_columns
 from ldpbeam.errors import disk_error
 from ldpbeam.reports import ReportColumns
 from ldpbeam.transforms.coders import ReportColumnsCoder
+from ldpbeam.transforms.stages.reports import EpochKey
 
 _PLACE = struct.Struct("<QQ")
 _COLUMNS = ReportColumnsCoder()
@@ -83,7 +84,7 @@ def register_waiting_columns() -> None:
 
 
 class ShardWithSpill(beam.DoFn):
-    """``(epoch, columns)`` to ``((epoch, shard), waiting columns)``.
+    """``(key of an epoch, columns)`` to ``((key, shard), waiting columns)``.
 
     An instance keeps ``spill.above`` bytes in memory and writes what comes after them to a file of its own.
     """
@@ -94,17 +95,19 @@ class ShardWithSpill(beam.DoFn):
         self._file: int | None = None
         self._path, self._size = "", 0
 
-    def process(self, pair: tuple[int, ReportColumns]) -> Iterator[tuple[tuple[int, int], WaitingColumns]]:
+    def process(
+        self, pair: tuple[EpochKey, ReportColumns]
+    ) -> Iterator[tuple[tuple[EpochKey, int], WaitingColumns]]:
         """Split by report id.
 
         Raises:
             LdpError: the disk is full, or may not be written to.
         """
-        epoch, columns = pair
+        key, columns = pair
         self._in_memory += columns.report_ids.nbytes + columns.payloads.nbytes
         for shard, part in shard_columns(columns, self._bits):
             kept = self._in_memory <= self._spill.above
-            yield (epoch, shard), WaitingColumns(part) if kept else self._written(part)
+            yield (key, shard), WaitingColumns(part) if kept else self._written(part)
 
     def _written(self, columns: ReportColumns) -> WaitingColumns:
         encoded = _COLUMNS.encode(columns)

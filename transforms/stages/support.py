@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import apache_beam as beam
 
@@ -10,7 +10,7 @@ from ldpbeam.collection.collection import Collection
 from ldpbeam.epoch_result import count_support
 from ldpbeam.reports import ReportColumns
 from ldpbeam.support import Support
-from ldpbeam.transforms.coders import SupportCoder
+from ldpbeam.transforms.coders import OptionalSupportCoder, SupportCoder
 from ldpbeam.transforms.stages.counting_threads import PartlyCounted, current, settle
 
 
@@ -33,13 +33,14 @@ class CountSupport(beam.CombineFn):
         threads = current() if self._aside else None
         if threads is None:
             return count_support(self._collection, (columns,), accumulator)
-        counting = accumulator if isinstance(accumulator, PartlyCounted) else PartlyCounted(accumulator)
-        threads.add(self._collection, columns, counting)
-        return counting
+        if not isinstance(accumulator, PartlyCounted):
+            accumulator = PartlyCounted(self._collection, accumulator)
+        threads.add(columns, accumulator)
+        return accumulator
 
     def compact(self, accumulator: Support, *_: object) -> Support:
         """The accumulator with everything in it that other threads were given; it may travel then."""
-        settle(self._collection, accumulator)
+        settle(accumulator)
         return accumulator
 
     def merge_accumulators(self, accumulators: Iterable[Support], *_: object) -> Support:
@@ -56,3 +57,48 @@ class CountSupport(beam.CombineFn):
     def get_accumulator_coder(self) -> SupportCoder:
         """Narrow raw integers."""
         return SupportCoder()
+
+
+class CountSupportOfEach(beam.CombineFn):
+    """The same for several collections, of which a key has one: that of the columns that come first.
+
+    An accumulator is None as long as nothing is in it.
+    """
+
+    def __init__(self, collections: Sequence[Collection], *, aside: bool = False) -> None:
+        """Parameters as of :class:`CountSupport`."""
+        self._of = {c.digest: CountSupport(c, aside=aside) for c in collections}
+
+    def create_accumulator(self, *_: object) -> Support | None:
+        """Nothing; of which collection it is, nobody knows yet."""
+        return None
+
+    def add_input(self, accumulator: Support | None, columns: ReportColumns, *_: object) -> Support:
+        """Count a batch of a collection."""
+        count = self._of[columns.digest]
+        return count.add_input(count.create_accumulator() if accumulator is None else accumulator, columns)
+
+    def compact(self, accumulator: Support | None, *_: object) -> Support | None:
+        """As in :class:`CountSupport`."""
+        if accumulator is not None:
+            settle(accumulator)
+        return accumulator
+
+    def merge_accumulators(self, accumulators: Iterable[Support | None], *_: object) -> Support | None:
+        """The sum, in a fresh accumulator; None if there is nothing to add."""
+        total: Support | None = None
+        for accumulator in map(self.compact, accumulators):
+            if accumulator is None:
+                continue
+            if total is None:
+                total = Support.zero(accumulator.counts.size, accumulator.signs.size)
+            total.merge(accumulator)
+        return total
+
+    def extract_output(self, accumulator: Support | None, *_: object) -> Support | None:
+        """The accumulator itself; a key has columns, so it has one."""
+        return self.compact(accumulator)
+
+    def get_accumulator_coder(self) -> OptionalSupportCoder:
+        """Narrow raw integers, or nothing."""
+        return OptionalSupportCoder()

@@ -10,11 +10,11 @@ from apache_beam.transforms.window import GlobalWindow
 from apache_beam.utils.timestamp import Timestamp
 from apache_beam.utils.windowed_value import WindowedValue
 
-from ldpbeam.collection.collection import digest_hex
 from ldpbeam.support import Support
 from ldpbeam.transforms.coders import SupportCoder
 from ldpbeam.transforms.stages.epochs import EpochColumns
-from ldpbeam.transforms.stateful.state import EpochKey, Schedules, counters
+from ldpbeam.transforms.stages.reports import EpochKey
+from ldpbeam.transforms.stateful.state import Schedules, counters
 
 
 class CountBeforeShuffle(beam.DoFn):
@@ -34,8 +34,7 @@ class CountBeforeShuffle(beam.DoFn):
 
     def process(self, pair: EpochColumns, when: Any = beam.DoFn.TimestampParam) -> None:
         """Count in place."""
-        epoch, columns = pair
-        key = digest_hex(columns.digest), epoch
+        key, columns = pair
         count = self._count[key[0]]
         support, latest = self._held.get(key) or (count.create_accumulator(), when)
         self._held[key] = count.add_input(support, columns), max(latest, when)

@@ -9,10 +9,11 @@ import apache_beam as beam
 
 from ldpbeam.accounting import Entry
 from ldpbeam.transforms.composite import composite
+from ldpbeam.transforms.stages.reports import EpochKey
 from ldpbeam.transforms.stateful.count_before_shuffle import CountBeforeShuffle
 from ldpbeam.transforms.stateful.count_shard import CountShard
 from ldpbeam.transforms.stateful.split_by_shard import SplitByShard
-from ldpbeam.transforms.stateful.state import EpochKey, Schedules, ShardKey
+from ldpbeam.transforms.stateful.state import Schedules, ShardKey
 from ldpbeam.transforms.stateful.sum_shards import SumShards
 
 
@@ -22,9 +23,9 @@ def count_epochs(
 ) -> beam.pvalue.DoOutputsTuple:
     """Columns and entries of all collections to results, revision by revision: two steps with state.
 
-    Takes ``{"columns": (epoch, ReportColumns), "entries": Entry}``, gives :class:`CountedEpoch` under the
-    digest of each collection. There are 2**shard_bits shards per epoch; one without de-duplication, where
-    nothing but counts is kept.
+    Takes ``{"columns": ((digest, epoch), ReportColumns), "entries": Entry}``, gives :class:`CountedEpoch`
+    under the digest of each collection. There are 2**shard_bits shards per epoch; one without
+    de-duplication, where nothing but counts is kept.
     """
     if deduplicate:
         bits, kind = shard_bits, f"Of{1 << shard_bits}"

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 
 import apache_beam as beam
 
-from ldpbeam.collection.collection import digest_hex
 from ldpbeam.dedup import shard_columns
 from ldpbeam.transforms.coders import ReportColumnsCoder
 from ldpbeam.transforms.stages.epochs import EpochColumns
@@ -27,8 +26,7 @@ class SplitByShard(beam.DoFn):
 
     def process(self, pair: EpochColumns) -> Iterator[tuple[ShardKey, bytes]]:
         """One part per shard."""
-        epoch, columns = pair
-        digest = digest_hex(columns.digest)
+        (digest, epoch), columns = pair
         parts = dict(shard_columns(columns, self._bits))
         for shard in range(1 << self._bits):
             part = parts.get(shard)

@@ -12,14 +12,12 @@ from apache_beam.utils.timestamp import MIN_TIMESTAMP, Timestamp
 
 from ldpbeam.errors import LdpError
 from ldpbeam.schedule import Schedule
+from ldpbeam.transforms.stages.reports import EpochKey
 from ldpbeam.transforms.stages.support import CountSupport
 
-EpochKey = tuple[str, int]
-"""(digest, epoch): one pair of steps serves all collections, so that a new one leaves a running job's state
-as it is."""
-
 ShardKey = tuple[str, int, int]
-"""(digest, epoch, shard)."""
+"""(digest, epoch, shard). One pair of steps serves all collections, so that a new one leaves a running job's
+state as it is."""
 
 Schedules = Mapping[str, Schedule]
 """When results are due, by digest."""

@@ -17,9 +17,9 @@ from ldpbeam.accounting import CONFLICTING, ON_TIME, Account, CountedEpoch
 from ldpbeam.schedule import Schedule
 from ldpbeam.support import Support
 from ldpbeam.transforms.coders import SupportCoder
+from ldpbeam.transforms.stages.reports import EpochKey
 from ldpbeam.transforms.stateful.state import (
     NEVER,
-    EpochKey,
     Schedules,
     ShardCount,
     Update,

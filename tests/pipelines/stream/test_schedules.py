@@ -605,9 +605,10 @@ def test_a_report_is_never_lost_and_never_counted_twice(part: int) -> None:
 def publish_with_beam(config: RunConfig, landing: Landing, due: Sequence[Due]) -> None:
     """What ``publish_due`` does, by the transforms of the pipelines."""
     for agreed in config.collections:
+        epochs = {agreed.digest_hex: agreed.epochs}
         by_epoch = {each.key[1]: each for each in due if each.key[0] == agreed.digest_hex}
         columns = [
-            (each.key[1], part)
+            (each.key, part)
             for each in by_epoch.values()
             for number in each.segments
             for part in read_segment(landing.path(number), frozenset([each.key]))
@@ -622,8 +623,8 @@ def publish_with_beam(config: RunConfig, landing: Landing, due: Sequence[Due]) -
             single = (
                 pipeline
                 | "Columns" >> beam.Create(columns, reshuffle=False).with_output_types(EpochColumns)
-                | "Epoch" >> window_by_epoch(agreed.epochs)
-                | "OncePerReportId" >> once_per_report_id(agreed.digest_hex, 2)
+                | "Epoch" >> window_by_epoch(epochs)
+                | "OncePerReportId" >> once_per_report_id(2)
             )
             booked = (
                 pipeline | "Entries" >> beam.Create(entries, reshuffle=False).with_output_types(Entry),
@@ -632,12 +633,13 @@ def publish_with_beam(config: RunConfig, landing: Landing, due: Sequence[Due]) -
             inputs = {
                 "support": single.columns | "Support" >> beam.CombinePerKey(CountSupport(agreed)),
                 "entries": booked
-                | "Own" >> entries_of(agreed.digest_hex)
-                | "Windows" >> window_by_epoch(agreed.epochs, EpochEntry),
+                | "Own" >> entries_of(frozenset(epochs))
+                | "Windows" >> window_by_epoch(epochs, EpochEntry),
             }
             _ = (
                 inputs
                 | "Books" >> sum_by_epoch()
+                | "Counted" >> beam.Values()
                 | "Which" >> beam.Map(lambda counted, given: replace(counted, **given[counted.epoch]), given)
                 | "Estimate" >> beam.ParDo(EstimateEpoch(agreed, config.counting.max_error_fraction))
                 | "Histogram" >> beam.ParDo(MakeConsistent(agreed))

@@ -1,0 +1,64 @@
+"""Collections that are counted together give what each of them gives alone, whatever their calendars."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from ldpbeam.collection.collection import Collection
+from ldpbeam.collection.epochs import Epochs
+from ldpbeam.transforms.stages.reports import by_calendar
+from tests.pipelines.running import collection, execute, fleet, with_duplicates, write
+
+HOUR, DAY = 3600, 86_400
+FEW: list[Collection] = [
+    collection("grr", name="one", epochs=Epochs(HOUR, 0, 50)),
+    # Begins a day later, so that its epoch 0 is the first one's epoch 24: one calendar.
+    collection("loloha", name="later", epochs=Epochs(HOUR, DAY, 50)),
+    collection("sue", 30, name="offset", epochs=Epochs(HOUR, 600, 50)),
+    collection("olh", 30, name="days", epochs=Epochs(DAY, 0, 50)),
+]
+
+
+def test_collections_whose_epochs_begin_and_end_together_share_a_branch() -> None:
+    """By length and offset of their epochs; where epoch 0 lies does not matter."""
+    assert {tag: [c.name for c in some] for tag, some in by_calendar(FEW).items()} == {
+        "Every3600s": ["one", "later"],
+        "Every3600sFrom600s": ["offset"],
+        "Every86400s": ["days"],
+    }
+
+
+def of_epochs(output: Path) -> dict[str, bytes]:
+    """Estimates and accounting, by file name."""
+    folders = (output / "estimates", output / "accounting")
+    return {p.name: p.read_bytes() for folder in folders for p in folder.glob("*-epoch-*")}
+
+
+@pytest.mark.parametrize("deduplicate", [True, False])
+@pytest.mark.parametrize("max_epochs", [1000, 2])
+def test_together_is_as_alone(tmp_path: Path, deduplicate: bool, max_epochs: int) -> None:
+    """Byte for byte: estimates and accounting of every epoch; with epochs left out, and with copies."""
+    for one in FEW:
+        write(tmp_path / one.name, one, with_duplicates(fleet(one)))
+    options = {"deduplicate": deduplicate, "max_epochs": max_epochs}
+    files = [path for one in FEW for path in sorted((tmp_path / one.name).iterdir())]
+    together = execute(FEW, files, tmp_path / "together", **options)
+    total: dict[str, bytes] = {}
+    rejected: Counter[str] = Counter()
+    left_out: list[str] = []
+    for one in FEW:
+        alone = execute(one, tmp_path / one.name, tmp_path / f"alone-{one.name}", **options)
+        found = of_epochs(alone.output)
+        assert len(found) == 2 * min(max_epochs, 3)
+        assert not total.keys() & found.keys()
+        total |= found
+        rejected.update(alone.total["rejected"])
+        left_out += [str(row) for row in alone.rejects()]
+    assert of_epochs(together.output) == total
+    assert (together.total["duplicate"] > 0) == deduplicate
+    assert together.total["rejected"] == rejected
+    assert sorted(str(row) for row in together.rejects()) == sorted(left_out)
+    assert (rejected["too_many_epochs"] > 0) == (max_epochs == 2)

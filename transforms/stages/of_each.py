@@ -1,0 +1,72 @@
+"""Steps of several collections as one step, so that a graph does not grow with their number.
+
+What flows through such a step is keyed by the digest of the collection that it belongs to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from inspect import signature
+from typing import Any
+
+import apache_beam as beam
+from apache_beam.utils.windowed_value import WindowedValue
+
+_TIME_AND_WINDOW = frozenset({"when", "window"})
+"""What a step may ask for by the names of its parameters."""
+
+
+class OfEach(beam.DoFn):
+    """Gives every element to the step of its collection: ``(digest, element)`` in, ``(digest, result)`` out.
+
+    A step is set up when it has its first element in a worker, and its bundle begins with the first element
+    of the bundle that is its own.
+    """
+
+    def __init__(self, steps: Mapping[str, beam.DoFn]) -> None:
+        """Steps by the digest of their collection, 16 hexadecimal digits."""
+        self._steps = dict(steps)
+        self._ready: set[str] = set()
+        self._begun: list[str] = []
+
+    def start_bundle(self) -> None:
+        """Begin with no step's bundle; one that failed has left some open."""
+        self._begun = []
+
+    def process(
+        self,
+        pair: tuple[str, Any],
+        when: Any = beam.DoFn.TimestampParam,
+        window: Any = beam.DoFn.WindowParam,
+    ) -> Iterator[Any]:
+        """One element."""
+        digest, element = pair
+        step = self._steps[digest]
+        if digest not in self._ready:
+            step.setup()
+            self._ready.add(digest)
+        if digest not in self._begun:
+            self._begun.append(digest)
+            step.start_bundle()
+        asked = _TIME_AND_WINDOW & signature(step.process).parameters.keys()
+        given = {name: value for name, value in (("when", when), ("window", window)) if name in asked}
+        yield from _keyed(digest, step.process(element, **given))
+
+    def finish_bundle(self) -> Iterator[Any]:
+        """End the bundles of the steps that had one, in the order of their beginnings."""
+        for digest in self._begun:
+            yield from _keyed(digest, self._steps[digest].finish_bundle())
+
+    def teardown(self) -> None:
+        """End the steps that were set up."""
+        for digest in sorted(self._ready):
+            self._steps[digest].teardown()
+        self._ready.clear()
+
+
+def _keyed(digest: str, results: Iterable[Any] | None) -> Iterator[Any]:
+    for result in results or ():
+        if isinstance(result, WindowedValue):
+            yield result.with_value((digest, result.value))
+        else:
+            yield digest, result
