@@ -312,7 +312,11 @@ COMPUTING = (
     Hook("dedup", "ldpbeam.dedup:any_repeat", "any_repeat"),
     Hook("dedup", "ldpbeam.dedup:keep_one_per_id", "keep_one_per_id"),
     Hook("count", "ldpbeam.transforms.stages.support:CountSupport.add_input", "add_input"),
-    Hook("count", "ldpbeam.transforms.stages.support:CountSupport.merge_accumulators", "merge_accumulators"),
+    Hook(
+        "count",
+        "ldpbeam.transforms.stages.support:CountSupportOfEach.merge_accumulators",
+        "merge_accumulators",
+    ),
     Hook("estimate", "ldpbeam.transforms.stages.publish:EstimateEpoch.process", "estimate"),
     Hook("estimate", "ldpbeam.transforms.stages.publish:MakeConsistent.process", "make_consistent"),
     Hook("encode", "pyarrow.parquet:write_table", "write_table"),

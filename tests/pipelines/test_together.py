@@ -42,7 +42,10 @@ def of_epochs(output: Path) -> dict[str, bytes]:
 def test_together_is_as_alone(tmp_path: Path, deduplicate: bool, max_epochs: int) -> None:
     """Byte for byte: estimates and accounting of every epoch; with epochs left out, and with copies."""
     for one in FEW:
-        write(tmp_path / one.name, one, with_duplicates(fleet(one)))
+        # The epoch with the fewest reports, which is the first to be left out, is not the same everywhere.
+        fewest = len(one.name) % 3
+        sent = [b for b in fleet(one) if b.epoch != fewest or len(b) < 128]
+        write(tmp_path / one.name, one, with_duplicates(sent))
     options = {"deduplicate": deduplicate, "max_epochs": max_epochs}
     files = [path for one in FEW for path in sorted((tmp_path / one.name).iterdir())]
     together = execute(FEW, files, tmp_path / "together", **options)
