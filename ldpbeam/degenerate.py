@@ -66,17 +66,16 @@ def _degenerate(multipliers: Uints) -> Flags:
     return found
 
 
-def _words(payloads: Bytes) -> Uints:
-    """The two seed words that payloads (n, w) of an affine hash begin with, uint64 (n, 2)."""
+def check_seeded(payloads: Bytes, limit: int, refused: CheckCode) -> Bytes:
+    """Codes (n,) of payloads of an affine hash: its two words, then a symbol.
+
+    ``refused`` where the symbol is not below ``limit``; else ``DEGENERATE`` where the multiplier is.
+    """
     import numpy as np
 
-    found: Uints = np.ascontiguousarray(payloads[:, :16]).view("<u8")
-    return found
+    from ldpbeam.kernels import hashing
 
-
-def refuse_multipliers(payloads: Bytes, codes: Bytes) -> None:
-    """Write ``DEGENERATE`` where the hash in a payload, not refused yet, has a degenerate multiplier."""
-    codes[_degenerate(_words(payloads)[:, 0]) & (codes == CheckCode.SOUND)] = CheckCode.DEGENERATE
+    return hashing.check_affine(read_only(payloads), np.uint64(limit), np.uint8(refused), np.uint64(REACH))
 
 
 def add_seeds(payloads: Bytes, signs: Ints) -> None:
@@ -86,10 +85,10 @@ def add_seeds(payloads: Bytes, signs: Ints) -> None:
     """
     import numpy as np
 
-    words = _words(payloads)
-    mixed = (words[:, 0] ^ words[:, 1]) * np.uint64(_EXCHANGE)
-    cells = (mixed >> np.uint64(64 - CELLS.bit_length() + 1)).astype(np.int64)
-    signs += np.bincount(cells, minlength=CELLS)
+    from ldpbeam.kernels import hashing
+
+    shift = np.uint64(64 - CELLS.bit_length() + 1)
+    hashing.add_seeds(read_only(payloads), np.uint64(_EXCHANGE), shift, signs)
 
 
 def ones_admitted(

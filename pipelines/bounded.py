@@ -19,7 +19,7 @@ from ldpbeam.transforms.sinks.atomic import publish
 from ldpbeam.transforms.sinks.estimates import PublishedIndicators
 from ldpbeam.transforms.sinks.file_record import FileRecord
 from ldpbeam.transforms.sinks.rejects import rejects_by_source
-from ldpbeam.transforms.sources.files import ReadFiles
+from ldpbeam.transforms.sources.files import read_files
 from ldpbeam.transforms.stages.accounting import join_accounting
 from ldpbeam.transforms.stages.epochs import EpochColumns, once_per_report_id, window_by_epoch
 from ldpbeam.transforms.stages.left_out import LeftOut, largest_epochs, leave_out_entries
@@ -48,7 +48,7 @@ def collect_reports(pipeline: beam.Pipeline, config: RunConfig) -> beam.PCollect
     files = pipeline | "Files" >> beam.Create(config.input.encoded, reshuffle=False)
     if config.job.spread:
         files = files | "Spread" >> beam.Reshuffle()
-    chunks = files | "Read" >> beam.ParDo(ReadFiles(config.input.read_limits))
+    chunks = files | "Read" >> read_files(config.input.read_limits)
     reports = chunks | "Report" >> admit_reports(config.collections)
     kept = largest_epochs(reports[ACCOUNTING], config.input.max_epochs)
     of_kept = beam.FlatMap(leave_out_entries, beam.pvalue.AsSingleton(kept)).with_output_types(Entry)

@@ -33,7 +33,7 @@ from ldpbeam.pipelines.run_record import DETACHED, RUN_RECORD, RunRecord
 from ldpbeam.pipelines.stopping import stopped_by_signals
 from ldpbeam.pipelines.unbounded import collect_stream
 from ldpbeam.transforms.sources import chosen_source
-from ldpbeam.transforms.sources.files import ReadFiles
+from ldpbeam.transforms.sources.files import read_files
 from ldpbeam.transforms.sources.messages import GatherMessages
 
 if TYPE_CHECKING:
@@ -199,9 +199,7 @@ def build(config: RunConfig) -> beam.Pipeline:
         chunks = pipeline | "Read" >> read | "Gather" >> gather
     else:
         files = pipeline | "Files" >> beam.Create(config.input.encoded, reshuffle=False)
-        chunks = (
-            files | "Spread" >> beam.Reshuffle() | "Read" >> beam.ParDo(ReadFiles(config.input.read_limits))
-        )
+        chunks = files | "Spread" >> beam.Reshuffle() | "Read" >> read_files(config.input.read_limits)
     _ = chunks | "Collect" >> collect_stream(config)
     return pipeline
 

@@ -1,7 +1,12 @@
-"""How columns and accumulators travel between workers: raw arrays, deterministic, no pickle."""
+"""How columns and accumulators travel between workers: raw arrays, deterministic, no pickle.
+
+Beam asks for the size of some of the elements that pass between steps. It gets an estimate here, since what
+it would do by itself is to encode them.
+"""
 
 from __future__ import annotations
 
+import pickle
 import struct
 from typing import Any
 
@@ -11,6 +16,7 @@ from numpy.typing import NDArray
 
 from ldpbeam.reports import ReportColumns
 from ldpbeam.support import Support
+from ldpbeam.transforms.sources.chunks import Piece
 
 _HEAD = struct.Struct("<QqQQ")
 _SUPPORT = struct.Struct("<QQB")
@@ -28,6 +34,10 @@ class ReportColumnsCoder(coders.Coder):
         # Joined from views: the only copy made here.
         views: list[Any] = [ids.view(np.uint8), value.payloads.reshape(-1)]
         return b"".join([head, *views])
+
+    def estimate_size(self, value: ReportColumns) -> int:
+        """Bytes of the columns."""
+        return _HEAD.size + value.report_ids.nbytes + value.payloads.nbytes
 
     @staticmethod
     def reports(encoded: bytes) -> int:
@@ -63,6 +73,10 @@ class SupportCoder(coders.Coder):
         signs = _read_cells(encoded, end)[0] if end < len(encoded) else None
         return Support(counts, reports, signs)
 
+    def estimate_size(self, value: Support) -> int:
+        """Bytes of the cells before they are made narrow."""
+        return 2 * _SUPPORT.size + value.counts.nbytes + value.signs.nbytes
+
     @staticmethod
     def reports(encoded: bytes) -> int:
         """How many reports an encoded accumulator has counted."""
@@ -80,15 +94,37 @@ class OptionalSupportCoder(SupportCoder):
         """Bytes of the accumulators, if there are any."""
         return b"" if value is None else super().encode(value)
 
+    def estimate_size(self, value: Support | None) -> int:
+        """Bytes of the cells, if there are any."""
+        return 0 if value is None else super().estimate_size(value)
+
     def decode(self, encoded: bytes) -> Support | None:  # type: ignore[override]
         """Fresh, writable accumulators, or None."""
         return super().decode(encoded) if encoded else None
+
+
+class PieceCoder(coders.Coder):
+    """Pieces of sources. Admission follows in the same worker, so they are hardly ever encoded."""
+
+    def encode(self, value: Piece) -> bytes:
+        """Pickled."""
+        return pickle.dumps(value, pickle.HIGHEST_PROTOCOL)
+
+    def decode(self, encoded: bytes) -> Piece:
+        """The same."""
+        found: Piece = pickle.loads(encoded)  # noqa: S301 - a worker of the same job has written it
+        return found
+
+    def estimate_size(self, value: Piece) -> int:
+        """Bytes of memory."""
+        return value.nbytes
 
 
 def register_coders() -> None:
     """Tell Beam; idempotent, and needed in every process that encodes."""
     coders.registry.register_coder(ReportColumns, ReportColumnsCoder)
     coders.registry.register_coder(Support, SupportCoder)
+    coders.registry.register_coder(Piece, PieceCoder)
 
 
 def _cells(counts: NDArray[np.int64], reports: int) -> bytes:

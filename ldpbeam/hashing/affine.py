@@ -8,14 +8,17 @@ from functools import lru_cache
 from math import gcd, pi, prod, sin
 from typing import ClassVar
 
-from ldpbeam.arrays import Bytes, Ints, Uints
-from ldpbeam.degenerate import CELLS, add_seeds, is_degenerate, ordinary, ordinary_many, refuse_multipliers
+from ldpbeam.arrays import Bytes, Ints, Uints, read_only
+from ldpbeam.degenerate import CELLS, add_seeds, check_seeded, is_degenerate, ordinary, ordinary_many
 from ldpbeam.errors import CollectionError, Reason
 from ldpbeam.hashing.base import HashFamily
 from ldpbeam.kernels.check_codes import CheckCode
 from ldpbeam.randomness import FULL
 
 _HALF_WORDS = 1 << 32
+
+_TOGETHER = 512
+"""Reports that are read, then counted: their progressions stay in the first-level cache."""
 
 _LINE = 32
 """Values whose collisions of three are worked out one by one."""
@@ -146,15 +149,7 @@ class AffineFamily(HashFamily):
 
     def check(self, payloads: Bytes) -> Bytes:
         """As :meth:`decode`."""
-        import numpy as np
-
-        symbols = payloads[:, 16].astype(np.uint32)
-        if self._symbol_size == 2:
-            symbols |= payloads[:, 17].astype(np.uint32) << np.uint32(8)
-        refused = np.uint8(CheckCode.VALUE_OUT_OF_RANGE)
-        codes = np.where(symbols >= self.g, refused, np.uint8(CheckCode.SOUND))
-        refuse_multipliers(payloads, codes)
-        return codes
+        return check_seeded(payloads, self.g, CheckCode.VALUE_OUT_OF_RANGE)
 
     @property
     def largest_class(self) -> int:
@@ -180,9 +175,8 @@ class AffineFamily(HashFamily):
 
         from ldpbeam.kernels import hashing
 
-        start, step, width = (np.empty(len(payloads), np.int64) for _ in range(3))
-        hashing.read_affine(payloads, np.uint64(self.g), start, step, width)
-        hashing.add_affine(start, step, width, counts)
+        start, step, width = (np.empty(_TOGETHER, np.int64) for _ in range(3))
+        hashing.count_affine(read_only(payloads), _bounds(self.g), start, step, width, counts)
 
     def support_counts(self, counts: Ints) -> Ints:
         """Already per value."""
@@ -199,6 +193,15 @@ def line_collision(q: int, r: int, g: int) -> float:
     places = (q, r, r - q)
     terms = (prod(sin(pi * j * i / g) / (pi * j * i) for i in places) for j in range(1, _TERMS + 1))
     return g * (g**-3 + 2 * sum(terms))
+
+
+@lru_cache(maxsize=64)
+def _bounds(g: int) -> Uints:
+    """The first half-word of each symbol, and the end of the last: ceil(y 2**32 / g), y = 0 .. g."""
+    import numpy as np
+
+    found: Uints = read_only((-(-np.arange(g + 1) * _HALF_WORDS // g)).astype(np.uint64))
+    return found
 
 
 @lru_cache(maxsize=64)

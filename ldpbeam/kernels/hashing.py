@@ -6,10 +6,14 @@ from typing import Any
 
 import numpy as np
 
-from ldpbeam.arrays import Ints
+from ldpbeam.arrays import Bytes, Ints
 from ldpbeam.kernels._jit import kernel
+from ldpbeam.kernels.check_codes import CheckCode
 from ldpbeam.kernels.philox import product
 from ldpbeam.kernels.symbols import integer
+
+_SOUND = np.uint8(CheckCode.SOUND)
+_DEGENERATE = np.uint8(CheckCode.DEGENERATE)
 
 _TILE = 4096
 _NEAR, _WIDE = 1 << 16, 32
@@ -17,7 +21,43 @@ _NEAR, _WIDE = 1 << 16, 32
 
 
 @kernel
-def read_affine(payloads: Any, g: Any, start: Any, step: Any, width: Any) -> None:
+def check_affine(payloads: Any, limit: Any, refused: Any, reach: Any) -> Bytes:
+    """``refused`` where a symbol is not below ``limit``, else ``DEGENERATE`` where a multiplier is near 0.
+
+    Args:
+        payloads: uint8 (n, w), w >= 17: a and c (8 bytes each), then the symbol, little-endian.
+        limit: uint64.
+        refused: uint8, a :class:`CheckCode`.
+        reach: uint64, positive; as a signed integer a degenerate multiplier is nearer to 0.
+
+    Returns:
+        Codes, uint8 (n,).
+    """
+    codes = np.empty(payloads.shape[0], np.uint8)
+    before = reach - np.uint64(1)
+    for i in range(payloads.shape[0]):
+        near = integer(payloads, i, 0, 8) + before < reach + before
+        code = _DEGENERATE if near else _SOUND
+        codes[i] = code if integer(payloads, i, 16, payloads.shape[1] - 16) < limit else refused
+    return codes
+
+
+@kernel
+def add_seeds(payloads: Any, times: Any, shift: Any, cells: Any) -> None:
+    """cells[((a ^ c) · times mod 2**64) >> shift] += 1, for a and c of each report.
+
+    Args:
+        payloads: as for :func:`check_affine`.
+        times, shift: uint64, the latter at least 64 − log2 of ``cells.size``.
+        cells: int64 (m,), m a power of two, added to.
+    """
+    for i in range(payloads.shape[0]):
+        mixed = (integer(payloads, i, 0, 8) ^ integer(payloads, i, 8, 8)) * times
+        cells[np.int64(mixed >> shift)] += 1
+
+
+@kernel
+def read_affine(payloads: Any, bounds: Any, start: Any, step: Any, width: Any) -> None:
     """Turn reports into arithmetic progressions whose members below ``width`` are the supported values.
 
     The words whose symbol is y form one interval [L, L + W): floor(z g / 2**32) = y for half-words z from
@@ -25,17 +65,15 @@ def read_affine(payloads: Any, g: Any, start: Any, step: Any, width: Any) -> Non
     below W. Everything is shifted by 2**63, since signed comparison is what vector units have.
 
     Args:
-        payloads: uint8 (n, w), w >= 17: a and c (8 bytes each), then the symbol, little-endian.
-        g: uint64, 2 .. 65536.
+        payloads: as for :func:`check_affine`, every symbol below g.
+        bounds: uint64 (g + 1,), ceil(y 2**32 / g) for y = 0 .. g, g in 2 .. 65536.
         start, step, width: int64 (n,), written: c - L, a and W, the first and last shifted.
     """
     half = np.uint64(32)
-    below = g - np.uint64(1)
     sign = np.uint64(1) << np.uint64(63)
     for i in range(payloads.shape[0]):
         y = integer(payloads, i, 16, payloads.shape[1] - 16)
-        low = ((y << half) + below) // g
-        high = (((y + np.uint64(1)) << half) + below) // g
+        low, high = bounds[y], bounds[y + np.uint64(1)]
         start[i] = np.int64(integer(payloads, i, 8, 8) - (low << half) + sign)
         step[i] = np.int64(integer(payloads, i, 0, 8))
         width[i] = np.int64(((high - low) << half) + sign)
@@ -77,6 +115,22 @@ def add_affine(start: Any, step: Any, width: Any, counts: Any) -> None:
                 tile[v] += np.int64(x0 < w0)
                 x0 += s0
             i += 1
+
+
+@kernel
+def count_affine(payloads: Any, bounds: Any, start: Any, step: Any, width: Any, counts: Any) -> None:
+    """counts[v] += number of reports that support v; some at a time, so that all stays in the cache.
+
+    Args:
+        payloads, bounds: as for :func:`read_affine`.
+        start, step, width: int64 (b,), scratch, b positive.
+        counts: int64 (k,), added to.
+    """
+    for first in range(0, payloads.shape[0], start.size):
+        some = payloads[first : first + start.size]
+        n = some.shape[0]
+        read_affine(some, bounds, start[:n], step[:n], width[:n])
+        add_affine(start[:n], step[:n], width[:n], counts)
 
 
 @kernel

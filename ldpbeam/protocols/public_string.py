@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from ldpbeam.arrays import Bytes, Ints, read_only
 from ldpbeam.channels.channel import BitChannel
 from ldpbeam.channels.exact import exp_below
-from ldpbeam.degenerate import CELLS, add_seeds, is_degenerate, ordinary, ordinary_many, refuse_multipliers
+from ldpbeam.degenerate import CELLS, add_seeds, check_seeded, is_degenerate, ordinary, ordinary_many
 from ldpbeam.errors import InvalidPayload, Reason
 from ldpbeam.kernels.check_codes import CheckCode
 from ldpbeam.privacy.guarantee import Guarantee
@@ -124,12 +124,7 @@ class BinFlipPlus(FrequencyProtocol[Verdict]):
 
     def check(self, payloads: Bytes) -> Bytes:
         """The last byte is one bit, and no device has a degenerate multiplier."""
-        import numpy as np
-
-        refused = np.uint8(CheckCode.UNUSED_BITS)
-        codes = np.where(payloads[:, 16] > 1, refused, np.uint8(CheckCode.SOUND))
-        refuse_multipliers(payloads, codes)
-        return codes
+        return check_seeded(payloads, 2, CheckCode.UNUSED_BITS)
 
     @property
     def signs_length(self) -> int:

@@ -97,6 +97,26 @@ def test_affine_counting_crosses_its_tiles() -> None:
         assert counts[value] == expected
 
 
+@pytest.mark.parametrize("g", [2, 3, 256, 257, 65535, 65536])
+def test_a_report_supports_the_value_of_its_symbol(g: int) -> None:
+    """Every symbol has the words that hash to it, the first and the last ones too."""
+    family = AffineFamily(g, 40)
+    draw = random.Random(g)
+    # With c = the first or last word of a symbol, value 0 lies on its edge.
+    edges = [-(-y * 2**32 // g) for y in (0, 1, g - 1)]
+    words = [(lower % 2**32) << 32 for lower in edges] + [((lower - 1) % 2**32) << 32 for lower in edges]
+    seeds = [draw.getrandbits(64) | 1 << 63 | c << 64 for c in words]
+    seeds += [draw.getrandbits(128) for _ in range(700)]
+    for value in (0, 1, 39):
+        rows = [family.encode(s, affine_hash(s % 2**64, s >> 64, value, g)) for s in seeds]
+        payloads = np.frombuffer(b"".join(rows), np.uint8).reshape(len(rows), -1)
+        counts = np.zeros(40, np.int64)
+        family.add_support(payloads, counts)
+        assert counts[value] == len(seeds)
+        if g > 256:
+            assert np.delete(counts, value).max() < len(seeds) // 2
+
+
 @pytest.mark.parametrize("g", [2, 3, 5, 300, 65536])
 def test_affine_hash_equals_reference(g: int) -> None:
     """Scalar and array hashes are the written formula, also for seeds and values at their

@@ -9,6 +9,7 @@ import socket
 from collections import Counter
 from io import BytesIO
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -264,19 +265,59 @@ def test_a_storage_that_fails_is_tried_again(
     path.write_bytes(valid(kind))
     wanted = read(path)
     failures = iter([True, True, False] * 1000)
-    real = stored.StoredFile._read
+    real = stored.StoredFile._here
 
-    def failing(self: stored.StoredFile, size: int) -> bytes:
+    def failing(self: stored.StoredFile) -> object:
         if next(failures):
             raise OSError(5, "Input/output error")
-        return real(self, size)
+        return real(self)
 
     monkeypatch.setattr(stored, "_FIRST_PAUSE", 0.0)
-    monkeypatch.setattr(stored.StoredFile, "_read", failing)
+    monkeypatch.setattr(stored.StoredFile, "_here", failing)
     assert read(path) == wanted
     failures = iter([False] * 2 + [True] * 1000)
     assert read(path)[1]["unreadable_file"] == 1
     assert "corrupt_file" not in read(path)[1]
+
+
+def test_a_store_that_gives_a_little_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Memory is filled all the same; where it fails halfway, it is filled anew from where that began."""
+    from ldpbeam.transforms.sources import stored
+
+    class Little(BytesIO):
+        calls = 0
+
+        def readinto(self, buffer: Any) -> int:
+            Little.calls += 1
+            if Little.calls == 5:
+                raise OSError(5, "Input/output error")
+            return super().readinto(memoryview(buffer)[:7])
+
+    monkeypatch.setattr(stored, "_FIRST_PAUSE", 0.0)
+    path, content = tmp_path / "in", bytes(range(100))
+    path.write_bytes(content)
+    monkeypatch.setattr(stored.FileSystems, "open", lambda *_, **__: Little(content))
+    with stored.StoredFile(str(path), 2) as file:
+        file.seek(3)
+        buffer = bytearray(90)
+        assert file.readinto(buffer) == 90
+        assert buffer == content[3:93]
+        assert file.tell() == 93
+        assert file.readinto(buffer) == 7
+        assert buffer[:7] == content[93:]
+        assert file.readinto(buffer) == 0
+    assert Little.calls > 5
+
+
+def test_reports_keep_no_more_memory_than_their_file_has(tmp_path: Path) -> None:
+    """Many small files wait together: what is read of one is not kept in a chunk's worth of memory."""
+    path = tmp_path / "in"
+    path.write_bytes(valid("report"))
+    (chunk,) = ReadFiles().process(str(path))
+    held = chunk.found.buffer
+    while held.base is not None:
+        held = held.base
+    assert held.nbytes == path.stat().st_size
 
 
 def test_a_name_that_is_no_text_is_read_and_named(tmp_path: Path) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 from apache_beam import coders
@@ -14,15 +16,17 @@ from ldpbeam.collection.collection import Collection
 from ldpbeam.errors import Reason
 from ldpbeam.reports import Rejection, ReportColumns
 from ldpbeam.support import Support
-from ldpbeam.transforms.coders import ReportColumnsCoder, SupportCoder, register_coders
+from ldpbeam.transforms.coders import OptionalSupportCoder, ReportColumnsCoder, SupportCoder, register_coders
 from ldpbeam.transforms.sinks.estimates import WriteEpochs
 from ldpbeam.transforms.sinks.rejects import rejects_by_source
-from ldpbeam.transforms.sources.files import ReadFiles
+from ldpbeam.transforms.sources.chunks import BadSource, Chunk, Piece, ReadLimits
+from ldpbeam.transforms.sources.files import ReadFiles, read_files
 from ldpbeam.transforms.stages.epochs import once_per_report_id, window_by_epoch
 from ldpbeam.transforms.stages.of_each import OfEach
 from ldpbeam.transforms.stages.publish import EstimateEpoch, MakeConsistent
 from ldpbeam.transforms.stages.reports import AdmitReports
 from ldpbeam.transforms.stages.support import CountSupport, CountSupportOfEach
+from ldpbeam.wire.codec import framed
 from tests.pipelines.running import collection, fleet
 
 AGREED = {name: collection(name, 11, name) for name in ("grr", "sue", "loloha")}
@@ -108,6 +112,26 @@ def test_for_several_collections_it_is_the_same(name: str) -> None:
     assert count.merge_accumulators([total]) is not total
     assert count.merge_accumulators([None, None]) is None
     assert coder.is_deterministic()
+
+
+def test_sizes_are_known_without_encoding(tmp_path: Path) -> None:
+    """Beam asks for the size of samples of all that passes; chunks of megabytes are not encoded for that."""
+    batch = columns(AGREED["loloha"], 7, 1)
+    assert ReportColumnsCoder().estimate_size(batch) == len(ReportColumnsCoder().encode(batch))
+    support = Support(np.full(5, 1 << 40), 9, np.full(3, 1 << 40))
+    assert OptionalSupportCoder().estimate_size(support) == len(SupportCoder().encode(support))
+    assert OptionalSupportCoder().estimate_size(None) == 0
+    register_coders()
+    (tmp_path / "in").write_bytes(framed(b"\x09" * 300))
+    (piece,) = ReadFiles().process(str(tmp_path / "in"))
+    coder = coders.registry.get_coder(Piece)
+    assert isinstance(piece, Chunk)
+    assert coder.estimate_size(piece) == (tmp_path / "in").stat().st_size
+    assert coder.estimate_size(BadSource("there", Reason.EMPTY_FILE)) == 0
+    back = coder.decode(coder.encode(piece))
+    assert back.found.buffer.tobytes() == piece.found.buffer.tobytes()
+    assert back.found.offsets.tolist() == piece.found.offsets.tolist()
+    assert read_files(ReadLimits()).get_type_hints().simple_output_type("Read") is Piece
 
 
 @pytest.mark.parametrize(

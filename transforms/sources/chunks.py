@@ -32,8 +32,17 @@ class ReadLimits:
     not_after: int | None = None
 
 
+class Piece:
+    """What a source reads: one of the classes below."""
+
+    @property
+    def nbytes(self) -> int:
+        """About how many bytes of memory it takes; none that matter, unless a class says otherwise."""
+        return 0
+
+
 @dataclass(frozen=True, eq=False)
-class Chunk:
+class Chunk(Piece):
     """Whole protobuf records from one file.
 
     Attributes:
@@ -53,14 +62,25 @@ class Chunk:
     names: tuple[str, ...] = ()
     written_by: int | None = None
 
+    @property
+    def nbytes(self) -> int:
+        """Of the records."""
+        return self.found.buffer.nbytes
+
 
 @dataclass(frozen=True, eq=False)
-class Table:
+class Table(Piece):
     """Single reports that arrived as columns already (Parquet); ``written_by`` as in :class:`Chunk`."""
 
     source: str
     rows: Rows | EvenRows
     written_by: int | None = None
+
+    @property
+    def nbytes(self) -> int:
+        """Of the payloads, or of the buffer that they lie in."""
+        held = self.rows.payloads if isinstance(self.rows, EvenRows) else self.rows.buffer
+        return held.nbytes
 
     def each(self) -> Rows:
         """The reports as rows, each with its place and payload, however they came."""
@@ -68,7 +88,7 @@ class Table:
 
 
 @dataclass(frozen=True)
-class BadSource:
+class BadSource(Piece):
     """A place where a file is not readable, and how many records that concerns."""
 
     source: str

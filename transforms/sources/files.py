@@ -15,9 +15,10 @@ import apache_beam as beam
 import numpy as np
 import zstandard
 
+from ldpbeam.arrays import Bytes, read_only
 from ldpbeam.errors import Reason
 from ldpbeam.kernels import framing
-from ldpbeam.transforms.sources.chunks import FREE_BYTES, BadSource, Chunk, ReadLimits, Table
+from ldpbeam.transforms.sources.chunks import FREE_BYTES, BadSource, Chunk, Piece, ReadLimits, Table
 from ldpbeam.transforms.sources.stored import StoredFile, printable
 from ldpbeam.wire.codec import frames
 
@@ -83,28 +84,62 @@ class ReadFiles(beam.DoFn):
                 yield from read_tables(source, stored, allowed, written_by)
                 _count_progress(stored.size)
             else:
-                pieces = _plain_bytes(stored, magic, allowed)
-                yield from _read_records(source, stored, pieces, written_by)
+                stream = _stream(stored, magic, allowed)
+                yield from _read_records(source, stored, stream, written_by)
         except OSError:
             yield BadSource(source, Reason.UNREADABLE_FILE)
 
 
-def _plain_bytes(stored: StoredFile, magic: bytes, allowed: int) -> Iterator[bytes]:
-    """Decompressed pieces of about a chunk.
+def read_files(limits: ReadLimits) -> beam.ParDo:
+    """:class:`ReadFiles` with the type of what it gives."""
+    return beam.ParDo(ReadFiles(limits)).with_output_types(Piece)
 
-    Raises:
-        _Truncated: the compressed stream ends early.
-        _TooMuch: it stands for more than ``allowed`` bytes.
-        OSError, zlib.error, zstandard.ZstdError: it is not what its first bytes say.
-    """
+
+class _Stored:
+    """The bytes of a file as they are stored."""
+
+    def __init__(self, stored: StoredFile) -> None:
+        self._stored = stored
+
+    def after(self, rest: Bytes) -> Bytes:
+        """``rest`` and about a chunk of what follows; ``rest`` itself at the end.
+
+        Raises:
+            OSError: the file cannot be read.
+        """
+        # No more than there is: reports keep the memory that they were read into.
+        data = np.empty(rest.size + min(_CHUNK, self._stored.size - self._stored.tell()), np.uint8)
+        data[: rest.size] = rest
+        found = self._stored.readinto(data[rest.size :].data)
+        _count_progress(found)
+        return read_only(data[: rest.size + found])
+
+
+class _Decompressed:
+    """The bytes that a compressed file stands for."""
+
+    def __init__(self, pieces: Iterator[bytes]) -> None:
+        self._pieces = _gathered(pieces)
+
+    def after(self, rest: Bytes) -> Bytes:
+        """As of stored bytes.
+
+        Raises:
+            _Truncated: the compressed stream ends early.
+            _TooMuch: it stands for more bytes than it may.
+            OSError, zlib.error, zstandard.ZstdError: it is not what its first bytes say.
+        """
+        piece = np.frombuffer(next(self._pieces, b""), np.uint8)
+        return read_only(np.concatenate([rest, piece])) if rest.size else piece
+
+
+def _stream(stored: StoredFile, magic: bytes, allowed: int) -> _Stored | _Decompressed:
+    """What a file stands for, up to ``allowed`` bytes where it is compressed."""
     if magic[:2] == b"\x1f\x8b":
-        yield from _gathered(_limited(_gzip_pieces(stored), allowed))
-    elif magic == b"\x28\xb5\x2f\xfd":
-        yield from _gathered(_limited(_zstd_pieces(stored), allowed))
-    else:
-        while piece := stored.read(_CHUNK):
-            _count_progress(len(piece))
-            yield piece
+        return _Decompressed(_limited(_gzip_pieces(stored), allowed))
+    if magic == b"\x28\xb5\x2f\xfd":
+        return _Decompressed(_limited(_zstd_pieces(stored), allowed))
+    return _Stored(stored)
 
 
 def _limited(pieces: Iterator[bytes], allowed: int) -> Iterator[bytes]:
@@ -185,28 +220,26 @@ def _trouble(error: Exception, stored: StoredFile) -> Reason:
 
 
 def _read_records(
-    path: str, stored: StoredFile, pieces: Iterator[bytes], written_by: int | None
+    path: str, stored: StoredFile, stream: _Stored | _Decompressed, written_by: int | None
 ) -> Iterator[Chunk | BadSource]:
     """Cut a stream of bytes into chunks of whole records."""
-    rest = b""
+    rest = np.empty(0, np.uint8)
     base = 0  # position of `rest` in the plain file
-    skip = 0  # bytes of an oversize record still to pass over
+    skip = 0  # bytes of an oversize record still to pass over; then there is no `rest`
     trouble: Reason | None = None
     seen = False
-    source = iter(pieces)
     while True:
         try:
-            piece = next(source, b"")
+            data = stream.after(rest)
         except (_Truncated, _TooMuch, OSError, zlib.error, zstandard.ZstdError) as error:
-            piece, trouble = b"", _trouble(error, stored)
-        if not piece:
+            data, trouble = rest, _trouble(error, stored)
+        if data.size == rest.size:
             break
         seen = True
-        passed = min(skip, len(piece))
+        passed = min(skip, data.size)
         skip -= passed
         base += passed
-        piece = piece[passed:]
-        data = np.frombuffer(rest + piece if rest else piece, np.uint8)
+        data = data[passed:]
         at = 0
         while True:
             found = frames(data, at)
@@ -226,9 +259,9 @@ def _read_records(
                 yield BadSource(path, Reason.MALFORMED, base + at - found.size, found.size)
             elif found.status == framing.NEED_MORE:
                 break
-        rest = data[at:].tobytes()
+        rest = data[at:]
         base += at
-    if trouble is None and rest:
+    if trouble is None and rest.size:
         trouble = Reason.TRUNCATED
     if trouble is not None:
         yield BadSource(path, trouble, base)

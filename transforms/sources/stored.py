@@ -76,10 +76,8 @@ class StoredFile(io.RawIOBase):
         return bytes(self._again(lambda: self._read(size)))
 
     def readinto(self, buffer: Any) -> int:
-        """As :meth:`read`."""
-        data = self.read(len(buffer))
-        buffer[: len(data)] = data
-        return len(data)
+        """As :meth:`read`, into writable memory: fills it, or ends with the file."""
+        return int(self._again(lambda: self._read_into(memoryview(buffer))))
 
     def close(self) -> None:
         """Let go of it."""
@@ -122,16 +120,33 @@ class StoredFile(io.RawIOBase):
             self.size = self._handle.seek(0, 2) or self._handle.tell()
             self._handle.seek(0)
 
-    def _read(self, size: int) -> bytes:
+    def _here(self) -> Any:
+        """The handle, at the position; None at the end of the file."""
         if self._at >= self.size:
-            return b""
+            return None
         if self._handle is None:
             self._open()
         if self._handle.tell() != self._at:
             self._handle.seek(self._at)
-        data = self._handle.read() if size < 0 else self._handle.read(size)
+        return self._handle
+
+    def _read(self, size: int) -> bytes:
+        handle = self._here()
+        if handle is None:
+            return b""
+        data = handle.read() if size < 0 else handle.read(size)
         self._at += len(data)
         return bytes(data)
+
+    def _read_into(self, buffer: memoryview) -> int:
+        handle, filled = self._here(), 0
+        while handle is not None and filled < len(buffer):
+            found = handle.readinto(buffer[filled:])
+            if not found:
+                break
+            filled += found
+        self._at += filled
+        return filled
 
 
 def _modified(path: str) -> int | None:
