@@ -13,7 +13,9 @@ import pytest
 
 from ldpbeam.degenerate import (
     BOUND,
+    CELLS,
     REACH,
+    add_seeds,
     is_degenerate,
     ones_admitted,
     ordinary,
@@ -342,3 +344,16 @@ def test_a_memo_that_is_often_refused_is_rarer_than_twice_the_bound() -> None:
         stuck += chance * (refused >= Fraction(1, 2))
     assert stuck < 2 * BOUND
     assert ones_admitted(100, kind.support.own, kind.support.other) == (least, most)
+
+
+def test_classes_of_seeds_are_those_of_the_formula() -> None:
+    """The highest bits of (a ^ c) times an odd number, in integers of any length; added to what is there."""
+    draw = random.Random(3)
+    seeds = [0, 1, FULL - 1, (FULL - 1) << 64, FULL**2 - 1, *(draw.getrandbits(128) for _ in range(3000))]
+    payloads = np.frombuffer(b"".join(s.to_bytes(16, "little") + b"\0" for s in seeds), np.uint8)
+    wanted = [2] * CELLS
+    for seed in seeds:
+        wanted[((seed % FULL) ^ (seed >> 64)) * 0x9E3779B97F4A7C15 % FULL * CELLS // FULL] += 1
+    signs = np.full(CELLS, 2, np.int64)
+    add_seeds(payloads.reshape(-1, 17), signs)
+    assert signs.tolist() == wanted
