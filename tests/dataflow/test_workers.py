@@ -42,7 +42,8 @@ FUNCTIONS = {
     "ldpbeam.transforms.stateful.count_shard.CountShard",
     "ldpbeam.transforms.stateful.split_by_shard.SplitByShard",
     "ldpbeam.transforms.stateful.sum_shards.SumShards",
-    "ldpbeam.transforms.stages.support.CountSupport",
+    "ldpbeam.transforms.stages.of_each.OfEach",
+    "ldpbeam.transforms.stages.support.CountSupportOfEach",
 }
 ELSEWHERE = [
     "--publish_topic", "projects/my-project/topics/estimates",
