@@ -42,8 +42,9 @@ class EpochMoment:
 
     @property
     def has_ended(self) -> bool:
-        """Whether the epoch has reached its end since its last result."""
-        return self.state.last_result_watermark < self.schedule.end(self.key[1]) <= self.watermark
+        """Whether the epoch has reached its end since its last result; one that was closed had it then."""
+        end = self.schedule.end(self.key[1])
+        return not self.state.closed and self.state.last_result_watermark < end <= self.watermark
 
     @property
     def is_past_close(self) -> bool:
@@ -85,7 +86,8 @@ class EpochMoment:
         publication = Publication(
             state.next_revision if counts else max(state.next_revision - 1, 0),
             REPLAY if replaying else pane,
-            self.is_past_close,
+            # Closed for good: an engine that starts again may know of less time than the one before it.
+            state.closed or self.is_past_close,
             {"segment": segment, "watermark": self.watermark},
         )
         account = state.total_without_counts if counts else state.total

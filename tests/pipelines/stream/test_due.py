@@ -105,6 +105,19 @@ def test_a_result_with_a_count(watermark: int, last: int, pane: str) -> None:
     assert known.unpublished_entries == entries
 
 
+def test_what_was_closed_stays_closed() -> None:
+    """An engine whose closed epochs are all in the archive starts with an earlier time than theirs."""
+    known = EpochState(closed=True, last_result_watermark=CLOSE, next_revision=1)
+    known.unpublished_entries["late"] += 1
+    found = EpochMoment(Schedule(AGREED), KEY, known, START).due(8, replaying=False)
+    assert found.publication.closed
+    assert (found.publication.revision, found.segments) == (0, ())
+    # Its accounting names that earlier time from then on. It is not counted again: its reports may be gone.
+    again = moment(CLOSE, closed=True, last_result_watermark=START, segments=[4])
+    assert not again.is_due(everything=True)
+    assert not again.needs_count
+
+
 @pytest.mark.parametrize(("next_revision", "number"), [(0, 0), (3, 2)])
 def test_accounting_alone_belongs_to_the_newest_revision(next_revision: int, number: int) -> None:
     account = Account(9, 5, 1, 2, Counter(malformed=1))
