@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import pickle
 import struct
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -28,12 +29,15 @@ class ReportColumnsCoder(coders.Coder):
 
     def encode(self, value: ReportColumns) -> bytes:
         """Bytes of the columns."""
-        n, width = value.payloads.shape
-        head = _HEAD.pack(value.digest, value.epoch, n, width)
-        ids = np.ascontiguousarray(value.report_ids, "<u8")
-        # Joined from views: the only copy made here.
-        views: list[Any] = [ids.view(np.uint8), value.payloads.reshape(-1)]
-        return b"".join([head, *views])
+        return b"".join(self.views([value]))
+
+    @staticmethod
+    def views(parts: Sequence[ReportColumns]) -> list[Any]:
+        """What these columns of one epoch are encoded as together, end to end, as views of their arrays."""
+        first = parts[0]
+        head = _HEAD.pack(first.digest, first.epoch, sum(map(len, parts)), first.payloads.shape[1])
+        ids = [np.ascontiguousarray(part.report_ids, "<u8").view(np.uint8) for part in parts]
+        return [head, *ids, *(part.payloads.reshape(-1) for part in parts)]
 
     def estimate_size(self, value: ReportColumns) -> int:
         """Bytes of the columns."""

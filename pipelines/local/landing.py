@@ -29,7 +29,7 @@ from ldpbeam.collection.collection import Collection, digest_hex
 from ldpbeam.errors import LdpError, Reason
 from ldpbeam.pipelines.local.segment import EpochKey, Segment, encode_segment, read_header, read_segment
 from ldpbeam.reports import Admission, ReportColumns, admit_frames
-from ldpbeam.transforms.sinks.atomic import publish
+from ldpbeam.transforms.sinks.atomic import keep_private, publish
 from ldpbeam.transforms.sinks.rejects import write_rejects
 from ldpbeam.wire import codec
 
@@ -156,11 +156,11 @@ class Landing:
 
     def write(self, segment: Segment, admitted: Sequence[ReportColumns]) -> Segment:
         """Put a segment with these columns in place; on return it is on disk."""
-        return self._put(segment, [(columns, segment.number) for columns in together(admitted)])
+        return self._put(segment, [(columns, segment.number) for columns in by_epoch(admitted)])
 
-    def _put(self, segment: Segment, columns: Iterable[tuple[ReportColumns, int]]) -> Segment:
-        content, segment = encode_segment(segment, columns)
-        publish(self._output, f"{FOLDER}/{self.path(segment.number).name}", content, private=True)
+    def _put(self, segment: Segment, columns: Iterable[tuple[Sequence[ReportColumns], int]]) -> Segment:
+        parts, segment = encode_segment(segment, columns)
+        keep_private(self._output, f"{FOLDER}/{self.path(segment.number).name}", parts)
         return segment
 
     def merge(
@@ -201,10 +201,7 @@ class Landing:
             first=parts[0].first,
             level=max(part.level for part in parts) + 1,
         )
-        merged = self._put(
-            merged,
-            ((columns, newest[key]) for key, some in sorted(pieces.items()) for columns in together(some)),
-        )
+        merged = self._put(merged, ((some, newest[key]) for key, some in sorted(pieces.items())))
         for part in parts[:-1]:
             self.path(part.number).unlink(missing_ok=True)
         return merged
@@ -284,22 +281,12 @@ def _leave_closed(admission: Admission, closed: Container[EpochKey]) -> None:
     admission.admitted = [c for c in admission.admitted if (digest_hex(c.digest), c.epoch) not in closed]
 
 
-def together(admitted: Sequence[ReportColumns]) -> list[ReportColumns]:
-    """One block of columns per collection and epoch."""
+def by_epoch(admitted: Sequence[ReportColumns]) -> list[list[ReportColumns]]:
+    """The columns of each collection and epoch."""
     groups: dict[tuple[int, int], list[ReportColumns]] = {}
     for columns in admitted:
         groups.setdefault((columns.digest, columns.epoch), []).append(columns)
-    return [
-        some[0]
-        if len(some) == 1
-        else ReportColumns(
-            digest,
-            epoch,
-            np.concatenate([c.report_ids for c in some]),
-            np.concatenate([c.payloads for c in some]),
-        )
-        for (digest, epoch), some in groups.items()
-    ]
+    return list(groups.values())
 
 
 def mergeable(segments: Iterable[Segment], at_least: int) -> list[Segment]:

@@ -10,11 +10,11 @@ from __future__ import annotations
 import json
 import struct
 import zlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import IO, NamedTuple
+from typing import IO, Any, NamedTuple
 
 from ldpbeam.accounting import Entry
 from ldpbeam.collection.collection import digest_hex
@@ -107,20 +107,28 @@ class Segment:
         return found
 
 
-def encode_segment(segment: Segment, columns: Iterable[tuple[ReportColumns, int]]) -> tuple[bytes, Segment]:
-    """Content of the file of a segment, and the segment with its blocks and its size.
+def encode_segment(
+    segment: Segment, columns: Iterable[tuple[Sequence[ReportColumns], int]]
+) -> tuple[list[Any], Segment]:
+    """Content of the file of a segment in parts, and the segment with its blocks and its size.
 
     Args:
         segment: without blocks.
-        columns: of each epoch, and the newest segment that some of them were landed in.
+        columns: all of each epoch, and the newest segment that some of them were landed in. Parts of the
+            content are views of them.
     """
-    coder, blocks, bodies, offset = ReportColumnsCoder(), [], [], 0
+    blocks: list[Block] = []
+    bodies: list[Any] = []
+    offset = 0
     for some, newest in columns:
-        body = coder.encode(some)
-        place = digest_hex(some.digest), some.epoch, len(some), offset, len(body)
-        blocks.append(Block(*place, newest, zlib.crc32(body)))
-        bodies.append(body)
-        offset += len(body)
+        body = ReportColumnsCoder.views(some)
+        length, checksum = 0, 0
+        for part in body:
+            length, checksum = length + len(part), zlib.crc32(part, checksum)
+        place = digest_hex(some[0].digest), some[0].epoch, sum(map(len, some)), offset, length
+        blocks.append(Block(*place, newest, checksum))
+        bodies += body
+        offset += length
     header = {
         **{name: getattr(segment, name) for name in _NUMBERS},
         "entries": [[digest, epoch, what, n] for ((digest, epoch), what), n in segment.entries],
@@ -130,8 +138,8 @@ def encode_segment(segment: Segment, columns: Iterable[tuple[ReportColumns, int]
     }
     text = json.dumps(header).encode()
     head = b"".join([_MAGIC, _LENGTH.pack(len(text)), text])
-    content = b"".join([head, _CHECK.pack(zlib.crc32(head)), *bodies])
-    return content, replace(segment, blocks=tuple(blocks), size=len(content))
+    head += _CHECK.pack(zlib.crc32(head))
+    return [head, *bodies], replace(segment, blocks=tuple(blocks), size=len(head) + offset)
 
 
 def read_header(path: Path) -> Segment:

@@ -7,8 +7,9 @@ import os
 import secrets
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
+from typing import Any
 
 from apache_beam.io.filesystems import FileSystems
 
@@ -23,6 +24,10 @@ def sync_folder(folder: str) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+_AT_ONCE = 1 << 20
+"""Parts of a file are written so many bytes at a time, or more where a part is larger."""
 
 
 class _Gate:
@@ -89,8 +94,24 @@ def publish(output: str, name: str, content: bytes, rows: int = 0, *, private: b
             handle.write(content)
     else:
         with _GATE.passing():
-            _put(path, folder, content, _private if private else None)
+            _put(path, folder, [content], _private if private else None)
     return FileRecord(name, len(content), hashlib.sha256(content).hexdigest(), rows)
+
+
+def keep_private(output: str, name: str, parts: Iterable[Any]) -> None:
+    """Put a whole local file in place as :func:`publish` does, for its owner alone and without a record.
+
+    Args:
+        output: local output directory.
+        name: path below it.
+        parts: bytes-like objects, which follow one another in the file; they are not joined in memory.
+
+    Raises:
+        LdpError: as :func:`publish`.
+    """
+    path = FileSystems.join(output, *name.split("/"))
+    with _GATE.passing():
+        _put(path, FileSystems.split(path)[0], parts, _private)
 
 
 def _private(path: str, flags: int) -> int:
@@ -98,13 +119,14 @@ def _private(path: str, flags: int) -> int:
     return os.open(path, flags, 0o600)
 
 
-def _put(path: str, folder: str, content: bytes, opener: Callable[[str, int], int] | None) -> None:
+def _put(path: str, folder: str, parts: Iterable[Any], opener: Callable[[str, int], int] | None) -> None:
     temporary = f"{path}.{secrets.token_hex(4)}.tmp"
     try:
         os.makedirs(folder, exist_ok=True)  # noqa: PTH103 - Beam paths are text
         try:
             with open(temporary, "wb", opener=opener) as handle:
-                handle.write(content)
+                for some in _gathered(parts):
+                    handle.write(some)
                 handle.flush()
                 os.fsync(handle.fileno())
             os.replace(temporary, path)  # noqa: PTH105 - as above
@@ -117,6 +139,20 @@ def _put(path: str, folder: str, content: bytes, opener: Callable[[str, int], in
         if found is None:
             raise
         raise found from None
+
+
+def _gathered(parts: Iterable[Any]) -> Iterator[Any]:
+    """The same bytes in fewer parts: small ones joined, large ones as they are."""
+    held: list[Any] = []
+    size = 0
+    for part in parts:
+        if held and size + len(part) > _AT_ONCE:
+            yield held[0] if len(held) == 1 else b"".join(held)
+            held, size = [], 0
+        held.append(part)
+        size += len(part)
+    if held:
+        yield held[0] if len(held) == 1 else b"".join(held)
 
 
 def link(output: str, name: str, target: str, content: bytes, *, sync: bool = True) -> None:

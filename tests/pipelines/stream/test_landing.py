@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from ldpbeam.accounting import Accounting
+from ldpbeam.arrays import read_only
 from ldpbeam.collection.collection import Collection
 from ldpbeam.collection.epochs import Epochs
 from ldpbeam.errors import LdpError
@@ -21,6 +22,7 @@ from ldpbeam.pipelines.local import landing as module
 from ldpbeam.pipelines.local.engine import LocalStream
 from ldpbeam.pipelines.local.landing import Landing
 from ldpbeam.pipelines.local.segment import Segment, read_header, read_segment
+from ldpbeam.reports import ReportColumns
 from ldpbeam.wire import report_pb2
 from tests.pipelines.running import collection, fleet, messages
 from tests.pipelines.stream.broker import Broker, Clock
@@ -62,8 +64,9 @@ def test_what_is_landed_is_read_again(tmp_path: Path) -> None:
     blocks = found(tmp_path, segment)
     assert blocks[ONE.digest, 0][0] == [0, 1, 2, 3, 4, 3, 4, 5, 6, 7, 8]
     assert blocks[ONE.digest, 1][0] == [0, 1]
-    batch = report_pb2.ReportBatch.FromString(sent[1])
-    assert blocks[TWO.digest, 0] == (list(range(7)), [bytes([byte]) for byte in batch.payloads])
+    one, two, three = map(report_pb2.ReportBatch.FromString, sent)
+    assert blocks[ONE.digest, 0][1] == [bytes([byte]) for byte in one.payloads + three.payloads]
+    assert blocks[TWO.digest, 0] == (list(range(7)), [bytes([byte]) for byte in two.payloads])
     books = Accounting.from_entries(segment.entries)
     assert books.total.read == 20
     reports = {(digest, epoch): n for digest, epoch, n, *_ in segment.blocks}
@@ -71,6 +74,25 @@ def test_what_is_landed_is_read_again(tmp_path: Path) -> None:
     assert len(segment.blocks) == len(reports)
     only = read_segment(Landing(str(tmp_path)).path(1), frozenset([(TWO.digest_hex, 0)]))
     assert [(c.digest, c.epoch) for c in only] == [(TWO.digest, 0)]
+
+
+def test_parts_of_an_epoch_are_written_one_after_the_other(tmp_path: Path) -> None:
+    """Also larger ones than what is gathered before it is written, and in any layout in memory."""
+    draw = np.random.default_rng(1)
+    width = TWO.protocol.payload_size + 1
+    parts = []
+    for n in (1, 200_000, 3):
+        ids, rows = draw.integers(0, 1 << 64, 2 * n, np.uint64), draw.integers(0, 5, (n, width), np.uint8)
+        parts.append(ReportColumns(TWO.digest, 7, ids[::2], read_only(rows[:, :-1])))
+    kept = Landing(str(tmp_path)).write(Segment(3, 0, 0, 0, (), ()), parts)
+    (block,) = kept.blocks
+    assert (block.reports, block.epoch, block.newest_segment) == (200_004, 7, 3)
+    path = Landing(str(tmp_path)).path(3)
+    assert kept.size == path.stat().st_size > 1 << 20
+    assert path.stat().st_mode & 0o777 == 0o600
+    (back,) = read_segment(path, kept.keys)
+    assert np.array_equal(back.report_ids, np.concatenate([p.report_ids for p in parts]))
+    assert np.array_equal(back.payloads, np.concatenate([p.payloads for p in parts]))
 
 
 def test_every_damaged_byte_is_noticed(tmp_path: Path) -> None:
