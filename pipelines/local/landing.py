@@ -29,7 +29,7 @@ from ldpbeam.collection.collection import Collection, digest_hex
 from ldpbeam.errors import LdpError, Reason
 from ldpbeam.pipelines.local.segment import EpochKey, Segment, encode_segment, read_header, read_segment
 from ldpbeam.reports import Admission, ReportColumns, admit_frames
-from ldpbeam.transforms.sinks.atomic import keep_private, publish
+from ldpbeam.transforms.sinks.atomic import keep_private
 from ldpbeam.transforms.sinks.rejects import write_rejects
 from ldpbeam.wire import codec
 
@@ -230,7 +230,7 @@ class Landing:
 
     def keep_taken(self, taken: Mapping[str, int]) -> None:
         """Note how far files of reports were taken, bytes by name, before segments that say so go."""
-        publish(self._output, f"{FOLDER}/{_TAKEN}", json.dumps({"taken": taken}).encode(), private=True)
+        keep_private(self._output, f"{FOLDER}/{_TAKEN}", [json.dumps({"taken": taken}).encode()])
 
     def remove(self, segment: Segment) -> None:
         """Delete a segment that nobody needs any more, and what was refused with it."""
@@ -265,9 +265,9 @@ class Landing:
             begins[index] = at + len(framed) - len(messages[index])
             content.append(framed)
             at += len(framed)
-        publish(self._output, name, b"".join(content), private=True)
+        keep_private(self._output, name, content)
         listing = [[begins[index], len(messages[index]), reasons[index].value] for index in sorted(reasons)]
-        publish(self._output, name.replace(".pb", ".json"), json.dumps(listing).encode(), private=True)
+        keep_private(self._output, name.replace(".pb", ".json"), [json.dumps(listing).encode()])
         moved = [replace(r, source=name, place=begins[int(index_of(r.place))]) for r in admission.rejections]
         write_rejects(self._output, f"rejects-segment-{number:010d}", moved)
 

@@ -26,10 +26,6 @@ def sync_folder(folder: str) -> None:
         os.close(descriptor)
 
 
-_AT_ONCE = 1 << 20
-"""Parts of a file are written so many bytes at a time, or more where a part is larger."""
-
-
 class _Gate:
     """Lets a process that was told to end wait for the files that it is writing, and write no others."""
 
@@ -73,7 +69,11 @@ def refuse_writing(patience: float) -> None:
     _GATE.close(patience)
 
 
-def publish(output: str, name: str, content: bytes, rows: int = 0, *, private: bool = False) -> FileRecord:
+_AT_ONCE = 1 << 20
+"""Parts of a file are written so many bytes at a time, or more where a part is larger."""
+
+
+def publish(output: str, name: str, content: bytes, rows: int = 0) -> FileRecord:
     """Put a whole file in place: temporary file, fsync, rename, fsync of the folder.
 
     Args:
@@ -81,7 +81,6 @@ def publish(output: str, name: str, content: bytes, rows: int = 0, *, private: b
         name: path below it.
         content: bytes.
         rows: for the record.
-        private: whether only the owner may read a local file, whatever the umask.
 
     Raises:
         LdpError: the disk is full, or may not be written to. Nothing half-written stays behind.
@@ -94,17 +93,19 @@ def publish(output: str, name: str, content: bytes, rows: int = 0, *, private: b
             handle.write(content)
     else:
         with _GATE.passing():
-            _put(path, folder, [content], _private if private else None)
+            _put(path, folder, [content])
     return FileRecord(name, len(content), hashlib.sha256(content).hexdigest(), rows)
 
 
 def keep_private(output: str, name: str, parts: Iterable[Any]) -> None:
-    """Put a whole local file in place as :func:`publish` does, for its owner alone and without a record.
+    """Put a whole local file in place as :func:`publish` does, without a record.
+
+    Only its owner may read it, whatever the umask.
 
     Args:
         output: local output directory.
         name: path below it.
-        parts: bytes-like objects, which follow one another in the file; they are not joined in memory.
+        parts: bytes-like objects, which follow one another in the file; only small ones are joined in memory.
 
     Raises:
         LdpError: as :func:`publish`.
@@ -119,7 +120,9 @@ def _private(path: str, flags: int) -> int:
     return os.open(path, flags, 0o600)
 
 
-def _put(path: str, folder: str, parts: Iterable[Any], opener: Callable[[str, int], int] | None) -> None:
+def _put(
+    path: str, folder: str, parts: Iterable[Any], opener: Callable[[str, int], int] | None = None
+) -> None:
     temporary = f"{path}.{secrets.token_hex(4)}.tmp"
     try:
         os.makedirs(folder, exist_ok=True)  # noqa: PTH103 - Beam paths are text
