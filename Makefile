@@ -10,6 +10,8 @@ PROTOS := $(sort $(wildcard proto/ldpbeam/wire/*.proto))
 DEMO_OUT ?= demo-output
 # loadfile: one file's tests share a process, and what they set up; tests/conftest.py says which come first.
 JOBS ?= 2
+# Minutes within which tests may begin that `make check` adds to those of `make test`; empty: however long it takes.
+THOROUGH_WITHIN ?=
 PYTEST := $(BIN)/python -m pytest
 
 .DEFAULT_GOAL := help
@@ -87,7 +89,8 @@ test: $(STAMP) ## the default tests (no browser, no emulators)
 	@$(PYTEST) -n $(JOBS) --dist loadfile --no-loadscope-reorder
 
 test-all: $(STAMP) ## the default tests, and those that say the same of more cases
-	@$(PYTEST) -n $(JOBS) --dist loadfile --no-loadscope-reorder --thorough
+	@$(PYTEST) -n $(JOBS) --dist loadfile --no-loadscope-reorder --thorough \
+		$(if $(THOROUGH_WITHIN),--thorough-within=$(THOROUGH_WITHIN))
 
 # --- for developers
 

@@ -1,6 +1,7 @@
 """What every test may rely on."""
 
 import gc
+import time
 from pathlib import Path
 
 import pytest
@@ -31,6 +32,11 @@ LONGEST_FIRST = (
     "tests/pipelines/test_replay.py",
 )
 
+BEGAN = time.monotonic()
+"""When this process began; of parallel ones each has its own, seconds apart."""
+MORE = pytest.StashKey[bool]()
+"""Whether a test is one that `make test` leaves out."""
+
 # Libraries leave a million objects that stay; looking for cycles among them less often saves a twentieth.
 gc.set_threshold(100_000, 50, 50)
 
@@ -44,12 +50,49 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--thorough", action="store_true", help="also the tests that make check adds to those of make test"
     )
+    parser.addoption(
+        "--thorough-within",
+        type=float,
+        metavar="MINUTES",
+        help="none of those begins later than this after the start; what is skipped for it says so",
+    )
+
+
+class AtOnce:
+    """Names each failure when it happens: a run that is ended from outside never comes to its summary."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        self._terminal = config.pluginmanager.get_plugin("terminalreporter")
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if report.failed and self._terminal is not None:
+            crash = getattr(report.longrepr, "reprcrash", None)
+            why = crash.message.partition("\n")[0] if crash is not None else "see below"
+            self._terminal.ensure_newline()
+            self._terminal.write_line(f"FAILED {report.nodeid} ({report.when}): {why}"[:300])
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Failures are named as they happen, by the process that prints."""
+    if not hasattr(config, "workerinput"):
+        config.pluginmanager.register(AtOnce(config))
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """A thorough test whose time is over is skipped, before anything is set up for it."""
+    minutes = item.config.getoption("--thorough-within")
+    if minutes is not None and item.stash.get(MORE, False) and time.monotonic() - BEGAN > 60 * minutes:
+        pytest.skip(f"thorough tests begin within {minutes:g} minutes; this machine is slower")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """The order of :data:`LONGEST_FIRST`, within a file as written; thorough tests only where asked for."""
+    left = thorough(items)
+    for item in left:
+        item.stash[MORE] = True
     if not config.getoption("--thorough"):
-        left = thorough(items)
         config.hook.pytest_deselected(items=left)
         items[:] = [item for item in items if item not in left]
     if moving := [item.nodeid for item in items if " at 0x" in item.nodeid]:

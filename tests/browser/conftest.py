@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.waiting import PATIENCE
+
 # The background services would look for the network, which a test machine may not have.
 FLAGS = (
     "--headless",
@@ -26,7 +28,7 @@ def _run(tmp_path: Path, page: Path, *options: str) -> str:
     if browser is None:  # a failure, not a skip: who asked for browser tests wants them run
         pytest.fail("chromium is not installed; run `make browser`, which installs it")
     command = [browser, *FLAGS, f"--user-data-dir={tmp_path / 'profile'}", *options, page.as_uri()]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=False)
     assert done.returncode == 0, done.stderr
     return done.stdout
 

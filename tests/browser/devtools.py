@@ -14,8 +14,8 @@ from typing import Any
 import aiohttp
 
 from tests.browser.conftest import FLAGS
+from tests.waiting import PATIENCE
 
-PATIENCE = 60.0
 # Timers of pages that nobody looks at would fire once a second.
 UNTHROTTLED = (
     "--disable-background-timer-throttling",

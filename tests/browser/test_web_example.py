@@ -27,8 +27,9 @@ from ldpbeam.support import SupportProbabilities
 from tests.browser.devtools import Browser, Visitor, browser
 from tests.conftest import FALSE_ALARM_SUITE, REPOSITORY
 from tests.reference.fits import fits
+from tests.waiting import PATIENCE
 
-pytestmark = [pytest.mark.browser, pytest.mark.timeout(1200)]
+pytestmark = [pytest.mark.browser, pytest.mark.timeout(2 * PATIENCE)]
 
 WEB = REPOSITORY / "examples" / "web"
 CLIENT = REPOSITORY / "clients" / "js" / "build" / "src"
@@ -83,7 +84,7 @@ def collector(output: Path, origin: str) -> Iterator[str]:
             yield f"http://{listening['host']}:{listening['port']}/v1/reports"
         finally:
             process.send_signal(signal.SIGTERM)
-            assert process.wait(60) == 0
+            assert process.wait(PATIENCE) == 0
 
 
 async def visit(found: Browser, url: str, label: str, again: str | None) -> list[str]:

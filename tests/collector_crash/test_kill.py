@@ -34,6 +34,7 @@ from ldpbeam.wire import report_pb2
 from tests.conftest import REPOSITORY
 from tests.pipelines.collect.serving import TYPE, folder, names, records, report
 from tests.pipelines.running import check_books
+from tests.waiting import PATIENCE, poll
 
 POINTS = int(os.environ.get("COLLECTOR_POINTS", "8"))
 YAML = """
@@ -65,7 +66,7 @@ class Forks:
         self._came = threading.Condition()
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
-        assert self._wait(lambda: self._process.pid in self.ready, 120)
+        assert self._wait(lambda: self._process.pid in self.ready)
 
     def _read(self) -> None:
         assert self._process.stdout is not None
@@ -80,20 +81,20 @@ class Forks:
                     self.ports[words["pid"]] = words["port"]
                 self._came.notify_all()
 
-    def _wait(self, what: Callable[[], bool], seconds: float) -> bool:
+    def _wait(self, what: Callable[[], bool]) -> bool:
         with self._came:
-            return bool(self._came.wait_for(what, seconds))
+            return bool(self._came.wait_for(what, PATIENCE))
 
     def fork(self, what: str) -> int:
         before = len(self._forked)
         assert self._process.stdin is not None
         self._process.stdin.write(f"{what}\n")
         self._process.stdin.flush()
-        assert self._wait(lambda: len(self._forked) > before, 60)
+        assert self._wait(lambda: len(self._forked) > before)
         return self._forked[-1]
 
     def listening(self, child: int) -> bool:
-        return self._wait(lambda: child in self.ports, 60)
+        return self._wait(lambda: child in self.ports)
 
     def close(self) -> None:
         for child in self._forked:
@@ -101,8 +102,8 @@ class Forks:
                 os.kill(child, signal.SIGKILL)
         assert self._process.stdin is not None
         self._process.stdin.close()
-        self._process.wait(60)
-        self._reader.join(60)
+        self._process.wait(PATIENCE)
+        self._reader.join(PATIENCE)
         assert self._process.stdout is not None
         self._process.stdout.close()
 
@@ -128,7 +129,7 @@ class Devices(threading.Thread):
             if line is None or line.port != self.port:
                 if line is not None:
                     line.close()
-                line = http.client.HTTPConnection("127.0.0.1", self.port or 1, timeout=10)
+                line = http.client.HTTPConnection("127.0.0.1", self.port or 1, timeout=60)
             try:
                 line.request("POST", "/v1/reports", message[0], TYPE)
                 status = line.getresponse()
@@ -198,19 +199,14 @@ def test_killed_collectors_and_engines_lose_nothing_and_repeat_nothing(tmp_path:
         assert warm.listening(last)
         for each in devices:
             each.port = warm.ports[last]
-        deadline = time.monotonic() + 60
-        while sum(len(each.answered) for each in devices) <= 20 * POINTS and time.monotonic() < deadline:
-            time.sleep(0.01)
+        poll(lambda: sum(len(each.answered) for each in devices) > 20 * POINTS)
         for each in devices:
             each.finish.set()
         for each in devices:
-            each.join(60)
+            each.join(PATIENCE)
             assert not each.is_alive()
         os.kill(last, signal.SIGTERM)
-        deadline = time.monotonic() + 60
-        while list((tmp_path / "reports").glob(".journal-*")) and time.monotonic() < deadline:
-            time.sleep(0.05)
-        time.sleep(0.2)
+        poll(lambda: not Path(f"/proc/{last}").exists())
     assert [each.odd for each in devices] == [[]] * 4
     answered = {name: payload for each in devices for name, payload in each.answered.items()}
     stored = records(tmp_path / "reports")
@@ -219,7 +215,7 @@ def test_killed_collectors_and_engines_lose_nothing_and_repeat_nothing(tmp_path:
     assert lost == []
     assert kept.keys() <= answered.keys()
     assert len(answered) > 20 * POINTS
-    assert not list((tmp_path / "reports").glob("*.tmp"))
+    assert not [*(tmp_path / "reports").glob("*.tmp"), *(tmp_path / "reports").glob(".journal-*")]
     total = counted(tmp_path, agreed)
     assert total["counted"] == len(answered)
     assert total["read"] == len(stored)  # no file twice, whatever was killed

@@ -33,12 +33,11 @@ from ldpbeam.simulators.fleet import ReportColumns
 from tests.conftest import REPOSITORY
 from tests.crash.child import AFTER, BEFORE, FOLDER, HALF, SCRATCH, TEMPORARY, Point
 from tests.pipelines.running import collection, fleet, with_duplicates, write
+from tests.waiting import PATIENCE
 
 CHILD = Path(__file__).with_name("child.py")
 TALLY = pytest.StashKey[dict[str, tuple[int, float]]]()
 """Points and seconds by label, for the summary."""
-PATIENCE = 60.0
-"""Seconds that one run may take before it counts as hung."""
 
 Tree = Mapping[str, bytes | None]
 """What lies in a directory: content by relative path, None for a folder."""

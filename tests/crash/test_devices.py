@@ -113,7 +113,6 @@ def test_no_device_that_is_killed_draws_twice(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(1200)  # twenty seconds on an idle machine; kills are waited for
 @memos
 def test_1200_kills_of_300_devices_draw_nothing_twice(memo: Any, tmp_path: Path) -> None:
     """150 devices in each mode, each killed four times."""

@@ -27,11 +27,11 @@ from ldpbeam.pipelines.interrupt import _descendants
 from tests.conftest import REPOSITORY
 from tests.crash.harness import YAML, Case, Tree, differences, reader_complaints, tree
 from tests.pipelines.running import fleet, with_duplicates, write
+from tests.waiting import PATIENCE, slowness
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks at /proc")
 
 KILLS = 78
-PATIENCE = 240.0
 
 
 @dataclass(frozen=True)
@@ -162,7 +162,7 @@ def kill_some(forms: Forms, name: str, wanted: int) -> list[str]:
 
 def ends(pid: int) -> bool:
     """Whether a process is gone, or goes within a few seconds."""
-    deadline = time.monotonic() + 5
+    deadline = time.monotonic() + 5 * slowness()
     while time.monotonic() < deadline:
         try:
             state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]

@@ -17,8 +17,9 @@ import pytest
 from ldpbeam.collection.file import load_collection
 from tests.conftest import FALSE_ALARM_SUITE, REPOSITORY
 from tests.reference.fits import fits
+from tests.waiting import PATIENCE
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(2 * PATIENCE)]
 
 AGENT = REPOSITORY / "examples" / "agent"
 DEVICES, EPOCHS = 120, 2
@@ -50,13 +51,13 @@ def test_two_commands_lead_from_nothing_to_a_histogram(tmp_path: Path) -> None:
     held = {loads()}
     with subprocess.Popen(count, stdout=subprocess.PIPE, text=True, cwd=REPOSITORY) as histogram:
         try:
-            subprocess.run([*map(str, agent)], check=True, timeout=200, cwd=REPOSITORY)
+            subprocess.run([*map(str, agent)], check=True, timeout=PATIENCE, cwd=REPOSITORY)
             held.add(loads())
             shown = read_histograms(histogram)
         finally:
             histogram.send_signal(signal.SIGTERM)
         rest = histogram.stdout.read() if histogram.stdout else ""
-        assert histogram.wait(60) == 0, rest
+        assert histogram.wait(PATIENCE) == 0, rest
     agreed = load_collection(quick)
     assert agreed.domain is not None and agreed.domain.labels is not None
     own = agreed.protocol.support

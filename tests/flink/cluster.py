@@ -18,6 +18,7 @@ from typing import Any, Self, TypeVar
 
 from tests.conftest import REPOSITORY
 from tests.flink.fetch import flink, job_server
+from tests.waiting import PATIENCE
 
 __all__ = ["JAVA", "Cluster", "JobServerProcess", "Process", "Worker", "free_port", "until"]
 
@@ -73,7 +74,7 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-def until(what: str, find: Callable[[], Found | None], seconds: float = 180.0) -> Found:
+def until(what: str, find: Callable[[], Found | None], seconds: float = PATIENCE) -> Found:
     """What `find` gives as soon as that is something.
 
     Raises:
@@ -290,7 +291,7 @@ class Cluster:
             # While a TaskManager goes, what was asked about it can fail once.
             with (
                 suppress(OSError),
-                urllib.request.urlopen(f"http://{self.address}{path}", timeout=10) as answer,
+                urllib.request.urlopen(f"http://{self.address}{path}", timeout=60) as answer,
             ):
                 return [json.loads(answer.read())]
             return None
@@ -317,7 +318,7 @@ class Cluster:
     def cancel(self, job: str) -> None:
         """End a job that does not end by itself."""
         url = f"http://{self.address}/jobs/{job}?mode=cancel"
-        with urllib.request.urlopen(urllib.request.Request(url, method="PATCH"), timeout=10):
+        with urllib.request.urlopen(urllib.request.Request(url, method="PATCH"), timeout=60):
             pass
         until(f"the end of job {job}", lambda: self.state(job) == "CANCELED" or None)
 

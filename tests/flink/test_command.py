@@ -13,8 +13,9 @@ import pytest
 
 from tests.flink.cluster import Cluster, Worker, free_port, until
 from tests.flink.fetch import FLINK_MINOR, job_server
+from tests.waiting import PATIENCE
 
-pytestmark = [pytest.mark.flink, pytest.mark.timeout(600)]
+pytestmark = pytest.mark.flink
 
 YAML = """\
 name: minutes
@@ -31,7 +32,7 @@ min_reports: 100
 
 def ldpbeam(*words: object) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "ldpbeam.pipelines.commands.main", *map(str, words)]
-    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=400)
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=PATIENCE)
 
 
 @pytest.fixture(scope="module")
@@ -93,7 +94,7 @@ def test_detached_job_goes_on_when_the_command_has_ended(
     assert job["cluster_id"] == cluster.job("detached")
     assert job["cluster"] == f"http://{cluster.address}"
     assert done.stdout.splitlines()[-2] == f"{job['cluster_id']} on {job['cluster']}"
-    until("the end of the job", lambda: cluster.state(job["cluster_id"]) == "FINISHED" or None, 240)
+    until("the end of the job", lambda: cluster.state(job["cluster_id"]) == "FINISHED" or None)
     assert results(output) == results(folder / "local")
 
 

@@ -9,6 +9,7 @@ from apache_beam.options.pipeline_options import PipelineOptions
 from tests.flink.cluster import Cluster, Worker, until
 from tests.flink.fetch import FLINK_MINOR, job_server
 from tests.flink.graph import Config, Counts, Published, bounded, build, expected, live, outcome
+from tests.waiting import PATIENCE
 
 pytestmark = [
     pytest.mark.flink,
@@ -73,7 +74,7 @@ def test_standalone_cluster_counts_the_same(
     assert len(cluster.registered()) == 2
 
 
-@pytest.mark.timeout(900)
+@pytest.mark.timeout(4 * PATIENCE)
 def test_job_recovers_from_a_killed_task_manager_and_a_killed_worker_pool(
     reference: Counts, cluster: Cluster, job_endpoint: str, worker: Worker, tmp_path: Path
 ) -> None:
@@ -99,7 +100,7 @@ def test_job_recovers_from_a_killed_task_manager_and_a_killed_worker_pool(
     until("the job to stumble", lambda: cluster.state(job) != "RUNNING" or cluster.restarts(job) > before)
     worker.restart()
     try:
-        until("the counts", lambda: published.look() == reference or None, 300)
+        until("the counts", lambda: published.look() == reference or None)
     except TimeoutError:
         pytest.fail(f"{published.look()} instead of {reference}\n{cluster.problems(job)}")
     # Nothing comes afterwards that would change them.

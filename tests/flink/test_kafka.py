@@ -16,6 +16,7 @@ from tests.flink.expansion import ExpansionService
 from tests.flink.kafka import Broker
 from tests.flink.stream import Config, Published, count, expected
 from tests.flink.test_flink import CHECKPOINTS, on_cluster
+from tests.waiting import PATIENCE
 
 pytestmark = [
     pytest.mark.flink,
@@ -36,7 +37,7 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
         running.kill()
 
 
-@pytest.mark.timeout(1200)
+@pytest.mark.timeout(4 * PATIENCE)
 @pytest.mark.parametrize("killed", [False, True], ids=["undisturbed", "killed"])
 @pytest.mark.parametrize("run", range(RUNS))
 def test_topic_is_counted_once(
@@ -72,7 +73,7 @@ def test_topic_is_counted_once(
         count(values | "Number" >> beam.Map(int).with_output_types(int), config)
         pipeline.run()
         job = cluster.job(name)
-        until("the first epoch", published.look, 300)
+        until("the first epoch", published.look)
         # These arrive slowly, so that the kill comes in the middle of them; the last come after it.
         middle = produce("middle.log", range(2 * per_epoch, 5 * per_epoch), pause=50)
         goal = cluster.checkpoints(job) + 3
@@ -84,7 +85,7 @@ def test_topic_is_counted_once(
         until("five epochs in the topic", middle.ended)
         produce("last.log", range(5 * per_epoch, config.blocks), pause=50)
         try:
-            until("the counts", lambda: published.look() == expected(config), 300)
+            until("the counts", lambda: published.look() == expected(config))
         except TimeoutError:
             pytest.fail(f"{published.look()} instead of {expected(config)}\n{cluster.problems(job)}")
         # Nothing comes afterwards that would change them.

@@ -22,6 +22,7 @@ from tests.flink.rest import serving_rest
 from tests.flink.stream import Config, Counts, Published, expected, message
 from tests.flink.test_flink import CHECKPOINTS, on_cluster
 from tests.pubsub.emulator import emulator
+from tests.waiting import PATIENCE
 
 pytestmark = [
     pytest.mark.flink,
@@ -58,7 +59,7 @@ def root(tmp_path: Path) -> Iterator[str]:
         yield address
 
 
-@pytest.mark.timeout(1500)
+@pytest.mark.timeout(4 * PATIENCE)
 @pytest.mark.parametrize("killed", [False, True], ids=["undisturbed", "killed"])
 @pytest.mark.parametrize("run", range(RUNS))
 def test_subscription_is_counted_once(
@@ -83,7 +84,7 @@ def test_subscription_is_counted_once(
 
     def publish(numbers: range) -> None:
         for future in [publisher.publish(topic, message(config, number)) for number in numbers]:
-            future.result(timeout=60)
+            future.result(timeout=PATIENCE)
 
     options = on_cluster(job_endpoint, worker, name, *CHECKPOINTS)
     options += [f"--java_pubsub_root_url={root}", f"--credential_factory_class={NO_CREDENTIALS}"]
@@ -102,7 +103,7 @@ def test_subscription_is_counted_once(
     with kept_alive(publisher, topic, message(config, 0)):
         publish(range(200))
         job = cluster.job(name)
-        until("the first epoch", published.look, 500)
+        until("the first epoch", published.look)
         for start in range(200, 600, 100):
             publish(range(start, start + 100))
             goal = cluster.checkpoints(job) + 1
@@ -112,7 +113,7 @@ def test_subscription_is_counted_once(
                 cluster.add_manager()
                 until("a restart", lambda: cluster.restarts(job) >= 1)
         try:
-            until("the counts", lambda: counted(published.look()) == counted(expected(config)), 500)
+            until("the counts", lambda: counted(published.look()) == counted(expected(config)))
         except TimeoutError:
             pytest.fail(f"{published.look()} instead of {expected(config)}\n{cluster.problems(job)}")
         goal = cluster.checkpoints(job) + 3
@@ -134,7 +135,7 @@ def kept_alive(publisher: Any, topic: str, repeated: bytes) -> Iterator[None]:
 
     def send() -> None:
         while not over.wait(0.1):
-            publisher.publish(topic, repeated).result(timeout=60)
+            publisher.publish(topic, repeated).result(timeout=PATIENCE)
 
     sender = Thread(target=send)
     sender.start()

@@ -16,6 +16,7 @@ from ldpbeam.audit.external import ExternalClient
 from ldpbeam.audit.outcome import Check, Outcome
 from ldpbeam.collection.file import load_collection
 from tests.conftest import REPOSITORY
+from tests.waiting import PATIENCE
 
 pytestmark = pytest.mark.javascript
 
@@ -55,7 +56,7 @@ def defined(file: Path) -> Path:
     """What ``ldpbeam definition`` prints, in a file."""
     output = file.with_suffix(".json")
     command = [sys.executable, "-m", "ldpbeam", "definition", str(file), "--output", str(output)]
-    subprocess.run(command, check=True, timeout=100, env={**os.environ, "PYTHONPATH": str(REPOSITORY)})
+    subprocess.run(command, check=True, timeout=PATIENCE, env={**os.environ, "PYTHONPATH": str(REPOSITORY)})
     return output
 
 

@@ -17,6 +17,7 @@ import pytest
 from ldpbeam.pipelines.interrupt import _descendants
 from tests.conftest import REPOSITORY
 from tests.pipelines.running import collection, execute, fleet, write
+from tests.waiting import PATIENCE, poll, slowness
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks at /proc")
 
@@ -48,11 +49,11 @@ def busy(self, element):
 MakeConsistent.process = busy
 main()
 """
-"""The command with a step that takes a minute in its second epoch; the first one has been written by then."""
+"""The command with a step that takes very long in its second epoch; the first has been written by then."""
 
 WAYS = {
-    "waiting": "threading.Event().wait(60)",
-    "computing": "end = time.monotonic() + 60\n        while time.monotonic() < end: pass",
+    "waiting": f"threading.Event().wait({PATIENCE})",
+    "computing": f"end = time.monotonic() + {PATIENCE}\n        while time.monotonic() < end: pass",
 }
 
 
@@ -109,17 +110,10 @@ def start() -> Iterator[Callable[..., subprocess.Popen[str]]]:
         process.stderr.close()
 
 
-def wait_for(what: Callable[[], object], seconds: float = 120.0) -> None:
-    deadline = time.monotonic() + seconds
-    while not what():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
-
-
 def seconds_to_end(process: subprocess.Popen[str], number: int) -> float:
     begin = time.monotonic()
     os.kill(process.pid, number)
-    process.wait(60)
+    process.wait(PATIENCE)
     return time.monotonic() - begin
 
 
@@ -132,11 +126,11 @@ def test_a_signal_ends_a_run_at_once(
     """In the midst of a run: within two seconds, one line, its code, the earlier results untouched."""
     before = tree(tmp_path / "out")
     process = start("-c", BUSY.format(what=WAYS[way]), str(tmp_path / "begun"), *command)
-    wait_for((tmp_path / "begun").exists)
+    poll((tmp_path / "begun").exists)
     assert list((tmp_path / "out").glob(".run-*.tmp/estimates/*")), "nothing has been written so far"
     took = seconds_to_end(process, number)
     assert process.returncode == {signal.SIGINT: 130, signal.SIGTERM: 143}[signal.Signals(number)]
-    assert took < 2
+    assert took < 2 * slowness()
     assert process.communicate()[1].splitlines()[-1].endswith("[E-INTERRUPTED]")
     assert tree(tmp_path / "out") == before
     assert sorted(p.name for p in (tmp_path / "out").iterdir()) == [
@@ -165,14 +159,14 @@ def test_a_signal_ends_workers_too(
     workers = [f"--direct_running_mode={mode}", "--direct_num_workers=2"]
     process = start("-m", "ldpbeam.pipelines.commands.main", *command, *workers)
     if mode == "multi_processing":
-        wait_for(lambda: len(_descendants(process.pid)) >= 2)
+        poll(lambda: len(_descendants(process.pid)) >= 2)
     else:
-        wait_for(lambda: list((tmp_path / "out").glob(".run-*.tmp")))
+        poll(lambda: list((tmp_path / "out").glob(".run-*.tmp")))
     pids = _descendants(process.pid)
     took = seconds_to_end(process, signal.SIGTERM)
     assert process.returncode == 143
-    assert took < 2
-    wait_for(lambda: gone(pids), 5)
+    assert took < 2 * slowness()
+    poll(lambda: gone(pids), 5 * slowness())
     assert tree(tmp_path / "out") == before
 
 
@@ -184,14 +178,14 @@ def test_workers_end_with_a_killed_run(
     before = tree(tmp_path / "out")
     workers = ["--direct_running_mode=multi_processing", "--direct_num_workers=2"]
     process = start("-m", "ldpbeam.pipelines.commands.main", *command, *workers)
-    wait_for(lambda: len(_descendants(process.pid)) >= 2)
-    wait_for(lambda: all(b"ldpbeam.pipelines.workers" in _command_line(p) for p in _descendants(process.pid)))
+    poll(lambda: len(_descendants(process.pid)) >= 2)
+    poll(lambda: all(b"ldpbeam.pipelines.workers" in _command_line(p) for p in _descendants(process.pid)))
     time.sleep(2)  # so far as to have asked the kernel
     pids = _descendants(process.pid)
     assert pids
     os.kill(process.pid, signal.SIGKILL)
-    process.wait(10)
-    wait_for(lambda: gone(pids), 3)
+    process.wait(PATIENCE)
+    poll(lambda: gone(pids), 3 * slowness())
     left = tree(tmp_path / "out")
     assert {name: left[name] for name in before} == before
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import threading
-import time
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -27,6 +26,7 @@ from ldpbeam.pipelines.config import RunConfig
 from ldpbeam.pipelines.run import run
 from ldpbeam.pipelines.stream_job import submit
 from tests.pipelines.running import collection, fleet, write
+from tests.waiting import poll
 
 pytestmark = [
     # Beam leaves channels of its job servers to the end of the interpreter.
@@ -205,10 +205,7 @@ def test_detached_job_leaves_a_record_of_which_it_is(tmp_path: Path) -> None:
     assert (job["runner"], job["name"]) == ("PortableRunner", "minutes")
     assert job["id"].startswith("job")
     # The job goes on meanwhile, and is over before the test.
-    end = time.monotonic() + 120
-    while counted(config.outputs.output) < 120:
-        assert time.monotonic() < end
-        time.sleep(0.1)
+    poll(lambda: counted(config.outputs.output) >= 120)
 
 
 def counted(output: str) -> int:

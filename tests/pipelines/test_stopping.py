@@ -14,6 +14,7 @@ from queue import SimpleQueue
 import pytest
 
 from ldpbeam.pipelines.stopping import TOGETHER, stopped_by_signals
+from tests.waiting import PATIENCE
 
 PROGRAM = """
 import signal, sys, threading, time
@@ -56,7 +57,7 @@ def test_an_echo_changes_nothing_inside_the_block_nor_after_it(name: signal.Sign
         assert said(process) == "left"
         process.send_signal(signal.SIGTERM)
         assert said(process) == "ended"
-        assert process.wait(timeout=60) == 0
+        assert process.wait(timeout=PATIENCE) == 0
 
 
 @pytest.mark.parametrize(("inside", "after"), [(60.0, 0.0), (0.0, 60.0)], ids=["inside", "after"])
@@ -68,7 +69,7 @@ def test_a_later_signal_ends_it(inside: float, after: float) -> None:
             assert said(process) == "left"
         time.sleep(TOGETHER + 0.1)
         process.send_signal(signal.SIGTERM)
-        assert process.wait(timeout=30) == -signal.SIGTERM
+        assert process.wait(timeout=PATIENCE) == -signal.SIGTERM
 
 
 def test_a_signal_comes_while_the_lock_that_stopping_needs_is_held() -> None:
@@ -79,7 +80,7 @@ def test_a_signal_comes_while_the_lock_that_stopping_needs_is_held() -> None:
         with stopped_by_signals(lambda: taken.put(lock.acquire(timeout=20))):
             with lock:
                 signal.raise_signal(signal.SIGTERM)
-            assert taken.get(timeout=30)
+            assert taken.get(timeout=PATIENCE)
     finally:
         for name, handler in zip((signal.SIGTERM, signal.SIGINT), before, strict=True):
             signal.signal(name, handler)

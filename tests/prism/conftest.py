@@ -12,9 +12,9 @@ import pytest
 
 from ldpbeam.pipelines.beam_job import PRISM_BINARY
 from tests.conftest import REPOSITORY
+from tests.waiting import PATIENCE
 
 COMMAND = "github.com/apache/beam/sdks/v2/go/cmd/prism"
-BUILD_SECONDS = 900
 
 
 @pytest.fixture(scope="session")
@@ -39,7 +39,7 @@ def prism() -> Path:
             env=environment,
             capture_output=True,
             text=True,
-            timeout=BUILD_SECONDS,
+            timeout=PATIENCE,
             check=False,
         )
         if done.returncode:

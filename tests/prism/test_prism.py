@@ -16,7 +16,6 @@ from tests.pipelines.running import collection, fleet, write
 
 pytestmark = [
     pytest.mark.prism,
-    pytest.mark.timeout(1200),
     # Beam leaves channels and processes to the end of the interpreter.
     pytest.mark.filterwarnings("ignore::ResourceWarning"),
     pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),

@@ -12,6 +12,7 @@ from google.cloud import pubsub_v1
 
 from ldpbeam.pipelines.local.subscriber import Message, Subscriber
 from tests.pubsub.emulator import Emulator, emulator
+from tests.waiting import PATIENCE
 
 LEASE = 10
 """The shortest there is, so that tests wait no longer than they must."""
@@ -49,7 +50,7 @@ class Channel:
     def publish(self, *data: bytes, **attributes: str) -> list[str]:
         """Publish, wait for confirmation, and give the message ids."""
         futures = [self.publisher.publish(self.topic, content, **attributes) for content in data]
-        return [future.result(timeout=30) for future in futures]
+        return [future.result(timeout=PATIENCE) for future in futures]
 
 
 @pytest.fixture
@@ -94,7 +95,7 @@ def subscribe() -> Iterator[Callable[..., Subscriber]]:
         subscriber.close()
 
 
-def pull_all(subscriber: Subscriber, count: int, seconds: float = 30) -> list[Message]:
+def pull_all(subscriber: Subscriber, count: int, seconds: float = PATIENCE) -> list[Message]:
     """Pull and acknowledge until so many different messages have come."""
     from time import monotonic
 

@@ -23,6 +23,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.waiting import PATIENCE
+
 SOURCE = Path(__file__).parent / "pstest"
 COMPONENT = Path("platform") / "pubsub-emulator" / "lib"
 INSTALLATIONS = (
@@ -34,8 +36,6 @@ INSTALLATIONS = (
     "/opt/homebrew/share/google-cloud-sdk",
     "~/google-cloud-sdk",
 )
-READY_SECONDS = 60
-BUILD_SECONDS = 280
 
 
 @dataclass(frozen=True)
@@ -103,7 +103,7 @@ def _official(java: str, path: Path, scratch: Path) -> Iterator[str]:
     command = [java, "-Xmx1g", "-jar", str(path), "--host=127.0.0.1", f"--port={port}"]
     with log.open("wb") as out, subprocess.Popen(command, stdout=out, stderr=out) as process:
         try:
-            end = time.monotonic() + READY_SECONDS
+            end = time.monotonic() + PATIENCE
             while b"Server started" not in log.read_bytes():
                 if process.poll() is not None or time.monotonic() > end:
                     pytest.fail(f"the Pub/Sub emulator did not start:\n{log.read_text('utf-8')[-2000:]}")
@@ -121,7 +121,7 @@ def _pstest(go: str, scratch: Path) -> Iterator[str]:
         cwd=SOURCE,
         capture_output=True,
         text=True,
-        timeout=BUILD_SECONDS,
+        timeout=PATIENCE,
         check=False,
     )
     if built.returncode:

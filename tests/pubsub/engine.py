@@ -26,23 +26,12 @@ from ldpbeam.simulators.words import RandomWords
 from ldpbeam.wire import report_pb2
 from tests.conftest import REPOSITORY
 from tests.pipelines.running import check_books, expected_support, frame
+from tests.waiting import PATIENCE, poll
 
 T = TypeVar("T")
 
 Counts = dict[tuple[str, int], tuple[int, list[int]]]
 """Reports and support by digest and epoch."""
-
-PATIENCE = 90.0
-"""Seconds until something that must happen has happened, on a busy machine."""
-
-
-def poll(what: Callable[[], T], seconds: float = PATIENCE, why: Callable[[], object] = str) -> T:
-    """The first truthy answer."""
-    end = time.monotonic() + seconds
-    while not (found := what()):
-        assert time.monotonic() < end, f"not within {seconds} s: {why()}"
-        time.sleep(0.03)
-    return found
 
 
 def ldpbeam(*arguments: object, code: int = 0, host: str = "") -> str:
@@ -55,7 +44,7 @@ def ldpbeam(*arguments: object, code: int = 0, host: str = "") -> str:
         stderr=subprocess.STDOUT,
         text=True,
         check=False,
-        timeout=200,
+        timeout=PATIENCE,
     )
     assert done.returncode == code, f"{done.returncode}: {done.stdout}"
     return done.stdout

@@ -24,6 +24,7 @@ from ldpbeam.transforms.sinks.topic import PublishEstimates
 from tests.pipelines.running import collection
 from tests.pubsub.conftest import Channel
 from tests.pubsub.emulator import Emulator
+from tests.waiting import PATIENCE
 
 pytestmark = pytest.mark.pubsub
 
@@ -49,10 +50,10 @@ def reader(service: Emulator) -> Iterator[Any]:
 def pull_all(reader: Any, subscription: str, count: int) -> list[Any]:
     """So many messages, in the order in which they came."""
     found: list[Any] = []
-    end = monotonic() + 60
+    end = monotonic() + PATIENCE
     while len(found) < count:
         assert monotonic() < end, f"{len(found)} of {count} messages"
-        answer = reader.pull(subscription=subscription, max_messages=10, timeout=30)
+        answer = reader.pull(subscription=subscription, max_messages=10, timeout=PATIENCE)
         if answer.received_messages:
             reader.acknowledge(
                 subscription=subscription, ack_ids=[m.ack_id for m in answer.received_messages]

@@ -21,6 +21,7 @@ from ldpbeam.simulators.words import RandomWords
 from ldpbeam.wire import codec, report_pb2
 from tests.conftest import REPOSITORY
 from tests.pubsub.conftest import Channel, pull_all
+from tests.waiting import PATIENCE
 
 pytestmark = pytest.mark.pubsub
 
@@ -51,7 +52,7 @@ def simulate(devices: int, *arguments: object, code: int = 0) -> str:
         *arguments,
     ]
     done = subprocess.run(
-        list(map(str, command)), cwd=REPOSITORY, capture_output=True, text=True, check=False, timeout=200
+        list(map(str, command)), cwd=REPOSITORY, capture_output=True, text=True, check=False, timeout=PATIENCE
     )
     assert done.returncode == code, done.stderr
     return done.stdout + done.stderr

@@ -39,7 +39,6 @@ from tests.conftest import REPOSITORY
 from tests.pubsub.conftest import Channel
 from tests.pubsub.emulator import Emulator, emulator
 from tests.pubsub.engine import (
-    PATIENCE,
     Engine,
     Engines,
     agree,
@@ -53,7 +52,6 @@ from tests.pubsub.engine import (
     messages_landed,
     newest,
     panes,
-    poll,
     rejects,
     reports,
     retire,
@@ -64,8 +62,9 @@ from tests.pubsub.engine import (
     tables,
     unattributed,
 )
+from tests.waiting import PATIENCE, poll
 
-pytestmark = [pytest.mark.pubsub, pytest.mark.timeout(280)]
+pytestmark = [pytest.mark.pubsub, pytest.mark.timeout(2 * PATIENCE)]
 
 SIDE_BY_SIDE = 4
 OPERATIONS = REPOSITORY / "docs" / "operations.md"
@@ -363,7 +362,7 @@ def test_a_simulated_fleet_by_its_own_clock(stage: Stage) -> None:
     for data, attributes in zip(extra, ({"received": "noon"}, {"received": ""}, {}), strict=True):
         channel.publish(data, **attributes)
     for engine, code in ((own, 0), (published, 5)):  # by the time of publication everything is late
-        assert engine.process.wait(90) == code, engine.log.read_text()
+        assert engine.process.wait(PATIENCE) == code, engine.log.read_text()
 
     record = stopped(own.output)
     assert newest(own.output) == newest(scratch / "run")
@@ -385,7 +384,7 @@ def test_a_missing_subscription(stage: Stage) -> None:
     file = agree(stage.scratch / "one.yaml", "one", length=600, lateness=600)
     missing = "projects/ldp-test/subscriptions/nobody"
     engine = stage.engines.start(stage.scratch / "out", missing, file)
-    assert engine.process.wait(60) == 2
+    assert engine.process.wait(PATIENCE) == 2
     said = engine.log.read_text().splitlines()
     assert said[-1].startswith("ldpbeam: there is no such subscription")
     assert said[-1].endswith("[E-PUBSUB-MISSING]")
@@ -546,7 +545,7 @@ def _await(engine: Engine, pattern: str, draw: random.Random) -> None:
     out = engine.output
     before = landed(out)
     if pattern:
-        known, end = set(out.glob(pattern)), time.monotonic() + 60
+        known, end = set(out.glob(pattern)), time.monotonic() + PATIENCE
         while not set(out.glob(pattern)) - known:
             assert time.monotonic() < end, f"no {pattern}: {engine.log.read_text()}"
             time.sleep(0.0005)
@@ -630,7 +629,7 @@ def test_the_first_five_minutes(stage: Stage) -> None:
         stderr=subprocess.STDOUT,
         text=True,
         check=False,
-        timeout=240,
+        timeout=PATIENCE,
     )
     assert done.returncode == 0, done.stdout
     assert "read 6,000 = counted 6,000 + late 0 + duplicate 0 + rejected 0" in done.stdout

@@ -19,6 +19,7 @@ from ldpbeam.pipelines.local.subscriber import Subscriber
 from tests.conftest import REPOSITORY
 from tests.pubsub.conftest import LEASE, Channel, pull_all
 from tests.pubsub.emulator import Emulator, emulator
+from tests.waiting import PATIENCE
 
 pytestmark = pytest.mark.pubsub
 
@@ -39,7 +40,6 @@ def test_what_is_published_is_pulled_and_once_acknowledged_does_not_come_again(
     assert subscribe(channel.subscription).pull(10, 1000, LEASE + 2) == []
 
 
-@pytest.mark.timeout(280)
 def test_what_was_not_acknowledged_comes_again_after_close(
     channel: Channel, subscribe: Subscribe, service: Emulator
 ) -> None:
@@ -71,13 +71,12 @@ os._exit(9)
 """
 
 
-@pytest.mark.timeout(280)
 def test_what_a_dead_process_had_pulled_comes_again(
     channel: Channel, subscribe: Subscribe, service: Emulator
 ) -> None:
     channel.publish(b"precious")
     command = [sys.executable, "-c", CHILD, channel.subscription]
-    dead = subprocess.run(command, cwd=REPOSITORY, capture_output=True, check=False, timeout=60)
+    dead = subprocess.run(command, cwd=REPOSITORY, capture_output=True, check=False, timeout=PATIENCE)
     assert (dead.returncode, dead.stdout) == (9, b"precious")
     (message,) = pull_all(subscribe(channel.subscription), 1, service.redelivers_within)
     assert message.data == b"precious"
@@ -200,7 +199,6 @@ def test_a_service_that_does_not_answer_is_told(monkeypatch: pytest.MonkeyPatch)
     assert time.monotonic() - start < 30
 
 
-@pytest.mark.timeout(280)
 def test_a_broken_connection_is_told_from_silence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Both give nothing; only one of them says that there is nothing."""
     with emulator(tmp_path) as own:

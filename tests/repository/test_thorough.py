@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from itertools import pairwise
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
-from tests.conftest import thorough
+from tests import conftest
+from tests.conftest import MORE, AtOnce, thorough
+from tests.waiting import poll, slowness
 
 
 class Item:
@@ -49,3 +52,59 @@ def test_as_many_cases_as_said_are_kept_with_the_first_and_the_last(cases: int, 
 def test_each_function_keeps_cases_of_its_own() -> None:
     items = [marked(f"{name}[{i}]", but=2) for name in ("a::x", "a::y", "b::x") for i in range(5)]
     assert len(left(*items)) == 9
+
+
+class Begun:
+    """As much of a test that is about to begin as the option looks at."""
+
+    def __init__(self, minutes: float | None, more: bool) -> None:
+        self.config, self.stash = self, pytest.Stash()
+        self.minutes = minutes
+        if more:
+            self.stash[MORE] = True
+
+    def getoption(self, name: str) -> float | None:
+        assert name == "--thorough-within"
+        return self.minutes
+
+
+@pytest.mark.parametrize(
+    ("minutes", "passed", "more", "runs"),
+    [(None, 99, True, True), (5, 4.9, True, True), (5, 5.1, True, False), (5, 5.1, False, True)],
+)
+def test_thorough_tests_begin_within_their_time_and_others_always(
+    minutes: float | None, passed: float, more: bool, runs: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(conftest.time, "monotonic", lambda: conftest.BEGAN + 60 * passed)
+    item = cast("pytest.Item", Begun(minutes, more))
+    if runs:
+        conftest.pytest_runtest_setup(item)
+    else:
+        with pytest.raises(pytest.skip.Exception, match="begin within 5 minutes"):
+            conftest.pytest_runtest_setup(item)
+
+
+def test_every_test_that_make_test_leaves_out_is_known_as_one_of_them(request: pytest.FixtureRequest) -> None:
+    """In this very run: those there are of them, and none of the others."""
+    marked = {item.nodeid for item in request.session.items if item.stash.get(MORE, False)}
+    assert marked == {item.nodeid for item in thorough(request.session.items)}
+
+
+def test_a_failure_is_named_when_it_happens() -> None:
+    written: list[str] = []
+    terminal = SimpleNamespace(ensure_newline=lambda: None, write_line=written.append)
+    plugins = SimpleNamespace(get_plugin={"terminalreporter": terminal}.get)
+    told = AtOnce(cast("pytest.Config", SimpleNamespace(pluginmanager=plugins)))
+    crash = SimpleNamespace(reprcrash=SimpleNamespace(message="assert 1 == 2\n  where 1 = f()"))
+    for failed, longrepr in ((True, crash), (False, None), (True, "no crash")):
+        report = SimpleNamespace(failed=failed, nodeid="a::x", when="call", longrepr=longrepr)
+        told.pytest_runtest_logreport(cast("pytest.TestReport", report))
+    assert written == ["FAILED a::x (call): assert 1 == 2", "FAILED a::x (call): see below"]
+
+
+def test_what_never_comes_is_waited_for_as_long_as_said() -> None:
+    answers = iter(["", "", "here"])
+    assert poll(lambda: next(answers), every=0) == "here"
+    with pytest.raises(AssertionError, match=r"not within 0.01 s: a reason"):
+        poll(lambda: None, 0.01, lambda: "a reason", every=0.001)
+    assert slowness() >= 1

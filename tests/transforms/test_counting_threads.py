@@ -17,6 +17,7 @@ from ldpbeam.transforms.stages import counting_threads
 from ldpbeam.transforms.stages.counting_threads import NAME, counting_with, current, spare_cores
 from ldpbeam.transforms.stages.support import CountSupport
 from tests.transforms.test_support import AGREED, columns
+from tests.waiting import PATIENCE
 
 
 @pytest.fixture(autouse=True)
@@ -47,7 +48,7 @@ class Watch:
             self._now += aside
             self.most = max(self.most, self._now)
         if aside:
-            assert self.hold.wait(60)
+            assert self.hold.wait(PATIENCE)
         try:
             return self._count(collection, parts, into)
         finally:

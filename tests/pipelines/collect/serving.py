@@ -19,6 +19,7 @@ from ldpbeam.pipelines.collect.server import Collector, Limits
 from ldpbeam.pipelines.collect.store import FileStore, Store
 from ldpbeam.wire import codec, report_pb2
 from tests.pipelines.running import collection
+from tests.waiting import PATIENCE
 
 ONE = collection("grr", 4, "one", epochs=Epochs(3600, 0, 100))
 TWO = collection("l_osue", 40, "two", epochs=Epochs(3600, 0, 100))
@@ -56,7 +57,7 @@ class Served:
     def ask(
         self, method: str, path: str, body: bytes | None = None, headers: Mapping[str, str] | None = None
     ) -> Answer:
-        line = http.client.HTTPConnection("127.0.0.1", self.port, timeout=20)
+        line = http.client.HTTPConnection("127.0.0.1", self.port, timeout=PATIENCE)
         try:
             line.request(method, path, body, dict(headers or {}))
             found = line.getresponse()
@@ -108,13 +109,13 @@ def serving(store: Store, limits: Limits | None = None) -> Iterator[Served]:
     store.open()
     thread = threading.Thread(target=main)
     thread.start()
-    served.started.wait(20)
+    served.started.wait(PATIENCE)
     try:
         yield served
     finally:
         with suppress(RuntimeError):
             served.stop()
-        thread.join(30)
+        thread.join(PATIENCE)
         alive = thread.is_alive()
         store.close()
         assert not alive

@@ -19,6 +19,7 @@ from ldpbeam.wire import report_pb2
 from tests.conftest import REPOSITORY
 from tests.pipelines.collect.serving import TYPE, names
 from tests.pipelines.running import execute, fleet, with_duplicates, write
+from tests.waiting import PATIENCE
 
 YAML = "name: one\ndomain: {size: 11}\nprotocol: loloha\nepsilon_longitudinal: 2.0\nepsilon_first: 1.0\n"
 
@@ -53,13 +54,18 @@ def started(folder: Path, *more: str) -> Iterator[tuple[subprocess.Popen[str], i
 
 def failed(folder: Path, *more: str) -> tuple[int, str]:
     done = subprocess.run(
-        arguments(folder, *more), cwd=REPOSITORY, capture_output=True, text=True, check=False, timeout=120
+        arguments(folder, *more),
+        cwd=REPOSITORY,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=PATIENCE,
     )
     return done.returncode, done.stderr
 
 
 def send(port: int, bodies: list[bytes]) -> set[int]:
-    line = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+    line = http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE)
     found = set()
     for body in bodies:
         line.request("POST", "/v1/reports", body, TYPE)
@@ -93,7 +99,7 @@ def test_a_signal_ends_it_with_everything_in_files(tmp_path: Path, name: signal.
         assert "[E-USAGE-LISTEN]" in taken[1]
         process.send_signal(name)
         process.send_signal(name)  # whoever starts programs often tells them twice
-        printed, errors = process.communicate(timeout=60)
+        printed, errors = process.communicate(timeout=PATIENCE)
         assert (process.returncode, errors) == (0, "")
     assert json.loads(printed) == {
         "event": "stopped",
@@ -111,7 +117,7 @@ def test_results_are_those_of_the_same_reports_in_files(tmp_path: Path) -> None:
         batches = with_duplicates(fleet(agreed))
         assert send(port, [message(agreed.digest, some) for some in batches]) == {204}
         process.send_signal(signal.SIGTERM)
-        process.communicate(timeout=60)
+        process.communicate(timeout=PATIENCE)
     written = execute(agreed, write(tmp_path / "written", agreed, batches), tmp_path / "a")
     files = sorted((tmp_path / "reports").glob("*.pb"))
     assert len(files) >= 1
@@ -151,7 +157,12 @@ def test_a_missing_part_is_named(tmp_path: Path) -> None:
         "from ldpbeam.__main__ import main\nmain()\n"
     )
     done = subprocess.run(
-        [sys.executable, "-c", code], cwd=REPOSITORY, capture_output=True, text=True, check=False, timeout=120
+        [sys.executable, "-c", code],
+        cwd=REPOSITORY,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=PATIENCE,
     )
     assert done.returncode == 2
     assert "pip install 'ldpbeam[collect]'. [E-USAGE-EXTRA]" in done.stderr

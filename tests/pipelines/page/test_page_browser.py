@@ -11,6 +11,7 @@ import pytest
 
 from ldpbeam.pipelines.page.document import write_page
 from tests.pipelines.page.synthetic import Fake, write_run
+from tests.waiting import PATIENCE
 
 pytestmark = pytest.mark.browser
 
@@ -57,7 +58,9 @@ def visit(page: Path, profile: Path, width: int = 1280) -> tuple[str, list[str]]
     if browser is None:  # a failure, not a skip: who asked for browser tests wants them run
         pytest.fail("chromium is not installed; run `make browser`, which installs it")
     command = [browser, *FLAGS, f"--window-size={width},900", f"--user-data-dir={profile}"]
-    done = subprocess.run([*command, page.as_uri()], capture_output=True, text=True, timeout=120, check=False)
+    done = subprocess.run(
+        [*command, page.as_uri()], capture_output=True, text=True, timeout=PATIENCE, check=False
+    )
     assert done.returncode == 0, done.stderr
     return done.stdout, [line for line in done.stderr.splitlines() if "CONSOLE" in line]
 

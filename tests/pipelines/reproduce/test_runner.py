@@ -4,7 +4,6 @@ import json
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,6 +15,7 @@ from ldpbeam.pipelines.reproduce import EXPERIMENTS, experiment
 from ldpbeam.pipelines.reproduce.contract import Comparison, Settings, mean, series
 from ldpbeam.pipelines.reproduce.results import write, write_page
 from ldpbeam.pipelines.reproduce.runner import Outcome, read_cell, run
+from tests.waiting import poll, slowness
 
 NAME = "loloha:table2:syn"
 
@@ -119,17 +119,15 @@ def test_no_process_outlives_a_run_that_is_killed(tmp_path: Path, name: signal.S
     program = tmp_path / "program.py"
     program.write_text(PROGRAM)
     with subprocess.Popen([sys.executable, str(program), str(tmp_path / "out")]) as process:
-        deadline = time.monotonic() + 120
-        while len(list((tmp_path / "out").glob("cells/*/*"))) < 2:
-            assert time.monotonic() < deadline
-            time.sleep(0.05)
+        poll(lambda: len(list((tmp_path / "out").glob("cells/*/*"))) >= 2)
         workers = workers_of(process.pid)
         assert len(workers) == 2
         process.send_signal(name)
-    deadline = time.monotonic() + 60
-    while any(Path(f"/proc/{worker}").exists() for worker in workers):
-        assert time.monotonic() < deadline, "a worker computes for nobody"
-        time.sleep(0.05)
+    poll(
+        lambda: not any(Path(f"/proc/{worker}").exists() for worker in workers),
+        60 * slowness(),
+        lambda: "a worker computes for nobody",
+    )
 
 
 def test_an_experiment_without_its_file_is_skipped_and_says_where_it_is_published(tmp_path: Path) -> None:

@@ -78,6 +78,7 @@ from tests.pipelines.stream.schedules import (
     Model,
     Reader,
 )
+from tests.waiting import PATIENCE
 
 SCHEDULES = int(os.environ.get("SCHEDULES", "48"))
 PARTS = max(SCHEDULES // 250, 4)
@@ -590,7 +591,7 @@ def chosen(examples: int, *phases: Phase) -> settings:
     )
 
 
-@pytest.mark.timeout(1800)
+@pytest.mark.timeout(8 * PATIENCE)
 @pytest.mark.parametrize("part", range(PARTS))
 @pytest.mark.thorough
 def test_a_report_is_never_lost_and_never_counted_twice(part: int) -> None:

@@ -21,13 +21,14 @@ from ldpbeam.pipelines.stream_job import run_local, served_at
 from tests.pipelines.page.synthetic import Fake, write_run
 from tests.pipelines.stream import test_status
 from tests.pipelines.stream.test_status import HOUR, Service, config, locks, report
+from tests.waiting import PATIENCE
 
 service = test_status.service
 __all__ = ["locks"]
 
 
 def ask(port: int, method: str = "GET", path: str = "/", host: str = "") -> tuple[HTTPResponse, bytes]:
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE)
     try:
         connection.request(method, path, headers={"Host": host} if host else {})
         answer = connection.getresponse()

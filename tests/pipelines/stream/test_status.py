@@ -31,6 +31,7 @@ from ldpbeam.wire import report_pb2
 from tests.pipelines.running import collection
 from tests.pipelines.stream.broker import Broker, Clock
 from tests.pipelines.stream.schedules import Locks
+from tests.waiting import PATIENCE
 
 HOUR = 3600
 ONE = collection("grr", 4, "one", epochs=Epochs(HOUR, 0, 100), allowed_lateness=1800)
@@ -107,11 +108,11 @@ def test_what_is_said_is_what_happened(tmp_path: Path) -> None:
 def test_metrics_over_http() -> None:
     status = Status(read=5, rejected={"malformed": 2})
     with serve_metrics(("127.0.0.1", 0), lambda: status) as port:
-        with urlopen(f"http://127.0.0.1:{port}/metrics?x=1", timeout=10) as answer:
+        with urlopen(f"http://127.0.0.1:{port}/metrics?x=1", timeout=PATIENCE) as answer:
             assert answer.headers["Content-Type"].startswith("text/plain; version=0.0.4")
             assert read(answer.read().decode())["ldpbeam_reports_read"] == 5
         with pytest.raises(HTTPError, match="404"):
-            urlopen(f"http://127.0.0.1:{port}/etc/passwd", timeout=10)
+            urlopen(f"http://127.0.0.1:{port}/etc/passwd", timeout=PATIENCE)
         with pytest.raises(UsageError, match="E-USAGE-METRICS"), serve_metrics(("127.0.0.1", port), Status):
             pass
     with socket.socket() as nobody:
