@@ -69,6 +69,8 @@ COPY = "org.apache.maven.plugins:maven-dependency-plugin:3.6.1:copy-dependencies
 _REST = "<exclusion><groupId>io.confluent</groupId><artifactId>*</artifactId></exclusion>"
 ELSEWHERE = f"<exclusions>{_REST}</exclusions>"
 SUMS = "SHA256SUMS"
+BRIEF = {"MAVEN_OPTS": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"}
+"""Maven reads thousands of small files once: the optimising compiler would take more time than its code saves."""
 INSTALL = "On Debian: apt-get install openjdk-17-jdk-headless maven"
 
 
@@ -188,7 +190,7 @@ def _fetch(folder: Path, coordinates: Sequence[str], main: str = "") -> Path:
         pom.write_text(_pom(coordinates))
         command = ["mvn", "-B", "-q", "--strict-checksums", "-f", str(pom), COPY]
         command += ["-DincludeScope=runtime", f"-DoutputDirectory={part}"]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        done = subprocess.run(command, capture_output=True, text=True, check=False, env=BRIEF | os.environ)
         if done.returncode:
             _explain(done.stdout + done.stderr, coordinates)
         jars = sorted(part.glob("*.jar"))

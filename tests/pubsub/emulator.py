@@ -50,11 +50,6 @@ class Emulator:
     host: str
     exact: bool
 
-    @property
-    def redelivers_within(self) -> float:
-        """Seconds after which what a subscriber gave back has come again."""
-        return 15 if self.exact else 200
-
 
 def jar() -> Path | None:
     """The emulator's jar, from the environment, beside gcloud, or from the usual places."""

@@ -106,11 +106,6 @@ class Stage:
     made: list[Channel] = field(default_factory=list)
     feeders: list[Feeder] = field(default_factory=list)
 
-    @property
-    def patience(self) -> float:
-        """Seconds until what another engine had pulled has come again."""
-        return max(PATIENCE, self.service.redelivers_within)
-
     def channel(self, project: str = "ldp-test", name: str = "") -> Channel:
         name = name or f"t{uuid4().hex}"
         topic = f"projects/{project}/topics/{name}"
@@ -489,7 +484,7 @@ def _wait_for(engine: Engine, wanted: dict[Any, Any], stage: Stage) -> None:
     def there() -> bool:
         return {key: len(ids) for key, ids in ids_landed(engine.output).items()} == numbers
 
-    engine.until(there, stage.patience)
+    engine.until(there)
 
 
 MOMENTS = {
@@ -570,7 +565,7 @@ def test_a_collection_is_retired(stage: Stage) -> None:
         before = messages_landed(out)
         engine = stage.engines.start(out, channel.subscription, *collections).ready()
         channel.publish(*messages)
-        engine.until(lambda: messages_landed(out) >= before + len(messages), stage.patience)
+        engine.until(lambda: messages_landed(out) >= before + len(messages))
         assert engine.terminate() == 4
         return stopped(out)["accounting"]["total"]["rejected"]
 
