@@ -1,5 +1,6 @@
 # Included by the Makefile: `make schedules` runs SCHEDULES_COUNT random schedules of the local engine; above 200
-# with other seeds than `make check` has for its 48. `.ci/run` has 200 of them, of the same seeds.
+# with other seeds than `make check` has for its 48. `.ci/run` has 200 of them, of the same
+# seeds (16 on a machine that is many times slower than usual).
 # `make schedules-cluster` does so for the steps of cluster jobs.
 
 .PHONY: schedules

@@ -70,7 +70,7 @@ _REST = "<exclusion><groupId>io.confluent</groupId><artifactId>*</artifactId></e
 ELSEWHERE = f"<exclusions>{_REST}</exclusions>"
 SUMS = "SHA256SUMS"
 BRIEF = {"MAVEN_OPTS": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"}
-"""Maven reads thousands of small files once: the optimising compiler would take more time than its code saves."""
+"""Maven reads thousands of small files once; the optimising compiler would cost more than its code saves."""
 INSTALL = "On Debian: apt-get install openjdk-17-jdk-headless maven"
 
 
