@@ -4,12 +4,14 @@
 # `make flink-pubsub` run each of their two tests.
 FLINK ?= 1.19
 RUNS ?= 20
+# Which of the tests of `make flink`, as pytest's -k has it; empty: all.
+FLINK_CASES ?=
 
 .PHONY: flink flink-kafka flink-pubsub flink-next prism java
 
 flink: $(STAMP) java ## the pipeline on Flink: embedded, on a cluster, through failures (fetches Flink)
 	@LDPBEAM_FLINK=$(FLINK) $(BIN)/python -m tests.flink.fetch
-	@LDPBEAM_FLINK=$(FLINK) $(PYTEST) -m "flink and not slow" tests/flink
+	@LDPBEAM_FLINK=$(FLINK) $(PYTEST) -m "flink and not slow" -k "$(FLINK_CASES)" tests/flink
 
 flink-kafka: $(STAMP) java ## a Kafka topic on Flink, RUNS times undisturbed and RUNS times through a kill
 	@LDPBEAM_FLINK=$(FLINK) $(BIN)/python -m tests.flink.fetch

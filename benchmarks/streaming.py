@@ -1,6 +1,6 @@
 """Streams against files in one run, and the memory of a stream over ten minutes.
 
-    python benchmarks/streaming.py throughput [--reports 4000000]
+    python benchmarks/streaming.py throughput [--reports 4000000] [--repeats 5]
     python benchmarks/streaming.py memory [--minutes 10] [--rate 100000]
     python benchmarks/streaming.py months [--segments 100000] [--epochs 10000]
     python benchmarks/streaming.py outage [--segments 100000]
@@ -8,8 +8,10 @@
 ``throughput`` counts the same reports (LOLOHA, k = 360, batches of 4,096) as files on FnApiRunner, through
 the local engine fed from memory, through the local engine fed from a Pub/Sub emulator, and through the graph
 for clusters on FnApiRunner and on an embedded Flink cluster (with --flink JOB_SERVER_JAR). Times include
-publication of every result; counts are compared bit for bit. ``memory`` streams through the emulator, with
-epochs of five seconds, and fits a line through the engine's resident memory after the first two minutes.
+publication of every result; counts are compared bit for bit. Files, the local engine from memory and the
+graph on FnApiRunner take turns; times are medians with the least and the most, ratios those of one round.
+``memory`` streams through the emulator, with epochs of five seconds, and fits a line through the engine's
+resident memory after the first two minutes.
 ``months`` simulates two collections for so many epochs, with landed segments all the time. At ten moments it
 restarts the engine and says what that takes and holds, and what closing an epoch costs. ``outage`` does so
 with segments that were landed while nobody counted. Neither forces anything to disk, which costs on every
@@ -26,9 +28,10 @@ import os
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 import numpy as np
@@ -128,8 +131,46 @@ def drain(config: RunConfig, source: Any, batches: int) -> None:
     engine.stop()
 
 
-def throughput(reports: int, jar: str | None) -> None:
+class Race:
+    """The same reports in several ways, in turn: seconds of each, and whether all count the same."""
+
+    def __init__(self, scratch: Path, reports: int) -> None:
+        self._scratch, self._reports = scratch, reports
+        self._taken: dict[str, list[float]] = {}
+        self._expected: Counts = {}
+
+    def take(self, what: str, work: Callable[[str], object]) -> None:
+        """Time ``work``, which is given a new folder for its results."""
+        seconds = self._taken.setdefault(what, [])
+        output = self._scratch / f"{list(self._taken).index(what)}-{len(seconds)}"
+        started = time.perf_counter()
+        work(str(output))
+        seconds.append(time.perf_counter() - started)
+        found = newest(output)
+        self._expected = self._expected or found
+        assert found == self._expected, what
+
+    def show(self) -> None:
+        """Medians with the least and the most; ratios to the first way within one round."""
+        first = next(iter(self._taken.values()))
+        for what, seconds in self._taken.items():
+            ratios = [each / files for each, files in zip(seconds, first, strict=False)]
+            speed = f"{self._reports / median(seconds) / 1e6:6.2f} M reports/s"
+            print(f"{what:<36} {_spread(seconds, 6)} s  {speed}  {_spread(ratios, 5)}x")
+
+
+def _spread(values: Sequence[float], width: int) -> str:
+    middle = f"{median(values):{width}.2f}"
+    ends = f" ({min(values):.2f}-{max(values):.2f})" if len(values) > 1 else ""
+    return f"{middle}{ends:<16}"
+
+
+def throughput(reports: int, repeats: int, jar: str | None) -> None:
     """Print the table."""
+    from ldpbeam.pipelines.local.subscriber import Subscriber
+    from ldpbeam.pipelines.run import run
+    from ldpbeam.pipelines.stream_job import submit
+
     asked = collection("6h", "2026-01-01T00:00:00Z", "52w")
     rng = np.random.Generator(np.random.Philox(1))
     sent = [(e, m) for e in range(_EPOCHS) for m in messages(asked, e, reports // _EPOCHS, rng)]
@@ -143,48 +184,29 @@ def throughput(reports: int, jar: str | None) -> None:
         inputs = tuple(str(p) for p in sorted(files.iterdir()))
         base = RunConfig.parsed((asked,), files=inputs, output="", land_every=0.5, settle=1.0)
         _warm(base, scratch)
-        rows: list[tuple[str, float]] = []
-        expected: Counts = {}
-
-        def take(what: str, output: Path, work: Any) -> None:
-            nonlocal expected
-            started = time.perf_counter()
-            work()
-            rows.append((what, time.perf_counter() - started))
-            found = newest(output)
-            expected = expected or found
-            assert found == expected, what
-
-        from ldpbeam.pipelines.run import run
-        from ldpbeam.pipelines.stream_job import submit
-
-        take("files, FnApiRunner", scratch / "a", lambda: run(base.changed(output=str(scratch / "a"))))
+        race = Race(scratch, reports)
         live = base.changed(files=(), subscription="memory")
         held = [Held(m, asked.epochs.start(e) * 1_000_000) for e, m in sent]
-        take(
-            "local engine, from memory",
-            scratch / "b",
-            lambda: drain(live.changed(output=str(scratch / "b")), FromMemory(held), len(sent)),
-        )
+        streaming = base.changed(beam_args=("--streaming",), shard_bits=1)
+
+        # In turn, since the machine may be half as fast a minute later.
+        for _ in range(repeats):
+            race.take("files, FnApiRunner", lambda out: run(base.changed(output=out)))
+            race.take(
+                "local engine, from memory",
+                lambda out: drain(live.changed(output=out), FromMemory(list(held)), len(sent)),
+            )
+            race.take("clusters' graph, FnApiRunner", lambda out: submit(streaming.changed(output=out)))
         with emulator(scratch) as service:
             os.environ["PUBSUB_EMULATOR_HOST"] = service.host
             topic, subscription = _channel()
             _publish(topic, sent, asked)
-            from ldpbeam.pipelines.local.subscriber import Subscriber
-
-            config = live.changed(output=str(scratch / "c"), subscription=subscription)
+            asked_of = live.changed(subscription=subscription)
             with Subscriber(subscription, "received", max_messages=20_000, max_bytes=1 << 28) as source:
-                take(
+                race.take(
                     "local engine, Pub/Sub emulator",
-                    scratch / "c",
-                    lambda: drain(config, source, len(sent)),
+                    lambda out: drain(asked_of.changed(output=out), source, len(sent)),
                 )
-        streaming = base.changed(beam_args=("--streaming",), shard_bits=1)
-        take(
-            "clusters' graph, FnApiRunner",
-            scratch / "d",
-            lambda: submit(streaming.changed(output=str(scratch / "d"))),
-        )
         if jar:
             options = (
                 "--streaming",
@@ -192,12 +214,10 @@ def throughput(reports: int, jar: str | None) -> None:
                 f"--flink_job_server_jar={jar}",
                 "--parallelism=2",
             )
-            flink = streaming.changed(runner="FlinkRunner", beam_args=options, output=str(scratch / "e"))
-            take("clusters' graph, Flink, job and all", scratch / "e", lambda: submit(flink))
-        print(f"{reports:,} reports in {len(sent):,} batches, {_EPOCHS} epochs")
-        for what, seconds in rows:
-            speed = f"{reports / seconds / 1e6:6.2f} M reports/s"
-            print(f"{what:<38} {seconds:7.2f} s  {speed}  {seconds / rows[0][1]:5.2f}x")
+            flink = streaming.changed(runner="FlinkRunner", beam_args=options)
+            race.take("clusters' graph, Flink, job and all", lambda out: submit(flink.changed(output=out)))
+        print(f"{reports:,} reports in {len(sent):,} batches, {_EPOCHS} epochs; {repeats} rounds")
+        race.show()
 
 
 def _warm(base: RunConfig, scratch: Path) -> None:
@@ -485,6 +505,7 @@ def main() -> None:
     commands = parser.add_subparsers(dest="command", required=True)
     speed = commands.add_parser("throughput")
     speed.add_argument("--reports", type=int, default=4_000_000)
+    speed.add_argument("--repeats", type=int, default=5, help="rounds of the ways that need no service")
     speed.add_argument("--flink", metavar="JOB_SERVER_JAR")
     growth = commands.add_parser("memory")
     growth.add_argument("--minutes", type=float, default=10)
@@ -497,7 +518,7 @@ def main() -> None:
     given = parser.parse_args()
     logging.basicConfig(level=logging.ERROR)
     if given.command == "throughput":
-        throughput(given.reports, given.flink)
+        throughput(given.reports, given.repeats, given.flink)
     elif given.command == "outage":
         outage(given.segments)
     elif given.command == "months":
