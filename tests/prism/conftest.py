@@ -12,7 +12,6 @@ import pytest
 
 from ldpbeam.pipelines.beam_job import PRISM_BINARY
 from tests.conftest import REPOSITORY
-from tests.waiting import PATIENCE
 
 COMMAND = "github.com/apache/beam/sdks/v2/go/cmd/prism"
 
@@ -39,7 +38,6 @@ def prism() -> Path:
             env=environment,
             capture_output=True,
             text=True,
-            timeout=PATIENCE,
             check=False,
         )
         if done.returncode:

@@ -13,9 +13,12 @@ import pytest
 from ldpbeam.pipelines.config import RunConfig
 from ldpbeam.pipelines.run import run
 from tests.pipelines.running import collection, fleet, write
+from tests.waiting import PATIENCE
 
 pytestmark = [
     pytest.mark.prism,
+    # Go compiles half of Beam where its cache is empty.
+    pytest.mark.timeout(4 * PATIENCE),
     # Beam leaves channels and processes to the end of the interpreter.
     pytest.mark.filterwarnings("ignore::ResourceWarning"),
     pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),

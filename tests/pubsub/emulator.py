@@ -116,7 +116,6 @@ def _pstest(go: str, scratch: Path) -> Iterator[str]:
         cwd=SOURCE,
         capture_output=True,
         text=True,
-        timeout=PATIENCE,
         check=False,
     )
     if built.returncode:
