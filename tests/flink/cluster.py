@@ -213,9 +213,16 @@ class Cluster:
             "cluster.evenly-spread-out-slots": "true",
             "state.checkpoints.dir": (folder / "checkpoints").as_uri(),
             "io.tmp.dirs": str(folder / "tmp"),
-            # A killed TaskManager is to be noticed, and the job to start again, within seconds.
+            # A killed TaskManager is to be noticed, and the job to start again, within seconds: two
+            # heartbeats that cannot be delivered say so. One that is merely late does not: on a machine
+            # that stands still for seconds, all are.
             "heartbeat.interval": "1000",
-            "heartbeat.timeout": "6000",
+            "heartbeat.rpc-failure-threshold": "2",
+            "heartbeat.timeout": "120000",
+            "pekko.startup-timeout": f"{PATIENCE:.0f} s",
+            "pekko.ask.timeout": "300 s",
+            "pekko.tcp.timeout": "120 s",
+            "taskmanager.registration.timeout": f"{PATIENCE:.0f} s",
             "restart-strategy.type": "fixed-delay",
             "restart-strategy.fixed-delay.attempts": "100",
             "restart-strategy.fixed-delay.delay": "1 s",
@@ -239,7 +246,7 @@ class Cluster:
             for _ in range(self._count):
                 self.add_manager()
             self.get("/overview")
-            until("the cluster", lambda: len(self.registered()) >= self._count)
+            until("the cluster", self._complete)
             undo.pop_all()
         return self
 
@@ -248,6 +255,16 @@ class Cluster:
     ) -> None:
         """Kill everything."""
         self._stop()
+
+    def _complete(self) -> bool:
+        """Whether all TaskManagers have registered.
+
+        Raises:
+            RuntimeError: one of them has ended, and never will.
+        """
+        for manager in self.managers.values():
+            manager.ended()
+        return len(self.registered()) >= self._count
 
     def _stop(self) -> None:
         self._open.close()
