@@ -62,15 +62,17 @@ class AtOnce:
     """Names each failure when it happens: a run that is ended from outside never comes to its summary."""
 
     def __init__(self, config: pytest.Config) -> None:
-        self._terminal = config.pluginmanager.get_plugin("terminalreporter")
+        self._plugins = config.pluginmanager
 
     @pytest.hookimpl(trylast=True)
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        if report.failed and self._terminal is not None:
+        # Asked for only now: it comes to be after this plugin.
+        terminal = self._plugins.get_plugin("terminalreporter")
+        if report.failed and terminal is not None:
             crash = getattr(report.longrepr, "reprcrash", None)
             why = crash.message.partition("\n")[0] if crash is not None else "see below"
-            self._terminal.ensure_newline()
-            self._terminal.write_line(f"FAILED {report.nodeid} ({report.when}): {why}"[:300])
+            terminal.ensure_newline()
+            terminal.write_line(f"FAILED {report.nodeid} ({report.when}): {why}"[:300])
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from itertools import pairwise
-from types import SimpleNamespace
+from pathlib import Path
 from typing import Any, cast
 
 import pytest
 
 from tests import conftest
-from tests.conftest import MORE, AtOnce, thorough
-from tests.waiting import poll, slowness
+from tests.conftest import MORE, REPOSITORY, thorough
+from tests.waiting import PATIENCE, poll, slowness
 
 
 class Item:
@@ -90,16 +92,28 @@ def test_every_test_that_make_test_leaves_out_is_known_as_one_of_them(request: p
     assert marked == {item.nodeid for item in thorough(request.session.items)}
 
 
-def test_a_failure_is_named_when_it_happens() -> None:
-    written: list[str] = []
-    terminal = SimpleNamespace(ensure_newline=lambda: None, write_line=written.append)
-    plugins = SimpleNamespace(get_plugin={"terminalreporter": terminal}.get)
-    told = AtOnce(cast("pytest.Config", SimpleNamespace(pluginmanager=plugins)))
-    crash = SimpleNamespace(reprcrash=SimpleNamespace(message="assert 1 == 2\n  where 1 = f()"))
-    for failed, longrepr in ((True, crash), (False, None), (True, "no crash")):
-        report = SimpleNamespace(failed=failed, nodeid="a::x", when="call", longrepr=longrepr)
-        told.pytest_runtest_logreport(cast("pytest.TestReport", report))
-    assert written == ["FAILED a::x (call): assert 1 == 2", "FAILED a::x (call): see below"]
+@pytest.mark.parametrize("workers", [(), ("-n", "1")], ids=["alone", "parallel"])
+def test_a_failure_is_named_when_it_happens(tmp_path: Path, workers: tuple[str, ...]) -> None:
+    (folder := tmp_path / "tests").mkdir()
+    (folder / "__init__.py").touch()
+    (folder / "conftest.py").write_bytes((REPOSITORY / "tests" / "conftest.py").read_bytes())
+    (folder / "test_one.py").write_text(
+        "import pytest\n\n"
+        "@pytest.fixture\n"
+        "def broken(): raise OSError('gone')\n\n"
+        "def test_wrong(): assert 1 == 2, 'no'\n"
+        "def test_right(): pass\n"
+        "def test_not_set_up(broken): pass\n"
+    )
+    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *workers, "tests"]
+    done = subprocess.run(
+        command, cwd=tmp_path, capture_output=True, text=True, timeout=PATIENCE, check=False
+    )
+    at_once, _, summary = done.stdout.partition("= FAILURES =")
+    assert "FAILED tests/test_one.py::test_wrong (call): AssertionError: no\n" in at_once
+    assert "FAILED tests/test_one.py::test_not_set_up (setup): OSError: gone\n" in at_once
+    assert at_once.count("FAILED") == 2
+    assert "1 failed, 1 passed, 1 error" in summary
 
 
 def test_what_never_comes_is_waited_for_as_long_as_said() -> None:
