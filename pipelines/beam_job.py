@@ -53,7 +53,7 @@ _LOSES_OUTPUT = "data_buffer_time_limit_ms"
 _BEAM_HELP = "See ldpbeam run --help and Beam's pipeline options."
 
 _TAKEN_SECONDS = 900.0
-"""For a busy cluster, which starts Java, takes the job's files and plans it; a failed job is known at once."""
+"""For a busy cluster, which starts Java, takes files and plans the job; a failed job is known at once."""
 _NEEDED = {
     "FlinkRunner": "Beam's job server for Flink is a Java program: give its archive with "
     "--flink_job_server_jar, or use --runner PortableRunner --job_endpoint HOST:PORT for a running one.",
