@@ -9,8 +9,8 @@ from ldpbeam.consistency._posterior import CountNoise
 from ldpbeam.consistency._simplex import project
 from ldpbeam.consistency.base import FloatArray, Method, Noise, checked, uniform
 
-_Sparse = tuple[Ints, Ints, FloatArray]
-"""Where the entries of each row begin, their columns, and the entries."""
+_Band = tuple[Ints, Ints, FloatArray]
+"""A matrix as the kernels take it: where the entries of each row begin, its first column, and the entries."""
 
 ROUNDS = 400
 """Steps of the fit."""
@@ -106,26 +106,34 @@ def posterior_means(rows: FloatArray, weights: FloatArray, noise: CountNoise) ->
     points = prior_points(rows, noise)
     counts = noise.counts(points)
     likelihood = _likelihoods(rows, points, counts, noise)
+    by_point = _transposed(likelihood, points.size)
     shares = weights / float(np.sum(weights))
     prior = np.full(points.size, 1.0 / points.size)
-    kernel.fit(likelihood, _transposed(likelihood, points.size), shares, prior, ROUNDS)
+    kernel.fit(likelihood, by_point, shares, prior, ROUNDS)
     above, below = np.empty(rows.size), np.empty(rows.size)
-    kernel.times(*likelihood, prior * counts, above)
-    kernel.times(*likelihood, prior, below)
+    kernel.add_rows(by_point, prior * counts, above)
+    kernel.add_rows(by_point, prior, below)
     return np.asarray(above / below, np.float64)
 
 
-def _transposed(matrix: _Sparse, columns: int) -> _Sparse:
-    """The same entries by column, those of a column in the order of its rows."""
-    starts, places, values = matrix
+def _transposed(band: _Band, columns: int) -> _Band:
+    """The same entries by column, those of a column in the order of its rows.
+
+    Rows begin and end no earlier than the ones before them, so those of a column follow one another.
+    """
+    starts, firsts, values = band
+    sizes = np.diff(starts)
+    places = np.arange(starts[-1]) - np.repeat(starts[:-1] - firsts, sizes)
     order = np.argsort(places, kind="stable")
     begins = np.concatenate([[0], np.cumsum(np.bincount(places, minlength=columns))])
-    return begins, np.repeat(np.arange(starts.size - 1), np.diff(starts))[order], values[order]
+    first = np.searchsorted(firsts + sizes, np.arange(columns), side="right")
+    return begins, first, values[order]
 
 
-def _likelihoods(rows: FloatArray, points: FloatArray, counts: FloatArray, noise: CountNoise) -> _Sparse:
+def _likelihoods(rows: FloatArray, points: FloatArray, counts: FloatArray, noise: CountNoise) -> _Band:
     """Density of each row at each point near it, up to a factor of the row."""
-    centres = np.clip(positions(rows, noise), 0.0, float(points[-1]))
+    # No row's points begin or end before those of an earlier one, also where rounding would have it so.
+    centres = np.maximum.accumulate(np.clip(positions(rows, noise), 0.0, float(points[-1])))
     begin = np.searchsorted(points, centres - REACH, side="left")
     end = np.searchsorted(points, centres + REACH, side="right")
     starts = np.concatenate([[0], np.cumsum(end - begin)])
@@ -134,7 +142,7 @@ def _likelihoods(rows: FloatArray, points: FloatArray, counts: FloatArray, noise
     logs = -0.5 * ((np.repeat(rows, end - begin) - counts[columns]) / std) ** 2 - np.log(std)
     highest = np.maximum.reduceat(logs, starts[:-1])
     values = np.exp(logs - np.repeat(highest, end - begin))
-    return starts, columns, values
+    return starts, begin, values
 
 
 BAYES = Method("bayes", bayes, True, True, "posterior mean under the prior that fits best; for many values")

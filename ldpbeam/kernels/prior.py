@@ -1,4 +1,10 @@
-"""The kernel that fits a prior to estimates, of which each concerns a few of its points."""
+"""The kernels that fit a prior to estimates, of which each concerns a few neighbouring points of it.
+
+A matrix is a band: the entries of a row are those of consecutive columns, and the rows that have an entry in
+a column are consecutive too. It is given as (starts, firsts, values): int64 (n + 1,), where the entries of
+each row begin; int64 (n,), the first column of each row; float64 (entries,). Every sum is added up in the
+order of its terms, several sums side by side, so that results do not depend on the processor.
+"""
 
 from __future__ import annotations
 
@@ -10,20 +16,22 @@ from ldpbeam.kernels._jit import kernel
 
 
 @kernel
-def times(starts: Any, columns: Any, values: Any, vector: Any, out: Any) -> None:
-    """out = M vector, each sum in the order of the columns.
+def add_rows(band: Any, vector: Any, out: Any) -> None:
+    """out = Mᵀ vector, each sum in the order of the rows of M.
 
     Args:
-        starts: int64 (n + 1,), where the entries of each row of M begin.
-        columns, values: int64 and float64 (entries,).
-        vector: float64 (m,).
-        out: float64 (n,), written.
+        band: of M.
+        vector: float64 (n,).
+        out: float64 (m,), written.
     """
-    for i in range(out.size):
-        total = 0.0
-        for at in range(starts[i], starts[i + 1]):
-            total += values[at] * vector[columns[at]]
-        out[i] = total
+    starts, firsts, values = band
+    out[:] = 0.0
+    for i in range(vector.size):
+        row = values[starts[i] : starts[i + 1]]
+        into = out[firsts[i] : firsts[i] + row.size]
+        factor = vector[i]
+        for at in range(row.size):
+            into[at] += row[at] * factor
 
 
 @kernel
@@ -31,17 +39,17 @@ def fit(rows: Any, points: Any, shares: Any, prior: Any, rounds: Any) -> None:
     """prior[j] *= sum over i of shares[i] L[i, j] / (L prior)[i], so many times: expectation maximisation.
 
     Args:
-        rows: (starts, columns, values) of L, as for :func:`times`.
-        points: the same of its transpose.
+        rows: L as a band, as for :func:`add_rows`.
+        points: its transpose.
         shares: float64 (n,).
         prior: float64 (m,), overwritten.
         rounds: int64.
     """
     mixed, gain = np.empty(shares.size), np.empty(prior.size)
     for _ in range(rounds):
-        times(rows[0], rows[1], rows[2], prior, mixed)
+        add_rows(points, prior, mixed)
         for i in range(mixed.size):
             mixed[i] = shares[i] / mixed[i]
-        times(points[0], points[1], points[2], mixed, gain)
+        add_rows(rows, mixed, gain)
         for j in range(gain.size):
             prior[j] *= gain[j]

@@ -139,3 +139,32 @@ def test_absurd_estimates_give_a_histogram(estimates: list[float]) -> None:
         found = consistent("bayes", np.array(estimates), noise)
         assert np.all(found >= 0)
         assert found.sum() == pytest.approx(1, abs=1e-12)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_bands_are_added_up_in_the_order_of_their_rows(seed: int) -> None:
+    """Bit for bit as one sum after the other, also where the first row begins late and rows are empty."""
+    from ldpbeam.kernels import prior as kernel
+
+    random = np.random.default_rng(seed)
+    rows, columns = int(random.integers(1, 40)), int(random.integers(5, 60))
+    firsts = np.sort(random.integers(seed % 2, columns, rows))
+    ends = np.sort(np.minimum(firsts + random.integers(0, 20, rows), columns))
+    sizes = np.maximum(ends - firsts, 0)
+    starts = np.concatenate([[0], np.cumsum(sizes)])
+    values, vector = random.random(starts[-1]), random.random(rows)
+    slow = [0.0] * columns
+    for i in range(rows):
+        for at in range(sizes[i]):
+            slow[firsts[i] + at] += values[starts[i] + at] * vector[i]
+    fast = np.full(columns, np.nan)
+    kernel.add_rows((starts, firsts, values), vector, fast)
+    assert fast.tolist() == slow
+    back = module._transposed((starts, firsts, values), columns)
+    weights, told = random.random(columns), np.full(rows, np.nan)
+    kernel.add_rows(back, weights, told)
+    for i in range(rows):
+        total = 0.0
+        for at in range(sizes[i]):
+            total += values[starts[i] + at] * weights[firsts[i] + at]
+        assert told[i] == total
