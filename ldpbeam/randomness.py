@@ -11,6 +11,7 @@ from __future__ import annotations
 import secrets
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
+from itertools import islice
 from struct import unpack
 
 FULL = 1 << 64
@@ -74,6 +75,15 @@ class ScriptedRandomness(Randomness):
         if not 0 <= word < limit:
             raise ValueError(f"scripted word {word} does not lie in [0, {limit})")
         return int(word)
+
+    def words(self, count: int) -> Sequence[int]:
+        """The next ``count`` words, each as :meth:`word` gives it."""
+        words = list(islice(self._words, count))
+        if len(words) < count:
+            raise ValueError("the script of random words has run out")
+        if words and (min(words) < 0 or max(words) >= FULL):
+            raise ValueError("a scripted word does not lie in [0, 2**64)")
+        return [int(word) for word in words]
 
     def exhausted(self) -> bool:
         """Whether every scripted word was used (consumes one when not)."""

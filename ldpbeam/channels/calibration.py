@@ -66,7 +66,7 @@ def symmetric_second_round(first: BitChannel, epsilon_first: float) -> BitChanne
     target = exp_below(epsilon_first)
     if target >= unary_ratio(first.own, first.other):
         raise _not_below(epsilon_first)
-    one = largest(_FAIR, FULL - 1, lambda p: unary_ratio(*first.then(BitChannel(p, FULL - p))) <= target)
+    one = largest(_FAIR, FULL - 1, lambda p: _keeps(first, BitChannel(p, FULL - p), target))
     assert one is not None  # noqa: S101 - p2 = 1/2 has ratio 1, which every ε1 > 0 allows
     return BitChannel(one, FULL - one)
 
@@ -81,20 +81,29 @@ def half_second_round(first: BitChannel, epsilon_first: float, name: str) -> Bit
     if target >= unary_ratio(first.own, first.other):
         raise _not_below(epsilon_first)
 
-    def ratio(q2: int) -> Fraction:
-        return unary_ratio(*first.then(BitChannel(_FAIR, q2)))
-
-    if ratio(1) < target:
+    reach = unary_ratio(*first.then(BitChannel(_FAIR, 1)))
+    if reach < target:
         raise CollectionError(
             "E-COLLECTION-INFEASIBLE",
             f"{name} cannot reach epsilon_first = {epsilon_first}: with p2 = 1/2 the first report "
-            f"spends at most {log_above(ratio(1)):.6f}",
+            f"spends at most {log_above(reach):.6f}",
             key="epsilon_first",
             remedy="Lower epsilon_first below that limit, or use l_osue, which reaches every level.",
         )
-    zero = smallest(1, _FAIR, lambda q2: ratio(q2) <= target)
+    zero = smallest(1, _FAIR, lambda q2: _keeps(first, BitChannel(_FAIR, q2), target))
     assert zero is not None  # noqa: S101 - q2 = 1/2 has ratio 1, which every ε1 > 0 allows
     return BitChannel(_FAIR, zero)
+
+
+def _keeps(first: BitChannel, second: BitChannel, target: Fraction) -> bool:
+    """Whether the ratio of both rounds is at most ``target``: what ``unary_ratio(*first.then(second))`` says.
+
+    In integers over 2**128: a search asks 64 times, and fractions would be reduced at every step of each.
+    """
+    whole = FULL * FULL
+    own = first.one * second.one + (FULL - first.one) * second.zero
+    other = first.zero * second.one + (FULL - first.zero) * second.zero
+    return own * (whole - other) * target.denominator <= target.numerator * (whole - own) * other
 
 
 def _not_below(epsilon_first: float) -> CollectionError:

@@ -47,6 +47,15 @@ def _log_slack(value: Decimal) -> Decimal:
     return _CONTEXT.multiply(4 * _SLACK, max(Decimal(1), abs(value)))
 
 
+def product_of(factors: Iterable[Fraction]) -> Fraction:
+    """Their product, 1 of none; reduced once and not at every step."""
+    numerator = denominator = 1
+    for factor in factors:
+        numerator *= factor.numerator
+        denominator *= factor.denominator
+    return Fraction(numerator, denominator)
+
+
 def log_above(ratio: Fraction) -> float:
     """The smallest convenient float at least ``ln(ratio)``: what a privacy figure may print.
 

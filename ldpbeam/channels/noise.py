@@ -12,7 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from decimal import Context, Decimal
 from fractions import Fraction
-from math import sinh
+from math import prod, sinh
 
 from ldpbeam.arrays import Flags, Ints, Uints
 from ldpbeam.randomness import FULL, Randomness
@@ -129,11 +129,10 @@ class LaplaceNoise:
         """P(z = noise), exact, where the magnitude lies below the reach."""
         magnitude = noise if noise >= 0 else -1 - noise
         digit = magnitude >> len(self.bits)
-        found = self._tail(digit) - self._tail(digit + 1)
-        for i, weight in enumerate(self.bits):
-            one = Fraction(weight, FULL)
-            found *= one if magnitude >> i & 1 else 1 - one
-        return found * self._sign(noise < 0)
+        # In integers: fractions would be reduced at every step.
+        weights = (w if magnitude >> i & 1 else FULL - w for i, w in enumerate(self.bits))
+        share = Fraction(prod(weights), FULL ** len(self.bits))
+        return (self._tail(digit) - self._tail(digit + 1)) * share * self._sign(noise < 0)
 
     def above(self, noise: int) -> Fraction:
         """P(z >= noise), exact, noise >= 0."""

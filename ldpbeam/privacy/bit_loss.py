@@ -76,7 +76,8 @@ def _any_bits(losses: BitLosses, reports: int) -> float:
     """
     histories = _Histories(losses, reports)
     best, factors = -1.0, dict[_Factor, int]()
-    for shared in _shared_reports(reports, losses.inputs):
+    # No more groups than reports: all larger numbers of inputs have the same matrices.
+    for shared in _shared_reports(reports, min(reports, losses.inputs)):
         loss, found = _worst_matching(histories, shared, losses.inputs)
         if loss > best:
             best, factors = loss, found
@@ -90,17 +91,18 @@ _Factor = tuple[_Shared, int | None, int | None, _Shared]
 """Shared reports; the group, in either sequence, whose own bit this is; which of them are ones."""
 
 
-def _shared_reports(reports: int, inputs: int) -> set[_Shared]:
+@lru_cache(16)
+def _shared_reports(reports: int, inputs: int) -> tuple[_Shared, ...]:
     """Every matrix of non-negative integers with that sum and no empty row or column, up to their order."""
-    found = set()
+    found = dict[_Shared, None]()
     for sizes in partitions(reports, inputs):
         first = [group for group, size in enumerate(sizes) for _ in range(size)]
         for second in _groupings(reports, inputs):
             counts = [[0] * (max(second) + 1) for _ in sizes]
             for i, j in zip(first, second, strict=True):
                 counts[i][j] += 1
-            found.add(_ordered(counts))
-    return found
+            found[_ordered(counts)] = None
+    return tuple(found)
 
 
 def _groupings(reports: int, groups: int) -> Iterator[tuple[int, ...]]:
@@ -171,23 +173,38 @@ class _Histories:
         return likelihood(shared, ones, own) / likelihood(*turned, mine)
 
 
+@lru_cache(1024)
+def _patterns(shared: _Shared) -> tuple[tuple[_Shared, list[int], list[int]], ...]:
+    """Which of the shared reports can be ones, and how many of each group of either sequence that are.
+
+    Only those numbers matter, so one pattern stands for all with the same.
+    """
+    width = len(shared[0])
+    found = dict[tuple[tuple[int, ...], tuple[int, ...]], _Shared]()
+    for flat in product(*(range(size + 1) for row in shared for size in row)):
+        ones = tuple(flat[i : i + width] for i in range(0, len(flat), width))
+        found.setdefault((tuple(map(sum, ones)), tuple(map(sum, zip(*ones, strict=True)))), ones)
+    return tuple((ones, list(in_rows), list(in_columns)) for (in_rows, in_columns), ones in found.items())
+
+
 def _worst_matching(histories: _Histories, shared: _Shared, inputs: int) -> tuple[float, dict[_Factor, int]]:
     """The loss when the groups of two sequences have the inputs that tell most, and what it is made of."""
     rows, columns = [sum(row) for row in shared], [sum(column) for column in zip(*shared, strict=True)]
     first, second = range(len(rows)), range(len(columns))
     owners = [(i, j) for i in (None, *first) for j in (None, *second)]
-    worst: dict[tuple[int | None, int | None], tuple[float, _Shared]] = {}
-    for flat in product(*(range(size + 1) for row in shared for size in row)):
-        ones = tuple(flat[i * len(columns) : (i + 1) * len(columns)] for i in first)
-        in_rows, in_columns = [sum(row) for row in ones], [sum(column) for column in zip(*ones, strict=True)]
+    highest, where = [-inf] * len(owners), [shared] * len(owners)
+    for ones, in_rows, in_columns in _patterns(shared):
         neither = sum(histories.other[n][c] for n, c in zip(rows, in_rows, strict=True))
         neither -= sum(histories.other[n][c] for n, c in zip(columns, in_columns, strict=True))
-        mine = {i: histories.own[rows[i]][in_rows[i]] for i in first}
-        yours = {j: histories.own[columns[j]][in_columns[j]] for j in second}
-        for i, j in owners:
-            loss = neither + mine.get(i, 0.0) - yours.get(j, 0.0)
-            if (i, j) not in worst or loss > worst[i, j][0]:
-                worst[i, j] = loss, ones
+        yours = [0.0, *(histories.own[n][c] for n, c in zip(columns, in_columns, strict=True))]
+        place = 0  # among the owners
+        for mine in (0.0, *(histories.own[n][c] for n, c in zip(rows, in_rows, strict=True))):
+            for other in yours:
+                loss = neither + mine - other
+                if loss > highest[place]:
+                    highest[place], where[place] = loss, ones
+                place += 1
+    worst = dict(zip(owners, zip(highest, where, strict=True), strict=True))
     blank = worst[None, None][0]
     # best[taken columns] = (gain over groups that share no input, pairs); as many pairs as taken columns.
     best: dict[int, tuple[float, tuple[tuple[int, int], ...]]] = {0: (0.0, ())}

@@ -11,12 +11,13 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from itertools import combinations
-from math import comb, prod
+from math import comb
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ldpbeam.arrays import Bytes, Floats, Ints, read_only
 from ldpbeam.channels.calibration import sue_round
 from ldpbeam.channels.channel import BitChannel
+from ldpbeam.channels.exact import product_of
 from ldpbeam.errors import CollectionError, InvalidPayload, Reason
 from ldpbeam.privacy.bit_loss import BitLosses
 from ldpbeam.privacy.guarantee import Guarantee
@@ -254,12 +255,9 @@ class BitFlip(BitVector[BucketBits]):
 
     def likelihood(self, response: BucketBits, value: int) -> Fraction:
         """Product over the sampled bits, given the sampled set."""
-
-        def bit(i: int, index: int) -> Fraction:
-            one = self.channel.own if index == value else self.channel.other
-            return one if response.bits >> i & 1 else 1 - one
-
-        return prod((bit(i, j) for i, j in enumerate(response.indices)), start=Fraction(1))
+        own, other = self.channel.own, self.channel.other
+        bit = (1 - other, other), (1 - own, own)
+        return product_of(bit[j == value][response.bits >> i & 1] for i, j in enumerate(response.indices))
 
     def supports(self, response: BucketBits, value: int) -> bool:
         """A report supports every bucket that it sampled and whose bit is 1."""

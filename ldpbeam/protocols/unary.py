@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, partial
-from math import prod
 from typing import Any, ClassVar
 
 from ldpbeam.arrays import Bytes, Ints
 from ldpbeam.channels.calibration import half_second_round, oue_round, sue_round, symmetric_second_round
 from ldpbeam.channels.channel import BitChannel, unary_ratio
+from ldpbeam.channels.exact import product_of
 from ldpbeam.errors import CollectionError
 from ldpbeam.privacy.bit_loss import BitLosses
 from ldpbeam.privacy.guarantee import Guarantee
@@ -107,12 +107,9 @@ class Unary(BitVector[int]):
 
     def likelihood(self, response: int, value: int) -> Fraction:
         """Product over the bits; they are independent given the value, in both rounds."""
-
-        def bit(v: int) -> Fraction:
-            one = self.support.own if v == value else self.support.other
-            return one if response >> v & 1 else 1 - one
-
-        return prod((bit(v) for v in range(self.domain_size)), start=Fraction(1))
+        own, other = self.support.own, self.support.other
+        bit = (1 - other, other), (1 - own, own)
+        return product_of(bit[v == value][response >> v & 1] for v in range(self.domain_size))
 
     def supports(self, response: int, value: int) -> bool:
         """A report supports every value whose bit is 1."""

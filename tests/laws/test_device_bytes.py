@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator
+from struct import unpack
 from typing import Any
 
 import pytest
@@ -47,7 +48,10 @@ class OperatingSystem:
         return self.given[-1]
 
     def token_bytes(self, size: int) -> bytes:
-        return b"".join(self.randbits(64).to_bytes(8, "little") for _ in range(size // 8))
+        """Words of 64 bits as :meth:`randbits` gives them, of one draw: that begins with the lowest bits."""
+        drawn = self._random.getrandbits(8 * size).to_bytes(size, "little")
+        self.given += unpack(f"<{size // 8}Q", drawn)
+        return drawn
 
     def taken(self) -> list[int]:
         words, self.given = self.given, []

@@ -9,8 +9,11 @@ import pickle
 import random
 import subprocess
 import sys
+from collections.abc import Iterator, Sequence
 from fractions import Fraction
-from itertools import product
+from itertools import compress, product
+from operator import mul
+from struct import unpack
 from typing import Any
 
 import numpy as np
@@ -39,6 +42,7 @@ from tests.reference.channels import (
     memos,
     outcomes,
     output_of,
+    over_one_denominator,
     round_rows,
     second_rows,
     seed_words,
@@ -103,6 +107,10 @@ class Recording(Randomness):
     def word(self, limit: int = FULL) -> int:
         self.limits.append(limit)
         return self._random.randrange(limit)
+
+    def words(self, count: int) -> Sequence[int]:
+        self.limits += [FULL] * count
+        return unpack(f"<{count}Q", self._random.randbytes(8 * count))
 
 
 # The table
@@ -239,20 +247,24 @@ def test_symbol_draws_partition_the_words(keep: int, each: int, size: int) -> No
 # Estimation
 
 
+def supporters(built: FrequencyProtocol[Any]) -> Iterator[list[bool]]:
+    """For each value, which of the responses support it."""
+    responses, _ = weighted_responses(built)
+    for value in range(built.domain_size):
+        yield [built.supports(response, value) for response, _ in responses]
+
+
 @enumerable
 def test_own_and_other_are_the_enumerated_support_probabilities(setting: Setting) -> None:
     """(own, other) by summing the channel over the responses that support a value, for every
     pair.
     """
     built = setting.build()
-    responses, _ = weighted_responses(built)
     support = built.support
-    for held, row in enumerate(channel(built)):
-        for value in range(setting.domain_size):
-            probability = sum(
-                (p for p, (r, _) in zip(row, responses, strict=True) if built.supports(r, value)),
-                Fraction(0),
-            )
+    rows, whole = over_one_denominator(channel(built))
+    for value, supporting in enumerate(supporters(built)):
+        for held, row in enumerate(rows):
+            probability = Fraction(sum(compress(row, supporting)), whole)
             asked = support.own if held == value else support.other
             assert probability == support.sampled * asked
 
@@ -263,20 +275,13 @@ def test_the_estimator_is_unbiased_in_rational_arithmetic(setting: Setting) -> N
     anywhere.
     """
     built = setting.build()
-    responses, _ = weighted_responses(built)
     k = setting.domain_size
     holders = [(3 * v * v + 1) % 7 + (v == 0) * 11 for v in range(k)]
     n = sum(holders)
-    for value in range(k):
-        expected = sum(
-            (
-                holders[held] * p
-                for held, row in enumerate(channel(built))
-                for p, (r, _) in zip(row, responses, strict=True)
-                if holders[held] and built.supports(r, value)
-            ),
-            Fraction(0),
-        )
+    rows, whole = over_one_denominator(channel(built))
+    for value, supporting in enumerate(supporters(built)):
+        supported = [sum(compress(row, supporting)) for row in rows]
+        expected = Fraction(sum(map(mul, holders, supported)), whole)
         behind = n * built.support.sampled
         estimate = (expected / behind - built.support.other) / built.support.gap
         assert estimate == Fraction(holders[value], n)

@@ -12,6 +12,8 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 from fractions import Fraction
 from functools import cache
 from itertools import pairwise, product
+from math import lcm
+from operator import mul
 from typing import Any, TypeVar
 
 from ldpbeam.channels.channel import BitChannel, SymbolChannel
@@ -22,6 +24,8 @@ from ldpbeam.protocols.public_string import BinFlipPlus, Verdict
 from ldpbeam.randomness import FULL, Randomness
 
 T = TypeVar("T", bound=Hashable)
+Parts = list[tuple[int, int]]
+"""Intervals of words, each from its first one to before the next interval's."""
 
 
 @cache
@@ -138,38 +142,44 @@ def second_rows(one_round: SymbolChannel | BitChannel | None, size: int) -> list
 
 
 def _bits(one_round: BitChannel, given: int, output: int, size: int) -> Fraction:
-    probability = Fraction(1)
+    weight = 1
     for v in range(size):
-        one = Fraction(one_round.one if given >> v & 1 else one_round.zero, FULL)
-        probability *= one if output >> v & 1 else 1 - one
-    return probability
+        one = one_round.one if given >> v & 1 else one_round.zero
+        weight *= one if output >> v & 1 else FULL - one
+    return Fraction(weight, FULL**size)
 
 
 def compose(first: list[list[Fraction]], second: list[list[Fraction]]) -> list[list[Fraction]]:
     """Matrix product: first round, then second round."""
-    columns = list(zip(*second, strict=True))
-    return [
-        [sum((a * b for a, b in zip(row, column, strict=True)), Fraction(0)) for column in columns]
-        for row in first
-    ]
+    (left, one), (right, other) = over_one_denominator(first), over_one_denominator(second)
+    columns = list(zip(*right, strict=True))
+    return [[Fraction(sum(map(mul, row, column)), one * other) for column in columns] for row in left]
+
+
+def over_one_denominator(rows: Iterable[Sequence[Fraction]]) -> tuple[list[list[int]], int]:
+    """Their numerators over one denominator, and that: sums of products need no fraction at each step."""
+    rows = list(rows)
+    whole = lcm(*(entry.denominator for row in rows for entry in row))
+    return [[entry.numerator * (whole // entry.denominator) for entry in row] for row in rows], whole
 
 
 class Branching(Randomness):
     """Randomness that walks one path of a tree of intervals and knows the path's probability."""
 
-    def __init__(self, path: Sequence[int], cuts: Callable[[int], list[int]]) -> None:
+    def __init__(self, path: Sequence[int], parts: Callable[[int], Parts]) -> None:
         self._path = path
-        self._cuts = cuts
+        self._parts = parts
         self.widths: list[int] = []
-        self.weight = Fraction(1)
+        self.weight = self.whole = 1
+        """The path's probability is one over the other; it is not reduced at every word."""
 
     def word(self, limit: int = FULL) -> int:
-        edges = [0, *self._cuts(limit), limit]
-        parts = [(low, high) for low, high in pairwise(edges) if low < high]
+        parts = self._parts(limit)
         depth = len(self.widths)
         low, high = parts[self._path[depth] if depth < len(self._path) else 0]
         self.widths.append(len(parts))
-        self.weight *= Fraction(high - low, limit)
+        self.weight *= high - low
+        self.whole *= limit
         return low
 
 
@@ -177,16 +187,25 @@ def outcomes(run: Callable[[Any], T], cuts: Callable[[int], list[int]]) -> dict[
     """Exact distribution of ``run(randomness)`` when ``cuts(limit)`` holds every threshold it
     compares with.
     """
-    found: dict[T, Fraction] = defaultdict(Fraction)
+
+    @cache
+    def parts(limit: int) -> Parts:
+        return [(low, high) for low, high in pairwise([0, *cuts(limit), limit]) if low < high]
+
+    # Weights of a response by what they are over, which is the same for most paths.
+    weights: dict[T, dict[int, int]] = defaultdict(lambda: defaultdict(int))
     path: list[int] = []
     while True:
-        branch = Branching(path, cuts)
-        found[run(branch)] += branch.weight
+        branch = Branching(path, parts)
+        weights[run(branch)][branch.whole] += branch.weight
         path += [0] * (len(branch.widths) - len(path))
         while path and path[-1] == branch.widths[len(path) - 1] - 1:
             path.pop()
         if not path:
-            return dict(found)
+            return {
+                response: sum((Fraction(weight, whole) for whole, weight in some.items()), Fraction(0))
+                for response, some in weights.items()
+            }
         path[-1] += 1
 
 

@@ -6,6 +6,7 @@ transforms.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -13,12 +14,13 @@ from ldpbeam.protocols import FrequencyProtocol
 
 
 def count_support(protocol: FrequencyProtocol[Any], payloads: Iterable[bytes]) -> list[int]:
-    """Support of every value: ask every report about every value."""
-    counts = [0] * protocol.domain_size
-    for payload in payloads:
+    """Support of every value: ask every report about every value, and equal ones once for all of them."""
+    counts, supports = [0] * protocol.domain_size, protocol.supports
+    for payload, times in Counter(payloads).items():
         response = protocol.decode(payload)
         for value in range(protocol.domain_size):
-            counts[value] += protocol.supports(response, value)
+            if supports(response, value):
+                counts[value] += times
     return counts
 
 

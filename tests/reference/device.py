@@ -7,6 +7,7 @@ message from the protobuf library. Nothing of the device's own code is used.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -33,7 +34,7 @@ class _Row:
         self._permanent: NDArray[np.uint64] | None = None
 
     def _next(self, spec: WordSpec) -> NDArray[np.uint64]:
-        return np.array([[next(self._words) for _ in range(spec.count)]], np.uint64).reshape(1, spec.count)
+        return np.array([list(islice(self._words, spec.count))], np.uint64).reshape(1, spec.count)
 
     def seed(self, spec: WordSpec) -> NDArray[np.uint64]:
         return self._next(spec) if self._seed is None else np.array([self._seed], np.uint64)

@@ -44,18 +44,20 @@ def bit_words(seed: int, purpose: str, epoch: int, device: int, bits: int) -> li
     for b in range(blocks):
         place = device * blocks + b + 1
         digits = [word for j in range(16) for word in block(seed, f"bits of {purpose}", epoch, j, place)]
-        found += [
-            sum((digit >> i & 1) << 63 - place for place, digit in enumerate(digits)) for i in range(64)
-        ]
+        # A word's digits, the highest first, are bit i of each of these in turn: here lowest bits come first.
+        columns = [f"{digit:064b}"[::-1] for digit in digits]
+        found += [int("".join(word), 2) for word in zip(*columns, strict=True)]
     return found[:bits]
 
 
 def randomised(held: NDArray[np.uint8], words: NDArray[np.uint64], channel: BitChannel) -> NDArray[np.uint8]:
     """Packed rows (n, bytes), each bit compared with its word of (n, bits), one after the other."""
-    out = np.zeros(held.shape, np.uint8)
+    count, width = held.shape
     rows: Any = words.tolist()
-    for i, row in enumerate(rows):
+    drawn = []
+    for before, row in zip(held, rows, strict=True):
+        bits, after = int.from_bytes(before.tobytes(), "little"), 0
         for v, word in enumerate(row):
-            before = int(held[i, v >> 3]) >> (v & 7) & 1
-            out[i, v >> 3] |= (word < (channel.one if before else channel.zero)) << (v & 7)
-    return out
+            after |= (word < (channel.one if bits >> v & 1 else channel.zero)) << v
+        drawn.append(after.to_bytes(width, "little"))
+    return np.frombuffer(bytearray(b"".join(drawn)), np.uint8).reshape(count, width)

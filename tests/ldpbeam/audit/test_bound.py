@@ -57,6 +57,8 @@ def test_two_sided_tests_refuse_the_truth_as_rarely_as_they_say(p: Fraction) -> 
     n, alpha = 500, 1e-4
     counts = np.arange(n + 1)
     values = two_sided(counts, np.full(n + 1, n), [p] * (n + 1))
+    tails = np.minimum(binom.cdf(counts, n, float(p)), binom.sf(counts - 1, n, float(p)))
+    np.testing.assert_allclose(values, np.minimum(1, 2 * tails), rtol=1e-9, atol=1e-300)
     assert binom.pmf(counts, n, float(p))[values < alpha].sum() <= alpha
     if p in (0, 1):
         # What cannot happen is refuted by a single count.
