@@ -125,7 +125,7 @@ def checkout(tmp_path: Path) -> Path:
     return tmp_path
 
 
-WITH_BLOCKS = [page for page in PAGES if blocks(page.read_text("utf-8"))]
+WITH_BLOCKS = [page for page in PAGES if BLOCK.search(page.read_text("utf-8"))]
 
 
 @pytest.mark.parametrize(

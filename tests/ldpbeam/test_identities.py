@@ -13,6 +13,8 @@ import numpy as np
 import pytest
 
 from ldpbeam.channels.calibration import Calibration
+from ldpbeam.channels.channel import BitChannel, unary_ratio
+from ldpbeam.channels.exact import exp_below
 from ldpbeam.errors import CollectionError
 from ldpbeam.estimates import variance
 from ldpbeam.protocols import FrequencyProtocol, Parameters, protocol
@@ -42,6 +44,18 @@ levels = pytest.mark.parametrize("longitudinal,first", LEVEL_PAIRS)
 # Second rounds
 
 
+def keeps(built: FrequencyProtocol, one: int, zero: int, first: float) -> bool:
+    """Whether a report keeps ε1 with this second round, in fractions."""
+    return unary_ratio(*built.permanent.then(BitChannel(one, zero))) <= exp_below(first)
+
+
+def assert_no_more_fits(built: FrequencyProtocol, first: float, one: int, zero: int) -> None:
+    """The second round keeps ε1, and the next one, with these more weights, does not."""
+    held = built.instant
+    assert keeps(built, held.one, held.zero, first)
+    assert not keeps(built, held.one + one, held.zero + zero, first)
+
+
 @levels
 def test_l_osue_second_round_is_its_closed_form(longitudinal: float, first: float) -> None:
     """The bisection over integers lands on p2 = (e^{ε∞+ε1}−1)/(e^{ε∞}−e^{ε1}+e^{ε∞+ε1}−1)."""
@@ -51,6 +65,7 @@ def test_l_osue_second_round_is_its_closed_form(longitudinal: float, first: floa
     assert float(built.permanent.other) == pytest.approx(1 / (a + 1), rel=1e-14)
     assert float(built.instant.own) == pytest.approx((a * b - 1) / (a - b + a * b - 1), rel=1e-13)
     assert built.instant.own + built.instant.other == 1
+    assert_no_more_fits(built, first, 1, -1)
 
 
 @levels
@@ -64,6 +79,7 @@ def test_l_sue_second_round_composes_to_sue(longitudinal: float, first: float) -
     assert built.support.own + built.support.other == 1
     one_round = protocol("sue", 5, Parameters(epsilon=first))
     assert v_star(built) == pytest.approx(v_star(one_round), rel=1e-12)
+    assert_no_more_fits(built, first, 1, -1)
 
 
 @levels
@@ -94,6 +110,7 @@ def test_half_second_rounds_spend_exactly_the_first_level(
     assert built.instant.own == Fraction(1, 2)
     own, other = float(built.support.own), float(built.support.other)
     assert log(own * (1 - other) / ((1 - own) * other)) == pytest.approx(first, rel=1e-12)
+    assert_no_more_fits(built, first, 0, -1)
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -276,7 +277,9 @@ def test_nothing_about_a_device_shows_in_its_text(memo: Literal["derived", "stor
     device.report(17, 4)
     secret = device._store.load().secret
     for text in (repr(device), str(device.spent()), repr(device.outbox)):
-        assert "17" not in text.replace(device._collection.full_digest.hex(), "")
+        # Digest, folder and addresses in memory say nothing of the device, and may hold the digits.
+        told = re.sub("0x[0-9a-f]+", "", text.replace(device._collection.full_digest.hex(), ""))
+        assert "17" not in told.replace(str(tmp_path), "")
         assert secret.hex() not in text
 
 

@@ -43,7 +43,7 @@ def test_a_device_reports_in_as_many_epochs_as_agreed_and_nothing_else_leaves(
         assert device.spent().epsilon == pytest.approx(3.0, rel=1e-12)
         assert device.spent().collections[0].times == 3
         own.add(frozenset(spoken))
-    assert len(own) > 5  # of 220: each device has its own
+    assert len(own) > 2  # of 220: each device has its own; so few by chance once in 10¹²
 
 
 @memos
@@ -64,8 +64,10 @@ def test_a_life_is_the_same_however_often_the_device_is_opened(memo: Any, tmp_pa
 @memos
 def test_silence_refuses_what_a_report_would_refuse(memo: Any, tmp_path: Path) -> None:
     """The same errors in the same order in an own epoch and in another one: nothing of the value shows."""
-    seen = {}
-    for number in range(10):
+    seen: dict[bool, list[tuple[type, str]]] = {}
+    for number in range(80):  # one epoch in two is own: not both in 80 devices once in 10²³
+        if len(seen) == 2 and number >= 4:
+            break
         device = Device.open(asked(6), tmp_path / str(number), memo=memo, max_jump=8 * 3600)
         first = device.report(0, 1) is None
         errors = []

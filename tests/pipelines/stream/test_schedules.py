@@ -615,9 +615,7 @@ def publish_with_beam(config: RunConfig, landing: Landing, due: Sequence[Due]) -
             for part in read_segment(landing.path(number), frozenset([each.key]))
         ]
         entries = [
-            ((each.key, what), count)
-            for each in by_epoch.values()
-            for what, count in numbers_of(each.account)
+            ((each.key, what), count) for each in by_epoch.values() for what, count in each.account.entries()
         ]
         given = {epoch: vars(each.publication) for epoch, each in by_epoch.items()}
         with beam.Pipeline(runner="FnApiRunner") as pipeline:
@@ -647,11 +645,6 @@ def publish_with_beam(config: RunConfig, landing: Landing, due: Sequence[Due]) -
                 | "Number" >> beam.Map(RevisionNumbers(agreed, config.outputs.output, results.ENGINE).number)
                 | "Write" >> beam.ParDo(WriteEpochs(agreed, config.outputs.output, results.ENGINE))
             )
-
-
-def numbers_of(account: Account) -> Iterator[tuple[str, int]]:
-    yield from ((what, n) for what, n in vars(account).items() if what != "rejected" and n)
-    yield from ((f"rejected.{reason}", n) for reason, n in account.rejected.items() if n)
 
 
 @pytest.mark.thorough
