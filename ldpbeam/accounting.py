@@ -7,7 +7,7 @@ so they are as exact as the counts.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
@@ -84,6 +84,14 @@ class Account:
     def copy(self) -> Account:
         """An account of its own with the same numbers."""
         return replace(self, rejected=self.rejected.copy())
+
+    def entries(self) -> Iterator[tuple[str, int]]:
+        """What is not 0, by the names that :meth:`add` takes."""
+        for what in sorted(_NUMBERS):
+            if count := getattr(self, what):
+                yield what, count
+        for reason, count in self.rejected_record().items():
+            yield f"rejected.{reason}", count
 
     @property
     def pending(self) -> int:

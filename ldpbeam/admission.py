@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ldpbeam.accounting import Entry, Key
-from ldpbeam.arrays import Bytes, Ints, Uints
+from ldpbeam.arrays import Bytes, Ints, Uints, read_only
 from ldpbeam.collection.collection import digest_hex
 from ldpbeam.errors import Reason
 
@@ -42,6 +42,21 @@ class ReportColumns:
 
     def __len__(self) -> int:
         return len(self.payloads)
+
+
+def by_epoch(columns: Iterable[ReportColumns]) -> list[list[ReportColumns]]:
+    """The columns of each collection and epoch, in the order in which they come."""
+    groups: dict[tuple[int, int], list[ReportColumns]] = {}
+    for each in columns:
+        groups.setdefault((each.digest, each.epoch), []).append(each)
+    return list(groups.values())
+
+
+def put_together(parts: Sequence[ReportColumns]) -> ReportColumns:
+    """Copies of all parts end to end, aligned; one collection and epoch, at least one part."""
+    ids = np.concatenate([part.report_ids for part in parts])
+    payloads = np.concatenate([part.payloads for part in parts])
+    return ReportColumns(parts[0].digest, parts[0].epoch, ids, read_only(payloads))
 
 
 @dataclass(frozen=True)

@@ -6,17 +6,20 @@ Pure functions over columns, used by every way to run stage 2: in one process, a
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from ldpbeam.arrays import Flags, Ints, Uints, read_only
+from ldpbeam.arrays import Bytes, Flags, Ints, Uints, read_only
 from ldpbeam.kernels import dedup
-from ldpbeam.reports import ReportColumns
+from ldpbeam.reports import ReportColumns, put_together
 
 _BUCKET = 4096
 """Ids whose hash table fits into a processor's own cache: fewer gain nothing, more wait for memory."""
+
+_MOST_MARKS = 26
+"""Bits of a mark, at most: 8 MiB of marks. With more of them each waits longer for memory than it saves."""
 
 
 def secret_key() -> int:
@@ -24,20 +27,90 @@ def secret_key() -> int:
     return secrets.randbits(64) | 1
 
 
+class Repeated(NamedTuple):
+    """What is to be left out of reports so that one report per report id stays.
+
+    Attributes:
+        rows: int64 (m,), positions of the reports to leave out, ascending.
+        duplicate, conflicting: how many of them are which, as in :class:`OnePerId`.
+    """
+
+    rows: Ints
+    duplicate: int
+    conflicting: int
+
+
+def repeated(ids: Uints, payloads_of: Callable[[Ints], Bytes], key: int) -> Repeated:
+    """Which reports :func:`keep_one_per_id` leaves out; of nearly all of them no payload is looked at.
+
+    Args:
+        ids: uint64 (n,), C-contiguous, aligned: the report ids of one collection and epoch.
+        payloads_of: gives uint8 (m, w), the payloads of the reports at m ascending positions. It is asked
+            once, where an id is repeated, and else not at all.
+        key: :func:`secret_key`; results do not depend on it.
+    """
+    found = _repeats(ids, payloads_of, key)
+    if found is None:
+        return Repeated(np.empty(0, np.int64), 0, 0)
+    return Repeated(found.rows[~found.keep], found.duplicate, found.conflicting)
+
+
+def without(columns: ReportColumns, rows: Ints) -> ReportColumns:
+    """Columns without the reports at some positions; the same object where there are none."""
+    if not rows.size:
+        return columns
+    stay = np.ones(len(columns), bool)
+    stay[rows] = False
+    payloads = read_only(columns.payloads[stay])
+    return ReportColumns(columns.digest, columns.epoch, columns.report_ids[stay], payloads)
+
+
 def unrepeated(parts: list[ReportColumns], key: int) -> tuple[list[ReportColumns], int, int]:
-    """One report per report id: the parts as they are where no id is repeated, which is the usual case.
+    """One report per report id: parts as they are where no id is repeated, which is the usual case.
 
     Args:
         parts: columns of one collection and epoch, at least one.
         key: :func:`secret_key`; results do not depend on it.
 
     Returns:
-        Columns, and how many duplicates and conflicting reports :func:`keep_one_per_id` has left out.
+        Columns, of which none is empty unless it was, and how many duplicates and conflicting reports
+        :func:`keep_one_per_id` would have left out.
     """
-    if not any_repeat(parts, key):
+    ids = np.concatenate([part.report_ids for part in parts])
+    ends = np.cumsum([len(part) for part in parts])
+
+    def payloads_of(rows: Ints) -> Bytes:
+        some = np.split(rows, np.searchsorted(rows, ends[:-1]))
+        begins = [0, *ends[:-1].tolist()]
+        chosen = zip(parts, some, begins, strict=True)
+        return np.concatenate([part.payloads[each - begin] for part, each, begin in chosen])
+
+    found = repeated(ids, payloads_of, key)
+    if not found.rows.size:
         return parts, 0, 0
-    found = keep_one_per_id(parts, key)
-    return [found.columns], found.duplicate, found.conflicting
+    left, begin = [], 0
+    for part, end in zip(parts, ends.tolist(), strict=True):
+        first, last = np.searchsorted(found.rows, (begin, end))
+        if last - first < len(part) or not len(part):
+            left.append(without(part, found.rows[first:last] - begin))
+        begin = end
+    return left, found.duplicate, found.conflicting
+
+
+def by_shard(columns: ReportColumns, bits: int) -> tuple[ReportColumns, list[int]]:
+    """Columns in the order of their 2**bits shards, and where each shard ends; equal ids meet in one shard.
+
+    Without bits the columns are what they were; else they are fresh.
+    """
+    if bits == 0:
+        return columns, [len(columns)]
+    ids = np.ascontiguousarray(columns.report_ids, np.uint64)
+    if not ids.flags.aligned:
+        ids = ids.copy()
+    ends = np.zeros(1 << bits, np.int64)
+    names, rows = np.empty(ids.size, np.uint64), np.empty_like(columns.payloads, order="C")
+    dedup.split_by_id(ids, columns.payloads, np.uint64(64 - bits), ends, names, rows)
+    return ReportColumns(columns.digest, columns.epoch, names, read_only(rows)), ends.tolist()
 
 
 def shard_columns(columns: ReportColumns, bits: int) -> Iterator[tuple[int, ReportColumns]]:
@@ -45,17 +118,18 @@ def shard_columns(columns: ReportColumns, bits: int) -> Iterator[tuple[int, Repo
     if bits == 0:
         yield 0, columns
         return
-    ids = np.ascontiguousarray(columns.report_ids, np.uint64)
-    if not ids.flags.aligned:
-        ids = ids.copy()
-    ends = np.zeros(1 << bits, np.int64)
-    names, rows = np.empty(ids.size, np.uint64), np.empty_like(columns.payloads, order="C")
-    dedup.split_by_id(ids, columns.payloads, np.uint64(64 - bits), ends, names, rows)
-    payloads, begin = read_only(rows), 0
-    for shard, end in enumerate(ends.tolist()):
+    ordered, ends = by_shard(columns, bits)
+    begin = 0
+    for shard, end in enumerate(ends):
         if end > begin:
-            yield shard, ReportColumns(columns.digest, columns.epoch, names[begin:end], payloads[begin:end])
+            yield shard, rows_between(ordered, begin, end)
         begin = end
+
+
+def rows_between(columns: ReportColumns, begin: int, end: int) -> ReportColumns:
+    """The reports at positions ``begin`` to ``end``, without a copy."""
+    ids, payloads = columns.report_ids[begin:end], columns.payloads[begin:end]
+    return ReportColumns(columns.digest, columns.epoch, ids, payloads)
 
 
 class OnePerId(NamedTuple):
@@ -83,7 +157,8 @@ def keep_one_per_id(parts: Iterable[ReportColumns], key: int) -> OnePerId:
         parts: columns of one collection and epoch, at least one.
         key: odd, secret of this process; results do not depend on it.
     """
-    return _one_per_id(_repeats(parts, key))
+    together = put_together(list(parts))
+    return _one_per_id(together, _repeats_of(together, key))
 
 
 def distinct_reports(parts: Iterable[ReportColumns], key: int) -> tuple[ReportColumns, int]:
@@ -92,81 +167,119 @@ def distinct_reports(parts: Iterable[ReportColumns], key: int) -> tuple[ReportCo
     Reports that share an id and differ in their payloads all stay, so that :func:`keep_one_per_id` can tell
     conflicts from copies however often parts are put together before it. Arguments as there.
     """
-    return _distinct(_repeats(parts, key))
+    together = put_together(list(parts))
+    return _distinct(together, _repeats_of(together, key))
 
 
 def distinct_and_one_per_id(
     parts: Iterable[ReportColumns], key: int
 ) -> tuple[tuple[ReportColumns, int], OnePerId]:
     """What :func:`distinct_reports` gives, and what :func:`keep_one_per_id` gives of that, looked at once."""
-    found = _repeats(parts, key)
-    distinct, one = _distinct(found), _one_per_id(found)
-    return distinct, one._replace(duplicate=0)
+    together = put_together(list(parts))
+    found = _repeats_of(together, key)
+    return _distinct(together, found), _one_per_id(together, found)._replace(duplicate=0)
 
 
 class _Repeats(NamedTuple):
-    """Reports, which of them to keep for each id, and one of each (id, payload); None where no id repeats."""
+    """Those reports among which all are that share their id with another one.
 
-    together: ReportColumns
-    keep: Flags | None
-    different: Flags | None
-
-
-def _repeats(parts: Iterable[ReportColumns], key: int) -> _Repeats:
-    together = _together(parts)
-    keep = _kept(together, key)
-    return _Repeats(together, keep, None if keep is None else _different(together, keep))
-
-
-def _distinct(found: _Repeats) -> tuple[ReportColumns, int]:
-    if found.different is None:
-        return found.together, 0
-    return _chosen(found.together, found.different), int(found.different.size - found.different.sum())
-
-
-def _one_per_id(found: _Repeats) -> OnePerId:
-    if found.keep is None or found.different is None:
-        return OnePerId(found.together, 0, 0)
-    different = int(found.different.sum())
-    duplicate, conflicting = found.keep.size - different, different - int(found.keep.sum())
-    return OnePerId(_chosen(found.together, found.keep), duplicate, conflicting)
-
-
-def _together(parts: Iterable[ReportColumns]) -> ReportColumns:
-    held = list(parts)
-    ids = np.concatenate([p.report_ids for p in held])
-    payloads = np.concatenate([p.payloads for p in held])
-    return ReportColumns(held[0].digest, held[0].epoch, ids, read_only(payloads))
-
-
-def _chosen(columns: ReportColumns, rows: Flags) -> ReportColumns:
-    payloads = read_only(columns.payloads[rows])
-    return ReportColumns(columns.digest, columns.epoch, columns.report_ids[rows], payloads)
-
-
-def _kept(columns: ReportColumns, key: int) -> Flags | None:
-    """Which report of each id has the smallest payload; None where no id repeats."""
-    order = np.empty(len(columns), np.int32)
-    names, ends, table = _buckets(columns.report_ids, key, order)
-    keep = np.ones(len(columns), np.uint8)
-    dropped: Any = dedup.keep_one(names, order, ends, columns.payloads, np.uint64(key), table, keep)
-    return keep.view(bool) if dropped else None
-
-
-def _different(columns: ReportColumns, keep: Flags) -> Flags:
-    """One report of every (id, payload) that there is; ``keep`` has one of every id.
-
-    Sorted, and only what shares an id with a report that is not kept: a thousand payloads under one id take
-    no longer than a thousand ids, which no chain of a hash table promises.
+    Attributes:
+        rows: int64 (m,), where they are, ascending.
+        keep: bool (m,), one of every id.
+        different: bool (m,), one of every id and payload.
     """
-    ids = np.ascontiguousarray(columns.report_ids)
-    several = np.unique(ids[~keep])
+
+    rows: Ints
+    keep: Flags
+    different: Flags
+
+    @property
+    def duplicate(self) -> int:
+        return int(self.different.size - self.different.sum())
+
+    @property
+    def conflicting(self) -> int:
+        return int(self.different.sum() - self.keep.sum())
+
+
+def _repeats(ids: Uints, payloads_of: Callable[[Ints], Bytes], key: int) -> _Repeats | None:
+    """What :func:`repeated` looks at; None where no id repeats."""
+    rows = _suspects(ids, key)
+    names = ids[rows]
+    if not any_repeat(names, key):
+        return None
+    payloads = read_only(payloads_of(rows))
+    keep, differ = _kept(names, payloads, key)
+    return _Repeats(rows, keep, _different(names, payloads, keep, differ))
+
+
+def _repeats_of(columns: ReportColumns, key: int) -> _Repeats | None:
+    return _repeats(columns.report_ids, lambda rows: columns.payloads[rows], key)
+
+
+def _distinct(together: ReportColumns, found: _Repeats | None) -> tuple[ReportColumns, int]:
+    if found is None:
+        return together, 0
+    return without(together, found.rows[~found.different]), found.duplicate
+
+
+def _one_per_id(together: ReportColumns, found: _Repeats | None) -> OnePerId:
+    if found is None:
+        return OnePerId(together, 0, 0)
+    return OnePerId(without(together, found.rows[~found.keep]), found.duplicate, found.conflicting)
+
+
+def _suspects(ids: Uints, key: int) -> Ints:
+    """int64 (m,), ascending: where all ids are that are repeated, and those of some other reports.
+
+    One pass finds second copies by their marks, and few ids beside them; another one finds the first copies
+    by marks of what has been found. Both touch less memory than anything that holds the ids themselves.
+    """
+    found = np.empty(ids.size, np.uint64)
+    # 4 to 8 marks per id: one id in 10 is found by chance. More marks would fall out of the cache.
+    bits = min(ids.size.bit_length() + 2, _MOST_MARKS)
+    marks, shift = _marks(bits)
+    second = found[: dedup.marked_before(ids, np.uint64(key), shift, marks, found)]
+    if not second.size:
+        return np.empty(0, np.int64)
+    marks, shift = _marks(min(second.size.bit_length() + 5, _MOST_MARKS))
+    # Another key: ids that shared a mark by chance are not to share one again.
+    other = np.uint64(key * key & (1 << 64) - 1)
+    dedup.mark_each(second, other, shift, marks)
+    rows = np.empty(ids.size, np.int32)
+    return rows[: dedup.marked(ids, other, shift, marks, rows)].astype(np.int64)
+
+
+def _marks(bits: int) -> tuple[Bytes, np.uint64]:
+    """2**bits marks, none of them set, and by how much a hash of 64 bits is shifted to be one of them."""
+    bits = max(bits, 3)
+    return np.zeros(1 << bits - 3, np.uint8), np.uint64(64 - bits)
+
+
+def _kept(ids: Uints, payloads: Bytes, key: int) -> tuple[Flags, Flags]:
+    """Which report of each id has the smallest payload; some reports of each id with several payloads."""
+    order = np.empty(ids.size, np.int32)
+    names, ends, table = _buckets(ids, key, order)
+    keep, differ = np.ones(ids.size, np.uint8), np.zeros(ids.size, np.uint8)
+    dedup.keep_one(names, order, ends, payloads, np.uint64(key), table, keep, differ)
+    return keep.view(bool), differ.view(bool)
+
+
+def _different(ids: Uints, payloads: Bytes, keep: Flags, differ: Flags) -> Flags:
+    """One report of every (id, payload) that there is; ``keep`` has one of every id, ``differ`` as of _kept.
+
+    Sorted, and only ids with several payloads: a thousand payloads under one id take no longer than a
+    thousand ids, which no chain of a hash table promises. Copies alone, of a file that came twice, are none.
+    """
+    several = np.unique(ids[differ])
+    if not several.size:
+        return keep
     at = np.minimum(np.searchsorted(several, ids), several.size - 1)
     rows = np.flatnonzero(several[at] == ids)
     # Byte strings of one length, behind their id, compare as numpy's void does: equal where all bytes are.
-    joined = np.empty((rows.size, 8 + columns.payloads.shape[1]), np.uint8)
+    joined = np.empty((rows.size, 8 + payloads.shape[1]), np.uint8)
     joined[:, :8] = ids[rows].astype("<u8")[:, None].view(np.uint8)
-    joined[:, 8:] = columns.payloads[rows]
+    joined[:, 8:] = payloads[rows]
     _, first = np.unique(joined.view(f"V{joined.shape[1]}")[:, 0], return_index=True)
     found = keep.copy()
     found[rows] = False
@@ -174,9 +287,8 @@ def _different(columns: ReportColumns, keep: Flags) -> Flags:
     return found
 
 
-def any_repeat(parts: Sequence[ReportColumns], key: int) -> bool:
-    """Whether a report id appears twice in the parts; ``key`` as in :func:`keep_one_per_id`."""
-    ids = np.concatenate([p.report_ids for p in parts])
+def any_repeat(ids: Uints, key: int) -> bool:
+    """Whether a report id appears twice; ``ids`` and ``key`` as of :func:`repeated`."""
     names, ends, table = _buckets(ids, key, np.empty(0, np.int32))
     return bool(dedup.repeats(names, ends, np.uint64(key), table))
 

@@ -107,7 +107,17 @@ def disk_error(error: OSError, where: str = "") -> LdpError | None:
 
 
 _EXTRAS = {
-    "pipeline": {"apache_beam", "click", "numba", "numpy", "pyarrow", "rich", "scipy", "zstandard"},
+    "pipeline": {
+        "apache_beam",
+        "click",
+        "google_crc32c",
+        "numba",
+        "numpy",
+        "pyarrow",
+        "rich",
+        "scipy",
+        "zstandard",
+    },
     "page": {"altair", "jinja2", "vl_convert"},
     "gcp": {"google.api_core", "google.auth", "google.cloud"},
     "collect": {"aiohttp"},

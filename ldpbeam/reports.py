@@ -17,7 +17,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldpbeam.accounting import Key
-from ldpbeam.admission import LISTED, UNATTRIBUTED, Admission, Rejected, Rejection, ReportColumns, capped
+from ldpbeam.admission import (
+    LISTED,
+    UNATTRIBUTED,
+    Admission,
+    Rejected,
+    Rejection,
+    ReportColumns,
+    by_epoch,
+    capped,
+    put_together,
+)
 from ldpbeam.arrays import Flags, Ints, Uints, read_only
 from ldpbeam.collection.collection import Collection
 from ldpbeam.errors import Reason
@@ -34,8 +44,10 @@ __all__ = [
     "admit_even_rows",
     "admit_frames",
     "admit_rows",
+    "by_epoch",
     "capped",
     "epoch_at_fault",
+    "put_together",
 ]
 
 _SMALL = 1024
@@ -135,7 +147,7 @@ def admit_even_rows(
 def _admitted_whole(rows: EvenRows, collections: Mapping[int, Collection], admission: Admission) -> bool:
     """Admit all reports if nothing is to be said about any of them; else leave things as they are."""
     n, width = rows.payloads.shape
-    if not n or not ((rows.digest == rows.digest[0]).all() and (rows.epoch == rows.epoch[0]).all()):
+    if not n or not (_all_same(rows.digest) and _all_same(rows.epoch)):
         return False
     collection, epoch = collections.get(int(rows.digest[0])), int(rows.epoch[0])
     if collection is None or width != collection.protocol.payload_size:
@@ -146,6 +158,11 @@ def _admitted_whole(rows: EvenRows, collections: Mapping[int, Collection], admis
     admission.read[collection.digest_hex, epoch] += n
     admission.admitted.append(ReportColumns(collection.digest, epoch, rows.report_id, payloads))
     return True
+
+
+def _all_same(column: NDArray[np.generic]) -> bool:
+    """Whether all of some numbers are the first of them; there is nothing to do if they share its memory."""
+    return column.strides == (0,) or bool((column == column[0]).all())
 
 
 def _attributed(
@@ -251,9 +268,11 @@ def _admit_columns(
         rows = np.flatnonzero(codes == 0)
         ids, payloads = ids[rows], read_only(payloads[rows])
     if records.arrival is not None and ids.size:
-        of, _ = _owners(which, sizes, np.arange(ids.size) if rows is None else rows)
-        late = records.arrival[of] >= collection.closes(columns.epoch) * _MICROS
-        if late.any():
+        # Of the records first: there are fewer of them than reports, and hardly ever is one of them late.
+        came_late = records.arrival[which] >= collection.closes(columns.epoch) * _MICROS
+        if came_late.any():
+            late = np.repeat(came_late, 1 if sizes is None else sizes)
+            late = late if rows is None else late[rows]
             admission.late[key] += int(late.sum())
             ids, payloads = ids[~late], read_only(payloads[~late])
     if ids.size:

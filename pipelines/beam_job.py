@@ -106,6 +106,8 @@ def beam_options(config: RunConfig) -> PipelineOptions:
     if config.job.runner == "PrismRunner":
         typed = with_binary(typed)
     parsed = graph_cost.OptionsParsedOnce([f"--runner={config.job.runner}", *typed], save_main_session=False)
+    if not typed:
+        return parsed
     known = parsed.get_all_options(add_extra_args_fn=keep)
     _, unknown = parsers[0].parse_known_args(typed)
     if unknown and config.job.runner not in ASK_THEIR_SERVER:

@@ -9,6 +9,7 @@ import shutil
 import threading
 import time
 from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from ldpbeam.errors import LdpError
 from ldpbeam.pipelines.beam_job import make_pipeline, run_to_end
 from ldpbeam.pipelines.bounded import LEDGER, SPILLED, collect_reports
 from ldpbeam.pipelines.config import RunConfig
+from ldpbeam.pipelines.graph_cost import nothing_travels
 from ldpbeam.pipelines.interrupt import interruptible
 from ldpbeam.pipelines.malloc import keep_freed_memory
 from ldpbeam.pipelines.output import (
@@ -57,8 +59,12 @@ def run(config: RunConfig, progress: Progress | None = None, total_bytes: int = 
     pipeline = make_pipeline(config)  # refuses options that nobody knows, before anything is touched
     with interruptible(), locked(config.outputs.output):
         prepare(config.outputs.output, config.collections, overwrite=config.job.overwrite)
-        further = 0 if config.job.spread else spare_cores()
-        with scratch_of(config.outputs.output) as folder, counting_with(further):
+        alone = not config.job.spread
+        with (
+            scratch_of(config.outputs.output) as folder,
+            counting_with(spare_cores() if alone else 0),
+            nothing_travels() if alone else nullcontext(),
+        ):
             job = _collecting(pipeline, config.changed(output=folder))
             if progress is None:
                 run_to_end(job, config.job.runner)

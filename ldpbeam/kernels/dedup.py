@@ -45,6 +45,62 @@ def split_by_id(ids: Any, payloads: Any, shift: Any, ends: Any, names: Any, rows
 
 
 @kernel
+def marked_before(ids: Any, key: Any, shift: Any, marks: Any, found: Any) -> Any:
+    """Ids before which another one with the same mark has come: each second copy of an id, and a few others.
+
+    A mark is the top of id · key. For a secret odd key any two ids share it with a probability of at most
+    2 / marks, whatever ids somebody has chosen (Dietzfelbinger et al., 1997).
+
+    Args:
+        ids: uint64 (n,).
+        key: odd uint64, secret of this process.
+        shift: uint64, 64 minus the number of bits of a mark, of which there are at least 3.
+        marks: uint8, a bit for each mark, zeroed; written.
+        found: uint64 (n,), written from the start.
+
+    Returns:
+        Number of ids found.
+    """
+    count: Any = 0
+    for i in range(ids.size):
+        mark = (ids[i] * key) >> shift
+        byte, bit = np.int64(mark >> np.uint64(3)), mark & np.uint64(7)
+        before = marks[byte]
+        marks[byte] = before | np.uint8(1 << bit)
+        # Written in any case, and kept by counting: which ids are found cannot be foretold by a processor.
+        found[count] = ids[i]
+        count += np.int64((before >> bit) & 1)
+    return count
+
+
+@kernel
+def mark_each(ids: Any, key: Any, shift: Any, marks: Any) -> None:
+    """Set the marks of ids; arguments as of :func:`marked_before`."""
+    for i in range(ids.size):
+        mark = (ids[i] * key) >> shift
+        marks[np.int64(mark >> np.uint64(3))] |= np.uint8(1 << (mark & np.uint64(7)))
+
+
+@kernel
+def marked(ids: Any, key: Any, shift: Any, marks: Any, rows: Any) -> Any:
+    """Where the ids are whose marks are set.
+
+    Args:
+        ids, key, shift, marks: as of :func:`marked_before`; nothing is written to the marks.
+        rows: int32 (n,), written from the start: positions, ascending.
+
+    Returns:
+        Number of positions.
+    """
+    count: Any = 0
+    for i in range(ids.size):
+        mark = (ids[i] * key) >> shift
+        rows[count] = i
+        count += np.int64((marks[np.int64(mark >> np.uint64(3))] >> (mark & np.uint64(7))) & 1)
+    return count
+
+
+@kernel
 def mixed(name: Any, key: Any) -> Any:
     """An id spread over 64 bits, differently for every odd ``key``."""
     x = name * key
@@ -117,7 +173,9 @@ def repeats(names: Any, ends: Any, key: Any, table: Any) -> Any:
 
 
 @kernel
-def keep_one(names: Any, order: Any, ends: Any, payloads: Any, key: Any, table: Any, keep: Any) -> Any:
+def keep_one(
+    names: Any, order: Any, ends: Any, payloads: Any, key: Any, table: Any, keep: Any, differ: Any
+) -> None:
     """Mark all but one report per id; among different payloads under one id the smallest one stays.
 
     Which copy stays therefore does not depend on the order of arrival.
@@ -130,11 +188,9 @@ def keep_one(names: Any, order: Any, ends: Any, payloads: Any, key: Any, table: 
         key: odd uint64, secret of this process: crafted ids cannot make probing slow.
         table: int32, scratch, long enough for the largest bucket.
         keep: uint8 (n,), of the reports, all 1; 0 is written for those that do not stay.
-
-    Returns:
-        Number of reports not kept.
+        differ: uint8 (n,), of the reports, zeroed; 1 is written for one report at least of every id that has
+            different payloads, and for no other report.
     """
-    dropped = 0
     begin: Any = 0
     for s in range(ends.size):
         end = ends[s]
@@ -150,10 +206,10 @@ def keep_one(names: Any, order: Any, ends: Any, payloads: Any, key: Any, table: 
                     break
                 if names[begin + held - 1] == names[at]:
                     i, j = order[at], order[begin + held - 1]
-                    dropped += 1
                     loser = i
                     for b in range(payloads.shape[1]):
                         if payloads[i, b] != payloads[j, b]:
+                            differ[i] = 1
                             if payloads[i, b] < payloads[j, b]:
                                 loser = j
                                 table[slot] = at - begin + 1
@@ -162,4 +218,3 @@ def keep_one(names: Any, order: Any, ends: Any, payloads: Any, key: Any, table: 
                     break
                 slot = (slot + np.uint64(1)) & mask
         begin = end
-    return dropped

@@ -267,6 +267,38 @@ def page_headers(data: Any, at: Any, end: Any, longest: Any, found: Any) -> Any:
 
 
 @kernel
+def row_group(data: Any, at: Any, names: Any, wanted: Any, found: Any, there: Any) -> Any:
+    """What a RowGroup says of itself and of its columns.
+
+    Returns:
+        (its rows, −1 where it does not say; whether it is sound; position behind it). The position is −1 also
+        where a sound one has values in one another that, counted from further out, lie too deep.
+
+    Args:
+        data: uint8 (size,).
+        at: int64, where it begins.
+        names, wanted, found, there: as of :func:`column_chunks`.
+    """
+    there[:] = -1
+    rows, number, begin = np.int64(-1), np.int64(0), at
+    while True:
+        number, kind, at = field_head(data, at, number)
+        if at < 0:
+            return rows, False, np.int64(-1)
+        if kind == 0:
+            break
+        behind = skip_value(data, at, kind, 0)
+        if behind < 0 or (
+            number == 1 and kind == LIST and not column_chunks(data, at, names, wanted, found, there)
+        ):
+            return rows, False, np.int64(-1)
+        if number == 3 and 4 <= kind <= _LARGEST_NUMBER:
+            rows = number_at(data, at, kind)
+        at = behind
+    return rows, True, skip_value(data, begin, STRUCT, 0)
+
+
+@kernel
 def column_chunks(data: Any, at: Any, names: Any, wanted: Any, found: Any, there: Any) -> Any:
     """What a list of ColumnChunk says of the columns with certain names; False where it is not sound.
 
@@ -277,15 +309,16 @@ def column_chunks(data: Any, at: Any, names: Any, wanted: Any, found: Any, there
         at: int64, where the list begins.
         names: uint8 (c, w), the names, each followed by zeros.
         wanted: int64 (f,), numbers of fields of ColumnMetaData.
-        found, there: int64 (c, f), written as by :func:`numbers_of_struct`; −1 in ``there`` where there is no
-            such column.
+        found: int64 (c, f), written as by :func:`numbers_of_struct`.
+        there: int64 (c, f + 1), likewise, and at the end whether the column is in clear and has only words of
+            64 bits as statistics, or none; −1 where there is no such column.
     """
     there[:] = -1
     _, count, at = list_head(data, at)
     if at < 0:
         return False
     for _ in range(count):
-        about, number = np.int64(-1), np.int64(0)
+        about, number, clear = np.int64(-1), np.int64(0), True
         while True:
             number, kind, at = field_head(data, at, number)
             if at < 0:
@@ -294,13 +327,37 @@ def column_chunks(data: Any, at: Any, names: Any, wanted: Any, found: Any, there
                 break
             if number == 3:
                 about = at if kind == STRUCT else np.int64(-1)
+            clear = clear and number not in (8, 9)
             at = skip_value(data, at, kind, 0)
         if about < 0:
             continue
         which = named(data, about, names)
         if which >= 0:
-            numbers_of_struct(data, about, 1, wanted, found[which], there[which])
+            last = wanted.size
+            numbers_of_struct(data, about, 1, wanted, found[which], there[which, :last])
+            there[which, last] = clear and words_at_most(data, about)
     return True
+
+
+@kernel
+def words_at_most(data: Any, at: Any) -> Any:
+    """Whether all bytes among the statistics of a sound ColumnMetaData are words of 64 bits."""
+    number = np.int64(0)
+    while True:
+        number, kind, at = field_head(data, at, number)
+        if kind == 0:
+            return True
+        behind = skip_value(data, at, kind, 1)
+        if number == 12 and kind == STRUCT:
+            inner = np.int64(0)
+            while True:
+                inner, of, at = field_head(data, at, inner)
+                if of == 0:
+                    break
+                if of == BINARY and unsigned(data, at)[0] != 8:
+                    return False
+                at = skip_value(data, at, of, 2)
+        at = behind
 
 
 @kernel

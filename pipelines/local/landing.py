@@ -28,7 +28,7 @@ from ldpbeam.accounting import Key
 from ldpbeam.collection.collection import Collection, digest_hex
 from ldpbeam.errors import LdpError, Reason
 from ldpbeam.pipelines.local.segment import EpochKey, Segment, encode_segment, read_header, read_segment
-from ldpbeam.reports import Admission, ReportColumns, admit_frames
+from ldpbeam.reports import Admission, ReportColumns, admit_frames, by_epoch
 from ldpbeam.transforms.sinks.atomic import keep_private
 from ldpbeam.transforms.sinks.rejects import write_rejects
 from ldpbeam.wire import codec
@@ -279,14 +279,6 @@ def _leave_closed(admission: Admission, closed: Container[EpochKey]) -> None:
         if key in closed:
             admission.late[key] += len(columns)
     admission.admitted = [c for c in admission.admitted if (digest_hex(c.digest), c.epoch) not in closed]
-
-
-def by_epoch(admitted: Sequence[ReportColumns]) -> list[list[ReportColumns]]:
-    """The columns of each collection and epoch."""
-    groups: dict[tuple[int, int], list[ReportColumns]] = {}
-    for columns in admitted:
-        groups.setdefault((columns.digest, columns.epoch), []).append(columns)
-    return list(groups.values())
 
 
 def mergeable(segments: Iterable[Segment], at_least: int) -> list[Segment]:

@@ -10,11 +10,13 @@ from __future__ import annotations
 import json
 import struct
 import zlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import IO, Any, NamedTuple
+
+import google_crc32c
 
 from ldpbeam.accounting import Entry
 from ldpbeam.collection.collection import digest_hex
@@ -25,7 +27,16 @@ from ldpbeam.transforms.coders import ReportColumnsCoder
 EpochKey = tuple[str, int]
 """(digest, epoch)."""
 
-_MAGIC = b"LDPSEG2\n"
+
+def _crc32c(data: Any, before: int = 0) -> int:
+    """CRC-32C of bytes that follow others: processors compute it, ten times as fast as CRC-32."""
+    checksum: int = google_crc32c.extend(before, data)
+    return checksum
+
+
+_MAGIC = b"LDPSEG3\n"
+_CHECKSUMS: dict[bytes, Callable[[Any], int]] = {_MAGIC: _crc32c, b"LDPSEG2\n": zlib.crc32}
+"""By how a file begins: what an engine before this one has landed is read as well."""
 _LENGTH = struct.Struct("<Q")
 _CHECK = struct.Struct("<I")
 _NUMBERS = ("number", "first", "level", "watermark", "messages", "unstamped")
@@ -40,7 +51,7 @@ class Block(NamedTuple):
         reports: how many.
         offset, length: bytes, from where the columns of the file begin.
         newest_segment: number of the newest segment that some of them were landed in.
-        checksum: CRC-32 of the encoded columns.
+        checksum: CRC-32C of the encoded columns; CRC-32 in a file of an earlier version.
     """
 
     digest: str
@@ -124,7 +135,7 @@ def encode_segment(
         body = ReportColumnsCoder.views(some)
         length, checksum = 0, 0
         for part in body:
-            length, checksum = length + len(part), zlib.crc32(part, checksum)
+            length, checksum = length + len(part), _crc32c(part, checksum)
         place = digest_hex(some[0].digest), some[0].epoch, sum(map(len, some)), offset, length
         blocks.append(Block(*place, newest, checksum))
         bodies += body
@@ -138,7 +149,7 @@ def encode_segment(
     }
     text = json.dumps(header).encode()
     head = b"".join([_MAGIC, _LENGTH.pack(len(text)), text])
-    head += _CHECK.pack(zlib.crc32(head))
+    head += _CHECK.pack(_crc32c(head))
     return [head, *bodies], replace(segment, blocks=tuple(blocks), size=len(head) + offset)
 
 
@@ -160,21 +171,22 @@ def read_segment(path: Path, keys: frozenset[EpochKey]) -> list[ReportColumns]:
     """
     coder, found = ReportColumnsCoder(), []
     with path.open("rb") as handle:
-        segment, begin = _parse(path, handle)
+        segment, begin, checksum = _parse(path, handle)
         for block in segment.blocks:
             if (block.digest, block.epoch) in keys:
                 handle.seek(begin + block.offset)
                 body = handle.read(block.length)
-                if zlib.crc32(body) != block.checksum:
+                if checksum(body) != block.checksum:
                     raise _damaged(path)
                 found.append(coder.decode(body))
     return found
 
 
-def _parse(path: Path, handle: IO[bytes]) -> tuple[Segment, int]:
-    """The header, and where the columns begin."""
+def _parse(path: Path, handle: IO[bytes]) -> tuple[Segment, int, Callable[[Any], int]]:
+    """The header, where the columns begin, and what their checksums are computed with."""
     magic, packed = handle.read(len(_MAGIC)), handle.read(_LENGTH.size)
-    if magic != _MAGIC or len(packed) != _LENGTH.size:
+    checksum = _CHECKSUMS.get(magic)
+    if checksum is None or len(packed) != _LENGTH.size:
         raise _damaged(path)
     (length,) = _LENGTH.unpack(packed)
     size = path.stat().st_size
@@ -182,7 +194,7 @@ def _parse(path: Path, handle: IO[bytes]) -> tuple[Segment, int]:
     if begin > size:
         raise _damaged(path)
     text, check = handle.read(length), handle.read(_CHECK.size)
-    if zlib.crc32(magic + packed + text) != _CHECK.unpack(check)[0]:
+    if checksum(magic + packed + text) != _CHECK.unpack(check)[0]:
         raise _damaged(path)
     header = json.loads(text)
     blocks = tuple(Block(*fields) for fields in header["blocks"])
@@ -193,7 +205,7 @@ def _parse(path: Path, handle: IO[bytes]) -> tuple[Segment, int]:
     taken = tuple((name, length) for name, length in header.get("taken", ()))
     numbers = {name: header[name] for name in _NUMBERS}
     segment = Segment(**numbers, entries=entries, blocks=blocks, size=size, replayed=replayed, taken=taken)
-    return segment, begin
+    return segment, begin, checksum
 
 
 def _damaged(path: Path) -> LdpError:

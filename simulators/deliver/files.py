@@ -30,6 +30,9 @@ _Put = Callable[[ReportColumns], object]
 COMPRESSIONS: dict[Compression, str] = {"none": "", "gzip": ".gz", "zstd": ".zst"}
 """How a file may be compressed, and the suffix that says so. In Parquet the pages are."""
 
+ROW_GROUP = 1 << 18
+"""Rows of a group in a Parquet file: a reader pays for each group, and has to hold one."""
+
 # Field number and wire type of what is assembled here (report.proto).
 _REPORT_ID = b"\x19"  # 3, fixed64
 _PAYLOAD = b"\x22"  # 4, bytes
@@ -70,8 +73,8 @@ def write_reports(
     """Write one file of reports.
 
     With ``batch`` an element becomes one length-delimited ``ReportBatch``, with ``report`` a length-delimited
-    ``Report`` per report, with ``parquet`` a row group: digest uint64, epoch int64, report_id uint64, payload
-    fixed_size_binary of the payload's length, none ever null.
+    ``Report`` per report, with ``parquet`` a row: digest uint64, epoch int64, report_id uint64, payload
+    fixed_size_binary of the payload's length, none ever null, in row groups of :data:`ROW_GROUP`.
 
     The file appears under its name complete or not at all, replacing an older one; equal reports give equal
     bytes. Without reports there is no file, since readers take an empty one for damaged.
@@ -201,7 +204,37 @@ def _parquet(raw: IO[bytes], width: int, digest: int, compression: Compression) 
     with pq.ParquetWriter(
         raw, schema, compression=compression, use_dictionary=constant, write_statistics=constant
     ) as writer:
-        yield lambda batch: writer.write_table(_table(batch, digest, schema), row_group_size=len(batch))
+        groups = _RowGroups(writer)
+        yield lambda batch: groups.add(_table(batch, digest, schema), batch.epoch)
+        groups.end()
+
+
+class _RowGroups:
+    """Rows in groups of :data:`ROW_GROUP`, however they come; one group has one epoch."""
+
+    def __init__(self, writer: pq.ParquetWriter) -> None:
+        self._writer, self._rows, self._epoch = writer, 0, -1
+        self._held: list[pa.Table] = []
+
+    def add(self, table: pa.Table, epoch: int) -> None:
+        """Rows of an epoch; what makes no whole group waits for more."""
+        if epoch != self._epoch:
+            self.end()
+            self._epoch = epoch
+        while self._rows + len(table) >= ROW_GROUP:
+            room = ROW_GROUP - self._rows
+            self._held.append(table.slice(0, room))
+            self.end()
+            table = table.slice(room)
+        if len(table):
+            self._held.append(table)
+            self._rows += len(table)
+
+    def end(self) -> None:
+        """Write what waits."""
+        if self._held:
+            self._writer.write_table(pa.concat_tables(self._held), row_group_size=ROW_GROUP)
+        self._held, self._rows = [], 0
 
 
 FORMATS: dict[Format, Callable[[IO[bytes], int, int, Compression], AbstractContextManager[_Put]]] = {

@@ -12,14 +12,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ldpbeam import dedup
-from ldpbeam.arrays import read_only
+from ldpbeam.arrays import Bytes, Ints, read_only
 from ldpbeam.dedup import (
     any_repeat,
+    by_shard,
     distinct_and_one_per_id,
     distinct_reports,
     keep_one_per_id,
+    repeated,
     shard_columns,
     unrepeated,
+    without,
 )
 from ldpbeam.reports import ReportColumns
 from tests.waiting import quickly
@@ -76,7 +79,7 @@ def test_buckets_change_nothing(reports: list[Pair], key: int, bucket: int) -> N
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(dedup, "_BUCKET", bucket)
         found, left = keep_one_per_id([whole], key), distinct_reports([whole], key)
-        assert any_repeat([whole], key) == (len(by_dictionary(reports)) < len(reports))
+        assert any_repeat(whole.report_ids, key) == (len(by_dictionary(reports)) < len(reports))
         assert unrepeated([whole], key)[1:] == wanted[1:]
     assert (pairs(found.columns), found[1:]) == (pairs(wanted.columns), wanted[1:])
     assert (pairs(left[0]), left[1]) == (pairs(distinct[0]), distinct[1])
@@ -120,6 +123,87 @@ def test_copies_and_conflicts_are_told_apart_however_often_parts_are_put_togethe
     assert (found.duplicate + copies, found.conflicting) == wanted[1:]
 
 
+@settings(max_examples=300)
+@given(st.lists(IDS, min_size=1, max_size=200), KEYS, st.integers(3, 26))
+def test_all_that_is_repeated_is_suspected(ids: list[int], key: int, most: int) -> None:
+    """Every position of every repeated id, ascending, however few marks there are."""
+    given_ids = np.array(ids, np.uint64)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(dedup, "_MOST_MARKS", most)
+        found = dedup._suspects(given_ids, key).tolist()
+    assert found == sorted(set(found))
+    assert {i for i, name in enumerate(ids) if ids.count(name) > 1} <= set(found) <= set(range(len(ids)))
+
+
+@pytest.mark.parametrize("kind", ["random", "counted", "counted in high bits"])
+def test_few_others_are_suspected(kind: str) -> None:
+    """One id in ten is looked at where none is repeated, whoever has chosen them; a copy is found."""
+    n = 100_000
+    ids = np.arange(n, dtype=np.uint64) << np.uint64(40 * (kind == "counted in high bits"))
+    if kind == "random":
+        ids = np.random.Generator(np.random.Philox(5)).integers(0, 1 << 64, n, np.uint64)
+    for key in (0x9E3779B97F4A7C15, 0xDEADBEEFCAFEBABF, 0x2545F4914F6CDD1D):
+        assert dedup._suspects(ids, key).size < 0.15 * n
+        ids[n - 7] = ids[123]
+        assert {123, n - 7} <= set(dedup._suspects(ids, key).tolist())
+        ids[n - 7] = ids[n - 8] + np.uint64(1 << 39)
+
+
+@settings(max_examples=200)
+@given(REPORTS, KEYS)
+def test_payloads_are_asked_for_once_and_only_where_an_id_is_repeated(reports: list[Pair], key: int) -> None:
+    """What is left out are the rows that are not kept; whoever has no repeats reads no payload."""
+    whole, asked = columns(reports), list[Ints]()
+
+    def payloads_of(rows: Ints) -> Bytes:
+        asked.append(rows)
+        return whole.payloads[rows]
+
+    found = repeated(whole.report_ids, payloads_of, key)
+    wanted = keep_one_per_id([whole], key)
+    assert len(asked) == (len(by_dictionary(reports)) < len(reports))
+    assert all((np.diff(rows) > 0).all() for rows in (*asked, found.rows))
+    assert pairs(without(whole, found.rows)) == pairs(wanted.columns)
+    assert found[1:] == wanted[1:]
+    assert found.rows.size == found.duplicate + found.conflicting
+
+
+@settings(max_examples=200)
+@given(REPORTS, KEYS, st.lists(st.integers(0, 60), max_size=5))
+def test_parts_that_lose_nothing_stay_as_they_are(reports: list[Pair], key: int, cuts: list[int]) -> None:
+    """All of them where no id is repeated; a part of which nothing is left is not there."""
+    edges = sorted({0, *(min(c, len(reports)) for c in cuts), len(reports)})
+    parts = [columns(reports[a:b]) for a, b in pairwise(edges)]
+    left, duplicate, conflicting = unrepeated(parts, key)
+    wanted = keep_one_per_id(parts, key)
+    assert [pair for part in left for pair in pairs(part)] == pairs(wanted.columns)
+    assert (duplicate, conflicting) == wanted[1:]
+    assert all(map(len, left))
+    if not duplicate and not conflicting:
+        assert left == parts
+
+
+def test_a_part_without_repeats_is_not_copied_for_another_ones() -> None:
+    one, other, third = (columns([(i, b"ab") for i in ids]) for ids in ([1, 2], [3, 4], [4, 5]))
+    left, duplicate, conflicting = unrepeated([one, other, third], 77)
+    assert left[:2] == [one, other]
+    assert pairs(left[2]) == [(5, b"ab")]
+    assert (duplicate, conflicting) == (1, 0)
+
+
+@settings(max_examples=200)
+@given(REPORTS, KEYS)
+def test_only_ids_with_several_payloads_differ(reports: list[Pair], key: int) -> None:
+    """Only those are sorted: copies alone, as of a file that came twice, are known by then."""
+    whole = columns(reports)
+    keep, differ = dedup._kept(whole.report_ids, whole.payloads, key)
+    several = {name for name, _ in set(reports) if len({p for n, p in reports if n == name}) > 1}
+    assert set(whole.report_ids[differ].tolist()) == several
+    assert sorted(pair for pair, stays in zip(pairs(whole), keep, strict=True) if stays) == sorted(
+        by_dictionary(reports).items()
+    )
+
+
 def test_one_id_with_many_payloads_is_not_slow() -> None:
     """What no key of a hash table helps against: 200,000 payloads under one id, each twice."""
     n = 200_000
@@ -146,6 +230,21 @@ def test_shards_hold_every_report_once_and_equal_ids_together(reports: list[Pair
     for name, payload in reports[:5]:
         ((shard, _),) = shard_columns(columns([(name, payload)]), bits)
         assert shard == home[name]
+
+
+@settings(max_examples=100)
+@given(REPORTS, st.integers(0, 6))
+def test_columns_in_the_order_of_their_shards(reports: list[Pair], bits: int) -> None:
+    """End to end what the parts are; without bits the columns themselves."""
+    whole = columns(reports)
+    ordered, ends = by_shard(whole, bits)
+    assert (ordered is whole) == (bits == 0)
+    assert len(ends) == 1 << bits
+    assert pairs(ordered) == [pair for _, part in shard_columns(whole, bits) for pair in pairs(part)]
+    sizes = np.zeros(1 << bits, np.int64)
+    for shard, part in shard_columns(whole, bits):
+        sizes[shard] = len(part)
+    assert np.diff(ends, prepend=0).tolist() == sizes.tolist()
 
 
 def test_unaligned_ids_of_a_batch_are_fine() -> None:

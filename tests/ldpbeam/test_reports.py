@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections import Counter
 from dataclasses import replace
+from itertools import product
 
 import numpy as np
 import pytest
@@ -266,11 +267,26 @@ def as_batches(held: list[Dated]) -> list[Batch]:
     ]
 
 
+def as_message(batch: Batch) -> bytes:
+    return ReportBatch(
+        digest=batch.digest,
+        epoch=batch.epoch,
+        count=batch.count,
+        report_ids=batch.report_ids.tolist(),
+        payloads=batch.payloads.tobytes(),
+    ).SerializeToString()
+
+
 def judged(held: list[Dated], form: str) -> Admission:
+    """Records by themselves, in batches one after the other, or batches of different arrivals together."""
     done = Admission()
     if form == "rows":
         rows = as_rows([one[:4] for one in held])
         admit_rows(replace(rows, arrival=np.array([one[4] for one in held], np.int64)), DATED, "here", done)
+    elif form == "messages":
+        batches = as_batches(held)
+        arrivals = np.array([batch.arrival for batch in batches], np.int64)
+        admit_frames(codec.joined([as_message(b) for b in batches]), DATED, "here", done, arrivals=arrivals)
     else:
         for batch in as_batches(held):
             admit_batch(batch, DATED, "here", done)
@@ -290,13 +306,13 @@ def fates(done: Admission) -> Counter[tuple[int | str, int | None, Reason | str]
 
 
 @pytest.mark.parametrize("seed", range(20))
-@pytest.mark.parametrize("form", ["rows", "batches"])
+@pytest.mark.parametrize("form", ["rows", "batches", "messages"])
 def test_arrival_decides_what_is_late_and_what_is_too_soon(form: str, seed: int) -> None:
     """Rows and batches alike, at every edge; each line of the books balances."""
     held = dated(seed, 90)
     done = judged(held, form)
     wanted = Counter((digest_hex(c), e, fate(c, e, payload, at)) for c, e, _, payload, at in held)
-    assert fates(done) == +wanted
+    assert +fates(done) == +wanted
     ids = {(c.digest, c.epoch, int(name)) for c in done.admitted for name in c.report_ids}
     assert ids == {(c, e, name) for c, e, name, payload, at in held if fate(c, e, payload, at) == "admitted"}
     lines: Counter[tuple[str, int | None]] = Counter()
@@ -307,6 +323,31 @@ def test_arrival_decides_what_is_late_and_what_is_too_soon(form: str, seed: int)
     for columns in done.admitted:
         lines[digest_hex(columns.digest), columns.epoch] -= len(columns)
     assert set(lines.values()) <= {0}
+
+
+def test_of_batches_judged_together_each_keeps_its_arrival() -> None:
+    """Small ones of an epoch are one array meanwhile; here of unequal sizes, with a broken report in some."""
+    (known, *_) = DATED.values()
+    end = (3600 + 1800) * SECOND
+    batches, wanted = [], Counter[str]()
+    for i, (size, late, broken) in enumerate(product((1, 2, 5), (True, False), (0, 1))):
+        ids = np.arange(100 * i, 100 * i + size, dtype=np.uint64)
+        payloads = np.full(size, 3, np.uint8)
+        payloads[:broken] = 0xFF
+        batches.append(Batch(known.digest, 0, size, ids, payloads, 0, end - (not late)))
+        wanted["late" if late else "admitted"] += size - broken
+    done = Admission()
+    arrivals = np.array([batch.arrival for batch in batches], np.int64)
+    admit_frames(codec.joined([as_message(b) for b in batches]), DATED, "here", done, arrivals=arrivals)
+    names = {int(name) for columns in done.admitted for name in columns.report_ids}
+    assert names == {
+        int(name)
+        for batch in batches
+        for name, payload in zip(batch.report_ids, batch.payloads, strict=True)
+        if batch.arrival == end - 1 and payload == 3
+    }
+    assert len(names) == wanted["admitted"]
+    assert done.late == {(known.digest_hex, 0): wanted["late"]}
 
 
 @pytest.mark.parametrize("seed", range(5))

@@ -10,6 +10,8 @@ from __future__ import annotations
 import gzip
 import json
 import logging
+import os
+import shutil
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from io import BytesIO
@@ -163,6 +165,22 @@ def execute(
     written = json.loads(content)
     check_books(written)
     return Done(output, written, result.exit_code)
+
+
+def copied(folder: Path, target: Path) -> Path:
+    """Put what a folder holds into another one, for a test that spoils it; links of a file stay its links."""
+    known: dict[int, str] = {}
+
+    def copy(source: str, place: str) -> None:
+        number = Path(source).lstat().st_ino
+        if number in known:
+            os.link(known[number], place)
+        else:
+            known[number] = place
+            shutil.copy2(source, place, follow_symlinks=False)
+
+    shutil.copytree(folder, target, copy_function=copy, dirs_exist_ok=True)
+    return target
 
 
 def check_books(record: dict[str, Any]) -> None:

@@ -18,7 +18,7 @@ from ldpbeam.simulators.fleet import ReportColumns
 from ldpbeam.support import Support
 from ldpbeam.transforms.stages import counting_threads
 from ldpbeam.transforms.stages.counting_threads import CountingThreads
-from ldpbeam.transforms.stages.spill import ShardWithSpill, WaitingColumns
+from ldpbeam.transforms.stages.spill import ShardWithSpill
 from ldpbeam.transforms.stages.support import CountSupportOfEach
 from tests.pipelines.running import (
     DEVICES,
@@ -209,13 +209,13 @@ def test_reports_that_wait_on_disk_change_nothing(
     """All of them on disk; nothing of that is left."""
     agreed, reports, wanted = plain
     held: list[int] = []
-    written = ShardWithSpill._written
+    write = ShardWithSpill._write
 
-    def counted(step: ShardWithSpill, part: Admitted) -> WaitingColumns:
-        held.append(len(part))
-        return written(step, part)
+    def counted(step: ShardWithSpill, columns: Admitted) -> tuple[int, int]:
+        held.append(len(columns))
+        return write(step, columns)
 
-    monkeypatch.setattr(ShardWithSpill, "_written", counted)
+    monkeypatch.setattr(ShardWithSpill, "_write", counted)
     same(execute(agreed, reports, tmp_path, beam_args=options, shard_bits=bits, spill_above=0), wanted)
     total = wanted.total
     reports_read = total["counted"] + total["duplicate"] + total["rejected"]["conflicting_report_id"]

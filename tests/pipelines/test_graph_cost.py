@@ -2,27 +2,43 @@
 
 from __future__ import annotations
 
+import base64
+import bz2
 import copy
 import pickle
 from collections.abc import Iterator
+from functools import partial, wraps
+from inspect import signature
+from pathlib import Path
+from types import MethodType
 from typing import Any
 
 import apache_beam as beam
 import pytest
 from apache_beam.coders import BytesCoder
+from apache_beam.internal import cloudpickle_pickler, pickler
 from apache_beam.options.pipeline_options import GoogleCloudOptions, StandardOptions, TypeOptions
 from apache_beam.options.pipeline_options import _BeamArgumentParser as Parser
 from apache_beam.runners import common
-from apache_beam.transforms import userstate
+from apache_beam.transforms import core, userstate
 from apache_beam.transforms.core import CallableWrapperDoFn
 from apache_beam.transforms.timeutil import TimeDomain
 from apache_beam.transforms.userstate import BagStateSpec, TimerSpec, on_timer
 from apache_beam.typehints.typecheck import OutputCheckWrapperDoFn
 
+from ldpbeam.pipelines import graph_cost, run
 from ldpbeam.pipelines.beam_job import make_pipeline
 from ldpbeam.pipelines.bounded import collect_reports
 from ldpbeam.pipelines.config import RunConfig
-from ldpbeam.pipelines.graph_cost import OptionsParsedOnce, inspected, install, state_and_timers
+from ldpbeam.pipelines.graph_cost import (
+    OptionsParsedOnce,
+    arguments,
+    declared,
+    inspected,
+    install,
+    nothing_travels,
+    state_and_timers,
+)
 from tests.pipelines.running import collection
 
 HELD = BagStateSpec("held", BytesCoder())
@@ -31,8 +47,16 @@ END = TimerSpec("end", TimeDomain.WATERMARK)
 
 
 class Plain(beam.DoFn):
-    def process(self, element: Any) -> Iterator[Any]:
+    def process(self, element: Any, more: int = 1, *rest: int, only: int = 2, **named: int) -> Iterator[Any]:
         yield element
+
+    @staticmethod
+    def by_itself(element: Any) -> None:
+        pass
+
+    @classmethod
+    def of_its_class(cls, element: Any, more: int = 3) -> None:
+        pass
 
 
 class Stateful(beam.DoFn):
@@ -51,8 +75,66 @@ class Twice(Stateful):
         pass
 
 
+class Callable:
+    def __call__(self, element: Any, more: int = 4) -> None:
+        pass
+
+
 def function(element: Any, held: Any = beam.DoFn.StateParam(HELD)) -> None:
-    """Beam finds no state here: it inspects methods."""
+    """A function that asks for state."""
+
+
+@wraps(function)
+def stands_for_it(*_: Any) -> None:
+    """A function that says it is another one."""
+
+
+ASKED = {
+    "function": function,
+    "lambda": lambda element, more=5: element,
+    "stands for a function": stands_for_it,
+    "partial": partial(function, held=None),
+    "builtin": len,
+    "class": Plain,
+    "object": Callable(),
+    "method": Plain().process,
+    "its function": Plain.process,
+    "static method": Plain().by_itself,
+    "class method": Plain.of_its_class,
+    "method of an object": Callable().__call__,
+    "function as a method": MethodType(function, 1),
+    "state": Stateful().process,
+    "timer": Stateful().end,
+}
+
+
+@pytest.mark.parametrize("name", ASKED)
+def test_arguments_are_those_that_beam_finds(name: str) -> None:
+    """Also when all others were asked before, and what is handed out does not stay shared."""
+    for each in (*ASKED.values(), ASKED[name]):
+        arguments(each)
+    expected = inspected(ASKED[name])
+    assert arguments(ASKED[name]) == expected
+    for found in arguments(ASKED[name]):
+        found.clear()
+    assert arguments(ASKED[name]) == expected
+
+
+def test_what_the_cases_have_differs() -> None:
+    """The cases above are not all empty, and a method is not its function."""
+    assert arguments(Plain.process)[0] == ["self", "element", "more"]
+    assert arguments(Plain().process)[0] == ["element", "more"]
+    assert len({str(inspected(each)) for each in ASKED.values()}) > 8
+
+
+@pytest.mark.parametrize("attribute", ["__wrapped__", "__signature__"])
+def test_a_function_whose_signature_is_exchanged_is_asked_again(attribute: str) -> None:
+    def changing(element: Any) -> None:
+        pass
+
+    assert arguments(changing)[0] == ["element"]
+    setattr(changing, attribute, function if attribute == "__wrapped__" else signature(function))
+    assert arguments(changing)[0] == ["element", "held"]
 
 
 STEPS = {
@@ -73,7 +155,7 @@ def test_a_step_declares_what_beam_finds(name: str) -> None:
     for make in (*STEPS.values(), STEPS[name]):
         state_and_timers(make())
     step = STEPS[name]()
-    expected = inspected(step)
+    expected = declared(step)
     assert state_and_timers(step) == expected
     for found in state_and_timers(step):
         found.clear()
@@ -89,11 +171,32 @@ def test_what_the_steps_declare_differs() -> None:
 
 def test_beam_asks_and_still_refuses() -> None:
     install()
+    assert core.get_function_args_defaults is arguments
     assert userstate.get_dofn_specs is state_and_timers
     for _ in range(2):
         with pytest.raises(ValueError, match="multiple StateSpecs with the same name"):
             userstate.validate_stateful_dofn(Twice())
     userstate.validate_stateful_dofn(Stateful())
+    assert userstate.get_dofn_specs(Stateful()) == ({HELD}, {END})
+    assert userstate.get_dofn_specs(Plain()) == (set(), set())
+
+
+def test_a_signature_is_inspected_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many steps of a class there are, and whatever is done with them."""
+    asked = []
+
+    def counted(of: Any) -> Any:
+        asked.append(of)
+        return inspected(of)
+
+    class Fresh(Plain):
+        def process(self, element: Any) -> Iterator[Any]:  # type: ignore[override]
+            yield element
+
+    monkeypatch.setattr(graph_cost, "inspected", counted)
+    for _ in range(3):
+        assert arguments(Fresh().process) == inspected(Fresh().process)
+    assert sum(getattr(each, "__func__", None) is Fresh.process for each in asked) == 1
 
 
 def test_a_class_is_inspected_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -113,6 +216,45 @@ def test_a_class_is_inspected_once(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "process" in made
     state_and_timers(Fresh())
     assert len(made) == before
+
+
+def test_nothing_is_compressed_that_does_not_travel() -> None:
+    """What was compressed is read all the same, and afterwards all is as it was."""
+    sent = {"name": "x" * 1000}
+    compressed = pickler.dumps(sent)
+    with nothing_travels():
+        plain = pickler.dumps(sent)
+        assert pickler.loads(plain) == pickler.loads(compressed) == sent
+        assert b"x" * 1000 in base64.b64decode(plain)
+        with pytest.raises(ZeroDivisionError), nothing_travels():
+            _ = 1 / 0
+        assert pickler.loads(pickler.dumps(sent)) == sent
+    assert pickler.dumps(sent) == compressed
+    assert len(compressed) < 400 < len(plain)
+
+
+@pytest.mark.parametrize(
+    ("beam_args", "inside"),
+    [((), True), (("--direct_num_workers=2", "--direct_running_mode=multi_processing"), False)],
+)
+def test_only_a_run_in_one_process_keeps_its_steps_uncompressed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, beam_args: tuple[str, ...], inside: bool
+) -> None:
+    (tmp_path / "in.pb").write_bytes(b"")
+    config = RunConfig.parsed(
+        (collection("grr"),), files=(str(tmp_path / "in.pb"),), output=str(tmp_path / "out")
+    )
+    seen = []
+
+    def started(job: Any, runner: str) -> None:
+        seen.append(cloudpickle_pickler.bz2 is not bz2)
+        raise InterruptedError
+
+    monkeypatch.setattr(run, "run_to_end", started)
+    with pytest.raises(InterruptedError):
+        run.run(config.changed(beam_args=beam_args))
+    assert seen == [inside]
+    assert cloudpickle_pickler.bz2 is bz2
 
 
 def options() -> OptionsParsedOnce:

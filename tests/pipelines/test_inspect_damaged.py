@@ -10,17 +10,25 @@ from ldpbeam.errors import UsageError
 from ldpbeam.pipelines.commands.support.inspection import inspect_lines
 from ldpbeam.pipelines.commands.support.views import view_of
 from ldpbeam.pipelines.run_record import read_record
-from tests.pipelines.running import collection, execute, fleet, write
+from tests.pipelines.running import collection, copied, execute, fleet, write
 
 ONE = collection("grr", name="one")
 
 
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run with rejects, and what it read."""
+    folder = tmp_path_factory.mktemp("finished")
+    write(folder / "in", ONE, fleet(ONE, 60, 1))
+    (folder / "in" / "junk").write_bytes(b"\x03abc")
+    execute(ONE, folder / "in", folder / "out")
+    return folder
+
+
 @pytest.fixture
-def done(tmp_path: Path) -> Path:
-    """A run with rejects."""
-    write(tmp_path / "in", ONE, fleet(ONE, 60, 1))
-    (tmp_path / "in" / "junk").write_bytes(b"\x03abc")
-    return execute(ONE, tmp_path / "in", tmp_path / "out").output
+def done(finished: Path, tmp_path: Path) -> Path:
+    """That run: a copy, since each test damages it in its own way."""
+    return copied(finished, tmp_path) / "out"
 
 
 @pytest.mark.thorough(but=1)

@@ -22,7 +22,7 @@ from ldpbeam.pipelines import output as module
 from ldpbeam.pipelines.output import PARTS, exchange, locked, prepare
 from ldpbeam.simulators.fleet import ReportColumns
 from tests.conftest import REPOSITORY
-from tests.pipelines.running import collection, execute, fleet, write
+from tests.pipelines.running import collection, copied, execute, fleet, write
 
 ONE = collection("grr", name="one")
 TWO = collection("olh", name="two")
@@ -34,12 +34,20 @@ def tree(folder: Path) -> dict[str, bytes | None]:
     }
 
 
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Reports of two collections in ``in`` and ``in2``, and in ``out`` a finished run of the first."""
+    folder = tmp_path_factory.mktemp("finished")
+    write(folder / "in", ONE, fleet(ONE, 120, 2), prefix="one-")
+    write(folder / "in2", TWO, fleet(TWO, 120, 2), prefix="two-")
+    execute(ONE, folder / "in", folder / "out")
+    return folder
+
+
 @pytest.fixture
-def done(tmp_path: Path) -> Path:
-    """A finished run of one collection."""
-    write(tmp_path / "in", ONE, fleet(ONE, 120, 2), prefix="one-")
-    write(tmp_path / "in2", TWO, fleet(TWO, 120, 2), prefix="two-")
-    return execute(ONE, tmp_path / "in", tmp_path / "out").output
+def done(finished: Path, tmp_path: Path) -> Path:
+    """A finished run of one collection: a copy, since each test spoils it in its own way."""
+    return copied(finished, tmp_path) / "out"
 
 
 # --- whose results

@@ -37,6 +37,7 @@ def of_epochs(output: Path) -> dict[str, bytes]:
     return {p.name: p.read_bytes() for folder in folders for p in folder.glob("*-epoch-*")}
 
 
+@pytest.mark.thorough(but=2)  # each of both, and with the other's
 @pytest.mark.parametrize("deduplicate", [True, False])
 @pytest.mark.parametrize("max_epochs", [1000, 2])
 def test_together_is_as_alone(tmp_path: Path, deduplicate: bool, max_epochs: int) -> None:

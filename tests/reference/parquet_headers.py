@@ -31,7 +31,7 @@ def fields(data: bytes, at: int) -> Iterator[tuple[int, int, int]]:
 def list_head(data: bytes, at: int) -> tuple[int, int, int]:
     """Type and number of elements, and position of the first."""
     head = data[at]
-    count, at = (head >> 4, at + 1) if head >> 4 < 15 else _unsigned(data, at + 1)
+    count, at = (head >> 4, at + 1) if head >> 4 < 15 else unsigned(data, at + 1)
     if count > len(data) - at:
         raise ValueError("a list is longer than what holds it")
     return head & 15, count, at
@@ -74,7 +74,7 @@ def _field(data: bytes, at: int, kind: int, depth: int) -> tuple[Any, int]:
     elif kind == 7:  # double
         at += 8
     elif kind == 8:  # binary
-        length, at = _unsigned(data, at)
+        length, at = unsigned(data, at)
         value, at = data[at : at + length], at + length
     elif kind == STRUCT and depth < 16:
         value, at = struct(data, at, depth + 1)
@@ -94,7 +94,8 @@ def _field(data: bytes, at: int, kind: int, depth: int) -> tuple[Any, int]:
     return value, at
 
 
-def _unsigned(data: bytes, at: int) -> tuple[int, int]:
+def unsigned(data: bytes, at: int) -> tuple[int, int]:
+    """A number of at most 64 bits, and the position behind it."""
     value = shift = 0
     while shift < 70:
         byte = data[at]
@@ -110,7 +111,7 @@ def _unsigned(data: bytes, at: int) -> tuple[int, int]:
 
 def zigzag(data: bytes, at: int) -> tuple[int, int]:
     """A signed number, and the position behind it."""
-    value, at = _unsigned(data, at)
+    value, at = unsigned(data, at)
     return value >> 1 ^ -(value & 1), at
 
 
@@ -127,17 +128,19 @@ def row_groups(data: bytes) -> Iterator[RowGroup]:
                 group = RowGroup()
                 for inner, of, where in fields(data, place):
                     if inner == 1 and of == LIST:
-                        group.columns = _columns(data, where)
+                        group.columns, group.usual = _columns(data, where)
                     elif inner == 3 and of in INTEGERS:
                         group.rows, _ = zigzag(data, where)
                 yield group
                 place = skip_struct(data, place)
 
 
-def _columns(data: bytes, at: int) -> dict[str, dict[int, Any]]:
+def _columns(data: bytes, at: int) -> tuple[dict[str, dict[int, Any]], dict[str, bool]]:
     _, count, at = list_head(data, at)
     found: dict[str, dict[int, Any]] = {}
+    usual: dict[str, bool] = {}
     for _ in range(count):
+        begin = at
         chunk, at = struct(data, at)
         about = chunk.get(3)
         if not isinstance(about, dict):
@@ -145,7 +148,20 @@ def _columns(data: bytes, at: int) -> dict[str, dict[int, Any]]:
         path = about.get(3)
         if isinstance(path, list) and len(path) == 1 and (name := _name(path[0])) in COLUMNS:
             found[name] = {key: value for key, value in about.items() if isinstance(value, int)}
-    return found
+            usual[name] = _only_words(data, begin) and 8 not in chunk and 9 not in chunk
+    return found, usual
+
+
+def _only_words(data: bytes, at: int) -> bool:
+    """Whether bytes in any statistics of a ColumnChunk that its last metadata has are words of 64 bits."""
+    *_, about = (place for number, _, place in fields(data, at) if number == 3)
+    return all(
+        unsigned(data, where)[0] == 8
+        for number, kind, place in fields(data, about)
+        if number == 12 and kind == STRUCT
+        for _, inner, where in fields(data, place)
+        if inner == 8
+    )
 
 
 def _name(path: object) -> str:

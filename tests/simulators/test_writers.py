@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import itertools
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from google.protobuf.internal.encoder import _VarintBytes
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ldpbeam.simulators.deliver import files
 from ldpbeam.simulators.deliver.files import (
     COMPRESSIONS,
     FORMATS,
@@ -124,13 +126,13 @@ def test_files_hold_the_records(tmp_path: Path, compression: Compression) -> Non
 
 
 @pytest.mark.parametrize("compression", COMPRESSIONS)
-def test_parquet_has_a_row_group_per_batch(tmp_path: Path, compression: Compression) -> None:
+def test_parquet_has_a_row_per_report(tmp_path: Path, compression: Compression) -> None:
     batches = [columns([1, 0], 3), columns([(1 << 64) - 1], 3, seed=1)]
     path = tmp_path / "x.parquet"
     digest = (1 << 64) - 2
     assert write_reports("parquet", path, batches, digest=digest, compression=compression) == 3
     file = pq.ParquetFile(path)
-    assert [file.metadata.row_group(i).num_rows for i in range(file.num_row_groups)] == [2, 1]
+    assert [file.metadata.row_group(i).num_rows for i in range(file.num_row_groups)] == [3]
     kind = file.metadata.row_group(0).column(0).compression
     assert kind == {"none": "UNCOMPRESSED"}.get(compression, compression.upper())
     assert file.schema_arrow.equals(
@@ -148,6 +150,38 @@ def test_parquet_has_a_row_group_per_batch(tmp_path: Path, compression: Compress
         for batch in batches
         for name, payload in zip(batch.report_ids, batch.payloads, strict=True)
     ]
+
+
+@pytest.mark.parametrize("parts", [[7], [3, 4], [4, 3], [1] * 7, [8], [5, 4, 11], [20]])
+def test_row_groups_do_not_depend_on_how_reports_come(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, parts: list[int]
+) -> None:
+    """Groups of four rows, a smaller one at the end, and the same bytes as from one element."""
+    monkeypatch.setattr(files, "ROW_GROUP", 4)
+    total = sum(parts)
+    whole = columns(list(range(1, total + 1)), 3)
+    edges = np.cumsum([0, *parts])
+    cut = [
+        ReportColumns(whole.epoch, whole.report_ids[a:b], whole.payloads[a:b])
+        for a, b in itertools.pairwise(edges)
+    ]
+    for name, batches in (("whole", [whole]), ("cut", cut)):
+        assert write_reports("parquet", tmp_path / name, batches, digest=DIGEST) == total
+    file = pq.ParquetFile(tmp_path / "cut")
+    sizes = [file.metadata.row_group(i).num_rows for i in range(file.num_row_groups)]
+    assert sizes == [min(4, total - begin) for begin in range(0, total, 4)]
+    assert file.read()["report_id"].to_pylist() == whole.report_ids.tolist()
+    assert (tmp_path / "cut").read_bytes() == (tmp_path / "whole").read_bytes()
+
+
+def test_a_row_group_has_one_epoch(tmp_path: Path) -> None:
+    """Reports of another epoch begin another group, so that the epoch is one number in a dictionary."""
+    batches = [columns([1, 2], 3), columns([3], 3, seed=1)]
+    batches.append(columns([4, 5], 3, epoch=4))
+    write_reports("parquet", tmp_path / "x", batches, digest=DIGEST)
+    file = pq.ParquetFile(tmp_path / "x")
+    groups = [file.read_row_group(i)["epoch"].to_pylist() for i in range(file.num_row_groups)]
+    assert groups == [[3, 3, 3], [4, 4]]
 
 
 def every_kind() -> list[Any]:

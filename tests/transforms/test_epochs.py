@@ -1,6 +1,10 @@
-"""Windows are the epochs of the collection."""
+"""Windows are the epochs of the collection, and in each of them every report id counts once."""
 
 from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import apache_beam as beam
 import numpy as np
@@ -8,9 +12,13 @@ import pytest
 from apache_beam.testing.util import assert_that, equal_to
 from apache_beam.transforms.window import IntervalWindow
 
+from ldpbeam.arrays import read_only
 from ldpbeam.collection.epochs import Epochs
 from ldpbeam.reports import ReportColumns
-from ldpbeam.transforms.stages.epochs import window_by_epoch
+from ldpbeam.transforms.coders import register_coders
+from ldpbeam.transforms.stages.epochs import once_per_report_id, window_by_epoch
+from ldpbeam.transforms.stages.reports import ACCOUNTING
+from ldpbeam.transforms.stages.spill import Spill
 
 
 @pytest.mark.parametrize(
@@ -43,3 +51,52 @@ def test_windows_are_the_epochs(epochs: Epochs) -> None:
             | beam.WindowInto(beam.window.GlobalWindows())
         )
         assert_that(found, equal_to(wanted))
+
+
+class _Rows(beam.DoFn):
+    """Each report with its epoch and window."""
+
+    def process(
+        self, pair: Any, window: Any = beam.DoFn.WindowParam
+    ) -> Iterator[tuple[int, int, int, bytes]]:
+        (_, epoch), columns = pair
+        for name, payload in zip(columns.report_ids.tolist(), columns.payloads, strict=True):
+            yield epoch, int(window.start.micros), name, bytes(payload)
+
+
+@pytest.mark.parametrize("bits", [0, 2])
+@pytest.mark.parametrize("above", [None, 0, 60, 1 << 20])
+def test_one_report_per_id_and_what_was_left_out_is_booked(
+    above: int | None, bits: int, tmp_path: Path
+) -> None:
+    """Gathered by a runner alone, or on disk from a size on: the same reports, windows and entries."""
+    register_coders()
+    epochs = Epochs(3600, 0, 100)
+    sent = {
+        0: [[(1, b"ab"), (2, b"aa"), (1, b"ab")], [(3, b"zz"), (2, b"ac"), (1, b"ab")], [(2, b"ab")]],
+        1: [[(1, b"xx")], [(9, b"yy")]],  # the same id, of another epoch
+        2: [[(5, b"cc")], [(5, b"cc")]],
+    }
+    batches = []
+    for epoch, parts in sent.items():
+        for part in parts:
+            payloads = np.frombuffer(b"".join(p for _, p in part), np.uint8).reshape(-1, 2)
+            ids = np.array([name for name, _ in part], np.uint64)
+            batches.append((("a", epoch), ReportColumns(7, epoch, ids, read_only(payloads))))
+    hour = 3600 * 10**6
+    wanted = [(0, 0, 1, b"ab"), (0, 0, 2, b"aa"), (0, 0, 3, b"zz")]
+    wanted += [(1, hour, 1, b"xx"), (1, hour, 9, b"yy"), (2, 2 * hour, 5, b"cc")]
+    booked = {(0, "duplicate"): 2, (0, "rejected.conflicting_report_id"): 2, (2, "duplicate"): 1}
+    spill = None if above is None else Spill(str(tmp_path), above)
+    with beam.Pipeline(runner="FnApiRunner") as pipeline:
+        held = pipeline | beam.Create(batches, reshuffle=False)
+        once = held | window_by_epoch({"a": epochs}) | once_per_report_id(bits, spill)
+        rows = once.columns | beam.ParDo(_Rows()) | "All" >> beam.WindowInto(beam.window.GlobalWindows())
+        entries = (
+            once[ACCOUNTING]
+            | beam.WindowInto(beam.window.GlobalWindows())
+            | beam.Map(lambda entry: ((entry[0][0][1], entry[0][1]), entry[1]))
+            | beam.CombinePerKey(sum)
+        )
+        assert_that(rows, equal_to(wanted), "Reports")
+        assert_that(entries, equal_to(list(booked.items())), "Entries")

@@ -47,48 +47,47 @@ def rejects_by_source(
 ) -> beam.PCollection[FileRecord]:
     """Rejections to one Parquet file per source, of each reason as many rows as :func:`capped` leaves.
 
-    They are capped as early as possible, by source and reason.
+    They are capped as early as possible: what is held of a source stays short.
     """
     return (
         rejections
-        | "ByReason" >> beam.Map(_by_reason).with_output_types(tuple[tuple[str, str], Rejection])
-        | "Cap" >> beam.CombinePerKey(_Capped())
-        | "BySource" >> beam.Map(_by_source).with_output_types(tuple[str, Any])
-        | "Source" >> beam.GroupByKey()
+        | "Cap" >> beam.CombinePerKey(_CappedByReason())
         | "Write" >> beam.Map(_write_source, output)
     )
 
 
-def _by_reason(pair: tuple[str, Rejection]) -> tuple[tuple[str, str], Rejection]:
-    return (pair[0], pair[1].reason.value), pair[1]
+_ByReason = dict[str, list[Rejection]]
 
 
-def _by_source(pair: tuple[tuple[str, str], list[Rejection]]) -> tuple[str, list[Rejection]]:
-    return pair[0][0], pair[1]
+class _CappedByReason(beam.CombineFn):
+    """Rejections of one source by reason, of each as many as :func:`capped` leaves."""
+
+    def create_accumulator(self) -> _ByReason:
+        return {}
+
+    def add_input(self, held: _ByReason, rejection: Rejection) -> _ByReason:
+        own = held.setdefault(rejection.reason.value, [])
+        own.append(rejection)
+        if len(own) >= 4 * LISTED:
+            own[:] = capped(own)
+        return held
+
+    def merge_accumulators(self, many: Iterable[_ByReason]) -> _ByReason:
+        together: _ByReason = {}
+        for held in many:
+            for reason, own in held.items():
+                together[reason] = capped([*together.get(reason, ()), *own])
+        return together
+
+    def compact(self, held: _ByReason) -> _ByReason:
+        return {reason: capped(own) for reason, own in held.items()}
+
+    def extract_output(self, held: _ByReason) -> _ByReason:
+        return self.compact(held)
 
 
-class _Capped(beam.CombineFn):
-    """See :func:`capped`; what is held stays short."""
-
-    def create_accumulator(self) -> list[Rejection]:
-        return []
-
-    def add_input(self, held: list[Rejection], rejection: Rejection) -> list[Rejection]:
-        held.append(rejection)
-        return held if len(held) < 4 * LISTED else capped(held)
-
-    def merge_accumulators(self, many: Iterable[list[Rejection]]) -> list[Rejection]:
-        return capped([rejection for held in many for rejection in held])
-
-    def compact(self, held: list[Rejection]) -> list[Rejection]:
-        return capped(held)
-
-    def extract_output(self, held: list[Rejection]) -> list[Rejection]:
-        return capped(held)
-
-
-def _write_source(group: tuple[str, Iterable[Iterable[Rejection]]], output: str) -> FileRecord:
+def _write_source(group: tuple[str, _ByReason], output: str) -> FileRecord:
     """All rejections of one source to one Parquet file, in the order of their places."""
-    source, rejections = group[0], (rejection for held in group[1] for rejection in held)
+    source, rejections = group[0], (rejection for held in group[1].values() for rejection in held)
     digits = hashlib.sha256(source.encode()).hexdigest()[:16]
     return write_rejects(output, f"rejects-{digits}", rejections)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,7 +17,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from ldpbeam.arrays import Bytes
 from ldpbeam.errors import Reason
+from ldpbeam.transforms.sources import plain_columns
 from ldpbeam.transforms.sources.arrow_columns import epochs, even_payloads, payloads, words
 from ldpbeam.transforms.sources.chunks import BadSource, Table
 from ldpbeam.transforms.sources.parquet_headers import (
@@ -137,6 +140,7 @@ class _Readers:
         self._may_hold = stored.size
         file = self.reader(held=False, dictionary=False)
         self.metadata, self.schema = file.metadata, file.schema
+        self.plain = plain_columns.widths(file.schema, file.schema_arrow)
 
     def reader(self, *, held: bool, dictionary: bool) -> Any:
         """One for row groups that are ``held``; with ``dictionary`` each payload once, however many rows."""
@@ -153,15 +157,41 @@ class _Readers:
             self._made[held, dictionary] = source, file
         return self._made[held, dictionary][1]
 
-    def bytes_of(self, at: int, end: int) -> bytes | None:
-        """A part of the file, unless it is large, or the parts would be more than the file in all."""
-        if not end - at <= min(_HELD, self._may_hold):
-            return None
-        self._may_hold -= end - at
-        self._stored.seek(at)
-        return self._stored.read(end - at)
+    def columns_of(self, places: dict[str, tuple[int, int]]) -> dict[str, Bytes]:
+        """Parts of the file, by name, none of them large; none if all would be more than the file in all.
 
-    def hold(self, parts: dict[int, bytes]) -> None:
+        Each is uint8, writable and apart from the others. Parts that follow one another are read at once.
+
+        Raises:
+            OSError: the file cannot be read.
+        """
+        places = {name: (at, end) for name, (at, end) in places.items() if end - at <= _HELD}
+        size = sum(end - at for at, end in places.values())
+        if size > self._may_hold:
+            return {}
+        self._may_hold -= size
+        ordered = sorted(places.items(), key=lambda item: item[1])
+        data, found = np.empty(size, np.uint8), dict[str, Bytes]()
+        begun = filled = 0
+        for i, (name, (at, end)) in enumerate(ordered):
+            found[name] = data[filled : filled + end - at]
+            filled += end - at
+            if i + 1 < len(ordered) and ordered[i + 1][1][0] == end:
+                continue  # the next part is read with it
+            self._stored.seek(end - (filled - begun))
+            if self._stored.readinto(data[begun:filled].data) < filled - begun:
+                return {}
+            begun = filled
+        return found
+
+    def agree(self, number: int, group: RowGroup, leaves: dict[str, int]) -> bool:
+        """Whether pyarrow makes of the footer what we do, see :func:`plain_columns.agree`."""
+        try:
+            return plain_columns.agree(group, self.metadata.row_group(number), leaves)
+        except (pa.ArrowException, OSError, ValueError, TypeError, IndexError):
+            return False
+
+    def hold(self, parts: dict[int, Bytes]) -> None:
         """Have the readers for what is held take these parts, by where they begin, from memory."""
         for source, _ in self._made.values():
             source.parts = parts
@@ -175,7 +205,7 @@ class _Unclosed:
     def __init__(self, stored: StoredFile, at_once: int | None) -> None:
         """Read from ``stored``, no more than so many bytes at once where that is given."""
         self.read, self.seek, self.tell = stored.read, stored.seek, stored.tell
-        self.parts: dict[int, bytes] = {}
+        self.parts: dict[int, Bytes] = {}
         self._at_once = at_once
 
     def read_buffer(self, size: int) -> Any:
@@ -187,7 +217,7 @@ class _Unclosed:
         part = self.parts.get(self.tell())
         if part is not None and size <= len(part):
             self.seek(size, 1)
-            return memoryview(part)[:size]
+            return part[:size].data
         if self._at_once is not None and size > self._at_once:
             raise ValueError("a column is longer than its footer says")
         return self.read(size)
@@ -242,14 +272,18 @@ def _read_group(
 ) -> Iterator[Table | BadSource]:
     """The rows of one row group, and what is missing of them."""
     trouble: Reason | None = None
+    held = _columns_of(readers, stored, group)
+    if rows := _as_they_lie(readers, number, group, leaves, held, reading):
+        yield from _even_tables(rows, reading)
+        return
     claims = group.claims
-    pages, begun, parts = {}, reading.done, dict[int, bytes]()
+    pages, begun, parts = {}, reading.done, dict[int, Bytes]()
     try:
         for name in COLUMNS:
             at, end = pages_lie(stored, group.columns[name])
-            if part := readers.bytes_of(at, end):
-                parts[at] = part
-            pages[name] = pages_of(stored, at, end, reading.left, part)
+            if name in held:
+                parts[at] = held[name]
+            pages[name] = pages_of(stored, at, end, reading.left, held.get(name))
             claims.append(pages[name].values)
         for batch in _batches(readers, number, leaves, pages, parts):
             yield from _tables(batch, reading)
@@ -269,8 +303,35 @@ def _read_group(
         reading.doubts = True
 
 
+def _columns_of(readers: _Readers, stored: StoredFile, group: RowGroup) -> dict[str, Bytes]:
+    """Columns of a row group in memory, by name; not those that are large, or lie nowhere."""
+    places: dict[str, tuple[int, int]] = {}
+    with suppress(ValueError, KeyError):
+        for name in COLUMNS:
+            places[name] = pages_lie(stored, group.columns[name])
+    return readers.columns_of(places)
+
+
+def _as_they_lie(
+    readers: _Readers,
+    number: int,
+    group: RowGroup,
+    leaves: dict[str, int],
+    held: dict[str, Bytes],
+    reading: _Reading,
+) -> EvenRows | None:
+    """The rows of a row group that need not be decoded, if nothing is to be said about any; else None."""
+    width = readers.plain
+    if width is None or len(held) < len(COLUMNS) or not readers.agree(number, group, leaves):
+        return None
+    # Then no column stands for more than is left: without headers, none is as large as all rows.
+    if group.rows * (width["payload"] + _ROW) > reading.left:
+        return None
+    return plain_columns.even_rows(held, group.rows, width, reading.done)
+
+
 def _batches(
-    readers: _Readers, group: int, leaves: dict[str, int], pages: dict[str, Pages], parts: dict[int, bytes]
+    readers: _Readers, group: int, leaves: dict[str, int], pages: dict[str, Pages], parts: dict[int, Bytes]
 ) -> Iterator[Any]:
     """Record batches of a row group, each of a bearable size; ``parts`` are columns that are in memory."""
     rows = pages["payload"].rows_at_once

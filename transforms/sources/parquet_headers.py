@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from ldpbeam.arrays import Bytes
+from ldpbeam.arrays import Bytes, read_only
 from ldpbeam.kernels import thrift
 from ldpbeam.transforms.sources.stored import StoredFile
 from ldpbeam.wire.codec import MAX_RECORD
@@ -23,16 +23,18 @@ ROWS_AT_ONCE = 1 << 16
 BYTES_AT_ONCE = 4 << 20
 """Rows, and bytes of payloads, that are decoded together at most."""
 
-_MAX_PAGE = MAX_RECORD
+MAX_PAGE = MAX_RECORD
+"""Bytes of a page at most, decompressed."""
+
 _MAX_PAGE_ROWS = 1 << 20  # where all lengths of a page are decoded at once
 _HEADER = 16 << 10
 _DICTIONARY_PAGE, _DATA_PAGES = 2, (0, 3)
 _DICTIONARY_ENCODINGS, _DELTA_LENGTH, _DELTA_VALUES = (2, 8), 6, 7
-_VALUES, _COMPRESSED, _DATA_OFFSET, _DICTIONARY_OFFSET = 5, 7, 9, 11  # fields of ColumnMetaData
-_NUMBERS = np.array([_VALUES, _COMPRESSED, _DATA_OFFSET, _DICTIONARY_OFFSET])
+VALUES, COMPRESSED, DATA_OFFSET, DICTIONARY_OFFSET = _KEYS = 5, 7, 9, 11
+"""Fields of ColumnMetaData."""
+_NUMBERS = np.array(_KEYS)
 _SHAPE = (len(COLUMNS), _NUMBERS.size)
 _NAMES = np.array(COLUMNS, "S").view(np.uint8).reshape(len(COLUMNS), -1)
-_INTEGERS = (4, 5, 6)  # types of Thrift: 16, 32 and 64 bits
 _AT_ONCE = 256  # headers of pages
 
 
@@ -56,11 +58,13 @@ class RowGroup:
 
     rows: int = -1
     columns: dict[str, dict[int, int]] = field(default_factory=dict)
+    usual: dict[str, bool] = field(default_factory=dict)
+    """Which columns are in clear, and have words of 64 bits as statistics, if any."""
 
     @property
     def claims(self) -> list[int]:
         """How many rows there are, as the group and each of its columns say; −1 where one does not say."""
-        return [self.rows, *(column.get(_VALUES, -1) for column in self.columns.values())]
+        return [self.rows, *(column.get(VALUES, -1) for column in self.columns.values())]
 
 
 def footer(stored: StoredFile) -> bytes:
@@ -82,16 +86,13 @@ def row_groups(data: bytes) -> Iterator[RowGroup]:
         if number == 4 and kind == thrift.LIST:
             _, count, place = thrift.list_head(held, at)
             _sound(place)
+            values, there = np.empty(_SHAPE, np.int64), np.empty((_SHAPE[0], _SHAPE[1] + 1), np.int64)
             for _ in range(count):
-                group = RowGroup()
-                for inner, of, where in _fields(held, place):
-                    if inner == 1 and of == thrift.LIST:
-                        group.columns = _columns(held, where)
-                    elif inner == 3 and of in _INTEGERS:
-                        group.rows, behind = thrift.signed(held, where)
-                        _sound(behind)
-                yield group
-                place = _sound(thrift.skip_value(held, place, thrift.STRUCT, 0))
+                rows, sound, place = thrift.row_group(held, place, _NAMES, _NUMBERS, values, there)
+                if not sound:
+                    raise ValueError("not a sound row group")
+                yield _row_group(rows, values.tolist(), there.tolist())
+                _sound(place)
 
 
 def _fields(data: Bytes, at: int) -> Iterator[tuple[int, int, int]]:
@@ -113,17 +114,16 @@ def _sound(at: int) -> int:
     return at
 
 
-def _columns(data: Bytes, at: int) -> dict[str, dict[int, int]]:
-    found, there = np.empty(_SHAPE, np.int64), np.empty(_SHAPE, np.int64)
-    if not thrift.column_chunks(data, at, _NAMES, _NUMBERS, found, there):
-        raise ValueError("columns that are none")
-    return {
-        name: {
-            int(key): one for key, one, is_there in zip(_NUMBERS, row, which, strict=True) if is_there == 1
-        }
-        for name, row, which in zip(COLUMNS, found.tolist(), there.tolist(), strict=True)
-        if which[0] >= 0
-    }
+def _row_group(rows: int, values: list[list[int]], there: list[list[int]]) -> RowGroup:
+    """From what :func:`thrift.row_group` writes."""
+    group = RowGroup(rows)
+    for name, row, (*which, usual) in zip(COLUMNS, values, there, strict=True):
+        if usual >= 0:
+            group.columns[name] = {
+                key: one for key, one, is_there in zip(_KEYS, row, which, strict=True) if is_there == 1
+            }
+            group.usual[name] = usual == 1
+    return group
 
 
 def pages_lie(stored: StoredFile, column: dict[int, int]) -> tuple[int, int]:
@@ -132,22 +132,22 @@ def pages_lie(stored: StoredFile, column: dict[int, int]) -> tuple[int, int]:
     Raises:
         ValueError: they would lie outside of it.
     """
-    offsets = [column.get(which, 0) for which in (_DATA_OFFSET, _DICTIONARY_OFFSET)]
+    offsets = [column.get(which, 0) for which in (DATA_OFFSET, DICTIONARY_OFFSET)]
     at = min((offset for offset in offsets if offset > 0), default=0)
-    end = at + column.get(_COMPRESSED, -1)
+    end = at + column.get(COMPRESSED, -1)
     if not 4 <= at <= end <= stored.size:
         raise ValueError("pages lie outside of the file")
     return at, end
 
 
-def pages_of(stored: StoredFile, at: int, end: int, allowed: int, held: bytes | None = None) -> Pages:
+def pages_of(stored: StoredFile, at: int, end: int, allowed: int, held: Bytes | None = None) -> Pages:
     """What the headers of a column's pages in one row group say.
 
     Args:
         stored: the file.
         at, end: where the pages lie in it.
         allowed: bytes that they may stand for.
-        held: those bytes, where they have been read already.
+        held: uint8, those bytes, where they have been read already.
 
     Raises:
         TooLarge: a page, or all of them, stand for too much.
@@ -156,19 +156,19 @@ def pages_of(stored: StoredFile, at: int, end: int, allowed: int, held: bytes | 
     found = Pages()
     left = 1024 + (end - at) // 256
     headers = np.empty((_AT_ONCE, 5), np.int64)
-    begin, whole = at, np.frombuffer(held, np.uint8) if held else None
+    begin = at
     while at < end:
-        if whole is None:
+        if held is None:
             stored.seek(at)
             data = np.frombuffer(stored.read(min(_HEADER, end - at)), np.uint8)
         else:
-            data = whole[at - begin :]
+            data = read_only(held)[at - begin :]
         pages, behind = thrift.page_headers(data, at, end, _HEADER, headers)
         for kind, plain, compressed, values, encoding in headers[: min(pages, left)].tolist():
             if plain < 0 or compressed < 0:
                 raise ValueError("a page has no size")
             found.size += plain
-            if plain > _MAX_PAGE or found.size > allowed:
+            if plain > MAX_PAGE or found.size > allowed:
                 raise TooLarge
             if kind == _DICTIONARY_PAGE:
                 found.dictionary = True

@@ -14,23 +14,24 @@ from apache_beam.utils.timestamp import Timestamp
 
 from ldpbeam.accounting import CONFLICTING, Entry
 from ldpbeam.collection.epochs import Epochs
-from ldpbeam.dedup import secret_key, shard_columns, unrepeated
+from ldpbeam.dedup import repeated, secret_key, shard_columns, unrepeated
 from ldpbeam.reports import ReportColumns
 from ldpbeam.transforms.composite import composite
 from ldpbeam.transforms.stages.reports import ACCOUNTING, EpochKey
 from ldpbeam.transforms.stages.spill import (
+    Gathered,
+    Shard,
     ShardWithSpill,
     Spill,
     WaitingColumns,
-    gathered,
     register_waiting_columns,
 )
 
 EpochColumns = tuple[EpochKey, ReportColumns]
 """What flows from here to the counting step: columns of one epoch."""
 
-_Sharded = tuple[tuple[EpochKey, int], ReportColumns]
-_Waiting = tuple[tuple[EpochKey, int], WaitingColumns]
+_Sharded = tuple[Shard, ReportColumns]
+_Waiting = tuple[Shard, WaitingColumns]
 
 
 @composite
@@ -66,25 +67,30 @@ class _KeepOne(beam.DoFn):
         self._secret = secret_key()
 
     def process(
-        self, group: tuple[tuple[EpochKey, int], Iterable[ReportColumns]]
+        self, group: tuple[Shard, Iterable[ReportColumns]]
     ) -> Iterator[EpochColumns | beam.pvalue.TaggedOutput]:
-        yield from self._kept(group[0][0], list(group[1]))
-
-    def _kept(
-        self, key: EpochKey, parts: list[ReportColumns]
-    ) -> Iterator[EpochColumns | beam.pvalue.TaggedOutput]:
-        columns, duplicate, conflicting = unrepeated(parts, self._secret)
-        for what, count in (("duplicate", duplicate), (CONFLICTING, conflicting)):
-            if count:
-                entry: Entry = ((key, what), count)
-                yield beam.pvalue.TaggedOutput(ACCOUNTING, entry)
+        key = group[0][0]
+        columns, duplicate, conflicting = unrepeated(list(group[1]), self._secret)
+        yield from _left_out(key, duplicate, conflicting)
         for part in columns:
             yield key, part
 
 
 class _KeepOneOfWaiting(_KeepOne):
     def process(self, group: Any) -> Iterator[EpochColumns | beam.pvalue.TaggedOutput]:
-        yield from self._kept(group[0][0], gathered(group[1]))
+        key = group[0][0]
+        with Gathered(group[1]) as reports:
+            found = repeated(reports.ids, reports.payloads_of, self._secret)
+            yield from _left_out(key, found.duplicate, found.conflicting)
+            for part in reports.columns_without(found.rows):
+                yield key, part
+
+
+def _left_out(key: EpochKey, duplicate: int, conflicting: int) -> Iterator[beam.pvalue.TaggedOutput]:
+    for what, count in (("duplicate", duplicate), (CONFLICTING, conflicting)):
+        if count:
+            entry: Entry = ((key, what), count)
+            yield beam.pvalue.TaggedOutput(ACCOUNTING, entry)
 
 
 @composite

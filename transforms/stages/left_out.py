@@ -13,11 +13,10 @@ from typing import Any
 import apache_beam as beam
 from apache_beam.transforms.window import GlobalWindows
 
-from ldpbeam.accounting import Entry
+from ldpbeam.accounting import CONFLICTING, CountedEpoch, Entry, Key
 from ldpbeam.collection.collection import Collection
 from ldpbeam.errors import Reason
 from ldpbeam.reports import Rejection, ReportColumns
-from ldpbeam.support import Support
 from ldpbeam.transforms.stages.reports import ACCOUNTING, REJECTED, EpochKey
 
 KeptEpochs = Mapping[str, frozenset[int]]
@@ -25,13 +24,19 @@ KeptEpochs = Mapping[str, frozenset[int]]
 
 _Sizes = Counter[tuple[str, int]]
 
+_LEFT_OUT = f"rejected.{Reason.TOO_MANY_EPOCHS.value}"
+"""The entry of reports whose epoch is left out."""
+
 
 def largest_epochs(entries: beam.PCollection[Entry], limit: int) -> beam.PCollection[KeptEpochs]:
-    """Which epochs a run has: of each collection those with the most records, of equal ones the earliest."""
+    """Which epochs a run has: of each collection those with the most records, of equal ones the earliest.
+
+    One element, or none where no record names an epoch; :class:`LeftOut` takes both.
+    """
     return (
         entries
-        | "EpochsRead" >> beam.FlatMap(_read_in_epoch)
-        | "LargestEpochs" >> beam.CombineGlobally(_Largest(limit))
+        | "EpochsRead" >> beam.FlatMap(_read_in_epoch).with_output_types(tuple[str, int, int])
+        | "LargestEpochs" >> beam.CombineGlobally(_Largest(limit)).without_defaults()
     )
 
 
@@ -69,48 +74,50 @@ class _Largest(beam.CombineFn):
         }
 
 
-def leave_out_entries(entry: Entry, kept: KeptEpochs) -> Iterator[Entry]:
-    """Entries of epochs that are left out become entries of their collection; one in, at most one out."""
-    ((digest, epoch), what), count = entry
-    if epoch is not None and digest in kept and epoch not in kept[digest]:
-        # What the error fraction of an epoch passes over means nothing without the epoch.
-        if what != "repeated":
-            yield ((digest, None), what), count
-    else:
-        yield entry
-
-
 class LeaveOutEpochs(beam.DoFn):
-    """Columns, counts, or entries of repeated reports, of the epochs that a run has.
+    """Columns, or counted epochs by the digest of their collection, of the epochs that a run has.
 
-    Outputs: the same; ``rejected.too_many_epochs`` entries under :data:`ACCOUNTING`, and rejections of one
-    source, which stands for all of them, under :data:`REJECTED`.
+    Outputs: the same; entries under :data:`ACCOUNTING`, and rejections of one source, which stands for all
+    that is left out, under :data:`REJECTED`. Columns that are left out are booked where they leave. A counted
+    epoch gives what is in its account, but for what was counted, which is booked where it is published; the
+    account of an epoch that is left out becomes a part of its collection's.
     """
 
     def __init__(self, collections: Sequence[Collection]) -> None:
         self._sources = {c.digest_hex: f"epochs of {c.name}" for c in collections}
 
     def process(
-        self, found: tuple[EpochKey, ReportColumns | Support] | Entry, kept: KeptEpochs
+        self, found: tuple[EpochKey, ReportColumns] | tuple[str, CountedEpoch], kept: KeptEpochs
     ) -> Iterator[Any]:
         """Pass on, or reject."""
-        (digest, epoch), count = _key_and_count(found)
-        if epoch is None or digest not in kept or epoch in kept[digest]:
+        where, what = found
+        if isinstance(what, CountedEpoch):
+            digest, epoch, entries = str(where), what.epoch, dict(what.account.entries())
+        else:
+            digest, epoch, entries = where[0], int(where[1]), {_LEFT_OUT: len(what)}
+        if digest not in kept or epoch in kept[digest]:
             yield found
-        elif count:
-            reason, source = Reason.TOO_MANY_EPOCHS, self._sources[digest]
-            entry: Entry = (((digest, None), f"rejected.{reason.value}"), count)
-            yield beam.pvalue.TaggedOutput(ACCOUNTING, entry)
-            rejection = Rejection(reason, source, -1, count=count, digest=digest, epoch=epoch)
+            if isinstance(what, CountedEpoch):
+                entries.pop("counted", None)
+                yield from _entries((digest, epoch), entries)
+            return
+        # Nothing of the epoch is counted, and nobody needs to know what was a copy of what.
+        refused = sum(entries.pop(each, 0) for each in (_LEFT_OUT, "counted", "duplicate", CONFLICTING))
+        # What the error fraction of an epoch passes over means nothing without the epoch.
+        entries.pop("repeated", None)
+        if refused:
+            entries[_LEFT_OUT] = refused
+            source = self._sources[digest]
+            reason = Reason.TOO_MANY_EPOCHS
+            rejection = Rejection(reason, source, -1, count=refused, digest=digest, epoch=epoch)
             yield beam.pvalue.TaggedOutput(REJECTED, (source, rejection))
+        yield from _entries((digest, None), entries)
 
 
-def _key_and_count(found: Any) -> tuple[tuple[str, int | None], int]:
-    """Of which epoch something is, and how many reports it stands for."""
-    where, what = found
-    if isinstance(what, int):
-        return where[0], what
-    return where, what.reports if isinstance(what, Support) else len(what)
+def _entries(key: Key, entries: Mapping[str, int]) -> Iterator[beam.pvalue.TaggedOutput]:
+    for what, count in entries.items():
+        entry: Entry = ((key, what), count)
+        yield beam.pvalue.TaggedOutput(ACCOUNTING, entry)
 
 
 class LeftOut:
@@ -122,13 +129,13 @@ class LeftOut:
     """
 
     def __init__(self, collections: Sequence[Collection], kept: beam.PCollection[KeptEpochs]) -> None:
-        """``kept`` holds one element, from :func:`largest_epochs`."""
+        """``kept`` is of :func:`largest_epochs`."""
         self._collections = collections
-        self._kept = beam.pvalue.AsSingleton(kept)
+        self._kept = beam.pvalue.AsSingleton(kept, default_value={})
         self.entries: list[beam.PCollection[Entry]] = []
         self.rejections: list[beam.PCollection[tuple[str, Rejection]]] = []
 
-    def without(self, found: beam.PCollection, kind: Any, of: str = "") -> beam.PCollection:
+    def without(self, found: beam.PCollection, kind: Any, of: str) -> beam.PCollection:
         """Leave out of ``found``, whose elements are a ``kind``; ``of`` tells the labels of places apart."""
         leave_out = beam.ParDo(LeaveOutEpochs(self._collections), self._kept)
         typed = leave_out.with_output_types(kind, **{ACCOUNTING: Entry, REJECTED: tuple[str, Rejection]})

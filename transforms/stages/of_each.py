@@ -26,7 +26,7 @@ class OfEach(beam.DoFn):
     def __init__(self, steps: Mapping[str, beam.DoFn]) -> None:
         """Steps by the digest of their collection, 16 hexadecimal digits."""
         self._steps = dict(steps)
-        self._ready: set[str] = set()
+        self._ready: dict[str, frozenset[str]] = {}  # with what a step asks for
         self._begun: list[str] = []
 
     def start_bundle(self) -> None:
@@ -44,11 +44,11 @@ class OfEach(beam.DoFn):
         step = self._steps[digest]
         if digest not in self._ready:
             step.setup()
-            self._ready.add(digest)
+            self._ready[digest] = _TIME_AND_WINDOW & signature(step.process).parameters.keys()
         if digest not in self._begun:
             self._begun.append(digest)
             step.start_bundle()
-        asked = _TIME_AND_WINDOW & signature(step.process).parameters.keys()
+        asked = self._ready[digest]
         given = {name: value for name, value in (("when", when), ("window", window)) if name in asked}
         yield from _keyed(digest, step.process(element, **given))
 

@@ -18,6 +18,8 @@ from ldpbeam.reports import (
     admit_even_rows,
     admit_frames,
     admit_rows,
+    by_epoch,
+    put_together,
 )
 from ldpbeam.transforms.coders import register_coders
 from ldpbeam.transforms.sources.chunks import BadSource, Chunk, Table
@@ -61,8 +63,13 @@ class AdmitReports(beam.DoFn):
     """
 
     def __init__(self, collections: Mapping[int, Collection], *, together: bool = False) -> None:
-        """Keep the collections by digest; ``together``: all columns under :data:`COLUMNS`."""
+        """Keep the collections by digest.
+
+        ``together``: all columns under :data:`COLUMNS`, those of an epoch as one element. What has state
+        pays for each element and not for each report; what only counts takes parts as they are.
+        """
         self._collections = dict(collections)
+        self._together = together
         self.tags = {d: COLUMNS if together else calendar_tag(c) for d, c in collections.items()}
 
     def setup(self) -> None:
@@ -87,7 +94,7 @@ class AdmitReports(beam.DoFn):
         yield from self._outputs(done, rejections)
 
     def _outputs(self, done: Admission, rejections: list[Rejection]) -> Iterator[beam.pvalue.TaggedOutput]:
-        for columns in done.admitted:
+        for columns in _whole_epochs(done.admitted) if self._together else done.admitted:
             key = digest_hex(columns.digest), columns.epoch
             pair: tuple[EpochKey, ReportColumns] = (key, columns)
             yield beam.pvalue.TaggedOutput(self.tags[columns.digest], pair)
@@ -96,6 +103,11 @@ class AdmitReports(beam.DoFn):
             yield beam.pvalue.TaggedOutput(REJECTED, by_source)
         for entry in done.entries():
             yield beam.pvalue.TaggedOutput(ACCOUNTING, entry)
+
+
+def _whole_epochs(admitted: Sequence[ReportColumns]) -> Iterator[ReportColumns]:
+    for parts in by_epoch(admitted):
+        yield parts[0] if len(parts) == 1 else put_together(parts)
 
 
 def _named(rejection: Rejection, chunk: Chunk) -> Rejection:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import zlib
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 from unittest import mock
 
+import google_crc32c
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
@@ -117,6 +119,29 @@ def test_every_damaged_byte_is_noticed(tmp_path: Path) -> None:
             read_header(path)
     path.write_bytes(whole)
     assert read_header(path) == segment
+
+
+def test_a_segment_of_an_earlier_version_is_read(tmp_path: Path) -> None:
+    """Its checksums are CRC-32; they are those that are compared, and nothing is read under both."""
+    segment = land(tmp_path, message(ONE, 0, range(3)), message(TWO, 1, range(5)))
+    path = Landing(str(tmp_path)).path(1)
+    now = path.read_bytes()
+    asked = [(c.digest, c.epoch, len(c)) for c in read_segment(path, segment.keys)]
+    begin = len(now) - sum(block.length for block in segment.blocks)
+    columns, header = now[begin:], json.loads(now[16 : begin - 4])
+    for block, place in zip(header["blocks"], segment.blocks, strict=True):
+        assert block[-1] == google_crc32c.value(columns[place.offset :][: place.length])
+        block[-1] = zlib.crc32(columns[place.offset :][: place.length])
+    text = json.dumps(header).encode()
+    head = b"LDPSEG2\n" + len(text).to_bytes(8, "little") + text
+    then = head + zlib.crc32(head).to_bytes(4, "little") + columns
+    path.write_bytes(then)
+    assert [(c.digest, c.epoch, len(c)) for c in read_segment(path, segment.keys)] == asked
+    assert read_header(path).entries == segment.entries
+    for damaged in (then[:-1] + b"\xff", b"LDPSEG3\n" + then[8:], b"LDPSEG2\n" + now[8:]):
+        path.write_bytes(damaged)
+        with pytest.raises(LdpError, match="E-LANDING-DAMAGED"):
+            read_segment(path, segment.keys)
 
 
 def test_an_engine_does_not_start_over_a_damaged_segment(tmp_path: Path) -> None:

@@ -1,0 +1,82 @@
+"""Stage 1 as a step: what of a piece becomes elements, and under which output."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ldpbeam.collection.epochs import Epochs
+from ldpbeam.reports import ReportColumns
+from ldpbeam.transforms.sources.chunks import Chunk
+from ldpbeam.transforms.stages.reports import ACCOUNTING, COLUMNS, AdmitReports, calendar_tag
+from ldpbeam.wire import codec
+from ldpbeam.wire.report_pb2 import ReportBatch
+from tests.pipelines.running import collection
+
+AGREED = {c.digest: c for c in (collection("grr", 11, n, epochs=Epochs(3600, 0, 9)) for n in ("one", "two"))}
+ONE, TWO = AGREED
+SENT = [(ONE, 0, 2000), (ONE, 1, 3), (TWO, 0, 1500), (ONE, 0, 1100), (ONE, 0, 5), (ONE, 1, 1024)]
+"""Batches, large ones and small ones, of two collections and two epochs."""
+
+
+def chunk(sent: list[tuple[int, int, int]]) -> Chunk:
+    """A piece of so many batches; the ids of all their reports follow one another."""
+    messages, first = [], 0
+    for digest, epoch, n in sent:
+        ids = range(first, first + n)
+        payloads = bytes(i % 11 for i in ids)
+        message = ReportBatch(digest=digest, epoch=epoch, count=n, report_ids=ids, payloads=payloads)
+        messages.append(message.SerializeToString())
+        first += n
+    arrivals = np.full(len(sent), 3599 * 1_000_000)  # the last second of one epoch, an early one of the next
+    return Chunk("here", 0, codec.joined(messages), arrivals)
+
+
+def elements(piece: Chunk, *, together: bool) -> tuple[list[tuple[str, Any]], list[Any]]:
+    """Columns with their output, and the accounting."""
+    found, entries = [], []
+    for output in AdmitReports(AGREED, together=together).process(piece):
+        if output.tag == ACCOUNTING:
+            entries.append(output.value)
+        else:
+            found.append((output.tag, output.value))
+    return found, entries
+
+
+def test_streams_get_one_element_for_an_epoch_however_many_batches_came() -> None:
+    found, _ = elements(chunk(SENT), together=True)
+    assert {tag for tag, _ in found} == {COLUMNS}
+    keys = [key for _, (key, _) in found]
+    assert len(keys) == len(set(keys)) == 3
+    at = np.cumsum([0, *(n for _, _, n in SENT)])
+    for _, ((digest, epoch), columns) in found:
+        assert (AGREED[columns.digest].digest_hex, columns.epoch) == (digest, epoch)
+        ids = [
+            i
+            for (own, when, n), first in zip(SENT, at, strict=False)
+            if (own, when) == (columns.digest, epoch)
+            for i in range(first, first + n)
+        ]
+        assert sorted(columns.report_ids.tolist()) == ids
+        assert (columns.payloads[:, 0] == columns.report_ids % 11).all()
+        assert not columns.payloads.flags.writeable
+
+
+@pytest.mark.parametrize("together", [True, False])
+def test_a_large_batch_alone_is_not_copied(together: bool) -> None:
+    """Nor are several where each is counted by itself."""
+    piece = chunk([(ONE, 0, 2000), (TWO, 0, 2000)] if together else SENT[:1] * 3)
+    found, _ = elements(piece, together=together)
+    assert len(found) == (2 if together else 3)
+    for _, (_, columns) in found:
+        assert isinstance(columns, ReportColumns)
+        assert np.shares_memory(columns.payloads, piece.found.buffer)
+
+
+def test_the_accounting_is_the_same_either_way() -> None:
+    apart, together = (elements(chunk(SENT), together=each) for each in (False, True))
+    assert sorted(apart[1]) == sorted(together[1])
+    assert {tag for tag, _ in apart[0]} == {calendar_tag(c) for c in AGREED.values()}
+    assert len(apart[0]) > len(together[0])
