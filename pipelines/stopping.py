@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from queue import SimpleQueue
 from typing import Any
+
+_ASK = (signal.SIGTERM, signal.SIGINT)
 
 TOGETHER = 1.0
 """Seconds within which a second signal is the same request.
@@ -26,22 +28,28 @@ def stopped_by_signals(stop: Callable[[], None]) -> Iterator[None]:
 
     ``stop`` is called by a thread of its own: a handler runs between two steps of the main thread, which may
     hold the lock that ``stop`` needs (that of an Event that it waits for), and would then wait for itself.
+    That thread hears of a signal through Python's wakeup descriptor, which is written at once: a handler may
+    never run, because a main thread that has just begun to wait is not woken by a signal that came a moment
+    earlier, nor by one that another thread took. A descriptor set by others hears nothing inside the block.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
         return
     before: dict[signal.Signals, Any] = {}
     heard: list[float] = []
-    requests: SimpleQueue[bool] = SimpleQueue()  # its put may interrupt itself, unlike that of a Queue
+    reading, writing = os.pipe()
+    os.set_blocking(writing, False)
 
     def listen() -> None:
-        if requests.get():
-            stop()
+        asked = False
+        while byte := os.read(reading, 1):
+            if byte[0] in _ASK and not asked:
+                asked = True
+                stop()
 
     def hear(number: int, frame: object) -> None:
         if not heard:
             heard.append(time.monotonic())
-            requests.put(True)
         elif time.monotonic() - heard[0] >= TOGETHER:
             restore()
             signal.raise_signal(number)
@@ -52,12 +60,15 @@ def stopped_by_signals(stop: Callable[[], None]) -> Iterator[None]:
 
     listener = threading.Thread(target=listen, name="stopping", daemon=True)
     listener.start()
-    for name in (signal.SIGTERM, signal.SIGINT):
+    descriptor = signal.set_wakeup_fd(writing, warn_on_full_buffer=False)
+    for name in _ASK:
         before[name] = signal.signal(name, hear)
     try:
         yield
     finally:
         if not heard:
             restore()
-        requests.put(False)
+        signal.set_wakeup_fd(descriptor)
+        os.close(writing)  # the listener reads what is there, and the end of the pipe
         listener.join()
+        os.close(reading)

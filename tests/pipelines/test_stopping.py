@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import signal
+import socket
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from queue import SimpleQueue
 
 import pytest
@@ -32,14 +34,36 @@ print("ended", flush=True)
 """
 
 
+UNWOKEN = """
+import signal, threading
+from ldpbeam.pipelines.stopping import stopped_by_signals
+
+asked, waiting = threading.Event(), threading.Event()
+
+def interrupt():
+    waiting.wait()
+    signal.pthread_kill(threading.get_ident(), signal.SIGTERM)
+
+threading.Thread(target=interrupt, daemon=True).start()
+with stopped_by_signals(asked.set):
+    print("ready", flush=True)
+    waiting.set()
+    asked.wait()
+print("left", flush=True)
+"""
+
+
 @contextmanager
-def started(inside: float, after: float) -> Iterator[subprocess.Popen[str]]:
-    command = [sys.executable, "-c", PROGRAM, str(inside), str(after)]
+def started(program: str, *arguments: float) -> Iterator[subprocess.Popen[str]]:
+    command = [sys.executable, "-c", program, *map(str, arguments)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
+        late = threading.Timer(PATIENCE, process.kill)
+        late.start()
         try:
             assert said(process) == "ready"
             yield process
         finally:
+            late.cancel()
             process.kill()
 
 
@@ -50,7 +74,7 @@ def said(process: subprocess.Popen[str]) -> str:
 
 @pytest.mark.parametrize("name", [signal.SIGTERM, signal.SIGINT])
 def test_an_echo_changes_nothing_inside_the_block_nor_after_it(name: signal.Signals) -> None:
-    with started(0.1, 0.2) as process:
+    with started(PROGRAM, 0.1, 0.2) as process:
         process.send_signal(name)
         assert said(process) == "asked"
         process.send_signal(name)
@@ -62,7 +86,7 @@ def test_an_echo_changes_nothing_inside_the_block_nor_after_it(name: signal.Sign
 
 @pytest.mark.parametrize(("inside", "after"), [(60.0, 0.0), (0.0, 60.0)], ids=["inside", "after"])
 def test_a_later_signal_ends_it(inside: float, after: float) -> None:
-    with started(inside, after) as process:
+    with started(PROGRAM, inside, after) as process:
         process.send_signal(signal.SIGINT)
         assert said(process) == "asked"
         if after:
@@ -70,6 +94,29 @@ def test_a_later_signal_ends_it(inside: float, after: float) -> None:
         time.sleep(TOGETHER + 0.1)
         process.send_signal(signal.SIGTERM)
         assert process.wait(timeout=PATIENCE) == -signal.SIGTERM
+
+
+def test_a_signal_that_does_not_wake_the_main_thread_is_heard() -> None:
+    """Another thread takes it, as when it comes a moment before the main thread's wait begins."""
+    with started(UNWOKEN) as process:
+        assert said(process) == "left"
+        assert process.wait(timeout=PATIENCE) == 0
+
+
+def test_a_block_that_is_left_leaves_nothing_behind() -> None:
+    descriptors = len(list(Path("/proc/self/fd").iterdir()))
+    read, write = socket.socketpair()
+    with read, write:
+        write.setblocking(False)
+        before = signal.set_wakeup_fd(write.fileno())
+        try:
+            for _ in range(3):
+                with stopped_by_signals(lambda: None):
+                    pass
+            assert signal.set_wakeup_fd(before) == write.fileno()
+        finally:
+            signal.set_wakeup_fd(before)
+    assert len(list(Path("/proc/self/fd").iterdir())) == descriptors
 
 
 def test_a_signal_comes_while_the_lock_that_stopping_needs_is_held() -> None:
