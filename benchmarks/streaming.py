@@ -1,15 +1,18 @@
 """Streams against files in one run, and the memory of a stream over ten minutes.
 
     python benchmarks/streaming.py throughput [--reports 4000000] [--repeats 5]
+    python benchmarks/streaming.py flink --flink JOB_SERVER_JAR [--reports 40000000] [--repeats 3]
     python benchmarks/streaming.py memory [--minutes 10] [--rate 100000]
     python benchmarks/streaming.py months [--segments 100000] [--epochs 10000]
     python benchmarks/streaming.py outage [--segments 100000]
 
 ``throughput`` counts the same reports (LOLOHA, k = 360, batches of 4,096) as files on FnApiRunner, through
 the local engine fed from memory, through the local engine fed from a Pub/Sub emulator, and through the graph
-for clusters on FnApiRunner and on an embedded Flink cluster (with --flink JOB_SERVER_JAR). Times include
-publication of every result; counts are compared bit for bit. Files, the local engine from memory and the
-graph on FnApiRunner take turns; times are medians with the least and the most, ratios those of one round.
+for clusters on FnApiRunner. Times include publication of every result; counts are compared bit for bit.
+Files, the local engine from memory and the graph on FnApiRunner take turns; times are medians with the least
+and the most, ratios those of one round.
+``flink`` runs the graph for clusters on an embedded Flink cluster with two slots, in turn over all reports
+and over a hundredth of them: the difference is what a report costs once everything has started.
 ``memory`` streams through the emulator, with epochs of five seconds, and fits a line through the engine's
 resident memory after the first two minutes.
 ``months`` simulates two collections for so many epochs, with landed segments all the time. At ten moments it
@@ -30,6 +33,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -47,6 +51,9 @@ from tests.pubsub.emulator import emulator
 
 _BATCH = 4096
 _EPOCHS = 4
+_JOB = "clusters' graph, Flink, job and all"
+_CLUSTER_SHARD_BITS = 3
+"""What ``ldpbeam stream`` takes on clusters if it is not told."""
 
 _YAML = """
 name: streaming
@@ -150,6 +157,10 @@ class Race:
         self._expected = self._expected or found
         assert found == self._expected, what
 
+    def seconds(self, what: str) -> list[float]:
+        """Of one way."""
+        return self._taken[what]
+
     def show(self) -> None:
         """Medians with the least and the most; ratios to the first way within one round."""
         first = next(iter(self._taken.values()))
@@ -165,7 +176,7 @@ def _spread(values: Sequence[float], width: int) -> str:
     return f"{middle}{ends:<16}"
 
 
-def throughput(reports: int, repeats: int, jar: str | None) -> None:
+def throughput(reports: int, repeats: int) -> None:
     """Print the table."""
     from ldpbeam.pipelines.local.subscriber import Subscriber
     from ldpbeam.pipelines.run import run
@@ -176,12 +187,7 @@ def throughput(reports: int, repeats: int, jar: str | None) -> None:
     sent = [(e, m) for e in range(_EPOCHS) for m in messages(asked, e, reports // _EPOCHS, rng)]
     with tempfile.TemporaryDirectory() as name:
         scratch = Path(name)
-        files = scratch / "in"
-        files.mkdir()
-        for epoch in range(_EPOCHS):
-            content = b"".join(codec.framed(m) for e, m in sent if e == epoch)
-            (files / f"{epoch}.pb").write_bytes(content)
-        inputs = tuple(str(p) for p in sorted(files.iterdir()))
+        inputs = _written(scratch / "in", sent)
         base = RunConfig.parsed((asked,), files=inputs, output="", land_every=0.5, settle=1.0)
         _warm(base, scratch)
         race = Race(scratch, reports)
@@ -207,17 +213,53 @@ def throughput(reports: int, repeats: int, jar: str | None) -> None:
                     "local engine, Pub/Sub emulator",
                     lambda out: drain(asked_of.changed(output=out), source, len(sent)),
                 )
-        if jar:
-            options = (
-                "--streaming",
-                "--flink_version=1.19",
-                f"--flink_job_server_jar={jar}",
-                "--parallelism=2",
-            )
-            flink = streaming.changed(runner="FlinkRunner", beam_args=options)
-            race.take("clusters' graph, Flink, job and all", lambda out: submit(flink.changed(output=out)))
         print(f"{reports:,} reports in {len(sent):,} batches, {_EPOCHS} epochs; {repeats} rounds")
         race.show()
+
+
+def flink(reports: int, repeats: int, jar: str) -> None:
+    """Print seconds of whole jobs, and microseconds per report beyond the start."""
+    from ldpbeam.pipelines.run import run
+    from ldpbeam.pipelines.stream_job import submit
+
+    asked = collection("6h", "2026-01-01T00:00:00Z", "52w")
+    rng = np.random.Generator(np.random.Philox(1))
+    options = ("--streaming", "--flink_version=1.19", f"--flink_job_server_jar={jar}", "--parallelism=2")
+    with tempfile.TemporaryDirectory() as name:
+        races = []
+        for count in (reports // 100, reports):
+            scratch = Path(name) / str(count)
+            scratch.mkdir()
+            sent = [(e, m) for e in range(_EPOCHS) for m in messages(asked, e, count // _EPOCHS, rng)]
+            inputs = _written(scratch / "in", sent)
+            del sent
+            base = RunConfig.parsed((asked,), files=inputs, output="", land_every=0.5, settle=1.0)
+            job = base.changed(runner="FlinkRunner", beam_args=options, shard_bits=_CLUSTER_SHARD_BITS)
+            races.append((count, Race(scratch, count), base, job))
+        for _ in range(repeats):
+            for _, race, base, job in races:
+                race.take("files, FnApiRunner", partial(_in, run, base))
+                race.take(_JOB, partial(_in, submit, job))
+        (fewer, few, *_), (_, many, *_) = races
+        beyond = zip(many.seconds(_JOB), few.seconds(_JOB), strict=True)
+        each = [(long - short) / (reports - fewer) * 1e6 for long, short in beyond]
+        for count, race, *_ in races:
+            print(f"{count:,} reports; {repeats} rounds")
+            race.show()
+        print(f"{'beyond the start':<36} {_spread(each, 6)} us per report")
+
+
+def _in(work: Callable[[RunConfig], object], config: RunConfig, output: str) -> None:
+    work(config.changed(output=output))
+
+
+def _written(folder: Path, sent: Sequence[tuple[int, bytes]]) -> tuple[str, ...]:
+    """A file for each epoch, of messages; their paths."""
+    folder.mkdir()
+    for epoch in range(_EPOCHS):
+        content = b"".join(codec.framed(m) for e, m in sent if e == epoch)
+        (folder / f"{epoch}.pb").write_bytes(content)
+    return tuple(str(p) for p in sorted(folder.iterdir()))
 
 
 def _warm(base: RunConfig, scratch: Path) -> None:
@@ -506,7 +548,10 @@ def main() -> None:
     speed = commands.add_parser("throughput")
     speed.add_argument("--reports", type=int, default=4_000_000)
     speed.add_argument("--repeats", type=int, default=5, help="rounds of the ways that need no service")
-    speed.add_argument("--flink", metavar="JOB_SERVER_JAR")
+    cluster = commands.add_parser("flink")
+    cluster.add_argument("--flink", metavar="JOB_SERVER_JAR", required=True)
+    cluster.add_argument("--reports", type=int, default=40_000_000)
+    cluster.add_argument("--repeats", type=int, default=3)
     growth = commands.add_parser("memory")
     growth.add_argument("--minutes", type=float, default=10)
     growth.add_argument("--rate", type=int, default=100_000)
@@ -518,7 +563,9 @@ def main() -> None:
     given = parser.parse_args()
     logging.basicConfig(level=logging.ERROR)
     if given.command == "throughput":
-        throughput(given.reports, given.repeats, given.flink)
+        throughput(given.reports, given.repeats)
+    elif given.command == "flink":
+        flink(given.reports, given.repeats, given.flink)
     elif given.command == "outage":
         outage(given.segments)
     elif given.command == "months":

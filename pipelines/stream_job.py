@@ -223,6 +223,7 @@ def submit(config: RunConfig, *, warn: Callable[[str], None] = _warn) -> RunReco
         LdpError: the accounting of a finished job does not balance.
     """
     started = time.perf_counter()
+    keep_freed_memory()  # for workers that run in this process
     pipeline = build(config)
     result = start(pipeline, config.job.runner)
     if config.job.detach:

@@ -40,6 +40,7 @@ class FakeBag:
 
     items: list[bytes] = field(default_factory=list)
     largest: int = 0
+    reads: int = 0
 
     def add(self, item: bytes) -> None:
         """Bytes only: anything else would be a coder's affair."""
@@ -49,6 +50,7 @@ class FakeBag:
 
     def read(self) -> list[bytes]:
         """In any order."""
+        self.reads += 1
         return self.items[::-1]
 
     def clear(self) -> None:
@@ -98,6 +100,7 @@ class Cells:
 
     bag: FakeBag = field(default_factory=FakeBag)
     state: FakeCell = field(default_factory=FakeCell)
+    last: FakeCell = field(default_factory=FakeCell)
     due: FakeTimer = field(default_factory=FakeTimer)
     watch: FakeTimer = field(default_factory=FakeTimer)
 
@@ -110,7 +113,7 @@ class Cells:
 def call(step: Any, method: str, cells: Cells, *args: Any) -> list[Any]:
     """A method of a step with a key's state in the place of Beam's parameters, or what a timer calls."""
     bag = "reports" if isinstance(step, CountShard) else "counts"
-    names = {bag: cells.bag, "state": cells.state, "due": cells.due, "watch": cells.watch}
+    names = {bag: cells.bag, "state": cells.state, "last": cells.last, "due": cells.due, "watch": cells.watch}
     timer = {"on_due": step.DUE, "on_watch": step.WATCH}.get(method)
     bound = getattr(step, timer._attached_callback.__name__ if timer else method)
     taken = bound.__code__.co_varnames[: bound.__code__.co_argcount]
@@ -234,8 +237,9 @@ class Machine:
         return {key: (support, lines[key]) for key, support in supports.items()}
 
     def stored(self) -> int:
-        """Bytes in all bags."""
-        return sum(len(i) for t in (self.shards, self.epochs) for c in t.values() for i in c.bag.items)
+        """Bytes in all bags, and of counts that are kept to be given again."""
+        cells = [c for table in (self.shards, self.epochs) for c in table.values()]
+        return sum(len(item) for c in cells for item in (*c.bag.items, c.last.value or b""))
 
 
 def expected_of(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import apache_beam as beam
@@ -18,6 +18,7 @@ from ldpbeam.reports import ReportColumns
 from ldpbeam.schedule import Schedule
 from ldpbeam.support import Support
 from ldpbeam.transforms.coders import ReportColumnsCoder, SupportCoder
+from ldpbeam.transforms.stateful.distinct import DistinctSample
 from ldpbeam.transforms.stateful.state import (
     NEVER,
     Schedules,
@@ -49,19 +50,58 @@ class ShardState:
     due: int | None = None  # due time of the next one; when to forget everything, once it is closed
     changed: bool = False  # whether something was added since the last count
     stored: int = 0  # reports in the bag, or supports with a weight of many reports each
-    compacted: int = 0  # how many of them were left when the bag was last rewritten
+    compacted: int = 0  # how many of them were left when the bag was last read
     repeats: int = 0  # reports left out by then
+    parts: int = 0  # how many items the bag has
+    sampled_bits: int = 0  # of a sample of the report ids, which tells how many distinct ones there are
+    sampled: list[int] = field(default_factory=list)
+
+    @property
+    def sample(self) -> DistinctSample:
+        """Of the report ids."""
+        return DistinctSample(self.sampled_bits, self.sampled)
+
+    def with_part(self, part: bytes, deduplicate: bool) -> ShardState:
+        """A part came into the bag."""
+        if not deduplicate:
+            stored = self.stored + _SUPPORT_WEIGHT
+            return replace(self, stored=stored, changed=True, parts=self.parts + 1)
+        ids = ReportColumnsCoder().decode(part).report_ids
+        stored = self.stored + ids.size
+        sample = self.sample.including(ids, stored)
+        return replace(
+            self,
+            stored=stored,
+            changed=True,
+            parts=self.parts + 1,
+            sampled_bits=sample.bits,
+            sampled=sample.names,
+        )
+
+    def is_worth_compacting(self, deduplicate: bool) -> bool:
+        """Whether the bag has doubled, and would be half as large, or of far fewer items, were it read."""
+        if self.stored < max(_COMPACT_FROM, 2 * self.compacted):
+            return False
+        return not deduplicate or self.is_scattered or self.stored > 2 * self.sample.distinct
+
+    @property
+    def is_scattered(self) -> bool:
+        """Whether the items of the bag are small."""
+        return self.parts > max(1, self.stored // _WORTH)
 
 
 class CountShard(beam.DoFn):
     """One shard of an epoch: keeps the reports while they can still matter, gives their counts when due.
 
     A shard with new reports gives a count at the next due time; every shard gives one at the end of the
-    epoch and one at its close. Each count holds everything: the last one is all that the sum needs.
+    epoch and one at its close. Each count holds everything: the last one is all that the sum needs. The last
+    one is kept, since most epochs have no reports between their end and their close, and is then given again:
+    nothing is read or counted for it.
     """
 
     REPORTS = BagStateSpec("reports", BytesCoder())
     STATE = ReadModifyWriteStateSpec("state", BytesCoder())
+    LAST = ReadModifyWriteStateSpec("last", BytesCoder())
     # Named apart from every other timer of the graph: FnApiRunner mixes timers of one name up.
     DUE = TimerSpec("shard_due", TimeDomain.WATERMARK)
     WATCH = TimerSpec("shard_watch", TimeDomain.WATERMARK)
@@ -102,9 +142,8 @@ class CountShard(beam.DoFn):
             return [((digest, epoch), ("late", size))] if size else []
         if size:
             reports.add(part)
-            stored = known.stored + (size if self._deduplicate else _SUPPORT_WEIGHT)
-            known = replace(known, stored=stored, changed=True)
-            if known.stored >= max(_COMPACT_FROM, 2 * known.compacted):
+            known = known.with_part(part, self._deduplicate)
+            if known.is_worth_compacting(self._deduplicate):
                 known = self._compact(digest, known, reports)
         wanted = _due_after(schedule, epoch, known, when.micros if size else None)
         wanted = wanted if known.due is None else min(wanted, known.due)
@@ -120,6 +159,7 @@ class CountShard(beam.DoFn):
         fired: Any = beam.DoFn.TimestampParam,
         reports: Any = beam.DoFn.StateParam(REPORTS),
         state: Any = beam.DoFn.StateParam(STATE),
+        last: Any = beam.DoFn.StateParam(LAST),
         due: Any = beam.DoFn.TimerParam(DUE),
         watch: Any = beam.DoFn.TimerParam(WATCH),
     ) -> list[Update]:
@@ -131,7 +171,7 @@ class CountShard(beam.DoFn):
         digest, epoch, shard = key
         known, schedule = read_state(state, ShardState), self._schedules.get(digest)
         if schedule is None or known.due is None:
-            _forget(reports, state)
+            _forget(reports, state, last)
             return []
         if fired.micros < known.due:
             # A timer that was set for an earlier time, or fires twice.
@@ -139,15 +179,21 @@ class CountShard(beam.DoFn):
             return []
         now, close = known.due, schedule.close(epoch)
         if now > close:
-            _forget(reports, state)
+            _forget(reports, state, last)
             return []
         updates: list[Update] = []
         if known.changed or now in (schedule.end(epoch), close):
-            known, support, conflicting = self._counted(digest, known, reports)
-            count = ShardCount(shard, now, known.repeats, conflicting, SupportCoder().encode(support))
+            given = None if known.changed else last.read()
+            if given is not None:
+                count = replace(ShardCount.unpack(given), due=now)
+            else:
+                known, support, conflicting = self._counted(digest, known, reports)
+                count = ShardCount(shard, now, known.repeats, conflicting, SupportCoder().encode(support))
+                last.write(count.pack())
             updates = [((digest, epoch), count.pack())]
         if now == close:
             reports.clear()
+            last.clear()
         known = replace(known, counted_at=now, changed=False)
         following = _due_after(schedule, epoch, known, None)
         write_state(state, replace(known, due=following))
@@ -156,11 +202,9 @@ class CountShard(beam.DoFn):
 
     def _compact(self, digest: str, known: ShardState, reports: Any) -> ShardState:
         """The bag without repeats. Different payloads of an id all stay, to be told from copies."""
-        if known.stored == known.compacted:
-            return known
         parts = list(reports.read())
         if not parts:
-            return replace(known, stored=0, compacted=0)
+            return replace(known, stored=0, compacted=0, parts=0)
         if not self._deduplicate:
             return self._rewritten(known, reports, parts, self._total(digest, parts))
         columns, repeats = distinct_reports(map(ReportColumnsCoder().decode, parts), self._secret)
@@ -171,7 +215,7 @@ class CountShard(beam.DoFn):
         parts = list(reports.read())
         total = self._count[digest].create_accumulator()
         if not parts:
-            return replace(known, stored=0, compacted=0), total, 0
+            return replace(known, stored=0, compacted=0, parts=0), total, 0
         if not self._deduplicate:
             total = self._total(digest, parts)
             return self._rewritten(known, reports, parts, total), total, 0
@@ -192,15 +236,17 @@ class CountShard(beam.DoFn):
         repeats: int = 0,
     ) -> ShardState:
         """What is left takes the place of the parts, unless the bag would gain nothing from it."""
-        if isinstance(left, Support):
-            pieces, stored = [SupportCoder().encode(left)], _SUPPORT_WEIGHT
-        else:
-            pieces, stored = list(_in_pieces(left)), len(left)
-        if repeats or len(parts) > max(1, stored // _WORTH):
-            reports.clear()
-            for piece in pieces:
-                reports.add(piece)
-        return replace(known, stored=stored, compacted=stored, repeats=known.repeats + repeats)
+        stored = _SUPPORT_WEIGHT if isinstance(left, Support) else len(left)
+        following = replace(
+            known, stored=stored, compacted=stored, repeats=known.repeats + repeats, parts=len(parts)
+        )
+        if not repeats and not following.is_scattered:
+            return following
+        pieces = [SupportCoder().encode(left)] if isinstance(left, Support) else list(_in_pieces(left))
+        reports.clear()
+        for piece in pieces:
+            reports.add(piece)
+        return replace(following, parts=len(pieces))
 
 
 def _due_after(schedule: Schedule, epoch: int, known: ShardState, arrival: int | None) -> int:
@@ -219,9 +265,9 @@ def _due_after(schedule: Schedule, epoch: int, known: ShardState, arrival: int |
     return next((t for t in (end, close) if known.counted_at < t), close + FORGET_AFTER)
 
 
-def _forget(reports: Any, state: Any) -> None:
-    reports.clear()
-    state.clear()
+def _forget(*cells: Any) -> None:
+    for cell in cells:
+        cell.clear()
 
 
 def _in_pieces(columns: ReportColumns) -> Iterator[bytes]:

@@ -28,6 +28,8 @@ def sent() -> list[Sent]:
 
 
 SENT = sent()
+NOW = {"v2-last": True, "v2-last-no-dedup": False}
+"""What the code writes now; those with and without de-duplication. The files of ``v2`` know no last count."""
 BEFORE = 3
 """How many of them had come when state was written; the epoch had ended, with one result."""
 
@@ -58,8 +60,11 @@ def write_state(folder: Path, prefix: str, job: Machine) -> None:
             timers = (timer.at if timer.at is not None else -1 for timer in cells.timers.values())
             due = struct.pack("<qq", *timers)
             bag = b"".join(struct.pack("<I", len(item)) + item for item in cells.bag.items)
-            for cell, content in (("bag", bag), ("state", cells.state.value or b""), ("due", due)):
-                (folder / name_of(prefix, step, key, cell)).write_bytes(content)
+            content = {"bag": bag, "state": cells.state.value or b"", "due": due}
+            if cells.last.value is not None:
+                content["last"] = cells.last.value
+            for cell, held in content.items():
+                (folder / name_of(prefix, step, key, cell)).write_bytes(held)
 
 
 def read_state(folder: Path, prefix: str, job: Machine) -> None:
@@ -73,7 +78,10 @@ def read_state(folder: Path, prefix: str, job: Machine) -> None:
             (size,) = struct.unpack_from("<I", bag)
             items.append(bag[4 : 4 + size])
             bag = bag[4 + size :]
+        last = path.with_name(path.name.replace("state.bin", "last.bin"))
         cells = Cells(FakeBag(items), FakeCell(path.read_bytes()))
+        if last.exists():
+            cells.last.write(last.read_bytes())
         for timer, at in zip(cells.timers.values(), struct.unpack("<qq", content["due"]), strict=True):
             timer.at = None if at == -1 else at
         table = job.shards if step == "CountShard" else job.epochs
@@ -82,7 +90,7 @@ def read_state(folder: Path, prefix: str, job: Machine) -> None:
 
 def main() -> None:
     """Write the files."""
-    for prefix, deduplicate in (("v2", True), ("v2-no-dedup", False)):
+    for prefix, deduplicate in NOW.items():
         job = machine(deduplicate)
         until_the_moment(job)
         write_state(HERE, prefix, job)

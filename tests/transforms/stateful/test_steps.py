@@ -6,6 +6,7 @@ import json
 import random
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -213,6 +214,61 @@ def test_a_bag_is_rewritten_where_it_gains_from_it(
     assert count.repeats == 25 * copies
 
 
+def many(reports: int) -> ReportColumns:
+    """Reports of epoch 0 that say the same, each with an id of its own."""
+    ids = np.random.Generator(np.random.Philox(3)).integers(0, 2**64, reports, np.uint64)
+    return ReportColumns(0, ids, np.zeros((reports, DIRECT.protocol.payload_size), np.uint8))
+
+
+def test_a_bag_without_copies_is_not_read_before_it_is_counted(
+    step: CountShard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However often it doubles: its parts are large enough, and as many ids are in it as reports."""
+    monkeypatch.setattr(count_shard, "_COMPACT_FROM", 64)
+    monkeypatch.setattr(count_shard, "_WORTH", 100)
+    cells = Cells()
+    for part in pieces(many(20_000), 100):
+        shard_part(step, cells, part)
+    assert (cells.bag.reads, len(cells.bag.items)) == (0, 200)
+    fire(step, cells)
+    assert cells.bag.reads == 1
+
+
+def test_the_copies_of_one_device_are_left_out_in_time(
+    step: CountShard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its id is hardly ever in the sample: that there are more reports than ids shows it."""
+    monkeypatch.setattr(count_shard, "_COMPACT_FROM", 64)
+    monkeypatch.setattr(count_shard, "_WORTH", 1)
+    cells = Cells()
+    batch = many(2_000)
+    one = next(pieces(batch, 1))
+    copies = ReportColumns(0, one.report_ids.repeat(500), one.payloads.repeat(500, axis=0))
+    shard_part(step, cells, batch)
+    largest = 0
+    for _ in range(60):
+        shard_part(step, cells, copies)
+        largest = max(largest, held(cells))
+    assert 3_000 <= largest <= 6_000
+    assert 60 // 16 <= cells.bag.reads <= 60 // 2
+    known = read_state(cells.state, ShardState)
+    assert known.stored == held(cells)
+    assert known.stored + known.repeats == 2_000 + 60 * 500
+    assert known.parts == len(cells.bag.items)
+
+
+def test_small_parts_are_put_together(step: CountShard, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Even where no report is a copy: each costs time when it is read."""
+    monkeypatch.setattr(count_shard, "_COMPACT_FROM", 64)
+    monkeypatch.setattr(count_shard, "_WORTH", 16)
+    cells = Cells()
+    for part in pieces(many(1_024), 4):
+        shard_part(step, cells, part)
+    assert cells.bag.reads == 5
+    assert len(cells.bag.items) <= 1 + (1_024 - 512) // 4
+    assert held(cells) == 1_024
+
+
 # --- rules of one shard
 
 
@@ -282,6 +338,34 @@ def test_a_shard_counts_what_is_new_and_always_at_the_end_and_the_close(
     ]
 
 
+def test_a_count_of_which_nothing_has_changed_is_given_again(step: CountShard, ten: ReportColumns) -> None:
+    """Not a report is read for it; one that has come since makes a new one, and at the close none is kept."""
+    cells = Cells()
+    shard_part(step, cells, ten)
+    ((_, early),) = fire(step, cells)
+    ((_, end),) = fire(step, cells)
+    assert cells.bag.reads == 1
+    assert ShardCount.unpack(end) == replace(ShardCount.unpack(early), due=END)
+    shard_part(step, cells, ten, when=END)
+    ((_, late),) = fire(step, cells)
+    count = ShardCount.unpack(late)
+    assert (cells.bag.reads, count.due, count.repeats) == (2, END + MINUTE, 10)
+    ((_, close),) = fire(step, cells)
+    assert ShardCount.unpack(close) == replace(count, due=CLOSE)
+    assert (cells.bag.reads, cells.bag.items, cells.last.value) == (2, [], None)
+
+
+def test_state_without_a_last_count_is_counted(step: CountShard, ten: ReportColumns) -> None:
+    """As code before this one has left it."""
+    cells = Cells()
+    shard_part(step, cells, ten)
+    fire(step, cells)
+    cells.last.clear()
+    ((_, packed),) = fire(step, cells)
+    count = ShardCount.unpack(packed)
+    assert (count.due, SupportCoder.reports(count.support), cells.bag.reads) == (END, 10, 2)
+
+
 def test_a_shard_without_a_report_counts_zero_at_the_end_and_the_close(step: CountShard) -> None:
     """Nothing before: an empty part is no news."""
     cells = Cells()
@@ -348,7 +432,7 @@ def test_a_shard_forgets(step: CountShard, ten: ReportColumns) -> None:
     for _ in range(3):
         fire(step, cells)
     assert fire(step, cells) == []
-    assert (cells.bag.items, cells.state.value, cells.due.at) == ([], None, None)
+    assert (cells.bag.items, cells.state.value, cells.last.value, cells.due.at) == ([], None, None, None)
     assert call(step, "on_watch", cells, (DIGEST, 0, 0), Timestamp(micros=FOREVER // 4)) == []
     assert cells.state.value is None
 
@@ -366,9 +450,11 @@ def test_a_collection_that_was_removed_leaves_nothing(step: CountShard, ten: Rep
     cells = Cells()
     shard_part(step, cells, ten)
     gone = CountShard({})
+    fire(step, cells)
+    assert cells.last.value is not None
     assert shard_part(gone, Cells(), ten) == []
     assert fire(gone, cells) == []
-    assert (cells.bag.items, cells.state.value) == ([], None)
+    assert (cells.bag.items, cells.state.value, cells.last.value) == ([], None, None)
     assert call(SumShards({}, 1), "process", Cells(), ((DIGEST, 0), ("read", 1)), Timestamp(0)) == []
     assert call(SumShards({}, 1), "on_due", Cells(), (DIGEST, 0), Timestamp(0)) == []
 
@@ -663,15 +749,17 @@ def test_no_deduplication_across_results_is_found(monkeypatch: pytest.MonkeyPatc
 
 
 def test_forgetting_reports_once_they_are_told_is_found() -> None:
-    """The same fault by another way: what has been told is gone when its copy comes."""
+    """The same fault by another way: what has been told is gone when more comes."""
 
     class Forgetful(CountShard):
-        def on_due(self, key: Any, fired: Any, reports: Any, state: Any, due: Any, watch: Any) -> list[Any]:
-            found = CountShard.on_due(self, key, fired, reports, state, due, watch)
+        def on_due(
+            self, key: Any, fired: Any, reports: Any, state: Any, last: Any, due: Any, watch: Any
+        ) -> list[Any]:
+            found = CountShard.on_due(self, key, fired, reports, state, last, due, watch)
             reports.clear()
             return found
 
-    wrong(ordered(count_shard=Forgetful), 0)
+    wrong(ordered(count_shard=Forgetful), 10)
 
 
 def test_counting_late_reports_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -711,9 +799,11 @@ def test_closing_without_clearing_is_found() -> None:
     """Counts are right and state grows for ever."""
 
     class Hoarder(CountShard):
-        def on_due(self, key: Any, fired: Any, reports: Any, state: Any, due: Any, watch: Any) -> list[Any]:
+        def on_due(
+            self, key: Any, fired: Any, reports: Any, state: Any, last: Any, due: Any, watch: Any
+        ) -> list[Any]:
             kept = list(reports.items)
-            found = CountShard.on_due(self, key, fired, reports, state, due, watch)
+            found = CountShard.on_due(self, key, fired, reports, state, last, due, watch)
             reports.items = reports.items or kept
             return found
 
@@ -861,7 +951,9 @@ def test_timers_are_named_apart() -> None:
     assert max(Counter(names).values()) == 1
 
 
-@pytest.mark.parametrize(("prefix", "deduplicate"), [("v2", True), ("v2-no-dedup", False)])
+@pytest.mark.parametrize(
+    ("prefix", "deduplicate"), [("v2", True), ("v2-no-dedup", False), *golden.NOW.items()]
+)
 def test_state_of_earlier_versions_is_read(prefix: str, deduplicate: bool) -> None:
     """A job that was replaced in the middle goes on as if nothing had happened."""
     job = golden.machine(deduplicate)
@@ -876,7 +968,7 @@ def test_state_of_earlier_versions_is_read(prefix: str, deduplicate: bool) -> No
     assert job.told[0][1].revision > 0
 
 
-@pytest.mark.parametrize(("prefix", "deduplicate"), [("v2", True), ("v2-no-dedup", False)])
+@pytest.mark.parametrize(("prefix", "deduplicate"), golden.NOW.items())
 def test_state_is_written_as_it_was(prefix: str, deduplicate: bool, tmp_path: Path) -> None:
     """Fails when the format changes: then add files of the new one, and keep these."""
     job = golden.machine(deduplicate)
