@@ -54,6 +54,8 @@ _BEAM_HELP = "See ldpbeam run --help and Beam's pipeline options."
 
 _TAKEN_SECONDS = 900.0
 """For a busy cluster, which starts Java, takes files and plans the job; a failed job is known at once."""
+_ASK_SECONDS = 0.5
+"""Between two questions to the cluster."""
 _NEEDED = {
     "FlinkRunner": "Beam's job server for Flink is a Java program: give its archive with "
     "--flink_job_server_jar, or use --runner PortableRunner --job_endpoint HOST:PORT for a running one.",
@@ -294,7 +296,7 @@ def _await_flink(result: Any, runner: str, cluster: str, name: str) -> str:
             found = [job for job in jobs if str(job["name"]) == name]
             if found:
                 return str(max(found, key=lambda job: job["start-time"])["jid"])
-        time.sleep(0.5)
+        time.sleep(_ASK_SECONDS)
     raise JobError(
         "E-RUN-JOB",
         f"the cluster {cluster} did not take the job {name} within {_TAKEN_SECONDS:.0f} s",

@@ -55,7 +55,7 @@ class Overview(BaseHTTPRequestHandler):
 @pytest.fixture
 def cluster() -> Iterator[HTTPServer]:
     server = HTTPServer(("127.0.0.1", 0), Overview)
-    thread = threading.Thread(target=server.serve_forever)
+    thread = threading.Thread(target=server.serve_forever, args=(0.01,))
     thread.start()
     yield server
     server.shutdown()

@@ -152,10 +152,11 @@ class Overview(BaseHTTPRequestHandler):
 
 
 @pytest.fixture
-def flink() -> Iterator[str]:
+def flink(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     Overview.asked = 0
+    monkeypatch.setattr(jobs, "_ASK_SECONDS", 0.01)
     with ThreadingHTTPServer(("127.0.0.1", 0), Overview) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
+        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
         yield f"127.0.0.1:{server.server_port}"
         server.shutdown()
 
@@ -178,7 +179,8 @@ def test_a_job_is_left_once_the_cluster_has_it(flink: str) -> None:
 
 @pytest.mark.thorough(but=1)
 def test_a_job_that_the_cluster_never_takes_is_an_error(flink: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(jobs, "_TAKEN_SECONDS", 0.6)
+    monkeypatch.setattr(jobs, "_TAKEN_SECONDS", 0.1)
+    monkeypatch.setattr(Overview, "asked", -1_000_000)
     result = SimpleNamespace(state="RUNNING", _job_id="mine-1")
     with pytest.raises(JobError, match="did not take the job mine"):
         jobs.handed_over(result, named(flink), "FlinkRunner")

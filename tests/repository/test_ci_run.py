@@ -6,10 +6,16 @@ The suites take an hour; here `make` is a script that ends each of them at once,
 import os
 import shutil
 import subprocess
+from collections.abc import Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
+import pytest
+
 from tests.conftest import REPOSITORY
-from tests.waiting import PATIENCE
+from tests.waiting import PATIENCE, poll
 
 MAKE = """#!/bin/sh
 echo "making: $*" >>made
@@ -29,20 +35,53 @@ INTEGRATION = {"js", "prism", "examples", "browser", "pubsub", "flink"}
 CRASHES = set(IN_TURN) - INTEGRATION
 
 
-def run(folder: Path, slow: int | str = 1, **settings: str) -> tuple[int, str, list[str]]:
-    """The exit code, what was printed, and what was asked of make."""
+@dataclass(frozen=True)
+class Asked:
+    """A run: how slow the machine says it is, and what else is set for it."""
+
+    slow: int | str = 1
+    settings: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Ended:
+    """The exit code, what was printed, what was asked of make, and which suites came to their end."""
+
+    code: int
+    out: str
+    made: list[str]
+    ended: list[str]
+
+
+ALL = {"check", "flink-next"} | INTEGRATION | CRASHES
+LANES = ("check", "pubsub", "crash-devices", "flink")  # one suite of each
+RUNS = {
+    # Those that are to run into their limit last longest and come first.
+    "a failure hangs": Asked(2, {"WRONG_AND_HANGING": IN_TURN[0], "CI_SECONDS": "2"}),
+    "js hangs": Asked(2, {"HANGING": "js", "CI_SECONDS": "2"}),
+    "flink hangs": Asked(1, {"HANGING": "flink", "CI_SECONDS": "2"}),
+    "became slow": Asked("$(cat slow; echo 4 >slow)", {"HANGING": "flink", "CI_SECONDS": "2"}),
+    "all": Asked(),
+    "all, slow": Asked(2),
+    **{f"{target} fails": Asked(1, {"FAILING": target}) for target in sorted(ALL)},
+    **{f"{target} fails, slow": Asked(9, {"FAILING": target}) for target in LANES},
+}
+
+
+def run(folder: Path, asked: Asked) -> Ended:
     (folder / ".ci").mkdir()
     shutil.copy(REPOSITORY / ".ci" / "run", folder / ".ci" / "run")
-    for name, text in {"make": MAKE, "python": f"#!/bin/sh\necho {slow}\n"}.items():
+    for name, text in {"make": MAKE, "python": f"#!/bin/sh\necho {asked.slow}\n"}.items():
         script = folder / ".venv" / "bin" / name
         script.parent.mkdir(parents=True, exist_ok=True)
         script.write_text(text)
         script.chmod(0o755)
+    (folder / "slow").write_text("1")
     path = os.pathsep.join([str(folder / ".venv" / "bin"), os.environ["PATH"]])
     done = subprocess.run(
         ["bash", ".ci/run"],
         cwd=folder,
-        env={**os.environ, "PATH": path, **settings},
+        env={**os.environ, "PATH": path, **asked.settings},
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
@@ -51,70 +90,88 @@ def run(folder: Path, slow: int | str = 1, **settings: str) -> tuple[int, str, l
         check=False,
     )
     made = [line.removeprefix("making: ") for line in (folder / "made").read_text().splitlines()]
-    return done.returncode, done.stdout, made
+    ended = folder / "ended"
+    return Ended(done.returncode, done.stdout, made, ended.read_text().split() if ended.exists() else [])
 
 
-def test_all_is_made_and_the_closing_line_of_the_checks_is_last(tmp_path: Path) -> None:
-    code, out, made = run(tmp_path)
-    assert code == 0, out
-    assert (
-        set(made) == {".venv java chromium", "check THOROUGH_WITHIN=25", "flink-next"} | INTEGRATION | CRASHES
-    )
-    assert len(made) == len(set(made))
-    assert out.splitlines()[-1] == "======= 1 passed in 0.01s ======="
-    assert "LEFT OUT" not in out
-    assert "made:" not in out
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mapping[str, Future[Ended]]]:
+    """All runs, side by side: each of them waits for seconds and computes next to nothing."""
+    started: dict[str, Future[Ended]] = {}
+    with ThreadPoolExecutor(12) as pool:
+        for name, asked in RUNS.items():
+            folder = tmp_path_factory.mktemp("run")
+            started[name] = pool.submit(run, folder, asked)
+            if "WRONG_AND_HANGING" in asked.settings:  # this one must have failed before its limit
+                poll(partial(failed, started[name], folder))
+        yield started
 
 
-def test_a_slow_machine_makes_all_but_the_next_flink(tmp_path: Path) -> None:
-    code, out, made = run(tmp_path, slow=2)
-    assert code == 0, out
-    assert set(made) == {".venv java chromium", "check THOROUGH_WITHIN=0"} | INTEGRATION | CRASHES
-    assert "A slow machine" in out
+def failed(running: Future[Ended], folder: Path) -> bool:
+    """Whether the first suite after the checks is being made, which says at once that a test has failed."""
+    made = folder / "made"
+    return running.done() or (made.exists() and f"making: {IN_TURN[0]}\n" in made.read_text())
 
 
-def test_each_suite_can_fail_it(tmp_path: Path) -> None:
-    for target in sorted({"check", "flink-next"} | INTEGRATION | CRASHES):
-        (folder := tmp_path / target).mkdir()
-        code, out, _ = run(folder, FAILING=target)
-        assert code != 0, (target, out)
-        assert "FAILED a::test" in out
+Runs = Mapping[str, Future[Ended]]
 
 
-def test_each_lane_can_fail_it_on_a_slow_machine(tmp_path: Path) -> None:
-    for target in ("check", "pubsub", "crash-devices", "flink"):  # one of each lane
-        (folder := tmp_path / target).mkdir()
-        code, out, _ = run(folder, slow=9, FAILING=target)
-        assert code != 0, (target, out)
-        assert "FAILED a::test" in out
+def test_all_is_made_and_the_closing_line_of_the_checks_is_last(runs: Runs) -> None:
+    found = runs["all"].result()
+    assert found.code == 0, found.out
+    assert set(found.made) == {".venv java chromium", "check THOROUGH_WITHIN=25", *ALL - {"check"}}
+    assert len(found.made) == len(set(found.made))
+    assert found.out.splitlines()[-1] == "======= 1 passed in 0.01s ======="
+    assert "LEFT OUT" not in found.out
+    assert "made:" not in found.out
 
 
-def test_what_a_slow_machine_has_not_ended_in_time_is_left_out_and_named(tmp_path: Path) -> None:
+def test_a_slow_machine_makes_all_but_the_next_flink(runs: Runs) -> None:
+    found = runs["all, slow"].result()
+    assert found.code == 0, found.out
+    assert set(found.made) == {".venv java chromium", "check THOROUGH_WITHIN=0"} | INTEGRATION | CRASHES
+    assert "A slow machine" in found.out
+
+
+@pytest.mark.parametrize("target", sorted(ALL))
+def test_each_suite_can_fail_it(runs: Runs, target: str) -> None:
+    found = runs[f"{target} fails"].result()
+    assert found.code != 0, found.out
+    assert "FAILED a::test" in found.out
+
+
+@pytest.mark.parametrize("target", LANES)
+def test_each_lane_can_fail_it_on_a_slow_machine(runs: Runs, target: str) -> None:
+    found = runs[f"{target} fails, slow"].result()
+    assert found.code != 0, found.out
+    assert "FAILED a::test" in found.out
+
+
+def test_what_a_slow_machine_has_not_ended_in_time_is_left_out_and_named(runs: Runs) -> None:
     """What hangs, and all that was to come after it; nothing that had ended, however slow this machine is."""
-    code, out, _ = run(tmp_path, slow=2, HANGING="js", CI_SECONDS="5")
-    assert code == 0, out
-    left = [line.split()[3] for line in out.splitlines() if line.startswith("LEFT OUT: make ")]
-    ended = [target for target in (tmp_path / "ended").read_text().split() if target in IN_TURN]
+    found = runs["js hangs"].result()
+    assert found.code == 0, found.out
+    left = [line.split()[3] for line in found.out.splitlines() if line.startswith("LEFT OUT: make ")]
+    ended = [target for target in found.ended if target in IN_TURN]
     assert "js" in left
     assert ended + left == IN_TURN
 
 
-def test_what_another_machine_has_not_ended_in_time_fails_it(tmp_path: Path) -> None:
-    code, out, _ = run(tmp_path, slow=1, HANGING="flink", CI_SECONDS="2")
-    assert code != 0, out
-    assert "LEFT OUT: make flink had not ended" in out
-    assert "LEFT OUT: make flink-next had not ended" in out
+def test_what_another_machine_has_not_ended_in_time_fails_it(runs: Runs) -> None:
+    found = runs["flink hangs"].result()
+    assert found.code != 0, found.out
+    assert "LEFT OUT: make flink had not ended" in found.out
+    assert "LEFT OUT: make flink-next had not ended" in found.out
 
 
-def test_a_failure_in_what_was_left_out_counts(tmp_path: Path) -> None:
-    code, out, _ = run(tmp_path, slow=2, WRONG_AND_HANGING=IN_TURN[0], CI_SECONDS="2")
-    assert code != 0, out
+def test_a_failure_in_what_was_left_out_counts(runs: Runs) -> None:
+    found = runs["a failure hangs"].result()
+    assert found.code != 0, found.out
 
 
-def test_a_machine_that_became_slow_is_one(tmp_path: Path) -> None:
+def test_a_machine_that_became_slow_is_one(runs: Runs) -> None:
     """It is measured again when a suite is late; here the second time of two gives another answer."""
-    (tmp_path / "slow").write_text("1")
-    code, out, _ = run(tmp_path, slow="$(cat slow; echo 4 >slow)", HANGING="flink", CI_SECONDS="2")
-    assert code == 0, out
-    assert "LEFT OUT: make flink had not ended" in out
-    assert "A slow machine: no" not in out
+    found = runs["became slow"].result()
+    assert found.code == 0, found.out
+    assert "LEFT OUT: make flink had not ended" in found.out
+    assert "A slow machine: no" not in found.out

@@ -114,6 +114,7 @@ def fake_bigquery(table: str, schema: list[dict[str, str]]) -> Iterator[FakeBigQ
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
+        wbufsize = -1  # an answer goes out whole: a client holds back its word that it has the first part
 
         def do_POST(self) -> None:
             body = self.rfile.read(int(self.headers["Content-Length"]))
@@ -130,7 +131,7 @@ def fake_bigquery(table: str, schema: list[dict[str, str]]) -> Iterator[FakeBigQ
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
         fake.host = f"http://127.0.0.1:{server.server_port}"
-        thread = Thread(target=server.serve_forever, args=(0.05,))
+        thread = Thread(target=server.serve_forever, args=(0.01,))
         thread.start()
         try:
             yield fake

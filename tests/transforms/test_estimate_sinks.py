@@ -338,8 +338,8 @@ def test_a_failure_that_stays_ends_the_bundle_and_not_the_sink(
 def test_a_broker_that_does_not_answer_ends_the_bundle_in_time(
     topic: FakeTopic, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ldpbeam.transforms.sinks.topic, "_SECONDS", 0.5)
-    monkeypatch.setattr(ldpbeam.transforms.sinks.topic, "_PAUSE", 0.3)
+    monkeypatch.setattr(ldpbeam.transforms.sinks.topic, "_SECONDS", 0.2)
+    monkeypatch.setattr(ldpbeam.transforms.sinks.topic, "_PAUSE", 0.1)
     topic.down = grpc.StatusCode.UNAVAILABLE
     agreed = collection("grr", name="a")
     started = time.monotonic()
@@ -347,7 +347,7 @@ def test_a_broker_that_does_not_answer_ends_the_bundle_in_time(
         deliver(PublishEstimates(agreed, TOPIC), plain(agreed))
     assert time.monotonic() - started < 10 * slowness()
     calls = topic.calls
-    time.sleep(0.7)
+    time.sleep(0.3)
     assert topic.calls == calls  # nobody goes on trying
 
 
@@ -359,6 +359,7 @@ def table(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeBigQuery]:
     schema = json.loads((FOLDER / "estimates.schema.json").read_text("utf-8"))
     with fake_bigquery(TABLE, schema) as fake:
         monkeypatch.setenv("BIGQUERY_EMULATOR_HOST", fake.host)
+        monkeypatch.setattr(ldpbeam.transforms.sinks.bigquery, "_PAUSE", 0.02)
         yield fake
 
 
@@ -491,7 +492,7 @@ def test_a_refused_request_is_not_repeated(table: FakeBigQuery, status: int, rea
 def test_a_service_that_stays_away_ends_the_bundle_in_time(
     table: FakeBigQuery, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ldpbeam.transforms.sinks.bigquery, "_SECONDS", 0.5)
+    monkeypatch.setattr(ldpbeam.transforms.sinks.bigquery, "_SECONDS", 0.2)
     agreed = collection("grr", name="a")
     table.before.extend([(503, "backendError")] * 100)
     with pytest.raises(LdpError, match=r"for 0 s \(ServiceUnavailable 503 backendError\)"):
@@ -503,7 +504,7 @@ def test_a_service_that_stays_away_ends_the_bundle_in_time(
 
 
 def test_no_service_at_all_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ldpbeam.transforms.sinks.bigquery, "_SECONDS", 0.5)
+    monkeypatch.setattr(ldpbeam.transforms.sinks.bigquery, "_SECONDS", 0.2)
     monkeypatch.setenv("BIGQUERY_EMULATOR_HOST", "http://127.0.0.1:1")
     agreed = collection("grr", name="a")
     with pytest.raises(LdpError, match="ConnectionError"):

@@ -60,6 +60,8 @@ _AT_ONCE = 1000
 """Rows turned from columns at a time."""
 _SECONDS = 300.0
 """How long a request is tried again."""
+_PAUSE = 0.5
+"""Before the second attempt, on average; each further pause is twice as long."""
 _REQUEST_SECONDS = 60.0
 
 _PROJECT = r"(?:[a-z0-9.-]+\.[a-z]+:)?[a-z][-a-z0-9]{4,28}[a-z0-9]"
@@ -219,7 +221,7 @@ class WriteEstimatesToBigQuery(ConfirmedSink):
         from google.auth.exceptions import GoogleAuthError
         from requests.exceptions import RequestException
 
-        again = Retry(predicate=if_exception_type(_Passing), initial=0.5, maximum=30.0, timeout=_SECONDS)
+        again = Retry(predicate=if_exception_type(_Passing), initial=_PAUSE, maximum=30.0, timeout=_SECONDS)
         try:
             again(self._request)()
         except exceptions.RetryError as error:
@@ -238,7 +240,7 @@ class WriteEstimatesToBigQuery(ConfirmedSink):
             bigquery.TableReference(bigquery.DatasetReference(project, dataset), table),
             self._rows,
             row_ids=self._ids,
-            retry=retries.DEFAULT_RETRY.with_delay(initial=0.5, maximum=30.0).with_timeout(_SECONDS),
+            retry=retries.DEFAULT_RETRY.with_delay(initial=_PAUSE, maximum=30.0).with_timeout(_SECONDS),
             timeout=_REQUEST_SECONDS,
         )
         if not errors:

@@ -19,6 +19,7 @@ from ldpbeam.wire import report_pb2
 from tests.conftest import REPOSITORY
 from tests.pipelines.collect.serving import TYPE, names
 from tests.pipelines.running import execute, fleet, with_duplicates, write
+from tests.transforms.fresh import Ended, run_commands
 from tests.waiting import PATIENCE
 
 YAML = "name: one\ndomain: {size: 11}\nprotocol: loloha\nepsilon_longitudinal: 2.0\nepsilon_first: 1.0\n"
@@ -127,27 +128,32 @@ def test_results_are_those_of_the_same_reports_in_files(tmp_path: Path) -> None:
     assert written.total["duplicate"] > 0
 
 
-@pytest.mark.thorough(but=3)
-@pytest.mark.parametrize(
-    ("more", "code", "said"),
-    [
-        (["--listen", "0"], 2, "E-COLLECT-TARGET"),
-        (
-            ["--listen", "0", "--output", "x", "--topic", "projects/my-project/topics/reports"],
-            2,
-            "E-COLLECT-TARGET",
-        ),
-        (["--listen", "0", "--topic", "reports"], 2, "E-PUBSUB-NAME"),
-        (["--listen", "nowhere:x", "--output", "x"], 2, "E-USAGE-LISTEN"),
-        (["--listen", "0", "--output", "/proc/none"], 2, "E-USAGE-OUTPUT"),
-        (["--listen", "0", "--output", "x", "--file-every", "soon"], 2, "E-USAGE-DURATION"),
-    ],
-)
-def test_what_cannot_work_is_refused(tmp_path: Path, more: list[str], code: int, said: str) -> None:
-    returned, errors = failed(tmp_path, *more)
-    assert returned == code, errors
-    assert f"[{said}]" in errors
-    assert errors.count("\n") == 1
+REFUSED = {
+    "nowhere to": (["--listen", "0"], "E-COLLECT-TARGET"),
+    "two places": (
+        ["--listen", "0", "--output", "x", "--topic", "projects/my-project/topics/reports"],
+        "E-COLLECT-TARGET",
+    ),
+    "topic": (["--listen", "0", "--topic", "reports"], "E-PUBSUB-NAME"),
+    "address": (["--listen", "nowhere:x", "--output", "x"], "E-USAGE-LISTEN"),
+    "folder": (["--listen", "0", "--output", "/proc/none"], "E-USAGE-OUTPUT"),
+    "duration": (["--listen", "0", "--output", "x", "--file-every", "soon"], "E-USAGE-DURATION"),
+}
+
+
+@pytest.fixture(scope="module")
+def refused(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Ended]:
+    """How commands ended that cannot work; one interpreter for all of them, since none begins to listen."""
+    folder = tmp_path_factory.mktemp("refused")
+    return run_commands("", {name: arguments(folder, *more)[3:] for name, (more, _) in REFUSED.items()})
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_cannot_work_is_refused(refused: dict[str, Ended], name: str) -> None:
+    ended = refused[name]
+    assert ended.code == 2, ended.err
+    assert f"[{REFUSED[name][1]}]" in ended.err
+    assert ended.err.count("\n") == 1
 
 
 def test_a_missing_part_is_named(tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from unittest import mock
 
 import pytest
 
+from ldpbeam.pipelines.collect import gather as gathering
 from ldpbeam.pipelines.collect import store as stores
 from ldpbeam.pipelines.collect.server import Limits
 from tests.pipelines.collect.serving import ONE, TYPE, batch, folder, names, report
@@ -255,14 +256,15 @@ def test_announced_bytes_count_as_held_before_they_come(tmp_path: Path) -> None:
         assert served.post(report(1)).status == 204
 
 
-def test_a_disk_that_refuses_is_said_and_tried_again(tmp_path: Path) -> None:
+def test_a_disk_that_refuses_is_said_and_tried_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gathering, "_PAUSE", 0.2)
     with folder(tmp_path) as served:
         assert served.ask("GET", "/readyz").status == 200
         full = OSError(errno.ENOSPC, "No space left on device")
         with mock.patch.object(stores.os, "fdatasync", side_effect=full):
             answer = served.post(report(1))
             assert (answer.status, answer.headers["Retry-After"]) == (503, "5")
-            # For a second after each refusal.
+            # For a while after each refusal.
             poll(lambda: {served.post(report(1)).status, served.ask("GET", "/readyz").status} == {503})
             assert served.ask("GET", "/healthz").status == 200
             assert served.post(report(1)).status == 503
@@ -272,7 +274,10 @@ def test_a_disk_that_refuses_is_said_and_tried_again(tmp_path: Path) -> None:
     assert 2 in names(tmp_path)
 
 
-def test_a_fault_of_ours_is_no_answer_that_all_is_well(tmp_path: Path) -> None:
+def test_a_fault_of_ours_is_no_answer_that_all_is_well(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(gathering, "_PAUSE", 0.2)
     with folder(tmp_path) as served:
         with mock.patch("ldpbeam.pipelines.collect.gather.judge", side_effect=RuntimeError("bug")):
             assert served.post(report(1)).status == 503
