@@ -249,6 +249,7 @@ def main() -> None:
             folder, warm = Path(temporary, family), Path(temporary, f"{family}-warm")
             write_reports(collection(family), folder, arguments.reports)
             write_reports(collection(family), warm, 20 * _EPOCHS)
+            os.sync()  # or the kernel writes them out while others are measured, which write too
             command = [sys.executable, __file__, "--repeats", str(arguments.repeats)]
             command += ["--child", family, str(folder), str(warm), "--kinds", *arguments.kinds]
             done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)  # noqa: S603
