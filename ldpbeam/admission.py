@@ -44,12 +44,18 @@ class ReportColumns:
         return len(self.payloads)
 
 
-def by_epoch(columns: Iterable[ReportColumns]) -> list[list[ReportColumns]]:
+class Parts(tuple[ReportColumns, ...]):
+    """Columns of one collection and epoch, at least one part of them, which lie where they were read."""
+
+    __slots__ = ()
+
+
+def by_epoch(columns: Iterable[ReportColumns]) -> list[Parts]:
     """The columns of each collection and epoch, in the order in which they come."""
     groups: dict[tuple[int, int], list[ReportColumns]] = {}
     for each in columns:
         groups.setdefault((each.digest, each.epoch), []).append(each)
-    return list(groups.values())
+    return list(map(Parts, groups.values()))
 
 
 def put_together(parts: Sequence[ReportColumns]) -> ReportColumns:

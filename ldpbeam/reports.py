@@ -21,6 +21,7 @@ from ldpbeam.admission import (
     LISTED,
     UNATTRIBUTED,
     Admission,
+    Parts,
     Rejected,
     Rejection,
     ReportColumns,
@@ -38,6 +39,7 @@ from ldpbeam.wire.codec import Batches, EvenRows, Frames, Rows, parse
 __all__ = [
     "LISTED",
     "Admission",
+    "Parts",
     "Rejection",
     "ReportColumns",
     "admit_batches",

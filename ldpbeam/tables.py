@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 from typing import Any
 
@@ -10,6 +11,19 @@ import numpy as np
 from ldpbeam.collection.collection import Collection
 from ldpbeam.histogram import EpochHistogram
 from ldpbeam.over_time.covariance import errors_of, std_error_floor
+
+_SMALL = 10_000
+"""Rows up to which a table is compressed by snappy: a tenth more bytes than of zstd, in a third of the time,
+which was most of what the results of a small epoch cost. Larger tables zstd makes a quarter smaller."""
+
+
+def as_parquet(table: Any) -> bytes:
+    """A table as the content of a Parquet file; a reader gets the same however it is compressed."""
+    import pyarrow.parquet as pq
+
+    sink = io.BytesIO()
+    pq.write_table(table, sink, compression="snappy" if table.num_rows <= _SMALL else "zstd")
+    return sink.getvalue()
 
 
 def estimates_schema(collection: Collection) -> Any:

@@ -19,10 +19,10 @@ from ldpbeam.transforms.sinks.file_record import FileRecord
 from ldpbeam.transforms.sinks.rejects import rejects_by_source
 from ldpbeam.transforms.sources.files import read_files
 from ldpbeam.transforms.stages.accounting import join_accounting
-from ldpbeam.transforms.stages.epochs import EpochColumns, once_per_report_id, window_by_epoch
+from ldpbeam.transforms.stages.epochs import once_per_report_id, window_by_epoch
 from ldpbeam.transforms.stages.left_out import LeftOut, largest_epochs
 from ldpbeam.transforms.stages.publish import publish_epochs_of_each
-from ldpbeam.transforms.stages.reports import ACCOUNTING, REJECTED, admit_reports, by_calendar
+from ldpbeam.transforms.stages.reports import ACCOUNTING, REJECTED, EpochParts, admit_reports, by_calendar
 from ldpbeam.transforms.stages.spill import Spill
 from ldpbeam.transforms.stages.support import CountSupportOfEach
 
@@ -43,41 +43,41 @@ def collect_reports(pipeline: beam.Pipeline, config: RunConfig) -> beam.PCollect
     Every transform is labelled, so that a running job can be replaced.
     """
     register_coders()
-    files = pipeline | "Files" >> beam.Create(config.input.encoded, reshuffle=False)
+    files = pipeline | "Start" >> beam.Impulse() | "Files" >> beam.FlatMap(_paths, config.input.encoded)
     if config.job.spread:
         files = files | "Spread" >> beam.Reshuffle()
     chunks = files | "Read" >> read_files(config.input.read_limits)
     reports = chunks | "Report" >> admit_reports(config.collections)
     entries = reports[ACCOUNTING]
-    kept = largest_epochs(entries, config.input.max_epochs)
-    outcome: list[beam.PCollection[Outcome]] = [
-        entries | "OfNoEpoch" >> beam.Filter(_of_no_epoch).with_output_types(Entry),
-        reports[REJECTED] | "Rejects" >> rejects_by_source(config.outputs.output),
-    ]
+    kept, of_no_epoch = largest_epochs(entries, config.input.max_epochs)
+    outcome: list[beam.PCollection[Outcome]] = [of_no_epoch]  # entries of an epoch are booked with it
+    rejections = [reports[REJECTED]]
     for tag, collections in by_calendar(config.collections).items():
         inputs = {"columns": reports[tag], "entries": entries, "kept": kept}
-        outcome.extend(inputs | tag >> publish_collections(collections, config))
-    # One step reads what all of them gave: a graph costs by the number of its groupings.
+        published = inputs | tag >> publish_collections(collections, config)
+        outcome.extend(published["outcome"])
+        rejections.extend(published["rejections"])
+    # A graph costs by the number of its groupings: one for all rejections, and one reader of all outcome.
+    rejected = rejections | "Rejections" >> beam.Flatten()
+    outcome.append(rejected | "Rejects" >> rejects_by_source(config.outputs.output))
     parts = beam.pvalue.AsIter(outcome | "Outcome" >> beam.Flatten())
     ledger = beam.Map(_write_ledger, config.outputs.output, parts)
     return pipeline | "End" >> beam.Impulse() | "Ledger" >> ledger
 
 
-def _of_no_epoch(entry: Entry) -> bool:
-    """Entries of an epoch are booked with it."""
-    ((_, epoch), _), _ = entry
-    return epoch is None
+def _paths(_: bytes, paths: Sequence[str | bytes]) -> Sequence[str | bytes]:
+    return paths
 
 
 @composite
 def publish_collections(
     inputs: dict[str, beam.PCollection], collections: Sequence[Collection], config: RunConfig
-) -> list[beam.PCollection[Outcome]]:
+) -> dict[str, list[beam.PCollection]]:
     """Stages 2 to 5: columns in, published epochs out, in the order of the stages.
 
     One branch serves all collections whose epochs begin and end together: what a graph costs grows with the
     square of its branches. Takes ``columns``, ``entries`` of the accounting, and which epochs are ``kept``;
-    gives the parts of the outcome.
+    gives the parts of the ``outcome``, and ``rejections`` by their source.
     """
     epochs = {c.digest_hex: c.epochs for c in collections}
     left_out = LeftOut(collections, inputs["kept"])
@@ -88,7 +88,7 @@ def publish_collections(
         single = columns | "OncePerReportId" >> once
         repeats = single[ACCOUNTING] | "Repeats" >> beam.WindowInto(GlobalWindows())
         # Columns have waited for all epochs to be known anyway; not even a table of counts is made of more.
-        columns = left_out.without(single.columns, EpochColumns, "Columns")
+        columns = left_out.without(single.columns, EpochParts, "Columns", windowed=True)
         entries = (entries, repeats) | "Booked" >> beam.Flatten()
     count = CountSupportOfEach(collections, aside=not config.job.spread)
     support = columns | "Support" >> beam.CombinePerKey(count)
@@ -96,9 +96,7 @@ def publish_collections(
     counted = left_out.without(counted, tuple[str, CountedEpoch], "Epochs")
     limit = config.counting.max_error_fraction
     published = publish_epochs_of_each(counted, collections, config.outputs, limit)
-    rejections = left_out.rejections | "LeftOutRejects" >> beam.Flatten()
-    rejects = rejections | "WriteLeftOut" >> rejects_by_source(config.outputs.output)
-    return [*left_out.entries, rejects, published | "Outcome" >> beam.WindowInto(GlobalWindows())]
+    return {"outcome": [*left_out.entries, published], "rejections": left_out.rejections}
 
 
 def _spill(config: RunConfig) -> Spill | None:

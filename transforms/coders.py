@@ -15,7 +15,7 @@ import numpy as np
 from apache_beam import coders
 from numpy.typing import NDArray
 
-from ldpbeam.reports import ReportColumns
+from ldpbeam.reports import Parts, ReportColumns
 from ldpbeam.support import Support
 from ldpbeam.transforms.sources.chunks import Piece
 
@@ -57,6 +57,26 @@ class ReportColumnsCoder(coders.Coder):
 
     def is_deterministic(self) -> bool:
         """Equal columns give equal bytes."""
+        return True
+
+
+class PartsCoder(coders.Coder):
+    """Parts of an epoch as the columns that they are together: parts only spare a worker the copy of them."""
+
+    def encode(self, value: Parts) -> bytes:
+        """Bytes of the columns, end to end."""
+        return b"".join(ReportColumnsCoder.views(value))
+
+    def decode(self, encoded: bytes) -> Parts:
+        """One part, which shares the memory of ``encoded`` (read-only)."""
+        return Parts([ReportColumnsCoder().decode(encoded)])
+
+    def estimate_size(self, value: Parts) -> int:
+        """Bytes of the columns."""
+        return _HEAD.size + sum(part.report_ids.nbytes + part.payloads.nbytes for part in value)
+
+    def is_deterministic(self) -> bool:
+        """Equal columns give equal bytes, however many parts they come in."""
         return True
 
 
@@ -127,6 +147,7 @@ class PieceCoder(coders.Coder):
 def register_coders() -> None:
     """Tell Beam; idempotent, and needed in every process that encodes."""
     coders.registry.register_coder(ReportColumns, ReportColumnsCoder)
+    coders.registry.register_coder(Parts, PartsCoder)
     coders.registry.register_coder(Support, SupportCoder)
     coders.registry.register_coder(Piece, PieceCoder)
 

@@ -8,7 +8,6 @@ others; epochs whose counts change get a further revision. A stream takes up the
 
 from __future__ import annotations
 
-import io
 import json
 from collections import Counter
 from collections.abc import Iterator
@@ -39,6 +38,7 @@ from ldpbeam.pipelines.published import write_record
 from ldpbeam.pipelines.run import run
 from ldpbeam.pipelines.run_record import RUN_RECORD, RunRecord, read_record
 from ldpbeam.reports import Admission, ReportColumns, admit_frames
+from ldpbeam.tables import as_parquet
 from ldpbeam.transforms.sinks import Outputs
 from ldpbeam.transforms.sinks.accounting import (
     EpochAccounting,
@@ -191,10 +191,8 @@ def _take_over(
             if result.table:
                 table = pq.read_table(scratch / result.table.path)
                 table = _with(table, revision=pa.scalar(number, pa.int32()), pane=pa.scalar(pane))
-                sink = io.BytesIO()
-                pq.write_table(table, sink, compression="zstd")
                 table_name = epoch_file_name(collection, epoch, number)
-                made = publish(str(output), table_name, sink.getvalue(), table.num_rows)
+                made = publish(str(output), table_name, as_parquet(table), table.num_rows)
             published.append(replace(result, number=number, pane=pane, table=made))
             revised.append((collection.name, epoch, number))
         if published:

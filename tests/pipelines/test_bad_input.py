@@ -418,7 +418,7 @@ def test_each_good_record_counts(ran: Ran, name: str) -> None:
     case = ran.cases[name]
     admit = AdmitReports({c.digest: c for c in AGREED})
     found = sum(
-        len(output.value[1])
+        sum(map(len, output.value[1]))
         for element in ReadFiles().process(str(ran.paths[name]))
         for output in admit.process(element)
         if output.tag in admit.tags.values()

@@ -12,6 +12,7 @@ import pytest
 from ldpbeam.collection.collection import Collection
 from ldpbeam.errors import LdpError
 from ldpbeam.pipelines import bounded as collect
+from ldpbeam.reports import Parts
 from ldpbeam.reports import ReportColumns as Admitted
 from ldpbeam.simulators.deliver.files import Compression, Format
 from ldpbeam.simulators.fleet import ReportColumns
@@ -239,12 +240,12 @@ def test_without_deduplication_every_report_counts(plain: Everything, tmp_path: 
 class _Shared(CountSupportOfEach):
     """Impure on purpose: every call after the first one gets an accumulator that was used before."""
 
-    def add_input(self, accumulator: Support | None, columns: ReportColumns, *_: object) -> Support:
+    def add_input(self, accumulator: Support | None, parts: Parts, *_: object) -> Support | None:
         held = self.__dict__.setdefault("_held", [])
         if not held:
-            held.append(super().add_input(None, columns))
+            held.append(super().add_input(None, parts))
             return held[0]
-        return super().add_input(held[0], columns)
+        return super().add_input(held[0], parts)
 
 
 def test_an_impure_combiner_is_caught(

@@ -14,7 +14,7 @@ from apache_beam.transforms.window import IntervalWindow
 
 from ldpbeam.arrays import read_only
 from ldpbeam.collection.epochs import Epochs
-from ldpbeam.reports import ReportColumns
+from ldpbeam.reports import Parts, ReportColumns
 from ldpbeam.transforms.coders import register_coders
 from ldpbeam.transforms.stages.epochs import once_per_report_id, window_by_epoch
 from ldpbeam.transforms.stages.reports import ACCOUNTING
@@ -39,7 +39,7 @@ def test_windows_are_the_epochs(epochs: Epochs) -> None:
             assert isinstance(window, IntervalWindow)
             yield pair[0][1], int(window.start.micros), int(window.end.micros)
 
-    one = ReportColumns(7, 3, np.array([5], np.uint64), np.zeros((1, 2), np.uint8))
+    one = Parts([ReportColumns(7, 3, np.array([5], np.uint64), np.zeros((1, 2), np.uint8))])
     last = epochs.count - 1
     wanted = [(e, epochs.start(e) * 10**6, (epochs.start(e) + epochs.length) * 10**6) for e in (0, 1, last)]
     with beam.Pipeline(runner="FnApiRunner") as pipeline:
@@ -59,9 +59,10 @@ class _Rows(beam.DoFn):
     def process(
         self, pair: Any, window: Any = beam.DoFn.WindowParam
     ) -> Iterator[tuple[int, int, int, bytes]]:
-        (_, epoch), columns = pair
-        for name, payload in zip(columns.report_ids.tolist(), columns.payloads, strict=True):
-            yield epoch, int(window.start.micros), name, bytes(payload)
+        (_, epoch), parts = pair
+        for columns in parts:
+            for name, payload in zip(columns.report_ids.tolist(), columns.payloads, strict=True):
+                yield epoch, int(window.start.micros), name, bytes(payload)
 
 
 @pytest.mark.parametrize("bits", [0, 2])
@@ -77,19 +78,21 @@ def test_one_report_per_id_and_what_was_left_out_is_booked(
         1: [[(1, b"xx")], [(9, b"yy")]],  # the same id, of another epoch
         2: [[(5, b"cc")], [(5, b"cc")]],
     }
-    batches = []
-    for epoch, parts in sent.items():
-        for part in parts:
-            payloads = np.frombuffer(b"".join(p for _, p in part), np.uint8).reshape(-1, 2)
-            ids = np.array([name for name, _ in part], np.uint64)
-            batches.append((("a", epoch), ReportColumns(7, epoch, ids, read_only(payloads))))
+    elements = []
+    for epoch, batches in sent.items():
+        parts = []
+        for batch in batches:
+            payloads = np.frombuffer(b"".join(p for _, p in batch), np.uint8).reshape(-1, 2)
+            ids = np.array([name for name, _ in batch], np.uint64)
+            parts.append(ReportColumns(7, epoch, ids, read_only(payloads)))
+        elements += [(("a", epoch), Parts(parts[:2])), *((("a", epoch), Parts([one])) for one in parts[2:])]
     hour = 3600 * 10**6
     wanted = [(0, 0, 1, b"ab"), (0, 0, 2, b"aa"), (0, 0, 3, b"zz")]
     wanted += [(1, hour, 1, b"xx"), (1, hour, 9, b"yy"), (2, 2 * hour, 5, b"cc")]
     booked = {(0, "duplicate"): 2, (0, "rejected.conflicting_report_id"): 2, (2, "duplicate"): 1}
     spill = None if above is None else Spill(str(tmp_path), above)
     with beam.Pipeline(runner="FnApiRunner") as pipeline:
-        held = pipeline | beam.Create(batches, reshuffle=False)
+        held = pipeline | beam.Create(elements, reshuffle=False)
         once = held | window_by_epoch({"a": epochs}) | once_per_report_id(bits, spill)
         rows = once.columns | beam.ParDo(_Rows()) | "All" >> beam.WindowInto(beam.window.GlobalWindows())
         entries = (

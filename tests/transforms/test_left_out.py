@@ -15,7 +15,7 @@ from apache_beam.testing.util import assert_that, equal_to
 from ldpbeam.accounting import CONFLICTING, Account, CountedEpoch
 from ldpbeam.arrays import read_only
 from ldpbeam.errors import Reason
-from ldpbeam.reports import LISTED, Rejection, ReportColumns, capped
+from ldpbeam.reports import LISTED, Parts, Rejection, ReportColumns, capped
 from ldpbeam.support import Support
 from ldpbeam.transforms.sinks.rejects import _CappedByReason
 from ldpbeam.transforms.stages.left_out import LeaveOutEpochs, LeftOut, largest_epochs
@@ -41,7 +41,7 @@ def counted(epoch: int, support: Support | None = None) -> tuple[str, CountedEpo
 def given(found: Any, kept: Any) -> tuple[list[Any], list[Any], list[Any]]:
     """Main output, entries, rejections."""
     main, entries, rejections = [], [], []
-    for output in LeaveOutEpochs([AGREED]).process(found, kept):
+    for output in LeaveOutEpochs([AGREED]).process(found, (None, kept)):
         if not isinstance(output, beam.pvalue.TaggedOutput):
             main.append(output)
         elif output.tag == ACCOUNTING:
@@ -96,10 +96,13 @@ def test_an_epoch_of_which_nothing_was_admitted_is_no_rejection_of_its_own() -> 
 
 @pytest.mark.parametrize("epoch", [1, 3])
 def test_columns_are_passed_on_or_booked(epoch: int) -> None:
-    columns = ReportColumns(
-        AGREED.digest, epoch, np.arange(7, dtype=np.uint64), read_only(np.zeros((7, 1), np.uint8))
+    parts = Parts(
+        ReportColumns(
+            AGREED.digest, epoch, np.arange(n, dtype=np.uint64), read_only(np.zeros((n, 1), np.uint8))
+        )
+        for n in (4, 3)
     )
-    found = ((DIGEST, epoch), columns)
+    found = ((DIGEST, epoch), parts)
     main, entries, rejections = given(found, KEPT)
     if epoch == 1:
         assert main == [found]
@@ -115,7 +118,7 @@ def test_a_run_without_records_keeps_what_comes(limit: int) -> None:
     """No record names an epoch, so nothing says which are the largest."""
     with beam.Pipeline(runner="FnApiRunner") as pipeline:
         read = pipeline | "Entries" >> beam.Create([(((DIGEST, None), "read"), 3)], reshuffle=False)
-        kept = largest_epochs(read, limit)
+        kept, _ = largest_epochs(read, limit)
         left_out = LeftOut([AGREED], kept)
         numbers = pipeline | "Epochs" >> beam.Create([counted(5)], reshuffle=False)
         passed = left_out.without(numbers, tuple[str, CountedEpoch], "Epochs")

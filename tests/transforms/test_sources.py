@@ -42,10 +42,11 @@ def read(path: Path) -> tuple[int, Counter[str], Counter[str]]:
                 (_, what), count = output.value
                 books[what] += count
             else:
-                key, columns = output.value
-                assert key == (AGREED.digest_hex, columns.epoch)
-                assert columns.payloads.shape == (len(columns.report_ids), WIDTH)
-                admitted += len(columns)
+                key, parts = output.value
+                for columns in parts:
+                    assert key == (AGREED.digest_hex, columns.epoch)
+                    assert columns.payloads.shape == (len(columns.report_ids), WIDTH)
+                    admitted += len(columns)
     return admitted, rejected, books
 
 

@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 from ldpbeam.arrays import read_only
 from ldpbeam.dedup import keep_one_per_id, repeated, shard_columns
 from ldpbeam.errors import LdpError
-from ldpbeam.reports import ReportColumns, put_together
+from ldpbeam.reports import Parts, ReportColumns, put_together
 from ldpbeam.transforms.coders import ReportColumnsCoder
 from ldpbeam.transforms.stages import spill as spilling
 from ldpbeam.transforms.stages.spill import (
@@ -54,7 +54,7 @@ def same(one: ReportColumns, other: ReportColumns) -> bool:
 def bundle(step: ShardWithSpill, batches: Iterable[ReportColumns]) -> list[tuple[Shard, WaitingColumns]]:
     """What a step gives for a bundle, at its end too; the key says the epoch."""
     step.start_bundle()
-    found = [each for b in batches for each in step.process((("a", b.epoch), b), WHEN, WINDOW)]
+    found = [each for b in batches for each in step.process((("a", b.epoch), Parts([b])), WHEN, WINDOW)]
     for late in step.finish_bundle():
         assert (late.timestamp, late.windows) == (WHEN, (WINDOW,))
         found.append(late.value)
@@ -220,7 +220,7 @@ def test_two_files_are_read_in_the_order_of_their_places(tmp_path: Path) -> None
 def test_a_bundle_that_is_begun_again_says_nothing_of_the_first_time(tmp_path: Path) -> None:
     step = ShardWithSpill(0, Spill(str(tmp_path), 0))
     step.start_bundle()
-    assert not list(step.process((("a", 3), columns(5)), WHEN, WINDOW))
+    assert not list(step.process((("a", 3), Parts([columns(5)])), WHEN, WINDOW))
     ((_, waiting),) = bundle(step, [columns(9)])
     assert same(put_together(gathered([waiting])), columns(9))
     assert bundle(step, []) == []
@@ -231,7 +231,7 @@ def test_reports_of_an_epoch_stay_in_its_window(tmp_path: Path) -> None:
     step = ShardWithSpill(0, Spill(str(tmp_path), 0))
     for epoch in (0, 1):
         window = IntervalWindow(8 * epoch, 8 * epoch + 8)
-        list(step.process((("a", epoch), columns(5, epoch)), Timestamp(8 * epoch + 7), window))
+        list(step.process((("a", epoch), Parts([columns(5, epoch)])), Timestamp(8 * epoch + 7), window))
     found = {each.value[0][0][1]: each for each in step.finish_bundle()}
     assert {epoch: (each.timestamp, each.windows) for epoch, each in found.items()} == {
         epoch: (Timestamp(8 * epoch + 7), (IntervalWindow(8 * epoch, 8 * epoch + 8),)) for epoch in (0, 1)

@@ -8,15 +8,22 @@ import numpy as np
 import pytest
 from apache_beam import coders
 from apache_beam.internal import pickler
+from apache_beam.typehints.native_type_compatibility import convert_to_beam_type
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ldpbeam.arrays import read_only
 from ldpbeam.collection.collection import Collection
 from ldpbeam.errors import Reason
-from ldpbeam.reports import Rejection, ReportColumns
+from ldpbeam.reports import Parts, Rejection, ReportColumns, put_together
 from ldpbeam.support import Support
-from ldpbeam.transforms.coders import OptionalSupportCoder, ReportColumnsCoder, SupportCoder, register_coders
+from ldpbeam.transforms.coders import (
+    OptionalSupportCoder,
+    PartsCoder,
+    ReportColumnsCoder,
+    SupportCoder,
+    register_coders,
+)
 from ldpbeam.transforms.sinks.estimates import WriteEpochs
 from ldpbeam.transforms.sinks.rejects import rejects_by_source
 from ldpbeam.transforms.sources.chunks import BadSource, Chunk, Piece, ReadLimits
@@ -24,7 +31,7 @@ from ldpbeam.transforms.sources.files import ReadFiles, read_files
 from ldpbeam.transforms.stages.epochs import once_per_report_id, window_by_epoch
 from ldpbeam.transforms.stages.of_each import OfEach
 from ldpbeam.transforms.stages.publish import EstimateEpoch, MakeConsistent
-from ldpbeam.transforms.stages.reports import AdmitReports
+from ldpbeam.transforms.stages.reports import AdmitReports, EpochParts
 from ldpbeam.transforms.stages.support import CountSupport, CountSupportOfEach
 from ldpbeam.wire.codec import framed
 from tests.pipelines.running import collection, fleet
@@ -96,9 +103,10 @@ def test_for_several_collections_it_is_the_same(name: str) -> None:
     for seed in range(4):
         batch = columns(agreed, 3 + seed, seed)
         wanted = alone.add_input(wanted, batch)
-        parts += [count.add_input(count.create_accumulator(), batch), None]
-    more = columns(agreed, 2, 9)
-    wanted = alone.add_input(wanted, more)
+        parts += [count.add_input(count.create_accumulator(), Parts([batch])), None]
+    more = Parts(columns(agreed, n, 9 + n) for n in (2, 5, 1))
+    for batch in more:
+        wanted = alone.add_input(wanted, batch)
     parts[2] = count.add_input(parts[2], more)
     coder = count.get_accumulator_coder()
     parts = [coder.decode(coder.encode(part)) for part in parts]
@@ -170,9 +178,25 @@ def test_columns_survive_the_wire(digest: int, epoch: int, n: int, width: int) -
     assert coder.encode(back) == encoded
 
 
+def test_parts_are_sent_as_the_columns_that_they_are_together() -> None:
+    parts = Parts(columns(AGREED["loloha"], n, n) for n in (3, 1, 4))
+    whole, coder = put_together(parts), PartsCoder()
+    encoded = coder.encode(parts)
+    assert encoded == ReportColumnsCoder().encode(whole) == coder.encode(Parts([whole]))
+    assert coder.estimate_size(parts) == len(encoded)
+    (back,) = coder.decode(encoded)
+    assert (back.digest, back.epoch) == (whole.digest, whole.epoch)
+    assert (back.report_ids == whole.report_ids).all()
+    assert (back.payloads == whole.payloads).all()
+    assert isinstance(coder.decode(encoded), Parts)
+    assert coder.is_deterministic()
+
+
 def test_beam_knows_the_coders() -> None:
-    """The registry hands out ours, so that nothing is pickled on the way."""
+    """The registry hands out ours, so that nothing is pickled on the way, nor for an estimate of its size."""
     register_coders()
+    found = coders.registry.get_coder(convert_to_beam_type(EpochParts))
+    assert [type(each) for each in found.coders()][1] is PartsCoder
     assert isinstance(coders.registry.get_coder(ReportColumns), ReportColumnsCoder)
     assert isinstance(coders.registry.get_coder(Support), SupportCoder)
     for agreed in AGREED.values():

@@ -7,17 +7,15 @@ result twice leaves the same files. A revision counts as published once the acco
 
 from __future__ import annotations
 
-import io
 from dataclasses import dataclass
 from typing import Any
 
 import apache_beam as beam
-import pyarrow.parquet as pq
 
 from ldpbeam.accounting import Entry
 from ldpbeam.collection.collection import Collection
 from ldpbeam.histogram import EpochHistogram
-from ldpbeam.tables import epoch_table, fixed_columns
+from ldpbeam.tables import as_parquet, epoch_table, fixed_columns
 from ldpbeam.transforms.sinks.accounting import (
     EpochAccounting,
     Revision,
@@ -112,14 +110,13 @@ class EpochFiles:
 
     def _write_table(self, histogram: EpochHistogram, newest: bool) -> FileRecord:
         table = epoch_table(self._collection, histogram, self._fixed)
-        sink = io.BytesIO()
-        pq.write_table(table, sink, compression="zstd")
+        content = as_parquet(table)
         name = epoch_file_name(self._collection, histogram.epoch, histogram.revision)
-        made = publish(self._output, name, sink.getvalue(), table.num_rows)
+        made = publish(self._output, name, content, table.num_rows)
         if newest:
             latest = latest_file_name(self._collection, histogram.epoch)
             # A run over files forces the folder to disk once, before its record.
-            link(self._output, latest, name, sink.getvalue(), sync=bool(self._job))
+            link(self._output, latest, name, content, sync=bool(self._job))
         return made
 
 

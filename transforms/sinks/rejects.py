@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import hashlib
-import io
 from collections.abc import Iterable
 from typing import Any
 
 import apache_beam as beam
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from ldpbeam.reports import LISTED, Rejection, capped
+from ldpbeam.tables import as_parquet
 from ldpbeam.transforms.composite import composite
 from ldpbeam.transforms.sinks.atomic import publish
 from ldpbeam.transforms.sinks.file_record import FileRecord
@@ -36,9 +35,7 @@ def rejects_table(rejections: Iterable[Rejection]) -> Any:
 def write_rejects(output: str, name: str, rejections: Iterable[Rejection]) -> FileRecord:
     """One Parquet file ``rejects/NAME.parquet``."""
     table = rejects_table(rejections)
-    sink = io.BytesIO()
-    pq.write_table(table, sink, compression="zstd")
-    return publish(output, f"rejects/{name}.parquet", sink.getvalue(), table.num_rows)
+    return publish(output, f"rejects/{name}.parquet", as_parquet(table), table.num_rows)
 
 
 @composite
@@ -59,6 +56,8 @@ def rejects_by_source(
 _ByReason = dict[str, list[Rejection]]
 
 
+@beam.typehints.with_input_types(Rejection)
+@beam.typehints.with_output_types(Any)
 class _CappedByReason(beam.CombineFn):
     """Rejections of one source by reason, of each as many as :func:`capped` leaves."""
 

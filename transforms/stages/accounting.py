@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping
 
 import apache_beam as beam
+from apache_beam.transforms.window import GlobalWindows
 
 from ldpbeam.accounting import Account, CountedEpoch, Entry
 from ldpbeam.collection.epochs import Epochs
@@ -34,11 +35,12 @@ def sum_by_epoch(inputs: dict[str, beam.PCollection]) -> beam.PCollection[tuple[
     """Counts and entries of a bounded input, brought together once per epoch.
 
     Takes ``{"support": ((digest, epoch), Support), "entries": ((digest, epoch), (what, n))}``, both in the
-    windows of their epochs; gives counted epochs by the digest of their collection. An epoch of which nothing
-    was admitted has no support, and an account all the same.
+    windows of their epochs; gives counted epochs by the digest of their collection, which need no windows
+    any more. An epoch of which nothing was admitted has no support, and an account all the same.
     """
     together = (inputs["support"], inputs["entries"]) | "Both" >> beam.Flatten()
-    return together | "Epochs" >> beam.GroupByKey() | "Sum" >> beam.Map(_counted_epoch)
+    counted = together | "Epochs" >> beam.GroupByKey() | "Sum" >> beam.Map(_counted_epoch)
+    return counted | "Whole" >> beam.WindowInto(GlobalWindows())
 
 
 def _counted_epoch(group: tuple[EpochKey, Iterable[Support | tuple[str, int]]]) -> tuple[str, CountedEpoch]:

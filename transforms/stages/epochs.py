@@ -15,9 +15,9 @@ from apache_beam.utils.timestamp import Timestamp
 from ldpbeam.accounting import CONFLICTING, Entry
 from ldpbeam.collection.epochs import Epochs
 from ldpbeam.dedup import repeated, secret_key, shard_columns, unrepeated
-from ldpbeam.reports import ReportColumns
+from ldpbeam.reports import Parts, ReportColumns
 from ldpbeam.transforms.composite import composite
-from ldpbeam.transforms.stages.reports import ACCOUNTING, EpochKey
+from ldpbeam.transforms.stages.reports import ACCOUNTING, EpochKey, EpochParts
 from ldpbeam.transforms.stages.spill import (
     Gathered,
     Shard,
@@ -27,16 +27,13 @@ from ldpbeam.transforms.stages.spill import (
     register_waiting_columns,
 )
 
-EpochColumns = tuple[EpochKey, ReportColumns]
-"""What flows from here to the counting step: columns of one epoch."""
-
 _Sharded = tuple[Shard, ReportColumns]
 _Waiting = tuple[Shard, WaitingColumns]
 
 
 @composite
 def window_by_epoch(
-    columns: beam.PCollection[Any], epochs: Mapping[str, Epochs], kind: Any = EpochColumns
+    columns: beam.PCollection[Any], epochs: Mapping[str, Epochs], kind: Any = EpochParts
 ) -> beam.PCollection[Any]:
     """Give everything that is keyed by epoch the window of that epoch: [start, start + length).
 
@@ -53,10 +50,11 @@ def window_by_epoch(
     return stamped | "Windows" >> beam.WindowInto(FixedWindows(length, offset))
 
 
-def _shards(pair: EpochColumns, bits: int) -> Iterator[_Sharded]:
-    key, columns = pair
-    for shard, part in shard_columns(columns, bits):
-        yield (key, shard), part
+def _shards(pair: EpochParts, bits: int) -> Iterator[_Sharded]:
+    key, parts = pair
+    for columns in parts:
+        for shard, part in shard_columns(columns, bits):
+            yield (key, shard), part
 
 
 class _KeepOne(beam.DoFn):
@@ -68,22 +66,22 @@ class _KeepOne(beam.DoFn):
 
     def process(
         self, group: tuple[Shard, Iterable[ReportColumns]]
-    ) -> Iterator[EpochColumns | beam.pvalue.TaggedOutput]:
+    ) -> Iterator[EpochParts | beam.pvalue.TaggedOutput]:
         key = group[0][0]
         columns, duplicate, conflicting = unrepeated(list(group[1]), self._secret)
         yield from _left_out(key, duplicate, conflicting)
-        for part in columns:
-            yield key, part
+        if columns:
+            yield key, Parts(columns)
 
 
 class _KeepOneOfWaiting(_KeepOne):
-    def process(self, group: Any) -> Iterator[EpochColumns | beam.pvalue.TaggedOutput]:
+    def process(self, group: Any) -> Iterator[EpochParts | beam.pvalue.TaggedOutput]:
         key = group[0][0]
         with Gathered(group[1]) as reports:
             found = repeated(reports.ids, reports.payloads_of, self._secret)
             yield from _left_out(key, found.duplicate, found.conflicting)
-            for part in reports.columns_without(found.rows):
-                yield key, part
+            for part in reports.columns_without(found.rows):  # each is let go once it is counted
+                yield key, Parts([part])
 
 
 def _left_out(key: EpochKey, duplicate: int, conflicting: int) -> Iterator[beam.pvalue.TaggedOutput]:
@@ -95,7 +93,7 @@ def _left_out(key: EpochKey, duplicate: int, conflicting: int) -> Iterator[beam.
 
 @composite
 def once_per_report_id(
-    columns: beam.PCollection[EpochColumns], bits: int, spill: Spill | None = None
+    columns: beam.PCollection[EpochParts], bits: int, spill: Spill | None = None
 ) -> beam.pvalue.DoOutputsTuple:
     """One report per report id within an epoch, however often and in whatever order copies arrive.
 
@@ -111,5 +109,5 @@ def once_per_report_id(
         shard = beam.ParDo(ShardWithSpill(bits, spill)).with_output_types(_Waiting)
         keep = beam.ParDo(_KeepOneOfWaiting())
     grouped = columns | "ShardById" >> shard | "Gather" >> beam.GroupByKey()
-    typed = keep.with_output_types(EpochColumns, **{ACCOUNTING: Entry})
+    typed = keep.with_output_types(EpochParts, **{ACCOUNTING: Entry})
     return grouped | "KeepOne" >> typed.with_outputs(ACCOUNTING, main="columns")

@@ -16,11 +16,17 @@ from apache_beam.transforms.window import GlobalWindows
 from ldpbeam.accounting import CONFLICTING, CountedEpoch, Entry, Key
 from ldpbeam.collection.collection import Collection
 from ldpbeam.errors import Reason
-from ldpbeam.reports import Rejection, ReportColumns
-from ldpbeam.transforms.stages.reports import ACCOUNTING, REJECTED, EpochKey
+from ldpbeam.reports import Rejection
+from ldpbeam.transforms.stages.reports import ACCOUNTING, REJECTED, EpochParts
 
 KeptEpochs = Mapping[str, frozenset[int]]
 """The epochs that a run has, by digest; collections with no more than it may have are not in it."""
+
+_Kept = tuple[None, KeptEpochs]
+"""The same under the one key there is."""
+
+_Read = tuple[None, tuple[str, int, int]]
+"""Digest, epoch, and how many records were read of it, likewise."""
 
 _Sizes = Counter[tuple[str, int]]
 
@@ -28,24 +34,29 @@ _LEFT_OUT = f"rejected.{Reason.TOO_MANY_EPOCHS.value}"
 """The entry of reports whose epoch is left out."""
 
 
-def largest_epochs(entries: beam.PCollection[Entry], limit: int) -> beam.PCollection[KeptEpochs]:
+def largest_epochs(
+    entries: beam.PCollection[Entry], limit: int
+) -> tuple[beam.PCollection[_Kept], beam.PCollection[Entry]]:
     """Which epochs a run has: of each collection those with the most records, of equal ones the earliest.
 
-    One element, or none where no record names an epoch; :class:`LeftOut` takes both.
+    One element, or none where no record names an epoch; :class:`LeftOut` takes both. With it come the entries
+    that are of no epoch.
     """
-    return (
-        entries
-        | "EpochsRead" >> beam.FlatMap(_read_in_epoch).with_output_types(tuple[str, int, int])
-        | "LargestEpochs" >> beam.CombineGlobally(_Largest(limit)).without_defaults()
-    )
+    typed = beam.FlatMap(_by_epoch).with_output_types(_Read, **{ACCOUNTING: Entry})
+    read = entries | "EpochsRead" >> typed.with_outputs(ACCOUNTING, main="epochs")
+    return read.epochs | "LargestEpochs" >> beam.CombinePerKey(_Largest(limit)), read[ACCOUNTING]
 
 
-def _read_in_epoch(entry: Entry) -> Iterator[tuple[str, int, int]]:
+def _by_epoch(entry: Entry) -> Iterator[_Read | beam.pvalue.TaggedOutput]:
     ((digest, epoch), what), count = entry
-    if what == "read" and epoch is not None:
-        yield digest, epoch, count
+    if epoch is None:
+        yield beam.pvalue.TaggedOutput(ACCOUNTING, entry)
+    elif what == "read":
+        yield None, (digest, epoch, count)
 
 
+@beam.typehints.with_input_types(tuple[str, int, int])
+@beam.typehints.with_output_types(Any)
 class _Largest(beam.CombineFn):
     def __init__(self, limit: int) -> None:
         self._limit = limit
@@ -86,15 +97,13 @@ class LeaveOutEpochs(beam.DoFn):
     def __init__(self, collections: Sequence[Collection]) -> None:
         self._sources = {c.digest_hex: f"epochs of {c.name}" for c in collections}
 
-    def process(
-        self, found: tuple[EpochKey, ReportColumns] | tuple[str, CountedEpoch], kept: KeptEpochs
-    ) -> Iterator[Any]:
+    def process(self, found: EpochParts | tuple[str, CountedEpoch], largest: _Kept) -> Iterator[Any]:
         """Pass on, or reject."""
-        where, what = found
+        (where, what), (_, kept) = found, largest
         if isinstance(what, CountedEpoch):
             digest, epoch, entries = str(where), what.epoch, dict(what.account.entries())
         else:
-            digest, epoch, entries = where[0], int(where[1]), {_LEFT_OUT: len(what)}
+            digest, epoch, entries = where[0], int(where[1]), {_LEFT_OUT: sum(map(len, what))}
         if digest not in kept or epoch in kept[digest]:
             yield found
             if isinstance(what, CountedEpoch):
@@ -128,18 +137,27 @@ class LeftOut:
         rejections: keyed by their source, likewise.
     """
 
-    def __init__(self, collections: Sequence[Collection], kept: beam.PCollection[KeptEpochs]) -> None:
+    def __init__(self, collections: Sequence[Collection], kept: beam.PCollection[_Kept]) -> None:
         """``kept`` is of :func:`largest_epochs`."""
         self._collections = collections
-        self._kept = beam.pvalue.AsSingleton(kept, default_value={})
+        self._kept = beam.pvalue.AsSingleton(kept, default_value=(None, {}))
         self.entries: list[beam.PCollection[Entry]] = []
         self.rejections: list[beam.PCollection[tuple[str, Rejection]]] = []
 
-    def without(self, found: beam.PCollection, kind: Any, of: str) -> beam.PCollection:
-        """Leave out of ``found``, whose elements are a ``kind``; ``of`` tells the labels of places apart."""
+    def without(
+        self, found: beam.PCollection, kind: Any, of: str, *, windowed: bool = False
+    ) -> beam.PCollection:
+        """Leave out of ``found``, whose elements are a ``kind``; ``of`` tells the labels of places apart.
+
+        What is ``windowed`` stays in its windows; entries and rejections are gathered without them.
+        """
         leave_out = beam.ParDo(LeaveOutEpochs(self._collections), self._kept)
         typed = leave_out.with_output_types(kind, **{ACCOUNTING: Entry, REJECTED: tuple[str, Rejection]})
         chosen = found | f"Kept{of}" >> typed.with_outputs(ACCOUNTING, REJECTED, main="kept")
-        self.entries.append(chosen[ACCOUNTING] | f"LeftOut{of}" >> beam.WindowInto(GlobalWindows()))
-        self.rejections.append(chosen[REJECTED] | f"Rejected{of}" >> beam.WindowInto(GlobalWindows()))
+        entries, rejections = chosen[ACCOUNTING], chosen[REJECTED]
+        if windowed:
+            entries = entries | f"LeftOut{of}" >> beam.WindowInto(GlobalWindows())
+            rejections = rejections | f"Rejected{of}" >> beam.WindowInto(GlobalWindows())
+        self.entries.append(entries)
+        self.rejections.append(rejections)
         return chosen.kept

@@ -19,13 +19,16 @@ _TIME_AND_WINDOW = frozenset({"when", "window"})
 class OfEach(beam.DoFn):
     """Gives every element to the step of its collection: ``(digest, element)`` in, ``(digest, result)`` out.
 
+    The last of several such steps gives results without the digest.
+
     A step is set up when it has its first element in a worker, and its bundle begins with the first element
     of the bundle that is its own.
     """
 
-    def __init__(self, steps: Mapping[str, beam.DoFn]) -> None:
+    def __init__(self, steps: Mapping[str, beam.DoFn], *, last: bool = False) -> None:
         """Steps by the digest of their collection, 16 hexadecimal digits."""
         self._steps = dict(steps)
+        self._last = last
         self._ready: dict[str, frozenset[str]] = {}  # with what a step asks for
         self._begun: list[str] = []
 
@@ -50,12 +53,12 @@ class OfEach(beam.DoFn):
             step.start_bundle()
         asked = self._ready[digest]
         given = {name: value for name, value in (("when", when), ("window", window)) if name in asked}
-        yield from _keyed(digest, step.process(element, **given))
+        yield from self._keyed(digest, step.process(element, **given))
 
     def finish_bundle(self) -> Iterator[Any]:
         """End the bundles of the steps that had one, in the order of their beginnings."""
         for digest in self._begun:
-            yield from _keyed(digest, self._steps[digest].finish_bundle())
+            yield from self._keyed(digest, self._steps[digest].finish_bundle())
 
     def teardown(self) -> None:
         """End the steps that were set up."""
@@ -63,9 +66,12 @@ class OfEach(beam.DoFn):
             self._steps[digest].teardown()
         self._ready.clear()
 
+    def _keyed(self, digest: str, results: Iterable[Any] | None) -> Iterable[Any]:
+        return (results or ()) if self._last else _with(digest, results or ())
 
-def _keyed(digest: str, results: Iterable[Any] | None) -> Iterator[Any]:
-    for result in results or ():
+
+def _with(digest: str, results: Iterable[Any]) -> Iterator[Any]:
+    for result in results:
         if isinstance(result, WindowedValue):
             yield result.with_value((digest, result.value))
         else:

@@ -72,8 +72,8 @@ def publish_epochs_of_each(
     Counted epochs come by the digest of their collection.
     """
 
-    def step(make: Callable[[Collection], beam.DoFn]) -> beam.ParDo:
-        return beam.ParDo(OfEach({c.digest_hex: make(c) for c in collections}))
+    def step(make: Callable[[Collection], beam.DoFn], *, last: bool = False) -> beam.ParDo:
+        return beam.ParDo(OfEach({c.digest_hex: make(c) for c in collections}, last=last))
 
     histograms = (
         counted
@@ -84,8 +84,7 @@ def publish_epochs_of_each(
     for label in next(iter(sinks.values())):
         chosen = OfEach({digest: those[label] for digest, those in sinks.items()})
         histograms = histograms | label >> beam.ParDo(chosen)
-    written = histograms | "Write" >> step(lambda collection: WriteEpochs(collection, outputs.output))
-    return written | "Written" >> beam.Values()
+    return histograms | "Write" >> step(lambda collection: WriteEpochs(collection, outputs.output), last=True)
 
 
 def write_histograms(

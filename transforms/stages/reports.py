@@ -13,6 +13,7 @@ from ldpbeam.accounting import Entry
 from ldpbeam.collection.collection import Collection, digest_hex
 from ldpbeam.reports import (
     Admission,
+    Parts,
     Rejection,
     ReportColumns,
     admit_even_rows,
@@ -32,6 +33,13 @@ COLUMNS = "columns"
 EpochKey = tuple[str, int]
 """(digest, epoch): what everything is keyed by that belongs to an epoch of a collection."""
 
+EpochColumns = tuple[EpochKey, ReportColumns]
+"""Columns of one epoch."""
+
+EpochParts = tuple[EpochKey, Parts]
+"""Columns of one epoch in several parts: an element costs Beam as much as thousands of reports cost here, and
+putting parts together would copy them."""
+
 
 def calendar_tag(collection: Collection) -> str:
     """The output that carries the columns of all collections whose epochs begin and end with this one's."""
@@ -50,7 +58,7 @@ def by_calendar(collections: Sequence[Collection]) -> dict[str, list[Collection]
 def admit_reports(collections: Sequence[Collection], *, together: bool = False) -> beam.ParDo:
     """:class:`AdmitReports` with the types of its outputs."""
     admit = AdmitReports({c.digest: c for c in collections}, together=together)
-    outputs: dict[str, Any] = dict.fromkeys(admit.tags.values(), tuple[EpochKey, ReportColumns])
+    outputs: dict[str, Any] = dict.fromkeys(admit.tags.values(), EpochColumns if together else EpochParts)
     outputs |= {REJECTED: tuple[str, Rejection], ACCOUNTING: Entry}
     return beam.ParDo(admit).with_output_types(Any, **outputs).with_outputs(*outputs)
 
@@ -58,15 +66,16 @@ def admit_reports(collections: Sequence[Collection], *, together: bool = False) 
 class AdmitReports(beam.DoFn):
     """Decode and admit; never raises, whatever the bytes.
 
-    Outputs: one tag per calendar with ``((digest, epoch), ReportColumns)``, :data:`REJECTED` with
-    ``(source, Rejection)``, :data:`ACCOUNTING` with accounting entries of all but what was admitted.
+    Outputs: one tag per calendar with :data:`EpochParts`, one element for each epoch in a piece of a source,
+    :data:`REJECTED` with ``(source, Rejection)``, :data:`ACCOUNTING` with accounting entries of all but what
+    was admitted.
     """
 
     def __init__(self, collections: Mapping[int, Collection], *, together: bool = False) -> None:
         """Keep the collections by digest.
 
-        ``together``: all columns under :data:`COLUMNS`, those of an epoch as one element. What has state
-        pays for each element and not for each report; what only counts takes parts as they are.
+        ``together``: all columns under :data:`COLUMNS`, as :data:`EpochColumns`, for steps that keep or send
+        them; what only counts takes parts as they are.
         """
         self._collections = dict(collections)
         self._together = together
@@ -94,20 +103,18 @@ class AdmitReports(beam.DoFn):
         yield from self._outputs(done, rejections)
 
     def _outputs(self, done: Admission, rejections: list[Rejection]) -> Iterator[beam.pvalue.TaggedOutput]:
-        for columns in _whole_epochs(done.admitted) if self._together else done.admitted:
-            key = digest_hex(columns.digest), columns.epoch
-            pair: tuple[EpochKey, ReportColumns] = (key, columns)
-            yield beam.pvalue.TaggedOutput(self.tags[columns.digest], pair)
+        for parts in by_epoch(done.admitted):
+            first = parts[0]
+            columns: Parts | ReportColumns = parts
+            if self._together:
+                columns = first if len(parts) == 1 else put_together(parts)
+            key = digest_hex(first.digest), first.epoch
+            yield beam.pvalue.TaggedOutput(self.tags[first.digest], (key, columns))
         for rejection in rejections:
             by_source: tuple[str, Rejection] = (rejection.source, rejection)
             yield beam.pvalue.TaggedOutput(REJECTED, by_source)
         for entry in done.entries():
             yield beam.pvalue.TaggedOutput(ACCOUNTING, entry)
-
-
-def _whole_epochs(admitted: Sequence[ReportColumns]) -> Iterator[ReportColumns]:
-    for parts in by_epoch(admitted):
-        yield parts[0] if len(parts) == 1 else put_together(parts)
 
 
 def _named(rejection: Rejection, chunk: Chunk) -> Rejection:

@@ -29,7 +29,7 @@ from ldpbeam.dedup import by_shard, rows_between, without
 from ldpbeam.errors import disk_error
 from ldpbeam.reports import ReportColumns
 from ldpbeam.transforms.coders import ReportColumnsCoder
-from ldpbeam.transforms.stages.reports import EpochKey
+from ldpbeam.transforms.stages.reports import EpochKey, EpochParts
 
 _FILE = struct.Struct("<QqQQ")
 _COLUMNS = ReportColumnsCoder()
@@ -141,7 +141,7 @@ class _Written(NamedTuple):
 
 
 class ShardWithSpill(beam.DoFn):
-    """``(key of an epoch, columns)`` to ``((key, shard), waiting columns)``.
+    """:data:`EpochParts` to ``((key, shard), waiting columns)``.
 
     An instance keeps ``spill.above`` bytes in memory and writes what comes after them to a file of its own.
     Of what it has written one element per shard says where it is, at the end of the bundle: elements are few,
@@ -161,7 +161,7 @@ class ShardWithSpill(beam.DoFn):
 
     def process(
         self,
-        pair: tuple[EpochKey, ReportColumns],
+        pair: EpochParts,
         timestamp: Any = beam.DoFn.TimestampParam,
         window: Any = beam.DoFn.WindowParam,
     ) -> Iterator[tuple[Shard, WaitingColumns]]:
@@ -170,7 +170,13 @@ class ShardWithSpill(beam.DoFn):
         Raises:
             LdpError: the disk is full, or may not be written to.
         """
-        key, columns = pair
+        key, parts = pair
+        for columns in parts:
+            yield from self._split(key, columns, timestamp, window)
+
+    def _split(
+        self, key: EpochKey, columns: ReportColumns, timestamp: Any, window: Any
+    ) -> Iterator[tuple[Shard, WaitingColumns]]:
         self._in_memory += columns.report_ids.nbytes + columns.payloads.nbytes
         ordered, ends = by_shard(columns, self._bits)
         kept = self._in_memory <= self._spill.above

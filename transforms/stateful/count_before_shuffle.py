@@ -12,8 +12,7 @@ from apache_beam.utils.windowed_value import WindowedValue
 
 from ldpbeam.support import Support
 from ldpbeam.transforms.coders import SupportCoder
-from ldpbeam.transforms.stages.epochs import EpochColumns
-from ldpbeam.transforms.stages.reports import EpochKey
+from ldpbeam.transforms.stages.reports import EpochColumns, EpochKey
 from ldpbeam.transforms.stateful.state import Schedules, counters
 
 

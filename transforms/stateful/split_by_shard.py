@@ -8,7 +8,7 @@ import apache_beam as beam
 
 from ldpbeam.dedup import shard_columns
 from ldpbeam.transforms.coders import ReportColumnsCoder
-from ldpbeam.transforms.stages.epochs import EpochColumns
+from ldpbeam.transforms.stages.reports import EpochColumns
 from ldpbeam.transforms.stateful.state import ShardKey
 
 

@@ -50,17 +50,17 @@ from ldpbeam.pipelines.local.epoch_state import EpochState
 from ldpbeam.pipelines.local.landing import Landing
 from ldpbeam.pipelines.local.segment import read_segment
 from ldpbeam.pipelines.local.watermark import TimeKeeper
-from ldpbeam.reports import Admission, ReportColumns
+from ldpbeam.reports import Admission, Parts, ReportColumns
 from ldpbeam.transforms.sinks import atomic as files
 from ldpbeam.transforms.sinks import estimates as sinks
 from ldpbeam.transforms.sinks.accounting import RevisionNumbers
 from ldpbeam.transforms.sinks.estimates import EpochFiles, WriteEpochs
 from ldpbeam.transforms.sinks.file_record import FileRecord
 from ldpbeam.transforms.stages.accounting import EpochEntry, entries_of, sum_by_epoch
-from ldpbeam.transforms.stages.epochs import EpochColumns, once_per_report_id, window_by_epoch
+from ldpbeam.transforms.stages.epochs import once_per_report_id, window_by_epoch
 from ldpbeam.transforms.stages.publish import EstimateEpoch, MakeConsistent
-from ldpbeam.transforms.stages.reports import ACCOUNTING
-from ldpbeam.transforms.stages.support import CountSupport
+from ldpbeam.transforms.stages.reports import ACCOUNTING, EpochParts
+from ldpbeam.transforms.stages.support import CountSupportOfEach
 from ldpbeam.wire import report_pb2
 from tests.pipelines.running import collection, fleet
 from tests.pipelines.stream.broker import Broker, Clock, Message
@@ -609,7 +609,7 @@ def publish_with_beam(config: RunConfig, landing: Landing, due: Sequence[Due]) -
         epochs = {agreed.digest_hex: agreed.epochs}
         by_epoch = {each.key[1]: each for each in due if each.key[0] == agreed.digest_hex}
         columns = [
-            (each.key, part)
+            (each.key, Parts([part]))
             for each in by_epoch.values()
             for number in each.segments
             for part in read_segment(landing.path(number), frozenset([each.key]))
@@ -621,7 +621,7 @@ def publish_with_beam(config: RunConfig, landing: Landing, due: Sequence[Due]) -
         with beam.Pipeline(runner="FnApiRunner") as pipeline:
             single = (
                 pipeline
-                | "Columns" >> beam.Create(columns, reshuffle=False).with_output_types(EpochColumns)
+                | "Columns" >> beam.Create(columns, reshuffle=False).with_output_types(EpochParts)
                 | "Epoch" >> window_by_epoch(epochs)
                 | "OncePerReportId" >> once_per_report_id(2)
             )
@@ -630,7 +630,7 @@ def publish_with_beam(config: RunConfig, landing: Landing, due: Sequence[Due]) -
                 single[ACCOUNTING] | "Repeats" >> beam.WindowInto(GlobalWindows()),
             ) | "Booked" >> beam.Flatten()
             inputs = {
-                "support": single.columns | "Support" >> beam.CombinePerKey(CountSupport(agreed)),
+                "support": single.columns | "Support" >> beam.CombinePerKey(CountSupportOfEach([agreed])),
                 "entries": booked
                 | "Own" >> entries_of(frozenset(epochs))
                 | "Windows" >> window_by_epoch(epochs, EpochEntry),
