@@ -70,7 +70,7 @@ def is_the_unbounded_graph(graph: Graph) -> None:
         "Collect/OtherBooks/Sum",
     )
     assert graph.stateful() == {
-        shard: ({"reports", "state"}, {"shard_due": EVENT_TIME, "shard_watch": EVENT_TIME}),
+        shard: ({"reports", "state", "last"}, {"shard_due": EVENT_TIME, "shard_watch": EVENT_TIME}),
         total: ({"counts", "state"}, {"epoch_due": EVENT_TIME, "epoch_watch": EVENT_TIME}),
         others: ({"memory"}, {"others_due": EVENT_TIME}),
     }
