@@ -12,7 +12,8 @@ for clusters on FnApiRunner. Times include publication of every result; counts a
 Files, the local engine from memory and the graph on FnApiRunner take turns; times are medians with the least
 and the most, ratios those of one round.
 ``flink`` runs the graph for clusters on an embedded Flink cluster with two slots, in turn over all reports
-and over a hundredth of them: the difference is what a report costs once everything has started.
+and over a hundredth of them, each time in a new process, as a user starts a job: the difference is what a
+report costs once everything has started.
 ``memory`` streams through the emulator, with epochs of five seconds, and fits a line through the engine's
 resident memory after the first two minutes.
 ``months`` simulates two collections for so many epochs, with landed segments all the time. At ten moments it
@@ -32,8 +33,8 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -51,7 +52,6 @@ from tests.pubsub.emulator import emulator
 
 _BATCH = 4096
 _EPOCHS = 4
-_JOB = "clusters' graph, Flink, job and all"
 _CLUSTER_SHARD_BITS = 3
 """What ``ldpbeam stream`` takes on clusters if it is not told."""
 
@@ -157,10 +157,6 @@ class Race:
         self._expected = self._expected or found
         assert found == self._expected, what
 
-    def seconds(self, what: str) -> list[float]:
-        """Of one way."""
-        return self._taken[what]
-
     def show(self) -> None:
         """Medians with the least and the most; ratios to the first way within one round."""
         first = next(iter(self._taken.values()))
@@ -182,7 +178,7 @@ def throughput(reports: int, repeats: int) -> None:
     from ldpbeam.pipelines.run import run
     from ldpbeam.pipelines.stream_job import submit
 
-    asked = collection("6h", "2026-01-01T00:00:00Z", "52w")
+    asked = _long_epochs()
     rng = np.random.Generator(np.random.Philox(1))
     sent = [(e, m) for e in range(_EPOCHS) for m in messages(asked, e, reports // _EPOCHS, rng)]
     with tempfile.TemporaryDirectory() as name:
@@ -218,39 +214,51 @@ def throughput(reports: int, repeats: int) -> None:
 
 
 def flink(reports: int, repeats: int, jar: str) -> None:
-    """Print seconds of whole jobs, and microseconds per report beyond the start."""
+    """Print seconds of whole jobs, each in a process of its own, and what a report costs beyond the start."""
     from ldpbeam.pipelines.run import run
+
+    rng = np.random.Generator(np.random.Philox(1))
+    counts = (reports // 100, reports)
+    seconds: dict[int, list[float]] = {count: [] for count in counts}
+    with tempfile.TemporaryDirectory() as name:
+        inputs, expected = {}, {}
+        for count in counts:
+            asked = _long_epochs()
+            sent = [(e, m) for e in range(_EPOCHS) for m in messages(asked, e, count // _EPOCHS, rng)]
+            inputs[count] = _written(Path(name, str(count)), sent)
+            del sent
+            output = Path(name, f"{count}-files")
+            run(RunConfig.parsed((asked,), files=inputs[count], output=str(output)))
+            expected[count] = newest(output)
+        os.sync()
+        for repeat in range(repeats):
+            for count in counts:
+                output = Path(name, f"{count}-{repeat}")
+                with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as child:
+                    job = child.submit(_flink_job, inputs[count], str(output), jar)
+                    seconds[count].append(job.result())
+                assert newest(output) == expected[count], count
+    for count, each in seconds.items():
+        print(f"{count:>12,} reports {_spread(each, 6)} s, job and all; {repeats} rounds")
+    few, many = seconds.values()
+    beyond = [(b - a) / (counts[1] - counts[0]) * 1e6 for a, b in zip(few, many, strict=True)]
+    print(f"beyond the start     {_spread(beyond, 6)} us per report")
+
+
+def _flink_job(inputs: tuple[str, ...], output: str, jar: str) -> float:
+    """Seconds of a job on an embedded cluster with two slots."""
     from ldpbeam.pipelines.stream_job import submit
 
-    asked = collection("6h", "2026-01-01T00:00:00Z", "52w")
-    rng = np.random.Generator(np.random.Philox(1))
     options = ("--streaming", "--flink_version=1.19", f"--flink_job_server_jar={jar}", "--parallelism=2")
-    with tempfile.TemporaryDirectory() as name:
-        races = []
-        for count in (reports // 100, reports):
-            scratch = Path(name) / str(count)
-            scratch.mkdir()
-            sent = [(e, m) for e in range(_EPOCHS) for m in messages(asked, e, count // _EPOCHS, rng)]
-            inputs = _written(scratch / "in", sent)
-            del sent
-            base = RunConfig.parsed((asked,), files=inputs, output="", land_every=0.5, settle=1.0)
-            job = base.changed(runner="FlinkRunner", beam_args=options, shard_bits=_CLUSTER_SHARD_BITS)
-            races.append((count, Race(scratch, count), base, job))
-        for _ in range(repeats):
-            for _, race, base, job in races:
-                race.take("files, FnApiRunner", partial(_in, run, base))
-                race.take(_JOB, partial(_in, submit, job))
-        (fewer, few, *_), (_, many, *_) = races
-        beyond = zip(many.seconds(_JOB), few.seconds(_JOB), strict=True)
-        each = [(long - short) / (reports - fewer) * 1e6 for long, short in beyond]
-        for count, race, *_ in races:
-            print(f"{count:,} reports; {repeats} rounds")
-            race.show()
-        print(f"{'beyond the start':<36} {_spread(each, 6)} us per report")
+    config = RunConfig.parsed((_long_epochs(),), files=inputs, output=output, land_every=0.5, settle=1.0)
+    job = config.changed(runner="FlinkRunner", beam_args=options, shard_bits=_CLUSTER_SHARD_BITS)
+    started = time.perf_counter()
+    submit(job)
+    return time.perf_counter() - started
 
 
-def _in(work: Callable[[RunConfig], object], config: RunConfig, output: str) -> None:
-    work(config.changed(output=output))
+def _long_epochs() -> Collection:
+    return collection("6h", "2026-01-01T00:00:00Z", "52w")
 
 
 def _written(folder: Path, sent: Sequence[tuple[int, bytes]]) -> tuple[str, ...]:
