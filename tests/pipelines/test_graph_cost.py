@@ -20,6 +20,8 @@ from apache_beam.internal import cloudpickle_pickler, pickler
 from apache_beam.options.pipeline_options import GoogleCloudOptions, StandardOptions, TypeOptions
 from apache_beam.options.pipeline_options import _BeamArgumentParser as Parser
 from apache_beam.runners import common
+from apache_beam.runners.worker.statesampler import DEFAULT_SAMPLING_PERIOD_MS, get_current_tracker
+from apache_beam.testing.util import assert_that, equal_to
 from apache_beam.transforms import core, userstate
 from apache_beam.transforms.core import CallableWrapperDoFn
 from apache_beam.transforms.timeutil import TimeDomain
@@ -255,6 +257,19 @@ def test_only_a_run_in_one_process_keeps_its_steps_uncompressed(
         run.run(config.changed(beam_args=beam_args))
     assert seen == [inside]
     assert cloudpickle_pickler.bz2 is bz2
+
+
+def sampling_period(_: int) -> int:
+    tracker = get_current_tracker()
+    return 0 if tracker is None else tracker.sampling_period_ms
+
+
+def test_the_end_of_a_bundle_waits_for_no_long_sample() -> None:
+    """In a step of a pipeline that is made here, the thread to be waited for sleeps as long as is said."""
+    with make_pipeline(RunConfig.parsed((collection("grr"),), output="out")) as pipeline:
+        periods = pipeline | beam.Create([1]) | beam.Map(sampling_period)
+        assert_that(periods, equal_to([graph_cost.SAMPLED_EVERY]))
+    assert graph_cost.SAMPLED_EVERY <= 10 < DEFAULT_SAMPLING_PERIOD_MS
 
 
 def options() -> OptionsParsedOnce:
