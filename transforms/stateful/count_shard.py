@@ -194,6 +194,7 @@ class CountShard(beam.DoFn):
         if now == close:
             reports.clear()
             last.clear()
+            known = ShardState(repeats=known.repeats)  # remembered for a month: no sample, nothing of a bag
         known = replace(known, counted_at=now, changed=False)
         following = _due_after(schedule, epoch, known, None)
         write_state(state, replace(known, due=following))

@@ -420,6 +420,9 @@ def test_a_closed_shard_is_empty_and_books_what_comes_as_late(step: CountShard, 
     for _ in range(3):
         assert fire(step, cells)
     assert cells.bag.items == []
+    # What is remembered for a month is of a few fields, and of no report.
+    known = read_state(cells.state, ShardState)
+    assert known == ShardState(counted_at=CLOSE, due=CLOSE + FORGET_AFTER)
     assert shard_part(step, cells, ten) == [((DIGEST, 0), ("late", 10))]
     assert shard_part(step, cells, None) == []
     assert cells.bag.items == []
