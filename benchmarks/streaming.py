@@ -47,13 +47,12 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from ldpbeam.collection.collection import Collection
 from ldpbeam.collection.file import parse_collection
 from ldpbeam.pipelines.config import RunConfig
+from ldpbeam.pipelines.inputs import CLUSTER_SHARD_BITS
 from ldpbeam.wire import codec, report_pb2
 from tests.pubsub.emulator import emulator
 
 _BATCH = 4096
 _EPOCHS = 4
-_CLUSTER_SHARD_BITS = 3
-"""What ``ldpbeam stream`` takes on clusters if it is not told."""
 
 _YAML = """
 name: streaming
@@ -251,7 +250,7 @@ def _flink_job(inputs: tuple[str, ...], output: str, jar: str) -> float:
 
     options = ("--streaming", "--flink_version=1.19", f"--flink_job_server_jar={jar}", "--parallelism=2")
     config = RunConfig.parsed((_long_epochs(),), files=inputs, output=output, land_every=0.5, settle=1.0)
-    job = config.changed(runner="FlinkRunner", beam_args=options, shard_bits=_CLUSTER_SHARD_BITS)
+    job = config.changed(runner="FlinkRunner", beam_args=options, shard_bits=CLUSTER_SHARD_BITS)
     started = time.perf_counter()
     submit(job)
     return time.perf_counter() - started

@@ -12,6 +12,8 @@ from ldpbeam.errors import UsageError
 _BESIDE_REPORTS = frozenset({"simulation.json", "truth.parquet"})
 """What ``ldpbeam simulate`` writes beside ``reports/``: about them, and no reports."""
 _OURS = _BESIDE_REPORTS | {"collection.yaml", "index.html"}
+CLUSTER_SHARD_BITS = 3
+"""Bits of sharding for messages on clusters, whose size nobody knows."""
 _SHARD_BYTES = 256 << 20
 _SAMPLE = 4096
 """Bytes by which a text is told from reports."""

@@ -17,10 +17,10 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+from ldpbeam.pipelines.signals import ENDING, heard_by_thread
 from ldpbeam.transforms.sinks.atomic import refuse_writing
 
 RECORD = "run.json"
-_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 _PATIENCE = 1.0
 """Seconds to wait for files that are being written."""
 
@@ -54,32 +54,17 @@ def interruptible() -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    heard, wakeup = os.pipe()
-    os.set_blocking(wakeup, False)
-    before_wakeup = signal.set_wakeup_fd(wakeup, warn_on_full_buffer=False)
-    before = {name: signal.signal(name, _nothing) for name in _SIGNALS}
-    listener = threading.Thread(target=_listen, args=(heard,), name="interrupt", daemon=True)
-    listener.start()
-    try:
-        yield
-    finally:
-        for name, handler in before.items():
-            signal.signal(name, handler)
-        signal.set_wakeup_fd(before_wakeup)
-        os.close(wakeup)  # the listener reads the end of the pipe
-        listener.join()
-        os.close(heard)
+    with heard_by_thread(_end, "interrupt"):
+        before = {name: signal.signal(name, _nothing) for name in ENDING}
+        try:
+            yield
+        finally:
+            for name, handler in before.items():
+                signal.signal(name, handler)
 
 
 def _nothing(number: int, frame: Any) -> None:
-    """The listener does it; a handler has to be there for the signal to be written to the pipe."""
-
-
-def _listen(heard: int) -> None:
-    while signals := os.read(heard, 64):
-        for number in signals:
-            if number in _SIGNALS:
-                _end(number)
+    """The thread does it; a handler has to be there for the signal to be heard."""
 
 
 def _end(number: int) -> None:

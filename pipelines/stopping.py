@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import threading
 import time
@@ -10,7 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-_ASK = (signal.SIGTERM, signal.SIGINT)
+from ldpbeam.pipelines.signals import ENDING, heard_by_thread
 
 TOGETHER = 1.0
 """Seconds within which a second signal is the same request.
@@ -28,24 +27,19 @@ def stopped_by_signals(stop: Callable[[], None]) -> Iterator[None]:
 
     ``stop`` is called by a thread of its own: a handler runs between two steps of the main thread, which may
     hold the lock that ``stop`` needs (that of an Event that it waits for), and would then wait for itself.
-    That thread hears of a signal through Python's wakeup descriptor, which is written at once: a handler may
-    never run, because a main thread that has just begun to wait is not woken by a signal that came a moment
-    earlier, nor by one that another thread took. A descriptor set by others hears nothing inside the block.
+    Nor does a handler run while the main thread waits for what ``stop`` sets, if the signal did not wake it.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
         return
     before: dict[signal.Signals, Any] = {}
     heard: list[float] = []
-    reading, writing = os.pipe()
-    os.set_blocking(writing, False)
+    asked = threading.Event()
 
-    def listen() -> None:
-        asked = False
-        while byte := os.read(reading, 1):
-            if byte[0] in _ASK and not asked:
-                asked = True
-                stop()
+    def ask(number: int) -> None:
+        if not asked.is_set():
+            asked.set()
+            stop()
 
     def hear(number: int, frame: object) -> None:
         if not heard:
@@ -58,17 +52,11 @@ def stopped_by_signals(stop: Callable[[], None]) -> Iterator[None]:
         for name, handler in before.items():
             signal.signal(name, handler)
 
-    listener = threading.Thread(target=listen, name="stopping", daemon=True)
-    listener.start()
-    descriptor = signal.set_wakeup_fd(writing, warn_on_full_buffer=False)
-    for name in _ASK:
-        before[name] = signal.signal(name, hear)
-    try:
-        yield
-    finally:
-        if not heard:
-            restore()
-        signal.set_wakeup_fd(descriptor)
-        os.close(writing)  # the listener reads what is there, and the end of the pipe
-        listener.join()
-        os.close(reading)
+    with heard_by_thread(ask, "stopping"):
+        for name in ENDING:
+            before[name] = signal.signal(name, hear)
+        try:
+            yield
+        finally:
+            if not heard:
+                restore()

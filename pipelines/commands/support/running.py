@@ -22,7 +22,7 @@ from ldpbeam.pipelines.commands.support.console import Mode, deliver, mode, say
 from ldpbeam.pipelines.commands.support.outcome import identity, summary
 from ldpbeam.pipelines.commands.support.progress import Bar
 from ldpbeam.pipelines.config import RunConfig
-from ldpbeam.pipelines.inputs import Inputs, find_inputs, shard_bits_for
+from ldpbeam.pipelines.inputs import CLUSTER_SHARD_BITS, Inputs, find_inputs, shard_bits_for
 from ldpbeam.pipelines.local.status import Status
 from ldpbeam.pipelines.run_record import RunRecord
 from ldpbeam.pipelines.stream_job import build, run_local, served_at, submit
@@ -68,7 +68,7 @@ def run_over_messages(collections: tuple[Collection, ...], values: Mapping[str, 
         LdpError: it failed.
     """
     found = find_inputs(values["files"]) if values["files"] else Inputs((), 0)
-    bits = 0 if values["runner"] == "FnApiRunner" else 3
+    bits = 0 if values["runner"] == "FnApiRunner" else CLUSTER_SHARD_BITS
     config = _config(collections, found, {"shard_bits": bits, **values})
     if not config.job.starts:
         say(dry_run(build(config), config))

@@ -220,13 +220,18 @@ def many(reports: int) -> ReportColumns:
     return ReportColumns(0, ids, np.zeros((reports, DIRECT.protocol.payload_size), np.uint8))
 
 
+def compacted_from(reports: int, worth: int, monkeypatch: pytest.MonkeyPatch) -> Cells:
+    """The cells of a shard whose bag is looked at from so many reports on, and has items worth so many."""
+    monkeypatch.setattr(count_shard, "_COMPACT_FROM", reports)
+    monkeypatch.setattr(count_shard, "_WORTH", worth)
+    return Cells()
+
+
 def test_a_bag_without_copies_is_not_read_before_it_is_counted(
     step: CountShard, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """However often it doubles: its parts are large enough, and as many ids are in it as reports."""
-    monkeypatch.setattr(count_shard, "_COMPACT_FROM", 64)
-    monkeypatch.setattr(count_shard, "_WORTH", 100)
-    cells = Cells()
+    cells = compacted_from(64, 100, monkeypatch)
     for part in pieces(many(20_000), 100):
         shard_part(step, cells, part)
     assert (cells.bag.reads, len(cells.bag.items)) == (0, 200)
@@ -238,9 +243,7 @@ def test_the_copies_of_one_device_are_left_out_in_time(
     step: CountShard, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its id is hardly ever in the sample: that there are more reports than ids shows it."""
-    monkeypatch.setattr(count_shard, "_COMPACT_FROM", 64)
-    monkeypatch.setattr(count_shard, "_WORTH", 1)
-    cells = Cells()
+    cells = compacted_from(64, 1, monkeypatch)
     batch = many(2_000)
     one = next(pieces(batch, 1))
     copies = ReportColumns(0, one.report_ids.repeat(500), one.payloads.repeat(500, axis=0))
@@ -259,9 +262,7 @@ def test_the_copies_of_one_device_are_left_out_in_time(
 
 def test_small_parts_are_put_together(step: CountShard, monkeypatch: pytest.MonkeyPatch) -> None:
     """Even where no report is a copy: each costs time when it is read."""
-    monkeypatch.setattr(count_shard, "_COMPACT_FROM", 64)
-    monkeypatch.setattr(count_shard, "_WORTH", 16)
-    cells = Cells()
+    cells = compacted_from(64, 16, monkeypatch)
     for part in pieces(many(1_024), 4):
         shard_part(step, cells, part)
     assert cells.bag.reads == 5
