@@ -135,12 +135,13 @@ def test_a_signal_comes_while_the_lock_that_stopping_needs_is_held() -> None:
 
 
 def test_what_asks_last_is_still_told() -> None:
-    """A signal in the block's last step: the request has been passed on when the block is left."""
+    """A signal in the block's last step: the request has been passed on when the block is left, once."""
     heard: list[int] = []
     before = [signal.getsignal(name) for name in (signal.SIGTERM, signal.SIGINT)]
     try:
         with stopped_by_signals(lambda: heard.append(1)):
-            signal.raise_signal(signal.SIGINT)
+            for _ in range(2):
+                signal.raise_signal(signal.SIGINT)
         assert heard == [1]
     finally:
         for name, handler in zip((signal.SIGTERM, signal.SIGINT), before, strict=True):
