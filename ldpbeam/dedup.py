@@ -22,6 +22,10 @@ _MOST_MARKS = 26
 """Bits of a mark, at most: 8 MiB of marks. With more of them each waits longer for memory than it saves."""
 
 
+_FOR_RANGES = 0xD6E8FEB86659FD93
+"""An odd number: the key of the hashes by which ids are told apart into ranges, as a multiple of the key."""
+
+
 def secret_key() -> int:
     """A key for the hash tables below: odd, and unknown to whoever chooses report ids."""
     return secrets.randbits(64) | 1
@@ -53,6 +57,58 @@ def repeated(ids: Uints, payloads_of: Callable[[Ints], Bytes], key: int) -> Repe
     if found is None:
         return Repeated(np.empty(0, np.int64), 0, 0)
     return Repeated(found.rows[~found.keep], found.duplicate, found.conflicting)
+
+
+def repeated_by_ranges(
+    blocks: Callable[[], Iterable[Uints]],
+    size: int,
+    payloads_of: Callable[[Ints], Bytes],
+    key: int,
+    at_once: int,
+) -> Iterator[Repeated]:
+    """:func:`repeated` for more ids than are to be in memory together: range by range of their hashes.
+
+    Args:
+        blocks: gives the ids in their order, as uint64 (m,) of any number and any alignment, as often as it
+            is called. It is called once for each range.
+        size: how many ids there are.
+        payloads_of, key: as of :func:`repeated`; payloads are asked for once in each range at most.
+        at_once: ids in a range, about; copies of one id are all in one range, however many there are.
+    """
+    bits = max(-(-size // max(at_once, 1)) - 1, 0).bit_length()
+    if not bits:
+        names = np.empty(size, np.uint64)
+        end = 0
+        for ids in blocks():
+            names[end : end + ids.size] = ids
+            end += ids.size
+        yield repeated(names, payloads_of, key)
+        return
+    for which in range(1 << bits):
+        yield _repeated_in_range(blocks(), payloads_of, key, (bits, which))
+
+
+def _repeated_in_range(
+    blocks: Iterable[Uints], payloads_of: Callable[[Ints], Bytes], key: int, chosen: tuple[int, int]
+) -> Repeated:
+    """What is repeated among ids whose hashes begin with so many bits that are this number."""
+    bits, which = chosen
+    # Not the key itself: ids that agree in the top bits of their hashes would all be in a few buckets later.
+    hashed_by = np.uint64(key * _FOR_RANGES & (1 << 64) - 1)
+    names, positions = np.empty(0, np.uint64), np.empty(0, np.int64)
+    found = begin = 0
+    for block in blocks:
+        if names.size < found + block.size:
+            longer = max(2 * names.size, found + block.size)
+            names = np.concatenate([names[:found], np.empty(longer - found, np.uint64)])
+            positions = np.concatenate([positions[:found], np.empty(longer - found, np.int64)])
+        ids = np.require(block, np.uint64, ("C", "A"))
+        arguments = (ids, hashed_by, np.uint64(64 - bits), np.uint64(which), begin, names, positions, found)
+        found = dedup.in_range(*arguments)
+        begin += ids.size
+    at = positions[:found]
+    one = repeated(names[:found], lambda rows: payloads_of(at[rows]), key)
+    return one._replace(rows=at[one.rows])
 
 
 def without(columns: ReportColumns, rows: Ints) -> ReportColumns:

@@ -21,10 +21,12 @@ from ldpbeam.admission import (
     LISTED,
     UNATTRIBUTED,
     Admission,
+    FilePart,
     Parts,
     Rejected,
     Rejection,
     ReportColumns,
+    StoredColumns,
     by_epoch,
     capped,
     put_together,
@@ -39,9 +41,11 @@ from ldpbeam.wire.codec import Batches, EvenRows, Frames, Rows, parse
 __all__ = [
     "LISTED",
     "Admission",
+    "FilePart",
     "Parts",
     "Rejection",
     "ReportColumns",
+    "StoredColumns",
     "admit_batches",
     "admit_even_rows",
     "admit_frames",
@@ -115,8 +119,18 @@ def admit_batches(
             shares.append(group[small])
         for share in shares:
             ids, payloads = batches.ids_together(share), batches.payloads_together(share)
-            columns = ReportColumns(collection.digest, epoch, ids, payloads.reshape(ids.size, -1))
+            stored = _stored(batches, share, admission.part)
+            columns = ReportColumns(collection.digest, epoch, ids, payloads.reshape(ids.size, -1), stored)
             _admit_columns(collection, columns, batches, share, n[share], source, admission)
+
+
+def _stored(batches: Batches, which: Ints, part: FilePart | None) -> StoredColumns | None:
+    """Where the columns of one batch lie in the file of which the batches' buffer is a part."""
+    if part is None or which.size != 1 or batches.in_parts[which[0]]:
+        return None
+    (one,) = which.tolist()
+    ids_at, payloads_at = int(batches.ids_at[one]), int(batches.payloads_at[one])
+    return StoredColumns(part.file, part.at + ids_at, part.at + payloads_at)
 
 
 def admit_rows(rows: Rows, collections: Mapping[int, Collection], source: str, admission: Admission) -> None:
@@ -278,7 +292,8 @@ def _admit_columns(
             admission.late[key] += int(late.sum())
             ids, payloads = ids[~late], read_only(payloads[~late])
     if ids.size:
-        admission.admitted.append(ReportColumns(collection.digest, columns.epoch, ids, payloads))
+        stored = columns.stored if ids.size == len(columns) else None
+        admission.admitted.append(ReportColumns(collection.digest, columns.epoch, ids, payloads, stored))
 
 
 def _owners(which: Ints, sizes: Ints | None, rows: Ints) -> tuple[Ints, Ints | None]:

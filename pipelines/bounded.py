@@ -11,6 +11,7 @@ from apache_beam.transforms.window import GlobalWindows
 from ldpbeam.accounting import CountedEpoch, Entry
 from ldpbeam.collection.collection import Collection
 from ldpbeam.pipelines.config import RunConfig
+from ldpbeam.pipelines.inputs import waits_on_disk
 from ldpbeam.transforms.coders import register_coders
 from ldpbeam.transforms.composite import composite
 from ldpbeam.transforms.sinks.atomic import publish
@@ -100,9 +101,8 @@ def publish_collections(
 
 
 def _spill(config: RunConfig) -> Spill | None:
-    """On disk where one process does all the work; workers of a cluster share none."""
     output = config.outputs.output
-    if config.job.runner != "FnApiRunner" or "://" in output:
+    if not waits_on_disk(config.job.runner, output):
         return None
     return Spill(f"{output}/{SPILLED}", config.counting.spill_above << 20)
 

@@ -15,6 +15,7 @@ _OURS = _BESIDE_REPORTS | {"collection.yaml", "index.html"}
 CLUSTER_SHARD_BITS = 3
 """Bits of sharding for messages on clusters, whose size nobody knows."""
 _SHARD_BYTES = 256 << 20
+_SHARD_BYTES_ON_DISK = 16 << 30
 _SAMPLE = 4096
 """Bytes by which a text is told from reports."""
 
@@ -104,9 +105,21 @@ def _dangling(pattern: str) -> list[str]:
     ]
 
 
-def shard_bits_for(size: int) -> int:
-    """Bits of sharding for inputs of ``size`` bytes: a shard's reports are held together once."""
-    return min(8, (size // _SHARD_BYTES).bit_length())
+def shard_bits_for(size: int, *, held: bool = False) -> int:
+    """Bits of sharding for inputs of ``size`` bytes.
+
+    ``held``: reports that wait for their duplicates are held in memory, those of a shard together. Else they
+    wait on disk, whatever they are; a shard's ids are then read once for each 2**25 of them.
+    """
+    return min(8, (size // (_SHARD_BYTES if held else _SHARD_BYTES_ON_DISK)).bit_length())
+
+
+def waits_on_disk(runner: str, output: str) -> bool:
+    """Whether reports wait for their duplicates on the disk of this machine.
+
+    They do where one process does all the work; workers of a cluster share no disk.
+    """
+    return runner == "FnApiRunner" and "://" not in output
 
 
 def _identity(path: str) -> str:

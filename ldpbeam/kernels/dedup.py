@@ -45,6 +45,42 @@ def split_by_id(ids: Any, payloads: Any, shift: Any, ends: Any, names: Any, rows
 
 
 @kernel
+def mixed(name: Any, key: Any) -> Any:
+    """An id spread over 64 bits, differently for every odd ``key``."""
+    x = name * key
+    x ^= x >> np.uint64(32)
+    x *= key
+    return x ^ (x >> np.uint64(29))
+
+
+@kernel
+def in_range(
+    ids: Any, key: Any, shift: Any, which: Any, begin: Any, names: Any, positions: Any, found: Any
+) -> Any:
+    """Append the ids of one range of their mixed form, and where they are.
+
+    Args:
+        ids: uint64 (n,).
+        key: odd uint64, secret of this process.
+        shift: uint64, 64 minus the number of bits of a range, of which there is at least one.
+        which: uint64, the range.
+        begin: int64, the position of the first of ``ids``.
+        names: uint64, written from ``found`` on: ids; room for all n.
+        positions: int64, written likewise: their positions.
+        found: int64, how many have been written before.
+
+    Returns:
+        How many are written then.
+    """
+    for i in range(ids.size):
+        # Written in any case, and kept by counting: which ids are of the range cannot be foretold.
+        names[found] = ids[i]
+        positions[found] = begin + i
+        found += np.int64((mixed(ids[i], key) >> shift) == which)
+    return found
+
+
+@kernel
 def marked_before(ids: Any, key: Any, shift: Any, marks: Any, found: Any) -> Any:
     """Ids before which another one with the same mark has come: each second copy of an id, and a few others.
 
@@ -98,15 +134,6 @@ def marked(ids: Any, key: Any, shift: Any, marks: Any, rows: Any) -> Any:
         rows[count] = i
         count += np.int64((marks[np.int64(mark >> np.uint64(3))] >> (mark & np.uint64(7))) & 1)
     return count
-
-
-@kernel
-def mixed(name: Any, key: Any) -> Any:
-    """An id spread over 64 bits, differently for every odd ``key``."""
-    x = name * key
-    x ^= x >> np.uint64(32)
-    x *= key
-    return x ^ (x >> np.uint64(29))
 
 
 @kernel

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Iterator
 from functools import partial
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ldpbeam import dedup
-from ldpbeam.arrays import Bytes, Ints, read_only
+from ldpbeam.arrays import Bytes, Ints, Uints, read_only
 from ldpbeam.dedup import (
     any_repeat,
     by_shard,
@@ -20,6 +22,7 @@ from ldpbeam.dedup import (
     distinct_reports,
     keep_one_per_id,
     repeated,
+    repeated_by_ranges,
     shard_columns,
     unrepeated,
     without,
@@ -166,6 +169,52 @@ def test_payloads_are_asked_for_once_and_only_where_an_id_is_repeated(reports: l
     assert pairs(without(whole, found.rows)) == pairs(wanted.columns)
     assert found[1:] == wanted[1:]
     assert found.rows.size == found.duplicate + found.conflicting
+
+
+@settings(max_examples=200)
+@given(REPORTS, KEYS, st.lists(st.integers(0, 60), max_size=5), st.integers(0, 70))
+def test_ranges_find_together_what_is_repeated(
+    reports: list[Pair], key: int, cuts: list[int], at_once: int
+) -> None:
+    """However many ids are looked at together, in whatever blocks and at whatever address they come."""
+    whole = columns(reports)
+    edges = sorted({0, *(min(c, len(reports)) for c in cuts), len(reports)})
+
+    def blocks() -> Iterator[Uints]:
+        for a, b in pairwise(edges):
+            yield np.frombuffer(b"x" + whole.report_ids[a:b].tobytes(), np.uint8)[1:].view(np.uint64)
+
+    ranges = list(repeated_by_ranges(blocks, len(reports), lambda rows: whole.payloads[rows], key, at_once))
+    wanted = repeated(whole.report_ids, lambda rows: whole.payloads[rows], key)
+    assert sorted(row for each in ranges for row in each.rows.tolist()) == wanted.rows.tolist()
+    assert all((np.diff(each.rows) > 0).all() for each in ranges)
+    assert sum(each.duplicate for each in ranges) == wanted.duplicate
+    assert sum(each.conflicting for each in ranges) == wanted.conflicting
+
+
+@pytest.mark.parametrize(("n", "ranges"), [(0, 1), (1, 1), (1000, 1), (1001, 2), (8000, 8), (8001, 16)])
+def test_ranges_are_of_one_size_and_few(n: int, ranges: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As many as are needed, a power of two of them; and their ids are spread over buckets as any others."""
+    ids = np.random.Generator(np.random.Philox(n)).integers(0, 1 << 64, n, np.uint64)
+    parts: list[Uints] = []
+    looked_for, key = dedup.repeated, 0x2545F4914F6CDD1D
+
+    def noted(names: Uints, *others: Any) -> Any:
+        parts.append(names)
+        return looked_for(names, *others)
+
+    monkeypatch.setattr(dedup, "repeated", noted)
+    monkeypatch.setattr(dedup, "_BUCKET", 16)
+    found = list(
+        repeated_by_ranges(lambda: iter([ids]), n, columns([(1, b"ab")]).payloads.__getitem__, key, 1000)
+    )
+    assert len(found) == len(parts) == ranges
+    assert sorted(np.concatenate(parts).tolist()) == sorted(ids.tolist())
+    sizes = [part.size for part in parts]
+    assert max(sizes) - min(sizes) < 250
+    for part in parts:
+        _, ends, _ = dedup._buckets(part, key, np.empty(0, np.int32))
+        assert np.diff(ends, prepend=0).max() < 64  # of 16 to 32 on average
 
 
 @settings(max_examples=200)

@@ -6,7 +6,9 @@ import errno
 import io
 import os
 import tempfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +21,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ldpbeam.arrays import read_only
-from ldpbeam.dedup import keep_one_per_id, repeated, shard_columns
+from ldpbeam.dedup import keep_one_per_id, secret_key, shard_columns
 from ldpbeam.errors import LdpError
-from ldpbeam.reports import Parts, ReportColumns, put_together
+from ldpbeam.file_version import FileVersion
+from ldpbeam.reports import Parts, ReportColumns, StoredColumns, put_together
 from ldpbeam.transforms.coders import ReportColumnsCoder
 from ldpbeam.transforms.stages import spill as spilling
 from ldpbeam.transforms.stages.spill import (
@@ -30,6 +33,7 @@ from ldpbeam.transforms.stages.spill import (
     Shard,
     ShardWithSpill,
     Spill,
+    SpillFile,
     WaitingColumns,
     WaitingColumnsCoder,
 )
@@ -72,9 +76,25 @@ def by_shard(given: Iterable[tuple[Shard, WaitingColumns]]) -> dict[Shard, list[
 
 def gathered(waiting: Sequence[WaitingColumns]) -> list[ReportColumns]:
     with Gathered(waiting) as reports:
-        found = list(reports.columns_without(np.empty(0, np.int64)))
-        assert np.array_equal(reports.ids, np.concatenate([part.report_ids for part in found]))
+        found = list(reports.columns())
+        assert len(reports) == sum(map(len, found))
     return found
+
+
+def in_a_file(path: Path, batches: Sequence[ReportColumns]) -> list[ReportColumns]:
+    """The same columns, which lie in a file as well: payloads before ids, with something in between."""
+    written = [(b.payloads.tobytes() + b"..", b.report_ids.astype("<u8").tobytes() + b"...") for b in batches]
+    path.write_bytes(b"".join(map(b"".join, written)))
+    version = FileVersion.of(str(path), path.stat())
+    found, at = [], 0
+    for batch, (payloads, ids) in zip(batches, written, strict=True):
+        found.append(replace(batch, stored=StoredColumns(version, at + len(payloads), at)))
+        at += len(payloads) + len(ids)
+    return found
+
+
+def files_below(folder: Path) -> list[Path]:
+    return [path for path in folder.rglob("*") if path.is_file()]
 
 
 @given(st.integers(0, 40), st.integers(-(2**63), 2**63 - 1), st.integers(0, 3), st.integers(0, 2**64 - 1))
@@ -94,19 +114,28 @@ def test_columns_travel_as_they_are(reports: int, epoch: int, width: int, digest
     st.integers(0, 2**64 - 1),
     st.integers(-(2**63), 2**63 - 1),
     st.integers(0, 300),
-    st.lists(st.tuples(*[st.integers(0, 2**62)] * 3), max_size=4),
+    st.lists(st.tuples(*[st.integers(0, 2**62)] * 4), max_size=4),
+    st.lists(st.tuples(*[st.integers(0, 2**64 - 1)] * 3, st.integers(-(2**63), 2**63 - 1)), max_size=3),
 )
 def test_places_travel_as_they_are(
-    path: bytes, digest: int, epoch: int, width: int, parts: list[tuple[int, int, int]]
+    path: bytes,
+    digest: int,
+    epoch: int,
+    width: int,
+    parts: list[tuple[int, int, int, int]],
+    versions: list[tuple[int, int, int, int]],
 ) -> None:
-    table = np.array(parts, np.int64).reshape(-1, 3)
-    asked = Places(os.fsdecode(b"/x/" + path.replace(b"\0", b"")), digest, epoch, width, table)
+    table = np.array(parts, np.int64).reshape(-1, 4)
+    name = os.fsdecode(b"/x/" + path.replace(b"\0", b""))
+    files = (*(FileVersion(name * (i + 1), *each) for i, each in enumerate(versions)), SpillFile(name))
+    asked = Places(files, digest, epoch, width, table)
     coder = WaitingColumnsCoder()
     found = coder.decode(coder.encode(WaitingColumns(places=asked)))
     assert found.columns is None
     back = found.places
     assert back is not None
-    assert (back.path, back.digest, back.epoch, back.width) == (asked.path, digest, epoch, width)
+    assert (back.files, back.digest, back.epoch, back.width) == (files, digest, epoch, width)
+    assert list(map(type, back.files)) == list(map(type, files))
     assert np.array_equal(back.table, table)
 
 
@@ -118,8 +147,8 @@ def test_nothing_is_encoded_for_the_sake_of_its_size(monkeypatch: pytest.MonkeyP
     for kind in (WaitingColumnsCoder, ReportColumnsCoder):
         monkeypatch.setattr(kind, "encode", lambda *_: pytest.fail("encoded"))
     assert abs(coder.estimate_size(("a", asked)) - exactly) < 100
-    places = WaitingColumns(places=Places("/x", 1, 2, 3, np.zeros((500, 3), np.int64)))
-    assert 12_000 < coder.estimate_size(("a", places)) < 12_200
+    places = WaitingColumns(places=Places((SpillFile("/x"),), 1, 2, 3, np.zeros((500, 4), np.int64)))
+    assert 16_000 < coder.estimate_size(("a", places)) < 16_200
 
 
 @pytest.mark.parametrize("bits", [0, 2])
@@ -145,22 +174,31 @@ def test_what_is_beyond_the_limit_waits_on_disk(bits: int, tmp_path: Path) -> No
 @pytest.mark.parametrize("limit", [1, 203, 250, 1 << 16])
 def test_payloads_are_read_in_blocks(limit: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Parts in a row, as many as make up a block; what is left out is left out of its own block."""
+    key = secret_key()
     monkeypatch.setattr(spilling, "_BLOCK", limit)
-    step = ShardWithSpill(0, Spill(str(tmp_path), 1300))
     batches = [columns(n, 3) for n in (100, 101, 102, 103, 1)]
-    waiting = [one for _, one in bundle(step, batches)]
     whole = put_together(batches)
-    with Gathered(waiting) as reports:
-        sizes = {1: [100, 101, 102, 103, 1], 203: [100, 203, 104], 250: [100, 306, 1]}.get(limit, [100, 307])
-        assert [len(part) for part in reports.columns_without(np.empty(0, np.int64))] == sizes
-        rows = np.array([0, 99, 100, 200, 201, 303, 405])
-        assert np.array_equal(reports.payloads_of(rows), whole.payloads[rows])
-        left = put_together(list(reports.columns_without(rows)))
-        assert np.array_equal(left.payloads, np.delete(whole.payloads, rows, 0))
-        assert np.array_equal(left.report_ids, np.delete(whole.report_ids, rows))
-        # A block of which nothing is left does not exist.
-        everything = np.arange(100, 407)
-        assert [len(part) for part in reports.columns_without(everything)] == [100]
+    sizes = {1: [100, 101, 102, 103, 1], 203: [100, 203, 104], 250: [100, 306, 1]}.get(limit, [100, 307])
+
+    def left(copies: Sequence[int]) -> list[ReportColumns]:
+        """What stays if the reports at some positions are copies of the first one."""
+        ids, payloads = whole.report_ids.copy(), whole.payloads.copy()
+        ids[copies], payloads[copies] = ids[0], payloads[0]
+        ends = np.cumsum([len(batch) for batch in batches])[:-1]
+        parts = zip(np.split(ids, ends), np.split(payloads, ends), strict=True)
+        step = ShardWithSpill(0, Spill(str(tmp_path), 1300))
+        given = bundle(step, [ReportColumns(whole.digest, 3, some, rows) for some, rows in parts])
+        with Gathered([one for _, one in given]) as reports:
+            assert reports.keep_one_per_id(key) == (len(copies), 0)
+            return list(reports.columns())
+
+    assert [len(part) for part in left([])] == sizes
+    some = [99, 100, 200, 201, 303, 405]
+    rest = put_together(left(some))
+    assert np.array_equal(rest.payloads, np.delete(whole.payloads, some, 0))
+    assert np.array_equal(rest.report_ids, np.delete(whole.report_ids, some))
+    # A block of which nothing is left does not exist.
+    assert [len(part) for part in left(range(100, 407))] == [100]
 
 
 @given(
@@ -169,11 +207,13 @@ def test_payloads_are_read_in_blocks(limit: int, tmp_path: Path, monkeypatch: py
     st.integers(0, 60),
     st.integers(1, 12),
     st.integers(0, 2**63 - 1).map(lambda x: 2 * x + 1),
+    st.integers(1, 20),
+    st.booleans(),
 )
 def test_one_report_per_id_of_what_waits_as_of_columns(
-    parts: list[list[tuple[int, int]]], bits: int, above: int, block: int, key: int
+    parts: list[list[tuple[int, int]]], bits: int, above: int, block: int, key: int, at_once: int, stay: bool
 ) -> None:
-    """The same reports stay, in memory or on disk, and the same numbers are left out, as of columns."""
+    """The same reports stay, in memory, in their own file or in another, as of columns; so do the numbers."""
     batches = [
         ReportColumns(
             7,
@@ -183,22 +223,104 @@ def test_one_report_per_id_of_what_waits_as_of_columns(
         )
         for part in parts
     ]
+    wanted = keep_one_per_id(batches, key)
     with pytest.MonkeyPatch.context() as patch, tempfile.TemporaryDirectory() as folder:
         patch.setattr(spilling, "_BLOCK", block)
-        groups = by_shard(bundle(ShardWithSpill(bits, Spill(folder, above)), batches))
+        patch.setattr(spilling, "_IDS", at_once)
+        if stay:  # every other batch, so that a shard has both
+            batches[::2] = in_a_file(Path(folder, "read"), batches[::2])
+        groups = by_shard(bundle(ShardWithSpill(bits, Spill(f"{folder}/spilled", above)), batches))
         stayed: list[tuple[int, bytes]] = []
         duplicate = conflicting = 0
         for waiting in groups.values():
             with Gathered(waiting) as reports:
-                found = repeated(reports.ids, reports.payloads_of, key)
-                for part in reports.columns_without(found.rows):
+                found = reports.keep_one_per_id(key)
+                for part in reports.columns():
                     assert len(part)
                     stayed += zip(part.report_ids.tolist(), map(bytes, part.payloads), strict=True)
-                duplicate, conflicting = duplicate + found.duplicate, conflicting + found.conflicting
-    wanted = keep_one_per_id(batches, key)
+                duplicate, conflicting = duplicate + found[0], conflicting + found[1]
     pairs = zip(wanted.columns.report_ids.tolist(), map(bytes, wanted.columns.payloads), strict=True)
     assert sorted(stayed) == sorted(pairs)
     assert (duplicate, conflicting) == wanted[1:]
+
+
+@pytest.mark.parametrize("bits", [0, 2])
+def test_what_lies_in_a_file_is_read_from_it_once_more(bits: int, tmp_path: Path) -> None:
+    """Nothing is written where columns stay together; what is split needs a file of its own."""
+    batches = in_a_file(tmp_path / "read", [columns(n) for n in (70, 80, 90)])
+    step = ShardWithSpill(bits, Spill(str(tmp_path / "spilled"), 70 * 13))
+    given = bundle(step, batches)
+    step.teardown()
+    assert len(files_below(tmp_path)) == (2 if bits else 1)
+    groups = by_shard(given)
+    for shard in range(1 << bits):
+        parts = [part for batch in batches for at, part in shard_columns(batch, bits) if at == shard]
+        assert same(put_together(gathered(groups[("a", 3), shard])), put_together(parts))
+
+
+def test_many_files_are_one_element_and_are_open_one_by_one(tmp_path: Path) -> None:
+    """A folder of thousands of files costs a runner no thousands of elements, nor descriptors."""
+    batches = [in_a_file(tmp_path / str(i), [columns(i + 1)])[0] for i in range(20)]
+    step = ShardWithSpill(0, Spill(str(tmp_path), 0))
+    ((_, waiting),) = bundle(step, batches)
+    opened = descriptors()
+    with Gathered([waiting]) as reports:
+        most = 0
+        for _ in reports._ids():
+            most = max(most, len(descriptors() - opened))
+        assert reports.keep_one_per_id(secret_key()) == (0, 0)
+        assert same(put_together(list(reports.columns())), put_together(batches))
+    assert most <= 1
+    assert descriptors() <= opened
+
+
+def _longer(path: Path) -> None:
+    with path.open("ab") as file:
+        file.write(b"more")
+
+
+def _other_bytes(path: Path) -> None:
+    path.write_bytes(bytes(path.stat().st_size))
+
+
+def _another_file(path: Path) -> None:
+    before, other = path.stat(), path.with_name("other")
+    other.write_bytes(path.read_bytes())
+    os.utime(other, ns=(before.st_atime_ns, before.st_mtime_ns))
+    other.replace(path)
+
+
+@pytest.mark.parametrize(
+    ("change", "kept"), [(_longer, False), (_other_bytes, False), (_another_file, True), (Path.unlink, True)]
+)
+def test_a_file_that_has_changed_is_not_read_once_more(
+    change: Callable[[Path], None], kept: bool, tmp_path: Path
+) -> None:
+    """Whatever it holds then: what was read of it is judged already, and something else would be counted."""
+    path = tmp_path / "reports.pb"
+    batches = in_a_file(path, [columns(70), columns(80)])
+    os.utime(path, ns=(0, 10**18))
+    batches = [_at(batch, FileVersion.of(str(path), path.stat())) for batch in batches]
+    ((_, waiting),) = bundle(ShardWithSpill(0, Spill(str(tmp_path), 0)), batches)
+    assert len(gathered([waiting])) == 1
+    opened = descriptors()
+    # What is open is the file that was read, whatever has its name by now; its bytes may be others.
+    with (
+        nullcontext() if kept else pytest.raises(LdpError, match="E-RUN-INPUT"),
+        Gathered([waiting]) as reports,
+    ):
+        assert reports.keep_one_per_id(secret_key()) == (0, 0)
+        change(path)
+        assert same(put_together(list(reports.columns())), put_together(batches)) or not kept
+    with pytest.raises(LdpError) as caught, Gathered([waiting]) as reports:
+        reports.keep_one_per_id(secret_key())
+    assert (caught.value.code, caught.value.where) == ("E-RUN-INPUT", str(path))
+    assert descriptors() <= opened
+
+
+def _at(columns: ReportColumns, version: FileVersion) -> ReportColumns:
+    assert columns.stored is not None
+    return replace(columns, stored=replace(columns.stored, file=version))
 
 
 def test_two_files_are_read_in_the_order_of_their_places(tmp_path: Path) -> None:
@@ -253,14 +375,14 @@ def test_files_are_closed_whatever_happens(tmp_path: Path) -> None:
     step.teardown()
     opened = descriptors()
     with Gathered([waiting]) as reports:
-        assert reports.ids.size == 100
+        assert len(reports) == 100
     (path,) = tmp_path.iterdir()
     os.truncate(path, 8 * 100 + 5 * 99)
     with Gathered([waiting]) as reports, pytest.raises(OSError, match="shorter"):
-        list(reports.columns_without(np.empty(0, np.int64)))
+        list(reports.columns())
     os.truncate(path, 8 * 99)
-    with pytest.raises(OSError, match="shorter"), Gathered([waiting]):
-        pass
+    with pytest.raises(OSError, match="shorter"), Gathered([waiting]) as reports:
+        reports.keep_one_per_id(secret_key())
     assert descriptors() <= opened
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ldpbeam.errors import Reason
+from ldpbeam.file_version import FileVersion
 from ldpbeam.wire.codec import EvenRows, Frames, Rows
 
 if TYPE_CHECKING:
@@ -53,6 +54,7 @@ class Chunk(Piece):
             a file.
         names: what each record is called in its source, instead of its position; none for a file.
         written_by: microseconds since 1970 by which the records had been written; None where nobody knows.
+        file: what can be read once more, at ``base``, to have the buffer's bytes again; None where nothing can.
     """
 
     source: str
@@ -61,6 +63,7 @@ class Chunk(Piece):
     arrivals: NDArray[np.int64] | None = None
     names: tuple[str, ...] = ()
     written_by: int | None = None
+    file: FileVersion | None = None
 
     @property
     def nbytes(self) -> int:

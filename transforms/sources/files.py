@@ -100,6 +100,7 @@ class _Stored:
 
     def __init__(self, stored: StoredFile) -> None:
         self._stored = stored
+        self.file = stored.settled
 
     def after(self, rest: Bytes) -> Bytes:
         """``rest`` and about a chunk of what follows; ``rest`` itself at the end.
@@ -117,6 +118,9 @@ class _Stored:
 
 class _Decompressed:
     """The bytes that a compressed file stands for."""
+
+    file = None
+    """No file holds them as they are."""
 
     def __init__(self, pieces: Iterator[bytes]) -> None:
         self._pieces = _gathered(pieces)
@@ -244,7 +248,7 @@ def _read_records(
         while True:
             found = frames(data, at)
             if found.offsets.size:
-                yield Chunk(path, base, found, written_by=written_by)
+                yield Chunk(path, base, found, written_by=written_by, file=stream.file)
             at = found.end
             if found.status == framing.BAD_LENGTH:
                 # Without a length nothing says where the next record begins.

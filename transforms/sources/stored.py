@@ -12,6 +12,10 @@ from typing import Any
 from apache_beam.io.filesystem import CompressionTypes
 from apache_beam.io.filesystems import FileSystems
 
+from ldpbeam.file_version import FileVersion
+
+_SETTLED = 10 * 10**9
+"""Nanoseconds without a change after which nobody is believed to be still writing a file."""
 _FIRST_PAUSE = 0.1  # seconds before the second attempt, five times as long before each further one
 
 
@@ -25,6 +29,13 @@ class StoredFile(io.RawIOBase):
 
     A read that fails is repeated on the file opened anew, ``attempts`` times in all. ``unreadable`` then says
     that an error is the storage's and not the content's.
+
+    Attributes:
+        size: bytes.
+        modified: seconds since 1970 when it was written; None where its store does not say.
+        settled: which version of which file of this machine it is, unless somebody has written to it in the
+            last few seconds, and so may go on.
+        unreadable: whether it could not be read.
     """
 
     def __init__(self, path: str, attempts: int) -> None:
@@ -41,6 +52,7 @@ class StoredFile(io.RawIOBase):
         self.unreadable = False
         self.size = 0
         self.modified: int | None = None
+        self.settled: FileVersion | None = None
         self._again(self._open)
 
     def readable(self) -> bool:
@@ -113,6 +125,8 @@ class StoredFile(io.RawIOBase):
                 # A pipe or a device would be waited for, or never end.
                 raise OSError(f"not a regular file: {printable(self._path)}")
             self.modified = int(found.st_mtime)
+            if found.st_mtime_ns < time.time_ns() - _SETTLED:
+                self.settled = FileVersion.of(self._path, found)
         elif self.modified is None:
             self.modified = _modified(self._path)
         self._handle = FileSystems.open(self._path, compression_type=CompressionTypes.UNCOMPRESSED)

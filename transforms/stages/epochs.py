@@ -14,7 +14,7 @@ from apache_beam.utils.timestamp import Timestamp
 
 from ldpbeam.accounting import CONFLICTING, Entry
 from ldpbeam.collection.epochs import Epochs
-from ldpbeam.dedup import repeated, secret_key, shard_columns, unrepeated
+from ldpbeam.dedup import secret_key, shard_columns, unrepeated
 from ldpbeam.reports import Parts, ReportColumns
 from ldpbeam.transforms.composite import composite
 from ldpbeam.transforms.stages.reports import ACCOUNTING, EpochKey, EpochParts
@@ -78,9 +78,8 @@ class _KeepOneOfWaiting(_KeepOne):
     def process(self, group: Any) -> Iterator[EpochParts | beam.pvalue.TaggedOutput]:
         key = group[0][0]
         with Gathered(group[1]) as reports:
-            found = repeated(reports.ids, reports.payloads_of, self._secret)
-            yield from _left_out(key, found.duplicate, found.conflicting)
-            for part in reports.columns_without(found.rows):  # each is let go once it is counted
+            yield from _left_out(key, *reports.keep_one_per_id(self._secret))
+            for part in reports.columns():  # each is let go once it is counted
                 yield key, Parts([part])
 
 

@@ -13,6 +13,7 @@ from ldpbeam.accounting import Entry
 from ldpbeam.collection.collection import Collection, digest_hex
 from ldpbeam.reports import (
     Admission,
+    FilePart,
     Parts,
     Rejection,
     ReportColumns,
@@ -87,7 +88,7 @@ class AdmitReports(beam.DoFn):
 
     def process(self, element: Chunk | Table | BadSource) -> Iterator[beam.pvalue.TaggedOutput]:
         """Judge everything in one element."""
-        done = Admission(written_by=getattr(element, "written_by", None))
+        done = Admission(written_by=getattr(element, "written_by", None), part=_part_of(element))
         if isinstance(element, BadSource):
             done.reject_source(element.reason, element.source, element.place, element.count)
         elif isinstance(element, Table) and isinstance(element.rows, EvenRows):
@@ -115,6 +116,13 @@ class AdmitReports(beam.DoFn):
             yield beam.pvalue.TaggedOutput(REJECTED, by_source)
         for entry in done.entries():
             yield beam.pvalue.TaggedOutput(ACCOUNTING, entry)
+
+
+def _part_of(element: Chunk | Table | BadSource) -> FilePart | None:
+    """What of a file a chunk's buffer is, where its bytes are those of a file."""
+    if not isinstance(element, Chunk) or element.file is None:
+        return None
+    return FilePart(element.file, element.base)
 
 
 def _named(rejection: Rejection, chunk: Chunk) -> Rejection:

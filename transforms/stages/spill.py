@@ -3,8 +3,9 @@
 A run in one process keeps what a GroupByKey gathers in memory. Report ids and payloads are all of the input,
 so memory would grow with it; a place in a file is a few bytes. Only for runners whose steps share a disk.
 
-Of what comes back, report ids come first, all those of a shard together. Payloads follow in blocks, each
-straight into the memory that it is counted from, and those of a shard are never in memory at once.
+Columns that lie in a file of the input as they are stay there, and are read from it once more; others are
+written to a file of our own. Of what comes back, report ids come first, a bounded number of them at once.
+Payloads follow in blocks, each straight into the memory that it is counted from.
 """
 
 from __future__ import annotations
@@ -13,8 +14,7 @@ import io
 import os
 import secrets
 import struct
-from collections.abc import Iterable, Iterator
-from contextlib import ExitStack
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, NamedTuple
@@ -25,17 +25,23 @@ from apache_beam import coders
 from apache_beam.utils.windowed_value import WindowedValue
 
 from ldpbeam.arrays import Bytes, Ints, Uints, read_only
-from ldpbeam.dedup import by_shard, rows_between, without
-from ldpbeam.errors import disk_error
+from ldpbeam.dedup import by_shard, repeated_by_ranges, rows_between, without
+from ldpbeam.errors import LdpError, disk_error
+from ldpbeam.file_version import FileVersion
 from ldpbeam.reports import ReportColumns
 from ldpbeam.transforms.coders import ReportColumnsCoder
+from ldpbeam.transforms.sources.stored import printable
 from ldpbeam.transforms.stages.reports import EpochKey, EpochParts
 
-_FILE = struct.Struct("<QqQQ")
+_PLACES = struct.Struct("<QqQQQ")
+_FILE = struct.Struct("<?QQQqI")
 _COLUMNS = ReportColumnsCoder()
 
 _BLOCK = 1 << 16
 """Reports whose payloads are read together, at least, where there are so many."""
+
+_IDS = 1 << 25
+"""Report ids that are looked at together, about, and at most 16 bytes in memory for each of them."""
 
 Shard = tuple[EpochKey, int]
 """What is gathered: the reports of an epoch whose ids have the same top bits once they are mixed."""
@@ -54,19 +60,26 @@ class Spill:
     above: int
 
 
-@dataclass(frozen=True, eq=False)
-class Places:
-    """Where columns of one collection and epoch are in a file.
-
-    Attributes:
-        path: the file.
-        digest, epoch: of the columns.
-        width: bytes of a payload.
-        table: int64 (m, 3): for each part the offset of its report ids, that of its payloads, both in bytes,
-            and its number of reports.
-    """
+@dataclass(frozen=True)
+class SpillFile:
+    """A file that one step has written: nobody else writes to it."""
 
     path: str
+
+
+@dataclass(frozen=True, eq=False)
+class Places:
+    """Where columns of one collection and epoch are.
+
+    Attributes:
+        files: the files that they are in.
+        digest, epoch: of the columns.
+        width: bytes of a payload.
+        table: int64 (m, 4): for each part its file, as a position in ``files``, the offset of its report ids,
+            that of its payloads, both in bytes, and its number of reports.
+    """
+
+    files: tuple[SpillFile | FileVersion, ...]
     digest: int
     epoch: int
     width: int
@@ -92,30 +105,46 @@ class WaitingColumnsCoder(coders.Coder):
         if value.columns is not None:
             return _COLUMNS.encode(value.columns)
         found = _places(value)
-        head = _FILE.pack(found.digest, found.epoch, found.width, len(found.table))
+        sizes = len(found.files), len(found.table)
+        head = _PLACES.pack(found.digest, found.epoch, found.width, *sizes)
         table = np.ascontiguousarray(found.table, "<i8").tobytes()
-        return self._ON_DISK + head + table + os.fsencode(found.path)
+        return b"".join([self._ON_DISK, head, table, *map(_encoded_file, found.files)])
 
     def decode(self, encoded: bytes) -> WaitingColumns:
         """The same."""
         if not encoded.startswith(self._ON_DISK):
             return WaitingColumns(_COLUMNS.decode(encoded))
         start = len(self._ON_DISK)
-        digest, epoch, width, parts = _FILE.unpack_from(encoded, start)
-        start += _FILE.size
-        table = np.frombuffer(encoded, "<i8", 3 * parts, start).reshape(parts, 3)
-        path = os.fsdecode(encoded[start + table.nbytes :])
-        return WaitingColumns(places=Places(path, digest, epoch, width, table))
+        digest, epoch, width, count, parts = _PLACES.unpack_from(encoded, start)
+        start += _PLACES.size
+        table = np.frombuffer(encoded, "<i8", 4 * parts, start).reshape(parts, 4)
+        start += table.nbytes
+        files: list[SpillFile | FileVersion] = []
+        for _ in range(count):
+            read, *version, length = _FILE.unpack_from(encoded, start)
+            start += _FILE.size
+            path = os.fsdecode(encoded[start : start + length])
+            start += length
+            files.append(FileVersion(path, *version) if read else SpillFile(path))
+        return WaitingColumns(places=Places(tuple(files), digest, epoch, width, table))
 
     def estimate_size(self, value: WaitingColumns) -> int:
         """Bytes of the columns, or of the places."""
         if value.columns is not None:
             return _COLUMNS.estimate_size(value.columns)
-        return len(self._ON_DISK) + _FILE.size + _places(value).table.nbytes
+        found = _places(value)
+        files = sum(_FILE.size + len(file.path) for file in found.files)
+        return len(self._ON_DISK) + _PLACES.size + found.table.nbytes + files
 
     def is_deterministic(self) -> bool:
         """Equal values give equal bytes."""
         return True
+
+
+def _encoded_file(file: SpillFile | FileVersion) -> bytes:
+    path = os.fsencode(file.path)
+    version = file[1:] if isinstance(file, FileVersion) else (0,) * 4
+    return _FILE.pack(isinstance(file, FileVersion), *version, len(path)) + path
 
 
 def _places(waiting: WaitingColumns) -> Places:
@@ -129,13 +158,14 @@ def register_waiting_columns() -> None:
     coders.registry.register_coder(WaitingColumns, WaitingColumnsCoder)
 
 
-class _Written(NamedTuple):
-    """What a bundle has written of a shard, and the timestamp and window of its first part."""
+class _Found(NamedTuple):
+    """Where a bundle has found columns of a shard, and the timestamp and window of the first of them."""
 
     digest: int
     epoch: int
     width: int
-    parts: list[tuple[int, int, int]]
+    files: dict[SpillFile | FileVersion, int]
+    parts: list[tuple[int, int, int, int]]
     timestamp: Any
     window: Any
 
@@ -143,21 +173,22 @@ class _Written(NamedTuple):
 class ShardWithSpill(beam.DoFn):
     """:data:`EpochParts` to ``((key, shard), waiting columns)``.
 
-    An instance keeps ``spill.above`` bytes in memory and writes what comes after them to a file of its own.
-    Of what it has written one element per shard says where it is, at the end of the bundle: elements are few,
-    since each costs the runner as much time as hundreds of reports cost here.
+    An instance keeps ``spill.above`` bytes in memory. What comes after them stays where it was read, if it
+    lies there as it is and is not to be split, and else goes to a file of the instance's own. One element per
+    shard says where, at the end of the bundle: elements are few, since each costs the runner as much time as
+    hundreds of reports cost here.
     """
 
     def __init__(self, bits: int, spill: Spill) -> None:
         self._bits, self._spill = bits, spill
         self._in_memory = 0
-        self._file: int | None = None
-        self._path, self._size = "", 0
-        self._written: dict[Shard, _Written] = {}
+        self._descriptor: int | None = None
+        self._file, self._size = SpillFile(""), 0
+        self._found: dict[Shard, _Found] = {}
 
     def start_bundle(self) -> None:
-        """Forget what bundles before have written: it has been said where that is, or they came to no end."""
-        self._written = {}
+        """Forget what bundles before have found: it has been said where that is, or they came to no end."""
+        self._found = {}
 
     def process(
         self,
@@ -172,34 +203,38 @@ class ShardWithSpill(beam.DoFn):
         """
         key, parts = pair
         for columns in parts:
-            yield from self._split(key, columns, timestamp, window)
+            self._in_memory += columns.report_ids.nbytes + columns.payloads.nbytes
+            if self._in_memory <= self._spill.above:
+                ordered, ends = by_shard(columns, self._bits)
+                for shard, begin, end in _shards(ends):
+                    yield (key, shard), WaitingColumns(rows_between(ordered, begin, end))
+            else:
+                self._leave(key, columns, timestamp, window)
 
-    def _split(
-        self, key: EpochKey, columns: ReportColumns, timestamp: Any, window: Any
-    ) -> Iterator[tuple[Shard, WaitingColumns]]:
-        self._in_memory += columns.report_ids.nbytes + columns.payloads.nbytes
-        ordered, ends = by_shard(columns, self._bits)
-        kept = self._in_memory <= self._spill.above
-        if not kept:
+    def _leave(self, key: EpochKey, columns: ReportColumns, timestamp: Any, window: Any) -> None:
+        """Leave columns on disk, and remember where they are."""
+        width = columns.payloads.shape[1]
+        file: SpillFile | FileVersion
+        stored = columns.stored
+        if stored is not None and not self._bits:
+            file, ids_at, payloads_at, ends = stored.file, stored.ids_at, stored.payloads_at, [len(columns)]
+        else:
+            ordered, ends = by_shard(columns, self._bits)
             ids_at, payloads_at = self._write(ordered)
-            width = columns.payloads.shape[1]
-        begin = 0
-        for shard, end in enumerate(ends):
-            if end > begin and kept:
-                yield (key, shard), WaitingColumns(rows_between(ordered, begin, end))
-            elif end > begin:
-                first = _Written(columns.digest, columns.epoch, width, [], timestamp, window)
-                written = self._written.setdefault((key, shard), first)
-                written.parts.append((ids_at + 8 * begin, payloads_at + width * begin, end - begin))
-            begin = end
+            file = self._file
+        for shard, begin, end in _shards(ends):
+            first = _Found(columns.digest, columns.epoch, width, {}, [], timestamp, window)
+            found = self._found.setdefault((key, shard), first)
+            which = found.files.setdefault(file, len(found.files))
+            found.parts.append((which, ids_at + 8 * begin, payloads_at + width * begin, end - begin))
 
     def finish_bundle(self) -> Iterator[WindowedValue]:
-        """Say where the columns are that have been written."""
-        for shard, written in self._written.items():
-            table = np.array(written.parts, np.int64)
-            places = Places(self._path, written.digest, written.epoch, written.width, table)
+        """Say where the columns are that are on disk."""
+        for shard, found in self._found.items():
+            table = np.array(found.parts, np.int64)
+            places = Places(tuple(found.files), found.digest, found.epoch, found.width, table)
             value = (shard, WaitingColumns(places=places))
-            yield WindowedValue(value, written.timestamp, (written.window,))
+            yield WindowedValue(value, found.timestamp, (found.window,))
 
     def _write(self, columns: ReportColumns) -> tuple[int, int]:
         """Append report ids and then payloads to the file; at which bytes of it they begin.
@@ -209,16 +244,17 @@ class ShardWithSpill(beam.DoFn):
         """
         ids = np.ascontiguousarray(columns.report_ids, np.uint64).view(np.uint8)
         try:
-            if self._file is None:
+            if self._descriptor is None:
                 os.makedirs(self._spill.folder, mode=0o700, exist_ok=True)  # noqa: PTH103 - Beam paths are text
-                self._path = f"{self._spill.folder}/{secrets.token_hex(8)}"
-                self._file = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+                self._file = SpillFile(f"{self._spill.folder}/{secrets.token_hex(8)}")
+                flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
+                self._descriptor = os.open(self._file.path, flags, 0o600)
             for array in (ids, columns.payloads.reshape(-1)):
                 left = array.data
                 while left:
-                    left = left[os.write(self._file, left) :]
+                    left = left[os.write(self._descriptor, left) :]
         except OSError as error:
-            found = disk_error(error, self._path or self._spill.folder)
+            found = disk_error(error, self._file.path or self._spill.folder)
             if found is None:
                 raise
             raise found from None
@@ -228,9 +264,18 @@ class ShardWithSpill(beam.DoFn):
 
     def teardown(self) -> None:
         """Close the file; it is read by its name."""
-        if self._file is not None:
-            os.close(self._file)
-            self._file = None
+        if self._descriptor is not None:
+            os.close(self._descriptor)
+            self._descriptor = None
+
+
+def _shards(ends: Sequence[int]) -> Iterator[tuple[int, int, int]]:
+    """(shard, begin, end) of those shards that hold something, given where each ends."""
+    begin = 0
+    for shard, end in enumerate(ends):
+        if end > begin:
+            yield shard, begin, end
+        begin = end
 
 
 class _Block(NamedTuple):
@@ -246,13 +291,95 @@ class _Block(NamedTuple):
     held: ReportColumns | tuple[Places, slice]
 
 
+class _Reader:
+    """Reads columns where they are, one file open at a time."""
+
+    def __init__(self) -> None:
+        self._file: SpillFile | FileVersion | None = None
+        self._opened: io.FileIO | None = None
+
+    def ids(self, places: Places, parts: slice) -> Uints:
+        """uint64 (n,), report ids of parts, end to end."""
+        found = np.empty(int(places.table[parts, 3].sum()), np.uint64)
+        self._read(places, parts, 1, 8, found.view(np.uint8))
+        return found
+
+    def payloads(self, places: Places, parts: slice) -> Bytes:
+        """uint8 (n, width), payloads of parts, likewise."""
+        found = np.empty((int(places.table[parts, 3].sum()), places.width), np.uint8)
+        self._read(places, parts, 2, places.width, found.reshape(-1))
+        return read_only(found)
+
+    def close(self) -> None:
+        """Close what is open.
+
+        Raises:
+            LdpError: it is a file of the input that has changed.
+        """
+        opened, self._opened = self._opened, None
+        if opened is None:
+            return
+        with opened:
+            # Who has changed it in between has perhaps changed it before it was read.
+            if isinstance(self._file, FileVersion):
+                _require_unchanged(self._file, opened)
+
+    def drop(self) -> None:
+        """Close what is open, whatever has become of it."""
+        if self._opened is not None:
+            self._opened.close()
+            self._opened = None
+
+    def _read(self, places: Places, parts: slice, column: int, width: int, into: Bytes) -> None:
+        """Fill ``into`` with bytes of parts, whose offsets are in one column of the table, end to end."""
+        left = into.data
+        for row in places.table[parts].tolist():
+            file = places.files[row[0]]
+            opened = self._open(file)
+            opened.seek(row[column])
+            wanted, left = left[: row[3] * width], left[row[3] * width :]
+            while wanted:
+                found = opened.readinto(wanted)
+                if not found:
+                    if isinstance(file, FileVersion):
+                        raise _changed(file)
+                    raise OSError(f"{file.path} is shorter than what was written to it")
+                wanted = wanted[found:]
+
+    def _open(self, file: SpillFile | FileVersion) -> io.FileIO:
+        if self._opened is not None and file == self._file:
+            return self._opened
+        self.close()
+        self._file = file
+        if isinstance(file, SpillFile):
+            self._opened = io.FileIO(file.path)
+            return self._opened
+        try:
+            self._opened = io.FileIO(file.path)
+        except OSError:
+            raise _changed(file) from None
+        _require_unchanged(file, self._opened)
+        return self._opened
+
+
+def _require_unchanged(file: FileVersion, opened: io.FileIO) -> None:
+    if FileVersion.of(file.path, os.fstat(opened.fileno())) != file:
+        raise _changed(file)
+
+
+def _changed(file: FileVersion) -> LdpError:
+    return LdpError(
+        "E-RUN-INPUT",
+        "a file of reports was changed or taken away while the run was reading it",
+        where=printable(file.path),
+        remedy="Run again when nobody writes to it any more; earlier results are as they were.",
+    )
+
+
 class Gathered:
     """The columns of one shard: those in memory, then those on disk in the order of their places.
 
     A context, which closes the files that it has opened.
-
-    Attributes:
-        ids: uint64 (n,), the report ids of all of them, in this order.
     """
 
     def __init__(self, waiting: Iterable[WaitingColumns]) -> None:
@@ -263,79 +390,102 @@ class Gathered:
                 in_memory.append(one.columns)
             else:
                 on_disk.append(_places(one))
-        on_disk.sort(key=lambda places: (places.path, int(places.table[0, 0])))
-        self._files: dict[str, io.FileIO] = {}
-        self._closing = ExitStack()
+        on_disk.sort(key=_first)
+        self._reader = _Reader()
         self._blocks: list[_Block] = []
+        self._left_out: Bytes | None = None  # a bit for each report
         end = 0
         for columns in in_memory:
             begin, end = end, end + len(columns)
             self._blocks.append(_Block(begin, end, columns))
         for places in on_disk:
-            for parts in _together(places.table[:, 2]):
-                begin, end = end, end + int(places.table[parts, 2].sum())
+            for parts in _together(places.table[:, 3]):
+                begin, end = end, end + int(places.table[parts, 3].sum())
                 self._blocks.append(_Block(begin, end, (places, parts)))
-        self.ids: Uints = np.empty(end, np.uint64)
+        self._size = end
 
     def __enter__(self) -> Gathered:
-        """Read the report ids."""
-        try:
-            for begin, end, held in self._blocks:
-                if isinstance(held, ReportColumns):
-                    self.ids[begin:end] = held.report_ids
-                else:
-                    self._read(*held, 0, 8, self.ids[begin:end].view(np.uint8))
-        except BaseException:
-            self._closing.close()
-            raise
+        """Nothing is read yet."""
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Close the files."""
-        self._closing.close()
+        """Close what is open.
 
-    def payloads_of(self, rows: Ints) -> Bytes:
-        """uint8 (m, width), payloads of the reports at ``rows``: positions in ``ids``, ascending."""
+        Raises:
+            LdpError: a file of the input has changed.
+        """
+        if kind is None:
+            self._reader.close()
+        else:
+            self._reader.drop()
+
+    def __len__(self) -> int:
+        return self._size
+
+    def keep_one_per_id(self, key: int) -> tuple[int, int]:
+        """Leave out what :func:`ldpbeam.dedup.keep_one_per_id` leaves out: duplicates, conflicting reports.
+
+        Raises:
+            LdpError: a file of the input has changed.
+        """
+        duplicate = conflicting = 0
+        for found in repeated_by_ranges(self._ids, self._size, self._payloads_of, key, _IDS):
+            duplicate, conflicting = duplicate + found.duplicate, conflicting + found.conflicting
+            if found.rows.size:
+                if self._left_out is None:
+                    self._left_out = np.zeros(-(-self._size // 8), np.uint8)
+                np.bitwise_or.at(self._left_out, found.rows >> 3, np.uint8(1) << (found.rows & 7).astype(np.uint8))
+        return duplicate, conflicting
+
+    def columns(self) -> Iterator[ReportColumns]:
+        """All columns but what has been left out, block by block.
+
+        Raises:
+            LdpError: a file of the input has changed.
+        """
+        for block in self._blocks:
+            rows = self._left_out_of(block)
+            if rows.size < block.end - block.begin:
+                yield without(self._columns(block), rows)
+
+    def _left_out_of(self, block: _Block) -> Ints:
+        """int64 (m,), ascending: which reports of a block are left out."""
+        if self._left_out is None:
+            return np.empty(0, np.int64)
+        held = self._left_out[block.begin >> 3 : -(-block.end // 8)]
+        bits = np.unpackbits(held, bitorder="little")[block.begin & 7 :]
+        return np.flatnonzero(bits[: block.end - block.begin])
+
+    def _ids(self) -> Iterator[Uints]:
+        for block in self._blocks:
+            held = block.held
+            yield held.report_ids if isinstance(held, ReportColumns) else self._reader.ids(*held)
+
+    def _payloads_of(self, rows: Ints) -> Bytes:
+        """uint8 (m, width), payloads of the reports at ``rows``: positions among all, ascending."""
         found = []
         for block in self._blocks:
             first, last = np.searchsorted(rows, (block.begin, block.end))
             if last > first:
-                found.append(self._columns(block).payloads[rows[first:last] - block.begin])
+                held = block.held
+                payloads = held.payloads if isinstance(held, ReportColumns) else self._reader.payloads(*held)
+                found.append(payloads[rows[first:last] - block.begin])
         return np.concatenate(found)
 
-    def columns_without(self, rows: Ints) -> Iterator[ReportColumns]:
-        """All columns but some reports, block by block; ``rows`` as of :meth:`payloads_of`."""
-        for block in self._blocks:
-            first, last = np.searchsorted(rows, (block.begin, block.end))
-            if last - first < block.end - block.begin:
-                yield without(self._columns(block), rows[first:last] - block.begin)
-
     def _columns(self, block: _Block) -> ReportColumns:
-        if isinstance(block.held, ReportColumns):
-            return block.held
-        places, parts = block.held
-        payloads = np.empty((block.end - block.begin, places.width), np.uint8)
-        self._read(places, parts, 1, places.width, payloads.reshape(-1))
-        ids = self.ids[block.begin : block.end]
-        return ReportColumns(places.digest, places.epoch, ids, read_only(payloads))
+        held = block.held
+        if isinstance(held, ReportColumns):
+            return held
+        places = held[0]
+        ids, payloads = self._reader.ids(*held), self._reader.payloads(*held)
+        return ReportColumns(places.digest, places.epoch, ids, payloads)
 
-    def _read(self, places: Places, parts: slice, column: int, width: int, into: Bytes) -> None:
-        """Fill ``into`` with bytes of parts, whose offsets are in one column of the table, end to end."""
-        file = self._files.get(places.path)
-        if file is None:
-            file = self._closing.enter_context(io.FileIO(places.path))
-            self._files[places.path] = file
-        left = into.data
-        for row in places.table[parts].tolist():
-            file.seek(row[column])
-            wanted, left = left[: row[2] * width], left[row[2] * width :]
-            while wanted:
-                found = file.readinto(wanted)
-                if not found:
-                    raise OSError(f"{places.path} is shorter than what was written to it")
-                wanted = wanted[found:]
+
+def _first(places: Places) -> tuple[str, int]:
+    """Where columns begin, for an order in which files are read from their beginning to their end."""
+    return places.files[int(places.table[0, 0])].path, int(places.table[0, 1])
 
 
 def _together(reports: Ints) -> Iterator[slice]:

@@ -22,7 +22,7 @@ from ldpbeam.pipelines.commands.support.console import Mode, deliver, mode, say
 from ldpbeam.pipelines.commands.support.outcome import identity, summary
 from ldpbeam.pipelines.commands.support.progress import Bar
 from ldpbeam.pipelines.config import RunConfig
-from ldpbeam.pipelines.inputs import CLUSTER_SHARD_BITS, Inputs, find_inputs, shard_bits_for
+from ldpbeam.pipelines.inputs import CLUSTER_SHARD_BITS, Inputs, find_inputs, shard_bits_for, waits_on_disk
 from ldpbeam.pipelines.local.status import Status
 from ldpbeam.pipelines.run_record import RunRecord
 from ldpbeam.pipelines.stream_job import build, run_local, served_at, submit
@@ -38,7 +38,8 @@ def run_over_files(collections: tuple[Collection, ...], values: Mapping[str, Any
         LdpError: it failed.
     """
     found = find_inputs(values["files"])
-    config = _config(collections, found, {"shard_bits": shard_bits_for(found.size), **values})
+    held = not waits_on_disk(values["runner"], values["output"])
+    config = _config(collections, found, {"shard_bits": shard_bits_for(found.size, held=held), **values})
     if not config.job.starts:
         say(dry_run(bounded.build(config), config))
         return 0

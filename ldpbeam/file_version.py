@@ -1,0 +1,28 @@
+"""A file as it was at some moment, so that who reads it once more notices whether it is still the same."""
+
+from __future__ import annotations
+
+import os
+from typing import NamedTuple
+
+
+class FileVersion(NamedTuple):
+    """A file of this machine.
+
+    Attributes:
+        path: its name; bytes that are no UTF-8 as surrogates.
+        device, inode: which file it is, whatever its name.
+        size: bytes.
+        modified: nanoseconds since 1970.
+    """
+
+    path: str
+    device: int
+    inode: int
+    size: int
+    modified: int
+
+    @classmethod
+    def of(cls, path: str, found: os.stat_result) -> FileVersion:
+        """What the system says of the file at ``path``."""
+        return cls(path, found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns)
