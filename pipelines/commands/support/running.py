@@ -38,7 +38,7 @@ def run_over_files(collections: tuple[Collection, ...], values: Mapping[str, Any
         LdpError: it failed.
     """
     found = find_inputs(values["files"])
-    held = not waits_on_disk(values["runner"], values["output"])
+    held = not waits_on_disk(values.get("runner", "FnApiRunner"), values["output"])
     config = _config(collections, found, {"shard_bits": shard_bits_for(found.size, held=held), **values})
     if not config.job.starts:
         say(dry_run(bounded.build(config), config))
