@@ -436,7 +436,9 @@ class Gathered:
             if found.rows.size:
                 if self._left_out is None:
                     self._left_out = np.zeros(-(-self._size // 8), np.uint8)
-                np.bitwise_or.at(self._left_out, found.rows >> 3, np.uint8(1) << (found.rows & 7).astype(np.uint8))
+                np.bitwise_or.at(
+                    self._left_out, found.rows >> 3, np.uint8(1) << (found.rows & 7).astype(np.uint8)
+                )
         return duplicate, conflicting
 
     def columns(self) -> Iterator[ReportColumns]:
