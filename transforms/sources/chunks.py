@@ -54,7 +54,7 @@ class Chunk(Piece):
             a file.
         names: what each record is called in its source, instead of its position; none for a file.
         written_by: microseconds since 1970 by which the records had been written; None where nobody knows.
-        file: what can be read once more, at ``base``, to have the buffer's bytes again; None where nothing can.
+        file: what can be read again, at ``base``, to have the buffer's bytes; None where nothing can.
     """
 
     source: str
