@@ -175,10 +175,16 @@ def shard_columns(columns: ReportColumns, bits: int) -> Iterator[tuple[int, Repo
         yield 0, columns
         return
     ordered, ends = by_shard(columns, bits)
+    for shard, begin, end in occupied(ends):
+        yield shard, rows_between(ordered, begin, end)
+
+
+def occupied(ends: Iterable[int]) -> Iterator[tuple[int, int, int]]:
+    """(shard, begin, end) of those shards that hold something, given where each ends."""
     begin = 0
     for shard, end in enumerate(ends):
         if end > begin:
-            yield shard, rows_between(ordered, begin, end)
+            yield shard, begin, end
         begin = end
 
 

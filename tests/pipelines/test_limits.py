@@ -10,7 +10,8 @@ import pytest
 from click.testing import CliRunner
 
 from ldpbeam.pipelines.commands.main import cli
-from ldpbeam.pipelines.inputs import match_inputs
+from ldpbeam.pipelines.commands.support import running
+from ldpbeam.pipelines.inputs import Inputs, match_inputs, waits_on_disk
 from ldpbeam.wire.report_pb2 import Report, ReportBatch
 from tests.pipelines.running import collection, execute, frame
 
@@ -88,3 +89,38 @@ def test_links_to_nothing_are_not_passed_over(tmp_path: Path) -> None:
         found, size = match_inputs(str(pattern))
         assert [Path(path).name for path in found] == ["gone.pb", "sound.pb"]
         assert size == (tmp_path / "sound.pb").stat().st_size
+
+
+@pytest.mark.parametrize(
+    ("given", "bits"),
+    [
+        ({}, 0),
+        ({"runner": "FnApiRunner"}, 0),
+        ({"runner": "DataflowRunner", "output": "gs://bucket/out"}, 3),
+        ({"runner": "FlinkRunner"}, 3),
+        ({"output": "gs://bucket/out"}, 3),
+        ({"shard_bits": 5}, 5),
+    ],
+)
+def test_reports_that_are_held_in_memory_are_sharded(
+    given: dict[str, object], bits: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A gigabyte on the disk of this machine waits there whole; where no step shares one, parts of it do."""
+
+    class _Asked(Exception):  # noqa: N818 - the answer of this test
+        pass
+
+    def asked(collections: object, found: Inputs, values: dict[str, object]) -> None:
+        raise _Asked(values["shard_bits"])
+
+    monkeypatch.setattr(running, "find_inputs", lambda _: Inputs(("a.pb",), 1 << 30))
+    monkeypatch.setattr(running, "_config", asked)
+    with pytest.raises(_Asked) as caught:
+        running.run_over_files((), {"files": ("a.pb",), "output": "out", **given})
+    assert caught.value.args == (bits,)
+
+
+def test_only_steps_that_share_a_disk_wait_on_it() -> None:
+    assert waits_on_disk("FnApiRunner", "out")
+    assert not waits_on_disk("FnApiRunner", "gs://bucket/out")
+    assert not waits_on_disk("FlinkRunner", "out")

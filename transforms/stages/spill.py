@@ -14,7 +14,7 @@ import io
 import os
 import secrets
 import struct
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, NamedTuple
@@ -25,7 +25,7 @@ from apache_beam import coders
 from apache_beam.utils.windowed_value import WindowedValue
 
 from ldpbeam.arrays import Bytes, Ints, Uints, read_only
-from ldpbeam.dedup import by_shard, repeated_by_ranges, rows_between, without
+from ldpbeam.dedup import by_shard, occupied, repeated_by_ranges, rows_between, without
 from ldpbeam.errors import LdpError, disk_error
 from ldpbeam.file_version import FileVersion
 from ldpbeam.reports import ReportColumns
@@ -206,7 +206,7 @@ class ShardWithSpill(beam.DoFn):
             self._in_memory += columns.report_ids.nbytes + columns.payloads.nbytes
             if self._in_memory <= self._spill.above:
                 ordered, ends = by_shard(columns, self._bits)
-                for shard, begin, end in _shards(ends):
+                for shard, begin, end in occupied(ends):
                     yield (key, shard), WaitingColumns(rows_between(ordered, begin, end))
             else:
                 self._leave(key, columns, timestamp, window)
@@ -222,7 +222,7 @@ class ShardWithSpill(beam.DoFn):
             ordered, ends = by_shard(columns, self._bits)
             ids_at, payloads_at = self._write(ordered)
             file = self._file
-        for shard, begin, end in _shards(ends):
+        for shard, begin, end in occupied(ends):
             first = _Found(columns.digest, columns.epoch, width, {}, [], timestamp, window)
             found = self._found.setdefault((key, shard), first)
             which = found.files.setdefault(file, len(found.files))
@@ -269,15 +269,6 @@ class ShardWithSpill(beam.DoFn):
             self._descriptor = None
 
 
-def _shards(ends: Sequence[int]) -> Iterator[tuple[int, int, int]]:
-    """(shard, begin, end) of those shards that hold something, given where each ends."""
-    begin = 0
-    for shard, end in enumerate(ends):
-        if end > begin:
-            yield shard, begin, end
-        begin = end
-
-
 class _Block(NamedTuple):
     """Reports that are read together.
 
@@ -311,27 +302,17 @@ class _Reader:
         return read_only(found)
 
     def close(self) -> None:
-        """Close what is open.
-
-        Raises:
-            LdpError: it is a file of the input that has changed.
-        """
-        opened, self._opened = self._opened, None
-        if opened is None:
-            return
-        with opened:
-            # Who has changed it in between has perhaps changed it before it was read.
-            if isinstance(self._file, FileVersion):
-                _require_unchanged(self._file, opened)
-
-    def drop(self) -> None:
-        """Close what is open, whatever has become of it."""
+        """Close what is open."""
         if self._opened is not None:
             self._opened.close()
             self._opened = None
 
     def _read(self, places: Places, parts: slice, column: int, width: int, into: Bytes) -> None:
-        """Fill ``into`` with bytes of parts, whose offsets are in one column of the table, end to end."""
+        """Fill ``into`` with bytes of parts, whose offsets are in one column of the table, end to end.
+
+        Raises:
+            LdpError: a file of the input has changed.
+        """
         left = into.data
         for row in places.table[parts].tolist():
             file = places.files[row[0]]
@@ -341,30 +322,25 @@ class _Reader:
             while wanted:
                 found = opened.readinto(wanted)
                 if not found:
-                    if isinstance(file, FileVersion):
-                        raise _changed(file)
-                    raise OSError(f"{file.path} is shorter than what was written to it")
+                    break
                 wanted = wanted[found:]
+            # Asked after reading, before anybody sees the bytes: what counts them relies on their having been
+            # judged, and would write anywhere for others.
+            if isinstance(file, FileVersion) and FileVersion.of(file.path, os.fstat(opened.fileno())) != file:
+                raise _changed(file)
+            if wanted:
+                raise OSError(f"{file.path} is shorter than what was written to it")
 
     def _open(self, file: SpillFile | FileVersion) -> io.FileIO:
-        if self._opened is not None and file == self._file:
-            return self._opened
-        self.close()
-        self._file = file
-        if isinstance(file, SpillFile):
-            self._opened = io.FileIO(file.path)
-            return self._opened
-        try:
-            self._opened = io.FileIO(file.path)
-        except OSError:
-            raise _changed(file) from None
-        _require_unchanged(file, self._opened)
+        if self._opened is None or file != self._file:
+            self.close()
+            try:
+                self._file, self._opened = file, io.FileIO(file.path)
+            except OSError:
+                if isinstance(file, FileVersion):
+                    raise _changed(file) from None
+                raise
         return self._opened
-
-
-def _require_unchanged(file: FileVersion, opened: io.FileIO) -> None:
-    if FileVersion.of(file.path, os.fstat(opened.fileno())) != file:
-        raise _changed(file)
 
 
 def _changed(file: FileVersion) -> LdpError:
@@ -411,15 +387,8 @@ class Gathered:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Close what is open.
-
-        Raises:
-            LdpError: a file of the input has changed.
-        """
-        if kind is None:
-            self._reader.close()
-        else:
-            self._reader.drop()
+        """Close what is open."""
+        self._reader.close()
 
     def __len__(self) -> int:
         return self._size
