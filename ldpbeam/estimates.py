@@ -10,13 +10,14 @@ Everything follows from n reports, the support C(v) and the protocol's (own, oth
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from statistics import NormalDist
 
 import numpy as np
 
-from ldpbeam.arrays import Floats, Ints
+from ldpbeam.arrays import Floats, Ints, read_only
 from ldpbeam.support import SupportProbabilities
 
 CONFIDENCE = 0.95
@@ -92,10 +93,10 @@ def variance(frequency: Floats, n: int | Ints, probabilities: SupportProbabiliti
     (docs/maths.md correction 2); equal to them at f = 0. Where the reports come from a random share s of the
     population, drawing it adds (1 − s) f (1 − f) / n. Frequencies are clipped to [0, 1].
     """
-    own, other, gap = float(probabilities.own), float(probabilities.other), float(probabilities.gap)
+    own, other, gap, unasked = probabilities.chances
     clipped = np.clip(frequency, 0.0, 1.0)
     spread = support_variance(clipped, own, other)
-    drawn = (1 - float(probabilities.sampled)) * clipped * (1 - clipped)
+    drawn = unasked * clipped * (1 - clipped)
     return np.asarray((spread / gap**2 + drawn) / n, np.float64)
 
 
@@ -149,71 +150,47 @@ def interval(
     Returns:
         (low, high), each (k,), around the estimate and not clipped to [0, 1].
     """
-    low, high = _intervals(support, n, probabilities, ties, (confidence,))
+    reports = _reports(n, support.size)
+    low, high = _intervals(read_only(support), reports, probabilities, ties, (confidence,))
     return low[0], high[0]
+
+
+def _reports(n: int | Ints, values: int) -> Ints:
+    """The number of reports behind each value, as kernels take them."""
+    return read_only(np.full(values, n, np.int64))
 
 
 def _intervals(
     support: Ints,
-    n: int | Ints,
+    reports: Ints,
     probabilities: SupportProbabilities,
     ties: Floats | None,
-    levels: Sequence[float],
+    levels: tuple[float, ...],
 ) -> tuple[Floats, Floats]:
     """:func:`interval` at several levels, each bound (levels, k): where k is small, one costs what all do."""
-    reports = np.broadcast_to(np.asarray(n, np.int64), support.shape)
-    split = np.full(support.size, 0.5) if ties is None else ties
+    from ldpbeam.kernels import intervals
+
     low, high = np.empty((2, len(levels), support.size))
-    for some in _pieces(support.size):
-        asked = support[some], reports[some], probabilities
-        left, right = _score_limits(*asked, levels)
-        _widen(left, right, *asked, split[some], levels)
-        low[:, some], high[:, some] = left, right
+    chances = probabilities.chances
+    intervals.score_limits(support, reports, chances, _quantiles(levels), low, high)
+    own, other, _, _ = chances
+    few = np.flatnonzero((reports * min(other, 1 - own) < FEW) & (reports > 0))
+    if few.size:
+        from ldpbeam.binomial import binomial_limits
+
+        split = np.full(support.size, 0.5) if ties is None else ties
+        tails = (1 - np.array(levels)) / 2
+        for begin in range(0, few.size, _TOGETHER):
+            some = few[begin : begin + _TOGETHER]
+            lower, upper = binomial_limits(support[some], reports[some], split[some], tails)
+            intervals.widen(some, lower, upper, chances, low, high)
     return low, high
 
 
-def _pieces(size: int) -> Iterator[slice]:
-    return (slice(begin, begin + _TOGETHER) for begin in range(0, size, _TOGETHER))
-
-
-def _widen(
-    low: Floats,
-    high: Floats,
-    support: Ints,
-    reports: Ints,
-    probabilities: SupportProbabilities,
-    ties: Floats,
-    levels: Sequence[float],
-) -> None:
-    """Move bounds (levels, k) outwards, in place, to those of the binomial test where counts are few."""
-    own, other, gap = float(probabilities.own), float(probabilities.other), float(probabilities.gap)
-    few = np.flatnonzero(reports * min(other, 1 - own) < FEW)
-    if few.size:
-        tails = np.array([[(1 - level) / 2] for level in levels])
-        from ldpbeam.binomial import binomial_limits  # a kernel: plans need none
-
-        left, right = binomial_limits(support[few], reports[few], ties[few], tails)
-        low[:, few] = np.minimum(low[:, few], (left - other) / gap)
-        high[:, few] = np.maximum(high[:, few], (right - other) / gap)
-
-
-def _score_limits(
-    support: Ints, reports: Ints, probabilities: SupportProbabilities, levels: Sequence[float]
-) -> tuple[Floats, Floats]:
-    """Where the score test's quadratic is 0, each bound (levels, k)."""
-    own, other, gap = float(probabilities.own), float(probabilities.other), float(probabilities.gap)
-    z = np.array([[NormalDist().inv_cdf(0.5 + level / 2)] for level in levels])
-    frequency = (support / reports - other) / gap
-    floor = other * (1 - other)
-    drawn = (1 - float(probabilities.sampled)) * gap * gap
-    slope = own * (1 - own) - floor + drawn
-    s = z * z / reports
-    # (f̂ − f)² gap² = s (floor + f slope − f² drawn), solved for f.
-    square = gap * gap + s * drawn
-    middle = 2 * frequency * gap * gap + s * slope
-    inside = middle**2 - 4 * square * (frequency**2 * gap * gap - s * floor)
-    half = np.sqrt(np.maximum(inside, 0.0))
-    return (middle - half) / (2 * square), (middle + half) / (2 * square)
+@lru_cache(maxsize=1024)
+def _quantiles(levels: tuple[float, ...]) -> Floats:
+    """Two-sided quantiles of the normal law."""
+    return np.array([NormalDist().inv_cdf(0.5 + level / 2) for level in levels])
 
 
 def tie_breakers(digest: int, epoch: int, size: int) -> Floats:
@@ -245,18 +222,14 @@ def estimate(
     Raises:
         ValueError: no report at all; there is nothing to estimate.
     """
-    reports = np.broadcast_to(np.asarray(n, np.int64), support.shape)
-    if not (reports > 0).any():
+    reports = _reports(n, support.size)
+    if not reports.any():
         raise ValueError("an estimate needs at least one report")
-    at_least_one = np.maximum(reports, 1)
-    frequency = (support / at_least_one - float(probabilities.other)) / float(probabilities.gap)
+    from ldpbeam.kernels import intervals  # who only plans needs none
+
+    frequency, error = np.empty((2, support.size))
+    counted = read_only(support)
+    intervals.estimates(counted, reports, probabilities.chances, frequency, error)
     everyone = 1 - (1 - CONFIDENCE) / support.size
-    low, high = _intervals(support, at_least_one, probabilities, ties, (CONFIDENCE, everyone))
-    error = np.empty(support.size)
-    for some in _pieces(support.size):
-        error[some] = np.sqrt(variance(frequency[some], at_least_one[some], probabilities))
-    columns = [frequency, error, low[0], high[0], low[1], high[1]]
-    silent = reports == 0
-    if silent.any():
-        columns = [np.where(silent, np.nan, column) for column in columns]
-    return Estimates(reports, support, *columns)
+    low, high = _intervals(counted, reports, probabilities, ties, (CONFIDENCE, everyone))
+    return Estimates(reports, support, frequency, error, low[0], high[0], low[1], high[1])

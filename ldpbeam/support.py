@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import cached_property
 
 from ldpbeam.arrays import Ints
 
@@ -40,6 +41,11 @@ class SupportProbabilities:
         """own − other: what one report moves an estimate by, times n."""
         return self.own - self.other
 
+    @cached_property
+    def chances(self) -> tuple[float, float, float, float]:
+        """own, other, gap and the share that is not asked, as floats: made once, as fractions are slow."""
+        return float(self.own), float(self.other), float(self.gap), 1 - float(self.sampled)
+
     @property
     def floor(self) -> Fraction:
         """n·V*: the variance of one report at frequency 0, other(1−other)/(own−other)², exact.
@@ -50,7 +56,7 @@ class SupportProbabilities:
 
     def among(self, share: Fraction) -> SupportProbabilities:
         """The same where only a share of the population, drawn at random, reports at all."""
-        return replace(self, sampled=self.sampled * share)
+        return self if share == 1 else replace(self, sampled=self.sampled * share)
 
 
 @dataclass(frozen=True)

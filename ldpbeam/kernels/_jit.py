@@ -2,7 +2,8 @@
 
 ``nogil`` lets Beam's worker threads count at the same time. No fast-math: results are integers and must be
 the same everywhere. No ``parallel``: with several Beam threads numba's default threading layer aborts the
-process.
+process. A division by 0 gives what it gives in numpy: a check before every division, to raise for it, would
+keep loops out of vector registers.
 
 Compiling costs seconds, and every process would pay them again. What is kept is machine code that a later
 process runs, so it is kept only where nobody else can have written: a folder of the user's own, mode 0700, no
@@ -100,11 +101,12 @@ class KernelCache(FunctionCache):
 
 
 _FOLDER = cache_folder()
+_OPTIONS = {"nogil": True, "error_model": "numpy"}
 
 
 def kernel(function: F) -> F:
     """Compile a loop on first use; dtypes are fixed at the edge, since each new one compiles again."""
-    compiled = numba.njit(nogil=True)(function)
+    compiled = numba.njit(**_OPTIONS)(function)
     if _FOLDER is not None:
         # Not njit(cache=True): its folder is one for all users of numba in the process, its faults are fatal.
         others, config.CACHE_DIR = config.CACHE_DIR, str(_FOLDER)
@@ -117,4 +119,4 @@ def kernel(function: F) -> F:
 
 def inlined(function: F) -> F:
     """Compile a function into every kernel that calls it; it is kept with them, and only with them."""
-    return cast(F, numba.njit(nogil=True, forceinline=True)(function))
+    return cast(F, numba.njit(**_OPTIONS, forceinline=True)(function))

@@ -15,7 +15,7 @@ from ldpbeam.estimates import estimate
 from ldpbeam.protocols import FrequencyProtocol, Parameters, protocol
 from tests.reference import binomial as reference
 
-TAILS = np.array([[0.4], [0.025], [1e-5], [2.5e-8], [1e-12]])
+TAILS = np.array([0.4, 0.025, 1e-5, 2.5e-8, 1e-12])
 """The last but one: an interval for a million values at once."""
 
 SIZES = (1, 2, 3, 5, 10, 50, 300, 10**4, 10**6, 10**10)
@@ -70,7 +70,7 @@ def test_the_tail_areas_are_as_asked(n: int, share: float, tie: float, tail: flo
     count = round(share * n)
     low, high = (
         float(bound[0, 0])
-        for bound in binomial_limits(np.array([count]), np.array([n]), np.array([tie]), np.array([[tail]]))
+        for bound in binomial_limits(np.array([count]), np.array([n]), np.array([tie]), np.array([tail]))
     )
     if low > 0:
         area = binom.sf(count, n, low) + tie * binom.pmf(count, n, low)
@@ -94,7 +94,7 @@ def test_a_limit_does_not_depend_on_what_stands_beside_it(data: st.DataObject) -
     n = draw.choice([7, 90, 5000], size) if data.draw(st.booleans()) else np.full(size, 5000)
     counts = np.minimum(draw.poisson(4, size), n)
     ties = draw.random(size)
-    tails = np.array([[0.025], [1e-6]])
+    tails = np.array([0.025, 1e-6])
     together = np.concatenate(binomial_limits(counts, n, ties, tails))
     some = draw.permutation(size)[: data.draw(st.integers(1, size))]
     alone = np.concatenate(binomial_limits(counts[some], n[some], ties[some], tails))

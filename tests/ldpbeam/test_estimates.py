@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import fields
+from fractions import Fraction
 from functools import cache
 from statistics import NormalDist
 
@@ -14,15 +15,10 @@ from hypothesis import strategies as st
 from scipy.stats import binom, hypergeom
 
 from ldpbeam.binomial import binomial_limits
-from ldpbeam.estimates import (
-    Estimates,
-    estimate,
-    interval,
-    tie_breakers,
-    variance,
-)
+from ldpbeam.estimates import CONFIDENCE, FEW, Estimates, estimate, interval, tie_breakers, variance
 from ldpbeam.protocols import FrequencyProtocol, Parameters, protocol
 from ldpbeam.support import SupportProbabilities
+from tests.reference import estimates as reference
 from tests.reference.settings import LEVELS
 
 
@@ -91,7 +87,7 @@ def stevens(probabilities: SupportProbabilities, holders: int, n: int) -> float:
     truth = other + holders / n * gap
     ties = np.repeat((np.arange(200) + 0.5) / 200, counts.size)
     many, chances = np.tile(counts, 200), np.tile(pmf, 200)
-    (low,), (high,) = binomial_limits(many, np.full(many.size, n), ties, np.array([[0.025]]))
+    (low,), (high,) = binomial_limits(many, np.full(many.size, n), ties, np.array([0.025]))
     return float(chances[(low <= truth + 1e-12) & (truth - 1e-12 <= high)].sum()) / 200
 
 
@@ -110,6 +106,34 @@ def test_limits_of_many_values_and_both_levels_are_those_of_each_alone() -> None
         ):
             alone = interval(support[one], n, probabilities, ties[one], level)
             assert [bound[place] for bound in found] == [bound[0] for bound in alone]
+
+
+@pytest.mark.parametrize("size", [1, 7, 360, 9_000])
+@pytest.mark.parametrize("name", ["grr", "oue", "loloha", "sampled"])
+@pytest.mark.parametrize("n", [1, 50, 3_000, 1_000_000, None])
+def test_every_column_is_that_of_the_formulas_bit_for_bit(name: str, n: int | None, size: int) -> None:
+    """Kernels against numpy; with None each value has its own n, and some have none."""
+    probabilities = built("oue" if name == "sampled" else name, 100).support
+    if name == "sampled":
+        probabilities = probabilities.among(Fraction(1, 3))
+    draw = np.random.default_rng(size)
+    reports = draw.integers(0, 5_000, size) if n is None else np.full(size, n)
+    reports[0] = max(reports[0], 1)
+    share = draw.choice([float(probabilities.other), float(probabilities.own)], size, p=[0.9, 0.1])
+    support, ties = draw.binomial(reports, share), draw.random(size)
+    found = estimate(support, reports if n is None else n, probabilities, ties)
+    assert found.n.tolist() == reports.tolist()
+    assert found.support.tolist() == support.tolist()
+    asked = reports > 0
+    counts, known = support[asked], reports[asked]
+    columns = list(reference.frequencies(counts, known, probabilities))
+    for level in (CONFIDENCE, 1 - (1 - CONFIDENCE) / size):
+        columns += reference.limits(counts, known, probabilities, ties[asked], level, FEW)
+    names = ("frequency", "std_error", "low", "high", "low_all", "high_all")
+    for column, slow in zip(names, columns, strict=True):
+        fast = getattr(found, column)
+        assert np.isnan(fast[~asked]).all()
+        np.testing.assert_array_equal(fast[asked], slow, err_msg=column)
 
 
 FEW_SUPPORTS = [("grr", 100, 300), ("l_grr", 360, 2000), ("l_grr", 1412, 10_336)]

@@ -15,7 +15,7 @@ def binomial_limits(
     upper one where t·P(X < c) + (1 − t)·P(X <= c), which falls, does. Both are sums of incomplete beta
     functions, with the usual values where c is 0 or n.
     """
-    c = count.astype(np.float64)
+    c, tails = count.astype(np.float64), tails[:, np.newaxis]
     tiny = np.finfo(np.float64).tiny
 
     def clopper_pearson(shift: int, inverse: np.ufunc) -> np.ndarray:
