@@ -8,10 +8,12 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.special import betainccinv, betaincinv
 from scipy.stats import binom
 
 from ldpbeam.binomial import binomial_limits
 from ldpbeam.estimates import estimate
+from ldpbeam.kernels import binomial as kernels
 from ldpbeam.protocols import FrequencyProtocol, Parameters, protocol
 from tests.reference import binomial as reference
 
@@ -58,6 +60,27 @@ def test_small_limits_keep_their_digits() -> None:
     found = binomial_limits(counts, reports, ties, TAILS)
     for limits, slow in zip(found, reference.binomial_limits(counts, reports, ties, TAILS), strict=True):
         np.testing.assert_allclose(limits, slow, rtol=1e-9, atol=1e-22)
+
+
+def test_a_tie_that_falls_to_one_side_leaves_the_limits_of_clopper_and_pearson() -> None:
+    """At split 1 those of the count, at split 0 those of the next one: also where a walk ends and begins."""
+    n = 200
+    count = np.arange(1, n)
+    for tie, shift in ((1.0, 0), (0.0, 1)):
+        low, high = binomial_limits(count, np.full(count.size, n), np.full(count.size, tie), TAILS)
+        a, b = count + shift, n - count - shift + 1
+        np.testing.assert_allclose(low, betaincinv(a, b, TAILS[:, None]), rtol=1e-10)
+        np.testing.assert_allclose(high, betainccinv(a, b, TAILS[:, None]), rtol=1e-10)
+
+
+def test_a_series_whose_last_coefficient_vanishes_is_not_trusted_far() -> None:
+    coefficients, reach = np.full((kernels._ORDER + 1, 4), 0.5), np.empty(4)
+    coefficients[-1] = [1e6, 0.0, 1e6, 0.0]
+    coefficients[-2] = [1e6, 1e6, 0.0, 0.0]
+    kernels._reach.py_func(coefficients, np.empty((3, 4)), reach)
+    last, before = (0.5 * kernels._ROUNDING / 1e6) ** (1 / np.array([kernels._ORDER, kernels._ORDER - 1]))
+    assert reach[:3] == pytest.approx([before, before, last], rel=0.07)
+    assert reach[3] > 1e10
 
 
 @given(

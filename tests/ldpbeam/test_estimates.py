@@ -136,6 +136,34 @@ def test_every_column_is_that_of_the_formulas_bit_for_bit(name: str, n: int | No
         np.testing.assert_array_equal(fast[asked], slow, err_msg=column)
 
 
+def test_ties_are_split_in_half_unless_said_otherwise() -> None:
+    counts, probabilities = np.arange(40), built("grr", 100).support
+    halves = np.full(counts.size, 0.5)
+    for found, asked in zip(
+        interval(counts, 300, probabilities), interval(counts, 300, probabilities, halves), strict=True
+    ):
+        np.testing.assert_array_equal(found, asked)
+
+
+def test_no_limit_is_sought_without_a_report(monkeypatch: pytest.MonkeyPatch) -> None:
+    def asked(count: np.ndarray, n: np.ndarray, *rest: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        assert n.tolist() == [3, 5]
+        return binomial_limits(count, n, *rest)
+
+    monkeypatch.setattr("ldpbeam.binomial.binomial_limits", asked)
+    found = estimate(np.array([1, 0, 2]), np.array([3, 0, 5]), built("grr", 100).support)
+    assert np.isnan(found.low).tolist() == [False, True, False]
+
+
+@pytest.mark.parametrize("exponent", [3, 6, 8, 9, 10])
+def test_limits_are_finite_where_all_support_what_all_hold(exponent: int) -> None:
+    """With own = 1 the quadratic's discriminant is nearly 0 there, and rounding makes it negative."""
+    n = np.arange(10**exponent, 10**exponent + 500)
+    for other in (Fraction(1, 2), Fraction(1, 3), Fraction(2, 7)):
+        low, high = interval(n.copy(), n, SupportProbabilities(Fraction(1), other))
+        assert np.isfinite(low).all() and np.isfinite(high).all()
+
+
 FEW_SUPPORTS = [("grr", 100, 300), ("l_grr", 360, 2000), ("l_grr", 1412, 10_336)]
 """Expected supports of 2, 6 and 7 among many reports."""
 
