@@ -143,6 +143,9 @@ chromium:
 bench-accuracy: $(STAMP) ## error on real data against theory
 	$(BIN)/python benchmarks/accuracy.py
 
+bench-intervals: $(STAMP) ## what intervals cost beside the counting of the reports
+	$(BIN)/python benchmarks/intervals.py
+
 bench-over-time: $(STAMP) ## do intervals of means, differences and trends over epochs hold?
 	$(BIN)/python benchmarks/over_time.py --groups 60
 

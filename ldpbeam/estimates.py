@@ -174,8 +174,9 @@ def _intervals(
     chances = probabilities.chances
     intervals.score_limits(support, reports, chances, _quantiles(levels), low, high)
     own, other, _, _ = chances
-    few = np.flatnonzero((reports * min(other, 1 - own) < FEW) & (reports > 0))
-    if few.size:
+    rare = min(other, 1 - own)
+    if reports.min() * rare < FEW:
+        few = np.flatnonzero((reports * rare < FEW) & (reports > 0))
         from ldpbeam.binomial import binomial_limits
 
         split = np.full(support.size, 0.5) if ties is None else ties

@@ -1,0 +1,102 @@
+"""What estimates with both intervals cost beside the counting of the reports, on one core.
+
+    python benchmarks/intervals.py [--repeats R]
+
+For each protocol, number of values and number of reports: processor seconds of checking and counting the
+reports, of the estimates with both intervals from the support counts, and their ratio, measured in turn;
+medians over the repetitions, with the least and the greatest ratio. Counts are few where a value is expected
+to have less than FEW supports, or less than FEW reports that do not support it: then most of the second is
+limits of the binomial test. Prints a table as Markdown.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Callable, Iterator
+from statistics import median
+from typing import Any
+
+import numpy as np
+
+from ldpbeam.arrays import Ints
+from ldpbeam.estimates import FEW, estimate, tie_breakers
+from ldpbeam.protocols import FrequencyProtocol, Parameters, protocol
+from ldpbeam.simulators.fleet import Fleet
+from ldpbeam.simulators.words import RandomWords
+
+_SIZES = (20, 96, 360, 1412)
+_REPORTS = (10_000, 30_000, 100_000, 300_000)
+_SETTINGS = {
+    "grr": Parameters(epsilon=1.0),
+    "oue": Parameters(epsilon=1.0),
+    "loloha": Parameters(epsilon_longitudinal=2.0, epsilon_first=1.0),
+    "dbitflip_pm": Parameters(epsilon_longitudinal=3.0, d=1),
+}
+
+_LEAST = 0.05
+"""Seconds that a measurement takes at least: shorter work is repeated."""
+
+
+def seconds(work: Callable[[], Any]) -> float:
+    """Processor seconds of one call."""
+    calls, started = 0, time.process_time()
+    while True:
+        work()
+        calls += 1
+        spent = time.process_time() - started
+        if spent >= _LEAST:
+            return spent / calls
+
+
+def row(name: str, k: int, n: int, repeats: int) -> str:
+    """One line of the table."""
+    kind = protocol(name, k, _SETTINGS[name])
+    assert isinstance(kind, FrequencyProtocol)
+    values = np.random.default_rng(1).integers(0, k, n)
+    ties = tie_breakers(1, 1, k)
+    payloads = np.concatenate([b.payloads for b in Fleet(kind, n, RandomWords(1)).reports(0, values)])
+    found = np.zeros(kind.counts_length, np.int64)
+
+    def count() -> tuple[Ints, int | Ints]:
+        found[:] = 0
+        assert not kind.check(payloads).any()
+        kind.add_support(payloads, found)
+        return kind.support_counts(found), kind.report_counts(found, n)
+
+    support, behind = count()
+
+    def estimates() -> None:
+        estimate(support, behind, kind.support, ties)
+
+    estimates()
+    pairs = [(seconds(count), seconds(estimates)) for _ in range(repeats)]
+    expected = float(np.min(behind)) * min(float(kind.support.other), 1 - float(kind.support.own))
+    ratios = [one / other for other, one in pairs]
+    counted, estimated = (median(side) for side in zip(*pairs, strict=True))
+    return (
+        f"| `{name}` | {k:,} | {n:,} | {'yes' if expected < FEW else 'no'} | {1e6 * counted:,.0f} "
+        f"| {1e6 * estimated:,.0f} | **{median(ratios):.2f}** ({min(ratios):.2f} – {max(ratios):.2f}) |"
+    )
+
+
+def lines(repeats: int) -> Iterator[str]:
+    """The table."""
+    yield "| protocol | k | reports | counts are few | counting, µs | estimates with intervals, µs | ratio |"
+    yield "| --- | --- | --- | --- | --- | --- | --- |"
+    for name in _SETTINGS:
+        for k in _SIZES:
+            for n in _REPORTS:
+                yield row(name, k, n, repeats)
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--repeats", type=int, default=5)
+    for line in lines(parser.parse_args().repeats):
+        print(line, flush=True)
+
+
+if __name__ == "__main__":
+    main()
