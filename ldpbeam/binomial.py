@@ -32,25 +32,39 @@ def binomial_limits(count: Ints, n: Ints, ties: Floats, tails: Floats) -> tuple[
     order = np.lexsort((-split, folded, n))
     folded, split, rest, reports = folded[order], split[order], rest[order], n[order]
     begins, ends = np.empty((2, count.size), np.int64)
-    found = binomial.blocks(folded, reports, begins, ends)
+    found = binomial.find_blocks(folded, reports, begins, ends)
     begins, ends = begins[:found], ends[:found]
     anchors = _anchors(folded[begins] // binomial.BLOCK * binomial.BLOCK, reports[begins], tails)
     ordered, limits = np.empty((2, 2 * tails.size, count.size))
-    binomial.limits_of_none(folded, reports, rest, tails, ordered)
-    binomial.limits(begins, ends, folded, reports, split, tails, anchors, ordered)
-    binomial.unsort(order, turned, ordered, limits)
-    return limits[: tails.size], limits[tails.size :]
+    walks = np.empty(binomial.COEFFICIENTS), np.empty(binomial.NUMBERS), np.empty(binomial.PLACES, np.int64)
+    binomial.limits((begins, ends), (folded, reports, split), anchors, walks, ordered)
+    none = np.flatnonzero(folded == 0)
+    if none.size:
+        # (1 − t)·(1 − p)^n is 1 less the target; 0 where no p is that small, and a split of 1 leaves nothing.
+        known = np.log(np.maximum(rest[none], 2.0**-60))
+        ordered[:, none] = np.maximum(_zeroth(known, reports[none], tails), 0.0)
+    limits[:, order] = ordered
+    lower, upper = limits[: tails.size], limits[tails.size :]
+    if turned.any():
+        lower[:, turned], upper[:, turned] = 1 - upper[:, turned], 1 - lower[:, turned]
+    return lower, upper
+
+
+def _zeroth(known: Floats, n: Ints, tails: Floats) -> Floats:
+    """The p, (2·levels, k), where (1 − p)^n is 1 less each target, over e to the power of what is known."""
+    rests = np.concatenate([np.log1p(-tails), np.log(tails)])[:, np.newaxis]
+    return np.asarray(-np.expm1((rests - known) / n))
 
 
 def _anchors(least: Ints, n: Ints, tails: Floats) -> Floats:
     """Where walks begin, (2·levels, blocks): the limits of P(X >= j), first all lower ones.
 
     Args:
-        least: j, int64 (blocks,); where it is 0, what is returned is not defined.
+        least: int64 (blocks,), j, or 0 where j is 1.
         n: int64 (blocks,), numbers of reports.
         tails: as above.
     """
-    anchors = np.empty((2 * tails.size, least.size))
+    anchors = _zeroth(np.zeros(least.size), n, tails)  # 1 − (1 − p)^n is the target
     later = least > 0
     if later.any():
         from scipy.special import betainccinv, betaincinv

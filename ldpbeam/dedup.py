@@ -18,6 +18,9 @@ from ldpbeam.reports import ReportColumns, put_together
 _BUCKET = 4096
 """Ids whose hash table fits into a processor's own cache: fewer gain nothing, more wait for memory."""
 
+_SORTED = 4096
+"""Up to so many ids are sorted: that takes a fraction of a millisecond, and no kernel has to be there."""
+
 _MOST_MARKS = 26
 """Bits of a mark, at most: 8 MiB of marks. With more of them each waits longer for memory than it saves."""
 
@@ -266,10 +269,16 @@ class _Repeats(NamedTuple):
 
 def _repeats(ids: Uints, payloads_of: Callable[[Ints], Bytes], key: int) -> _Repeats | None:
     """What :func:`repeated` looks at; None where no id repeats."""
-    rows = _suspects(ids, key)
-    names = ids[rows]
-    if not any_repeat(names, key):
-        return None
+    if ids.size <= _SORTED:
+        rows = _sharing(ids)
+        names = ids[rows]
+        if not rows.size:
+            return None
+    else:
+        rows = _suspects(ids, key)
+        names = ids[rows]
+        if not any_repeat(names, key):
+            return None
     payloads = read_only(payloads_of(rows))
     keep, differ = _kept(names, payloads, key)
     return _Repeats(rows, keep, _different(names, payloads, keep, differ))
@@ -289,6 +298,12 @@ def _one_per_id(together: ReportColumns, found: _Repeats | None) -> OnePerId:
     if found is None:
         return OnePerId(together, 0, 0)
     return OnePerId(without(together, found.rows[~found.keep]), found.duplicate, found.conflicting)
+
+
+def _sharing(ids: Uints) -> Ints:
+    """int64 (m,), ascending: where those ids are that appear twice."""
+    ordered = np.sort(ids)
+    return np.flatnonzero(np.isin(ids, ordered[1:][ordered[1:] == ordered[:-1]]))
 
 
 def _suspects(ids: Uints, key: int) -> Ints:

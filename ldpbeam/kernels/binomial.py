@@ -32,66 +32,56 @@ _ROUNDING = 1e-13
 """The last terms of a series at the end of its piece, relative to the limit."""
 
 _TINY = 1e-300
-_ONE = np.int64(1023 << 52)
-"""The bits of 1.0; those of x less these are about 2**52 times its logarithm to base 2."""
+_BEFORE = 5.4
+"""0.9**-16: makes the root of order 16 of what coefficient 15 gives about that of order 15, or less."""
 
 _OVER = 1.0 / np.arange(1, _ORDER + 1)
 
+COEFFICIENTS = _ORDER + 1, _SIDE
+"""Shape of the coefficients of all walks."""
 
-@kernel
-def _expand(at: Any, counts: Any, reports: Any, a: Any, scratch: Any, reach: Any) -> None:
-    """Taylor coefficients a[1:, w] of p(at[w] − s), where p = a[0, w] at s = 0, and how far they reach.
+NUMBERS = 9, _SIDE
+"""Shape of what else walks have: split, count, n, last count of the block; reach; and four for scratch."""
+_AT, _COUNT, _REPORTS, _LAST, _REACH, _INVERSE, _Q, _SQUARE, _HALF = range(9)
 
-    With u = p² the equation is (c t p)' and half ((n − c − n t) u)' without derivatives of products of
-    unknowns: c t·p' + (n − c − n t)·u'/2 = u − p. A coefficient then follows from one sum of products.
-
-    Args:
-        at, counts, reports: float64 (4,): split, c and n of each walk, 1 <= c < n.
-        a: float64 (order + 1, 4); a[0] in (0, 1), the rest written.
-        scratch: float64 (3, 4), overwritten.
-        reach: float64 (4,), written: up to which s the series is exact up to rounding, within a few percent.
-    """
-    inverse, q, square = scratch[0], scratch[1], scratch[2]
-    for w in range(_SIDE):
-        q[w] = reports[w] - counts[w] - reports[w] * at[w]
-        inverse[w] = 1.0 / (counts[w] * at[w] + q[w] * a[0, w])
-        square[w] = a[0, w] * a[0, w]
-    for k in range(_ORDER):
-        # Half of the coefficient k + 1 of u, but for the two terms with a[0].
-        half0, half1, half2, half3 = 0.0, 0.0, 0.0, 0.0
-        for i in range(1, k // 2 + 1):
-            j = k + 1 - i
-            half0 += a[i, 0] * a[j, 0]
-            half1 += a[i, 1] * a[j, 1]
-            half2 += a[i, 2] * a[j, 2]
-            half3 += a[i, 3] * a[j, 3]
-        if k % 2 == 1:
-            i = (k + 1) // 2
-            half0 += 0.5 * a[i, 0] * a[i, 0]
-            half1 += 0.5 * a[i, 1] * a[i, 1]
-            half2 += 0.5 * a[i, 2] * a[i, 2]
-            half3 += 0.5 * a[i, 3] * a[i, 3]
-        for w, half in enumerate((half0, half1, half2, half3)):
-            right = (1.0 + k * counts[w]) * a[k, w] - (1.0 + 0.5 * k * reports[w]) * square[w]
-            a[k + 1, w] = (right * _OVER[k] - q[w] * half) * inverse[w]
-            square[w] = 2.0 * (a[0, w] * a[k + 1, w] + half)
-    _reach(a, scratch, reach)
+PLACES = 3, _SIDE
+"""Shape of their targets, -1 for none, of the first values that they have not passed, and of blocks' ends."""
+_TARGET, _FIRST, _END = range(3)
 
 
 @inlined
-def _reach(a: Any, scratch: Any, reach: Any) -> None:
-    """Where the last terms are small; of the last two coefficients one can vanish by chance."""
-    other = scratch[0]
+def _expand(a: Any, walks: Any) -> None:
+    """Taylor coefficients a[1:, w] of p(at − s), where p = a[0, w] at s = 0, and how far they reach.
+
+    With u = p² the equation is c t·p' + (n − c − n t)·u'/2 = u − p: a coefficient is one sum of products.
+
+    Args:
+        a: float64 (order + 1, 4); a[0] in (0, 1), the rest written.
+        walks: float64 (8, 4), with split, c and n of each walk, 1 <= c < n. Up to which s the series is exact
+            up to rounding, is written.
+    """
     for w in range(_SIDE):
-        small = _ROUNDING * a[0, w]
-        reach[w] = small / max(abs(a[_ORDER, w]), _TINY)
-        other[w] = small / max(abs(a[_ORDER - 1, w]), _TINY)
-    # Roots by dividing logarithms, which the bits of a float are: wrong by at most 6 %.
-    bits, other_bits = reach.view(np.int64), other.view(np.int64)
+        q = walks[_REPORTS, w] - walks[_COUNT, w] - walks[_REPORTS, w] * walks[_AT, w]
+        walks[_INVERSE, w] = 1.0 / (walks[_COUNT, w] * walks[_AT, w] + q * a[0, w])
+        walks[_Q, w] = q
+        walks[_SQUARE, w] = a[0, w] * a[0, w]
+    for k in range(_ORDER):
+        # Half of the coefficient k + 1 of u, but for the two terms with a[0].
+        middle, weight = (k + 1) // 2, 0.5 * (k % 2)
+        for w in range(_SIDE):
+            walks[_HALF, w] = weight * a[middle, w] * a[middle, w]
+        for i in range(1, k // 2 + 1):
+            for w in range(_SIDE):
+                walks[_HALF, w] += a[i, w] * a[k + 1 - i, w]
+        for w in range(_SIDE):
+            half, square = walks[_HALF, w], walks[_SQUARE, w]
+            right = (1.0 + k * walks[_COUNT, w]) * a[k, w] - (1.0 + 0.5 * k * walks[_REPORTS, w]) * square
+            a[k + 1, w] = (right * _OVER[k] - walks[_Q, w] * half) * walks[_INVERSE, w]
+            walks[_SQUARE, w] = 2.0 * (a[0, w] * a[k + 1, w] + half)
     for w in range(_SIDE):
-        bits[w] = _ONE + (bits[w] - _ONE) // _ORDER
-        other_bits[w] = _ONE + (other_bits[w] - _ONE) // (_ORDER - 1)
-        reach[w] = min(reach[w], other[w])
+        # Of the last two coefficients one can vanish by chance.
+        last = max(abs(a[_ORDER, w]), _BEFORE * abs(a[_ORDER - 1, w]), _TINY)
+        walks[_REACH, w] = math.sqrt(math.sqrt(math.sqrt(math.sqrt(_ROUNDING * a[0, w] / last))))
 
 
 @inlined
@@ -105,7 +95,7 @@ def _value(a: Any, w: Any, step: Any) -> Any:
 
 
 @kernel
-def blocks(folded: Any, reports: Any, begins: Any, ends: Any) -> Any:
+def find_blocks(folded: Any, reports: Any, begins: Any, ends: Any) -> Any:
     """begins[b] .. ends[b] = the values of block b: the same n, and up to ``BLOCK`` neighbouring counts.
 
     Values with count 0 are in none.
@@ -129,32 +119,6 @@ def blocks(folded: Any, reports: Any, begins: Any, ends: Any) -> Any:
 
 
 @inlined
-def _log_target(target: Any, tails: Any) -> Any:
-    """Logarithm of 1 less the target: 1 − α for a lower limit, α for an upper one."""
-    if target < tails.size:
-        return math.log1p(-tails[target])
-    return math.log(tails[target - tails.size])
-
-
-@kernel
-def limits_of_none(folded: Any, reports: Any, rest: Any, tails: Any, out: Any) -> None:
-    """Limits of count 0, where (1 − t)·(1 − p)^n is 1 − α and α; 0 where no p is that small.
-
-    Args:
-        rest: float64 (k,), 1 − t, with the digits that t beside 1 has lost.
-        folded, reports, tails, out: as of :func:`limits`; what others write is left alone.
-    """
-    for target in range(out.shape[0]):
-        known = _log_target(target, tails)
-        for v in range(folded.size):
-            if folded[v] == 0:
-                # A split of 1 leaves 0.
-                out[target, v] = max(
-                    -math.expm1((known - math.log(max(rest[v], 2.0**-60))) / reports[v]), 0.0
-                )
-
-
-@inlined
 def _stop(folded: Any, ties: Any, place: Any, end: Any, count: Any, until: Any) -> Any:
     """The first value from ``place`` on that a walk at ``count`` does not pass above the split ``until``."""
     while place < end and folded[place] == count and (ties[place] > until or until == 0.0):
@@ -163,76 +127,54 @@ def _stop(folded: Any, ties: Any, place: Any, end: Any, count: Any, until: Any) 
 
 
 @kernel
-def limits(
-    begins: Any, ends: Any, folded: Any, reports: Any, ties: Any, tails: Any, anchors: Any, out: Any
-) -> None:
+def limits(blocks: Any, values: Any, anchors: Any, scratch: Any, out: Any) -> None:
     """out[i, v] = the p with P(X > c) + t·P(X = c) = target i, for X ~ B(n, p), c = folded[v] and so on.
 
     What is found for a value does not depend on the others: each walk is its own, from its block's begin.
 
     Args:
-        begins, ends: int64 (blocks,), as :func:`blocks` writes them.
-        folded, reports: int64 (k,), 0 <= c <= n/2, by n and then by c.
-        ties: float64 (k,), the splits t, in [0, 1], falling where n and c are the same.
-        tails: float64 (levels,), tail areas α; the targets are every α, then every 1 − α.
+        blocks: (begins, ends), int64 (blocks,), as :func:`find_blocks` writes them.
+        values: (folded, reports, ties): int64 (k,), int64 (k,), float64 (k,); 0 <= c <= n/2, by n and then by
+            c, and where both are the same, by splits t that fall, in [0, 1].
         anchors: float64 (targets, blocks), the limit of P(X >= j), j being the multiple of ``BLOCK`` at or
-            below the block's counts; anything where that is 0.
+            below the block's counts, or 1 where that is 0.
+        scratch: float64 :data:`COEFFICIENTS`, float64 :data:`NUMBERS`, int64 :data:`PLACES`.
         out: float64 (targets, k), written where c is above 0.
     """
+    (begins, ends), (folded, reports, ties), (a, walks, places) = blocks, values, scratch
     targets, begun, going = out.shape[0], 0, 0
-    a, scratch, reach = np.full((_ORDER + 1, _SIDE), 0.5), np.ones((3, _SIDE)), np.ones(_SIDE)
-    at, count, n, last = np.ones(_SIDE), np.ones(_SIDE), np.full(_SIDE, 2.0), np.ones(_SIDE)
-    # Which target a walk seeks, -1 for none; the first value that it has not passed; where its block ends.
-    walk, first, end = np.full(_SIDE, -1), np.zeros(_SIDE, np.int64), np.zeros(_SIDE, np.int64)
+    for w in range(_SIDE):
+        places[_TARGET, w] = -1
+        # A walk that stands still is computed as well.
+        a[0, w], walks[_AT, w], walks[_COUNT, w], walks[_REPORTS, w] = 0.5, 1.0, 1.0, 2.0
     while True:
         for w in range(_SIDE):
-            if walk[w] < 0 and begun < targets * begins.size:
-                block, walk[w] = begun // targets, begun % targets
-                first[w], end[w], at[w] = begins[block], ends[block], 1.0
-                least = folded[first[w]] // BLOCK * BLOCK
-                n[w], count[w], last[w] = reports[first[w]], max(least, 1), folded[end[w] - 1]
-                if least > 0:
-                    a[0, w] = anchors[walk[w], block]
-                else:
-                    a[0, w] = -math.expm1(_log_target(walk[w], tails) / n[w])
+            if places[_TARGET, w] < 0 and begun < targets * begins.size:
+                block, target = begun // targets, begun % targets
+                first, end = begins[block], ends[block]
+                least = folded[first] // BLOCK * BLOCK
+                places[_TARGET, w], places[_FIRST, w], places[_END, w] = target, first, end
+                walks[_AT, w], walks[_COUNT, w] = 1.0, max(least, 1)
+                walks[_REPORTS, w], walks[_LAST, w] = reports[first], folded[end - 1]
+                a[0, w] = anchors[target, block]
                 begun, going = begun + 1, going + 1
         if going == 0:
             return
-        _expand(at, count, n, a, scratch, reach)
+        _expand(a, walks)
         for w in range(_SIDE):
-            if walk[w] >= 0:
-                step = reach[w] if reach[w] < at[w] else at[w]
-                until = at[w] - step
-                stop = _stop(folded, ties, first[w], end[w], count[w], until)
-                row, begin = out[walk[w]], at[w]
-                for v in range(first[w], stop):
-                    row[v] = _value(a, w, begin - ties[v])
-                a[0, w], at[w], first[w] = _value(a, w, step), until, stop
+            if places[_TARGET, w] >= 0:
+                begin, count = walks[_AT, w], walks[_COUNT, w]
+                step = min(walks[_REACH, w], begin)
+                until = begin - step
+                v, end = places[_FIRST, w], places[_END, w]
+                row = out[places[_TARGET, w]]
+                stop = _stop(folded, ties, v, end, count, until)
+                for each in range(v, stop):
+                    row[each] = _value(a, w, begin - ties[each])
+                a[0, w], walks[_AT, w], places[_FIRST, w] = _value(a, w, step), until, stop
                 if until == 0.0:
                     # At split 0 the limit is that of the next count at split 1.
-                    count[w], at[w] = count[w] + 1.0, 1.0
-                    if count[w] > last[w]:
-                        walk[w], going = -1, going - 1
+                    walks[_COUNT, w], walks[_AT, w] = count + 1.0, 1.0
+                    if count == walks[_LAST, w]:
+                        places[_TARGET, w], going = -1, going - 1
                         a[0, w] = 0.5
-
-
-@kernel
-def unsort(order: Any, turned: Any, ordered: Any, out: Any) -> None:
-    """Put limits in their places; those of a turned count are the other limit, from the other end.
-
-    Args:
-        order: int64 (k,), which value each one is of.
-        turned: bool (k,), by value.
-        ordered: float64 (2·levels, k), lower limits and then upper ones, in that order.
-        out: float64 (2·levels, k), written.
-    """
-    half = out.shape[0] // 2
-    for level in range(half):
-        for i in range(order.size):
-            v = order[i]
-            if turned[v]:
-                out[level, v] = 1.0 - ordered[level + half, i]
-                out[level + half, v] = 1.0 - ordered[level, i]
-            else:
-                out[level, v] = ordered[level, i]
-                out[level + half, v] = ordered[level + half, i]

@@ -309,7 +309,7 @@ READING = (
 
 COMPUTING = (
     Hook("decode", "ldpbeam.reports:parse", "parse"),
-    Hook("dedup", "ldpbeam.dedup:any_repeat", "any_repeat"),
+    Hook("dedup", "ldpbeam.dedup:_repeats", "repeats"),
     Hook("dedup", "ldpbeam.dedup:_kept", "keep_one"),
     Hook("count", "ldpbeam.transforms.stages.support:CountSupport.add_input", "add_input"),
     Hook(

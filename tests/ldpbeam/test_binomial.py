@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -74,13 +75,23 @@ def test_a_tie_that_falls_to_one_side_leaves_the_limits_of_clopper_and_pearson()
 
 
 def test_a_series_whose_last_coefficient_vanishes_is_not_trusted_far() -> None:
-    coefficients, reach = np.full((kernels._ORDER + 1, 4), 0.5), np.empty(4)
-    coefficients[-1] = [1e6, 0.0, 1e6, 0.0]
-    coefficients[-2] = [1e6, 1e6, 0.0, 0.0]
-    kernels._reach.py_func(coefficients, np.empty((3, 4)), reach)
-    last, before = (0.5 * kernels._ROUNDING / 1e6) ** (1 / np.array([kernels._ORDER, kernels._ORDER - 1]))
-    assert reach[:3] == pytest.approx([before, before, last], rel=0.07)
-    assert reach[3] > 1e10
+    def series(at: float) -> tuple[float, float]:
+        """The last coefficient, and the reach."""
+        coefficients, walks = np.full(kernels.COEFFICIENTS, 0.02), np.ones(kernels.NUMBERS)
+        walks[kernels._AT], walks[kernels._COUNT], walks[kernels._REPORTS] = at, 5, 100
+        kernels._expand.py_func(coefficients, walks)
+        return coefficients[-1, 0], walks[kernels._REACH, 0]
+
+    splits = np.linspace(0.05, 0.95, 60)
+    changes = [pair for pair in pairwise(splits) if series(pair[0])[0] * series(pair[1])[0] < 0]
+    assert changes
+    for low, high in changes:
+        begin, end = float(low), float(high)
+        for _ in range(60):
+            middle = (begin + end) / 2
+            begin, end = (begin, middle) if series(begin)[0] * series(middle)[0] < 0 else (middle, end)
+        assert abs(series(begin)[0]) < 1e-9 * max(abs(series(float(low))[0]), abs(series(float(high))[0]))
+        assert series(begin)[1] < 1.5 * max(series(float(low))[1], series(float(high))[1])
 
 
 @given(

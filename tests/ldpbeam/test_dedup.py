@@ -37,6 +37,30 @@ REPORTS = st.lists(st.tuples(IDS, PAYLOADS), min_size=1, max_size=60)
 KEYS = st.integers(0, 2**64 - 1).map(lambda x: x | 1)
 
 
+@pytest.fixture(scope="module", autouse=True, params=[0, 4096], ids=["marked", "sorted"])
+def sorted_up_to(request: pytest.FixtureRequest) -> Iterator[int]:
+    """All tests twice: with repeats found by marks among any number of ids, and by sorting few ids."""
+    assert dedup._SORTED == 4096
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(dedup, "_SORTED", request.param)
+        yield request.param
+
+
+def test_ids_are_sorted_where_they_are_few(sorted_up_to: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[int] = []
+    marks = dedup._suspects
+
+    def suspects(ids: Uints, key: int) -> Ints:
+        asked.append(ids.size)
+        return marks(ids, key)
+
+    monkeypatch.setattr(dedup, "_suspects", suspects)
+    for size in (4096, 4097):
+        reports = [(i % (size - 1), b"ab") for i in range(size)]
+        assert keep_one_per_id([columns(reports)], 12345)[1:] == (1, 0)
+    assert asked == ([4097] if sorted_up_to else [4096, 4097])
+
+
 def columns(reports: list[Pair], width: int = 2) -> ReportColumns:
     ids = np.array([name for name, _ in reports], np.uint64)
     payloads = np.frombuffer(b"".join(p for _, p in reports), np.uint8).reshape(-1, width)
