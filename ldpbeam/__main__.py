@@ -10,6 +10,9 @@ from ldpbeam.errors import extra_error
 def main() -> None:
     """Run the command line; a command whose part is not installed says which, and exits with 2."""
     try:
+        from ldpbeam.pipelines.garbage import collect_rarely
+
+        collect_rarely()
         from ldpbeam.pipelines.commands.main import main as command
     except ModuleNotFoundError as error:
         said = extra_error(error)

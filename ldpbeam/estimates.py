@@ -151,7 +151,7 @@ def interval(
         (low, high), each (k,), around the estimate and not clipped to [0, 1].
     """
     reports = _reports(n, support.size)
-    low, high = _intervals(read_only(support), reports, probabilities, ties, (confidence,))
+    _, low, high = _told(read_only(support), reports, probabilities, ties, (confidence,))
     return low[0], high[0]
 
 
@@ -160,19 +160,19 @@ def _reports(n: int | Ints, values: int) -> Ints:
     return read_only(np.full(values, n, np.int64))
 
 
-def _intervals(
+def _told(
     support: Ints,
     reports: Ints,
     probabilities: SupportProbabilities,
     ties: Floats | None,
     levels: tuple[float, ...],
-) -> tuple[Floats, Floats]:
-    """:func:`interval` at several levels, each bound (levels, k): where k is small, one costs what all do."""
-    from ldpbeam.kernels import intervals
+) -> tuple[Floats, Floats, Floats]:
+    """Frequencies and errors, (2, k), and bounds at each level, (levels, k); NaN where n is 0."""
+    from ldpbeam.kernels import intervals  # who only plans needs none
 
-    low, high = np.empty((2, len(levels), support.size))
+    told, low, high = (np.empty((rows, support.size)) for rows in (2, len(levels), len(levels)))
     chances = probabilities.chances
-    intervals.score_limits(support, reports, chances, _quantiles(levels), low, high)
+    intervals.estimates(support, reports, chances, _quantiles(levels), told, low, high)
     own, other, _, _ = chances
     rare = min(other, 1 - own)
     if reports.min() * rare < FEW:
@@ -185,7 +185,7 @@ def _intervals(
             some = few[begin : begin + _TOGETHER]
             lower, upper = binomial_limits(support[some], reports[some], split[some], tails)
             intervals.widen(some, lower, upper, chances, low, high)
-    return low, high
+    return told, low, high
 
 
 @lru_cache(maxsize=1024)
@@ -226,11 +226,6 @@ def estimate(
     reports = _reports(n, support.size)
     if not reports.any():
         raise ValueError("an estimate needs at least one report")
-    from ldpbeam.kernels import intervals  # who only plans needs none
-
-    frequency, error = np.empty((2, support.size))
-    counted = read_only(support)
-    intervals.estimates(counted, reports, probabilities.chances, frequency, error)
     everyone = 1 - (1 - CONFIDENCE) / support.size
-    low, high = _intervals(counted, reports, probabilities, ties, (CONFIDENCE, everyone))
-    return Estimates(reports, support, frequency, error, low[0], high[0], low[1], high[1])
+    told, low, high = _told(read_only(support), reports, probabilities, ties, (CONFIDENCE, everyone))
+    return Estimates(reports, support, told[0], told[1], low[0], high[0], low[1], high[1])

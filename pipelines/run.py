@@ -21,6 +21,7 @@ from ldpbeam.errors import LdpError
 from ldpbeam.pipelines.beam_job import make_pipeline, run_to_end
 from ldpbeam.pipelines.bounded import LEDGER, SPILLED, collect_reports
 from ldpbeam.pipelines.config import RunConfig
+from ldpbeam.pipelines.garbage import keep_what_is_loaded
 from ldpbeam.pipelines.graph_cost import nothing_travels
 from ldpbeam.pipelines.interrupt import interruptible
 from ldpbeam.pipelines.malloc import keep_freed_memory
@@ -55,6 +56,7 @@ def run(config: RunConfig, progress: Progress | None = None, total_bytes: int = 
     quiet = config.job.runner == "FnApiRunner" and os.environ.get("LDPBEAM_DEBUG") != "1"
     logging.getLogger("apache_beam").setLevel(logging.CRITICAL if quiet else logging.ERROR)
     keep_freed_memory()
+    keep_what_is_loaded()
     started = time.perf_counter()
     pipeline = make_pipeline(config)  # refuses options that nobody knows, before anything is touched
     with interruptible(), locked(config.outputs.output):

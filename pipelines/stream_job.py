@@ -19,6 +19,7 @@ from ldpbeam.accounting import Accounting
 from ldpbeam.errors import UsageError, disk_error
 from ldpbeam.pipelines.beam_job import beam_options, finish, handed_over, make_pipeline, start
 from ldpbeam.pipelines.config import ASK_THEIR_SERVER, RunConfig
+from ldpbeam.pipelines.garbage import keep_what_is_loaded
 from ldpbeam.pipelines.local.listening import parse_address
 from ldpbeam.pipelines.local.served import serve_page
 from ldpbeam.pipelines.local.status import Status, serve_metrics
@@ -65,6 +66,7 @@ def run_local(config: RunConfig, progress: Progress | None = None) -> RunRecord:
     from ldpbeam.pipelines.local.landing import Landing
 
     keep_freed_memory()
+    keep_what_is_loaded()
     beam_options(config)  # refuses options that nobody knows, before anything is touched
     idle = config.engine.stop_when_idle
     address = parse_address(config.engine.metrics) if config.engine.metrics else None
@@ -224,6 +226,7 @@ def submit(config: RunConfig, *, warn: Callable[[str], None] = _warn) -> RunReco
     """
     started = time.perf_counter()
     keep_freed_memory()  # for workers that run in this process
+    keep_what_is_loaded()
     pipeline = build(config)
     result = start(pipeline, config.job.runner)
     if config.job.detach:

@@ -20,10 +20,13 @@ _MAX_CELLS = 1 << 28  # of the linear family's table: 2 GiB
 _MANY_CELLS, _MANY_REPORTS = 1 << 18, 1 << 17
 """From so many on, increments are brought into order: the table is larger than the second-level cache."""
 _PART_BITS, _MOST_PART_BITS = 16, 9
-_ROW = 1 << 7
-"""Cells that a row of the transform has at least: fewer are not worth a loop."""
 _TOGETHER = 1 << 21
 """Reports that are brought into order at once: 8 MiB."""
+
+_ROW = 1 << 7
+"""Cells that a row of the transform has at least: fewer are not worth a loop."""
+_WIDE = 32
+"""Rows that become columns together."""
 
 
 @dataclass(frozen=True)
@@ -241,9 +244,17 @@ class LinearFamily(HashFamily):
             low = self.g ** min(place, self._row_digits)
             table, before = np.zeros(found.size * self.g, np.int64), found
             hashing.merge_classes(counts, self.g, before.size, low, table)
-            hashing.replace_high_digits(table, low, self.g)
+            hashing.replace_digits(table, low, self.g)
             found = np.empty_like(table)
-            hashing.replace_low_digits(table, low, self.g, before, found)
+            blocks = before.size // low
+            wide = min(blocks, _WIDE)
+            turned = np.empty(low * self.g * wide, np.int64)
+            for piece in range(0, blocks, wide):
+                # The last piece begins early enough to be whole; what it shares with another is the same.
+                begin = min(piece, blocks - wide)
+                hashing.rows_to_columns(table, low, begin, self.g, turned)
+                hashing.replace_digits(turned, wide, self.g)
+                hashing.add_columns(turned, low, begin, self.g, before, found)
         return found[: self.domain_size].copy()
 
     @property

@@ -74,7 +74,10 @@ def split_frames(buffer: Any, start: Any, limit: Any, offsets: Any, lengths: Any
 
 @kernel
 def _varint(buffer: Any, at: Any, end: Any, last: Any) -> Any:
-    """A varint of at most ``last`` / 7 + 1 bytes: (its lowest 64 bits, position behind it or -1)."""
+    """A varint of at most ``last`` / 7 + 1 bytes: (its lowest 64 bits, position behind it or -1).
+
+    Callers give ``last`` as an int64: for a literal each value would be compiled on its own.
+    """
     value = np.uint64(0)
     shift = 0
     while at < end and shift <= last:
@@ -103,21 +106,18 @@ def _skip_group(  # noqa: PLR0911, PLR0912 - as below
     depth = 1
     open_groups[0] = field
     while depth > 0:
-        tag, at = _varint(buffer, at, end, 28)
+        tag, at = _varint(buffer, at, end, np.int64(28))
         number, wire = tag >> np.uint64(3), tag & np.uint64(7)
         if at < 0 or tag > np.uint64(0xFFFFFFFF) or number == np.uint64(0):
             return np.int64(-1)
-        if wire == np.uint64(0):
-            _, at = _varint(buffer, at, end, 63)
-            if at < 0:
+        if wire == np.uint64(0) or wire == np.uint64(2):
+            value, at = _varint(buffer, at, end, np.int64(63))
+            if at < 0 or (wire == np.uint64(2) and value > np.uint64(end - at)):
                 return np.int64(-1)
+            if wire == np.uint64(2):
+                at += np.int64(value)
         elif wire == np.uint64(1):
             at += 8
-        elif wire == np.uint64(2):
-            length, at = _varint(buffer, at, end, 63)
-            if at < 0 or length > np.uint64(end - at):
-                return np.int64(-1)
-            at += np.int64(length)
         elif wire == np.uint64(5):
             at += 4
         elif wire == np.uint64(3):
@@ -165,18 +165,20 @@ def parse_records(  # noqa: PLR0912, PLR0915 - a case for each wire type and fie
         # An empty message has no digest and so is nothing.
         kind = REPORT if at < end else MALFORMED
         while at < end:
-            tag, at = _varint(buffer, at, end, 28)
+            tag, at = _varint(buffer, at, end, np.int64(28))
             field = tag >> np.uint64(3)
             wire = tag & np.uint64(7)
             # Tags are 32-bit in at most five bytes; a longer one, or field 0, is not protobuf.
             if at < 0 or tag > np.uint64(0xFFFFFFFF) or field == np.uint64(0):
                 kind = MALFORMED
                 break
-            if wire == np.uint64(0):
-                value, at = _varint(buffer, at, end, 63)
-                if at < 0:
+            value = np.uint64(0)
+            if wire == np.uint64(0) or wire == np.uint64(2):
+                value, at = _varint(buffer, at, end, np.int64(63))
+                if at < 0 or (wire == np.uint64(2) and value > np.uint64(end - at)):
                     kind = MALFORMED
                     break
+            if wire == np.uint64(0):
                 if field == np.uint64(2):
                     # Zigzag.
                     words[i, 1] = (value >> np.uint64(1)) ^ (
@@ -188,7 +190,6 @@ def parse_records(  # noqa: PLR0912, PLR0915 - a case for each wire type and fie
                 if at + 8 > end:
                     kind = MALFORMED
                     break
-                value = np.uint64(0)
                 for j in range(8):
                     value |= np.uint64(buffer[at + j]) << np.uint64(8 * j)
                 at += 8
@@ -200,11 +201,7 @@ def parse_records(  # noqa: PLR0912, PLR0915 - a case for each wire type and fie
                     scattered = True
                     spans[i, 5] += 8
             elif wire == np.uint64(2):
-                length, at = _varint(buffer, at, end, 63)
-                if at < 0 or length > np.uint64(end - at):
-                    kind = MALFORMED
-                    break
-                span = np.int64(length)
+                span = np.int64(value)
                 if field == np.uint64(4):
                     spans[i, 0] = at
                     spans[i, 1] = span
@@ -260,15 +257,15 @@ def gather_scattered(buffer: Any, offsets: Any, lengths: Any, which: Any, starts
         end = at + lengths[which[i]]
         into = starts[i]
         while at < end:
-            tag, at = _varint(buffer, at, end, 28)
+            tag, at = _varint(buffer, at, end, np.int64(28))
             field, wire = tag >> np.uint64(3), tag & np.uint64(7)
             span = np.int64(0)
             if wire == np.uint64(0):
-                _, at = _varint(buffer, at, end, 63)
+                _, at = _varint(buffer, at, end, np.int64(63))
             elif wire == np.uint64(1):
                 span = np.int64(8)
             elif wire == np.uint64(2):
-                length, at = _varint(buffer, at, end, 63)
+                length, at = _varint(buffer, at, end, np.int64(63))
                 span = np.int64(length)
             elif wire == np.uint64(3):
                 at = _skip_group(buffer, at, end, field, open_groups)

@@ -16,8 +16,8 @@ _SOUND = np.uint8(CheckCode.SOUND)
 _DEGENERATE = np.uint8(CheckCode.DEGENERATE)
 
 _TILE = 4096
-_NEAR, _WIDE = 1 << 16, 32
-"""Cells that the second-level cache holds; rows that are transposed together."""
+_NEAR = 1 << 16
+"""Cells that the second-level cache holds."""
 
 
 @kernel
@@ -291,14 +291,15 @@ def replace_digit(table: Any, first: Any, apart: Any, width: Any, g: Any, scratc
 
 
 @kernel
-def replace_high_digits(table: Any, low: Any, g: Any) -> None:
+def replace_digits(table: Any, low: Any, g: Any) -> None:
     """Replace those digits of s that say which row it is, each by one of v.
 
     First those that are near, block by block, each of which stays in the second-level cache.
 
     Args:
-        table: int64 (g**j * g,) as :func:`merge_classes` writes it, overwritten.
-        low, g: as there.
+        table: int64 (g**i * g * low,), overwritten: for each value of i digits, g rows of ``low`` cells.
+        low: int64.
+        g: int64, prime.
     """
     cells = g * low
     scratch = np.empty(g * cells, np.int64)
@@ -317,43 +318,44 @@ def replace_high_digits(table: Any, low: Any, g: Any) -> None:
 
 
 @kernel
-def replace_low_digits(table: Any, low: Any, g: Any, before: Any, counts: Any) -> None:
-    """Replace the digits of s within a row, and add what seeds of fewer digits tell.
-
-    Piece by piece rows become columns, so that these digits too say which row it is.
+def rows_to_columns(table: Any, low: Any, begin: Any, g: Any, turned: Any) -> None:
+    """Some rows of a table side by side, so that the digits within a row say which row it is.
 
     Args:
-        table: int64 (g**j * g,) as :func:`replace_high_digits` leaves it.
+        table: int64 (g**j * g,), as :func:`replace_digits` leaves it: g rows of ``low`` cells for each block.
         low, g: as there.
-        before: int64 (g**j,), by the lowest j digits of v.
-        counts: int64 (g**j * g,), written: by the lowest j + 1 digits of v.
+        begin: int64, the first of the blocks.
+        turned: int64 (low * g * blocks,), written.
     """
-    size = before.size
-    blocks = size // low
-    wide = min(blocks, _WIDE)
-    cells = g * wide
-    turned = np.empty(low * cells, np.int64)
-    scratch = np.empty(g * cells, np.int64)
-    for piece in range(0, blocks, wide):
-        # The last piece begins early enough to be whole; what it shares with the one before is the same.
-        begin = min(piece, blocks - wide)
-        for b in range(wide):
-            for y in range(g):
-                source = table[((begin + b) * g + y) * low : ((begin + b) * g + y + 1) * low]
-                for s in range(low):
-                    turned[s * cells + y * wide + b] = source[s]
-        apart = cells
-        while apart < low * cells:
-            for block in range(0, low * cells, apart * g):
-                for first in range(block, block + apart, cells):
-                    replace_digit(turned, first, apart, wide, g, scratch)
-            apart *= g
+    cells = turned.size // low
+    wide = cells // g
+    for b in range(wide):
         for y in range(g):
-            for b in range(wide):
-                at = (begin + b) * low
-                into, lower = counts[y * size + at : y * size + at + low], before[at : at + low]
-                for s in range(low):
-                    into[s] = lower[s] + turned[s * cells + y * wide + b]
+            source = table[((begin + b) * g + y) * low : ((begin + b) * g + y + 1) * low]
+            for s in range(low):
+                turned[s * cells + y * wide + b] = source[s]
+
+
+@kernel
+def add_columns(turned: Any, low: Any, begin: Any, g: Any, before: Any, counts: Any) -> None:
+    """Put columns back into rows, and add what seeds of fewer digits tell.
+
+    Args:
+        turned, low, begin, g: as of :func:`rows_to_columns`.
+        before: int64 (g**j,), by the lowest j digits of v.
+        counts: int64 (g**j * g,), written in part: by the lowest j + 1 digits of v.
+    """
+    cells = turned.size // low
+    wide = cells // g
+    for y in range(g):
+        for b in range(wide):
+            at = (begin + b) * low
+            into, lower = (
+                counts[y * before.size + at : y * before.size + at + low],
+                before[at : at + low],
+            )
+            for s in range(low):
+                into[s] = lower[s] + turned[s * cells + y * wide + b]
 
 
 @kernel

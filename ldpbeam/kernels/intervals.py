@@ -1,4 +1,4 @@
-"""Kernels of estimates and their score limits: one pass over the values, and nothing kept between them.
+"""Kernels of estimates and their limits: one pass over the values, and nothing kept between them.
 
 Each number is made by the operations of ``tests/reference/estimates.py``, in their order, so both agree bit
 for bit.
@@ -13,56 +13,40 @@ from ldpbeam.kernels._jit import kernel
 
 
 @kernel
-def estimates(support: Any, reports: Any, chances: Any, frequency: Any, error: Any) -> None:
-    """Frequencies and their standard errors.
+def estimates(support: Any, reports: Any, chances: Any, z: Any, told: Any, low: Any, high: Any) -> None:
+    """Frequencies, standard errors, and where the score test's quadratic is 0.
+
+    That is (f̂ − f)² gap² = s (floor + f slope − f² drawn), s = z²/n. Values without a report have NaN.
 
     Args:
         support: int64 (k,).
-        reports: int64 (k,); at least 1, or NaN is written.
+        reports: int64 (k,).
         chances: own, other, own − other, and which share of the population is not asked.
-        frequency, error: float64 (k,), written.
-    """
-    own, other, gap, unasked = chances
-    for v in range(support.size):
-        if reports[v] > 0:
-            found = (support[v] / reports[v] - other) / gap
-            clipped = min(max(found, 0.0), 1.0)
-            spread = clipped * own * (1 - own) + (1 - clipped) * other * (1 - other)
-            drawn = unasked * clipped * (1 - clipped)
-            frequency[v] = found
-            error[v] = math.sqrt((spread / (gap * gap) + drawn) / reports[v])
-        else:
-            frequency[v] = math.nan
-            error[v] = math.nan
-
-
-@kernel
-def score_limits(support: Any, reports: Any, chances: Any, z: Any, low: Any, high: Any) -> None:
-    """Where the score test's quadratic is 0: (f̂ − f)² gap² = s (floor + f slope − f² drawn), s = z²/n.
-
-    Args:
-        support, reports, chances: as of :func:`estimates`.
         z: float64 (levels,), quantiles of the normal law.
+        told: float64 (2, k), written: frequencies and their standard errors.
         low, high: float64 (levels, k), written.
     """
     own, other, gap, unasked = chances
     floor = other * (1 - other)
     drawn = unasked * gap * gap
     slope = own * (1 - own) - floor + drawn
+    for v in range(support.size):
+        frequency = (support[v] / reports[v] - other) / gap if reports[v] > 0 else math.nan
+        clipped = min(max(frequency, 0.0), 1.0)
+        spread = clipped * own * (1 - own) + (1 - clipped) * other * (1 - other)
+        error = math.sqrt((spread / (gap * gap) + unasked * clipped * (1 - clipped)) / reports[v])
+        told[0, v] = frequency
+        told[1, v] = error if reports[v] > 0 else math.nan
     for level in range(z.size):
         for v in range(support.size):
-            if reports[v] > 0:
-                frequency = (support[v] / reports[v] - other) / gap
-                s = z[level] * z[level] / reports[v]
-                square = gap * gap + s * drawn
-                middle = 2 * frequency * gap * gap + s * slope
-                inside = middle * middle - 4 * square * (frequency * frequency * gap * gap - s * floor)
-                half = math.sqrt(max(inside, 0.0))
-                low[level, v] = (middle - half) / (2 * square)
-                high[level, v] = (middle + half) / (2 * square)
-            else:
-                low[level, v] = math.nan
-                high[level, v] = math.nan
+            frequency = told[0, v]
+            s = z[level] * z[level] / reports[v]
+            square = gap * gap + s * drawn
+            middle = 2 * frequency * gap * gap + s * slope
+            inside = middle * middle - 4 * square * (frequency * frequency * gap * gap - s * floor)
+            half = math.sqrt(max(inside, 0.0))
+            low[level, v] = (middle - half) / (2 * square) if reports[v] > 0 else math.nan
+            high[level, v] = (middle + half) / (2 * square) if reports[v] > 0 else math.nan
 
 
 @kernel

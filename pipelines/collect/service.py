@@ -11,6 +11,7 @@ from ldpbeam.pipelines.collect.checks import judge
 from ldpbeam.pipelines.collect.gather import Counts, Gather
 from ldpbeam.pipelines.collect.server import Collector, Limits
 from ldpbeam.pipelines.collect.store import Store
+from ldpbeam.pipelines.garbage import keep_what_is_loaded
 from ldpbeam.pipelines.stopping import stopped_by_signals
 
 
@@ -37,6 +38,7 @@ def serve(
     """
     by_digest = {collection.digest: collection for collection in collections}
     judge([b"\0"], by_digest)  # compiles the reader before anybody waits for it
+    keep_what_is_loaded()
     store.open()
     try:
         return asyncio.run(_serve(store, by_digest, address, limits, listening))

@@ -1,0 +1,75 @@
+"""A command leaves alone what it has loaded, and collects what its work makes; other processes do as ever."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from ldpbeam.pipelines import garbage
+from tests.conftest import REPOSITORY
+
+_SAYS = """
+import atexit, gc, json, sys
+before = gc.get_threshold()
+sys.argv = ["ldpbeam", *json.loads(sys.argv[1])]
+from ldpbeam.__main__ import main
+try:
+    main()
+except SystemExit:
+    pass
+print(json.dumps([before, gc.get_threshold(), gc.get_freeze_count()]))
+atexit._run_exitfuncs()
+print(gc.get_freeze_count() > 10_000)
+"""
+
+
+def said(*arguments: str) -> tuple[list[int], list[int], int, bool]:
+    """Thresholds before and after a command, how many objects are kept then; and are all at the end?"""
+    command = [sys.executable, "-c", _SAYS, json.dumps(arguments)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
+    *_, told, at_the_end = done.stdout.splitlines()
+    before, after, frozen = json.loads(told)
+    return before, after, frozen, at_the_end == "True"
+
+
+def test_a_command_collects_rarely_and_leaves_nothing_to_its_end() -> None:
+    before, after, frozen, at_the_end = said("--version")
+    assert before[0] < after[0] == 1_000_000
+    assert frozen == 0
+    assert at_the_end
+
+
+def test_a_run_collects_as_usual_what_it_makes(tmp_path: Path) -> None:
+    agreed = REPOSITORY / "examples" / "minutes_in_app.yaml"
+    made = ["--population", "syn", "--devices", "50", "--epochs", "1", "--output", str(tmp_path)]
+    said("simulate", "--collection", str(agreed), *made)
+    reports = str(tmp_path / "reports")
+    run = ["--input", reports, "--output", str(tmp_path / "out")]
+    before, after, frozen, _ = said("run", "--collection", str(agreed), *run)
+    assert after == before
+    assert frozen > 100_000
+
+
+def test_other_processes_are_left_as_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is garbage in somebody's long process must not be kept; and what a second run finds, neither."""
+    asked: list[object] = []
+
+    class Collector:
+        """What the module asks of gc."""
+
+        get_threshold = staticmethod(lambda: (7, 8, 9))
+        set_threshold = staticmethod(lambda *to: asked.append(to))
+        freeze = staticmethod(lambda: asked.append("freeze"))
+
+    monkeypatch.setattr(garbage, "gc", Collector)
+    monkeypatch.setattr(garbage.atexit, "register", asked.append)
+    garbage.keep_what_is_loaded()
+    assert asked == []
+    garbage.collect_rarely()
+    garbage.keep_what_is_loaded()
+    garbage.keep_what_is_loaded()
+    assert asked == [(1_000_000,), Collector.freeze, "freeze", (7, 8, 9)]
