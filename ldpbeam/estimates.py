@@ -151,7 +151,7 @@ def interval(
         (low, high), each (k,), around the estimate and not clipped to [0, 1].
     """
     reports = _reports(n, support.size)
-    _, low, high = _told(read_only(support), reports, probabilities, ties, (confidence,))
+    _, low, high = _with_limits(read_only(support), reports, probabilities, ties, (confidence,))
     return low[0], high[0]
 
 
@@ -160,7 +160,7 @@ def _reports(n: int | Ints, values: int) -> Ints:
     return read_only(np.full(values, n, np.int64))
 
 
-def _told(
+def _with_limits(
     support: Ints,
     reports: Ints,
     probabilities: SupportProbabilities,
@@ -170,9 +170,9 @@ def _told(
     """Frequencies and errors, (2, k), and bounds at each level, (levels, k); NaN where n is 0."""
     from ldpbeam.kernels import intervals  # who only plans needs none
 
-    told, low, high = (np.empty((rows, support.size)) for rows in (2, len(levels), len(levels)))
+    found, low, high = (np.empty((rows, support.size)) for rows in (2, len(levels), len(levels)))
     chances = probabilities.chances
-    intervals.estimates(support, reports, chances, _quantiles(levels), told, low, high)
+    intervals.estimates(support, reports, chances, _quantiles(levels), found, low, high)
     own, other, _, _ = chances
     rare = min(other, 1 - own)
     if reports.min() * rare < FEW:
@@ -185,7 +185,7 @@ def _told(
             some = few[begin : begin + _TOGETHER]
             lower, upper = binomial_limits(support[some], reports[some], split[some], tails)
             intervals.widen(some, lower, upper, chances, low, high)
-    return told, low, high
+    return found, low, high
 
 
 @lru_cache(maxsize=1024)
@@ -227,5 +227,5 @@ def estimate(
     if not reports.any():
         raise ValueError("an estimate needs at least one report")
     everyone = 1 - (1 - CONFIDENCE) / support.size
-    told, low, high = _told(read_only(support), reports, probabilities, ties, (CONFIDENCE, everyone))
-    return Estimates(reports, support, told[0], told[1], low[0], high[0], low[1], high[1])
+    found, low, high = _with_limits(read_only(support), reports, probabilities, ties, (CONFIDENCE, everyone))
+    return Estimates(reports, support, found[0], found[1], low[0], high[0], low[1], high[1])

@@ -13,7 +13,7 @@ from ldpbeam.kernels._jit import kernel
 
 
 @kernel
-def estimates(support: Any, reports: Any, chances: Any, z: Any, told: Any, low: Any, high: Any) -> None:
+def estimates(support: Any, reports: Any, chances: Any, z: Any, found: Any, low: Any, high: Any) -> None:
     """Frequencies, standard errors, and where the score test's quadratic is 0.
 
     That is (f̂ − f)² gap² = s (floor + f slope − f² drawn), s = z²/n. Values without a report have NaN.
@@ -23,7 +23,7 @@ def estimates(support: Any, reports: Any, chances: Any, z: Any, told: Any, low: 
         reports: int64 (k,).
         chances: own, other, own − other, and which share of the population is not asked.
         z: float64 (levels,), quantiles of the normal law.
-        told: float64 (2, k), written: frequencies and their standard errors.
+        found: float64 (2, k), written: frequencies and their standard errors.
         low, high: float64 (levels, k), written.
     """
     own, other, gap, unasked = chances
@@ -35,11 +35,11 @@ def estimates(support: Any, reports: Any, chances: Any, z: Any, told: Any, low: 
         clipped = min(max(frequency, 0.0), 1.0)
         spread = clipped * own * (1 - own) + (1 - clipped) * other * (1 - other)
         error = math.sqrt((spread / (gap * gap) + unasked * clipped * (1 - clipped)) / reports[v])
-        told[0, v] = frequency
-        told[1, v] = error if reports[v] > 0 else math.nan
+        found[0, v] = frequency
+        found[1, v] = error if reports[v] > 0 else math.nan
     for level in range(z.size):
         for v in range(support.size):
-            frequency = told[0, v]
+            frequency = found[0, v]
             s = z[level] * z[level] / reports[v]
             square = gap * gap + s * drawn
             middle = 2 * frequency * gap * gap + s * slope
