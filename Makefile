@@ -143,6 +143,9 @@ chromium:
 bench-accuracy: $(STAMP) ## error on real data against theory
 	$(BIN)/python benchmarks/accuracy.py
 
+bench-fixed: $(STAMP) ## what a command costs however few its reports are
+	$(BIN)/python benchmarks/fixed_cost.py
+
 bench-intervals: $(STAMP) ## what intervals cost beside the counting of the reports
 	$(BIN)/python benchmarks/intervals.py
 
