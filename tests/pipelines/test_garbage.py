@@ -10,6 +10,9 @@ from pathlib import Path
 import pytest
 
 from ldpbeam.pipelines import garbage
+from ldpbeam.pipelines.collect import service
+from ldpbeam.pipelines.collect.server import Limits
+from ldpbeam.pipelines.collect.store import FileStore
 from tests.conftest import REPOSITORY
 
 _SAYS = """
@@ -43,15 +46,29 @@ def test_a_command_collects_rarely_and_leaves_nothing_to_its_end() -> None:
     assert at_the_end
 
 
-def test_a_run_collects_as_usual_what_it_makes(tmp_path: Path) -> None:
+@pytest.mark.parametrize("how", [[], ["--streaming"]], ids=["files", "streaming"])
+def test_a_run_collects_as_usual_what_it_makes(how: list[str], tmp_path: Path) -> None:
     agreed = REPOSITORY / "examples" / "minutes_in_app.yaml"
     made = ["--population", "syn", "--devices", "50", "--epochs", "1", "--output", str(tmp_path)]
     said("simulate", "--collection", str(agreed), *made)
     reports = str(tmp_path / "reports")
     run = ["--input", reports, "--output", str(tmp_path / "out")]
-    before, after, frozen, _ = said("run", "--collection", str(agreed), *run)
+    before, after, frozen, _ = said("run", "--collection", str(agreed), *run, *how)
     assert after == before
     assert frozen > 100_000
+
+
+def test_a_collector_collects_as_usual_before_it_takes_a_report(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def begin() -> None:
+        raise InterruptedError
+
+    monkeypatch.setattr(service, "keep_what_is_loaded", begin)
+    store = FileStore(tmp_path / "reports", 10.0, 1 << 20)
+    with pytest.raises(InterruptedError):
+        service.serve(store, [], ("127.0.0.1", 0), Limits(), lambda *_: None)
+    assert not (tmp_path / "reports").exists()
 
 
 def test_other_processes_are_left_as_they_are(monkeypatch: pytest.MonkeyPatch) -> None:

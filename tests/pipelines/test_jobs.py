@@ -195,10 +195,13 @@ def test_a_job_that_fails_before_the_cluster_has_it_is_an_error(flink: str) -> N
         jobs.handed_over(result, named(flink), "FlinkRunner")
 
 
-def test_detached_job_leaves_a_record_of_which_it_is(tmp_path: Path) -> None:
+def test_detached_job_leaves_a_record_of_which_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    begun: list[str] = []
+    monkeypatch.setattr(stream_job, "keep_what_is_loaded", lambda: begun.append("work"))
     config = files(tmp_path, *SERVED, "--streaming", "--job_name=minutes")
     found = submit(config.changed(detach=True))
     assert found is not None
+    assert begun == ["work"]
     record = json.loads(Path(config.outputs.output, "run.json").read_text())
     assert record == found.as_record()
     assert (record["status"], record["exit_code"]) == ("detached", 0)
