@@ -39,14 +39,14 @@ def estimates(support: Any, reports: Any, chances: Any, z: Any, found: Any, low:
         found[1, v] = error if reports[v] > 0 else math.nan
     for level in range(z.size):
         for v in range(support.size):
-            frequency = found[0, v]
+            frequency = found[0, v]  # NaN where there is no report, and so is all that follows
             s = z[level] * z[level] / reports[v]
             square = gap * gap + s * drawn
             middle = 2 * frequency * gap * gap + s * slope
             inside = middle * middle - 4 * square * (frequency * frequency * gap * gap - s * floor)
             half = math.sqrt(max(inside, 0.0))
-            low[level, v] = (middle - half) / (2 * square) if reports[v] > 0 else math.nan
-            high[level, v] = (middle + half) / (2 * square) if reports[v] > 0 else math.nan
+            low[level, v] = (middle - half) / (2 * square)
+            high[level, v] = (middle + half) / (2 * square)
 
 
 @kernel

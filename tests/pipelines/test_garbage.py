@@ -9,11 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from ldpbeam.pipelines import garbage
+from ldpbeam.pipelines import garbage, stream_job
 from ldpbeam.pipelines.collect import service
 from ldpbeam.pipelines.collect.server import Limits
 from ldpbeam.pipelines.collect.store import FileStore
+from ldpbeam.pipelines.config import RunConfig
 from tests.conftest import REPOSITORY
+from tests.pipelines.running import collection
 
 _SAYS = """
 import atexit, gc, json, sys
@@ -46,24 +48,35 @@ def test_a_command_collects_rarely_and_leaves_nothing_to_its_end() -> None:
     assert at_the_end
 
 
-@pytest.mark.parametrize("how", [[], ["--streaming"]], ids=["files", "streaming"])
-def test_a_run_collects_as_usual_what_it_makes(how: list[str], tmp_path: Path) -> None:
+def test_a_run_collects_as_usual_what_it_makes(tmp_path: Path) -> None:
     agreed = REPOSITORY / "examples" / "minutes_in_app.yaml"
     made = ["--population", "syn", "--devices", "50", "--epochs", "1", "--output", str(tmp_path)]
     said("simulate", "--collection", str(agreed), *made)
     reports = str(tmp_path / "reports")
     run = ["--input", reports, "--output", str(tmp_path / "out")]
-    before, after, frozen, _ = said("run", "--collection", str(agreed), *run, *how)
+    before, after, frozen, _ = said("run", "--collection", str(agreed), *run)
     assert after == before
     assert frozen > 100_000
+
+
+def begin() -> None:
+    raise InterruptedError
+
+
+def test_a_stream_collects_as_usual_before_it_reads_a_message(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(stream_job, "keep_what_is_loaded", begin)
+    output = tmp_path / "out"
+    config = RunConfig.parsed((collection(),), watch=str(tmp_path), output=str(output))
+    with pytest.raises(InterruptedError):
+        stream_job.run_local(config)
+    assert not output.exists()
 
 
 def test_a_collector_collects_as_usual_before_it_takes_a_report(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    def begin() -> None:
-        raise InterruptedError
-
     monkeypatch.setattr(service, "keep_what_is_loaded", begin)
     store = FileStore(tmp_path / "reports", 10.0, 1 << 20)
     with pytest.raises(InterruptedError):
