@@ -20,7 +20,7 @@ def binomial_limits(count: Ints, n: Ints, ties: Floats, tails: Floats) -> tuple[
         count: int64 (k,), 0 .. n.
         n: int64 (k,), at least 1.
         ties: (k,), the splits.
-        tails: (levels,), tail areas below 1/2.
+        tails: (levels,), tail areas below 1/2; from 1e-20 on, limits are right.
 
     Returns:
         (low, high), each (levels, k), in [0, 1]. What is found for a value does not depend on the others.

@@ -31,6 +31,9 @@ _SIDE = 4
 _ROUNDING = 1e-13
 """The last terms of a series at the end of its piece, relative to the limit."""
 
+_SHORTEST = 1e-12
+"""Reach of a series that something is wrong with: a walk ends in any case."""
+
 _TINY = 1e-300
 _BEFORE = 5.4
 """0.9**-16: makes the root of order 16 of what coefficient 15 gives about that of order 15, or less."""
@@ -57,8 +60,8 @@ def _expand(a: Any, walks: Any) -> None:
 
     Args:
         a: float64 (order + 1, 4); a[0] in (0, 1), the rest written.
-        walks: float64 (8, 4), with split, c and n of each walk, 1 <= c < n. Up to which s the series is exact
-            up to rounding, is written.
+        walks: float64 :data:`NUMBERS`, with split, c and n of each walk, 1 <= c < n. Up to which s the series
+            is exact up to rounding, is written.
     """
     for w in range(_SIDE):
         q = walks[_REPORTS, w] - walks[_COUNT, w] - walks[_REPORTS, w] * walks[_AT, w]
@@ -164,7 +167,8 @@ def limits(blocks: Any, values: Any, anchors: Any, scratch: Any, out: Any) -> No
         for w in range(_SIDE):
             if places[_TARGET, w] >= 0:
                 begin, count = walks[_AT, w], walks[_COUNT, w]
-                step = min(walks[_REACH, w], begin)
+                # None is that short at a tail area of 1e-20; one that is, or is not a number, is the last.
+                step = min(walks[_REACH, w], begin) if walks[_REACH, w] > _SHORTEST else begin
                 until = begin - step
                 v, end = places[_FIRST, w], places[_END, w]
                 row = out[places[_TARGET, w]]

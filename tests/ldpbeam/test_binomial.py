@@ -63,6 +63,17 @@ def test_small_limits_keep_their_digits() -> None:
         np.testing.assert_allclose(limits, slow, rtol=1e-9, atol=1e-22)
 
 
+def test_walks_end_whatever_the_tail_area() -> None:
+    """Far below any that is asked for they may be wrong, but come to an end; down to 1e-20 they are right."""
+    counts, tails = np.arange(1, 30), np.array([1e-17, 1e-20, 1e-60, 1e-300])
+    reports, ties = np.full(counts.size, 10**6), np.tile([0.3], counts.size)
+    low, high = binomial_limits(counts, reports, ties, tails)
+    below = binom.cdf(counts - 1, reports, high[:2]) + 0.7 * binom.pmf(counts, reports, high[:2])
+    above = binom.sf(counts, reports, low[:2]) + 0.3 * binom.pmf(counts, reports, low[:2])
+    for areas in (below, above):
+        np.testing.assert_allclose(areas, np.broadcast_to(tails[:2, None], areas.shape), rtol=1e-7)
+
+
 def test_a_tie_that_falls_to_one_side_leaves_the_limits_of_clopper_and_pearson() -> None:
     """At split 1 those of the count, at split 0 those of the next one: also where a walk ends and begins."""
     n = 200
