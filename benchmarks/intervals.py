@@ -12,13 +12,16 @@ limits of the binomial test. Prints a table as Markdown.
 from __future__ import annotations
 
 import argparse
-import time
-from collections.abc import Callable, Iterator
+import sys
+from collections.abc import Iterator
+from pathlib import Path
 from statistics import median
-from typing import Any
 
 import numpy as np
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from benchmarks.peers import seconds
 from ldpbeam.arrays import Ints
 from ldpbeam.estimates import FEW, estimate, tie_breakers
 from ldpbeam.protocols import FrequencyProtocol, Parameters, protocol
@@ -33,20 +36,6 @@ _SETTINGS = {
     "loloha": Parameters(epsilon_longitudinal=2.0, epsilon_first=1.0),
     "dbitflip_pm": Parameters(epsilon_longitudinal=3.0, d=1),
 }
-
-_LEAST = 0.05
-"""Seconds that a measurement takes at least: shorter work is repeated."""
-
-
-def seconds(work: Callable[[], Any]) -> float:
-    """Processor seconds of one call."""
-    calls, started = 0, time.process_time()
-    while True:
-        work()
-        calls += 1
-        spent = time.process_time() - started
-        if spent >= _LEAST:
-            return spent / calls
 
 
 def row(name: str, k: int, n: int, repeats: int) -> str:

@@ -269,16 +269,11 @@ class _Repeats(NamedTuple):
 
 def _repeats(ids: Uints, payloads_of: Callable[[Ints], Bytes], key: int) -> _Repeats | None:
     """What :func:`repeated` looks at; None where no id repeats."""
-    if ids.size <= _SORTED:
-        rows = _sharing(ids)
-        names = ids[rows]
-        if not rows.size:
-            return None
-    else:
-        rows = _suspects(ids, key)
-        names = ids[rows]
-        if not any_repeat(names, key):
-            return None
+    few = ids.size <= _SORTED
+    rows = _sharing(ids) if few else _suspects(ids, key)
+    names = ids[rows]
+    if not rows.size or not (few or any_repeat(names, key)):
+        return None
     payloads = read_only(payloads_of(rows))
     keep, differ = _kept(names, payloads, key)
     return _Repeats(rows, keep, _different(names, payloads, keep, differ))
