@@ -21,10 +21,13 @@ __all__ = ["Bytes", "Flags", "Floats", "Ints", "Uints", "read_only", "unused_bit
 
 def read_only(array: NDArray[Any]) -> NDArray[Any]:
     """A C-contiguous read-only view: kernels then see one array type and compile once."""
-    import numpy as np
+    if array.flags.c_contiguous:
+        view = array.view()
+    else:
+        import numpy as np
 
-    view = np.ascontiguousarray(array).view()
-    view.flags.writeable = False
+        view = np.ascontiguousarray(array)
+    view.setflags(write=False)
     return view
 
 

@@ -10,15 +10,19 @@ Everything follows from n reports, the support C(v) and the protocol's (own, oth
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
 from statistics import NormalDist
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ldpbeam.arrays import Floats, Ints, read_only
 from ldpbeam.support import SupportProbabilities
+
+if TYPE_CHECKING:
+    from ldpbeam.binomial import Limits
 
 CONFIDENCE = 0.95
 """Level of every interval that the pipeline writes."""
@@ -26,9 +30,6 @@ CONFIDENCE = 0.95
 FEW = 200.0
 """Expected support of an absent value, and lack of support of one that all hold, below which the
 discreteness of counts shows in coverage."""
-
-_TOGETHER = 1 << 13
-"""Of so many values limits are computed at once: calls cost nothing beside that, and memory stays small."""
 
 
 @dataclass(frozen=True)
@@ -150,46 +151,49 @@ def interval(
     Returns:
         (low, high), each (k,), around the estimate and not clipped to [0, 1].
     """
-    reports = _reports(n, support.size)
-    _, low, high = _with_limits(read_only(support), reports, probabilities, ties, (confidence,))
+    _, _, low, high = _with_limits(support, n, probabilities, ties, (confidence, confidence))
     return low[0], high[0]
 
 
-def _reports(n: int | Ints, values: int) -> Ints:
-    """The number of reports behind each value, as kernels take them."""
-    return read_only(np.full(values, n, np.int64))
+@cache
+def _kernel() -> Callable[..., None]:
+    from ldpbeam.kernels.intervals import estimates  # who only plans needs none
+
+    return estimates
+
+
+@cache
+def _binomial_limits() -> Callable[[tuple[float, float]], Limits]:
+    from ldpbeam.binomial import limits
+
+    return limits
 
 
 def _with_limits(
     support: Ints,
-    reports: Ints,
+    n: int | Ints,
     probabilities: SupportProbabilities,
     ties: Floats | None,
-    levels: tuple[float, ...],
-) -> tuple[Floats, Floats, Floats]:
-    """Frequencies and errors, (2, k), and bounds at each level, (levels, k); NaN where n is 0."""
-    from ldpbeam.kernels import intervals  # who only plans needs none
-
-    found, low, high = (np.empty((rows, support.size)) for rows in (2, len(levels), len(levels)))
+    levels: tuple[float, float],
+) -> tuple[Ints, Floats, Floats, Floats]:
+    """Reports, (k,), frequencies and errors, (2, k), and bounds at both levels, (2, k); NaN where n is 0."""
+    counts, reports = read_only(support), np.empty(support.size, np.int64)
+    reports[:] = n
+    reports.setflags(write=False)
+    shape = 2, support.size
+    found, low, high = np.empty(shape), np.empty(shape), np.empty(shape)
     chances = probabilities.chances
-    intervals.estimates(support, reports, chances, _quantiles(levels), found, low, high)
-    own, other, _, _ = chances
-    rare = min(other, 1 - own)
-    if reports.min() * rare < FEW:
-        few = np.flatnonzero((reports * rare < FEW) & (reports > 0))
-        from ldpbeam.binomial import binomial_limits
-
-        split = np.full(support.size, 0.5) if ties is None else ties
-        tails = (1 - np.array(levels)) / 2
-        for begin in range(0, few.size, _TOGETHER):
-            some = few[begin : begin + _TOGETHER]
-            lower, upper = binomial_limits(support[some], reports[some], split[some], tails)
-            intervals.widen(some, lower, upper, chances, low, high)
-    return found, low, high
+    _kernel()(counts, reports, chances, _quantiles(levels), found, low, high)
+    rare = min(chances[1], 1 - chances[0])
+    if (reports.min() if isinstance(n, np.ndarray) else n) * rare < FEW:
+        split = read_only(np.full(support.size, 0.5) if ties is None else ties)
+        limits = _binomial_limits()(((1 - levels[0]) / 2, (1 - levels[1]) / 2))
+        limits.widen((counts, reports, split), (rare, FEW), chances, (low, high))
+    return reports, found, low, high
 
 
 @lru_cache(maxsize=1024)
-def _quantiles(levels: tuple[float, ...]) -> Floats:
+def _quantiles(levels: tuple[float, float]) -> Floats:
     """Two-sided quantiles of the normal law."""
     return np.array([NormalDist().inv_cdf(0.5 + level / 2) for level in levels])
 
@@ -223,9 +227,8 @@ def estimate(
     Raises:
         ValueError: no report at all; there is nothing to estimate.
     """
-    reports = _reports(n, support.size)
-    if not reports.any():
+    if not (n.any() if isinstance(n, np.ndarray) else n):
         raise ValueError("an estimate needs at least one report")
     everyone = 1 - (1 - CONFIDENCE) / support.size
-    found, low, high = _with_limits(read_only(support), reports, probabilities, ties, (CONFIDENCE, everyone))
+    reports, found, low, high = _with_limits(support, n, probabilities, ties, (CONFIDENCE, everyone))
     return Estimates(reports, support, found[0], found[1], low[0], high[0], low[1], high[1])

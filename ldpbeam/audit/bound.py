@@ -14,16 +14,22 @@ if TYPE_CHECKING:
 
 def lower_limit(count: int, trials: int, alpha: float) -> float:
     """Clopper–Pearson: the true probability lies below it with probability at most ``alpha``."""
-    from scipy.special import betaincinv
-
-    return 0.0 if count == 0 else float(betaincinv(count, trials - count + 1, alpha))
+    return _limits(count, trials, alpha)[0] if count else 0.0
 
 
 def upper_limit(count: int, trials: int, alpha: float) -> float:
     """Clopper–Pearson: the true probability lies above it with probability at most ``alpha``."""
-    from scipy.special import betainccinv
+    return _limits(count + 1, trials, alpha)[1] if count < trials else 1.0
 
-    return 1.0 if count == trials else float(betainccinv(count + 1, trials - count, alpha))
+
+def _limits(count: int, trials: int, alpha: float) -> list[float]:
+    """Both limits of seeing an event so often or more often."""
+    import numpy as np
+
+    from ldpbeam.clopper_pearson import clopper_pearson
+
+    given = (np.array([float(one)]) for one in (count, trials, alpha))
+    return [float(limit) for limit in clopper_pearson(*given)[0]]
 
 
 def level_bound(count: int, trials: int, other_count: int, other_trials: int, alpha: float) -> float:

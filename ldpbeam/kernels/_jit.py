@@ -120,3 +120,8 @@ def kernel(function: F) -> F:
 def inlined(function: F) -> F:
     """Compile a function into every kernel that calls it; it is kept with them, and only with them."""
     return cast(F, numba.njit(**_OPTIONS, forceinline=True)(function))
+
+
+def copied(function: F) -> F:
+    """Copy a function's statements into every kernel that calls it: compiles faster where few calls do."""
+    return cast(F, numba.njit(**_OPTIONS, inline="always")(function))

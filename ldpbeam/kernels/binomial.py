@@ -1,4 +1,4 @@
-"""Kernel of binomial limits with a split tie: each limit, as a function of the split, followed over counts.
+"""Kernels of binomial limits with a split tie: curves along the split, and polynomials that stand for them.
 
 With S(p) = P(X > c | p) and m(p) = P(X = c | p) for X ~ B(n, p), the limit p(t) solves S(p) + t·m(p) = target
 for a split t in [0, 1]. Since S' = m (n − c)/(1 − p) and m'/m = c/p − (n − c)/(1 − p), differentiating along
@@ -6,12 +6,12 @@ t eliminates both:
 
     p'·[c t + p (n − c − n t)] = −p (1 − p),
 
-a differential equation of polynomials only, which Taylor series solve. P(X > c) = P(X >= c + 1), so the limit
-of count c at split 0 is that of count c + 1 at split 1: one walk, from a limit that is known, passes all
-splits of a count and goes on with the next count. A walk keeps S + t·m as it is: what rounding adds to that
-sum at one count, it has at all later ones, and moves no limit by more than the same area would.
+a differential equation of polynomials only, which Taylor series solve from t = 1, where the limit is that of
+P(X >= c). Nothing in it needs whole numbers, so n·p is a smooth function of c, n and t, and a polynomial
+stands for it in each of many small cells (:mod:`ldpbeam.binomial` makes them).
 
-Four walks go side by side, since each coefficient of a series waits for the one before.
+The limits of one value at all targets, four, go side by side: each coefficient of a series, and each step of
+a polynomial, waits for the one before.
 """
 
 from __future__ import annotations
@@ -21,164 +21,242 @@ from typing import Any
 
 import numpy as np
 
-from ldpbeam.kernels._jit import inlined, kernel
-
-BLOCK = 12
-"""Counts that one walk passes: less often a limit must be known, but a count costs those before it."""
+from ldpbeam.kernels._jit import copied, inlined, kernel
+from ldpbeam.kernels._vectors import SIDE, polynomial
 
 _ORDER = 16
-_SIDE = 4
 _ROUNDING = 1e-13
 """The last terms of a series at the end of its piece, relative to the limit."""
 
 _SHORTEST = 1e-12
-"""Reach of a series that something is wrong with: a walk ends in any case."""
+"""Reach of a series that something is wrong with: a curve ends in any case."""
 
 _TINY = 1e-300
 _BEFORE = 5.4
 """0.9**-16: makes the root of order 16 of what coefficient 15 gives about that of order 15, or less."""
 
-_OVER = 1.0 / np.arange(1, _ORDER + 1)
+COEFFICIENTS = _ORDER + 5, SIDE
+"""Shape of the scratch of a curve: coefficients, and four rows for what is between."""
+_INVERSE, _SQUARE, _HALF, _VALUE = range(_ORDER + 1, _ORDER + 5)
 
-COEFFICIENTS = _ORDER + 1, _SIDE
-"""Shape of the coefficients of all walks."""
-
-NUMBERS = 9, _SIDE
-"""Shape of what else walks have: split, count, n, last count of the block; reach; and four for scratch."""
-_AT, _COUNT, _REPORTS, _LAST, _REACH, _INVERSE, _Q, _SQUARE, _HALF = range(9)
-
-PLACES = 3, _SIDE
-"""Shape of their targets, -1 for none, of the first values that they have not passed, and of blocks' ends."""
-_TARGET, _FIRST, _END = range(3)
+OVER = 1.0 / np.arange(1, _ORDER + 1)
+"""Inverses of the orders. They are an argument, since loops of known length take long to compile."""
 
 
 @inlined
-def _expand(a: Any, walks: Any) -> None:
-    """Taylor coefficients a[1:, w] of p(at − s), where p = a[0, w] at s = 0, and how far they reach.
+def _expand(a: Any, over: Any, at: Any, count: Any, reports: Any) -> Any:
+    """Taylor coefficients a[1:, w] of p(at − s), where p = a[0, w] at s = 0, and how far all of them reach.
 
     With u = p² the equation is c t·p' + (n − c − n t)·u'/2 = u − p: a coefficient is one sum of products.
 
     Args:
-        a: float64 (order + 1, 4); a[0] in (0, 1), the rest written.
-        walks: float64 :data:`NUMBERS`, with split, c and n of each walk, 1 <= c < n. Up to which s the series
-            is exact up to rounding, is written.
-    """
-    for w in range(_SIDE):
-        q = walks[_REPORTS, w] - walks[_COUNT, w] - walks[_REPORTS, w] * walks[_AT, w]
-        walks[_INVERSE, w] = 1.0 / (walks[_COUNT, w] * walks[_AT, w] + q * a[0, w])
-        walks[_Q, w] = q
-        walks[_SQUARE, w] = a[0, w] * a[0, w]
-    for k in range(_ORDER):
-        # Half of the coefficient k + 1 of u, but for the two terms with a[0].
-        middle, weight = (k + 1) // 2, 0.5 * (k % 2)
-        for w in range(_SIDE):
-            walks[_HALF, w] = weight * a[middle, w] * a[middle, w]
-        for i in range(1, k // 2 + 1):
-            for w in range(_SIDE):
-                walks[_HALF, w] += a[i, w] * a[k + 1 - i, w]
-        for w in range(_SIDE):
-            half, square = walks[_HALF, w], walks[_SQUARE, w]
-            right = (1.0 + k * walks[_COUNT, w]) * a[k, w] - (1.0 + 0.5 * k * walks[_REPORTS, w]) * square
-            a[k + 1, w] = (right * _OVER[k] - walks[_Q, w] * half) * walks[_INVERSE, w]
-            walks[_SQUARE, w] = 2.0 * (a[0, w] * a[k + 1, w] + half)
-    for w in range(_SIDE):
-        # Of the last two coefficients one can vanish by chance.
-        last = max(abs(a[_ORDER, w]), _BEFORE * abs(a[_ORDER - 1, w]), _TINY)
-        walks[_REACH, w] = math.sqrt(math.sqrt(math.sqrt(math.sqrt(_ROUNDING * a[0, w] / last))))
-
-
-@inlined
-def _value(a: Any, w: Any, step: Any) -> Any:
-    """The series of a walk at ``step``: even and odd terms beside each other."""
-    even, odd, square = 0.0, 0.0, step * step
-    for k in range(_ORDER, 0, -2):
-        even = even * square + a[k, w]
-        odd = odd * square + a[k - 1, w]
-    return even * square + a[0, w] + odd * step
-
-
-@kernel
-def find_blocks(folded: Any, reports: Any, begins: Any, ends: Any) -> Any:
-    """begins[b] .. ends[b] = the values of block b: the same n, and up to ``BLOCK`` neighbouring counts.
-
-    Values with count 0 are in none.
-
-    Args:
-        folded, reports: int64 (k,), by n and then by count.
-        begins, ends: int64 (k,), written as far as needed.
+        a: float64 :data:`COEFFICIENTS`; a[0] in (0, 1), the rest written.
+        over: :data:`OVER`.
+        at, count, reports: split, c and n, 1 <= c < n.
 
     Returns:
-        How many blocks there are.
+        Up to which s the series are exact up to rounding.
     """
-    found = 0
-    for v in range(folded.size):
-        if folded[v] > 0:
-            new = v == 0 or folded[v - 1] == 0
-            if new or reports[v] != reports[v - 1] or folded[v] // BLOCK != folded[v - 1] // BLOCK:
-                begins[found] = v
-                found += 1
-            ends[found - 1] = v + 1
-    return found
-
-
-@inlined
-def _stop(folded: Any, ties: Any, place: Any, end: Any, count: Any, until: Any) -> Any:
-    """The first value from ``place`` on that a walk at ``count`` does not pass above the split ``until``."""
-    while place < end and folded[place] == count and (ties[place] > until or until == 0.0):
-        place += 1
-    return place
+    q = reports - count - reports * at
+    for w in range(SIDE):
+        a[_INVERSE, w] = 1.0 / (count * at + q * a[0, w])
+        a[_SQUARE, w] = a[0, w] * a[0, w]
+    for k in range(over.size):
+        # Half of the coefficient k + 1 of u, but for the two terms with a[0].
+        middle, weight = (k + 1) // 2, 0.5 * (k % 2)
+        for w in range(SIDE):
+            a[_HALF, w] = weight * a[middle, w] * a[middle, w]
+        for i in range(1, k // 2 + 1):
+            for w in range(SIDE):
+                a[_HALF, w] += a[i, w] * a[k + 1 - i, w]
+        for w in range(SIDE):
+            right = (1.0 + k * count) * a[k, w] - (1.0 + 0.5 * k * reports) * a[_SQUARE, w]
+            a[k + 1, w] = (right * over[k] - q * a[_HALF, w]) * a[_INVERSE, w]
+            a[_SQUARE, w] = 2.0 * (a[0, w] * a[k + 1, w] + a[_HALF, w])
+    reach = 1.0
+    for w in range(SIDE):
+        # Of the last two coefficients one can vanish by chance.
+        last = max(abs(a[_ORDER, w]), _BEFORE * abs(a[_ORDER - 1, w]), _TINY)
+        reach = min(reach, _ROUNDING * a[0, w] / last)
+    return math.sqrt(math.sqrt(math.sqrt(math.sqrt(reach))))
 
 
 @kernel
-def limits(blocks: Any, values: Any, anchors: Any, scratch: Any, out: Any) -> None:
-    """out[i, v] = the p with P(X > c) + t·P(X = c) = target i, for X ~ B(n, p), c = folded[v] and so on.
-
-    What is found for a value does not depend on the others: each walk is its own, from its block's begin.
+def curves(counts: Any, reports: Any, begins: Any, splits: Any, over: Any, a: Any, out: Any) -> None:
+    """out[i, j, w] = the p with P(X > c) + t·P(X = c) = target w, for X ~ B(n, p) with counts[i] and so on.
 
     Args:
-        blocks: (begins, ends), int64 (blocks,), as :func:`find_blocks` writes them.
-        values: (folded, reports, ties): int64 (k,), int64 (k,), float64 (k,); 0 <= c <= n/2, by n and then by
-            c, and where both are the same, by splits t that fall, in [0, 1].
-        anchors: float64 (targets, blocks), the limit of P(X >= j), j being the multiple of ``BLOCK`` at or
-            below the block's counts, or 1 where that is 0.
-        scratch: float64 :data:`COEFFICIENTS`, float64 :data:`NUMBERS`, int64 :data:`PLACES`.
-        out: float64 (targets, k), written where c is above 0.
+        counts, reports: float64 (curves,), 1 <= c < n.
+        begins: float64 (curves, 4), the limits of P(X >= c).
+        splits: float64 (m,), in [0, 1], falling.
+        over: :data:`OVER`.
+        a: float64 :data:`COEFFICIENTS`, scratch.
+        out: float64 (curves, m, 4).
     """
-    (begins, ends), (folded, reports, ties), (a, walks, places) = blocks, values, scratch
-    targets, begun, going = out.shape[0], 0, 0
-    for w in range(_SIDE):
-        places[_TARGET, w] = -1
-        # A walk that stands still is computed as well.
-        a[0, w], walks[_AT, w], walks[_COUNT, w], walks[_REPORTS, w] = 0.5, 1.0, 1.0, 2.0
-    while True:
-        for w in range(_SIDE):
-            if places[_TARGET, w] < 0 and begun < targets * begins.size:
-                block, target = begun // targets, begun % targets
-                first, end = begins[block], ends[block]
-                least = folded[first] // BLOCK * BLOCK
-                places[_TARGET, w], places[_FIRST, w], places[_END, w] = target, first, end
-                walks[_AT, w], walks[_COUNT, w] = 1.0, max(least, 1)
-                walks[_REPORTS, w], walks[_LAST, w] = reports[first], folded[end - 1]
-                a[0, w] = anchors[target, block]
-                begun, going = begun + 1, going + 1
-        if going == 0:
-            return
-        _expand(a, walks)
-        for w in range(_SIDE):
-            if places[_TARGET, w] >= 0:
-                begin, count = walks[_AT, w], walks[_COUNT, w]
-                # None is that short at a tail area of 1e-20; one that is, or is not a number, is the last.
-                step = min(walks[_REACH, w], begin) if walks[_REACH, w] > _SHORTEST else begin
-                until = begin - step
-                v, end = places[_FIRST, w], places[_END, w]
-                row = out[places[_TARGET, w]]
-                stop = _stop(folded, ties, v, end, count, until)
-                for each in range(v, stop):
-                    row[each] = _value(a, w, begin - ties[each])
-                a[0, w], walks[_AT, w], places[_FIRST, w] = _value(a, w, step), until, stop
-                if until == 0.0:
-                    # At split 0 the limit is that of the next count at split 1.
-                    walks[_COUNT, w], walks[_AT, w] = count + 1.0, 1.0
-                    if count == walks[_LAST, w]:
-                        places[_TARGET, w], going = -1, going - 1
-                        a[0, w] = 0.5
+    for i in range(counts.size):
+        at, until, place = 1.0, 1.0, 0
+        for w in range(SIDE):
+            a[0, w] = begins[i, w]
+        while place < splits.size:
+            if until == at:
+                reach = _expand(a, over, at, counts[i], reports[i])
+                until = max(at - reach, 0.0) if reach > _SHORTEST else 0.0
+            wanted = splits[place] >= until
+            step = at - (splits[place] if wanted else until)
+            for w in range(SIDE):
+                a[_VALUE, w] = a[_ORDER, w]
+            for k in range(over.size - 1, -1, -1):
+                for w in range(SIDE):
+                    a[_VALUE, w] = a[_VALUE, w] * step + a[k, w]
+            for w in range(SIDE):
+                if wanted:
+                    out[i, place, w] = a[_VALUE, w]
+                else:
+                    a[0, w] = a[_VALUE, w]
+            if wanted:
+                place += 1
+            else:
+                at = until
+
+
+SMALL = 512
+"""Counts below it have cells of their own; from it on, a cell spans a range of counts."""
+
+EXACT = 16
+"""Numbers of reports below it have cells of their own; from it on, a cell spans a range of them."""
+
+SPLITS, REPORTS, COUNTS = 7, 6, 6
+"""Coefficients of a cell along split and number of reports, and along the count where it spans some."""
+
+PARABOLA, RARE, MARGIN = 3, 64, 24
+"""Coefficients along the number of reports, where there are so many for each support and for so many more."""
+
+# A range is an eighth of an octave: what the first bits of a number say, counted from 16, or 512, on.
+_SHIFT = 52 - 3
+_REST = (1 << _SHIFT) - 1
+_SCALE = 2.0 ** (1 - _SHIFT)
+_MANTISSA = (1 << 52) - 1
+_ROWS_FROM = (1023 + 4) * 8 - EXACT
+_COLUMNS_FROM = (1023 + 9) * 8 - SMALL
+
+_along_parabola = polynomial(((SPLITS, 1), (PARABOLA, SPLITS)))
+_along_all = polynomial(((SPLITS, 1), (REPORTS, SPLITS)))
+"""n·p at the four targets, of the split and the number of reports."""
+
+
+@copied
+def _eighth(number: Any) -> Any:
+    """Which eighth of an octave a number lies in, where that begins, and where in it, from -1 to 1."""
+    bits = np.float64(number).view(np.int64)
+    return bits >> _SHIFT, np.int64(bits & ~_REST).view(np.float64), (bits & _REST) * _SCALE - 1.0
+
+
+@copied
+def _row(n: Any) -> Any:
+    """The row of a number of reports, and where its range begins and ends."""
+    if n < EXACT:
+        return n, 1.0 * n, n + 1.0
+    eighth, begin, _ = _eighth(n)
+    octave = np.int64(np.float64(n).view(np.int64) & ~_MANTISSA).view(np.float64)
+    return eighth - _ROWS_FROM, begin, begin + 0.125 * octave
+
+
+@copied
+def _column(c: Any) -> Any:
+    """The column of a count, where its range begins, and where in it the count lies, from -1 to 1."""
+    if c < SMALL:
+        return c, 1.0 * c, 0.0
+    eighth, begin, z = _eighth(c)
+    return eighth - _COLUMNS_FROM, begin, z
+
+
+@copied
+def _without(n: Any, rest: Any, known: Any) -> Any:
+    """n·p where n·log(1 − p) is ``rest`` less what is known; 0 where no p is that small."""
+    return -n * math.expm1((rest - known) / n) if rest < known else 0.0
+
+
+@copied
+def _cell(t: Any, height: Any, side: Any) -> Any:
+    """Which of a count's cells a split lies in, and where in it, from -1 to 1."""
+    eighth, _, y = _eighth(min(min(t, 1.0 - t) + height, side))
+    return 2 * (eighth - _eighth(height)[0]) + (t > 0.5), y
+
+
+@copied
+def _value(cells: Any, cell: Any, last: Any, parabola: Any, y: Any, x: Any, z: Any) -> Any:
+    """n·p at the four targets, of the cells from ``cell`` on that are coefficients along the count."""
+    if parabola:
+        return _along_parabola(cells, cell, y, x)
+    p0 = p1 = p2 = p3 = 0.0
+    for j in range(last, -1, -1):
+        q0, q1, q2, q3 = _along_all(cells, cell + j, y, x)
+        p0, p1, p2, p3 = p0 * z + q0, p1 * z + q1, p2 * z + q2, p3 * z + q3
+    return p0, p1, p2, p3
+
+
+@kernel
+def widen(
+    values: Any, few: Any, table: Any, chances: Any, missing: Any, bounds: Any, begin: Any, end: Any
+) -> Any:
+    """Move limits outwards to those of a binomial test, where counts are few.
+
+    Args:
+        values: (support, reports, ties), int64, int64 and float64 (k,).
+        few: share and bound: counts are few where the number of reports, times the share, is below the bound.
+        table: (places, cells, rests, heights, sides), see :class:`ldpbeam.binomial.Limits`.
+        chances: as of :func:`ldpbeam.kernels.intervals.estimates`.
+        missing: int64 (2, m), written: rows and columns of ``places`` where cells are missing.
+        bounds: (low, high), float64 (2, k), of frequencies.
+        begin, end: the values that are looked at.
+
+    Returns:
+        How many are missing; values that need them are left as they are.
+    """
+    (support, reports, ties), (low, high) = values, bounds
+    places, cells, rests, heights, sides = table
+    shift = chances[1] / chances[2]
+    found, before = 0, -1
+    asked, scale, row, least, most = False, 0.0, 0, 0.0, 0.0
+    for v in range(begin, end):
+        n = reports[v]
+        if n != before:
+            before, asked, scale = n, n > 0 and n * few[0] < few[1], 1.0 / (n * chances[2])
+            row, least, most = _row(n)
+        if not asked:
+            continue
+        c, t = support[v], ties[v]
+        turned = 2 * c > n
+        if turned:
+            # Limits of the reports that do not support: small numbers keep their digits.
+            c, t = n - c, 1.0 - t
+        if c == 0:
+            # (1 − t)·(1 − p)^n is 1 less the target.
+            known = math.log(max(1.0 - t, 2.0**-60))
+            p0, p1 = _without(n, rests[0], known), _without(n, rests[1], known)
+            p2, p3 = _without(n, rests[2], known), _without(n, rests[3], known)
+        else:
+            column, least_count, z = _column(c)
+            cell = places[row, column]
+            if cell <= 0:
+                if cell == 0 and found < missing.shape[1]:
+                    missing[0, found], missing[1, found] = row, column
+                    places[row, column] = -1
+                    found += 1
+                continue
+            # Along 1/(n − c/2) a limit is nearly a straight line: from 1 to -1 within the range of n.
+            first, final = least - 0.5 * least_count, most - 0.5 * least_count
+            x = (2.0 * first * final / (n - 0.5 * least_count) - (first + final)) / (most - least)
+            last, y = COUNTS - 1, 2.0 * t - 1.0
+            if c < SMALL:
+                beyond, y = _cell(t, heights[c], sides[c])
+                last, cell = 0, cell + beyond
+            parabola = last == 0 and least >= RARE * (least_count + MARGIN)
+            p0, p1, p2, p3 = _value(cells, cell, last, parabola, y, x, z)
+        if turned:
+            p0, p1, p2, p3 = n - p2, n - p3, n - p0, n - p1
+        low[0, v] = min(low[0, v], p0 * scale - shift)
+        low[1, v] = min(low[1, v], p1 * scale - shift)
+        high[0, v] = max(high[0, v], p2 * scale - shift)
+        high[1, v] = max(high[1, v], p3 * scale - shift)
+    return found

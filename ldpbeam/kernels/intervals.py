@@ -1,4 +1,4 @@
-"""Kernels of estimates and their limits: one pass over the values, and nothing kept between them.
+"""The kernel of estimates and their limits: one pass over the values, and nothing kept between them.
 
 Each number is made by the operations of ``tests/reference/estimates.py``, in their order, so both agree bit
 for bit.
@@ -47,21 +47,3 @@ def estimates(support: Any, reports: Any, chances: Any, z: Any, found: Any, low:
             half = math.sqrt(max(inside, 0.0))
             low[level, v] = (middle - half) / (2 * square)
             high[level, v] = (middle + half) / (2 * square)
-
-
-@kernel
-def widen(values: Any, lower: Any, upper: Any, chances: Any, low: Any, high: Any) -> None:
-    """Move limits outwards to those of a binomial test.
-
-    Args:
-        values: int64 (m,), which values they are of.
-        lower, upper: float64 (levels, m), limits of the probability of support.
-        chances: as of :func:`estimates`.
-        low, high: float64 (levels, k), of frequencies.
-    """
-    _, other, gap, _ = chances
-    for level in range(low.shape[0]):
-        for i in range(values.size):
-            v = values[i]
-            low[level, v] = min(low[level, v], (lower[level, i] - other) / gap)
-            high[level, v] = max(high[level, v], (upper[level, i] - other) / gap)

@@ -14,10 +14,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import binom, hypergeom
 
-from ldpbeam.binomial import binomial_limits
 from ldpbeam.estimates import CONFIDENCE, FEW, Estimates, estimate, interval, tie_breakers, variance
 from ldpbeam.protocols import FrequencyProtocol, Parameters, protocol
 from ldpbeam.support import SupportProbabilities
+from tests.ldpbeam.binomial_limits import binomial_limits
 from tests.reference import estimates as reference
 from tests.reference.settings import LEVELS
 
@@ -87,7 +87,7 @@ def stevens(probabilities: SupportProbabilities, holders: int, n: int) -> float:
     truth = other + holders / n * gap
     ties = np.repeat((np.arange(200) + 0.5) / 200, counts.size)
     many, chances = np.tile(counts, 200), np.tile(pmf, 200)
-    (low,), (high,) = binomial_limits(many, np.full(many.size, n), ties, np.array([0.025]))
+    (low, _), (high, _) = binomial_limits(many, np.full(many.size, n), ties, (0.025, 0.025))
     return float(chances[(low <= truth + 1e-12) & (truth - 1e-12 <= high)].sum()) / 200
 
 
@@ -105,14 +105,20 @@ def test_limits_of_many_values_and_both_levels_are_those_of_each_alone() -> None
             (everyone, (together.low_all, together.high_all)),
         ):
             alone = interval(support[one], n, probabilities, ties[one], level)
-            assert [bound[place] for bound in found] == [bound[0] for bound in alone]
+            # Cells for another pair of levels have other digits behind the tenth.
+            assert [bound[place] for bound in found] == pytest.approx(
+                [float(bound[0]) for bound in alone], rel=1e-10, abs=1e-10
+            )
 
 
-@pytest.mark.parametrize("size", [1, 7, 360, 9_000])
+@pytest.mark.parametrize("size", [1, 7, 360, 1_000])
 @pytest.mark.parametrize("name", ["grr", "oue", "loloha", "sampled"])
 @pytest.mark.parametrize("n", [1, 50, 3_000, 1_000_000, None])
-def test_every_column_is_that_of_the_formulas_bit_for_bit(name: str, n: int | None, size: int) -> None:
-    """Kernels against numpy; with None each value has its own n, and some have none."""
+def test_every_column_is_that_of_the_formulas(name: str, n: int | None, size: int) -> None:
+    """Kernels against numpy and halving; bit for bit, but for limits of a binomial test.
+
+    With None each value has its own n, and some have none.
+    """
     probabilities = built("oue" if name == "sampled" else name, 100).support
     if name == "sampled":
         probabilities = probabilities.among(Fraction(1, 3))
@@ -127,13 +133,18 @@ def test_every_column_is_that_of_the_formulas_bit_for_bit(name: str, n: int | No
     asked = reports > 0
     counts, known = support[asked], reports[asked]
     columns = list(reference.frequencies(counts, known, probabilities))
+    normal = []
     for level in (CONFIDENCE, 1 - (1 - CONFIDENCE) / size):
         columns += reference.limits(counts, known, probabilities, ties[asked], level, FEW)
+        normal += reference.limits(counts, known, probabilities, ties[asked], level, 0)
     names = ("frequency", "std_error", "low", "high", "low_all", "high_all")
-    for column, slow in zip(names, columns, strict=True):
+    for column, slow, score in zip(names, columns, columns[:2] + normal, strict=True):
         fast = getattr(found, column)
         assert np.isnan(fast[~asked]).all()
-        np.testing.assert_array_equal(fast[asked], slow, err_msg=column)
+        exact = slow == score
+        np.testing.assert_array_equal(fast[asked][exact], slow[exact], err_msg=column)
+        slack = 1e-9 * np.maximum(1.0, np.abs(slow))
+        assert (np.abs(fast[asked] - slow) <= slack).all(), column
 
 
 def test_ties_are_split_in_half_unless_said_otherwise() -> None:
@@ -145,12 +156,7 @@ def test_ties_are_split_in_half_unless_said_otherwise() -> None:
         np.testing.assert_array_equal(found, asked)
 
 
-def test_no_limit_is_sought_without_a_report(monkeypatch: pytest.MonkeyPatch) -> None:
-    def asked(count: np.ndarray, n: np.ndarray, *rest: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        assert n.tolist() == [3, 5]
-        return binomial_limits(count, n, *rest)
-
-    monkeypatch.setattr("ldpbeam.binomial.binomial_limits", asked)
+def test_there_are_no_limits_without_a_report() -> None:
     found = estimate(np.array([1, 0, 2]), np.array([3, 0, 5]), built("grr", 100).support)
     assert np.isnan(found.low).tolist() == [False, True, False]
 

