@@ -223,9 +223,9 @@ def widen(
         if n != before:
             before, asked, scale = n, n > 0 and n * few[0] < few[1], 1.0 / (n * chances[2])
             row, least, most = _row(n)
-        if not asked:
-            continue
         c, t = support[v], ties[v]
+        if not asked or c < 0 or c > n:
+            continue  # what is no count of n reports, a sum of cells that were made up, has no limits
         turned = 2 * c > n
         if turned:
             # Limits of the reports that do not support: small numbers keep their digits.
