@@ -251,7 +251,8 @@ def widen(
             if c < SMALL:
                 beyond, y = _cell(t, heights[c], sides[c])
                 last, cell = 0, cell + beyond
-            parabola = last == 0 and least >= RARE * (least_count + MARGIN)
+            rare = n < EXACT or least >= RARE * (least_count + MARGIN)
+            parabola = last == 0 and rare
             p0, p1, p2, p3 = _value(cells, cell, last, parabola, y, x, z)
         if turned:
             p0, p1, p2, p3 = n - p2, n - p3, n - p0, n - p1
