@@ -131,7 +131,14 @@ class Limits:
                     table = self._places, self._cells, *self._fixed
                     found = kernels.widen(values, few, table, chances, self._missing, bounds, begin, end)
                     if found:
-                        self._make(*self._missing[:, :found].copy())
+                        self._make_missing(found)
+
+    def _make_missing(self, found: int) -> None:
+        try:
+            self._make(*self._missing[:, :found].copy())
+        except BaseException:
+            self._forget()  # what was asked for and not made would stay so, and its values without limits
+            raise
 
     def _make(self, rows: Ints, columns: Ints) -> None:
         """Make the cells of these numbers of reports and counts."""

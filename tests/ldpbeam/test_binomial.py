@@ -292,6 +292,18 @@ def test_cells_are_made_once(monkeypatch: pytest.MonkeyPatch) -> None:
     assert made == before
 
 
+def test_cells_that_could_not_be_made_are_made_the_next_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    count, n, tie, tails = np.array([3, 20]), np.array([500, 500]), np.array([0.2, 0.7]), (0.025, 1e-6)
+    found_by = Limits(tails)
+    with monkeypatch.context() as patch:
+        patch.setattr(binomial, "clopper_pearson", None)
+        with pytest.raises(TypeError):
+            binomial_limits(count, n, tie, tails, found_by)
+    expected = np.concatenate(binomial_limits(count, n, tie, tails, Limits(tails)))
+    assert np.isfinite(expected).all()
+    assert np.array_equal(np.concatenate(binomial_limits(count, n, tie, tails, found_by)), expected)
+
+
 def test_threads_find_the_same_at_the_same_time(monkeypatch: pytest.MonkeyPatch) -> None:
     """Also while cells are made, moved to more room and forgotten."""
     monkeypatch.setattr(binomial, "_MOST", 2_000)
