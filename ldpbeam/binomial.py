@@ -75,8 +75,10 @@ def _splits(octaves: int) -> Floats:
     Of a distance d from 0 or 1, d + 2^-octaves is cut into eighths of octaves, as by the kernel.
     """
     height = 0.5**octaves
-    first, last = (np.float64(x).view(np.int64) >> 49 for x in (height, np.nextafter(0.5 + height, 0)))
-    edges = (np.arange(first, last + 2) << 49).view(np.float64) - height
+    first, last = (
+        np.float64(x).view(np.int64) >> kernels.SHIFT for x in (height, np.nextafter(0.5 + height, 0))
+    )
+    edges = (np.arange(first, last + 2) << kernels.SHIFT).view(np.float64) - height
     near = edges[:-1, None] + np.diff(edges)[:, None] * (_nodes(SPLITS) + 1) / 2
     return np.stack([near, 1 - near], 1).reshape(-1, SPLITS)
 

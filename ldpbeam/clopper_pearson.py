@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from ldpbeam.arrays import Floats
@@ -11,8 +11,22 @@ _WRONG = 1e-9
 """Relative error of a tail area from which on a limit is sought anew."""
 
 
+def lower_limits(count: Floats, n: Floats, tail: float) -> Floats:
+    """The p where P(X >= c), for X ~ B(n, p), is the tail area; arguments as of :func:`clopper_pearson`."""
+    from scipy.special import betainc, betaincinv
+
+    return _looked_at(betaincinv, betainc, True, count, n, tail)
+
+
+def upper_limits(count: Floats, n: Floats, tail: float) -> Floats:
+    """The p where P(X >= c) is 1 less the tail area."""
+    from scipy.special import betaincc, betainccinv
+
+    return _looked_at(betainccinv, betaincc, False, count, n, tail)
+
+
 def clopper_pearson(count: Floats, n: Floats, tails: Floats) -> Floats:
-    """The p where P(X >= c), for X ~ B(n, p), is a tail area, and where it is 1 less that.
+    """Both limits of P(X >= c), for X ~ B(n, p), at every tail area.
 
     As functions of c and n they need no whole numbers. scipy's inverse of the incomplete beta function is
     wrong at a few arguments, by any amount: (1000, 9106) at 0.025 gives 0.25 in place of 0.105. So what it
@@ -24,22 +38,24 @@ def clopper_pearson(count: Floats, n: Floats, tails: Floats) -> Floats:
         tails: float64 (levels,), below 1/2.
 
     Returns:
-        float64 (k, 2·levels): first those with the tail area.
+        float64 (k, 2·levels): first the lower ones.
     """
     import numpy as np
-    from scipy.special import betainc, betaincc, betainccinv, betaincinv
 
-    found, other = [], n - count + 1
-    for inverse, area in ((betaincinv, betainc), (betainccinv, betaincc)):
-        for tail in tails:
-            limit = inverse(count, other, tail)
-            error = np.abs(area(count, other, limit) - tail)
-            wrong = np.flatnonzero(~(error <= _WRONG * tail))
-            left, right = np.zeros(wrong.size), np.ones(wrong.size)
-            for _ in range(200 if wrong.size else 0):
-                limit[wrong] = (left + right) / 2
-                below = area(count[wrong], other[wrong], limit[wrong]) < tail
-                rises = below if area is betainc else ~below
-                left, right = np.where(rises, limit[wrong], left), np.where(rises, right, limit[wrong])
-            found.append(limit)
-    return np.stack(found, 1)
+    return np.stack([find(count, n, tail) for find in (lower_limits, upper_limits) for tail in tails], 1)
+
+
+def _looked_at(inverse: Any, area: Any, rises: bool, count: Floats, n: Floats, tail: float) -> Floats:
+    """What scipy's inverse finds, or halving; ``rises`` says whether the area does so with p."""
+    import numpy as np
+
+    other = n - count + 1
+    limit: Floats = inverse(count, other, tail)
+    error = np.abs(area(count, other, limit) - tail)
+    wrong = np.flatnonzero(~(error <= _WRONG * tail))
+    left, right = np.zeros(wrong.size), np.ones(wrong.size)
+    for _ in range(200 if wrong.size else 0):
+        limit[wrong] = (left + right) / 2
+        above = (area(count[wrong], other[wrong], limit[wrong]) < tail) == rises
+        left, right = np.where(above, limit[wrong], left), np.where(above, right, limit[wrong])
+    return limit

@@ -7,6 +7,8 @@ from math import inf, log
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from numpy.typing import NDArray
 
     from ldpbeam.arrays import Floats, Ints
@@ -14,22 +16,22 @@ if TYPE_CHECKING:
 
 def lower_limit(count: int, trials: int, alpha: float) -> float:
     """Clopper–Pearson: the true probability lies below it with probability at most ``alpha``."""
-    return _limits(count, trials, alpha)[0] if count else 0.0
+    from ldpbeam.clopper_pearson import lower_limits
+
+    return _one(lower_limits, count, trials, alpha) if count else 0.0
 
 
 def upper_limit(count: int, trials: int, alpha: float) -> float:
     """Clopper–Pearson: the true probability lies above it with probability at most ``alpha``."""
-    return _limits(count + 1, trials, alpha)[1] if count < trials else 1.0
+    from ldpbeam.clopper_pearson import upper_limits
+
+    return _one(upper_limits, count + 1, trials, alpha) if count < trials else 1.0
 
 
-def _limits(count: int, trials: int, alpha: float) -> list[float]:
-    """Both limits of seeing an event so often or more often."""
+def _one(limits: Callable[..., Floats], count: int, trials: int, alpha: float) -> float:
     import numpy as np
 
-    from ldpbeam.clopper_pearson import clopper_pearson
-
-    given = (np.array([float(one)]) for one in (count, trials, alpha))
-    return [float(limit) for limit in clopper_pearson(*given)[0]]
+    return float(limits(np.array([float(count)]), np.array([float(trials)]), alpha)[0])
 
 
 def level_bound(count: int, trials: int, other_count: int, other_trials: int, alpha: float) -> float:

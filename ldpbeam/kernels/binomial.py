@@ -132,9 +132,10 @@ PARABOLA, RARE, MARGIN = 3, 64, 24
 """Coefficients along the number of reports, where there are so many for each support and for so many more."""
 
 # A range is an eighth of an octave: what the first bits of a number say, counted from 16, or 512, on.
-_SHIFT = 52 - 3
-_REST = (1 << _SHIFT) - 1
-_SCALE = 2.0 ** (1 - _SHIFT)
+SHIFT = 52 - 3
+"""Bits behind those that tell which eighth of which octave a number lies in."""
+_REST = (1 << SHIFT) - 1
+_SCALE = 2.0 ** (1 - SHIFT)
 _MANTISSA = (1 << 52) - 1
 _ROWS_FROM = (1023 + 4) * 8 - EXACT
 _COLUMNS_FROM = (1023 + 9) * 8 - SMALL
@@ -148,7 +149,7 @@ _along_all = polynomial(((SPLITS, 1), (REPORTS, SPLITS)))
 def _eighth(number: Any) -> Any:
     """Which eighth of an octave a number lies in, where that begins, and where in it, from -1 to 1."""
     bits = np.float64(number).view(np.int64)
-    return bits >> _SHIFT, np.int64(bits & ~_REST).view(np.float64), (bits & _REST) * _SCALE - 1.0
+    return bits >> SHIFT, np.int64(bits & ~_REST).view(np.float64), (bits & _REST) * _SCALE - 1.0
 
 
 @copied
