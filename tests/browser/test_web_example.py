@@ -52,6 +52,14 @@ CLICK = """(async () => {
   return status.textContent;
 })()"""
 
+SETTLED = """(async () => {
+  const status = document.querySelector("#status");
+  while (["Loading …", "Choose one."].includes(status.textContent))
+    await new Promise((wake) => setTimeout(wake, 10));
+  return status.textContent;
+})()"""
+"""What a page says at last whose visitor has a report that waits; it is not closed while it sends."""
+
 
 class Quiet(SimpleHTTPRequestHandler):
     def log_message(self, *_: Any) -> None:
@@ -176,18 +184,14 @@ def test_a_collector_that_is_away_gets_the_report_later(tmp_path: Path) -> None:
                 said = [await click(visitor, page, "dark")]
                 with collector(reports, origin) as url:
                     (folder / "examples" / "web" / "config.json").write_text(json.dumps({"collector": url}))
-                    waits = "new Promise((done) => setTimeout(() => done(0), 50))"
-                    for _ in range(100):
-                        await visitor.evaluate(page, waits)
-                        said.append(
-                            await visitor.evaluate(page, "document.querySelector('#status').textContent")
-                        )
-                        if any(reports.glob(".journal-*")):
-                            break
+                    # What has failed is tried again with a pause, or by the next visit, as here.
+                    while said[-1] != "Thank you. Sent.":
+                        said.append(await visitor.evaluate(page, SETTLED))
                 return said
 
         said = asyncio.run(both())
     assert said[0] == "Kept. It will be sent later."
+    assert set(said[1:-1]) <= {said[0]}
     total, _ = results(reports, tmp_path / "results")
     assert (total["read"], total["counted"]) == (1, 1)
 
