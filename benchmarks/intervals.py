@@ -14,6 +14,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Iterator
+from itertools import cycle
 from pathlib import Path
 from statistics import median
 
@@ -30,6 +31,7 @@ from ldpbeam.simulators.words import RandomWords
 
 _SIZES = (20, 96, 360, 1412)
 _REPORTS = (10_000, 30_000, 100_000, 300_000)
+_EPOCHS = 16
 _SETTINGS = {
     "grr": Parameters(epsilon=1.0),
     "oue": Parameters(epsilon=1.0),
@@ -54,11 +56,14 @@ def row(name: str, k: int, n: int, repeats: int) -> str:
         return kind.support_counts(found), kind.report_counts(found, n)
 
     support, behind = count()
+    # No epoch has as many reports as the one before.
+    more = cycle(range(_EPOCHS))
 
     def estimates() -> None:
-        estimate(support, behind, kind.support, ties)
+        estimate(support, behind + next(more), kind.support, ties)
 
-    estimates()
+    for _ in range(_EPOCHS):
+        estimates()
     pairs = [(seconds(count), seconds(estimates)) for _ in range(repeats)]
     expected = float(np.min(behind)) * min(float(kind.support.other), 1 - float(kind.support.own))
     ratios = [one / other for other, one in pairs]

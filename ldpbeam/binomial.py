@@ -15,6 +15,7 @@ import os
 import threading
 from functools import cache, lru_cache
 from itertools import groupby
+from typing import Any
 
 import numpy as np
 
@@ -22,13 +23,13 @@ from ldpbeam.arrays import Floats, Ints
 from ldpbeam.clopper_pearson import clopper_pearson
 from ldpbeam.kernels import binomial as kernels
 from ldpbeam.kernels._vectors import SIDE
-from ldpbeam.kernels.binomial import COUNTS, EXACT, MARGIN, PARABOLA, RARE, REPORTS, SMALL, SPLITS
+from ldpbeam.kernels.binomial import COUNTS, EXACT, PARABOLA, REPORTS, SMALL, SPLITS
 
 _PAIRS = 64
 """Pairs of tail areas of which cells are kept: attributes with as many values share one."""
 
-_MOST = 1 << 14
-"""Cells, of 1.3 KiB, with which those of a pair are forgotten and made anew; a few thousand are usual."""
+_MOST = 1 << 13
+"""Cells, of 2.2 KiB, with which those of a pair are forgotten and made anew; a few thousand are usual."""
 
 _TOGETHER = 1 << 11
 """Values for whose sake nothing is forgotten: they need some thirty thousand cells at most."""
@@ -36,9 +37,9 @@ _TOGETHER = 1 << 11
 _AT_ONCE = 256
 """Ranges that are made at once: about a MiB of limits."""
 
-_ROWS = EXACT + (63 - 4) * 8
+_ROWS = EXACT + (63 - 6) * 8
 _COLUMNS = SMALL + (63 - 9) * 8
-"""Numbers of reports, and counts, that are told apart: up to 16, or 512, each; then eighths of octaves."""
+"""Numbers of reports, and counts, that are told apart: up to 64, or 512, each; then eighths of octaves."""
 
 _FINEST = 40
 """Octaves of distances from a split of 0 or 1, at most: 34 for a count of 1 at a tail area of 1e-20."""
@@ -72,29 +73,39 @@ def _ends(index: Ints, exact: int) -> tuple[Floats, Floats]:
 def _splits(octaves: int) -> Floats:
     """Splits at the nodes of each cell of a count, (cells, splits): those near 0 and near 1 in turn.
 
-    Of a distance d from 0 or 1, d + 2^-octaves is cut into eighths of octaves, as by the kernel.
+    Of a distance d from 0 or 1, d + 2^-octaves is cut into halves of octaves, as by the kernel.
     """
     height = 0.5**octaves
     first, last = (
-        np.float64(x).view(np.int64) >> kernels.SHIFT for x in (height, np.nextafter(0.5 + height, 0))
+        np.float64(x).view(np.int64) >> kernels.HALVES for x in (height, np.nextafter(0.5 + height, 0))
     )
-    edges = (np.arange(first, last + 2) << kernels.SHIFT).view(np.float64) - height
+    edges = (np.arange(first, last + 2) << kernels.HALVES).view(np.float64) - height
     near = edges[:-1, None] + np.diff(edges)[:, None] * (_nodes(SPLITS) + 1) / 2
     return np.stack([near, 1 - near], 1).reshape(-1, SPLITS)
+
+
+_WIDE = 7
+"""Coefficients along the split of a range of counts; more of them would lose digits of large counts."""
+
+_RARE, _MARGIN = 64, 24
+"""So many reports for each support, and for so many more, and a parabola along them does."""
 
 
 class Limits:
     """Limits at two tail areas. Threads take turns, for a few microseconds.
 
-    Its table for :func:`ldpbeam.kernels.binomial.widen`, k being 7·4 and the four targets innermost:
+    Its table for :func:`ldpbeam.kernels.binomial.widen`, the four targets innermost:
 
     * ``places``, int64 (rows, columns): the first cell of a number of reports and a count, 0 for none, -1
       where it was asked for;
-    * ``cells``, float64 (cells, 6, k): coefficients of n·p along the number of reports and the split. A count
-      below 512 has as many of them as :func:`_splits` has rows. A range of counts has six, its coefficients
-      along the count;
-    * logarithms of 1 less the targets; and for each count, float64 (512,): 2^-octaves, and what a distance of
-      1/2 must stay below.
+    * ``cells``, float64 (cells, 6, 10·4): coefficients of n·p along the number of reports and the split. A
+      count below 512 has as many of them as :func:`_splits` has rows. A range of counts has six, its
+      coefficients along the count;
+    * ``settled``, int64 (cells, 2): for which number of reports the row of ``now`` is, 0 for none, and how
+      many coefficients of a cell along the number of reports are not 0;
+    * ``now``, float64 (cells, 10·4): coefficients along the split for one number of reports;
+    * ``fixed``, float64 (3, 512): logarithms of 1 less the targets; and for each count 2^-octaves, and what
+      a distance of 1/2 must stay below.
     """
 
     def __init__(self, tails: tuple[float, float]) -> None:
@@ -104,8 +115,9 @@ class Limits:
         octaves = np.floor(np.log2(1 / min(tails)) / (np.arange(SMALL) + 1) + 0.7)
         self._octaves = np.minimum(octaves, _FINEST).astype(np.int64)
         heights = 0.5**self._octaves
-        rests = np.concatenate([np.log1p(-self._tails), np.log(self._tails)])
-        self._fixed = rests, heights, np.nextafter(0.5 + heights, 0)
+        self._fixed = np.zeros((3, SMALL))
+        self._fixed[0, :SIDE] = *np.log1p(-self._tails), *np.log(self._tails)
+        self._fixed[1:] = heights, np.nextafter(0.5 + heights, 0)
         self._missing = np.empty((2, _AT_ONCE), np.int64)
         self._turn = threading.Lock()
         self._forget()
@@ -114,13 +126,15 @@ class Limits:
         self._used = 1  # the first one is none
         self._places = np.zeros((_ROWS, _COLUMNS), np.int64)
         self._cells = np.empty((self._used, REPORTS, SPLITS * SIDE))
+        self._settled = np.zeros((self._used, 2), np.int64)
+        self._now = np.empty((self._used, SPLITS * SIDE))
 
     def widen(
         self,
         values: tuple[Ints, Ints, Floats],
         few: tuple[float, float],
         chances: tuple[float, float, float, float],
-        bounds: tuple[Floats, Floats],
+        found: Floats,
     ) -> None:
         """Move limits outwards to these, where counts are few; arguments as of the kernel."""
         size = values[0].size
@@ -128,16 +142,16 @@ class Limits:
             for begin in range(0, size, _TOGETHER):
                 if self._used > _MOST:
                     self._forget()
-                end, found = min(begin + _TOGETHER, size), -1
-                while found:
-                    table = self._places, self._cells, *self._fixed
-                    found = kernels.widen(values, few, table, chances, self._missing, bounds, begin, end)
-                    if found:
-                        self._make_missing(found)
+                end, unknown = min(begin + _TOGETHER, size), -1
+                while unknown:
+                    table = self._places, self._cells, self._settled, self._now, self._fixed
+                    unknown = kernels.widen(values, few, table, chances, self._missing, found, begin, end)
+                    if unknown:
+                        self._make_missing(unknown)
 
-    def _make_missing(self, found: int) -> None:
+    def _make_missing(self, unknown: int) -> None:
         try:
-            self._make(*self._missing[:, :found].copy())
+            self._make(*self._missing[:, :unknown].copy())
         except BaseException:
             self._forget()  # what was asked for and not made would stay so, and its values without limits
             raise
@@ -145,7 +159,7 @@ class Limits:
     def _make(self, rows: Ints, columns: Ints) -> None:
         """Make the cells of these numbers of reports and counts."""
         octaves = np.where(columns < SMALL, self._octaves[np.minimum(columns, SMALL - 1)], -1)
-        rare = _ends(rows, EXACT)[0] >= RARE * (_ends(columns, SMALL)[0] + MARGIN)
+        rare = _ends(rows, EXACT)[0] >= _RARE * (_ends(columns, SMALL)[0] + _MARGIN)
         nodes = np.where(rows < EXACT, 1, np.where(rare, PARABOLA, REPORTS))
         kinds = list(zip(octaves.tolist(), nodes.tolist(), strict=True))
         for kind, places in groupby(sorted(range(rows.size), key=kinds.__getitem__), key=kinds.__getitem__):
@@ -157,7 +171,7 @@ class Limits:
         least, most = (end[:, None] for end in _ends(columns, SMALL))
         if octaves < 0:
             counts = least + (most - least) * (_nodes(COUNTS) + 1) / 2
-            splits = (_nodes(SPLITS) + 1)[None] / 2
+            splits = (_nodes(_WIDE) + 1)[None] / 2
         else:
             counts, splits = least, _splits(octaves)
         first, last = (end[:, None] - least / 2 for end in _ends(rows, EXACT))
@@ -178,20 +192,30 @@ class Limits:
         limits[:, order] = curves * n[:, None, None]
         # Ranges; counts; reports; cells; splits; targets.
         found = _coefficients(limits.reshape(*shape, *splits.shape, SIDE), 4)
-        made = np.zeros((*shape[:2], REPORTS, *found.shape[3:]))
-        made[:, :, :nodes] = _coefficients(found, 2)
+        made = np.zeros((*shape[:2], REPORTS, len(splits), SPLITS, SIDE))
+        made[:, :, :nodes, :, : splits.shape[1]] = _coefficients(found, 2)
         if octaves < 0:
             made = _coefficients(made, 1)
         each = counts.shape[1] * len(splits)
-        self._keep(made.transpose(0, 1, 3, 2, 4, 5).reshape(-1, REPORTS, SPLITS * SIDE))
+        self._keep(made.transpose(0, 1, 3, 2, 4, 5).reshape(-1, REPORTS, SPLITS * SIDE), nodes)
         self._places[rows, columns] = self._used - each * np.arange(rows.size, 0, -1)
 
-    def _keep(self, cells: Floats) -> None:
+    def _keep(self, cells: Floats, order: int) -> None:
         begin, self._used = self._used, self._used + len(cells)
         if self._used > len(self._cells):
-            kept, self._cells = self._cells, np.empty((2 * self._used, *self._cells.shape[1:]))
-            self._cells[: len(kept)] = kept
+            room = 2 * self._used
+            self._cells = _longer(self._cells, room)
+            self._settled = _longer(self._settled, room)
+            self._now = _longer(self._now, room)
         self._cells[begin : self._used] = cells
+        self._settled[begin : self._used] = 0, order
+
+
+def _longer(array: Any, length: int) -> Any:
+    """A copy with room for more rows."""
+    copy = np.empty((length, *array.shape[1:]), array.dtype)
+    copy[: len(array)] = array
+    return copy
 
 
 @lru_cache(maxsize=_PAIRS)

@@ -39,47 +39,68 @@ class Estimates:
     Attributes:
         n: int64, reports behind each row.
         support: int64, support counts.
-        frequency: unbiased estimates (for a mean: the mean, in the units of the value).
-        std_error: square root of the plug-in variance.
-        low, high: pointwise interval at :data:`CONFIDENCE`.
-        low_all, high_all: interval that holds for all rows at once at that level (Bonferroni).
+        numbers: float64 (6, k), everything that follows from them, in the order of the properties.
 
-    A row without a report has NaN everywhere but in ``n`` and ``support``; sinks write null.
+    A row without a report has NaN in ``numbers``; sinks write null.
     """
 
     n: Ints
     support: Ints
-    frequency: Floats
-    std_error: Floats
-    low: Floats
-    high: Floats
-    low_all: Floats
-    high_all: Floats
+    numbers: Floats
 
     @property
-    def _numbers(self) -> tuple[Floats, ...]:
-        return self.frequency, self.std_error, self.low, self.high, self.low_all, self.high_all
+    def frequency(self) -> Floats:
+        """Unbiased estimates (for a mean: the mean, in the units of the value)."""
+        return self._row(0)
+
+    @property
+    def std_error(self) -> Floats:
+        """Square roots of the plug-in variances."""
+        return self._row(1)
+
+    @property
+    def low(self) -> Floats:
+        """Lower ends of pointwise intervals at :data:`CONFIDENCE`."""
+        return self._row(2)
+
+    @property
+    def high(self) -> Floats:
+        """Their upper ends."""
+        return self._row(3)
+
+    @property
+    def low_all(self) -> Floats:
+        """Lower ends of intervals that hold for all rows at once at that level (Bonferroni)."""
+        return self._row(4)
+
+    @property
+    def high_all(self) -> Floats:
+        """Their upper ends."""
+        return self._row(5)
+
+    def _row(self, place: int) -> Floats:
+        row: Floats = self.numbers[place]
+        return row
 
     def scaled(self, factor: float) -> Estimates:
         """The same in other units: ``factor`` times every number but the counts."""
-        return Estimates(self.n, self.support, *(column * factor for column in self._numbers))
+        return Estimates(self.n, self.support, self.numbers * factor)
 
     def rows(self, where: slice) -> Estimates:
         """Some of the rows."""
-        return Estimates(self.n[where], self.support[where], *(column[where] for column in self._numbers))
+        return Estimates(self.n[where], self.support[where], self.numbers[:, where])
 
     @classmethod
     def joined(cls, found: Sequence[Estimates]) -> Estimates:
         """The rows of several, one after the other."""
         n, support = np.concatenate([one.n for one in found]), np.concatenate([one.support for one in found])
-        numbers = zip(*(one._numbers for one in found), strict=True)
-        return cls(n, support, *map(np.concatenate, numbers))
+        return cls(n, support, np.concatenate([one.numbers for one in found], axis=1))
 
     @classmethod
     def unknown(cls, rows: int) -> Estimates:
         """What is known without a report."""
-        zero, nothing = np.zeros(rows, np.int64), np.full(rows, np.nan)
-        return cls(zero, zero, *[nothing] * 6)
+        zero = np.zeros(rows, np.int64)
+        return cls(zero, zero, np.full((6, rows), np.nan))
 
 
 def support_variance(frequency: Floats, own: float, other: float) -> Floats:
@@ -151,8 +172,8 @@ def interval(
     Returns:
         (low, high), each (k,), around the estimate and not clipped to [0, 1].
     """
-    _, _, low, high = _with_limits(support, n, probabilities, ties, (confidence, confidence))
-    return low[0], high[0]
+    _, found = _with_limits(support, n, probabilities, ties, (confidence, confidence))
+    return found[2], found[3]
 
 
 @cache
@@ -175,21 +196,25 @@ def _with_limits(
     probabilities: SupportProbabilities,
     ties: Floats | None,
     levels: tuple[float, float],
-) -> tuple[Ints, Floats, Floats, Floats]:
-    """Reports, (k,), frequencies and errors, (2, k), and bounds at both levels, (2, k); NaN where n is 0."""
-    counts, reports = read_only(support), np.empty(support.size, np.int64)
-    reports[:] = n
+) -> tuple[Ints, Floats]:
+    """Reports; and frequencies, errors, low and high of either level, (6, k), NaN without a report."""
+    size = support.size
+    counts, reports, found = read_only(support), np.empty(size, np.int64), np.empty((6, size))
+    if isinstance(n, np.ndarray):
+        reports[:] = n
+        least = int(n.min())
+    else:
+        reports.fill(n)
+        least = n
     reports.setflags(write=False)
-    shape = 2, support.size
-    found, low, high = np.empty(shape), np.empty(shape), np.empty(shape)
     chances = probabilities.chances
-    _kernel()(counts, reports, chances, _quantiles(levels), found, low, high)
+    _kernel()(counts, reports, chances, _quantiles(levels), found)
     rare = min(chances[1], 1 - chances[0])
-    if (reports.min() if isinstance(n, np.ndarray) else n) * rare < FEW:
-        split = read_only(np.full(support.size, 0.5) if ties is None else ties)
+    if least * rare < FEW:
+        split = read_only(np.full(size, 0.5) if ties is None else ties)
         limits = _binomial_limits()(((1 - levels[0]) / 2, (1 - levels[1]) / 2))
-        limits.widen((counts, reports, split), (rare, FEW), chances, (low, high))
-    return reports, found, low, high
+        limits.widen((counts, reports, split), (rare, FEW), chances, found)
+    return reports, found
 
 
 @lru_cache(maxsize=1024)
@@ -230,5 +255,5 @@ def estimate(
     if not (n.any() if isinstance(n, np.ndarray) else n):
         raise ValueError("an estimate needs at least one report")
     everyone = 1 - (1 - CONFIDENCE) / support.size
-    reports, found, low, high = _with_limits(support, n, probabilities, ties, (CONFIDENCE, everyone))
-    return Estimates(reports, support, found[0], found[1], low[0], high[0], low[1], high[1])
+    reports, found = _with_limits(support, n, probabilities, ties, (CONFIDENCE, everyone))
+    return Estimates(reports, support, found)

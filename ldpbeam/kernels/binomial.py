@@ -122,44 +122,42 @@ def curves(counts: Any, reports: Any, begins: Any, splits: Any, over: Any, a: An
 SMALL = 512
 """Counts below it have cells of their own; from it on, a cell spans a range of counts."""
 
-EXACT = 16
+EXACT = 64
 """Numbers of reports below it have cells of their own; from it on, a cell spans a range of them."""
 
-SPLITS, REPORTS, COUNTS = 7, 6, 6
+SPLITS, REPORTS, COUNTS = 10, 6, 6
 """Coefficients of a cell along split and number of reports, and along the count where it spans some."""
 
-PARABOLA, RARE, MARGIN = 3, 64, 24
-"""Coefficients along the number of reports, where there are so many for each support and for so many more."""
+PARABOLA = 3
+"""Coefficients along the number of reports where that is so large, or so small, that the others are 0."""
 
-# A range is an eighth of an octave: what the first bits of a number say, counted from 16, or 512, on.
-SHIFT = 52 - 3
-"""Bits behind those that tell which eighth of which octave a number lies in."""
-_REST = (1 << SHIFT) - 1
-_SCALE = 2.0 ** (1 - SHIFT)
+# A range is an eighth of an octave, and a cell half an octave of splits: what the first bits of a number say.
+EIGHTHS, HALVES = 52 - 3, 52 - 1
+"""Bits behind those that tell which part of which octave a number lies in."""
 _MANTISSA = (1 << 52) - 1
-_ROWS_FROM = (1023 + 4) * 8 - EXACT
+_ROWS_FROM = (1023 + 6) * 8 - EXACT
 _COLUMNS_FROM = (1023 + 9) * 8 - SMALL
 
-_along_parabola = polynomial(((SPLITS, 1), (PARABOLA, SPLITS)))
-_along_all = polynomial(((SPLITS, 1), (REPORTS, SPLITS)))
-"""n·p at the four targets, of the split and the number of reports."""
+_along_splits = polynomial(SPLITS)
 
 
 @copied
-def _eighth(number: Any) -> Any:
-    """Which eighth of an octave a number lies in, where that begins, and where in it, from -1 to 1."""
+def _part(number: Any, shift: Any) -> Any:
+    """Which part of an octave a number lies in, where that begins, and where in it, from -1 to 1."""
     bits = np.float64(number).view(np.int64)
-    return bits >> SHIFT, np.int64(bits & ~_REST).view(np.float64), (bits & _REST) * _SCALE - 1.0
+    part = bits >> shift
+    rest = np.float64(bits - (part << shift)) / np.float64(1 << (shift - 1))
+    return part, np.int64(part << shift).view(np.float64), rest - 1.0
 
 
 @copied
 def _row(n: Any) -> Any:
     """The row of a number of reports, and where its range begins and ends."""
     if n < EXACT:
-        return n, 1.0 * n, n + 1.0
-    eighth, begin, _ = _eighth(n)
+        return n, (1.0 * n, n + 1.0)
+    eighth, begin, _ = _part(n, EIGHTHS)
     octave = np.int64(np.float64(n).view(np.int64) & ~_MANTISSA).view(np.float64)
-    return eighth - _ROWS_FROM, begin, begin + 0.125 * octave
+    return eighth - _ROWS_FROM, (begin, begin + 0.125 * octave)
 
 
 @copied
@@ -167,7 +165,7 @@ def _column(c: Any) -> Any:
     """The column of a count, where its range begins, and where in it the count lies, from -1 to 1."""
     if c < SMALL:
         return c, 1.0 * c, 0.0
-    eighth, begin, z = _eighth(c)
+    eighth, begin, z = _part(c, EIGHTHS)
     return eighth - _COLUMNS_FROM, begin, z
 
 
@@ -180,50 +178,55 @@ def _without(n: Any, rest: Any, known: Any) -> Any:
 @copied
 def _cell(t: Any, height: Any, side: Any) -> Any:
     """Which of a count's cells a split lies in, and where in it, from -1 to 1."""
-    eighth, _, y = _eighth(min(min(t, 1.0 - t) + height, side))
-    return 2 * (eighth - _eighth(height)[0]) + (t > 0.5), y
+    half, _, y = _part(min(min(t, 1.0 - t) + height, side), HALVES)
+    return 2 * (half - _part(height, HALVES)[0]) + (t > 0.5), y
 
 
 @copied
-def _value(cells: Any, cell: Any, last: Any, parabola: Any, y: Any, x: Any, z: Any) -> Any:
-    """n·p at the four targets, of the cells from ``cell`` on that are coefficients along the count."""
-    if parabola:
-        return _along_parabola(cells, cell, y, x)
-    p0 = p1 = p2 = p3 = 0.0
-    for j in range(last, -1, -1):
-        q0, q1, q2, q3 = _along_all(cells, cell + j, y, x)
-        p0, p1, p2, p3 = p0 * z + q0, p1 * z + q1, p2 * z + q2, p3 * z + q3
-    return p0, p1, p2, p3
+def _settle(table: Any, cell: Any, last: Any, n: Any, count: Any, ends: Any) -> None:
+    """Coefficients along the split for one number of reports, of the cells from ``cell`` on."""
+    _, cells, settled, now, _ = table
+    # Along 1/(n − c/2) a limit is nearly a straight line: from 1 to -1 within the range of n.
+    first, final = ends[0] - 0.5 * count, ends[1] - 0.5 * count
+    x = (2.0 * first * final / (n - 0.5 * count) - (first + final)) / (ends[1] - ends[0])
+    parabola = settled[cell, 1] <= PARABOLA
+    for j in range(np.uint64(cell), np.uint64(cell + last + 1)):
+        for i in range(SPLITS * SIDE):
+            rest = 0.0
+            if not parabola:
+                rest = ((cells[j, 5, i] * x + cells[j, 4, i]) * x + cells[j, 3, i]) * x
+            now[j, i] = ((rest + cells[j, 2, i]) * x + cells[j, 1, i]) * x + cells[j, 0, i]
+    settled[cell, 0] = n
 
 
 @kernel
 def widen(
-    values: Any, few: Any, table: Any, chances: Any, missing: Any, bounds: Any, begin: Any, end: Any
+    values: Any, few: Any, table: Any, chances: Any, missing: Any, found: Any, begin: Any, end: Any
 ) -> Any:
     """Move limits outwards to those of a binomial test, where counts are few.
 
     Args:
         values: (support, reports, ties), int64, int64 and float64 (k,).
         few: share and bound: counts are few where the number of reports, times the share, is below the bound.
-        table: (places, cells, rests, heights, sides), see :class:`ldpbeam.binomial.Limits`.
+        table: (places, cells, settled, now, fixed), see :class:`ldpbeam.binomial.Limits`.
         chances: as of :func:`ldpbeam.kernels.intervals.estimates`.
         missing: int64 (2, m), written: rows and columns of ``places`` where cells are missing.
-        bounds: (low, high), float64 (2, k), of frequencies.
+        found: float64 (6, k), as of that kernel; its last four rows are moved.
         begin, end: the values that are looked at.
 
     Returns:
         How many are missing; values that need them are left as they are.
     """
-    (support, reports, ties), (low, high) = values, bounds
-    places, cells, rests, heights, sides = table
+    support, reports, ties = values
+    places, _, settled, now, fixed = table
     shift = chances[1] / chances[2]
-    found, before = 0, -1
-    asked, scale, row, least, most = False, 0.0, 0, 0.0, 0.0
-    for v in range(begin, end):
+    unknown, before = 0, -1
+    asked, scale, row, ends = False, 0.0, 0, (0.0, 0.0)
+    for v in range(np.uint64(begin), np.uint64(end)):
         n = reports[v]
         if n != before:
             before, asked, scale = n, n > 0 and n * few[0] < few[1], 1.0 / (n * chances[2])
-            row, least, most = _row(n)
+            row, ends = _row(n)
         c, t = support[v], ties[v]
         if not asked or c < 0 or c > n:
             continue  # what is no count of n reports, a sum of cells that were made up, has no limits
@@ -234,31 +237,31 @@ def widen(
         if c == 0:
             # (1 − t)·(1 − p)^n is 1 less the target.
             known = math.log(max(1.0 - t, 2.0**-60))
-            p0, p1 = _without(n, rests[0], known), _without(n, rests[1], known)
-            p2, p3 = _without(n, rests[2], known), _without(n, rests[3], known)
+            p0, p1 = _without(n, fixed[0, 0], known), _without(n, fixed[0, 1], known)
+            p2, p3 = _without(n, fixed[0, 2], known), _without(n, fixed[0, 3], known)
         else:
             column, least_count, z = _column(c)
-            cell = places[row, column]
+            cell = places[np.uint64(row), np.uint64(column)]
             if cell <= 0:
-                if cell == 0 and found < missing.shape[1]:
-                    missing[0, found], missing[1, found] = row, column
+                if cell == 0 and unknown < missing.shape[1]:
+                    missing[0, unknown], missing[1, unknown] = row, column
                     places[row, column] = -1
-                    found += 1
+                    unknown += 1
                 continue
-            # Along 1/(n − c/2) a limit is nearly a straight line: from 1 to -1 within the range of n.
-            first, final = least - 0.5 * least_count, most - 0.5 * least_count
-            x = (2.0 * first * final / (n - 0.5 * least_count) - (first + final)) / (most - least)
             last, y = COUNTS - 1, 2.0 * t - 1.0
             if c < SMALL:
-                beyond, y = _cell(t, heights[c], sides[c])
+                beyond, y = _cell(t, fixed[1, np.uint64(c)], fixed[2, np.uint64(c)])
                 last, cell = 0, cell + beyond
-            rare = n < EXACT or least >= RARE * (least_count + MARGIN)
-            parabola = last == 0 and rare
-            p0, p1, p2, p3 = _value(cells, cell, last, parabola, y, x, z)
+            if settled[np.uint64(cell), 0] != n:
+                _settle(table, cell, last, n, least_count, ends)
+            p0, p1, p2, p3 = _along_splits(now, cell + last, y)
+            for j in range(cell + last - 1, cell - 1, -1):
+                q0, q1, q2, q3 = _along_splits(now, j, y)
+                p0, p1, p2, p3 = p0 * z + q0, p1 * z + q1, p2 * z + q2, p3 * z + q3
         if turned:
             p0, p1, p2, p3 = n - p2, n - p3, n - p0, n - p1
-        low[0, v] = min(low[0, v], p0 * scale - shift)
-        low[1, v] = min(low[1, v], p1 * scale - shift)
-        high[0, v] = max(high[0, v], p2 * scale - shift)
-        high[1, v] = max(high[1, v], p3 * scale - shift)
-    return found
+        found[2, v] = min(found[2, v], p0 * scale - shift)
+        found[3, v] = max(found[3, v], p2 * scale - shift)
+        found[4, v] = min(found[4, v], p1 * scale - shift)
+        found[5, v] = max(found[5, v], p3 * scale - shift)
+    return unknown

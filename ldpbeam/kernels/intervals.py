@@ -13,7 +13,7 @@ from ldpbeam.kernels._jit import kernel
 
 
 @kernel
-def estimates(support: Any, reports: Any, chances: Any, z: Any, found: Any, low: Any, high: Any) -> None:
+def estimates(support: Any, reports: Any, chances: Any, z: Any, found: Any) -> None:
     """Frequencies, standard errors, and where the score test's quadratic is 0.
 
     That is (f̂ − f)² gap² = s (floor + f slope − f² drawn), s = z²/n. Values without a report have NaN.
@@ -22,28 +22,29 @@ def estimates(support: Any, reports: Any, chances: Any, z: Any, found: Any, low:
         support: int64 (k,).
         reports: int64 (k,).
         chances: own, other, own − other, and which share of the population is not asked.
-        z: float64 (levels,), quantiles of the normal law.
-        found: float64 (2, k), written: frequencies and their standard errors.
-        low, high: float64 (levels, k), written.
+        z: float64 (2,), quantiles of the normal law.
+        found: float64 (6, k), written: frequencies, their standard errors, and low and high of either level.
     """
     own, other, gap, unasked = chances
     floor = other * (1 - other)
     drawn = unasked * gap * gap
     slope = own * (1 - own) - floor + drawn
+    steep = 1 / (gap * gap)
     for v in range(support.size):
         frequency = (support[v] / reports[v] - other) / gap if reports[v] > 0 else math.nan
         clipped = min(max(frequency, 0.0), 1.0)
         spread = clipped * own * (1 - own) + (1 - clipped) * other * (1 - other)
-        error = math.sqrt((spread / (gap * gap) + unasked * clipped * (1 - clipped)) / reports[v])
+        error = math.sqrt((spread * steep + unasked * clipped * (1 - clipped)) / reports[v])
         found[0, v] = frequency
         found[1, v] = error if reports[v] > 0 else math.nan
-    for level in range(z.size):
+    for level in range(2):  # range(z.size) would keep these loops out of vector registers
         for v in range(support.size):
             frequency = found[0, v]  # NaN where there is no report, and so is all that follows
             s = z[level] * z[level] / reports[v]
             square = gap * gap + s * drawn
+            half = 0.5 / square
             middle = 2 * frequency * gap * gap + s * slope
             inside = middle * middle - 4 * square * (frequency * frequency * gap * gap - s * floor)
-            half = math.sqrt(max(inside, 0.0))
-            low[level, v] = (middle - half) / (2 * square)
-            high[level, v] = (middle + half) / (2 * square)
+            root = math.sqrt(max(inside, 0.0))
+            found[2 + 2 * level, v] = (middle - root) * half
+            found[3 + 2 * level, v] = (middle + root) * half

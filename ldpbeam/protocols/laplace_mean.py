@@ -175,7 +175,8 @@ class LaplaceMean(MeanProtocol):
             root = np.sqrt(np.maximum(middle**2 - square * (mean**2 - s * noise), 0.0))
             low = np.minimum(low, (middle - root) / square)
             high = np.maximum(high, (middle + root) / square)
-        return Estimates(np.full(1, reports), counts, mean, error, low, high, low, high)
+        numbers = np.stack([mean, error, low, high, low, high])
+        return Estimates(np.full(1, reports), counts, numbers)
 
     @property
     def word_plan(self) -> WordPlan:

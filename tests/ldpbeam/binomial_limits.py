@@ -16,8 +16,9 @@ def binomial_limits(
     found_by: Limits | None = None,
 ) -> tuple[np.ndarray, np.ndarray]:
     """(low, high), each (2, k)."""
-    low, high = np.full((2, count.size), np.inf), np.full((2, count.size), -np.inf)
+    found = np.empty((6, count.size))
+    found[2::2], found[3::2] = np.inf, -np.inf
     values = read_only(count), read_only(n), read_only(ties)
     # A frequency is the probability itself where own is 1 and other 0; and counts are few, whatever n is.
-    (found_by or limits(tails)).widen(values, (0.0, 1.0), (1.0, 0.0, 1.0, 0.0), (low, high))
-    return low, high
+    (found_by or limits(tails)).widen(values, (0.0, 1.0), (1.0, 0.0, 1.0, 0.0), found)
+    return found[2::2], found[3::2]

@@ -491,8 +491,7 @@ def test_laplace_estimates_are_means_with_normal_intervals() -> None:
 
 def test_consistency_clips_to_the_range() -> None:
     def estimates(mean: float) -> Estimates:
-        column = np.array([mean])
-        return Estimates(np.array([9]), np.array([1]), *[column] * 6)
+        return Estimates(np.array([9]), np.array([1]), np.full((6, 1), mean))
 
     for built in (one_bit(11), rrpm(11), laplace(11)):
         for method in ("norm_sub", "base_pos", "mle"):

@@ -19,7 +19,7 @@ def frequencies(
     clipped = np.clip(frequency, 0.0, 1.0)
     spread = clipped * own * (1 - own) + (1 - clipped) * other * (1 - other)
     drawn = (1 - float(probabilities.sampled)) * clipped * (1 - clipped)
-    return frequency, np.sqrt((spread / gap**2 + drawn) / n)
+    return frequency, np.sqrt((spread * (1 / (gap * gap)) + drawn) / n)
 
 
 def limits(
@@ -41,8 +41,8 @@ def limits(
     square = gap * gap + s * drawn
     middle = 2 * frequency * gap * gap + s * slope
     inside = middle**2 - 4 * square * (frequency**2 * gap * gap - s * floor)
-    half = np.sqrt(np.maximum(inside, 0.0))
-    low, high = (middle - half) / (2 * square), (middle + half) / (2 * square)
+    half, root = 0.5 / square, np.sqrt(np.maximum(inside, 0.0))
+    low, high = (middle - root) * half, (middle + root) * half
     counts_are_few = n * min(other, 1 - own) < few
     some = support[counts_are_few], n[counts_are_few], ties[counts_are_few]
     lower, upper = binomial_limits(*some, np.array([(1 - level) / 2]))
