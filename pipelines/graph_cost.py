@@ -1,10 +1,10 @@
 """What Beam works out anew for every step of a graph, worked out once; the graph is the same.
 
 While it builds and runs a graph, Beam parses all options for every step and every comparison of two types,
-and inspects the signature of every method of every DoFn seven times. For three collections that was 40 % of
-what a small run costs. It also compresses and decompresses each step four times, which pays where steps are
-sent to other processes. And at the end of each bundle it waits for a thread that samples what is being
-done, which sleeps up to a fifth of a second at a time.
+inspects the signature of every method of every DoFn seven times, and reads the source of each step for a
+warning. For three collections that was 40 % of what a small run costs. It also compresses and decompresses
+each step four times, which pays where steps are sent to other processes. And at the end of each bundle it
+waits for a thread that samples what is being done, which sleeps up to a fifth of a second at a time.
 """
 
 from __future__ import annotations
@@ -37,6 +37,10 @@ Declared = tuple[set[Any], set[Any]]
 declared: Callable[[DoFn], Declared] = userstate.get_dofn_specs
 """Beam's own inspection of a step, whose answers are kept."""
 
+yields_and_returns: Callable[[Any], bool] = core._check_fn_use_yield_and_return
+"""Beam's own look at a function's source, for a warning, whose answers are kept."""
+
+_of_sources: WeakKeyDictionary[FunctionType, bool] = WeakKeyDictionary()
 _of_functions: WeakKeyDictionary[FunctionType, Arguments] = WeakKeyDictionary()
 _of_methods: WeakKeyDictionary[FunctionType, Arguments] = WeakKeyDictionary()
 _of_steps: WeakKeyDictionary[type, Declared] = WeakKeyDictionary()
@@ -91,11 +95,22 @@ def state_and_timers(step: DoFn) -> Declared:
     return set(states), set(timers)
 
 
+def warned_of(function: Any) -> bool:
+    """Whether Beam warns of what a function's source says; it is read once, as it does not change."""
+    plain = function.__func__ if isinstance(function, MethodType) else function
+    if not isinstance(plain, FunctionType):
+        return yields_and_returns(function)
+    if plain not in _of_sources:
+        _of_sources[plain] = yields_and_returns(function)
+    return _of_sources[plain]
+
+
 def install() -> None:
-    """Have Beam ask :func:`arguments` and :func:`state_and_timers`, and sample often, in this process."""
+    """Have Beam ask the three functions above, and sample often, in this process."""
     StateSampler.__init__.__defaults__ = (SAMPLED_EVERY,)
     core.get_function_args_defaults = arguments
     userstate.get_dofn_specs = state_and_timers
+    core._check_fn_use_yield_and_return = warned_of
 
 
 class _AsItIs:

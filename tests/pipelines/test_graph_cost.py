@@ -40,6 +40,8 @@ from ldpbeam.pipelines.graph_cost import (
     install,
     nothing_travels,
     state_and_timers,
+    warned_of,
+    yields_and_returns,
 )
 from tests.pipelines.running import collection
 
@@ -199,6 +201,42 @@ def test_a_signature_is_inspected_once(monkeypatch: pytest.MonkeyPatch) -> None:
     for _ in range(3):
         assert arguments(Fresh().process) == inspected(Fresh().process)
     assert sum(getattr(each, "__func__", None) is Fresh.process for each in asked) == 1
+
+
+class Both(beam.DoFn):
+    def process(self, element: Any) -> Any:
+        if element:
+            return [element]
+        yield element
+
+
+@pytest.mark.parametrize("name", ["both", *ASKED])
+def test_of_what_beam_warns_is_what_it_finds(name: str) -> None:
+    asked = {**ASKED, "both": Both().process}
+    for each in (*asked.values(), asked[name]):
+        warned_of(each)
+    assert warned_of(asked[name]) is yields_and_returns(asked[name]) is (name == "both")
+
+
+def test_a_source_is_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    read = []
+
+    def counted(of: Any) -> bool:
+        read.append(of)
+        return yields_and_returns(of)
+
+    class Fresh(beam.DoFn):
+        def process(self, element: Any) -> Any:
+            if element:
+                return [element]
+            yield element
+
+    monkeypatch.setattr(graph_cost, "yields_and_returns", counted)
+    install()
+    for _ in range(3):
+        beam.ParDo(Fresh())
+    assert len(read) == 1
+    assert warned_of(Fresh().process)
 
 
 def test_a_class_is_inspected_once(monkeypatch: pytest.MonkeyPatch) -> None:
