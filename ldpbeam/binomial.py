@@ -29,7 +29,7 @@ _PAIRS = 64
 """Pairs of tail areas of which cells are kept: attributes with as many values share one."""
 
 _MOST = 1 << 13
-"""Cells, of 2.2 KiB, with which those of a pair are forgotten and made anew; a few thousand are usual."""
+"""Cells, of 2.2 KiB, with which those of a pair are forgotten and made anew; some 2,000 are usual."""
 
 _TOGETHER = 1 << 11
 """Values for whose sake nothing is forgotten: they need some thirty thousand cells at most."""
