@@ -5,8 +5,8 @@ from __future__ import annotations
 from ldpbeam.arrays import Bytes, Ints, read_only
 
 _TOGETHER = 704
-"""Bytes of reports side by side in one row of the kernel: enough for wide registers, and eight such rows and
-their digits fit the first-level cache."""
+"""Bytes of reports side by side in one row of the kernel: enough for wide registers, and sixteen such rows
+and their digits fit the first-level cache."""
 
 
 def add_bits(payloads: Bytes, counts: Ints) -> None:
@@ -19,22 +19,21 @@ def add_bits(payloads: Bytes, counts: Ints) -> None:
     import numpy as np
 
     from ldpbeam.kernels import positional
+    from ldpbeam.kernels._vectors import LANE
 
-    n, width = payloads.shape
+    width = payloads.shape[1]
     columns, digits = positional.COLUMNS, positional.DIGITS
     scratch = (
-        np.empty(12 * columns, np.uint8),
+        np.empty((positional.LOW + 1) * columns, np.uint8),
         np.empty((digits + 2, 2 * columns), np.uint8),
         np.empty((8, columns), np.uint16),
     )
-    beside = max(1, _TOGETHER // width)
-    block = 8 * beside
-    whole = n // block * block
-    if whole:
-        rows = read_only(payloads[:whole]).reshape(-1, beside * width)
-        positional.add_rows(rows, width, *scratch, counts)
-    if whole < n:
-        # Empty reports fill the last rows up.
-        rest = np.zeros((block, width), np.uint8)
-        rest[: n - whole] = payloads[whole:]
-        positional.add_rows(read_only(rest.reshape(8, -1)), width, *scratch, counts)
+    step = max(1, _TOGETHER // width) * width
+    block = positional.ROWS * step
+    rows = read_only(payloads).reshape(-1)
+    whole = max(rows.size - LANE + 1, 0) // block * block
+    # Empty reports fill the last rows up.
+    behind = rows.size - whole
+    rest = np.zeros(-(-behind // block) * block + LANE - 1, np.uint8)
+    rest[:behind] = rows[whole:]
+    positional.add_rows(rows, read_only(rest), step, width, *scratch, counts)

@@ -172,7 +172,7 @@ def count_ones(payloads: Bytes) -> Ints:
     from ldpbeam.kernels import bits
 
     ones = np.empty(len(payloads), np.int64)
-    bits.count_ones(read_only(payloads), ones)
+    bits.count_ones(read_only(payloads).reshape(-1), payloads.shape[1], ones)
     return ones
 
 

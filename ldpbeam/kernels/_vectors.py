@@ -1,7 +1,8 @@
-"""Polynomials whose coefficients are vectors of four, for kernels that evaluate them at four targets at once.
+"""Instructions on vectors for kernels, where no loop that numba compiles comes to the same.
 
-Compilers keep four sums beside each other in one register when a loop says so; numba's says so only for loops
-over arrays that are long. So these few instructions are written out.
+Compilers keep four sums beside each other in one register when a loop says so; numba's says so only for
+loops over arrays that are long. And unless rows are copied first, it takes those that a loop reads for some
+that the loop may write. So these few instructions are written out.
 """
 
 from __future__ import annotations
@@ -13,6 +14,72 @@ from numba import types
 from numba.extending import intrinsic
 
 SIDE = 4
+
+LANE = 64
+"""Bytes that :func:`sixteen_rows` takes at once: what the widest registers hold."""
+
+
+_SECOND_CACHE = 2
+"""Where what is asked of memory is put: the first cache holds the rows at hand, and would lose them."""
+
+
+def _at(context: Any, builder: Any, kind: Any, array: Any, offset: Any, lanes: Any) -> Any:
+    """A pointer to vectors, ``offset`` elements into an array."""
+    data = context.make_array(kind)(context, builder, array).data
+    return builder.bitcast(builder.gep(data, [offset]), lanes.as_pointer())
+
+
+def sixteen_rows(columns: int) -> Any:
+    """A function for kernels: carry-save addition of the bits of 16 rows.
+
+    ``function(rows, at, step, ahead, work, j)`` adds :data:`LANE` bytes of each of 16 rows, which lie
+    ``step`` bytes apart in a one-dimensional uint8 array, to counters in binary, one for each of their bits.
+    The digits of weight 1, 2, 4 and 8 lie from work[j] on, ``columns`` bytes apart, and behind them the
+    carry of weight 16. What lies ``ahead`` bytes behind each row is asked of memory, also beyond the end,
+    where nothing is read: a processor does not foresee that 16 rows are read in turn.
+    """
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        rows, at, step, ahead, work, j = arguments
+        lanes = ir.VectorType(ir.IntType(64), LANE // 8)
+
+        def add(x: Any, y: Any, z: Any) -> tuple[Any, Any]:
+            """Sum and carry of three bits of equal weight."""
+            half = builder.xor(x, y)
+            return builder.xor(half, z), builder.or_(builder.and_(x, y), builder.and_(half, z))
+
+        places = [
+            _at(context, builder, signature.args[4], work, builder.add(j, j.type(columns * i)), lanes)
+            for i in range(5)
+        ]
+        digits = [builder.load(place, align=1) for place in places[:4]]
+        waiting: list[list[Any]] = [[] for _ in range(5)]
+        byte, flag = ir.IntType(8).as_pointer(), ir.IntType(32)
+        prefetch = builder.module.declare_intrinsic(
+            "llvm.prefetch", (byte,), ir.FunctionType(ir.VoidType(), [byte, flag, flag, flag])
+        )
+        for _ in range(16):
+            later = builder.bitcast(
+                _at(context, builder, signature.args[0], rows, builder.add(at, ahead), lanes), byte
+            )
+            builder.call(prefetch, [later, flag(0), flag(_SECOND_CACHE), flag(1)])
+            row = _at(context, builder, signature.args[0], rows, at, lanes)
+            waiting[0].append(builder.load(row, align=1))
+            at = builder.add(at, step)
+            for weight, digit in enumerate(digits):
+                if len(waiting[weight]) < 2:
+                    break
+                digits[weight], carry = add(digit, *waiting[weight])
+                waiting[weight] = []
+                waiting[weight + 1].append(carry)
+        for value, place in zip([*digits, *waiting[4]], places, strict=True):
+            builder.store(value, place, align=1)
+        return context.get_dummy_value()
+
+    def one(typing: Any, rows: Any, at: Any, step: Any, ahead: Any, work: Any, j: Any) -> Any:
+        return types.none(rows, at, step, ahead, work, j), generate
+
+    return intrinsic(one)
 
 
 def polynomial(length: int) -> Any:

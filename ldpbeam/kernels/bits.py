@@ -7,25 +7,28 @@ from typing import Any
 import numpy as np
 
 from ldpbeam.arrays import Bytes
-from ldpbeam.kernels._jit import kernel
+from ldpbeam.kernels._jit import copied, inlined, kernel
 from ldpbeam.kernels.check_codes import CheckCode
 from ldpbeam.kernels.philox import four
 
 _SOUND = np.uint8(CheckCode.SOUND)
 _UNUSED_BITS = np.uint8(CheckCode.UNUSED_BITS)
+_DEGENERATE = np.uint8(CheckCode.DEGENERATE)
 
 
-@kernel
+@inlined
 def _word(row: Any, at: Any) -> Any:
     """The 8 bytes of a row from ``at`` on, as a little-endian uint64: one load, written so that it is one."""
-    a, b, c, d = row[at], row[at + 1], row[at + 2], row[at + 3]
-    e, f, g, h = row[at + 4], row[at + 5], row[at + 6], row[at + 7]
+    i = np.uint64(at)  # of a kind that is never negative: else each index is compared with 0
+    a, b, c, d = row[i], row[i + np.uint64(1)], row[i + np.uint64(2)], row[i + np.uint64(3)]
+    i += np.uint64(4)
+    e, f, g, h = row[i], row[i + np.uint64(1)], row[i + np.uint64(2)], row[i + np.uint64(3)]
     low = np.uint64(a) | np.uint64(b) << np.uint64(8) | np.uint64(c) << np.uint64(16)
     middle = np.uint64(d) << np.uint64(24) | np.uint64(e) << np.uint64(32) | np.uint64(f) << np.uint64(40)
     return low | middle | np.uint64(g) << np.uint64(48) | np.uint64(h) << np.uint64(56)
 
 
-@kernel
+@inlined
 def _ones(x: Any) -> Any:
     """The number of ones in a uint64; compilers know these steps for one instruction."""
     x -= (x >> np.uint64(1)) & np.uint64(0x5555555555555555)
@@ -34,24 +37,54 @@ def _ones(x: Any) -> Any:
     return (x * np.uint64(0x0101010101010101)) >> np.uint64(56)
 
 
+@copied
+def _ones_at(payloads: Any, at: Any, width: Any) -> Any:
+    """The number of ones in ``width`` bytes from payloads[at] on."""
+    found, rest, whole = np.uint64(0), np.uint64(0), width >> 3 << 3
+    for j in range(0, whole, 8):
+        found += _ones(_word(payloads, at + np.uint64(j)))
+    if whole < width and width >= 8:
+        # The last 8 bytes, without those that were looked at.
+        rest = _word(payloads, at + np.uint64(width - 8)) >> np.uint64(8 * (8 - width + whole))
+    elif whole < width:
+        for j in range(width):
+            rest = rest << np.uint64(8) | np.uint64(payloads[at + np.uint64(j)])
+    return found + _ones(rest)
+
+
 @kernel
-def count_ones(payloads: Any, ones: Any) -> None:
-    """ones[i] = the number of ones in payloads[i].
+def count_ones(payloads: Any, width: Any, ones: Any) -> None:
+    """ones[i] = the number of ones in payload i.
 
     Args:
-        payloads: uint8 (n, w).
+        payloads: uint8 (n · w,), one after the other.
+        width: w, their bytes.
         ones: int64 (n,), written.
     """
-    width = payloads.shape[1]
-    whole = width >> 3 << 3
-    for i in range(payloads.shape[0]):
-        row = payloads[i]
-        found, rest = np.uint64(0), np.uint64(0)
-        for at in range(0, whole, 8):
-            found += _ones(_word(row, at))
-        for at in range(whole, width):
-            rest = rest << np.uint64(8) | np.uint64(row[at])
-        ones[i] = np.int64(found + _ones(rest))
+    at = np.uint64(0)
+    for i in range(ones.size):
+        ones[i] = np.int64(_ones_at(payloads, at, width))
+        at += np.uint64(width)
+
+
+@kernel
+def check_bits(payloads: Any, width: Any, mask: Any, least: Any, most: Any, codes: Any) -> None:
+    """codes[i] = ``UNUSED_BITS`` where the last byte of payload i has a bit of ``mask``; else ``DEGENERATE``
+    where it has fewer than ``least`` or more than ``most`` ones; else ``SOUND``.
+
+    Args:
+        payloads: uint8 (n · w,), one after the other.
+        width: w, their bytes.
+        mask: int64, the bits beyond the domain.
+        least, most: int64.
+        codes: uint8 (n,), written.
+    """
+    at, last, unused = np.uint64(0), np.uint64(width - 1), np.uint8(mask)
+    for i in range(codes.size):
+        ones = np.int64(_ones_at(payloads, at, width))
+        code = _SOUND if least <= ones <= most else _DEGENERATE
+        codes[i] = _UNUSED_BITS if payloads[at + last] & unused else code
+        at += np.uint64(width)
 
 
 @kernel

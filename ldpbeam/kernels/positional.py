@@ -1,12 +1,10 @@
 """Kernel of positional population counts: how often each bit of packed rows is set.
 
-Bits are added in place, 8 rows at a time, by carry-save adders (Harley and Seal): three bits of equal weight
+Bits are added in place, 16 rows at a time, by carry-save adders (Harley and Seal): three bits of equal weight
 become a sum and a carry, with logical operations that work on as many columns at once as a register holds.
 Columns have counters of their own in binary, one stretch of the scratch per digit, and are read at the end.
 
-``np.uint8`` around every operation keeps lanes 8 bits wide, without which the compiler takes 64. Rows are
-copied to scratch at distances that the compiler knows, without which it suspects that they overlap what is
-written; the copy also reads memory in order.
+``np.uint8`` around every operation keeps lanes 8 bits wide, without which the compiler takes 64.
 """
 
 from __future__ import annotations
@@ -15,79 +13,44 @@ from typing import Any
 
 import numpy as np
 
-from ldpbeam.kernels._jit import kernel
+from ldpbeam.kernels._jit import inlined, kernel
+from ldpbeam.kernels._vectors import LANE, sixteen_rows
 
 COLUMNS = 1024
 """Columns that are counted together: their scratch stays in the first-level cache."""
 
-DIGITS = 13
-"""Of a column's counter above the lowest three."""
+ROWS, LOW = 16, 4
+"""Rows that are added together, and digits that they are added to."""
+
+DIGITS = 12
+"""Of a column's counter above those."""
 
 _BLOCKS = (1 << DIGITS) - 2
-"""Blocks of 8 rows whose counts fit the 16-bit cells."""
+"""Blocks of rows whose counts fit the 16-bit cells."""
 
+_AHEAD = 2
+"""Blocks ahead of the one at hand of which memory is asked."""
 
-@kernel
-def _add_eight(size: Any, work: Any) -> None:
-    """Add the 8 rows in scratch to the lowest three digits, and leave the carry of weight 8."""
-    byte = np.uint8
-    for j in range(size):
-        one, two, four = work[j], work[COLUMNS + j], work[2 * COLUMNS + j]
-        a, b, c, d = (
-            work[4 * COLUMNS + j],
-            work[5 * COLUMNS + j],
-            work[6 * COLUMNS + j],
-            work[7 * COLUMNS + j],
-        )
-        e, f, g, h = (
-            work[8 * COLUMNS + j],
-            work[9 * COLUMNS + j],
-            work[10 * COLUMNS + j],
-            work[11 * COLUMNS + j],
-        )
-        # (x, y, z) to the sum x ^ y ^ z and the carry (x & y) | ((x ^ y) & z), seven times.
-        half = byte(one ^ a)
-        left = byte(byte(one & a) | byte(half & b))
-        one = byte(half ^ b)
-        half = byte(one ^ c)
-        right = byte(byte(one & c) | byte(half & d))
-        one = byte(half ^ d)
-        half = byte(two ^ left)
-        lower = byte(byte(two & left) | byte(half & right))
-        two = byte(half ^ right)
-        half = byte(one ^ e)
-        left = byte(byte(one & e) | byte(half & f))
-        one = byte(half ^ f)
-        half = byte(one ^ g)
-        right = byte(byte(one & g) | byte(half & h))
-        one = byte(half ^ h)
-        half = byte(two ^ left)
-        upper = byte(byte(two & left) | byte(half & right))
-        two = byte(half ^ right)
-        half = byte(four ^ lower)
-        work[j] = one
-        work[COLUMNS + j] = two
-        work[2 * COLUMNS + j] = byte(half ^ upper)
-        work[3 * COLUMNS + j] = byte(byte(four & lower) | byte(half & upper))
+_add_sixteen = sixteen_rows(COLUMNS)
 
 
 @kernel
 def _carry(blocks: Any, size: Any, work: Any, levels: Any) -> None:
-    """Take the carry of weight 8 up: a digit takes every second one in, and keeps the other in waiting."""
+    """Take the carry of weight 16 up: a digit takes every second one in, and keeps the other in waiting."""
     byte = np.uint8
     digit = 0
     while blocks & 1:
         level = levels[digit]
         for j in range(size):
-            carry, held, waiting = work[3 * COLUMNS + j], level[j], level[COLUMNS + j]
+            carry, held, waiting = work[LOW * COLUMNS + j], level[j], level[COLUMNS + j]
             half = byte(held ^ waiting)
             level[j] = byte(half ^ carry)
-            work[3 * COLUMNS + j] = byte(byte(held & waiting) | byte(half & carry))
+            work[LOW * COLUMNS + j] = byte(byte(held & waiting) | byte(half & carry))
         blocks >>= 1
         digit += 1
     level = levels[digit]
     for j in range(size):
-        level[COLUMNS + j] = work[3 * COLUMNS + j]
+        level[COLUMNS + j] = work[LOW * COLUMNS + j]
 
 
 @kernel
@@ -102,11 +65,11 @@ def _total(done: Any, size: Any, byte: Any, width: Any, levels: Any, cells: Any,
     for b in range(8):
         for j in range(COLUMNS):
             cells[b, j] = 0
-    for half in range(2 * DIGITS + 3):
+    for half in range(2 * DIGITS + LOW):
         row, digit, held = half >> 1, half - 2 * DIGITS, 1
         if row < DIGITS:
             # A carry waits after every odd one, and is taken in after every second one.
-            digit, held = row + 3, (done >> row) & 1 if half & 1 else done >> (row + 1)
+            digit, held = row + LOW, (done >> row) & 1 if half & 1 else done >> (row + 1)
         if held:
             source = levels[row, (half & 1) * COLUMNS : (half & 1) * COLUMNS + size]
             for b in range(8):
@@ -123,35 +86,50 @@ def _total(done: Any, size: Any, byte: Any, width: Any, levels: Any, cells: Any,
             value = 0
 
 
+@inlined
+def _add_blocks(
+    begin: Any, end: Any, rows: Any, step: Any, at: Any, size: Any, work: Any, levels: Any
+) -> None:
+    """Add blocks, of which ``begin`` were added before; the first one begins at rows[at]."""
+    for block in range(begin, end):
+        # Up to LANE - 1 columns of what lies behind: nobody looks at their counters.
+        for j in range(0, size, LANE):
+            _add_sixteen(rows, at + j, step, _AHEAD * ROWS * step, work, j)
+        _carry(block, size, work, levels)
+        at += ROWS * step
+
+
 @kernel
-def add_rows(rows: Any, width: Any, work: Any, levels: Any, cells: Any, counts: Any) -> None:
+def add_rows(
+    rows: Any, rest: Any, step: Any, width: Any, work: Any, levels: Any, cells: Any, counts: Any
+) -> None:
     """counts[v] += how often bit v of a report is set, where every row holds whole reports.
 
     Args:
-        rows: uint8 (n, m · width), n a multiple of 8; bit v of a report is bit v & 7 of its byte v >> 3.
-        width: bytes of a report.
-        work: uint8 (12 · COLUMNS,), scratch: digits of weight 1, 2 and 4, a carry, and 8 rows.
+        rows: uint8 (n,), whole blocks of :data:`ROWS` rows, and at least LANE - 1 bytes behind the last one.
+        rest: the same, further blocks.
+        step: bytes of a row, a multiple of ``width``.
+        width: bytes of a report; bit v of it is bit v & 7 of its byte v >> 3.
+        work: uint8 ((LOW + 1) · COLUMNS,), scratch: digits of weight 1, 2, 4 and 8, and a carry.
         levels: uint8 (DIGITS + 2, 2 · COLUMNS), scratch: higher digits, each with a carry in waiting.
         cells: uint16 (8, COLUMNS), scratch.
         counts: int64 (k,), k <= 8 · width, added to.
     """
-    blocks = rows.shape[0] // 8
-    for first in range(0, rows.shape[1], COLUMNS):
-        size = min(COLUMNS, rows.shape[1] - first)
-        for begin in range(0, blocks, _BLOCKS):
-            done = min(_BLOCKS, blocks - begin)
+    block = ROWS * step
+    whole, more = max(rows.size - LANE + 1, 0) // block, max(rest.size - LANE + 1, 0) // block
+    for first in range(0, step, COLUMNS):
+        size = min(COLUMNS, step - first)
+        for begin in range(0, whole + more, _BLOCKS):
+            done = min(_BLOCKS, whole + more - begin)
             for j in range(work.size):
                 work[j] = 0
             for row in range(DIGITS):
                 for j in range(COLUMNS):
                     levels[row, j] = 0
-            for block in range(done):
-                for row in range(8):
-                    source = rows[8 * (begin + block) + row, first : first + size]
-                    for j in range(size):
-                        work[(4 + row) * COLUMNS + j] = source[j]
-                _add_eight(size, work)
-                _carry(block, size, work, levels)
-            for j in range(3 * COLUMNS):
+            early = min(max(whole - begin, 0), done)
+            _add_blocks(0, early, rows, step, begin * block + first, size, work, levels)
+            late = (begin + early - whole) * block + first
+            _add_blocks(early, done, rest, step, late, size, work, levels)
+            for j in range(LOW * COLUMNS):
                 levels[DIGITS + j // (2 * COLUMNS), j % (2 * COLUMNS)] = work[j]
             _total(done, size, first % width, width, levels, cells, counts)

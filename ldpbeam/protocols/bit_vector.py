@@ -7,7 +7,7 @@ from typing import TypeVar
 
 from ldpbeam.arrays import Bytes, Ints, read_only, unused_bits
 from ldpbeam.bit_counts import add_bits
-from ldpbeam.degenerate import count_ones, extremes, ones_admitted, refuse_ones
+from ldpbeam.degenerate import count_ones, extremes, ones_admitted
 from ldpbeam.errors import InvalidPayload, Reason
 from ldpbeam.protocols.results import FrequencyProtocol
 
@@ -47,10 +47,16 @@ class BitVector(FrequencyProtocol[Response]):
 
     def check(self, payloads: Bytes) -> Bytes:
         """Bits beyond k must be 0, and ones neither very many nor very few."""
+        import numpy as np
+
         from ldpbeam.kernels import bits
 
-        codes = bits.check_unused(read_only(payloads), unused_bits(self.domain_size))
-        refuse_ones(payloads, self.domain_size, self.ones_admitted, codes)
+        least, most = self.ones_admitted
+        unused = unused_bits(self.domain_size)
+        if least <= 0 and most >= self.domain_size:  # every number of ones is admitted, as in small domains
+            return bits.check_unused(read_only(payloads), unused)
+        codes = np.empty(len(payloads), np.uint8)
+        bits.check_bits(read_only(payloads).reshape(-1), payloads.shape[1], unused, least, most, codes)
         return codes
 
     def add_support(self, payloads: Bytes, counts: Ints) -> None:

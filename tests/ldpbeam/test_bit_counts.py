@@ -36,13 +36,17 @@ def test_counts_are_those_of_unpacked_bits_in_any_parts(n: int, k: int, seed: in
     add_bits(payloads[:cut], before)
     add_bits(payloads[cut:], before)
     assert np.array_equal(counts, before)
+    # What lies behind the payloads in memory is not theirs.
+    part = before.copy()
+    add_bits(payloads[: n // 2], part)
+    assert np.array_equal(part - before, unpacked(payloads[: n // 2], k))
     assert np.array_equal(count_ones(payloads), np.unpackbits(payloads, axis=1).sum(axis=1, dtype=np.int64))
 
 
 @pytest.mark.parametrize("blocks", [1, 2, 3, 255, 256, (1 << positional.DIGITS) - 2, 1 << positional.DIGITS])
 def test_counters_are_read_before_they_run_over(blocks: int) -> None:
     """All bits set: every digit of every column's counter is used, and the 16-bit cells are full."""
-    n = 8 * blocks + 3
+    n = positional.ROWS * blocks + 3
     payloads = np.full((n, 705), 255, np.uint8)  # one report a row
     counts = np.zeros(8 * 705 - 2, np.int64)
     add_bits(payloads, counts)
