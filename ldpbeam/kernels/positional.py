@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from ldpbeam.kernels._jit import inlined, kernel
+from ldpbeam.kernels._jit import kernel
 from ldpbeam.kernels._vectors import LANE, sixteen_rows
 
 COLUMNS = 1024
@@ -86,7 +86,7 @@ def _total(done: Any, size: Any, byte: Any, width: Any, levels: Any, cells: Any,
             value = 0
 
 
-@inlined
+@kernel
 def _add_blocks(
     begin: Any, end: Any, rows: Any, step: Any, at: Any, size: Any, work: Any, levels: Any
 ) -> None:
