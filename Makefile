@@ -146,6 +146,9 @@ bench-accuracy: $(STAMP) ## error on real data against theory
 bench-fixed: $(STAMP) ## what a command costs however few its reports are
 	$(BIN)/python benchmarks/fixed_cost.py
 
+bench-bandwidth: $(STAMP) ## how fast reports are checked and counted beside how fast memory is read
+	$(BIN)/python benchmarks/bandwidth.py
+
 bench-intervals: $(STAMP) ## what intervals cost beside the counting of the reports
 	$(BIN)/python benchmarks/intervals.py
 

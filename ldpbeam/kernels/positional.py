@@ -16,7 +16,7 @@ import numpy as np
 from ldpbeam.kernels._jit import kernel
 from ldpbeam.kernels._vectors import LANE, sixteen_rows
 
-COLUMNS = 1024
+COLUMNS = 2048
 """Columns that are counted together: their scratch stays in the first-level cache."""
 
 ROWS, LOW = 16, 4
@@ -63,7 +63,7 @@ def _total(done: Any, size: Any, byte: Any, width: Any, levels: Any, cells: Any,
         levels, cells, counts: as for :func:`add_rows`; the lowest digits stand behind the higher ones.
     """
     for b in range(8):
-        for j in range(COLUMNS):
+        for j in range(size):
             cells[b, j] = 0
     for half in range(2 * DIGITS + LOW):
         row, digit, held = half >> 1, half - 2 * DIGITS, 1
@@ -124,7 +124,7 @@ def add_rows(
             for j in range(work.size):
                 work[j] = 0
             for row in range(DIGITS):
-                for j in range(COLUMNS):
+                for j in range(size):
                     levels[row, j] = 0
             early = min(max(whole - begin, 0), done)
             _add_blocks(0, early, rows, step, begin * block + first, size, work, levels)

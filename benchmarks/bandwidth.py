@@ -1,0 +1,112 @@
+"""How fast reports are checked and counted beside how fast the same core reads memory.
+
+    python benchmarks/bandwidth.py [--repeats R] [--megabytes M]
+
+For each protocol and number of values, M megabytes of random sound reports: gigabytes per second of counting,
+of the check, and of both one after the other in pieces of 4 MiB, as a run has them; counting's share of the
+bandwidth of a loop over 8-byte words, measured in turn; and reports counted per second. Medians of processor
+time. Prints a table as Markdown.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import numpy as np
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from benchmarks.peers import seconds
+from ldpbeam.arrays import Bytes
+from ldpbeam.kernels._jit import kernel
+from ldpbeam.protocols import FrequencyProtocol, Parameters, protocol
+from ldpbeam.simulators.fleet import Fleet
+from ldpbeam.simulators.words import RandomWords
+
+_PIECE = 4 << 20
+_DEVICES = 1 << 14
+_SETTINGS: list[tuple[str, Parameters, tuple[int, ...]]] = [
+    ("oue", Parameters(epsilon=1.0), (96, 256, 360, 1024, 1412, 4096, 16384)),
+    ("grr", Parameters(epsilon=1.0), (96, 360, 1412)),
+    ("dbitflip_pm", Parameters(epsilon_longitudinal=3.0, d=1), (360,)),
+    ("dbitflip_pm", Parameters(epsilon_longitudinal=3.0, d=16), (360,)),
+]
+
+
+@kernel
+def read(words: Any) -> Any:
+    """Look at each word."""
+    found = words[0]
+    for i in range(words.size):
+        found ^= words[i]
+    return found
+
+
+def reports_of(kind: FrequencyProtocol[Any], size: int) -> Bytes:
+    """About so many bytes: what a fleet sends, over and over."""
+    n = min(_DEVICES, max(16, size // kind.payload_size))
+    values = np.random.default_rng(1).integers(0, kind.domain_size, n)
+    sent = np.concatenate([b.payloads for b in Fleet(kind, n, RandomWords(1)).reports(0, values)])
+    return np.tile(sent, (max(1, size // sent.nbytes), 1))
+
+
+def row(name: str, parameters: Parameters, k: int, size: int, repeats: int) -> str:
+    """One line of the table."""
+    kind = protocol(name, k, parameters)
+    assert isinstance(kind, FrequencyProtocol)
+    payloads = reports_of(kind, size)
+    counts = np.zeros(kind.counts_length, np.int64)
+    piece = _PIECE // kind.payload_size
+    words = payloads.reshape(-1)[: payloads.nbytes // 8 * 8].view(np.uint64)
+
+    def both() -> None:
+        for begin in range(0, len(payloads), piece):
+            assert not kind.check(payloads[begin : begin + piece]).any()
+            kind.add_support(payloads[begin : begin + piece], counts)
+
+    work: tuple[Callable[[], object], ...] = (
+        lambda: read(words),
+        lambda: kind.add_support(payloads, counts),
+        lambda: kind.check(payloads),
+        both,
+    )
+    for one in work:
+        one()
+    times = zip(*([seconds(one) for one in work] for _ in range(repeats)), strict=True)
+    reading, counting, checking, together = (payloads.nbytes / median(each) / 1e9 for each in times)
+    d, share = f", d = {parameters.d}" if parameters.d else "", counting / reading
+    return (
+        f"| `{name}`{d} | {k:,} | {kind.payload_size} | {reading:.0f} | {counting:.1f} | **{share:.2f}** "
+        f"| {checking:.1f} | {together:.1f} | {counting / kind.payload_size:.2f} |"
+    )
+
+
+def lines(size: int, repeats: int) -> Iterator[str]:
+    """The table."""
+    yield (
+        "| protocol | k | bytes a report | reading, GB/s | counting, GB/s | of reading | check, GB/s "
+        "| both in pieces, GB/s | 10⁹ reports counted a second |"
+    )
+    yield "| --- " * 9 + "|"
+    for name, parameters, sizes in _SETTINGS:
+        for k in sizes:
+            yield row(name, parameters, k, size, repeats)
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--repeats", type=int, default=7)
+    parser.add_argument("--megabytes", type=int, default=400)
+    asked = parser.parse_args()
+    for line in lines(asked.megabytes * 1_000_000, asked.repeats):
+        print(line, flush=True)
+
+
+if __name__ == "__main__":
+    main()
