@@ -51,3 +51,8 @@ def test_counters_are_read_before_they_run_over(blocks: int) -> None:
     counts = np.zeros(8 * 705 - 2, np.int64)
     add_bits(payloads, counts)
     assert (counts == n).all()
+    # What is read after that is what comes next.
+    some = positional.ROWS * (blocks // 2)
+    payloads[some:] = 0
+    add_bits(payloads, counts)
+    assert (counts == n + some).all()
