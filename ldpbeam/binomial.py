@@ -44,6 +44,12 @@ _COLUMNS = SMALL + (63 - 9) * 8
 _FINEST = 40
 """Octaves of distances from a split of 0 or 1, at most: 34 for a count of 1 at a tail area of 1e-20."""
 
+_WIDE = 7
+"""Coefficients along the split of a range of counts; more of them would lose digits of large counts."""
+
+_RARE, _MARGIN = 64, 24
+"""So many reports for each support, and for so many more, and a parabola along them does."""
+
 
 @cache
 def _nodes(number: int) -> Floats:
@@ -82,13 +88,6 @@ def _splits(octaves: int) -> Floats:
     edges = (np.arange(first, last + 2) << kernels.HALVES).view(np.float64) - height
     near = edges[:-1, None] + np.diff(edges)[:, None] * (_nodes(SPLITS) + 1) / 2
     return np.stack([near, 1 - near], 1).reshape(-1, SPLITS)
-
-
-_WIDE = 7
-"""Coefficients along the split of a range of counts; more of them would lose digits of large counts."""
-
-_RARE, _MARGIN = 64, 24
-"""So many reports for each support, and for so many more, and a parabola along them does."""
 
 
 class Limits:

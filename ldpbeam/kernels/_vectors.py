@@ -97,9 +97,9 @@ def polynomial(length: int) -> Any:
         def constant(number: int, bits: int = 64) -> Any:
             return ir.Constant(ir.IntType(bits), number)
 
-        view = context.make_array(signature.args[0])(context, builder, array)
-        row = builder.mul(at, builder.extract_value(view.shape, 1))
-        begin = builder.bitcast(builder.gep(view.data, [row]), kind.as_pointer())
+        shape = context.make_array(signature.args[0])(context, builder, array).shape
+        row = builder.mul(at, builder.extract_value(shape, 1))
+        begin = _at(context, builder, signature.args[0], array, row, kind)
         x = ir.Constant(kind, ir.Undefined)
         for i in range(SIDE):
             x = builder.insert_element(x, variable, constant(i, 32))
