@@ -14,6 +14,7 @@ from ldpbeam.arrays import Bytes, Ints, Uints, read_only
 from ldpbeam.collection.collection import digest_hex
 from ldpbeam.errors import Reason
 from ldpbeam.file_version import FileVersion
+from ldpbeam.support import Support
 
 LISTED = 100
 """Rejections of one kind in one source that are listed one by one; the rest share one.
@@ -52,6 +53,7 @@ class ReportColumns:
         report_ids: uint64 (n,).
         payloads: uint8 (n, payload_size), read-only.
         stored: where the same bytes can be read once more; None where nobody knows.
+        support: of all these reports, where they were counted while they were judged; it is only read.
     """
 
     digest: int
@@ -59,6 +61,7 @@ class ReportColumns:
     report_ids: Uints
     payloads: Bytes
     stored: StoredColumns | None = None
+    support: Support | None = None
 
     def __len__(self) -> int:
         return len(self.payloads)
@@ -200,6 +203,7 @@ class Admission:
         written_by: microseconds since 1970 by which all of the records had been written, where it is known:
             none of them can be of an epoch that had not begun by then. It says nothing about lateness.
         part: of which file the records' buffer is a part, where it is one.
+        counting: whether reports may be counted while they are judged: nothing takes some of them away later.
     """
 
     admitted: list[ReportColumns] = field(default_factory=list)
@@ -209,6 +213,7 @@ class Admission:
     repeated: Counter[Key] = field(default_factory=Counter)
     written_by: int | None = None
     part: FilePart | None = None
+    counting: bool = False
     _rejected: list[Rejected] = field(default_factory=list)
 
     @property

@@ -18,6 +18,7 @@ from fractions import Fraction
 from functools import lru_cache
 
 from ldpbeam.arrays import Bytes, Flags, Ints, Uints, read_only
+from ldpbeam.bit_counts import masks_of
 from ldpbeam.kernels.check_codes import CheckCode
 from ldpbeam.support import SupportProbabilities
 
@@ -171,8 +172,8 @@ def count_ones(payloads: Bytes) -> Ints:
 
     from ldpbeam.kernels import bits
 
-    ones = np.empty(len(payloads), np.int64)
-    bits.count_ones(read_only(payloads).reshape(-1), payloads.shape[1], ones)
+    ones, width = np.empty(len(payloads), np.int64), payloads.shape[1]
+    bits.count_ones(read_only(payloads).reshape(-1), width, masks_of(8 * width), ones)
     return ones
 
 

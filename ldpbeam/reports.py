@@ -31,11 +31,12 @@ from ldpbeam.admission import (
     capped,
     put_together,
 )
-from ldpbeam.arrays import Flags, Ints, Uints, read_only
+from ldpbeam.arrays import Bytes, Flags, Ints, Uints, read_only
 from ldpbeam.collection.collection import Collection
 from ldpbeam.errors import Reason
 from ldpbeam.kernels import framing
 from ldpbeam.kernels.check_codes import CheckCode
+from ldpbeam.support import Support
 from ldpbeam.wire.codec import Batches, EvenRows, Frames, Rows, parse
 
 __all__ = [
@@ -58,6 +59,9 @@ __all__ = [
 
 _SMALL = 1024
 """Batches of fewer reports are judged together with others, larger ones by themselves, without a copy."""
+
+_WORTH_COUNTING = 1024
+"""Reports that are counted while they are judged; fewer of them cost less than adding up their counts."""
 
 _MICROS = 1_000_000
 
@@ -168,12 +172,27 @@ def _admitted_whole(rows: EvenRows, collections: Mapping[int, Collection], admis
     collection, epoch = collections.get(int(rows.digest[0])), int(rows.epoch[0])
     if collection is None or width != collection.protocol.payload_size:
         return False
+    if epoch_at_fault(collection, epoch, admission.written_by):
+        return False
     payloads = read_only(rows.payloads)
-    if epoch_at_fault(collection, epoch, admission.written_by) or collection.protocol.check(payloads).any():
+    codes, support = _judged(collection, payloads, counting=admission.counting)
+    if codes.any():
         return False
     admission.read[collection.digest_hex, epoch] += n
-    admission.admitted.append(ReportColumns(collection.digest, epoch, rows.report_id, payloads))
+    columns = ReportColumns(collection.digest, epoch, rows.report_id, payloads, support=support)
+    admission.admitted.append(columns)
     return True
+
+
+def _judged(collection: Collection, payloads: Bytes, *, counting: bool) -> tuple[Bytes, Support | None]:
+    """Codes of payloads (n, w); and what the sound ones support, where counting them now is cheaper."""
+    protocol = collection.protocol
+    if not counting or len(payloads) < _WORTH_COUNTING or not protocol.checks_as_it_counts:
+        return protocol.check(payloads), None
+    support = Support.zero(protocol.counts_length, protocol.signs_length)
+    codes = protocol.check_and_add(payloads, support.counts, support.signs)
+    support.reports = len(payloads) - int(np.count_nonzero(codes))
+    return codes, support
 
 
 def _all_same(column: NDArray[np.generic]) -> bool:
@@ -269,7 +288,8 @@ def _admit_columns(
         return
     key: Key = (collection.digest_hex, columns.epoch)
     ids, payloads = columns.report_ids, read_only(columns.payloads)
-    codes = collection.protocol.check(payloads)
+    # Where reports may be late, some of those that are sound are not counted.
+    codes, support = _judged(collection, payloads, counting=admission.counting and records.arrival is None)
     rows = None
     if codes.any():
         for code in CheckCode:
@@ -293,7 +313,8 @@ def _admit_columns(
             ids, payloads = ids[~late], read_only(payloads[~late])
     if ids.size:
         stored = columns.stored if ids.size == len(columns) else None
-        admission.admitted.append(ReportColumns(collection.digest, columns.epoch, ids, payloads, stored))
+        kept = ReportColumns(collection.digest, columns.epoch, ids, payloads, stored, support)
+        admission.admitted.append(kept)
 
 
 def _owners(which: Ints, sizes: Ints | None, rows: Ints) -> tuple[Ints, Ints | None]:

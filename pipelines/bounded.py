@@ -48,7 +48,8 @@ def collect_reports(pipeline: beam.Pipeline, config: RunConfig) -> beam.PCollect
     if config.job.spread:
         files = files | "Spread" >> beam.Reshuffle()
     chunks = files | "Read" >> read_files(config.input.read_limits)
-    reports = chunks | "Report" >> admit_reports(config.collections)
+    every_report = not config.counting.deduplicate
+    reports = chunks | "Report" >> admit_reports(config.collections, counting=every_report)
     entries = reports[ACCOUNTING]
     kept, of_no_epoch = largest_epochs(entries, config.input.max_epochs)
     outcome: list[beam.PCollection[Outcome]] = [of_no_epoch]  # entries of an epoch are booked with it

@@ -11,9 +11,13 @@ from typing import Any
 
 from llvmlite import ir
 from numba import types
+from numba.core import cgutils
 from numba.extending import intrinsic
 
 SIDE = 4
+
+REPORTS = 8
+"""Reports whose ones are counted together: as many as a register holds numbers."""
 
 LANE = 64
 """Bytes that :func:`sixteen_rows` takes at once: what the widest registers hold."""
@@ -80,6 +84,83 @@ def sixteen_rows(columns: int) -> Any:
         return types.none(rows, at, step, ahead, work, j), generate
 
     return intrinsic(one)
+
+
+def _ones_together(
+    typing: Any, payloads: Any, at: Any, width: Any, masks: Any, bounds: Any, ones: Any, j: Any
+) -> Any:
+    """ones[j + i] = the number of ones in report i of :data:`REPORTS`, and whether one of them is unusual.
+
+    ``function(payloads, at, width, masks, (least, reach), ones, j)`` reads reports of ``width`` bytes, one
+    after the other, in a one-dimensional uint8 array, the first of them at ``at``, and up to LANE - 1 bytes
+    behind the last one. Of ``masks``, uint8 (2 · LANE,), the first half has the bits of a report's last
+    :data:`LANE` bytes, which may be fewer, and the second half those of them that are beyond the domain.
+    ``ones`` is int64.
+
+    Returns:
+        int64, 0 where no report has a bit beyond the domain, nor less than ``least`` ones, or more than
+        ``least + reach``.
+    """
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        payloads, at, width, masks, bounds, ones, j = arguments
+        least, reach = (builder.extract_value(bounds, i) for i in range(2))
+        word, lanes = ir.IntType(64), ir.VectorType(ir.IntType(64), REPORTS)
+        unary = ir.FunctionType(lanes, [lanes])
+        ones_of = builder.module.declare_intrinsic("llvm.ctpop.v8i64", (), unary)
+        mask = _at(context, builder, signature.args[3], masks, word(0), lanes)
+        held = builder.load(mask, align=1)
+        beyond = builder.load(builder.gep(mask, [word(1)]), align=1)
+        none = ir.Constant(lanes, [0] * REPORTS)
+
+        def loaded(place: Any) -> Any:
+            place = _at(context, builder, signature.args[0], payloads, place, lanes)
+            return builder.load(place, align=1)
+
+        def summed(x: Any, y: Any, step: int) -> Any:
+            """Lanes of both, each the sum of two that lie ``step`` apart: those of x and of y in turn."""
+            first = [i if not i & step else REPORTS + i - step for i in range(REPORTS)]
+            kind = ir.VectorType(ir.IntType(32), REPORTS)
+            low = builder.shuffle_vector(x, y, ir.Constant(kind, first))
+            high = builder.shuffle_vector(x, y, ir.Constant(kind, [i + step for i in first]))
+            return builder.add(low, high)
+
+        # All but the last LANE bytes of each report, or fewer: nothing is masked there.
+        sums = [cgutils.alloca_once_value(builder, none) for _ in range(REPORTS)]
+        whole = builder.sdiv(builder.sub(width, word(1)), word(LANE))
+        with cgutils.for_range(builder, whole) as loop:
+            place = builder.add(at, builder.mul(loop.index, word(LANE)))
+            for total in sums:
+                here = builder.call(ones_of, [loaded(place)])
+                builder.store(builder.add(builder.load(total), here), total)
+                place = builder.add(place, width)
+        place = builder.add(at, builder.mul(whole, word(LANE)))
+        found, seen = [], none
+        for total in sums:
+            last = loaded(place)
+            seen = builder.or_(seen, builder.and_(last, beyond))
+            here = builder.call(ones_of, [builder.and_(last, held)])
+            found.append(builder.add(builder.load(total), here))
+            place = builder.add(place, width)
+        for step in (1, 2, 4):
+            found = [summed(x, y, step) for x, y in zip(found[::2], found[1::2], strict=True)]
+        (found,) = found
+        builder.store(found, _at(context, builder, signature.args[5], ones, j, lanes), align=8)
+
+        def everywhere(number: Any) -> Any:
+            one = builder.insert_element(ir.Constant(lanes, ir.Undefined), number, ir.IntType(32)(0))
+            kind = ir.VectorType(ir.IntType(32), REPORTS)
+            return builder.shuffle_vector(one, one, ir.Constant(kind, [0] * REPORTS))
+
+        # Unsigned, what is below the least number is above all others.
+        outside = builder.icmp_unsigned(">", builder.sub(found, everywhere(least)), everywhere(reach))
+        unusual = builder.or_(outside, builder.icmp_unsigned("!=", seen, none))
+        return builder.zext(builder.bitcast(unusual, ir.IntType(REPORTS)), word)
+
+    return types.int64(payloads, at, width, masks, bounds, ones, j), generate
+
+
+ones_together = intrinsic(_ones_together)
 
 
 def polynomial(length: int) -> Any:

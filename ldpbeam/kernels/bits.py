@@ -8,12 +8,16 @@ import numpy as np
 
 from ldpbeam.arrays import Bytes
 from ldpbeam.kernels._jit import copied, inlined, kernel
+from ldpbeam.kernels._vectors import LANE, REPORTS, ones_together
 from ldpbeam.kernels.check_codes import CheckCode
 from ldpbeam.kernels.philox import four
 
 _SOUND = np.uint8(CheckCode.SOUND)
 _UNUSED_BITS = np.uint8(CheckCode.UNUSED_BITS)
 _DEGENERATE = np.uint8(CheckCode.DEGENERATE)
+
+_WIDE = 2 * LANE
+"""Bytes of a report, above which reports are read one after the other."""
 
 
 @inlined
@@ -52,39 +56,66 @@ def _ones_at(payloads: Any, at: Any, width: Any) -> Any:
     return found + _ones(rest)
 
 
+@copied
+def _with_room(payloads: Any, width: Any) -> Any:
+    """How many reports, a multiple of REPORTS, can be read together: none where they are wide.
+
+    Wide ones lie so far apart that memory is read more slowly than one after the other.
+    """
+    if width > _WIDE:
+        return 0
+    return max(payloads.size - LANE + 1, 0) // (REPORTS * width) * REPORTS
+
+
 @kernel
-def count_ones(payloads: Any, width: Any, ones: Any) -> None:
+def count_ones(payloads: Any, width: Any, masks: Any, ones: Any) -> None:
     """ones[i] = the number of ones in payload i.
 
     Args:
         payloads: uint8 (n · w,), one after the other.
         width: w, their bytes.
+        masks: as of :func:`ldpbeam.kernels._vectors.ones_together`.
         ones: int64 (n,), written.
     """
-    at = np.uint64(0)
-    for i in range(ones.size):
+    together = _with_room(payloads, width)
+    for i in range(0, together, REPORTS):
+        ones_together(payloads, i * width, width, masks, (0, 0), ones, i)
+    at = np.uint64(together * width)
+    for i in range(together, ones.size):
         ones[i] = np.int64(_ones_at(payloads, at, width))
         at += np.uint64(width)
 
 
 @kernel
-def check_bits(payloads: Any, width: Any, mask: Any, least: Any, most: Any, codes: Any) -> None:
-    """codes[i] = ``UNUSED_BITS`` where the last byte of payload i has a bit of ``mask``; else ``DEGENERATE``
-    where it has fewer than ``least`` or more than ``most`` ones; else ``SOUND``.
+def check_bits(payloads: Any, width: Any, masks: Any, least: Any, most: Any, ones: Any, codes: Any) -> None:
+    """codes[i] = ``UNUSED_BITS`` where payload i has a bit beyond the domain; else ``DEGENERATE`` where it
+    has fewer than ``least`` or more than ``most`` ones; else ``SOUND``.
 
     Args:
         payloads: uint8 (n · w,), one after the other.
         width: w, their bytes.
-        mask: int64, the bits beyond the domain.
-        least, most: int64.
+        masks: as for :func:`count_ones`.
+        least, most: int64, 0 <= least <= most.
+        ones: int64 (REPORTS,), scratch.
         codes: uint8 (n,), written.
     """
-    at, last, unused = np.uint64(0), np.uint64(width - 1), np.uint8(mask)
-    for i in range(codes.size):
-        ones = np.int64(_ones_at(payloads, at, width))
-        code = _SOUND if least <= ones <= most else _DEGENERATE
-        codes[i] = _UNUSED_BITS if payloads[at + last] & unused else code
-        at += np.uint64(width)
+    together = _with_room(payloads, width)
+    unused, last = masks[LANE + (width - 1) % LANE], np.uint64(width - 1)
+    for i in range(0, codes.size, REPORTS):
+        # All of these are sound, as nearly always, or each is looked at by itself.
+        at = i * width
+        doubtful = i >= together
+        if not doubtful:
+            doubtful = ones_together(payloads, at, width, masks, (least, most - least), ones, 0) != 0
+        for j in range(i, min(i + REPORTS, codes.size)):
+            codes[j] = _SOUND
+        if doubtful:
+            place = np.uint64(at)
+            for j in range(i, min(i + REPORTS, codes.size)):
+                found = np.int64(_ones_at(payloads, place, width))
+                code = _SOUND if least <= found <= most else _DEGENERATE
+                codes[j] = _UNUSED_BITS if payloads[place + last] & unused else code
+                place += np.uint64(width)
 
 
 @kernel

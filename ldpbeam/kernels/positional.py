@@ -1,5 +1,8 @@
 """Kernel of positional population counts: how often each bit of packed rows is set.
 
+While rows lie in the cache, the same pass can look at the reports in them: how many have very many ones, or
+very few, or what no device sends.
+
 Bits are added in place, 16 rows at a time, by carry-save adders (Harley and Seal): three bits of equal weight
 become a sum and a carry, with logical operations that work on as many columns at once as a register holds.
 Columns have counters of their own in binary, one stretch of the scratch per digit, and are read at the end.
@@ -14,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from ldpbeam.kernels._jit import kernel
-from ldpbeam.kernels._vectors import LANE, sixteen_rows
+from ldpbeam.kernels._vectors import LANE, REPORTS, ones_together, sixteen_rows
 
 COLUMNS = 2048
 """Columns that are counted together: their scratch stays in the first-level cache."""
@@ -30,6 +33,9 @@ _BLOCKS = (1 << DIGITS) - 2
 
 _AHEAD = 2
 """Blocks ahead of the one at hand of which memory is asked."""
+
+_LOOKED_AT = 16
+"""Blocks that are added before the reports in them are looked at: they lie in the second-level cache."""
 
 _add_sixteen = sixteen_rows(COLUMNS)
 
@@ -100,25 +106,56 @@ def _add_blocks(
 
 
 @kernel
+def _look(rows: Any, at: Any, width: Any, reports: Any, bounds: Any, looking: Any, found: Any) -> None:
+    """Add up what is to be said about some reports, of which the first begins at rows[at].
+
+    Args:
+        rows, width, bounds, looking, found: as for :func:`add_rows`.
+        at: int64.
+        reports: how many; empty ones fill the last :data:`REPORTS` up.
+    """
+    masks, ones = looking
+    least, most, few, many = bounds
+    unused = masks[LANE + (width - 1) % LANE]
+    for begin in range(0, reports, REPORTS):
+        # Numbers between few and many, as nearly always, are none of these.
+        if ones_together(rows, at, width, masks, (few + 1, many - few - 2), ones, 0):
+            for j in range(min(REPORTS, reports - begin)):
+                found[0] += np.int64(ones[j] >= many)
+                found[1] += np.int64(ones[j] <= few)
+                found[2] += np.int64(ones[j] < least) + np.int64(ones[j] > most)
+                found[2] += np.int64(rows[at + j * width + width - 1] & unused)
+        at += REPORTS * width
+
+
+@kernel
 def add_rows(
-    rows: Any, rest: Any, step: Any, width: Any, work: Any, levels: Any, cells: Any, counts: Any
+    rows: Any, rest: Any, shape: Any, bounds: Any, scratch: Any, looking: Any, counts: Any, found: Any
 ) -> None:
     """counts[v] += how often bit v of a report is set, where every row holds whole reports.
 
     Args:
         rows: uint8 (n,), whole blocks of :data:`ROWS` rows, and at least LANE - 1 bytes behind the last one.
-        rest: the same, further blocks.
-        step: bytes of a row, a multiple of ``width``.
-        width: bytes of a report; bit v of it is bit v & 7 of its byte v >> 3.
-        work: uint8 ((LOW + 1) · COLUMNS,), scratch: digits of weight 1, 2, 4 and 8, and a carry.
-        levels: uint8 (DIGITS + 2, 2 · COLUMNS), scratch: higher digits, each with a carry in waiting.
-        cells: uint16 (8, COLUMNS), scratch.
+        rest: the same, further blocks; empty reports fill the last one up.
+        shape: (reports, step, width): how many reports there are; bytes of a row, a multiple of ``width``;
+            bytes of a report, of which bit v is bit v & 7 of byte v >> 3.
+        bounds: (least, most, few, many), numbers of ones, least <= few + 1 < many <= most + 1.
+        scratch: (work, levels, cells): uint8 ((LOW + 1) · COLUMNS,), digits of weight 1, 2, 4 and 8, and a
+            carry; uint8 (DIGITS + 2, 2 · COLUMNS), higher digits, each with a carry in waiting; uint16
+            (8, COLUMNS).
+        looking: (masks, ones): as of :func:`ldpbeam.kernels._vectors.ones_together`, and int64 (REPORTS,),
+            scratch; if that is empty, reports are not looked at.
         counts: int64 (k,), k <= 8 · width, added to.
+        found: int64 (3,), added to: reports with at least ``many`` ones; with at most ``few``; and 0 only if
+            no report has less than ``least`` or more than ``most``, or bits beyond the domain.
     """
+    reports, step, width = shape
+    work, levels, cells = scratch
     block = ROWS * step
     whole, more = max(rows.size - LANE + 1, 0) // block, max(rest.size - LANE + 1, 0) // block
     for first in range(0, step, COLUMNS):
         size = min(COLUMNS, step - first)
+        look = first == 0 and looking[1].size > 0
         for begin in range(0, whole + more, _BLOCKS):
             done = min(_BLOCKS, whole + more - begin)
             for j in range(work.size):
@@ -126,10 +163,18 @@ def add_rows(
             for row in range(DIGITS):
                 for j in range(size):
                     levels[row, j] = 0
-            early = min(max(whole - begin, 0), done)
-            _add_blocks(0, early, rows, step, begin * block + first, size, work, levels)
-            late = (begin + early - whole) * block + first
-            _add_blocks(early, done, rest, step, late, size, work, levels)
+            at = 0
+            while at < done:
+                # Some blocks, all of rows or all of the rest.
+                early = begin + at < whole
+                until = min(at + _LOOKED_AT, min(whole - begin, done) if early else done)
+                source = rows if early else rest
+                place = (begin + at - (0 if early else whole)) * block
+                _add_blocks(at, until, source, step, place + first, size, work, levels)
+                if look:
+                    here = min((until - at) * block // width, reports - (begin + at) * (block // width))
+                    _look(source, place, width, here, bounds, looking, found)
+                at = until
             for j in range(LOW * COLUMNS):
                 levels[DIGITS + j // (2 * COLUMNS), j % (2 * COLUMNS)] = work[j]
             _total(done, size, first % width, width, levels, cells, counts)

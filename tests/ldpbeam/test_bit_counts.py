@@ -7,9 +7,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ldpbeam.bit_counts import add_bits
+from ldpbeam.arrays import read_only
+from ldpbeam.bit_counts import OnesBounds, add_bits, masks_of
 from ldpbeam.degenerate import count_ones
-from ldpbeam.kernels import positional
+from ldpbeam.kernels import bits, positional
+from ldpbeam.kernels._vectors import REPORTS
+from ldpbeam.kernels.check_codes import CheckCode
 
 
 def unpacked(payloads: np.ndarray, k: int) -> np.ndarray:
@@ -56,3 +59,71 @@ def test_counters_are_read_before_they_run_over(blocks: int) -> None:
     payloads[some:] = 0
     add_bits(payloads, counts)
     assert (counts == n + some).all()
+
+
+def looked_at(payloads: np.ndarray, k: int, bounds: OnesBounds) -> tuple[int, int, list[int]]:
+    """How many reports have many ones, and few, and the code of each; one bit after the other."""
+    plain = np.unpackbits(payloads, axis=1, bitorder="little")
+    ones = plain.sum(axis=1, dtype=np.int64)
+    codes = np.where((ones < bounds.least) | (ones > bounds.most), CheckCode.DEGENERATE, CheckCode.SOUND)
+    codes[plain[:, k:].any(axis=1)] = CheckCode.UNUSED_BITS
+    return int((ones >= bounds.many).sum()), int((ones <= bounds.few).sum()), codes.tolist()
+
+
+def checked(payloads: np.ndarray, k: int, bounds: OnesBounds) -> list[int]:
+    codes, ones = np.empty(len(payloads), np.uint8), np.empty(REPORTS, np.int64)
+    rows = read_only(payloads).reshape(-1)
+    bits.check_bits(rows, payloads.shape[1], masks_of(k), bounds.least, bounds.most, ones, codes)
+    return codes.tolist()
+
+
+# Reports of fewer bytes than a register holds, of just as many, and of more; with and without bits beyond.
+WIDTHS = [1, 9, 63, 360, 505, 511, 512, 513, 520, 1016, 1024, 1025, 1030, 5000, 16_387]
+
+
+@pytest.mark.parametrize("k", WIDTHS)
+def test_reports_are_looked_at_in_the_pass_that_counts(k: int) -> None:
+    """Numbers of ones at every bound, and one off it, and bits beyond the domain, wherever a report lies."""
+    draw = np.random.default_rng(k)
+    n = min(1500, 400_000 // k) + 5
+    payloads = np.packbits(draw.random((n, k)) < 0.5, axis=1, bitorder="little")
+    ones = np.sort(np.unpackbits(payloads, axis=1).sum(axis=1, dtype=np.int64))
+    spread = max(1, n // 100)
+    few, many = int(ones[spread]), int(ones[-spread - 1]) + 1
+    bounds = OnesBounds(max(few - 1, 0), max(many, few + 1), few, max(many, few + 1))
+    for beyond in (False, True) if k % 8 else (False,):
+        if beyond:
+            payloads[draw.choice(n, spread), -1] |= np.uint8(0x80)
+        for rows in (payloads, payloads[:1], payloads[: n - 7], payloads[n // 2 :]):
+            counts = np.zeros(k, np.int64)
+            looked = add_bits(rows, counts, bounds)
+            assert np.array_equal(counts, unpacked(rows, k))
+            above, below, codes = looked_at(rows, k, bounds)
+            assert (looked.many, looked.few, looked.sound) == (above, below, not any(codes))
+            assert checked(rows, k, bounds) == codes
+
+
+@pytest.mark.parametrize("k", [13, 360, 509, 1029])
+def test_a_report_that_no_device_sends_is_seen_wherever_it_lies(k: int) -> None:
+    """Each place by itself, in a batch that ends in some blocks, a part of one, and a part of a register."""
+    row_bytes = -(-k // 8)
+    n = 2 * positional.ROWS * max(1, 704 // row_bytes) + 21
+    bounds = OnesBounds(1, k - 1, 0, k)
+    sound = np.zeros((n, row_bytes), np.uint8)
+    sound[:, 0] = 1
+    full = np.packbits(np.ones(k, bool), bitorder="little")
+    refused = [(full, CheckCode.DEGENERATE), (np.zeros_like(full), CheckCode.DEGENERATE)]
+    if k % 8:
+        refused.append(
+            (sound[0] | np.uint8(0x80) * (np.arange(row_bytes) == row_bytes - 1), CheckCode.UNUSED_BITS)
+        )
+    for row, code in refused:
+        for place in (*range(40), *range(n // 2, n // 2 + 40), *range(n - 40, n)):
+            payloads = sound.copy()
+            payloads[place] = row
+            looked = add_bits(payloads, np.zeros(k, np.int64), bounds)
+            assert not looked.sound
+            assert (looked.many, looked.few) == (int(row is full), int(not row.any()))
+            codes = checked(payloads, k, bounds)
+            assert codes.pop(place) == code
+            assert not any(codes)
