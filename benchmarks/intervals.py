@@ -47,12 +47,11 @@ def row(name: str, k: int, n: int, repeats: int) -> str:
     values = np.random.default_rng(1).integers(0, k, n)
     ties = tie_breakers(1, 1, k)
     payloads = np.concatenate([b.payloads for b in Fleet(kind, n, RandomWords(1)).reports(0, values)])
-    found = np.zeros(kind.counts_length, np.int64)
+    found, signs = np.zeros(kind.counts_length, np.int64), np.zeros(kind.signs_length, np.int64)
 
     def count() -> tuple[Ints, int | Ints]:
         found[:] = 0
-        assert not kind.check(payloads).any()
-        kind.add_support(payloads, found)
+        assert not kind.check_and_add(payloads, found, signs).any()
         return kind.support_counts(found), kind.report_counts(found, n)
 
     support, behind = count()
