@@ -4,8 +4,8 @@
 
 For each protocol and number of values, M megabytes of random sound reports: gigabytes per second of counting,
 of the check, and of both in pieces of 4 MiB, as a run has them: in one pass where the protocol has one, else
-one after the other. The pass also counts what shows forged reports. Shares are of the bandwidth of a loop over
-8-byte words, measured in turn. Medians of processor time. Prints a table as Markdown.
+one after the other. The pass also counts what shows forged reports. Shares are of the bandwidth of a loop
+over 8-byte words, measured in turn. Medians of processor time. Prints a table as Markdown.
 """
 
 from __future__ import annotations
