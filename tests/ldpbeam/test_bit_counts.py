@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -127,3 +130,37 @@ def test_a_report_that_no_device_sends_is_seen_wherever_it_lies(k: int) -> None:
             codes = checked(payloads, k, bounds)
             assert codes.pop(place) == code
             assert not any(codes)
+
+
+_AT_THE_END_OF_MEMORY = """
+import ctypes, mmap
+import numpy as np
+from ldpbeam.arrays import read_only
+from ldpbeam.bit_counts import OnesBounds, add_bits, masks_of
+from ldpbeam.degenerate import count_ones
+from ldpbeam.kernels import bits
+
+page = mmap.PAGESIZE
+held = mmap.mmap(-1, 65 * page)
+whole = np.frombuffer(held, np.uint8)
+mprotect = ctypes.CDLL(None, use_errno=True).mprotect
+assert not mprotect(ctypes.c_void_p(whole.ctypes.data + 64 * page), ctypes.c_size_t(page), 0)
+for width in (1, 12, 45, 63, 64, 65, 128, 129):
+    for n in {*range(1, 30), 64 * page // width}:
+        payloads = whole[64 * page - n * width : 64 * page].reshape(n, width)
+        assert not count_ones(payloads).any()
+        codes, ones = np.empty(n, np.uint8), np.empty(8, np.int64)
+        bits.check_bits(read_only(payloads).reshape(-1), width, masks_of(8 * width), 0, 8, ones, codes)
+        assert not codes.any()
+        assert add_bits(payloads, np.zeros(8 * width, np.int64), OnesBounds(0, 8, -1, 9)).sound
+print("done")
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="protects a page of memory as Linux does")
+def test_nothing_behind_the_payloads_is_read() -> None:
+    """Payloads that end where memory ends: reading further ends the process."""
+    done = subprocess.run(
+        [sys.executable, "-c", _AT_THE_END_OF_MEMORY], capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stdout) == (0, "done\n"), done.stderr
