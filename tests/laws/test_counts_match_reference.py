@@ -80,10 +80,10 @@ def test_checking_and_counting_together_is_one_after_the_other(setting: Setting)
     built = setting.build()
     sound = sound_payloads(built, 700, 5)
     draw = np.random.default_rng(3)
-    spoiled = sound.copy()
-    where = draw.choice(len(sound), len(sound) // 40)
-    spoiled[where] = draw.choice(np.array([0, 255], np.uint8), (len(where), 1))
-    for payloads in (sound, spoiled, sound[:0]):
+    empty, full = sound.copy(), sound.copy()
+    for spoiled, byte in ((empty, 0), (full, 255)):
+        spoiled[draw.choice(len(sound), len(sound) // 40)] = byte
+    for payloads in (sound, empty, full, sound[:0]):
         codes = built.check(payloads)
         counts, signs = (np.full(size, 3, np.int64) for size in (built.counts_length, built.signs_length))
         wanted = counts.copy(), signs.copy()
