@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 else:  # annotations are not evaluated
     Bytes = Flags = Floats = Ints = Uints = Any
 
-__all__ = ["Bytes", "Flags", "Floats", "Ints", "Uints", "read_only", "unused_bits"]
+__all__ = ["Bytes", "Flags", "Floats", "Ints", "Uints", "integers", "read_only", "unused_bits"]
 
 
 def read_only(array: NDArray[Any]) -> NDArray[Any]:
@@ -29,6 +29,20 @@ def read_only(array: NDArray[Any]) -> NDArray[Any]:
         view = np.ascontiguousarray(array)
     view.setflags(write=False)
     return view
+
+
+def integers(payloads: NDArray[np.uint8], width: int) -> NDArray[Any]:
+    """The little-endian integers of ``width`` bytes, 1 or 2, that stand in rows: 1-D, in read-only form.
+
+    A copy is made where the processor would have them in another order or place: kernels then see one array
+    type for each width.
+    """
+    found = payloads.reshape(-1).view("<u2" if width == 2 else "u1")
+    flags = found.flags
+    if not (flags.aligned and flags.c_contiguous and found.dtype.isnative):
+        found = found.astype("=u2" if width == 2 else "u1", order="C")
+    found.setflags(write=False)
+    return found
 
 
 def unused_bits(bits: int) -> int:

@@ -19,6 +19,8 @@ _DEGENERATE = np.uint8(CheckCode.DEGENERATE)
 _SOUND = np.uint8(CheckCode.SOUND)
 _VALUE_OUT_OF_RANGE = np.uint8(CheckCode.VALUE_OUT_OF_RANGE)
 _REPEATED_INDEX = np.uint8(CheckCode.REPEATED_INDEX)
+_PIECE = 512
+"""Entries that are checked at once: few, since one that is wrong costs a closer look at all of them."""
 
 
 @kernel
@@ -93,8 +95,54 @@ def pack(sets: Any, bits: Any, width: Any) -> Bytes:
 
 
 @kernel
-def check_entries(payloads: Any, width: Any, limit: Any, least: Any, most: Any) -> Bytes:
-    """The code of each row's first entry that breaks a rule, or ``SOUND``: uint8 (n,).
+def find_wrong(entries: Any, d: Any, limit: Any, least: Any, most: Any, codes: Any) -> Any:
+    """Mark every report of those pieces of some hundred entries in which one breaks a rule.
+
+    The rules are those of :func:`check_entries`, which then finds the reports and the rules. Whether a piece
+    is sound takes no branch at an entry, so it is told for a vector of them at a time.
+
+    Args:
+        entries: uint8 or uint16 (n · d,), aligned.
+        d, limit, least, most: int64.
+        codes: uint8 (n,), ``SOUND``; others are written where a piece is wrong.
+
+    Returns:
+        Whether any was.
+    """
+    # Every step stays in the entries' own type: one that is wider would halve what a vector holds.
+    narrow = entries.dtype.type
+    size, last, first, marked = np.uint64(d), narrow(2 * limit - 1), np.uint64(0), False
+    reports = min(np.uint64(codes.size), max(np.uint64(1), np.uint64(_PIECE) // size))
+    # The first index of a report may be below the last one of the report before it.
+    ruled = np.ones(np.int64(reports * size), entries.dtype)
+    for r in range(reports):
+        ruled[r * size] = narrow(0)
+    while first < np.uint64(codes.size):
+        reports = min(reports, np.uint64(codes.size) - first)
+        at = first * size
+        wrong, largest = narrow(0), entries[at]
+        for i in range(np.uint64(1), reports * size):
+            # The index ascends where an entry is above its predecessor with a bit of 1.
+            entry, before = entries[at + i], narrow(entries[at + i - np.uint64(1)] | narrow(1))
+            wrong = narrow(wrong | (ruled[i] if entry <= before else narrow(0)))
+            largest = max(largest, entry)
+        broken = wrong != narrow(0) or largest > last
+        for r in range(reports if least > 0 or most < d else np.uint64(0)):
+            ones = narrow(0)
+            for i in range(size):
+                ones = narrow(ones + narrow(entries[at + r * size + i] & narrow(1)))
+            broken |= np.int64(ones) < least or np.int64(ones) > most
+        if broken:
+            marked = True
+            for r in range(reports):
+                codes[first + r] = _VALUE_OUT_OF_RANGE
+        first += reports
+    return marked
+
+
+@kernel
+def check_entries(payloads: Any, width: Any, limit: Any, least: Any, most: Any, codes: Any) -> None:
+    """The code of each marked row's first entry that breaks a rule, or ``SOUND``.
 
     An index of ``limit`` or more is ``VALUE_OUT_OF_RANGE``, one not above its predecessor ``REPEATED_INDEX``.
     A row that is sound so far is ``DEGENERATE`` with fewer ones than ``least``, or more than ``most``.
@@ -104,11 +152,13 @@ def check_entries(payloads: Any, width: Any, limit: Any, least: Any, most: Any) 
         width: bytes of an entry, at most 7.
         limit: int64, number of buckets.
         least, most: int64.
+        codes: uint8 (n,), those that are not ``SOUND`` are written.
     """
-    codes = np.empty(payloads.shape[0], np.uint8)
     d = payloads.shape[1] // width
     for r in range(payloads.shape[0]):
-        # Whether anything is wrong takes no branch, and nearly all domains have entries of two bytes or one.
+        if codes[r] == _SOUND:
+            continue
+        # Whether anything is wrong takes no branch, and most of these entries have two bytes or one.
         above, ones, wrong = np.int64(0), np.int64(0), np.int64(0)
         for i in range(d):
             at = i * width
@@ -129,11 +179,45 @@ def check_entries(payloads: Any, width: Any, limit: Any, least: Any, most: Any) 
                 codes[r] = _VALUE_OUT_OF_RANGE if index >= limit else _REPEATED_INDEX
                 break
             above = index + 1
-    return codes
 
 
 @kernel
-def add_entries(payloads: Any, width: Any, supported: Any, sampled: Any) -> None:
+def add_entries(entries: Any, counts: Any) -> None:
+    """counts[b + index] += 1 and counts[index] += bit, for every entry 2·index + bit.
+
+    Args:
+        entries: uint8 or uint16 (m,), checked.
+        counts: int64 (2 · b,), added to.
+    """
+    b = np.uint64(counts.size >> 1)
+    for i in range(entries.size):
+        index = np.uint64(entries[i]) >> np.uint64(1)
+        counts[b + index] += 1
+        counts[index] += np.int64(np.uint64(entries[i]) & np.uint64(1))
+
+
+@kernel
+def add_many_entries(entries: Any, cells: Any, counts: Any) -> None:
+    """As :func:`add_entries`, for many entries: one increment for each.
+
+    Cells of 32 bits let the nearest cache hold twice as many as the counts themselves.
+
+    Args:
+        entries: uint8 or uint16 (m,), checked.
+        cells: uint32 (2 · b,), zeros, and fewer than 2**32 entries; written.
+        counts: int64 (2 · b,), added to.
+    """
+    for i in range(entries.size):
+        cells[entries[i]] += np.uint32(1)
+    b = counts.size >> 1
+    for index in range(b):
+        ones = np.int64(cells[2 * index + 1])
+        counts[index] += ones
+        counts[b + index] += ones + np.int64(cells[2 * index])
+
+
+@kernel
+def add_wide_entries(payloads: Any, width: Any, supported: Any, sampled: Any) -> None:
     """sampled[index] += 1 and supported[index] += bit, for every entry.
 
     Args:

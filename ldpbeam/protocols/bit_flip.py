@@ -14,11 +14,12 @@ from itertools import combinations
 from math import comb
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ldpbeam.arrays import Bytes, Floats, Ints, read_only
+from ldpbeam.arrays import Bytes, Floats, Ints, integers, read_only
 from ldpbeam.channels.calibration import sue_round
 from ldpbeam.channels.channel import BitChannel
 from ldpbeam.channels.exact import product_of
 from ldpbeam.errors import CollectionError, InvalidPayload, Reason
+from ldpbeam.kernels.check_codes import CheckCode
 from ldpbeam.privacy.bit_loss import BitLosses
 from ldpbeam.privacy.guarantee import Guarantee
 from ldpbeam.protocols.bit_vector import BitVector
@@ -31,6 +32,12 @@ if TYPE_CHECKING:
     from ldpbeam.estimates import Estimates
 
 _INDEX_BITS = 32
+_FLAT = 2
+"""Entries of so many bytes are seen as an array of integers, wider ones as bytes."""
+_FEW = 2048
+"""With fewer entries than cells and so many, two increments for each cost less than cells to make and add."""
+_UNTIL_FULL = 1 << 31
+"""Entries counted in cells of 32 bits before these are added to the counts."""
 
 
 class BucketBits(NamedTuple):
@@ -158,7 +165,7 @@ class BitFlip(BitVector[BucketBits]):
     def _inputs(self) -> int:
         return min(self.d + 1, self.domain_size)
 
-    @property
+    @cached_property
     def _width(self) -> int:
         """Bytes of 2·index + bit."""
         return (2 * self.domain_size - 1).bit_length() + 7 >> 3
@@ -281,11 +288,20 @@ class BitFlip(BitVector[BucketBits]):
 
     def check(self, payloads: Bytes) -> Bytes:
         """Bits beyond b; or buckets beyond b, and those that do not ascend."""
-        from ldpbeam.kernels import bit_flip
-
         if self._everyone:
             return super().check(payloads)
-        return bit_flip.check_entries(read_only(payloads), self._width, self.domain_size, *self.ones_admitted)
+        import numpy as np
+
+        from ldpbeam.kernels import bit_flip
+
+        width, limit, (least, most) = self._width, self.domain_size, self.ones_admitted
+        codes = np.zeros(len(payloads), np.uint8)
+        if width > _FLAT:
+            codes.fill(CheckCode.VALUE_OUT_OF_RANGE)  # all are looked at
+        elif not bit_flip.find_wrong(integers(payloads, width), self.d, limit, least, most, codes):
+            return codes
+        bit_flip.check_entries(read_only(payloads), width, limit, least, most, codes)
+        return codes
 
     @property
     def asked_about(self) -> int:
@@ -308,6 +324,24 @@ class BitFlip(BitVector[BucketBits]):
         if self._everyone:
             super().add_support(payloads, counts)
             return
+        if self._width > _FLAT:
+            self._add_wide(payloads, counts)
+            return
+        import numpy as np
+
+        from ldpbeam.kernels import bit_flip
+
+        cells = 2 * self.domain_size
+        entries = integers(payloads, self._width)
+        if entries.size < cells + _FEW:
+            bit_flip.add_entries(entries, counts)
+            return
+        for begin in range(0, entries.size, _UNTIL_FULL):
+            part = entries[begin : begin + _UNTIL_FULL]
+            bit_flip.add_many_entries(part, np.zeros(cells, np.uint32), counts)
+
+    def _add_wide(self, payloads: Bytes, counts: Ints) -> None:
+        """Entries of three bytes or more."""
         import numpy as np
 
         from ldpbeam.kernels import bit_flip, symbols
@@ -315,7 +349,7 @@ class BitFlip(BitVector[BucketBits]):
         supported, sampled = counts[: self.domain_size], counts[self.domain_size :]
         entries = read_only(payloads)
         if payloads.size // self._width < 2 * self.domain_size:
-            bit_flip.add_entries(entries, self._width, supported, sampled)
+            bit_flip.add_wide_entries(entries, self._width, supported, sampled)
             return
         found = np.zeros(2 * self.domain_size, np.int64)
         symbols.add_at(entries.reshape(-1, self._width), found)

@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 from scipy.stats import chi2, norm
 
+from ldpbeam.arrays import read_only
 from ldpbeam.collection.collection import Collection
 from ldpbeam.collection.file import parse_collection
 from ldpbeam.errors import CollectionError, InvalidPayload
@@ -24,6 +25,7 @@ from ldpbeam.estimates import variance
 from ldpbeam.kernels import bit_flip as kernels
 from ldpbeam.kernels.check_codes import CheckCode
 from ldpbeam.protocols import FrequencyProtocol, Memo, Parameters, protocol
+from ldpbeam.protocols import bit_flip as protocols
 from ldpbeam.protocols.bit_flip import BitFlip, BucketBits
 from ldpbeam.protocols.public_string import BinFlipPlus
 from ldpbeam.randomness import FULL, Randomness, ScriptedRandomness
@@ -37,6 +39,12 @@ FALSE_ALARM = 1e-8
 assert FALSE_ALARM <= FALSE_ALARM_SUITE
 
 PM = "dbitflip_pm"
+KERNELS: tuple[Any, ...] = (
+    kernels.find_wrong,
+    kernels.check_entries,
+    kernels.add_entries,
+    kernels.add_many_entries,
+)
 
 
 def build(name: str, b: int, epsilon: float = 1.0, d: int | None = None, **more: Any) -> Any:
@@ -260,6 +268,188 @@ def test_every_payload_of_two_entries_agrees_in_both_validations() -> None:
             assert code == 0
         except InvalidPayload as error:
             assert CheckCode(code).reason is error.reason
+
+
+def entries_of(built: Any, n: int, seed: int) -> Any:
+    """Sound entries, int64 (n, d), of every number of ones that is admitted, the least and the most too."""
+    draw = np.random.default_rng(seed)
+    least, most = built.ones_admitted
+    ones = np.clip(draw.integers(least - 1, most + 2, n), least, most)
+    entries = np.empty((n, built.d), np.int64)
+    for row, count in zip(entries, ones.tolist(), strict=True):
+        row[:] = 2 * np.sort(draw.choice(built.domain_size, built.d, replace=False))
+        row[draw.choice(built.d, count, replace=False)] += 1
+    return entries
+
+
+def payloads_of(built: Any, entries: Any) -> Any:
+    """The bytes of entries that fit."""
+    width = built.payload_size // built.d
+    return (
+        entries.astype("<u8")
+        .view(np.uint8)
+        .reshape(len(entries), built.d, 8)[..., :width]
+        .reshape(len(entries), built.payload_size)
+    )
+
+
+def code_of(built: Any, payload: bytes) -> int:
+    """What the decoder of one report says."""
+    try:
+        built.decode(payload)
+    except InvalidPayload as error:
+        return int(CheckCode[error.reason.name])
+    return 0
+
+
+def faults(built: Any, row: Any) -> list[Any]:
+    """Copies of a sound row with one fault each, or with none: edges of every rule."""
+    d, limit, largest = built.d, 2 * built.domain_size, 256 ** (built.payload_size // built.d) - 1
+    least, most = built.ones_admitted
+    found = []
+    for i in {0, 1, d // 2, d - 2, d - 1} & set(range(d)):
+        for entry in (0, 1, limit - 2, limit - 1, limit, limit + 1, largest):
+            found.append((i, entry))
+        for other in {i - 1, i + 1} & set(range(d)):
+            found += [(i, int(row[other]) + step) for step in (-2, -1, 0, 1, 2)]
+    rows = []
+    for i, entry in found:
+        if 0 <= entry <= largest:
+            rows.append(row.copy())
+            rows[-1][i] = entry
+    for ones in {least - 1, least, most, most + 1, 0, d} & set(range(d + 1)):
+        rows.append(row & ~1)
+        rows[-1][:ones] += 1
+        rows.append(row & ~1)
+        rows[-1][d - ones :] += 1
+    return rows
+
+
+CHECKED = [
+    *((100, d, 1.0) for d in (1, 2, 3, 15, 16, 17, 99)),
+    *((360, d, 1.0) for d in (1, 2, 3, 15, 16, 17)),
+    # Not every number of ones is admitted: few of them are too many, or they are too few as well.
+    *((b, d, 8.0) for b in (100, 360) for d in (12, 16, 17, 33)),
+    *((360, d, 0.5) for d in (64, 65, 359)),
+    # The largest index is the largest that fits.
+    *((128, d, 1.0) for d in (1, 2, 64)),
+    *((1 << 15, d, 1.0) for d in (1, 2, 16)),
+    # Longer than what is checked at once.
+    (700, 600, 1.0),
+    # Entries of three bytes.
+    *((40_000, d, 1.0) for d in (1, 2, 16)),
+]
+
+
+@pytest.mark.parametrize("b,d,epsilon", CHECKED)
+def test_one_wrong_report_is_found_wherever_it_stands(b: int, d: int, epsilon: float) -> None:
+    """In the first and the last report of every piece that is checked at once, and beside them.
+
+    All others are sound, and the one has the code of the decoder, that of the first broken rule.
+    """
+    built = build("dbitflip", b, epsilon, d)
+    piece = max(1, kernels._PIECE // d)
+    n = 2 * piece + piece // 3 + 1
+    entries = entries_of(built, n, b + d)
+    sound = payloads_of(built, entries)
+    assert not built.check(sound).any()
+    seen = Counter()
+    for r in {0, 1, piece - 1, piece, piece + 1, 2 * piece - 1, 2 * piece, n - 2, n - 1} & set(range(n)):
+        for row in faults(built, entries[r]):
+            payloads = sound.copy()
+            payloads[r] = payloads_of(built, row[None])[0]
+            code = code_of(built, payloads[r].tobytes())
+            codes = built.check(payloads)
+            assert codes.dtype == np.uint8
+            assert codes[r] == code, (r, row)
+            assert np.count_nonzero(codes) == (code != 0), (r, row)
+            seen[code] += 1
+    least, most = built.ones_admitted
+    expected = {CheckCode.SOUND}
+    if 2 * b < 256 ** (built.payload_size // d):
+        expected.add(CheckCode.VALUE_OUT_OF_RANGE)
+    if d > 1:
+        expected.add(CheckCode.REPEATED_INDEX)
+    if least > 0 or most < d:
+        expected.add(CheckCode.DEGENERATE)
+    assert set(seen) == expected
+
+
+@pytest.mark.parametrize("b,d,epsilon", CHECKED)
+def test_many_wrong_reports_have_the_codes_of_the_decoder(b: int, d: int, epsilon: float) -> None:
+    """Reports of every fault at random places, beginnings of the whole, and none at all."""
+    built = build("dbitflip", b, epsilon, d)
+    draw = np.random.default_rng(d)
+    entries = entries_of(built, 3 * max(1, kernels._PIECE // d) + 2, b)
+    for share in (0.01, 0.5, 1.0):
+        rows = entries.copy()
+        for r in np.flatnonzero(draw.random(len(rows)) < share):
+            choice = faults(built, rows[r])
+            rows[r] = choice[draw.integers(len(choice))]
+        payloads = payloads_of(built, rows)
+        expected = [code_of(built, row.tobytes()) for row in payloads]
+        for n in {0, 1, 2, len(rows) // 2, len(rows) - 1, len(rows)}:
+            assert built.check(payloads[:n]).tolist() == expected[:n]
+            assert built.check(payloads[len(rows) - n :]).tolist() == expected[len(rows) - n :]
+
+
+@pytest.mark.parametrize("b,d", [(100, 1), (128, 3), (129, 1), (360, 16), (1 << 15, 2), (40_000, 2)])
+def test_entries_are_counted_however_many_they_are(b: int, d: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On both sides of where counting changes its way, in parts, and added to what is there."""
+    monkeypatch.setattr(protocols, "_UNTIL_FULL", 1500)
+    built = build("dbitflip", b, d=d)
+    few = 2 * b + protocols._FEW
+    for n in {0, 1, 2 * b // d, few // d - 1, few // d, few // d + 1, 3 * few // d}:
+        entries = entries_of(built, min(n, 500), n)
+        entries = np.concatenate([entries] * (n // 500) + [entries[: n % 500]])
+        if n > 1:
+            entries[0, 0], entries[1, -1] = 1, 2 * b - 1
+        assert len(entries) == n
+        before = np.random.default_rng(n).integers(0, 1 << 40, 2 * b)
+        cells = np.bincount(entries.reshape(-1), minlength=2 * b)
+        counts = before.copy()
+        built.add_support(read_only(payloads_of(built, entries)), counts)
+        assert np.array_equal(counts[:b], before[:b] + cells[1::2])
+        assert np.array_equal(counts[b:], before[b:] + cells[::2] + cells[1::2])
+
+
+@pytest.mark.parametrize("b", [100, 360])
+@pytest.mark.parametrize("d", [1, 2, 5])
+def test_reports_are_read_wherever_they_lie_by_the_same_machine_code(b: int, d: int) -> None:
+    """At odd addresses, in every other row or column, backwards, in Fortran's order: no other array type."""
+    built = build("dbitflip", b, d=d)
+    n, size = 2500, built.payload_size
+    rows = payloads_of(built, entries_of(built, n, b * d))
+    rows[7] = 255
+    wide, tall = np.zeros((n, 2 * size + 1), np.uint8), np.zeros((2 * n, size), np.uint8)
+    wide[:, ::2][:, :size] = rows
+    tall[::2] = rows
+    beside = np.zeros((n, size + 3), np.uint8)
+    beside[:, 1 : 1 + size] = rows
+    forms = [
+        np.frombuffer(b"\0" * shift + rows.tobytes(), np.uint8, n * size, shift).reshape(n, size)
+        for shift in range(4)
+    ]
+    forms += [wide[:, ::2][:, :size], tall[::2], beside[:, 1 : 1 + size], rows[::-1].copy()[::-1]]
+    forms += [np.asfortranarray(rows)]
+    expected = [code_of(built, row.tobytes()) for row in rows]
+    codes, counts = built.check(rows), np.zeros(2 * b, np.int64)
+    assert codes.tolist() == expected
+    for end in (n, 40):
+        # Both ways of counting; the unsound report has no part in it.
+        counts[:] = 0
+        built.add_support(rows[8:end], counts)
+        compiled = [len(k.signatures) for k in KERNELS]
+        for form in forms:
+            kept = form.copy()
+            assert form.shape == rows.shape
+            assert built.check(form).tolist() == expected
+            found = np.zeros(2 * b, np.int64)
+            built.add_support(form[8:end], found)
+            assert np.array_equal(found, counts)
+            assert np.array_equal(form, kept)
+        assert [len(k.signatures) for k in KERNELS] == compiled
+    assert rows.flags.writeable
 
 
 # Variance
