@@ -18,6 +18,9 @@ else:  # annotations are not evaluated
 
 __all__ = ["Bytes", "Flags", "Floats", "Ints", "Uints", "integers", "read_only", "unused_bits"]
 
+_STORED = {1: "u1", 2: "<u2", 4: "<u4"}
+_NATIVE = {1: "u1", 2: "=u2", 4: "=u4"}
+
 
 def read_only(array: NDArray[Any]) -> NDArray[Any]:
     """A C-contiguous read-only view: kernels then see one array type and compile once."""
@@ -32,15 +35,15 @@ def read_only(array: NDArray[Any]) -> NDArray[Any]:
 
 
 def integers(payloads: NDArray[np.uint8], width: int) -> NDArray[Any]:
-    """The little-endian integers of ``width`` bytes, 1 or 2, that stand in rows: 1-D, in read-only form.
+    """The little-endian integers of ``width`` bytes, 1, 2 or 4, that stand in rows: 1-D, in read-only form.
 
     A copy is made where the processor would have them in another order or place: kernels then see one array
     type for each width.
     """
-    found = payloads.reshape(-1).view("<u2" if width == 2 else "u1")
+    found = payloads.reshape(-1).view(_STORED[width])
     flags = found.flags
     if not (flags.aligned and flags.c_contiguous and found.dtype.isnative):
-        found = found.astype("=u2" if width == 2 else "u1", order="C")
+        found = found.astype(_NATIVE[width], order="C")
     found.setflags(write=False)
     return found
 

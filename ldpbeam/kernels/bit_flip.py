@@ -95,6 +95,19 @@ def pack(sets: Any, bits: Any, width: Any) -> Bytes:
 
 
 @kernel
+def widen(payloads: Any) -> Any:
+    """The integers of three little-endian bytes in payloads, uint8 (3 · m,): uint32 (m,)."""
+    entries = np.empty(payloads.size // 3, np.uint32)
+    for i in range(np.uint64(entries.size)):
+        at = np.uint64(3) * i
+        x = np.uint32(payloads[at])
+        x |= np.uint32(payloads[at + np.uint64(1)]) << np.uint32(8)
+        x |= np.uint32(payloads[at + np.uint64(2)]) << np.uint32(16)
+        entries[i] = x
+    return entries
+
+
+@kernel
 def find_wrong(entries: Any, d: Any, limit: Any, least: Any, most: Any, codes: Any) -> Any:
     """Mark every report of those pieces of some hundred entries in which one breaks a rule.
 
@@ -102,7 +115,7 @@ def find_wrong(entries: Any, d: Any, limit: Any, least: Any, most: Any, codes: A
     is sound takes no branch at an entry, so it is told for a vector of them at a time.
 
     Args:
-        entries: uint8 or uint16 (n · d,), aligned.
+        entries: unsigned (n · d,), no wider than they need be.
         d, limit, least, most: int64.
         codes: uint8 (n,), ``SOUND``; others are written where a piece is wrong.
 
@@ -141,44 +154,36 @@ def find_wrong(entries: Any, d: Any, limit: Any, least: Any, most: Any, codes: A
 
 
 @kernel
-def check_entries(payloads: Any, width: Any, limit: Any, least: Any, most: Any, codes: Any) -> None:
-    """The code of each marked row's first entry that breaks a rule, or ``SOUND``.
+def check_entries(entries: Any, d: Any, limit: Any, least: Any, most: Any, codes: Any) -> None:
+    """The code of each marked report's first entry that breaks a rule, or ``SOUND``.
 
     An index of ``limit`` or more is ``VALUE_OUT_OF_RANGE``, one not above its predecessor ``REPEATED_INDEX``.
-    A row that is sound so far is ``DEGENERATE`` with fewer ones than ``least``, or more than ``most``.
+    A report that is sound so far is ``DEGENERATE`` with fewer ones than ``least``, or more than ``most``.
 
     Args:
-        payloads: uint8 (n, d · width).
-        width: bytes of an entry, at most 7.
-        limit: int64, number of buckets.
-        least, most: int64.
+        entries: unsigned (n · d,).
+        d, limit, least, most: int64.
         codes: uint8 (n,), those that are not ``SOUND`` are written.
     """
-    d = payloads.shape[1] // width
-    for r in range(payloads.shape[0]):
+    size, last = np.uint64(d), np.uint64(2 * limit - 1)
+    for r in range(np.uint64(codes.size)):
         if codes[r] == _SOUND:
             continue
-        # Whether anything is wrong takes no branch, and most of these entries have two bytes or one.
-        above, ones, wrong = np.int64(0), np.int64(0), np.int64(0)
-        for i in range(d):
-            at = i * width
-            entry = np.int64(payloads[r, at])
-            if width > 1:
-                entry |= np.int64(payloads[r, at + 1]) << 8
-            for j in range(2, width):
-                entry |= np.int64(payloads[r, at + j]) << (8 * j)
-            index = entry >> 1
-            wrong |= np.int64(index < above) | np.int64(index >= limit)
-            above = index + 1
-            ones += entry & 1
-        codes[r] = _SOUND if least <= ones <= most else _DEGENERATE
-        above = np.int64(0)
-        for i in range(d if wrong else 0):
-            index = np.int64(integer(payloads, r, i * width, width) >> np.uint64(1))
-            if index >= limit or index < above:
-                codes[r] = _VALUE_OUT_OF_RANGE if index >= limit else _REPEATED_INDEX
+        # Nearly all marked reports are sound: whether one is takes no branch at an entry.
+        above, ones, wrong = np.uint64(0), np.uint64(0), np.int64(0)
+        for i in range(size):
+            entry = np.uint64(entries[r * size + i])
+            wrong |= np.int64(entry < above) | np.int64(entry > last)
+            above = (entry | np.uint64(1)) + np.uint64(1)
+            ones += entry & np.uint64(1)
+        codes[r] = _SOUND if least <= np.int64(ones) <= most else _DEGENERATE
+        above = np.uint64(0)
+        for i in range(size if wrong else np.uint64(0)):
+            entry = np.uint64(entries[r * size + i])
+            if entry > last or entry < above:
+                codes[r] = _VALUE_OUT_OF_RANGE if entry > last else _REPEATED_INDEX
                 break
-            above = index + 1
+            above = (entry | np.uint64(1)) + np.uint64(1)
 
 
 @kernel
@@ -186,7 +191,7 @@ def add_entries(entries: Any, counts: Any) -> None:
     """counts[b + index] += 1 and counts[index] += bit, for every entry 2·index + bit.
 
     Args:
-        entries: uint8 or uint16 (m,), checked.
+        entries: unsigned (m,), checked.
         counts: int64 (2 · b,), added to.
     """
     b = np.uint64(counts.size >> 1)
@@ -203,7 +208,7 @@ def add_many_entries(entries: Any, cells: Any, counts: Any) -> None:
     Cells of 32 bits let the nearest cache hold twice as many as the counts themselves.
 
     Args:
-        entries: uint8 or uint16 (m,), checked.
+        entries: unsigned (m,), checked.
         cells: uint32 (2 · b,), zeros, and fewer than 2**32 entries; written.
         counts: int64 (2 · b,), added to.
     """
@@ -214,24 +219,6 @@ def add_many_entries(entries: Any, cells: Any, counts: Any) -> None:
         ones = np.int64(cells[2 * index + 1])
         counts[index] += ones
         counts[b + index] += ones + np.int64(cells[2 * index])
-
-
-@kernel
-def add_wide_entries(payloads: Any, width: Any, supported: Any, sampled: Any) -> None:
-    """sampled[index] += 1 and supported[index] += bit, for every entry.
-
-    Args:
-        payloads: uint8 (n, d · width), checked.
-        width: bytes of an entry, at most 8.
-        supported, sampled: int64 (b,), added to.
-    """
-    d = payloads.shape[1] // width
-    for r in range(payloads.shape[0]):
-        for i in range(d):
-            entry = integer(payloads, r, i * width, width)
-            index = entry >> np.uint64(1)
-            sampled[index] += 1
-            supported[index] += np.int64(entry & np.uint64(1))
 
 
 @kernel

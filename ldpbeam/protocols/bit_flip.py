@@ -19,7 +19,6 @@ from ldpbeam.channels.calibration import sue_round
 from ldpbeam.channels.channel import BitChannel
 from ldpbeam.channels.exact import product_of
 from ldpbeam.errors import CollectionError, InvalidPayload, Reason
-from ldpbeam.kernels.check_codes import CheckCode
 from ldpbeam.privacy.bit_loss import BitLosses
 from ldpbeam.privacy.guarantee import Guarantee
 from ldpbeam.protocols.bit_vector import BitVector
@@ -29,11 +28,11 @@ from ldpbeam.randomness import Randomness
 from ldpbeam.support import Recurrence, SupportProbabilities
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from ldpbeam.estimates import Estimates
 
 _INDEX_BITS = 32
-_FLAT = 2
-"""Entries of so many bytes are seen as an array of integers, wider ones as bytes."""
 _FEW = 2048
 """With fewer entries than cells and so many, two increments for each cost less than cells to make and add."""
 _UNTIL_FULL = 1 << 31
@@ -294,14 +293,19 @@ class BitFlip(BitVector[BucketBits]):
 
         from ldpbeam.kernels import bit_flip
 
-        width, limit, (least, most) = self._width, self.domain_size, self.ones_admitted
-        codes = np.zeros(len(payloads), np.uint8)
-        if width > _FLAT:
-            codes.fill(CheckCode.VALUE_OUT_OF_RANGE)  # all are looked at
-        elif not bit_flip.find_wrong(integers(payloads, width), self.d, limit, least, most, codes):
-            return codes
-        bit_flip.check_entries(read_only(payloads), width, limit, least, most, codes)
+        codes, rules = np.zeros(len(payloads), np.uint8), (self.d, self.domain_size, *self.ones_admitted)
+        entries = self._entries(payloads)
+        if bit_flip.find_wrong(entries, *rules, codes):
+            bit_flip.check_entries(entries, *rules, codes)
         return codes
+
+    def _entries(self, payloads: Bytes) -> NDArray[Any]:
+        """All entries, read-only (n · d,), in the narrowest type that holds them."""
+        if self._width != 3:
+            return integers(payloads, self._width)
+        from ldpbeam.kernels import bit_flip
+
+        return read_only(bit_flip.widen(read_only(payloads).reshape(-1)))
 
     @property
     def asked_about(self) -> int:
@@ -324,37 +328,18 @@ class BitFlip(BitVector[BucketBits]):
         if self._everyone:
             super().add_support(payloads, counts)
             return
-        if self._width > _FLAT:
-            self._add_wide(payloads, counts)
-            return
         import numpy as np
 
         from ldpbeam.kernels import bit_flip
 
         cells = 2 * self.domain_size
-        entries = integers(payloads, self._width)
+        entries = self._entries(payloads)
         if entries.size < cells + _FEW:
             bit_flip.add_entries(entries, counts)
             return
         for begin in range(0, entries.size, _UNTIL_FULL):
             part = entries[begin : begin + _UNTIL_FULL]
             bit_flip.add_many_entries(part, np.zeros(cells, np.uint32), counts)
-
-    def _add_wide(self, payloads: Bytes, counts: Ints) -> None:
-        """Entries of three bytes or more."""
-        import numpy as np
-
-        from ldpbeam.kernels import bit_flip, symbols
-
-        supported, sampled = counts[: self.domain_size], counts[self.domain_size :]
-        entries = read_only(payloads)
-        if payloads.size // self._width < 2 * self.domain_size:
-            bit_flip.add_wide_entries(entries, self._width, supported, sampled)
-            return
-        found = np.zeros(2 * self.domain_size, np.int64)
-        symbols.add_at(entries.reshape(-1, self._width), found)
-        supported += found[1::2]
-        sampled += found[::2] + found[1::2]
 
     def support_counts(self, counts: Ints) -> Ints:
         """C, the part of the accumulator in front."""

@@ -44,6 +44,7 @@ KERNELS: tuple[Any, ...] = (
     kernels.check_entries,
     kernels.add_entries,
     kernels.add_many_entries,
+    kernels.widen,
 )
 
 
@@ -277,20 +278,20 @@ def entries_of(built: Any, n: int, seed: int) -> Any:
     ones = np.clip(draw.integers(least - 1, most + 2, n), least, most)
     entries = np.empty((n, built.d), np.int64)
     for row, count in zip(entries, ones.tolist(), strict=True):
-        row[:] = 2 * np.sort(draw.choice(built.domain_size, built.d, replace=False))
+        # One in each of d parts where buckets are many, since a draw without replacement takes a deck of all.
+        part = built.domain_size // built.d
+        chosen = part * np.arange(built.d) + draw.integers(0, part, built.d)
+        few = built.domain_size < 1000
+        row[:] = 2 * np.sort(draw.choice(built.domain_size, built.d, replace=False) if few else chosen)
         row[draw.choice(built.d, count, replace=False)] += 1
     return entries
 
 
 def payloads_of(built: Any, entries: Any) -> Any:
-    """The bytes of entries that fit."""
-    width = built.payload_size // built.d
-    return (
-        entries.astype("<u8")
-        .view(np.uint8)
-        .reshape(len(entries), built.d, 8)[..., :width]
-        .reshape(len(entries), built.payload_size)
-    )
+    """The bytes of entries that fit, one row after the other."""
+    n, width = len(entries), built.payload_size // built.d
+    held = entries.astype("<u8").view(np.uint8).reshape(n, built.d, 8)[..., :width]
+    return np.ascontiguousarray(held).reshape(n, built.payload_size)
 
 
 def code_of(built: Any, payload: bytes) -> int:
@@ -336,8 +337,9 @@ CHECKED = [
     *((1 << 15, d, 1.0) for d in (1, 2, 16)),
     # Longer than what is checked at once.
     (700, 600, 1.0),
-    # Entries of three bytes.
+    # Entries of three bytes, and of four.
     *((40_000, d, 1.0) for d in (1, 2, 16)),
+    *((1 << 24, d, 1.0) for d in (1, 3)),
 ]
 
 
@@ -352,6 +354,9 @@ def test_one_wrong_report_is_found_wherever_it_stands(b: int, d: int, epsilon: f
     n = 2 * piece + piece // 3 + 1
     entries = entries_of(built, n, b + d)
     sound = payloads_of(built, entries)
+    codes = np.zeros(n, np.uint8)
+    rules = d, b, *built.ones_admitted
+    assert not kernels.find_wrong(built._entries(sound), *rules, codes)  # none is looked at twice
     assert not built.check(sound).any()
     seen = Counter()
     for r in {0, 1, piece - 1, piece, piece + 1, 2 * piece - 1, 2 * piece, n - 2, n - 1} & set(range(n)):
@@ -413,7 +418,18 @@ def test_entries_are_counted_however_many_they_are(b: int, d: int, monkeypatch: 
         assert np.array_equal(counts[b:], before[b:] + cells[::2] + cells[1::2])
 
 
-@pytest.mark.parametrize("b", [100, 360])
+@pytest.mark.parametrize("b", [100, 360, 40_000])
+def test_one_entry_may_occur_in_every_report(b: int) -> None:
+    """More often than cells of one or two bytes could count."""
+    built = build("dbitflip", b, d=1)
+    n = 200_000
+    counts = np.zeros(2 * b, np.int64)
+    built.add_support(payloads_of(built, np.full((n, 1), 2 * b - 1)), counts)
+    assert np.flatnonzero(counts).tolist() == [b - 1, 2 * b - 1]
+    assert counts[b - 1] == counts[2 * b - 1] == n
+
+
+@pytest.mark.parametrize("b", [100, 360, 40_000])
 @pytest.mark.parametrize("d", [1, 2, 5])
 def test_reports_are_read_wherever_they_lie_by_the_same_machine_code(b: int, d: int) -> None:
     """At odd addresses, in every other row or column, backwards, in Fortran's order: no other array type."""
