@@ -14,11 +14,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from statistics import NormalDist
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ldpbeam.arrays import Floats, Ints, read_only
+from ldpbeam.arrays import Floats, Ints
 from ldpbeam.support import SupportProbabilities
 
 if TYPE_CHECKING:
@@ -199,28 +199,34 @@ def _with_limits(
 ) -> tuple[Ints, Floats]:
     """Reports; and frequencies, errors, low and high of either level, (6, k), NaN without a report."""
     size = support.size
-    counts, reports, found = read_only(support), np.empty(size, np.int64), np.empty((6, size))
+    counts, found = _plain(support), np.empty((6, size))
     if isinstance(n, np.ndarray):
-        reports[:] = n
-        least = int(n.min())
+        reports, same = n.astype(np.int64), 0
+        # Half of the time that min() takes.
+        least = int(reports[reports.argmin()])
     else:
-        reports.fill(n)
-        least = n
-    reports.setflags(write=False)
+        reports, same, least = np.empty(size, np.int64), n, n
     chances = probabilities.chances
-    _kernel()(counts, reports, chances, _quantiles(levels), found)
+    quantiles, tails = _quantiles_and_tails(levels)
+    _kernel()(counts, reports, same, chances, quantiles, found)
     rare = min(chances[1], 1 - chances[0])
     if least * rare < FEW:
-        split = read_only(np.full(size, 0.5) if ties is None else ties)
-        limits = _binomial_limits()(((1 - levels[0]) / 2, (1 - levels[1]) / 2))
+        split = np.full(size, 0.5) if ties is None else _plain(ties)
+        limits = _binomial_limits()(tails)
         limits.widen((counts, reports, split), (rare, FEW), chances, found)
     return reports, found
 
 
+def _plain(array: Any) -> Any:
+    """The array, or a copy where it is read-only or has gaps: kernels compile for one kind, and read fast."""
+    return array if array.flags.carray else array.copy()
+
+
 @lru_cache(maxsize=1024)
-def _quantiles(levels: tuple[float, float]) -> Floats:
-    """Two-sided quantiles of the normal law."""
-    return np.array([NormalDist().inv_cdf(0.5 + level / 2) for level in levels])
+def _quantiles_and_tails(levels: tuple[float, float]) -> tuple[Floats, tuple[float, float]]:
+    """Two-sided quantiles of the normal law, and the areas of a tail."""
+    quantiles = np.array([NormalDist().inv_cdf(0.5 + level / 2) for level in levels])
+    return quantiles, ((1 - levels[0]) / 2, (1 - levels[1]) / 2)
 
 
 def tie_breakers(digest: int, epoch: int, size: int) -> Floats:
@@ -252,7 +258,8 @@ def estimate(
     Raises:
         ValueError: no report at all; there is nothing to estimate.
     """
-    if not (n.any() if isinstance(n, np.ndarray) else n):
+    # Where the first value has reports, nothing else needs to be looked at.
+    if not ((n.size and n[0]) or n.any() if isinstance(n, np.ndarray) else n):
         raise ValueError("an estimate needs at least one report")
     everyone = 1 - (1 - CONFIDENCE) / support.size
     reports, found = _with_limits(support, n, probabilities, ties, (CONFIDENCE, everyone))

@@ -204,3 +204,44 @@ def polynomial(length: int) -> Any:
         return types.UniTuple(types.float64, SIDE)(array, at, x), generate
 
     return intrinsic(one)
+
+
+_WIDEST = 8
+"""Floats in the widest registers."""
+
+
+def along_rows(length: int, orders: int) -> Any:
+    """A function for kernels: polynomials whose coefficients are the rows of a matrix, at one point.
+
+    ``function(array, at, x, out)`` reads the first ``orders`` rows of ``length`` of matrix ``at`` of a
+    C-contiguous float64 array of three dimensions, by Horner's rule from 0 on, and writes row ``at`` of
+    ``out``. The length is a multiple of 8. No loop that numba compiles keeps these sums in the widest
+    registers, as it takes ``out`` for what may be read.
+    """
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        array, at, variable, out = arguments
+        kind = ir.VectorType(ir.DoubleType(), _WIDEST)
+        shape = context.make_array(signature.args[0])(context, builder, array).shape
+        row = builder.mul(at, at.type(length))
+        first = builder.mul(row, builder.extract_value(shape, 1))
+        begin = _at(context, builder, signature.args[0], array, first, kind)
+        end = _at(context, builder, signature.args[3], out, row, kind)
+        x = ir.Constant(kind, ir.Undefined)
+        for i in range(_WIDEST):
+            x = builder.insert_element(x, variable, ir.Constant(ir.IntType(32), i))
+        parts = length // _WIDEST
+        for part in range(parts):
+            found = ir.Constant(kind, [0.0] * _WIDEST)
+            for order in range(orders - 1, -1, -1):
+                place = builder.gep(begin, [at.type(order * parts + part)])
+                found = builder.fadd(found, builder.load(place, align=8))
+                if order:
+                    found = builder.fmul(found, x)
+            builder.store(found, builder.gep(end, [at.type(part)]), align=8)
+        return context.get_dummy_value()
+
+    def one(typing: Any, array: Any, at: Any, x: Any, out: Any) -> Any:
+        return types.none(array, at, x, out), generate
+
+    return intrinsic(one)

@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from ldpbeam.kernels._jit import copied, inlined, kernel
-from ldpbeam.kernels._vectors import SIDE, polynomial
+from ldpbeam.kernels._vectors import SIDE, along_rows, polynomial
 
 _ORDER = 16
 _ROUNDING = 1e-13
@@ -139,6 +139,8 @@ _ROWS_FROM = (1023 + 6) * 8 - EXACT
 _COLUMNS_FROM = (1023 + 9) * 8 - SMALL
 
 _along_splits = polynomial(SPLITS)
+_along_reports = along_rows(SPLITS * SIDE, REPORTS)
+_few_along_reports = along_rows(SPLITS * SIDE, PARABOLA)
 
 
 @copied
@@ -190,12 +192,11 @@ def _settle(table: Any, cell: Any, last: Any, n: Any, count: Any, ends: Any) -> 
     first, final = ends[0] - 0.5 * count, ends[1] - 0.5 * count
     x = (2.0 * first * final / (n - 0.5 * count) - (first + final)) / (ends[1] - ends[0])
     parabola = settled[cell, 1] <= PARABOLA
-    for j in range(np.uint64(cell), np.uint64(cell + last + 1)):
-        for i in range(SPLITS * SIDE):
-            rest = 0.0
-            if not parabola:
-                rest = ((cells[j, 5, i] * x + cells[j, 4, i]) * x + cells[j, 3, i]) * x
-            now[j, i] = ((rest + cells[j, 2, i]) * x + cells[j, 1, i]) * x + cells[j, 0, i]
+    for j in range(cell, cell + last + 1):
+        if parabola:
+            _few_along_reports(cells, j, x, now)
+        else:
+            _along_reports(cells, j, x, now)
     settled[cell, 0] = n
 
 

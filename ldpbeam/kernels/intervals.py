@@ -13,14 +13,15 @@ from ldpbeam.kernels._jit import kernel
 
 
 @kernel
-def estimates(support: Any, reports: Any, chances: Any, z: Any, found: Any) -> None:
+def estimates(support: Any, reports: Any, same: Any, chances: Any, z: Any, found: Any) -> None:
     """Frequencies, standard errors, and where the score test's quadratic is 0.
 
     That is (f̂ − f)² gap² = s (floor + f slope − f² drawn), s = z²/n. Values without a report have NaN.
 
     Args:
         support: int64 (k,).
-        reports: int64 (k,).
+        reports: int64 (k,); written where ``same`` is not 0.
+        same: number of reports behind every value; 0 where ``reports`` says it.
         chances: own, other, own − other, and which share of the population is not asked.
         z: float64 (2,), quantiles of the normal law.
         found: float64 (6, k), written: frequencies, their standard errors, and low and high of either level.
@@ -30,6 +31,8 @@ def estimates(support: Any, reports: Any, chances: Any, z: Any, found: Any) -> N
     drawn = unasked * gap * gap
     slope = own * (1 - own) - floor + drawn
     steep = 1 / (gap * gap)
+    for v in range(support.size if same else 0):
+        reports[v] = same
     for v in range(support.size):
         frequency = (support[v] / reports[v] - other) / gap if reports[v] > 0 else math.nan
         clipped = min(max(frequency, 0.0), 1.0)
@@ -37,7 +40,19 @@ def estimates(support: Any, reports: Any, chances: Any, z: Any, found: Any) -> N
         error = math.sqrt((spread * steep + unasked * clipped * (1 - clipped)) / reports[v])
         found[0, v] = frequency
         found[1, v] = error if reports[v] > 0 else math.nan
-    for level in range(2):  # range(z.size) would keep these loops out of vector registers
+    for level in range(2 if same else 0):
+        # What follows from the number of reports alone is divided once.
+        s = z[level] * z[level] / same
+        square = gap * gap + s * drawn
+        half = 0.5 / square
+        for v in range(support.size):
+            frequency = found[0, v]
+            middle = 2 * frequency * gap * gap + s * slope
+            inside = middle * middle - 4 * square * (frequency * frequency * gap * gap - s * floor)
+            root = math.sqrt(max(inside, 0.0))
+            found[2 + 2 * level, v] = (middle - root) * half
+            found[3 + 2 * level, v] = (middle + root) * half
+    for level in range(0 if same else 2):  # range(z.size) would keep these loops out of vector registers
         for v in range(support.size):
             frequency = found[0, v]  # NaN where there is no report, and so is all that follows
             s = z[level] * z[level] / reports[v]

