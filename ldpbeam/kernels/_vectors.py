@@ -168,7 +168,7 @@ def polynomial(length: int) -> Any:
 
     ``function(array, at, x)`` reads ``length`` vectors in row ``at`` of a C-contiguous float64 array of two
     dimensions, and gives a tuple. By Horner's rule over x², for even and odd powers side by side: each step
-    waits for the one before. No product is fused with a sum, so values are the same everywhere.
+    waits for the one before; the length is even. No product is fused with a sum, so values are the same everywhere.
     """
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
@@ -185,17 +185,21 @@ def polynomial(length: int) -> Any:
         for i in range(SIDE):
             x = builder.insert_element(x, variable, constant(i, 32))
 
-        def coefficient(i: int) -> Any:
-            return builder.load(builder.gep(begin, [constant(i)]), align=8)
+        # Even powers in the first half of a register, odd ones in the second.
+        both = ir.VectorType(ir.DoubleType(), 2 * SIDE)
+        pairs = builder.bitcast(begin, both.as_pointer())
+
+        def lanes(*numbers: int) -> Any:
+            return ir.Constant(ir.VectorType(ir.IntType(32), len(numbers)), list(numbers))
 
         square = builder.fmul(x, x)
-        halves = []
-        for last in (length - 1, length - 2):
-            found = coefficient(last)
-            for i in range(last - 2, -1, -2):
-                found = builder.fadd(builder.fmul(found, square), coefficient(i))
-            halves.append(found)
-        odd, even = halves if length % 2 == 0 else halves[::-1]
+        square = builder.shuffle_vector(square, square, lanes(*range(SIDE), *range(SIDE)))
+        sums = builder.load(builder.gep(pairs, [constant(length // 2 - 1)]), align=8)
+        for i in range(length // 2 - 2, -1, -1):
+            here = builder.load(builder.gep(pairs, [constant(i)]), align=8)
+            sums = builder.fadd(builder.fmul(sums, square), here)
+        even = builder.shuffle_vector(sums, sums, lanes(*range(SIDE)))
+        odd = builder.shuffle_vector(sums, sums, lanes(*range(SIDE, 2 * SIDE)))
         found = builder.fadd(builder.fmul(odd, x), even)
         each = [builder.extract_element(found, constant(i, 32)) for i in range(SIDE)]
         return context.make_tuple(builder, signature.return_type, each)
