@@ -15,7 +15,6 @@ import os
 import threading
 from functools import cache, lru_cache
 from itertools import groupby
-from typing import Any
 
 import numpy as np
 
@@ -124,9 +123,9 @@ class Limits:
     def _forget(self) -> None:
         self._used = 1  # the first one is none
         self._places = np.zeros((_ROWS, _COLUMNS), np.int64)
-        self._cells = np.empty((self._used, REPORTS, SPLITS * SIDE))
+        self._cells = _in_lines((self._used, REPORTS, SPLITS * SIDE))
         self._settled = np.zeros((self._used, 2), np.int64)
-        self._now = np.empty((self._used, SPLITS * SIDE))
+        self._now = _in_lines((self._used, SPLITS * SIDE))
 
     def widen(
         self,
@@ -204,15 +203,25 @@ class Limits:
         if self._used > len(self._cells):
             room = 2 * self._used
             self._cells = _longer(self._cells, room)
-            self._settled = _longer(self._settled, room)
+            self._settled = np.concatenate(
+                [self._settled, np.zeros((room - len(self._settled), 2), np.int64)]
+            )
             self._now = _longer(self._now, room)
         self._cells[begin : self._used] = cells
         self._settled[begin : self._used] = 0, order
 
 
-def _longer(array: Any, length: int) -> Any:
+def _in_lines(shape: tuple[int, ...]) -> Floats:
+    """An empty array that begins with a line of the cache: vectors in rows of whole lines lie in one each."""
+    size, line = int(np.prod(shape)), 64 // 8
+    held = np.empty(size + line)
+    begin = -held.ctypes.data // 8 % line
+    return held[begin : begin + size].reshape(shape)
+
+
+def _longer(array: Floats, length: int) -> Floats:
     """A copy with room for more rows."""
-    copy = np.empty((length, *array.shape[1:]), array.dtype)
+    copy = _in_lines((length, *array.shape[1:]))
     copy[: len(array)] = array
     return copy
 

@@ -168,8 +168,13 @@ def polynomial(length: int) -> Any:
 
     ``function(array, at, x)`` reads ``length`` vectors in row ``at`` of a C-contiguous float64 array of two
     dimensions, and gives a tuple. By Horner's rule over x², for even and odd powers side by side: each step
-    waits for the one before; the length is even. No product is fused with a sum, so values are the same everywhere.
+    waits for the one before. No product is fused with a sum, so values are the same everywhere.
+
+    Raises:
+        ValueError: for an odd length.
     """
+    if length % 2:
+        raise ValueError(f"even and odd powers come in pairs, not {length} of them")
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         array, at, variable = arguments

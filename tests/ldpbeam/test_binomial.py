@@ -184,7 +184,7 @@ def test_curves_solve_the_equation_at_every_target() -> None:
     np.testing.assert_allclose(upper, np.broadcast_to(tails, upper.shape), rtol=1e-9)
 
 
-@pytest.mark.parametrize("length", [2, 3, 7, 10])
+@pytest.mark.parametrize("length", [2, 4, 6, 10])
 def test_polynomials_of_vectors_are_those_of_numbers_bit_for_bit(length: int) -> None:
     cells = np.random.default_rng(2).normal(size=(5, 4 * length))
     function = polynomial(length)
