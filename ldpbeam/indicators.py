@@ -175,12 +175,14 @@ def _range(support: Ints, reports: int | Ints, own: float, other: float, attribu
     """The value that is estimated furthest below 0 or above 1: an exact binomial tail, times their number.
 
     Of a value that nobody holds the support is binomial with ``other``, of one that all hold with ``own``; of
-    others it lies between (stochastically).
+    others it lies between (stochastically). Both tails are monotone in the support, so that of equally many
+    reports the least and the largest say everything.
     """
     from scipy.special import betainc
 
-    n = np.broadcast_to(np.asarray(reports, np.int64), support.shape).astype(np.float64)
-    c = support.astype(np.float64)
+    some = np.arange(support.size) if isinstance(reports, np.ndarray) else _ends(support)
+    n = np.broadcast_to(np.asarray(reports, np.int64), support.shape)[some].astype(np.float64)
+    c = support[some].astype(np.float64)
     below = np.where(c < n, betainc(np.maximum(n - c, 1), c + 1, 1 - other), 1.0)  # P(B(n, other) <= c)
     above = np.where(c > 0, betainc(np.maximum(c, 1), n - c + 1, own), 1.0)  # P(B(n, own) >= c)
     worst = np.minimum(np.where(n > 0, below, 1.0), np.where(n > 0, above, 1.0))
@@ -188,6 +190,11 @@ def _range(support: Ints, reports: int | Ints, own: float, other: float, attribu
     frequency = (c[at] / max(n[at], 1) - other) / (own - other)
     p_value = min(1.0, 2 * support.size * float(worst[at]))
     return Indicator("range", attribute, float(frequency), float(below[at] > above[at]), p_value)
+
+
+def _ends(support: Ints) -> Ints:
+    """Where the least and the largest are, in order."""
+    return np.unique([support.argmin(), support.argmax()])
 
 
 def _noisy_mean(noise: AddedNoise, total: int, reports: int, attribute: int | None) -> Indicator:

@@ -14,7 +14,7 @@ from scipy.stats import binom, chi2, poisson
 
 from ldpbeam.accounting import Account
 from ldpbeam.degenerate import REACH
-from ldpbeam.indicators import _SAFETY, FALSE_ALARM, _seeds, indicators
+from ldpbeam.indicators import _SAFETY, FALSE_ALARM, _range, _seeds, indicators
 from ldpbeam.protocols import PROTOCOLS, Parameters, protocol
 from ldpbeam.protocols.attributes.allocate import allocate
 from ldpbeam.protocols.bit_flip import BitFlip
@@ -283,3 +283,15 @@ def test_state_without_signs_is_read_and_judged_by_the_rest() -> None:
     assert total.signs.tolist() == new.signs.tolist()
     assert total.reports == 10_000
     assert alarms(kind, total) == set()
+
+
+@pytest.mark.parametrize("k", [1, 2, 7, 300])
+def test_the_ends_of_the_support_say_everything(k: int) -> None:
+    """Of equally many reports: every value's own tails give the same, wherever the worst one is."""
+    draw = np.random.default_rng(k)
+    for n in (1, 10, 1000, 10**7):
+        for spoil in (None, 0, n):
+            support = draw.binomial(n, 0.3, k)
+            if spoil is not None:
+                support[draw.integers(k)] = spoil
+            assert _range(support, n, 0.7, 0.3, None) == _range(support, np.full(k, n), 0.7, 0.3, None)
