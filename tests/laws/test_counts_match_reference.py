@@ -15,6 +15,8 @@ from hypothesis import strategies as st
 from ldpbeam.arrays import read_only
 from ldpbeam.errors import CollectionError
 from ldpbeam.hashing import AffineFamily, LinearFamily, is_prime, optimal_prime
+from ldpbeam.kernels.check_codes import CheckCode
+from ldpbeam.protocols import Parameters, protocol
 from ldpbeam.protocols.bit_flip import BitFlip
 from ldpbeam.simulators.fleet import Fleet
 from ldpbeam.simulators.words import RandomWords
@@ -94,6 +96,23 @@ def test_checking_and_counting_together_is_one_after_the_other(setting: Setting)
         counts, signs = np.full_like(counts, 3), np.full_like(signs, 3)
         built.add_reports(payloads[codes == 0], counts, signs)
         assert (counts.tolist(), signs.tolist()) == (wanted[0].tolist(), wanted[1].tolist())
+
+
+@pytest.mark.parametrize("k", [256, 257, 65_536, 65_537, 1 << 24])
+def test_symbols_of_every_width_are_checked_and_counted(k: int) -> None:
+    """The largest symbol, and the next integer where bytes hold one, in domains around byte edges."""
+    built = protocol("grr", k, Parameters(epsilon=1.0))
+    width = built.payload_size
+    symbols = [0, 1, k - 1, k // 2, k - 1] + [k] * (k < 256**width)
+    payloads = np.frombuffer(b"".join(x.to_bytes(width, "little") for x in symbols), np.uint8)
+    payloads = payloads.reshape(-1, width)
+    for rows in (payloads, payloads[:5], payloads[:0]):
+        codes = built.check(rows)
+        assert codes.tolist() == [CheckCode.VALUE_OUT_OF_RANGE if x == k else 0 for x in symbols[: len(rows)]]
+    counts = np.zeros(built.counts_length, np.int64)
+    built.add_support(payloads[:5], counts)
+    assert counts.sum() == 5
+    assert [counts[v] for v in (0, 1, k // 2, k - 1)] == [1, 1, 1, 2]
 
 
 @pytest.mark.parametrize("n", [254, 255, 256, 510, 511, 1000])
