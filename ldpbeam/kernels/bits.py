@@ -16,7 +16,7 @@ _SOUND = np.uint8(CheckCode.SOUND)
 _UNUSED_BITS = np.uint8(CheckCode.UNUSED_BITS)
 _DEGENERATE = np.uint8(CheckCode.DEGENERATE)
 
-_WIDE = 2 * LANE
+_WIDE = 4 * LANE
 """Bytes of a report, above which reports are read one after the other."""
 
 
@@ -87,6 +87,19 @@ def count_ones(payloads: Any, width: Any, masks: Any, ones: Any) -> None:
 
 
 @kernel
+def _check_each(
+    payloads: Any, width: Any, unused: Any, least: Any, most: Any, codes: Any, begin: Any, end: Any
+) -> None:
+    """The codes of reports ``begin`` to ``end``, one after the other; parameters as of :func:`check_bits`."""
+    at, last = np.uint64(begin * width), np.uint64(width - 1)
+    for i in range(begin, end):
+        ones = np.int64(_ones_at(payloads, at, width))
+        code = _SOUND if least <= ones <= most else _DEGENERATE
+        codes[i] = _UNUSED_BITS if payloads[at + last] & unused else code
+        at += np.uint64(width)
+
+
+@kernel
 def check_bits(payloads: Any, width: Any, masks: Any, least: Any, most: Any, ones: Any, codes: Any) -> None:
     """codes[i] = ``UNUSED_BITS`` where payload i has a bit beyond the domain; else ``DEGENERATE`` where it
     has fewer than ``least`` or more than ``most`` ones; else ``SOUND``.
@@ -100,22 +113,14 @@ def check_bits(payloads: Any, width: Any, masks: Any, least: Any, most: Any, one
         codes: uint8 (n,), written.
     """
     together = _with_room(payloads, width)
-    unused, last = masks[LANE + (width - 1) % LANE], np.uint64(width - 1)
-    for i in range(0, codes.size, REPORTS):
+    unused = masks[LANE + (width - 1) % LANE]
+    for i in range(0, together, REPORTS):
         # All of these are sound, as nearly always, or each is looked at by itself.
-        at = i * width
-        doubtful = i >= together
-        if not doubtful:
-            doubtful = ones_together(payloads, at, width, masks, (least, most - least), ones, 0) != 0
-        for j in range(i, min(i + REPORTS, codes.size)):
-            codes[j] = _SOUND
-        if doubtful:
-            place = np.uint64(at)
-            for j in range(i, min(i + REPORTS, codes.size)):
-                found = np.int64(_ones_at(payloads, place, width))
-                code = _SOUND if least <= found <= most else _DEGENERATE
-                codes[j] = _UNUSED_BITS if payloads[place + last] & unused else code
-                place += np.uint64(width)
+        for j in range(REPORTS):
+            codes[i + j] = _SOUND
+        if ones_together(payloads, i * width, width, masks, (least, most - least), ones, 0):
+            _check_each(payloads, width, unused, least, most, codes, i, i + REPORTS)
+    _check_each(payloads, width, unused, least, most, codes, together, codes.size)
 
 
 @kernel
