@@ -3,10 +3,10 @@
     python benchmarks/intervals.py [--repeats R]
 
 For each protocol, number of values and number of reports: processor seconds of checking and counting the
-reports, of the estimates with both intervals from the support counts, and their ratio, measured in turn;
-medians over the repetitions, with the least and the greatest ratio. Counts are few where a value is expected
-to have less than FEW supports, or less than FEW reports that do not support it: then most of the second is
-limits of the binomial test. Prints a table as Markdown.
+reports, with what shows forged ones, of the estimates with both intervals from the support counts, and their
+ratio, measured in turn; medians over the repetitions, with the least and the greatest ratio. Counts are few
+where a value is expected to have less than FEW supports, or less than FEW reports that do not support it:
+then most of the second is limits of the binomial test. Prints a table as Markdown.
 """
 
 from __future__ import annotations

@@ -53,14 +53,24 @@ def masks_of(bits: int) -> Bytes:
     return masks
 
 
-def add_bits(payloads: Bytes, counts: Ints, bounds: OnesBounds | None = None) -> Looked:
+def add_bits(payloads: Bytes, counts: Ints) -> None:
     """counts[v] += how often bit v & 7 of byte v >> 3 is set.
 
     Args:
         payloads: uint8 (n, w).
         counts: int64 (k,), 8 w - 8 < k <= 8 w, added to.
-        bounds: look at the reports as well, in the same pass; without, nothing is known of them.
     """
+    _add(payloads, counts, None)
+
+
+def add_bits_and_look(payloads: Bytes, counts: Ints, bounds: OnesBounds) -> Looked:
+    """As :func:`add_bits`; what there is to be said about the reports is found in the same pass."""
+    many, few, wrong = _add(payloads, counts, bounds).tolist()
+    return Looked(many, few, not wrong)
+
+
+def _add(payloads: Bytes, counts: Ints, bounds: OnesBounds | None) -> Ints:
+    """Count, and look where there are bounds: ``found`` of :func:`ldpbeam.kernels.positional.add_rows`."""
     import numpy as np
 
     from ldpbeam.kernels import positional
@@ -85,5 +95,4 @@ def add_bits(payloads: Bytes, counts: Ints, bounds: OnesBounds | None = None) ->
     rest[:behind] = rows[whole:]
     shape, asked = (n, step, width), tuple(bounds or (0, 0, 0, 0))
     positional.add_rows(rows, read_only(rest), shape, asked, scratch, looking, counts, found)
-    many, few, wrong = found.tolist()
-    return Looked(many, few, not wrong)
+    return found

@@ -217,6 +217,13 @@ def _with_limits(
     return reports, found
 
 
+def _somebody(n: int | Ints) -> bool:
+    """Whether there is any report; where the first value has some, no other needs to be looked at."""
+    if isinstance(n, np.ndarray):
+        return bool(n.size and n[0]) or bool(n.any())
+    return bool(n)
+
+
 def _plain(array: Any) -> Any:
     """The array, or a copy where it is read-only or has gaps: kernels compile for one kind, and read fast."""
     return array if array.flags.carray else array.copy()
@@ -258,8 +265,7 @@ def estimate(
     Raises:
         ValueError: no report at all; there is nothing to estimate.
     """
-    # Where the first value has reports, nothing else needs to be looked at.
-    if not ((n.size and n[0]) or n.any() if isinstance(n, np.ndarray) else n):
+    if not _somebody(n):
         raise ValueError("an estimate needs at least one report")
     everyone = 1 - (1 - CONFIDENCE) / support.size
     reports, found = _with_limits(support, n, probabilities, ties, (CONFIDENCE, everyone))

@@ -9,7 +9,18 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from ldpbeam.kernels._jit import kernel
+from ldpbeam.kernels._jit import copied, kernel
+
+
+@copied
+def _roots(
+    frequency: Any, gap: Any, s: Any, square: Any, half: Any, slope: Any, floor: Any
+) -> tuple[Any, Any]:
+    """Where the quadratic of :func:`estimates` is 0, the lower one first; ``half`` is 0.5/square."""
+    middle = 2 * frequency * gap * gap + s * slope
+    inside = middle * middle - 4 * square * (frequency * frequency * gap * gap - s * floor)
+    root = math.sqrt(max(inside, 0.0))
+    return (middle - root) * half, (middle + root) * half
 
 
 @kernel
@@ -47,19 +58,13 @@ def estimates(support: Any, reports: Any, same: Any, chances: Any, z: Any, found
         half = 0.5 / square
         for v in range(support.size):
             frequency = found[0, v]
-            middle = 2 * frequency * gap * gap + s * slope
-            inside = middle * middle - 4 * square * (frequency * frequency * gap * gap - s * floor)
-            root = math.sqrt(max(inside, 0.0))
-            found[2 + 2 * level, v] = (middle - root) * half
-            found[3 + 2 * level, v] = (middle + root) * half
+            low, high = _roots(frequency, gap, s, square, half, slope, floor)
+            found[2 + 2 * level, v], found[3 + 2 * level, v] = low, high
     for level in range(0 if same else 2):  # range(z.size) would keep these loops out of vector registers
         for v in range(support.size):
             frequency = found[0, v]  # NaN where there is no report, and so is all that follows
             s = z[level] * z[level] / reports[v]
             square = gap * gap + s * drawn
             half = 0.5 / square
-            middle = 2 * frequency * gap * gap + s * slope
-            inside = middle * middle - 4 * square * (frequency * frequency * gap * gap - s * floor)
-            root = math.sqrt(max(inside, 0.0))
-            found[2 + 2 * level, v] = (middle - root) * half
-            found[3 + 2 * level, v] = (middle + root) * half
+            low, high = _roots(frequency, gap, s, square, half, slope, floor)
+            found[2 + 2 * level, v], found[3 + 2 * level, v] = low, high

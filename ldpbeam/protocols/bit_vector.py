@@ -6,7 +6,7 @@ from functools import cached_property
 from typing import TypeVar
 
 from ldpbeam.arrays import Bytes, Ints, read_only, unused_bits
-from ldpbeam.bit_counts import OnesBounds, add_bits, masks_of
+from ldpbeam.bit_counts import OnesBounds, add_bits, add_bits_and_look, masks_of
 from ldpbeam.degenerate import count_ones, extremes, ones_admitted
 from ldpbeam.errors import InvalidPayload, Reason
 from ldpbeam.protocols.results import FrequencyProtocol
@@ -69,7 +69,7 @@ class BitVector(FrequencyProtocol[Response]):
         if not self._everyone:
             super().add_reports(payloads, counts, signs)
             return
-        looked = add_bits(payloads, counts, self._bounds)
+        looked = add_bits_and_look(payloads, counts, self._bounds)
         signs += looked.many, looked.few
 
     @property
@@ -83,7 +83,7 @@ class BitVector(FrequencyProtocol[Response]):
 
         if self._everyone:
             found = np.zeros_like(counts)
-            looked = add_bits(payloads, found, self._bounds)
+            looked = add_bits_and_look(payloads, found, self._bounds)
             if looked.sound:
                 counts += found
                 signs += looked.many, looked.few

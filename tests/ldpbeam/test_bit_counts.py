@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ldpbeam.arrays import read_only
-from ldpbeam.bit_counts import OnesBounds, add_bits, masks_of
+from ldpbeam.bit_counts import OnesBounds, add_bits, add_bits_and_look, masks_of
 from ldpbeam.degenerate import count_ones
 from ldpbeam.kernels import bits, positional
 from ldpbeam.kernels._vectors import REPORTS
@@ -99,7 +99,7 @@ def test_reports_are_looked_at_in_the_pass_that_counts(k: int) -> None:
             payloads[draw.choice(n, spread), -1] |= np.uint8(0x80)
         for rows in (payloads, payloads[:1], payloads[: n - 7], payloads[n // 2 :]):
             counts = np.zeros(k, np.int64)
-            looked = add_bits(rows, counts, bounds)
+            looked = add_bits_and_look(rows, counts, bounds)
             assert np.array_equal(counts, unpacked(rows, k))
             above, below, codes = looked_at(rows, k, bounds)
             assert (looked.many, looked.few, looked.sound) == (above, below, not any(codes))
@@ -124,7 +124,7 @@ def test_a_report_that_no_device_sends_is_seen_wherever_it_lies(k: int) -> None:
         for place in (*range(40), *range(n // 2, n // 2 + 40), *range(n - 40, n)):
             payloads = sound.copy()
             payloads[place] = row
-            looked = add_bits(payloads, np.zeros(k, np.int64), bounds)
+            looked = add_bits_and_look(payloads, np.zeros(k, np.int64), bounds)
             assert not looked.sound
             assert (looked.many, looked.few) == (int(row is full), int(not row.any()))
             codes = checked(payloads, k, bounds)
@@ -136,7 +136,7 @@ _AT_THE_END_OF_MEMORY = """
 import ctypes, mmap
 import numpy as np
 from ldpbeam.arrays import read_only
-from ldpbeam.bit_counts import OnesBounds, add_bits, masks_of
+from ldpbeam.bit_counts import OnesBounds, add_bits_and_look, masks_of
 from ldpbeam.degenerate import count_ones
 from ldpbeam.kernels import bits
 
@@ -152,7 +152,7 @@ for width in (1, 12, 45, 63, 64, 65, 128, 129):
         codes, ones = np.empty(n, np.uint8), np.empty(8, np.int64)
         bits.check_bits(read_only(payloads).reshape(-1), width, masks_of(8 * width), 0, 8, ones, codes)
         assert not codes.any()
-        assert add_bits(payloads, np.zeros(8 * width, np.int64), OnesBounds(0, 8, -1, 9)).sound
+        assert add_bits_and_look(payloads, np.zeros(8 * width, np.int64), OnesBounds(0, 8, -1, 9)).sound
 print("done")
 """
 

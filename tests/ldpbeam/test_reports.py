@@ -538,9 +538,7 @@ def test_reports_are_counted_while_they_are_judged(spoiled: int, arrival: int | 
     for counting in (False, True):
         done = Admission(counting=counting)
         admit_frames(codec.joined(messages), {agreed.digest: agreed}, "here", done, arrivals=arrivals)
-        assert [len(columns) for columns in done.admitted] == [3000 - spoiled, max(20 - spoiled, 0)][
-            : len(done.admitted)
-        ]
+        assert [len(columns) for columns in done.admitted] == [n - spoiled for n in (3000, 20) if n > spoiled]
         large, *small = done.admitted
         assert all(columns.support is None for columns in small)
         assert (large.support is not None) == (counting and arrival is None)
