@@ -86,6 +86,20 @@ def test_a_sound_machine_has_no_fault_and_beam_is_not_imported(tmp_path: Path) -
     assert (done.stderr, done.stdout) == ("", "[]\n")
 
 
+@pytest.mark.parametrize(
+    ("version", "begin"),
+    [((3, 10), "fault"), ((3, 11), "ok"), ((3, 12), "ok"), ((3, 13), "ok"), ((3, 14), "note")],
+)
+def test_the_version_of_python_is_held_against_the_declared_ones(
+    monkeypatch: pytest.MonkeyPatch, version: tuple[int, int], begin: str
+) -> None:
+    monkeypatch.setattr(sys, "version_info", (*version, 0, "final", 0))
+    found = examination._python()
+    assert found.state.value == begin
+    assert (found.fix == "") == (begin == "ok")
+    assert ("3.11, 3.12, 3.13" in str(found)) == (begin != "ok")
+
+
 def test_a_fault_ends_with_6_and_its_fix(monkeypatch: pytest.MonkeyPatch) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]

@@ -53,7 +53,7 @@ class Ended:
     ended: list[str]
 
 
-ALL = {"check", "flink-next"} | INTEGRATION | CRASHES
+ALL = {"check", "flink-next", "newest"} | INTEGRATION | CRASHES
 LANES = ("check", "pubsub", "crash-devices", "flink")  # one suite of each
 RUNS = {
     # Those that are to run into their limit last longest and come first.
@@ -126,7 +126,7 @@ def test_all_is_made_and_the_closing_line_of_the_checks_is_last(runs: Runs) -> N
     assert "made:" not in found.out
 
 
-def test_a_slow_machine_makes_all_but_the_next_flink(runs: Runs) -> None:
+def test_a_slow_machine_makes_all_but_the_next_flink_and_python(runs: Runs) -> None:
     found = runs["all, slow"].result()
     assert found.code == 0, found.out
     assert set(found.made) == {".venv java chromium", "check THOROUGH_WITHIN=0"} | INTEGRATION | CRASHES

@@ -98,9 +98,20 @@ def examine(asked: Asked) -> Iterator[Finding]:
 
 def _python() -> Finding:
     found = f"{platform.python_version()} at {sys.executable}, {os.cpu_count()} cores"
-    if (3, 11) <= sys.version_info[:2] <= (3, 12):
+    tested = _tested_pythons()
+    names = ", ".join(f"{major}.{minor}" for major, minor in tested)
+    if sys.version_info[:2] in tested:
         return Finding("python", State.OK, found)
-    return Finding("python", State.FAULT, found, "use Python 3.11 or 3.12")
+    if sys.version_info[:2] > tested[-1]:
+        return Finding("python", State.NOTE, f"{found}; ldpbeam is tested on {names}", f"use Python {names}")
+    return Finding("python", State.FAULT, found, f"use Python {names}")
+
+
+def _tested_pythons() -> list[tuple[int, int]]:
+    """The versions that the distribution's classifiers declare, in rising order."""
+    begin = "Programming Language :: Python :: 3."
+    declared = metadata.metadata("ldpbeam").get_all("Classifier", ())
+    return sorted((3, int(one.removeprefix(begin))) for one in declared if one.startswith(begin))
 
 
 def _distributions() -> Iterator[Finding]:
