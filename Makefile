@@ -74,17 +74,17 @@ $(BENCH_STAMP): $(STAMP)
 	@$(INSTALL)
 	@touch $@
 
-# Resolved afresh, outside the working environment: no leftover slips into the pins, and it works
-# while pyproject.toml and constraints.txt contradict each other, which is when it is needed.
+# Resolved for every declared Python at once, outside the working environment: no leftover slips into the
+# pins, and it works while pyproject.toml and constraints.txt contradict each other, which is when it is needed.
 lock: ## resolve the newest allowed versions again and write constraints.txt
 	@set -e; $(CHOOSE_PYTHON); tmp=$$(mktemp -d); trap 'rm -rf "$$tmp"' EXIT; \
 	"$$chosen" -m venv "$$tmp/venv"; \
-	"$$tmp/venv/bin/pip" install --quiet --disable-pip-version-check '.[dev]' uv; \
-	"$$tmp/venv/bin/pip" check; \
-	{ echo "# Exact versions of what the packages and their dev extra run on, resolved by $$($$tmp/venv/bin/python -V)."; \
+	"$$tmp/venv/bin/pip" install --quiet --disable-pip-version-check uv; \
+	{ echo "# Exact versions of what the packages and their dev extra run on, for every declared version of Python."; \
 	  echo "# Written by 'make lock'; edit pyproject.toml, not this file."; \
-	  "$$tmp/venv/bin/pip" freeze --exclude ldpbeam --exclude setuptools | LC_ALL=C sort -f; } > "$$tmp/constraints.txt"; \
-	mv "$$tmp/constraints.txt" constraints.txt; rm -rf build ldpbeam.egg-info
+	  echo uv | "$$tmp/venv/bin/uv" pip compile --quiet --native-tls --universal --python-version 3.11 --extra dev \
+	    --no-header --no-annotate --no-emit-index-url pyproject.toml -; } > "$$tmp/constraints.txt"; \
+	mv "$$tmp/constraints.txt" constraints.txt
 
 # --- for users
 

@@ -32,7 +32,7 @@ REGISTRY_HOSTS = (
 MACHINE_SPECIFIC = re.compile(
     rf"(?<![\w.~-])(?:{'|'.join(MACHINE_PATHS)})|{'|'.join(map(re.escape, REGISTRY_HOSTS))}"
 )
-PIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*==[0-9][0-9A-Za-z.!]*")
+PIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*==[0-9][0-9A-Za-z.!]*( ; [a-z_]+ (<|>=|==|!=) '[\w.]+'( and [a-z_]+ != '\w+')*)?")
 
 
 def committed_files() -> list[Path]:
@@ -54,7 +54,7 @@ def machine_specific(text: str) -> list[str]:
 
 
 def not_pins(text: str) -> list[str]:
-    """Lines of a constraints file that are neither a comment nor name==version."""
+    """Lines of a constraints file that are neither a comment nor name==version, perhaps with a marker."""
     lines = (line.strip() for line in text.splitlines())
     return [line for line in lines if "://" in line or not (line[:1] in {"", "#"} or PIN.fullmatch(line))]
 
