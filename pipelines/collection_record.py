@@ -40,18 +40,41 @@ class Promises:
 
 
 @dataclass(frozen=True)
+class StatementRecord:
+    """One promise to a device, as :class:`ldpbeam.statements.Statement` words it.
+
+    Attributes:
+        key: what it is about.
+        title: the same for people.
+        value: its number as people read it.
+        text: the sentence.
+    """
+
+    key: str
+    title: str
+    value: str
+    text: str
+
+    @classmethod
+    def from_record(cls, record: Mapping[str, Any]) -> StatementRecord:
+        """As run.json has it."""
+        return cls(*(str(record[name]) for name in ("key", "title", "value", "text")))
+
+
+@dataclass(frozen=True)
 class GuaranteeRecord:
     """Levels of privacy (ε) and the losses over several reports; None or empty where nothing is stated.
 
     Attributes:
         first_report: one report, looked at alone.
         per_report: whether every report spends that again, since nothing is memoised.
-        per_memoised_input, memoised_inputs, cap_over_values: of two-round protocols.
-        not_capped, not_hidden: sentences on what the levels do not cover.
+        per_memoised_input: of two-round protocols.
+        inputs: what such a protocol memoises answers for, such as hash symbols.
+        cap_over_inputs: the most that all reports tell about these, times known.
+        statements: all that is promised, in sentences.
+        not_capped, not_hidden: sentences on what the promises do not cover.
         assumption, first_report_without_assumption: of bounded counters.
         loss_same_changes, loss_any_changes: losses over t reports.
-        loss_two_reports: of any two sequences of inputs.
-        loss_unbounded_from: the t from which the loss is infinite.
         lifetime_reports: how many reports a device makes in its life at most.
         lifetime: what all of them tell between any two sequences of values; None where that is not bounded.
     """
@@ -59,16 +82,15 @@ class GuaranteeRecord:
     first_report: float | None = None
     per_report: bool = False
     per_memoised_input: float | None = None
-    memoised_inputs: float | None = None
-    cap_over_values: float | None = None
+    inputs: str = ""
+    cap_over_inputs: float | None = None
+    statements: tuple[StatementRecord, ...] = ()
     not_capped: str = ""
     not_hidden: tuple[str, ...] = ()
     assumption: str = ""
     first_report_without_assumption: float | None = None
     loss_same_changes: Curve = ()
     loss_any_changes: Curve = ()
-    loss_two_reports: float | None = None
-    loss_unbounded_from: int | None = None
     lifetime_reports: int | None = None
     lifetime: float | None = None
 
@@ -82,9 +104,11 @@ class GuaranteeRecord:
                 continue
             if each.name in {"loss_same_changes", "loss_any_changes"}:
                 known[each.name] = tuple((number(t), number(loss)) for t, loss in raw)
+            elif each.name == "statements":
+                known[each.name] = tuple(StatementRecord.from_record(one) for one in raw)
             elif each.name == "not_hidden":
                 known[each.name] = tuple(map(str, raw))
-            elif each.name in {"not_capped", "assumption"}:
+            elif each.name in {"not_capped", "assumption", "inputs"}:
                 known[each.name] = str(raw)
             else:
                 known[each.name] = bool(raw) if each.name == "per_report" else number(raw)

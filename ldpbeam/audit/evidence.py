@@ -172,7 +172,7 @@ def _same_limit(protocol: LocalProtocol[Any], reports: int) -> float:
         return reports * protocol.guarantee.first_report
     if protocol.losses is not None:
         return protocol.losses.same_changes(reports)
-    cap = protocol.guarantee.cap_over_values
+    cap = protocol.guarantee.cap_over_inputs
     return inf if cap is None else cap
 
 

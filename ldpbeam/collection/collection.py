@@ -24,13 +24,14 @@ from ldpbeam.collection.message import (
 from ldpbeam.collection.participation import Participation
 from ldpbeam.errors import CollectionError
 from ldpbeam.privacy.guarantee import Guarantee
-from ldpbeam.privacy.lifetime import lifetime_record
 from ldpbeam.privacy.loss import loss_record
 from ldpbeam.privacy.poisoning import leverage_record
+from ldpbeam.privacy.promise import YEAR, Promise
 from ldpbeam.privacy.randomiser import without_devices
 from ldpbeam.protocols import PROTOCOLS, LocalProtocol, Parameters, protocol
 from ldpbeam.protocols.attributes.allocate import ALLOCATIONS, allocate
 from ldpbeam.protocols.contract import EVERYONE, PartEstimator, Result
+from ldpbeam.statements import promise_record
 from ldpbeam.support import SupportProbabilities
 from ldpbeam.wire import collection_pb2
 
@@ -203,6 +204,14 @@ class Collection:
         whole = self.protocol.guarantee
         return whole if self.participation is None else whole.within(self.participation.reports)
 
+    @cached_property
+    def promise(self) -> Promise:
+        """What one device can lose, by the few reports of its life or by those of a year."""
+        few = self.participation
+        if few is not None:
+            return Promise.of_protocol(self.protocol, few.reports, few.of)
+        return Promise.of_protocol(self.protocol, min(self.epochs.count, YEAR))
+
     @property
     def protocol_label(self) -> str:
         """The protocol for people: its name, and how attributes share it."""
@@ -298,7 +307,7 @@ class Collection:
             "guarantee": {
                 **self.guarantee.as_record(),
                 **loss_record(built.losses),
-                **lifetime_record(self.guarantee, built.losses),
+                **promise_record(self.promise),
                 "not_hidden": list(built.not_hidden),
                 "behind_shuffler": without_devices(built),
             },

@@ -64,7 +64,7 @@ def _rows(needs: Needs, factor: float) -> Sequence[Row]:
     """What there is with all limits multiplied; nothing where they leave the permitted range."""
     limits = {
         name: limit * factor
-        for name in ("longitudinal", "first", "cap", "lifetime")
+        for name in ("longitudinal", "first", "inputs_cap", "lifetime")
         if (limit := getattr(needs, name)) is not None
     }
     try:

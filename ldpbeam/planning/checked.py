@@ -16,11 +16,11 @@ from ldpbeam.collection.collection import Collection
 from ldpbeam.collection.epochs import instant
 from ldpbeam.collection.message import SERVER_FIELDS, taken
 from ldpbeam.errors import CollectionError
-from ldpbeam.planning.quantity import points
+from ldpbeam.planning.needs import zipf
 from ldpbeam.planning.shuffled import of_collection, shuffled_words
 from ldpbeam.planning.spread import WIDE, Spread, mean_error
 from ldpbeam.privacy.ledger import Ledger, total_cap
-from ldpbeam.privacy.lifetime import lifetime_loss
+from ldpbeam.statements import NO_TURN, epsilon, errors, statements
 
 
 @dataclass(frozen=True)
@@ -30,43 +30,36 @@ class Expected:
     Attributes:
         attribute: its name; empty where there is only one.
         values: how many there are.
-        half_width: of the 95 % interval of the mean value, a frequency; of a mean, in its units.
+        half_width: of the widest 95 % interval, a frequency; of a mean, in its units.
+        widest: the frequency of the value with that interval; None for a mean.
+        even: half-width for a value of frequency 1/k; None for a mean.
         least: smallest frequency told apart from zero; None for a mean.
-        mean: whether it is a mean.
     """
 
     attribute: str
     values: int
     half_width: float
-    least: float | None
-    mean: bool
-
-    def __str__(self) -> str:
-        about = f"{self.attribute}: " if self.attribute else ""
-        if self.mean:
-            return (
-                f"{about}the mean ±{self.half_width:.4g} at most (95 %), of values up to {self.values - 1:,}"
-            )
-        assert self.least is not None  # noqa: S101 - only a mean has none
-        relative = self.half_width / WIDE * self.values
-        seen = (
-            "no frequency is" if self.least >= 1 else f"frequencies from {points(self.least)} points on are"
-        )
-        text = f"{about}±{points(self.half_width)} points (95 %), {seen} told apart from zero"
-        return f"{text}; the standard error is {relative:.2g} of the mean frequency 1/{self.values:,}"
+    widest: float | None = None
+    even: float | None = None
+    least: float | None = None
 
 
 def expected(collection: Collection, devices: int) -> tuple[Expected, ...]:
-    """The errors of an epoch in which so many devices report, one for each histogram."""
+    """The errors of an epoch in which so many devices report, one for each histogram.
+
+    Frequencies are taken to fall like 1/rank.
+    """
     found = []
     histograms = zip(collection.histograms, collection.estimators, strict=True)
     for (name, domain), estimator in histograms:
         if estimator.support is None:
-            found.append(Expected(name, domain.size, WIDE * mean_error(estimator, devices), None, True))
+            found.append(Expected(name, domain.size, WIDE * mean_error(estimator, devices)))
         else:
             spread = Spread.of(estimator.support, devices)
-            width = WIDE * spread.error(1 / domain.size)
-            found.append(Expected(name, domain.size, width, spread.least_frequency, False))
+            widest = spread.widest(zipf(domain.size))
+            widths = (WIDE * spread.error(one) for one in (widest, 1 / domain.size))
+            most, even = widths
+            found.append(Expected(name, domain.size, most, widest, even, spread.least_frequency))
     return tuple(found)
 
 
@@ -100,10 +93,10 @@ class Checked:
         name = f"{collection.name} version {collection.version}"
         yield f"{self.where}: sound, {name}, digest {collection.digest_hex}"
         yield f"  {collection.protocol_label}: {_parameters(collection)}; {', '.join(sizes)}"
-        yield from (f"  {line}" for line in promise(collection))
+        yield from (f"  {one}" for one in promised(collection))
         yield f"  {shuffled_words(collection, self.devices)}"
         yield f"  {protocol.payload_bits} bits of payload per report"
-        yield from (f"  with {self.devices:,} devices: {one}" for one in self.expected)
+        yield from (f"  with {self.devices:,} devices: {errors(one)}" for one in self.expected)
         epochs = collection.epochs
         yield (
             f"  epochs of {epochs.length:,} s, {epochs.count:,} from {instant(epochs.origin)} to "
@@ -122,8 +115,10 @@ class Checked:
                 {
                     "attribute": one.attribute,
                     "half_width": one.half_width,
+                    "widest_frequency": one.widest,
+                    "even_half_width": one.even,
                     "least_frequency": one.least,
-                    "unit": "values" if one.mean else "frequency",
+                    "unit": "values" if one.widest is None else "frequency",
                 }
                 for one in self.expected
             ],
@@ -148,42 +143,11 @@ def _expiry(collection: Collection) -> str:
     return "not retired" if collection.retired is None else f"retired on {instant(collection.retired)}"
 
 
-def promise(collection: Collection) -> Iterator[str]:
-    """The guarantee in sentences; never a bare ε."""
-    guarantee, losses = collection.guarantee, collection.protocol.losses
-    text = f"a first report tells at most ε = {guarantee.first_report:.4g}"
-    two = None if losses is None else losses.any_changes(2)
-    if two is not None:
-        text += ", two reports have no bound" if two == inf else f", two reports at most {two:.4g}"
-    yield text
+def promised(collection: Collection) -> Iterator[str]:
+    """What is promised to a device, in the sentences of every command; never a bare ε."""
+    yield from (one.text for one in statements(collection.promise))
     if collection.participation is not None:
-        yield from _life(collection)
-    per_input, cap = guarantee.per_memoised_input, guarantee.cap_over_values
-    if per_input is None and collection.participation is not None:
-        return
-    if per_input is None:
-        yield "nothing is memoised: T reports tell at most T times that, whatever changes"
-        return
-    yield f"all reports about one memoised input tell at most ε = {per_input:.4g}"
-    if cap is not None:
-        yield (
-            f"all reports of a device tell at most ε = {cap:.4g} about which values it held; when they "
-            "changed is not covered"
-        )
-
-
-def _life(collection: Collection) -> Iterator[str]:
-    """What all reports of a device's life tell, however its values change."""
-    participation = collection.participation
-    assert participation is not None  # noqa: S101 - the caller's condition
-    loss = lifetime_loss(collection.guarantee, collection.protocol.losses)
-    found = (
-        "is not known" if loss is None else "has no bound" if loss == inf else f"is at most ε = {loss:.4g}"
-    )
-    yield (
-        f"a device reports in {participation.reports:,} of its {participation.of:,} epochs, drawn for life: "
-        f"what all its reports tell, whatever changes, {found}"
-    )
+        yield NO_TURN
 
 
 # --- against an earlier one
@@ -264,7 +228,10 @@ def change_lines(old: Collection, new: Collection) -> Iterator[str]:
     yield "reports made with the old one count only while it is given to the pipeline too"
     both = total_cap([Ledger(old.guarantee), Ledger(new.guarantee)])
     if old.name == new.name and both < inf:
-        yield f"a device that reports for both can lose up to ε = {both:.4g}, since memos are not shared"
+        yield (
+            f"a device that reports for both can lose up to ε = {epsilon(both)} about memoised inputs, since "
+            "memos are not shared"
+        )
 
 
 # --- several of one fleet
@@ -287,10 +254,12 @@ def together(collections: Sequence[Collection]) -> dict[str, Any]:
     guarantees = [one.guarantee for one in collections]
     cap = total_cap([Ledger(one) for one in guarantees])
     first = sum(one.first_report for one in guarantees)
+    anything = sum(one.promise.any_loss for one in collections)
     return {
         "collections": len(collections),
         "first_reports": first,
-        "cap_over_values": None if cap == inf else cap,
+        "cap_over_inputs": None if cap == inf else cap,
+        "any_changes": None if anything == inf else anything,
         "without_cap": [one.name for one in collections if Ledger(one.guarantee).cap == inf],
         "owners": sorted({one.owner for one in collections if one.owner}),
         "without_owner": [one.name for one in collections if not one.owner],
@@ -303,13 +272,20 @@ def together_lines(collections: Sequence[Collection]) -> Iterator[str]:
     found = together(collections)
     yield (
         f"one device that reports for all {found['collections']}: first reports tell at most ε = "
-        f"{found['first_reports']:.4g} together"
+        f"{epsilon(found['first_reports'])} together"
     )
-    if found["cap_over_values"] is None:
-        names = ", ".join(found["without_cap"])
-        yield f"no cap over values: each report for {names} spends again"
+    if found["any_changes"] is None:
+        yield "nothing limits what all its reports tell about when a value changed"
     else:
-        yield f"all reports tell at most ε = {found['cap_over_values']:.4g} about which values it held"
+        yield f"all its reports tell at most ε = {epsilon(found['any_changes'])}, whatever changes"
+    if found["cap_over_inputs"] is None:
+        names = ", ".join(found["without_cap"])
+        yield f"nothing caps what they tell about memoised inputs: each report for {names} spends again"
+    else:
+        yield (
+            f"they tell at most ε = {epsilon(found['cap_over_inputs'])} about which inputs it memoised, to "
+            "somebody who knows when each changed and came back"
+        )
     yield f"owners: {', '.join(found['owners']) or 'none'}" + (
         f"; nobody owns {', '.join(found['without_owner'])}" if found["without_owner"] else ""
     )

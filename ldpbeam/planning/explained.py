@@ -10,13 +10,14 @@ from typing import Any
 from ldpbeam.collection.collection import Collection
 from ldpbeam.collection.epochs import instant
 from ldpbeam.consistency import METHODS
-from ldpbeam.planning.checked import expected, promise
+from ldpbeam.planning.checked import expected, promised
 from ldpbeam.planning.shuffled import shuffled_words
 from ldpbeam.planning.spread import Spread
 from ldpbeam.privacy.poisoning import leverage
 from ldpbeam.protocols import LocalProtocol
 from ldpbeam.protocols.contract import PartEstimator, Result
 from ldpbeam.randomness import FULL
+from ldpbeam.statements import OTHER_COLLECTIONS, errors
 
 _SHOWN = 60  # characters of an integer or list that is longer
 
@@ -47,13 +48,13 @@ def explained(collection: Collection, devices: int) -> tuple[Stage, ...]:
         about = f"{name}: " if name else ""
         support += [about + line for line in _support(protocol, estimator)]
         estimate += [about + line for line in _estimate(protocol, estimator, domain.size, devices)]
-    estimate += [f"with {devices:,} devices: {one}" for one in expected(collection, devices)]
+    estimate += [f"with {devices:,} devices: {errors(one)}" for one in expected(collection, devices)]
     stages += [
         Stage("3 support: what is counted", tuple(support)),
         Stage("4 estimate: what the counts say", tuple(estimate)),
         Stage("5 histogram: what is published beside it", tuple(_histogram(collection))),
-        Stage("what is promised to a device", (*promise(collection), shuffled_words(collection, devices))),
-        Stage("what is not", (collection.guarantee.not_capped, *collection.protocol.not_hidden)),
+        Stage("what is promised to a device", (*promised(collection), shuffled_words(collection, devices))),
+        Stage("what is not", (*collection.protocol.not_hidden, OTHER_COLLECTIONS)),
         Stage("what a forger can do", tuple(_forged(collection))),
     ]
     return tuple(stages)

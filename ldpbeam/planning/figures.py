@@ -6,40 +6,49 @@ says how each column is to be read.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from math import inf, log1p
 from typing import Any
 
-from ldpbeam.planning.lost import any_loss, two_reports, values_loss
 from ldpbeam.planning.needs import FrequencyNeeds, MeanNeeds, Needs
 from ldpbeam.planning.repeats import Repeats
 from ldpbeam.planning.settings import Setting
 from ldpbeam.planning.spread import WIDE, Spread, mean_error
 from ldpbeam.privacy.poisoning import leverage
+from ldpbeam.privacy.promise import Promise
 from ldpbeam.protocols import FrequencyProtocol
 from ldpbeam.protocols.local_hash import LocalHash
 from ldpbeam.protocols.server_side import PartEstimator
 
 
-class Figures(ABC):
-    """What is known of every setting. Errors are in the unit of the needs, losses are ε.
+@dataclass(frozen=True, kw_only=True)
+class Figures:
+    """What is known of a setting.
+
+    Errors are in the unit of the needs: of frequencies a share of 1 (0.01 is one percentage point), of a mean
+    the units of its counter. Losses are ε.
 
     Attributes:
-        std_error: of one epoch.
-        half_width: of its 95 % interval.
-        least_change: smallest change from one epoch to the next that differs from none in 95 of 100 cases.
-        mean_7, mean_30: half-width of the 95 % interval of a mean over so many epochs, or over all there are.
+        std_error: of one epoch. Of frequencies the root mean square over all values, which does not depend on
+            their frequencies, except for what drawing the devices adds, taken at its most. Of a mean the
+            largest over all populations.
+        half_width: of the 95 % interval of one epoch, for the value whose interval is widest.
+        least_change: smallest change of that value from one epoch to the next that differs from none in 95
+            of 100 cases.
+        mean_7, mean_30: half-width of the 95 % interval of a mean over so many epochs, or over all there are,
+            for that value.
+        against_nothing: the error over that of what is known without any device: answering 1/k for every
+            value, or the range of a mean. From 1 on an epoch is not worth collecting.
         bits: payload of a report.
-        first_report: ε1, from the integers.
-        cap: inputs times ε∞; infinite where nothing is memoised.
-        values_loss: the most that all reports tell about which values a device held.
-        two_reports: the most that two reports tell, whatever changed between them; infinite where they
-            prove a change; None where a device makes one.
-        any_loss: a bound on what all reports tell, whatever changed.
-        any_exact: whether that bound is reached.
+        promise: what all reports of a device tell.
         fake_device: what one forged report moves an estimate by, at most.
+        widest_frequency: of frequencies, that of the value with the widest interval.
+        even_half_width: of frequencies, half-width for a value of frequency 1/k.
+        rare_error: of frequencies, standard error of a value that nobody holds.
+        least_frequency: of frequencies, the smallest that differs from zero in 95 of 100 epochs.
+        server_steps: of frequencies, additions or comparisons that counting an epoch takes.
         sharing: devices that have the same hash function; None where a function is not kept for life.
+        of_range: of a mean, ``half_width`` over the end of its range.
     """
 
     std_error: float
@@ -47,94 +56,23 @@ class Figures(ABC):
     least_change: float
     mean_7: float
     mean_30: float
+    against_nothing: float
     bits: int
-    first_report: float
-    cap: float
-    values_loss: float
-    two_reports: float | None
-    any_loss: float
-    any_exact: bool
+    promise: Promise
     fake_device: float
-    sharing: float | None
-
-    @property
-    @abstractmethod
-    def against_nothing(self) -> float:
-        """The error over what is known without any device: from 1 on an epoch is not worth collecting."""
+    widest_frequency: float | None = None
+    even_half_width: float | None = None
+    rare_error: float | None = None
+    least_frequency: float | None = None
+    server_steps: float | None = None
+    sharing: float | None = None
+    of_range: float | None = None
 
     def as_record(self) -> dict[str, Any]:
-        """For JSON, which has no infinity: null where there is no bound."""
-        return {name: None if value == inf else value for name, value in vars(self).items()}
-
-
-@dataclass(frozen=True)
-class FrequencyFigures(Figures):
-    """Of all values of a domain. Errors are frequencies (0.01 is one percentage point).
-
-    Attributes:
-        std_error: root mean square over all values; it does not depend on their frequencies, except for what
-            drawing the devices adds, which is taken at its most.
-        rare_error: standard error of a value that nobody holds.
-        half_width: of the 95 % interval, of the mean value.
-        against_uniform: ``std_error`` over the error of answering 1/k for every value.
-        least_frequency: smallest frequency that differs from zero in 95 of 100 epochs.
-        server_steps: additions or comparisons that counting an epoch takes.
-    """
-
-    std_error: float
-    rare_error: float
-    half_width: float
-    against_uniform: float
-    least_frequency: float
-    least_change: float
-    mean_7: float
-    mean_30: float
-    bits: int
-    first_report: float
-    cap: float
-    values_loss: float
-    two_reports: float | None
-    any_loss: float
-    any_exact: bool
-    sharing: float | None
-    server_steps: float
-    fake_device: float
-
-    @property
-    def against_nothing(self) -> float:
-        """Nothing is an answer of 1/k for every value."""
-        return self.against_uniform
-
-
-@dataclass(frozen=True)
-class MeanFigures(Figures):
-    """Of the mean of a counter 0 .. m. Errors are in its units, and the largest over all populations.
-
-    Attributes:
-        of_range: ``half_width`` over m.
-    """
-
-    std_error: float
-    half_width: float
-    of_range: float
-    least_change: float
-    mean_7: float
-    mean_30: float
-    bits: int
-    first_report: float
-    cap: float
-    values_loss: float
-    two_reports: float | None
-    any_loss: float
-    any_exact: bool
-    fake_device: float
-
-    sharing = None  # no protocol for a mean hashes
-
-    @property
-    def against_nothing(self) -> float:
-        """Nothing is an interval of the whole range."""
-        return 2 * self.of_range
+        """For JSON, which has no infinity: null where there is no bound, or nothing of the kind."""
+        own = {name: None if value == inf else value for name, value in vars(self).items()}
+        del own["promise"]
+        return own | self.promise.as_record()
 
 
 def figures(setting: Setting, needs: Needs) -> Figures:
@@ -150,57 +88,54 @@ def figures(setting: Setting, needs: Needs) -> Figures:
     raise TypeError(f"{type(needs).__name__} is neither for frequencies nor for a mean")
 
 
-def _of_frequencies(setting: Setting, needs: FrequencyNeeds) -> FrequencyFigures:
-    protocol = setting.protocol
-    assert isinstance(protocol, FrequencyProtocol)  # noqa: S101 - the needs are for frequencies
-    spread = Spread.of(protocol.support.among(setting.share), needs.devices)
-    error, rare = spread.error(1 / needs.values), spread.error(0.0)
-    repeats = Repeats.of_frequencies(setting, needs)
-    loss, exact = any_loss(protocol, setting.reports)
-    cap = protocol.guarantee.cap_over_values
-    return FrequencyFigures(
-        std_error=error,
-        rare_error=rare,
-        half_width=WIDE * error,
-        against_uniform=error / needs.uniform_error if needs.uniform_error else inf,
-        least_frequency=spread.least_frequency,
-        least_change=repeats.least_change(error),
-        mean_7=repeats.half_width(error, min(7, needs.epochs)),
-        mean_30=repeats.half_width(error, min(30, needs.epochs)),
-        bits=protocol.payload_bits,
-        first_report=protocol.guarantee.first_report,
-        cap=inf if cap is None else cap,
-        values_loss=values_loss(protocol, setting.reports),
-        two_reports=two_reports(protocol, setting.reports),
-        any_loss=loss,
-        any_exact=exact,
-        sharing=_sharing(setting, needs),
-        server_steps=_steps(setting, needs),
-        fake_device=leverage(protocol, setting.share).one_value / needs.devices,
+def _promise(setting: Setting) -> Promise:
+    return Promise.of_protocol(
+        setting.protocol, setting.reports, setting.epochs if setting.participates else None
     )
 
 
-def _of_mean(setting: Setting, needs: MeanNeeds) -> MeanFigures:
+def _of_frequencies(setting: Setting, needs: FrequencyNeeds) -> Figures:
     protocol = setting.protocol
-    error = mean_error(PartEstimator(protocol, present=setting.share), needs.devices)
-    repeats = Repeats.of_mean(setting, needs, error**2 * needs.devices * float(setting.share))
-    loss, exact = any_loss(protocol, setting.reports)
-    cap = protocol.guarantee.cap_over_values
-    return MeanFigures(
-        std_error=error,
+    assert isinstance(protocol, FrequencyProtocol)  # noqa: S101 - the needs are for frequencies
+    spread = Spread.of(protocol.support.among(setting.share), needs.devices)
+    even, rare = spread.error(1 / needs.values), spread.error(0.0)
+    widest = spread.widest(needs.shares)
+    error = spread.error(widest)
+    repeats = Repeats.of_frequencies(setting, needs, widest)
+    return Figures(
+        std_error=even,
         half_width=WIDE * error,
-        of_range=WIDE * error / needs.maximum,
         least_change=repeats.least_change(error),
         mean_7=repeats.half_width(error, min(7, needs.epochs)),
         mean_30=repeats.half_width(error, min(30, needs.epochs)),
+        against_nothing=even / needs.uniform_error if needs.uniform_error else inf,
         bits=protocol.payload_bits,
-        first_report=protocol.guarantee.first_report,
-        cap=inf if cap is None else cap,
-        values_loss=values_loss(protocol, setting.reports),
-        two_reports=two_reports(protocol, setting.reports),
-        any_loss=loss,
-        any_exact=exact,
+        promise=_promise(setting),
+        fake_device=leverage(protocol, setting.share).one_value / needs.devices,
+        widest_frequency=widest,
+        even_half_width=WIDE * even,
+        rare_error=rare,
+        least_frequency=spread.least_frequency,
+        server_steps=_steps(setting, needs),
+        sharing=_sharing(setting, needs),
+    )
+
+
+def _of_mean(setting: Setting, needs: MeanNeeds) -> Figures:
+    protocol = setting.protocol
+    error = mean_error(PartEstimator(protocol, present=setting.share), needs.devices)
+    repeats = Repeats.of_mean(setting, needs, error**2 * needs.devices * float(setting.share))
+    return Figures(
+        std_error=error,
+        half_width=WIDE * error,
+        least_change=repeats.least_change(error),
+        mean_7=repeats.half_width(error, min(7, needs.epochs)),
+        mean_30=repeats.half_width(error, min(30, needs.epochs)),
+        against_nothing=2 * WIDE * error / needs.maximum,
+        bits=protocol.payload_bits,
+        promise=_promise(setting),
         fake_device=leverage(protocol, setting.share).one_value * needs.maximum / needs.devices,
+        of_range=WIDE * error / needs.maximum,
     )
 
 

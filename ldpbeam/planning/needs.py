@@ -38,7 +38,8 @@ class Needs:
             is not known, and every error over epochs is then the larger one of all possible rates.
         longitudinal: the most that all reports about one memoised input may tell, ε∞.
         first: the most that a first report may tell, ε1.
-        cap: the most that all reports of a device may tell about which values it held.
+        inputs_cap: the most that all reports of a device may tell about which inputs it memoised, between two
+            sequences of inputs that change, and come back, at the same epochs.
         lifetime: the most that all reports of a device may tell about anything, however its values change.
         target: half-width of the 95 % interval that is wanted: of a frequency (0.01 is one percentage point),
             of a mean in the units of its counter.
@@ -53,7 +54,7 @@ class Needs:
     change_rate: float | None = None
     longitudinal: float | None = None
     first: float | None = None
-    cap: float | None = None
+    inputs_cap: float | None = None
     lifetime: float | None = None
     target: float | None = None
     bits: int | None = None
@@ -70,7 +71,7 @@ class Needs:
             ("the lifetime ε", self.lifetime),
         ):
             _within(what, level, LEAST_LEVEL, MOST_LEVEL)
-        _within("the cap", self.cap, LEAST_LEVEL, MOST_LEVEL * self.values)
+        _within("the cap", self.inputs_cap, LEAST_LEVEL, MOST_LEVEL * self.values)
         if self.target is not None and not 0 < self.target < self.whole:
             raise _unfit(self._target_range)
         _within("the bits of a report", self.bits, 1, 1 << 30)
@@ -90,7 +91,7 @@ class Needs:
     @property
     def limited(self) -> bool:
         """Whether any limit says how much a device may lose."""
-        return not all(one is None for one in (self.longitudinal, self.first, self.cap, self.lifetime))
+        return not all(one is None for one in (self.longitudinal, self.first, self.inputs_cap, self.lifetime))
 
     def at(self, level: float) -> Self:
         """The same with ε∞ at a level."""

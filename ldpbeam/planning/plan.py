@@ -13,6 +13,7 @@ from ldpbeam.planning.needs import FREE_LEVELS, USUAL_LEVEL, Needs
 from ldpbeam.planning.quantity import quantity
 from ldpbeam.planning.settings import Setting, settings
 from ldpbeam.planning.shuffled import Shuffled
+from ldpbeam.statements import epsilon
 
 ALIKE = 1.05
 """Errors that differ by less than this factor count as equal: the rest then decides."""
@@ -109,10 +110,10 @@ def make_plan(needs: Needs) -> Plan:
 
 def _planned(needs: Needs, *, chosen_level: bool) -> Plan:
     rows = rows_of(needs)
-    recommended = best(rows) or best(rows, allowed={"target"})
+    recommended = best(rows, needs) or best(rows, needs, allowed={"target"})
     weaker = None
     if recommended is None or recommended.missed or needs.lifetime is not None:
-        weaker = best(rows, allowed={"lifetime"})
+        weaker = best(rows, needs, allowed={"lifetime"})
     if weaker is not None and recommended is not None:
         better = weaker.figures.std_error * ALIKE < recommended.figures.std_error
         weaker = weaker if better and weaker.missed else None
@@ -125,29 +126,38 @@ def rows_of(needs: Needs) -> tuple[Row, ...]:
     return tuple(sorted(rows, key=lambda row: (bool(row.missed), row.figures.std_error, row.setting.label)))
 
 
-def best(rows: Sequence[Row], allowed: Set[str] = frozenset()) -> Row | None:
+def best(rows: Sequence[Row], needs: Needs, allowed: Set[str] = frozenset()) -> Row | None:
     """The row of least error among those that miss nothing but what is allowed; None where there is none.
 
-    Among errors that are alike a hash function that is an identifier is avoided; then the one that loses
-    least about values decides, then by two reports, then bits. The published calibration is for the papers'
-    tables.
+    Among errors that are alike a hash function that is an identifier is avoided; then the loss decides that
+    was asked for (:func:`loss_order`), then bits. The published calibration is for the papers' tables.
     """
     fit = [row for row in rows if row.missed.keys() <= allowed]
     if not fit:
         return None
     least = min(row.figures.std_error for row in fit)
     alike = [row for row in fit if row.figures.std_error <= least * ALIKE]
-    return min(alike, key=_preference)
+    return min(alike, key=lambda row: _preference(row, needs))
 
 
-def _preference(row: Row) -> tuple[float, ...]:
+def loss_order(row: Row, needs: Needs) -> tuple[float, ...]:
+    """The losses by which rows are compared, the one that was asked for first.
+
+    That is the loss about memoised inputs for a cap on them, else the loss whatever changes.
+    """
+    promise = row.figures.promise
+    rest = (promise.two_reports or 0.0, promise.inputs_loss)
+    if needs.inputs_cap is not None:
+        return (promise.inputs_loss, promise.two_reports or 0.0, promise.any_loss)
+    return (promise.any_loss, *rest)
+
+
+def _preference(row: Row, needs: Needs) -> tuple[float, ...]:
     found = row.figures
     return (
         row.setting.published,
         row.identified,
-        found.values_loss,
-        found.two_reports or 0.0,
-        found.any_loss,
+        *loss_order(row, needs),
         -(found.sharing or inf),
         found.bits,
         found.std_error,
@@ -160,25 +170,25 @@ def _row(setting: Setting, needs: Needs) -> Row:
 
 
 def _missed(setting: Setting, found: Figures, needs: Needs) -> list[tuple[str, str]]:
-    guarantee, missed = setting.protocol.guarantee, []
+    guarantee, promise, missed = setting.protocol.guarantee, found.promise, []
     if needs.target is not None and found.half_width > needs.target * _SLACK:
         missed.append(("target", f"error ±{quantity(needs).error(found.half_width)}"))
     if needs.bits is not None and found.bits > needs.bits:
         missed.append(("bits", f"{found.bits} bits per report"))
-    if needs.first is not None and found.first_report > needs.first * _SLACK:
-        missed.append(("first", f"a first report spends ε = {found.first_report:.3g}"))
+    if needs.first is not None and promise.first_report > needs.first * _SLACK:
+        missed.append(("first", f"a first report spends ε = {epsilon(promise.first_report)}"))
     level = setting.reports * guarantee.first_report if not setting.memoised else guarantee.per_memoised_input
     if needs.longitudinal is not None and level is not None and level > needs.longitudinal * _SLACK:
-        missed.append(("longitudinal", f"reports about one value spend up to ε = {level:.4g}"))
-    if needs.cap is not None and min(found.cap, found.values_loss) > needs.cap * _SLACK:
-        missed.append(("cap", f"values cost up to ε = {found.values_loss:.4g}"))
-    if needs.lifetime is not None and found.any_loss > needs.lifetime * _SLACK:
-        sign = "" if found.any_exact else "≤ "
-        loss = "no bound" if found.any_loss == inf else f"ε {sign}{found.any_loss:.4g}"
-        missed.append(("lifetime", f"any change pattern: {loss}"))
-        if min(found.cap, found.values_loss) > needs.lifetime * _SLACK:
-            missed.append(("lifetime_values", f"values cost up to ε = {found.values_loss:.4g}"))
-    if found.two_reports == inf and needs.change_rate != 0:
+        missed.append(("longitudinal", f"reports about one value spend up to ε = {epsilon(level)}"))
+    if needs.inputs_cap is not None and promise.inputs_loss > needs.inputs_cap * _SLACK:
+        missed.append(("inputs_cap", f"memoised inputs cost up to ε = {epsilon(promise.inputs_loss)}"))
+    if needs.lifetime is not None and promise.any_loss > needs.lifetime * _SLACK:
+        missed.append(("lifetime", f"whatever changes: {epsilon(promise.any_loss)}"))
+        if promise.inputs_loss > needs.lifetime * _SLACK:
+            missed.append(
+                ("lifetime_inputs", f"memoised inputs cost up to ε = {epsilon(promise.inputs_loss)}")
+            )
+    if promise.two_reports == inf and needs.change_rate != 0:
         missed.append(("change", "two reports prove that a value changed"))
     return missed
 

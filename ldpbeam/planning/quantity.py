@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 
 from ldpbeam.planning.needs import FrequencyNeeds, MeanNeeds, Needs
+from ldpbeam.statements import points
 
 
 class Quantity(ABC):
@@ -108,9 +109,3 @@ def quantity(needs: Needs) -> Quantity:
     if isinstance(needs, MeanNeeds):
         return Mean(needs)
     raise TypeError(f"{type(needs).__name__} is neither for frequencies nor for a mean")
-
-
-def points(frequency: float) -> str:
-    """A frequency in percentage points, for people."""
-    number = 100 * frequency
-    return f"{number:.3g}" if number < 100 else ">100" if number > 100 else "100"

@@ -39,30 +39,37 @@ class Repeats:
     change_rate: float | None
 
     @classmethod
-    def of_frequencies(cls, setting: Setting, needs: FrequencyNeeds) -> Self:
-        """At the mean frequency; what returns of itself depends on all frequencies."""
+    def of_frequencies(cls, setting: Setting, needs: FrequencyNeeds, frequency: float) -> Self:
+        """Of a value that has this one of the expected frequencies; answers return by all of them."""
         protocol = setting.protocol
         assert isinstance(protocol, FrequencyProtocol)  # noqa: S101 - the needs are for frequencies
-        middle = np.array([1 / needs.values])
+        middle = np.array([frequency])
         whole = float(variance(middle, 1, protocol.support.among(setting.share))[0])
-        return cls._of(_errors(setting), middle, whole, needs.shares, needs.change_rate)
+        place = int(np.flatnonzero(needs.shares == frequency)[0])
+        return cls._of(_errors(setting), middle, whole, needs.shares, needs.change_rate, place)
 
     @classmethod
     def of_mean(cls, setting: Setting, needs: MeanNeeds, whole: float) -> Self:
         """At m/2, where errors are largest; ``whole`` is the variance of an estimate from one report."""
         middle = np.array([needs.maximum / 2])
-        return cls._of(_errors(setting), middle, whole, middle, needs.change_rate)
+        return cls._of(_errors(setting), middle, whole, middle, needs.change_rate, 0)
 
     @classmethod
     def _of(
-        cls, errors: MemoErrors | None, middle: Floats, whole: float, estimates: Floats, rate: float | None
+        cls,
+        errors: MemoErrors | None,
+        middle: Floats,
+        whole: float,
+        estimates: Floats,
+        rate: float | None,
+        place: int,
     ) -> Self:
         if errors is None:
             return cls(0.0, 0.0, 0.0, 0.0, 0.0, rate)
         anew = least = 0.0
         if rate is not None:
             few, many = errors.drawn_anew(estimates, estimates)
-            least, anew = float(few.mean()), float(many.mean())
+            least, anew = float(few[place]), float(many[place])
         opposed = float((errors.opposed(middle) ** 2).sum())
         kept = float(errors.kept(middle)[0])
         kept_least = float((errors.kept_least(middle) - errors.drawn_apart(middle))[0])

@@ -12,8 +12,8 @@ from typing import Any
 from ldpbeam.channels.calibration import Calibration
 from ldpbeam.collection.participation import LONGEST
 from ldpbeam.errors import CollectionError
-from ldpbeam.planning.lost import EXACT_REPORTS, exact_loss
 from ldpbeam.planning.needs import LEAST_LEVEL, MOST_LEVEL, Needs
+from ldpbeam.privacy.promise import EXACT_REPORTS, Promise
 from ldpbeam.protocols import PROTOCOLS, LocalProtocol, Parameters
 
 _SYMBOLS = {"linear": (2, 3, 5, 7, 11), "affine": (2, 3, 4, 6, 8, 12)}
@@ -116,7 +116,7 @@ def settings(needs: Needs) -> list[Setting]:
 
 def total_budget(needs: Needs) -> float:
     """What the reports of a device may tell together where nothing is memoised."""
-    limits = [one for one in (needs.lifetime, needs.cap, needs.longitudinal) if one is not None]
+    limits = [one for one in (needs.lifetime, needs.inputs_cap, needs.longitudinal) if one is not None]
     return min(limits) if limits else 2 * (needs.first or LEAST_LEVEL)
 
 
@@ -136,7 +136,7 @@ def _one_round(kind: type[LocalProtocol[Any]], needs: Needs) -> Iterator[tuple[P
 def _memoised(kind: type[LocalProtocol[Any]], needs: Needs) -> Iterator[tuple[Parameters, int]]:
     """The largest levels that no limit forbids; ε1 is half of ε∞ unless a smaller one is asked for."""
     for options in _options(kind, needs):
-        together = [one for one in (needs.cap, needs.lifetime) if one is not None]
+        together = [one for one in (needs.inputs_cap, needs.lifetime) if one is not None]
         inputs = _memoised_inputs(kind, options, needs.values)
         limits = [limit / inputs for limit in together if inputs]
         limits += [needs.longitudinal] if needs.longitudinal else []
@@ -161,7 +161,7 @@ def _few(kind: type[LocalProtocol[Any]], needs: Needs) -> Iterator[tuple[Paramet
     then holds for any change pattern. Two reports that lose too much end the search: at the lower levels of
     more reports a memo shows more of its changes, in proportion to what a report may spend.
     """
-    limit = needs.lifetime if needs.lifetime is not None else needs.cap
+    limit = needs.lifetime if needs.lifetime is not None else needs.inputs_cap
     if limit is None or needs.epochs > LONGEST:
         return
     free = replace(needs, lifetime=None, longitudinal=min(needs.longitudinal or limit, limit, MOST_LEVEL))
@@ -192,14 +192,12 @@ class _Search:
     lifetime: float
 
     def keeps(self, part: float, reports: int) -> bool:
-        """Whether a part of the levels does; not where the loss is not known."""
+        """Whether a part of the levels does."""
         try:
             built = self.kind.from_parameters(self.values, _scaled(self.most, part))
         except CollectionError:
             return False
-        # What a collection says of a life is known where the protocol itself knows its losses.
-        loss = None if built.losses is None else exact_loss(built, reports)
-        return loss is not None and loss <= self.lifetime
+        return Promise.of_protocol(built, reports).any_loss <= self.lifetime
 
     def largest(self, low: float, reports: int) -> Parameters:
         """Between a part that does and the whole, which does not."""
@@ -271,7 +269,7 @@ def _options(kind: type[LocalProtocol[Any]], needs: Needs) -> Iterator[Parameter
     for family in families:
         symbols: tuple[int | None, ...] = (None,)
         if "g" in kind.OPTIONAL and "epsilon_longitudinal" in kind.PARAMETERS:
-            capped = needs.cap is not None or needs.lifetime is not None
+            capped = needs.inputs_cap is not None or needs.lifetime is not None
             symbols = _SYMBOLS[family] if capped else (None, 2)
         for g in symbols:
             for calibration in calibrations:

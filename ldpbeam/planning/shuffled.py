@@ -7,13 +7,11 @@ from fractions import Fraction
 from typing import Any
 
 from ldpbeam.collection.collection import Collection
-from ldpbeam.planning.lost import EXACT_REPORTS
+from ldpbeam.privacy.promise import EXACT_REPORTS
 from ldpbeam.privacy.randomiser import ASSUMPTION, DELTA, many_epochs, one_epoch
 from ldpbeam.privacy.shuffle_plan import planned_epsilon
 from ldpbeam.protocols import LocalProtocol
-
-YEAR = 365
-"""Reports that a collection without a smaller number of epochs is looked at for."""
+from ldpbeam.statements import behind_shuffler
 
 
 @dataclass(frozen=True)
@@ -62,25 +60,6 @@ class Shuffled:
             better = cls.of(protocol, devices, share, reports, renamed=True)
         return cls(present, reports, once.functions, one, whole, better)
 
-    def __str__(self) -> str:
-        crowd = ""
-        if self.functions > 1:
-            crowd = f", of whom about 1 in {self.functions:,} share a hash function"
-        text = (
-            f"behind a shuffler, with {self.devices:,} honest devices in each epoch{crowd}: a report tells "
-            f"at most ε = {self.one_report:.4g}"
-        )
-        if self.all_reports is None:
-            text += ", and several reports are not covered"
-        elif self.reports > 1:
-            text += f", {self.reports:,} reports at most {self.all_reports:.4g}, whatever changes"
-        if self.renaming is not None:
-            also = self.renaming
-            levels = [one for one in (also.one_report, also.all_reports) if one is not None]
-            said = " and ".join(f"{level:.4g}" for level in dict.fromkeys(levels))
-            text += f"; {said} if it also renames symbols, 1 in {also.functions:,}"
-        return f"{text} (but with probability {DELTA:g})"
-
     def as_record(self) -> dict[str, Any]:
         """For programs."""
         return {
@@ -97,15 +76,9 @@ class Shuffled:
 
 def of_collection(collection: Collection, devices: int) -> Shuffled | None:
     """Of a collection: all reports of a device's life where they are few, else of at most a year's days."""
-    few = collection.participation
-    share = Fraction(1) if few is None else few.share
-    reports = min(collection.epochs.count, YEAR) if few is None else few.reports
-    return Shuffled.of(collection.protocol, devices, share, reports)
+    return Shuffled.of(collection.protocol, devices, collection.share, collection.promise.reports)
 
 
 def shuffled_words(collection: Collection, devices: int) -> str:
     """:func:`of_collection` for people, with the assumption."""
-    found = of_collection(collection, devices)
-    if found is None:
-        return "behind a shuffler: nothing is stated for this protocol"
-    return f"{found}. Assumed: {ASSUMPTION}"
+    return behind_shuffler(of_collection(collection, devices), ASSUMPTION, DELTA)

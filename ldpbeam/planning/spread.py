@@ -8,6 +8,7 @@ from statistics import NormalDist
 
 import numpy as np
 
+from ldpbeam.arrays import Floats
 from ldpbeam.estimates import variance
 from ldpbeam.protocols.server_side import PartEstimator, ServerSide
 from ldpbeam.support import SupportProbabilities
@@ -39,6 +40,10 @@ class Spread:
     def error(self, frequency: float) -> float:
         """The standard error."""
         return sqrt(self.absent + self.slope * frequency - self.drawn * frequency**2)
+
+    def widest(self, frequencies: Floats) -> float:
+        """Of these frequencies the one with the largest standard error."""
+        return max(map(float, frequencies), key=self.error)
 
     @property
     def least_frequency(self) -> float:

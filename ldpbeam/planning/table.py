@@ -4,25 +4,33 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ldpbeam.planning.figures import FrequencyFigures, MeanFigures
 from ldpbeam.planning.needs import FrequencyNeeds, Needs
 from ldpbeam.planning.plan import Row
-from ldpbeam.planning.quantity import points, quantity
-from ldpbeam.planning.words import level_words
+from ldpbeam.planning.quantity import quantity
+from ldpbeam.statements import epsilon, points
 
 _FREQUENCIES = (
     ("", "number in this table"),
     ("setting", "protocol; g symbols, d buckets; (m of T): a device reports in m of its T epochs"),
     ("ε", "per report, or ε∞/ε1 where answers are memoised"),
-    ("± 95 %", "half-width of the interval of one epoch, in percentage points"),
+    (
+        "± 95 %",
+        "half-width of the interval of one epoch in percentage points, for the value whose interval is "
+        "widest: of the given frequencies, else of frequencies that fall like 1/rank",
+    ),
+    ("± 1/k", "the same for a value of frequency 1/k"),
     ("/uniform", "its error over that of answering 1/k for every value: 1 or more is not worth collecting"),
     ("seen", "smallest frequency told apart from zero, points"),
-    ("change", "smallest change between two epochs told from none, points"),
-    ("±7", "half-width for the mean of 7 epochs, points"),
-    ("±30", "half-width for the mean of 30 epochs, points"),
+    ("change", "smallest change of the value of ± 95 % between two epochs that is told from none, points"),
+    ("±7", "half-width for the mean of 7 epochs of that value, points"),
+    ("±30", "half-width for the mean of 30 epochs of that value, points"),
     ("bits", "of a report"),
-    ("ε values", "the most that all reports tell about which values a device held"),
-    ("ε any", "the most that all reports tell, whatever changed; ≤: a bound, perhaps not reached"),
+    ("ε any", "the most that all reports tell, whatever changes; ≤: a bound, perhaps not reached"),
+    (
+        "ε inputs",
+        "the most that all reports tell about which inputs a device memoised (values, hash symbols, buckets, "
+        "rounding points) to somebody who knows when each changed and came back",
+    ),
     ("sharing", "devices with the same hash function, kept for life; -: none is kept"),
     ("steps", "additions and comparisons to count an epoch"),
     ("1 fake", "points that one forged report moves a frequency by, at most"),
@@ -43,8 +51,12 @@ _MEAN = (
     ("±7", "half-width for the mean of 7 epochs, units of the counter"),
     ("±30", "half-width for the mean of 30 epochs, units of the counter"),
     ("bits", "of a report"),
-    ("ε values", "the most that all reports tell about which values a device held"),
-    ("ε any", "the most that all reports tell, whatever changed; ≤: a bound, perhaps not reached"),
+    ("ε any", "the most that all reports tell, whatever changes; ≤: a bound, perhaps not reached"),
+    (
+        "ε inputs",
+        "the most that all reports tell about which inputs a device memoised (values, hash symbols, buckets, "
+        "rounding points) to somebody who knows when each changed and came back",
+    ),
     ("1 fake", "units of the counter that one forged report moves the mean by, at most"),
     ("misses", "needs that are not met"),
 )
@@ -59,15 +71,18 @@ def cells(number: int, row: Row, needs: Needs) -> tuple[str, ...]:
     """The texts of one row of the table, one for each of :func:`columns`."""
     found, write = row.figures, quantity(needs).number
     over_time = (write(found.least_change), write(found.mean_7), write(found.mean_30))
-    losses = (str(found.bits), f"{found.values_loss:.4g}", _any_loss(row))
+    losses = (str(found.bits), _any_loss(row), epsilon(found.promise.inputs_loss))
     begin = (str(number), row.setting.label, _levels(row), write(found.half_width))
     end = (write(found.fake_device), ", ".join(row.missed))
-    if isinstance(found, FrequencyFigures):
-        seen = (f"{found.against_uniform:.2g}", points(found.least_frequency))
-        cost = (_sharing(found.sharing), f"{found.server_steps:.1g}")
-        return (*begin, *seen, *over_time, *losses, *cost, *end)
-    assert isinstance(found, MeanFigures)  # noqa: S101 - there is no third kind
-    return (*begin, points(found.of_range), *over_time, *losses, *end)
+    if found.of_range is not None:
+        return (*begin, points(found.of_range), *over_time, *losses, *end)
+    seen = (
+        write(found.even_half_width or 0),
+        f"{found.against_nothing:.2g}",
+        points(found.least_frequency or 0),
+    )
+    cost = (_sharing(found.sharing), f"{found.server_steps:.1g}")
+    return (*begin, *seen, *over_time, *losses, *cost, *end)
 
 
 def _levels(row: Row) -> str:
@@ -76,13 +91,13 @@ def _levels(row: Row) -> str:
         return f"{given.epsilon:.3g}"
     first = given.epsilon_first
     if first is None and given.gamma:
-        first = row.figures.first_report  # what γ leaves of ε∞
+        first = row.figures.promise.first_report  # what γ leaves of ε∞
     return f"{given.epsilon_longitudinal:.3g}" + ("" if first is None else f"/{first:.3g}")
 
 
 def _any_loss(row: Row) -> str:
-    sign = "" if row.figures.any_exact else "≤"
-    return sign + level_words(row.figures.any_loss)
+    promise = row.figures.promise
+    return ("" if promise.any_exact else "≤") + epsilon(promise.any_loss)
 
 
 def _sharing(devices: float | None) -> str:

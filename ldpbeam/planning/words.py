@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from math import inf
 
-from ldpbeam.planning.figures import FrequencyFigures
 from ldpbeam.planning.needs import FrequencyNeeds, Needs
-from ldpbeam.planning.plan import ALIKE, Plan, Row, devices_needed, epochs_possible
+from ldpbeam.planning.plan import ALIKE, Plan, Row, devices_needed, epochs_possible, loss_order
 from ldpbeam.planning.quantity import quantity
 from ldpbeam.planning.settings import total_budget
-from ldpbeam.privacy.randomiser import ASSUMPTION
+from ldpbeam.privacy.randomiser import ASSUMPTION, DELTA
+from ldpbeam.statements import NO_TURN, RANKED, behind_shuffler, epsilon, interval, statements
 
 
 def asked(needs: Needs) -> str:
@@ -18,17 +17,16 @@ def asked(needs: Needs) -> str:
     about = quantity(needs)
     limits = [
         (needs.target, "error at most ±{}", about.error),
-        (needs.longitudinal, "ε∞ at most {}", level_words),
-        (needs.first, "ε1 at most {}", level_words),
-        (needs.cap, "all reports about values at most ε = {}", level_words),
-        (needs.lifetime, "all reports at most ε = {}, whatever changes", level_words),
+        (needs.longitudinal, "ε∞ at most {}", epsilon),
+        (needs.first, "ε1 at most {}", epsilon),
+        (needs.inputs_cap, "all reports about memoised inputs at most ε = {}", epsilon),
+        (needs.lifetime, "all reports at most ε = {}, whatever changes", epsilon),
         (needs.bits, "at most {} bits", str),
     ]
     said = [text.format(write(limit)) for limit, text, write in limits if limit is not None]  # type: ignore[operator]
     rate = "" if needs.change_rate is None else f", {100 * needs.change_rate:g} % change per epoch"
-    return f"{about.subject}, {needs.devices:,} devices, {needs.epochs:,} epochs{rate}: " + (
-        "; ".join(said) or "no limit"
-    )
+    devices = f"{needs.devices:,} devices in each epoch"
+    return f"{about.subject}, {devices}, {needs.epochs:,} epochs{rate}: " + ("; ".join(said) or "no limit")
 
 
 def recommendation(plan: Plan) -> Iterator[str]:
@@ -43,15 +41,27 @@ def recommendation(plan: Plan) -> Iterator[str]:
         yield from _weaker(plan)
         return
     head = "Take" if plan.meets else "Nothing meets all of it. The nearest is"
-    width = quantity(needs).error(row.figures.half_width)
-    yield f"{head} {described(row)}: ±{width} (95 %)."
+    yield f"{head} {described(row)}: {interval_words(row, needs)}."
     yield from _why(plan, row)
     yield from _worth(plan, row)
     yield from _promise(row)
-    yield _mixed(row)
+    yield behind_shuffler(row.shuffled, ASSUMPTION, DELTA)
     if not plan.meets:
         yield from _remedies(plan)
     yield from _weaker(plan)
+
+
+def interval_words(row: Row, needs: Needs) -> str:
+    """The half-widths of the intervals that a run will publish for an epoch."""
+    found = row.figures
+    if (
+        not isinstance(needs, FrequencyNeeds)
+        or found.even_half_width is None
+        or found.widest_frequency is None
+    ):
+        return f"±{quantity(needs).error(found.half_width)} (95 %)"
+    about = "" if needs.frequencies else RANKED
+    return interval(about, found.widest_frequency, found.half_width, needs.values, found.even_half_width)
 
 
 def described(row: Row) -> str:
@@ -61,7 +71,7 @@ def described(row: Row) -> str:
         return f"{row.setting.label} at ε = {given.epsilon:.4g} per report"
     level = given.epsilon_first
     if level is None and given.gamma:
-        level = row.figures.first_report  # what γ leaves of ε∞
+        level = row.figures.promise.first_report  # what γ leaves of ε∞
     first = "" if level is None else f", ε1 = {level:.4g}"
     return f"{row.setting.label} at ε∞ = {given.epsilon_longitudinal:.4g}{first}"
 
@@ -75,30 +85,27 @@ def _why(plan: Plan, row: Row) -> Iterator[str]:
         lost = 100 * (row.figures.std_error / least.figures.std_error - 1)
         yield (
             f"Why: its error is within {lost:.1f} % of the least ({least.setting.label}; up to "
-            f"{100 * (ALIKE - 1):.0f} % counts as equal), and it {_advantage(row, least)}."
+            f"{100 * (ALIKE - 1):.0f} % counts as equal), and it {_advantage(row, least, plan.needs)}."
         )
 
 
-def _advantage(row: Row, other: Row) -> str:
+def _advantage(row: Row, other: Row, needs: Needs) -> str:
     """What the taken row has over one of a little less error: the first that differs, in order of weight."""
     mine, theirs = row.figures, other.figures
-    known = "shares hash functions among devices, which are identifiers otherwise"
+    losses = zip(_loss_names(needs), loss_order(row, needs), loss_order(other, needs), strict=True)
     reasons = (
         (
             other.setting.published,
             "spends the levels that it is given, which the published calibration does not",
         ),
-        (other.identified > row.identified, known),
         (
-            mine.values_loss < theirs.values_loss,
-            f"loses at most ε = {mine.values_loss:.4g} about values, not {level_words(theirs.values_loss)}",
+            other.identified > row.identified,
+            "shares hash functions among devices, which are identifiers otherwise",
         ),
-        (
-            (mine.two_reports or 0) < (theirs.two_reports or 0),
-            f"loses ε = {level_words(mine.two_reports)} by two reports, not "
-            f"{level_words(theirs.two_reports)}",
+        *(
+            (less < more, f"loses at most ε = {epsilon(less)} {about}, not {epsilon(more)}")
+            for about, less, more in losses
         ),
-        (mine.any_loss < theirs.any_loss, "loses less to somebody who looks for changes"),
         (mine.bits < theirs.bits, f"sends {_bits(mine.bits)}, not {theirs.bits}"),
         (True, "shares hash functions among more devices"),
     )
@@ -107,19 +114,21 @@ def _advantage(row: Row, other: Row) -> str:
 
 def _worth(plan: Plan, row: Row) -> Iterator[str]:
     needs, found = plan.needs, row.figures
-    if isinstance(needs, FrequencyNeeds) and isinstance(found, FrequencyFigures):
-        k, of = needs.values, "these frequencies"
-        of = of if needs.frequencies else "frequencies that fall like 1/rank"
-        than = f"answering 1/{k} for every value"
+    if isinstance(needs, FrequencyNeeds):
+        k, of = (
+            needs.values,
+            "these frequencies" if needs.frequencies else "frequencies that fall like 1/rank",
+        )
+        than = f"answering 1/{k:,} for every value"
         if found.against_nothing < 1:
             yield (
-                f"Its error is {found.against_uniform:.2g} of that of {than} (of {of}), "
+                f"Its error is {found.against_nothing:.2g} of that of {than} (of {of}), "
                 f"and {found.std_error * k:.2g} of the mean frequency."
             )
             return
         yield (
             f"Not worth collecting for single epochs: {than}, without any device, "
-            f"has an error {1 / found.against_uniform:.2g} times as large (of {of})."
+            f"has an error {1 / found.against_nothing:.2g} times as large (of {of})."
         )
     elif found.against_nothing < 1:
         yield "No population has a larger error than that."
@@ -134,37 +143,10 @@ def _worth(plan: Plan, row: Row) -> Iterator[str]:
 
 
 def _promise(row: Row) -> Iterator[str]:
-    found, setting = row.figures, row.setting
-    if not setting.memoised:
-        how = (
-            f"A device reports in {setting.reports} of its {setting.epochs} epochs, drawn for life"
-            if setting.participates
-            else f"A device makes {setting.reports:,} reports"
-        )
-        yield f"{how}: all its reports together tell at most ε = {found.any_loss:.4g}, whatever changes."
-        return
-    if setting.participates:
-        yield (
-            f"A device reports in {setting.reports} of its {setting.epochs} epochs, drawn for life: all its "
-            f"reports together tell at most ε = {level_words(found.any_loss)}, whatever changes, and ε = "
-            f"{found.values_loss:.4g} about which values it held."
-        )
-        return
-    sign = "" if found.any_exact else "at most "
-    rest = "no bound" if found.any_loss == inf else f"{sign}ε = {found.any_loss:.4g}"
-    two = "" if found.two_reports is None else f" (two reports {level_words(found.two_reports)})"
-    yield (
-        f"Caveat: ε = {found.values_loss:.4g} is for which values a device held. When they changed is not "
-        f"covered: any change pattern over {setting.reports:,} reports loses {rest}{two}."
-    )
-
-
-def _mixed(row: Row) -> str:
-    """What a shuffler would add."""
-    found = row.shuffled
-    if found is None:
-        return "A shuffler would add nothing that is known."
-    return f"With more protection, {found}. Assumed: {ASSUMPTION}."
+    """What a device loses, in the sentences of every command; and who has no turn."""
+    yield from (one.text for one in statements(row.figures.promise))
+    if row.setting.participates:
+        yield NO_TURN
 
 
 def _remedies(plan: Plan) -> Iterator[str]:
@@ -179,29 +161,27 @@ def _weaker(plan: Plan) -> Iterator[str]:
     row = plan.weaker
     if row is None:
         return
-    found = row.figures
-    width = quantity(plan.needs).error(found.half_width)
-    yield (
-        f"With a weaker promise: {described(row)} gives ±{width}. Its ε = "
-        f"{found.values_loss:.4g} holds for which values a device held, not for when they changed: for that, "
-        f"{row.setting.reports:,} reports are only bounded by {level_words(found.any_loss)}."
-    )
+    width = quantity(plan.needs).error(row.figures.half_width)
+    yield f"With a weaker promise {described(row)} gives ±{width}:"
+    kept = {"inputs", "any_changes"}
+    yield from (f"  {one.text}" for one in statements(row.figures.promise) if one.key in kept)
 
 
 def budget_name(needs: Needs) -> tuple[str, float]:
     """What the chart's axis is: the limit that was given, and its value."""
     if needs.lifetime is not None:
         return "lifetime ε, whatever changes", needs.lifetime
-    if needs.cap is not None:
-        return "cap over values, ε", needs.cap
+    if needs.inputs_cap is not None:
+        return "all reports about memoised inputs, ε", needs.inputs_cap
     if needs.longitudinal is not None:
         return "ε∞", needs.longitudinal
     return "ε1", needs.first or total_budget(needs)
 
 
-def level_words(level: float | None) -> str:
-    """A loss for people."""
-    return "none" if level is None else "no bound" if level == inf else f"{level:.4g}"
+def _loss_names(needs: Needs) -> tuple[str, str, str]:
+    """What the losses of :func:`ldpbeam.planning.plan.loss_order` are about, in its order."""
+    inputs, two, anything = "about its memoised inputs", "by two reports", "whatever changes"
+    return (inputs, two, anything) if needs.inputs_cap is not None else (anything, two, inputs)
 
 
 def _bits(number: int) -> str:

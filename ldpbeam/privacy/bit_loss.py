@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 from itertools import product
-from math import inf, log1p, prod
+from math import inf, log1p, nextafter, prod
 
 from ldpbeam.channels.channel import BitChannel
-from ldpbeam.channels.exact import log_above_power
+from ldpbeam.channels.exact import log_above, log_above_power
 from ldpbeam.privacy.loss import OneProtocolLosses, partitions, require_reports
 
 _BIT_REPORTS = 6
@@ -63,6 +63,15 @@ class BitLosses(OneProtocolLosses):
         if self.instant is None:
             return inf
         return None if reports > _BIT_REPORTS else _any_bits(self, reports)
+
+    @property
+    def round_bound(self) -> float:
+        """The worst ratio of a bit, once for each bit: all of them can differ between two answers."""
+        if self.instant is None:
+            return inf
+        own, other = self.instant.own, self.instant.other
+        bit = max(own / other, (1 - other) / (1 - own))
+        return nextafter(self.inputs * log_above(bit), inf)
 
 
 @lru_cache(256)

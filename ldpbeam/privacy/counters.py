@@ -115,9 +115,10 @@ def counters_guarantee(single: Guarantee, counters: int, limit: int) -> Counters
         first = single.first_ratio**counters
     else:
         first = bounded_sum_ratio(single.first_ratio)
-    memoised, inputs, cap = single.memoised_ratio, single.memoised_inputs, single.cap_over_values
+    memoised, inputs, cap = single.memoised_ratio, single.memoised_inputs, single.cap_over_inputs
     return CountersGuarantee(
         first,
+        single.inputs,
         None if memoised is None else memoised**counters,
         None if inputs is None else counters * inputs,
         None if cap is None else nextafter(counters * cap, inf),

@@ -1,18 +1,36 @@
 """The privacy figures of one device, none of them bare (docs/maths.md correction 5).
 
-A longitudinal protocol has no single ε. The first report spends at most ε1; whatever is said about one
-memoised input, for ever, spends at most ε∞; a device that goes through many values spends ε∞ per distinct
-memoised input, up to a cap. That cap speaks about *which* inputs: it does not cover *when* they changed, or
-came back (:mod:`ldpbeam.privacy.loss`).
+A longitudinal protocol has no single ε. The first report spends at most ε1; all reports about one unchanged
+value spend at most ε∞, for ever; a device that goes through many memoised inputs spends ε∞ for each of them,
+up to a cap. The cap is about the *inputs*, which are values for some protocols only (:class:`Inputs`), and
+it compares sequences of inputs that change, and come back, at the same epochs (:mod:`ldpbeam.privacy.loss`).
+:mod:`ldpbeam.statements` says all of this to people.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from enum import Enum
 from fractions import Fraction
 from math import inf, nextafter
 
 from ldpbeam.channels.exact import log_above
+
+
+class Inputs(Enum):
+    """The things that a device memoises an answer for, by the noun that people read."""
+
+    NONE = "report"
+    """Nothing is memoised."""
+    VALUES = "value"
+    SYMBOLS = "hash symbol"
+    """Several values share one."""
+    BUCKETS = "bucket"
+    """The buckets that a device samples, and one for all others."""
+    POINTS = "rounding point"
+    """A value is rounded to one of two, by an offset that the device keeps secret."""
+    MIXED = "memoised input"
+    """Attributes whose protocols memoise different things."""
 
 
 @dataclass(frozen=True)
@@ -21,6 +39,7 @@ class Guarantee:
 
     Attributes:
         first_ratio: worst ratio of one report.
+        inputs: what answers are memoised for: what the cap is about.
         memoised_ratio: worst ratio of all reports about one memoised input; None for one-round protocols.
         memoised_inputs: how many inputs can be memoised in a lifetime (k, g, ...); None likewise.
         cap: lifetime cap of several attributes, whose inputs do not all have the level above; else None.
@@ -28,10 +47,16 @@ class Guarantee:
     """
 
     first_ratio: Fraction
+    inputs: Inputs
     memoised_ratio: Fraction | None = None
     memoised_inputs: int | None = None
     cap: float | None = None
     reports: int | None = None
+
+    def __post_init__(self) -> None:
+        """Raises ValueError where inputs are memoised and have no name, or the other way round."""
+        if (self.memoised_ratio is None) != (self.inputs is Inputs.NONE):
+            raise ValueError(f"a level of memoised inputs and inputs {self.inputs.name} exclude each other")
 
     def within(self, reports: int) -> Guarantee:
         """The guarantee of devices that make so many reports in their lives, and memoise no more inputs."""
@@ -54,7 +79,12 @@ class Guarantee:
         return None if self.memoised_ratio is None else log_above(self.memoised_ratio)
 
     @property
-    def cap_over_values(self) -> float | None:
+    def unchanged_values(self) -> float | None:
+        """The most that all reports tell while no value changes, rounded up; None for one-round protocols."""
+        return self.per_memoised_input
+
+    @property
+    def cap_over_inputs(self) -> float | None:
         """Memoised inputs times ε∞: the lifetime cap for two sequences that are each other's renaming."""
         if self.memoised_ratio is None or self.memoised_inputs is None:
             return None
@@ -62,33 +92,19 @@ class Guarantee:
             return self.cap
         return self.memoised_inputs * log_above(self.memoised_ratio)
 
-    @property
-    def not_capped(self) -> str:
-        """What the figures above do not promise, in words."""
-        if self.reports is not None and (self.memoised_ratio is None or self.reports == 1):
-            return (
-                "Another collection, or another version of this one: what a device reports for it adds to "
-                "this. Within the collection nothing is left out, however often values change."
-            )
-        if self.memoised_ratio is None:
-            return (
-                "Nothing is memoised: each report spends the first-report level again, so t reports spend "
-                "t times as much, without end."
-            )
-        return (
-            "When a memoised input changed or came back. The cap compares sequences that change, and return "
-            "to an earlier input, at the same epochs. Others can be told apart beyond it, more with every "
-            "report, and two reports may already lose more than twice the first or than the cap: the loss "
-            "between any two sequences says how much."
-        )
-
     def as_record(self) -> dict[str, object]:
-        """The figures for run.json and the page."""
+        """The figures for run.json and the page.
+
+        ``cap_over_values`` is the cap where inputs are values, else null: elsewhere nothing caps what reports
+        tell about values.
+        """
+        cap = self.cap_over_inputs
         return {
             "first_report": self.first_report,
             "per_report": self.memoised_ratio is None,
             "per_memoised_input": self.per_memoised_input,
+            "inputs": None if self.inputs is Inputs.NONE else f"{self.inputs.value}s",
             "memoised_inputs": self.memoised_inputs,
-            "cap_over_values": self.cap_over_values,
-            "not_capped": self.not_capped,
+            "cap_over_inputs": cap,
+            "cap_over_values": cap if self.inputs is Inputs.VALUES else None,
         }

@@ -64,7 +64,7 @@ class Ledger:
         """The most that can ever be spent; for one-round protocols infinite, unless reports are limited."""
         if self.guarantee.memoised_ratio is None and self.guarantee.reports is not None:
             return log_above_power([(self.guarantee.first_ratio, self.guarantee.reports)])
-        cap = self.guarantee.cap_over_values
+        cap = self.guarantee.cap_over_inputs
         return inf if cap is None else cap
 
     def remaining(self, budget: float) -> float:

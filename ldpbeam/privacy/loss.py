@@ -1,13 +1,14 @@
 """What t reports of a device with a memo tell together, exactly, as far as that can be enumerated.
 
-Two comparisons, both between sequences of *memoised inputs* (values for ``l_grr`` and the unary protocols,
-hash symbols for ``loloha``):
+Two comparisons, both between sequences of *memoised inputs* (:class:`ldpbeam.privacy.guarantee.Inputs`:
+values for ``l_grr`` and the unary protocols, hash symbols for ``loloha``):
 
 - ``same_changes``: one sequence is the other one with its inputs renamed. So both change at the same epochs
   and come back to an earlier input at the same epochs. The loss tends to at most inputs × ε∞.
 - ``any_changes``: any two sequences. Nothing caps it: whoever looks for *when* an input changed, or came
   back, learns more with every report. Two reports can lose more than 2·ε1 and more than the cap: where the
-  second round is weak (ε1 near ε∞), or where a report has many bits that all show a change.
+  second round is weak (ε1 near ε∞), or where a report has many bits that all show a change. Each further
+  report adds at most ``round_bound``, the ε of the second round.
 
 The likelihood of reports y given inputs h is a sum over all memo tables. As the entries of a memo are
 independent it factors: ∏ over inputs i of Σ over answers a of P1(a | i) · ∏ over the reports made under i of
@@ -50,6 +51,15 @@ class Losses(ABC):
     @abstractmethod
     def any_changes(self, reports: int) -> float | None:
         """Between any two sequences of inputs, not capped; None where the enumeration is too long."""
+
+    @property
+    @abstractmethod
+    def round_bound(self) -> float:
+        """A bound on what one more report tells, given everything that is memoised: ε of the second round.
+
+        All that two sequences of inputs change is which memoised answers the reports are drawn from, and the
+        ratio of one report under two answers is at most this. Infinite where memoised answers are sent.
+        """
 
 
 @dataclass(frozen=True)
@@ -132,6 +142,11 @@ class SymbolLosses(OneProtocolLosses):
         require_reports(reports)
         ratio = _any_ratio(self, reports)
         return None if ratio is None else log_above(ratio)
+
+    @property
+    def round_bound(self) -> float:
+        """The worst ratio of two symbols in the second round."""
+        return log_above(self.instant.ratio)
 
 
 @lru_cache(256)
@@ -236,6 +251,11 @@ class SeveralLosses(Losses):
         found = [part.any_changes(reports) for part in self.parts]
         known = [loss for loss in found if loss is not None]
         return None if len(known) < len(found) else self._joined(known)
+
+    @property
+    def round_bound(self) -> float:
+        """Of a report about all attributes, or about the worst one."""
+        return self._joined([part.round_bound for part in self.parts])
 
     def _joined(self, losses: Sequence[float]) -> float:
         if not self.together:

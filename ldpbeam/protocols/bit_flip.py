@@ -20,11 +20,12 @@ from ldpbeam.channels.channel import BitChannel
 from ldpbeam.channels.exact import product_of
 from ldpbeam.errors import CollectionError, InvalidPayload, Reason
 from ldpbeam.privacy.bit_loss import BitLosses
-from ldpbeam.privacy.guarantee import Guarantee
+from ldpbeam.privacy.guarantee import Guarantee, Inputs
 from ldpbeam.protocols.bit_vector import BitVector
 from ldpbeam.protocols.contract import FleetAnswers, FleetWords, Memo, WordPlan, WordSpec
 from ldpbeam.protocols.parameters import Parameters
 from ldpbeam.randomness import Randomness
+from ldpbeam.statements import CHANGE_IS_PROVED
 from ldpbeam.support import Recurrence, SupportProbabilities
 
 if TYPE_CHECKING:
@@ -125,11 +126,10 @@ class BitFlip(BitVector[BucketBits]):
         """What is memoised is sent as it is, with the set that it is about."""
         if self.permanent is None:
             return super().not_hidden
-        changes = "Changes. Two different reports of a device prove that its value changed."
         if self._everyone:
-            return (changes, *super().not_hidden)
+            return (CHANGE_IS_PROVED, *super().not_hidden)
         return (
-            changes,
+            CHANGE_IS_PROVED,
             f"Devices. The {self.d} buckets that a device sampled stand in every report of its life, one "
             f"set of {comb(self.domain_size, self.d):,}: where sets are not few against devices, they "
             "identify it.",
@@ -146,8 +146,8 @@ class BitFlip(BitVector[BucketBits]):
         bit = self.channel.own / self.channel.other
         ratio = bit ** min(2, self.d)
         if self.permanent is None:
-            return Guarantee(ratio)
-        return Guarantee(ratio, ratio, self._inputs)
+            return Guarantee(ratio, Inputs.NONE)
+        return Guarantee(ratio, Inputs.BUCKETS, ratio, self._inputs)
 
     @property
     def losses(self) -> BitLosses | None:

@@ -12,7 +12,7 @@ from ldpbeam.arrays import Bytes, Ints, integers, read_only
 from ldpbeam.channels.calibration import symbol_second_round
 from ldpbeam.channels.channel import SymbolChannel
 from ldpbeam.errors import InvalidPayload, Reason
-from ldpbeam.privacy.guarantee import Guarantee
+from ldpbeam.privacy.guarantee import Guarantee, Inputs
 from ldpbeam.privacy.loss import SymbolLosses
 from ldpbeam.protocols.contract import FleetAnswers, FleetWords, Memo, WordPlan, WordSpec
 from ldpbeam.protocols.parameters import Parameters
@@ -57,8 +57,8 @@ class Direct(FrequencyProtocol[int]):
         """Composed ratio for the first report; ε∞ per value, k values."""
         ratio = self.support.own / self.support.other
         if self.permanent is None:
-            return Guarantee(ratio)
-        return Guarantee(ratio, self.permanent.ratio, self.domain_size)
+            return Guarantee(ratio, Inputs.NONE)
+        return Guarantee(ratio, Inputs.VALUES, self.permanent.ratio, self.domain_size)
 
     @property
     def losses(self) -> SymbolLosses | None:

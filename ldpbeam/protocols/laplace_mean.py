@@ -13,7 +13,7 @@ from ldpbeam.channels.exact import exp_below
 from ldpbeam.channels.noise import LaplaceNoise
 from ldpbeam.errors import CollectionError, InvalidPayload, Reason
 from ldpbeam.kernels.check_codes import CheckCode
-from ldpbeam.privacy.guarantee import Guarantee
+from ldpbeam.privacy.guarantee import Guarantee, Inputs
 from ldpbeam.protocols.contract import (
     EVERYONE,
     AddedNoise,
@@ -83,7 +83,7 @@ class LaplaceMean(MeanProtocol):
     @property
     def guarantee(self) -> Guarantee:
         """e^ε: proven in ``ldpbeam.channels.noise``; these integers fall short of it by less than 1e-9."""
-        return Guarantee(exp_below(self.epsilon))
+        return Guarantee(exp_below(self.epsilon), Inputs.NONE)
 
     @property
     def added_noise(self) -> AddedNoise:

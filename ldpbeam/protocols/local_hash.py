@@ -14,7 +14,7 @@ from ldpbeam.channels.calibration import Calibration, symbol_second_round
 from ldpbeam.channels.channel import SymbolChannel
 from ldpbeam.errors import CollectionError, InvalidPayload, Reason
 from ldpbeam.hashing import FAMILIES, HashFamily, optimal_prime
-from ldpbeam.privacy.guarantee import Guarantee
+from ldpbeam.privacy.guarantee import Guarantee, Inputs
 from ldpbeam.privacy.loss import SymbolLosses
 from ldpbeam.protocols.contract import FleetAnswers, FleetWords, Memo, WordPlan, WordSpec
 from ldpbeam.protocols.parameters import Parameters
@@ -100,8 +100,8 @@ class LocalHash(FrequencyProtocol[Hashed]):
         """Composed symbol ratio for the first report; ε∞ per hash value, g of them."""
         ratio = self._symbol[0] / self._symbol[1]
         if self.permanent is None:
-            return Guarantee(ratio)
-        return Guarantee(ratio, self.permanent.ratio, self.g)
+            return Guarantee(ratio, Inputs.NONE)
+        return Guarantee(ratio, Inputs.SYMBOLS, self.permanent.ratio, self.g)
 
     @property
     def losses(self) -> SymbolLosses | None:

@@ -19,11 +19,13 @@ from ldpbeam.arrays import Bytes, Floats, Ints, Uints, read_only, unused_bits
 from ldpbeam.channels.channel import BitChannel
 from ldpbeam.channels.exact import exp_below
 from ldpbeam.errors import CollectionError, InvalidPayload, Reason
-from ldpbeam.privacy.guarantee import Guarantee
+from ldpbeam.privacy.guarantee import Guarantee, Inputs
+from ldpbeam.privacy.point_loss import POINT_REPORTS, PointLosses
 from ldpbeam.protocols.contract import EVERYONE, FleetAnswers, FleetWords, Memo, WordPlan, WordSpec
 from ldpbeam.protocols.parameters import Parameters
 from ldpbeam.protocols.results import MeanProtocol
 from ldpbeam.randomness import FULL, Randomness
+from ldpbeam.statements import CHANGE_IS_PROVED
 from ldpbeam.support import SupportProbabilities
 
 if TYPE_CHECKING:
@@ -179,7 +181,7 @@ class OneBitMean(OneBit):
     @property
     def guarantee(self) -> Guarantee:
         """The ends' ratio, for every report anew."""
-        return Guarantee(self.bit.ratio)
+        return Guarantee(self.bit.ratio, Inputs.NONE)
 
     def device_definition(self) -> dict[str, Any]:
         """The one round."""
@@ -282,7 +284,23 @@ class OneBitRRPM(OneBit):
         prints (docs/maths.md correction 6).
         """
         points = self.maximum // self.segment + 1
-        return Guarantee(self.ends.own / self.ends.other, self.bit.ratio, points)
+        return Guarantee(self.ends.own / self.ends.other, Inputs.POINTS, self.bit.ratio, points)
+
+    @property
+    def losses(self) -> PointLosses:
+        """Inputs are the points 0, s, 2s, …, m."""
+        points = range(0, self.domain_size, self.segment)
+        some = (
+            points
+            if len(points) <= 2 * POINT_REPORTS
+            else [*points[:POINT_REPORTS], *points[-POINT_REPORTS:]]
+        )
+        return PointLosses(len(points), tuple(self.bit.weight(point) for point in some), self.flip)
+
+    @property
+    def not_hidden(self) -> tuple[str, ...]:
+        """Bits that are memoised and sent as they are show a change."""
+        return super().not_hidden if self.flip else (CHANGE_IS_PROVED, *super().not_hidden)
 
     def point(self, value: int, alpha: int) -> int:
         """Number of the point that a value is rounded to: the memoised input."""

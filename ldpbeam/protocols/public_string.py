@@ -13,7 +13,7 @@ from ldpbeam.channels.exact import exp_below
 from ldpbeam.degenerate import CELLS, add_seeds, check_seeded, is_degenerate, ordinary, ordinary_many
 from ldpbeam.errors import InvalidPayload, Reason
 from ldpbeam.kernels.check_codes import CheckCode
-from ldpbeam.privacy.guarantee import Guarantee
+from ldpbeam.privacy.guarantee import Guarantee, Inputs
 from ldpbeam.protocols.contract import FleetAnswers, FleetWords, Memo, WordPlan, WordSpec
 from ldpbeam.protocols.parameters import Parameters
 from ldpbeam.protocols.results import FrequencyProtocol
@@ -78,7 +78,7 @@ class BinFlipPlus(FrequencyProtocol[Verdict]):
     @property
     def guarantee(self) -> Guarantee:
         """Randomised response on one bit."""
-        return Guarantee(self.instant.own / self.instant.other)
+        return Guarantee(self.instant.own / self.instant.other, Inputs.NONE)
 
     @property
     def payload_bits(self) -> int:

@@ -14,7 +14,7 @@ from ldpbeam.channels.channel import BitChannel, unary_ratio
 from ldpbeam.channels.exact import product_of
 from ldpbeam.errors import CollectionError
 from ldpbeam.privacy.bit_loss import BitLosses
-from ldpbeam.privacy.guarantee import Guarantee
+from ldpbeam.privacy.guarantee import Guarantee, Inputs
 from ldpbeam.protocols.bit_vector import BitVector
 from ldpbeam.protocols.contract import FleetAnswers, FleetWords, Memo, WordPlan, WordSpec
 from ldpbeam.protocols.parameters import Parameters
@@ -55,9 +55,9 @@ class Unary(BitVector[int]):
         """Composed one-hot ratio for the first report; ε∞ per value, k values."""
         ratio = unary_ratio(self.support.own, self.support.other)
         if self.permanent is None:
-            return Guarantee(ratio)
+            return Guarantee(ratio, Inputs.NONE)
         memoised = unary_ratio(self.permanent.own, self.permanent.other)
-        return Guarantee(ratio, memoised, self.domain_size)
+        return Guarantee(ratio, Inputs.VALUES, memoised, self.domain_size)
 
     @property
     def losses(self) -> BitLosses | None:

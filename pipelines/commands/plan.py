@@ -71,7 +71,12 @@ class _ErrorOption(click.ParamType[tuple[float, bool]]):
     metavar="SPEC",
     help="Who is asked, as simulate takes it: csv:FILE:COLUMN …; with --values or --mean also zipf:1.1, syn.",
 )
-@click.option("--devices", type=click.IntRange(1), metavar="N", help="Devices that report in an epoch.")
+@click.option(
+    "--devices",
+    type=click.IntRange(1),
+    metavar="N",
+    help="Devices that are there in an epoch. One that is there in one epoch of seven counts as a seventh.",
+)
 @click.option(
     "--epochs", type=click.IntRange(1), default=365, show_default=True, help="How many are planned."
 )
@@ -84,8 +89,21 @@ class _ErrorOption(click.ParamType[tuple[float, bool]]):
 )
 @click.option("--epsilon-longitudinal", "longitudinal", type=float, help="ε∞: all reports about one input.")
 @click.option("--epsilon-first", "first", type=float, help="ε1: a first report. Default: half of ε∞.")
-@click.option("--cap", type=float, help="ε of all reports of a device about which values it held.")
-@click.option("--lifetime-epsilon", "lifetime", type=float, help="ε of all reports, whatever changes.")
+@click.option(
+    "--cap",
+    type=float,
+    help="The most that all reports of a device may tell, an ε; --cap-of says about what.",
+)
+@click.option(
+    "--cap-of",
+    type=click.Choice(["changes", "inputs"]),
+    default="changes",
+    show_default=True,
+    help="changes: whatever its values were and whenever they changed. inputs: which inputs it memoised "
+    "(values, hash symbols, buckets or rounding points), to somebody who knows when each changed and came "
+    "back.",
+)
+@click.option("--lifetime-epsilon", "lifetime", type=float, help="The same as --cap ε --cap-of changes.")
 @click.option(
     "--target-error",
     "target",

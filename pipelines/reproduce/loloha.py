@@ -216,7 +216,7 @@ def _table_1(settings: Settings, cell: Cell) -> list[Row]:
             else frequency_protocol("dbitflip_pm", k, epsilon_longitudinal=2.0, d=1)
         )
         seconds = _seconds(one, rng.integers(0, k, n))
-        cap = one.guarantee.cap_over_values
+        cap = one.guarantee.cap_over_inputs
         rows.append(
             {
                 "method": name,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 import time
 from pathlib import Path
 from types import SimpleNamespace
@@ -22,7 +23,9 @@ from tests.dataflow.store import ObjectStore
 from tests.pipelines.running import collection, fleet, write
 
 CLOUD = [*OPTIONS, "--temp_location", "gs://my-bucket/temp", "--output", "gs://my-bucket/results"]
-BEAM = "gcr.io/cloud-dataflow/v1beta3/beam_python3.11_sdk:2.77.0"
+BEAM = (
+    f"gcr.io/cloud-dataflow/v1beta3/beam_python{sys.version_info.major}.{sys.version_info.minor}_sdk:2.77.0"
+)
 EVENT_TIME = api.TimeDomain.EVENT_TIME
 STREAM_LABELS = REPOSITORY / "tests" / "transforms" / "stream_labels.txt"
 PARDO, GROUP = "beam:transform:pardo:v1", "beam:transform:group_by_key:v1"

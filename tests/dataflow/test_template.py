@@ -174,7 +174,9 @@ def steps(word: str) -> list[str]:
 def test_the_image_has_the_versions_that_the_suite_is_run_on() -> None:
     pins = (REPOSITORY / "constraints.txt").read_text()
     beam = re.search(r"^apache-beam==(\S+)$", pins, re.MULTILINE)
-    python = re.search(r'^requires-python = ">=(\d+\.\d+)"', (REPOSITORY / "pyproject.toml").read_text(), re.M)
+    python = re.search(
+        r'^requires-python = ">=(\d+\.\d+)"', (REPOSITORY / "pyproject.toml").read_text(), re.M
+    )
     assert beam
     assert python
     assert steps("FROM") == [f"python:{python[1]}-slim"]

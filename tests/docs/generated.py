@@ -280,9 +280,9 @@ def built(name: str, k: int, **more: object) -> FrequencyProtocol[object]:
 
 
 def cap(guarantee: Guarantee) -> str:
-    if guarantee.cap_over_values is None:
+    if guarantee.cap_over_inputs is None:
         return "none: ε per report"
-    return f"{guarantee.cap_over_values:g} ({guarantee.memoised_inputs} × ε∞)"
+    return f"{guarantee.cap_over_inputs:g} ({guarantee.memoised_inputs} × ε∞)"
 
 
 def comparison(k: int) -> str:
@@ -414,7 +414,7 @@ def any_two_sequences() -> str:
             {} if levels[1] is None else {"epsilon_first": levels[1]}
         )
         kind = protocol(name, k, Parameters(**given, **more))  # type: ignore[arg-type]
-        losses, cap = kind.losses, kind.guarantee.cap_over_values
+        losses, cap = kind.losses, kind.guarantee.cap_over_inputs
         assert losses is not None and cap is not None
         found = [losses.any_changes(t) or 0.0 for t in (1, 2, 3, 4)]
         label = f"`{name}`, " + ", ".join(f"{key} = {value}" for key, value in {"k": k, **more}.items())
@@ -554,7 +554,7 @@ def allocations() -> str:
         error = [float(p.support.floor) / float(p.support.sampled) for p in kind.estimators]
         label = f"`{allocation}`" + (f", `{name}`" if name else "")
         spread = f"{min(error):.3g} .. {max(error):.3g}"
-        cap_over_values = f"{kind.guarantee.cap_over_values:g}"
+        cap_over_values = f"{kind.guarantee.cap_over_inputs:g}"
         rows.append([label, spread, str(8 * kind.payload_size), cap_over_values])
     return table(["allocation", "n·V*", "payload, bits sent", "cap over values"], rows)
 

@@ -24,7 +24,6 @@ from ldpbeam.collection.domain import Domain
 from ldpbeam.collection.epochs import Epochs
 from ldpbeam.collection.participation import Participation
 from ldpbeam.estimates import variance
-from ldpbeam.privacy.lifetime import lifetime_loss
 from ldpbeam.protocols import PROTOCOLS, FrequencyProtocol, Parameters
 from ldpbeam.protocols.contract import Memo
 from ldpbeam.randomness import ScriptedRandomness
@@ -140,7 +139,7 @@ def test_no_change_pattern_ever_loses_more_than_a_life_is_promised(
     assert all(sum(law.values()) == 1 for law in laws)
     assert all(set(law) == set(laws[0]) for law in laws)
     worst = max(max(law[sent] for law in laws) / min(law[sent] for law in laws) for sent in laws[0])
-    promised = lifetime_loss(agreed.guarantee, agreed.protocol.losses)
+    promised = agreed.promise.any_loss
     assert promised is not None
     assert log_above(worst) <= promised
     assert log_above(worst) == pytest.approx(promised, rel=1e-12)
@@ -161,7 +160,7 @@ def test_a_device_that_reported_in_every_epoch_would_break_the_promise() -> None
     once = collection("grr", 2, 1, 3)
     laws = [transcripts(agreed, values) for values in product(range(2), repeat=3)]
     worst = max(max(law[sent] for law in laws) / min(law[sent] for law in laws) for sent in laws[0])
-    assert log_above(worst) > 2.9 * lifetime_loss(once.guarantee, None)
+    assert log_above(worst) > 2.9 * once.promise.any_loss
 
 
 # Errors

@@ -145,7 +145,7 @@ def test_one_bit_spends_half_of_the_nominal_level(epsilon: float) -> None:
         for_life = build(PM, 6, epsilon, d).guarantee
         assert for_life.per_memoised_input == for_life.first_report
         assert for_life.memoised_inputs == min(d + 1, 6)
-        assert for_life.cap_over_values == pytest.approx(min(d + 1, 6) * spent, rel=1e-12)
+        assert for_life.cap_over_inputs == pytest.approx(min(d + 1, 6) * spent, rel=1e-12)
 
 
 @pytest.mark.parametrize("b,d", [(2, 1), (3, 1), (3, 2), (4, 1)])
@@ -767,7 +767,7 @@ def table(b: int = 32, epsilon: float = 1.0) -> list[str]:
     for name, d in ROWS:
         built = build(name, b, epsilon, d)
         guarantee = built.guarantee
-        cap = guarantee.cap_over_values
+        cap = guarantee.cap_over_inputs
         per_report = float(built.support.floor) / float(built.support.sampled)
         found.append(
             f"| `{name}` | {'–' if d is None else d} | {built.payload_bits} | {per_report:.2f} "
@@ -786,8 +786,8 @@ def test_numbers_of_the_page_are_those_of_the_library() -> None:
         device = build(PM, 32, cap, 1)
         levels = Parameters(epsilon_longitudinal=cap / 2, epsilon_first=cap / 4, g=2)
         loloha: Any = protocol("loloha", 32, levels)
-        assert device.guarantee.cap_over_values == pytest.approx(cap)
-        assert loloha.guarantee.cap_over_values == pytest.approx(cap)
+        assert device.guarantee.cap_over_inputs == pytest.approx(cap)
+        assert loloha.guarantee.cap_over_inputs == pytest.approx(cap)
         flipped.append(f"{32 * float(device.support.floor):.2f}")
         hashed.append(f"{float(loloha.support.floor):.2f}")
     assert "n·V\\* is {}, {} and {} for `dbitflip_pm`, {}, {} and {} for".format(*flipped, *hashed) in words

@@ -158,7 +158,7 @@ def test_the_papers_deployment() -> None:
     assert record["first_report_without_assumption"] == pytest.approx(569.445, abs=0.001)
     assert round(record["unchanged_values"], 3) == 2.718
     assert record["per_memoised_input"] == pytest.approx(1000.0)
-    assert record["cap_over_values"] == pytest.approx(2000.0)
+    assert record["cap_over_inputs"] == pytest.approx(2000.0)
     assert "add up to at most 86400" in record["assumption"]
     two = build("together", "one_bit_rrpm", (86401,) * 2, gamma=0.2).guarantee.as_record()
     assert two["first_report"] <= two["first_report_without_assumption"] < two["theorem_5"]

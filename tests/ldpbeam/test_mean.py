@@ -191,7 +191,7 @@ def test_few_values_are_memoised() -> None:
         _, memo = built.privatize(value, memo, randomness)
     assert set(memo.answers) == {0, 1, 2}
     assert built.guarantee.memoised_inputs == 3
-    assert built.guarantee.cap_over_values == pytest.approx(3.0)
+    assert built.guarantee.cap_over_inputs == pytest.approx(3.0)
     assert rrpm(86401).guarantee.memoised_inputs == 2
 
 

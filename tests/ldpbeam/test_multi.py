@@ -122,15 +122,15 @@ def test_levels(name: str, sizes: tuple[int, ...]) -> None:
     assert spent.first_ratio == np.prod([Fraction(part.first_ratio) for part in shares])
     if whole.memoised_ratio is None:
         assert all(part.memoised_ratio is None for part in parts)
-        assert whole.cap_over_values is None
-        assert spent.cap_over_values is None
+        assert whole.cap_over_inputs is None
+        assert spent.cap_over_inputs is None
     else:
         assert whole.memoised_ratio == max(part.memoised_ratio or 0 for part in parts)
-        assert whole.cap_over_values == max(part.cap_over_values or 0 for part in parts)
+        assert whole.cap_over_inputs == max(part.cap_over_inputs or 0 for part in parts)
         assert spent.memoised_inputs == sum(part.memoised_inputs or 0 for part in shares)
         assert spent.memoised_ratio == np.prod([Fraction(part.memoised_ratio or 0) for part in shares])
-        caps = sum(part.cap_over_values or 0 for part in shares)
-        assert caps <= (spent.cap_over_values or 0) <= caps * (1 + 1e-12)
+        caps = sum(part.cap_over_inputs or 0 for part in shares)
+        assert caps <= (spent.cap_over_inputs or 0) <= caps * (1 + 1e-12)
     # RAPPOR's first report is set by its fixed second round, and tells less than ε∞.
     limit = 2.0 if "epsilon_first" not in PROTOCOLS[name].PARAMETERS else 1.0
     limit = 1.0 if "epsilon" in PROTOCOLS[name].PARAMETERS else limit

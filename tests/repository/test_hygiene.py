@@ -32,7 +32,10 @@ REGISTRY_HOSTS = (
 MACHINE_SPECIFIC = re.compile(
     rf"(?<![\w.~-])(?:{'|'.join(MACHINE_PATHS)})|{'|'.join(map(re.escape, REGISTRY_HOSTS))}"
 )
-PIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*==[0-9][0-9A-Za-z.!]*( ; [a-z_]+ (<|>=|==|!=) '[\w.]+'( and [a-z_]+ != '\w+')*)?")
+PIN = re.compile(
+    r"[A-Za-z0-9][A-Za-z0-9._-]*==[0-9][0-9A-Za-z.!]*"
+    r"( ; [a-z_]+ (<|>=|==|!=) '[\w.]+'( and [a-z_]+ != '\w+')*)?"  # which versions of Python need it
+)
 
 
 def committed_files() -> list[Path]:

@@ -11,7 +11,7 @@ from math import fsum, inf, nextafter, prod
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from ldpbeam.arrays import Floats, Ints
-from ldpbeam.privacy.guarantee import Guarantee
+from ldpbeam.privacy.guarantee import Guarantee, Inputs
 from ldpbeam.privacy.loss import SeveralLosses
 from ldpbeam.protocols.contract import EVERYONE, LocalProtocol, PartEstimator, Result, WordPlan, WordSpec
 from ldpbeam.protocols.parameters import Parameters
@@ -61,15 +61,19 @@ class AttributeProtocol(LocalProtocol[Response]):
         memoised = [part.memoised_ratio for part in parts if part.memoised_ratio is not None]
         once = prod(first, start=Fraction(1)) if self.TOGETHER else max(first)
         if len(memoised) < len(parts):
-            return Guarantee(once)
+            return Guarantee(once, Inputs.NONE)
         inputs = [part.memoised_inputs for part in parts if part.memoised_inputs is not None]
-        caps = [part.cap_over_values for part in parts if part.cap_over_values is not None]
+        caps = [part.cap_over_inputs for part in parts if part.cap_over_inputs is not None]
+        kinds = {part.inputs for part in parts}
+        kind = kinds.pop() if len(kinds) == 1 else Inputs.MIXED
         capped = len(caps) == len(parts)
         if self.TOGETHER:
             cap = nextafter(fsum(caps), inf) if capped else None
-            return Guarantee(once, prod(memoised, start=Fraction(1)), sum(inputs) if capped else None, cap)
+            return Guarantee(
+                once, kind, prod(memoised, start=Fraction(1)), sum(inputs) if capped else None, cap
+            )
         cap = max(caps) if capped else None
-        return Guarantee(once, max(memoised), max(inputs) if capped else None, cap)
+        return Guarantee(once, kind, max(memoised), max(inputs) if capped else None, cap)
 
     @property
     def losses(self) -> SeveralLosses | None:

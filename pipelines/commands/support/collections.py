@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from math import inf
 from pathlib import Path
 
 import click
@@ -10,7 +9,7 @@ import click
 from ldpbeam.collection.advice import warnings_about
 from ldpbeam.collection.collection import Collection
 from ldpbeam.collection.file import load_collection
-from ldpbeam.privacy.lifetime import lifetime_loss
+from ldpbeam.statements import in_short
 from ldpbeam.text import clean
 
 
@@ -30,19 +29,7 @@ def load(path: Path) -> Collection:
 
 def introduction(collection: Collection) -> str:
     """One line on what is collected; never a bare ε."""
-    guarantee = collection.guarantee
-    levels = f"first report ε ≤ {guarantee.first_report:.4g}"
-    losses = collection.protocol.losses
-    two = None if losses is None else losses.any_changes(2)
-    if two is not None:
-        levels += ", two reports no bound" if two == inf else f", two reports ε ≤ {two:.4g}"
-    if guarantee.per_memoised_input is not None:
-        levels += f", per memoised input ε ≤ {guarantee.per_memoised_input:.4g}"
-    loss = lifetime_loss(guarantee, losses)
-    if guarantee.reports is not None:
-        known = "no bound" if loss is None or loss == inf else f"ε ≤ {loss:.4g} for any changes of its value"
-        which = "the only report" if guarantee.reports == 1 else f"all {guarantee.reports} reports"
-        levels += f", {which} of a device's life {known}"
+    levels = in_short(collection.promise)
     values = " + ".join(str(domain.size) for _, domain in collection.histograms)
     return (
         f"{collection.name} version {collection.version}: {collection.protocol_label}, "

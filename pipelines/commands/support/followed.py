@@ -17,8 +17,8 @@ from ldpbeam.errors import LdpError, UsageError
 from ldpbeam.estimates import Estimates, estimate, tie_breakers
 from ldpbeam.over_time.covariance import errors_of, std_error_floor
 from ldpbeam.pipelines.commands.support.console import deliver, say
-from ldpbeam.planning.quantity import points
 from ldpbeam.protocols.contract import Result
+from ldpbeam.statements import points
 
 _NUMBERS = {
     "estimate": "frequency",

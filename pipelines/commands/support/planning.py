@@ -36,6 +36,7 @@ class Asked:
     longitudinal: float | None
     first: float | None
     cap: float | None
+    cap_of: str  # "changes" or "inputs"
     lifetime: float | None
     target: tuple[float, bool] | None  # a number, and whether it ended in %
     bits: int | None
@@ -97,7 +98,12 @@ def plan_collection(given: Asked) -> None:
 
 def _needs(given: Asked, who: _Who, devices: int) -> Needs:
     rate = who.change_rate if given.change_rate is None else given.change_rate
-    limits = (rate, given.longitudinal, given.first, given.cap, given.lifetime, _target(given, who))
+    inputs_cap = given.cap if given.cap_of == "inputs" else None
+    whatever = [
+        one for one in (given.lifetime, given.cap if given.cap_of == "changes" else None) if one is not None
+    ]
+    lifetime = min(whatever, default=None)
+    limits = (rate, given.longitudinal, given.first, inputs_cap, lifetime, _target(given, who))
     asked_for = (who.domain.size, devices, given.epochs, *limits, given.bits)
     return MeanNeeds(*asked_for) if who.mean else FrequencyNeeds(*asked_for, who.frequencies)
 
@@ -145,7 +151,10 @@ def _print(made: Plan, rows: int, *, columns: bool) -> None:
         say(f"  {name}: {meaning}")
 
 
-_LIMITS = ("devices", "epochs", "change_rate", "longitudinal", "first", "cap", "lifetime", "target", "bits")
+_LIMITS = (
+    *("devices", "epochs", "change_rate", "longitudinal", "first", "inputs_cap", "lifetime", "target"),
+    "bits",
+)
 
 
 def _document(made: Plan) -> dict[str, object]:

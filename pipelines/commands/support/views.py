@@ -6,7 +6,6 @@ import json
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -150,13 +149,9 @@ def _run(path: Path, limit: int) -> View:
 
 def _about(record: CollectionRecord) -> str:
     guarantee = record.guarantee or GuaranteeRecord()
-    levels = f"first report ε ≤ {guarantee.first_report or inf:.4g}"
-    if guarantee.per_memoised_input is not None:
-        levels += f", per memoised input ε ≤ {guarantee.per_memoised_input:.4g}"
-    if guarantee.lifetime is not None:
-        levels += f", a device's life ε ≤ {guarantee.lifetime:.4g} ({guarantee.lifetime_reports} reports)"
+    levels = " ".join(one.text for one in guarantee.statements)
     kind = ", ".join(filter(None, (record.protocol, record.allocation)))
-    return f"{record.name} version {record.version} (digest {record.digest}): {kind}, {levels}"
+    return f"{record.name} version {record.version} (digest {record.digest}): {kind}. {levels}"
 
 
 def _epoch(path: Path, record: Mapping[str, Any]) -> View:

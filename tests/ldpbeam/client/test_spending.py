@@ -57,8 +57,8 @@ def test_the_ledger_is_what_brute_force_says(asked: Collection, tmp_path: Path) 
         assert entry.times == (epoch + 1 if guarantee.memoised_ratio is None else len(held))
         assert exact <= Fraction(entry.epsilon) <= Fraction(nextafter(float(exact), 1e9))
         assert device.spent().epsilon == entry.epsilon
-        if guarantee.cap_over_values is not None:
-            assert entry.epsilon <= guarantee.cap_over_values
+        if guarantee.cap_over_inputs is not None:
+            assert entry.epsilon <= guarantee.cap_over_inputs
 
 
 @memos

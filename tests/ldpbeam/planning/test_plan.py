@@ -22,12 +22,21 @@ from ldpbeam.planning import chart
 from ldpbeam.planning.collection_text import Particulars, collection_text
 from ldpbeam.planning.figures import figures
 from ldpbeam.planning.needs import FrequencyNeeds, zipf
-from ldpbeam.planning.plan import ALIKE, Plan, Row, best, devices_needed, epochs_possible, make_plan, rows_of
+from ldpbeam.planning.plan import (
+    ALIKE,
+    Plan,
+    Row,
+    best,
+    devices_needed,
+    epochs_possible,
+    loss_order,
+    make_plan,
+    rows_of,
+)
 from ldpbeam.planning.settings import Setting
 from ldpbeam.planning.spread import WIDE, Spread
 from ldpbeam.planning.table import table
 from ldpbeam.planning.words import asked, recommendation
-from ldpbeam.privacy.lifetime import lifetime_loss
 from ldpbeam.protocols import PROTOCOLS, FrequencyProtocol, Parameters, protocol
 from ldpbeam.protocols.contract import Result
 from ldpbeam.protocols.server_side import PartEstimator
@@ -37,7 +46,7 @@ NEEDS = [
     TWO_MILLION,
     FrequencyNeeds(values=360, devices=100_000, longitudinal=2.0, first=1.0),
     FrequencyNeeds(values=3, devices=5_000, epochs=4, longitudinal=1.0, bits=8),
-    FrequencyNeeds(values=24, devices=20_000, epochs=30, cap=6.0, target=0.02),
+    FrequencyNeeds(values=24, devices=20_000, epochs=30, inputs_cap=6.0, target=0.02),
     FrequencyNeeds(values=1000, devices=10_000, epochs=7, first=0.7),
     FrequencyNeeds(values=50, devices=10_000, epochs=2, lifetime=8.0, first=1.0),
     FrequencyNeeds(values=16, devices=10_000, epochs=1, longitudinal=4.0, change_rate=0.0),
@@ -69,17 +78,17 @@ def test_the_question_of_every_user_is_answered_with_its_caveat() -> None:
     assert weaker is not None
     assert not plan.meets
     assert (row.setting.reports, row.setting.epochs) == (1, 365)
-    assert row.figures.any_loss <= 2.0
+    assert row.figures.promise.any_loss <= 2.0
     # 4e^ε/(e^ε − 1)² · T per device, at ε = 2; 1.0 % and the drawing of the devices above it.
     assert row.figures.rare_error == pytest.approx(sqrt(365 * 4 * exp(2) / (exp(2) - 1) ** 2 / 2e6), rel=0.01)
     assert weaker.setting.label == "loloha g=2"
     assert weaker.figures.half_width < 0.01
-    assert weaker.figures.values_loss == weaker.figures.cap == pytest.approx(2.0)
-    assert weaker.figures.any_loss > 100
+    assert weaker.figures.promise.inputs_loss == weaker.figures.promise.cap == pytest.approx(2.0)
+    assert weaker.figures.promise.any_loss > 100
     said = " ".join(recommendation(plan))
     assert "Nothing meets all of it" in said
-    assert "With a weaker promise: loloha g=2" in said
-    assert "not for when they changed" in said
+    assert "With a weaker promise loloha g=2" in said
+    assert "limits nothing about values" in said
     # What would meet it does, and with a little less it does not.
     needed, epochs = devices_needed(plan), epochs_possible(plan)
     assert needed is not None
@@ -110,18 +119,21 @@ def test_errors_are_those_of_the_closed_forms() -> None:
     assert rows["l_osue"].rare_error == pytest.approx(sqrt(rare), rel=1e-6)
     oue = rows["oue"]
     assert oue.std_error == pytest.approx(sqrt(held / k + rare * (1 - 1 / k)), rel=1e-6)
-    assert oue.half_width == pytest.approx(1.959963985 * oue.std_error)
-    assert oue.values_loss == oue.any_loss == pytest.approx(10)
-    assert oue.cap == inf
+    assert oue.even_half_width == pytest.approx(1.959963985 * oue.std_error)
+    most = zipf(k)[0]
+    widest = sqrt(held * most + rare * (1 - most))
+    assert (oue.widest_frequency, oue.half_width) == (most, pytest.approx(1.959963985 * widest, rel=1e-6))
+    assert oue.promise.inputs_loss == oue.promise.any_loss == pytest.approx(10)
+    assert oue.promise.cap is None
     assert oue.fake_device == pytest.approx((1 - q) / (p - q) / n, rel=1e-6)
     # The uniform answer for 1/rank: the sum written out.
     squares = sum((f - 1 / k) ** 2 for f in zipf(k)) / k
-    assert oue.against_uniform == pytest.approx(oue.std_error / sqrt(squares), rel=1e-9)
+    assert oue.against_nothing == pytest.approx(oue.std_error / sqrt(squares), rel=1e-9)
     # 1.96 standard errors of an absent value, and 1.645 of this one.
     f = oue.least_frequency
     here = sqrt(held * f + rare * (1 - f))
     assert f == pytest.approx(1.959964 * sqrt(rare) + 1.644854 * here, rel=1e-5)
-    assert oue.least_change == pytest.approx(3.604818 * sqrt(2) * oue.std_error, rel=1e-6)
+    assert oue.least_change == pytest.approx(3.604818 * sqrt(2) * widest, rel=1e-6)
     assert oue.mean_7 == pytest.approx(oue.half_width / sqrt(7))
     assert oue.mean_30 == pytest.approx(oue.half_width / sqrt(10))  # there are ten epochs only
 
@@ -133,8 +145,8 @@ def test_participation_costs_t_over_m_of_the_devices() -> None:
     assert third.rare_error**2 == pytest.approx(4 * whole.rare_error**2)
     drawn = (1 - 0.25) * (1 / 20) * (19 / 20) * 4 / 60_000  # of a value that a twentieth holds
     assert third.std_error**2 == pytest.approx(4 * whole.std_error**2 + drawn)
-    assert third.any_loss == pytest.approx(3.0)
-    assert third.any_exact
+    assert third.promise.any_loss == pytest.approx(3.0)
+    assert third.promise.any_exact
     assert third.fake_device == pytest.approx(4 * whole.fake_device)
     assert third.mean_7 == pytest.approx(third.half_width / sqrt(7))
 
@@ -154,9 +166,8 @@ def test_participation_costs_t_over_m_of_the_devices() -> None:
     ids=lambda one: one.label,
 )
 def test_errors_over_epochs_are_those_that_results_get(one: Setting, rate: float | None) -> None:
-    """What export and compare compute of seven such epochs, the mean square over the values."""
-    # What drawing the devices adds is taken at its most: at equal frequencies.
-    shares = np.full(30, 1 / 30) if one.participates else zipf(30)
+    """What export and compare compute of seven such epochs, for the value whose interval is widest."""
+    shares = zipf(30)
     needs = FrequencyNeeds(
         30, 4000, 10, change_rate=rate, longitudinal=2.0, frequencies=tuple(shares.tolist())
     )
@@ -171,11 +182,12 @@ def test_errors_over_epochs_are_those_that_results_get(one: Setting, rate: float
     memo = memo_errors(estimator)
     if one.participates:
         memo = slotted_errors(estimator, one.reports, one.epochs)
-    square = float((mean(series, memo, known).std_error ** 2).mean())
-    assert found.mean_7 == pytest.approx(WIDE * sqrt(square), rel=0.005)
+    widest = int(np.argmax(errors[0]))
+    assert found.widest_frequency == shares[widest]
+    assert found.mean_7 == pytest.approx(WIDE * mean(series, memo, known).std_error[widest], rel=0.005)
     last, before = np.arange(7) == 6, np.arange(7) == 5
-    square = float((difference(series, last, before, memo, known).std_error ** 2).mean())
-    assert found.least_change == pytest.approx((WIDE + 1.644854) * sqrt(square), rel=0.005)
+    error = difference(series, last, before, memo, known).std_error[widest]
+    assert found.least_change == pytest.approx((WIDE + 1.644854) * error, rel=0.005)
 
 
 def test_bounds_on_any_change_pattern_hold() -> None:
@@ -191,14 +203,14 @@ def test_bounds_on_any_change_pattern_hold() -> None:
         assert losses is not None
         exact = losses.any_changes(one.reports)
         assert exact is not None
-        assert not found.any_exact
-        assert exact <= found.any_loss <= 3 * exact
+        assert not found.promise.any_exact
+        assert exact <= found.promise.any_loss <= 3 * exact
         three = figures(
             replace(one, reports=3), FrequencyNeeds(one.protocol.domain_size, 100, 6, longitudinal=2.0)
         )
-        assert (three.any_loss, three.any_exact) == (losses.any_changes(3), True)
-        assert found.values_loss == min(
-            one.protocol.guarantee.cap_over_values or 0, losses.same_changes(one.reports)
+        assert (three.promise.any_loss, three.promise.any_exact) == (losses.any_changes(3), True)
+        assert found.promise.inputs_loss == min(
+            one.protocol.guarantee.cap_over_inputs or 0, losses.same_changes(one.reports)
         )
 
 
@@ -213,8 +225,8 @@ def test_few_memoised_reports_spend_the_lifetime_and_no_more() -> None:
         losses, level = row.setting.protocol.losses, given.epsilon_longitudinal
         assert losses is not None
         assert level is not None
-        assert losses.any_changes(row.setting.reports) == row.figures.any_loss <= 4.0
-        assert row.figures.any_exact
+        assert losses.any_changes(row.setting.reports) == row.figures.promise.any_loss <= 4.0
+        assert row.figures.promise.any_exact
         # More would be too much, or more than all of it about one input.
         more = replace(
             given,
@@ -226,7 +238,7 @@ def test_few_memoised_reports_spend_the_lifetime_and_no_more() -> None:
             assert beyond is not None
             assert (beyond.any_changes(row.setting.reports) or 0.0) > 4.0
             # It is worth a row: a first report may spend more than that of a protocol without a memo.
-            assert row.figures.first_report > 4.0 / row.setting.reports * (1 - 1e-9)
+            assert row.figures.promise.first_report > 4.0 / row.setting.reports * (1 - 1e-9)
     # Here three reports with a memo are better than any number without one.
     plan = make_plan(needs)
     assert plan.recommended is not None
@@ -235,16 +247,16 @@ def test_few_memoised_reports_spend_the_lifetime_and_no_more() -> None:
     assert plan.recommended.figures.std_error < min(row.figures.std_error for row in without)
     said = " ".join(recommendation(plan))
     assert "in 3 of its 10 epochs" in said
-    assert "whatever changes, and ε = " in said
+    assert "all its reports tell at most ε = 4, whatever changes" in said
 
 
 def test_a_cap_says_what_few_reports_would_promise() -> None:
-    rows = {row.setting.label: row for row in rows_of(FrequencyNeeds(24, 20_000, 30, cap=6.0))}
+    rows = {row.setting.label: row for row in rows_of(FrequencyNeeds(24, 20_000, 30, inputs_cap=6.0))}
     few, whole = rows["loloha g=2 (3 of 30)"], rows["loloha g=2"]
     assert few.setting.parameters == whole.setting.parameters
     assert few.missed == {}
-    assert few.figures.any_exact
-    assert few.figures.any_loss < whole.figures.any_loss
+    assert few.figures.promise.any_exact
+    assert few.figures.promise.any_loss < whole.figures.promise.any_loss
     assert few.figures.std_error > 3 * whole.figures.std_error
 
 
@@ -256,6 +268,7 @@ def test_what_misses_nothing_keeps_every_limit(plan: Plan) -> None:
         needs, guarantee, losses = plan.needs, row.setting.protocol.guarantee, row.setting.protocol.losses
         reports = row.setting.reports
         if needs.target is not None:
+            assert row.figures.half_width <= needs.target * (1 + 1e-9)
             assert WIDE * row.figures.std_error <= needs.target * (1 + 1e-9)
         if needs.bits is not None:
             assert row.setting.protocol.payload_bits <= needs.bits
@@ -266,8 +279,8 @@ def test_what_misses_nothing_keeps_every_limit(plan: Plan) -> None:
             for_good = reports * guarantee.first_report
         if needs.longitudinal is not None:
             assert for_good <= needs.longitudinal * (1 + 1e-12)
-        if needs.cap is not None:
-            assert (guarantee.cap_over_values or for_good) <= needs.cap * (1 + 1e-12)
+        if needs.inputs_cap is not None:
+            assert (guarantee.cap_over_inputs or for_good) <= needs.inputs_cap * (1 + 1e-12)
         if needs.lifetime is not None:
             strict = for_good if losses is None else losses.any_changes(reports)
             assert strict is not None
@@ -286,9 +299,9 @@ def test_the_recommendation_is_the_best_there_is(plan: Plan) -> None:
         alike = [other for other in fit if other.figures.std_error <= ALIKE * fit[0].figures.std_error]
         exact = [other for other in alike if other.setting.parameters.calibration is Calibration.EXACT]
         shared = [other for other in exact if (other.figures.sharing or inf) >= 1] or exact
-        assert row.figures.values_loss == min(other.figures.values_loss for other in shared)
+        assert loss_order(row, plan.needs)[0] == min(loss_order(other, plan.needs)[0] for other in shared)
         assert row in shared
-    assert best(plan.rows, allowed=set(row.missed)) is row
+    assert best(plan.rows, plan.needs, allowed=set(row.missed)) is row
 
 
 def test_every_setting_becomes_a_collection(plan: Plan) -> None:
@@ -301,12 +314,11 @@ def test_every_setting_becomes_a_collection(plan: Plan) -> None:
         collection = parse_collection(text)
         if row.setting.participates:
             assert collection.participation == Participation(row.setting.reports, row.setting.epochs)
-            life = lifetime_loss(collection.guarantee, collection.protocol.losses)
-            assert life == pytest.approx(row.figures.any_loss, rel=1e-9)
+            assert collection.promise == row.figures.promise
             support = collection.estimators[0].support
             assert support is not None
             error = WIDE * Spread.of(support, plan.needs.devices).error(1 / plan.needs.values)
-            assert error == pytest.approx(row.figures.half_width)
+            assert error == pytest.approx(row.figures.even_half_width)
         assert collection.protocol == row.setting.protocol
         assert collection.epochs.count == plan.needs.epochs
         assert collection.domain == Domain(plan.needs.values)
@@ -341,7 +353,7 @@ def test_a_first_level_above_what_a_cap_leaves_does_not_drop_protocols() -> None
     """A cap of 6 leaves l_osue ε∞ = 0.25 over 24 values; ε1 is then half of that, not 1."""
     found = {
         row.setting.label: row.setting.parameters
-        for row in rows_of(FrequencyNeeds(24, 1000, cap=6.0, first=1.0))
+        for row in rows_of(FrequencyNeeds(24, 1000, inputs_cap=6.0, first=1.0))
     }
     assert found["l_osue"].epsilon_longitudinal == 0.25
     assert found["l_osue"].epsilon_first == 0.125
@@ -361,7 +373,7 @@ def test_known_frequencies_decide_what_uniform_answers_are_worth() -> None:
     assert flat.uniform_error == 0
     plan = make_plan(flat)
     assert plan.recommended is not None
-    assert plan.recommended.figures.against_uniform == inf
+    assert plan.recommended.figures.against_nothing == inf
     assert any("Not worth collecting" in line for line in recommendation(plan))
     one = replace(flat, frequencies=(1.0, 0.0, 0.0, 0.0))
     assert one.uniform_error == pytest.approx(sqrt((0.75**2 + 3 * 0.25**2) / 4))
@@ -395,7 +407,7 @@ def test_what_proves_changes_is_taken_only_where_nothing_changes() -> None:
         {"change_rate": 1.5},
         {"longitudinal": 1.0, "first": 1.0},
         {"lifetime": 0.0},
-        {"cap": 1e9},
+        {"inputs_cap": 1e9},
         {"target": 1.0},
         {"bits": 0},
     ],

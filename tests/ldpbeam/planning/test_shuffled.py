@@ -11,10 +11,12 @@ from ldpbeam.planning.checked import Checked
 from ldpbeam.planning.explained import explained
 from ldpbeam.planning.needs import FrequencyNeeds
 from ldpbeam.planning.plan import make_plan
-from ldpbeam.planning.shuffled import YEAR, Shuffled, of_collection
+from ldpbeam.planning.shuffled import Shuffled, of_collection
 from ldpbeam.planning.words import recommendation
+from ldpbeam.privacy.promise import YEAR
 from ldpbeam.privacy.randomiser import ASSUMPTION, DELTA, many_epochs, one_epoch
 from ldpbeam.privacy.shuffle_plan import planned_epsilon
+from ldpbeam.statements import behind_shuffler, epsilon
 
 ONE = "name: x\ndomain: {size: 9}\nprotocol: %s\n%s\nepoch: {length: 1d%s}\n"
 BOTH = "epsilon_longitudinal: 2.0\nepsilon_first: 1.0"
@@ -45,14 +47,15 @@ def test_memoised_answers_are_looked_at_round_by_round() -> None:
     assert often is not None
     assert found.functions == often.functions == 8
     assert found.all_reports == planned_epsilon(often, 100_000, 30) > planned_epsilon(often, 100_000, 29)
-    assert "of whom about 1 in 8 share a hash function" in str(found)
+    text = behind_shuffler(found, ASSUMPTION, DELTA)
+    assert "of which about 1 in 8 has the same hash function" in text
     assert found.renaming is not None
     classes = one_epoch(kind, renamed=True)
     assert classes is not None
     assert (found.renaming.functions, found.renaming.renaming) == (4, None)
     assert found.renaming.one_report == planned_epsilon(classes, 100_000) < found.one_report
-    assert f"; {found.renaming.one_report:.4g} and " in str(found)
-    assert "if it also renames symbols, 1 in 4 " in str(found)
+    assert f"; {epsilon(found.renaming.one_report)} and " in text
+    assert "if the shuffler also renames hash symbols (then 1 in 4)" in text
     two = of_collection(parse_collection(ONE % ("loloha", f"g: 2\n{BOTH}", "")), 100_000)
     assert two is not None
     assert two.renaming is None
@@ -72,7 +75,7 @@ def test_nothing_is_made_up_where_nothing_is_known(protocol: str, levels: str, c
     agreed = parse_collection(text.replace("{size: 9}", "{range: {max: 9}}") if "mean" in protocol else text)
     assert of_collection(agreed, 10**6) is None
     checked = Checked.of("x", agreed, 10**6)
-    assert any("nothing is stated for this protocol" in line for line in checked.lines())
+    assert any("nothing is known for this protocol" in line for line in checked.lines())
     assert checked.as_record()["behind_shuffler"] is None
     assert "Nothing is stated" in agreed.as_record()["guarantee"]["behind_shuffler"]  # type: ignore[index]
 
@@ -81,9 +84,10 @@ def test_a_check_states_the_figure_and_run_json_what_it_needs() -> None:
     agreed = parse_collection(ONE % ("oue", "epsilon: 1.0", ""))
     found = of_collection(agreed, 20_000)
     assert found is not None
-    (line,) = [line for line in Checked.of("x", agreed, 20_000).lines() if "behind a shuffler" in line]
-    assert f"a report tells at most ε = {found.one_report:.4g}, 365 reports at most" in line
-    assert f"{found.all_reports:.4g}, whatever changes" in line
+    (line,) = [line for line in Checked.of("x", agreed, 20_000).lines() if "Behind a shuffler" in line]
+    assert f"a report tells at most ε = {epsilon(found.one_report)}, 365 reports at most" in line
+    assert found.all_reports is not None
+    assert f"{epsilon(found.all_reports)}, whatever changes" in line
     assert ASSUMPTION in line
     record = Checked.of("x", agreed, 20_000).as_record()["behind_shuffler"]
     assert record["one_report"] == found.one_report
@@ -102,7 +106,7 @@ def test_a_plan_says_it_of_what_it_recommends_and_of_every_row() -> None:
     row = plan.recommended
     assert row is not None
     assert row.shuffled is not None
-    assert str(row.shuffled)[1:] in " ".join(recommendation(plan))
+    assert behind_shuffler(row.shuffled, ASSUMPTION, DELTA) in list(recommendation(plan))
     assert ASSUMPTION in " ".join(recommendation(plan))
     records = [one.as_record()["behind_shuffler"] for one in plan.rows]
     assert any(one is None for one in records)

@@ -13,39 +13,23 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from ldpbeam.collection.file import parse_collection
+
 DIGEST = "0123456789abcdef"
 ORIGIN = datetime(2026, 1, 1, tzinfo=UTC)
 
-TWO_ROUNDS: dict[str, Any] = {
-    "first_report": 0.99999,
-    "per_memoised_input": 2.0,
-    "cap_over_values": 4.0,
-    "memoised_inputs": 2,
-    "loss_same_changes": [
-        [1, 1.0],
-        [2, 2.0],
-        [3, 2.64],
-        [4, 3.28],
-        [6, 3.80],
-        [8, 3.95],
-        [10, 3.99],
-    ],
-    "loss_any_changes": [
-        [1, 1.0],
-        [2, 2.0],
-        [3, 2.64],
-        [4, 3.36],
-        [6, 4.75],
-        [8, 6.16],
-        [10, 7.57],
-    ],
-    "not_capped": "when a value changed is visible and not covered by the cap",
-}
-ONE_ROUND: dict[str, Any] = {
-    "first_report": 1.0,
-    "per_report": True,
-    "not_capped": "each report spends ε again: t reports spend t·ε",
-}
+
+def guarantee(protocol: str, **levels: float) -> dict[str, Any]:
+    """What run.json says of a collection of 40 values."""
+    given = "".join(f"{name}: {level}\n" for name, level in levels.items())
+    text = f"name: a\ndomain: {{size: 40}}\nepoch: {{length: 1h}}\nprotocol: {protocol}\n{given}"
+    found = parse_collection(text).as_record()["guarantee"]
+    assert isinstance(found, dict)
+    return found
+
+
+TWO_ROUNDS = guarantee("loloha", g=2, epsilon_longitudinal=2.0, epsilon_first=1.0)
+ONE_ROUND = guarantee("olh", epsilon=1.0)
 
 
 @dataclass

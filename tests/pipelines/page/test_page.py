@@ -196,19 +196,20 @@ def test_a_run_worse_than_1_over_k_is_told_so(tmp_path: Path) -> None:
 
 def test_privacy_figures_never_stand_without_their_condition(usual: Reader) -> None:
     text = usual.text
-    assert "First report, ε₁ 0.99999 exact" in text
-    assert "it holds for the first report only" in text
-    assert "Cap over values 4 the most that all reports together tell about which inputs" in text
-    assert "when a value changed is visible and not covered by the cap" in text
+    assert "First report 1 A first report tells at most ε = 1." in text
+    assert "Which hash symbols, times known 4 365 reports tell at most ε = 4 about which hash symbols" in text
+    assert "That limits nothing about values" in text
+    assert "All reports, whatever changes 513.8 365 reports tell at most ε = 513.8, whatever changes." in text
+    assert "Not covered adds up Other collections." in text
     assert "any change pattern: not capped" in text
     assert not re.search(r"ε.? per report|≤ ?g·ε|total ≤", text)
 
 
 def test_a_one_round_guarantee_has_no_cap(tmp_path: Path) -> None:
     text = Reader(page_of(tmp_path, Fake(protocol="olh", guarantee=ONE_ROUND))).text
-    assert "A single report, ε 1 " in text
-    assert "t reports spend t·ε" in text
-    assert "Cap over values" not in text
+    assert "One report 1 A report tells at most ε = 1." in text
+    assert "Nothing is memoised: 365 reports tell at most ε = 365, whatever changes." in text
+    assert "times known" not in text
     assert "Loss over reports" not in text
 
 
@@ -226,22 +227,19 @@ def test_what_two_reports_lose_and_what_is_not_hidden_is_said(tmp_path: Path) ->
         return Reader(page_of(folder, Fake(protocol=protocol, guarantee=guarantee, epochs=4))).text
 
     unary = text_of("l_osue", 360, epsilon_longitudinal=2.0, epsilon_first=1.0)
-    assert "First two reports 155.31" in unary
-    assert "between any two sequences of inputs" in unary
-    assert "more than twice the first report's 1" in unary
-    assert "and more than the cap over values" not in unary
+    assert "Two reports 155.4 Two reports tell at most ε = 155.4, whatever changed between them." in unary
+    assert "about which values a device held, to somebody who knows when" in unary
     assert "Not hidden visible Changes and devices." in unary
     assert "Not hidden visible Taking part." in unary
     assert "any change pattern: not capped" in unary
     assert "452.70" in unary
     near = text_of("loloha", 360, epsilon_longitudinal=0.5, epsilon_first=0.45, g=3)
-    assert "First two reports 2.35871" in near
-    assert "and more than the cap over values" in near
+    assert "Two reports 2.359 " in near
     calm = text_of("loloha", 360, epsilon_longitudinal=2.0, epsilon_first=1.0, g=2)
-    assert "First two reports 2 between" in calm
-    assert "more than twice the first report's" not in calm
+    assert "Two reports 2 " in calm
     bare = text_of("dbitflip_pm", 360, epsilon_longitudinal=2.0, d=4)
-    assert "From 2 reports on no bound" in bare
+    assert "Two reports no bound Two different reports of a device prove that its value changed." in bare
+    assert "Nothing limits what 365 reports tell about when a value changed." in bare
     assert "688,235,310" in bare
 
 
@@ -249,9 +247,11 @@ def test_what_two_reports_lose_and_what_is_not_hidden_is_said(tmp_path: Path) ->
 @pytest.mark.parametrize(("cap", "drawn"), [(4.0, True), (720.0, False)])
 def test_a_cap_far_above_the_curves_does_not_flatten_them(tmp_path: Path, cap: float, drawn: bool) -> None:
     curves = {"loss_same_changes": [[1, 1.0], [2, 2.0]], "loss_any_changes": None}
-    text = Reader(page_of(tmp_path, Fake(guarantee={"cap_over_values": cap, **curves}))).text
-    assert f"Cap over values {cap:g}" in text
-    assert (f"cap over values {cap:g}" in text) == drawn
+    text = Reader(
+        page_of(tmp_path, Fake(guarantee={"cap_over_inputs": cap, "inputs": "buckets", **curves}))
+    ).text
+    assert "whose buckets change, and come back, at the same epochs" in text
+    assert (f"cap over buckets {cap:g}" in text) == drawn
 
 
 @pytest.mark.thorough(but=1)

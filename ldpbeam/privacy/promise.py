@@ -1,0 +1,140 @@
+"""What a collection promises to a device, in numbers, for as many reports as the device is to make.
+
+`plan`, `check`, `explain`, the page and run.json all read these numbers here, and the sentences about them in
+:mod:`ldpbeam.statements`, so that no two of them can say different things.
+
+Which epochs a device reports in follows from no value, so that only the values in those epochs count. A
+device that was absent in some of its epochs made fewer reports, and lost no more.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import inf, nextafter
+from typing import TYPE_CHECKING, Any
+
+from ldpbeam.channels.exact import log_above_power
+from ldpbeam.privacy.guarantee import Inputs
+from ldpbeam.privacy.loss import CURVE_REPORTS
+
+if TYPE_CHECKING:
+    from ldpbeam.protocols.contract import LocalProtocol
+
+YEAR = 365
+"""Reports that the numbers are about where a collection has more epochs than that."""
+
+EXACT_REPORTS = 4
+"""Reports up to which the loss of any two sequences is enumerated here; it takes milliseconds."""
+
+
+@dataclass(frozen=True)
+class Promise:
+    """Losses are ε, rounded up; infinite where nothing limits them.
+
+    Attributes:
+        reports: how many reports of a device the numbers are about.
+        of: the epochs among which a device draws those of its reports, for life; None where it reports in
+            every epoch.
+        attributes: how many values a device has in an epoch.
+        inputs: what answers are memoised for, and what ``inputs_loss`` and ``cap`` are about.
+        first_report: one report, ε1.
+        two_reports: any two reports, whatever changed between them; None where a device makes only one.
+        unchanged: all reports, however many, while no value changes; None where nothing is memoised.
+        cap: memoised inputs times ε∞; None where nothing is memoised.
+        inputs_loss: these reports, between two sequences of inputs that change, and come back, at the same
+            epochs; where nothing is memoised the same as ``any_loss``.
+        any_loss: these reports, between any two sequences of values.
+        any_exact: whether ``any_loss`` is reached; else it is a bound.
+    """
+
+    reports: int
+    of: int | None
+    attributes: int
+    inputs: Inputs
+    first_report: float
+    two_reports: float | None
+    unchanged: float | None
+    cap: float | None
+    inputs_loss: float
+    any_loss: float
+    any_exact: bool
+
+    @classmethod
+    def of_protocol(cls, protocol: LocalProtocol[Any], reports: int, of: int | None = None) -> Promise:
+        """Of a device that makes so many reports; ``of`` as the attribute.
+
+        Raises:
+            ValueError: fewer than one report.
+        """
+        guarantee = protocol.guarantee if of is None else protocol.guarantee.within(reports)
+        loss, exact = any_loss(protocol, reports)
+        return cls(
+            reports=reports,
+            of=of,
+            attributes=len(protocol.parts),
+            inputs=guarantee.inputs,
+            first_report=guarantee.first_report,
+            two_reports=None if reports < 2 else any_loss(protocol, 2)[0],
+            unchanged=guarantee.unchanged_values,
+            cap=guarantee.cap_over_inputs,
+            inputs_loss=_inputs_loss(protocol, reports, loss),
+            any_loss=loss,
+            any_exact=exact,
+        )
+
+    @property
+    def memoised(self) -> bool:
+        """Whether anything is memoised."""
+        return self.inputs is not Inputs.NONE
+
+    def as_record(self) -> dict[str, object]:
+        """For JSON, which has no infinity: null where nothing limits a loss.
+
+        ``lifetime_reports`` and ``lifetime`` are there where a device reports in some of its epochs only.
+        """
+        life = (
+            {} if self.of is None else {"lifetime_reports": self.reports, "lifetime": _finite(self.any_loss)}
+        )
+        return {
+            **life,
+            "reports": self.reports,
+            "loss_inputs": _finite(self.inputs_loss),
+            "loss_any": _finite(self.any_loss),
+            "loss_any_exact": self.any_exact,
+        }
+
+
+def any_loss(protocol: LocalProtocol[Any], reports: int) -> tuple[float, bool]:
+    """(a bound on what so many reports tell, whether it is reached), whatever changed.
+
+    Raises:
+        ValueError: fewer than one report.
+    """
+    if reports < 1:
+        raise ValueError(f"losses are those of 1 report or more, not {reports}")
+    guarantee, losses = protocol.guarantee, protocol.losses
+    if losses is None or reports == 1:
+        return log_above_power([(guarantee.first_ratio, reports)]), True
+    if reports <= EXACT_REPORTS or losses.round_bound == inf:
+        found = losses.any_changes(reports)
+        if found is not None:
+            return found, True
+    return nextafter(reports * losses.round_bound, inf), False
+
+
+def _inputs_loss(protocol: LocalProtocol[Any], reports: int, anything: float) -> float:
+    """Between sequences of inputs that are each other's renaming: the least that is known to bound it."""
+    guarantee, losses = protocol.guarantee, protocol.losses
+    cap, level = guarantee.cap_over_inputs, guarantee.per_memoised_input
+    if losses is None or cap is None or level is None:
+        return anything
+    known = [cap, nextafter(reports * level, inf), anything]
+    if reports == 1:
+        known.append(guarantee.first_report)
+    elif reports <= CURVE_REPORTS:
+        known.append(losses.same_changes(reports))
+    return min(known)
+
+
+def _finite(loss: float) -> float | None:
+    return None if loss == inf else loss

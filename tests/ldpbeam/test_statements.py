@@ -1,0 +1,186 @@
+"""The five places that state a promise or an error state the same: one number, one sentence."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from fractions import Fraction
+from math import inf
+from typing import Any
+
+import pytest
+
+from ldpbeam.collection.collection import Collection
+from ldpbeam.collection.domain import Domain
+from ldpbeam.collection.file import parse_collection
+from ldpbeam.pipelines.collection_record import CollectionRecord, collection_entry
+from ldpbeam.pipelines.page.privacy import privacy
+from ldpbeam.planning.checked import Checked
+from ldpbeam.planning.collection_text import Particulars, collection_text
+from ldpbeam.planning.explained import explained
+from ldpbeam.planning.needs import FrequencyNeeds, MeanNeeds, Needs
+from ldpbeam.planning.plan import Plan, Row, rows_of
+from ldpbeam.planning.shuffled import shuffled_words
+from ldpbeam.planning.words import interval_words, recommendation
+from ldpbeam.privacy.guarantee import Guarantee, Inputs
+from ldpbeam.privacy.promise import Promise
+from ldpbeam.protocols import PROTOCOLS
+from ldpbeam.protocols.contract import Result
+from ldpbeam.statements import OTHER_COLLECTIONS, epsilon, errors, interval, statements
+
+DEVICES = 100_000  # those that the page speaks of, and the default of check
+NEEDS: tuple[Needs, ...] = (
+    FrequencyNeeds(24, DEVICES, 365, longitudinal=2.0, first=0.9),
+    FrequencyNeeds(24, DEVICES, 30, lifetime=4.0),
+    MeanNeeds(13, DEVICES, 365, longitudinal=2.0, first=0.9),
+    MeanNeeds(13, DEVICES, 30, lifetime=4.0),
+)
+
+
+def rows() -> list[Any]:
+    """Of every protocol a few settings: with and without participation."""
+    found = []
+    for needs in NEEDS:
+        seen = set[tuple[str, int]]()
+        for row in rows_of(needs):
+            key = row.setting.name, row.setting.reports
+            if key not in seen:
+                seen.add(key)
+                found.append(pytest.param(row, needs, id=f"{row.setting.label} of {needs.epochs}"))
+    return found
+
+
+ROWS = rows()
+
+
+def collection_of(row: Row, needs: Needs) -> Collection:
+    mean = isinstance(needs, MeanNeeds)
+    domain = Domain(needs.values, maximum=needs.values - 1.0) if mean else Domain(needs.values)
+    return parse_collection(collection_text(row, needs, Particulars("x", domain, "1d", 0)))
+
+
+def test_every_protocol_is_looked_at() -> None:
+    assert {one.values[0].setting.name for one in ROWS} == set(PROTOCOLS)
+
+
+@pytest.mark.parametrize(("row", "needs"), ROWS)
+def test_plan_check_explain_page_and_run_json_say_the_same(row: Row, needs: Needs) -> None:
+    collection = collection_of(row, needs)
+    promise = row.figures.promise
+    assert collection.promise == promise
+    said = statements(promise)
+    texts = [one.text for one in said]
+    # Sentences.
+    planned = list(recommendation(Plan(needs, (row,), row, None, chosen_level=False)))
+    check = [line.strip() for line in Checked.of("x", collection, DEVICES).lines()]
+    stages = {stage.title: stage.lines for stage in explained(collection, DEVICES)}
+    entry = json.loads(json.dumps(collection_entry(collection)))
+    page = privacy(CollectionRecord.from_record(entry), "x").promises
+    for lines in (planned, check, stages["what is promised to a device"], [one.meaning for one in page]):
+        assert [line for line in lines if line in texts] == texts
+        assert shuffled_words(collection, DEVICES) in lines or lines == [one.meaning for one in page]
+    assert [one["text"] for one in entry["guarantee"]["statements"]] == texts
+    assert [(one.name, one.value) for one in page[: len(said)]] == [(one.title, one.value) for one in said]
+    for sentence in (*collection.protocol.not_hidden, OTHER_COLLECTIONS):
+        assert sentence in stages["what is not"]
+        assert sentence in [one.meaning for one in page]
+    # Numbers, for programs.
+    guarantee, plan_record = entry["guarantee"], row.as_record()
+    for name, value in promise.as_record().items():
+        assert guarantee[name] == plan_record[name] == value
+    levels = {one["key"]: one["level"] for one in guarantee["statements"]}
+    assert guarantee["first_report"] == levels["first_report"] == promise.first_report
+    assert levels["any_changes"] == plan_record["loss_any"]
+    for one in said:
+        assert one.value in one.text or one.level == inf
+    # Errors.
+    (error,) = Checked.of("x", collection, DEVICES).expected
+    assert error.half_width == pytest.approx(row.figures.half_width, rel=1e-12)
+    if needs.RESULT is Result.FREQUENCIES:
+        assert (error.widest, error.even) == (row.figures.widest_frequency, row.figures.even_half_width)
+        assert interval_words(row, needs) in " ".join(planned)
+        assert interval_words(row, needs) in errors(error)
+    assert f"with {DEVICES:,} devices: {errors(error)}" in check
+    assert f"with {DEVICES:,} devices: {errors(error)}" in stages["4 estimate: what the counts say"]
+
+
+def test_the_cap_is_about_values_only_where_inputs_are_values() -> None:
+    kinds = dict[Inputs, set[str]]()
+    for parameter in ROWS:
+        row, needs = parameter.values
+        promise = row.figures.promise
+        if promise.memoised:
+            kinds.setdefault(promise.inputs, set()).add(row.setting.name)
+        record = collection_of(row, needs).as_record()["guarantee"]
+        assert isinstance(record, dict)
+        assert (record["cap_over_values"] is not None) == (promise.inputs is Inputs.VALUES)
+        (said,) = [one.text for one in statements(promise) if one.key == "inputs"] or [None]
+        if said is not None:
+            assert ("limits nothing about values" in said) == (promise.inputs is not Inputs.VALUES)
+            assert f"which {promise.inputs.value}s" in said
+    assert kinds == {
+        Inputs.VALUES: {"l_grr", "l_sue", "l_osue", "l_soue", "l_oue", "rappor"},
+        Inputs.SYMBOLS: {"loloha"},
+        Inputs.BUCKETS: {"dbitflip_pm"},
+        Inputs.POINTS: {"one_bit_rrpm"},
+    }
+
+
+def test_a_guarantee_names_its_inputs() -> None:
+    with pytest.raises(TypeError, match="inputs"):
+        Guarantee(Fraction(2))  # type: ignore[call-arg]
+    for wrong in ((Inputs.NONE, Fraction(2)), (Inputs.VALUES, None)):
+        with pytest.raises(ValueError, match="exclude each other"):
+            Guarantee(Fraction(2), *wrong)
+
+
+def test_several_attributes_are_named_and_different_inputs_too() -> None:
+    text = (
+        "name: a\nattributes: [{name: x, domain: {size: 3}}, {name: y, domain: {size: 40}}]\n"
+        "allocation: sample\nprotocol: %s\nepsilon_longitudinal: 2.0\nepsilon_first: 1.0\n"
+        "epoch: {length: 1d}\n"
+    )
+    (values,) = [
+        one.text for one in statements(parse_collection(text % "l_grr").promise) if one.key == "inputs"
+    ]
+    assert "about which values of each attribute a device held" in values
+    (symbols,) = [
+        one.text for one in statements(parse_collection(text % "loloha").promise) if one.key == "inputs"
+    ]
+    assert "about which hash symbols of each attribute its values had" in symbols
+    promise = replace(parse_collection(text % "loloha").promise, inputs=Inputs.MIXED)
+    assert "which memoised inputs" in " ".join(one.text for one in statements(promise))
+
+
+@pytest.mark.parametrize(
+    ("level", "text"),
+    [
+        (2.0000000000000004, "2"),
+        (1.68703, "1.688"),
+        (1.687, "1.687"),
+        (0.00035791, "0.000358"),
+        (430.71, "430.8"),
+    ],
+)
+def test_a_loss_is_never_printed_smaller_than_it_is(level: float, text: str) -> None:
+    assert epsilon(level) == text
+    assert float(text) >= level * (1 - 1e-9)
+
+
+def test_a_promise_is_about_one_report_at_least() -> None:
+    built = PROTOCOLS["grr"].from_parameters(
+        3,
+        parse_collection(
+            "name: a\ndomain: {size: 3}\nprotocol: grr\nepsilon: 1.0\nepoch: {length: 1d}\n"
+        ).parameters,
+    )
+    with pytest.raises(ValueError, match="1 report or more"):
+        Promise.of_protocol(built, 0)
+    once = statements(Promise.of_protocol(built, 1))
+    assert [one.key for one in once] == ["first_report"]
+
+
+def test_the_interval_names_both_frequencies() -> None:
+    assert interval("", 0.41, 0.01375, 40, 0.00494) == (
+        "±1.38 points (95 %) for a value of 41 %, the widest; ±0.494 for a value of 1/40"
+    )
