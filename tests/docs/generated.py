@@ -282,7 +282,7 @@ def built(name: str, k: int, **more: object) -> FrequencyProtocol[object]:
 def cap(guarantee: Guarantee) -> str:
     if guarantee.cap_over_inputs is None:
         return "none: ε per report"
-    return f"{guarantee.cap_over_inputs:g} ({guarantee.memoised_inputs} × ε∞)"
+    return f"{guarantee.cap_over_inputs:g} ({guarantee.memoised_inputs} {guarantee.inputs.value}s × ε∞)"
 
 
 def comparison(k: int) -> str:
@@ -298,7 +298,7 @@ def comparison(k: int) -> str:
         first = f"{kind.guarantee.first_report:.3g}"
         bits = str(kind.payload_bits)
         rows.append([f"`{name}`", chosen, bits, error, first, cap(kind.guarantee)])
-    head = ["protocol", "", "payload, bits", "n·V*", "first report", "cap over values"]
+    head = ["protocol", "", "payload, bits", "n·V*", "first report", "cap over inputs"]
     return table(head, rows)
 
 
@@ -324,7 +324,7 @@ def variants() -> str:
                     cap(kind.guarantee),
                 ]
             )
-    head = ["k", "hash_family, g", "g", "payload, bits", "functions", "n·V*", "cap over values"]
+    head = ["k", "hash_family, g", "g", "payload, bits", "functions", "n·V*", "cap over inputs"]
     return table(head, rows)
 
 
@@ -390,7 +390,7 @@ def ten_reports() -> str:
         if found == inf:
             last = "unlimited from 2 reports on"
         rows.append([label, *row, last, cap(kind.guarantee)])
-    head = ["protocol, k = 360", "one input", "renamed", "any two sequences", "cap over values"]
+    head = ["protocol, k = 360", "one input", "renamed", "any two sequences", "cap over inputs"]
     return table(head, rows)
 
 
@@ -420,7 +420,7 @@ def any_two_sequences() -> str:
         label = f"`{name}`, " + ", ".join(f"{key} = {value}" for key, value in {"k": k, **more}.items())
         shown = " / ".join("–" if level is None else f"{level:g}" for level in levels)
         rows.append([label, shown, *(f"{loss:.2f}" for loss in found), f"{cap:.4g}"])
-    return table(["protocol", "ε∞ / ε1", "t = 1", "2", "3", "4", "cap over values"], rows)
+    return table(["protocol", "ε∞ / ε1", "t = 1", "2", "3", "4", "cap over inputs"], rows)
 
 
 FALSE_ALARM = 0.05
@@ -556,7 +556,7 @@ def allocations() -> str:
         spread = f"{min(error):.3g} .. {max(error):.3g}"
         cap_over_values = f"{kind.guarantee.cap_over_inputs:g}"
         rows.append([label, spread, str(8 * kind.payload_size), cap_over_values])
-    return table(["allocation", "n·V*", "payload, bits sent", "cap over values"], rows)
+    return table(["allocation", "n·V*", "payload, bits sent", "cap over inputs"], rows)
 
 
 def switches() -> str:

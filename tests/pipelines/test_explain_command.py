@@ -83,7 +83,7 @@ def test_the_stages_have_the_integers_that_devices_draw_with() -> None:
     assert float(found["other"]) == pytest.approx(float(protocol.support.other), abs=1e-9)
     p2, q2 = re.findall(r"p2 = keep/total = ([0-9.]+), q2 = each/total = ([0-9.]+)", out)[0]
     assert float(p2) + 2 * float(q2) == pytest.approx(1, abs=3e-6)
-    assert "two reports at most 2.135" in out
+    assert "Two reports tell at most ε = 2.136" in out
     document = json.loads(call(path, "--json"))
     assert [stage["title"][0] for stage in document["stages"][:5]] == list("12345")
     assert call(path, "--quiet") == ""
