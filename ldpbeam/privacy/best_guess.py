@@ -67,9 +67,9 @@ def best_guess(protocol: LocalProtocol[Any], reports: int) -> float:
         ValueError: no reports.
     """
     require_reports(reports)
-    if isinstance(protocol, AttributeProtocol):
-        return max(_guess(part, reports) for part in set(protocol.parts))
-    return _guess(protocol, reports)
+    parts = set(protocol.parts) if isinstance(protocol, AttributeProtocol) else {protocol}
+    # Sums of thousands of floats can end a little above 1.
+    return min(1.0, max(_guess(part, reports) for part in parts))
 
 
 @singledispatch

@@ -298,7 +298,7 @@ def test_and_with_floats_at_more_reports(own: float, rivals: int, reports: int) 
 
 def test_chances_of_all_cells_add_up() -> None:
     """A cell like all others is the largest once in so many, however many reports and ties there are."""
-    for rivals, t in product((2, 3, 7, 60, 1000, 10**6), (2, 9, 100, 1000, 5000)):
+    for rivals, t in product((2, 7, 1000, 10**6), (2, 100, 5000)):
         for free in (0, 3):
             each = 1 / (rivals + free + 1)
             assert largest(each, each, rivals, free, t) == pytest.approx(1 / (rivals + 1), rel=1e-10)
@@ -331,11 +331,11 @@ WIDE = settings((2, 7, 60))
 @pytest.mark.parametrize("setting", WIDE, ids=str)
 def test_more_reports_never_guess_worse(setting: Setting) -> None:
     built = setting.build()
-    found = [best_guess(built, t) for t in (1, 2, 3, 4, 5, 8, 30, 100, 365)]
+    found = [best_guess(built, t) for t in (1, 2, 3, 4, 5, 8, 30, 100, 365, 5000)]
     # Where one is exact and the next an approximation, this may lie a little lower.
     slack = 1e-12 if is_exact(built, 2) else 0.04
     for fewer, more in pairwise(found):
-        assert fewer - slack <= more <= 1 + 1e-12
+        assert fewer - slack <= more <= 1
     assert found[0] >= 1 / setting.domain_size
     assert found[0] <= exp(setting.nominal_first) / setting.domain_size
     if built.guarantee.memoised_ratio is None:
