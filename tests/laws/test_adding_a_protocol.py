@@ -24,6 +24,7 @@ from ldpbeam.pipelines.commands.main import main
 from ldpbeam.protocols import PROTOCOLS, Parameters
 from ldpbeam.protocols.direct import Direct
 from tests.conftest import FALSE_ALARM_SUITE, REPOSITORY
+from tests.laws import test_memoised_inputs as inputs
 from tests.laws import test_protocol_laws as laws
 from tests.reference.settings import Setting
 from tests.vectors import generate
@@ -67,7 +68,7 @@ def setting(size: int) -> Setting:
 
 def laws_with_sizes() -> Iterator[Any]:
     """Every law about a setting, at the sizes that it is checked at for the protocols of the table."""
-    for name, law in vars(laws).items():
+    for name, law in [*vars(laws).items(), *vars(inputs).items()]:
         if name.startswith("test_") and list(inspect.signature(law).parameters) == ["setting"]:
             (mark,) = (mark for mark in law.pytestmark if mark.name == "parametrize")
             for size in sorted({s.domain_size for s in mark.args[1]}):
@@ -77,7 +78,8 @@ def laws_with_sizes() -> Iterator[Any]:
 def test_there_are_laws() -> None:
     found = {case.values[0] for case in laws_with_sizes()}
     assert {laws.test_rows_of_the_channel_sum_to_one, laws.test_a_simulated_fleet_is_many_devices} <= found
-    assert len(found) >= 18
+    assert inputs.test_renamed_inputs_lose_no_more_than_is_stated in found
+    assert len(found) >= 21
 
 
 @pytest.mark.parametrize(("law", "size"), list(laws_with_sizes()))
