@@ -12,7 +12,7 @@ from math import ceil, floor, inf, log10
 from typing import TYPE_CHECKING
 
 from ldpbeam.privacy.guarantee import Inputs
-from ldpbeam.privacy.promise import Promise
+from ldpbeam.privacy.promise import Guess, Promise
 
 if TYPE_CHECKING:
     from ldpbeam.planning.checked import Expected
@@ -34,6 +34,10 @@ NO_TURN = (
 """Of devices that report in some of their epochs only."""
 
 
+LIKELY = 0.5
+"""Chances of the best guess of a device's value from which on a promise says them."""
+
+
 @dataclass(frozen=True)
 class Statement:
     """One promise to a device.
@@ -42,7 +46,7 @@ class Statement:
         key: what it is about, for programs: ``first_report``, ``two_reports``, ``unchanged``, ``inputs``,
             ``any_changes``, ``best_guess``.
         title: the same for people, as the head of a line.
-        level: ε, or the probability of the best guess; infinite where nothing limits a loss.
+        level: ε; infinite where nothing limits a loss; of ``best_guess`` a probability.
         text: the sentence.
     """
 
@@ -62,7 +66,7 @@ class Statement:
     @property
     def value(self) -> str:
         """The number for people."""
-        return epsilon(self.level)
+        return _in_100(self.level) if self.key == "best_guess" else epsilon(self.level)
 
 
 def epsilon(level: float) -> str:
@@ -81,9 +85,11 @@ def statements(promise: Promise) -> tuple[Statement, ...]:
     found = [_first(promise)]
     if promise.memoised:
         found += _memoised(promise)
-    found.append(_anything(promise))
-    # What a later sentence says of the only report is what the first one says.
-    return tuple(found[:1] if promise.reports == 1 and promise.of is None else found)
+    if promise.reports > 1 or promise.of is not None:
+        found.append(_anything(promise))
+    if promise.guess is not None and promise.guess.from_all >= LIKELY:
+        found.append(_guess(promise, promise.guess))
+    return tuple(found)
 
 
 def _first(promise: Promise) -> Statement:
@@ -146,6 +152,23 @@ def _anything(promise: Promise) -> Statement:
         text = f"{_these(promise)} {limit}."
         text = text if promise.memoised else f"Nothing is memoised: {text}"
     return Statement("any_changes", "All reports, whatever changes", loss, text)
+
+
+def _guess(promise: Promise, guess: Guess) -> Statement:
+    """How often the best guess is right: what a level of ε means for one device."""
+    attribute = " of the attribute that is guessed best" if promise.attributes > 1 else ""
+    even = f"all {guess.values:,} values{attribute} being equally likely"
+    text = f"The best guess of a device's value from one report is right in {_in_100(guess.from_one)} cases"
+    if promise.reports > 1:
+        all_of_them = "both its" if promise.reports == 2 else f"all its {promise.reports:,}"
+        text += f", from {all_of_them} reports in {_in_100(guess.from_all)} if the value stays the same"
+    return Statement("best_guess", "Best guess of a value", guess.from_all, f"{text} ({even}).")
+
+
+def _in_100(probability: float) -> str:
+    """A probability in hundredths: one digit after the point, never 100.0 where it is less."""
+    hundredths = min(round(100 * probability, 1), 99.9 if probability < 1 else 100.0)
+    return f"{hundredths:g} of 100"
 
 
 def _these(promise: Promise) -> str:

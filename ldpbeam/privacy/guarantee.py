@@ -95,10 +95,11 @@ class Guarantee:
     def as_record(self) -> dict[str, object]:
         """The figures for run.json and the page.
 
-        ``cap_over_values`` is the cap where inputs are values, else null: elsewhere nothing caps what reports
-        tell about values.
+        ``cap_over_values`` is the cap where inputs are the values of one attribute, else null: elsewhere
+        nothing caps what reports tell about values.
         """
         cap = self.cap_over_inputs
+        about_values = self.inputs is Inputs.VALUES and self.cap is None
         return {
             "first_report": self.first_report,
             "per_report": self.memoised_ratio is None,
@@ -106,5 +107,5 @@ class Guarantee:
             "inputs": None if self.inputs is Inputs.NONE else f"{self.inputs.value}s",
             "memoised_inputs": self.memoised_inputs,
             "cap_over_inputs": cap,
-            "cap_over_values": cap if self.inputs is Inputs.VALUES else None,
+            "cap_over_values": cap if about_values else None,
         }

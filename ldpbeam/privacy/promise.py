@@ -9,7 +9,8 @@ device that was absent in some of its epochs made fewer reports, and lost no mor
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
 from math import inf, nextafter
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +26,21 @@ YEAR = 365
 
 EXACT_REPORTS = 4
 """Reports up to which the loss of any two sequences is enumerated here; it takes milliseconds."""
+
+
+@dataclass(frozen=True)
+class Guess:
+    """Of the attribute whose value is guessed best, all its values being equally likely.
+
+    Attributes:
+        values: how many it has.
+        from_one: the probability that the best guess from one report is right.
+        from_all: likewise from all reports, the value being the same in all of them.
+    """
+
+    values: int
+    from_one: float
+    from_all: float
 
 
 @dataclass(frozen=True)
@@ -45,6 +61,7 @@ class Promise:
             epochs; where nothing is memoised the same as ``any_loss``.
         any_loss: these reports, between any two sequences of values.
         any_exact: whether ``any_loss`` is reached; else it is a bound.
+        protocol: that the numbers are about.
     """
 
     reports: int
@@ -58,6 +75,7 @@ class Promise:
     inputs_loss: float
     any_loss: float
     any_exact: bool
+    protocol: LocalProtocol[Any] = field(repr=False)
 
     @classmethod
     def of_protocol(cls, protocol: LocalProtocol[Any], reports: int, of: int | None = None) -> Promise:
@@ -80,7 +98,25 @@ class Promise:
             inputs_loss=_inputs_loss(protocol, reports, loss),
             any_loss=loss,
             any_exact=exact,
+            protocol=protocol,
         )
+
+    @cached_property
+    def guess(self) -> Guess | None:
+        """How well a server guesses a device's value; None where that is not known.
+
+        It is looked at only where somebody asks, since it takes milliseconds.
+        """
+        from ldpbeam.privacy.best_guess import best_guess  # needs numpy, which a device does not
+
+        try:
+            found = [
+                Guess(part.domain_size, best_guess(part, 1), best_guess(part, self.reports))
+                for part in set(self.protocol.parts)
+            ]
+        except TypeError:  # a protocol of somebody else
+            return None
+        return max(found, key=lambda one: (one.from_all, one.from_one))
 
     @property
     def memoised(self) -> bool:
@@ -101,6 +137,8 @@ class Promise:
             "loss_inputs": _finite(self.inputs_loss),
             "loss_any": _finite(self.any_loss),
             "loss_any_exact": self.any_exact,
+            "guess_one_report": None if self.guess is None else self.guess.from_one,
+            "guess_all_reports": None if self.guess is None else self.guess.from_all,
         }
 
 

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ldpbeam.privacy.point_loss import PointLosses
+from ldpbeam.privacy.guarantee import Inputs
 from ldpbeam.protocols import PROTOCOLS, Parameters, protocol
 from ldpbeam.protocols.attributes.allocate import ALLOCATIONS, allocate
 from ldpbeam.protocols.attributes.base import AttributeProtocol
@@ -27,10 +27,6 @@ from ldpbeam.protocols.one_bit_mean import OneBitRRPM
 from ldpbeam.randomness import FULL
 from tests.reference.channels import first_rows, memo_key, memos, second_rows
 from tests.reference.settings import Setting, settings
-
-VALUES, SYMBOLS, BUCKETS, POINTS = "values", "symbols", "buckets", "points"
-INPUTS = {"loloha": SYMBOLS, "dbitflip_pm": BUCKETS, "one_bit_rrpm": POINTS}
-"""What is memoised where that is not an answer per value."""
 
 SLACK = 1e-12
 """By which floats may lie above a loss that is rounded up."""
@@ -40,11 +36,6 @@ MANY = 20
 
 Values = Sequence[Any]
 """A value for each report; with several attributes each is a tuple."""
-
-
-def inputs_of(built: Any) -> str:
-    """What the protocol, or that of the attributes, memoises an answer for."""
-    return INPUTS.get(built.parts[0].NAME, VALUES)
 
 
 # --- the law of all reports of a device
@@ -187,10 +178,8 @@ def by_nothing(view: Shown, values: Values) -> Hashable:
 
 def same_changes(built: Any, reports: int) -> float:
     """The stated loss for renamed inputs, which is never above the cap; the cap where only that is stated."""
-    cap = built.guarantee.cap_over_values
+    cap = built.guarantee.cap_over_inputs
     assert cap is not None
-    if built.losses is None:
-        return float(cap)
     stated: float = built.losses.same_changes(reports)
     # Floats that are added up, and ε∞ times a number of inputs, may be off in their last digits.
     assert stated <= cap + SLACK
@@ -199,12 +188,6 @@ def same_changes(built: Any, reports: int) -> float:
 
 def any_changes(built: Any, reports: int) -> float | None:
     """The stated loss for any two sequences, None where it is not known."""
-    if isinstance(built, OneBitRRPM):
-        points = range(built.maximum // built.segment + 1)
-        ones = tuple(built.bit.weight(point * built.segment) for point in points)
-        return PointLosses(ones, built.flip).any_changes(reports)
-    if built.losses is None:
-        return None
     stated: float | None = built.losses.any_changes(reports)
     return stated
 
@@ -218,7 +201,7 @@ SMALL = [setting for setting in settings((2, 3, 4)) if memoises(setting)]
 
 def times(built: Any) -> tuple[int, ...]:
     """Two and three reports; two where three take seconds."""
-    return (2,) if built.domain_size > 3 and inputs_of(built) == VALUES else (2, 3)
+    return (2,) if built.domain_size > 3 and built.guarantee.inputs is Inputs.VALUES else (2, 3)
 
 
 @pytest.mark.parametrize("setting", SMALL, ids=str)
@@ -230,7 +213,9 @@ def test_renamed_inputs_lose_no_more_than_is_stated(setting: Setting) -> None:
     assert same_changes(built, MANY) >= same_changes(built, 3)
 
 
-@pytest.mark.parametrize("setting", [s for s in SMALL if inputs_of(s.build()) == VALUES], ids=str)
+@pytest.mark.parametrize(
+    "setting", [s for s in SMALL if s.build().guarantee.inputs is Inputs.VALUES], ids=str
+)
 def test_renamed_values_lose_just_what_is_stated_where_values_are_memoised(setting: Setting) -> None:
     """The exhibits below show that others lose more."""
     built = setting.build()
@@ -246,7 +231,7 @@ def test_any_values_lose_no_more_than_is_stated_for_any_changes(setting: Setting
         if stated is not None:
             found = worst(built, t, by_nothing)
             assert found <= stated + SLACK
-            if inputs_of(built) == VALUES or stated == inf:
+            if built.guarantee.inputs is Inputs.VALUES or stated == inf:
                 assert found == pytest.approx(stated, rel=1e-11)
 
 
@@ -308,7 +293,7 @@ EXHIBITS: list[tuple[Any, Values, Values, float, float]] = [
 
 
 def test_every_protocol_with_other_inputs_than_values_has_an_exhibit() -> None:
-    other = {setting.name for setting in SMALL if inputs_of(setting.build()) != VALUES}
+    other = {setting.name for setting in SMALL if setting.build().guarantee.inputs is not Inputs.VALUES}
     assert {built.NAME for built, *_ in EXHIBITS} == other | set(ALLOCATIONS)
 
 

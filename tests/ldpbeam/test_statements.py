@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from fractions import Fraction
-from math import inf
+from math import exp, inf
 from typing import Any
 
 import pytest
@@ -24,7 +24,7 @@ from ldpbeam.planning.shuffled import shuffled_words
 from ldpbeam.planning.words import interval_words, recommendation
 from ldpbeam.privacy.guarantee import Guarantee, Inputs
 from ldpbeam.privacy.promise import Promise
-from ldpbeam.protocols import PROTOCOLS
+from ldpbeam.protocols import PROTOCOLS, Parameters
 from ldpbeam.protocols.contract import Result
 from ldpbeam.statements import OTHER_COLLECTIONS, epsilon, errors, interval, statements
 
@@ -168,16 +168,18 @@ def test_a_loss_is_never_printed_smaller_than_it_is(level: float, text: str) -> 
 
 
 def test_a_promise_is_about_one_report_at_least() -> None:
-    built = PROTOCOLS["grr"].from_parameters(
-        3,
-        parse_collection(
-            "name: a\ndomain: {size: 3}\nprotocol: grr\nepsilon: 1.0\nepoch: {length: 1d}\n"
-        ).parameters,
-    )
+    built = PROTOCOLS["grr"].from_parameters(3, Parameters(epsilon=1.0))
     with pytest.raises(ValueError, match="1 report or more"):
         Promise.of_protocol(built, 0)
     once = statements(Promise.of_protocol(built, 1))
-    assert [one.key for one in once] == ["first_report"]
+    assert [one.key for one in once] == ["first_report", "best_guess"]
+    e = exp(1.0)
+    assert once[1].level == pytest.approx(e / (e + 2), rel=1e-9)
+    assert "from one report is right in 57.6 of 100 cases (all 3 values being equally likely)" in once[1].text
+    wide = PROTOCOLS["grr"].from_parameters(40, Parameters(epsilon=1.0))
+    assert [one.key for one in statements(Promise.of_protocol(wide, 1))] == ["first_report"]
+    several = statements(Promise.of_protocol(wide, 365))[-1]
+    assert "in 6.5 of 100 cases, from all its 365 reports in 94.5 of 100 if the value stays" in several.text
 
 
 def test_the_interval_names_both_frequencies() -> None:
