@@ -133,7 +133,7 @@ def test_a_mean_is_a_need_of_its_own(tmp_path: Path) -> None:
 
 def test_a_cap_is_about_whatever_changes_unless_it_is_asked_for_inputs() -> None:
     """Rows are compared by the loss that was asked for, and each row states both."""
-    need = ("--values", 24, "--devices", 20_000, "--epochs", 30)
+    need = ("--values", 24, "--devices", 20_000, "--epochs", 365)
     strict, same = document(*need, "--cap", 6), document(*need, "--lifetime-epsilon", 6)
     assert (strict["needs"], strict["rows"]) == (same["needs"], same["rows"])
     assert (strict["needs"]["lifetime"], strict["needs"]["inputs_cap"]) == (6, None)
