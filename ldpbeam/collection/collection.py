@@ -189,6 +189,11 @@ class Collection:
         """The share of the devices, drawn at random, that report in an epoch."""
         return EVERYONE if self.participation is None else self.participation.share
 
+    @property
+    def reports_in_life(self) -> int:
+        """The most that a device reports: one report in each of its epochs."""
+        return self.epochs.count if self.participation is None else self.participation.reports
+
     @cached_property
     def estimators(self) -> tuple[PartEstimator, ...]:
         """One per attribute, which knows that an epoch's reports are those of a part of the devices."""
@@ -300,7 +305,7 @@ class Collection:
                 **loss_record(built.losses),
                 **lifetime_record(self.guarantee, built.losses),
                 "not_hidden": list(built.not_hidden),
-                "behind_shuffler": without_devices(built),
+                "behind_shuffler": without_devices(built, alone=self.reports_in_life == 1),
             },
             "leverage": [
                 {"attribute": name, **one}

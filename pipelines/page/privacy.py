@@ -59,7 +59,7 @@ def _shuffled(collection: CollectionRecord) -> list[Promise]:
     if collection.definition is None:
         return []
     made = collection_of(collection.definition)
-    found = one_epoch(made.protocol)
+    found = one_epoch(made.protocol, alone=made.reports_in_life == 1)
     if found is None:
         return []
     central = central_epsilon(found, _MANY)
