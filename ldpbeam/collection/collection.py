@@ -22,6 +22,7 @@ from ldpbeam.collection.message import (
     taken,
 )
 from ldpbeam.collection.participation import Participation
+from ldpbeam.consistency import NOT_ADDED_UP, UNBIASED
 from ldpbeam.errors import CollectionError
 from ldpbeam.privacy.guarantee import Guarantee
 from ldpbeam.privacy.lifetime import lifetime_record
@@ -190,6 +191,12 @@ class Collection:
         return EVERYONE if self.participation is None else self.participation.share
 
     @property
+    def _consistency_note(self) -> str | None:
+        """What to mind of consistent frequencies; None for means, and for methods without a bias."""
+        frequencies = self.protocol.result is Result.FREQUENCIES
+        return NOT_ADDED_UP if frequencies and self.consistency not in UNBIASED else None
+
+    @property
     def reports_in_life(self) -> int:
         """The most that a device reports: one report in each of its epochs."""
         return self.epochs.count if self.participation is None else self.participation.reports
@@ -298,6 +305,7 @@ class Collection:
             else self.future_tolerance,
             "retired": None if self.retired is None else instant(self.retired),
             "consistency": self.consistency,
+            "consistency_note": self._consistency_note,
             "min_reports": self.min_reports,
             **_support_record(support, lasting),
             "guarantee": {
