@@ -153,6 +153,9 @@ def estimate(
         blue           0.378  0.340  0.417
         none of these -0.012 -0.051  0.026
 
+    Consistent frequencies are not to be added up: each is biased a little, and the biases of many values add
+    up too. Sums of raw estimates have no bias, if the values were chosen without looking at them.
+
     Args:
         collection: what devices and server agreed on.
         reports: of one epoch or of several, in any order and any parts; ``admitted`` of :func:`admit`, or
@@ -196,6 +199,9 @@ def read(results: str | PathLike[str]) -> pa.Table:
 
     ``.to_pandas()`` makes a data frame of it. Errors of different epochs are not independent: see
     docs/over-time.md, and ``ldpbeam export`` for means over weeks or months.
+
+    Consistent frequencies are not to be added up: each is biased a little, and the biases of many values add
+    up too. Sums of raw estimates have no bias, if the values were chosen without looking at them.
 
     Args:
         results: the directory that was ``--output`` of a run; a folder of such tables will do.

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from ldpbeam.consistency import NOT_ADDED_UP
 from ldpbeam.errors import UsageError
 from ldpbeam.pipelines.commands.support.change_rate import change_rate_option
 from ldpbeam.pipelines.commands.support.console import PrintingCommand, deliver, say
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from ldpbeam.pipelines.commands.support.over_time import Read
 
 
-@click.command(cls=PrintingCommand)
+@click.command(cls=PrintingCommand, epilog=NOT_ADDED_UP)
 @click.argument("results", type=click.Path(path_type=Path))
 @collections_option
 @click.option(

@@ -43,7 +43,7 @@ DESCRIPTIONS = {
     "ci_high": "upper end of the 95 % interval; not clipped to 1",
     "ci_low_all": "lower end of an interval that holds for all values of the epoch at once",
     "ci_high_all": "its upper end",
-    "consistent": "frequency after the consistency method",
+    "consistent": "frequency after the consistency method; not to be added up, its bias adds up too",
     "method": "that method",
     "pane": "`early` (provisional), `on_time`, `late` (with reports that came after the end) or `replay`",
     "status": "`ok`, or `insufficient_reports`: fewer than `min_reports`, estimates are null",

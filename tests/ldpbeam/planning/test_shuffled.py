@@ -66,6 +66,23 @@ def test_memoised_answers_are_looked_at_round_by_round() -> None:
     assert few.all_reports == kind.losses.any_changes(2)
 
 
+@pytest.mark.parametrize("family", ["linear", "affine"])
+def test_one_report_in_a_life_shows_no_permanent_answer_twice(family: str) -> None:
+    """Then a memoising protocol is a one-round one at ε1, and its hash function is as fresh as the rest."""
+    text = ONE % ("loloha", f"g: 3\nhash_family: {family}\n{BOTH}", ", count: %d")
+    once, single = parse_collection(text % 40 + "participation: {reports: 1, of: 40}\n"), text % 1
+    alone = one_epoch(once.protocol, alone=True)
+    assert alone is not None
+    for agreed, devices in ((once, 400_000), (parse_collection(single), 10_000)):
+        found = of_collection(agreed, devices)
+        assert found is not None
+        assert (found.devices, found.reports, found.functions, found.renaming) == (10_000, 1, 1, None)
+        assert found.one_report == found.all_reports == planned_epsilon(alone, 10_000) < alone.local / 10
+        assert "how much less follows" in agreed.as_record()["guarantee"]["behind_shuffler"].lower()  # type: ignore[index]
+    twice = of_collection(parse_collection(text % 40 + "participation: {reports: 2, of: 40}\n"), 200_000)
+    assert twice is None or twice.one_report > 2 * planned_epsilon(alone, 10_000)
+
+
 @pytest.mark.parametrize(
     ("protocol", "levels", "count"),
     [("loloha", f"hash_family: affine\n{BOTH}", ""), ("one_bit_mean", "epsilon: 1.0", ", count: 3")],
