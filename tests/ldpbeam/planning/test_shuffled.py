@@ -92,7 +92,7 @@ def test_nothing_is_made_up_where_nothing_is_known(protocol: str, levels: str, c
     agreed = parse_collection(text.replace("{size: 9}", "{range: {max: 9}}") if "mean" in protocol else text)
     assert of_collection(agreed, 10**6) is None
     checked = Checked.of("x", agreed, 10**6)
-    assert any("nothing is known for this protocol" in line for line in checked.lines())
+    assert any("nothing is known for this collection" in line for line in checked.lines())
     assert checked.as_record()["behind_shuffler"] is None
     assert "Nothing is stated" in agreed.as_record()["guarantee"]["behind_shuffler"]  # type: ignore[index]
 
@@ -102,9 +102,9 @@ def test_a_check_states_the_figure_and_run_json_what_it_needs() -> None:
     found = of_collection(agreed, 20_000)
     assert found is not None
     (line,) = [line for line in Checked.of("x", agreed, 20_000).lines() if "Behind a shuffler" in line]
-    assert f"a report tells at most ε = {epsilon(found.one_report)}, 365 reports at most" in line
+    assert f"a report tells at most ε = {epsilon(found.one_report)} to a server that knows the reports of all" in line
     assert found.all_reports is not None
-    assert f"{epsilon(found.all_reports)}, whatever changes" in line
+    assert f"365 reports tell at most {epsilon(found.all_reports)}, whatever changes" in line
     assert ASSUMPTION in line
     record = Checked.of("x", agreed, 20_000).as_record()["behind_shuffler"]
     assert record["one_report"] == found.one_report
