@@ -89,7 +89,7 @@ class FrequencyErrors(MemoErrors):
 
     def shares(self, estimate: Floats) -> Floats:
         """The nearest frequencies that add up to 1, as in the variance of an epoch."""
-        return nearest_shares(estimate)
+        return _shares(estimate)
 
     @property
     def recurrence(self) -> Recurrence:
@@ -134,6 +134,11 @@ class FrequencyErrors(MemoErrors):
         held = np.where(average <= 0.5, clipped, 1 - clipped)
         drawn = np.sqrt(1 - float(self.lasting.sampled)) * held
         return np.stack([answers, drawn])
+
+
+def _shares(estimate: Floats) -> Floats:
+    """Of all values; of one value alone, nothing is known about a sum."""
+    return nearest_shares(estimate) if estimate.shape[-1] > 1 else estimate
 
 
 def _product_of(first: Floats, second: Floats) -> Floats:
@@ -230,7 +235,7 @@ class SlottedErrors(MemoErrors):
 
     def shares(self, estimate: Floats) -> Floats:
         """As of the protocol where every device reports."""
-        return nearest_shares(estimate) if self.sum_to_one else estimate
+        return _shares(estimate) if self.sum_to_one else estimate
 
     @property
     def _again(self) -> float:

@@ -476,7 +476,8 @@ def test_intervals_cover_at_their_level(value: int, n: int) -> None:
         found = built.estimate(np.array([ones]), n, ties)
         assert found.low[0] <= found.frequency[0] <= found.high[0]
         covered += binom.pmf(ones, n, p) * bool(found.low[0] <= value <= found.high[0])
-    assert covered == pytest.approx(0.95, abs=0.012)
+    # An end of the values is missed on one side only, as intervals end there.
+    assert covered == pytest.approx(0.95 if value else 0.975, abs=0.012)
 
 
 def test_laplace_estimates_are_means_with_normal_intervals() -> None:
