@@ -51,7 +51,7 @@ SPARSE = 10.0
 """Expected support n·other below which a Wald interval is expected to fail."""
 
 WIDER = 0.025
-"""How much more than nominal intervals cover of values that nobody holds: these are missed from below only."""
+"""How much more than nominal intervals cover of values that nobody holds: one end only can miss them."""
 
 MEMORY_GIB = 4.0
 

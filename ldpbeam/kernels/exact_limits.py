@@ -150,11 +150,12 @@ def limit(c: Any, n: Any, tie: Any, tail: Any, upper: Any, guess: Any, setting: 
             power of 2; and as of :func:`law`.
     """
     step = setting[0]
-    last = np.int64(math.ceil(n / step))
-    low = min(max(np.int64(guess / step), 0), last)
+    last: Any = np.int64(math.ceil(n / step))
+    low: Any = min(max(np.int64(guess / step), 0), last)
     at_low = _excess(c, n, low, tie, tail, upper, setting, memory)
     # The limit lies in front of the first node where the excess is not negative.
-    high, at_high, reach = low, at_low, 1
+    high: Any = low
+    at_high, reach = at_low, 1
     if at_low < 0.0:
         while at_high < 0.0 and high < last:
             low, at_low = high, at_high

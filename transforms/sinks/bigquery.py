@@ -40,7 +40,7 @@ DESCRIPTIONS = {
     "std_error": "square root of its estimated variance",
     "std_error_floor": "the part of it that repeats itself while devices keep their values; 0 without a memo",
     "ci_low": "lower end of the 95 % interval; not below 0 unless the estimate is",
-    "ci_high": "upper end of the 95 % interval; not above 1 (for a mean: its largest value) unless the estimate is",
+    "ci_high": "upper end of the 95 % interval; not above 1 (m for a mean) unless the estimate is",
     "ci_low_all": "lower end of an interval that holds for all values of the epoch at once",
     "ci_high_all": "its upper end",
     "consistent": "frequency after the consistency method",
