@@ -122,7 +122,7 @@ def law(c: Any, n: Any, held: Any, chances: Any, mine: Any, theirs: Any) -> Any:
 
 
 @inlined
-def _excess(c: Any, n: Any, node: Any, tie: Any, tail: Any, upper: Any, setting: Any, memory: Any) -> Any:
+def excess(c: Any, n: Any, node: Any, tie: Any, tail: Any, upper: Any, setting: Any, memory: Any) -> Any:
     """How far the test's probability lies above its area at a node: rises with the node, 0 at the limit."""
     step, chances = setting
     keys, known, mine, theirs = memory
@@ -152,7 +152,7 @@ def limit(c: Any, n: Any, tie: Any, tail: Any, upper: Any, guess: Any, setting: 
     step = setting[0]
     last: Any = np.int64(math.ceil(n / step))
     low: Any = min(max(np.int64(guess / step), 0), last)
-    at_low = _excess(c, n, low, tie, tail, upper, setting, memory)
+    at_low = excess(c, n, low, tie, tail, upper, setting, memory)
     # The limit lies in front of the first node where the excess is not negative.
     high: Any = low
     at_high, reach = at_low, 1
@@ -160,13 +160,13 @@ def limit(c: Any, n: Any, tie: Any, tail: Any, upper: Any, guess: Any, setting: 
         while at_high < 0.0 and high < last:
             low, at_low = high, at_high
             high = min(high + reach, last)
-            at_high = _excess(c, n, high, tie, tail, upper, setting, memory)
+            at_high = excess(c, n, high, tie, tail, upper, setting, memory)
             reach *= 2
     else:
         while at_low >= 0.0 and low > 0:
             high, at_high = low, at_low
             low = max(low - reach, 0)
-            at_low = _excess(c, n, low, tie, tail, upper, setting, memory)
+            at_low = excess(c, n, low, tie, tail, upper, setting, memory)
             reach *= 2
     if at_low >= 0.0:
         return 0.0
@@ -174,7 +174,7 @@ def limit(c: Any, n: Any, tie: Any, tail: Any, upper: Any, guess: Any, setting: 
         return 1.0 * n
     while high - low > 1:
         middle = (low + high) // 2
-        at_middle = _excess(c, n, middle, tie, tail, upper, setting, memory)
+        at_middle = excess(c, n, middle, tie, tail, upper, setting, memory)
         if at_middle < 0.0:
             low, at_low = middle, at_middle
         else:

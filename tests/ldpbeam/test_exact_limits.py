@@ -118,6 +118,15 @@ def test_a_limit_depends_on_no_guess_and_on_nothing_remembered() -> None:
             assert len(found) == 1
 
 
+def test_values_that_share_a_slot_do_not_share_their_chances() -> None:
+    """Counts, numbers of reports and nodes that differ in one of the three, in turn in one slot."""
+    setting, shared = (1.0, (0.4, 0.1, 0.3, 0.0)), memory(1)
+    asked = [(3, 20, 5), (3, 21, 5), (4, 21, 5), (4, 21, 6), (3, 21, 6), (3, 20, 6), (3, 20, 5)]
+    found = [kernels.excess(*one, 0.3, TAILS[0], False, setting, shared) for one in asked]
+    assert found == [kernels.excess(*one, 0.3, TAILS[0], False, setting, memory()) for one in asked]
+    assert len(set(found)) == 6
+
+
 @pytest.mark.parametrize("share", [Fraction(1), Fraction(1, 2), Fraction(1, 50)])
 def test_limits_of_a_value_are_the_same_whatever_stands_beside_it(share: Fraction) -> None:
     """Bit for bit, in any order and any parts."""
