@@ -56,7 +56,9 @@ def combined(
     repeated = floor = np.zeros_like(total)
     if errors is not None and len(series.epochs) > 0:
         reports = np.maximum(series.n, 1)
-        kept = np.minimum(np.sqrt(np.where(known, errors.kept(estimate), 0.0) / reports), error)
+        kept = np.minimum(
+            np.sqrt(np.where(known, errors.kept(errors.shares(estimate)), 0.0) / reports), error
+        )
         if rate is None:
             repeated = _worst(w, kept, np.where(known, errors.opposed(estimate), 0.0) / np.sqrt(reports))
         else:
@@ -82,7 +84,7 @@ def _worst(w: Floats, kept: Floats, opposed: Floats) -> Floats:
 def _modelled(series: Series, w: Floats, kept: Floats, errors: MemoErrors, rate: ChangeRate) -> Floats:
     """What all pairs add if values are drawn anew at this rate; at most, where the rate is a range."""
     reports = np.maximum(series.n, 1)
-    average = series.average
+    average = errors.shares(series.average)
     anew = errors.drawn_anew(average, average)
     # What kept answers have in common at least is a part of what they have at most.
     part = _ratio(errors.kept_least(average), errors.kept(average))

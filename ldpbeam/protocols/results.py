@@ -67,7 +67,7 @@ class FrequencyProtocol(LocalProtocol[Response]):
         from ldpbeam.estimates import estimate
 
         n = self.report_counts(counts, reports)
-        return estimate(self.support_counts(counts), n, self.support.among(share), ties)
+        return estimate(self.support_counts(counts), n, self.support.among(share), ties, sum_to_one=True)
 
     def consistent(self, method: str, estimates: Estimates) -> Floats:
         """One of the methods of :mod:`ldpbeam.consistency`."""
