@@ -23,6 +23,9 @@ _MOST_CELLS = 729
 MOST_RESPONSES = 20_000
 """Whole responses that are kept for each value."""
 
+_FEW = 3_000
+"""Draws below which nothing is drawn for tests that need more of it to see anything."""
+
 Cell = tuple[int, tuple[int, ...]]
 """Stratum of a device, and the symbols of its reports."""
 
@@ -63,22 +66,23 @@ def plan_of(draws: int, *, slow: bool = False) -> Plan:
         draws: single reports about each of the two values.
         slow: whether every device is as slow as a lasting one; less of everything is drawn then.
     """
+    few = draws < _FEW
     if slow:
         return Plan(
             draws,
             lasting=min(1000, max(100, draws // 10)),
             swept=(128, min(2000, max(40, draws // 20))),
-            pairs=min(2000, max(96, draws // 50)),
-            changing=48,
+            pairs=32 if few else min(2000, max(128, draws // 50)),
+            changing=0 if few else 96,
             held=48,
-            remembering=min(64, draws // 300),
+            remembering=0 if few else min(64, draws // 300),
         )
     return Plan(
         draws,
         lasting=min(2000, max(200, draws // 25)),
         swept=(128, min(2000, max(120, draws // 60))),
-        pairs=min(2000, max(128, draws // 50)),
-        remembering=min(64, draws // 300),
+        pairs=96 if few else min(2000, max(128, draws // 50)),
+        remembering=0 if few else min(64, draws // 300),
     )
 
 

@@ -82,4 +82,6 @@ def unseen(draws: int) -> Iterator[Fault]:
 
 def warning(draws: int) -> str:
     """A sentence about them."""
+    if draws < MEASURED[0]:
+        return f"{draws:,} draws are too few to be sure of any fault in the table of docs/audit.md"
     return f"{draws:,} draws cannot see: {'; '.join(fault.what for fault in unseen(draws))}"

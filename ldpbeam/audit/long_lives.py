@@ -161,7 +161,7 @@ def changing_lives(
     The last part comes as late as a device may be silent before it: what is forgotten after many values, or
     after a long time, is found here.
     """
-    if not model.memoised:
+    if not model.memoised or not plan.changing:
         return Evidence()
     count, devices = collection.epochs.count, plan.changing
     others = [value for value in held if value not in model.pair][: count // 3]

@@ -77,5 +77,5 @@ def test_fewer_draws_see_no_more() -> None:
         before = left
     assert before == {fault.name for fault in FAULTS if fault.check is None}
     assert "the time that a report takes" in warning(10**9)
-    assert "sent in clear" not in warning(2_000)
-    assert "sent in clear" in warning(1_999)
+    assert "value that is sent in clear" not in warning(2_000)
+    assert "1,999 draws are too few to be sure of any fault" in warning(1_999)
