@@ -29,10 +29,10 @@ from ldpbeam.collection.participation import Participation
 _ASKED = 40
 """Times that devices are asked for each report that is to be drawn; it limits the lives where T is large."""
 
-_ASKED_ABOUT_VALUES = 50
+_ASKED_ABOUT_VALUES = 60
 """Times that devices which hold each value in turn are asked for each report that is to be drawn."""
 
-_ABOUT_VALUE = 0.24
+_ABOUT_VALUE = 0.3
 """Lives about each value, for each report that is to be drawn."""
 
 _LEAST = 200
