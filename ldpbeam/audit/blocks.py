@@ -134,6 +134,7 @@ class Blocks:
     Attributes:
         size: reports of a block.
         probability: that two blocks agree, if all is well.
+        ones: P(the bit of a block is 1).
     """
 
     def __init__(self, view: View, value: int, size: int, *, kept: bool) -> None:
@@ -145,6 +146,14 @@ class Blocks:
             chances.append(float(stratum.probability) * (rule.kept if kept else rule.apart))
             others.append(float(stratum.probability) * (rule.apart if kept else rule.kept))
         self.probability = min(1.0, sum(chances))
+        self.ones = min(
+            1.0,
+            sum(
+                float(stratum.probability) * p * h
+                for stratum, rule in zip(view.strata, self._rules, strict=True)
+                for p, h in rule.high
+            ),
+        )
         self.worth = divergence(min(1.0, sum(others)), self.probability)
 
     def bit(self, stratum: int, symbols: Sequence[int]) -> bool:

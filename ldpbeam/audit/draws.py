@@ -75,14 +75,14 @@ def plan_of(draws: int, *, slow: bool = False) -> Plan:
             pairs=32 if few else min(2000, max(128, draws // 50)),
             changing=0 if few else 96,
             held=48,
-            remembering=0 if few else min(64, draws // 300),
+            remembering=0 if few else min(128, draws // 300),
         )
     return Plan(
         draws,
         lasting=min(2000, max(200, draws // 25)),
         swept=(128, min(2000, max(120, draws // 60))),
         pairs=96 if few else min(2000, max(128, draws // 50)),
-        remembering=0 if few else min(64, draws // 300),
+        remembering=0 if few else min(128, draws // 300),
     )
 
 

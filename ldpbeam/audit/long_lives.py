@@ -135,7 +135,7 @@ def every_memo(
         most = min(plan.swept[1], collection.epochs.count) // 2
         memos = [one for view in views_of(model) for one in _memo_blocks(view, (1,), devices, most)]
         epochs = range(2 * max((blocks.size for blocks in memos), default=1))
-        looked, kept = Counter[int](), Counter[int]()
+        looked, kept, ones = Counter[int](), Counter[int](), Counter[int]()
         for responses in _lives(client, [History([value] * len(epochs), epochs)] * devices, read):
             if None in responses:
                 continue
@@ -146,10 +146,16 @@ def every_memo(
                 if bits is not None:
                     looked[number] += 1
                     kept[number] += bits[0] == bits[1]
+                    ones[number] += bits[0]
         for number, blocks in enumerate(memos):
             what = f"{blocks.view.name}value {value}, a device shows one permanent answer in all its reports"
             p = Fraction(blocks.probability)
             matches.append(Match(Check.MEMO, what, kept[number], looked[number], p))
+            # Answers that are drawn for every report are averaged within a block: then blocks agree well.
+            what = (
+                f"{blocks.view.name}value {value}, the first reports of a device show an answer of one kind"
+            )
+            matches.append(Match(Check.MEMO, what, ones[number], looked[number], Fraction(blocks.ones)))
     return Evidence(matches=matches, rules=[_lasting(changed, lived)])
 
 
