@@ -44,8 +44,8 @@ def wrong(change: Callable[[SupportProbabilities], SupportProbabilities]) -> Cal
     """The estimator with other probabilities than the devices have."""
     real = ldpbeam.estimates.estimate
 
-    def estimate(support: object, n: object, probabilities: object, *more: object) -> object:
-        return real(support, n, change(probabilities), *more)
+    def estimate(support: object, n: object, probabilities: object, *more: object, **named: object) -> object:
+        return real(support, n, change(probabilities), *more, **named)
 
     return estimate
 
