@@ -57,7 +57,9 @@ class Widths:
     """Half-widths of the 95 % intervals that a run publishes for an epoch, on average.
 
     Attributes:
-        widest: the frequency whose interval is widest, of those that are expected.
+        widest: the frequency whose interval is the wider one of two: of the most frequent value, and of the
+            value with the largest standard error. Where the latter interval ends at 0, that of a value in
+            between can be wider, by up to a tenth.
         half_width: of that interval.
         even: of the interval of a value of frequency 1/k.
     """
