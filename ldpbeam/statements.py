@@ -120,24 +120,25 @@ def _counters(promise: Promise) -> CountersGuarantee | None:
     return found
 
 
-def _condition(promise: Promise) -> str:
-    """What stands behind every level that rests on bounded counters."""
-    return "" if _counters(promise) is None else ", on the same condition"
+def _condition(promise: Promise, level: float, without: float | None) -> str:
+    """What stands behind a level that rests on bounded counters: one that would be higher without a bound."""
+    rests = _counters(promise) is not None and without is not None and epsilon(level) != epsilon(without)
+    return ", on the same condition" if rests else ""
 
 
 def _memoised(promise: Promise) -> Iterator[Statement]:
     """What several reports of a device with a memo tell: two, all about one value, all about its inputs."""
     two, unchanged, several = promise.two_reports, promise.unchanged, promise.attributes > 1
-    condition = _condition(promise)
     if two is not None:
         text = (
             "Two different reports of a device prove that its value changed."
             if two == inf
-            else f"Two reports tell at most ε = {epsilon(two)}, whatever changed between them{condition}."
+            else f"Two reports tell at most ε = {epsilon(two)}, whatever changed between them."
         )
         yield Statement("two_reports", "Two reports", two, text)
     if unchanged is not None and promise.reports > 1:
         stays = "none of a device's values changes" if several else "a device's value stays the same"
+        condition = _condition(promise, unchanged, promise.protocol.guarantee.per_memoised_input)
         text = f"While {stays}, all its reports together tell at most ε = {epsilon(unchanged)}{condition}."
         yield Statement("unchanged", "All reports about one value", unchanged, text)
     if promise.inputs_loss < promise.any_loss:
@@ -151,7 +152,7 @@ def _inputs(promise: Promise) -> Statement:
     held = "it held" if promise.inputs is Inputs.VALUES else "its values had"
     text = (
         f"{_these(promise)} tell at most ε = {loss} about which {noun}s{of} {held}, to somebody who knows "
-        f"when each {noun} changed and came back{_condition(promise)}."
+        f"when each {noun} changed and came back."
     )
     if promise.inputs is not Inputs.VALUES:
         text += (
@@ -163,7 +164,13 @@ def _inputs(promise: Promise) -> Statement:
 
 def _anything(promise: Promise) -> Statement:
     loss = promise.any_loss
-    limit = f"tell at most ε = {epsilon(loss)}, whatever changes{_condition(promise)}"
+    # Losses of several reports are enumerated without a bound, where there is a memo; else they are sums.
+    counters = _counters(promise)
+    summed = counters is not None and (not promise.memoised or promise.reports == 1)
+    condition = _condition(
+        promise, loss, promise.reports * counters.unbounded if summed and counters else None
+    )
+    limit = f"tell at most ε = {epsilon(loss)}, whatever changes{condition}"
     if promise.of is not None:
         reports = "one" if promise.reports == 1 else f"{promise.reports:,}"
         drawn = f"A device reports in {reports} of its {promise.of:,} epochs, drawn for life"
@@ -209,8 +216,8 @@ def behind_shuffler(found: Shuffled | None, assumption: str, delta: float) -> st
     """What a server learns that sees the reports of an epoch only as a set."""
     if found is None:
         return (
-            "Behind a shuffler: nothing is known for this collection; the promises to a device hold as they "
-            "are."
+            "Behind a shuffler: nothing is known for this collection with so many devices; the promises to "
+            "a device hold as they are."
         )
     crowd = f"{found.devices:,} honest devices in each epoch"
     if found.functions > 1:
@@ -274,7 +281,9 @@ def errors(expected: Expected) -> str:
 
 def in_short(promise: Promise) -> str:
     """The losses in a line, for the head of a run; never a bare ε."""
-    first, loss = epsilon(promise.first_report), promise.any_loss
+    first, loss, counters = epsilon(promise.first_report), promise.any_loss, _counters(promise)
+    if counters is not None:
+        first += f" if counters add up to at most {counters.limit:,}"
     if promise.reports == 1:
         return f"the only report of a device tells ε ≤ {first}"
     parts = [f"a {'first ' if promise.memoised else ''}report tells ε ≤ {first}"]

@@ -147,7 +147,7 @@ def _worth(plan: Plan, row: Row) -> Iterator[str]:
     else:
         yield (
             "Not worth collecting for single epochs: that a mean lies in its range is known without any "
-            "device, and the interval is no shorter."
+            "device, and ± two standard errors are no narrower."
         )
     if found.mean_30 < found.half_width / found.against_nothing:
         yield f"A mean of 30 epochs is worth it: ±{quantity(needs).error(found.mean_30)}."

@@ -193,7 +193,7 @@ def without_devices(protocol: LocalProtocol[Any], *, alone: bool = False) -> str
     if one_epoch(protocol, alone=alone) is None:
         return f"Nothing is stated for this protocol, even if {ASSUMPTION}."
     return (
-        "At most these figures, and less where many devices report, towards a server that sees the reports of "
-        "an epoch only as a set. How much less follows from the number of honest devices that report in it: "
-        f"ldpbeam check --devices N states it. Assumed: {ASSUMPTION}."
+        "At most these figures, and less where many devices report, towards a server that sees the reports "
+        "of an epoch only as a set. How much less follows from the number of honest devices that report in "
+        f"it: ldpbeam check --devices N states it. Assumed: {ASSUMPTION}."
     )

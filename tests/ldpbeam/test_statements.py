@@ -158,7 +158,7 @@ def test_several_attributes_are_named_and_different_inputs_too() -> None:
     ("counters", "protocol", "told"),
     [
         (5, "one_bit_mean", {"first_report": "2.719", "any_changes": "81.55"}),
-        (5, "one_bit_rrpm", {"first_report": "1.95", "two_reports": "8.255", "any_changes": "329.6"}),
+        (5, "one_bit_rrpm", {"first_report": "1.95", "unchanged": "2.719"}),
         (2, "one_bit_mean", {}),
     ],
 )
@@ -183,7 +183,7 @@ def test_what_rests_on_the_sum_of_counters_says_so(
         if key in told:
             assert one.value == told[key]
         if key != "first_report":
-            assert one.text.count("on the same condition") == bool(told)
+            assert ("on the same condition" in one.text) == (key in told)
 
 
 @pytest.mark.parametrize(
