@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from math import ceil, floor, inf, log10
 from typing import TYPE_CHECKING
 
+from ldpbeam.privacy.counters import CountersGuarantee
 from ldpbeam.privacy.guarantee import Inputs
 from ldpbeam.privacy.promise import Guess, Promise
 
@@ -35,7 +36,7 @@ NO_TURN = (
 
 
 LIKELY = 0.5
-"""Chances of the best guess of a device's value from which on a promise says them."""
+"""A promise says how often the best guess of a device's value is right, from this chance on."""
 
 
 @dataclass(frozen=True)
@@ -80,8 +81,13 @@ def epsilon(level: float) -> str:
     return f"{ceil(level / step * (1 - 1e-9)) * step:.4g}"
 
 
+def bits(number: int) -> str:
+    """So many bits, for people."""
+    return "1 bit" if number == 1 else f"{number:,} bits"
+
+
 def statements(promise: Promise) -> tuple[Statement, ...]:
-    """All that is promised, what a reader needs first in the first place."""
+    """All that is promised, in the order in which a reader needs it."""
     found = [_first(promise)]
     if promise.memoised:
         found += _memoised(promise)
@@ -94,14 +100,34 @@ def statements(promise: Promise) -> tuple[Statement, ...]:
 
 def _first(promise: Promise) -> Statement:
     which = "A first report" if promise.memoised else "A report"
-    text = f"{which} tells at most ε = {epsilon(promise.first_report)}."
+    text = f"{which} tells at most ε = {epsilon(promise.first_report)}"
+    counters = _counters(promise)
+    if counters is not None:
+        text += (
+            f", if the counters of the device add up to at most {counters.limit:,} in an epoch; else at most "
+            f"ε = {epsilon(counters.unbounded)}"
+        )
     return Statement(
-        "first_report", "First report" if promise.memoised else "One report", promise.first_report, text
+        "first_report", "First report" if promise.memoised else "One report", promise.first_report, f"{text}."
     )
 
 
+def _counters(promise: Promise) -> CountersGuarantee | None:
+    """The guarantee of bounded counters, where the bound makes its levels lower."""
+    found = promise.protocol.guarantee
+    if not isinstance(found, CountersGuarantee) or epsilon(found.first_report) == epsilon(found.unbounded):
+        return None
+    return found
+
+
+def _condition(promise: Promise, level: float, without: float | None) -> str:
+    """What stands behind a level that rests on bounded counters: one that would be higher without a bound."""
+    rests = _counters(promise) is not None and without is not None and epsilon(level) != epsilon(without)
+    return ", on the same condition" if rests else ""
+
+
 def _memoised(promise: Promise) -> Iterator[Statement]:
-    """What several reports of a device with a memo tell: two, all about one value, all that are renamed."""
+    """What several reports of a device with a memo tell: two, all about one value, all about its inputs."""
     two, unchanged, several = promise.two_reports, promise.unchanged, promise.attributes > 1
     if two is not None:
         text = (
@@ -112,38 +138,46 @@ def _memoised(promise: Promise) -> Iterator[Statement]:
         yield Statement("two_reports", "Two reports", two, text)
     if unchanged is not None and promise.reports > 1:
         stays = "none of a device's values changes" if several else "a device's value stays the same"
-        text = f"While {stays}, all its reports together tell at most ε = {epsilon(unchanged)}."
+        condition = _condition(promise, unchanged, promise.protocol.guarantee.per_memoised_input)
+        text = f"While {stays}, all its reports together tell at most ε = {epsilon(unchanged)}{condition}."
         yield Statement("unchanged", "All reports about one value", unchanged, text)
     if promise.inputs_loss < promise.any_loss:
         yield _inputs(promise)
 
 
 def _inputs(promise: Promise) -> Statement:
-    """About memoised inputs, by one that knows the times: of values only where inputs are values."""
+    """What is told about memoised inputs; that is a promise about values only where the inputs are values."""
     noun, loss = promise.inputs.value, epsilon(promise.inputs_loss)
     of = "" if promise.attributes == 1 else " of each attribute"
-    begin = f"{_these(promise)} tell at most ε = {loss} about which {noun}s"
-    if promise.inputs is Inputs.VALUES:
-        text = f"{begin}{of} a device held, to somebody who knows when each value changed and came back."
-    else:
-        text = (
-            f"{begin}{of} its values had, to somebody who knows when each {noun} changed and came back. That "
-            f"limits nothing about values: values that change at the same epochs can have {noun}s that "
-            "change at different ones."
+    held = "it held" if promise.inputs is Inputs.VALUES else "its values had"
+    text = (
+        f"{_these(promise)} tell at most ε = {loss} about which {noun}s{of} {held}, to somebody who knows "
+        f"when each {noun} changed and came back."
+    )
+    if promise.inputs is not Inputs.VALUES:
+        text += (
+            f" That is no limit for what they tell about its values: values that change at the same epochs "
+            f"can have {noun}s that change at different epochs."
         )
     return Statement("inputs", f"Which {noun}s, times known", promise.inputs_loss, text)
 
 
 def _anything(promise: Promise) -> Statement:
     loss = promise.any_loss
-    limit = f"tell at most ε = {epsilon(loss)}, whatever changes"
+    # Losses of several reports are enumerated without a bound, where there is a memo; else they are sums.
+    counters = _counters(promise)
+    summed = counters is not None and (not promise.memoised or promise.reports == 1)
+    condition = _condition(
+        promise, loss, promise.reports * counters.unbounded if summed and counters else None
+    )
+    limit = f"tell at most ε = {epsilon(loss)}, whatever changes{condition}"
     if promise.of is not None:
         reports = "one" if promise.reports == 1 else f"{promise.reports:,}"
         drawn = f"A device reports in {reports} of its {promise.of:,} epochs, drawn for life"
         unlimited = "nothing limits what its reports tell about changes"
         text = f"{drawn}: {unlimited if loss == inf else f'all its reports {limit}'}."
     elif loss == inf:
-        text = f"Nothing limits what {_these(promise)} tell about when a value changed."
+        text = f"Nothing limits what {promise.reports:,} reports of a device tell about when a value changed."
     else:
         text = f"{_these(promise)} {limit}."
         text = text if promise.memoised else f"Nothing is memoised: {text}"
@@ -153,22 +187,22 @@ def _anything(promise: Promise) -> Statement:
 def _guess(promise: Promise, guess: Guess) -> Statement:
     """How often the best guess is right: what a level of ε means for one device."""
     attribute = " of the attribute that is guessed best" if promise.attributes > 1 else ""
-    even = f"all {guess.values:,} values{attribute} being equally likely"
+    all_of_them = "both" if guess.values == 2 else f"all {guess.values:,}"
+    even = f"{all_of_them} values{attribute} being equally likely"
     text = f"The best guess of a device's value from one report is right in {_in_100(guess.from_one)} cases"
     if promise.reports > 1:
-        all_of_them = "both its" if promise.reports == 2 else f"all its {promise.reports:,}"
-        text += f", from {all_of_them} reports in {_in_100(guess.from_all)} if the value stays the same"
+        text += f", from {promise.reports:,} reports in {_in_100(guess.from_all)} if the value stays the same"
     return Statement("best_guess", "Best guess of a value", guess.from_all, f"{text} ({even}).")
 
 
 def _in_100(probability: float) -> str:
-    """A probability in hundredths: one digit after the point, never 100.0 where it is less."""
-    hundredths = min(round(100 * probability, 1), 99.9 if probability < 1 else 100.0)
-    return f"{hundredths:g} of 100"
+    """A probability in hundredths: one digit after the point, never 100 where it is less."""
+    hundredths = round(100 * probability, 1)
+    return "more than 99.9 of 100" if hundredths == 100 and probability < 1 else f"{hundredths:g} of 100"
 
 
 def _these(promise: Promise) -> str:
-    return "All its reports" if promise.of is not None else f"{promise.reports:,} reports"
+    return f"{'All' if promise.of is not None else f'{promise.reports:,}'} reports of a device"
 
 
 # --- a shuffler
@@ -177,7 +211,10 @@ def _these(promise: Promise) -> str:
 def behind_shuffler(found: Shuffled | None, assumption: str, delta: float) -> str:
     """What a server learns that sees the reports of an epoch only as a set."""
     if found is None:
-        return "Behind a shuffler: nothing is known for this collection."
+        return (
+            "Behind a shuffler: nothing is known for this collection with so many devices; the promises to "
+            "a device hold as they are."
+        )
     crowd = f"{found.devices:,} honest devices in each epoch"
     if found.functions > 1:
         crowd += f", of which about 1 in {found.functions:,} has the same hash function"
@@ -187,15 +224,18 @@ def behind_shuffler(found: Shuffled | None, assumption: str, delta: float) -> st
     if found.all_reports is None:
         text += "; for several reports nothing is known"
     elif found.reports > 1:
-        text += f"; {found.reports:,} reports tell at most {epsilon(found.all_reports)}, whatever changes"
+        text += f"; {found.reports:,} reports tell at most ε = {epsilon(found.all_reports)}, whatever changes"
     also = found.renaming
     if also is not None and also.one_report < found.one_report:
         levels = [one for one in (also.one_report, also.all_reports) if one is not None]
-        both = " and ".join(dict.fromkeys(map(epsilon, levels)))
-        text += f"; {both} if the shuffler also renames hash symbols (then 1 in {also.functions:,})"
+        both = " and ".join(f"ε = {one}" for one in dict.fromkeys(map(epsilon, levels)))
+        text += (
+            f"; at most {both} if the shuffler also renames hash symbols, since about 1 in "
+            f"{also.functions:,} of the devices is then alike"
+        )
     return (
-        f"{text}. This can fail with probability {delta:g}. It assumes that {assumption}; without one, the "
-        "promises to a device hold as they are."
+        f"{text}. This can fail with probability {delta:g}. It assumes that {assumption}; without such a "
+        "shuffler the promises to a device hold as they are."
     )
 
 
@@ -237,12 +277,14 @@ def errors(expected: Expected) -> str:
 
 def in_short(promise: Promise) -> str:
     """The losses in a line, for the head of a run; never a bare ε."""
-    first, loss = epsilon(promise.first_report), promise.any_loss
+    first, loss, counters = epsilon(promise.first_report), promise.any_loss, _counters(promise)
+    if counters is not None:
+        first += f" if counters add up to at most {counters.limit:,}"
     if promise.reports == 1:
         return f"the only report of a device tells ε ≤ {first}"
     parts = [f"a {'first ' if promise.memoised else ''}report tells ε ≤ {first}"]
     if promise.unchanged is not None:
-        parts.append(f"all about an unchanged value ε ≤ {epsilon(promise.unchanged)}")
+        parts.append(f"all reports about one value ε ≤ {epsilon(promise.unchanged)}")
     known = "without a bound" if loss == inf else f"ε ≤ {epsilon(loss)}"
     return ", ".join([*parts, f"{promise.reports:,} reports {known} whatever changes"])
 

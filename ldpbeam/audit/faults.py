@@ -1,7 +1,7 @@
 """The table of faults: for each kind of fault the check that sees it, and from how many draws on.
 
 One row is one planted client of tests/ldpbeam/audit/rare_bugs.py, of 24 values at ε∞ = 2 and ε1 = 1. The
-command says from this table what an audit cannot see, and docs/audit.md shows it.
+command says from this table what an audit can miss, and docs/audit.md shows it.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ class Fault:
     Attributes:
         name: of the planted client.
         what: the fault, for people; it begins with a noun.
-        check: that sees it; None where none does.
-        draws: the least of :data:`MEASURED` at which it is found; None where it is not found at any.
+        check: the check that sees it; None where none does.
+        draws: the least of :data:`MEASURED` at which it is found; None where it is found at neither.
     """
 
     name: str
@@ -29,7 +29,7 @@ class Fault:
     draws: int | None = None
 
     def seen_with(self, draws: int) -> bool:
-        """Whether an audit of so many draws sees it."""
+        """Whether planted clients with it were found with so many draws, or fewer."""
         return self.draws is not None and self.draws <= draws
 
 
@@ -76,7 +76,7 @@ FAULTS = (
 
 
 def unseen(draws: int) -> Iterator[Fault]:
-    """Kinds of fault that an audit of so many draws cannot see."""
+    """Kinds of fault that an audit of so many draws can miss."""
     return (fault for fault in FAULTS if not fault.seen_with(draws))
 
 
@@ -84,4 +84,5 @@ def warning(draws: int) -> str:
     """A sentence about them."""
     if draws < MEASURED[0]:
         return f"{draws:,} draws are too few to be sure of any fault in the table of docs/audit.md"
-    return f"{draws:,} draws cannot see: {'; '.join(fault.what for fault in unseen(draws))}"
+    faults = "; ".join(fault.what for fault in unseen(draws))
+    return f"{draws:,} draws can miss, of the faults in the table of docs/audit.md: {faults}"

@@ -51,7 +51,7 @@ def held_values(protocol: LocalProtocol[Any]) -> list[Any]:
     """Every value up to :data:`MOST_HELD`, in their order; of several attributes one of each at once."""
     parts = protocol.parts
     if isinstance(protocol, BoundedCounters):
-        # What one counter holds is the others' to spend no more.
+        # The counters of a device share one limit: where one is large the others are 0.
         most = protocol.sum_limit
         share = most // len(parts)
         alone = [
@@ -69,11 +69,11 @@ def held_values(protocol: LocalProtocol[Any]) -> list[Any]:
 
 @dataclass
 class Held:
-    """Devices of one report about a value.
+    """Reports about one value, each of another device.
 
     Attributes:
-        value: that all of them hold.
-        responses: how often each was seen.
+        value: the value that all of these devices hold.
+        responses: how often each response was seen.
         ids: of the reports.
     """
 

@@ -20,7 +20,7 @@ from ldpbeam.planning.needs import zipf
 from ldpbeam.planning.shuffled import of_collection, shuffled_words
 from ldpbeam.planning.spread import WIDE, Spread, Widths, mean_error
 from ldpbeam.privacy.ledger import Ledger, total_cap
-from ldpbeam.statements import NO_TURN, epsilon, errors, statements
+from ldpbeam.statements import NO_TURN, bits, epsilon, errors, statements
 
 
 @dataclass(frozen=True)
@@ -93,12 +93,13 @@ class Checked:
         yield f"  {collection.protocol_label}: {_parameters(collection)}; {', '.join(sizes)}"
         yield from (f"  {one}" for one in promised(collection))
         yield f"  {shuffled_words(collection, self.devices)}"
-        yield f"  {protocol.payload_bits} bits of payload per report"
+        yield f"  {bits(protocol.payload_bits)} of payload per report"
         yield from (f"  with {self.devices:,} devices: {errors(one)}" for one in self.expected)
         epochs = collection.epochs
         yield (
             f"  epochs of {epochs.length:,} s, {epochs.count:,} from {instant(epochs.origin)} to "
-            f"{instant(epochs.start(epochs.count))}; estimates from {collection.min_reports:,} reports on"
+            f"{instant(epochs.start(epochs.count))}; estimates from "
+            f"{collection.min_reports:,} report{'' if collection.min_reports == 1 else 's'} on"
         )
         yield f"  {_owner(collection)}; {_expiry(collection)}"
 
@@ -275,14 +276,18 @@ def together_lines(collections: Sequence[Collection]) -> Iterator[str]:
     if found["any_changes"] is None:
         yield "nothing limits what all its reports tell about when a value changed"
     else:
-        yield f"all its reports tell at most ε = {epsilon(found['any_changes'])}, whatever changes"
+        most = max(one.promise.reports for one in collections)
+        yield (
+            f"up to {most:,} reports to each of them tell at most ε = {epsilon(found['any_changes'])} "
+            "together, whatever changes"
+        )
     if found["cap_over_inputs"] is None:
         names = ", ".join(found["without_cap"])
-        yield f"nothing caps what they tell about memoised inputs: each report for {names} spends again"
+        yield f"no cap on memoised inputs: for {names} nothing is memoised, and each report adds its own ε"
     else:
         yield (
-            f"they tell at most ε = {epsilon(found['cap_over_inputs'])} about which inputs it memoised, to "
-            "somebody who knows when each changed and came back"
+            f"all its reports tell at most ε = {epsilon(found['cap_over_inputs'])} about which inputs it "
+            "memoised, to somebody who knows when each changed and came back"
         )
     yield f"owners: {', '.join(found['owners']) or 'none'}" + (
         f"; nobody owns {', '.join(found['without_owner'])}" if found["without_owner"] else ""

@@ -9,7 +9,7 @@ from typing import Any
 
 from ldpbeam.collection.collection import Collection
 from ldpbeam.collection.epochs import instant
-from ldpbeam.consistency import METHODS
+from ldpbeam.consistency import METHODS, UNBIASED
 from ldpbeam.planning.checked import expected, promised
 from ldpbeam.planning.shuffled import shuffled_words
 from ldpbeam.planning.spread import Spread
@@ -17,7 +17,7 @@ from ldpbeam.privacy.poisoning import leverage
 from ldpbeam.protocols import LocalProtocol
 from ldpbeam.protocols.contract import PartEstimator, Result
 from ldpbeam.randomness import FULL
-from ldpbeam.statements import OTHER_COLLECTIONS, errors
+from ldpbeam.statements import OTHER_COLLECTIONS, bits, errors
 
 _SHOWN = 60  # characters of an integer or list that is longer
 
@@ -73,7 +73,7 @@ def _reports(collection: Collection) -> Iterator[str]:
                 yield from (f"{about}{line}" for line in _probabilities(key, definition[key]))
         if part.guarantee.memoised_ratio is None:
             yield f"{about}nothing is kept: every report is drawn afresh"
-    yield f"a payload has {collection.protocol.payload_bits} bits; a report adds digest, epoch and report id"
+    yield f"a payload has {bits(collection.protocol.payload_bits)}; a report adds digest, epoch and report id"
 
 
 _ROUNDS = {
@@ -157,23 +157,29 @@ def _estimate(
         whole, alone = (Spread.of(one, devices).error(1 / values) ** 2 for one in (support, lasting))
         kept = alone / whole
         yield (
-            f"{min(kept, 1.0):.2g} of the variance of a mean value comes from what devices keep: no "
-            "number of epochs averages it away while they keep their values"
+            f"{100 * min(kept, 1.0):.2g} % of the variance of a value of frequency 1/{values:,} comes from "
+            "what devices memoise: no number of epochs averages that away while devices keep their values"
         )
     yield "intervals hold the frequencies that a two-sided test at 5 % does not reject"
 
 
+_OF_A_MEAN = ("the mean, brought into its range", "the mean as it is, also outside its range")
+
+
 def _histogram(collection: Collection) -> Iterator[str]:
     if collection.protocol.result is Result.MEAN:
-        yield f"consistency {collection.consistency}: the mean, brought into its range unless that is none"
+        yield f"consistency {collection.consistency}: {_OF_A_MEAN[collection.consistency == 'none']}"
         return
     method = METHODS[collection.consistency]
     yield f"consistency {method.name}: {method.summary}"
-    kept = {"never negative": method.non_negative, "adding up to 1": method.sums_to_one}
+    kept = {"is never negative": method.non_negative, "adds up to 1": method.sums_to_one}
     said = " and ".join(text for text, holds in kept.items() if holds)
     if said:
-        yield f"what it publishes is {said}, and biased for that; estimate and interval stay as they are"
-    yield f"an epoch with fewer than {collection.min_reports:,} reports has no estimates"
+        biased = "" if method.name in UNBIASED else ", and is biased for that"
+        yield f"what it publishes {said}{biased}; estimate and interval stay as they are"
+    least = collection.min_reports
+    few = "no report" if least == 1 else f"fewer than {least:,} reports"
+    yield f"an epoch with {few} has no estimates"
 
 
 def _forged(collection: Collection) -> Iterator[str]:

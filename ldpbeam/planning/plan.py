@@ -183,14 +183,25 @@ def _missed(setting: Setting, found: Figures, needs: Needs) -> list[tuple[str, s
         missed.append(("first", f"a first report spends ε = {epsilon(promise.first_report)}"))
     level = setting.reports * guarantee.first_report if not setting.memoised else guarantee.per_memoised_input
     if needs.longitudinal is not None and level is not None and level > needs.longitudinal * _SLACK:
-        missed.append(("longitudinal", f"reports about one value spend up to ε = {epsilon(level)}"))
+        what = "all reports about one memoised input" if setting.memoised else "all reports"
+        missed.append(("longitudinal", f"{what} spend up to ε = {epsilon(level)}"))
     if needs.inputs_cap is not None and promise.inputs_loss > needs.inputs_cap * _SLACK:
-        missed.append(("inputs_cap", f"memoised inputs cost up to ε = {epsilon(promise.inputs_loss)}"))
+        missed.append(
+            (
+                "inputs_cap",
+                f"all reports about memoised inputs spend up to ε = {epsilon(promise.inputs_loss)}",
+            )
+        )
     if needs.lifetime is not None and promise.any_loss > needs.lifetime * _SLACK:
-        missed.append(("lifetime", f"whatever changes: {epsilon(promise.any_loss)}"))
+        missed.append(
+            ("lifetime", f"all reports spend up to ε = {epsilon(promise.any_loss)}, whatever changes")
+        )
         if promise.inputs_loss > needs.lifetime * _SLACK:
             missed.append(
-                ("lifetime_inputs", f"memoised inputs cost up to ε = {epsilon(promise.inputs_loss)}")
+                (
+                    "lifetime_inputs",
+                    f"all reports about memoised inputs spend up to ε = {epsilon(promise.inputs_loss)}",
+                )
             )
     if promise.two_reports == inf and needs.change_rate != 0:
         missed.append(("change", "two reports prove that a value changed"))

@@ -19,11 +19,15 @@ _FREQUENCIES = (
         "widest: of the given frequencies, else of frequencies that fall like 1/rank",
     ),
     ("± 1/k", "the same for a value of frequency 1/k"),
-    ("/uniform", "its error over that of answering 1/k for every value: 1 or more is not worth collecting"),
+    (
+        "/uniform",
+        "root mean square error over all values, by which rows are sorted, over that of answering 1/k for "
+        "every value: 1 or more is not worth collecting",
+    ),
     ("seen", "smallest frequency told apart from zero, points"),
     ("change", "smallest change of the value of ± 95 % between two epochs that differs from none, points"),
-    ("±7", "half-width for the mean of 7 epochs of that value, points"),
-    ("±30", "half-width for the mean of 30 epochs of that value, points"),
+    ("±7", "half-width for the mean of 7 epochs (or of all, if they are fewer) of that value, points"),
+    ("±30", "the same for the mean of 30 epochs"),
     ("bits", "of a report"),
     ("ε any", "the most that all reports tell, whatever changes; ≤: a bound, perhaps not reached"),
     (
@@ -31,10 +35,14 @@ _FREQUENCIES = (
         "the most that all reports tell about which inputs a device memoised (values, hash symbols, buckets, "
         "rounding points) to somebody who knows when each changed and came back",
     ),
-    ("sharing", "devices with the same hash function, kept for life; -: none is kept"),
+    (
+        "sharing",
+        "devices with the same hash function, kept for life; own: each device has its own, and is known by "
+        "it; -: none is kept",
+    ),
     ("steps", "additions and comparisons to count an epoch"),
     ("1 fake", "points that one forged report moves a frequency by, at most"),
-    ("misses", "needs that are not met"),
+    ("misses", "needs that are not met; change: two reports prove that a value changed"),
 )
 
 _MEAN = (
@@ -48,8 +56,8 @@ _MEAN = (
     ("± 95 %", "half-width of the interval of one epoch, in units of the counter, for the worst population"),
     ("% range", "the same in per cent of the range"),
     ("change", "smallest change between two epochs told from none, units of the counter"),
-    ("±7", "half-width for the mean of 7 epochs, units of the counter"),
-    ("±30", "half-width for the mean of 30 epochs, units of the counter"),
+    ("±7", "half-width for the mean of 7 epochs (or of all, if they are fewer), units of the counter"),
+    ("±30", "the same for the mean of 30 epochs"),
     ("bits", "of a report"),
     ("ε any", "the most that all reports tell, whatever changes; ≤: a bound, perhaps not reached"),
     (
@@ -58,7 +66,7 @@ _MEAN = (
         "rounding points) to somebody who knows when each changed and came back",
     ),
     ("1 fake", "units of the counter that one forged report moves the mean by, at most"),
-    ("misses", "needs that are not met"),
+    ("misses", "needs that are not met; change: two reports prove that a value changed"),
 )
 
 

@@ -9,7 +9,7 @@ from ldpbeam.planning.plan import ALIKE, Plan, Row, devices_needed, epochs_possi
 from ldpbeam.planning.quantity import quantity
 from ldpbeam.planning.settings import total_budget
 from ldpbeam.privacy.randomiser import ASSUMPTION, DELTA
-from ldpbeam.statements import NO_TURN, RANKED, behind_shuffler, epsilon, interval, statements
+from ldpbeam.statements import NO_TURN, RANKED, behind_shuffler, bits, epsilon, interval, statements
 
 
 def asked(needs: Needs) -> str:
@@ -81,13 +81,19 @@ def _why(plan: Plan, row: Row) -> Iterator[str]:
     fit = [other for other in plan.rows if other.missed.keys() <= row.missed.keys()]
     least = min(fit, key=lambda other: other.figures.std_error)
     if least is row:
-        yield "Why: of all that keep the same limits, its error is the least."
+        yield f"Why: of all that keep the same limits, {_error(plan.needs)} is the least."
     else:
         lost = 100 * (row.figures.std_error / least.figures.std_error - 1)
         yield (
-            f"Why: its error is within {lost:.1f} % of the least ({least.setting.label}; up to "
+            f"Why: {_error(plan.needs)} is within {lost:.1f} % of the least ({least.setting.label}; up to "
             f"{100 * (ALIKE - 1):.0f} % counts as equal), and it {_advantage(row, least, plan.needs)}."
         )
+
+
+def _error(needs: Needs) -> str:
+    """The error by which settings are compared; the half-width above is that of one value."""
+    frequencies = isinstance(needs, FrequencyNeeds)
+    return "its root mean square error over all values" if frequencies else "its error"
 
 
 def _advantage(row: Row, other: Row, needs: Needs) -> str:
@@ -103,14 +109,18 @@ def _advantage(row: Row, other: Row, needs: Needs) -> str:
             other.identified > row.identified,
             "shares hash functions among devices, which are identifiers otherwise",
         ),
-        *(
-            (less < more, f"loses at most ε = {epsilon(less)} {about}, not {epsilon(more)}")
-            for about, less, more in losses
-        ),
-        (mine.bits < theirs.bits, f"sends {_bits(mine.bits)}, not {theirs.bits}"),
+        *((less < more, _loses(about, less, more)) for about, less, more in losses),
+        (mine.bits < theirs.bits, f"sends {bits(mine.bits)}, not {theirs.bits}"),
         (True, "shares hash functions among more devices"),
     )
     return next(reason for holds, reason in reasons if holds)
+
+
+def _loses(about: str, less: float, more: float) -> str:
+    mine, theirs = epsilon(less), epsilon(more)
+    if mine == theirs:
+        return f"loses at most ε = {mine} {about}, which is less only in digits that are not shown"
+    return f"loses at most ε = {mine} {about}, not {theirs}"
 
 
 def _worth(plan: Plan, row: Row) -> Iterator[str]:
@@ -123,8 +133,8 @@ def _worth(plan: Plan, row: Row) -> Iterator[str]:
         than = f"answering 1/{k:,} for every value"
         if found.against_nothing < 1:
             yield (
-                f"Its error is {found.against_nothing:.2g} of that of {than} (of {of}), "
-                f"and {found.std_error * k:.2g} of the mean frequency."
+                f"That error is {found.against_nothing:.2g} times that of {than} (of {of}), "
+                f"and {found.std_error * k:.2g} times the mean frequency."
             )
             return
         yield (
@@ -132,12 +142,12 @@ def _worth(plan: Plan, row: Row) -> Iterator[str]:
             f"has an error {1 / found.against_nothing:.2g} times as large (of {of})."
         )
     elif found.against_nothing < 1:
-        yield "No population has a larger error than that."
+        yield "No population makes the interval wider than that."
         return
     else:
         yield (
             "Not worth collecting for single epochs: that a mean lies in its range is known without any "
-            "device, and the interval is no shorter."
+            "device, and ± two standard errors are no narrower."
         )
     if found.mean_30 < found.half_width / found.against_nothing:
         yield f"A mean of 30 epochs is worth it: ±{quantity(needs).error(found.mean_30)}."
@@ -183,7 +193,3 @@ def _loss_names(needs: Needs) -> tuple[str, str, str]:
     """What the losses of :func:`ldpbeam.planning.plan.loss_order` are about, in its order."""
     inputs, two, anything = "about its memoised inputs", "by two reports", "whatever changes"
     return (inputs, two, anything) if needs.inputs_cap is not None else (anything, two, inputs)
-
-
-def _bits(number: int) -> str:
-    return "1 bit" if number == 1 else f"{number} bits"

@@ -30,10 +30,12 @@ EXACT_REPORTS = 4
 
 @dataclass(frozen=True)
 class Guess:
-    """Of the attribute whose value is guessed best, all its values being equally likely.
+    """How often the best guess of a value is right, all values being equally likely.
+
+    Of several attributes it is about the one whose value is guessed best.
 
     Attributes:
-        values: how many it has.
+        values: how many there are.
         from_one: the probability that the best guess from one report is right.
         from_all: likewise from all reports, the value being the same in all of them.
     """

@@ -191,11 +191,9 @@ def _functions(protocol: LocalHash, *, renamed: bool) -> int | None:
 def without_devices(protocol: LocalProtocol[Any], *, alone: bool = False) -> str:
     """What a shuffler would add, where the number of devices is not known: what a figure needs."""
     if one_epoch(protocol, alone=alone) is None:
-        return (
-            f"Nothing is stated for this protocol. It would need {ASSUMPTION}, and devices that are a crowd."
-        )
+        return f"Nothing is stated for this protocol, even if {ASSUMPTION}."
     return (
-        "Less than these figures, towards a server that sees the reports of an epoch only as a set. How much "
-        "less follows from the number of honest devices that report in it: ldpbeam check --devices N states "
-        f"it. Assumed: {ASSUMPTION}."
+        "At most these figures, and less where many devices report, towards a server that sees the reports "
+        "of an epoch only as a set. How much less follows from the number of honest devices that report in "
+        f"it: ldpbeam check --devices N states it. Assumed: {ASSUMPTION}."
     )

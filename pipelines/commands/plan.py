@@ -87,7 +87,12 @@ class _ErrorOption(click.ParamType[tuple[float, bool]]):
     help="The chance that a device draws its value anew from one epoch to the next; without it errors over "
     "epochs are those of the worst one.",
 )
-@click.option("--epsilon-longitudinal", "longitudinal", type=float, help="ε∞: all reports about one input.")
+@click.option(
+    "--epsilon-longitudinal",
+    "longitudinal",
+    type=float,
+    help="ε∞: all reports about one memoised input; where nothing is memoised, all reports.",
+)
 @click.option("--epsilon-first", "first", type=float, help="ε1: a first report. Default: half of ε∞.")
 @click.option(
     "--cap",

@@ -27,9 +27,14 @@ _ALWAYS: tuple[Gloss, ...] = (
     (
         "±, 95 % interval",
         "half the width of an interval that holds the truth in 95 of 100 cases, for one value and epoch "
-        "looked at alone; every ± on this page is one",
+        "looked at alone. Intervals end at 0 and 1, so that the estimate need not lie in their middle: the "
+        "columns low and high have the ends",
     ),
-    ("standard error", "the typical size of an error that chance makes; a 95 % interval is ± 1.96 of them"),
+    (
+        "standard error",
+        "the typical size of an error that chance makes; where counts are many a 95 % interval reaches about "
+        "1.96 of them to either side, unless it ends at 0 or 1 before",
+    ),
     ("mean squared error", "the mean of squared errors over all values; its root is a typical error"),
     (
         "false-discovery rate",
@@ -46,7 +51,7 @@ _ALWAYS: tuple[Gloss, ...] = (
     ("pending", "read, and not yet in a published result"),
     ("ε", "a limit for what reports can tell about a value, see Privacy"),
     ("memoised", "randomised once for each input, kept on the device for life and used for every report"),
-    ("ε∞, ε₁", "the limit for all reports about one unchanged input, and for a device's first report"),
+    ("ε∞, ε₁", "the limit for all reports about one memoised input, and for a device's first report"),
 )
 
 

@@ -143,7 +143,8 @@ class _Drawing:
         error = float(snapshot.std_error[place])
         text = f"{snapshot.labels[place]}: raw {self.form(float(snapshot.estimate[place]), error)}"
         if math.isfinite(error):
-            text += f" ± {self.form(1.96 * error, error)}"
+            low, high = float(snapshot.low[place]), float(snapshot.high[place])
+            text += f", 95 % interval {self.form(low, error)} to {self.form(high, error)}"
         if math.isfinite(snapshot.consistent[place]):
             text += f", consistent {self.form(float(snapshot.consistent[place]), error)}"
         if math.isfinite(snapshot.truth[place]):

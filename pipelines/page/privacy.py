@@ -102,7 +102,7 @@ def _losses(guarantee: GuaranteeRecord, name: str) -> Figure | None:
     inputs = guarantee.inputs or "memoised inputs"
     sentence = (
         f"Largest privacy loss after t reports. Between devices whose {inputs} change, and come back, at the "
-        "same epochs it stays below the cap; between others nothing stops it."
+        "same epochs it stays below the cap; between others it can grow with every report."
     )
     # A cap far above, such as 360·ε∞, would flatten the curves; it stands in the table of promises.
     near = cap is not None and cap <= 3 * max(loss for *_, points in series for _, loss in points)

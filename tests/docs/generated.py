@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 from scipy.stats import binom
 
-from ldpbeam.audit.faults import FAULTS
+from ldpbeam.audit.faults import FAULTS, MEASURED
 from ldpbeam.channels.calibration import Calibration
 from ldpbeam.channels.channel import SymbolChannel
 from ldpbeam.collection.collection import Collection
@@ -637,7 +637,7 @@ def audit_faults() -> str:
         [
             fault.what,
             "none" if fault.check is None else f"`{fault.check.value}`",
-            "not at any" if fault.draws is None else f"{fault.draws:,}",
+            f"not with {MEASURED[-1]:,}" if fault.draws is None else f"{fault.draws:,}",
         ]
         for fault in FAULTS
     ]

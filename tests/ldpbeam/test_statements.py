@@ -116,7 +116,9 @@ def test_the_cap_is_about_values_only_where_inputs_are_values() -> None:
         assert (record["cap_over_values"] is not None) == (promise.inputs is Inputs.VALUES)
         (said,) = [one.text for one in statements(promise) if one.key == "inputs"] or [None]
         if said is not None:
-            assert ("limits nothing about values" in said) == (promise.inputs is not Inputs.VALUES)
+            assert ("is no limit for what they tell about its values" in said) == (
+                promise.inputs is not Inputs.VALUES
+            )
             assert f"which {promise.inputs.value}s" in said
     assert kinds == {
         Inputs.VALUES: {"l_grr", "l_sue", "l_osue", "l_soue", "l_oue", "rappor"},
@@ -143,13 +145,45 @@ def test_several_attributes_are_named_and_different_inputs_too() -> None:
     (values,) = [
         one.text for one in statements(parse_collection(text % "l_grr").promise) if one.key == "inputs"
     ]
-    assert "about which values of each attribute a device held" in values
+    assert "about which values of each attribute it held" in values
     (symbols,) = [
         one.text for one in statements(parse_collection(text % "loloha").promise) if one.key == "inputs"
     ]
     assert "about which hash symbols of each attribute its values had" in symbols
     promise = replace(parse_collection(text % "loloha").promise, inputs=Inputs.MIXED)
     assert "which memoised inputs" in " ".join(one.text for one in statements(promise))
+
+
+@pytest.mark.parametrize(
+    ("counters", "protocol", "told"),
+    [
+        (5, "one_bit_mean", {"first_report": "2.719", "any_changes": "81.55"}),
+        (5, "one_bit_rrpm", {"first_report": "1.95", "unchanged": "2.719"}),
+        (2, "one_bit_mean", {}),
+    ],
+)
+def test_what_rests_on_the_sum_of_counters_says_so(
+    counters: int, protocol: str, told: dict[str, str]
+) -> None:
+    """Of two counters the level needs no bound on their sum (Microsoft Theorem 5)."""
+    names = "".join(f"  - {{name: a{i}, domain: {{range: {{max: 100}}}}}}\n" for i in range(counters))
+    levels = "epsilon: 1.0" if protocol == "one_bit_mean" else "epsilon_longitudinal: 1.0\ngamma: 0.1"
+    collection = parse_collection(
+        f"name: a\nattributes:\n{names}allocation: together\nprotocol: {protocol}\n{levels}\n"
+        "epoch: {length: 1d, count: 30}\n"
+    )
+    record = collection.guarantee.as_record()
+    said = {one.key: one for one in statements(collection.promise)}
+    first = said["first_report"].text
+    condition = "if the counters of the device add up to at most 100 in an epoch; else at most ε = "
+    assert (condition in first) == bool(told)
+    if told:
+        assert f"{condition}{epsilon(float(str(record['first_report_without_assumption'])))}." in first
+    for key, one in said.items():
+        if key in told:
+            assert one.value == told[key]
+        if key != "first_report":
+            assert ("on the same condition" in one.text) == (key in told)
 
 
 @pytest.mark.parametrize(
@@ -179,7 +213,7 @@ def test_a_promise_is_about_one_report_at_least() -> None:
     wide = PROTOCOLS["grr"].from_parameters(40, Parameters(epsilon=1.0))
     assert [one.key for one in statements(Promise.of_protocol(wide, 1))] == ["first_report"]
     several = statements(Promise.of_protocol(wide, 365))[-1]
-    assert "in 6.5 of 100 cases, from all its 365 reports in 94.5 of 100 if the value stays" in several.text
+    assert "in 6.5 of 100 cases, from 365 reports in 94.5 of 100 if the value stays" in several.text
 
 
 def test_the_interval_names_both_frequencies() -> None:

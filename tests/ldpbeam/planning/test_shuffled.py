@@ -54,8 +54,10 @@ def test_memoised_answers_are_looked_at_round_by_round() -> None:
     assert classes is not None
     assert (found.renaming.functions, found.renaming.renaming) == (4, None)
     assert found.renaming.one_report == planned_epsilon(classes, 100_000) < found.one_report
-    assert f"; {epsilon(found.renaming.one_report)} and " in text
-    assert "if the shuffler also renames hash symbols (then 1 in 4)" in text
+    assert f"; at most ε = {epsilon(found.renaming.one_report)} and ε = " in text
+    assert (
+        "if the shuffler also renames hash symbols, since about 1 in 4 of the devices is then alike" in text
+    )
     two = of_collection(parse_collection(ONE % ("loloha", f"g: 2\n{BOTH}", "")), 100_000)
     assert two is not None
     assert two.renaming is None
@@ -105,7 +107,7 @@ def test_a_check_states_the_figure_and_run_json_what_it_needs() -> None:
     once = epsilon(found.one_report)
     assert f"a report tells at most ε = {once} to a server that knows the reports of all" in line
     assert found.all_reports is not None
-    assert f"365 reports tell at most {epsilon(found.all_reports)}, whatever changes" in line
+    assert f"365 reports tell at most ε = {epsilon(found.all_reports)}, whatever changes" in line
     assert ASSUMPTION in line
     record = Checked.of("x", agreed, 20_000).as_record()["behind_shuffler"]
     assert record["one_report"] == found.one_report

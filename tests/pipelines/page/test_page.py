@@ -197,9 +197,11 @@ def test_a_run_worse_than_1_over_k_is_told_so(tmp_path: Path) -> None:
 def test_privacy_figures_never_stand_without_their_condition(usual: Reader) -> None:
     text = usual.text
     assert "First report 1 A first report tells at most ε = 1." in text
-    assert "Which hash symbols, times known 4 365 reports tell at most ε = 4 about which hash symbols" in text
-    assert "That limits nothing about values" in text
-    assert "All reports, whatever changes 513.8 365 reports tell at most ε = 513.8, whatever changes." in text
+    head = "Which hash symbols, times known 4"
+    assert f"{head} 365 reports of a device tell at most ε = 4 about which hash symbols" in text
+    assert "That is no limit for what they tell about its values" in text
+    head = "All reports, whatever changes 513.8"
+    assert f"{head} 365 reports of a device tell at most ε = 513.8, whatever changes." in text
     assert "Not covered adds up Other collections." in text
     assert "any change pattern: not capped" in text
     assert not re.search(r"ε.? per report|≤ ?g·ε|total ≤", text)
@@ -208,7 +210,7 @@ def test_privacy_figures_never_stand_without_their_condition(usual: Reader) -> N
 def test_a_one_round_guarantee_has_no_cap(tmp_path: Path) -> None:
     text = Reader(page_of(tmp_path, Fake(protocol="olh", guarantee=ONE_ROUND))).text
     assert "One report 1 A report tells at most ε = 1." in text
-    assert "Nothing is memoised: 365 reports tell at most ε = 365, whatever changes." in text
+    assert "Nothing is memoised: 365 reports of a device tell at most ε = 365, whatever changes." in text
     assert "times known" not in text
     assert "Loss over reports" not in text
 
@@ -228,7 +230,7 @@ def test_what_two_reports_lose_and_what_is_not_hidden_is_said(tmp_path: Path) ->
 
     unary = text_of("l_osue", 360, epsilon_longitudinal=2.0, epsilon_first=1.0)
     assert "Two reports 155.4 Two reports tell at most ε = 155.4, whatever changed between them." in unary
-    assert "about which values a device held, to somebody who knows when" in unary
+    assert "about which values it held, to somebody who knows when" in unary
     assert "Not hidden visible Changes and devices." in unary
     assert "Not hidden visible Taking part." in unary
     assert "any change pattern: not capped" in unary
