@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import sqrt
+from math import pi, sqrt
 from statistics import NormalDist
 
 import numpy as np
@@ -57,9 +57,7 @@ class Widths:
     """Half-widths of the 95 % intervals that a run publishes for an epoch, on average.
 
     Attributes:
-        widest: the frequency whose interval is the wider one of two: of the most frequent value, and of the
-            value with the largest standard error. Where the latter interval ends at 0, that of a value in
-            between can be wider, by up to a tenth.
+        widest: the frequency whose interval is widest, of those that are expected.
         half_width: of that interval.
         even: of the interval of a value of frequency 1/k.
     """
@@ -73,16 +71,21 @@ class Widths:
         """Of a population of so many devices with these frequencies, float64 (k,)."""
         spread = Spread.of(support, devices)
         squares = spread.absent + spread.slope * shares - spread.drawn * shares**2
-        # Intervals end at 0 and 1, which narrows that of a rare value, whatever its error is: the value that
-        # would have the widest one if its estimate were its frequency is looked at, and its neighbours.
-        reach = WIDE * np.sqrt(squares)
-        whole = np.minimum(shares + reach, 1.0) - np.maximum(shares - reach, 0.0)
-        ranked = np.sort(shares)[::-1]
-        first = int(np.searchsorted(-ranked, -shares[int(np.argmax(whole))]))
-        likely = {float(shares[int(np.argmax(squares))]), *map(float, ranked[max(0, first - 1) : first + 2])}
-        widths = {one: published_half_width(support, devices, one) for one in sorted(likely)}
-        widest = max(widths, key=widths.__getitem__)
-        return cls(widest, widths[widest], published_half_width(support, devices, 1 / shares.size))
+        # Intervals end at 0 and 1, which narrows that of a rare value, whatever its error is.
+        errors = np.sqrt(squares)
+        reach = WIDE * errors
+        low, high = (_positive_part(end, errors) for end in (shares - reach, 1 - shares - reach))
+        widest = float(shares[int(np.argmax(1 - low - high))])
+        half_width, even = (published_half_width(support, devices, one) for one in (widest, 1 / shares.size))
+        return cls(widest, half_width, even)
+
+
+def _positive_part(means: Floats, errors: Floats) -> Floats:
+    """E max(0, X) of normal X with these means and standard deviations: μ·Φ(μ/σ) + σ·φ(μ/σ)."""
+    from scipy.special import ndtr
+
+    places = means / errors
+    return np.asarray(means * ndtr(places) + errors * np.exp(-places * places / 2) / sqrt(2 * pi), np.float64)
 
 
 def published_half_width(support: SupportProbabilities, devices: int, frequency: float) -> float:

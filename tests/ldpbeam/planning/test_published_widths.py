@@ -14,7 +14,8 @@ from ldpbeam.collection.file import parse_collection
 from ldpbeam.planning.collection_text import Particulars, collection_text
 from ldpbeam.planning.needs import FrequencyNeeds, zipf
 from ldpbeam.planning.plan import make_plan
-from ldpbeam.planning.spread import WIDE
+from ldpbeam.planning.spread import WIDE, Widths, published_half_width
+from ldpbeam.protocols import PROTOCOLS, Parameters
 
 EPOCHS = 200
 WITHIN = 0.03
@@ -105,3 +106,19 @@ def test_standard_errors_would_be_other_widths() -> None:
         assert row.figures.even_half_width is not None
         ratio = row.figures.even_half_width / (WIDE * row.figures.std_error)
         assert (ratio > 1 + 2 * WITHIN) if more else (ratio < 1 - 2 * WITHIN)
+
+
+@pytest.mark.parametrize("name", ["grr", "oue", "olh", "sue"])
+def test_no_other_value_has_a_wider_interval(name: str) -> None:
+    """Of any frequencies, also where the value of the largest error has an interval that ends at 0."""
+    draw = np.random.default_rng(3)
+    for epsilon, devices, evenness in (
+        (0.5, 300, 0.3),
+        (1.2, 35_000, 5.0),
+        (2.4, 42_000, 1.0),
+        (4.0, 1000, 0.05),
+    ):
+        support = PROTOCOLS[name].from_parameters(30, Parameters(epsilon=epsilon)).support
+        shares = draw.dirichlet(np.full(30, evenness))
+        widest = max(published_half_width(support, devices, one) for one in shares.tolist())
+        assert Widths.of(support, devices, shares).half_width >= widest * (1 - WITHIN)
