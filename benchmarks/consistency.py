@@ -2,14 +2,15 @@
 
     python benchmarks/consistency.py [--data ../shared/data] [--quick] [--seed S]
 
-A cell is a histogram (Zipf 1.1 and 1.5, uniform, one spike, two levels, sparse, geometric, bell; the real
-frequencies of --data where they are there), a protocol at a level, and a number of devices. Each cell is
+A cell is a histogram (Zipf 1.1 and 1.5, uniform, one spike, two levels, sparse, geometric, bell, ramp; the
+real frequencies of --data where they are there), a protocol at a level, and a number of devices. Each cell is
 simulated several times: every device holds a value, and support counts are drawn from their exact law for
 direct encoding, and value by value from their exact marginal law for unary encoding and hashing.
 The error is the mean squared error over the values, divided by that of norm_sub in the same draws.
 
-Prints, as Markdown, the geometric mean and the worst cell by protocol and k, the worst cells of all, and what
-the defaults of docs/consistency.md would have cost.
+Prints, as Markdown, the geometric mean and the worst cell by protocol and k, the worst cells of all, what the
+defaults of docs/consistency.md would have cost, the error of shares of ordered values, added up from each
+method's results, and the bias of one value among many that nobody holds.
 """
 
 from __future__ import annotations
@@ -37,6 +38,9 @@ LEVELS = (0.5, 1.0, 3.0)
 DEVICES = (10_000, 200_000)
 PROTOCOLS = ("l_grr", "l_osue", "loloha")
 QUICK_SIZES = (5, 20, 100, 1000)
+SUMMED = ("none", "norm", "norm_sub", "bayes")
+CUTS = (0.25, 0.5, 0.75, 0.9)
+"""Shares of the devices below the values at which histograms are cut."""
 
 
 @dataclass(frozen=True)
@@ -63,6 +67,7 @@ def shapes(k: int) -> dict[str, FloatArray]:
         "sparse": np.where(rank <= max(2, k // 20), 1.0, 0.0),
         "geometric": exp(-4.0 / k) ** rank,
         "bell": np.exp(-0.5 * ((rank - (k + 1) / 2) / (k / 8)) ** 2),
+        "ramp": rank,
     }
     return {name: shape / shape.sum() for name, shape in made.items()}
 
@@ -136,6 +141,108 @@ def cells(data: Path, seed: int, *, quick: bool) -> Iterator[Cell]:
                     yield cell_of(name, shape, truth, level, devices, rounds, seed)
 
 
+def ordered(folder: Path) -> dict[str, FloatArray]:
+    """Frequencies of values that have an order."""
+    found = {
+        "Zipf 1.05, k = 1,000": shapes_of(1000)["zipf 1.05"],
+        "exponential, k = 100": shapes_of(100)["exponential"],
+        "bell, k = 100": shapes(100)["bell"],
+        "ramp, k = 50": shapes(50)["ramp"],
+    }
+    if (folder / "adult.csv").exists():
+        with (folder / "adult.csv").open(encoding="utf-8", newline="") as stream:
+            counts = Counter(int(row["age"]) for row in csv.DictReader(stream))
+        ages = np.array([counts[age] for age in range(min(counts), max(counts) + 1)], float)
+        found[f"Adult age, k = {ages.size}"] = ages / ages.sum()
+    return found
+
+
+def shapes_of(k: int) -> dict[str, FloatArray]:
+    """Histograms that are only added up."""
+    rank = np.arange(1.0, k + 1.0)
+    made = {"zipf 1.05": rank**-1.05, "exponential": np.exp(-6.0 * rank / k)}
+    return {name: shape / shape.sum() for name, shape in made.items()}
+
+
+@dataclass(frozen=True)
+class Summed:
+    """What adding up each method's results does.
+
+    Attributes:
+        below: error of the shares below four values, in points (root mean square), by method.
+        rare: by how many points `bayes` finds the rarer half of the values too frequent.
+        single: mean squared error of `bayes` one value at a time, relative to the raw estimates'.
+    """
+
+    below: dict[str, float]
+    rare: float
+    single: float
+
+
+def summed(truth: FloatArray, devices: int, level: float, rounds: int, seed: int) -> Summed:
+    """Simulate one histogram of ordered values."""
+    k = truth.size
+    kind = protocol("l_osue", k, Parameters(epsilon_longitudinal=2 * level, epsilon_first=level))
+    assert isinstance(kind, FrequencyProtocol)
+    draw = np.random.default_rng([seed, k, devices, round(10 * level)])
+    noise = Noise(devices, float(kind.support.own), float(kind.support.other), kind.EXCLUSIVE)
+    cuts = [int(np.searchsorted(np.cumsum(truth), cut)) + 1 for cut in CUTS]
+    rarer = np.argsort(truth, kind="stable")[: k // 2]
+    squares, single = dict.fromkeys(SUMMED, 0.0), dict.fromkeys(SUMMED, 0.0)
+    rare = 0.0
+    for _ in range(rounds):
+        held = draw.multinomial(devices, truth)
+        estimates = (supports(kind, held, draw) / devices - noise.other) / noise.gap
+        for method in SUMMED:
+            error = consistent(method, estimates, noise) - held / devices
+            squares[method] += sum(float(error[:cut].sum()) ** 2 for cut in cuts) / len(cuts) / rounds
+            single[method] += float(np.mean(error**2))
+            if method == "bayes":
+                rare += float(error[rarer].sum()) / rounds
+    below = {method: 100 * square**0.5 for method, square in squares.items()}
+    return Summed(below, 100 * rare, single["bayes"] / single["none"])
+
+
+def sums(histograms: dict[str, FloatArray], seed: int, rounds: int) -> list[str]:
+    """Rows of a table about what is added up from each method's results."""
+    lines = [
+        "| values | devices | ε1 | "
+        + " | ".join(f"`{m}`" for m in SUMMED)
+        + " | rarer half by `bayes` | MSE of one value, `bayes` / `none` |",
+        "| --- " * (5 + len(SUMMED)) + "|",
+    ]
+    for label, truth in histograms.items():
+        for devices, level in ((5_000, 1.0), (50_000, 1.0), (50_000, 2.0)):
+            found = summed(truth, devices, level, rounds, seed)
+            cells = " | ".join(f"{found.below[m]:.1f}" for m in SUMMED)
+            lines.append(
+                f"| {label} | {devices:,} | {level:g} | {cells} | {found.rare:+.1f} | {found.single:.2f} |"
+            )
+    return lines
+
+
+def biases(seed: int, rounds: int) -> list[str]:
+    """Rows of a table: bias of one value, in standard errors of a value that nobody holds."""
+    lines = ["| standard errors above 0 | `norm_sub` | `bayes` |", "| --- | --- | --- |"]
+    kind = protocol("l_osue", 1000, Parameters(epsilon_longitudinal=2.0, epsilon_first=1.0))
+    assert isinstance(kind, FrequencyProtocol)
+    noise = Noise(100_000, float(kind.support.own), float(kind.support.other), kind.EXCLUSIVE)
+    error = noise.floor_variance**0.5
+    for high in (1, 2, 3, 4, 5, 6, 8, 12):
+        draw = np.random.default_rng([seed, high])
+        held = np.zeros(1000, np.int64)
+        held[:2] = round(high * error * noise.n), 0
+        held[-1] = noise.n - held.sum()
+        bias = dict.fromkeys(("norm_sub", "bayes"), 0.0)
+        for _ in range(rounds):
+            estimates = (supports(kind, held, draw) / noise.n - noise.other) / noise.gap
+            for method in bias:
+                found = consistent(method, estimates, noise)
+                bias[method] += float(found[0] - held[0] / noise.n) / error / rounds
+        lines.append(f"| {high} | {bias['norm_sub']:+.2f} | {bias['bayes']:+.2f} |")
+    return lines
+
+
 def geometric(ratios: list[float]) -> float:
     """The geometric mean."""
     return exp(sum(map(log, ratios)) / len(ratios))
@@ -189,6 +296,8 @@ def main() -> None:
     for start in (0, 12, 20, 50, 100):
         chosen = [cell.error["bayes" if cell.k >= start else "norm_sub"] for cell in found]
         print(f"\nbayes from k = {start}: geometric mean {geometric(chosen):.3f}, worst {max(chosen):.2f}")
+    print("", *sums(ordered(given.data), given.seed, 4 if given.quick else 40), sep="\n")
+    print("", *biases(given.seed, 10 if given.quick else 200), sep="\n")
 
 
 if __name__ == "__main__":

@@ -5,8 +5,8 @@
 For each protocol, number of values and number of reports: processor seconds of checking and counting the
 reports, with what shows forged ones, of the estimates with both intervals from the support counts, and their
 ratio, measured in turn; medians over the repetitions, with the least and the greatest ratio. Counts are few
-where a value is expected to have less than FEW supports, or less than FEW reports that do not support it:
-then most of the second is limits of the binomial test. Prints a table as Markdown.
+where the count of a value that nobody holds, or that all hold, has a variance below FEW: then most of the
+second is limits from the exact law of the count. Prints a table as Markdown.
 """
 
 from __future__ import annotations
@@ -64,11 +64,12 @@ def row(name: str, k: int, n: int, repeats: int) -> str:
     for _ in range(_EPOCHS):
         estimates()
     pairs = [(seconds(count), seconds(estimates)) for _ in range(repeats)]
-    expected = float(np.min(behind)) * min(float(kind.support.other), 1 - float(kind.support.own))
+    own, other, _, _ = kind.support.chances
+    least = float(np.min(behind)) * min(own * (1 - own), other * (1 - other))
     ratios = [one / other for other, one in pairs]
     counted, estimated = (median(side) for side in zip(*pairs, strict=True))
     return (
-        f"| `{name}` | {k:,} | {n:,} | {'yes' if expected < FEW else 'no'} | {1e6 * counted:,.0f} "
+        f"| `{name}` | {k:,} | {n:,} | {'yes' if least < FEW else 'no'} | {1e6 * counted:,.0f} "
         f"| {1e6 * estimated:,.0f} | **{median(ratios):.2f}** ({min(ratios):.2f} – {max(ratios):.2f}) |"
     )
 

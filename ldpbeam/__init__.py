@@ -158,9 +158,12 @@ def estimate(
         >>> for row in table.select(["label", "estimate", "ci_low", "ci_high"]).to_pylist():
         ...     print("{label:13} {estimate:6.3f} {ci_low:6.3f} {ci_high:6.3f}".format(**row))
         red            0.596  0.558  0.635
-        green          0.021 -0.017  0.060
+        green          0.021  0.000  0.060
         blue           0.378  0.340  0.417
-        none of these -0.012 -0.051  0.026
+        none of these -0.012 -0.012  0.026
+
+    Consistent frequencies are not to be added up: each is biased a little, and the biases of many values add
+    up too. Sums of raw estimates have no bias, if the values were chosen without looking at them.
 
     Args:
         collection: what devices and server agreed on.
@@ -205,6 +208,9 @@ def read(results: str | PathLike[str]) -> pa.Table:
 
     ``.to_pandas()`` makes a data frame of it. Errors of different epochs are not independent: see
     docs/over-time.md, and ``ldpbeam export`` for means over weeks or months.
+
+    Consistent frequencies are not to be added up: each is biased a little, and the biases of many values add
+    up too. Sums of raw estimates have no bias, if the values were chosen without looking at them.
 
     Args:
         results: the directory that was ``--output`` of a run; a folder of such tables will do.

@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from decimal import MAX_EMAX, MIN_EMIN, Context, Decimal
 from fractions import Fraction
 from functools import lru_cache
+from math import ceil, log, sqrt
 
 from ldpbeam.arrays import Bytes, Flags, Ints, Uints, read_only
 from ldpbeam.bit_counts import masks_of
@@ -125,7 +126,9 @@ def tail_from(bits: int, special: Fraction | None, common: Fraction, bound: Frac
         1 .. bits + 1; the latter where even P(X >= bits) is not below the bound.
     """
     limit = _CONTEXT.multiply(_decimal(bound), _CONTEXT.subtract(Decimal(1), _SLACK))
-    return next((t + 1 for t, found in _tails(bits, special, common) if found >= limit), 1)
+    # What is left out of the sum is less than the slack.
+    ends = _followed(bits - (special is not None), common, log(bound.denominator / bound.numerator) + 104)
+    return next((t + 1 for t, found in _tails(bits, special, common, ends) if found >= limit), 1)
 
 
 @lru_cache(maxsize=4096)
@@ -138,23 +141,49 @@ def _decimal(number: Fraction) -> Decimal:
     return _CONTEXT.divide(Decimal(number.numerator), Decimal(number.denominator))
 
 
-def _tails(bits: int, special: Fraction | None, common: Fraction) -> Iterator[tuple[int, Decimal]]:
-    """(t, P(X >= t)) for t = bits + 1 down to 1, each with a relative error below 1e-40."""
+def _followed(trials: int, common: Fraction, decay: float) -> tuple[int, int]:
+    """Counts of successes that hold all but a share e^-decay to either side (Bernstein's inequality)."""
+    mean, variance = float(trials * common), float(trials * common * (1 - common))
+    reach = decay / 3 + sqrt(decay**2 / 9 + 2 * decay * variance) + 1
+    return max(0, int(mean - reach)), min(trials, ceil(mean + reach))
+
+
+def _tails(
+    bits: int, special: Fraction | None, common: Fraction, ends: tuple[int, int] | None = None
+) -> Iterator[tuple[int, Decimal]]:
+    """(t, P(X >= t)) for t = bits + 1 down to 1, each with a relative error below 1e-40.
+
+    With ``ends``, only from the higher of the two on, as if the common trials never succeeded more often than
+    this or less often than the lower one.
+    """
     yield bits + 1, Decimal(0)
     one, times, over, plus = Decimal(1), _CONTEXT.multiply, _CONTEXT.divide, _CONTEXT.add
     trials = bits - (special is not None)
+    low, high = ends or (0, trials)
     odds = _decimal((1 - common) / common)
     first = _decimal(special) if special is not None else Decimal(0)
     rest = _CONTEXT.subtract(one, first)
-    mass = _CONTEXT.power(_decimal(common), trials)  # P(B = j) for B of the common trials
+
+    def before(mass: Decimal, j: int) -> Decimal:
+        """P(B = j − 1) from P(B = j), for B of the common trials."""
+        return times(mass, over(times(odds, Decimal(j)), Decimal(trials - j + 1)))
+
+    mass = _CONTEXT.power(_decimal(common), trials)
+    if high < trials:
+        # The chance of the first count follows from that all of them add up to 1.
+        mass = whole = one
+        for j in range(high, low, -1):
+            mass = before(mass, j)
+            whole = plus(whole, mass)
+        mass = over(one, whole)
     above = Decimal(0)  # P(B > j)
-    for j in range(trials, -1, -1):
+    for j in range(high, -1, -1):
         # P(X >= j + 1) = first·P(B >= j) + (1 − first)·P(B >= j + 1)
         reached = plus(above, mass)
         if j < bits:
             yield j + 1, plus(times(first, reached), times(rest, above))
         above = reached
-        mass = times(mass, over(times(odds, Decimal(j)), Decimal(trials - j + 1)))
+        mass = before(mass, j)
 
 
 @lru_cache(maxsize=4096)

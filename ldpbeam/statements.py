@@ -181,15 +181,17 @@ def _these(promise: Promise) -> str:
 def behind_shuffler(found: Shuffled | None, assumption: str, delta: float) -> str:
     """What a server learns that sees the reports of an epoch only as a set."""
     if found is None:
-        return "Behind a shuffler: nothing is known for this protocol."
+        return "Behind a shuffler: nothing is known for this collection."
     crowd = f"{found.devices:,} honest devices in each epoch"
     if found.functions > 1:
         crowd += f", of which about 1 in {found.functions:,} has the same hash function"
     text = f"Behind a shuffler, among {crowd}: a report tells at most ε = {epsilon(found.one_report)}"
+    if found.reports > 1:
+        text += " to a server that knows the reports of all other epochs"
     if found.all_reports is None:
         text += "; for several reports nothing is known"
     elif found.reports > 1:
-        text += f", {found.reports:,} reports at most {epsilon(found.all_reports)}, whatever changes"
+        text += f"; {found.reports:,} reports tell at most {epsilon(found.all_reports)}, whatever changes"
     also = found.renaming
     if also is not None and also.one_report < found.one_report:
         levels = [one for one in (also.one_report, also.all_reports) if one is not None]

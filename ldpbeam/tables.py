@@ -1,4 +1,8 @@
-"""What an epoch's histogram looks like as a table: one schema for Parquet, BigQuery and messages."""
+"""What an epoch's histogram looks like as a table: one schema for Parquet, BigQuery and messages.
+
+Consistent frequencies are not to be added up: each is biased a little, and the biases of many values add up
+too. Sums of raw estimates have no bias, if the values were chosen without looking at them.
+"""
 
 from __future__ import annotations
 

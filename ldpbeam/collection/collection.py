@@ -22,6 +22,7 @@ from ldpbeam.collection.message import (
     taken,
 )
 from ldpbeam.collection.participation import Participation
+from ldpbeam.consistency import NOT_ADDED_UP, UNBIASED
 from ldpbeam.errors import CollectionError
 from ldpbeam.privacy.guarantee import Guarantee
 from ldpbeam.privacy.loss import loss_record
@@ -190,6 +191,12 @@ class Collection:
         """The share of the devices, drawn at random, that report in an epoch."""
         return EVERYONE if self.participation is None else self.participation.share
 
+    @property
+    def _consistency_note(self) -> str | None:
+        """What to mind of consistent frequencies; None for means, and for methods without a bias."""
+        frequencies = self.protocol.result is Result.FREQUENCIES
+        return NOT_ADDED_UP if frequencies and self.consistency not in UNBIASED else None
+
     @cached_property
     def estimators(self) -> tuple[PartEstimator, ...]:
         """One per attribute, which knows that an epoch's reports are those of a part of the devices."""
@@ -302,6 +309,7 @@ class Collection:
             else self.future_tolerance,
             "retired": None if self.retired is None else instant(self.retired),
             "consistency": self.consistency,
+            "consistency_note": self._consistency_note,
             "min_reports": self.min_reports,
             **_support_record(support, lasting),
             "guarantee": {
@@ -309,7 +317,7 @@ class Collection:
                 **loss_record(built.losses),
                 **promise_record(self.promise),
                 "not_hidden": list(built.not_hidden),
-                "behind_shuffler": without_devices(built),
+                "behind_shuffler": without_devices(built, alone=self.promise.reports == 1),
             },
             "leverage": [
                 {"attribute": name, **one}

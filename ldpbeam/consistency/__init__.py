@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from ldpbeam.consistency.base import FloatArray, Method, Noise
 
-__all__ = ["METHODS", "NAMES", "consistent"]
+__all__ = ["METHODS", "NAMES", "NOT_ADDED_UP", "UNBIASED", "consistent"]
 
 _HOMES = {
     "none": "clip",
@@ -34,6 +34,16 @@ _HOMES = {
 """Every method by the name that users write, and the module that has it, under that name in capitals."""
 
 NAMES = tuple(_HOMES)
+
+
+UNBIASED = ("none", "norm")
+"""Methods whose results may be added up, since they have no bias."""
+
+NOT_ADDED_UP = (
+    "Consistent frequencies are not to be added up: each is biased a little, and the biases of many values "
+    "add up too. Sums of raw estimates have no bias, if the values were chosen without looking at them."
+)
+"""What everybody is told who is shown results of a method with a bias."""
 
 
 class _Methods(Mapping[str, "Method"]):

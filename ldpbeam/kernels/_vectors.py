@@ -1,6 +1,6 @@
 """Instructions on vectors for kernels, where no loop that numba compiles comes to the same.
 
-Compilers keep four sums beside each other in one register when a loop says so; numba's says so only for
+Compilers keep several sums beside each other in one register when a loop says so; numba's says so only for
 loops over arrays that are long. And unless rows are copied first, it takes those that a loop reads for some
 that the loop may write. So these few instructions are written out.
 """
@@ -13,8 +13,6 @@ from llvmlite import ir
 from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
-
-SIDE = 4
 
 REPORTS = 8
 """Reports whose ones are counted together: as many as a register holds numbers."""
@@ -161,96 +159,3 @@ def _ones_together(
 
 
 ones_together = intrinsic(_ones_together)
-
-
-def polynomial(length: int) -> Any:
-    """A function for kernels: the four values of a polynomial.
-
-    ``function(array, at, x)`` reads ``length`` vectors in row ``at`` of a C-contiguous float64 array of two
-    dimensions, and gives a tuple. By Horner's rule over x², for even and odd powers side by side: each step
-    waits for the one before. No product is fused with a sum, so values are the same everywhere.
-
-    Raises:
-        ValueError: for an odd length.
-    """
-    if length % 2:
-        raise ValueError(f"even and odd powers come in pairs, not {length} of them")
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        array, at, variable = arguments
-        kind = ir.VectorType(ir.DoubleType(), SIDE)
-
-        def constant(number: int, bits: int = 64) -> Any:
-            return ir.Constant(ir.IntType(bits), number)
-
-        shape = context.make_array(signature.args[0])(context, builder, array).shape
-        row = builder.mul(at, builder.extract_value(shape, 1))
-        begin = _at(context, builder, signature.args[0], array, row, kind)
-        x = ir.Constant(kind, ir.Undefined)
-        for i in range(SIDE):
-            x = builder.insert_element(x, variable, constant(i, 32))
-
-        # Even powers in the first half of a register, odd ones in the second.
-        both = ir.VectorType(ir.DoubleType(), 2 * SIDE)
-        pairs = builder.bitcast(begin, both.as_pointer())
-
-        def lanes(*numbers: int) -> Any:
-            return ir.Constant(ir.VectorType(ir.IntType(32), len(numbers)), list(numbers))
-
-        square = builder.fmul(x, x)
-        square = builder.shuffle_vector(square, square, lanes(*range(SIDE), *range(SIDE)))
-        sums = builder.load(builder.gep(pairs, [constant(length // 2 - 1)]), align=8)
-        for i in range(length // 2 - 2, -1, -1):
-            here = builder.load(builder.gep(pairs, [constant(i)]), align=8)
-            sums = builder.fadd(builder.fmul(sums, square), here)
-        even = builder.shuffle_vector(sums, sums, lanes(*range(SIDE)))
-        odd = builder.shuffle_vector(sums, sums, lanes(*range(SIDE, 2 * SIDE)))
-        found = builder.fadd(builder.fmul(odd, x), even)
-        each = [builder.extract_element(found, constant(i, 32)) for i in range(SIDE)]
-        return context.make_tuple(builder, signature.return_type, each)
-
-    def one(typing: Any, array: Any, at: Any, x: Any) -> Any:
-        return types.UniTuple(types.float64, SIDE)(array, at, x), generate
-
-    return intrinsic(one)
-
-
-_WIDEST = 8
-"""Floats in the widest registers."""
-
-
-def along_rows(length: int, orders: int) -> Any:
-    """A function for kernels: polynomials whose coefficients are the rows of a matrix, at one point.
-
-    ``function(array, at, x, out)`` reads the first ``orders`` rows of ``length`` of matrix ``at`` of a
-    C-contiguous float64 array of three dimensions, by Horner's rule from 0 on, and writes row ``at`` of
-    ``out``. The length is a multiple of 8. No loop that numba compiles keeps these sums in the widest
-    registers, as it takes ``out`` for what may be read.
-    """
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        array, at, variable, out = arguments
-        kind = ir.VectorType(ir.DoubleType(), _WIDEST)
-        shape = context.make_array(signature.args[0])(context, builder, array).shape
-        row = builder.mul(at, at.type(length))
-        first = builder.mul(row, builder.extract_value(shape, 1))
-        begin = _at(context, builder, signature.args[0], array, first, kind)
-        end = _at(context, builder, signature.args[3], out, row, kind)
-        x = ir.Constant(kind, ir.Undefined)
-        for i in range(_WIDEST):
-            x = builder.insert_element(x, variable, ir.Constant(ir.IntType(32), i))
-        parts = length // _WIDEST
-        for part in range(parts):
-            found = ir.Constant(kind, [0.0] * _WIDEST)
-            for order in range(orders - 1, -1, -1):
-                place = builder.gep(begin, [at.type(order * parts + part)])
-                found = builder.fadd(found, builder.load(place, align=8))
-                if order:
-                    found = builder.fmul(found, x)
-            builder.store(found, builder.gep(end, [at.type(part)]), align=8)
-        return context.get_dummy_value()
-
-    def one(typing: Any, array: Any, at: Any, x: Any, out: Any) -> Any:
-        return types.none(array, at, x, out), generate
-
-    return intrinsic(one)

@@ -57,7 +57,8 @@ def combined(
     if errors is not None and len(series.epochs) > 0:
         reports = np.maximum(series.n, 1)
         frequencies = series.frequencies
-        kept = np.minimum(np.sqrt(np.where(known, errors.kept(frequencies), 0.0) / reports), error)
+        shares = errors.shares(frequencies)
+        kept = np.minimum(np.sqrt(np.where(known, errors.kept(shares), 0.0) / reports), error)
         if rate is None:
             opposed = np.zeros((0, *w.shape))
             if (w < 0).any():  # else nothing opposes anything
@@ -86,7 +87,7 @@ def _worst(w: Floats, kept: Floats, opposed: Floats) -> Floats:
 def _modelled(series: Series, w: Floats, kept: Floats, errors: MemoErrors, rate: ChangeRate) -> Floats:
     """What all pairs add if values are drawn anew at this rate; at most, where the rate is a range."""
     reports = np.maximum(series.n, 1)
-    average = series.average
+    average = errors.shares(series.average)
     anew = errors.drawn_anew(average, average)
     # What kept answers have in common at least is a part of what they have at most.
     part = _ratio(errors.kept_least(average), errors.kept(average))

@@ -14,7 +14,7 @@ import numpy as np
 
 from ldpbeam.arrays import Floats, Ints
 from ldpbeam.collection.collection import Collection
-from ldpbeam.estimates import support_variance, variance
+from ldpbeam.estimates import nearest_shares, support_variance, variance
 from ldpbeam.protocols.results import FrequencyProtocol, MeanProtocol
 from ldpbeam.protocols.server_side import EVERYONE, PartEstimator
 from ldpbeam.support import Recurrence, SupportProbabilities
@@ -46,6 +46,10 @@ class MemoErrors(ABC):
 
     ``estimate`` is one or several rows of estimates; their last axis is the values of the attribute.
     """
+
+    def shares(self, estimate: Floats) -> Floats:
+        """What an error takes for the truth, from the estimates of all values: themselves."""
+        return estimate
 
     @abstractmethod
     def kept(self, estimate: Floats) -> Floats:
@@ -82,6 +86,10 @@ class FrequencyErrors(MemoErrors):
 
     lasting: SupportProbabilities
     protocol: FrequencyProtocol[Any]
+
+    def shares(self, estimate: Floats) -> Floats:
+        """The nearest frequencies that add up to 1, as in the variance of an epoch."""
+        return _shares(estimate)
 
     @property
     def recurrence(self) -> Recurrence:
@@ -126,6 +134,11 @@ class FrequencyErrors(MemoErrors):
         held = np.where(average <= 0.5, clipped, 1 - clipped)
         drawn = np.sqrt(1 - float(self.lasting.sampled)) * held
         return np.stack([answers, drawn])
+
+
+def _shares(estimate: Floats) -> Floats:
+    """Of all values; of one value alone, nothing is known about a sum."""
+    return nearest_shares(estimate) if estimate.shape[-1] > 1 else estimate
 
 
 def _product_of(first: Floats, second: Floats) -> Floats:
@@ -210,6 +223,7 @@ class SlottedErrors(MemoErrors):
         maximum: largest value of a mean; 1 for frequencies.
         reports, of: m and T.
         share: of the population, drawn for life, that speaks about the attribute.
+        sum_to_one: whether the estimates are frequencies of all values.
     """
 
     whole: MemoErrors | None
@@ -217,6 +231,11 @@ class SlottedErrors(MemoErrors):
     reports: int
     of: int
     share: float = 1.0
+    sum_to_one: bool = False
+
+    def shares(self, estimate: Floats) -> Floats:
+        """As of the protocol where every device reports."""
+        return _shares(estimate) if self.sum_to_one else estimate
 
     @property
     def _again(self) -> float:
@@ -264,8 +283,8 @@ def errors_of(collection: Collection) -> tuple[MemoErrors | None, ...]:
 def slotted_errors(estimator: PartEstimator, reports: int, of: int) -> SlottedErrors:
     """Of an attribute that a device reports in ``reports`` of ``of`` epochs only."""
     protocol = estimator.protocol
-    maximum = protocol.maximum if isinstance(protocol, MeanProtocol) else 1
-    return SlottedErrors(memo_errors(estimator), maximum, reports, of, float(estimator.share))
+    maximum, sum_to_one = (protocol.maximum, False) if isinstance(protocol, MeanProtocol) else (1, True)
+    return SlottedErrors(memo_errors(estimator), maximum, reports, of, float(estimator.share), sum_to_one)
 
 
 def std_error_floor(errors: MemoErrors | None, frequency: Floats, n: Ints, std_error: Floats) -> Floats:
@@ -276,5 +295,5 @@ def std_error_floor(errors: MemoErrors | None, frequency: Floats, n: Ints, std_e
     if errors is None:
         return np.where(np.isnan(std_error), np.nan, 0.0)
     with np.errstate(divide="ignore", invalid="ignore"):
-        floor = np.sqrt(errors.kept(frequency) / n)
+        floor = np.sqrt(errors.kept(errors.shares(frequency)) / n)
     return np.asarray(np.minimum(floor, std_error), np.float64)

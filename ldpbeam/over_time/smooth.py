@@ -54,13 +54,12 @@ def smooth(series: Series, errors: MemoErrors | None, rate: ChangeRate | None = 
     common = np.zeros_like(whole)
     if errors is not None:
         reports = np.maximum(series.n, 1)
-        kept = np.minimum(
-            np.where(known, errors.kept(np.where(known, series.estimate, 0.0)) / reports, 0.0), square
-        )
+        shares = errors.shares(np.where(known, series.estimate, 0.0))
+        kept = np.minimum(np.where(known, errors.kept(shares) / reports, 0.0), square)
         common = _mean(kept, known)
     fading = np.zeros_like(whole)
     if errors is not None and rate is not None and rate.most > 0:
-        average = series.average
+        average = errors.shares(series.average)
         anew = errors.drawn_anew(average, average)[1]
         with np.errstate(divide="ignore", invalid="ignore"):
             stays = np.where(common > 0, np.minimum(anew / errors.kept(average), 1.0), 1.0)

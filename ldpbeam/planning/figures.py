@@ -70,9 +70,15 @@ class Figures:
 
     def as_record(self) -> dict[str, Any]:
         """For JSON, which has no infinity: null where there is no bound, or nothing of the kind."""
-        own = {name: None if value == inf else value for name, value in vars(self).items()}
-        del own["promise"]
-        return own | self.promise.as_record()
+        promise, own = self.promise, vars(self)
+        levels = {
+            "first_report": promise.first_report,
+            "loss_two_reports": promise.two_reports,
+            "cap_over_inputs": promise.cap,
+        }
+        numbers = {name: value for name, value in own.items() if name != "promise"} | levels
+        finite = {name: None if value == inf else value for name, value in numbers.items()}
+        return finite | promise.as_record()
 
 
 def figures(setting: Setting, needs: Needs) -> Figures:

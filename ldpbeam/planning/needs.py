@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache
 from math import sqrt
 from typing import ClassVar, Self
 
@@ -110,7 +111,7 @@ class FrequencyNeeds(Needs):
 
     frequencies: tuple[float, ...] | None = None
 
-    @property
+    @cached_property
     def uniform_error(self) -> float:
         """Root mean square error of answering 1/k for every value, without collecting anything.
 
@@ -119,7 +120,7 @@ class FrequencyNeeds(Needs):
         squares = float((self.shares**2).sum())
         return sqrt(max(squares / self.values - 1 / self.values**2, 0.0))
 
-    @property
+    @cached_property
     def shares(self) -> Floats:
         """Frequencies of the values: those that are known, else such that fall like 1/rank."""
         return zipf(self.values) if self.frequencies is None else np.array(self.frequencies)
@@ -149,10 +150,13 @@ class MeanNeeds(Needs):
         )
 
 
+@lru_cache(16)
 def zipf(values: int) -> Floats:
     """Frequencies in proportion to 1/rank, which add up to 1."""
     weights = 1 / np.arange(1, values + 1)
-    return np.asarray(weights / weights.sum(), np.float64)
+    shares = np.asarray(weights / weights.sum(), np.float64)
+    shares.flags.writeable = False  # it is handed out again
+    return shares
 
 
 def _within(what: str, number: float | None, least: float, most: float) -> None:

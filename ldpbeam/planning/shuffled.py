@@ -23,7 +23,7 @@ class Shuffled:
         reports: that a device makes, each in another epoch.
         functions: hash functions that devices keep; only those with the same one are a crowd.
         renaming: the same where the shuffler also renames their symbols; None where that changes nothing.
-        one_report: of one of them.
+        one_report: of one of them, towards a server that knows the permanent answers of all other devices.
         all_reports: of all of them, whatever changes; None where nothing useful is known.
     """
 
@@ -45,13 +45,16 @@ class Shuffled:
         renamed: bool = False,
     ) -> Shuffled | None:
         """Of a fleet of so many devices, a share of which reports in each epoch; None: nothing is known."""
-        once, often = one_epoch(protocol, renamed=renamed), many_epochs(protocol, renamed=renamed)
-        other = one_epoch(protocol, renamed=True)
+        # Where each device reports once in its life, no permanent answer is seen twice.
+        alone = reports == 1
+        once = one_epoch(protocol, renamed=renamed, alone=alone)
+        often = once if alone else many_epochs(protocol, renamed=renamed)
+        other = one_epoch(protocol, renamed=True, alone=alone)
         present = int(devices * share)
         if once is None or present < 1:
             return None
         one = planned_epsilon(once, present)
-        whole = None if often is None else one if reports == 1 else planned_epsilon(often, present, reports)
+        whole = None if often is None else one if alone else planned_epsilon(often, present, reports)
         if whole is not None and protocol.losses is not None and reports <= EXACT_REPORTS:
             known = protocol.losses.any_changes(reports)
             whole = whole if known is None else min(whole, known)

@@ -42,8 +42,9 @@ class Spread:
         return sqrt(self.absent + self.slope * frequency - self.drawn * frequency**2)
 
     def widest(self, frequencies: Floats) -> float:
-        """Of these frequencies the one with the largest standard error."""
-        return max(map(float, frequencies), key=self.error)
+        """Of these frequencies, (k,), the one with the largest standard error."""
+        squares = self.absent + self.slope * frequencies - self.drawn * frequencies**2
+        return float(frequencies[int(np.argmax(squares))])
 
     @property
     def least_frequency(self) -> float:

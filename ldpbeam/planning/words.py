@@ -26,7 +26,8 @@ def asked(needs: Needs) -> str:
     said = [text.format(write(limit)) for limit, text, write in limits if limit is not None]  # type: ignore[operator]
     rate = "" if needs.change_rate is None else f", {100 * needs.change_rate:g} % change per epoch"
     devices = f"{needs.devices:,} devices in each epoch"
-    return f"{about.subject}, {devices}, {needs.epochs:,} epochs{rate}: " + ("; ".join(said) or "no limit")
+    epochs = f"{needs.epochs:,} epoch{'' if needs.epochs == 1 else 's'}"
+    return f"{about.subject}, {devices}, {epochs}{rate}: " + ("; ".join(said) or "no limit")
 
 
 def recommendation(plan: Plan) -> Iterator[str]:

@@ -10,13 +10,18 @@ about the two values,
 
     first value     one kind with probability p·α, the other with α, neither with the rest γ = 1 − (p + 1)·α
     second value    the same with the two kinds exchanged
-    any other       each kind with at least α, neither with at least γ/p
+    any other       each kind with at least a, neither with at least z
 
-The last row is what hides the device: of n − 1 others at least B(n − 1, 2α + γ/p) are drawn from the same
-three distributions, whatever they hold; how many these are, and what the rest says, may be known. What the
-two worlds differ by is then summed exactly, by binomial tails. Over several epochs privacy losses add up;
-they are rounded up to a grid by interpolating the hockey-stick curve (Doroshenko et al., Connect the dots,
-PETS 2022).
+The last row is what hides the device. It has to hold given all that the server may know of that other device.
+Where every report is drawn afresh, a = α and z = γ/p, whatever value the other device holds. Where devices
+memoise, the server may know their permanent answers from other epochs, and a and z are those of the second
+round, whatever the permanent answer is: its least chance q2 of each symbol. The first two rows are both
+rounds for one report of a device, and the second round alone for one of many.
+
+Of n − 1 others at least B(n − 1, 2a + z) are drawn from the same three distributions, in shares a : a : z,
+whatever they hold; how many these are, and what the rest says, may be known. What the two worlds differ by is
+then summed exactly, by binomial tails. Over several epochs privacy losses add up; they are rounded up to a
+grid by interpolating the hockey-stick curve (Doroshenko et al., Connect the dots, PETS 2022).
 
 With n − 1 others that are of each kind with α, and else like the device's own third kind, the bound would be
 a little smaller. It would not hold: with GRR over three values at ε = 1 and two devices, of which the other
@@ -29,7 +34,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import lru_cache
-from math import ceil, exp, inf, log, nextafter, sqrt
+from math import ceil, exp, log, sqrt
 from typing import Any
 
 import numpy as np
@@ -56,8 +61,7 @@ def crowd(randomiser: Randomiser, devices: int, delta: float = DELTA) -> int:
 
 def hiding(randomiser: Randomiser, devices: int, failing: float) -> int:
     """Of a crowd, how many others surely are of one of the three kinds, but with so small a probability."""
-    p, alpha, rest = _weights(randomiser)
-    return _at_least(devices - 1, min(1.0, 2 * alpha + rest / p), failing)
+    return _at_least(devices - 1, randomiser.chances.hiding, failing)
 
 
 def central_epsilon(randomiser: Randomiser, devices: int, epochs: int = 1, delta: float = DELTA) -> float:
@@ -94,6 +98,8 @@ def _at_least(n: int, q: float, failing: float) -> int:
 
     if q >= 1 or n == 0:
         return n
+    if q <= 0:
+        return 0
     low, high = 0, n
     while low < high:
         middle = (low + high + 1) // 2
@@ -103,13 +109,6 @@ def _at_least(n: int, q: float, failing: float) -> int:
         else:
             high = middle - 1
     return low
-
-
-def _weights(randomiser: Randomiser) -> tuple[float, float, float]:
-    """(p, α, γ) of the page, p and β rounded up."""
-    p = nextafter(float(randomiser.ratio), inf)
-    alpha = nextafter(float(randomiser.distance), inf) / (p - 1)
-    return p, alpha, max(0.0, 1 - alpha - p * alpha)
 
 
 # One epoch
@@ -124,10 +123,8 @@ def hockey_stick(randomiser: Randomiser, others: int) -> Callable[[float], float
     """
     from scipy.special import betainc, gammaln
 
-    p, alpha, rest = _weights(randomiser)
-    speaking = (
-        2 * alpha / (2 * alpha + rest / p)
-    )  # the chance that one of the others is of the first two kinds
+    chances = randomiser.chances
+    p, alpha, rest, speaking = chances.p, chances.alpha, chances.rest, chances.speaking
     spread = _SIGMAS * sqrt(others * speaking * (1 - speaking)) + 2 * _SIGMAS**2
     low = max(0, ceil(others * speaking - spread))
     high = min(others, int(others * speaking + spread))
@@ -135,7 +132,7 @@ def hockey_stick(randomiser: Randomiser, others: int) -> Callable[[float], float
     known = np.arange(low - 1, high + 2, dtype=np.float64)
     chance = _binomial(known, others, speaking, gammaln)
     before, same = chance[:-1], chance[1:]  # that the others are total − 1, and that they are total
-    neither = p * np.maximum(others - total + 1, 0.0)
+    neither = chances.third * np.maximum(others - total + 1, 0.0)
     fewer = np.maximum(total - 1, 0.0)
 
     def delta(epsilon: float) -> float:

@@ -1,13 +1,14 @@
-"""What a shuffler would add, for plans and checks: :mod:`ldpbeam.privacy.shuffle` in a millisecond.
+"""What a shuffler would add, for plans and checks: :mod:`ldpbeam.privacy.shuffle` in milliseconds.
 
 A plan compares dozens of settings within a second, and loads nothing but numpy. The accounting is the same.
 
 What two values differ by is Σ max(0, P − e^ε·Q). With N others that are surely of one of three kinds, each
-of the first two with probability s/2, P and Q are linear in the numbers a, b, c of reports of the kinds:
+of the first two with probability s/2, P and Q are linear in the numbers i, j, l of reports of the kinds:
 
-    P − e^ε·Q = w/(N + 1) · M(a, b, c) · [(p − e^ε)·a + (1 − e^ε·p)·b + p·(1 − e^ε)·c],    w = 2α + γ/p,
+    P − e^ε·Q = α·w/(a·(N + 1)) · M(i, j, l) · [(p − e^ε)·i + (1 − e^ε·p)·j + κ·(1 − e^ε)·l],
 
-M the multinomial distribution of N + 1 reports. The sum is therefore w/(N + 1) times the mean of the positive
+with w = 2a + z, κ = (γ/z)/(α/a), and M the multinomial distribution of N + 1 reports (p, α, γ, a and z as in
+the exact accounting). The sum is therefore α·w/(a·(N + 1)) times the mean of the positive
 part of a sum of N + 1 independent numbers. For each c > 0 that is (1/2π)·∫ φ(c + iu)^(N + 1)/(c + iu)² du, φ
 their moment generating function (Carr, Madan: Option valuation using the fast Fourier transform, 1999). Only
 the main part of the integral is taken: what recurs far out is how the exact sum jumps from a whole number to
@@ -21,14 +22,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import lru_cache
 from math import inf, log, log1p, pi, sqrt
+from typing import Any
 
 import numpy as np
 
 from ldpbeam.arrays import Floats
-from ldpbeam.privacy.randomiser import DELTA, Randomiser
+from ldpbeam.privacy.randomiser import DELTA, Chances, Randomiser
 
 _NODES, _WIDTH = 40, 8.5
 """Points of the integral, and how many standard deviations of its bell they go."""
+
+_NEAR, _SEARCH = 0.02, 100
+"""How near to the saddle point the integral is taken, and steps of Newton's method at most to get there."""
 
 _FEWEST = 64.0
 """Reports of the first two kinds below which nothing is gained at a delta this small."""
@@ -55,14 +60,11 @@ def planned_epsilon(randomiser: Randomiser, devices: int, epochs: int = 1, delta
     """
     local = epochs * randomiser.local
     among = 1 + _surely(devices - 1, 1 / randomiser.functions, delta / 200)
-    p = float(randomiser.ratio)
-    alpha = float(randomiser.distance) / (p - 1)
-    rest = max(0.0, 1 - alpha - p * alpha)
-    others = _surely(among - 1, min(1.0, 2 * alpha + rest / p), delta / (200 * epochs))
-    weight = 2 * alpha + rest / p
-    if others * 2 * alpha / weight < _FEWEST:
+    chances = randomiser.chances
+    others = _surely(among - 1, chances.hiding, delta / (200 * epochs))
+    if others * chances.speaking < _FEWEST:
         return local
-    curve = _Curve(p, weight, 2 * alpha / weight, others + 1)
+    curve = _Curve(chances, others + 1)
     spare = delta * 0.99
     if epochs == 1:
         return min(local, _ABOVE * _inverse(curve, spare, randomiser.local))
@@ -87,30 +89,53 @@ def _surely(n: int, q: float, failing: float) -> int:
 class _Curve:
     """δ at each ε >= 0: the mean of the positive part of a sum of ``many`` numbers of three kinds."""
 
-    def __init__(self, p: float, weight: float, speaking: float, many: int) -> None:
-        self.p, self.weight, self.speaking, self.many = p, weight, speaking, many
+    def __init__(self, chances: Chances, many: int) -> None:
+        self.p, self.speaking, self.many = chances.p, chances.speaking, many
+        self.weight = chances.alpha * (2 * chances.each + chances.neither) / chances.each
+        self.third = chances.third if chances.speaking < 1 else 0.0
 
     def __call__(self, epsilon: Floats) -> Floats:
-        p, n, s = self.p, self.many, self.speaking
-        e = np.exp(epsilon)[:, None]
-        base, up, down = p * (1 - e), e * (p - 1), 1 - p  # of the third kind; how far the others are from it
-        mean = s / 2 * (up + down)
-        variance = n * (s / 2 * (up**2 + down**2) - mean**2)
-        drift = n * (base + mean)  # not above 0
-        # Near where φ^n/z² is the least on the real axis: of a normal sum, and one step from there.
-        c = (-drift + np.sqrt(drift**2 + 8 * variance)) / (2 * variance)
-        ones, twos = s / 2 * np.exp(np.minimum(c * up, 700.0)), s / 2 * np.exp(c * down)
-        whole = 1 - s + ones + twos
-        first, second = (ones * up + twos * down) / whole, (ones * up**2 + twos * down**2) / whole
-        uphill = n * (base + first) - 2 / c
-        c = np.clip(c - uphill / (n * (second - first**2) + 2 / c**2), c / 2, 2 * c)
-        z = c + 1j * np.arange(_NODES) * (_WIDTH / _NODES / np.sqrt(variance))
-        grown = np.log(1 - s + s / 2 * (np.exp(z * up) + np.exp(z * down)))
-        exponents = n * (z * base + grown)
-        values = (np.exp(np.minimum(exponents.real, 700.0) + 1j * exponents.imag) / z**2).real
+        p, n = self.p, self.many
+        # At p nothing is positive, and there is no saddle point; a little below, δ is no smaller.
+        e = np.minimum(np.exp(epsilon), p * (1 - 1e-9))[:, None]
+        base = self.third * (1 - e)  # of the third kind; how far the others are from it
+        up, down = p - e - base, 1 - e * p - base
+        c, curvature = self._saddle(base, up, down)
+        z = c + 1j * np.arange(_NODES) * (_WIDTH / _NODES / np.sqrt(curvature))
+        exponents = n * (z * base + self._grown(z, up, down)) - 2 * np.log(z)
+        values = (np.exp(np.minimum(exponents.real, 600.0) + 1j * exponents.imag)).real
         values[:, 0] /= 2
         found = values.sum(axis=1) * (z[:, 1].imag / pi)
         return np.asarray(np.clip(self.weight / n * found, 0.0, 1.0))
+
+    def _grown(self, z: Any, up: Floats, down: Floats) -> Any:
+        """log of the mean of e^(z·X), X the number without ``base``; no sum is beyond what a float holds."""
+        s, most = self.speaking, np.maximum(z.real * np.maximum(up, down), 0.0)
+        return most + np.log(
+            (1 - s) * np.exp(-most) + s / 2 * (np.exp(z * up - most) + np.exp(z * down - most))
+        )
+
+    def _saddle(self, base: Floats, up: Floats, down: Floats) -> tuple[Floats, Floats]:
+        """Where φ^n/z² is the least on the real axis, nearly, and the curvature of its logarithm there."""
+        n, s = self.many, self.speaking
+        mean = s / 2 * (up + down)
+        variance = n * (s / 2 * (up**2 + down**2) - mean**2)
+        drift = n * (base + mean)  # not above 0
+        c = (-drift + np.sqrt(drift**2 + 8 * variance)) / (2 * variance)  # of a normal sum
+        for _ in range(_SEARCH):
+            most = np.maximum(c * np.maximum(up, down), 0.0)
+            ones, twos = s / 2 * np.exp(c * up - most), s / 2 * np.exp(c * down - most)
+            none = (1 - s) * np.exp(-most)
+            whole = none + ones + twos
+            first = (ones * up + twos * down) / whole
+            second = (none * first**2 + ones * (up - first) ** 2 + twos * (down - first) ** 2) / whole
+            uphill, curvature = n * (base + first) - 2 / c, n * second + 2 / c**2
+            step = np.clip(c - uphill / curvature, c / 2, 2 * c)
+            near = np.abs(step - c) <= _NEAR * c
+            if np.all(near):
+                break
+            c = np.where(near, c, step)
+        return c, curvature
 
 
 def _inverse(curve: Callable[[Floats], Floats], delta: float, most: float) -> float:

@@ -175,6 +175,8 @@ class LaplaceMean(MeanProtocol):
             root = np.sqrt(np.maximum(middle**2 - square * (mean**2 - s * noise), 0.0))
             low = np.minimum(low, (middle - root) / square)
             high = np.maximum(high, (middle + root) / square)
+        # Ends at 0 and m, or at the estimate beyond them, as everywhere.
+        low, high = np.minimum(np.clip(low, 0.0, m), mean), np.maximum(np.clip(high, 0.0, m), mean)
         numbers = np.stack([mean, error, low, high, low, high])
         return Estimates(np.full(1, reports), counts, numbers)
 

@@ -68,7 +68,7 @@ class FrequencyProtocol(LocalProtocol[Response]):
         from ldpbeam.estimates import estimate
 
         n = self.report_counts(counts, reports)
-        return estimate(self.support_counts(counts), n, self.support.among(share), ties)
+        return estimate(self.support_counts(counts), n, self.support.among(share), ties, sum_to_one=True)
 
     def sum_law(self, weights: Floats, *, lasting: bool = False) -> SumLaw:
         """What one report says about weighted sums of frequencies.

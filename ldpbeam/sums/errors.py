@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from ldpbeam.arrays import Floats, Ints
+from ldpbeam.estimates import nearest_shares
 from ldpbeam.over_time.covariance import MemoErrors
 from ldpbeam.protocols.results import FrequencyProtocol
 from ldpbeam.protocols.server_side import PartEstimator
@@ -180,7 +181,7 @@ class SumErrors(MemoErrors):
     def drawn_anew(self, before: Floats, after: Floats) -> tuple[Floats, Floats]:
         """As of one value; of the devices that report in both epochs."""
         law = self._kept[0]
-        least, most = law.again(_shares(before), _shares(after))
+        least, most = law.again(nearest_shares(before), nearest_shares(after))
         scale = self.again / self._gap**2
         return scale * least, scale * most
 
@@ -209,10 +210,3 @@ def sum_errors(
         if reports == of:
             again = 1.0
     return SumErrors(protocol, weights, float(estimator.share), float(estimator.present), again)
-
-
-def _shares(frequency: Floats) -> Floats:
-    """Frequencies that are not negative and add up to 1."""
-    positive = np.maximum(frequency, 0.0)
-    whole = positive.sum()
-    return positive / whole if whole > 0 else np.full_like(positive, 1 / positive.size)

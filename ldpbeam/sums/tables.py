@@ -107,20 +107,26 @@ def _columns(question: Question, sums: Sums, period: Period) -> dict[str, Any]:
     z, together = normal_limit(CONFIDENCE), normal_limit(1 - (1 - CONFIDENCE) / len(sums.names))
     several: dict[str, Any] = {}
     if len(sums.names) > 1 or names:
-        several = {
-            "ci_low_all": _numbers(found.estimate - together * found.std_error),
-            "ci_high_all": _numbers(found.estimate + together * found.std_error),
-        }
+        low, high = _limits(sums, found.estimate, together * found.std_error)
+        several = {"ci_low_all": _numbers(low), "ci_high_all": _numbers(high)}
+    low, high = _limits(sums, found.estimate, z * found.std_error)
     return {
         **names,
         "n": pa.array(period.n, pa.int64()),
         "estimate": _numbers(found.estimate),
         "std_error": _numbers(found.std_error),
         "std_error_floor": _numbers(found.std_error_floor),
-        "ci_low": _numbers(found.estimate - z * found.std_error),
-        "ci_high": _numbers(found.estimate + z * found.std_error),
+        "ci_low": _numbers(low),
+        "ci_high": _numbers(high),
         **several,
     }
+
+
+def _limits(sums: Sums, estimate: Floats, half: Floats) -> tuple[Floats, Floats]:
+    """The ends of intervals, not beyond the least or the largest weight unless the estimate is."""
+    least, most = sums.weights.min(axis=1), sums.weights.max(axis=1)
+    low = np.maximum(estimate - half, np.minimum(least, estimate))
+    return low, np.minimum(estimate + half, np.maximum(most, estimate))
 
 
 def _quantiles(question: Quantiles, sums: Sums, curve: Floats, std_error: Floats) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from ldpbeam.consistency import NOT_ADDED_UP
 from ldpbeam.errors import UsageError
 from ldpbeam.pipelines.commands.support.change_rate import change_rate_option
 from ldpbeam.pipelines.commands.support.console import PrintingCommand, deliver, say
@@ -57,7 +58,7 @@ class _Asked:
             raise _usage("--name and --attribute say of what a sum is", "Add --group or another sum.")
 
 
-@click.command(cls=PrintingCommand)
+@click.command(cls=PrintingCommand, epilog=NOT_ADDED_UP)
 @click.argument("results", type=click.Path(path_type=Path))
 @collections_option
 @click.option(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from ldpbeam.consistency import NOT_ADDED_UP
 from ldpbeam.errors import Reason
 from ldpbeam.pipelines.page.text import count
 
@@ -21,7 +22,7 @@ _ALWAYS: tuple[Gloss, ...] = (
     ),
     (
         "consistent",
-        "the estimates repaired afterwards, for example so that none is negative; slightly biased",
+        "the estimates repaired afterwards, for example so that none is negative. " + NOT_ADDED_UP,
     ),
     (
         "±, 95 % interval",

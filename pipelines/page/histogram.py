@@ -8,12 +8,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ldpbeam.consistency import NOT_ADDED_UP, UNBIASED
 from ldpbeam.pipelines.page import charts
 from ldpbeam.pipelines.page.data import CollectionData
 from ldpbeam.pipelines.page.estimates import Floats, Snapshot
 from ldpbeam.pipelines.page.parts import Detail, Figure, Key, Table, shortened
 from ldpbeam.pipelines.page.significance import discoveries
-from ldpbeam.pipelines.page.text import DASH, count, plural, share
+from ldpbeam.pipelines.page.text import count, plural, share
 
 Form = Callable[[float | None, float | None], str]
 
@@ -92,9 +93,9 @@ class _Drawing:
         """Whether the values are numbers or ranges of numbers, whose order says more than their size."""
         return all(label.removeprefix("value ")[:1] in _NUMERIC for label in self.snapshot.labels)
 
-    def _keys(self, shape: str) -> list[Key]:
+    def _keys(self, shape: str, *, consistent: bool = True) -> list[Key]:
         keys = [Key("dot", charts.RAW, "raw, unbiased"), Key(shape, charts.RAW, "95 % interval")]
-        if np.isfinite(self.snapshot.consistent).any():
+        if consistent and np.isfinite(self.snapshot.consistent).any():
             method = "clipped to its range" if self.data.mean else self.snapshot.method
             text = f"consistent ({method or 'post-processed'})"
             keys.append(Key("fill", charts.CONSISTENT, text))
@@ -173,7 +174,9 @@ class _Drawing:
         def mean(values: Floats) -> Floats:
             return np.asarray(np.add.reduceat(values, edges) / sizes, dtype=np.float64)
 
-        estimate, consistent, truth = map(mean, (snapshot.estimate, snapshot.consistent, snapshot.truth))
+        estimate, truth = mean(snapshot.estimate), mean(snapshot.truth)
+        # The mean of neighbours would have all of their bias, and nothing of what a consistent number is for.
+        consistent = snapshot.consistent if width == 1 else np.full(edges.size, np.nan)
         error = np.sqrt(mean(snapshot.std_error**2) / sizes)
         rows: list[charts.Row] = []
         for index, start in enumerate(edges.tolist()):
@@ -207,19 +210,20 @@ class _Drawing:
             f"{self.name}-all",
             self._title(f": all {plural(self.rows, 'value')}"),
             sentence,
-            keys=self._keys("band"),
+            keys=self._keys("band", consistent=width == 1),
             table=self._table(),
         )
 
     def _table(self) -> Table:
-        """Every value, or the largest ones and the rest in one row."""
+        """Every value, or the largest ones.
+
+        There is no row for the sum of the others: those with the smallest estimates have the most negative
+        errors, so that their sum is too small however it is taken.
+        """
         snapshot, limit = self.snapshot, self.detail.rows
         order: Sequence[int] = self._largest.tolist()
-        rest: list[list[str]] = []
         if self.rows > limit:
-            limit = min(limit, 300)
-            rest = [self._rest(self._largest[limit:])]
-            order = order[:limit]
+            order = order[: min(limit, 300)]
         truth = ["truth"] if self._simulated else []
         return Table(
             title=f"Table: epoch {snapshot.epoch} by value, the largest first",
@@ -227,14 +231,22 @@ class _Drawing:
                 *("value", "label", "sum" if self.data.mean else "support", "raw", "±"),
                 *("95 % low", "95 % high", "consistent", *truth),
             ],
-            rows=[*(self._line(place) for place in order), *rest],
+            rows=[self._line(place) for place in order],
             names=2,
-            note=shortened(self.rows, len(order), "value", "largest"),
+            note=" ".join(
+                filter(None, (shortened(self.rows, len(order), "value", "largest"), self._not_added_up))
+            ),
         )
 
     @property
     def _simulated(self) -> bool:
         return bool(np.isfinite(self.snapshot.truth).any())
+
+    @property
+    def _not_added_up(self) -> str:
+        """For who would add up numbers of the table that have a bias."""
+        biased = np.isfinite(self.snapshot.consistent).any() and self.snapshot.method not in UNBIASED
+        return NOT_ADDED_UP if biased and not self.data.mean else ""
 
     def _line(self, place: int) -> list[str]:
         snapshot = self.snapshot
@@ -247,13 +259,3 @@ class _Drawing:
             count(int(snapshot.support[place])),
             *(self.form(float(column[place]), error) for column in columns),
         ]
-
-    def _rest(self, places: np.ndarray) -> list[str]:
-        """The sum of many values; its error depends on the protocol, so it is left out."""
-        snapshot = self.snapshot
-        scale = float(np.nanmean(snapshot.std_error[places]))
-        columns = [snapshot.estimate, snapshot.consistent]
-        columns += [snapshot.truth] if self._simulated else []
-        raw, *others = (self.form(float(column[places].sum()), scale) for column in columns)
-        together = f"the other {count(len(places))} together"
-        return [DASH, together, DASH, raw, DASH, DASH, DASH, *others]

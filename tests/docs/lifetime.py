@@ -41,6 +41,7 @@ def shuffled() -> str:
         ("`oue`", "oue", 360, {"epsilon": 1.0}),
         ("`olh`, g = 3", "olh", 360, {"epsilon": 1.0, "g": 3}),
         ("`l_grr`, k = 10", "l_grr", 10, _BOTH),
+        ("`l_osue`, k = 3", "l_osue", 3, _BOTH),
         ("`l_osue`, k = 360", "l_osue", 360, _BOTH),
         ("`loloha`, g = 3, 728 functions", "loloha", 360, {**_BOTH, "g": 3}),
     )
@@ -49,8 +50,7 @@ def shuffled() -> str:
     for label, name, k, levels in rows:
         kind = protocol(name, k, Parameters(**levels))  # type: ignore[arg-type]
         once, often = one_epoch(kind), many_epochs(kind)
-        assert once is not None
-        cells = [f"{central_epsilon(once, n):.3g}" for n in (10**4, 10**5, 10**6)]
+        cells = ["–" if once is None else f"{central_epsilon(once, n):.3g}" for n in (10**4, 10**5, 10**6)]
         cells.append("–" if often is None else f"{central_epsilon(often, 10**5, 30):.3g}")
         lines.append("| " + " | ".join([label, *cells]) + " |")
     return "\n".join(lines)

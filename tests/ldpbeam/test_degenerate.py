@@ -76,6 +76,17 @@ def test_tails_are_exact() -> None:
             assert tail(bits, special, common, t) == pytest.approx(float(tails[t]), rel=1e-13)
 
 
+@pytest.mark.parametrize("special", [None, Fraction(1, 2), Fraction(1, 10**6)])
+@pytest.mark.parametrize(
+    "common", [Fraction(27, 100), Fraction(1, 2), Fraction(1, 5_000), Fraction(4_999, 5_000)]
+)
+def test_a_tail_of_many_bits_is_that_of_the_whole_sum(special: Fraction | None, common: Fraction) -> None:
+    """Counts of ones that nobody draws are left out of the sum; the count it ends at is the same."""
+    for bits, bound in ((30_000, Fraction(1, 1 << 51)), (9_000, Fraction(1, 1 << 14))):
+        found = tail_from(bits, special, common, bound)
+        assert tail(bits, special, common, found) < bound <= tail(bits, special, common, found - 1)
+
+
 # --- bit vectors
 
 

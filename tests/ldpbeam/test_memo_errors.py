@@ -280,7 +280,7 @@ def test_the_floor_is_never_more_than_the_error() -> None:
     known, n = np.array([0.0, 0.4, np.nan]), np.array([100, 100, 0])
     floor = std_error_floor(errors, known, n, np.array([1e-3, 1.0, np.nan]))
     assert floor[0] == 1e-3
-    assert floor[1] == pytest.approx((errors.kept(known)[1] / 100) ** 0.5)
+    assert floor[1] == pytest.approx((errors.kept(np.array([0.3, 0.7]))[1] / 100) ** 0.5)
     assert np.isnan(floor[2])
     assert std_error_floor(None, known, n, known).tolist()[:2] == [0.0, 0.0]
 

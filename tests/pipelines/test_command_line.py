@@ -118,7 +118,7 @@ def test_a_clean_run_ends_with_0_and_says_what_it_did(
     code, out, err = call(*arguments, "--runner", "DirectRunner")
     assert (code, err) == (0, "")
     assert "read 168 = counted 168 + late 0 + duplicate 0 + rejected 0" in out
-    assert "a first report tells ε ≤ 1, all about an unchanged value ε ≤ 2, 365 reports ε ≤ " in out
+    assert "a first report tells ε ≤ 1, all about an unchanged value ε ≤ 2, 100 reports ε ≤ " in out
     record = json.loads((tmp_path / "out" / "run.json").read_text())
     assert (record["runner"], record["status"], record["exit_code"]) == ("FnApiRunner", "ok", 0)
     assert record["collections"][0]["name"] == "minutes"

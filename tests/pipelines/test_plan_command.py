@@ -51,7 +51,7 @@ def test_help_loads_nothing_that_computes() -> None:
 
 def test_it_prints_lines_a_document_or_nothing() -> None:
     lines = call(*SMALL, "--rows", 2).splitlines()
-    assert lines[0] == "12 values, 20,000 devices, 10 epochs: ε∞ at most 2"
+    assert lines[0] == "12 values, 20,000 devices in each epoch, 10 epochs: ε∞ at most 2"
     assert lines[1].startswith("Take ")
     assert any(line.startswith("… ") for line in lines)
     assert "  sharing: devices with the same hash function" in call(*SMALL, "--columns")
@@ -62,7 +62,7 @@ def test_it_prints_lines_a_document_or_nothing() -> None:
     assert found["recommended"]["setting"] in lines[1]
     assert found["recommended"] in found["rows"]
     one_round = next(row for row in found["rows"] if row["protocol"] == "grr")
-    assert one_round["cap"] is None
+    assert one_round["cap_over_inputs"] is None
     assert found["needs"]["longitudinal"] == 2
     assert found["says"][0] == lines[1]
 
@@ -123,12 +123,35 @@ def test_a_mean_is_a_need_of_its_own(tmp_path: Path) -> None:
     again = document("--domain", target, *rest, "--target-error", 6)
     assert (again["needs"], again["rows"]) == (found["needs"], found["rows"])
     lines = call("--mean", 600, *rest, "--columns", "--chart", tmp_path / "mean.svg").splitlines()
-    assert lines[0].startswith("the mean of 0 .. 600, 20,000 devices, 6 epochs")
+    assert lines[0].startswith("the mean of 0 .. 600, 20,000 devices in each epoch, 6 epochs")
     assert any(line.startswith("  % range: ") for line in lines)
     people = tmp_path / "people.csv"
     people.write_text("d1,d2\n" + "0,0\n0,60\n600,600\n599,599\n" * 5, "utf-8")
     found = document("--population", f"csv:{people}:d1..d2", "--mean", 600, "--cap", 4)
     assert (found["needs"]["devices"], found["needs"]["change_rate"]) == (20, 0.25)
+
+
+def test_a_cap_is_about_whatever_changes_unless_it_is_asked_for_inputs() -> None:
+    """Rows are compared by the loss that was asked for, and each row states both."""
+    need = ("--values", 24, "--devices", 20_000, "--epochs", 365)
+    strict, same = document(*need, "--cap", 6), document(*need, "--lifetime-epsilon", 6)
+    assert (strict["needs"], strict["rows"]) == (same["needs"], same["rows"])
+    assert (strict["needs"]["lifetime"], strict["needs"]["inputs_cap"]) == (6, None)
+    both = document(*need, "--cap", 6, "--lifetime-epsilon", 4)
+    assert both["needs"]["lifetime"] == 4
+    inputs = document(*need, "--cap", 6, "--cap-of", "inputs")
+    assert (inputs["needs"]["lifetime"], inputs["needs"]["inputs_cap"]) == (None, 6)
+    assert strict["recommended"]["loss_any"] <= 6 < inputs["recommended"]["loss_any"]
+    assert inputs["recommended"]["loss_inputs"] <= 6
+    for found, name, limit in ((strict, "loss_any", "lifetime"), (inputs, "loss_inputs", "inputs_cap")):
+        for row in found["rows"]:
+            assert row["loss_inputs"] is not None
+            over = row[name] is None or row[name] > 6 * (1 + 1e-9)
+            assert over == (limit in row["missed"])
+    text = call(*need, "--cap", 6, "--cap-of", "inputs", "--columns")
+    assert "all reports about memoised inputs at most ε = 6" in text
+    assert "  ε any: " in text
+    assert "  ε inputs: " in text
 
 
 def test_an_error_without_a_number_is_refused_as_before() -> None:

@@ -1,51 +1,66 @@
-"""Estimates and their limits in numpy: the formulas, one after the other, over whole arrays."""
+"""Estimates, and their limits where counts are many, in numpy: the formulas, one after the other."""
 
 from __future__ import annotations
 
-from statistics import NormalDist
-
 import numpy as np
 
+from ldpbeam.estimates import Chances
 from ldpbeam.support import SupportProbabilities
-from tests.reference.binomial import binomial_limits
+
+
+def nearest_shares(estimates: np.ndarray) -> np.ndarray:
+    """The projection onto the simplex (Held, Wolfe and Crowder, 1974): sort, and try every number."""
+    falling = np.sort(estimates)[::-1]
+    thresholds = (np.cumsum(falling) - 1) / np.arange(1, falling.size + 1)
+    number = np.flatnonzero(falling > thresholds)[-1]
+    return np.maximum(estimates - thresholds[number], 0.0)
 
 
 def frequencies(
-    support: np.ndarray, n: np.ndarray, probabilities: SupportProbabilities
+    support: np.ndarray, n: np.ndarray, probabilities: SupportProbabilities, sum_to_one: bool = False
 ) -> tuple[np.ndarray, np.ndarray]:
     """Estimates and their standard errors, where every n is at least 1."""
-    own, other, gap = (float(p) for p in (probabilities.own, probabilities.other, probabilities.gap))
+    own, other, gap, unasked = probabilities.chances
     frequency = (support / n - other) / gap
-    clipped = np.clip(frequency, 0.0, 1.0)
-    spread = clipped * own * (1 - own) + (1 - clipped) * other * (1 - other)
-    drawn = (1 - float(probabilities.sampled)) * clipped * (1 - clipped)
-    return frequency, np.sqrt((spread * (1 / (gap * gap)) + drawn) / n)
+    share = nearest_shares(frequency) if sum_to_one else np.clip(frequency, 0.0, 1.0)
+    spread = share * own * (1 - own) + (1 - share) * other * (1 - other)
+    return frequency, np.sqrt((spread * (1 / (gap * gap)) + unasked * share * (1 - share)) / n)
 
 
-def limits(
-    support: np.ndarray,
-    n: np.ndarray,
-    probabilities: SupportProbabilities,
-    ties: np.ndarray,
-    level: float,
-    few: float,
+def cumulants(frequency: np.ndarray, chances: Chances) -> tuple[np.ndarray, np.ndarray]:
+    """Variance and third cumulant of a count, for one report: two binomials, drawn from a population."""
+    own, other, gap, unasked = chances
+    f = np.clip(frequency, 0.0, 1.0)
+    mine, theirs, drawn = own * (1 - own), other * (1 - other), unasked * f * (1 - f)
+    second = f * mine + (1 - f) * theirs + drawn * gap * gap
+    third = f * mine * (1 - 2 * own) + (1 - f) * theirs * (1 - 2 * other)
+    return second, third + drawn * gap * (3 * (mine - theirs) + gap * gap * (1 - 2 * f) * (2 * unasked - 1))
+
+
+def score_limits(
+    support: np.ndarray, n: np.ndarray, chances: Chances, ties: np.ndarray, z: float
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Those of the score test; where n·other or n·(1 − own) is below ``few``, the hull of both tests."""
-    own, other, gap = (float(p) for p in (probabilities.own, probabilities.other, probabilities.gap))
-    z = NormalDist().inv_cdf(0.5 + level / 2)
-    frequency = (support / n - other) / gap
-    floor = other * (1 - other)
-    drawn = (1 - float(probabilities.sampled)) * gap * gap
-    slope = own * (1 - own) - floor + drawn
+    """Those of the score test, with the term for skewness."""
+    own, other, gap, unasked = chances
+    frequency = ((support + 0.5 - ties) / n - other) / gap
     s = z * z / n
-    square = gap * gap + s * drawn
-    middle = 2 * frequency * gap * gap + s * slope
-    inside = middle**2 - 4 * square * (frequency**2 * gap * gap - s * floor)
-    half, root = 0.5 / square, np.sqrt(np.maximum(inside, 0.0))
-    low, high = (middle - root) * half, (middle + root) * half
-    counts_are_few = n * min(other, 1 - own) < few
-    some = support[counts_are_few], n[counts_are_few], ties[counts_are_few]
-    lower, upper = binomial_limits(*some, np.array([(1 - level) / 2]))
-    low[counts_are_few] = np.minimum(low[counts_are_few], (lower[0] - other) / gap)
-    high[counts_are_few] = np.maximum(high[counts_are_few], (upper[0] - other) / gap)
-    return low, high
+    floor, drawn = other * (1 - other), unasked * gap * gap
+    slope = own * (1 - own) - floor + drawn
+
+    def root(f: np.ndarray, sign: float) -> np.ndarray:
+        square = gap * gap + s * drawn
+        middle = 2 * f * gap * gap + s * slope
+        inside = middle * middle - 4 * square * (f * f * gap * gap - s * floor)
+        return (middle + sign * np.sqrt(np.maximum(inside, 0.0))) / (2 * square)
+
+    def corrected(sign: float) -> np.ndarray:
+        second, third = cumulants(root(frequency, sign), chances)
+        skew = np.divide(third, second, out=np.zeros_like(third), where=second > 0)
+        return root(frequency - skew * (z * z - 1.0) / (6.0 * n * gap), sign)
+
+    return corrected(-1.0), corrected(1.0)
+
+
+def end_within(low: np.ndarray, high: np.ndarray, frequency: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Ends at 0 and 1, or at the estimate beyond them."""
+    return np.minimum(np.clip(low, 0, 1), frequency), np.maximum(np.clip(high, 0, 1), frequency)

@@ -112,7 +112,7 @@ def followed(collection: Collection, which: int, rows: Sequence[Mapping[str, Any
     if part.protocol.result is Result.MEAN or part.support is None:
         again = part.estimate(support, int(reports[0]), ties)  # one cell: what is counted is what is stored
     else:
-        again = estimate(support, reports, part.support, ties)
+        again = estimate(support, reports, part.support, ties, sum_to_one=True)
     columns = {name: getattr(again, one) for name, one in _NUMBERS.items()}
     kept = errors_of(collection)[which]
     columns["std_error_floor"] = std_error_floor(kept, again.frequency, again.n, again.std_error)

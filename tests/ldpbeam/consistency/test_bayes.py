@@ -46,7 +46,7 @@ def test_the_fit_is_the_slow_one(noise: Noise, k: int, monkeypatch: pytest.Monke
     counts = noise.realisable(estimates) * noise.n
     points = scale.counts(module.prior_points(np.unique(counts), scale))
     slow = kiefer_wolfowitz(counts, points, scale.floor, scale.slope, 25)
-    fast = consistent("bayes", estimates, noise)
+    fast = module.shrunk(estimates, noise)
     # Only points beyond 8 standard deviations are left out: a density below 1e-13.
     np.testing.assert_allclose(fast, project(slow / noise.n), rtol=0, atol=1e-9)
 
@@ -67,9 +67,9 @@ def test_400_steps_come_near_the_best_prior() -> None:
 def test_bins_change_little(rows: int, sd: float, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where estimates are too many for rows of their own: hundredths of a standard deviation."""
     estimates = drawn(zipf(5000, 1.1), NOISE, 5)
-    exact = consistent("bayes", estimates, NOISE)
+    exact = module.shrunk(estimates, NOISE)
     monkeypatch.setattr(module, "ROWS", rows)
-    fewer = consistent("bayes", estimates, NOISE)
+    fewer = module.shrunk(estimates, NOISE)
     assert not np.array_equal(fewer, exact)
     assert np.max(np.abs(fewer - exact)) < sd * np.sqrt(NOISE.floor_variance)
 
@@ -122,6 +122,42 @@ def test_it_has_less_error_than_norm_sub_where_values_are_many(shape: str, k: in
         for name in error:
             error[name] += float(np.mean((consistent(name, estimates, NOISE) - true) ** 2))
     assert error["bayes"] < 0.85 * error["norm_sub"]
+
+
+def moved(found: FloatArray, estimates: FloatArray, noise: Noise) -> float:
+    """By how much of the noise's variance, which is taken at a uniform histogram: any has the same sum."""
+    spread = np.sum(noise.variance(np.full(estimates.size, 1 / estimates.size)))
+    return float(np.sum((found - estimates) ** 2) / spread)
+
+
+@pytest.mark.parametrize(("k", "noise"), [(60, NOISE), (90, Noise(5000, 0.6, 0.01, True))])
+def test_it_is_norm_sub_where_it_would_move_little(
+    k: int, noise: Noise, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Bit for bit, on either side of the limit, whatever the limit is."""
+    estimates = drawn(zipf(k, 1.1), noise, k)
+    shrunk = module.shrunk(estimates, noise)
+    share = moved(shrunk, estimates, noise)
+    assert not np.array_equal(shrunk, project(estimates))
+    for limit, expected in ((share * 0.999, shrunk), (share * 1.001, project(estimates))):
+        monkeypatch.setattr(module, "LEAST_MOVED", limit)
+        assert np.array_equal(consistent("bayes", estimates, noise), expected)
+
+
+@pytest.mark.parametrize("own", [0.5, 0.9])
+def test_a_smooth_histogram_with_little_noise_has_no_more_error_than_with_norm_sub(own: float) -> None:
+    """Where posterior means alone have 1.3 times the error at least, in six draws of it."""
+    noise, ramp = Noise(10**6, own, 0.05, False), np.arange(1.0, 51.0) / 1275
+    error = dict.fromkeys(("shrunk", "bayes", "norm_sub"), 0.0)
+    for seed in range(6):
+        estimates = drawn(ramp, noise, seed)
+        for name in error:
+            found = (
+                module.shrunk(estimates, noise) if name == "shrunk" else consistent(name, estimates, noise)
+            )
+            error[name] += float(np.mean((found - ramp) ** 2))
+    assert error["shrunk"] > 1.3 * error["norm_sub"]
+    assert error["bayes"] == error["norm_sub"]
 
 
 def test_frequent_values_stay_where_they_are() -> None:

@@ -325,6 +325,11 @@ def test_every_setting_becomes_a_collection(plan: Plan) -> None:
         assert not collection.ignored
 
 
+def test_one_epoch_is_no_epochs() -> None:
+    assert ", 1 epoch: " in asked(FrequencyNeeds(9, 100, 1, longitudinal=1.0))
+    assert ", 2 epochs: " in asked(FrequencyNeeds(9, 100, 2, longitudinal=1.0))
+
+
 def test_labels_of_a_domain_are_kept_as_they_are() -> None:
     plan = make_plan(FrequencyNeeds(4, 10_000, 10, longitudinal=2.0))
     domain = Domain(4, ("yes", 'a "b": {c}, #d', "1.0", "ü\u2028"), other=2)

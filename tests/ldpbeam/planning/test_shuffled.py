@@ -66,6 +66,23 @@ def test_memoised_answers_are_looked_at_round_by_round() -> None:
     assert few.all_reports == kind.losses.any_changes(2)
 
 
+@pytest.mark.parametrize("family", ["linear", "affine"])
+def test_one_report_in_a_life_shows_no_permanent_answer_twice(family: str) -> None:
+    """Then a memoising protocol is a one-round one at ε1, and its hash function is as fresh as the rest."""
+    text = ONE % ("loloha", f"g: 3\nhash_family: {family}\n{BOTH}", ", count: %d")
+    once, single = parse_collection(text % 40 + "participation: {reports: 1, of: 40}\n"), text % 1
+    alone = one_epoch(once.protocol, alone=True)
+    assert alone is not None
+    for agreed, devices in ((once, 400_000), (parse_collection(single), 10_000)):
+        found = of_collection(agreed, devices)
+        assert found is not None
+        assert (found.devices, found.reports, found.functions, found.renaming) == (10_000, 1, 1, None)
+        assert found.one_report == found.all_reports == planned_epsilon(alone, 10_000) < alone.local / 10
+        assert "how much less follows" in agreed.as_record()["guarantee"]["behind_shuffler"].lower()  # type: ignore[index]
+    twice = of_collection(parse_collection(text % 40 + "participation: {reports: 2, of: 40}\n"), 200_000)
+    assert twice is None or twice.one_report > 2 * planned_epsilon(alone, 10_000)
+
+
 @pytest.mark.parametrize(
     ("protocol", "levels", "count"),
     [("loloha", f"hash_family: affine\n{BOTH}", ""), ("one_bit_mean", "epsilon: 1.0", ", count: 3")],
@@ -75,7 +92,7 @@ def test_nothing_is_made_up_where_nothing_is_known(protocol: str, levels: str, c
     agreed = parse_collection(text.replace("{size: 9}", "{range: {max: 9}}") if "mean" in protocol else text)
     assert of_collection(agreed, 10**6) is None
     checked = Checked.of("x", agreed, 10**6)
-    assert any("nothing is known for this protocol" in line for line in checked.lines())
+    assert any("nothing is known for this collection" in line for line in checked.lines())
     assert checked.as_record()["behind_shuffler"] is None
     assert "Nothing is stated" in agreed.as_record()["guarantee"]["behind_shuffler"]  # type: ignore[index]
 
@@ -85,9 +102,10 @@ def test_a_check_states_the_figure_and_run_json_what_it_needs() -> None:
     found = of_collection(agreed, 20_000)
     assert found is not None
     (line,) = [line for line in Checked.of("x", agreed, 20_000).lines() if "Behind a shuffler" in line]
-    assert f"a report tells at most ε = {epsilon(found.one_report)}, 365 reports at most" in line
+    once = epsilon(found.one_report)
+    assert f"a report tells at most ε = {once} to a server that knows the reports of all" in line
     assert found.all_reports is not None
-    assert f"{epsilon(found.all_reports)}, whatever changes" in line
+    assert f"365 reports tell at most {epsilon(found.all_reports)}, whatever changes" in line
     assert ASSUMPTION in line
     record = Checked.of("x", agreed, 20_000).as_record()["behind_shuffler"]
     assert record["one_report"] == found.one_report

@@ -455,6 +455,13 @@ def test_the_record_has_the_curves() -> None:
         None,
         2,
     )
+    points = "protocol: one_bit_rrpm\nepsilon_longitudinal: 1.0\n"
+    kept = record(points)
+    assert (kept["loss_any_changes"], kept["loss_unbounded_from"], kept["loss_any"]) == (None, 2, None)
+    assert any("prove that its value changed" in one for one in kept["not_hidden"])  # type: ignore[attr-defined]
+    flipped = record(f"{points}gamma: 0.2\n")
+    assert [f"{loss:.5f}" for _, loss in flipped["loss_any_changes"][1:3]] == ["1.13889", "1.66521"]  # type: ignore[index]
+    assert flipped["loss_unbounded_from"] is None
     once = record("protocol: grr\nepsilon: 1.0\n")
     assert {name: once[name] for name in loss_record(None)} == loss_record(None)
     assert set(loss_record(None).values()) == {None}

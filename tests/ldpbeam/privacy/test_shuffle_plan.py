@@ -23,7 +23,11 @@ SETTINGS = [
     ("oue", 9, {"epsilon": 10.0}, 3_000_000, 1),
     ("olh", 360, {"epsilon": 1.0}, 3_000, 30),
     ("sue", 20, {"epsilon": 3.0}, 100_000, 1),
-    ("l_osue", 360, BOTH, 100_000, 1),
+    ("l_grr", 10, BOTH, 100_000, 1),
+    ("l_grr", 2, {"epsilon_longitudinal": 2.0, "epsilon_first": 1.8}, 100_000, 1),
+    ("l_osue", 3, BOTH, 100_000, 1),
+    ("l_sue", 4, BOTH, 1_000_000, 1),
+    ("l_grr", 400, BOTH, 300_000, 30),
     ("loloha", 24, {**BOTH, "g": 2}, 200_000, 1),
     ("loloha", 24, {**BOTH, "g": 2}, 100_000, 365),
     ("oue", 20, {"epsilon": 0.005}, 10_000, 365),
@@ -54,6 +58,29 @@ def test_where_few_hide_a_device_the_local_level_is_stated(devices: int) -> None
     assert planned_epsilon(found, devices, 7) == 7 * found.local
     tight = Randomiser(Fraction(3), Fraction(1, 2))
     assert central_epsilon(tight, devices) <= planned_epsilon(tight, devices) <= log_above(Fraction(3))
+
+
+@pytest.mark.parametrize(
+    ("name", "k", "levels", "devices", "epochs"),
+    [
+        ("grr", 1_000, {"epsilon": 0.1}, 100_000, 1),
+        ("grr", 10**6, {"epsilon": 8.0}, 10**8, 1),
+        ("l_grr", 1_000, {"epsilon_longitudinal": 0.1, "epsilon_first": 0.05}, 10**8, 1),
+        ("l_grr", 10**6, {"epsilon_longitudinal": 8.0, "epsilon_first": 4.0}, 10**8, 30),
+        ("l_grr", 10**6, {"epsilon_longitudinal": 8.0, "epsilon_first": 4.0}, 10**8, 5_000),
+        ("oue", 10**6, {"epsilon": 2.0 / 5_000}, 10**8, 5_000),
+    ],
+)
+@pytest.mark.filterwarnings("error")
+def test_no_float_is_exceeded(name: str, k: int, levels: dict[str, float], devices: int, epochs: int) -> None:
+    """No warning, where exponents are large, and a figure between the exact one and a twenty-fifth above."""
+    found = randomiser(name, k, levels, epochs)
+    quick = planned_epsilon(found, devices, epochs)
+    assert quick <= epochs * found.local
+    if epochs < 1_000:
+        assert (
+            central_epsilon(found, devices, epochs) <= quick <= 1.04 * central_epsilon(found, devices, epochs)
+        )
 
 
 @pytest.mark.parametrize("n", [10, 1_000, 2_000_000])

@@ -20,6 +20,7 @@ import pytest
 from scipy.stats import binom
 
 from ldpbeam.collection.file import parse_collection
+from ldpbeam.estimates import nearest_shares
 from ldpbeam.over_time.covariance import memo_errors, std_error_floor
 from ldpbeam.pipelines.collection_record import (
     CollectionRecord,
@@ -149,7 +150,7 @@ def test_what_results_say_is_what_the_record_says(protocol: str) -> None:
     assert isinstance(kind, FrequencyProtocol)
     found = kind.estimate(np.arange(kind.counts_length, dtype=np.int64) % 7 + 60, 500)
     stated = std_error_floor(memo_errors(PartEstimator(kind)), found.frequency, found.n, found.std_error)
-    kept = found.std_error**2 * noise(protocol, 40).share(found.frequency)
+    kept = found.std_error**2 * noise(protocol, 40).share(nearest_shares(found.frequency))
     assert stated**2 == pytest.approx(kept, rel=1e-9)
 
 

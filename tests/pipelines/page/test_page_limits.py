@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from ldpbeam.consistency import NOT_ADDED_UP
 from ldpbeam.pipelines.page import document, parts
 from ldpbeam.pipelines.page.document import write_page
 from tests.conftest import REPOSITORY
@@ -110,10 +111,20 @@ def test_collections_without_a_section_are_listed(tmp_path: Path, monkeypatch: p
     assert "name2 loloha 1 " in text
 
 
-def test_values_beyond_the_table_are_summed_in_one_row(tmp_path: Path) -> None:
+def test_values_beyond_the_table_are_not_summed(tmp_path: Path) -> None:
+    """Those with the smallest estimates have the most negative errors; their sum would be far below 0."""
     text = Reader(page_of(tmp_path, Fake(k=2000, epochs=1))).text
-    assert "the other 1,700 together" in text
     assert "Shows the largest 300 of 2,000 values" in text
+    assert "1,700 together" not in text
+    assert text.count(NOT_ADDED_UP) == 2, "under the table, and among the words of the page"
+
+
+@pytest.mark.parametrize(("k", "shown"), [(100, 2), (2000, 1)])
+def test_neighbours_are_not_averaged_over_consistent_numbers(tmp_path: Path, k: int, shown: int) -> None:
+    """The largest values have a bar for theirs, the whole domain only where every value has a point."""
+    page = page_of(tmp_path, Fake(k=k, epochs=1))
+    assert ("Each point is the mean of" in Reader(page).text) == (k == 2000)
+    assert page.count("consistent (norm_sub)") == shown
 
 
 def test_withheld_epochs_are_gaps_and_the_histogram_names_its_epoch(tmp_path: Path) -> None:

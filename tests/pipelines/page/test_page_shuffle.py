@@ -13,9 +13,9 @@ from ldpbeam.privacy.randomiser import one_epoch
 from ldpbeam.privacy.shuffle import central_epsilon
 
 
-def said(protocol: str, levels: str) -> list[Promise]:
+def said(protocol: str, levels: str, epochs: str = "") -> list[Promise]:
     agreed = parse_collection(
-        f"name: x\ndomain: {{size: 9}}\nprotocol: {protocol}\n{levels}\nepoch: {{length: 1d}}\n"
+        f"name: x\ndomain: {{size: 9}}\nprotocol: {protocol}\n{levels}\nepoch: {{length: 1d{epochs}}}\n"
     )
     record = CollectionRecord.from_record(json.loads(json.dumps(collection_entry(agreed))))
     return [one for one in privacy(record, "x").promises if one.name.startswith("Behind a shuffler")]
@@ -39,4 +39,6 @@ def test_the_figure_stands_with_its_assumption(protocol: str, own: bool) -> None
 def test_nothing_is_said_where_nothing_is_known() -> None:
     both = "epsilon_longitudinal: 2.0\nepsilon_first: 1.0"
     assert not said("loloha", f"hash_family: affine\n{both}")
+    assert not said("loloha", f"hash_family: affine\n{both}", ", count: 2")
+    assert said("loloha", f"hash_family: affine\n{both}", ", count: 1"), "no answer is seen twice"
     assert not said("dbitflip_pm", "epsilon_longitudinal: 1.0\nd: 2")

@@ -1,0 +1,79 @@
+"""Wherever consistent frequencies are shown, one sentence says that they are not to be added up."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+import ldpbeam
+from ldpbeam import tables
+from ldpbeam.collection.file import parse_collection
+from ldpbeam.consistency import METHODS, NOT_ADDED_UP, UNBIASED, consistent
+from ldpbeam.consistency.base import Noise
+from ldpbeam.pipelines.collection_record import collection_entry
+from ldpbeam.pipelines.commands.export import export
+from ldpbeam.pipelines.page.glosses import glosses
+
+ROOT = Path(__file__).resolve().parents[3]
+PAGES = ["docs/consistency.md", "docs/outputs.md", "docs/python.md", "docs/commands.md"]
+
+
+def words(text: str | None) -> str:
+    return " ".join((text or "").split())
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_pages_say_it(page: str) -> None:
+    assert NOT_ADDED_UP in words((ROOT / page).read_text("utf-8"))
+
+
+def test_docstrings_and_help_say_it() -> None:
+    for told in (ldpbeam.read.__doc__, ldpbeam.estimate.__doc__, tables.__doc__):
+        assert NOT_ADDED_UP in words(told)
+    assert NOT_ADDED_UP in words(CliRunner().invoke(export, ["--help"]).output)
+
+
+def test_the_page_says_it_where_it_explains_its_words() -> None:
+    (meaning,) = [text for word, text in glosses([5], []) if word == "consistent"]
+    assert NOT_ADDED_UP in meaning
+
+
+@pytest.mark.parametrize(
+    ("protocol", "method", "said"),
+    [
+        ("oue", "", True),
+        ("oue", "norm_sub", True),
+        ("oue", "base_cut", True),
+        ("oue", "norm", False),
+        ("oue", "none", False),
+        ("one_bit_mean", "", False),
+    ],
+)
+def test_run_json_says_it_of_methods_with_a_bias(protocol: str, method: str, said: bool) -> None:
+    domain = "{size: 60}" if protocol == "oue" else "{range: {max: 60}}"
+    text = f"name: x\ndomain: {domain}\nprotocol: {protocol}\nepsilon: 1.0\nepoch: {{length: 1d}}\n"
+    agreed = parse_collection(text + (f"consistency: {method}\n" if method else ""))
+    record = json.loads(json.dumps(collection_entry(agreed)))
+    assert record["consistency_note"] == (NOT_ADDED_UP if said else None)
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_it_is_true(name: str) -> None:
+    """The rarer half of 40 values, added up, errs by more than 8 standard errors where there is a bias.
+
+    Without one, in the two methods, that has a chance below 1e-11 (Student's t with 99 degrees of freedom).
+    """
+    noise, rounds = Noise(2_000, 0.5, 0.25, False), 100
+    shares = np.arange(1, 41) ** 4.0
+    held = np.sort(np.random.default_rng(3).multinomial(noise.n, shares / shares.sum()))
+    random, errors = np.random.default_rng(4), []
+    for _ in range(rounds):
+        support = random.binomial(held, noise.own) + random.binomial(noise.n - held, noise.other)
+        found = consistent(name, (support / noise.n - noise.other) / noise.gap, noise)
+        errors.append(float(np.sum(found[:20] - held[:20] / noise.n)))
+    far = abs(np.mean(errors)) / (np.std(errors, ddof=1) / np.sqrt(rounds))
+    assert (far < 8) == (name in UNBIASED), far
