@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from ldpbeam.protocols import Parameters, protocol
     from ldpbeam.reports import Admission, ReportColumns
     from ldpbeam.sums.front import cumulative_shares, group_shares, quantiles, value_mean
+    from ldpbeam.sums.pooled import pooled
 
 __version__ = "0.1.0"
 
@@ -46,6 +47,7 @@ _HOMES = {
     "group_shares": "ldpbeam.sums.front",
     "load_collection": "ldpbeam.collection.file",
     "parse_collection": "ldpbeam.collection.file",
+    "pooled": "ldpbeam.sums.pooled",
     "protocol": "ldpbeam.protocols",
     "quantiles": "ldpbeam.sums.front",
     "result_of_epoch": "ldpbeam.epoch_result",
@@ -65,6 +67,7 @@ __all__ = [
     "group_shares",
     "load_collection",
     "parse_collection",
+    "pooled",
     "protocol",
     "quantiles",
     "read",

@@ -35,8 +35,8 @@ def group_shares(
         >>> found = ldpbeam.group_shares(collection, results, {"warm": ["red"], "cold": ["green", "blue"]})
         >>> for row in found.to_pylist():
         ...     print("{group} {estimate:.3f} ± {std_error:.3f}".format(**row))
-        warm 0.600 ± 0.018
-        cold 0.404 ± 0.019
+        warm 0.600 ± 0.017
+        cold 0.408 ± 0.020
 
     Args:
         collection: what devices and server agreed on.

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import doctest
+import importlib
 from typing import Any
 
 import numpy as np
@@ -24,7 +26,7 @@ from ldpbeam.sums.errors import sum_errors
 from ldpbeam.sums.quantiles import isotonic, quantile
 from ldpbeam.sums.quantity import MOST_STEPS, cumulative, of_groups, of_mean
 from ldpbeam.sums.series import errors_of_sums, history_of_sums
-from tests.conftest import FALSE_ALARM_SUITE
+from tests.conftest import FALSE_ALARM_SUITE, REPOSITORY
 
 Z = norm.ppf(0.975)
 RANGE = """
@@ -289,3 +291,56 @@ def test_all_questions_have_sums() -> None:
     domain = Domain(5, ordered=True)
     for question, rows in ((Groups({"a": [1]}), 1), (Cumulative(), 5), (Quantiles((0.5,)), 5), (Mean(), 1)):
         assert question.sums(domain).weights.shape == (rows, 5)
+
+
+# --- several collections together
+
+
+def versions(*sizes: int) -> tuple[list[Any], list[Any]]:
+    made, tables = [], []
+    for at, size in enumerate(sizes):
+        collection = ldpbeam.parse_collection(RANGE.replace("PROTOCOL", LOLOHA).replace("minutes", f"v{at}"))
+        reports = [ldpbeam.simulate(collection, VALUES[:size], epoch=e, seed=at) for e in range(2)]
+        made.append(collection)
+        results = ldpbeam.estimate(collection, reports)
+        tables.append(ldpbeam.group_shares(collection, results, {"a": [0, 1], "b": [5]}))
+    return made, tables
+
+
+def test_pooled_shares_weigh_by_reports() -> None:
+    _, tables = versions(1000, 500, 300)
+    found = ldpbeam.pooled(tables).to_pylist()
+    assert [(row["epoch"], row["group"], row["n"], row["collections"]) for row in found] == [
+        (0, "a", 1800, 3), (0, "b", 1800, 3), (1, "a", 1800, 3), (1, "b", 1800, 3),
+    ]  # fmt: skip
+    parts = [table.to_pylist()[0] for table in tables]
+    share = np.array([1000, 500, 300]) / 1800
+    assert found[0]["estimate"] == pytest.approx(share @ [one["estimate"] for one in parts])
+    expected = np.sqrt(share**2 @ np.square([one["std_error"] for one in parts]))
+    assert found[0]["std_error"] == pytest.approx(expected)
+    assert found[0]["std_error"] < min(one["std_error"] for one in parts)
+    assert found[0]["ci_high"] - found[0]["estimate"] == pytest.approx(Z * expected)
+    (alone,) = (row for row in ldpbeam.pooled(tables[:1]).to_pylist()[:1])
+    assert alone["std_error"] == pytest.approx(parts[0]["std_error"])
+
+
+def test_what_cannot_be_pooled() -> None:
+    _, tables = versions(1000, 500)
+    with pytest.raises(ValueError, match="no table"):
+        ldpbeam.pooled([])
+    with pytest.raises(ValueError, match="twice"):
+        ldpbeam.pooled([tables[0], tables[0]])
+    with pytest.raises(ValueError, match="one question"):
+        ldpbeam.pooled([tables[1], tables[0].drop_columns(["group"])])
+    # Without the estimates of one of them nothing is known about all.
+    first = tables[0].set_column(tables[0].column_names.index("estimate"), "estimate", [[None] * 4])
+    rows = ldpbeam.pooled([first, tables[1]]).to_pylist()
+    assert {(row["estimate"], row["ci_low"], row["collections"]) for row in rows} == {(None, None, 1)}
+
+
+@pytest.mark.parametrize("module", ["ldpbeam.sums.front", "ldpbeam.sums.pooled"])
+def test_docstrings_hold(module: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(REPOSITORY)
+    found = doctest.testmod(importlib.import_module(module))
+    assert found.attempted >= 4
+    assert not found.failed
