@@ -140,12 +140,8 @@ def _anything(promise: Promise) -> Statement:
     if promise.of is not None:
         reports = "one" if promise.reports == 1 else f"{promise.reports:,}"
         drawn = f"A device reports in {reports} of its {promise.of:,} epochs, drawn for life"
-        told = (
-            "nothing limits what its reports tell about changes"
-            if loss == inf
-            else f"all its reports {limit}"
-        )
-        text = f"{drawn}: {told}."
+        unlimited = "nothing limits what its reports tell about changes"
+        text = f"{drawn}: {unlimited if loss == inf else f'all its reports {limit}'}."
     elif loss == inf:
         text = f"Nothing limits what {_these(promise)} tell about when a value changed."
     else:

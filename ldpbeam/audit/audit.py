@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator
 
-from ldpbeam.audit.behaviour import across_collections, epoch_sweep, forks, manners, reopened
+from ldpbeam.audit.behaviour import forks, manners, reopened
 from ldpbeam.audit.certificate import certificate_rules
 from ldpbeam.audit.clients import Client
 from ldpbeam.audit.draws import Counts, Plan, Read, read_histories
 from ldpbeam.audit.evidence import bounds_of, matches_of, repeated, rules_of
+from ldpbeam.audit.held import MOST_HELD, Held, held_values, read_held, support_matches
+from ldpbeam.audit.ids import coins_of
 from ldpbeam.audit.lives import few_reports, life_manners, read_lives, silence
+from ldpbeam.audit.long_lives import changing_lives, every_memo, still_lives
 from ldpbeam.audit.model import Model
 from ldpbeam.audit.models import model_of
-from ldpbeam.audit.outcome import Check, Match, Outcome, Rule, judge
-from ldpbeam.audit.support import held_values, support_counts, support_matches
+from ldpbeam.audit.outcome import Check, Evidence, Outcome, Rule, judge
+from ldpbeam.audit.sharing import across_collections
 from ldpbeam.collection.collection import Collection
 
 FALSE_ALARM = 1e-6
@@ -34,11 +36,13 @@ def audit(client: Client, collection: Collection, plan: Plan, false_alarm: float
         NotImplementedError: the protocol's encoding has no model.
     """
     read = Read(collection)
+    model = model_of(collection.protocol)
     drawn = _histories if collection.participation is None else _lives
-    found = drawn(client, collection, model_of(collection.protocol), plan, read)
-    rules = [*certificate_rules(collection), *found.rules, *_bytes_rules(read), repeated(read.ids)]
-    bounds = bounds_of(collection.protocol, found.model, found.counts)
-    checks, levels = judge(bounds, found.matches, rules, false_alarm)
+    evidence, left_out = drawn(client, collection, model, plan, read)
+    rules = [*certificate_rules(collection), *evidence.rules, *_bytes_rules(read), repeated(read.ids)]
+    checks, levels = judge(
+        evidence.bounds, evidence.matches, rules, false_alarm, evidence.sums, evidence.coins
+    )
     return Outcome(
         collection.name,
         collection.protocol_label,
@@ -47,72 +51,69 @@ def audit(client: Client, collection: Collection, plan: Plan, false_alarm: float
         false_alarm,
         checks,
         levels,
-        (*found.left_out, *_not_covered(found.model, collection)),
+        (*left_out, *_not_covered(model, collection)),
     )
 
 
-@dataclass
-class _Found:
-    """What a client did.
-
-    Attributes:
-        model: of the collection's protocol.
-        counts: of sequences of reports.
-        matches, rules: all that they are tested by, but for the bounds.
-        left_out: what was not audited, in sentences.
-    """
-
-    model: Model
-    counts: Counts
-    matches: list[Match]
-    rules: list[Rule]
-    left_out: list[str]
-
-
-def _histories(client: Client, collection: Collection, model: Model, plan: Plan, read: Read) -> _Found:
-    """Of devices that report in every epoch that they are asked in."""
-    protocol = collection.protocol
+def _histories(
+    client: Client, collection: Collection, model: Model, plan: Plan, read: Read
+) -> tuple[Evidence, list[str]]:
+    """Of devices that report in every epoch that they are asked in, and what was not audited."""
     counts = read_histories(client, collection, model, plan.draws, read)
-    seen = list(zip(model.pair, counts.responses, strict=True))
-    held = held_values(protocol)
-    if held:
-        each = plan.draws // (2 * len(held))
-        seen += support_counts(client, collection, held, each, read)
-    matches = [*matches_of(model, counts), *support_matches(protocol, seen)]
-    matches += epoch_sweep(client, collection, model, plan, read)
-    rules = [*rules_of(counts), *manners(client, collection, model)]
+    values = held_values(collection.protocol)
+    held = read_held(client, collection, values, plan.held_each(len(values)), read)
+    evidence = _evidence(collection, model, counts, held)
+    evidence += still_lives(client, collection, model, plan, read)
+    evidence += every_memo(client, collection, plan, values, read)
+    evidence += changing_lives(client, collection, model, plan, values, read)
     kept, lost = reopened(client, collection, model, plan.lasting, read)
-    matches += kept
-    rules += lost
+    evidence += Evidence(matches=kept, rules=[*manners(client, collection, model), *lost])
     left_out = []
     if client.forks:
         forked, broken = forks(client, collection, model, plan, read)
-        matches += forked
-        rules += broken
+        evidence += Evidence(matches=forked, rules=broken)
     else:
         left_out.append("Forks: this client runs in a process of its own.")
     shared = across_collections(client, collection, model, plan, read)
     if shared is None:
         left_out.append("Several collections of one device: this client serves one.")
     else:
-        matches += shared
-    return _Found(model, counts, matches, rules, left_out)
+        evidence += Evidence(matches=shared)
+    return evidence, left_out
 
 
-def _lives(client: Client, collection: Collection, model: Model, plan: Plan, read: Read) -> _Found:
-    """Of devices that report in a few of their epochs only."""
+def _lives(
+    client: Client, collection: Collection, model: Model, plan: Plan, read: Read
+) -> tuple[Evidence, list[str]]:
+    """Of devices that report in a few of their epochs only, and what was not audited."""
     life = collection.participation
     assert life is not None  # noqa: S101 - the caller's condition
-    lives = read_lives(client, collection, model, plan.draws, read)
-    seen = list(zip(model.pair, lives.counts.responses, strict=True))
-    matches = [*matches_of(model, lives.counts), *support_matches(collection.protocol, seen)]
-    matches += silence(lives, life)
-    rules = [*rules_of(lives.counts), few_reports(lives, life), *life_manners(client, collection, model)]
+    lives = read_lives(client, collection, model, plan.draws, held_values(collection.protocol), read)
+    evidence = _evidence(collection, model, lives.counts, lives.rotating)
+    rules = [few_reports(lives, life), *life_manners(client, collection, model)]
     left_out = (
-        "Forks, several collections of one device, and values between the ends: audit a copy of the "
-        "collection without participation, whose reports are drawn the same way."
+        "Forks, several collections of one device, and long lives: audit a copy of the collection without "
+        "participation, whose reports are drawn the same way."
     )
-    return _Found(model, lives.counts, matches, rules, [left_out])
+    return evidence + Evidence(matches=list(silence(lives, life)), rules=rules), [left_out]
+
+
+def _evidence(collection: Collection, model: Model, counts: Counts, held: list[Held]) -> Evidence:
+    """Of histories about the pair, and of single reports about each value."""
+    protocol = collection.protocol
+    pair = [
+        Held(value, seen, ids)
+        for value, seen, ids in zip(model.pair, counts.responses, counts.first_ids, strict=True)
+    ]
+    both = [*pair, *held]
+    return Evidence(
+        bounds_of(protocol, model, counts),
+        [
+            *matches_of(model, counts),
+            *support_matches(protocol, [(one.value, one.responses) for one in both]),
+        ],
+        rules=rules_of(counts),
+    ) + coins_of([(one.value, one.ids) for one in both], counts.next_ids)
 
 
 def _bytes_rules(read: Read) -> list[Rule]:
@@ -129,9 +130,12 @@ def _bytes_rules(read: Read) -> list[Rule]:
     ]
 
 
-def _not_covered(model: Model, collection: Collection) -> Sequence[str]:
-    parts = len(collection.protocol.parts)
-    audited = getattr(model, "models", (None,) * parts)
-    if len(audited) < parts:
-        return (f"{parts - len(audited)} of {parts} attributes, except that their reports are well formed.",)
-    return ()
+def _not_covered(model: Model, collection: Collection) -> Iterator[str]:
+    parts = collection.protocol.parts
+    audited = getattr(model, "models", parts)
+    if len(audited) < len(parts):
+        left = len(parts) - len(audited)
+        yield f"{left} of {len(parts)} attributes, except that their reports are well formed."
+    largest = max(part.domain_size for part in parts)
+    if largest > MOST_HELD:
+        yield f"{largest - MOST_HELD:,} of {largest:,} values, of which no device held any."

@@ -1,4 +1,4 @@
-"""How a device behaves over epochs, restarts, processes and collections: rules, and tests of chance."""
+"""How a device behaves over restarts and processes: rules, and tests of chance."""
 
 from __future__ import annotations
 
@@ -92,32 +92,6 @@ def reopened(
     return matches, [Rule(Check.REOPEN, what, lost, devices)]
 
 
-def epoch_sweep(client: Client, collection: Collection, model: Model, plan: Plan, read: Read) -> list[Match]:
-    """Every one of many epochs on its own: a mistake in few of them is lost in the mean of all."""
-    devices, epochs = plan.swept[0], range(min(plan.swept[1], collection.epochs.count))
-    seen = [Counter[tuple[int, int]]() for _ in epochs]
-    value = model.pair[1]
-    history = History([value] * len(epochs), epochs)
-    for messages in client.reports([history] * devices):
-        for epoch, message in zip(epochs, messages, strict=True):
-            known = read.response(message, epoch)
-            if known is not None:
-                seen[epoch][model.place(known[0])] += 1
-    cells = list(all_cells(model, 1))
-    chances = [cell_probability(model, (1,), cell) for cell in cells]
-    return [
-        Match(
-            Check.EPOCHS,
-            f"epoch {epoch}, second value, symbol {symbol}",
-            seen[epoch][stratum, symbol],
-            sum(seen[epoch].values()),
-            p,
-        )
-        for epoch in epochs
-        for (stratum, (symbol,)), p in zip(cells, chances, strict=True)
-    ]
-
-
 def forks(
     client: Client, collection: Collection, model: Model, plan: Plan, read: Read
 ) -> tuple[list[Match], list[Rule]]:
@@ -180,23 +154,3 @@ def _in_child(drawn: Callable[[], Drawn]) -> Drawn:
     os.waitpid(child, 0)
     same, fresh = pickle.loads(data)  # noqa: S301 - this program wrote it
     return same, fresh
-
-
-def across_collections(
-    client: Client, collection: Collection, model: Model, plan: Plan, read: Read
-) -> list[Match] | None:
-    """Devices that report to two collections of the same protocol: neither shares noise with the other."""
-    other = replace(collection, name=f"{collection.name[:90]}.other")
-    values = [model.pair[0]] * plan.pairs
-    found = client.for_two(other, values)
-    if found is None:
-        return None
-    equal = pairs = 0
-    others = Read(other)
-    for first, second in found:
-        mine, yours = read.response(first, 0), others.response(second, 0)
-        if mine is not None and yours is not None:
-            pairs += 1
-            equal += model.place(mine[0]) == model.place(yours[0])
-    p = equal_probability(model, (0,))
-    return [Match(Check.COLLECTIONS, "a device's reports to two collections are the same", equal, pairs, p)]

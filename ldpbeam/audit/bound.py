@@ -7,7 +7,7 @@ from math import inf, log
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from numpy.typing import NDArray
 
@@ -84,3 +84,35 @@ def two_sided(counts: Ints, trials: Ints, probabilities: list[Fraction]) -> Floa
     least = np.where(counts > 0, betainc(np.maximum(counts, 1), trials - counts + 1, p), 1.0)
     found: Floats = np.minimum(1.0, 2 * np.minimum(most, least))
     return found
+
+
+def chernoff(count: int, devices: int, trials: int, law: Sequence[tuple[float, float]]) -> float:
+    """A two-sided p-value, never too small: twice the lesser of two bounds of Chernoff's, at most 1.
+
+    The number of events is a sum over independent devices; each is of a kind, and its trials are independent
+    given the kind. P(sum ≥ s) ≤ E(e^{λ(sum − s)}) for every λ > 0, and likewise below.
+
+    Args:
+        count: events over all devices.
+        devices: how many.
+        trials: of each.
+        law: (probability of a kind, P(event) in a trial of it).
+    """
+    import numpy as np
+
+    if not devices or not trials:
+        return 1.0
+    weights, chances = (np.array(column) for column in zip(*law, strict=True))
+    weights, chances = weights[weights > 0], chances[weights > 0]
+    steps = np.geomspace(1e-5, 200.0, 600)
+    best = 0.0
+    for sign in (1, -1):
+        slopes = (sign * steps)[:, None]
+        # log(1 − p + p·e^λ), where λ may be large: the larger term is taken out.
+        with np.errstate(divide="ignore"):
+            each = np.logaddexp(np.log1p(-chances), np.log(chances) + slopes)
+            whole = trials * each + np.log(weights)
+        top = whole.max(1)
+        mean = top + np.log(np.exp(whole - top[:, None]).sum(1))
+        best = min(best, float((devices * mean - slopes[:, 0] * count).min()))
+    return min(1.0, 2 * float(np.exp(best)))

@@ -53,9 +53,9 @@ class Client(ABC):
         """A new device that lasts."""
 
     def for_two(
-        self, other: Collection, values: Sequence[Any]
-    ) -> list[tuple[bytes | None, bytes | None]] | None:
-        """First reports of new devices that report to this collection and to another one; a device a value.
+        self, other: Collection, histories: Sequence[History]
+    ) -> list[tuple[list[bytes | None], list[bytes | None]]] | None:
+        """Reports of new devices, a history each, that report to this collection and to another one in turn.
 
         None where the client cannot be asked for two collections.
         """
@@ -114,15 +114,19 @@ class PythonClient(Client):
         """With a state of its own."""
         return _Lasting(self._maker, self._collection, self._new_folder())
 
-    def for_two(self, other: Collection, values: Sequence[Any]) -> list[tuple[bytes | None, bytes | None]]:
+    def for_two(
+        self, other: Collection, histories: Sequence[History]
+    ) -> list[tuple[list[bytes | None], list[bytes | None]]]:
         """Both from one folder."""
         found = []
-        for value in values:
+        for values, epochs in histories:
             folder = self._new_folder()
-            first, second = (
-                self._maker.lasting(one, folder).report(value, 0) for one in (self._collection, other)
-            )
-            found.append((first, second))
+            devices = [self._maker.lasting(one, folder) for one in (self._collection, other)]
+            both: tuple[list[bytes | None], list[bytes | None]] = ([], [])
+            for value, epoch in zip(values, epochs, strict=True):
+                for device, reports in zip(devices, both, strict=True):
+                    reports.append(_asked(device, value, epoch))
+            found.append(both)
         return found
 
 

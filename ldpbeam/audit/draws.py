@@ -23,6 +23,9 @@ _MOST_CELLS = 729
 MOST_RESPONSES = 20_000
 """Whole responses that are kept for each value."""
 
+_FEW = 3_000
+"""Draws below which nothing is drawn for tests that need more of it to see anything."""
+
 Cell = tuple[int, tuple[int, ...]]
 """Stratum of a device, and the symbols of its reports."""
 
@@ -34,28 +37,53 @@ class Plan:
     Attributes:
         draws: single reports about each of the two values, or a few more.
         lasting: devices that are opened again between reports.
-        swept: (devices, epochs) of the look at every epoch.
+        swept: (devices, epochs) of long lives about one value.
         forked: devices of each forked process.
         pairs: devices that report to two collections.
+        changing: devices that hold every value once.
+        held: devices of one report about each value, at least.
+        remembering: devices of a life about each value that is long enough to show whether it is memoised.
     """
 
     draws: int = 100_000
     lasting: int = 2_000
-    swept: tuple[int, int] = (128, 200)
+    swept: tuple[int, int] = (128, 1_666)
     forked: int = 64
-    pairs: int = 128
+    pairs: int = 2_000
+    changing: int = 96
+    held: int = 160
+    remembering: int = 64
+
+    def held_each(self, values: int) -> int:
+        """Devices of one report about each of so many values."""
+        return max(self.held, 2 * self.draws // max(1, values))
 
 
 def plan_of(draws: int, *, slow: bool = False) -> Plan:
-    """What goes with that many draws.
+    """What goes with that many draws; docs/audit.md says from how many on which fault is seen.
 
     Args:
         draws: single reports about each of the two values.
         slow: whether every device is as slow as a lasting one; less of everything is drawn then.
     """
+    few = draws < _FEW
     if slow:
-        return Plan(draws, min(1000, max(100, draws // 10)), (128, min(200, max(40, draws // 20))))
-    return Plan(draws, min(2000, max(200, draws // 25)), (128, min(200, max(120, draws // 50))))
+        return Plan(
+            draws,
+            lasting=min(1000, max(100, draws // 10)),
+            swept=(128, min(2000, max(40, draws // 20))),
+            pairs=32 if few else min(2000, max(128, draws // 50)),
+            changing=0 if few else 96,
+            held=48,
+            remembering=0 if few else min(128, draws // 300),
+        )
+    return Plan(
+        draws,
+        lasting=min(2000, max(200, draws // 25)),
+        swept=(128, min(2000, max(120, draws // 60))),
+        pairs=96 if few else min(2000, max(128, draws // 50)),
+        remembering=0 if few else min(128, draws // 300),
+    )
 
 
 def patterns_of(model: Model, count: int) -> tuple[Pattern, ...]:
@@ -126,7 +154,7 @@ class Counts:
         alike: neighbouring devices that drew the same for life.
         changed: devices whose reports do not all show the same that is drawn for life.
         first_ids: for either value, report ids of reports about it.
-        next_ids: for consecutive reports of a device, the exclusive or of their ids.
+        next_ids: of consecutive reports of a device.
     """
 
     patterns: tuple[Pattern, ...]
@@ -141,7 +169,7 @@ class Counts:
     changed: int = 0
     devices: int = 0
     first_ids: tuple[list[int], list[int]] = field(default_factory=lambda: ([], []))
-    next_ids: list[int] = field(default_factory=list)
+    next_ids: list[tuple[int, int]] = field(default_factory=list)
 
 
 def epochs_for(number: int, reports: int, count: int) -> tuple[int, ...]:
@@ -237,7 +265,7 @@ def _cell(
     for i, ((response, report_id), place) in enumerate(zip(known, places, strict=True)):
         value = pattern[i]
         if i:
-            counts.next_ids.append(known[i - 1][1] ^ report_id)
+            counts.next_ids.append((known[i - 1][1], report_id))
         if i == 0 or not memoised:
             counts.firsts[value][place] += 1
             if len(counts.first_ids[value]) < MOST_RESPONSES:

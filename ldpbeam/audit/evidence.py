@@ -210,7 +210,7 @@ def matches_of(model: Model, counts: Counts) -> list[Match]:
     if model.same_for_life < 1:
         what = "two devices draw the same for life (hash function, buckets, attribute)"
         found.append(Match(Check.DEVICES, what, counts.alike, counts.devices // 2, model.same_for_life))
-    return [*found, *_id_matches(counts)]
+    return found
 
 
 def agreements(model: Model, pattern: Pattern, seen: Counter[Cell]) -> Iterator[Match]:
@@ -221,27 +221,6 @@ def agreements(model: Model, pattern: Pattern, seen: Counter[Cell]) -> Iterator[
         p = sum((cell_probability(model, pattern, cell) for cell in cells), Fraction(0))
         what = f"values {_text(pattern)}, reports {i} and {j} say the same"
         yield Match(Check.SEQUENCE_MATCH, what, sum(seen[cell] for cell in cells), total, p)
-
-
-def _id_matches(counts: Counts) -> Iterator[Match]:
-    """Every bit of a report id is a coin, whatever the value, and whatever the id before."""
-    half = Fraction(1, 2)
-    named = [
-        ("of reports about the first value", counts.first_ids[0]),
-        ("of reports about the second value", counts.first_ids[1]),
-        ("against the same device's id before", counts.next_ids),
-    ]
-    for what, numbers in named:
-        ones = _ones(numbers)
-        for bit, count in enumerate(ones):
-            yield Match(Check.IDS, f"bit {bit} of report ids {what}", count, len(numbers), half)
-
-
-def _ones(numbers: list[int]) -> list[int]:
-    import numpy as np
-
-    words = np.array(numbers, np.uint64)
-    return [int((words >> np.uint64(bit) & np.uint64(1)).sum()) for bit in range(64)]
 
 
 def rules_of(counts: Counts) -> list[Rule]:

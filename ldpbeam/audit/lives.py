@@ -12,13 +12,15 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from math import comb
+from typing import Any
 
 from ldpbeam.audit.clients import Client, History
 from ldpbeam.audit.draws import Counts, Read, count_histories, patterns_of
+from ldpbeam.audit.held import Held
 from ldpbeam.audit.model import Model, Pattern
 from ldpbeam.audit.outcome import Check, Match, Rule
 from ldpbeam.collection.collection import Collection
@@ -26,6 +28,12 @@ from ldpbeam.collection.participation import Participation
 
 _ASKED = 40
 """Times that devices are asked for each report that is to be drawn; it limits the lives where T is large."""
+
+_ASKED_ABOUT_VALUES = 60
+"""Times that devices which hold each value in turn are asked for each report that is to be drawn."""
+
+_ABOUT_VALUE = 0.3
+"""Lives about each value, for each report that is to be drawn."""
 
 _LEAST = 200
 """Lives that are drawn whatever T is."""
@@ -61,6 +69,9 @@ class Lives:
     both: dict[int, list[int]] = field(default_factory=lambda: {0: [0, 0], 1: [0, 0]})
     pairs: int = 0
     alike: int = 0
+    rotating: list[Held] = field(default_factory=list)
+    turns: int = 0
+    turned: Counter[tuple[int, int]] = field(default_factory=Counter)
 
 
 def lives_of(participation: Participation, draws: int) -> int:
@@ -71,7 +82,48 @@ def lives_of(participation: Participation, draws: int) -> int:
     return found + found % 2
 
 
-def read_lives(client: Client, collection: Collection, model: Model, draws: int, read: Read) -> Lives:
+def turns_of(participation: Participation, draws: int, values: int) -> int:
+    """How many lives there are about each value that is held in turn."""
+    possible = int(_ASKED_ABOUT_VALUES * draws) // (participation.of * values)
+    return max(1, min(int(_ABOUT_VALUE * draws), possible))
+
+
+def read_lives(
+    client: Client, collection: Collection, model: Model, draws: int, values: Sequence[Any], read: Read
+) -> Lives:
+    """Lives of new devices: of the pair, and of each value in turn."""
+    found = _pair_lives(client, collection, model, draws, read)
+    _rotating_lives(client, collection, draws, values, read, found)
+    return found
+
+
+def _rotating_lives(
+    client: Client, collection: Collection, draws: int, values: Sequence[Any], read: Read, found: Lives
+) -> None:
+    """Lives in which a device holds one value, each in turn."""
+    life = collection.participation
+    assert life is not None  # noqa: S101 - the caller's condition
+    found.rotating = [Held(value) for value in values]
+    found.turns = turns_of(life, draws, len(values))
+    total, seen_epochs = found.turns * len(values), set(watched(life.of))
+    for start in range(0, total, _BATCH):
+        numbers = [number % len(values) for number in range(start, min(start + _BATCH, total))]
+        asked = [History([values[number]] * life.of, range(life.of)) for number in numbers]
+        for number, messages in zip(numbers, client.reports(asked), strict=True):
+            own = [epoch for epoch, message in enumerate(messages) if message is not None]
+            found.lives += 1
+            found.other += len(own) != life.reports
+            held = found.rotating[number]
+            for place, epoch in enumerate(own):
+                found.turned[epoch, number] += epoch in seen_epochs
+                known = read.response(messages[epoch], epoch)
+                if known is not None:
+                    held.ids.append(known[1])
+                    if not place:
+                        held.responses[known[0]] += 1
+
+
+def _pair_lives(client: Client, collection: Collection, model: Model, draws: int, read: Read) -> Lives:
     """Lives of new devices: a third hold each value for good, a third one or the other in every epoch."""
     life = collection.participation
     assert life is not None  # noqa: S101 - the caller's condition
@@ -141,6 +193,9 @@ def silence(lives: Lives, life: Participation) -> Iterator[Match]:
                 lives.held[epoch, value],
                 life.share,
             )
+        for number, held in enumerate(lives.rotating):
+            what = f"epoch {epoch}, value {held.value} for life, a device reports"
+            yield Match(Check.PARTICIPATION, what, lives.turned[epoch, number], lives.turns, life.share)
     if life.of > 1:
         together = Fraction(life.reports * (life.reports - 1), life.of * (life.of - 1))
         for value, name in enumerate(("first", "second")):

@@ -45,13 +45,24 @@ def audited_pair(protocol: LocalProtocol[Any]) -> tuple[Any, Any]:
     return tuple(0 for _ in parts), tuple(part.domain_size - 1 for part in parts)
 
 
-def model_of(protocol: LocalProtocol[Any]) -> Model:
-    """The model of a protocol's reports about its audited pair.
+def pair_with(protocol: LocalProtocol[Any], value: Any) -> tuple[Any, Any]:
+    """A pair whose second value is the given one; the first differs from it in every attribute."""
+    mine = value if len(protocol.parts) > 1 else (value,)
+    other = tuple((own + 1) % part.domain_size for own, part in zip(mine, protocol.parts, strict=True))
+    return (other, value) if len(protocol.parts) > 1 else (other[0], value)
+
+
+def model_of(protocol: LocalProtocol[Any], pair: tuple[Any, Any] | None = None) -> Model:
+    """The model of a protocol's reports about a pair of values, which differ in every attribute.
+
+    Args:
+        protocol: of a collection.
+        pair: None for the audited one.
 
     Raises:
         NotImplementedError: the encoding has no model, and too many responses to enumerate.
     """
-    pair = audited_pair(protocol)
+    pair = pair or audited_pair(protocol)
     if isinstance(protocol, Sample):
         models = tuple(
             part_model(part, values)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from fractions import Fraction
 from math import inf, log
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ldpbeam.arrays import Ints
 
 
 class Check(Enum):
@@ -23,6 +26,8 @@ class Check(Enum):
     SEQUENCE_MATCH = "sequence-match"
     LASTING = "lasting"
     EPOCHS = "epochs"
+    MEMO = "memo"
+    REPLAY = "replay"
     DEVICES = "devices"
     IDS = "ids"
     REPEAT = "repeat"
@@ -96,6 +101,75 @@ class Rule:
     broken: int
     cases: int
     wrong: float = 0.0
+
+
+@dataclass(frozen=True)
+class Sum:
+    """A number of events in devices whose events depend on each other: a two-sided test by Chernoff's bound.
+
+    Attributes:
+        check: that it belongs to.
+        what: the event, for people.
+        count: events, over all devices.
+        devices: independent ones.
+        trials: of each device.
+        law: of a device: how probable each of its kinds is, and the probability of the event in each trial
+            of a device of that kind. Within a kind the trials are independent.
+    """
+
+    check: Check
+    what: str
+    count: int
+    devices: int
+    trials: int
+    law: tuple[tuple[float, float], ...]
+
+
+@dataclass(frozen=True)
+class Coins:
+    """Many numbers of heads, of coins that are fair: two-sided tests, kept in arrays since they are so many.
+
+    Attributes:
+        check: that they belong to.
+        what: which coins, for people.
+        names: of each coin.
+        counts: int64 (coins,), heads.
+        trials: of every coin.
+    """
+
+    check: Check
+    what: str
+    names: Callable[[int], str]
+    counts: Ints
+    trials: int
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """All that a client is judged by.
+
+    Attributes:
+        bounds: of levels.
+        matches, sums: two-sided tests of single probabilities.
+        coins: two-sided tests of report ids.
+        rules: that hold every time.
+    """
+
+    bounds: Sequence[Bound] = ()
+    matches: Sequence[Match] = ()
+    sums: Sequence[Sum] = ()
+    coins: Sequence[Coins] = ()
+    rules: Sequence[Rule] = ()
+
+    def __add__(self, other: Evidence) -> Evidence:
+        """Both."""
+        return Evidence(
+            [*self.bounds, *other.bounds],
+            [*self.matches, *other.matches],
+            [*self.sums, *other.sums],
+            [*self.coins, *other.coins],
+            [*self.rules, *other.rules],
+        )
 
 
 @dataclass(frozen=True)
@@ -200,17 +274,20 @@ def _finite(number: float) -> float | None:
 
 
 def judge(
-    bounds: Sequence[Bound], matches: Sequence[Match], rules: Sequence[Rule], false_alarm: float
+    bounds: Sequence[Bound],
+    matches: Sequence[Match],
+    rules: Sequence[Rule],
+    false_alarm: float,
+    sums: Sequence[Sum] = (),
+    coins: Sequence[Coins] = (),
 ) -> tuple[tuple[Judged, ...], tuple[LevelFound, ...]]:
     """The verdict on each check.
 
-    Half of the false alarms is shared equally by the bounds, half by the two-sided tests. How many there are
-    of each follows from the collection and the plan, not from what was drawn.
+    What chance makes of the rules is taken off the false alarms. Half of the rest is shared equally by the
+    bounds, half by the two-sided tests; of that half those of report ids have a quarter, where there are any,
+    since they are so many. How many tests there are follows from the collection, the plan, and what devices
+    draw without a look at their values.
     """
-    import numpy as np
-
-    from ldpbeam.audit.bound import level_bound, two_sided
-
     found: dict[Check, Judged] = {}
 
     def of(check: Check) -> Judged:
@@ -220,28 +297,78 @@ def judge(
         of(rule.check).tests += 1
         if rule.broken:
             of(rule.check).violations.append(f"{rule.what}: not in {rule.broken:,} of {rule.cases:,} cases")
-    share = false_alarm / 2 / max(1, len(bounds))
-    levels = []
-    for one in bounds:
-        of(one.check).tests += 1
-        low = -inf
-        if one.trials and one.other_trials:
-            low = level_bound(one.count, one.trials, one.other_count, one.other_trials, share)
-        levels.append(LevelFound(one.check, one.what, low, one.exact, one.level))
-        if not levels[-1].holds:
-            of(one.check).violations.append(
-                f"{one.what}: the level is at least {low:.4f}, and at most {one.level:.4f} is promised"
+    half = max(0.0, false_alarm - sum(rule.wrong for rule in rules)) / 2
+    levels = [_level(one, half / len(bounds)) for one in bounds]
+    for level in levels:
+        of(level.check).tests += 1
+        if not level.holds:
+            of(level.check).violations.append(
+                f"{level.what}: the level is at least {level.bound:.4f}, and at most {level.level:.4f} is "
+                "promised"
             )
-    share = false_alarm / 2 / max(1, len(matches))
+    tests: list[Match | Sum] = [*matches, *sums]
+    share = (half * (1 - _IDS) if coins else half) / max(1, len(tests))
+    for test, value in zip(tests, _values(matches, sums), strict=True):
+        of(test.check).tests += 1
+        if value < share:
+            of(test.check).violations.append(_refuted(test, value))
+    share = half * _IDS / max(1, sum(len(one.counts) for one in coins))
+    for some in coins:
+        of(some.check).tests += len(some.counts)
+        of(some.check).violations.extend(_unfair(some, share))
+    return tuple(found[check] for check in Check if check in found), tuple(levels)
+
+
+_IDS = 1 / 4
+"""Share of the tests of report ids in the false alarms of two-sided tests."""
+
+
+def _level(bound: Bound, share: float) -> LevelFound:
+    from ldpbeam.audit.bound import level_bound
+
+    low = -inf
+    if bound.trials and bound.other_trials:
+        low = level_bound(bound.count, bound.trials, bound.other_count, bound.other_trials, share)
+    return LevelFound(bound.check, bound.what, low, bound.exact, bound.level)
+
+
+def _values(matches: Sequence[Match], sums: Sequence[Sum]) -> list[float]:
+    """P-values of matches, then of sums."""
+    import numpy as np
+
+    from ldpbeam.audit.bound import chernoff, two_sided
+
     counts = np.array([one.count for one in matches], np.int64)
     trials = np.array([one.trials for one in matches], np.int64)
-    values = two_sided(counts, trials, [one.probability for one in matches])
-    for match, value in zip(matches, values.tolist(), strict=True):
-        of(match.check).tests += 1
-        if value < share:
-            seen = f"{match.count:,} of {match.trials:,}"
-            expected = float(match.probability) * match.trials
-            of(match.check).violations.append(
-                f"{match.what}: seen {seen} times, expected {expected:,.1f} (p = {value:.1e})"
-            )
-    return tuple(found[check] for check in Check if check in found), tuple(levels)
+    values: list[float] = two_sided(counts, trials, [one.probability for one in matches]).tolist()
+    return values + [chernoff(one.count, one.devices, one.trials, one.law) for one in sums]
+
+
+def _refuted(test: Match | Sum, value: float) -> str:
+    if isinstance(test, Match):
+        trials, expected = test.trials, float(test.probability) * test.trials
+    else:
+        trials = test.devices * test.trials
+        expected = trials * sum(weight * p for weight, p in test.law)
+    seen = f"{test.count:,} of {trials:,}"
+    return f"{test.what}: seen {seen} times, expected {expected:,.1f} (p = {value:.1e})"
+
+
+def _unfair(coins: Coins, share: float) -> list[str]:
+    """One sentence about the coin that is furthest from fair, and how many others there are."""
+    import numpy as np
+
+    from ldpbeam.audit.bound import two_sided
+
+    # All coins have one number of trials: only the furthest needs to be tested to know whether any is unfair.
+    away = np.abs(2 * coins.counts - coins.trials)
+    limits = np.unique(away)
+    heads = (coins.trials + limits) // 2
+    p = two_sided(heads, np.full(len(heads), coins.trials), [Fraction(1, 2)] * len(heads))
+    wrong = np.isin(away, limits[p < share])
+    if not wrong.any():
+        return []
+    worst = int(away.argmax())
+    more = f", and {wrong.sum() - 1:,} others" if wrong.sum() > 1 else ""
+    seen = f"{int(coins.counts[worst]):,} of {coins.trials:,} times"
+    return [f"{coins.names(worst)} {coins.what}: 1 {seen} (p = {float(p[-1]):.1e}){more}"]

@@ -18,7 +18,7 @@ from ldpbeam.collection.message import SERVER_FIELDS, taken
 from ldpbeam.errors import CollectionError
 from ldpbeam.planning.needs import zipf
 from ldpbeam.planning.shuffled import of_collection, shuffled_words
-from ldpbeam.planning.spread import WIDE, Spread, mean_error
+from ldpbeam.planning.spread import WIDE, Spread, Widths, mean_error
 from ldpbeam.privacy.ledger import Ledger, total_cap
 from ldpbeam.statements import NO_TURN, epsilon, errors, statements
 
@@ -55,11 +55,9 @@ def expected(collection: Collection, devices: int) -> tuple[Expected, ...]:
         if estimator.support is None:
             found.append(Expected(name, domain.size, WIDE * mean_error(estimator, devices)))
         else:
-            spread = Spread.of(estimator.support, devices)
-            widest = spread.widest(zipf(domain.size))
-            widths = (WIDE * spread.error(one) for one in (widest, 1 / domain.size))
-            most, even = widths
-            found.append(Expected(name, domain.size, most, widest, even, spread.least_frequency))
+            widths = Widths.of(estimator.support, devices, zipf(domain.size))
+            least = Spread.of(estimator.support, devices).least_frequency
+            found.append(Expected(name, domain.size, widths.half_width, widths.widest, widths.even, least))
     return tuple(found)
 
 

@@ -13,7 +13,7 @@ from typing import Any
 from ldpbeam.planning.needs import FrequencyNeeds, MeanNeeds, Needs
 from ldpbeam.planning.repeats import Repeats
 from ldpbeam.planning.settings import Setting
-from ldpbeam.planning.spread import WIDE, Spread, mean_error
+from ldpbeam.planning.spread import WIDE, Spread, Widths, mean_error
 from ldpbeam.privacy.poisoning import leverage
 from ldpbeam.privacy.promise import Promise
 from ldpbeam.protocols import FrequencyProtocol
@@ -103,28 +103,32 @@ def _promise(setting: Setting) -> Promise:
 def _of_frequencies(setting: Setting, needs: FrequencyNeeds) -> Figures:
     protocol = setting.protocol
     assert isinstance(protocol, FrequencyProtocol)  # noqa: S101 - the needs are for frequencies
-    spread = Spread.of(protocol.support.among(setting.share), needs.devices)
-    even, rare = spread.error(1 / needs.values), spread.error(0.0)
-    widest = spread.widest(needs.shares)
-    error = spread.error(widest)
-    repeats = Repeats.of_frequencies(setting, needs, widest)
+    support = protocol.support.among(setting.share)
+    spread, widths = Spread.of(support, needs.devices), Widths.of(support, needs.devices, needs.shares)
+    even, error = spread.error(1 / needs.values), spread.error(widths.widest)
+    repeats = Repeats.of_frequencies(setting, needs, widths.widest)
     return Figures(
         std_error=even,
-        half_width=WIDE * error,
+        half_width=widths.half_width,
         least_change=repeats.least_change(error),
-        mean_7=repeats.half_width(error, min(7, needs.epochs)),
-        mean_30=repeats.half_width(error, min(30, needs.epochs)),
+        mean_7=_mean(repeats, error, widths.half_width, min(7, needs.epochs)),
+        mean_30=_mean(repeats, error, widths.half_width, min(30, needs.epochs)),
         against_nothing=even / needs.uniform_error if needs.uniform_error else inf,
         bits=protocol.payload_bits,
         promise=_promise(setting),
         fake_device=leverage(protocol, setting.share).one_value / needs.devices,
-        widest_frequency=widest,
-        even_half_width=WIDE * even,
-        rare_error=rare,
+        widest_frequency=widths.widest,
+        even_half_width=widths.even,
+        rare_error=spread.error(0.0),
         least_frequency=spread.least_frequency,
         server_steps=_steps(setting, needs),
         sharing=_sharing(setting, needs),
     )
+
+
+def _mean(repeats: Repeats, error: float, one: float, epochs: int) -> float:
+    """Half-width of the interval of a mean over epochs; a mean over one epoch is that epoch."""
+    return one if epochs == 1 else repeats.half_width(error, epochs)
 
 
 def _of_mean(setting: Setting, needs: MeanNeeds) -> Figures:

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence, Set
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import cached_property
 from math import ceil, inf
 from typing import Any
 
 from ldpbeam.planning.figures import Figures, figures
-from ldpbeam.planning.needs import FREE_LEVELS, USUAL_LEVEL, Needs
+from ldpbeam.planning.needs import FREE_LEVELS, USUAL_LEVEL, FrequencyNeeds, Needs
 from ldpbeam.planning.quantity import quantity
 from ldpbeam.planning.settings import Setting, settings
 from ldpbeam.planning.shuffled import Shuffled
+from ldpbeam.planning.spread import WIDE, Widths, mean_error
+from ldpbeam.protocols import FrequencyProtocol
+from ldpbeam.protocols.server_side import PartEstimator
 from ldpbeam.statements import epsilon
 
 ALIKE = 1.05
@@ -198,7 +202,16 @@ def devices_needed(plan: Plan) -> int | None:
     row, target = plan.recommended, plan.needs.target
     if row is None or target is None or row.figures.half_width <= target:
         return None
-    return ceil(plan.needs.devices * (row.figures.half_width / target) ** 2)
+    few, many = plan.needs.devices, 2 * plan.needs.devices
+    while _half_width(row, plan.needs, many, row.setting.epochs) > target:
+        few, many = many, 2 * many
+    while many - few > 1:
+        middle = (few + many) // 2
+        if _half_width(row, plan.needs, middle, row.setting.epochs) > target:
+            few = middle
+        else:
+            many = middle
+    return many
 
 
 def epochs_possible(plan: Plan) -> int | None:
@@ -206,9 +219,25 @@ def epochs_possible(plan: Plan) -> int | None:
     row, target = plan.recommended, plan.needs.target
     if row is None or target is None or not row.setting.participates or row.figures.half_width <= target:
         return None
-    # Variance is in proportion to T, but for a part that T hardly changes.
-    fewer = int(plan.needs.epochs * (target / row.figures.half_width) ** 2)
-    return fewer if fewer >= row.setting.reports else None
+    few, many = row.setting.reports, row.setting.epochs
+    if _half_width(row, plan.needs, plan.needs.devices, few) > target:
+        return None
+    while many - few > 1:
+        middle = (few + many) // 2
+        if _half_width(row, plan.needs, plan.needs.devices, middle) > target:
+            many = middle
+        else:
+            few = middle
+    return few
+
+
+def _half_width(row: Row, needs: Needs, devices: int, epochs: int) -> float:
+    """Of the row's setting with other numbers of devices and epochs."""
+    setting, share = row.setting, Fraction(row.setting.reports, epochs)
+    if isinstance(needs, FrequencyNeeds):
+        assert isinstance(setting.protocol, FrequencyProtocol)  # noqa: S101 - the needs are for frequencies
+        return Widths.of(setting.protocol.support.among(share), devices, needs.shares).half_width
+    return WIDE * mean_error(PartEstimator(setting.protocol, present=share), devices)
 
 
 def least_reports(row: Row, needs: Needs) -> int:

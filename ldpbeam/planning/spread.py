@@ -9,7 +9,7 @@ from statistics import NormalDist
 import numpy as np
 
 from ldpbeam.arrays import Floats
-from ldpbeam.estimates import variance
+from ldpbeam.estimates import expected_half_width, variance
 from ldpbeam.protocols.server_side import PartEstimator, ServerSide
 from ldpbeam.support import SupportProbabilities
 
@@ -41,11 +41,6 @@ class Spread:
         """The standard error."""
         return sqrt(self.absent + self.slope * frequency - self.drawn * frequency**2)
 
-    def widest(self, frequencies: Floats) -> float:
-        """Of these frequencies, (k,), the one with the largest standard error."""
-        squares = self.absent + self.slope * frequencies - self.drawn * frequencies**2
-        return float(frequencies[int(np.argmax(squares))])
-
     @property
     def least_frequency(self) -> float:
         """The f with f = 1.96·se(0) + 1.645·se(f), at most 1: the larger root of a quadratic.
@@ -55,6 +50,38 @@ class Spread:
         low, square = WIDE * sqrt(self.absent), (BEYOND - WIDE) ** 2
         a, b, c = 1 + square * self.drawn, 2 * low + square * self.slope, low**2 - square * self.absent
         return min(1.0, (b + sqrt(max(b * b - 4 * a * c, 0.0))) / (2 * a))
+
+
+@dataclass(frozen=True)
+class Widths:
+    """Half-widths of the 95 % intervals that a run publishes for an epoch, on average.
+
+    Attributes:
+        widest: the frequency whose interval is widest, of those that are expected.
+        half_width: of that interval.
+        even: of the interval of a value of frequency 1/k.
+    """
+
+    widest: float
+    half_width: float
+    even: float
+
+    @classmethod
+    def of(cls, support: SupportProbabilities, devices: int, shares: Floats) -> Widths:
+        """Of a population of so many devices with these frequencies, float64 (k,)."""
+        spread = Spread.of(support, devices)
+        squares = spread.absent + spread.slope * shares - spread.drawn * shares**2
+        # Intervals end at 0 and 1, which narrows that of a rare value, whatever its error is.
+        likely = {float(shares[int(np.argmax(squares))]), float(shares.max())}
+        widths = {one: published_half_width(support, devices, one) for one in sorted(likely)}
+        widest = max(widths, key=widths.__getitem__)
+        return cls(widest, widths[widest], published_half_width(support, devices, 1 / shares.size))
+
+
+def published_half_width(support: SupportProbabilities, devices: int, frequency: float) -> float:
+    """Of the 95 % interval of a value of this frequency, on average, where so many devices are there."""
+    reports = max(1, int(devices * support.sampled))
+    return float(expected_half_width(frequency, reports, support))
 
 
 def mean_error(estimator: PartEstimator, devices: int) -> float:

@@ -21,7 +21,7 @@ _FREQUENCIES = (
     ("± 1/k", "the same for a value of frequency 1/k"),
     ("/uniform", "its error over that of answering 1/k for every value: 1 or more is not worth collecting"),
     ("seen", "smallest frequency told apart from zero, points"),
-    ("change", "smallest change of the value of ± 95 % between two epochs that is told from none, points"),
+    ("change", "smallest change of the value of ± 95 % between two epochs that differs from none, points"),
     ("±7", "half-width for the mean of 7 epochs of that value, points"),
     ("±30", "half-width for the mean of 30 epochs of that value, points"),
     ("bits", "of a report"),

@@ -57,6 +57,7 @@ def audit(
     Without a collection every protocol is audited, at a few settings. Exit code 7: a violation was found.
     """
     from ldpbeam.audit.audit import FALSE_ALARM
+    from ldpbeam.audit.faults import unseen, warning
     from ldpbeam.audit.several import audit_all, tasks_for
     from ldpbeam.audit.standard import QUICK_DRAWS
 
@@ -71,11 +72,15 @@ def audit(
         _tell(outcome)
     violations = sum(len(outcome.violations) for outcome in found)
     reports = sum(outcome.reports for outcome in found)
+    fewest = min(task.draws for task in tasks)
+    for few in sorted({task.draws for task in tasks}, reverse=True):
+        say(warning(few))
     say(f"{len(found)} audits, {reports:,} reports, {violations} violations; false alarm {FALSE_ALARM:g}")
     deliver(
         {
             "false_alarm": FALSE_ALARM,
             "violations": violations,
+            "cannot_see": [fault.what for fault in unseen(fewest)],
             "audits": [outcome.as_record() for outcome in found],
         }
     )

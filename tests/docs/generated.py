@@ -15,6 +15,7 @@ from pathlib import Path
 import numpy as np
 from scipy.stats import binom
 
+from ldpbeam.audit.faults import FAULTS
 from ldpbeam.channels.calibration import Calibration
 from ldpbeam.channels.channel import SymbolChannel
 from ldpbeam.collection.collection import Collection
@@ -628,7 +629,23 @@ def means() -> str:
     return table(["ε or ε∞", "`one_bit_mean`, or γ = 0", *flips, "`laplace_mean`"], rows)
 
 
+# --- docs/audit.md: which faults are seen
+
+
+def audit_faults() -> str:
+    rows = [
+        [
+            fault.what,
+            "none" if fault.check is None else f"`{fault.check.value}`",
+            "not at any" if fault.draws is None else f"{fault.draws:,}",
+        ]
+        for fault in FAULTS
+    ]
+    return table(["fault", "check", "draws"], rows)
+
+
 BLOCKS: dict[str, dict[str, Callable[[], str]]] = {
+    "docs/audit.md": {"audit-faults": audit_faults},
     "docs/data-flow.md": {
         "collection": flow_collection,
         "device": flow_device,

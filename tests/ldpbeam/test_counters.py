@@ -356,16 +356,23 @@ def test_the_error_holds_what_drawing_devices_adds(name: str) -> None:
 
 
 def test_intervals_of_sampled_laplace_means() -> None:
-    """They solve their equation, hold the noise-only interval, and are it where nobody is drawn."""
+    """They solve their equation or end at the range or the estimate, and hold the noise-only interval."""
     kind = build("sample", "laplace_mean", (101, 101), 3.0)
     part, whole = kind.estimators[0], kind.parts[0]
     noise, z = whole.instant.variance, float(norm.isf(0.025))  # type: ignore[attr-defined]
     for total in (-9000, -300, 0, 700, 20_000, 39_000, 40_500, 60_000):
         found, plain = (p.estimate(np.array([total]), 400) for p in (part, whole))
         assert found.low[0] <= plain.low[0] < plain.high[0] <= found.high[0]
-        for end in (found.low[0], found.high[0]):
+        mean, ends = total / 400, (found.low[0], found.high[0])
+        assert ends[0] <= mean <= ends[1]
+        for end in ends:
             spread = (noise + 0.5 * max(end * (100 - end), 0.0)) / 400
-            assert abs(end - total / 400) == pytest.approx(z * spread**0.5, rel=1e-9)
+            if 0 < end < 100 and end != mean:
+                assert abs(end - mean) == pytest.approx(z * spread**0.5, rel=1e-9)
+            else:  # the equation has its root beyond
+                assert end in (0.0, 100.0, mean)
+    wide = part.estimate(np.array([20_000]), 400)
+    assert 0 < wide.low[0] < wide.high[0] < 100
     silent = kind.estimate(np.array([0, 9, 0, 100]), 9)
     assert np.isnan(silent.frequency[0])
     assert silent.frequency[1] == pytest.approx(100 / 9)

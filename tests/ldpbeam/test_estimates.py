@@ -147,14 +147,15 @@ def test_one_number_of_reports_is_as_many_equal_ones(n: int, share: Fraction) ->
 
 def test_the_value_with_fewest_reports_decides_whether_counts_are_few() -> None:
     """Wherever it stands."""
-    probabilities = built("oue", 100).support
+    probabilities = protocol("oue", 100, Parameters(epsilon=4.0)).support  # type: ignore[attr-defined]
     for place in (0, 5, 9):
         reports, support = np.full(10, 10**6), np.full(10, 10**4)
-        reports[place], support[place] = 30, 1
+        reports[place], support[place] = 30, 6
         mixed = estimate(support, reports, probabilities)
         one = slice(place, place + 1)
         level = 1 - (1 - CONFIDENCE) / 10
         low, high = interval(support[one], 30, probabilities, None, level)
+        assert 0 < low[0] < high[0] < 1
         assert (mixed.low_all[place], mixed.high_all[place]) == (low[0], high[0])
 
 

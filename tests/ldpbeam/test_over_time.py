@@ -15,8 +15,9 @@ from benchmarks.over_time import ONCE, Population, alarms, coverage, fleets
 from ldpbeam.estimates import nearest_shares, variance
 from ldpbeam.over_time import ChangeRate, Series, combined, difference, errors_of, mean, memo_errors, trend
 from ldpbeam.over_time.compare import compare_epochs
-from ldpbeam.over_time.covariance import MemoErrors
+from ldpbeam.over_time.covariance import MemoErrors, slotted_errors
 from ldpbeam.over_time.results import histories
+from ldpbeam.over_time.smooth import smooth
 from ldpbeam.protocols import Parameters, protocol
 from ldpbeam.protocols.server_side import PartEstimator
 from ldpbeam.simulators.fleet import Fleet
@@ -147,6 +148,30 @@ def test_more_reports_in_one_epoch_than_in_another() -> None:
     weights = np.array([0.5, 0.5, 0.0, 0.0])
     found = combined(given, weights, errors, ChangeRate(0.0, 0.0)).std_error
     assert found == pytest.approx(np.sqrt(0.5 * 0.01 + 0.5 * errors.kept(SHARES) / 1000))
+
+
+def test_what_repeats_itself_takes_frequencies_that_add_up_to_1() -> None:
+    """Of the estimates of all values; also with a rate, and where it is smoothed."""
+    built = protocol("l_grr", 4, TWO)
+    errors = memo_errors(PartEstimator(built))
+    assert errors is not None
+    noisy, nearest = np.array([-0.5, 0.3, 0.9, 0.6]), np.array([0.0, 1 / 30, 19 / 30, 1 / 3])
+    assert errors.shares(noisy) == pytest.approx(nearest)
+    slotted = slotted_errors(PartEstimator(built), 1, 2)
+    assert slotted.shares(noisy) == pytest.approx(nearest)
+    given = [
+        Series(np.arange(6), np.full((6, 4), 1000), np.tile(one, (6, 1)), np.full((6, 4), 1.0))
+        for one in (noisy, nearest)
+    ]
+    for rate in (None, ChangeRate(0.2, 0.2)):
+        first, second = (mean(one, errors, rate) for one in given)
+        assert first.std_error == pytest.approx(second.std_error, rel=1e-9)
+        assert first.std_error_floor == pytest.approx(second.std_error_floor, rel=1e-9)
+        smoothed = [smooth(one, errors, rate).std_error for one in given]
+        assert smoothed[0] == pytest.approx(smoothed[1], rel=1e-6)
+    means = memo_errors(PartEstimator(protocol("one_bit_rrpm", 11, Parameters(epsilon_longitudinal=2.0))))
+    assert means is not None
+    assert means.shares(np.array([12.0])).tolist() == [12.0]
 
 
 @pytest.mark.parametrize(

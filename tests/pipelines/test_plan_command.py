@@ -29,12 +29,12 @@ def document(*arguments: object) -> Any:
     return json.loads(call(*arguments, "--json"), parse_constant=pytest.fail)
 
 
-def test_it_loads_neither_beam_nor_compilers() -> None:
-    """That is what makes it answer within a second."""
+def test_it_loads_no_beam() -> None:
+    """Kernels give the widths of intervals; the rest would only make it slow."""
     code = (
         "import sys, click\nfrom ldpbeam.pipelines.commands.main import cli\n"
         f"cli(['plan', *{[*map(str, SMALL)]!r}, '--quiet'], standalone_mode=False)\n"
-        "print(sorted({'apache_beam', 'numba', 'scipy', 'pyarrow', 'altair', 'rich'} & set(sys.modules)))"
+        "print(sorted({'apache_beam', 'pyarrow', 'altair', 'rich'} & set(sys.modules)))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert (done.stderr, done.stdout) == ("", "[]\n")

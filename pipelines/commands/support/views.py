@@ -147,9 +147,13 @@ def _run(path: Path, limit: int) -> View:
     return View("run", tuple(map(clean, lines)), record.as_record())
 
 
+_IN_SHORT = {"first_report", "any_changes"}
+"""Statements that stand in the line about a collection."""
+
+
 def _about(record: CollectionRecord) -> str:
     guarantee = record.guarantee or GuaranteeRecord()
-    levels = " ".join(one.text for one in guarantee.statements)
+    levels = " ".join(one.text for one in guarantee.statements if one.key in _IN_SHORT)
     kind = ", ".join(filter(None, (record.protocol, record.allocation)))
     return f"{record.name} version {record.version} (digest {record.digest}): {kind}. {levels}"
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 from math import exp, inf, log, sqrt
+from statistics import NormalDist
 from xml.etree import ElementTree
 
 import numpy as np
@@ -34,7 +35,7 @@ from ldpbeam.planning.plan import (
     rows_of,
 )
 from ldpbeam.planning.settings import Setting
-from ldpbeam.planning.spread import WIDE, Spread
+from ldpbeam.planning.spread import WIDE, Widths
 from ldpbeam.planning.table import table
 from ldpbeam.planning.words import asked, recommendation
 from ldpbeam.protocols import PROTOCOLS, FrequencyProtocol, Parameters, protocol
@@ -119,10 +120,15 @@ def test_errors_are_those_of_the_closed_forms() -> None:
     assert rows["l_osue"].rare_error == pytest.approx(sqrt(rare), rel=1e-6)
     oue = rows["oue"]
     assert oue.std_error == pytest.approx(sqrt(held / k + rare * (1 - 1 / k)), rel=1e-6)
-    assert oue.even_half_width == pytest.approx(1.959963985 * oue.std_error)
     most = zipf(k)[0]
     widest = sqrt(held * most + rare * (1 - most))
-    assert (oue.widest_frequency, oue.half_width) == (most, pytest.approx(1.959963985 * widest, rel=1e-6))
+    assert (oue.widest_frequency, oue.half_width) == (most, pytest.approx(1.959963985 * widest, rel=2e-3))
+    # An interval of a rare value ends at 0: on average so much of its half-width is left.
+    normal = NormalDist(1 / k, oue.std_error)
+    draws = np.array([normal.inv_cdf((i + 0.5) / 2000) for i in range(2000)])
+    ends = draws + 1.959963985 * oue.std_error, np.maximum(draws - 1.959963985 * oue.std_error, 0)
+    left = (np.maximum(ends[0], 0) - np.minimum(ends[1], np.maximum(ends[0], 0))).mean() / 2
+    assert oue.even_half_width == pytest.approx(left, rel=0.03)
     assert oue.promise.inputs_loss == oue.promise.any_loss == pytest.approx(10)
     assert oue.promise.cap is None
     assert oue.fake_device == pytest.approx((1 - q) / (p - q) / n, rel=1e-6)
@@ -134,8 +140,8 @@ def test_errors_are_those_of_the_closed_forms() -> None:
     here = sqrt(held * f + rare * (1 - f))
     assert f == pytest.approx(1.959964 * sqrt(rare) + 1.644854 * here, rel=1e-5)
     assert oue.least_change == pytest.approx(3.604818 * sqrt(2) * widest, rel=1e-6)
-    assert oue.mean_7 == pytest.approx(oue.half_width / sqrt(7))
-    assert oue.mean_30 == pytest.approx(oue.half_width / sqrt(10))  # there are ten epochs only
+    assert oue.mean_7 == pytest.approx(1.959963985 * widest / sqrt(7))
+    assert oue.mean_30 == pytest.approx(1.959963985 * widest / sqrt(10))  # there are ten epochs only
 
 
 def test_participation_costs_t_over_m_of_the_devices() -> None:
@@ -148,7 +154,7 @@ def test_participation_costs_t_over_m_of_the_devices() -> None:
     assert third.promise.any_loss == pytest.approx(3.0)
     assert third.promise.any_exact
     assert third.fake_device == pytest.approx(4 * whole.fake_device)
-    assert third.mean_7 == pytest.approx(third.half_width / sqrt(7))
+    assert third.mean_7 == pytest.approx(third.half_width / sqrt(7), rel=2e-3)
 
 
 @pytest.mark.parametrize("rate", [None, 0.0, 0.3, 1.0])
@@ -182,8 +188,7 @@ def test_errors_over_epochs_are_those_that_results_get(one: Setting, rate: float
     memo = memo_errors(estimator)
     if one.participates:
         memo = slotted_errors(estimator, one.reports, one.epochs)
-    widest = int(np.argmax(errors[0]))
-    assert found.widest_frequency == shares[widest]
+    widest = int(np.flatnonzero(shares == found.widest_frequency)[0])
     assert found.mean_7 == pytest.approx(WIDE * mean(series, memo, known).std_error[widest], rel=0.005)
     last, before = np.arange(7) == 6, np.arange(7) == 5
     error = difference(series, last, before, memo, known).std_error[widest]
@@ -269,7 +274,6 @@ def test_what_misses_nothing_keeps_every_limit(plan: Plan) -> None:
         reports = row.setting.reports
         if needs.target is not None:
             assert row.figures.half_width <= needs.target * (1 + 1e-9)
-            assert WIDE * row.figures.std_error <= needs.target * (1 + 1e-9)
         if needs.bits is not None:
             assert row.setting.protocol.payload_bits <= needs.bits
         if needs.first is not None:
@@ -317,8 +321,8 @@ def test_every_setting_becomes_a_collection(plan: Plan) -> None:
             assert collection.promise == row.figures.promise
             support = collection.estimators[0].support
             assert support is not None
-            error = WIDE * Spread.of(support, plan.needs.devices).error(1 / plan.needs.values)
-            assert error == pytest.approx(row.figures.even_half_width)
+            widths = Widths.of(support, plan.needs.devices, plan.needs.shares)
+            assert (widths.half_width, widths.even) == (row.figures.half_width, row.figures.even_half_width)
         assert collection.protocol == row.setting.protocol
         assert collection.epochs.count == plan.needs.epochs
         assert collection.domain == Domain(plan.needs.values)

@@ -1,14 +1,20 @@
-"""Whether reports support values as often as estimators take it, and what is drawn without a look at them."""
+"""Every value in turn is held by devices of its own: what their reports support, and what they draw.
+
+So no value is treated otherwise than the others, and reports support values as often as estimators take it.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
 
 from ldpbeam.audit.clients import Client, History
-from ldpbeam.audit.draws import MOST_RESPONSES, Read, epochs_for
+from ldpbeam.audit.draws import Read, epochs_for
+from ldpbeam.audit.model import PairModel
+from ldpbeam.audit.models import part_model
 from ldpbeam.audit.outcome import Check, Match
 from ldpbeam.collection.collection import Collection
 from ldpbeam.hashing import LinearFamily
@@ -20,10 +26,10 @@ from ldpbeam.protocols.one_bit_mean import OneBit
 from ldpbeam.protocols.results import FrequencyProtocol
 
 _TARGETS = 16
-"""Values of an attribute whose support is counted; both ends are among them."""
+"""Values of an attribute whose support is counted, besides the held one and its neighbours."""
 
-_HELD = 4
-"""Held values besides the audited pair."""
+MOST_HELD = 256
+"""Values of an attribute that are held in turn; of more, so many that are evenly spread."""
 
 _PARTS = 8
 """Attributes that are looked at."""
@@ -42,33 +48,71 @@ def spread(size: int, most: int) -> list[int]:
 
 
 def held_values(protocol: LocalProtocol[Any]) -> list[Any]:
-    """Values between the ends: for several attributes, all of them at once."""
+    """Every value up to :data:`MOST_HELD`, in their order; of several attributes one of each at once."""
+    parts = protocol.parts
     if isinstance(protocol, BoundedCounters):
-        share = protocol.sum_limit // len(protocol.parts)
-        return [tuple(share for _ in protocol.parts)] if share else []
-    inside = [spread(part.domain_size, _HELD + 2)[1:-1] for part in protocol.parts]
-    longest = max(map(len, inside))
-    rows = [[some[i % len(some)] if some else 0 for some in inside] for i in range(longest)]
-    return [tuple(row) if len(row) > 1 else row[0] for row in rows]
+        # What one counter holds is the others' to spend no more.
+        most = protocol.sum_limit
+        share = most // len(parts)
+        alone = [
+            tuple(value if i == index else 0 for i in range(len(parts)))
+            for index in range(min(len(parts), _PARTS))
+            for value in spread(min(most, parts[index].domain_size - 1) + 1, MOST_HELD // len(parts) + 2)[1:]
+        ]
+        return list(dict.fromkeys([tuple(0 for _ in parts), tuple(share for _ in parts), *alone]))
+    columns = [spread(part.domain_size, MOST_HELD) for part in parts]
+    if len(parts) == 1:
+        return list(columns[0])
+    longest = max(map(len, columns))
+    return [tuple(column[i % len(column)] for column in columns) for i in range(longest)]
 
 
-def support_counts(
-    client: Client, collection: Collection, values: Sequence[Any], draws: int, read: Read
-) -> list[tuple[Any, Counter[Any]]]:
-    """Responses of new devices, one report each, about each of the values."""
-    found = []
-    draws = min(draws, MOST_RESPONSES)
-    for value in values:
-        seen: Counter[Any] = Counter()
-        for start in range(0, draws, _BATCH):
-            numbers = range(start, min(start + _BATCH, draws))
-            asked = [History([value], epochs_for(i, 1, collection.epochs.count)) for i in numbers]
-            for history, (message,) in zip(asked, client.reports(asked), strict=True):
-                known = read.response(message, history.epochs[0])
-                if known is not None:
-                    seen[known[0]] += 1
-        found.append((value, seen))
+@dataclass
+class Held:
+    """Devices of one report about a value.
+
+    Attributes:
+        value: that all of them hold.
+        responses: how often each was seen.
+        ids: of the reports.
+    """
+
+    value: Any
+    responses: Counter[Any] = field(default_factory=Counter)
+    ids: list[int] = field(default_factory=list)
+
+
+def read_held(
+    client: Client, collection: Collection, values: Sequence[Any], devices: int, read: Read
+) -> list[Held]:
+    """Reports of new devices, one each, so many about each of the values; values take turns."""
+    found = [Held(value) for value in values]
+    total, count = devices * len(values), collection.epochs.count
+    for start in range(0, total, _BATCH):
+        numbers = range(start, min(start + _BATCH, total))
+        # The same epochs for all values.
+        asked = [History([values[i % len(values)]], epochs_for(i // len(values), 1, count)) for i in numbers]
+        for i, history, (message,) in zip(numbers, asked, client.reports(asked), strict=True):
+            known = read.response(message, history.epochs[0])
+            if known is not None:
+                mine = found[i % len(values)]
+                mine.responses[known[0]] += 1
+                mine.ids.append(known[1])
     return found
+
+
+def own_events(
+    protocol: LocalProtocol[Any], value: Any, response: Any
+) -> Iterator[tuple[int, bool, Fraction]]:
+    """(attribute, whether the response speaks for the held value, its probability), if it can be said."""
+    mine = value if len(protocol.parts) > 1 else (value,)
+    for index, about in protocol.said_about(response).items():
+        if index < _PARTS:
+            part, own = protocol.parts[index], mine[index]
+            if isinstance(part, FrequencyProtocol):
+                yield index, part.supports(about, own), part.support.sampled * part.support.own
+            elif isinstance(part, OneBit):
+                yield index, bool(about), part.likelihood(1, own)
 
 
 def support_matches(
@@ -76,7 +120,7 @@ def support_matches(
 ) -> Iterator[Match]:
     """A test for each held value, attribute and event."""
     parts = protocol.parts
-    for number, (held, responses) in enumerate(seen):
+    for held, responses in seen:
         mine = held if len(parts) > 1 else (held,)
         for index, part in enumerate(parts[:_PARTS]):
             said: Counter[Any] = Counter()
@@ -88,17 +132,23 @@ def support_matches(
             for what, holds, probability in (*_events(part, mine[index]), *_drawn_without_the_value(part)):
                 count = sum(times for response, times in said.items() if holds(response))
                 where = f"attribute {index}, " if len(parts) > 1 else ""
-                yield Match(Check.SUPPORT, f"{where}held value {number}, {what}", count, trials, probability)
+                text = f"{where}value {held} held, {what}"
+                yield Match(Check.SUPPORT, text, count, trials, probability)
 
 
 def _events(part: LocalProtocol[Any], held: int) -> Iterator[Event]:
     if isinstance(part, FrequencyProtocol):
         found = part.support
-        for value in spread(part.domain_size, _TARGETS):
+        near = {value for value in (held - 1, held, held + 1) if 0 <= value < part.domain_size}
+        for value in sorted({*spread(part.domain_size, _TARGETS), *near}):
             p = found.sampled * (found.own if value == held else found.other)
             yield f"value {value} is supported", _supports(part, value), p
     elif isinstance(part, OneBit):
         yield "the bit is 1", bool, part.likelihood(1, held)
+    else:
+        model = part_model(part, (held, held))
+        for symbol, p in enumerate(model.strata[0].answers[0]):
+            yield f"symbol {symbol}", _placed(model, symbol), p
 
 
 def _drawn_without_the_value(part: LocalProtocol[Any]) -> Iterator[Event]:
@@ -121,6 +171,10 @@ def _drawn_without_the_value(part: LocalProtocol[Any]) -> Iterator[Event]:
     elif isinstance(part, BitFlip) and part.d < part.domain_size:
         for bucket in spread(part.domain_size, _TARGETS):
             yield f"bucket {bucket} is sampled", _samples(bucket), part.support.sampled
+
+
+def _placed(model: PairModel, symbol: int) -> Callable[[Any], bool]:
+    return lambda response: model.place(response) == (0, symbol)
 
 
 def _between(low: int, high: int) -> Callable[[Any], bool]:

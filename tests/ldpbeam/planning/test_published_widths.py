@@ -1,0 +1,107 @@
+"""The interval that `plan` speaks of is the one that a run publishes: half-widths, planned and published."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+
+import ldpbeam
+from ldpbeam.arrays import Ints
+from ldpbeam.collection.domain import Domain
+from ldpbeam.collection.file import parse_collection
+from ldpbeam.planning.collection_text import Particulars, collection_text
+from ldpbeam.planning.needs import FrequencyNeeds, zipf
+from ldpbeam.planning.plan import make_plan
+from ldpbeam.planning.spread import WIDE
+
+EPOCHS = 200
+WITHIN = 0.03
+
+# (values, devices, epochs planned, levels, whether all values are alike)
+NEEDS = [
+    pytest.param(*need, id=f"k={need[0]} n={need[1]} {need[3]} {'even' if need[4] else 'ranked'}")
+    for need in [
+        # Few counts.
+        (50, 100, 1, {"longitudinal": 8.0}, False),
+        (4, 700, 3, {"longitudinal": 10.0, "first": 6.0}, False),
+        (9, 500, 3, {"longitudinal": 12.0}, True),
+        (40, 3000, 2, {"longitudinal": 6.0}, False),
+        (2, 300, 2, {"longitudinal": 2.0}, True),
+        (7, 2000, 4, {"longitudinal": 4.0, "first": 3.0}, False),
+        (24, 400, 8, {"lifetime": 8.0}, False),
+        (100, 250, 1, {"longitudinal": 10.0}, True),
+        (3, 60, 1, {"longitudinal": 3.0}, False),
+        (360, 1000, 1, {"longitudinal": 9.0}, False),
+        # Many.
+        (16, 5000, 10, {"longitudinal": 2.0, "first": 1.0}, False),
+        (16, 5000, 10, {"longitudinal": 2.0, "first": 1.0}, True),
+        (60, 4000, 30, {"longitudinal": 3.0}, False),
+        (5, 2000, 365, {"longitudinal": 1.0}, False),
+        (30, 6000, 12, {"lifetime": 3.0}, False),
+        (30, 6000, 12, {"lifetime": 3.0}, True),
+        (12, 3000, 26, {"lifetime": 5.0}, False),
+        (200, 3000, 5, {"inputs_cap": 6.0}, False),
+        (24, 5000, 30, {"inputs_cap": 4.0}, True),
+        (2, 5000, 10, {"lifetime": 4.0}, False),
+        (8, 1500, 4, {"longitudinal": 4.0, "bits": 8}, False),
+        (64, 2500, 2, {"longitudinal": 5.0}, True),
+        (33, 900, 2, {"first": 1.5}, False),
+        (10, 8000, 50, {"longitudinal": 1.0, "first": 0.9}, False),
+        (500, 5000, 1, {"longitudinal": 4.0}, False),
+        (20, 4000, 20, {"longitudinal": 2.0, "bits": 8}, True),
+        (6, 1000, 7, {"longitudinal": 6.0, "first": 2.0}, False),
+        (90, 2000, 1, {"longitudinal": 7.0}, True),
+        (15, 10000, 100, {"lifetime": 6.0}, False),
+        (3, 4000, 365, {"longitudinal": 0.5}, True),
+    ]
+]
+
+
+def people(values: int, devices: int, *, even: bool) -> Ints:
+    """A value for each device: as near to the frequencies as whole devices are, in an order of no meaning."""
+    shares = np.full(values, 1 / values) if even else zipf(values)
+    ends = np.rint(np.cumsum(shares) * devices).astype(np.int64)
+    held = np.repeat(np.arange(values), np.diff(ends, prepend=0))
+    return np.random.default_rng(1).permutation(held)
+
+
+@pytest.mark.thorough(but=3)
+@pytest.mark.parametrize(("values", "devices", "epochs", "limits", "even"), NEEDS)
+def test_planned_half_widths_are_those_that_are_published(
+    values: int, devices: int, epochs: int, limits: dict[str, float], even: bool
+) -> None:
+    held = people(values, devices, even=even)
+    shares = np.bincount(held, minlength=values) / devices
+    needs = FrequencyNeeds(values, devices, epochs, frequencies=tuple(shares.tolist()), **limits)  # type: ignore[arg-type]
+    row = make_plan(needs).recommended
+    assert row is not None
+    text = collection_text(row, needs, Particulars("NAME", Domain(values), "1d", 0))
+    text = re.sub(r"min_reports: \d+", "min_reports: 1", text)
+    widths = np.zeros((EPOCHS, values))
+    for turn in range(EPOCHS):
+        # Ties are split by the digest, the epoch and the value: another name splits them anew.
+        agreed = parse_collection(text.replace("NAME", f"x{turn}"))
+        reports = ldpbeam.simulate(agreed, held, epoch=turn % epochs, seed=turn)
+        found = ldpbeam.result_of_epoch(agreed, turn % epochs, [reports]).attributes[0].estimates
+        assert found is not None
+        widths[turn] = (found.high - found.low) / 2
+    published = widths.mean(axis=0)
+    if even:
+        assert row.figures.even_half_width == pytest.approx(published.mean(), rel=WITHIN)
+    else:
+        most = shares == row.figures.widest_frequency
+        assert row.figures.half_width == pytest.approx(published[most].mean(), rel=WITHIN)
+        assert row.figures.half_width >= published.max() * (1 - WITHIN)
+
+
+def test_standard_errors_would_be_other_widths() -> None:
+    """1.96 of them miss the published half-widths where counts are few, and where rare values end at 0."""
+    few = make_plan(FrequencyNeeds(100, 250, 1, longitudinal=10.0)).recommended
+    rare = make_plan(FrequencyNeeds(360, 10_000, 5, longitudinal=1.0)).recommended
+    for row, more in ((few, True), (rare, False)):
+        assert row is not None
+        assert row.figures.even_half_width is not None
+        ratio = row.figures.even_half_width / (WIDE * row.figures.std_error)
+        assert (ratio > 1 + 2 * WITHIN) if more else (ratio < 1 - 2 * WITHIN)
