@@ -101,6 +101,22 @@ def test_one_rate_of_false_alarms_for_all_groups(place: Path, tmp_path: Path) ->
     assert "0 of 2 groups" in call(*given, "--epochs", 0, "--against", 1).stdout
 
 
+@pytest.mark.parametrize("rate", [(), ("--change-rate", "0.1")])
+def test_two_runs_of_one_collection_are_one_series(
+    place: Path, tmp_path: Path, rate: tuple[str, ...]
+) -> None:
+    """Devices keep their memos from run to run."""
+    for name, epochs in (("a", range(4)), ("b", range(4, 8))):
+        (tmp_path / name).mkdir()
+        for epoch in epochs:
+            copied = place / "results" / "latest" / f"{epoch}.parquet"
+            (tmp_path / name / copied.name).write_bytes(copied.read_bytes())
+    options = ("--collection", place / "minutes.yaml", "--group", place / "groups.csv", *rate, "--json")
+    both = json.loads(call("compare", tmp_path / "a", tmp_path / "b", *options).stdout)
+    one = call("compare", place / "results", *options, "--epochs", "0..3", "--against", "4..7")
+    assert both["rows"] == json.loads(one.stdout)["rows"]
+
+
 def test_groups_of_two_runs_whose_domains_differ(place: Path, tmp_path: Path) -> None:
     """Finer buckets in a second version: groups can be compared where values cannot."""
     text = TEXT.replace("buckets: 12", "buckets: 24") + "version: 2\n"

@@ -136,6 +136,8 @@ def test_quantiles_of_a_known_curve() -> None:
     error = np.array([0.05, 0.06, 0.06, 0.02, 0.0])
     # F(1) = 0.4 ± 0.12 may reach a half, F(2) may exceed it; F(0) may not, F(3) surely does.
     assert quantile(curve, error, 0.5, Z) == (3, 1, 3)
+    # A first crossing by chance is none: the curve falls below a half again.
+    assert quantile(np.array([0.6, 0.2, 0.3, 1.0]), np.full(4, 1e-9), 0.5, Z)[0] == 3
     assert quantile(np.array([-0.1, 0.3, 0.2, 1.0]), np.full(4, 1e-9), 0.25, Z)[0] == 1
 
 
@@ -200,6 +202,18 @@ def test_groups_of_single_epochs_and_of_all() -> None:
     assert known[0]["std_error"] < means[0]["std_error"]
 
 
+def test_intervals_end_where_a_sum_can() -> None:
+    collection, table = collected(epochs=1)
+    rows = ldpbeam.group_shares(collection, table, {str(v): [v] for v in range(12)}).to_pylist()
+    assert any(row["estimate"] - Z * row["std_error"] < 0 < row["estimate"] for row in rows)
+    for row in rows:
+        least = min(0, row["estimate"])
+        assert row["ci_low"] == pytest.approx(max(row["estimate"] - Z * row["std_error"], least), abs=1e-12)
+        assert least <= row["ci_low_all"] <= row["ci_low"]
+    (mean,) = ldpbeam.value_mean(collection, table).to_pylist()
+    assert 15 <= mean["ci_low"] <= mean["ci_high"] <= 345
+
+
 def test_curves_quantiles_and_means() -> None:
     collection, table = collected("oue\nepsilon: 3.0", epochs=1)
     curve = ldpbeam.cumulative_shares(collection, table)
@@ -261,6 +275,9 @@ epoch: {{length: 1d}}
     table = ldpbeam.estimate(collection, [ldpbeam.simulate(collection, values, epoch=e) for e in range(4)])
     found = ldpbeam.group_shares(collection, table, {"ab": ["a", "b"]}, attribute="team", every=4).to_pylist()
     assert found[0]["attribute"] == "team"
+    errors = errors_of_sums(collection, "team", Groups({"ab": [0, 1]}).sums(collection.histograms[1][1]))
+    assert (errors.again, errors.present) == (pytest.approx(1 / 3), 0.5)
+    assert errors.share == (0.5 if allocation == "sample" else 1)
     assert abs(found[0]["estimate"] - np.isin(VALUES % 3, (0, 1)).mean()) < 5 * found[0]["std_error"]
     assert ldpbeam.cumulative_shares(collection, table, attribute="age").num_rows == 24
     with pytest.raises(ValueError, match="no results of 'several' for ''"):

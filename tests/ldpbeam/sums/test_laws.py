@@ -13,12 +13,13 @@ import pytest
 
 from ldpbeam.hashing import AffineFamily, LinearFamily
 from ldpbeam.hashing.affine import line_collision
+from ldpbeam.over_time.covariance import memo_errors, slotted_errors
 from ldpbeam.protocols import FrequencyProtocol, Parameters, protocol
 from ldpbeam.protocols.bit_flip import BitFlip
 from ldpbeam.protocols.local_hash import LocalHash
 from ldpbeam.protocols.server_side import EVERYONE, PartEstimator
 from ldpbeam.sums import collisions
-from ldpbeam.sums.errors import SumErrors, sum_errors
+from ldpbeam.sums.errors import Drawing, SumErrors, sum_errors
 from ldpbeam.sums.laws import HashedSymbol
 from tests.ldpbeam import test_memo_errors as memo
 
@@ -413,3 +414,76 @@ def test_a_protocol_that_says_nothing_about_sums_is_refused() -> None:
 
     with pytest.raises(NotImplementedError, match="grr does not say"):
         Silent.from_parameters(3, ONE).sum_law(np.eye(3))
+
+
+# --- sums of one value are that value: against the errors of single values
+
+
+SINGLE = [("l_grr", 5, TWO), ("l_osue", 5, TWO), ("loloha", 9, with_g(3))]
+
+
+@pytest.mark.parametrize("share", [EVERYONE, Fraction(1, 3)])
+@pytest.mark.parametrize("slots", [None, (1, 3), (2, 4)])
+@pytest.mark.parametrize(("name", "k", "levels"), [*SINGLE, ("grr", 5, ONE)], ids=lambda one: str(one)[:9])
+def test_errors_over_time_of_one_value(
+    name: str, k: int, levels: Parameters, slots: tuple[int, int] | None, share: Fraction
+) -> None:
+    estimator = PartEstimator(protocol(name, k, levels), share)
+    one = memo_errors(estimator) if slots is None else slotted_errors(estimator, *slots)
+    if slots is not None:
+        estimator = PartEstimator(estimator.protocol, share, Fraction(*slots))
+    sums = sum_errors(estimator, np.eye(k), slots)
+    assert sums.independent == (one is None)
+    if one is None:
+        return
+    frequency = np.arange(1.0, k + 1)[::-1] / (k * (k + 1) / 2)
+    series = np.stack([frequency, np.roll(frequency, 1)])
+    assert sums.kept(series) == pytest.approx(one.kept(series), rel=1e-9, abs=1e-12)
+    assert sums.drawn_apart(series) == pytest.approx(one.drawn_apart(series), rel=1e-9, abs=1e-15)
+    # Whether as factors of one cause or of another.
+    factors = [errors.opposed(series) for errors in (sums, one)]
+    products = [(each[:, 0] * each[:, 1]).sum(axis=0) for each in factors]
+    assert products[0] == pytest.approx(products[1], rel=1e-6, abs=1e-12)
+    anew = [errors.drawn_anew(frequency, series[1]) for errors in (sums, one)]
+    # Of hashed values the errors of single ones take the average over triples.
+    near = 0.2 if name == "loloha" else 1e-9
+    assert anew[0][0] == pytest.approx(anew[1][0], rel=near, abs=1e-12)
+
+
+def test_estimates_that_do_not_add_up_to_one() -> None:
+    """What they lack counts as spread evenly: a shift of all of them changes no variance."""
+    frequency = np.array([0.5, 0.3, 0.15, 0.05])
+    for name, levels in (("oue", ONE), ("grr", ONE), ("olh", with_g(3, two=False))):
+        built: Any = protocol(name, 4, levels)
+        law = built.sum_law(weights(4))
+        assert law.noise(frequency + 0.02) == pytest.approx(law.noise(frequency))
+        assert law.noise(frequency) == pytest.approx(law.conditional @ frequency)
+        drawn = Drawing(weights(4), 0.0, 1.0)
+        mean = weights(4) @ frequency
+        assert drawn.of_weights(frequency + 0.02) == pytest.approx(weights(4) ** 2 @ frequency - mean**2)
+        # Beyond any fleet it ends at what a fleet can have.
+        for far in (np.array([9.0, 0, 0, 0]), np.array([-9.0, 0, 0, 0])):
+            assert (law.noise(far) >= law.conditional.min(axis=1)).all()
+            assert (law.noise(far) <= law.conditional.max(axis=1)).all()
+            assert (drawn.of_weights(far) >= 0).all()
+
+
+def test_each_value_has_its_own_number_of_reports() -> None:
+    built: Any = protocol("dbitflip", 4, Parameters(epsilon=1.0, d=2))
+    other, gap = float(built.support.other), float(built.support.gap)
+    n = np.array([[100, 200, 300, 400]])
+    found = SumErrors(built, np.eye(4)).variance(np.array([[0.0, 0.0, 0.0, 1.0]]), n)
+    assert found[0, :3] == pytest.approx(other * (1 - other) / gap**2 / n[0, :3], rel=1e-9)
+    assert SumErrors(built, np.eye(4)).reports(n).tolist() == [[500]]
+
+
+def test_the_share_that_reports_is_part_of_the_error() -> None:
+    """Drawing a third of the devices adds 2/3 of the variance of the weights, and less where fewer report."""
+    built: Any = protocol("oue", 4, ONE)
+    truth, n, asked = np.array([[0.4, 0.3, 0.2, 0.1]]), np.full((1, 4), 500), weights(4)
+    spread = asked**2 @ truth[0] - (asked @ truth[0]) ** 2
+    alone = sum_errors(PartEstimator(built), asked).variance(truth, n)
+    third = Fraction(1, 3)
+    for share, present in ((third, EVERYONE), (EVERYONE, third), (Fraction(1, 2), third)):
+        found = sum_errors(PartEstimator(built, share, present), asked).variance(truth, n)
+        assert (found - alone)[0] == pytest.approx(float(1 - share * present) * spread / 500, rel=1e-9)

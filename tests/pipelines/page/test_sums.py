@@ -9,10 +9,12 @@ from pathlib import Path
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
+from scipy.stats import norm
 
 import ldpbeam
 from ldpbeam.errors import UsageError
 from ldpbeam.pipelines.collection_record import collection_entry
+from ldpbeam.pipelines.page import charts
 from ldpbeam.pipelines.page.document import write_page
 from ldpbeam.pipelines.page.sums import MOST
 from tests.pipelines.page.reader import Reader, harmless
@@ -75,6 +77,22 @@ def test_a_curve_of_values_in_order(tmp_path: Path) -> None:
         assert found[1] == row["label"]
         assert float(found[2].replace("−", "-")) == pytest.approx(100 * row["estimate"], abs=0.06)
         assert (found[4] is None) == (row["std_error"] == 0)
+
+
+def test_the_band_holds_for_all_of_the_curve(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    drawn: list[list[charts.Row]] = []
+    curve = charts.curve
+    monkeypatch.setattr(
+        charts, "curve", lambda rows, *more: (drawn.append(list(rows)), curve(rows, *more))[1]
+    )
+    output = run(tmp_path)
+    page(output)
+    collection = ldpbeam.parse_collection(TEXT.replace("DOMAIN", RANGE))
+    expected = ldpbeam.cumulative_shares(collection, ldpbeam.read(output)).to_pylist()
+    wide = norm.ppf(1 - 0.025 / 12)
+    for row, each in zip(drawn[0], expected, strict=True):
+        assert row["high"] - row["estimate"] == pytest.approx(wide * each["std_error"])
+        assert row["estimate"] - row["low"] == pytest.approx(wide * each["std_error"])
 
 
 def test_groups_of_a_file(tmp_path: Path) -> None:
