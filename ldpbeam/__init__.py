@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from ldpbeam.errors import CollectionError, LdpError
     from ldpbeam.protocols import Parameters, protocol
     from ldpbeam.reports import Admission, ReportColumns
+    from ldpbeam.sums.front import cumulative_shares, group_shares, quantiles, value_mean
+    from ldpbeam.sums.pooled import pooled
 
 __version__ = "0.1.0"
 
@@ -41,10 +43,15 @@ _HOMES = {
     "Device": "ldpbeam.client",
     "LdpError": "ldpbeam.errors",
     "Parameters": "ldpbeam.protocols",
+    "cumulative_shares": "ldpbeam.sums.front",
+    "group_shares": "ldpbeam.sums.front",
     "load_collection": "ldpbeam.collection.file",
     "parse_collection": "ldpbeam.collection.file",
+    "pooled": "ldpbeam.sums.pooled",
     "protocol": "ldpbeam.protocols",
+    "quantiles": "ldpbeam.sums.front",
     "result_of_epoch": "ldpbeam.epoch_result",
+    "value_mean": "ldpbeam.sums.front",
 }
 """Public names that are defined elsewhere, and the modules that define them."""
 
@@ -55,13 +62,18 @@ __all__ = [
     "LdpError",
     "Parameters",
     "admit",
+    "cumulative_shares",
     "estimate",
+    "group_shares",
     "load_collection",
     "parse_collection",
+    "pooled",
     "protocol",
+    "quantiles",
     "read",
     "result_of_epoch",
     "simulate",
+    "value_mean",
 ]
 
 

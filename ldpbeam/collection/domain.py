@@ -22,12 +22,15 @@ class Domain:
         maximum: upper end of a numeric range starting at 0 that is cut into ``size`` equal buckets; where
             size = maximum + 1, the values are the whole numbers 0..maximum themselves.
         other: the value, one of those with labels, that a device reports for a label that is not listed.
+        ordered: whether the values are in an order that means something. Devices need not know: it is not
+            part of the digest, and two domains that differ in it only are equal.
     """
 
     size: int
     labels: tuple[str, ...] | None = None
     maximum: float | None = None
     other: int | None = None
+    ordered: bool = field(default=False, compare=False)
     _positions: dict[str, int] = field(init=False, repr=False, compare=False, hash=False)
 
     def __post_init__(self) -> None:
@@ -76,6 +79,11 @@ class Domain:
     def whole(self) -> bool:
         """Whether the values are the whole numbers of a range."""
         return self.maximum is not None and self.size == self.maximum + 1
+
+    @property
+    def has_order(self) -> bool:
+        """Whether cumulative shares and quantiles mean something; every range is in order."""
+        return self.ordered or self.maximum is not None
 
     @property
     def numeric(self) -> bool:

@@ -378,8 +378,9 @@ def _attributes(entry: _Entry, where: str, *, mean: bool) -> tuple[Attribute, ..
 
 
 def _domain(entry: _Entry, where: str, *, mean: bool = False) -> Domain:
-    keys = _mapping(_node(entry), ("size", "labels", "other", "range"), where, "domain")
+    keys = _mapping(_node(entry), ("size", "labels", "other", "range", "ordered"), where, "domain")
     other = keys.pop("other", None)
+    ordered = _ordered(keys.pop("ordered", None), mean=mean)
     if len(keys) != 1:
         raise entry.fail(
             "must have exactly one of size, labels, range",
@@ -389,7 +390,7 @@ def _domain(entry: _Entry, where: str, *, mean: bool = False) -> Domain:
     if other and "labels" not in keys:
         raise other.fail("is for labels", "Remove it, or list labels.", "E-COLLECTION-DOMAIN")
     if "size" in keys:
-        return Domain(keys["size"].integer(2, MAX_DOMAIN))
+        return Domain(keys["size"].integer(2, MAX_DOMAIN), ordered=ordered)
     if "labels" in keys:
         labels = keys["labels"].value
         if not isinstance(labels, list) or not all(isinstance(label, str) for label in labels):
@@ -397,7 +398,8 @@ def _domain(entry: _Entry, where: str, *, mean: bool = False) -> Domain:
         keys["labels"].encodable(*labels)
         if other and other.text() not in labels:
             raise other.fail("is none of the labels", "Add it to labels.", "E-COLLECTION-DOMAIN")
-        return Domain(len(labels), tuple(labels), other=labels.index(other.text()) if other else None)
+        at = labels.index(other.text()) if other else None
+        return Domain(len(labels), tuple(labels), other=at, ordered=ordered)
     bounds = _mapping(_node(keys["range"]), ("max", "buckets"), where, "domain.range")
     top = _required(bounds, "max", entry.where, "max: 86400").number()
     if mean:
@@ -410,7 +412,17 @@ def _domain(entry: _Entry, where: str, *, mean: bool = False) -> Domain:
         last = bounds["max"].integer(1, MAX_DOMAIN - 1)
         return Domain(last + 1, None, float(last))
     buckets = _required(bounds, "buckets", entry.where, "buckets: 32").integer(2, MAX_DOMAIN)
-    return Domain(buckets, None, top)
+    return Domain(buckets, None, top, ordered=ordered)
+
+
+def _ordered(entry: _Entry | None, *, mean: bool) -> bool:
+    if entry is None:
+        return False
+    if not isinstance(entry.value, bool):
+        raise entry.fail("must be true or false", "Write ordered: true.", "E-COLLECTION-DOMAIN")
+    if mean:
+        raise entry.fail("is for frequencies", "Remove it.", "E-COLLECTION-DOMAIN")
+    return entry.value
 
 
 def _epochs(entry: _Entry, where: str, planned: int) -> Epochs:

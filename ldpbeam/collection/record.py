@@ -84,13 +84,14 @@ def _participation_record(collection: Collection) -> dict[str, Any]:
 def _domain_record(domain: Domain) -> dict[str, Any]:
     labels = None if domain.labels is None else list(domain.labels)
     other = {} if domain.other is None else {"other": domain.other}
-    return {"size": domain.size, "labels": labels, "maximum": domain.maximum, **other}
+    ordered = {"ordered": True} if domain.ordered else {}
+    return {"size": domain.size, "labels": labels, "maximum": domain.maximum, **other, **ordered}
 
 
 def _domain(record: Mapping[str, Any]) -> Domain:
     labels = record["labels"]
     listed = None if labels is None else tuple(labels)
-    return Domain(record["size"], listed, record["maximum"], record.get("other"))
+    return Domain(record["size"], listed, record["maximum"], record.get("other"), bool(record.get("ordered")))
 
 
 def _damaged(why: str) -> CollectionError:

@@ -41,6 +41,7 @@ def collection_schema() -> dict[str, Any]:
             "size": {"type": "integer", "minimum": 2, "maximum": MAX_DOMAIN},
             "labels": {"type": "array", "items": _LABEL, "minItems": 2, "uniqueItems": True},
             "other": _LABEL,
+            "ordered": {"type": "boolean", "description": "Whether the order of the values means something."},
             "range": {
                 "type": "object",
                 "properties": {

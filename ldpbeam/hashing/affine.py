@@ -8,10 +8,10 @@ from functools import lru_cache
 from math import gcd, pi, prod, sin
 from typing import ClassVar
 
-from ldpbeam.arrays import Bytes, Ints, Uints, read_only
+from ldpbeam.arrays import Bytes, Floats, Ints, Uints, read_only
 from ldpbeam.degenerate import CELLS, add_seeds, check_seeded, is_degenerate, ordinary, ordinary_many
 from ldpbeam.errors import CollectionError, Reason
-from ldpbeam.hashing.base import HashFamily
+from ldpbeam.hashing.base import MOST_CELLS, HashFamily
 from ldpbeam.kernels.check_codes import CheckCode
 from ldpbeam.randomness import FULL
 
@@ -181,6 +181,38 @@ class AffineFamily(HashFamily):
     def support_counts(self, counts: Ints) -> Ints:
         """Already per value."""
         return counts
+
+    def class_squares(self, weights: Floats) -> Floats:
+        """Exact for two symbols; else the mean over the spread functions (ldpbeam/sums/collisions.py)."""
+        import numpy as np
+
+        from ldpbeam.sums.collisions import SPREAD, by_triples, class_squares, half_words
+
+        if self.g == 2:
+            return by_triples(weights, float(self.collision), 0.25)
+        tables = (self._symbols(halves) for halves in half_words(self.domain_size, self.g))
+        return class_squares(tables, SPREAD, weights, np.ones(self.g))
+
+    def table(self) -> Ints | None:
+        """Of the spread functions."""
+        from ldpbeam.sums.collisions import SPREAD
+
+        return _table(self) if SPREAD * self.domain_size <= MOST_CELLS else None
+
+    def _symbols(self, halves: Uints) -> Ints:
+        import numpy as np
+
+        symbols: Ints = (halves * np.uint64(self.g) >> np.uint64(32)).astype(np.uint16)
+        return symbols
+
+
+@lru_cache(maxsize=2)
+def _table(family: AffineFamily) -> Ints:
+    import numpy as np
+
+    from ldpbeam.sums.collisions import half_words
+
+    return np.concatenate([family._symbols(halves) for halves in half_words(family.domain_size, family.g)])
 
 
 def line_collision(q: int, r: int, g: int) -> float:

@@ -8,8 +8,11 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import ClassVar
 
-from ldpbeam.arrays import Bytes, Ints, Uints
+from ldpbeam.arrays import Bytes, Floats, Ints, Uints
 from ldpbeam.errors import Reason
+
+MOST_CELLS = 1 << 26
+"""Of a table of functions and values: 128 MiB."""
 
 
 @dataclass(frozen=True)
@@ -126,3 +129,23 @@ class HashFamily(ABC):
     @abstractmethod
     def support_counts(self, counts: Ints) -> Ints:
         """Support of each value from the accumulator, int64 (domain_size,)."""
+
+    # Sums over several values
+
+    @abstractmethod
+    def class_squares(self, weights: Floats) -> Floats:
+        """E[(Σ of the weights of the values with the symbol of x)²] for every value x, over a uniform seed.
+
+        Args:
+            weights: float64 (sums, k), of the values.
+
+        Returns:
+            float64 (sums, k).
+        """
+
+    @abstractmethod
+    def table(self) -> Ints | None:
+        """Symbols of all values, uint16 (functions, k), under functions that stand for the whole family.
+
+        None where the table would have more than 2**26 cells.
+        """

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, lru_cache
 from math import exp
 from typing import ClassVar
 
-from ldpbeam.arrays import Bytes, Ints, Uints
+from ldpbeam.arrays import Bytes, Floats, Ints, Uints
 from ldpbeam.errors import CollectionError, Reason
-from ldpbeam.hashing.base import HashFamily
+from ldpbeam.hashing.base import MOST_CELLS, HashFamily
 from ldpbeam.randomness import FULL
 
 _MAX_OPTIMAL = 1 << 12  # beyond it the lifetime cap g·ε∞ is out of proportion
@@ -264,6 +264,44 @@ class LinearFamily(HashFamily):
         while self.g ** (digits + 1) < _ROW:
             digits += 1
         return digits
+
+    def class_squares(self, weights: Floats) -> Floats:
+        """Exact; for more than two symbols and 2**20 points an upper bound (ldpbeam/sums/collisions.py)."""
+        import numpy as np
+
+        from ldpbeam.sums.collisions import class_squares, on_lines
+
+        if self.digits == 1:  # no two values ever collide
+            return np.asarray(weights**2, np.float64)
+        # A convolution for every second ratio, or all functions one by one.
+        by_lines = self.points * self.digits * self.g * 4
+        table = None if self.g == 2 or by_lines < self.classes * self.domain_size else self.table()
+        if table is not None:
+            return class_squares(iter([table]), len(table), weights, np.ones(self.g))
+        triple = max(self.points // self.g**2 - 1, 0) / (self.points - 1)
+        return on_lines(weights, self.g, self.digits, float(self.collision), triple)
+
+    def table(self) -> Ints | None:
+        """One function for each of those that differ by a renaming of symbols only."""
+        return _table(self) if self.classes * self.domain_size <= MOST_CELLS else None
+
+
+@lru_cache(maxsize=2)
+def _table(family: LinearFamily) -> Ints:
+    import numpy as np
+
+    g = family.g
+    # The lowest digit that is not 0 is a 1.
+    seeds = np.concatenate(
+        [g**place * (1 + g * np.arange(family.points // g ** (place + 1))) for place in range(family.digits)]
+    )
+    values = np.arange(family.domain_size)
+    total = np.zeros((len(seeds), len(values)), np.int64)
+    for _ in range(family.digits):
+        total += np.outer(seeds % g, values % g)
+        seeds, values = seeds // g, values // g
+    symbols: Ints = (total % g).astype(np.uint16)
+    return symbols
 
 
 def is_prime(number: int) -> bool:

@@ -56,11 +56,14 @@ def combined(
     repeated = floor = np.zeros_like(total)
     if errors is not None and len(series.epochs) > 0:
         reports = np.maximum(series.n, 1)
-        kept = np.minimum(
-            np.sqrt(np.where(known, errors.kept(errors.shares(estimate)), 0.0) / reports), error
-        )
+        frequencies = series.frequencies
+        shares = errors.shares(frequencies)
+        kept = np.minimum(np.sqrt(np.where(known, errors.kept(shares), 0.0) / reports), error)
         if rate is None:
-            repeated = _worst(w, kept, np.where(known, errors.opposed(estimate), 0.0) / np.sqrt(reports))
+            opposed = np.zeros((0, *w.shape))
+            if (w < 0).any():  # else nothing opposes anything
+                opposed = np.where(known, errors.opposed(frequencies), 0.0) / np.sqrt(reports)
+            repeated = _worst(w, kept, opposed)
         else:
             repeated = _modelled(series, w, kept, errors, rate)
         floor = (w**2 * kept**2).sum(axis=0) + repeated

@@ -62,7 +62,10 @@ def together(first: Series, second: Series) -> Series | None:
         (getattr(first, name), getattr(second, name)) for name in ("epochs", "n", "estimate", "std_error")
     )
     epochs, n, estimate, std_error = (np.concatenate(pair)[order] for pair in pairs)
-    return Series(epochs, n, estimate, std_error)
+    basis = None
+    if first.basis is not None and second.basis is not None:
+        basis = np.concatenate([first.basis, second.basis])[order]
+    return Series(epochs, n, estimate, std_error, basis)
 
 
 def compare_runs(first: Combined, second: Combined) -> Comparison:

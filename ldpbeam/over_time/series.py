@@ -18,12 +18,15 @@ class Series:
         n: int64 (T, k), reports behind each estimate.
         estimate: float64 (T, k), raw ones; NaN where an epoch has none.
         std_error: float64 (T, k).
+        basis: float64 (T, values), the raw frequencies of all values whose sums the estimates are; None where
+            the estimates are those of the values themselves. What errors depend on.
     """
 
     epochs: Ints
     n: Ints
     estimate: Floats
     std_error: Floats
+    basis: Floats | None = None
 
     def __post_init__(self) -> None:
         """Raises ValueError for arrays that do not fit, or epochs that do not rise."""
@@ -39,12 +42,19 @@ class Series:
         return np.isfinite(self.estimate) & np.isfinite(self.std_error) & (self.n > 0)
 
     @property
+    def frequencies(self) -> Floats:
+        """What errors depend on, (T, values): the basis, or the estimates; 0 where there is none."""
+        if self.basis is not None:
+            return np.nan_to_num(self.basis)
+        return np.where(self.known, self.estimate, 0.0)
+
+    @property
     def average(self) -> Floats:
-        """The mean of the estimates of each value, (k,); 0 where there is none."""
-        known = self.known
-        total = np.where(known, self.estimate, 0.0).sum(axis=0)
-        return np.asarray(total / np.maximum(known.sum(axis=0), 1), np.float64)
+        """The mean of :attr:`frequencies` over the epochs that have them, (values,); 0 where none has."""
+        known = self.known if self.basis is None else np.isfinite(self.basis)
+        return np.asarray(self.frequencies.sum(axis=0) / np.maximum(known.sum(axis=0), 1), np.float64)
 
     def rows(self, where: Flags | slice) -> Series:
         """Some of the epochs."""
-        return Series(self.epochs[where], self.n[where], self.estimate[where], self.std_error[where])
+        basis = None if self.basis is None else self.basis[where]
+        return Series(self.epochs[where], self.n[where], self.estimate[where], self.std_error[where], basis)

@@ -179,7 +179,17 @@ def change(old: Collection, new: Collection) -> Change:
         was, now = before.get(key), after.get(key)
         if was != now:
             (server if key in SERVER_FIELDS else devices).append(f"{key}: {_written(was)} → {_written(now)}")
+    was, now = _in_order(old), _in_order(new)
+    server += [f"ordered: {was[name]} → {now[name]}" for name in was if was[name] != now.get(name, was[name])]
     return Change(tuple(devices), tuple(server))
+
+
+def _in_order(collection: Collection) -> dict[str, str]:
+    """What the file says about the order of the values of each attribute, which is in no message."""
+    return {
+        name: " ".join(filter(None, (name, str(domain.ordered).lower())))
+        for name, domain in collection.histograms
+    }
 
 
 def _fields(collection: Collection) -> dict[str, Any]:

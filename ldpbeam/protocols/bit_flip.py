@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from ldpbeam.estimates import Estimates
+    from ldpbeam.sums.laws import SumLaw
 
 _INDEX_BITS = 32
 _FEW = 2048
@@ -120,6 +121,19 @@ class BitFlip(BitVector[BucketBits]):
         bit = self.permanent.other * (1 - self.permanent.other)
         shared = float(Fraction((b - d) * (b - d - 1), (b - 1) * (b - 2)) * bit)
         return Recurrence(0.0, shared, shared)
+
+    def sum_law(self, weights: Floats, *, lasting: bool = False) -> SumLaw:
+        """Bits are independent given the value and the set; there is one round only."""
+        from ldpbeam.sums.laws import IndependentBits
+
+        own, other = float(self.support.own), float(self.support.other)
+        return IndependentBits(weights, own, other, self.d / self.domain_size, self.recurrence.apart)
+
+    @property
+    def asked(self) -> tuple[Fraction, Fraction]:
+        """d of b buckets, drawn without putting any back."""
+        b, d = self.domain_size, self.d
+        return Fraction(d, b), Fraction((d - 1) * b, d * (b - 1))
 
     @property
     def not_hidden(self) -> tuple[str, ...]:

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
-from ldpbeam.arrays import Bytes, Ints, integers, read_only
+from ldpbeam.arrays import Bytes, Floats, Ints, integers, read_only
 from ldpbeam.channels.calibration import symbol_second_round
 from ldpbeam.channels.channel import SymbolChannel
 from ldpbeam.errors import InvalidPayload, Reason
@@ -19,6 +19,9 @@ from ldpbeam.protocols.parameters import Parameters
 from ldpbeam.protocols.results import FrequencyProtocol
 from ldpbeam.randomness import Randomness
 from ldpbeam.support import SupportProbabilities
+
+if TYPE_CHECKING:
+    from ldpbeam.sums.laws import SumLaw
 
 
 @dataclass(frozen=True)
@@ -51,6 +54,14 @@ class Direct(FrequencyProtocol[int]):
         if self.permanent is None:
             return None
         return SupportProbabilities(self.permanent.own, self.permanent.other)
+
+    def sum_law(self, weights: Floats, *, lasting: bool = False) -> SumLaw:
+        """One value has the report."""
+        from ldpbeam.sums.laws import OneSymbol
+
+        found = self.lasting if lasting else self.support
+        assert found is not None  # noqa: S101 - asked of what is memoised only
+        return OneSymbol(weights, float(found.own), float(found.other))
 
     @cached_property
     def guarantee(self) -> Guarantee:

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from math import exp, sqrt
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ldpbeam.arrays import Bytes, Ints, read_only
+from ldpbeam.arrays import Bytes, Floats, Ints, read_only
 from ldpbeam.channels.calibration import Calibration, symbol_second_round
 from ldpbeam.channels.channel import SymbolChannel
 from ldpbeam.errors import CollectionError, InvalidPayload, Reason
@@ -21,6 +21,9 @@ from ldpbeam.protocols.parameters import Parameters
 from ldpbeam.protocols.results import FrequencyProtocol
 from ldpbeam.randomness import Randomness
 from ldpbeam.support import Recurrence, SupportProbabilities
+
+if TYPE_CHECKING:
+    from ldpbeam.sums.laws import SumLaw
 
 
 class Hashed(NamedTuple):
@@ -90,6 +93,17 @@ class LocalHash(FrequencyProtocol[Hashed]):
         average, least = self.family.collision_of_three
         # 1 − 2q is not negative, as q is at most 1/2.
         return Recurrence(c * p * (1 - p), apart(average), apart(least))
+
+    def sum_law(self, weights: Floats, *, lasting: bool = False) -> SumLaw:
+        """A report supports all values with its symbol."""
+        from ldpbeam.sums.laws import HashedSymbol
+
+        own, lie = self._symbol
+        if lasting:
+            assert self.permanent is not None  # noqa: S101 - asked of what is memoised only
+            own, lie = self.permanent.own, self.permanent.other
+        other = self._supported(own, lie).other
+        return HashedSymbol(weights, float(own), float(other), float(lie), self.family)
 
     def _supported(self, own: Fraction, lie: Fraction) -> SupportProbabilities:
         collision = self.family.collision

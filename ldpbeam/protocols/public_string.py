@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ldpbeam.arrays import Bytes, Ints, read_only
+from ldpbeam.arrays import Bytes, Floats, Ints, read_only
 from ldpbeam.channels.channel import BitChannel
 from ldpbeam.channels.exact import exp_below
 from ldpbeam.degenerate import CELLS, add_seeds, check_seeded, is_degenerate, ordinary, ordinary_many
@@ -19,6 +19,9 @@ from ldpbeam.protocols.parameters import Parameters
 from ldpbeam.protocols.results import FrequencyProtocol
 from ldpbeam.randomness import FULL, Randomness
 from ldpbeam.support import SupportProbabilities
+
+if TYPE_CHECKING:
+    from ldpbeam.sums.laws import SumLaw
 
 _HALF_WORDS = 1 << 32
 
@@ -74,6 +77,21 @@ class BinFlipPlus(FrequencyProtocol[Verdict]):
         share = Fraction(self.threshold, _HALF_WORDS)
         accept, refuse = self.instant.own, self.instant.other
         return SupportProbabilities(share * accept, share * (share * accept + (1 - share) * refuse))
+
+    def sum_law(self, weights: Floats, *, lasting: bool = False) -> SumLaw:
+        """Three bits of a string are not independent: the mean over the spread functions of the hash."""
+        import numpy as np
+
+        from ldpbeam.sums.collisions import SPREAD, class_squares, half_words
+        from ldpbeam.sums.laws import PublicStrings
+
+        limit = np.uint64(self.threshold)
+        tables = ((halves >= limit).astype(np.uint16) for halves in half_words(self.domain_size, 1))
+        squares = class_squares(tables, SPREAD, weights, np.array([1.0, 0.0]))
+        own, other = float(self.support.own), float(self.support.other)
+        one = self.threshold / _HALF_WORDS
+        accept, refuse = float(self.instant.own), float(self.instant.other)
+        return PublicStrings(weights, own, other, one, accept, refuse, squares)
 
     @property
     def guarantee(self) -> Guarantee:

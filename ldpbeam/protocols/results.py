@@ -12,6 +12,7 @@ from ldpbeam.support import SupportProbabilities
 
 if TYPE_CHECKING:
     from ldpbeam.estimates import Estimates
+    from ldpbeam.sums.laws import SumLaw
 
 Response = TypeVar("Response")
 
@@ -68,6 +69,23 @@ class FrequencyProtocol(LocalProtocol[Response]):
 
         n = self.report_counts(counts, reports)
         return estimate(self.support_counts(counts), n, self.support.among(share), ties, sum_to_one=True)
+
+    def sum_law(self, weights: Floats, *, lasting: bool = False) -> SumLaw:
+        """What one report says about weighted sums of frequencies.
+
+        Args:
+            weights: float64 (sums, k), of the values.
+            lasting: whether of what a device keeps for life, taken alone, and not of a whole report.
+
+        Raises:
+            NotImplementedError: the protocol does not say.
+        """
+        raise NotImplementedError(f"{self.NAME} does not say how the supports of several values go together")
+
+    @property
+    def asked(self) -> tuple[Fraction, Fraction]:
+        """P(a report speaks about v), and P(it speaks about v and w) over P(v)·P(w), for v ≠ w."""
+        return EVERYONE, EVERYONE
 
     def consistent(self, method: str, estimates: Estimates) -> Floats:
         """One of the methods of :mod:`ldpbeam.consistency`."""

@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, partial
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
-from ldpbeam.arrays import Bytes, Ints
+from ldpbeam.arrays import Bytes, Floats, Ints
 from ldpbeam.channels.calibration import half_second_round, oue_round, sue_round, symmetric_second_round
 from ldpbeam.channels.channel import BitChannel, unary_ratio
 from ldpbeam.channels.exact import product_of
@@ -20,6 +20,9 @@ from ldpbeam.protocols.contract import FleetAnswers, FleetWords, Memo, WordPlan,
 from ldpbeam.protocols.parameters import Parameters
 from ldpbeam.randomness import FULL, Randomness
 from ldpbeam.support import SupportProbabilities
+
+if TYPE_CHECKING:
+    from ldpbeam.sums.laws import SumLaw
 
 
 @dataclass(frozen=True)
@@ -49,6 +52,14 @@ class Unary(BitVector[int]):
     def lasting(self) -> SupportProbabilities | None:
         """The permanent round."""
         return None if self.permanent is None else _probabilities(self.permanent)
+
+    def sum_law(self, weights: Floats, *, lasting: bool = False) -> SumLaw:
+        """Bits are independent given the value, in both rounds."""
+        from ldpbeam.sums.laws import IndependentBits
+
+        found = self.lasting if lasting else self.support
+        assert found is not None  # noqa: S101 - asked of what is memoised only
+        return IndependentBits(weights, float(found.own), float(found.other))
 
     @cached_property
     def guarantee(self) -> Guarantee:

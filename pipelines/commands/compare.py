@@ -12,6 +12,7 @@ from ldpbeam.errors import UsageError
 from ldpbeam.pipelines.commands.support.change_rate import change_rate_option
 from ldpbeam.pipelines.commands.support.console import PrintingCommand, deliver, say
 from ldpbeam.pipelines.commands.support.options import collections_option
+from ldpbeam.pipelines.commands.support.sums import group_option, history_of_groups
 
 if TYPE_CHECKING:
     from ldpbeam.over_time.compare import Comparison
@@ -49,6 +50,7 @@ class _Asked:
     against: Epochs | None
     name: str | None
     attribute: str | None
+    group_file: Path | None
     change_rate: ChangeRate | None
     false_discoveries: float
     limit: int
@@ -67,6 +69,7 @@ class _Asked:
 )
 @click.option("--name", help="The collection, where results have several.")
 @click.option("--attribute", help="The attribute, where the collection has several.")
+@group_option
 @change_rate_option
 @click.option(
     "--false-discoveries",
@@ -86,7 +89,8 @@ def compare(a: Path, b: Path | None, collection_files: tuple[Path, ...], **asked
 
     With A alone its last epoch is compared with the one before, or --epochs with --against. With both, means
     over all epochs are compared, or over those named. Devices repeat what they memoised; the tests hold for
-    it.
+    it. With --group shares of groups are compared in the place of single values, all at one false-discovery
+    rate.
     """
     from ldpbeam.pipelines.commands.support.over_time import (
         documents,
@@ -100,28 +104,34 @@ def compare(a: Path, b: Path | None, collection_files: tuple[Path, ...], **asked
     require_suffix(output, "E-USAGE-COMPARE")
     _, found = read_histories(a, collection_files)
     first = _one(found, which.name, which.attribute, a)
+    attribute = first.history.key.attribute
+    kind = "values" if which.group_file is None else "groups"
+    if which.group_file is not None:
+        first = history_of_groups(first, which.group_file)
     if b is not None:
-        other = _one(read_histories(b, collection_files)[1], which.name, first.history.key.attribute, b)
+        other = _one(read_histories(b, collection_files)[1], which.name, attribute, b)
+        if which.group_file is not None:
+            other = history_of_groups(other, which.group_file, remark=False)
         comparison, words = _of_two(first, other, which, (a, b))
     else:
         comparison, words = _of_one(first, which, a)
-    table = _table(first.history, comparison)
+    table = _table(first.history, comparison, kind)
     moved = comparison.moved(which.false_discoveries).tolist()
     say(f"{first.history.key.collection}: {words}")
     share = f"{which.false_discoveries:.4g}"
-    say(f"{len(moved):,} of {len(first.history.values):,} values changed (false-discovery rate {share})")
+    say(f"{len(moved):,} of {len(first.history.values):,} {kind} changed (false-discovery rate {share})")
     for place in moved[: which.limit]:
         say(f"  {_mover(first.history, comparison, place)}")
     if output is not None:
         write_table(table, output)
-        say(f"all values in {output}")
+        say(f"all {kind} in {output}")
     deliver(
         {
             "collection": first.history.key.collection,
-            "attribute": first.history.key.attribute,
+            "attribute": attribute,
             "compared": words,
             "false_discoveries": which.false_discoveries,
-            "changed": [int(first.history.values[place]) for place in moved],
+            "changed": [_named(first.history, place, kind) for place in moved],
             "rows": documents(table),
         }
     )
@@ -218,18 +228,25 @@ def _span(span: Epochs) -> str:
     return str(span[0]) if span[0] == span[1] else f"{span[0]}..{span[1]}"
 
 
-def _table(history: History, comparison: Comparison) -> Any:
+def _named(history: History, place: int, kind: str) -> int | str:
+    """A group by its name, a value by its index."""
+    return history.labels[place] if kind == "groups" else int(history.values[place])
+
+
+def _table(history: History, comparison: Comparison, kind: str) -> Any:
     import pyarrow as pa
 
     from ldpbeam.pipelines.commands.support.over_time import numbers
 
     k = len(history.values)
+    named: dict[str, Any] = {"group": list(history.labels)}
+    if kind == "values":
+        named = {"value": pa.array(history.values, pa.int64()), "label": list(history.labels)}
     return pa.table(
         {
             "collection": [history.key.collection] * k,
             "attribute": [history.key.attribute] * k,
-            "value": pa.array(history.values, pa.int64()),
-            "label": list(history.labels),
+            **named,
             "before": numbers(comparison.before.estimate),
             "before_std_error": numbers(comparison.before.std_error),
             "after": numbers(comparison.after.estimate),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,11 +13,49 @@ from ldpbeam.errors import UsageError
 from ldpbeam.pipelines.commands.support.change_rate import change_rate_option
 from ldpbeam.pipelines.commands.support.console import PrintingCommand, deliver, say
 from ldpbeam.pipelines.commands.support.options import collections_option
+from ldpbeam.pipelines.commands.support.sums import asked_for, chosen, sum_options, with_question
 
 if TYPE_CHECKING:
     from ldpbeam.over_time.covariance import ChangeRate
     from ldpbeam.over_time.rollup import Place
     from ldpbeam.pipelines.commands.support.over_time import Read
+    from ldpbeam.sums import Question
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """The options."""
+
+    latest: bool
+    every: int | None
+    by: str | None
+    group_file: Path | None
+    cumulative: bool
+    shares: tuple[float, ...] | None
+    mean: bool
+    name: str | None
+    attribute: str | None
+    change_rate: ChangeRate | None
+    smoothed: bool
+    output: Path | None
+
+    @property
+    def rolled(self) -> bool:
+        """Whether means of several epochs are asked for."""
+        return self.every is not None or self.by is not None
+
+    def require_together(self, *, summed: bool) -> None:
+        """Raise UsageError for options that do not go together."""
+        if self.latest + (self.every is not None) + (self.by is not None) > 1:
+            raise _usage("--latest, --every and --by exclude each other", "Give one of them.")
+        if self.rolled and self.smoothed:
+            raise _usage("--smooth is for single epochs", "Leave out --every and --by, or --smooth.")
+        if self.change_rate is not None and not self.rolled and not self.smoothed:
+            raise _usage("--change-rate has no effect on single epochs", "Add --every, --by or --smooth.")
+        if summed and self.smoothed:
+            raise _usage("--smooth is for single values", "Leave out --smooth; --every makes means.")
+        if not summed and (self.name is not None or self.attribute is not None):
+            raise _usage("--name and --attribute say of what a sum is", "Add --group or another sum.")
 
 
 @click.command(cls=PrintingCommand, epilog=NOT_ADDED_UP)
@@ -29,6 +68,7 @@ if TYPE_CHECKING:
 @click.option(
     "--by", type=click.Choice(["day", "week", "month"]), help="The mean of every day, … of UTC instead."
 )
+@sum_options
 @change_rate_option
 @click.option(
     "--smooth", "smoothed", is_flag=True, help="Add columns smoothed over the epochs; no roll-up then."
@@ -39,52 +79,31 @@ if TYPE_CHECKING:
     metavar="FILE",
     help="Write it there, as CSV or Parquet by the suffix. Default: CSV on standard output.",
 )
-def export(
-    results: Path,
-    collection_files: tuple[Path, ...],
-    latest: bool,
-    every: int | None,
-    by: str | None,
-    change_rate: ChangeRate | None,
-    smoothed: bool,
-    output: Path | None,
-) -> None:
+def export(results: Path, collection_files: tuple[Path, ...], **asked: Any) -> None:
     """Write the results of a run as one table: epoch by epoch, or means of weeks, months or N epochs.
+
+    Of each value; or of sums of raw estimates, with the errors that sums have: groups of values, cumulative
+    shares, quantiles, the mean. docs/groups.md.
 
     Errors of different epochs are not independent, since devices repeat what they memoised. The errors of
     means are right for that, and need no assumption unless --change-rate makes one; docs/over-time.md.
     """
-    from ldpbeam.pipelines.commands.support.over_time import (
-        read_histories,
-        require_suffix,
-        show_rows,
-        write_table,
-    )
+    from ldpbeam.pipelines.commands.support.over_time import require_suffix, show_rows, write_table
 
-    require_suffix(output, "E-USAGE-EXPORT")
-    rolled = every is not None or by is not None
-    if latest + (every is not None) + (by is not None) > 1:
-        raise _usage("--latest, --every and --by exclude each other", "Give one of them.")
-    if rolled and smoothed:
-        raise _usage("--smooth is for single epochs", "Leave out --every and --by, or --smooth.")
-    if change_rate is not None and not rolled and not smoothed:
-        raise _usage("--change-rate has no effect on single epochs", "Add --every, --by or --smooth.")
-    if not rolled and not smoothed:
-        from ldpbeam.over_time.results import read_results
-
-        table = read_results(results)
+    which = _Asked(**asked)
+    question = asked_for(which.group_file, which.cumulative, which.shares, which.mean)
+    require_suffix(which.output, "E-USAGE-EXPORT")
+    which.require_together(summed=question is not None)
+    if question is not None:
+        table = _answers(results, collection_files, question, which)
     else:
-        table, found = read_histories(results, collection_files)
-        if rolled:
-            table = _rolled_up(found, _place(every, by), change_rate)
-        else:
-            table = _with_smoothed(table, found, change_rate)
-    if output is None:
+        table = _of_values(results, collection_files, which)
+    if which.output is None:
         show_rows(table)
         return
-    write_table(table, output)
-    say(f"{table.num_rows:,} rows in {output}")
-    deliver({"export": str(output), "rows": table.num_rows, "columns": table.column_names})
+    write_table(table, which.output)
+    say(f"{table.num_rows:,} rows in {which.output}")
+    deliver({"export": str(which.output), "rows": table.num_rows, "columns": table.column_names})
 
 
 def _usage(what: str, remedy: str) -> UsageError:
@@ -95,6 +114,38 @@ def _place(every: int | None, by: str | None) -> Place:
     from ldpbeam.over_time import rollup
 
     return rollup.PLACES[by] if by else rollup.every(every or 1)
+
+
+def _of_values(results: Path, collection_files: tuple[Path, ...], which: _Asked) -> Any:
+    """One row per value."""
+    if not which.rolled and not which.smoothed:
+        from ldpbeam.over_time.results import read_results
+
+        return read_results(results)
+    from ldpbeam.pipelines.commands.support.over_time import read_histories
+
+    table, found = read_histories(results, collection_files)
+    if which.rolled:
+        return _rolled_up(found, _place(which.every, which.by), which.change_rate)
+    return _with_smoothed(table, found, which.change_rate)
+
+
+def _answers(
+    results: Path, collection_files: tuple[Path, ...], question: Question | Path, which: _Asked
+) -> Any:
+    """One row per group, value on a curve, quantile or mean."""
+    import pyarrow as pa
+
+    from ldpbeam.pipelines.commands.support.over_time import read_histories
+    from ldpbeam.sums import answers
+
+    _, found = read_histories(results, collection_files)
+    asked = with_question(chosen(found, which.name, which.attribute, results), question, results)
+    place = _place(which.every, which.by) if which.rolled else None
+    tables = [
+        answers([(read.collection, read.history)], each, place, which.change_rate) for read, each in asked
+    ]
+    return pa.concat_tables(tables)
 
 
 def _rolled_up(found: list[Read], place: Place, rate: ChangeRate | None) -> Any:

@@ -8,13 +8,15 @@ import click
 
 from ldpbeam.errors import UsageError
 from ldpbeam.pipelines.commands.support.console import PrintingCommand, deliver, say
+from ldpbeam.pipelines.commands.support.sums import group_option
 
 
 @click.command(cls=PrintingCommand)
 @click.argument("output", type=click.Path(path_type=Path))
 @click.option("--page", type=click.Path(path_type=Path), help="The page. Default: OUTPUT/index.html.")
 @click.option("--truth", type=click.Path(path_type=Path), help="truth.parquet of a simulation.")
-def report(output: Path, page: Path | None, truth: Path | None) -> None:
+@group_option
+def report(output: Path, page: Path | None, truth: Path | None, group_file: Path | None) -> None:
     """Write the page of a finished run: one file, no server, nothing fetched from elsewhere."""
     from ldpbeam.pipelines.page.document import write_page
     from ldpbeam.pipelines.run_record import RUN_RECORD
@@ -27,7 +29,7 @@ def report(output: Path, page: Path | None, truth: Path | None) -> None:
         )
     if truth is not None:
         _require_truth(truth)
-    written = write_page(output, page or output / "index.html", truth)
+    written = write_page(output, page or output / "index.html", truth, group_file)
     say(f"open {written}")
     deliver({"page": str(written)})
 

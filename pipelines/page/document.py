@@ -26,6 +26,7 @@ from ldpbeam.pipelines.page.accounting_section import complaints, identity
 from ldpbeam.pipelines.page.data import Run, load
 from ldpbeam.pipelines.page.glosses import glosses
 from ldpbeam.pipelines.page.parts import RECORD_ROWS, SECTIONS, Detail, Table, shortened
+from ldpbeam.pipelines.page.sums import Asked, described
 from ldpbeam.pipelines.page.text import count, duration, plural, size
 from ldpbeam.pipelines.page.view import Writer
 from ldpbeam.pipelines.run_record import RunRecord
@@ -42,16 +43,17 @@ _STREAM = {
 }
 
 
-def write_page(output_dir: Path, page: Path, truth: Path | None = None) -> Path:
+def write_page(output_dir: Path, page: Path, truth: Path | None = None, groups: Path | None = None) -> Path:
     """Write the report of the run in `output_dir` to the file `page`, and return `page`.
 
     Parent directories are made, an existing page is replaced whole. `truth` is the `truth.parquet` of a
-    simulation, to draw the truth and the error.
+    simulation, to draw the truth and the error; `groups` lists groups of values, to show their shares.
 
     Raises:
+        UsageError: the groups are those of no attribute of the run.
         LdpError: the disk is full or may not be written to; an existing page is then as it was.
     """
-    octets = render(Path(output_dir), truth)
+    octets = render(Path(output_dir), truth, groups)
     page = Path(page)
     partial = page.with_name(f".{page.name}.{os.getpid()}.part")
     try:
@@ -66,12 +68,13 @@ def write_page(output_dir: Path, page: Path, truth: Path | None = None) -> Path:
     return page
 
 
-def render(output_dir: Path, truth: Path | None = None) -> bytes:
+def render(output_dir: Path, truth: Path | None = None, groups: Path | None = None) -> bytes:
     """The page of the run in `output_dir`, as :func:`write_page` writes it."""
-    return _html(load(output_dir, truth)).encode("utf-8")
+    asked = described(output_dir, groups)
+    return _html(load(output_dir, truth), asked).encode("utf-8")
 
 
-def _html(run: Run) -> str:
+def _html(run: Run, asked: Asked) -> str:
     """Render the page."""
 
     record, shown = run.record, run.collections[:SECTIONS]
@@ -79,7 +82,7 @@ def _html(run: Run) -> str:
     detail = Detail.of(len(shown))
     with debug_mode(False):  # no check against the schema at every step: a third of the time
         sections = [
-            Writer(data, record, detail, f"c{index}", again=data.digest in digests[:index]).section()
+            Writer(data, record, detail, f"c{index}", asked, again=data.digest in digests[:index]).section()
             for index, data in enumerate(shown)
         ]
     names = [section.name for section in sections]

@@ -36,7 +36,18 @@ TruthOf = Callable[[int, Ints], Floats]
 
 _KEYS = ["collection", "digest", "epoch", "revision"]
 _FLOATS = ["estimate", "std_error", "std_error_floor", "ci_low", "ci_high", "consistent"]
-_ARRAYS = ("values", "support", "estimate", "std_error", "floor", "low", "high", "consistent", "truth")
+_ARRAYS = (
+    "values",
+    "reports",
+    "support",
+    "estimate",
+    "std_error",
+    "floor",
+    "low",
+    "high",
+    "consistent",
+    "truth",
+)
 
 
 @dataclass(frozen=True)
@@ -51,6 +62,7 @@ class Snapshot:
     pane: str
     method: str
     values: Ints
+    reports: Ints
     labels: tuple[str, ...]
     support: Ints
     estimate: Floats
@@ -205,6 +217,7 @@ def read(slot: Slot, key: Key, epoch: int, values: Iterable[int] | None, truth: 
         pane=clean(str(first("pane", ""))),
         method=clean(str(first("method", ""))),
         values=codes,
+        reports=reports,
         labels=tuple(
             _label(str(label)) if label else f"value {code}"
             for label, code in zip(labels, codes.tolist(), strict=True)

@@ -17,6 +17,7 @@ from ldpbeam.pipelines.page.over_epochs import OverEpochs, over_epochs
 from ldpbeam.pipelines.page.parts import Detail, Figure, Table
 from ldpbeam.pipelines.page.poisoning import Poisoning, poisoning
 from ldpbeam.pipelines.page.privacy import Privacy, privacy
+from ldpbeam.pipelines.page.sums import AddedUp, Asked, added_up
 from ldpbeam.pipelines.page.text import DASH, count, duration, plain, plural, points, share
 from ldpbeam.pipelines.run_record import RunRecord
 
@@ -48,6 +49,7 @@ class Section:
     histogram_title: str
     histogram_note: str
     explorer: Explorer | None
+    added_up: AddedUp | None
     accounting: Sequence[Figure]
     accounting_table: Table | None
     identity: str
@@ -64,9 +66,15 @@ class Writer:
     """Writes the section of one collection; `name` is a prefix unique on the page."""
 
     def __init__(
-        self, data: CollectionData, record: RunRecord | None, detail: Detail, name: str, again: bool = False
+        self,
+        data: CollectionData,
+        record: RunRecord | None,
+        detail: Detail,
+        name: str,
+        asked: Asked,
+        again: bool = False,
     ) -> None:
-        """Bind the data; nothing is drawn yet.
+        """Bind the data; nothing is drawn yet. `asked` says what is added up.
 
         Where an attribute comes `again`, a section above has the accounting of the collection already. Where
         the run has one collection only, its totals are those of the run: reports of no known collection and
@@ -75,6 +83,7 @@ class Writer:
         self.data = data
         self.detail = detail
         self.name = name
+        self.asked = asked
         self.again = again
         self.form = plain if data.mean else share
         self.usable = [epoch for epoch in data.epochs if epoch.usable]
@@ -109,6 +118,7 @@ class Writer:
             histogram_title=f"{'Mean' if data.mean else 'Histogram'} of the last epoch",
             histogram_note=note,
             explorer=explorer(data, why, detail.octets),
+            added_up=added_up(data, self.asked, detail, self.name),
             accounting=accounting.figures(self.accounts, self.marks, detail, self.name) if first else [],
             accounting_table=accounting.table(
                 self.accounts, self.rest, self.total, self.stream, detail, self.marks

@@ -115,7 +115,8 @@ def test_a_change_that_devices_must_know_needs_a_version(tmp_path: Path) -> None
     ("before", "after"),
     [
         ("version: 1", "version: 2"),
-        ("{size: 360}", "{size: 361}"),
+        ("size: 360", "size: 361"),
+        ("ordered: true", "ordered: false"),
         ("loloha", "l_osue"),
         ("g: optimal", "g: 2"),
         ("linear", "affine"),

@@ -13,9 +13,10 @@ import click
 
 from ldpbeam.arrays import Floats
 from ldpbeam.collection.collection import Collection
+from ldpbeam.collection.domain import Domain
 from ldpbeam.errors import UsageError
 from ldpbeam.over_time.covariance import MemoErrors, errors_of
-from ldpbeam.over_time.results import History, Key, histories, read_results
+from ldpbeam.over_time.results import History, histories, read_results
 from ldpbeam.pipelines.commands.support.console import Mode, mode
 
 SUFFIXES = (".csv", ".parquet")
@@ -23,10 +24,22 @@ SUFFIXES = (".csv", ".parquet")
 
 @dataclass(frozen=True, eq=False)
 class Read:
-    """An attribute's history, and how its errors go together; None where they are independent."""
+    """An attribute of a run.
+
+    Attributes:
+        history: its results.
+        collection: whose attribute it is.
+        errors: how the errors of its values go together; None where those of epochs are independent.
+    """
 
     history: History
+    collection: Collection
     errors: MemoErrors | None
+
+    @property
+    def domain(self) -> Domain:
+        """The values."""
+        return dict(self.collection.histograms)[self.history.key.attribute]
 
 
 def read_histories(results: Path, collection_files: Iterable[Path]) -> tuple[Any, list[Read]]:
@@ -41,7 +54,7 @@ def read_histories(results: Path, collection_files: Iterable[Path]) -> tuple[Any
     given = [load(path) for path in collection_files]
     known = {one.digest_hex: one for one in (*_recorded(results), *given)}
     found = list(histories(table))
-    return table, [Read(one, _errors(known, one.key, results)) for one in found]
+    return table, [_read(known, one, results) for one in found]
 
 
 def _recorded(results: Path) -> list[Collection]:
@@ -55,7 +68,8 @@ def _recorded(results: Path) -> list[Collection]:
     return [collection_of(kept.definition) for kept in record.collections if kept.definition is not None]
 
 
-def _errors(known: dict[str, Collection], key: Key, results: Path) -> MemoErrors | None:
+def _read(known: dict[str, Collection], history: History, results: Path) -> Read:
+    key = history.key
     collection = known.get(key.digest)
     if collection is None:
         raise UsageError(
@@ -73,7 +87,7 @@ def _errors(known: dict[str, Collection], key: Key, results: Path) -> MemoErrors
             where=str(results),
             remedy="Give the directory that was --output of a run.",
         )
-    return errors_of(collection)[names.index(key.attribute)]
+    return Read(history, collection, errors_of(collection)[names.index(key.attribute)])
 
 
 def require_suffix(output: Path | None, code: str) -> None:

@@ -82,6 +82,7 @@ def snapshot(epoch: int, kind: FrequencyProtocol[Any], counts: np.ndarray, n: in
         pane="on_time",
         method="none",
         values=np.arange(found.frequency.size),
+        reports=found.n,
         labels=(),
         support=found.support,
         estimate=found.frequency,

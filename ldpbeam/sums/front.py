@@ -1,0 +1,140 @@
+"""Sums from Python: a collection, a table of its results, and a question."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from ldpbeam.collection.collection import Collection
+from ldpbeam.over_time.covariance import ChangeRate
+from ldpbeam.over_time.results import histories
+from ldpbeam.over_time.rollup import PLACES, Place
+from ldpbeam.over_time.rollup import every as every_epochs
+from ldpbeam.sums.question import Cumulative, Groups, Mean, Quantiles, Question
+from ldpbeam.sums.tables import answers
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+def group_shares(
+    collection: Collection,
+    results: pa.Table,
+    groups: Mapping[str, Iterable[int | str]],
+    *,
+    every: int | str | None = None,
+    change_rate: ChangeRate | None = None,
+    attribute: str = "",
+) -> pa.Table:
+    """The share of the devices in each group of values, with errors and intervals.
+
+        >>> import ldpbeam
+        >>> collection = ldpbeam.load_collection("examples/first_choice.yaml")
+        >>> reports = ldpbeam.simulate(collection, [0] * 6000 + [2] * 4000, seed=7)
+        >>> results = ldpbeam.estimate(collection, reports)
+        >>> found = ldpbeam.group_shares(collection, results, {"warm": ["red"], "cold": ["green", "blue"]})
+        >>> for row in found.to_pylist():
+        ...     print("{group} {estimate:.3f} ± {std_error:.3f}".format(**row))
+        warm 0.600 ± 0.017
+        cold 0.408 ± 0.020
+
+    Args:
+        collection: what devices and server agreed on.
+        results: of it, from :func:`ldpbeam.estimate` or :func:`ldpbeam.read`; raw estimates are added up.
+        groups: values by the name of their group, as indices or labels. They may overlap.
+        every: so many epochs, or ``"day"``, ``"week"``, ``"month"``, for the mean of each such period; None
+            for single epochs.
+        change_rate: how often devices draw their values anew, for means; None where that is not known.
+        attribute: the name of one, where the collection has several.
+
+    Returns:
+        A row for each period and group; docs/groups.md explains the columns.
+
+    Raises:
+        ValueError: no results of that attribute, a label that is not one, or an empty group.
+        UsageError: a collection of means.
+    """
+    return _answered(collection, results, Groups(groups), every, change_rate, attribute)
+
+
+def cumulative_shares(
+    collection: Collection,
+    results: pa.Table,
+    *,
+    every: int | str | None = None,
+    change_rate: ChangeRate | None = None,
+    attribute: str = "",
+) -> pa.Table:
+    """The share of the devices at each value or below it; parameters as of :func:`group_shares`.
+
+    Raises:
+        UsageError: the values have no order (``ordered: true``), or are too many.
+    """
+    return _answered(collection, results, Cumulative(), every, change_rate, attribute)
+
+
+def quantiles(
+    collection: Collection,
+    results: pa.Table,
+    shares: Sequence[float],
+    *,
+    every: int | str | None = None,
+    change_rate: ChangeRate | None = None,
+    attribute: str = "",
+) -> pa.Table:
+    """The first value at or below which each of these shares of the devices lies: 0.5 for the median.
+
+    Other parameters as of :func:`group_shares`. Limits are the values that a 95 % test does not reject.
+
+    Raises:
+        UsageError: the values have no order (``ordered: true``), or are too many.
+        ValueError: shares that are not between 0 and 1.
+    """
+    return _answered(collection, results, Quantiles(tuple(shares)), every, change_rate, attribute)
+
+
+def value_mean(
+    collection: Collection,
+    results: pa.Table,
+    *,
+    every: int | str | None = None,
+    change_rate: ChangeRate | None = None,
+    attribute: str = "",
+) -> pa.Table:
+    """The mean of the values, of buckets by their middles; parameters as of :func:`group_shares`.
+
+    Raises:
+        UsageError: values that have labels, or no order (``ordered: true``).
+    """
+    return _answered(collection, results, Mean(), every, change_rate, attribute)
+
+
+def _answered(
+    collection: Collection,
+    results: pa.Table,
+    question: Question,
+    every: int | str | None,
+    change_rate: ChangeRate | None,
+    attribute: str,
+) -> pa.Table:
+    found = [
+        (collection, one)
+        for one in histories(results)
+        if one.key.digest == collection.digest_hex and one.key.attribute == attribute
+    ]
+    if not found:
+        there = [name for name, _ in collection.histograms]
+        raise ValueError(f"there are no results of {collection.name!r} for {attribute!r}, one of {there}")
+    return answers(found, question, _place(every), change_rate)
+
+
+def _place(every: int | str | None) -> Place | None:
+    if every is None:
+        return None
+    if isinstance(every, str):
+        if every not in PLACES:
+            raise ValueError(f"every is a number of epochs or one of {', '.join(PLACES)}, not {every!r}")
+        return PLACES[every]
+    if every < 1:
+        raise ValueError("every is at least one epoch")
+    return every_epochs(every)

@@ -1,0 +1,147 @@
+"""A file that says which values belong to which group."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from ldpbeam.collection.domain import Domain
+from ldpbeam.errors import UsageError
+
+_HEAD = ["group", "value"]
+
+
+def read_groups(path: Path, domain: Domain) -> dict[str, list[int]]:
+    """Values by the name of their group, in the order of the file.
+
+    A CSV file has the columns ``group,value`` and a line for each value of a group; a YAML file maps names of
+    groups to lists of values. A value is a label, where the domain has labels; else an index or a whole
+    number, or several such as ``0..59``; in a range of buckets a part of it such as ``0..60``, from one
+    bucket's edge to another's. Values may be in several groups, or in none.
+
+    Raises:
+        UsageError: the file cannot be read, or has something else; the text names the line.
+    """
+    try:
+        text = path.read_text("utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        why = getattr(error, "strerror", None) or "it is not UTF-8 text"
+        raise _refused(str(path), f"the groups cannot be read: {why}", "Check the path.") from None
+    if path.suffix == ".csv":
+        lines = _of_csv(text, path)
+    elif path.suffix in (".yaml", ".yml"):
+        lines = _of_yaml(text, path)
+    else:
+        raise _refused(str(path), "the name says no format", "End it with .csv, .yaml or .yml.")
+    groups: dict[str, list[int]] = {}
+    for line, name, value in lines:
+        try:
+            groups.setdefault(name, []).extend(values_of(domain, value))
+        except ValueError as error:
+            raise _refused(
+                f"{path}:{line}", f"group {name!r}: {value!r} {error}", "Write values as the domain has them."
+            ) from None
+    if not groups:
+        raise _refused(str(path), "there is no group", "Write lines such as games,chess below group,value.")
+    return groups
+
+
+def shared_values(groups: Mapping[str, list[int]]) -> tuple[str, str] | None:
+    """Two groups that have a value in common, None where there are none."""
+    first: dict[int, str] = {}
+    for name, values in groups.items():
+        for value in values:
+            if first.setdefault(value, name) != name:
+                return first[value], name
+    return None
+
+
+def values_of(domain: Domain, text: str) -> list[int]:
+    """The values that a text of a group file stands for.
+
+    Raises:
+        ValueError: none; the text says why.
+    """
+    if domain.labels is not None:
+        if text not in domain.labels:
+            raise ValueError("is not one of the labels")
+        return [domain.labels.index(text)]
+    first, dots, last = text.partition("..")
+    if domain.maximum is not None and not domain.whole:
+        if not dots:
+            raise ValueError("is no part of the range, such as 0..60")
+        width = domain.maximum / domain.size
+        edges = [_number(one) / width for one in (first, last)]
+        low, high = (round(edge) for edge in edges)
+        if any(abs(edge - near) > 1e-6 for edge, near in zip(edges, (low, high), strict=True)):
+            raise ValueError(f"does not begin and end between buckets, which are {width:g} wide")
+        if not 0 <= low < high <= domain.size:
+            raise ValueError(f"is no part of 0..{domain.maximum:g}")
+        return list(range(low, high))
+    try:
+        begin, end = int(first), int(last if dots else first)
+    except ValueError:
+        raise ValueError("is neither a value nor several such as 0..59") from None
+    if not 0 <= begin <= end < domain.size:
+        raise ValueError(f"does not lie in 0..{domain.size - 1}")
+    return list(range(begin, end + 1))
+
+
+def _number(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise ValueError("is no part of the range, such as 0..60") from None
+
+
+def _of_csv(text: str, path: Path) -> Iterator[tuple[int, str, str]]:
+    rows = csv.reader(text.splitlines())
+    head = [cell.strip() for cell in next(rows, [])]
+    if head != _HEAD:
+        raise _refused(f"{path}:1", "the columns are not group,value", "Write group,value as the first line.")
+    for row in rows:
+        if not row:
+            continue
+        if len(row) != len(_HEAD) or not all(row):
+            raise _refused(
+                f"{path}:{rows.line_num}",
+                f"{len(row)} cells where a group and a value should be",
+                "Write a line such as games,chess.",
+            )
+        yield rows.line_num, row[0], row[1]
+
+
+def _of_yaml(text: str, path: Path) -> Iterator[tuple[int, str, str]]:
+    import yaml
+
+    try:
+        root = yaml.compose(text, Loader=yaml.SafeLoader)
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        mark = getattr(error, "problem_mark", None)
+        line = f":{mark.line + 1}" if mark else ""
+        raise _refused(f"{path}{line}", "the file is not YAML", "Correct that line.") from None
+    if root is None:
+        return
+    remedy = "Write groups such as games: [chess, go]."
+    if not isinstance(root, yaml.MappingNode):
+        raise _refused(f"{path}:1", "the file does not map names to lists of values", remedy)
+    seen: set[str] = set()
+    for key, values in root.value:
+        line = key.start_mark.line + 1
+        if not isinstance(key, yaml.ScalarNode) or not isinstance(values, yaml.SequenceNode):
+            raise _refused(f"{path}:{line}", "here is no name with a list of values", remedy)
+        if key.value in seen:
+            raise _refused(f"{path}:{line}", f"group {key.value!r} is given twice", "Keep one.")
+        seen.add(key.value)
+        if not values.value:
+            raise _refused(f"{path}:{line}", f"group {key.value!r} has no values", remedy)
+        for value in values.value:
+            # As it is written: a label yes is no truth value.
+            if not isinstance(value, yaml.ScalarNode):
+                raise _refused(f"{path}:{value.start_mark.line + 1}", "a value is a single text", remedy)
+            yield value.start_mark.line + 1, str(key.value), str(value.value)
+
+
+def _refused(where: str, what: str, remedy: str) -> UsageError:
+    return UsageError("E-USAGE-GROUPS", what, where=where, remedy=remedy)

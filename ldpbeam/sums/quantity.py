@@ -1,0 +1,117 @@
+"""Which sums of an attribute's frequencies are asked for: groups, cumulative shares, or the mean."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from ldpbeam.arrays import Floats
+from ldpbeam.collection.domain import Domain
+from ldpbeam.errors import UsageError
+
+MOST_STEPS = 1 << 12
+"""Values of a domain up to which cumulative shares are worked out: their weights take 128 MiB."""
+
+
+@dataclass(frozen=True, eq=False)
+class Sums:
+    """Weighted sums of the frequencies of all values, one after the other.
+
+    The frequencies add up to 1, so Σ w·f = c + Σ (w − c)·f for every c. Estimates do not add up to 1; with c
+    the mean of the weights their sum drops out. So a group and the rest add up to 1, a cumulative curve ends
+    at 1, and a mean moves with the zero of its scale; variances are those of the weights w − c, mostly far
+    smaller (docs/groups.md).
+
+    Attributes:
+        names: of the sums, for people.
+        weights: float64 (sums, k), w.
+        values: how many values each sum takes in.
+    """
+
+    names: tuple[str, ...]
+    weights: Floats
+    values: tuple[int, ...]
+
+    @property
+    def centre(self) -> Floats:
+        """c, float64 (sums,)."""
+        return np.asarray(self.weights.mean(axis=1), np.float64)
+
+    @property
+    def centred(self) -> Floats:
+        """w − c, float64 (sums, k)."""
+        return self.weights - self.centre[:, None]
+
+    def estimate(self, frequency: Floats) -> Floats:
+        """Estimates of the sums from raw ones of all values, float64 (..., sums) from (..., k)."""
+        return np.asarray(self.centre + frequency @ self.centred.T, np.float64)
+
+
+def of_groups(domain: Domain, groups: Mapping[str, Sequence[int]]) -> Sums:
+    """The share of the devices in each group of values; groups may overlap, and need not cover the domain.
+
+    Raises:
+        ValueError: no group, an empty one, or values outside the domain.
+    """
+    if not groups:
+        raise ValueError("there is no group")
+    weights = np.zeros((len(groups), domain.size))
+    for row, (name, values) in zip(weights, groups.items(), strict=True):
+        places = np.unique(np.asarray(values, np.int64))
+        if not places.size:
+            raise ValueError(f"group {name!r} has no values")
+        if places[0] < 0 or places[-1] >= domain.size:
+            raise ValueError(f"group {name!r} has values outside 0 .. {domain.size - 1}")
+        row[places] = 1.0
+    return Sums(tuple(groups), weights, tuple(int(one) for one in weights.sum(axis=1)))
+
+
+def cumulative(domain: Domain) -> Sums:
+    """The share of the devices at each value or below it.
+
+    Raises:
+        UsageError: the domain has no order, or too many values.
+    """
+    if not domain.has_order:
+        raise _unordered("cumulative shares and quantiles")
+    if domain.size > MOST_STEPS:
+        raise UsageError(
+            "E-USAGE-SUMS",
+            f"cumulative shares are worked out for up to {MOST_STEPS:,} values, and the domain has "
+            f"{domain.size:,}",
+            remedy="Ask for groups of values: --group FILE.",
+        )
+    names = tuple(domain.label(value) for value in range(domain.size))
+    return Sums(names, np.tril(np.ones((domain.size, domain.size))), tuple(range(1, domain.size + 1)))
+
+
+def of_mean(domain: Domain) -> Sums:
+    """The mean of the values: of numbers themselves, of buckets by their middles.
+
+    Raises:
+        UsageError: values that have names and no sizes.
+    """
+    if domain.labels is not None:
+        raise UsageError(
+            "E-USAGE-SUMS",
+            "labels are names, also where they look like numbers, so they have no mean",
+            remedy="Collect a range, domain: {range: {max: 86400, buckets: 32}}; or ask for groups: "
+            "--group FILE.",
+        )
+    if not domain.has_order:
+        raise _unordered("a mean")
+    places = np.arange(domain.size, dtype=np.float64)
+    if domain.maximum is not None and not domain.whole:
+        places = (places + 0.5) * (domain.maximum / domain.size)
+    return Sums(("mean",), places[None], (domain.size,))
+
+
+def _unordered(what: str) -> UsageError:
+    return UsageError(
+        "E-USAGE-SUMS",
+        f"{what} need values in order, and nothing says that these are",
+        remedy="Write ordered: true into the domain of the collection file and give it with --collection: "
+        "devices need not know, and the digest stays.",
+    )

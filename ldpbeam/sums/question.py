@@ -1,0 +1,87 @@
+"""What is asked of the frequencies of an attribute."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from ldpbeam.collection.domain import Domain
+from ldpbeam.sums.quantity import Sums, cumulative, of_groups, of_mean
+
+
+class Question(ABC):
+    """One of the four; the same for every attribute and epoch."""
+
+    @abstractmethod
+    def sums(self, domain: Domain) -> Sums:
+        """The weights of the values.
+
+        Raises:
+            UsageError: it cannot be asked of this domain.
+            ValueError: groups that are none.
+        """
+
+
+@dataclass(frozen=True, eq=False)
+class Groups(Question):
+    """Which share of the devices holds a value of each group.
+
+    Attributes:
+        members: values by the name of their group, as indices or as labels of the domain.
+    """
+
+    members: Mapping[str, Iterable[int | str]]
+
+    def sums(self, domain: Domain) -> Sums:
+        """Raises ValueError for a label that is not one of the domain's."""
+        found = {
+            name: [value if isinstance(value, int) else _place(domain, value) for value in values]
+            for name, values in self.members.items()
+        }
+        return of_groups(domain, found)
+
+
+def _place(domain: Domain, label: str) -> int:
+    listed = domain.labels or ()
+    if label not in listed:
+        raise ValueError(f"{label!r} is not a label of the domain")
+    return listed.index(label)
+
+
+@dataclass(frozen=True)
+class Cumulative(Question):
+    """Which share of the devices holds a value or one below it, for every value of a domain in order."""
+
+    def sums(self, domain: Domain) -> Sums:
+        """One sum per value."""
+        return cumulative(domain)
+
+
+@dataclass(frozen=True)
+class Quantiles(Question):
+    """The values below which these shares of the devices lie.
+
+    Attributes:
+        shares: between 0 and 1.
+    """
+
+    shares: tuple[float, ...]
+
+    def __post_init__(self) -> None:
+        """Raises ValueError for no shares, or some that are not between 0 and 1."""
+        if not self.shares or not all(0 < share < 1 for share in self.shares):
+            raise ValueError("quantiles are asked for by shares between 0 and 1, such as 0.5")
+
+    def sums(self, domain: Domain) -> Sums:
+        """Those of the cumulative curve."""
+        return cumulative(domain)
+
+
+@dataclass(frozen=True)
+class Mean(Question):
+    """The mean of the values, in the units of a range."""
+
+    def sums(self, domain: Domain) -> Sums:
+        """One sum."""
+        return of_mean(domain)

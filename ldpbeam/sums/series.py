@@ -1,0 +1,62 @@
+"""Sums of frequencies as histories: what roll-ups, differences and comparisons over time take."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from ldpbeam.arrays import Floats
+from ldpbeam.collection.collection import Collection
+from ldpbeam.errors import UsageError
+from ldpbeam.over_time.results import History
+from ldpbeam.over_time.series import Series
+from ldpbeam.protocols.contract import Result
+from ldpbeam.sums.errors import SumErrors, sum_errors
+from ldpbeam.sums.quantity import Sums
+
+
+def require_frequencies(collection: Collection) -> None:
+    """Raise UsageError for a collection of means."""
+    if collection.protocol.result is not Result.FREQUENCIES:
+        raise UsageError(
+            "E-USAGE-SUMS",
+            f"{collection.name} collects a mean, which has no values to add up",
+            remedy="Use export without such an option: the mean is its estimate.",
+        )
+
+
+def errors_of_sums(collection: Collection, attribute: str, sums: Sums) -> SumErrors:
+    """How the errors of sums of an attribute go together.
+
+    Raises:
+        ValueError: no such attribute.
+    """
+    names = [name for name, _ in collection.histograms]
+    estimator = collection.estimators[names.index(attribute)]
+    life = collection.participation
+    return sum_errors(estimator, sums.centred, None if life is None else (life.reports, life.of))
+
+
+def history_of_sums(history: History, sums: Sums, errors: SumErrors) -> History:
+    """A history with a column per sum in the place of one per value.
+
+    An epoch has an estimate of a sum where it has one of every value. ``n`` is the number of reports that
+    speak about the attribute.
+    """
+    series = history.series
+    whole = np.asarray(series.known.all(axis=1), np.bool_)
+    basis = np.where(whole[:, None], series.estimate, np.nan)
+    estimate = sums.estimate(basis)
+    std_error, n = np.full_like(estimate, np.nan), np.zeros(estimate.shape, np.int64)
+    if whole.any():
+        variance = errors.variance(series.estimate[whole], series.n[whole])
+        std_error[whole] = np.sqrt(variance)
+        n[whole] = errors.reports(series.n[whole])
+    made = Series(series.epochs, n, estimate, _plain(std_error), basis)
+    return replace(history, values=np.arange(len(sums.names)), labels=sums.names, series=made)
+
+
+def _plain(error: Floats) -> Floats:
+    """Without what rounding leaves of errors that cancel, as of the share of all values."""
+    return np.where(error < 1e-12, 0.0, error)

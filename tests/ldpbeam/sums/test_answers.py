@@ -1,0 +1,363 @@
+"""Weights, quantiles, and answers as tables: for one epoch and for several, from Python."""
+
+from __future__ import annotations
+
+import doctest
+import importlib
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.optimize import isotonic_regression
+from scipy.stats import binom, norm
+
+import ldpbeam
+from ldpbeam.collection.domain import Domain
+from ldpbeam.collection.record import collection_of, definition
+from ldpbeam.errors import CollectionError, UsageError
+from ldpbeam.over_time import ChangeRate, difference
+from ldpbeam.over_time.results import histories
+from ldpbeam.protocols import Parameters, protocol
+from ldpbeam.protocols.server_side import PartEstimator
+from ldpbeam.sums import Cumulative, Groups, Mean, Quantiles
+from ldpbeam.sums.errors import sum_errors
+from ldpbeam.sums.quantiles import isotonic, quantile
+from ldpbeam.sums.quantity import MOST_STEPS, cumulative, of_groups, of_mean
+from ldpbeam.sums.series import errors_of_sums, history_of_sums
+from tests.conftest import FALSE_ALARM_SUITE, REPOSITORY
+
+Z = norm.ppf(0.975)
+RANGE = """
+name: minutes
+domain: {range: {max: 360, buckets: 12}}
+protocol: PROTOCOL
+epoch: {length: 1d}
+"""
+LOLOHA = "loloha\nepsilon_longitudinal: 2.0\nepsilon_first: 1.0\nhash_family: linear\ng: 3"
+VALUES = np.repeat(np.arange(12), [300, 200, 150, 100, 80, 60, 40, 30, 20, 10, 5, 5])
+
+
+def collected(name: str = LOLOHA, text: str = RANGE, epochs: int = 3) -> tuple[Any, Any]:
+    collection = ldpbeam.parse_collection(text.replace("PROTOCOL", name))
+    reports = [ldpbeam.simulate(collection, VALUES, epoch=epoch, seed=3) for epoch in range(epochs)]
+    return collection, ldpbeam.estimate(collection, reports)
+
+
+# --- weights
+
+
+def test_weights_of_groups_curves_and_means() -> None:
+    domain = Domain(4, None, 8.0)
+    assert of_groups(domain, {"a": [0, 2], "b": [2, 2]}).weights.tolist() == [[1, 0, 1, 0], [0, 0, 1, 0]]
+    assert cumulative(domain).weights.tolist() == [[1, 0, 0, 0], [1, 1, 0, 0], [1, 1, 1, 0], [1, 1, 1, 1]]
+    assert of_mean(domain).weights.tolist() == [[1, 3, 5, 7]]  # the middles
+    assert of_mean(Domain(4, None, 3.0)).weights.tolist() == [[0, 1, 2, 3]]  # whole numbers
+    assert of_mean(Domain(4, ordered=True)).weights.tolist() == [[0, 1, 2, 3]]
+
+
+@given(st.lists(st.floats(-1, 2), min_size=4, max_size=4))
+def test_a_group_and_the_rest_add_up_to_one(estimates: list[float]) -> None:
+    found = of_groups(Domain(4), {"a": [0, 2], "rest": [1, 3], "all": range(4)}).estimate(np.array(estimates))
+    assert found[0] + found[1] == pytest.approx(1)
+    assert found[2] == pytest.approx(1)
+    # Where estimates do add up to 1, it is their sum.
+    level = np.array(estimates) - (sum(estimates) - 1) / 4
+    assert of_groups(Domain(4), {"a": [0, 2]}).estimate(level)[0] == pytest.approx(level[0] + level[2])
+
+
+@pytest.mark.parametrize(
+    ("make", "why"),
+    [
+        (lambda: cumulative(Domain(3, ("a", "b", "c"))), "need values in order"),
+        (lambda: cumulative(Domain(3)), "need values in order"),
+        (lambda: cumulative(Domain(MOST_STEPS + 1, ordered=True)), "up to 4,096 values"),
+        (lambda: of_mean(Domain(3, ("1", "2", "3"), ordered=True)), "labels are names"),
+        (lambda: of_mean(Domain(3)), "need values in order"),
+    ],
+)
+def test_domains_that_cannot_be_asked(make: Any, why: str) -> None:
+    with pytest.raises(UsageError, match=why) as caught:
+        make()
+    assert caught.value.code == "E-USAGE-SUMS"
+
+
+@pytest.mark.parametrize("groups", [{}, {"a": []}, {"a": [4]}, {"a": [-1]}])
+def test_groups_that_are_none(groups: dict[str, list[int]]) -> None:
+    with pytest.raises(ValueError, match="group"):
+        of_groups(Domain(4), groups)
+
+
+# --- ordered: true
+
+
+def test_an_order_is_the_servers_and_changes_no_digest() -> None:
+    plain = ldpbeam.parse_collection(
+        "name: a\ndomain: {size: 4}\nprotocol: grr\nepsilon: 1\nepoch: {length: 1d}"
+    )
+    text = "name: a\ndomain: {size: 4, ordered: true}\nprotocol: grr\nepsilon: 1\nepoch: {length: 1d}"
+    ordered = ldpbeam.parse_collection(text)
+    assert plain.digest == ordered.digest
+    assert plain == ordered
+    assert (plain.domain.has_order, ordered.domain.has_order) == (False, True)  # type: ignore[union-attr]
+    again = collection_of(definition(ordered))
+    assert again.domain is not None
+    assert again.domain.has_order
+    assert "ordered" not in str(definition(plain))
+    for wrong in ("ordered: 1", "ordered: [a]", "ordered: yes please"):
+        with pytest.raises(CollectionError, match="ordered must be true or false"):
+            ldpbeam.parse_collection(text.replace("ordered: true", wrong))
+    kind = "protocol: one_bit_mean\nepsilon: 1\nepoch: {length: 1d}"
+    mean = f"name: a\ndomain: {{range: {{max: 4}}, ordered: true}}\n{kind}"
+    with pytest.raises(CollectionError, match="ordered is for frequencies"):
+        ldpbeam.parse_collection(mean)
+
+
+# --- quantiles
+
+
+@given(st.lists(st.floats(-1, 2), min_size=1, max_size=30))
+def test_the_nearest_rising_curve(curve: list[float]) -> None:
+    assert isotonic(np.array(curve)) == pytest.approx(isotonic_regression(curve).x, abs=1e-9)
+
+
+def test_quantiles_of_a_known_curve() -> None:
+    curve, none = np.array([0.1, 0.4, 0.4, 0.9, 1.0]), np.zeros(5)
+    assert [quantile(curve, none, share, Z)[0] for share in (0.05, 0.1, 0.25, 0.5, 0.9, 0.95)] == [
+        0,
+        0,
+        1,
+        3,
+        3,
+        4,
+    ]
+    assert quantile(curve, none, 0.5, Z) == (3, 3, 3)
+    error = np.array([0.05, 0.06, 0.06, 0.02, 0.0])
+    # F(1) = 0.4 ± 0.12 may reach a half, F(2) may exceed it; F(0) may not, F(3) surely does.
+    assert quantile(curve, error, 0.5, Z) == (3, 1, 3)
+    # A first crossing by chance is none: the curve falls below a half again.
+    assert quantile(np.array([0.6, 0.2, 0.3, 1.0]), np.full(4, 1e-9), 0.5, Z)[0] == 3
+    assert quantile(np.array([-0.1, 0.3, 0.2, 1.0]), np.full(4, 1e-9), 0.25, Z)[0] == 1
+
+
+def test_limits_of_quantiles_hold_the_true_one() -> None:
+    """2,000 fleets of `oue`; limits hold at least as often as 0.95 but for one in 10^8."""
+    k, n, fleets, shares = 20, 1000, 2000, (0.25, 0.5, 0.9)
+    built: Any = protocol("oue", k, Parameters(epsilon=1.0))
+    values = np.repeat(np.arange(k), np.diff(np.rint(n * np.linspace(0, 1, k + 1) ** 0.5)).astype(int))
+    counts = np.bincount(values, minlength=k)
+    true = [int(np.searchsorted(np.cumsum(counts) / n, share)) for share in shares]
+    generator, own, other = np.random.default_rng(4), float(built.support.own), float(built.support.other)
+    support = generator.binomial(counts, own, (fleets, k)) + generator.binomial(
+        n - counts, other, (fleets, k)
+    )
+    frequency = (support / n - other) / (own - other)
+    sums = cumulative(Domain(k, ordered=True))
+    error = np.sqrt(
+        sum_errors(PartEstimator(built), sums.centred).variance(frequency, np.full((fleets, k), n))
+    )
+    held = np.zeros(len(shares))
+    for curve, spread in zip(sums.estimate(frequency), error, strict=True):
+        for at, share in enumerate(shares):
+            found, low, high = quantile(curve, spread, share, Z)
+            assert low <= found <= high
+            held[at] += low <= true[at] <= high
+    least = binom.ppf(FALSE_ALARM_SUITE / 300, fleets, 0.95)
+    assert (held >= least).all(), held
+    # Not without end: half of the values are not in them.
+    assert quantile(sums.estimate(frequency)[0], error[0], 0.5, Z)[2] < k - 1
+
+
+# --- tables
+
+
+def test_groups_of_single_epochs_and_of_all() -> None:
+    collection, table = collected()
+    groups = {"first": [0, 1], "late": range(6, 12), "all": range(12)}
+    found = ldpbeam.group_shares(collection, table, groups)
+    assert found.num_rows == 9
+    assert found.column_names[-10:] == [
+        "group", "values", "n", "estimate", "std_error", "std_error_floor",
+        "ci_low", "ci_high", "ci_low_all", "ci_high_all",
+    ]  # fmt: skip
+    first = found.to_pylist()[0]
+    raw = np.array(table["estimate"]).reshape(3, 12)[0]
+    assert first["estimate"] == pytest.approx(raw[:2].sum() - (raw.sum() - 1) * 2 / 12)
+    assert (first["n"], first["values"], first["epoch"]) == (1000, 2, 0)
+    assert first["ci_high"] - first["ci_low"] == pytest.approx(2 * Z * first["std_error"])
+    wide = norm.ppf(1 - 0.025 / 3)
+    assert first["ci_high_all"] - first["estimate"] == pytest.approx(wide * first["std_error"])
+    whole = found.to_pylist()[2]
+    assert (whole["estimate"], whole["std_error"]) == (pytest.approx(1), 0)
+    means = ldpbeam.group_shares(collection, table, groups, every=3).to_pylist()
+    assert [(row["first_epoch"], row["last_epoch"], row["epochs"], row["n"]) for row in means] == [
+        (0, 2, 3, 3000)
+    ] * 3
+    V, kept = first["std_error"] ** 2, first["std_error_floor"] ** 2
+    assert means[0]["std_error"] ** 2 == pytest.approx(kept + (V - kept) / 3, rel=0.05)
+    known = ldpbeam.group_shares(
+        collection, table, groups, every="week", change_rate=ChangeRate(1, 1)
+    ).to_pylist()
+    assert known[0]["std_error"] < means[0]["std_error"]
+
+
+def test_intervals_end_where_a_sum_can() -> None:
+    collection, table = collected(epochs=1)
+    rows = ldpbeam.group_shares(collection, table, {str(v): [v] for v in range(12)}).to_pylist()
+    assert any(row["estimate"] - Z * row["std_error"] < 0 < row["estimate"] for row in rows)
+    for row in rows:
+        least = min(0, row["estimate"])
+        assert row["ci_low"] == pytest.approx(max(row["estimate"] - Z * row["std_error"], least), abs=1e-12)
+        assert least <= row["ci_low_all"] <= row["ci_low"]
+    (mean,) = ldpbeam.value_mean(collection, table).to_pylist()
+    assert 15 <= mean["ci_low"] <= mean["ci_high"] <= 345
+
+
+def test_curves_quantiles_and_means() -> None:
+    collection, table = collected("oue\nepsilon: 3.0", epochs=1)
+    curve = ldpbeam.cumulative_shares(collection, table)
+    estimate, true = np.array(curve["estimate"]), np.cumsum(np.bincount(VALUES)) / 1000
+    assert curve["label"].to_pylist()[:2] == ["[0, 30)", "[30, 60)"]
+    assert (abs(estimate - true) <= 5 * np.array(curve["std_error"])).all()
+    median = ldpbeam.quantiles(collection, table, [0.5, 0.9]).to_pylist()
+    assert [row["quantile"] for row in median] == [0.5, 0.9]
+    assert (median[0]["value"], median[0]["label"]) == (1, "[30, 60)")
+    assert all(row["value_low"] <= row["value"] <= row["value_high"] for row in median)
+    (row,) = ldpbeam.value_mean(collection, table).to_pylist()
+    assert abs(row["estimate"] - (VALUES * 30 + 15).mean()) < 5 * row["std_error"]
+    assert "ci_low_all" not in row
+
+
+def test_epochs_without_estimates_have_nothing() -> None:
+    collection, table = collected(epochs=1)
+    empty = table.set_column(
+        table.column_names.index("estimate"), "estimate", [[None, *table["estimate"].to_pylist()[1:]]]
+    )
+    (row,) = ldpbeam.group_shares(collection, empty, {"a": [3]}).to_pylist()
+    assert (row["estimate"], row["std_error"], row["ci_low"], row["n"]) == (None, None, None, 0)
+    (row,) = ldpbeam.quantiles(collection, empty, [0.5]).to_pylist()
+    assert (row["value"], row["label_low"]) == (None, None)
+
+
+def test_differences_of_groups() -> None:
+    collection, table = collected(epochs=4)
+    (history,) = histories(table)
+    sums = Groups({"first": [0, 1]}).sums(collection.histograms[0][1])
+    errors = errors_of_sums(collection, "", sums)
+    series = history_of_sums(history, sums, errors).series
+    late = np.arange(4) > 1
+    found = difference(series, late, ~late, errors)
+    assert abs(found.estimate[0]) < 5 * found.std_error[0]
+    # Each of four epochs has a quarter of the variance; devices that change all at once oppose nothing here.
+    independent = np.sqrt((series.std_error**2).sum() / 4)
+    assert found.std_error[0] > independent
+    kept = difference(series, late, ~late, errors, ChangeRate(0, 0))
+    assert kept.std_error[0] < independent
+
+
+@pytest.mark.parametrize("allocation", ["sample", "split"])
+def test_attributes_and_few_reports_in_a_life(allocation: str) -> None:
+    text = f"""
+name: several
+attributes:
+  - {{name: age, domain: {{size: 6, ordered: true}}}}
+  - {{name: team, domain: {{labels: [a, b, c]}}}}
+allocation: {allocation}
+protocol: l_osue
+epsilon_longitudinal: 2.0
+epsilon_first: 1.0
+participation: {{reports: 2, of: 4}}
+epoch: {{length: 1d}}
+"""
+    collection = ldpbeam.parse_collection(text)
+    values = np.stack([VALUES % 6, VALUES % 3], axis=1)
+    table = ldpbeam.estimate(collection, [ldpbeam.simulate(collection, values, epoch=e) for e in range(4)])
+    found = ldpbeam.group_shares(collection, table, {"ab": ["a", "b"]}, attribute="team", every=4).to_pylist()
+    assert found[0]["attribute"] == "team"
+    errors = errors_of_sums(collection, "team", Groups({"ab": [0, 1]}).sums(collection.histograms[1][1]))
+    assert (errors.again, errors.present) == (pytest.approx(1 / 3), 0.5)
+    assert errors.share == (0.5 if allocation == "sample" else 1)
+    assert abs(found[0]["estimate"] - np.isin(VALUES % 3, (0, 1)).mean()) < 5 * found[0]["std_error"]
+    assert ldpbeam.cumulative_shares(collection, table, attribute="age").num_rows == 24
+    with pytest.raises(ValueError, match="no results of 'several' for ''"):
+        ldpbeam.value_mean(collection, table)
+    with pytest.raises(UsageError, match="labels are names"):
+        ldpbeam.value_mean(collection, table, attribute="team")
+
+
+def test_what_cannot_be_asked() -> None:
+    collection, table = collected(epochs=1)
+    with pytest.raises(ValueError, match="between 0 and 1"):
+        ldpbeam.quantiles(collection, table, [1.0])
+    with pytest.raises(ValueError, match="is not a label"):
+        ldpbeam.group_shares(collection, table, {"a": ["x"]})
+    with pytest.raises(ValueError, match="at least one epoch"):
+        ldpbeam.value_mean(collection, table, every=0)
+    with pytest.raises(ValueError, match="one of day, week, month"):
+        ldpbeam.value_mean(collection, table, every="year")
+    mean = ldpbeam.parse_collection(
+        "name: m\ndomain: {range: {max: 9}}\nprotocol: one_bit_mean\nepsilon: 1\nepoch: {length: 1d}"
+    )
+    results = ldpbeam.estimate(mean, ldpbeam.simulate(mean, VALUES % 10))
+    with pytest.raises(UsageError, match="collects a mean"):
+        ldpbeam.value_mean(mean, results)
+
+
+def test_all_questions_have_sums() -> None:
+    domain = Domain(5, ordered=True)
+    for question, rows in ((Groups({"a": [1]}), 1), (Cumulative(), 5), (Quantiles((0.5,)), 5), (Mean(), 1)):
+        assert question.sums(domain).weights.shape == (rows, 5)
+
+
+# --- several collections together
+
+
+def versions(*sizes: int) -> tuple[list[Any], list[Any]]:
+    made, tables = [], []
+    for at, size in enumerate(sizes):
+        collection = ldpbeam.parse_collection(RANGE.replace("PROTOCOL", LOLOHA).replace("minutes", f"v{at}"))
+        reports = [ldpbeam.simulate(collection, VALUES[:size], epoch=e, seed=at) for e in range(2)]
+        made.append(collection)
+        results = ldpbeam.estimate(collection, reports)
+        tables.append(ldpbeam.group_shares(collection, results, {"a": [0, 1], "b": [5]}))
+    return made, tables
+
+
+def test_pooled_shares_weigh_by_reports() -> None:
+    _, tables = versions(1000, 500, 300)
+    found = ldpbeam.pooled(tables).to_pylist()
+    assert [(row["epoch"], row["group"], row["n"], row["collections"]) for row in found] == [
+        (0, "a", 1800, 3), (0, "b", 1800, 3), (1, "a", 1800, 3), (1, "b", 1800, 3),
+    ]  # fmt: skip
+    parts = [table.to_pylist()[0] for table in tables]
+    share = np.array([1000, 500, 300]) / 1800
+    assert found[0]["estimate"] == pytest.approx(share @ [one["estimate"] for one in parts])
+    expected = np.sqrt(share**2 @ np.square([one["std_error"] for one in parts]))
+    assert found[0]["std_error"] == pytest.approx(expected)
+    assert found[0]["std_error"] < min(one["std_error"] for one in parts)
+    assert found[0]["ci_high"] - found[0]["estimate"] == pytest.approx(Z * expected)
+    (alone,) = (row for row in ldpbeam.pooled(tables[:1]).to_pylist()[:1])
+    assert alone["std_error"] == pytest.approx(parts[0]["std_error"])
+
+
+def test_what_cannot_be_pooled() -> None:
+    _, tables = versions(1000, 500)
+    with pytest.raises(ValueError, match="no table"):
+        ldpbeam.pooled([])
+    with pytest.raises(ValueError, match="twice"):
+        ldpbeam.pooled([tables[0], tables[0]])
+    with pytest.raises(ValueError, match="one question"):
+        ldpbeam.pooled([tables[1], tables[0].drop_columns(["group"])])
+    # Without the estimates of one of them nothing is known about all.
+    first = tables[0].set_column(tables[0].column_names.index("estimate"), "estimate", [[None] * 4])
+    rows = ldpbeam.pooled([first, tables[1]]).to_pylist()
+    assert {(row["estimate"], row["ci_low"], row["collections"]) for row in rows} == {(None, None, 1)}
+
+
+@pytest.mark.parametrize("module", ["ldpbeam.sums.front", "ldpbeam.sums.pooled"])
+def test_docstrings_hold(module: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(REPOSITORY)
+    found = doctest.testmod(importlib.import_module(module))
+    assert found.attempted >= 4
+    assert not found.failed

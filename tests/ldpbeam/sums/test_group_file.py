@@ -1,0 +1,111 @@
+"""Files of groups: what they may say, and what is refused with its line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ldpbeam.collection.domain import Domain
+from ldpbeam.errors import UsageError
+from ldpbeam.sums import read_groups
+from ldpbeam.sums.group_file import shared_values
+
+COLOURS = Domain(4, ("red", "green", "yes", "none of these"), other=3)
+MINUTES = Domain(36, None, 360.0)
+YEARS = Domain(101, None, 100.0)
+PLACES = Domain(10)
+
+
+def written(folder: Path, text: str, name: str = "groups.csv") -> Path:
+    path = folder / name
+    path.write_text(text, "utf-8")
+    return path
+
+
+@pytest.mark.parametrize(
+    ("domain", "lines", "expected"),
+    [
+        (COLOURS, ["warm,red", "all but red,green", "all but red,yes", "all but red,none of these"],
+         {"warm": [0], "all but red": [1, 2, 3]}),
+        (MINUTES, ["an hour,0..60", "rest,60..360"], {"an hour": list(range(6)), "rest": list(range(6, 36))}),
+        (YEARS, ["young,0..17", "hundred,100"], {"young": list(range(18)), "hundred": [100]}),
+        (PLACES, ["a,3", "a,5..6", "b,3"], {"a": [3, 5, 6], "b": [3]}),
+    ],
+)  # fmt: skip
+def test_values_of_every_kind_of_domain(
+    tmp_path: Path, domain: Domain, lines: list[str], expected: dict[str, list[int]]
+) -> None:
+    text = "\n".join(["group,value", *lines, ""])
+    assert read_groups(written(tmp_path, text), domain) == expected
+    members = {
+        name: [line.split(",")[1] for line in lines if line.startswith(f"{name},")] for name in expected
+    }
+    yaml = "".join(f"{name}: {values}\n" for name, values in members.items())
+    assert read_groups(written(tmp_path, yaml, "groups.yaml"), domain) == expected
+    assert read_groups(written(tmp_path, "\ufeff" + text), domain) == expected
+
+
+def test_labels_are_taken_as_they_are_written(tmp_path: Path) -> None:
+    assert read_groups(written(tmp_path, "a: [yes, red]\n", "g.yml"), COLOURS) == {"a": [2, 0]}
+    assert read_groups(written(tmp_path, 'group,value\n"a, b",red\n'), COLOURS) == {"a, b": [0]}
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "line", "why"),
+    [
+        ("g.csv", "group,value\nwarm,red\nwarm,blue\n", ":3", "'blue' is not one of the labels"),
+        ("g.csv", "name,label\nwarm,red\n", ":1", "columns are not group,value"),
+        ("g.csv", "group,value\nwarm\n", ":2", "1 cells"),
+        ("g.csv", "group,value\nwarm,\n", ":2", "cells"),
+        ("g.csv", "group,value\n", "", "no group"),
+        ("g.csv", "", ":1", "columns"),
+        ("g.yaml", "warm: [red,\n  blue]\n", ":2", "'blue' is not one"),
+        ("g.yaml", "warm: red\n", ":1", "no name with a list"),
+        ("g.yaml", "warm: []\n", ":1", "has no values"),
+        ("g.yaml", "warm: [red]\nwarm: [yes]\n", ":2", "given twice"),
+        ("g.yaml", "- red\n", ":1", "does not map names"),
+        ("g.yaml", "warm: [[red]]\n", ":1", "single text"),
+        ("g.yaml", "warm: [red\n", ":2", "not YAML"),
+        ("g.yaml", "", "", "no group"),
+        ("g.txt", "x", "", "no format"),
+    ],
+)  # fmt: skip
+def test_what_is_no_file_of_groups(tmp_path: Path, name: str, text: str, line: str, why: str) -> None:
+    path = written(tmp_path, text, name)
+    with pytest.raises(UsageError, match=why) as caught:
+        read_groups(path, COLOURS)
+    assert caught.value.code == "E-USAGE-GROUPS"
+    assert caught.value.where == f"{path}{line}"
+
+
+@pytest.mark.parametrize(
+    ("domain", "value", "why"),
+    [
+        (MINUTES, "0..65", "between buckets, which are 10 wide"),
+        (MINUTES, "300..370", "no part of 0..360"),
+        (MINUTES, "60..60", "no part of 0..360"),
+        (MINUTES, "5", "no part of the range"),
+        (MINUTES, "a..b", "no part of the range"),
+        (YEARS, "90..101", "does not lie in 0..100"),
+        (YEARS, "9..3", "does not lie in 0..100"),
+        (PLACES, "x", "neither a value nor several"),
+        (PLACES, "-1", "does not lie in 0..9"),
+    ],
+)
+def test_parts_that_are_none(tmp_path: Path, domain: Domain, value: str, why: str) -> None:
+    with pytest.raises(UsageError, match=why):
+        read_groups(written(tmp_path, f"group,value\na,{value}\n"), domain)
+
+
+def test_a_file_that_is_not_there_or_no_text(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="cannot be read"):
+        read_groups(tmp_path / "none.csv", COLOURS)
+    (tmp_path / "g.csv").write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(UsageError, match="not UTF-8"):
+        read_groups(tmp_path / "g.csv", COLOURS)
+
+
+def test_groups_that_overlap_are_named() -> None:
+    assert shared_values({"a": [1, 2], "b": [3, 2]}) == ("a", "b")
+    assert shared_values({"a": [1, 1], "b": [3]}) is None
