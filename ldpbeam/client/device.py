@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from math import inf
@@ -16,7 +16,7 @@ from ldpbeam.client.outbox import Outbox, Waiting
 from ldpbeam.client.spending import Costs, Spending, add_up, spent_exactly
 from ldpbeam.client.store import FileStore, MemoryStore, Store
 from ldpbeam.collection.collection import Collection
-from ldpbeam.collection.domain import Domain
+from ldpbeam.collection.values import value_of
 from ldpbeam.errors import DeviceError
 from ldpbeam.protocols.contract import plain_integer
 from ldpbeam.wire import device_state_pb2, report_pb2
@@ -164,7 +164,7 @@ class Device:
 
         No text contains the value.
         """
-        values = self._collection.protocol.require_value(self._indices(value))
+        values = value_of(self._collection, value)
         now = self._policy.clock()
         timed = epoch is None
         asked = self._collection.epochs.index(now) if epoch is None else plain_integer(epoch, "the epoch")
@@ -205,21 +205,6 @@ class Device:
     def __repr__(self) -> str:
         """Which collection; nothing about the device."""
         return f"Device({self._collection.name} {self._collection.digest_hex})"
-
-    # Values
-
-    def _indices(self, value: Any) -> Any:
-        """Indices in place of labels."""
-        domains = self._collection.histograms
-        if self._collection.domain is not None:
-            return _index(value, domains[0][1])
-        if isinstance(value, Mapping):
-            if set(value) != {name for name, _ in domains}:
-                raise _value_error(f"needs one value for each of the {len(domains)} attributes, by name")
-            value = [value[name] for name, _ in domains]
-        if isinstance(value, str) or not hasattr(value, "__len__") or len(value) != len(domains):
-            return value  # which the protocol refuses
-        return [_index(one, domain) for one, (_, domain) in zip(value, domains, strict=True)]
 
     # State
 
@@ -368,18 +353,6 @@ class Device:
         return max(0, int(now)) + (left * self._draws.share(epoch) >> 64)
 
 
-def _index(value: Any, domain: Domain) -> Any:
-    """The index of a label; anything else as it is."""
-    if not isinstance(value, str):
-        return value
-    try:
-        return domain.index(value)
-    except ValueError:
-        # Without the cause: its text may hold the value.
-        remedy = "Add the label, or other: LABEL to the collection's domain."
-        raise _value_error("the value is none of the domain's", remedy) from None
-
-
 def _packed(values: Any) -> bytes:
     several: Sequence[int] = values if isinstance(values, tuple) else (values,)
     return b"".join(one.to_bytes(3, "little") for one in several)
@@ -387,10 +360,6 @@ def _packed(values: Any) -> bytes:
 
 def _unpacked(packed: bytes) -> list[int]:
     return [int.from_bytes(packed[i : i + 3], "little") for i in range(0, len(packed), 3)]
-
-
-def _value_error(message: str, remedy: str = "") -> DeviceError:
-    return DeviceError("E-DEVICE-VALUE", message, remedy=remedy)
 
 
 def _epoch_error(message: str, remedy: str) -> DeviceError:
