@@ -14,6 +14,7 @@ from ldpbeam.client.derived import Derivation
 from ldpbeam.client.drawn import DerivedDraws, Drawn, Draws, StoredDraws
 from ldpbeam.client.outbox import Outbox, Waiting
 from ldpbeam.client.spending import Costs, Spending, add_up, spent_exactly
+from ldpbeam.client.state import require_no_withdrawal
 from ldpbeam.client.store import FileStore, MemoryStore, Store
 from ldpbeam.collection.collection import Collection
 from ldpbeam.collection.values import value_of
@@ -33,6 +34,7 @@ class Policy:
 
     budget: float | None = None
     at_cap: Literal["stop", "noise"] = "stop"
+    spread: float = 0.0
     max_jump: float = inf
     clock: Callable[[], float] = time.time
 
@@ -53,6 +55,7 @@ class Device:
         self._outbox = Outbox(store, most) if isinstance(store, FileStore) and most else None
         with store.locked():
             state = store.load()
+            require_no_withdrawal(state)
             self._secret = state.secret
             self._costs = Costs(collection, state.secret)
             self._masks = Derivation(state.secret, collection.full_digest, b"ldpbeam masks 1\0")
@@ -70,6 +73,7 @@ class Device:
         at_cap: Literal["stop", "noise"] = "stop",
         memo: Literal["derived", "stored"] = "derived",
         outbox: int = 256,
+        spread: float = 0.0,
         sentinel: Path | str | None = None,
         max_jump: float = 400 * 86400.0,
         clock: Callable[[], float] = time.time,
@@ -90,6 +94,10 @@ class Device:
                 from the operating system and keeps them.
             outbox: reports that wait to be sent at most, the oldest are dropped for newer ones; 0 where the
                 program sends what :meth:`report` returns by itself.
+            spread: seconds, from the report on, from which its sending time is drawn, at most the rest of its
+                epoch; ``math.inf`` for all of that. 0 has it due at once: the collector then learns the
+                second of the report. Above 0 is for a program that is still running at the sending time; one
+                that runs once per epoch would send each report in the next epoch, when it may be late.
             sentinel: file that says that the device has a state; best kept where it is not lost together with
                 the folder. None for one in the folder.
             max_jump: seconds by which an epoch, or the clock, may be after the last one.
@@ -97,14 +105,16 @@ class Device:
 
         Raises:
             DeviceError: the state is lost, damaged or of another version, or has been kept the other way; the
-                disk is full or refuses.
+                person has withdrawn; the disk is full or refuses.
         """
         if budget is not None and not 0 < budget < inf:
             raise ValueError("a budget is a positive number, or None")
         if at_cap not in ("stop", "noise") or memo not in ("derived", "stored"):
             raise ValueError("at_cap is 'stop' or 'noise', memo is 'derived' or 'stored'")
+        if not spread >= 0:
+            raise ValueError("a spread is 0 or a positive number of seconds")
         store = FileStore(Path(path), None if sentinel is None else Path(sentinel))
-        policy = Policy(budget, at_cap, max_jump, clock)
+        policy = Policy(budget, at_cap, spread, max_jump, clock)
         draws: Draws = StoredDraws(collection)
         if memo == "derived":
             with store.locked():
@@ -136,9 +146,32 @@ class Device:
         return self._outbox
 
     def spent(self) -> Spending:
-        """What this device has spent, over all collections of its folder."""
+        """What this device has spent, over all collections of its folder.
+
+        Raises:
+            DeviceError: the state is lost or damaged, or the person has withdrawn.
+        """
         with self._store.locked():
-            return add_up(self._store.load(), self._policy.budget)
+            state = self._store.load()
+            require_no_withdrawal(state)
+            return add_up(state, self._policy.budget)
+
+    def withdraw(self) -> None:
+        """The person opts out: all collections of the folder end here, and the folder is never used again.
+
+        Deleted are the secret, so that no permanent response can be derived again, the responses that were
+        kept, the last reports and values, what was spent, and every report that waits. A mark stays that the
+        person has withdrawn: :meth:`report`, :meth:`spent` and :meth:`open` refuse from then on, also in
+        other processes, since a new device would draw its permanent responses again. A report that is just
+        being sent may still arrive. docs/privacy.md says what a server sees of it.
+
+        Called again, it does nothing, or finishes what a full disk kept it from.
+
+        Raises:
+            DeviceError: the disk is full or refuses; call it again.
+        """
+        with self._store.locked():
+            self._store.withdraw()
 
     def report(self, value: Any, epoch: int | None = None) -> bytes | None:
         """A serialised ``Report`` about ``value`` in ``epoch``; kept in the outbox, where there is one.
@@ -160,7 +193,8 @@ class Device:
             TypeError: the value or the epoch is of no type that can be reported.
             ValueError: the value lies outside the domain.
             DeviceError: it is no label; the epoch is none of the collection's, lies before the last one, or
-                too far after it; the budget is spent; the state is lost or damaged; the disk refuses.
+                too far after it; the budget is spent; the person has withdrawn; the state is lost or damaged;
+                the disk refuses.
 
         No text contains the value.
         """
@@ -211,6 +245,7 @@ class Device:
     def _own_state(self) -> device_state_pb2.DeviceState:
         """The state, unless somebody put another device's in its place meanwhile."""
         state = self._store.load()
+        require_no_withdrawal(state)
         if state.secret != self._secret:
             raise DeviceError(
                 "E-DEVICE-STATE-OTHER",
@@ -348,8 +383,8 @@ class Device:
         return message
 
     def _due(self, epoch: int, now: float) -> int:
-        """A uniform time in what is left of the epoch; at once where nothing is."""
-        left = max(0, self._collection.epochs.end(epoch) - int(now))
+        """A uniform time in the spread, but in what is left of the epoch; at once where nothing is."""
+        left = int(min(max(0, self._collection.epochs.end(epoch) - int(now)), self._policy.spread))
         return max(0, int(now)) + (left * self._draws.share(epoch) >> 64)
 
 
