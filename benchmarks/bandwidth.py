@@ -25,7 +25,7 @@ from benchmarks.peers import seconds
 from ldpbeam.arrays import Bytes
 from ldpbeam.kernels._jit import kernel
 from ldpbeam.protocols import FrequencyProtocol, Parameters, protocol
-from ldpbeam.simulators.fleet import Fleet
+from ldpbeam.simulators.protocol_fleet import ProtocolFleet
 from ldpbeam.simulators.words import RandomWords
 
 _PIECE = 4 << 20
@@ -51,7 +51,7 @@ def reports_of(kind: FrequencyProtocol[Any], size: int) -> Bytes:
     """About so many bytes: what a fleet sends, over and over."""
     n = min(_DEVICES, max(16, size // kind.payload_size))
     values = np.random.default_rng(1).integers(0, kind.domain_size, n)
-    sent = np.concatenate([b.payloads for b in Fleet(kind, n, RandomWords(1)).reports(0, values)])
+    sent = np.concatenate([b.payloads for b in ProtocolFleet(kind, n, RandomWords(1)).reports(0, values)])
     return np.tile(sent, (max(1, size // sent.nbytes), 1))
 
 

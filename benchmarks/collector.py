@@ -28,7 +28,6 @@ import numpy as np
 from ldpbeam.collection.collection import Collection
 from ldpbeam.collection.file import load_collection
 from ldpbeam.simulators.fleet import Fleet
-from ldpbeam.simulators.words import RandomWords
 from ldpbeam.wire import codec, report_pb2
 
 REPOSITORY = Path(__file__).parent.parent
@@ -79,10 +78,10 @@ class Load:
 
 def bodies(agreed: Collection, per_request: int, count: int) -> Iterator[bytes]:
     """Serialised messages of a simulated fleet."""
-    fleet = Fleet(agreed.protocol, per_request * count, RandomWords(1), rows_per_batch=per_request)
+    fleet = Fleet(agreed, per_request * count, 1, rows_per_batch=per_request)
     assert agreed.domain is not None
     values = np.random.default_rng(1).integers(0, agreed.domain.size, per_request * count).astype(np.int32)
-    for batch in fleet.reports(0, values):
+    for batch in fleet.batches(values, 0)[1]:
         if per_request == 1:
             one = report_pb2.Report(
                 digest=agreed.digest, report_id=int(batch.report_ids[0]), payload=batch.payloads.tobytes()

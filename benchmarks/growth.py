@@ -25,10 +25,10 @@ from typing import Any
 
 import numpy as np
 
+from ldpbeam.admission import ReportColumns
 from ldpbeam.collection.collection import Collection
 from ldpbeam.collection.file import parse_collection
 from ldpbeam.simulators.deliver.files import report_file, write_reports
-from ldpbeam.simulators.fleet import ReportColumns
 
 _BATCH = 1 << 16
 _LEVELS = "epsilon_longitudinal: 2.0\nepsilon_first: 1.0\n"
@@ -138,6 +138,7 @@ def prepare(setting: Setting, folder: Path) -> list[str]:
             n = each // setting.epochs
             parts = (
                 ReportColumns(
+                    asked.digest,
                     epoch,
                     draw.integers(0, 1 << 64, some, np.uint64),
                     payloads(asked, setting.size, some, draw),
@@ -148,7 +149,6 @@ def prepare(setting: Setting, folder: Path) -> list[str]:
                 "batch",
                 report_file(reports, epoch, "batch", "none"),
                 parts,
-                digest=asked.digest,
                 compression="none",
             )
         options += ["--input", str(reports)]

@@ -26,7 +26,7 @@ from benchmarks.peers import seconds
 from ldpbeam.arrays import Ints
 from ldpbeam.estimates import FEW, estimate, tie_breakers
 from ldpbeam.protocols import FrequencyProtocol, Parameters, protocol
-from ldpbeam.simulators.fleet import Fleet
+from ldpbeam.simulators.protocol_fleet import ProtocolFleet
 from ldpbeam.simulators.words import RandomWords
 
 _SIZES = (20, 96, 360, 1412)
@@ -46,7 +46,7 @@ def row(name: str, k: int, n: int, repeats: int) -> str:
     assert isinstance(kind, FrequencyProtocol)
     values = np.random.default_rng(1).integers(0, k, n)
     ties = tie_breakers(1, 1, k)
-    payloads = np.concatenate([b.payloads for b in Fleet(kind, n, RandomWords(1)).reports(0, values)])
+    payloads = np.concatenate([b.payloads for b in ProtocolFleet(kind, n, RandomWords(1)).reports(0, values)])
     found, signs = np.zeros(kind.counts_length, np.int64), np.zeros(kind.signs_length, np.int64)
 
     def count() -> tuple[Ints, int | Ints]:

@@ -25,7 +25,7 @@ from ldpbeam.over_time.compare import compare_epochs
 from ldpbeam.over_time.smooth import smooth
 from ldpbeam.protocols import LocalProtocol, Parameters, protocol
 from ldpbeam.protocols.attributes.allocate import allocate
-from ldpbeam.simulators.fleet import Fleet
+from ldpbeam.simulators.protocol_fleet import ProtocolFleet
 from ldpbeam.simulators.words import RandomWords
 
 Floats = NDArray[np.float64]
@@ -134,7 +134,7 @@ def fleets(
     k = built.parts[0].domain_size
     weights = 1 / np.arange(1, k + 1)
     weights /= weights.sum()
-    fleet = Fleet(built, groups * devices, RandomWords(seed), rows_per_batch=devices)
+    fleet = ProtocolFleet(built, groups * devices, RandomWords(seed), rows_per_batch=devices)
     estimator = built.estimators[0]
     held = rng.choice(k, (groups, devices, *([parts] if parts > 1 else [])), p=weights)
     rows = built.parts[0].results

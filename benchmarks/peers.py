@@ -36,7 +36,7 @@ import numpy as np
 
 from ldpbeam.estimates import tie_breakers
 from ldpbeam.protocols import FrequencyProtocol, Parameters, protocol
-from ldpbeam.simulators.fleet import Fleet
+from ldpbeam.simulators.protocol_fleet import ProtocolFleet
 from ldpbeam.simulators.words import RandomWords
 
 _SHAPES = {"Syn": (10_000, 360), "Adult": (45_222, 96), "DB_MT": (10_336, 1412)}
@@ -151,7 +151,7 @@ def measured(name: str, data: str, repeats: int, quick: bool) -> dict[str, Any]:
     kind = built(name, k)
     values = np.random.default_rng(1).integers(0, k, devices)
     ties = tie_breakers(1, 1, k)
-    fleet = Fleet(kind, devices, RandomWords(1))
+    fleet = ProtocolFleet(kind, devices, RandomWords(1))
     payloads = np.concatenate([batch.payloads for batch in fleet.reports(0, values)])[:n]
 
     def count() -> Any:
@@ -165,7 +165,7 @@ def measured(name: str, data: str, repeats: int, quick: bool) -> dict[str, Any]:
         kind.estimate(count(), n, ties)
 
     def first() -> None:
-        for _ in Fleet(kind, devices, RandomWords(2)).reports(0, values):
+        for _ in ProtocolFleet(kind, devices, RandomWords(2)).reports(0, values):
             pass
 
     epochs = iter(range(1, 1 << 30))

@@ -22,7 +22,7 @@ import numpy as np
 from ldpbeam.planning.needs import FrequencyNeeds, zipf
 from ldpbeam.planning.plan import ALIKE, Plan, Row, make_plan
 from ldpbeam.protocols import FrequencyProtocol
-from ldpbeam.simulators.fleet import Fleet
+from ldpbeam.simulators.protocol_fleet import ProtocolFleet
 from ldpbeam.simulators.words import RandomWords
 
 CLOSE = 1.2
@@ -84,7 +84,7 @@ def simulated(row: Row, needs: FrequencyNeeds, squares: int, seed: int) -> float
     total, values = 0.0, 0
     # The fleet makes batches no larger than it likes: so a fleet of one epoch's devices each time.
     for repetition in range(repetitions):
-        fleet = Fleet(protocol, n, RandomWords(seed * 100_003 + repetition))
+        fleet = ProtocolFleet(protocol, n, RandomWords(seed * 100_003 + repetition))
         present = held
         if row.setting.participates:
             present = np.where(draw.random(n) < float(row.setting.share), held, -1)

@@ -26,8 +26,8 @@ from ldpbeam.planning.needs import MeanNeeds
 from ldpbeam.planning.plan import ALIKE, Row, make_plan
 from ldpbeam.planning.spread import WIDE
 from ldpbeam.protocols.server_side import PartEstimator
-from ldpbeam.simulators.fleet import Fleet
 from ldpbeam.simulators.participation import silenced
+from ldpbeam.simulators.protocol_fleet import ProtocolFleet
 from ldpbeam.simulators.words import RandomWords
 
 GROUPS, DEVICES = 1000, 300
@@ -72,7 +72,7 @@ def needs_at_random(count: int, seed: int) -> Iterator[MeanNeeds]:
 def measured(row: Row, needs: MeanNeeds, held: NDArray[np.int64], seed: int) -> Measured:
     """Groups of devices that hold ``held`` (DEVICES,) for all epochs."""
     protocol, words = row.setting.protocol, RandomWords(seed)
-    fleet = Fleet(protocol, GROUPS * DEVICES, words)
+    fleet = ProtocolFleet(protocol, GROUPS * DEVICES, words)
     estimator = PartEstimator(protocol, present=row.setting.share)
     values = np.tile(held, GROUPS)
     life = Participation(row.setting.reports, row.setting.epochs)

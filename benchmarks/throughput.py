@@ -39,12 +39,12 @@ from pathlib import Path
 import numpy as np
 import pyarrow.dataset as ds
 
+from ldpbeam.admission import ReportColumns
 from ldpbeam.collection.collection import Collection
 from ldpbeam.collection.file import parse_collection
 from ldpbeam.reports import Admission, admit_batches, admit_rows
 from ldpbeam.simulators.deliver.files import Format, report_file
 from ldpbeam.simulators.deliver.files import write_reports as write_file
-from ldpbeam.simulators.fleet import ReportColumns
 from ldpbeam.support import Support
 from ldpbeam.wire import codec
 
@@ -86,9 +86,9 @@ def write_reports(asked: Collection, folder: Path, reports: int) -> None:
             else:
                 cells = rng.integers(0, protocol.counts_length, n).astype("<u8")
                 payloads = cells.view(np.uint8).reshape(n, 8)[:, : protocol.payload_size].copy()
-            parts.append(ReportColumns(epoch, rng.integers(0, 1 << 64, n, np.uint64), payloads))
+            parts.append(ReportColumns(asked.digest, epoch, rng.integers(0, 1 << 64, n, np.uint64), payloads))
         for name in formats:
-            write_file(name, report_file(folder / name, epoch, name), parts, digest=asked.digest)
+            write_file(name, report_file(folder / name, epoch, name), parts)
 
 
 def plain_loop(asked: Collection, folder: Path) -> dict[int, Support]:

@@ -16,14 +16,11 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from ldpbeam.arrays import read_only
-
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from os import PathLike
 
     import pyarrow as pa
-    from numpy.typing import ArrayLike
 
     from ldpbeam.client import Device
     from ldpbeam.collection.collection import Collection
@@ -32,6 +29,7 @@ if TYPE_CHECKING:
     from ldpbeam.errors import CollectionError, LdpError
     from ldpbeam.protocols import Parameters, protocol
     from ldpbeam.reports import Admission, ReportColumns
+    from ldpbeam.simulators.fleet import Fleet, Values
     from ldpbeam.sums.front import cumulative_shares, group_shares, quantiles, value_mean
     from ldpbeam.sums.pooled import pooled
 
@@ -41,6 +39,7 @@ _HOMES = {
     "Collection": "ldpbeam.collection.collection",
     "CollectionError": "ldpbeam.errors",
     "Device": "ldpbeam.client",
+    "Fleet": "ldpbeam.simulators.fleet",
     "LdpError": "ldpbeam.errors",
     "Parameters": "ldpbeam.protocols",
     "cumulative_shares": "ldpbeam.sums.front",
@@ -59,6 +58,7 @@ __all__ = [
     "Collection",
     "CollectionError",
     "Device",
+    "Fleet",
     "LdpError",
     "Parameters",
     "admit",
@@ -90,39 +90,45 @@ def __dir__() -> list[str]:
     return sorted({*globals(), *__all__})
 
 
-def simulate(collection: Collection, values: ArrayLike, *, epoch: int = 0, seed: int = 0) -> ReportColumns:
-    """Reports that devices with these values would send in one epoch: for experiments, never for devices.
+def simulate(collection: Collection, values: Values, *, epoch: int = 0, seed: int = 0) -> ReportColumns:
+    """Reports that new devices with these values would send in their first epoch: for experiments only.
 
         >>> collection = ldpbeam.load_collection("examples/first_choice.yaml")
-        >>> len(ldpbeam.simulate(collection, [0, 1, 1, 3], seed=7))
-        4
+        >>> len(ldpbeam.simulate(collection, ["red", "green", "green", None], seed=7))
+        3
+
+    Several epochs of the same devices need a :class:`Fleet`, which remembers. Where devices memoise, every
+    epoch but 0 is refused here: the reports of several epochs would be independent of each other, and the
+    errors of their mean far too small.
 
     Args:
         collection: what the devices were given.
-        values: integers (devices,), each an index into the domain, or -1 for a device that does not report;
-            with several attributes (devices, attributes).
+        values: as :meth:`Fleet.report` takes them: an index or a label for each device, None or -1 for one
+            that does not report.
         epoch: index.
-        seed: of all random words; equal arguments give equal reports. The devices have not reported before;
-            :class:`ldpbeam.simulators.fleet.Fleet` has devices that memoise answers over several epochs.
+        seed: of all random words; equal arguments give equal reports, and those of the first epoch of a
+            :class:`Fleet` with this seed.
 
     Raises:
-        TypeError: values that are no integers.
-        ValueError: values outside the domain, or of the wrong shape.
+        TypeError: values of no type that can be reported.
+        ValueError: values outside the domain, of the wrong shape, or of no device.
+        DeviceError: a value is no label; the epoch is none of the collection's.
+        UsageError: another epoch than 0 of a collection whose devices memoise and report more than once.
     """
-    import numpy as np
+    from ldpbeam.errors import UsageError
+    from ldpbeam.simulators.fleet import Fleet, fleet_indices
 
-    from ldpbeam.reports import ReportColumns
-    from ldpbeam.simulators.fleet import Fleet
-    from ldpbeam.simulators.participation import silenced
-    from ldpbeam.simulators.words import RandomWords
-
-    words, asked = RandomWords(seed), np.asarray(values).astype(np.int64, casting="safe")
-    held = silenced(collection.participation, words, epoch, asked)
-    parts = list(Fleet(collection.protocol, len(held), words).reports(epoch, held))
-    ids = np.concatenate([np.zeros(0, np.uint64), *(part.report_ids for part in parts)])
-    empty = np.zeros((0, collection.protocol.payload_size), np.uint8)
-    payloads = read_only(np.concatenate([empty, *(part.payloads for part in parts)]))
-    return ReportColumns(collection.digest, epoch, ids, payloads)
+    life, memoises = collection.participation, collection.protocol.guarantee.memoised_ratio is not None
+    if epoch and memoises and (life is None or life.reports > 1):
+        raise UsageError(
+            "E-SIMULATE-MEMO",
+            f"simulate() has no memo, and devices of {collection.name!r} repeat what they memoised: reports "
+            f"of epoch {epoch} would be independent of other epochs, and errors over time far too small",
+            remedy="Make fleet = ldpbeam.Fleet(collection, devices, seed), and report each epoch with "
+            "fleet.report(values, epoch).",
+        )
+    indices = fleet_indices(collection, values)
+    return Fleet(collection, len(indices), seed).report(indices, epoch)
 
 
 def admit(collections: Collection | Iterable[Collection], messages: Iterable[bytes]) -> Admission:
@@ -151,7 +157,10 @@ def admit(collections: Collection | Iterable[Collection], messages: Iterable[byt
 
 
 def estimate(
-    collection: Collection, reports: ReportColumns | Iterable[ReportColumns], *, deduplicate: bool = True
+    collection: Collection,
+    reports: ReportColumns | Admission | Iterable[ReportColumns],
+    *,
+    deduplicate: bool = True,
 ) -> pa.Table:
     """Estimates with intervals from admitted reports, in the columns of the Parquet files of ``estimates/``.
 
@@ -170,31 +179,27 @@ def estimate(
 
     Args:
         collection: what devices and server agreed on.
-        reports: of one epoch or of several, in any order and any parts; ``admitted`` of :func:`admit`, or
-            what :func:`simulate` returns.
+        reports: of one epoch or of several, in any order and any parts: what :func:`admit`, :func:`simulate`
+            or :meth:`Fleet.report` returns, or a list of that.
         deduplicate: whether only one of several reports with the same id counts.
 
     Returns:
         A row for each epoch, attribute and value; docs/outputs.md explains the columns.
 
     Raises:
-        ValueError: reports of another collection.
+        UsageError: these are no admitted reports, belong to another collection, or to an epoch that a run
+            would refuse: one that the collection does not have, or that began after it was retired.
     """
     import pyarrow as pa
 
     from ldpbeam.epoch_result import result_of_epoch
-    from ldpbeam.reports import ReportColumns
+    from ldpbeam.reports import columns_by_epoch
     from ldpbeam.tables import epoch_table, fixed_columns
 
-    by_epoch: dict[int, list[ReportColumns]] = {}
-    for part in [reports] if isinstance(reports, ReportColumns) else reports:
-        if part.digest != collection.digest:
-            raise ValueError(f"these reports do not belong to collection {collection.name!r}")
-        by_epoch.setdefault(part.epoch, []).append(part)
     fixed = fixed_columns(collection)
     results = (
         result_of_epoch(collection, epoch, parts, deduplicate=deduplicate)
-        for epoch, parts in sorted(by_epoch.items())
+        for epoch, parts in sorted(columns_by_epoch(collection, reports).items())
     )
     tables = [epoch_table(collection, result, fixed) for result in results]
     return pa.concat_tables([fixed["schema"].empty_table(), *tables])

@@ -11,7 +11,8 @@ if the pipeline stood still in between. Both follow from the record alone, so ev
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,8 +33,9 @@ from ldpbeam.admission import (
     put_together,
 )
 from ldpbeam.arrays import Bytes, Flags, Ints, Uints, read_only
-from ldpbeam.collection.collection import Collection
-from ldpbeam.errors import Reason
+from ldpbeam.collection.collection import Collection, digest_hex
+from ldpbeam.collection.epochs import instant
+from ldpbeam.errors import Reason, UsageError
 from ldpbeam.kernels import framing
 from ldpbeam.kernels.check_codes import CheckCode
 from ldpbeam.support import Support
@@ -53,6 +55,7 @@ __all__ = [
     "admit_rows",
     "by_epoch",
     "capped",
+    "columns_by_epoch",
     "epoch_at_fault",
     "put_together",
 ]
@@ -75,6 +78,63 @@ def epoch_at_fault(collection: Collection, epoch: int, written_by: int | None = 
     if written_by is not None and written_by < collection.opens(epoch) * _MICROS:
         return Reason.FUTURE_EPOCH
     return None
+
+
+def columns_by_epoch(
+    collection: Collection, given: ReportColumns | Admission | Iterable[ReportColumns | Admission]
+) -> dict[int, list[ReportColumns]]:
+    """The admitted reports that a person gives, by their epochs.
+
+    Raises:
+        UsageError: they are something else, of another collection, or of an epoch that is not taken.
+    """
+    found: dict[int, list[ReportColumns]] = {}
+    for columns in _given_columns(given):
+        if columns.digest != collection.digest:
+            raise UsageError(
+                "E-ESTIMATE-COLLECTION",
+                f"reports with digest {digest_hex(columns.digest)} do not belong to collection "
+                f"{collection.name!r}, whose digest is {collection.digest_hex}",
+                remedy="Give the collection that the devices had; of an admission of several collections, "
+                "give the columns whose digest is collection.digest.",
+            )
+        fault = epoch_at_fault(collection, columns.epoch)
+        if fault is not None:
+            when = collection.retired
+            retired = "" if when is None else f", and was retired on {instant(when)}"
+            raise UsageError(
+                "E-ESTIMATE-EPOCH",
+                f"a run would reject reports of epoch {columns.epoch} ({fault.value}): {collection.name!r} "
+                f"has {collection.epochs.count:,} epochs, counted from 0{retired}",
+                remedy="Leave them out, or correct epoch.count or retired in the collection's file.",
+            )
+        found.setdefault(columns.epoch, []).append(columns)
+    return found
+
+
+def _given_columns(given: Any) -> Iterator[ReportColumns]:
+    if isinstance(given, ReportColumns):
+        yield given
+    elif isinstance(given, Admission):
+        yield from given.admitted
+    elif isinstance(given, Iterable) and not isinstance(given, (str, bytes, bytearray, memoryview, Mapping)):
+        for one in given:
+            if not isinstance(one, (ReportColumns, Admission)):
+                raise _no_columns(one)
+            yield from _given_columns(one)
+    else:
+        raise _no_columns(given)
+
+
+def _no_columns(given: object) -> UsageError:
+    messages = isinstance(given, (bytes, bytearray, memoryview))
+    remedy = (
+        "Let ldpbeam.admit(collection, messages) judge them, and give what it returns."
+        if messages
+        else "Give what ldpbeam.admit, ldpbeam.simulate or a fleet's report() returns, or a list of that."
+    )
+    held = "the bytes of messages are" if messages else f"an object of type {type(given).__name__} is"
+    return UsageError("E-ESTIMATE-REPORTS", f"{held} no admitted reports", remedy=remedy)
 
 
 def admit_frames(

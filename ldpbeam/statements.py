@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from math import ceil, floor, inf, log10
 from typing import TYPE_CHECKING
 
+from ldpbeam.collection.epochs import duration
 from ldpbeam.privacy.counters import CountersGuarantee
 from ldpbeam.privacy.guarantee import Inputs
 from ldpbeam.privacy.promise import Guess, Promise
@@ -270,6 +271,41 @@ def errors(expected: Expected) -> str:
     seen = "no frequency is" if expected.least >= 1 else some
     width = interval(RANKED, expected.widest, expected.half_width, expected.values, expected.even)
     return f"{about}{width}; {seen} told apart from zero"
+
+
+# --- reports that come late
+
+
+def lateness(allowed: int, spread: int, length: int) -> str:
+    """Until when a report counts, and when devices send it; all three in seconds, ``length`` of an epoch."""
+    until = f"{duration(allowed)} after the end" if allowed else "the end"
+    if not spread:
+        when = "at once (spread=0)"
+    elif spread < length:
+        when = f"at a time drawn from the next {duration(spread)}, within the epoch"
+    else:
+        when = "at a time drawn from what is left of the epoch"
+    return f"A report counts until {until} of its epoch; devices send it {when}."
+
+
+def none_may_be_late(length: int) -> tuple[str, str]:
+    """Where no lateness is allowed: what that costs, and what to do."""
+    return (
+        "allowed_lateness is 0: a report that a device makes just before the end of its epoch, or that the "
+        "network holds up, is late and does not count",
+        f"Write allowed_lateness: {duration(length)}, an epoch: then a report counts which a device sends "
+        "when it next runs.",
+    )
+
+
+def late_when_next_awake(allowed: int, spread: int, length: int) -> tuple[str, str]:
+    """Where a spread needs more lateness than is allowed: what that costs, and what to do."""
+    return (
+        f"a device that runs once in an epoch sends a report with spread={spread} when it next runs, up to "
+        f"{duration(length)} after the end of its epoch: with allowed_lateness {duration(allowed)} it is "
+        "late and does not count",
+        f"Write allowed_lateness: {duration(length)}, or open devices that do not run all day with spread=0.",
+    )
 
 
 # --- in short

@@ -1,240 +1,207 @@
-"""A fleet: many simulated devices at once, the same function of the same random words as a device.
-
-The words of a device and epoch are rows of :class:`ldpbeam.simulators.words.RandomWords` under the purposes
-``seed`` (epoch −1 for a seed kept for life, else the report's epoch), ``permanent``, ``instant``
-and ``report_id``; the row is the device's index. Words that only draw a bit each are those of
-:meth:`ldpbeam.simulators.words.RandomWords.randomised`. So nothing depends on batching or other devices.
-Where devices hold several attributes, those of attribute j have the purposes ``j.seed`` and so on.
-"""
+"""A fleet: many simulated devices of one collection, which live over epochs with their memos."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ldpbeam.channels.channel import BitChannel
-from ldpbeam.privacy.ledger import FleetLedger, fleet_ledger
-from ldpbeam.protocols import LocalProtocol
-from ldpbeam.protocols.contract import WordSpec
-from ldpbeam.simulators.memo import FleetMemo, memory
+from ldpbeam.admission import ReportColumns
+from ldpbeam.arrays import Ints, read_only
+from ldpbeam.collection.collection import Collection
+from ldpbeam.collection.values import require_names, value_of
+from ldpbeam.errors import DeviceError
+from ldpbeam.protocols.contract import plain_integer
+from ldpbeam.simulators.participation import silenced
 from ldpbeam.simulators.population.specs import ABSENT
+from ldpbeam.simulators.protocol_fleet import DrawnReports, ProtocolFleet
 from ldpbeam.simulators.words import RandomWords
 
-_COLUMN = 4 << 20
-"""Bytes of a batch's payloads, and of its report ids, at most: well below what readers refuse."""
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
 
-_WORDS = 64 << 20
-"""Bytes of one matrix of random words, at most (unless a single device needs more)."""
+    from ldpbeam.privacy.ledger import FleetLedger
 
-
-@dataclass(frozen=True, eq=False)
-class ReportColumns:
-    """Reports of one epoch as columns.
-
-    Attributes:
-        epoch: epoch index of all of them.
-        report_ids: uint64 (n,).
-        payloads: uint8 (n, payload_size).
-    """
-
-    epoch: int
-    report_ids: NDArray[np.uint64]
-    payloads: NDArray[np.uint8]
-
-    def __len__(self) -> int:
-        return len(self.report_ids)
-
-
-@dataclass(frozen=True)
-class _Words:
-    """The words of one epoch for the present devices among ``rows`` from ``first`` on."""
-
-    protocol: LocalProtocol[Any]
-    random_words: RandomWords
-    epoch: int
-    first: int
-    rows: int
-    present: NDArray[np.intp] | None
-    """Rows of the devices that report; None for all."""
-    prefix: str = ""
-    """What the purposes start with."""
-
-    def seed(self, spec: WordSpec) -> NDArray[np.uint64]:
-        epoch = self.epoch if self.protocol.word_plan.seed_per_report else -1
-        return self._draw("seed", epoch, spec)
-
-    def permanent(self, spec: WordSpec) -> NDArray[np.uint64]:
-        return self._draw("permanent", self.epoch, spec)
-
-    def instant(self, spec: WordSpec) -> NDArray[np.uint64]:
-        return self._draw("instant", self.epoch, spec)
-
-    def permanent_bits(
-        self, held: NDArray[np.uint8], rows: NDArray[np.int64], spec: WordSpec, channel: BitChannel
-    ) -> NDArray[np.uint8]:
-        return self._bits("permanent", held, self.devices()[rows], spec, channel)
-
-    def instant_bits(self, held: NDArray[np.uint8], spec: WordSpec, channel: BitChannel) -> NDArray[np.uint8]:
-        return self._bits("instant", held, self.devices(), spec, channel)
-
-    def devices(self) -> NDArray[np.int64]:
-        """Absolute indices of the present devices."""
-        return self.first + (np.arange(self.rows) if self.present is None else self.present)
-
-    def _bits(
-        self,
-        purpose: str,
-        held: NDArray[np.uint8],
-        devices: NDArray[np.int64],
-        spec: WordSpec,
-        channel: BitChannel,
-    ) -> NDArray[np.uint8]:
-        purpose = self.prefix + purpose
-        return self.random_words.randomised(purpose, self.epoch, devices, held, spec.count, channel)
-
-    def part(self, index: int, rows: NDArray[np.int64] | None = None) -> _Words:
-        present = self.present
-        if rows is not None:
-            present = rows if present is None else present[rows]
-        prefix = f"{self.prefix}{index}."
-        protocol = self.protocol.parts[index]
-        return replace(self, protocol=protocol, present=present, prefix=prefix)
-
-    def _draw(self, purpose: str, epoch: int, spec: WordSpec) -> NDArray[np.uint64]:
-        purpose = self.prefix + purpose
-        words = self.random_words.words(purpose, epoch, self.first, self.rows, spec.count, spec.limit)
-        return words if self.present is None else words[self.present]
-
-    def report_ids(self) -> NDArray[np.uint64]:
-        return self._draw("report_id", self.epoch, WordSpec(1))[:, 0]
+    Values = ArrayLike | Sequence[Any] | Mapping[str, Any]
+    """What :meth:`Fleet.report` takes."""
 
 
 class Fleet:
-    """Devices with a memo each, which report epoch after epoch.
+    """Devices of a collection with a memo each, which report epoch after epoch: for experiments only.
+
+    As real devices do, they repeat what they memoised, keep what they drew for life, and report only in
+    epochs of their own where the collection has ``participation``. Equal arguments give equal reports, the
+    same as ``ldpbeam simulate`` writes for these values and this seed.
+
+        >>> collection = ldpbeam.load_collection("examples/first_choice.yaml")
+        >>> fleet = ldpbeam.Fleet(collection, devices=4, seed=7)
+        >>> monday = fleet.report(["red", "green", "green", "blue"])
+        >>> tuesday = fleet.report(["red", "green", None, "blue"])
+        >>> monday.epoch, len(monday), tuesday.epoch, len(tuesday)
+        (0, 4, 1, 3)
 
     Args:
-        protocol: what the devices run.
+        collection: what the devices were given.
         devices: how many there are.
-        random_words: source of all their words.
-        rows_per_batch: devices per batch at most. It is lowered until the columns of a batch fit 4 MiB each
-            and a matrix of words 64 MiB (a single device may exceed both), and changes no report.
+        seed: of all random words.
+        rows_per_batch: devices at most that are simulated at once; it changes no report.
+
+    Attributes:
+        collection, devices: as given.
+        random_words: what everything is drawn from.
 
     Raises:
-        ValueError: no devices, no rows, or more (device, input) pairs than 64 bits can number.
+        ValueError: there are no devices, too many to number, or the seed is negative.
     """
 
     def __init__(
-        self,
-        protocol: LocalProtocol[Any],
-        devices: int,
-        random_words: RandomWords,
-        *,
-        rows_per_batch: int = 65_536,
+        self, collection: Collection, devices: int, seed: int = 0, *, rows_per_batch: int = 65_536
     ) -> None:
-        if devices < 1 or rows_per_batch < 1:
-            raise ValueError(
-                f"a fleet of {devices} devices in batches of {rows_per_batch} cannot report; both start at 1"
-            )
-        parts = protocol.parts
-        self._inputs = [part.guarantee.memoised_inputs or 1 for part in parts]
-        if devices * max(self._inputs) >= 1 << 63:
-            raise ValueError(
-                f"{devices} devices with {max(self._inputs)} inputs each exceed 2**63; simulate fewer"
-            )
-        self.protocol = protocol
-        self.devices = devices
-        self._random_words = random_words
-        self._shape = (devices, len(parts)) if len(parts) > 1 else (devices,)
-        pairs = zip(parts, self._inputs, strict=True)
-        memos = [memory(part.answer_bytes, inputs, devices) for part, inputs in pairs]
-        self._memo = FleetMemo(None, memos) if len(parts) > 1 else memos[0]
-        plans = [part.word_plan for part in parts]
-        specs = [spec for plan in plans for spec in (plan.seed, plan.permanent, plan.instant)]
-        widest = max((spec.count for spec in specs if spec is not None and not spec.bits), default=0)
-        self._rows = max(
-            1,
-            min(
-                rows_per_batch,
-                _COLUMN // max(protocol.payload_size, 8),  # a report id has 8 bytes
-                _WORDS // (8 * max(widest, 1)),
-            ),
+        self.collection, self.devices, self.random_words = collection, devices, RandomWords(seed)
+        self._fleet = ProtocolFleet(
+            collection.protocol, devices, self.random_words, rows_per_batch=rows_per_batch
         )
+        self._last: int | None = None
 
-    def reports(self, epoch: int, values: NDArray[np.integer[Any]]) -> Iterator[ReportColumns]:
-        """The reports of one epoch, in the order of the devices; call once per epoch, in order.
+    def __repr__(self) -> str:
+        last = "has not reported" if self._last is None else f"has reported epoch {self._last}"
+        return f"Fleet({self.collection.name}, {self.devices:,} devices, {self.random_words}, {last})"
 
-        What is memoised depends on the epochs before, and an epoch is only complete when the
-        iterator is exhausted.
+    def report(self, values: Values, epoch: int | None = None) -> ReportColumns:
+        """The reports of one epoch, in the order of the devices; :func:`ldpbeam.estimate` takes them.
 
         Args:
-            epoch: epoch index.
-            values: integers (devices,), each device's value, or −1 where it is absent; for a
-                protocol of several attributes (devices, attributes).
-
-        Yields:
-            Batches of at least one report.
+            values: one for each device, as ``Device.report`` takes it: an index, or a label where the
+                collection lists labels; None or -1 for a device that is absent. Integers (devices,) are
+                quickest; with several attributes integers (devices, attributes), a sequence of what
+                ``Device.report`` takes, or a mapping from each name to the values of all devices.
+            epoch: index; None for the one after the last.
 
         Raises:
-            ValueError: ``values`` has another length, or holds what is not a value.
+            TypeError: a value is of no type that can be reported.
+            ValueError: a value lies outside the domain, or there is not one for each device.
+            DeviceError: a value is no label; the epoch is none of the collection's, or does not come after
+                the last one.
         """
-        if values.shape != self._shape:
-            raise ValueError(
-                f"the fleet has {self.devices} devices, the values have shape {values.shape}; "
-                f"pass one value per device{' and attribute' if len(self._shape) > 1 else ''}"
-            )
-        columns = values.reshape(self.devices, -1)
-        for part, column in zip(self.protocol.parts, columns.T, strict=True):
-            if column.min() < ABSENT or column.max() >= part.domain_size:
-                raise ValueError(
-                    f"epoch {epoch} holds values outside 0 .. {part.domain_size - 1}; "
-                    f"use {ABSENT} for an absent device"
-                )
-        absent = columns == ABSENT if columns.shape[1] > 1 else None
-        if absent is not None and (absent != absent[:, :1]).any():
-            raise ValueError(
-                f"epoch {epoch} holds devices without some attributes; a device is present with "
-                "all of them or absent"
-            )
-        return self._batches(epoch, values)
+        _, batches = self.batches(values, self._next() if epoch is None else epoch)
+        parts = list(batches)
+        if len(parts) == 1:
+            return parts[0]
+        ids = np.concatenate([np.zeros(0, np.uint64), *(part.report_ids for part in parts)])
+        empty = np.zeros((0, self.collection.protocol.payload_size), np.uint8)
+        payloads = np.concatenate([empty, *(part.payloads for part in parts)])
+        return self._columns(DrawnReports(ids, payloads))
 
-    def _batches(self, epoch: int, values: NDArray[np.integer[Any]]) -> Iterator[ReportColumns]:
-        for first in range(0, self.devices, self._rows):
-            chunk = values[first : first + self._rows].astype(np.int64)
-            rows = np.flatnonzero(_first(chunk) != ABSENT)
-            if not rows.size:
-                continue
-            present = None if rows.size == len(chunk) else rows
-            words = _Words(self.protocol, self._random_words, epoch, first, len(chunk), present)
-            held = chunk if present is None else chunk[present]
-            payloads = self.protocol.privatize_fleet(words.devices(), held, words, self._memo)
-            yield ReportColumns(epoch, words.report_ids(), payloads)
+    def batches(self, values: Values, epoch: int) -> tuple[int, Iterator[ReportColumns]]:
+        """The same, as the number of reports, and the reports in batches of at least one.
 
-    def memoised_inputs(self) -> NDArray[np.int64]:
-        """Inputs each device has memoised so far, int64 (devices,); 0 for one-round protocols."""
-        counts: NDArray[np.int64] = np.sum(self._counts(), axis=0)
-        return counts
+        The epoch counts as reported at once. It has to be taken to its end before the next one: what is
+        memoised depends on it.
+        """
+        epoch = plain_integer(epoch, "the epoch")
+        self._require_epoch(epoch)
+        indices = fleet_indices(self.collection, values)
+        held = silenced(self.collection.participation, self.random_words, epoch, indices)
+        drawn = self._fleet.reports(epoch, held)
+        self._last = epoch
+        present = int(np.count_nonzero(held.reshape(len(held), -1)[:, 0] != ABSENT))
+        return present, map(self._columns, drawn)
+
+    def memoised_inputs(self) -> Ints:
+        """Inputs that each device has memoised so far, int64 (devices,); 0 for one-round protocols."""
+        return self._fleet.memoised_inputs()
 
     def ledgers(self) -> list[FleetLedger]:
-        """What the devices have spent, per attribute: attributes may differ in their level."""
-        parts = self.protocol.parts
-        return [
-            fleet_ledger(counts.tolist(), part.guarantee)
-            for part, counts in zip(parts, self._counts(), strict=True)
-        ]
+        """What the devices have spent, for each attribute."""
+        return self._fleet.ledgers()
 
-    def _counts(self) -> list[NDArray[np.int64]]:
-        """Memoised inputs of each attribute, int64 (devices,)."""
-        memos: list[Any] = [self._memo]
-        if len(self._shape) > 1:
-            memos = [self._memo.part(index) for index in range(self._shape[1])]
-        pairs = zip(memos, self._inputs, strict=True)
-        return [memo.inputs_per_device(inputs, self.devices) for memo, inputs in pairs]
+    def _next(self) -> int:
+        return 0 if self._last is None else self._last + 1
+
+    def _columns(self, drawn: DrawnReports) -> ReportColumns:
+        assert self._last is not None  # noqa: S101 - batches() has set it
+        return ReportColumns(self.collection.digest, self._last, drawn.report_ids, read_only(drawn.payloads))
+
+    def _require_epoch(self, epoch: int) -> None:
+        if not self.collection.epochs.contains(epoch):
+            raise DeviceError(
+                "E-DEVICE-EPOCH",
+                f"epoch {epoch} is none of the epochs 0 to {self.collection.epochs.count - 1} of the "
+                f"collection {self.collection.name!r}",
+                remedy="Report an epoch of the collection, or raise epoch.count in its file.",
+            )
+        if self._last is not None and epoch <= self._last:
+            raise DeviceError(
+                "E-DEVICE-EPOCH",
+                f"epoch {epoch} does not come after epoch {self._last}, which this fleet reported",
+                remedy="Report each epoch once, in order; another Fleet begins anew, without a memo.",
+            )
 
 
-def _first(chunk: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The first attribute's values, or the only one's."""
-    return chunk if chunk.ndim == 1 else chunk[:, 0]
+def fleet_indices(collection: Collection, values: Values) -> NDArray[np.integer[Any]]:
+    """Values of many devices as integers (devices,), or (devices, attributes); :data:`ABSENT` for no report.
+
+    Args:
+        collection: of the devices.
+        values: as for :meth:`Fleet.report`.
+
+    Raises:
+        TypeError, ValueError, DeviceError: as for :meth:`Fleet.report`; integers are not compared with the
+            domain here.
+    """
+    if isinstance(values, Mapping):
+        require_names(collection, values)
+        columns = [_given(values[name]) for name, _ in collection.histograms]
+        if len({len(column) for column in columns}) > 1:
+            raise ValueError("the attributes have values of different numbers of devices; give one for each")
+        if all(isinstance(column, np.ndarray) for column in columns):
+            return np.stack([np.asarray(column) for column in columns], axis=1)
+        values = list(zip(*columns, strict=True))
+    given = _given(values)
+    if isinstance(given, np.ndarray):
+        return given
+    attributes = len(collection.histograms)
+    absent = ABSENT if collection.domain is not None else (ABSENT,) * attributes
+    known: dict[Any, Any] = {}
+    rows = [_value(collection, one, number, absent, known) for number, one in enumerate(given)]
+    return np.array(rows, np.int64).reshape((-1,) if collection.domain is not None else (-1, attributes))
+
+
+def _given(values: Any) -> NDArray[np.integer[Any]] | list[Any]:
+    """Integers as an array, anything else as a list: numpy would make text of integers among labels."""
+    if not hasattr(values, "__array__"):
+        values = list(values)
+    try:
+        array = np.asarray(values)
+    except ValueError:  # rows of different lengths
+        return list(values)
+    if array.size == 0:
+        return array.astype(np.int64)
+    if array.dtype.kind in "iu":
+        return array.astype(np.int64, casting="safe")
+    return list(array.tolist()) if hasattr(values, "__array__") else list(values)
+
+
+def _is_absent(value: Any) -> bool:
+    return value is None or (isinstance(value, (int, np.integer)) and value == ABSENT)
+
+
+def _value(collection: Collection, given: Any, number: int, absent: Any, known: dict[Any, Any]) -> Any:
+    """The value of one device, looked up once where it is a label."""
+    if isinstance(given, str) and given in known:
+        return known[given]
+    several = isinstance(absent, tuple) and isinstance(given, Sequence) and len(given) == len(absent)
+    if _is_absent(given) or (several and all(map(_is_absent, given))):
+        return absent
+    place = f"device {number}"
+    try:
+        value = value_of(collection, given)
+    except DeviceError as error:
+        raise error.at(place) from None
+    except (TypeError, ValueError) as error:
+        raise type(error)(f"{place}: {error}; None or -1 stands for an absent device") from None
+    if isinstance(given, str):
+        known[given] = value
+    return value

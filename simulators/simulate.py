@@ -16,14 +16,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from ldpbeam.admission import ReportColumns
 from ldpbeam.collection.collection import Collection
 from ldpbeam.errors import UsageError
 from ldpbeam.simulators.deliver.files import Compression, Format, replacing, report_file, write_reports
-from ldpbeam.simulators.fleet import Fleet, ReportColumns
-from ldpbeam.simulators.participation import silenced
+from ldpbeam.simulators.fleet import Fleet
 from ldpbeam.simulators.population.joint import Joint
 from ldpbeam.simulators.population.specs import ABSENT, Population
-from ldpbeam.simulators.words import RandomWords
 
 Deliver = Callable[[int, int, Iterator[ReportColumns]], int]
 """Takes an epoch, how many devices report in it, and their reports; returns how many it delivered."""
@@ -128,7 +127,7 @@ def simulate(  # noqa: PLR0913 - the options of a command, by name
 
     def write(epoch: int, _: int, batches: Iterator[ReportColumns]) -> int:
         path = report_file(reports, epoch, format, compression)
-        written = write_reports(format, path, batches, digest=collection.digest, compression=compression)
+        written = write_reports(format, path, batches, compression=compression)
         # A run takes no report from before its epoch: a simulated one lies in a file of its own time.
         end = collection.epochs.end(epoch)
         # An epoch in which nobody reports has no file.
@@ -149,9 +148,9 @@ class Simulation:
         self, collection: Collection, population: Population | Joint, seed: int, first_epoch: int
     ) -> None:
         _require(collection, population, first_epoch)
-        self.random_words = RandomWords(seed)
         self._collection, self._population, self._first_epoch = collection, population, first_epoch
-        self._fleet = Fleet(collection.protocol, population.devices, self.random_words)
+        self._fleet = Fleet(collection, population.devices, seed)
+        self.random_words = self._fleet.random_words
 
     def run(self, deliver: Deliver, truth: Path | None, on_epoch: Callable[[int, int], None] | None) -> int:
         """Every epoch, in order; call once. Returns the number of reports delivered.
@@ -170,9 +169,7 @@ class Simulation:
                 table = stack.enter_context(pq.ParquetWriter(raw, _TRUTH))
             for epoch, values in enumerate(self._population.values(), self._first_epoch):
                 columns = values.reshape(len(values), -1)
-                held = silenced(self._collection.participation, self.random_words, epoch, values)
-                present = int(np.count_nonzero(held.reshape(len(held), -1)[:, 0] != ABSENT))
-                delivered = deliver(epoch, present, self._fleet.reports(epoch, held))
+                delivered = deliver(epoch, *self._fleet.batches(values, epoch))
                 if table is not None:
                     for index, (name, _) in enumerate(self._collection.histograms):
                         table.write_table(_truth(epoch, name, columns[:, index], labels[index]))

@@ -12,8 +12,8 @@ async function json(name) {
 
 try {
   const [definition, config] = await Promise.all([json("definition.json"), json("config.json")]);
-  // A visitor leaves soon, so the report is sent at once. That shows when the choice was made, and not which.
-  const device = await Device.open(definition, await IndexedDbStore.open("page-theme"), { spread: 0 });
+  // A visitor leaves soon, so the report is sent at once: spread is 0. That shows when the choice was made, not which.
+  const device = await Device.open(definition, await IndexedDbStore.open("page-theme"));
   const sender = new Sender(device.outbox, config.collector);
 
   /** Sends what waits; what the collector does not take now waits for the next visit, or the next minute. */

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from math import inf
@@ -14,9 +14,10 @@ from ldpbeam.client.derived import Derivation
 from ldpbeam.client.drawn import DerivedDraws, Drawn, Draws, StoredDraws
 from ldpbeam.client.outbox import Outbox, Waiting
 from ldpbeam.client.spending import Costs, Spending, add_up, spent_exactly
+from ldpbeam.client.state import require_no_withdrawal
 from ldpbeam.client.store import FileStore, MemoryStore, Store
 from ldpbeam.collection.collection import Collection
-from ldpbeam.collection.domain import Domain
+from ldpbeam.collection.values import value_of
 from ldpbeam.errors import DeviceError
 from ldpbeam.protocols.contract import plain_integer
 from ldpbeam.wire import device_state_pb2, report_pb2
@@ -33,6 +34,7 @@ class Policy:
 
     budget: float | None = None
     at_cap: Literal["stop", "noise"] = "stop"
+    spread: float = 0.0
     max_jump: float = inf
     clock: Callable[[], float] = time.time
 
@@ -53,6 +55,7 @@ class Device:
         self._outbox = Outbox(store, most) if isinstance(store, FileStore) and most else None
         with store.locked():
             state = store.load()
+            require_no_withdrawal(state)
             self._secret = state.secret
             self._costs = Costs(collection, state.secret)
             self._masks = Derivation(state.secret, collection.full_digest, b"ldpbeam masks 1\0")
@@ -70,6 +73,7 @@ class Device:
         at_cap: Literal["stop", "noise"] = "stop",
         memo: Literal["derived", "stored"] = "derived",
         outbox: int = 256,
+        spread: float = 0.0,
         sentinel: Path | str | None = None,
         max_jump: float = 400 * 86400.0,
         clock: Callable[[], float] = time.time,
@@ -90,6 +94,10 @@ class Device:
                 from the operating system and keeps them.
             outbox: reports that wait to be sent at most, the oldest are dropped for newer ones; 0 where the
                 program sends what :meth:`report` returns by itself.
+            spread: seconds, from the report on, from which its sending time is drawn, at most the rest of its
+                epoch; ``math.inf`` for all of that. 0 has it due at once: the collector then learns the
+                second of the report. Above 0 is for a program that is still running at the sending time; one
+                that runs once per epoch would send each report in the next epoch, when it may be late.
             sentinel: file that says that the device has a state; best kept where it is not lost together with
                 the folder. None for one in the folder.
             max_jump: seconds by which an epoch, or the clock, may be after the last one.
@@ -97,14 +105,16 @@ class Device:
 
         Raises:
             DeviceError: the state is lost, damaged or of another version, or has been kept the other way; the
-                disk is full or refuses.
+                person has withdrawn; the disk is full or refuses.
         """
         if budget is not None and not 0 < budget < inf:
             raise ValueError("a budget is a positive number, or None")
         if at_cap not in ("stop", "noise") or memo not in ("derived", "stored"):
             raise ValueError("at_cap is 'stop' or 'noise', memo is 'derived' or 'stored'")
+        if not spread >= 0:
+            raise ValueError("a spread is 0 or a positive number of seconds")
         store = FileStore(Path(path), None if sentinel is None else Path(sentinel))
-        policy = Policy(budget, at_cap, max_jump, clock)
+        policy = Policy(budget, at_cap, spread, max_jump, clock)
         draws: Draws = StoredDraws(collection)
         if memo == "derived":
             with store.locked():
@@ -136,9 +146,32 @@ class Device:
         return self._outbox
 
     def spent(self) -> Spending:
-        """What this device has spent, over all collections of its folder."""
+        """What this device has spent, over all collections of its folder.
+
+        Raises:
+            DeviceError: the state is lost or damaged, or the person has withdrawn.
+        """
         with self._store.locked():
-            return add_up(self._store.load(), self._policy.budget)
+            state = self._store.load()
+            require_no_withdrawal(state)
+            return add_up(state, self._policy.budget)
+
+    def withdraw(self) -> None:
+        """The person opts out: all collections of the folder end here, and the folder is never used again.
+
+        Deleted are the secret, so that no permanent response can be derived again, the responses that were
+        kept, the last reports and values, what was spent, and every report that waits. A mark stays that the
+        person has withdrawn: :meth:`report`, :meth:`spent` and :meth:`open` refuse from then on, also in
+        other processes, since a new device would draw its permanent responses again. A report that is just
+        being sent may still arrive. docs/privacy.md says what a server sees of it.
+
+        Called again, it does nothing, or finishes what a full disk kept it from.
+
+        Raises:
+            DeviceError: the disk is full or refuses; call it again.
+        """
+        with self._store.locked():
+            self._store.withdraw()
 
     def report(self, value: Any, epoch: int | None = None) -> bytes | None:
         """A serialised ``Report`` about ``value`` in ``epoch``; kept in the outbox, where there is one.
@@ -160,11 +193,12 @@ class Device:
             TypeError: the value or the epoch is of no type that can be reported.
             ValueError: the value lies outside the domain.
             DeviceError: it is no label; the epoch is none of the collection's, lies before the last one, or
-                too far after it; the budget is spent; the state is lost or damaged; the disk refuses.
+                too far after it; the budget is spent; the person has withdrawn; the state is lost or damaged;
+                the disk refuses.
 
         No text contains the value.
         """
-        values = self._collection.protocol.require_value(self._indices(value))
+        values = value_of(self._collection, value)
         now = self._policy.clock()
         timed = epoch is None
         asked = self._collection.epochs.index(now) if epoch is None else plain_integer(epoch, "the epoch")
@@ -206,26 +240,12 @@ class Device:
         """Which collection; nothing about the device."""
         return f"Device({self._collection.name} {self._collection.digest_hex})"
 
-    # Values
-
-    def _indices(self, value: Any) -> Any:
-        """Indices in place of labels."""
-        domains = self._collection.histograms
-        if self._collection.domain is not None:
-            return _index(value, domains[0][1])
-        if isinstance(value, Mapping):
-            if set(value) != {name for name, _ in domains}:
-                raise _value_error(f"needs one value for each of the {len(domains)} attributes, by name")
-            value = [value[name] for name, _ in domains]
-        if isinstance(value, str) or not hasattr(value, "__len__") or len(value) != len(domains):
-            return value  # which the protocol refuses
-        return [_index(one, domain) for one, (_, domain) in zip(value, domains, strict=True)]
-
     # State
 
     def _own_state(self) -> device_state_pb2.DeviceState:
         """The state, unless somebody put another device's in its place meanwhile."""
         state = self._store.load()
+        require_no_withdrawal(state)
         if state.secret != self._secret:
             raise DeviceError(
                 "E-DEVICE-STATE-OTHER",
@@ -363,21 +383,9 @@ class Device:
         return message
 
     def _due(self, epoch: int, now: float) -> int:
-        """A uniform time in what is left of the epoch; at once where nothing is."""
-        left = max(0, self._collection.epochs.end(epoch) - int(now))
+        """A uniform time in the spread, but in what is left of the epoch; at once where nothing is."""
+        left = int(min(max(0, self._collection.epochs.end(epoch) - int(now)), self._policy.spread))
         return max(0, int(now)) + (left * self._draws.share(epoch) >> 64)
-
-
-def _index(value: Any, domain: Domain) -> Any:
-    """The index of a label; anything else as it is."""
-    if not isinstance(value, str):
-        return value
-    try:
-        return domain.index(value)
-    except ValueError:
-        # Without the cause: its text may hold the value.
-        remedy = "Add the label, or other: LABEL to the collection's domain."
-        raise _value_error("the value is none of the domain's", remedy) from None
 
 
 def _packed(values: Any) -> bytes:
@@ -387,10 +395,6 @@ def _packed(values: Any) -> bytes:
 
 def _unpacked(packed: bytes) -> list[int]:
     return [int.from_bytes(packed[i : i + 3], "little") for i in range(0, len(packed), 3)]
-
-
-def _value_error(message: str, remedy: str = "") -> DeviceError:
-    return DeviceError("E-DEVICE-VALUE", message, remedy=remedy)
 
 
 def _epoch_error(message: str, remedy: str) -> DeviceError:

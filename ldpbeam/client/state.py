@@ -56,9 +56,20 @@ def unpack_state(content: bytes, where: str) -> device_state_pb2.DeviceState:
         state = device_state_pb2.DeviceState.FromString(content[_HEAD:-_CHECK])
     except DecodeError:
         raise _damaged(where, "its content cannot be read") from None
-    if len(state.secret) != 32:
+    if len(state.secret) != (0 if state.withdrawn else 32):
         raise _damaged(where, "its secret does not have 32 bytes")
     return state
+
+
+def require_no_withdrawal(state: device_state_pb2.DeviceState) -> None:
+    """Raise DeviceError where the person has withdrawn."""
+    if state.withdrawn:
+        raise DeviceError(
+            "E-DEVICE-WITHDRAWN",
+            "the person of this device has withdrawn, and it reports nothing any more",
+            remedy="Ask the person; a device in another folder would draw its permanent responses again, and "
+            "spend up to ε∞ once more for each value.",
+        )
 
 
 def _damaged(where: str, why: str) -> DeviceError:

@@ -36,6 +36,13 @@ class Store(ABC):
         """Keep a state; durable when this returns."""
 
     @abstractmethod
+    def withdraw(self) -> None:
+        """Keep that the person has withdrawn, and nothing else; durable when this returns.
+
+        Called again after a failure, it goes on. The caller holds the lock.
+        """
+
+    @abstractmethod
     def settle(self) -> None:
         """Make durable what :meth:`load` gave: another process may have ended before it had done so."""
 
@@ -61,6 +68,10 @@ class MemoryStore(Store):
     def save(self, state: device_state_pb2.DeviceState) -> None:
         """Keep it."""
         self._state = state
+
+    def withdraw(self) -> None:
+        """Forget everything else."""
+        self._state = _withdrawn_state()
 
     def settle(self) -> None:
         """Nothing is durable here."""
@@ -94,11 +105,13 @@ class FileStore(Store):
         with self.locked():
             if not durable.exists(self._path) and not durable.exists(self._sentinel):
                 self.save(_new_state())
-            self.load()
+            state = self.load()
             if not durable.exists(self._sentinel):
                 # Only now: a machine that stops before has lost nothing, and must not say that it had.
                 with durable.said(self._sentinel):
                     durable.write(self._sentinel, b"")
+            if state.withdrawn:
+                self._remove_reports()  # which a machine left that stopped while the person withdrew
 
     @contextmanager
     def locked(self) -> Iterator[None]:
@@ -145,12 +158,36 @@ class FileStore(Store):
             durable.write(self._path, content)
         self._settled = content
 
+    def withdraw(self) -> None:
+        """The state first: from then on nothing that is left is handed out or drawn with.
+
+        The sentinel stays, and the state too, so that no second device begins here.
+
+        Raises:
+            DeviceError: the disk is full or refuses; to be called again.
+        """
+        self.save(_withdrawn_state())
+        self._remove_reports()
+
+    def _remove_reports(self) -> None:
+        """The whole outbox, also of a device that keeps none by now."""
+        outbox = self.folder / "outbox"
+        with durable.said(outbox):
+            if durable.exists(outbox):
+                for name in durable.listed(outbox):
+                    durable.remove(outbox / name)
+                durable.settle(outbox)
+
     def settle(self) -> None:
         """Where this process did not write the file itself, the folder's names may not be durable yet."""
         if self._settled is None:
             with durable.said(self.folder):
                 durable.settle(self.folder)
             self._settled = self._content
+
+
+def _withdrawn_state() -> device_state_pb2.DeviceState:
+    return device_state_pb2.DeviceState(withdrawn=True)
 
 
 def _new_state() -> device_state_pb2.DeviceState:

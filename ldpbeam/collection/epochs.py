@@ -90,6 +90,14 @@ def instant(seconds: int) -> str:
     return datetime.fromtimestamp(seconds, UTC).isoformat().replace("+00:00", "Z")
 
 
+def duration(seconds: int) -> str:
+    """A duration as people write it, in the largest unit that divides it, up to days; 0 is 0s."""
+    units = {"d": 86400, "h": 3600, "m": 60, "s": 1}
+    found = (unit for unit, size in units.items() if seconds and seconds % size == 0)
+    unit = next(found, "s")
+    return f"{seconds // units[unit]}{unit}"
+
+
 def parse_duration(text: str | int) -> int:
     """Seconds of a duration such as ``90s``, ``15m``, ``6h``, ``1d``, ``2w`` or ``1d12h``; 0 is allowed.
 

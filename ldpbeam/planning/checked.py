@@ -20,7 +20,16 @@ from ldpbeam.planning.needs import zipf
 from ldpbeam.planning.shuffled import of_collection, shuffled_words
 from ldpbeam.planning.spread import WIDE, Spread, Widths, mean_error
 from ldpbeam.privacy.ledger import Ledger, total_cap
-from ldpbeam.statements import NO_TURN, bits, epsilon, errors, statements
+from ldpbeam.statements import (
+    NO_TURN,
+    bits,
+    epsilon,
+    errors,
+    late_when_next_awake,
+    lateness,
+    none_may_be_late,
+    statements,
+)
 
 
 @dataclass(frozen=True)
@@ -69,6 +78,7 @@ class Checked:
         where: its file.
         collection: itself.
         devices: how many are expected to report.
+        spread: seconds from which they draw a sending time, as ``Device.open`` takes it.
         expected: the errors of an epoch.
         advice: warnings.
     """
@@ -76,13 +86,15 @@ class Checked:
     where: str
     collection: Collection
     devices: int
+    spread: int
     expected: tuple[Expected, ...]
     advice: tuple[Advice, ...]
 
     @classmethod
-    def of(cls, where: str, collection: Collection, devices: int) -> Checked:
+    def of(cls, where: str, collection: Collection, devices: int, spread: int = 0) -> Checked:
         """Look at everything."""
-        return cls(where, collection, devices, expected(collection, devices), warnings_about(collection))
+        advice = (*warnings_about(collection), *lateness_advice(collection, spread))
+        return cls(where, collection, devices, spread, expected(collection, devices), advice)
 
     def lines(self) -> Iterator[str]:
         """For people."""
@@ -101,6 +113,7 @@ class Checked:
             f"{instant(epochs.start(epochs.count))}; estimates from "
             f"{collection.min_reports:,} report{'' if collection.min_reports == 1 else 's'} on"
         )
+        yield f"  {lateness(collection.allowed_lateness, self.spread, epochs.length)}"
         yield f"  {_owner(collection)}; {_expiry(collection)}"
 
     def as_record(self) -> dict[str, Any]:
@@ -110,6 +123,7 @@ class Checked:
             "file": self.where,
             **self.collection.as_record(),
             "devices": self.devices,
+            "spread_seconds": self.spread,
             "expected": [
                 {
                     "attribute": one.attribute,
@@ -126,6 +140,19 @@ class Checked:
                 {"code": one.code, "message": one.message, "remedy": one.remedy} for one in self.advice
             ],
         }
+
+
+def lateness_advice(collection: Collection, spread: int) -> tuple[Advice, ...]:
+    """Where reports of ordinary devices come too late to count.
+
+    It is about reports that are sent, so ``check`` has it, and no command that reads files.
+    """
+    allowed, length = collection.allowed_lateness, collection.epochs.length
+    if spread and allowed < length:
+        return (Advice("W-COLLECTION-LATENESS", *late_when_next_awake(allowed, spread, length)),)
+    if not allowed:
+        return (Advice("W-COLLECTION-LATENESS", *none_may_be_late(length)),)
+    return ()
 
 
 def _parameters(collection: Collection) -> str:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 
 from ldpbeam.collection.domain import Domain
-from ldpbeam.collection.epochs import instant
+from ldpbeam.collection.epochs import duration, instant, parse_duration
 from ldpbeam.planning.needs import Needs
 from ldpbeam.planning.plan import Row, least_reports
 from ldpbeam.protocols.contract import Result
@@ -58,8 +58,10 @@ def collection_text(row: Row, needs: Needs, particulars: Particulars) -> str:
     lines.append(f"epoch: {{length: {particulars.epoch}, origin: {origin}, count: {setting.epochs}}}")
     if setting.participates:
         lines.append(f"participation: {{reports: {setting.reports}, of: {setting.epochs}}}")
+    late = max(86400, parse_duration(particulars.epoch))
     lines += [
-        "allowed_lateness: 24h",
+        "# Devices send a report at once (spread=0), and again when they next run where that failed.",
+        f"allowed_lateness: {duration(late)}",
         f"# {_WHY[needs.RESULT]}",
         f"min_reports: {least_reports(row, needs)}",
     ]

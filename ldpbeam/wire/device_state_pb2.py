@@ -24,21 +24,21 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1fldpbeam/wire/device_state.proto\x12\x0cldpbeam.wire\"\x7f\n\x0b\x44\x65viceState\x12\x0e\n\x06secret\x18\x01 \x01(\x0c\x12\x32\n\x0b\x63ollections\x18\x02 \x03(\x0b\x32\x1d.ldpbeam.wire.CollectionState\x12\x1a\n\rclock_seconds\x18\x03 \x01(\x03H\x00\x88\x01\x01\x42\x10\n\x0e_clock_seconds\"\xd8\x02\n\x0f\x43ollectionState\x12\x0e\n\x06\x64igest\x18\x01 \x01(\x0c\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x0f\n\x07version\x18\x03 \x01(\r\x12&\n\x04memo\x18\x04 \x01(\x0b\x32\x18.ldpbeam.wire.DeviceMemo\x12\x17\n\nlast_epoch\x18\x05 \x01(\x12H\x00\x88\x01\x01\x12\x13\n\x0blast_report\x18\x06 \x01(\x0c\x12\x13\n\x0blast_values\x18\x07 \x01(\x0c\x12\x12\n\nlast_noise\x18\x08 \x01(\x08\x12#\n\x06levels\x18\t \x03(\x0b\x32\x13.ldpbeam.wire.Level\x12\x0e\n\x06inputs\x18\n \x01(\x0c\x12\x19\n\x0cspent_budget\x18\x0b \x01(\x01H\x01\x88\x01\x01\x12\x13\n\x0blast_silent\x18\x0c \x01(\x08\x12\x12\n\nown_epochs\x18\r \x03(\rB\r\n\x0b_last_epochB\x0f\n\r_spent_budget\"\'\n\x05Level\x12\x0f\n\x07\x65psilon\x18\x01 \x01(\x01\x12\r\n\x05times\x18\x02 \x01(\x04\"x\n\nDeviceMemo\x12\x11\n\x04seed\x18\x01 \x01(\x0cH\x00\x88\x01\x01\x12%\n\x07\x61nswers\x18\x02 \x03(\x0b\x32\x14.ldpbeam.wire.Answer\x12\'\n\x05parts\x18\x03 \x03(\x0b\x32\x18.ldpbeam.wire.DeviceMemoB\x07\n\x05_seed\"\'\n\x06\x41nswer\x12\r\n\x05input\x18\x01 \x01(\x04\x12\x0e\n\x06\x61nswer\x18\x02 \x01(\x0c\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1fldpbeam/wire/device_state.proto\x12\x0cldpbeam.wire\"\x92\x01\n\x0b\x44\x65viceState\x12\x0e\n\x06secret\x18\x01 \x01(\x0c\x12\x32\n\x0b\x63ollections\x18\x02 \x03(\x0b\x32\x1d.ldpbeam.wire.CollectionState\x12\x1a\n\rclock_seconds\x18\x03 \x01(\x03H\x00\x88\x01\x01\x12\x11\n\twithdrawn\x18\x04 \x01(\x08\x42\x10\n\x0e_clock_seconds\"\xd8\x02\n\x0f\x43ollectionState\x12\x0e\n\x06\x64igest\x18\x01 \x01(\x0c\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x0f\n\x07version\x18\x03 \x01(\r\x12&\n\x04memo\x18\x04 \x01(\x0b\x32\x18.ldpbeam.wire.DeviceMemo\x12\x17\n\nlast_epoch\x18\x05 \x01(\x12H\x00\x88\x01\x01\x12\x13\n\x0blast_report\x18\x06 \x01(\x0c\x12\x13\n\x0blast_values\x18\x07 \x01(\x0c\x12\x12\n\nlast_noise\x18\x08 \x01(\x08\x12#\n\x06levels\x18\t \x03(\x0b\x32\x13.ldpbeam.wire.Level\x12\x0e\n\x06inputs\x18\n \x01(\x0c\x12\x19\n\x0cspent_budget\x18\x0b \x01(\x01H\x01\x88\x01\x01\x12\x13\n\x0blast_silent\x18\x0c \x01(\x08\x12\x12\n\nown_epochs\x18\r \x03(\rB\r\n\x0b_last_epochB\x0f\n\r_spent_budget\"\'\n\x05Level\x12\x0f\n\x07\x65psilon\x18\x01 \x01(\x01\x12\r\n\x05times\x18\x02 \x01(\x04\"x\n\nDeviceMemo\x12\x11\n\x04seed\x18\x01 \x01(\x0cH\x00\x88\x01\x01\x12%\n\x07\x61nswers\x18\x02 \x03(\x0b\x32\x14.ldpbeam.wire.Answer\x12\'\n\x05parts\x18\x03 \x03(\x0b\x32\x18.ldpbeam.wire.DeviceMemoB\x07\n\x05_seed\"\'\n\x06\x41nswer\x12\r\n\x05input\x18\x01 \x01(\x04\x12\x0e\n\x06\x61nswer\x18\x02 \x01(\x0c\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'ldpbeam.wire.device_state_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_DEVICESTATE']._serialized_start=49
-  _globals['_DEVICESTATE']._serialized_end=176
-  _globals['_COLLECTIONSTATE']._serialized_start=179
-  _globals['_COLLECTIONSTATE']._serialized_end=523
-  _globals['_LEVEL']._serialized_start=525
-  _globals['_LEVEL']._serialized_end=564
-  _globals['_DEVICEMEMO']._serialized_start=566
-  _globals['_DEVICEMEMO']._serialized_end=686
-  _globals['_ANSWER']._serialized_start=688
-  _globals['_ANSWER']._serialized_end=727
+  _globals['_DEVICESTATE']._serialized_start=50
+  _globals['_DEVICESTATE']._serialized_end=196
+  _globals['_COLLECTIONSTATE']._serialized_start=199
+  _globals['_COLLECTIONSTATE']._serialized_end=543
+  _globals['_LEVEL']._serialized_start=545
+  _globals['_LEVEL']._serialized_end=584
+  _globals['_DEVICEMEMO']._serialized_start=586
+  _globals['_DEVICEMEMO']._serialized_end=706
+  _globals['_ANSWER']._serialized_start=708
+  _globals['_ANSWER']._serialized_end=747
 # @@protoc_insertion_point(module_scope)

@@ -7,14 +7,16 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class DeviceState(_message.Message):
-    __slots__ = ("secret", "collections", "clock_seconds")
+    __slots__ = ("secret", "collections", "clock_seconds", "withdrawn")
     SECRET_FIELD_NUMBER: _ClassVar[int]
     COLLECTIONS_FIELD_NUMBER: _ClassVar[int]
     CLOCK_SECONDS_FIELD_NUMBER: _ClassVar[int]
+    WITHDRAWN_FIELD_NUMBER: _ClassVar[int]
     secret: bytes
     collections: _containers.RepeatedCompositeFieldContainer[CollectionState]
     clock_seconds: int
-    def __init__(self, secret: _Optional[bytes] = ..., collections: _Optional[_Iterable[_Union[CollectionState, _Mapping]]] = ..., clock_seconds: _Optional[int] = ...) -> None: ...
+    withdrawn: bool
+    def __init__(self, secret: _Optional[bytes] = ..., collections: _Optional[_Iterable[_Union[CollectionState, _Mapping]]] = ..., clock_seconds: _Optional[int] = ..., withdrawn: bool = ...) -> None: ...
 
 class CollectionState(_message.Message):
     __slots__ = ("digest", "name", "version", "memo", "last_epoch", "last_report", "last_values", "last_noise", "levels", "inputs", "spent_budget", "last_silent", "own_epochs")

@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from ldpbeam.pipelines.commands.support.console import PrintingCommand, deliver, say
+from ldpbeam.pipelines.commands.support.options import DurationOption
 
 DEVICES = 100_000
 
@@ -22,12 +23,20 @@ DEVICES = 100_000
     help="Devices that report in an epoch: errors are stated for so many.",
 )
 @click.option(
+    "--spread",
+    type=DurationOption(least=0),
+    default="0",
+    show_default=True,
+    metavar="DURATION",
+    help="From how long a time after the report devices draw when they send it, as Device.open has it.",
+)
+@click.option(
     "--against",
     type=click.Path(path_type=Path),
     metavar="OLD",
     help="An earlier file: what has changed since.",
 )
-def check(files: tuple[Path, ...], devices: int, against: Path | None) -> None:
+def check(files: tuple[Path, ...], devices: int, spread: int, against: Path | None) -> None:
     """Check collections before devices have them: promise, digest, expected errors, warnings.
 
     Of several files, those of one fleet, it says what a device loses by all of them. With --against a change
@@ -35,11 +44,12 @@ def check(files: tuple[Path, ...], devices: int, against: Path | None) -> None:
     """
     from ldpbeam.collection.file import load_collection
     from ldpbeam.errors import LdpError, UsageError
-    from ldpbeam.pipelines.commands.support.collections import load
+    from ldpbeam.pipelines.commands.support.collections import load, warn
     from ldpbeam.planning.checked import (
         Checked,
         change,
         change_lines,
+        lateness_advice,
         require_new_version,
         together,
         together_lines,
@@ -55,7 +65,8 @@ def check(files: tuple[Path, ...], devices: int, against: Path | None) -> None:
     refused: list[LdpError] = []
     for path in files:
         try:
-            found.append(Checked.of(str(path), load(path), devices))
+            found.append(Checked.of(str(path), load(path), devices, spread))
+            warn(path, lateness_advice(found[-1].collection, spread))
         except LdpError as error:
             refused.append(error)
     if refused:

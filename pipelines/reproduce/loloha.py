@@ -235,10 +235,10 @@ def _table_1(settings: Settings, cell: Cell) -> list[Row]:
 
 def _seconds(one: FrequencyProtocol[Any], values: np.ndarray[Any, Any]) -> float:
     """Processor time to count the reports of these devices, once compiled."""
-    from ldpbeam.simulators.fleet import Fleet
+    from ldpbeam.simulators.protocol_fleet import ProtocolFleet
     from ldpbeam.simulators.words import RandomWords
 
-    parts = [part.payloads for part in Fleet(one, len(values), RandomWords(1)).reports(0, values)]
+    parts = [part.payloads for part in ProtocolFleet(one, len(values), RandomWords(1)).reports(0, values)]
     counts = np.zeros(one.counts_length, np.int64)
     one.add_support(parts[0][:1], counts)
     started = time.process_time()

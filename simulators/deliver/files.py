@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import zstandard
 
-from ldpbeam.simulators.fleet import ReportColumns
+from ldpbeam.admission import ReportColumns
 from ldpbeam.wire import report_pb2
 from ldpbeam.wire.codec import framed, varint
 
@@ -67,7 +67,6 @@ def write_reports(
     path: Path,
     columns: Iterable[ReportColumns],
     *,
-    digest: int,
     compression: Compression = "none",
 ) -> int:
     """Write one file of reports.
@@ -83,7 +82,6 @@ def write_reports(
         format: a key of :data:`FORMATS`.
         path: the file, in an existing directory.
         columns: the reports; elements without reports are skipped.
-        digest: the collection's digest.
         compression: one of :data:`COMPRESSIONS`.
 
     Returns:
@@ -101,29 +99,31 @@ def write_reports(
                 continue
             if put is None:
                 raw = stack.enter_context(replacing(path))
-                put = stack.enter_context(FORMATS[format](raw, batch.payloads.shape[1], digest, compression))
+                put = stack.enter_context(FORMATS[format](raw, batch.payloads.shape[1], compression))
             put(batch)
             reports += len(batch)
     return reports
 
 
-def batch_message(batch: ReportColumns, digest: int) -> bytes:
+def batch_message(batch: ReportColumns) -> bytes:
     """A ``ReportBatch`` of at least one report."""
     # Protobuf writes fields in the order of their numbers: a message of the first is a prefix.
-    head = report_pb2.ReportBatch(digest=digest, epoch=batch.epoch, count=len(batch)).SerializeToString()
+    head = report_pb2.ReportBatch(
+        digest=batch.digest, epoch=batch.epoch, count=len(batch)
+    ).SerializeToString()
     ids = np.ascontiguousarray(batch.report_ids, "<u8").tobytes()
     payloads = batch.payloads.tobytes()
     return b"".join((head, _REPORT_IDS, varint(len(ids)), ids, _PAYLOADS, varint(len(payloads)), payloads))
 
 
-def batch_record(batch: ReportColumns, digest: int) -> bytes:
+def batch_record(batch: ReportColumns) -> bytes:
     """A ``ReportBatch`` of at least one report, behind its length."""
-    return framed(batch_message(batch, digest))
+    return framed(batch_message(batch))
 
 
-def report_records(batch: ReportColumns, digest: int) -> bytes:
+def report_records(batch: ReportColumns) -> bytes:
     """A ``Report`` behind its length for every report, end to end."""
-    head = report_pb2.Report(digest=digest, epoch=batch.epoch).SerializeToString()
+    head = report_pb2.Report(digest=batch.digest, epoch=batch.epoch).SerializeToString()
     width = batch.payloads.shape[1]
     ids = np.ascontiguousarray(batch.report_ids, "<u8")
     tail = _PAYLOAD + varint(width)
@@ -179,18 +179,17 @@ def _compressing(raw: IO[bytes], compression: Compression) -> Iterator[IO[bytes]
 
 @contextmanager
 def _messages(
-    encode: Callable[[ReportColumns, int], bytes],
+    encode: Callable[[ReportColumns], bytes],
     raw: IO[bytes],
     _: int,
-    digest: int,
     compression: Compression,
 ) -> Iterator[_Put]:
     with _compressing(raw, compression) as file:
-        yield lambda batch: file.write(encode(batch, digest))
+        yield lambda batch: file.write(encode(batch))
 
 
 @contextmanager
-def _parquet(raw: IO[bytes], width: int, digest: int, compression: Compression) -> Iterator[_Put]:
+def _parquet(raw: IO[bytes], width: int, compression: Compression) -> Iterator[_Put]:
     schema = pa.schema(
         [
             pa.field("digest", pa.uint64(), nullable=False),
@@ -205,7 +204,7 @@ def _parquet(raw: IO[bytes], width: int, digest: int, compression: Compression) 
         raw, schema, compression=compression, use_dictionary=constant, write_statistics=constant
     ) as writer:
         groups = _RowGroups(writer)
-        yield lambda batch: groups.add(_table(batch, digest, schema), batch.epoch)
+        yield lambda batch: groups.add(_table(batch, schema), batch.epoch)
         groups.end()
 
 
@@ -237,7 +236,7 @@ class _RowGroups:
         self._held, self._rows = [], 0
 
 
-FORMATS: dict[Format, Callable[[IO[bytes], int, int, Compression], AbstractContextManager[_Put]]] = {
+FORMATS: dict[Format, Callable[[IO[bytes], int, Compression], AbstractContextManager[_Put]]] = {
     "batch": partial(_messages, batch_record),
     "report": partial(_messages, report_records),
     "parquet": _parquet,
@@ -253,10 +252,10 @@ def _require(format: str, compression: str) -> None:  # noqa: A002 - as above
         )
 
 
-def _table(batch: ReportColumns, digest: int, schema: pa.Schema) -> pa.Table:
+def _table(batch: ReportColumns, schema: pa.Schema) -> pa.Table:
     payloads = np.ascontiguousarray(batch.payloads)
     columns = [
-        pa.array(np.full(len(batch), digest, np.uint64)),
+        pa.array(np.full(len(batch), batch.digest, np.uint64)),
         pa.array(np.full(len(batch), batch.epoch, np.int64)),
         pa.array(np.ascontiguousarray(batch.report_ids)),
         pa.FixedSizeBinaryArray.from_buffers(

@@ -16,11 +16,11 @@ from typing import Any
 
 import numpy as np
 
+from ldpbeam.admission import ReportColumns
 from ldpbeam.collection.collection import Collection
 from ldpbeam.collection.epochs import Epochs
 from ldpbeam.errors import UsageError
 from ldpbeam.simulators.deliver.files import Format, batch_message
-from ldpbeam.simulators.fleet import ReportColumns
 from ldpbeam.simulators.population.joint import Joint
 from ldpbeam.simulators.population.specs import Population
 from ldpbeam.simulators.simulate import Simulation, SimulationRecord, refuse_existing, write_record
@@ -116,7 +116,7 @@ def publish_epochs(  # noqa: PLR0913 - the options of a command, by name
         rows = _rows_per_message(collection, format, reports_per_message)
         times = arrivals(simulation.random_words, collection.epochs, epoch, -(-present // rows))
         pending: deque[Future[str]] = deque()
-        data = messages(batches, collection.digest, format, rows)
+        data = messages(batches, format, rows)
         for content, milliseconds in zip(data, times, strict=True):
             # Waits while too much is outstanding.
             pending.append(publisher.publish(topic, content, **{RECEIVED: str(milliseconds)}))
@@ -148,19 +148,18 @@ def publish_epochs(  # noqa: PLR0913 - the options of a command, by name
 
 def messages(
     batches: Iterator[ReportColumns],
-    digest: int,
     format: Format,  # noqa: A002 - as above
     rows: int,
 ) -> Iterator[bytes]:
     """The content of every message of an epoch: with ``batch`` all but the last hold ``rows`` reports."""
     if format == "batch":
         for batch in _regrouped(batches, rows):
-            yield batch_message(batch, digest)
+            yield batch_message(batch)
         return
     for batch in batches:
         for report_id, payload in zip(batch.report_ids.tolist(), batch.payloads, strict=True):
             yield report_pb2.Report(
-                digest=digest, epoch=batch.epoch, report_id=report_id, payload=payload.tobytes()
+                digest=batch.digest, epoch=batch.epoch, report_id=report_id, payload=payload.tobytes()
             ).SerializeToString()
 
 
@@ -192,11 +191,11 @@ def _regrouped(batches: Iterator[ReportColumns], rows: int) -> Iterator[ReportCo
 
 def _joined(first: ReportColumns, second: ReportColumns) -> ReportColumns:
     ids = np.concatenate([first.report_ids, second.report_ids])
-    return ReportColumns(second.epoch, ids, np.concatenate([first.payloads, second.payloads]))
+    return ReportColumns(second.digest, second.epoch, ids, np.concatenate([first.payloads, second.payloads]))
 
 
 def _slice(batch: ReportColumns, first: int, end: int) -> ReportColumns:
-    return ReportColumns(batch.epoch, batch.report_ids[first:end], batch.payloads[first:end])
+    return ReportColumns(batch.digest, batch.epoch, batch.report_ids[first:end], batch.payloads[first:end])
 
 
 def _publisher(pubsub: Any) -> Any:

@@ -28,8 +28,8 @@ from typing import IO, Any
 import pyarrow.parquet as pq
 import pytest
 
+from ldpbeam.admission import ReportColumns
 from ldpbeam.collection.file import load_collection
-from ldpbeam.simulators.fleet import ReportColumns
 from tests.conftest import REPOSITORY
 from tests.crash.child import AFTER, BEFORE, FOLDER, HALF, SCRATCH, TEMPORARY, Point
 from tests.pipelines.running import collection, fleet, with_duplicates, write
@@ -312,8 +312,11 @@ class Site:
         whole = (now / "screens-epoch-000000.pb").read_bytes()
         (now / "torn.pb.gz").write_bytes(gzip.compress(whole[:3000], mtime=0)[:-200])
         # An older run had fewer reports of the same epochs, and an epoch that the inputs no longer have.
-        earlier = [ReportColumns(9 if b.epoch == 2 else b.epoch, b.report_ids, b.payloads) for b in sent[:3]]
-        earlier += [ReportColumns(9, b.report_ids, b.payloads) for b in sent[3:5]]
+        earlier = [
+            ReportColumns(b.digest, 9 if b.epoch == 2 else b.epoch, b.report_ids, b.payloads)
+            for b in sent[:3]
+        ]
+        earlier += [ReportColumns(b.digest, 9, b.report_ids, b.payloads) for b in sent[3:5]]
         write(older, screens, earlier, prefix="screens-")
         (older / "torn.pb").write_bytes(whole[:700])
         self.case, self._older_case = self._case(now), self._case(older)

@@ -62,6 +62,14 @@ class Real:
         found = ((one.epoch, outbox.read(one)) for one in outbox.waiting())
         return {epoch: report for epoch, report in found if report is not None}
 
+    def withdraw(self) -> None:
+        """The person opts out."""
+        self._device.withdraw()
+
+    def secret(self) -> bytes:
+        """What must be gone then."""
+        return self._device._store.load().secret
+
     def committed(self) -> set[int]:
         entry = self._device._store.load().collections[0]
         return {entry.last_epoch} if entry.HasField("last_epoch") else set()

@@ -295,6 +295,90 @@ def test_whatever_the_disk_refuses_nothing_is_drawn_twice(
     assert call > 40
 
 
+# --- a person who withdraws
+
+
+def kept(disk: Disk) -> dict[str, bytes]:
+    """All files, by name."""
+    return {name: file.content for folder in disk.folders.values() for name, file in folder.names.items()}
+
+
+def withdrawing(machine: Machine, disk: Disk) -> tuple[Record, bytes, bool]:
+    """A life that ends with it: what left before, the secret, and whether the call returned."""
+    record, secret = Record(), b""
+    try:
+        device = machine.boot(disk)
+        secret = device.secret()  # type: ignore[attr-defined]
+        for value, epoch in PLAN:
+            record.ask(device, value, epoch)
+        device.withdraw()  # type: ignore[attr-defined]
+    except PowerLoss:
+        return record, secret, False
+    return record, secret, True
+
+
+@memos
+def test_whatever_a_lost_disk_holds_a_person_who_withdrew_has_withdrawn(
+    memo: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Until the call returns the device goes on as if nothing was, or has withdrawn; never in between.
+
+    Once the next process has looked, nothing is left of a secret, an answer or a report.
+    """
+    machine = Machine(monkeypatch, lambda _: Real(HOME, memo))
+    found: Counter[str] = Counter()
+    whole, call = False, 0
+    while not whole:
+        disk = Disk(stop_after=call)
+        record, secret, whole = withdrawing(machine, disk)
+        for left in disk.after_power_loss():
+            after = copied(record)
+            if whole:  # nothing waits for another process to look
+                assert set(kept(left)) == {"state", "sentinel", "lock"}
+            try:
+                machine.second_life(left, after)
+            except DeviceError as error:
+                assert error.code == "E-DEVICE-WITHDRAWN"
+                assert set(kept(left)) - {"state.tmp"} == {"state", "sentinel", "lock"}
+                assert secret
+                assert secret not in b"".join(kept(left).values())
+                found["withdrawn"] += 1
+            else:
+                assert not whole
+                assert after.complaints() == []
+                found["goes on"] += 1
+        call += 1
+    assert found["withdrawn"] > 12
+    assert found["goes on"] > 50
+
+
+@memos
+@pytest.mark.parametrize("error", [errno.ENOSPC, errno.EIO])
+def test_whatever_the_disk_refuses_a_second_call_withdraws(
+    memo: Any, error: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    machine = Machine(monkeypatch, lambda _: Real(HOME, memo))
+    whole = Disk()
+    withdrawing(machine, whole)
+    failed = 0
+    for call in range(len(whole.calls)):
+        disk, made = Disk(refuse=(call, error)), list[Any]()
+        steps: list[Callable[[], Any]] = [lambda made=made, disk=disk: made.append(machine.boot(disk))]  # type: ignore[misc]
+        steps += [lambda made=made, asked=asked: made[0].report(*asked) for asked in PLAN]  # type: ignore[misc]
+        steps.append(lambda made=made: made[0].withdraw())  # type: ignore[misc]
+        for step in steps:
+            try:
+                step()
+            except (DeviceError, OSError):
+                failed += 1
+                step()
+        for left in disk.after_power_loss():
+            with pytest.raises(DeviceError, match="E-DEVICE-WITHDRAWN"):
+                machine.boot(left)
+            assert set(kept(left)) == {"state", "sentinel", "lock"}
+    assert failed == len(whole.calls)
+
+
 def test_the_checks_can_fail() -> None:
     record = Record()
     record.asked[0] = record.asked[1] = {3}

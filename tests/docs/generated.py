@@ -174,9 +174,8 @@ def _fleet() -> tuple[np.ndarray, np.ndarray, np.ndarray]:  # type: ignore[type-
         "zipf:1.1", domain=example().domain, devices=OTHERS, epochs=1, random_words=random_words
     )
     (values,) = people.values()
-    parts = list(Fleet(loloha(), OTHERS, random_words).reports(EPOCH, values))
-    ids = np.concatenate([p.report_ids for p in parts])
-    return values, ids, np.concatenate([p.payloads for p in parts])
+    reports = Fleet(example(), OTHERS, random_words.seed).report(values, EPOCH)
+    return values, reports.report_ids, reports.payloads
 
 
 def flow_batch() -> str:

@@ -51,6 +51,12 @@ def test_the_docstrings_of_the_front_door_hold() -> None:
     assert not found.failed
 
 
+def test_the_docstring_of_a_fleet_holds() -> None:
+    (example,) = doctest.DocTestFinder(recurse=False).find(ldpbeam.Fleet, globs={"ldpbeam": ldpbeam})
+    assert len(example.examples) == 5
+    assert not doctest.DocTestRunner().run(example).failed
+
+
 def test_one_epoch_from_values_to_a_histogram(capsys: pytest.CaptureFixture[str]) -> None:
     names = runpy.run_path(str(REPOSITORY / "examples" / "one_epoch.py"), run_name="__main__")
     lines = capsys.readouterr().out.splitlines()

@@ -18,7 +18,7 @@ from ldpbeam.hashing import AffineFamily, LinearFamily, is_prime, optimal_prime
 from ldpbeam.kernels.check_codes import CheckCode
 from ldpbeam.protocols import Parameters, protocol
 from ldpbeam.protocols.bit_flip import BitFlip
-from ldpbeam.simulators.fleet import Fleet
+from ldpbeam.simulators.protocol_fleet import ProtocolFleet
 from ldpbeam.simulators.words import RandomWords
 from tests.reference.counting import affine_hash, count_reports, count_support, linear_hash, linear_transform
 from tests.reference.settings import Setting, frequency_settings, settings
@@ -35,7 +35,7 @@ def sound_payloads(built, n: int, seed: int) -> np.ndarray:
     if isinstance(built, BitFlip) and len(sound) < n:
         # Hardly any bytes are ascending buckets: a fleet's reports fill up.
         values = draw.integers(0, built.domain_size, n - len(sound)).astype(np.int32)
-        fleet = Fleet(built, max(len(values), 1), RandomWords(seed), rows_per_batch=1 << 20)
+        fleet = ProtocolFleet(built, max(len(values), 1), RandomWords(seed), rows_per_batch=1 << 20)
         sound = np.concatenate([sound, *(b.payloads for b in fleet.reports(0, values))])
     return sound
 

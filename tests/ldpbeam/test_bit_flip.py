@@ -29,7 +29,7 @@ from ldpbeam.protocols import bit_flip as protocols
 from ldpbeam.protocols.bit_flip import BitFlip, BucketBits
 from ldpbeam.protocols.public_string import BinFlipPlus
 from ldpbeam.randomness import FULL, Randomness, ScriptedRandomness
-from ldpbeam.simulators.fleet import Fleet
+from ldpbeam.simulators.protocol_fleet import ProtocolFleet
 from ldpbeam.simulators.words import RandomWords
 from tests.conftest import FALSE_ALARM_SUITE, REPOSITORY
 from tests.reference.channels import cuts_of, outcomes, worst_ratio
@@ -492,7 +492,7 @@ def reports(name: str, b: int, epsilon: float, d: int | None, runs: int, n: int)
     values = np.repeat(np.array([0, 1, 2], np.int32), [n // 2, n // 5, n - n // 2 - n // 5])
     found = []
     for run in range(runs):
-        fleet = Fleet(built, n, RandomWords(1000 + run))
+        fleet = ProtocolFleet(built, n, RandomWords(1000 + run))
         counts = np.zeros(built.counts_length, np.int64)
         for batch in fleet.reports(0, values):
             built.add_support(batch.payloads, counts)

@@ -32,9 +32,9 @@ from ldpbeam.protocols.attributes.bounded_counters import BoundedCounters
 from ldpbeam.protocols.attributes.sample import Sample
 from ldpbeam.protocols.one_bit_mean import OneBit
 from ldpbeam.randomness import SystemRandomness
-from ldpbeam.simulators.fleet import Fleet
 from ldpbeam.simulators.population.joint import Joint, joint_population
 from ldpbeam.simulators.population.specs import ABSENT
+from ldpbeam.simulators.protocol_fleet import ProtocolFleet
 from ldpbeam.simulators.simulate import simulate
 from ldpbeam.simulators.words import RandomWords
 from tests.conftest import FALSE_ALARM_SUITE
@@ -267,7 +267,7 @@ def test_a_device_refuses_counters_that_add_up_to_too_much(name: str) -> None:
     with pytest.raises(ValueError, match="at most 60") as caught:
         kind.privatize((41, 7, 13), memo, source)
     assert not {"41", "7", "13", "61"} & set(str(caught.value).split())
-    fleet = Fleet(kind, 2, RandomWords(1))
+    fleet = ProtocolFleet(kind, 2, RandomWords(1))
     with pytest.raises(ValueError, match="at most 60"):
         list(fleet.reports(0, np.array([[41, 7, 13], [0, 0, 0]], np.int32)))
     # Without the assumption the other allocations take it.
@@ -288,7 +288,7 @@ def vectors(devices: int, m: int) -> np.ndarray:
 
 def estimated(kind: AttributeProtocol[Any], values: np.ndarray, seed: int) -> Any:
     counts = np.zeros(kind.counts_length, np.int64)
-    for batch in Fleet(kind, len(values), RandomWords(seed)).reports(0, values):
+    for batch in ProtocolFleet(kind, len(values), RandomWords(seed)).reports(0, values):
         assert not kind.check(batch.payloads).any()
         kind.add_support(batch.payloads, counts)
     return kind.estimate(counts, len(values))

@@ -19,7 +19,7 @@ from ldpbeam.protocols import PROTOCOLS, Parameters, protocol
 from ldpbeam.protocols.attributes.allocate import allocate
 from ldpbeam.protocols.bit_flip import BitFlip
 from ldpbeam.protocols.results import MeanProtocol
-from ldpbeam.simulators.fleet import Fleet
+from ldpbeam.simulators.protocol_fleet import ProtocolFleet
 from ldpbeam.simulators.words import RandomWords
 from ldpbeam.support import Support
 from ldpbeam.transforms.coders import SupportCoder
@@ -52,7 +52,7 @@ def add(kind: Any, support: Support, payloads: Any) -> Support:
 def honest(kind: Any, n: int, seed: int) -> Support:
     values = np.minimum(np.random.default_rng(seed).zipf(1.3, n) - 1, kind.domain_size - 1).astype(np.int32)
     support = Support.zero(kind.counts_length, kind.signs_length)
-    for batch in Fleet(kind, n, RandomWords(seed)).reports(0, values):
+    for batch in ProtocolFleet(kind, n, RandomWords(seed)).reports(0, values):
         add(kind, support, batch.payloads)
     return support
 
@@ -188,7 +188,7 @@ def test_each_attribute_is_judged_by_its_own_signs() -> None:
     kind = allocate("split", "sue", (100, 60), Parameters(epsilon=2.0))
     values = np.random.default_rng(1).integers(0, 60, (20_000, 2)).astype(np.int32)
     payloads = np.concatenate(
-        [batch.payloads for batch in Fleet(kind, 20_000, RandomWords(5)).reports(0, values)]
+        [batch.payloads for batch in ProtocolFleet(kind, 20_000, RandomWords(5)).reports(0, values)]
     )
     support = add(kind, Support.zero(kind.counts_length, kind.signs_length), payloads)
     found = {(one.name, one.attribute): one.found for one in indicators(kind, support)}
@@ -251,7 +251,8 @@ def test_careful_attacks_are_not_seen_and_move_their_targets_all_the_same() -> N
 def test_signs_merge_by_addition_and_travel(name: str, more: dict[str, Any]) -> None:
     """Any cut, any order, through the coder: the same accumulators and indicators, to the last bit."""
     kind = built(name, **more)
-    batches = [b.payloads for b in Fleet(kind, 3_000, RandomWords(2)).reports(0, np.zeros(3_000, np.int32))]
+    fleet = ProtocolFleet(kind, 3_000, RandomWords(2))
+    batches = [b.payloads for b in fleet.reports(0, np.zeros(3_000, np.int32))]
     whole = np.concatenate(batches)
     one = add(kind, Support.zero(kind.counts_length, kind.signs_length), whole)
     shuffled = whole[np.random.default_rng(1).permutation(3_000)]

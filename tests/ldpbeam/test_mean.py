@@ -30,8 +30,8 @@ from ldpbeam.protocols import Memo, Parameters, protocol
 from ldpbeam.protocols.laplace_mean import LaplaceMean
 from ldpbeam.protocols.one_bit_mean import LinearBit, OneBitMean, OneBitRRPM
 from ldpbeam.randomness import FULL, Randomness, ScriptedRandomness
-from ldpbeam.simulators.fleet import Fleet
 from ldpbeam.simulators.population.specs import population
+from ldpbeam.simulators.protocol_fleet import ProtocolFleet
 from ldpbeam.simulators.simulate import simulate
 from ldpbeam.simulators.words import RandomWords
 from tests.conftest import FALSE_ALARM_SUITE
@@ -527,7 +527,7 @@ LIMIT = float(norm.isf(FALSE_ALARM / (2 * TESTS)))
 
 def counted(built: Any, values: np.ndarray, epochs: int = 1) -> list[int]:
     """Σ of each epoch's reports."""
-    fleet = Fleet(built, len(values), RandomWords(5))
+    fleet = ProtocolFleet(built, len(values), RandomWords(5))
     found = []
     for epoch in range(epochs):
         counts = np.zeros(1, np.int64)
@@ -575,7 +575,7 @@ def test_variances_are_the_stated_ones() -> None:
     groups, size = 3000, 200
     values = np.tile(np.arange(size, dtype=np.int32) * 5, groups)
     for built, wrong in ((one_bit(1001), one_bit(1001, 0.7)), (laplace(1001), laplace(1001, 1.1))):
-        batches = list(Fleet(built, len(values), RandomWords(9)).reports(0, values))
+        batches = list(ProtocolFleet(built, len(values), RandomWords(9)).reports(0, values))
         payloads = np.concatenate([batch.payloads for batch in batches])
         reports = payloads.view("<i8" if payloads.shape[1] == 8 else np.uint8).reshape(groups, size)
         found = reports.mean(axis=1)

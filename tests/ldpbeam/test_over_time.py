@@ -20,8 +20,8 @@ from ldpbeam.over_time.results import histories
 from ldpbeam.over_time.smooth import smooth
 from ldpbeam.protocols import Parameters, protocol
 from ldpbeam.protocols.server_side import PartEstimator
-from ldpbeam.simulators.fleet import Fleet
 from ldpbeam.simulators.participation import silenced
+from ldpbeam.simulators.protocol_fleet import ProtocolFleet
 from ldpbeam.simulators.words import RandomWords
 from tests.conftest import REPOSITORY
 
@@ -268,7 +268,7 @@ def test_differences_know_who_reports_in_some_epochs_only(
     groups, devices, words = 400, 600, RandomWords(3)
     held = np.arange(groups * devices) % 2
     fleet, (estimator,), (errors,) = (
-        Fleet(agreed.protocol, len(held), words),
+        ProtocolFleet(agreed.protocol, len(held), words),
         agreed.estimators,
         errors_of(agreed),
     )

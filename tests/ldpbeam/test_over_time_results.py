@@ -48,9 +48,8 @@ def results(collection: Collection, tmp_path_factory: pytest.TempPathFactory) ->
 
 
 def estimates(collection: Collection, epoch: int) -> Any:
-    return ldpbeam.estimate(
-        collection, ldpbeam.simulate(collection, np.arange(800) % 4, epoch=epoch, seed=epoch)
-    )
+    reports = ldpbeam.Fleet(collection, 800, seed=epoch).report(np.arange(800) % 4, epoch)
+    return ldpbeam.estimate(collection, reports)
 
 
 def only(table: Any) -> History:

@@ -23,6 +23,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import zstandard
 
+from ldpbeam.admission import ReportColumns
 from ldpbeam.collection.collection import Collection
 from ldpbeam.collection.domain import Domain
 from ldpbeam.collection.epochs import Epochs
@@ -31,8 +32,7 @@ from ldpbeam.pipelines.config import RunConfig
 from ldpbeam.pipelines.run_record import read_record
 from ldpbeam.protocols import PROTOCOLS, FrequencyProtocol, Parameters
 from ldpbeam.simulators.deliver.files import Compression, Format, report_file, write_reports
-from ldpbeam.simulators.fleet import Fleet, ReportColumns
-from ldpbeam.simulators.words import RandomWords
+from ldpbeam.simulators.fleet import Fleet
 from ldpbeam.wire import report_pb2
 from tests.reference.counting import count_support
 
@@ -75,11 +75,11 @@ def counting_collections() -> list[Collection]:
 def fleet(agreed: Collection, devices: int = DEVICES, epochs: int = EPOCHS) -> list[ReportColumns]:
     """What a fleet sends, as batches of at most 128 reports."""
     draw = np.random.default_rng(5)
-    crowd = Fleet(agreed.protocol, devices, RandomWords(agreed.digest % 1000), rows_per_batch=128)
+    crowd = Fleet(agreed, devices, agreed.digest % 1000, rows_per_batch=128)
     found = []
     for epoch in range(epochs):
         values = draw.integers(0, agreed.domain.size, devices).astype(np.int32)
-        found.extend(crowd.reports(epoch, values))
+        found.extend(crowd.batches(values, epoch)[1])
     return found
 
 
@@ -88,9 +88,9 @@ def with_duplicates(batches: Sequence[ReportColumns]) -> list[ReportColumns]:
     again = []
     for batch in batches[::2]:
         some = slice(0, 20)
-        again.append(ReportColumns(batch.epoch, batch.report_ids[some], batch.payloads[some]))
+        again.append(ReportColumns(batch.digest, batch.epoch, batch.report_ids[some], batch.payloads[some]))
         swapped = batch.payloads[some][::-1].copy()
-        again.append(ReportColumns(batch.epoch, batch.report_ids[some], swapped))
+        again.append(ReportColumns(batch.digest, batch.epoch, batch.report_ids[some], swapped))
     return [*batches, *again]
 
 
@@ -110,7 +110,7 @@ def write(
     for epoch, some in by_epoch.items():
         path = report_file(folder, epoch, kind, compression)
         path = path.with_name(f"{prefix}{path.name}")
-        write_reports(kind, path, some, digest=agreed.digest, compression=compression)
+        write_reports(kind, path, some, compression=compression)
     return folder
 
 

@@ -9,11 +9,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from ldpbeam.admission import ReportColumns
 from ldpbeam.collection.file import load_collection
 from ldpbeam.errors import Reason
 from ldpbeam.pipelines.commands.support.inspection import inspect_lines
 from ldpbeam.pipelines.page.document import write_page
-from ldpbeam.simulators.fleet import Fleet, ReportColumns
+from ldpbeam.simulators.fleet import Fleet
 from ldpbeam.simulators.population.joint import joint_population
 from ldpbeam.simulators.simulate import simulate
 from ldpbeam.simulators.words import RandomWords
@@ -58,11 +59,11 @@ def test_three_attributes_from_file_to_page(tmp_path: Path, allocation: str, pro
 
     # The slow reading: every response asked about every value, attribute by attribute.
     kind = agreed.protocol
-    fleet = Fleet(kind, DEVICES, RandomWords(1))
+    fleet = Fleet(agreed, DEVICES, 1)
     for epoch, values in enumerate(people.values()):
         support: Counter[tuple[int, int]] = Counter()
         behind: Counter[int] = Counter()
-        for columns in fleet.reports(epoch, values):
+        for columns in fleet.batches(values, epoch)[1]:
             for payload in columns.payloads:
                 assert len(payload) == width
                 response = kind.decode(payload.tobytes())
@@ -110,12 +111,11 @@ def test_damaged_reports_are_refused(tmp_path: Path) -> None:
     file = tmp_path / "people.yaml"
     file.write_text(FILE.format(allocation="allomfree", protocol=""))
     agreed = load_collection(file)
-    crowd = Fleet(agreed.protocol, 50, RandomWords(1))
-    (good,) = crowd.reports(0, np.zeros((50, 3), np.int32))
+    good = Fleet(agreed, 50, 1).report(np.zeros((50, 3), np.int32))
     payloads = good.payloads.copy()
     payloads[0, 0] = 3
     payloads[1, 1] = 255
-    batches = [ReportColumns(0, good.report_ids, payloads)]
+    batches = [ReportColumns(good.digest, 0, good.report_ids, payloads)]
     write(tmp_path / "reports", agreed, batches)
     done = execute(agreed, tmp_path / "reports", tmp_path / "out")
     assert done.total["counted"] == 48

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from math import exp, sqrt
 from pathlib import Path
 from typing import Any
@@ -11,11 +12,13 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
+from ldpbeam.collection.advice import warnings_about
+from ldpbeam.collection.epochs import parse_duration
 from ldpbeam.collection.file import load_collection, parse_collection
 from ldpbeam.collection.schema import collection_schema
 from ldpbeam.errors import LdpError
 from ldpbeam.pipelines.commands.main import cli
-from ldpbeam.planning.checked import change, expected
+from ldpbeam.planning.checked import change, expected, lateness_advice
 from tests.conftest import REPOSITORY
 
 EXAMPLES = REPOSITORY / "examples"
@@ -59,6 +62,68 @@ def test_quiet_prints_warnings_only(tmp_path: Path) -> None:
     assert out == ""
     assert "[W-COLLECTION-G]" in err
     assert [one["code"] for one in document(file)["collections"][0]["warnings"]] == ["W-COLLECTION-G"]
+
+
+DAILY = "name: a\ndomain: {size: 4}\nprotocol: grr\nepsilon: 1.0\nepoch: {length: 1d}\n"
+
+
+@pytest.mark.parametrize(
+    ("allowed", "spread", "line", "warning"),
+    [
+        (
+            "0",
+            "0",
+            "until the end of its epoch; devices send it at once (spread=0).",
+            "allowed_lateness is 0: ",
+        ),
+        ("1m", "0", "until 1m after the end of its epoch; devices send it at once", ""),
+        ("23h", "1h", "at a time drawn from the next 1h, within the epoch.", "with spread=3600 when it next"),
+        ("1d", "1h", "at a time drawn from the next 1h, within the epoch.", ""),
+        (
+            "36h",
+            "1d",
+            "until 36h after the end of its epoch; devices send it at a time drawn from what is",
+            "",
+        ),
+        (
+            "0",
+            "2w",
+            "until the end of its epoch; devices send it at a time drawn from what is left of",
+            "late",
+        ),
+    ],
+)
+def test_until_when_reports_count_and_whether_that_fits_what_devices_do(
+    tmp_path: Path, allowed: str, spread: str, line: str, warning: str
+) -> None:
+    file = tmp_path / "a.yaml"
+    file.write_text(f"{DAILY}allowed_lateness: {allowed}\n", "utf-8")
+    out, err = call("check", file, "--spread", spread)
+    assert line in out
+    assert warning in err
+    assert ("[W-COLLECTION-LATENESS]" in err) == bool(warning)
+    assert ("Write allowed_lateness: 1d" in err) == bool(warning)
+    (found,) = document(file, "--spread", spread)["collections"]
+    assert [one["code"] for one in found["warnings"]] == ["W-COLLECTION-LATENESS"] * bool(warning)
+    assert (found["spread_seconds"], found["allowed_lateness_seconds"]) == tuple(
+        map(parse_duration, (spread, allowed))
+    )
+
+
+def test_runs_over_files_do_not_warn_of_lateness() -> None:
+    """They have no arrivals, so that nothing is late there."""
+    assert not any(one.code == "W-COLLECTION-LATENESS" for one in warnings_about(parse_collection(DAILY)))
+
+
+YAML = [*REPOSITORY.glob("examples/**/*.yaml"), REPOSITORY / "pipelines" / "commands" / "demo.yaml"]
+
+
+@pytest.mark.parametrize("path", YAML, ids=lambda one: one.stem)
+def test_what_we_show_counts_reports_of_devices_that_run_once_in_an_epoch(path: Path) -> None:
+    """Also where their sending is spread, or fails once; and the file says what devices do."""
+    assert lateness_advice(load_collection(path), load_collection(path).epochs.length) == ()
+    (line,) = (one for one in path.read_text("utf-8").splitlines() if one.startswith("allowed_lateness"))
+    assert re.search("# .*(spread|comes back)", line)
 
 
 def test_errors_of_means_and_of_sampled_attributes_are_those_that_are_measured() -> None:

@@ -14,10 +14,10 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 import pytest
 
+from ldpbeam.admission import ReportColumns
 from ldpbeam.pipelines.commands import main as command
 from ldpbeam.pipelines.commands.support import progress
 from ldpbeam.pipelines.config import RunConfig, resolve_runner
-from ldpbeam.simulators.fleet import ReportColumns
 from tests.conftest import REPOSITORY
 from tests.pipelines.running import collection, execute, fleet, write
 
@@ -90,7 +90,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
         agreed = load_collection(base / f"{name}.yaml")
         first, *_, last = fleet(agreed, 300, 2)
-        scarce = ReportColumns(1, last.report_ids[:40], last.payloads[:40])
+        scarce = ReportColumns(last.digest, 1, last.report_ids[:40], last.payloads[:40])
         write(base / name, agreed, [first, scarce], prefix=name)
         write(base / "both", agreed, [first, scarce], prefix=name)
     return base

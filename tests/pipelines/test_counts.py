@@ -10,15 +10,14 @@ from typing import Any
 import numpy as np
 import pytest
 
+from ldpbeam.admission import ReportColumns
 from ldpbeam.collection.collection import Collection
 from ldpbeam.errors import LdpError
 from ldpbeam.pipelines import bounded as collect
 from ldpbeam.protocols import Parameters
 from ldpbeam.protocols.unary import Unary
 from ldpbeam.reports import Parts
-from ldpbeam.reports import ReportColumns as Admitted
 from ldpbeam.simulators.deliver.files import Compression, Format
-from ldpbeam.simulators.fleet import ReportColumns
 from ldpbeam.support import Support
 from ldpbeam.transforms.stages import counting_threads, spill
 from ldpbeam.transforms.stages.counting_threads import CountingThreads
@@ -153,8 +152,8 @@ def test_order_and_batching_change_nothing(
             while order:
                 size = draw.choice([1, 2, 7, 50, 111])
                 some, order = order[:size], order[size:]
-                batch = ReportColumns(epoch, ids[some], payloads[some])
-                records.append(batch_record(batch, one.digest))
+                batch = ReportColumns(one.digest, epoch, ids[some], payloads[some])
+                records.append(batch_record(batch))
     draw.shuffle(records)
     (tmp_path / "reports").mkdir()
     for i in range(3):
@@ -215,7 +214,7 @@ def test_reports_that_wait_on_disk_change_nothing(
     held: list[int] = []
     write = ShardWithSpill._write
 
-    def counted(step: ShardWithSpill, columns: Admitted) -> tuple[int, int]:
+    def counted(step: ShardWithSpill, columns: ReportColumns) -> tuple[int, int]:
         held.append(len(columns))
         return write(step, columns)
 
@@ -242,7 +241,7 @@ def quiet_files(few: tuple[list[Collection], list[list[ReportColumns]]], folder:
                 mine = [b for b in batches if b.epoch == epoch][half::2]
                 ids = np.concatenate([b.report_ids for b in mine])
                 payloads = np.concatenate([b.payloads for b in mine])
-                records.append(batch_record(ReportColumns(epoch, ids, payloads), one.digest))
+                records.append(batch_record(ReportColumns(one.digest, epoch, ids, payloads)))
             path.write_bytes(b"".join(records))
             written = path.stat().st_mtime - 60
             os.utime(path, (written, written))
@@ -308,7 +307,7 @@ def test_reports_counted_while_they_are_judged_change_nothing(
         payloads = np.packbits(draw.random((n, 100)) < 0.3, axis=1, bitorder="little")
         payloads[n // 2] = 255 if epoch else payloads[0]
         ids = np.arange(n, dtype=np.uint64) + np.uint64(n)
-        batches.append(ReportColumns(epoch, ids, payloads))
+        batches.append(ReportColumns(one.digest, epoch, ids, payloads))
     write(tmp_path / "in", one, batches, kind)
     counted: list[int] = []
     add = Unary.check_and_add
@@ -369,6 +368,6 @@ def test_an_empty_admission_encodes() -> None:
     from ldpbeam.transforms.coders import ReportColumnsCoder
 
     assert frame(b"") == b"\0"
-    nothing = Admitted(1, 2, np.zeros(0, np.uint64), np.zeros((0, 3), np.uint8))
+    nothing = ReportColumns(1, 2, np.zeros(0, np.uint64), np.zeros((0, 3), np.uint8))
     back = ReportColumnsCoder().decode(ReportColumnsCoder().encode(nothing))
     assert (back.digest, back.epoch, len(back), back.payloads.shape) == (1, 2, 0, (0, 3))

@@ -10,7 +10,6 @@ from ldpbeam.collection.collection import Collection
 from ldpbeam.epoch_result import result_of_epoch
 from ldpbeam.reports import ReportColumns
 from ldpbeam.simulators.fleet import Fleet
-from ldpbeam.simulators.words import RandomWords
 from ldpbeam.transforms.sinks.estimates import WriteEpochs
 from tests.pipelines.page.test_page_protocols import EPOCHS, every_kind, values_of
 from tests.pipelines.running import Done, execute, with_duplicates, write
@@ -21,12 +20,9 @@ KINDS = {collection.name: collection for collection in every_kind()}
 
 def reports(collection: Collection) -> list[ReportColumns]:
     """Reports of every epoch in several parts, some of them sent again, some under an id that is taken."""
-    crowd, values = (
-        Fleet(collection.protocol, DEVICES, RandomWords(1), rows_per_batch=100),
-        values_of(collection),
-    )
-    sent = with_duplicates([batch for epoch in range(EPOCHS) for batch in crowd.reports(epoch, values)])
-    return [ReportColumns(collection.digest, b.epoch, b.report_ids, b.payloads) for b in sent]
+    crowd, values = Fleet(collection, DEVICES, 1, rows_per_batch=100), values_of(collection)
+    sent = [batch for epoch in range(EPOCHS) for batch in crowd.batches(values, epoch)[1]]
+    return with_duplicates(sent)
 
 
 @pytest.fixture(scope="module")

@@ -13,7 +13,6 @@ import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
 
-from ldpbeam.admission import ReportColumns
 from ldpbeam.collection.collection import Collection
 from ldpbeam.collection.file import load_collection, parse_collection
 from ldpbeam.epoch_result import result_of_epoch
@@ -22,7 +21,6 @@ from ldpbeam.pipelines.commands.main import cli
 from ldpbeam.planning.explained import explained
 from ldpbeam.protocols import PROTOCOLS
 from ldpbeam.simulators.fleet import Fleet
-from ldpbeam.simulators.words import RandomWords
 from ldpbeam.tables import epoch_table, fixed_columns
 from tests.conftest import REPOSITORY
 
@@ -51,10 +49,8 @@ def write(collection: Collection, folder: Path, reports: int = 400, changed: str
     draw = np.random.default_rng(3)
     sizes = [domain.size for _, domain in collection.histograms]
     held = np.column_stack([draw.integers(0, size, reports) for size in sizes])
-    crowd = Fleet(collection.protocol, reports, RandomWords(5))
-    sent = crowd.reports(2, held if len(sizes) > 1 else held[:, 0])
-    admitted = [ReportColumns(collection.digest, 2, one.report_ids, one.payloads) for one in sent]
-    table = epoch_table(collection, result_of_epoch(collection, 2, admitted), fixed_columns(collection))
+    sent = Fleet(collection, reports, 5).report(held if len(sizes) > 1 else held[:, 0], 2)
+    table = epoch_table(collection, result_of_epoch(collection, 2, [sent]), fixed_columns(collection))
     if changed:
         place, kind = table.schema.get_field_index(changed), table.schema.field(changed)
         first, second, *rest = table.column(changed).to_pylist()

@@ -16,11 +16,11 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
+from ldpbeam.admission import ReportColumns
 from ldpbeam.collection.epochs import LAST_SECOND, Epochs, instant
 from ldpbeam.errors import LdpError, UsageError, disk_error
 from ldpbeam.pipelines import output as module
 from ldpbeam.pipelines.output import PARTS, exchange, locked, prepare
-from ldpbeam.simulators.fleet import ReportColumns
 from tests.conftest import REPOSITORY
 from tests.pipelines.running import collection, copied, execute, fleet, write
 
@@ -409,7 +409,11 @@ def test_the_last_planned_epoch_can_be_counted(tmp_path: Path, lateness: int) ->
     agreed = collection("grr", name="weekly", epochs=Epochs(604800, 1767225600), allowed_lateness=lateness)
     last = agreed.epochs.count - 1
     (batch, *_) = fleet(agreed, 20, 1)
-    write(tmp_path / "in", agreed, [batch, ReportColumns(last, batch.report_ids[:1], batch.payloads[:1])])
+    write(
+        tmp_path / "in",
+        agreed,
+        [batch, ReportColumns(agreed.digest, last, batch.report_ids[:1], batch.payloads[:1])],
+    )
     done = execute(agreed, tmp_path / "in", tmp_path / "out", not_after=LAST_SECOND)
     assert sorted(epoch for _, epoch in done.tables()) == [0, last]
     assert agreed.closes(last) <= LAST_SECOND

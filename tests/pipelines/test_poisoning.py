@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from ldpbeam.admission import ReportColumns
 from ldpbeam.indicators import FALSE_ALARM
 from ldpbeam.pipelines.page.document import write_page
-from ldpbeam.simulators.fleet import ReportColumns
 from tests.pipelines.running import Done, collection, execute, fleet, write
 
 AGREED = collection("olh", 100)
@@ -24,11 +24,11 @@ def planted(tmp_path_factory: pytest.TempPathFactory) -> Done:
     base = tmp_path_factory.mktemp("planted")
     first = SENT[0]
     crude = ReportColumns(
-        0, np.arange(1, 401, dtype=np.uint64), np.tile(np.array([[9, 0]], np.uint8), (400, 1))
+        AGREED.digest, 0, np.arange(1, 401, dtype=np.uint64), np.tile(np.array([[9, 0]], np.uint8), (400, 1))
     )
-    again = ReportColumns(0, first.report_ids[:30], first.payloads[:30])
+    again = ReportColumns(first.digest, 0, first.report_ids[:30], first.payloads[:30])
     others = first.payloads[50:55] ^ np.array([[1, 0]], np.uint8)
-    conflict = ReportColumns(0, first.report_ids[50:55], others)
+    conflict = ReportColumns(first.digest, 0, first.report_ids[50:55], others)
     write(base / "in", AGREED, [*SENT, crude, again, conflict, conflict])
     return execute(AGREED, base / "in", base / "out", shard_bits=2)
 

@@ -14,6 +14,7 @@ from google.auth.exceptions import DefaultCredentialsError
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ldpbeam.admission import ReportColumns
 from ldpbeam.collection.epochs import Epochs
 from ldpbeam.errors import LdpError, UsageError
 from ldpbeam.pipelines.commands import main as command
@@ -24,7 +25,6 @@ from ldpbeam.pipelines.local.subscriber import (
     timestamp_micros,
 )
 from ldpbeam.simulators.deliver.pubsub import arrivals, messages
-from ldpbeam.simulators.fleet import ReportColumns
 from ldpbeam.simulators.words import RandomWords
 from ldpbeam.transforms.pubsub import library, require_path
 from ldpbeam.wire import report_pb2
@@ -266,7 +266,7 @@ def columns(*sizes: int) -> list[ReportColumns]:
     draw = np.random.default_rng(1)
     found = [
         ReportColumns(
-            -3, draw.integers(0, 1 << 64, n, np.uint64), draw.integers(0, 256, (n, 3)).astype(np.uint8)
+            7, -3, draw.integers(0, 1 << 64, n, np.uint64), draw.integers(0, 256, (n, 3)).astype(np.uint8)
         )
         for n in sizes
     ]
@@ -285,13 +285,13 @@ def reports(batches: list[ReportColumns]) -> list[tuple[int, bytes]]:
 @given(st.lists(st.integers(1, 30), min_size=1, max_size=5), st.integers(1, 40))
 def test_messages_do_not_depend_on_how_the_fleet_batches(sizes: list[int], rows: int) -> None:
     batches = columns(*sizes)
-    sent = [report_pb2.ReportBatch.FromString(m) for m in messages(iter(batches), 7, "batch", rows)]
+    sent = [report_pb2.ReportBatch.FromString(m) for m in messages(iter(batches), "batch", rows)]
     assert [b.count for b in sent[:-1]] == [rows] * (len(sent) - 1)
     assert len(sent) == -(-sum(sizes) // rows)
     assert {(b.digest, b.epoch) for b in sent} == {(7, -3)}
     found = [(i, b.payloads[3 * row : 3 * row + 3]) for b in sent for row, i in enumerate(b.report_ids)]
     assert found == reports(batches)
-    single = [report_pb2.Report.FromString(m) for m in messages(iter(batches), 7, "report", 1)]
+    single = [report_pb2.Report.FromString(m) for m in messages(iter(batches), "report", 1)]
     assert [(r.report_id, r.payload) for r in single] == reports(batches)
     assert {(r.digest, r.epoch) for r in single} == {(7, -3)}
 

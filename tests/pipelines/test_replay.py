@@ -9,13 +9,13 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
+from ldpbeam.admission import ReportColumns
 from ldpbeam.collection.collection import Collection
 from ldpbeam.collection.epochs import Epochs
 from ldpbeam.errors import LdpError, UsageError
 from ldpbeam.pipelines.config import RunConfig
 from ldpbeam.pipelines.local.engine import LocalStream
 from ldpbeam.pipelines.local.replay import replay
-from ldpbeam.simulators.fleet import ReportColumns
 from ldpbeam.wire import report_pb2
 from tests.pipelines.running import (
     check_books,

@@ -17,12 +17,12 @@ from typing import Any, Self, TypeVar
 import numpy as np
 import pyarrow.parquet as pq
 
+from ldpbeam.admission import ReportColumns
 from ldpbeam.collection.collection import Collection, digest_hex
 from ldpbeam.collection.epochs import instant
 from ldpbeam.collection.file import load_collection
 from ldpbeam.pipelines.local.segment import read_header, read_segment
-from ldpbeam.simulators.fleet import Fleet, ReportColumns
-from ldpbeam.simulators.words import RandomWords
+from ldpbeam.simulators.fleet import Fleet
 from ldpbeam.wire import report_pb2
 from tests.conftest import REPOSITORY
 from tests.pipelines.running import check_books, expected_support, frame
@@ -88,14 +88,14 @@ def epoch_at(agreed: Collection, when: float) -> int:
 def reports(agreed: Collection, epoch: int, devices: int, seed: int = 1) -> ReportColumns:
     """What so many devices report in an epoch, in one batch."""
     draw = np.random.default_rng([seed, epoch])
-    crowd = Fleet(agreed.protocol, devices, RandomWords(seed), rows_per_batch=devices)
     values = draw.integers(0, agreed.domain.size, devices).astype(np.int32)
-    (columns,) = crowd.reports(epoch, values)
-    return columns
+    return Fleet(agreed, devices, seed).report(values, epoch)
 
 
 def some(columns: ReportColumns, first: int, end: int) -> ReportColumns:
-    return ReportColumns(columns.epoch, columns.report_ids[first:end], columns.payloads[first:end])
+    return ReportColumns(
+        columns.digest, columns.epoch, columns.report_ids[first:end], columns.payloads[first:end]
+    )
 
 
 def batch(agreed: Collection, columns: ReportColumns) -> bytes:

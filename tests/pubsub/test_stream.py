@@ -32,9 +32,9 @@ import numpy as np
 import pytest
 from google.cloud import pubsub_v1
 
+from ldpbeam.admission import ReportColumns
 from ldpbeam.collection.collection import Collection
 from ldpbeam.collection.file import load_collection
-from ldpbeam.simulators.fleet import ReportColumns
 from ldpbeam.wire import report_pb2
 from tests.conftest import REPOSITORY
 from tests.pubsub.conftest import Channel
@@ -197,7 +197,7 @@ def scenes(
 def with_other_payloads(columns: ReportColumns, source: ReportColumns) -> ReportColumns:
     """The same ids, each with a payload of ``source`` that is not its own: few bytes, so two may be equal."""
     others = [next(p for p in source.payloads if (p != own).any()) for own in columns.payloads]
-    return ReportColumns(columns.epoch, columns.report_ids, np.array(others))
+    return ReportColumns(columns.digest, columns.epoch, columns.report_ids, np.array(others))
 
 
 def next_epoch(agreed: Collection) -> int:

@@ -1,261 +1,322 @@
-"""A fleet is its devices: the same bytes from the same words, however they are batched."""
+"""A fleet from Python: what it takes, that it remembers, and that its errors over time are as in theory."""
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-from numpy.typing import NDArray
-from scipy.stats import norm
+from scipy.stats import t as student
 
-from ldpbeam.protocols import PROTOCOLS, FrequencyProtocol, Memo, Parameters, protocol
-from ldpbeam.protocols.contract import WordSpec
-from ldpbeam.randomness import ScriptedRandomness
-from ldpbeam.simulators import fleet as fleet_module
-from ldpbeam.simulators.fleet import Fleet, ReportColumns
-from ldpbeam.simulators.population.specs import ABSENT
+import ldpbeam
+from ldpbeam.collection.collection import Collection
+from ldpbeam.collection.values import value_of
+from ldpbeam.errors import DeviceError, LdpError, UsageError
+from ldpbeam.over_time import errors_of
+from ldpbeam.protocols import PROTOCOLS
+from ldpbeam.reports import ReportColumns
+from ldpbeam.simulators.fleet import fleet_indices
+from ldpbeam.simulators.protocol_fleet import ProtocolFleet
 from ldpbeam.simulators.words import RandomWords
-from tests.reference.random_words import bit_words
-from tests.reference.settings import Setting, settings
+from ldpbeam.wire import report_pb2
 
-FALSE_ALARM = 1e-8
-"""Probability that a sound fleet fails one statistical test of this file (normal approximation)."""
-
-SETTINGS = settings((2, 3, 10), epsilon_first=0.8)
-# 57 to 64 bits make 8 bytes, the size of a symbol in a memo.
-WIDE = [setting for setting in settings((57, 64, 70), epsilon_first=0.8) if setting.unary]
-
-
-def build(name: str, size: int, first: float = 0.8, **choices: Any) -> FrequencyProtocol[Any]:
-    kind = PROTOCOLS[name]
-    longitudinal = 2.0 if "epsilon_first" in kind.PARAMETERS else first
-    levels = {"epsilon": first, "epsilon_longitudinal": longitudinal, "epsilon_first": first, "d": 3}
-    chosen = {key: levels[key] for key in kind.PARAMETERS}
-    return protocol(name, size, Parameters(**chosen | choices))  # type: ignore[arg-type]
-
-
-def history(size: int, devices: int, epochs: int, seed: int = 1) -> NDArray[np.int32]:
-    """Values that change and return, with absences; shape (epochs, devices)."""
-    draw = np.random.default_rng(seed)
-    held = draw.integers(0, size, (2, devices))
-    values = held[draw.integers(0, 2, (epochs, devices)), np.arange(devices)]
-    return np.where(draw.random((epochs, devices)) < 0.2, ABSENT, values).astype(np.int32)
+LEVELS = {"epsilon": 3.0, "epsilon_longitudinal": 4.0, "epsilon_first": 3.6, "d": 32}
+COLOURS = ldpbeam.parse_collection("""
+name: colours
+domain: {labels: [red, green, blue, none of these], other: none of these}
+protocol: loloha
+epsilon_longitudinal: 4
+epsilon_first: 2
+epoch: {length: 1d}
+""")
+TWO = ldpbeam.parse_collection("""
+name: two
+attributes:
+  - {name: colour, domain: {labels: [red, green, none of these], other: none of these}}
+  - {name: size, domain: {size: 5}}
+allocation: split
+protocol: grr
+epsilon: 2
+epoch: {length: 1d, count: 9}
+""")
 
 
-def joined(batches: list[ReportColumns]) -> tuple[NDArray[np.uint64], NDArray[np.uint8]]:
+def of(name: str, size: int = 64, more: str = "") -> Collection:
+    """A collection with a protocol."""
+    levels = LEVELS | ({"epsilon_first": 2.4} if name == "l_soue" else {})
+    keys = "".join(f"{key}: {levels[key]}\n" for key in PROTOCOLS[name].PARAMETERS)
+    epoch = "" if "epoch:" in more else "epoch: {length: 1d}\n"
+    return ldpbeam.parse_collection(
+        f"name: {name}\ndomain: {{size: {size}}}\nprotocol: {name}\n{keys}{epoch}{more}"
+    )
+
+
+def same(one: ReportColumns, other: ReportColumns) -> bool:
     return (
-        np.concatenate([batch.report_ids for batch in batches]),
-        np.concatenate([batch.payloads for batch in batches]),
+        (one.digest, one.epoch) == (other.digest, other.epoch)
+        and np.array_equal(one.report_ids, other.report_ids)
+        and np.array_equal(one.payloads, other.payloads)
     )
 
 
-class Devices:
-    """The same devices one by one, in plain Python, fed with their own words."""
-
-    def __init__(self, kind: FrequencyProtocol[Any], devices: int, random_words: RandomWords) -> None:
-        self.kind = kind
-        self.random_words = random_words
-        self.memos = [self._new(device) for device in range(devices)]
-
-    def words(self, purpose: str, epoch: int, device: int, spec: WordSpec | None) -> list[int]:
-        if spec is None or spec.count == 0:
-            return []
-        if spec.bits:
-            return bit_words(self.random_words.seed, purpose, epoch, device, spec.count)
-        drawn = self.random_words.words(purpose, epoch, device, 1, spec.count, spec.limit)
-        return [int(word) for word in drawn[0]]
-
-    def _new(self, device: int) -> Memo:
-        lifelong = None if self.kind.word_plan.seed_per_report else self.kind.word_plan.seed
-        script = ScriptedRandomness(self.words("seed", -1, device, lifelong))
-        memo = self.kind.new_memo(script)
-        assert script.exhausted()
-        return memo
-
-    def payload(self, epoch: int, device: int, value: int) -> bytes:
-        """All words are taken in every epoch, whether or not the input is new."""
-        kind, memo = self.kind, self.memos[device]
-        per_report = kind.word_plan.seed if kind.word_plan.seed_per_report else None
-        drawn = [
-            *self.words("seed", epoch, device, per_report),
-            *self.words("permanent", epoch, device, kind.word_plan.permanent),
-            *self.words("instant", epoch, device, kind.word_plan.instant),
-        ]
-        script = ScriptedRandomness(drawn)
-        response, kept = kind.privatize(value, memo, script)
-        assert script.exhausted()
-        assert (kept is memo) == (len(kept.answers) == len(memo.answers))
-        self.memos[device] = kept
-        return kind.encode(response)
+MEMOISING = [name for name in PROTOCOLS if of(name).protocol.guarantee.memoised_ratio is not None]
+PLAIN = [name for name in PROTOCOLS if name not in MEMOISING]
 
 
-@pytest.mark.parametrize("setting", SETTINGS + WIDE, ids=str)
-def test_a_fleet_sends_what_its_devices_send(setting: Setting) -> None:
-    kind, random_words, devices = setting.build(), RandomWords(7), 9
-    fleet = Fleet(kind, devices, random_words, rows_per_batch=4)
-    single = Devices(kind, devices, random_words)
-    values = history(kind.domain_size, devices, 6)
-    for epoch, row in enumerate(values, 3):
-        _, payloads = joined(list(fleet.reports(epoch, row)))
-        expected = [
-            single.payload(epoch, device, int(value)) for device, value in enumerate(row) if value != ABSENT
-        ]
-        assert [payload.tobytes() for payload in payloads] == expected
-    memoised = [len(memo.answers) for memo in single.memos]
-    assert fleet.memoised_inputs().tolist() == memoised
-    assert (sum(memoised) > 0) == (kind.word_plan.permanent is not None)
+# --- what it takes
+
+GIVEN = [
+    [0, 1, 3, -1, 2],
+    np.array([0, 1, 3, -1, 2], np.int8),
+    ["red", "green", "lilac", None, "blue"],
+    [0, "green", "none of these", None, np.int32(2)],
+    ("red", "green", 3, -1, "blue"),
+    np.array(["red", "green", "lilac", None, "blue"], object),
+    pa.array(["red", "green", "lilac", None, "blue"]),
+    iter(["red", "green", "lilac", None, "blue"]),
+]
 
 
-@pytest.mark.thorough(but=6)
-@pytest.mark.parametrize("name", sorted(PROTOCOLS))
-@given(rows=st.integers(1, 40), seed=st.integers(0, 3))
-def test_batching_changes_no_report(name: str, rows: int, seed: int) -> None:
-    kind, devices = build(name, 11), 37
-    whole = Fleet(kind, devices, RandomWords(seed))
-    parts = Fleet(kind, devices, RandomWords(seed), rows_per_batch=rows)
-    for epoch, values in enumerate(history(11, devices, 4, seed)):
-        one, many = list(whole.reports(epoch, values)), list(parts.reports(epoch, values))
-        assert len(one) == 1
-        assert all(0 < len(batch) <= rows for batch in many)
-        for a, b in zip(joined(one), joined(many), strict=True):
-            assert np.array_equal(a, b)
-            assert a.dtype == b.dtype
-    assert np.array_equal(whole.memoised_inputs(), parts.memoised_inputs())
+@pytest.mark.parametrize("values", GIVEN, ids=lambda one: type(one).__name__)
+def test_values_are_taken_as_a_device_takes_them(values: Any) -> None:
+    """A label, an index, or nothing; a mixture is not made text of."""
+    assert fleet_indices(COLOURS, values).tolist() == [0, 1, 3, -1, 2]
 
 
-def test_a_device_does_not_depend_on_the_others() -> None:
-    kind = build("loloha", 30)
-    few, many = Fleet(kind, 5, RandomWords(1)), Fleet(kind, 50, RandomWords(1))
-    for epoch, values in enumerate(history(30, 50, 5)):
-        alone = np.where(np.arange(50) == 3, values, ABSENT).astype(np.int32)
-        a = list(few.reports(epoch, alone[:5]))
-        b = list(many.reports(epoch, values))
-        assert (len(a) == 0) == (values[3] == ABSENT)
-        if a:
-            row = int((values[:3] != ABSENT).sum())
-            assert a[0].payloads.tobytes() == b[0].payloads[row].tobytes()
-            assert a[0].report_ids[0] == b[0].report_ids[row]
+ROWS = [
+    [[0, 4], [1, 0], [-1, -1], [2, 3]],
+    [("red", 4), {"size": 0, "colour": "green"}, None, ["lilac", 3]],
+    {"size": [4, 0, None, 3], "colour": ["red", "green", None, "lilac"]},
+    {"size": np.array([4, 0, -1, 3]), "colour": ["red", "green", None, "lilac"]},
+    {"size": np.array([4, 0, -1, 3]), "colour": [0, 1, -1, 2]},
+]
 
 
-@pytest.mark.parametrize(("name", "size"), [("l_osue", 1412), ("sue", 1 << 19), ("grr", 300)])
-def test_batches_stay_small(name: str, size: int) -> None:
-    kind = build(name, size)
-    fleet = Fleet(kind, 2, RandomWords(1), rows_per_batch=1 << 30)
-    rows = fleet._rows
-    assert max(rows * kind.payload_size, 8 * rows) <= fleet_module._COLUMN
-    instant = kind.word_plan.instant
-    words = 0 if instant.bits else instant.count
-    assert 8 * rows * words <= fleet_module._WORDS
-    assert rows >= 16
-    # The ceiling is reached: one more row would exceed one of the three.
-    assert (rows + 1) * max(kind.payload_size, 8) > fleet_module._COLUMN or (
-        8 * (rows + 1) * words > fleet_module._WORDS
-    )
+@pytest.mark.parametrize("values", ROWS, ids=range(len(ROWS)))
+def test_several_attributes_come_by_device_or_by_name(values: Any) -> None:
+    assert fleet_indices(TWO, values).tolist() == [[0, 4], [1, 0], [-1, -1], [2, 3]]
+    assert len(ldpbeam.Fleet(TWO, 4).report(values)) == 3
 
 
-class Counting(RandomWords):
-    """Streams that remember which purposes were drawn."""
-
-    def __init__(self, seed: int) -> None:
-        super().__init__(seed)
-        self.purposes: list[tuple[str, int]] = []
-
-    def words(
-        self, purpose: str, epoch: int, first: int, rows: int, per_row: int, limit: int = 1 << 64
-    ) -> NDArray[np.uint64]:
-        self.purposes.append((purpose, epoch))
-        return super().words(purpose, epoch, first, rows, per_row, limit)
-
-    def randomised(self, purpose: str, epoch: int, *arguments: Any) -> NDArray[np.uint8]:
-        self.purposes.append((purpose, epoch))
-        return super().randomised(purpose, epoch, *arguments)
+ODD = ["lilac", "", 4, -2, 1.0, True, [0], {"colour": 0}, b"red", 2**70, float("nan")]
 
 
-def test_permanent_words_are_drawn_only_for_new_inputs() -> None:
-    random_words = Counting(1)
-    fleet = Fleet(build("l_osue", 9), 20, random_words)
-    values = np.arange(20, dtype=np.int32) % 9
+@pytest.mark.parametrize("given", ODD, ids=lambda one: repr(one)[:12])
+@pytest.mark.parametrize("collection", [COLOURS, of("grr", 4), TWO], ids=lambda one: one.name)
+def test_what_a_device_refuses_a_fleet_refuses(collection: Collection, given: Any) -> None:
+    """And what one takes the other takes, as the same value: beside a label, in the middle of a list."""
+    sound = (0, 0) if collection is TWO else 0
+    fleet = ldpbeam.Fleet(collection, 3)
+    try:
+        value = value_of(collection, given)
+    except (TypeError, ValueError, OverflowError) as error:
+        expected = LdpError if isinstance(error, LdpError) else (TypeError, ValueError, OverflowError)
+        with pytest.raises(expected) as found:
+            fleet.report([None, given, sound])
+        assert "device 1" in str(found.value) or isinstance(given, (int, float))
+    else:
+        assert fleet_indices(collection, [None, given, sound]).tolist() == [-1, value, 0]
+
+
+def test_floats_and_truth_values_are_no_values() -> None:
+    for values in (np.array([0.0, 1.0]), [0.0, float("nan")], np.array([True, False]), [0, 1.5]):
+        with pytest.raises(TypeError, match="None or -1 stands for an absent device"):
+            fleet_indices(COLOURS, values)
+
+
+def test_one_value_for_each_device() -> None:
+    fleet = ldpbeam.Fleet(COLOURS, 3)
+    for values in ([0, 1], ["red"] * 4, [[0, 1, 2]], []):
+        with pytest.raises(ValueError, match="the fleet has 3 devices"):
+            fleet.report(values)
+    with pytest.raises(ValueError, match="different numbers of devices"):
+        fleet_indices(TWO, {"colour": [0, 1], "size": [0]})
+    with pytest.raises(DeviceError, match="by name"):
+        fleet_indices(TWO, {"colour": [0, 1]})
+    with pytest.raises(ValueError, match="0 devices"):
+        ldpbeam.simulate(COLOURS, [])
+
+
+# --- its life
+
+
+@pytest.mark.parametrize("name", PROTOCOLS)
+def test_it_is_its_protocols_devices(name: str) -> None:
+    """Four epochs with absences, in batches of five: the bytes of the devices that the protocol has."""
+    collection, devices = of(name), 12
+    draw = np.random.default_rng(3)
+    fleet = ldpbeam.Fleet(collection, devices, 7, rows_per_batch=5)
+    plain = ProtocolFleet(collection.protocol, devices, RandomWords(7))
+    for epoch in (0, 2, 3, 9):
+        values = draw.integers(-1, 3, devices)
+        (expected,) = plain.reports(epoch, values)
+        found = fleet.report(values, epoch)
+        assert (found.digest, found.epoch) == (collection.digest, epoch)
+        assert np.array_equal(found.report_ids, expected.report_ids)
+        assert np.array_equal(found.payloads, expected.payloads)
+        assert not found.payloads.flags.writeable
+    assert np.array_equal(fleet.memoised_inputs(), plain.memoised_inputs())
+    assert fleet.ledgers() == plain.ledgers()
+
+
+@pytest.mark.parametrize("life", ["", "participation: {reports: 2, of: 6}\n"])
+@pytest.mark.parametrize("name", ["l_grr", "grr", "dbitflip_pm"])
+def test_simulate_is_its_first_epoch_and_nothing_else(name: str, life: str) -> None:
+    """Of devices without a memo it is every epoch: they are new ones each time."""
+    collection = of(name, more=f"{life}epoch: {{length: 1d, count: 6}}\n")
+    values = np.arange(300) % 64
+    fleet = ldpbeam.Fleet(collection, 300, 5)
+    for epoch in range(6):
+        expected = fleet.report(values)
+        assert expected.epoch == epoch
+        if name == "grr" or not epoch:
+            assert same(ldpbeam.simulate(collection, values, epoch=epoch, seed=5), expected)
+        else:
+            with pytest.raises(UsageError, match="has no memo") as error:
+                ldpbeam.simulate(collection, values, epoch=epoch, seed=5)
+            assert error.value.code == "E-SIMULATE-MEMO"
+
+
+def test_simulate_takes_any_epoch_of_devices_that_report_once() -> None:
+    once = of("l_grr", more="participation: {reports: 1, of: 3}\nepoch: {length: 1d, count: 3}\n")
+    fleet, values = ldpbeam.Fleet(once, 90, 2), np.arange(90) % 64
     for epoch in range(3):
-        list(fleet.reports(epoch, values))
-    assert [e for purpose, e in random_words.purposes if purpose == "permanent"] == [0]
-    assert [e for purpose, e in random_words.purposes if purpose == "report_id"] == [0, 1, 2]
+        assert same(ldpbeam.simulate(once, values, epoch=epoch, seed=2), fleet.report(values))
 
 
-@pytest.mark.parametrize(("name", "epochs"), [("olh", [5, 6]), ("loloha", [-1, -1])])
-def test_a_seed_for_life_is_drawn_before_the_first_epoch(name: str, epochs: list[int]) -> None:
-    random_words = Counting(1)
-    fleet = Fleet(build(name, 9), 20, random_words)
-    for epoch in (5, 6):
-        list(fleet.reports(epoch, np.zeros(20, np.int32)))
-    assert [epoch for purpose, epoch in random_words.purposes if purpose == "seed"] == epochs
+def test_devices_keep_their_epochs_for_life() -> None:
+    """Two of six epochs each, whatever the rest of the fleet does."""
+    life = of("grr", more="participation: {reports: 2, of: 6}\nepoch: {length: 1d, count: 6}\n")
+    fleet = ldpbeam.Fleet(life, 50, 1)
+    sent = [fleet.report(np.zeros(50, int)) for _ in range(6)]
+    assert sum(map(len, sent)) == 100
+    assert 0 < len(sent[0]) < 50
 
 
-def test_an_epoch_without_devices_has_no_batch() -> None:
-    fleet = Fleet(build("grr", 4), 10, RandomWords(1), rows_per_batch=3)
-    assert list(fleet.reports(0, np.full(10, ABSENT, np.int32))) == []
+def test_epochs_rise() -> None:
+    fleet = ldpbeam.Fleet(COLOURS, 2, 1)
+    assert fleet.report([0, 1], epoch=3).epoch == 3
+    for epoch in (3, 2, 0):
+        with pytest.raises(DeviceError, match=f"epoch {epoch} does not come after epoch 3") as error:
+            fleet.report([0, 1], epoch=epoch)
+        assert error.value.code == "E-DEVICE-EPOCH"
+    assert fleet.report([0, 1]).epoch == 4
+    assert "has reported epoch 4" in repr(fleet)
 
 
-def test_what_is_no_value_is_refused_at_once() -> None:
-    fleet = Fleet(build("grr", 4), 3, RandomWords(1))
-    for bad in ([0, 1, 4], [0, -2, 1]):
-        with pytest.raises(ValueError, match="epoch 0 holds values outside 0"):
-            fleet.reports(0, np.array(bad, np.int32))
-    with pytest.raises(ValueError, match="pass one value per device"):
-        fleet.reports(0, np.zeros(4, np.int32))
-    for devices, rows in ((0, 1), (1, 0)):
-        with pytest.raises(ValueError, match="both start at 1"):
-            Fleet(build("grr", 4), devices, RandomWords(1), rows_per_batch=rows)
-    with pytest.raises(ValueError, match="simulate fewer"):
-        Fleet(build("l_grr", 1 << 20), 1 << 43, RandomWords(1))
+@pytest.mark.parametrize("epoch", [-1, 9, 1 << 70])
+def test_epochs_are_the_collections(epoch: int) -> None:
+    with pytest.raises(DeviceError, match=f"epoch {epoch} is none of the epochs 0 to 8") as error:
+        ldpbeam.Fleet(TWO, 1).report([(0, 0)], epoch=epoch)
+    assert error.value.code == "E-DEVICE-EPOCH"
+    with pytest.raises(TypeError):
+        ldpbeam.Fleet(TWO, 1).report([(0, 0)], epoch=1.0)  # type: ignore[arg-type]
 
 
-# --- statistics
+@pytest.mark.parametrize("values", [["red", 2, 9], [0, 1], [0, 1, 4]])
+def test_what_is_refused_changes_nothing(values: list[Any]) -> None:
+    one, other = ldpbeam.Fleet(COLOURS, 3, 1), ldpbeam.Fleet(COLOURS, 3, 1)
+    with pytest.raises(ValueError, match=r"device|domain|values"):
+        one.report(values, epoch=5)
+    assert "has not reported" in repr(one)
+    for epoch in range(3):
+        assert same(one.report([0, 1, 2], epoch), other.report([0, 1, 2], epoch))
+        assert one.memoised_inputs().tolist() == [1, 1, 1]
 
 
-def z_scores(
-    kind: FrequencyProtocol[Any], support: NDArray[np.int64], truth: NDArray[np.int64]
-) -> NDArray[np.float64]:
-    """Support counts against their mean and exact variance: sums of independent coins."""
-    # Whether a bucket is sampled is one more coin of its own.
-    asked = float(kind.support.sampled)
-    own, other = asked * float(kind.support.own), asked * float(kind.support.other)
-    rest = truth.sum() - truth
-    mean = truth * own + rest * other
-    variance = truth * own * (1 - own) + rest * other * (1 - other)
-    return (support - mean) / np.sqrt(variance)
+# --- estimate
+
+
+def test_estimate_takes_what_admit_simulate_and_a_fleet_return() -> None:
+    reports = ldpbeam.Fleet(COLOURS, 900, 1).report(np.arange(900) % 4, epoch=2)
+    messages = [ldpbeam.Device.ephemeral(COLOURS).report(1, epoch=2) for _ in range(3)]
+    admission = ldpbeam.admit(COLOURS, [*messages, b"junk"])
+    assert ldpbeam.estimate(COLOURS, admission).equals(ldpbeam.estimate(COLOURS, admission.admitted))
+    for given, n in ((reports, 900), ([reports], 900), (admission, 3), ([reports, admission], 903)):
+        assert ldpbeam.estimate(COLOURS, given)["n"].to_pylist() == [n] * 4
+    assert ldpbeam.estimate(COLOURS, []).num_rows == 0
 
 
 @pytest.mark.parametrize(
-    ("name", "choices"),
+    ("given", "says"),
     [
-        *((name, {}) for name in sorted(PROTOCOLS) if issubclass(PROTOCOLS[name], FrequencyProtocol)),
-        ("olh", {"hash_family": "affine"}),
-        ("loloha", {"hash_family": "affine"}),
-        ("loloha", {"hash_family": "affine", "g": 2}),
+        (b"\x01", "the bytes of messages are no admitted reports. Let ldpbeam.admit(collection, messages)"),
+        ([b"\x01"], "the bytes of messages are no admitted reports. Let ldpbeam.admit(collection, messages)"),
+        ("reports.pb", "an object of type str is no admitted reports. Give what ldpbeam.admit"),
+        ([3], "an object of type int is no admitted reports"),
+        (None, "an object of type NoneType is no admitted reports"),
+        ({0: 1}, "an object of type dict is no admitted reports"),
+        ([[]], "an object of type list is no admitted reports"),
     ],
 )
-def test_support_counts_are_unbiased(name: str, choices: dict[str, Any]) -> None:
-    # In every epoch the devices' reports are independent, whether their answers are new or
-    # remembered. k values are tested in each of 3 epochs, so each has FALSE_ALARM / (3 k).
-    size, devices, epochs = 12, 150_000, 3
-    kind, wrong = build(name, size, **choices), build(name, size, 1.2, **choices)
-    limit = norm.isf(FALSE_ALARM / (2 * epochs * size))
-    fleet = Fleet(kind, devices, RandomWords(2))
-    draw = np.random.default_rng(3)
-    values = np.minimum(draw.geometric(0.3, devices) - 1, size - 1).astype(np.int32)
-    for epoch in range(epochs):
-        counts = np.zeros(kind.counts_length, np.int64)
-        for batch in fleet.reports(epoch, values):
-            assert not kind.check(batch.payloads).any()
-            kind.add_support(batch.payloads, counts)
-        support = kind.support_counts(counts)
-        truth = np.bincount(values[values != ABSENT], minlength=size)
-        assert np.abs(z_scores(kind, support, truth)).max() < limit
-        # A first report at 1.2 instead of 0.8 is told apart.
-        assert np.abs(z_scores(wrong, support, truth)).max() > limit
-        moves = draw.random(devices) < 0.3  # the absent ones come back with the value 0
-        values = np.where(moves, (values + 1) % size, values).astype(np.int32)
-        values[draw.random(devices) < 0.05] = ABSENT
+def test_estimate_says_what_to_give_for_anything_else(given: Any, says: str) -> None:
+    with pytest.raises(UsageError, match=re.escape(says)) as error:
+        ldpbeam.estimate(COLOURS, given)
+    assert error.value.code == "E-ESTIMATE-REPORTS"
+
+
+@pytest.mark.parametrize(
+    ("epoch", "retired", "reason"),
+    [
+        (14, "", "foreign_epoch"),
+        (-1, "", "foreign_epoch"),
+        (3, "retired: 2026-01-04T00:00:00Z\n", "retired_collection"),
+    ],
+)
+def test_estimate_refuses_an_epoch_that_a_run_rejects(epoch: int, retired: str, reason: str) -> None:
+    more = f"epoch: {{length: 1d, origin: 2026-01-01T00:00:00Z, count: 14}}\n{retired}"
+    collection = of("grr", 4, more)
+    ids = np.arange(1, 4, dtype=np.uint64)
+    columns = ReportColumns(collection.digest, epoch, ids, np.zeros((3, 1), np.uint8))
+    with pytest.raises(UsageError, match=rf"reject reports of epoch {epoch} \({reason}\)") as error:
+        ldpbeam.estimate(collection, [columns])
+    assert error.value.code == "E-ESTIMATE-EPOCH"
+    sound = ReportColumns(collection.digest, 2, ids, np.zeros((3, 1), np.uint8))
+    assert ldpbeam.estimate(collection, sound).num_rows == 4
+    message = report_pb2.Report(digest=collection.digest, epoch=epoch, report_id=1, payload=b"\0")
+    (rejection,) = ldpbeam.admit(collection, [message.SerializeToString()]).rejections
+    assert rejection.reason.value == reason
+
+
+# --- errors over time
+
+FALSE_ALARM = 1e-8
+"""Of one of these tests; there are ten, so 1e-7 of all of them. What is tested is a sum, near normal."""
+
+
+def excess(collection: Collection, fleets: int, memo: bool) -> float:
+    """Student's t of Σ e·e′ − Σ covariance over so many fleets; e and e′ are the errors of two epochs.
+
+    No device changes its value. The covariance is that of docs/over-time.md, at the true frequencies. Without
+    ``memo`` the second epoch is one of new devices.
+    """
+    mean = collection.protocol.result.value == "mean"
+    size = collection.domain.size
+    values = np.full(320, 20) if mean else np.arange(max(320, size)) % size
+    truth = np.full(1, 20.0) if mean else np.full(size, 1 / size)
+    (errors,) = errors_of(collection)
+    found = []
+    for seed in range(fleets):
+        fleet = ldpbeam.Fleet(collection, len(values), seed)
+        later = fleet if memo else ldpbeam.Fleet(collection, len(values), fleets + seed)
+        table = ldpbeam.estimate(collection, [fleet.report(values, 0), later.report(values, 1)])
+        first, second = np.asarray(table["estimate"]).reshape(2, -1) - truth
+        n = np.asarray(table["n"]).reshape(2, -1)[0]
+        found.append((first * second - errors.kept(truth) / n).sum())
+    # Ten fleets of a mean, which has a single value, count as one: then their sums are near normal, too.
+    sums = np.reshape(found, (20, -1)).sum(axis=1)
+    return float(sums.mean() / sums.std(ddof=1) * np.sqrt(sums.size))
+
+
+@pytest.mark.thorough(but=2)
+@pytest.mark.parametrize("name", MEMOISING)
+def test_errors_of_two_epochs_go_together_as_theory_says(name: str) -> None:
+    """And those of devices without a memo, as ``simulate`` for each epoch had them, do not."""
+    limit = student.isf(FALSE_ALARM / 2, 19)
+    # RAPPOR's second round hides most of the permanent one: more values show it.
+    collection = of(name, 1024 if name == "rappor" else 64)
+    fleets = 200 if collection.protocol.result.value == "mean" else 20
+    assert abs(excess(collection, fleets, memo=True)) < limit
+    assert excess(collection, fleets, memo=False) < -limit

@@ -25,9 +25,9 @@ from ldpbeam.protocols.attributes.base import AttributeProtocol
 from ldpbeam.protocols.attributes.sample import Sample
 from ldpbeam.protocols.contract import WordSpec
 from ldpbeam.randomness import FULL, Randomness
-from ldpbeam.simulators.fleet import Fleet
 from ldpbeam.simulators.population.joint import Joint, joint_population
 from ldpbeam.simulators.population.specs import ABSENT
+from ldpbeam.simulators.protocol_fleet import ProtocolFleet
 from ldpbeam.simulators.simulate import simulate
 from ldpbeam.simulators.words import RandomWords
 from tests.reference.random_words import bit_words
@@ -142,7 +142,7 @@ def test_a_fleet_sends_what_its_devices_send(
     allocation: str, name: str | None, sizes: tuple[int, ...]
 ) -> None:
     kind, random_words, devices = build(allocation, name, sizes), RandomWords(7), 9
-    fleet = Fleet(kind, devices, random_words, rows_per_batch=4)
+    fleet = ProtocolFleet(kind, devices, random_words, rows_per_batch=4)
     single = Devices(kind, devices, random_words)
     for epoch, values in enumerate(history(sizes, devices, 5), 3):
         found = [payload.tobytes() for batch in fleet.reports(epoch, values) for payload in batch.payloads]
@@ -158,7 +158,7 @@ def test_a_fleet_sends_what_its_devices_send(
 def test_attributes_are_drawn_evenly_and_for_life() -> None:
     devices = 30_000
     kind = build("sample", "grr", (2, 3, 4))
-    fleet = Fleet(kind, devices, RandomWords(3))
+    fleet = ProtocolFleet(kind, devices, RandomWords(3))
     values = np.zeros((devices, 3), np.int32)
     drawn = [next(iter(fleet.reports(epoch, values))).payloads[:, 0] for epoch in range(2)]
     assert len(drawn[0]) == len(drawn[1]) == devices
@@ -169,7 +169,7 @@ def test_attributes_are_drawn_evenly_and_for_life() -> None:
 
 
 def test_values_that_do_not_fit() -> None:
-    fleet = Fleet(build("split", "grr", (2, 3)), 2, RandomWords(1))
+    fleet = ProtocolFleet(build("split", "grr", (2, 3)), 2, RandomWords(1))
     good = np.array([[1, 2], [0, 0]], np.int32)
     assert len(next(iter(fleet.reports(0, good)))) == 2
     for bad in (
@@ -193,7 +193,7 @@ Counted = tuple[NDArray[np.int64], Any]
 def counted(kind: AttributeProtocol[Any], values: NDArray[np.int32], seed: int) -> list[Counted]:
     """Support of each attribute's values, and the reports behind it."""
     counts = np.zeros(kind.counts_length, np.int64)
-    fleet = Fleet(kind, len(values), RandomWords(seed))
+    fleet = ProtocolFleet(kind, len(values), RandomWords(seed))
     for batch in fleet.reports(0, values):
         assert not kind.check(batch.payloads).any()
         kind.add_support(batch.payloads, counts)

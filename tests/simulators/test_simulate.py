@@ -103,11 +103,11 @@ def payloads(out: Path, kind: Format) -> dict[int, list[tuple[int, bytes]]]:
 def test_files_hold_the_fleets_reports(tmp_path: Path, kind: Format) -> None:
     agreed, people = collection(), Given(VALUES)
     record = simulate(agreed, people, tmp_path, seed=4, format=kind, first_epoch=10)
-    fleet = Fleet(agreed.protocol, 4, RandomWords(4))
+    fleet = Fleet(agreed, 4, 4)
     expected = {
         epoch: [
             (int(name), payload.tobytes())
-            for batch in fleet.reports(epoch, values)
+            for batch in fleet.batches(values, epoch)[1]
             for name, payload in zip(batch.report_ids, batch.payloads, strict=True)
         ]
         for epoch, values in enumerate(VALUES, 10)

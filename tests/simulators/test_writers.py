@@ -17,6 +17,7 @@ from google.protobuf.internal.encoder import _VarintBytes
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ldpbeam.admission import ReportColumns
 from ldpbeam.simulators.deliver import files
 from ldpbeam.simulators.deliver.files import (
     COMPRESSIONS,
@@ -28,7 +29,6 @@ from ldpbeam.simulators.deliver.files import (
     report_records,
     write_reports,
 )
-from ldpbeam.simulators.fleet import ReportColumns
 from ldpbeam.wire import codec, report_pb2
 
 DIGEST = 0x0123456789ABCDEF
@@ -38,9 +38,9 @@ WIDTHS = st.integers(1, 20) | st.integers(98, 130) | st.integers(16_300, 16_400)
 EPOCHS = st.sampled_from([0, 1, 63, 64, 8191, 8192, (1 << 63) - 1, -1, -(1 << 63)]) | st.integers(0, 1 << 20)
 
 
-def columns(ids: list[int], width: int, epoch: int = 3, seed: int = 0) -> ReportColumns:
+def columns(ids: list[int], width: int, epoch: int = 3, seed: int = 0, digest: int = DIGEST) -> ReportColumns:
     payloads = np.random.default_rng(seed).integers(0, 256, (len(ids), width), np.uint8)
-    return ReportColumns(epoch, np.array(ids, np.uint64), payloads)
+    return ReportColumns(digest, epoch, np.array(ids, np.uint64), payloads)
 
 
 def delimited(message: report_pb2.Report | report_pb2.ReportBatch) -> bytes:
@@ -48,16 +48,18 @@ def delimited(message: report_pb2.Report | report_pb2.ReportBatch) -> bytes:
     return bytes(_VarintBytes(len(encoded))) + encoded
 
 
-def singles(batch: ReportColumns, digest: int) -> list[report_pb2.Report]:
+def singles(batch: ReportColumns) -> list[report_pb2.Report]:
     return [
-        report_pb2.Report(digest=digest, epoch=batch.epoch, report_id=int(name), payload=payload.tobytes())
+        report_pb2.Report(
+            digest=batch.digest, epoch=batch.epoch, report_id=int(name), payload=payload.tobytes()
+        )
         for name, payload in zip(batch.report_ids, batch.payloads, strict=True)
     ]
 
 
-def message(batch: ReportColumns, digest: int) -> report_pb2.ReportBatch:
+def message(batch: ReportColumns) -> report_pb2.ReportBatch:
     return report_pb2.ReportBatch(
-        digest=digest,
+        digest=batch.digest,
         epoch=batch.epoch,
         count=len(batch),
         report_ids=batch.report_ids.tolist(),
@@ -67,29 +69,29 @@ def message(batch: ReportColumns, digest: int) -> report_pb2.ReportBatch:
 
 @given(ids=IDS, width=WIDTHS, epoch=EPOCHS, digest=st.sampled_from([0, 1, DIGEST, (1 << 64) - 1]))
 def test_records_are_protobufs_own_bytes(ids: list[int], width: int, epoch: int, digest: int) -> None:
-    batch = columns(ids, width, epoch)
-    expected = b"".join(map(delimited, singles(batch, digest)))
-    assert report_records(batch, digest) == expected
-    assert batch_record(batch, digest) == delimited(message(batch, digest))
+    batch = columns(ids, width, epoch, digest=digest)
+    expected = b"".join(map(delimited, singles(batch)))
+    assert report_records(batch) == expected
+    assert batch_record(batch) == delimited(message(batch))
 
 
 def test_columns_need_not_be_contiguous() -> None:
     whole = columns(list(range(10)), 6)
-    view = ReportColumns(3, whole.report_ids[::2], whole.payloads[::2, ::-1])
-    packed = ReportColumns(3, view.report_ids.copy(), view.payloads.copy())
-    assert report_records(view, DIGEST) == report_records(packed, DIGEST)
-    assert batch_record(view, DIGEST) == batch_record(packed, DIGEST)
+    view = ReportColumns(DIGEST, 3, whole.report_ids[::2], whole.payloads[::2, ::-1])
+    packed = ReportColumns(DIGEST, 3, view.report_ids.copy(), view.payloads.copy())
+    assert report_records(view) == report_records(packed)
+    assert batch_record(view) == batch_record(packed)
 
 
 @pytest.mark.parametrize("count", [1, 15, 16, 2047, 2048])
 def test_batches_of_any_length(count: int) -> None:
     batch = columns(list(range(1, count + 1)), 5)
-    assert batch_record(batch, DIGEST) == delimited(message(batch, DIGEST))
+    assert batch_record(batch) == delimited(message(batch))
 
 
 def test_the_projects_own_reader_reads_them() -> None:
     batch = columns([5, 0, 7], 4, 9)
-    data = report_records(batch, DIGEST) + batch_record(batch, DIGEST)
+    data = report_records(batch) + batch_record(batch)
     rows, batches, malformed = codec.parse(codec.frames(np.frombuffer(data, np.uint8)))
     assert malformed.size == 0
     assert rows.digest.tolist() == [DIGEST] * 3
@@ -116,21 +118,21 @@ def decompressed(path: Path, compression: str) -> bytes:
 def test_files_hold_the_records(tmp_path: Path, compression: Compression) -> None:
     batches = [columns([1, 2], 3), columns([3], 3, seed=1)]
     a = report_file(tmp_path, 3, "batch", compression)
-    assert write_reports("batch", a, batches, digest=DIGEST, compression=compression) == 3
-    expected = b"".join(batch_record(batch, DIGEST) for batch in batches)
+    assert write_reports("batch", a, batches, compression=compression) == 3
+    expected = b"".join(batch_record(batch) for batch in batches)
     assert decompressed(a, compression) == expected
     b = tmp_path / "reports"
-    assert write_reports("report", b, batches, digest=DIGEST, compression=compression) == 3
-    assert decompressed(b, compression) == b"".join(report_records(x, DIGEST) for x in batches)
+    assert write_reports("report", b, batches, compression=compression) == 3
+    assert decompressed(b, compression) == b"".join(report_records(x) for x in batches)
     assert sorted(p.name for p in tmp_path.iterdir()) == sorted([a.name, "reports"])
 
 
 @pytest.mark.parametrize("compression", COMPRESSIONS)
 def test_parquet_has_a_row_per_report(tmp_path: Path, compression: Compression) -> None:
-    batches = [columns([1, 0], 3), columns([(1 << 64) - 1], 3, seed=1)]
-    path = tmp_path / "x.parquet"
     digest = (1 << 64) - 2
-    assert write_reports("parquet", path, batches, digest=digest, compression=compression) == 3
+    batches = [columns([1, 0], 3, digest=digest), columns([(1 << 64) - 1], 3, seed=1, digest=digest)]
+    path = tmp_path / "x.parquet"
+    assert write_reports("parquet", path, batches, compression=compression) == 3
     file = pq.ParquetFile(path)
     assert [file.metadata.row_group(i).num_rows for i in range(file.num_row_groups)] == [3]
     kind = file.metadata.row_group(0).column(0).compression
@@ -162,11 +164,11 @@ def test_row_groups_do_not_depend_on_how_reports_come(
     whole = columns(list(range(1, total + 1)), 3)
     edges = np.cumsum([0, *parts])
     cut = [
-        ReportColumns(whole.epoch, whole.report_ids[a:b], whole.payloads[a:b])
+        ReportColumns(whole.digest, whole.epoch, whole.report_ids[a:b], whole.payloads[a:b])
         for a, b in itertools.pairwise(edges)
     ]
     for name, batches in (("whole", [whole]), ("cut", cut)):
-        assert write_reports("parquet", tmp_path / name, batches, digest=DIGEST) == total
+        assert write_reports("parquet", tmp_path / name, batches) == total
     file = pq.ParquetFile(tmp_path / "cut")
     sizes = [file.metadata.row_group(i).num_rows for i in range(file.num_row_groups)]
     assert sizes == [min(4, total - begin) for begin in range(0, total, 4)]
@@ -178,7 +180,7 @@ def test_a_row_group_has_one_epoch(tmp_path: Path) -> None:
     """Reports of another epoch begin another group, so that the epoch is one number in a dictionary."""
     batches = [columns([1, 2], 3), columns([3], 3, seed=1)]
     batches.append(columns([4, 5], 3, epoch=4))
-    write_reports("parquet", tmp_path / "x", batches, digest=DIGEST)
+    write_reports("parquet", tmp_path / "x", batches)
     file = pq.ParquetFile(tmp_path / "x")
     groups = [file.read_row_group(i)["epoch"].to_pylist() for i in range(file.num_row_groups)]
     assert groups == [[3, 3, 3], [4, 4]]
@@ -193,7 +195,7 @@ def test_equal_reports_give_equal_bytes(tmp_path: Path, kind: Format, compressio
     batches = [columns(list(range(1, 400)), 9)]
     a, b = tmp_path / "a", tmp_path / "b"
     for path in (a, b):
-        write_reports(kind, path, batches, digest=DIGEST, compression=compression)
+        write_reports(kind, path, batches, compression=compression)
     assert a.read_bytes() == b.read_bytes()
     # gzip: neither a name nor a time in the header.
     if kind != "parquet" and compression == "gzip":
@@ -209,7 +211,7 @@ def test_a_file_is_whole_or_not_there(tmp_path: Path, kind: Format, compression:
     path = tmp_path / "x"
     path.write_bytes(b"older")
     with pytest.raises(RuntimeError, match="full"):
-        write_reports(kind, path, failing(), digest=DIGEST, compression=compression)
+        write_reports(kind, path, failing(), compression=compression)
     assert [p.name for p in tmp_path.iterdir()] == ["x"]
     assert path.read_bytes() == b"older"
 
@@ -217,10 +219,10 @@ def test_a_file_is_whole_or_not_there(tmp_path: Path, kind: Format, compression:
 @pytest.mark.parametrize("kind", FORMATS)
 def test_no_report_no_file(tmp_path: Path, kind: Format) -> None:
     empty = columns([], 3)
-    assert write_reports(kind, tmp_path / "x", [empty], digest=DIGEST) == 0
-    assert write_reports(kind, tmp_path / "x", [], digest=DIGEST) == 0
+    assert write_reports(kind, tmp_path / "x", [empty]) == 0
+    assert write_reports(kind, tmp_path / "x", []) == 0
     assert list(tmp_path.iterdir()) == []
-    assert write_reports(kind, tmp_path / "x", [empty, columns([1], 3), empty], digest=DIGEST) == 1
+    assert write_reports(kind, tmp_path / "x", [empty, columns([1], 3), empty]) == 1
 
 
 def test_names() -> None:
@@ -238,9 +240,9 @@ def test_unknown_kinds_are_refused(tmp_path: Path) -> None:
     wrong: Any = "brotli"
     for kind in FORMATS:
         with pytest.raises(ValueError, match=r"compression 'brotli'; .* compressions none, gzip, zstd"):
-            write_reports(kind, tmp_path / "x", [columns([1], 1)], digest=DIGEST, compression=wrong)
+            write_reports(kind, tmp_path / "x", [columns([1], 1)], compression=wrong)
     with pytest.raises(ValueError, match="no format 'brotli'"):
-        write_reports(wrong, tmp_path / "x", [columns([1], 1)], digest=DIGEST)
+        write_reports(wrong, tmp_path / "x", [columns([1], 1)])
     assert list(tmp_path.iterdir()) == []
     with pytest.raises(ValueError, match="no format 'brotli'"):
         report_file(tmp_path, 0, wrong)

@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 from ldpbeam.collection.participation import Participation
 from ldpbeam.estimates import variance
 from ldpbeam.protocols import FrequencyProtocol, Parameters, protocol
-from ldpbeam.simulators.fleet import Fleet
 from ldpbeam.simulators.participation import silenced
 from ldpbeam.simulators.population.specs import ABSENT
+from ldpbeam.simulators.protocol_fleet import ProtocolFleet
 from ldpbeam.simulators.words import RandomWords
 
 GROUPS, DEVICES, DOMAIN, OF = 2000, 100, 6, 5
@@ -33,7 +33,7 @@ def standardised(name: str, epsilon: float, f: float) -> tuple[NDArray[np.float6
     group = np.concatenate(
         [np.zeros(holders, np.int32), 1 + np.arange(DEVICES - holders, dtype=np.int32) % 5]
     )
-    values, fleet = np.tile(group, GROUPS), Fleet(kind, GROUPS * DEVICES, words)
+    values, fleet = np.tile(group, GROUPS), ProtocolFleet(kind, GROUPS * DEVICES, words)
     stated, alone = [], []
     for epoch in range(OF):
         held = silenced(ASKED, words, epoch, values)

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from ldpbeam.estimates import variance
 from ldpbeam.protocols.results import FrequencyProtocol
-from ldpbeam.simulators.fleet import Fleet
+from ldpbeam.simulators.protocol_fleet import ProtocolFleet
 from ldpbeam.simulators.words import RandomWords
 from ldpbeam.support import SupportProbabilities
 from tests.reference.settings import Setting, settings
@@ -42,7 +42,7 @@ def counted(setting: Setting, frequency: float) -> tuple[NDArray[np.int64], NDAr
     holders = round(frequency * DEVICES)
     others = 1 + np.arange(DEVICES - holders) % (DOMAIN - 1)
     group = np.concatenate([np.zeros(holders, np.int32), others.astype(np.int32)])
-    fleet = Fleet(protocol, GROUPS * DEVICES, RandomWords(1 + round(10 * frequency)))
+    fleet = ProtocolFleet(protocol, GROUPS * DEVICES, RandomWords(1 + round(10 * frequency)))
     batches = [columns.payloads for columns in fleet.reports(0, np.tile(group, GROUPS))]
     payloads = np.concatenate(batches).reshape(GROUPS, DEVICES, -1)
     support, reports = np.zeros(GROUPS, np.int64), np.zeros(GROUPS, np.int64)

@@ -16,10 +16,10 @@ import numpy as np
 from apache_beam.utils.timestamp import Timestamp
 
 from ldpbeam.accounting import CountedEpoch
+from ldpbeam.admission import ReportColumns
 from ldpbeam.collection.collection import Collection, digest_hex
 from ldpbeam.reports import Admission
 from ldpbeam.schedule import Schedule
-from ldpbeam.simulators.fleet import ReportColumns
 from ldpbeam.support import Support
 from ldpbeam.transforms.stateful.count_before_shuffle import CountBeforeShuffle
 from ldpbeam.transforms.stateful.count_shard import CountShard

@@ -65,7 +65,6 @@ from ldpbeam.pipelines import graph_cost
 from ldpbeam.pipelines.config import RunConfig
 from ldpbeam.pipelines.unbounded import collect_stream
 from ldpbeam.simulators.fleet import Fleet
-from ldpbeam.simulators.words import RandomWords
 from ldpbeam.transforms.sources.messages import GatherMessages
 from ldpbeam.wire import report_pb2
 from tests.pipelines.running import SIZE, collection
@@ -198,9 +197,9 @@ def told_at(micros: int) -> str:
 @cache
 def _pool(protocol: str) -> tuple[tuple[int, ...], tuple[bytes, ...]]:
     """Ids and payloads of a fleet."""
-    crowd = Fleet(collection(protocol).protocol, POOL, RandomWords(7), rows_per_batch=POOL)
+    crowd = Fleet(collection(protocol), POOL, 7)
     values = np.random.default_rng(5).integers(0, SIZE, POOL).astype(np.int32)
-    (batch,) = crowd.reports(0, values)
+    batch = crowd.report(values)
     return tuple(batch.report_ids.tolist()), tuple(row.tobytes() for row in batch.payloads)
 
 

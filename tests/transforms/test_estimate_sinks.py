@@ -84,9 +84,9 @@ def people() -> tuple[Collection, EpochHistogram]:
     )
     (values,) = crowd.values()
     support = Support.zero(agreed.protocol.counts_length)
-    for batch in Fleet(agreed.protocol, 300, RandomWords(1)).reports(5, values):
-        agreed.protocol.add_support(batch.payloads, support.counts)
-        support.reports += len(batch)
+    reports = Fleet(agreed, 300, 1).report(values, 5)
+    agreed.protocol.add_support(reports.payloads, support.counts)
+    support.reports += len(reports)
     found = make_consistent(agreed, estimate_epoch(agreed, 5, support))
     assert {one.status for one in found.attributes} == {"ok", "insufficient_reports"}
     return agreed, replace(found, account=Account(read=300, counted=300))
@@ -97,9 +97,9 @@ def buckets() -> tuple[Collection, EpochHistogram]:
     """One attribute, with values that nobody reported about."""
     agreed = collection("dbitflip", name="buckets", parameters=replace(people()[0].parameters, **DBITFLIP))
     support = Support.zero(agreed.protocol.counts_length)
-    for batch in Fleet(agreed.protocol, 2, RandomWords(1)).reports(0, np.zeros(2, np.int32)):
-        agreed.protocol.add_support(batch.payloads, support.counts)
-        support.reports += len(batch)
+    reports = Fleet(agreed, 2, 1).report(np.zeros(2, np.int32))
+    agreed.protocol.add_support(reports.payloads, support.counts)
+    support.reports += len(reports)
     found = make_consistent(agreed, estimate_epoch(agreed, 0, support))
     (one,) = found.attributes
     assert one.estimates

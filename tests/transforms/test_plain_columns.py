@@ -13,9 +13,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from ldpbeam.admission import ReportColumns
 from ldpbeam.kernels import plain_pages
 from ldpbeam.simulators.deliver.files import write_reports
-from ldpbeam.simulators.fleet import ReportColumns
 from ldpbeam.transforms.sources import parquet, parquet_headers, plain_columns
 from ldpbeam.transforms.sources.chunks import BadSource
 from ldpbeam.transforms.sources.parquet_headers import COLUMNS, footer, pages_lie, row_groups
@@ -43,8 +43,10 @@ def our_own(path: Path) -> None:
     parts = []
     for epoch, rows in ((3, 20), (3, 1), (3, 19), (4, 20)):
         payloads = np.stack([draw.integers(0, 256, rows, np.uint8), np.full(rows, 3, np.uint8)], 1)
-        parts.append(ReportColumns(epoch, draw.integers(0, 1 << 64, rows, np.uint64), payloads))
-    write_reports("parquet", path, parts, digest=AGREED.digest)
+        parts.append(
+            ReportColumns(AGREED.digest, epoch, draw.integers(0, 1 << 64, rows, np.uint64), payloads)
+        )
+    write_reports("parquet", path, parts)
 
 
 def table(schema: pa.Schema = SCHEMA, **columns: Any) -> pa.Table:

@@ -6,7 +6,7 @@ import { DeviceError } from "./errors.js";
 import { Outbox } from "./outbox.js";
 import { type Protocol, protocolOf } from "./protocols.js";
 import { Derivation, DerivedSource, Purpose, WHOLE } from "./randomness.js";
-import { newState, packState, type State, unpackState } from "./state.js";
+import { newState, packState, requireNoWithdrawal, type State, unpackState, withdrawnState } from "./state.js";
 import { lost, type Store } from "./store.js";
 import { encodeReport } from "./wire.js";
 
@@ -18,7 +18,10 @@ export type Values = Value | readonly Value[] | Readonly<Record<string, Value>>;
 export interface DeviceOptions {
   /** Reports that wait to be sent at most, the oldest are dropped for newer ones; 0 to keep none. */
   outbox?: number;
-  /** Seconds over which sending is spread at most; without it, over the rest of the epoch. */
+  /**
+   * Seconds, from the report on, from which its sending time is drawn, at most the rest of its epoch; Infinity for all
+   * of that. Without it a report is due at once, and the collector learns the second of the report.
+   */
   spread?: number;
   /** Seconds by which an epoch, or the clock, may be after the last one. */
   maxJump?: number;
@@ -52,17 +55,20 @@ export class Device {
    * collections, and several programs at once.
    *
    * @param definition what `ldpbeam definition` prints, as parsed JSON; part of the program, never of a stranger.
-   * @throws DeviceError the definition is damaged; the state is lost, damaged or of another version.
+   * @throws DeviceError the definition is damaged; the person has withdrawn; the state is lost, damaged or of another
+   *   version.
    */
   static async open(definition: unknown, store: Store, options: DeviceOptions = {}): Promise<Device> {
     const parsed = parseDefinition(definition);
+    const spread = options.spread ?? 0;
+    if (!(spread >= 0)) throw new RangeError("a spread is 0 or a positive number of seconds");
     await store.update((content) => {
-      if (content) unpackState(content);
+      if (content) requireNoWithdrawal(unpackState(content));
       return content ? { result: undefined } : { keep: packState(newState()), result: undefined };
     });
     return new Device(parsed, store, {
       outbox: options.outbox ?? 256,
-      spread: options.spread ?? Infinity,
+      spread,
       maxJump: options.maxJump ?? 400 * 86_400,
       clock: options.clock ?? (() => Date.now() / 1000),
     });
@@ -92,7 +98,8 @@ export class Device {
    * @param value what the device holds; a label that is not listed is the collection's `other`.
    * @param epoch the one that the clock says, unless given.
    * @throws DeviceError the value is none of the domain's; the epoch is none of the collection's, lies before the
-   *   last one, or too far after it; the state is lost or damaged, or cannot be kept. No text contains the value.
+   *   last one, or too far after it; the person has withdrawn; the state is lost or damaged, or cannot be kept. No text
+   *   contains the value.
    */
   async report(value: Values, epoch?: number): Promise<Uint8Array> {
     const values = this.#indices(value);
@@ -104,6 +111,7 @@ export class Device {
     return this.#store.update((content) => {
       if (!content) throw lost("the store"); // emptied under the device, with its sentinel
       const state = unpackState(content);
+      requireNoWithdrawal(state);
       const last = state.last.get(this.#fullDigest);
       if (last && asked <= last.epoch) {
         if (asked === last.epoch) return { result: last.report };
@@ -127,6 +135,18 @@ export class Device {
     });
   }
 
+  /**
+   * The person opts out: all collections of the store end here. Deleted are the secret, so that no permanent response
+   * can be derived again, the last reports, and every report that waits. A mark stays that the person has withdrawn:
+   * `report` and `open` refuse from then on, since a new device would draw its permanent responses again. A report that
+   * is just being sent may still arrive.
+   *
+   * @throws DeviceError the state cannot be kept; call it again.
+   */
+  async withdraw(): Promise<void> {
+    await this.#store.update(() => ({ keep: packState(withdrawnState()), result: undefined }));
+  }
+
   #drawn(derivation: Derivation, values: number[], epoch: number): Uint8Array {
     const root = this.#definition.attributes ? WHOLE : 0;
     const kept = this.#protocol.drawOnce(new DerivedSource(derivation, Purpose.ONCE, 0, root));
@@ -139,7 +159,7 @@ export class Device {
     });
   }
 
-  /** A uniform time in what is left of the epoch; at once where nothing is. */
+  /** A uniform time in the spread, but in what is left of the epoch; at once where nothing is. */
   #due(derivation: Derivation, epoch: number, now: number): number {
     const { origin, length } = this.#definition.epochs;
     const begun = Math.max(0, Math.floor(now));

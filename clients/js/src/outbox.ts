@@ -20,6 +20,11 @@ export class Outbox {
     }));
   }
 
+  /** Whether a report still waits: another program may have sent it meanwhile, or the person withdrawn. */
+  async has(one: Waiting): Promise<boolean> {
+    return (await this.waiting()).some(({ fullDigest, epoch }) => fullDigest === one.fullDigest && epoch === one.epoch);
+  }
+
   /** A collector has the report, or will never take it: forget it. */
   acknowledge(sent: Waiting): Promise<void> {
     return this.#store.update((content) => {
@@ -100,6 +105,7 @@ export class Sender {
     let acknowledged = 0;
     for (const waiting of await this.#outbox.waiting()) {
       if (waiting.due > now) break;
+      if (!(await this.#outbox.has(waiting))) continue;
       const { status, retryAfter, reason } = await this.#post(waiting.report);
       if (status >= 200 && status < 300) {
         acknowledged++;

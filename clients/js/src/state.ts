@@ -31,13 +31,15 @@ export interface Waiting {
 }
 
 export interface State {
-  /** 32 bytes, from which every word of every report follows. */
+  /** 32 bytes, from which every word of every report follows; none once the person has withdrawn. */
   secret: Uint8Array;
   /** The latest time that the clock has shown at a report, seconds since 1970. */
   clock: number | null;
   /** By full digest, 64 hexadecimal digits. */
   last: Map<string, LastReport>;
   outbox: Waiting[];
+  /** Whether the person has withdrawn: nothing is reported any more, and nothing else is kept. */
+  withdrawn: boolean;
 }
 
 export const VERSION = 1;
@@ -47,7 +49,7 @@ const CHECK = 32;
 
 /** The state of a device that never reported. */
 export function newState(): State {
-  return { secret: systemBytes(32), clock: null, last: new Map(), outbox: [] };
+  return { secret: systemBytes(32), clock: null, last: new Map(), outbox: [], withdrawn: false };
 }
 
 export function packState(state: State, version = VERSION): Uint8Array {
@@ -57,6 +59,7 @@ export function packState(state: State, version = VERSION): Uint8Array {
       clock: state.clock,
       last: [...state.last].map(([fullDigest, { epoch, report }]) => ({ fullDigest, epoch, report: toHex(report) })),
       outbox: state.outbox.map((one) => ({ ...one, report: toHex(one.report) })),
+      withdrawn: state.withdrawn,
     }),
   );
   const content = new Uint8Array(HEAD + body.length + CHECK);
@@ -101,7 +104,24 @@ export function unpackState(content: Uint8Array): State {
       ]),
     ),
     outbox: found.outbox.map((one: Waiting & { report: string }) => ({ ...one, report: fromHex(one.report) })),
+    withdrawn: found.withdrawn,
   };
+}
+
+/** What is kept of a device whose person has withdrawn. */
+export function withdrawnState(): State {
+  return { secret: new Uint8Array(0), clock: null, last: new Map(), outbox: [], withdrawn: true };
+}
+
+/** @throws DeviceError the person has withdrawn. */
+export function requireNoWithdrawal(state: State): void {
+  if (!state.withdrawn) return;
+  throw new DeviceError(
+    "E-DEVICE-WITHDRAWN",
+    "the person of this device has withdrawn, and it reports nothing any more",
+    "Ask the person; a device in another store would draw its permanent responses again, and spend up to ε∞ once " +
+      "more for each value.",
+  );
 }
 
 function damaged(why: string): DeviceError {

@@ -168,18 +168,51 @@ test("sending times are spread over the rest of the epoch, or less", async () =>
   const dues: number[] = [];
   for (let i = 0; i < 200; i++) {
     const store = await storeWith(SECRET.map((byte) => byte ^ i));
-    await (await open("l_grr", store, { clock: new Clock(late).read })).report(1);
+    await (await open("l_grr", store, { clock: new Clock(late).read, spread: Infinity })).report(1);
     dues.push((await stateOf(store)).outbox[0].due - Math.floor(late));
   }
   // 200 uniform times of which the first or last tenth is empty: (9/10)^200 < 1e-9.
   assert.ok(Math.min(...dues) >= 0 && Math.min(...dues) < 180);
   assert.ok(Math.max(...dues) < 1800 && Math.max(...dues) >= 1620);
   const store = await storeWith(SECRET);
-  await (await open("l_grr", store, { clock: new Clock(late).read, spread: 0 })).report(1);
-  await (await open("l_grr", store, { clock: new Clock(late).read })).report(1, 3);
+  await (await open("l_grr", store, { clock: new Clock(late).read })).report(1);
+  await (await open("l_grr", store, { clock: new Clock(late).read, spread: Infinity })).report(1, 3);
   const [first, second] = (await stateOf(store)).outbox.map(({ due }) => due - Math.floor(late));
   assert.equal(first, 0);
   assert.ok(second < 5400);
+  // The same share of less: of the spread, and of what is left of the epoch where that is less.
+  const dueWithin = async (spread: number) => {
+    const one = await storeWith(SECRET);
+    await (await open("l_grr", one, { clock: new Clock(late).read, spread })).report(1);
+    return (await stateOf(one)).outbox[0].due - Math.floor(late);
+  };
+  const whole = await dueWithin(Infinity);
+  assert.equal(await dueWithin(1800), whole);
+  assert.ok(Math.abs((await dueWithin(900)) - whole / 2) <= 1);
+  assert.equal(await dueWithin(0.9), 0);
+  for (const spread of [-1, Number.NaN]) await assert.rejects(open("l_grr", store, { spread }), RangeError);
+});
+
+test("a person who withdraws: nothing is reported, nothing is kept, no second life begins", async () => {
+  const store = await storeWith(SECRET);
+  const device = await open("l_grr", store);
+  const other = await open("loloha_linear", store, { outbox: 0 });
+  for (let epoch = 0; epoch < 3; epoch++) {
+    await device.report(1, epoch);
+    await other.report(1, epoch);
+  }
+  const [waiting] = await device.outbox.waiting();
+  await other.withdraw();
+  for (const one of [device, other]) {
+    for (const epoch of [2, 3]) await assert.rejects(one.report(1, epoch), refuses("E-DEVICE-WITHDRAWN"));
+  }
+  for (const name of ["l_grr", "grr"]) await assert.rejects(open(name, store), refuses("E-DEVICE-WITHDRAWN"));
+  assert.deepEqual(await device.outbox.waiting(), []);
+  await device.outbox.acknowledge(waiting); // by a sender that was sending it
+  const expected = { secret: new Uint8Array(0), clock: null, last: new Map(), outbox: [], withdrawn: true };
+  assert.deepEqual(await stateOf(store), expected);
+  await device.withdraw();
+  assert.deepEqual(await stateOf(store), expected);
 });
 
 test("nothing is drawn from an emptied store", async () => {

@@ -45,7 +45,8 @@ for (const [name, collection] of Object.entries(BLOCKS)) {
 test("the report is due when the page says", async () => {
   const [, share, now] = /= (\d+) s after a report at (\d+)/.exec(block("report"))!.map(Number);
   const store = await storeWith(SECRET);
-  const device = await Device.open(definitionOf("minutes_in_app"), store, { clock: new Clock(now).read });
+  const options = { clock: new Clock(now).read, spread: Infinity };
+  const device = await Device.open(definitionOf("minutes_in_app"), store, options);
   await device.report(5);
   const [waiting] = (await stateOf(store)).outbox;
   assert.deepEqual([waiting.epoch, waiting.due], [7, now + share]);

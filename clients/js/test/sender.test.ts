@@ -44,11 +44,26 @@ const verdict = (code: number, reason: string) => status(code, {}, JSON.stringif
 async function device(epochs: number): Promise<{ clock: Clock; store: Store; reports: string[]; outbox: any }> {
   const clock = new Clock(ORIGIN);
   const store = await storeWith(SECRET);
-  const opened = await open("l_grr", store, { clock: clock.read });
+  const opened = await open("l_grr", store, { clock: clock.read, spread: Infinity });
   const reports = [];
   for (let epoch = 0; epoch < epochs; epoch++, clock.seconds += HOUR) reports.push(toHex(await opened.report(1)));
   return { clock, store, reports, outbox: opened.outbox };
 }
+
+test("nothing is posted once the person has withdrawn, nor what another program has sent", async (t) => {
+  const { clock, store, reports, outbox } = await device(4);
+  const other = await open("l_grr", store);
+  const meanwhile = (act: () => Promise<void>) => async (response: ServerResponse) => {
+    await act();
+    response.writeHead(204).end();
+  };
+  const sentByAnother = meanwhile(async () => outbox.acknowledge((await outbox.waiting())[1]));
+  const { url, seen } = await collector(t, [sentByAnother, meanwhile(() => other.withdraw())]);
+  const sender = new Sender(outbox, url, { clock: clock.read });
+  assert.equal(await sender.sendDue(), 2);
+  assert.deepEqual(seen.map(({ body }) => body), [reports[0], reports[2]]);
+  assert.equal(await sender.sendDue(), 0);
+});
 
 test("reports that are due are posted as they are, and forgotten once they are safe", async (t) => {
   const { url, seen } = await collector(t);
@@ -144,7 +159,7 @@ test("a sent report that could not be acknowledged is sent again, the same", asy
   const update = store.update.bind(store);
   let calls = 0;
   store.update = async (change) => {
-    if (++calls === 2) throw new Error("the machine stops here");
+    if (++calls === 3) throw new Error("the machine stops here"); // after a list and a look at the report
     return update(change);
   };
   await assert.rejects(new Sender(outbox, url, { clock: clock.read }).sendDue());

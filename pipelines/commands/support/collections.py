@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 
 import click
 
-from ldpbeam.collection.advice import warnings_about
+from ldpbeam.collection.advice import Advice, warnings_about
 from ldpbeam.collection.collection import Collection
 from ldpbeam.collection.file import load_collection
 from ldpbeam.statements import in_short
@@ -22,9 +23,14 @@ def load(path: Path) -> Collection:
             "protocol that takes it. [W-COLLECTION-IGNORED]"
         )
         click.echo(clean(text), err=True)
-    for warning in warnings_about(collection):
-        click.echo(clean(f"ldpbeam: {warning.in_file(str(path))}"), err=True)
+    warn(path, warnings_about(collection))
     return collection
+
+
+def warn(path: Path, advice: Iterable[Advice]) -> None:
+    """Warnings about the collection of a file, a line each."""
+    for warning in advice:
+        click.echo(clean(f"ldpbeam: {warning.in_file(str(path))}"), err=True)
 
 
 def introduction(collection: Collection) -> str:

@@ -41,14 +41,17 @@ class InstantOption(click.ParamType[int]):
 
 
 class DurationOption(click.ParamType[int]):
-    """A duration such as 90s or 10m, at least a second; gives seconds."""
+    """A duration such as 90s or 10m, at least ``least`` seconds; gives seconds."""
 
     name = "duration"
+
+    def __init__(self, least: int = 1) -> None:
+        self._least = least
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
         """Parse, or say what is wrong."""
         spelt = param.opts[0] if param is not None else "a duration"
-        return value if isinstance(value, int) else _seconds(spelt, value)
+        return value if isinstance(value, int) else _seconds(spelt, value, self._least)
 
 
 def run_options(command: Command) -> Command:
@@ -59,6 +62,8 @@ def run_options(command: Command) -> Command:
 
 
 def _click_option(name: str, option: Option, default: Any) -> Callable[[Command], Command]:
+    from ldpbeam.collection.epochs import duration
+
     kinds: dict[Kind, dict[str, Any]] = {
         Kind.TEXTS: {"multiple": True},
         Kind.FLAG: {"is_flag": True},
@@ -68,18 +73,11 @@ def _click_option(name: str, option: Option, default: Any) -> Callable[[Command]
     }
     more = kinds.get(option.kind, {})
     if option.shown:
-        shown = _duration(default) if option.kind is Kind.DURATION else default
+        shown = duration(default) if option.kind is Kind.DURATION else default
         more |= {"default": shown, "show_default": True}
     return click.option(
         option.spelt(name), name, metavar=option.metavar, required=option.required, help=option.help, **more
     )
-
-
-def _duration(seconds: int) -> str:
-    """A duration as people write it, in the largest unit that divides it."""
-    units = {"d": 86400, "h": 3600, "m": 60, "s": 1}
-    unit, size = next((unit, size) for unit, size in units.items() if seconds % size == 0)
-    return f"{seconds // size}{unit}"
 
 
 def given(context: click.Context, over: Collection[Over]) -> dict[str, Any]:
@@ -111,8 +109,8 @@ def _typed(context: click.Context, name: str) -> bool:
     return context.get_parameter_source(name) is ParameterSource.COMMANDLINE
 
 
-def _seconds(option: str, text: str) -> int:
-    """A duration in seconds; raises UsageError for less than one."""
+def _seconds(option: str, text: str, least: int = 1) -> int:
+    """A duration in seconds; raises UsageError for less than so many."""
     from ldpbeam.collection.epochs import parse_duration
 
     try:
@@ -121,7 +119,7 @@ def _seconds(option: str, text: str) -> int:
         raise UsageError(
             "E-USAGE-DURATION", f"{option}: {error}", remedy="Write for example 90s or 10m."
         ) from None
-    if seconds < 1:
+    if seconds < least:
         raise UsageError(
             "E-USAGE-DURATION", f"{option} must be at least 1s", remedy="Write for example 90s or 10m."
         )

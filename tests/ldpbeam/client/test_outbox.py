@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from math import inf
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -106,7 +107,7 @@ def test_a_device_without_an_outbox_says_so(tmp_path: Path) -> None:
 def test_sending_times_are_uniform_in_what_is_left_of_the_epoch(memo: Any, tmp_path: Path) -> None:
     """400 epochs: the mean of a uniform share is within 6 of its standard errors, and no value enters."""
     now = [0.0]
-    device = Device.open(loloha(), tmp_path, memo=memo, clock=lambda: now[0])
+    device = Device.open(loloha(), tmp_path, memo=memo, spread=inf, clock=lambda: now[0])
     shares = []
     for epoch in range(400):
         now[0] = 3600 * epoch + 600
@@ -120,13 +121,34 @@ def test_sending_times_are_uniform_in_what_is_left_of_the_epoch(memo: Any, tmp_p
 
 
 def test_the_sending_time_does_not_depend_on_the_value(tmp_path: Path) -> None:
-    device = Device.open(unary(), tmp_path, clock=lambda: 3 * 3600.0)
+    device = Device.open(unary(), tmp_path, spread=inf, clock=lambda: 3 * 3600.0)
     before, found = device._store.load(), set()
     for value in range(24):
         device._store.save(before)
         device.report(value)
         found |= {one.due for one in device.outbox.waiting()}
     assert len(found) == 1
+
+
+@memos
+def test_a_report_is_due_at_once_unless_its_sending_is_spread(memo: Any, tmp_path: Path) -> None:
+    """The drawn share is that of the spread, or of what is left of the epoch where that is less."""
+    now, dues = 3 * 3600 + 1800.5, {}
+    for spread in (None, 0, 0.9, 600, 1800, 1801, inf):
+        choice = {} if spread is None else {"spread": spread}
+        folder = tmp_path / str(spread)
+        device = Device.open(loloha(), folder, memo=memo, clock=lambda: now, **choice)
+        device._draws.share = lambda _: 3 << 62  # three quarters
+        device.report(1)
+        (waiting,) = device.outbox.waiting()
+        dues[spread] = waiting.due - int(now)
+    assert dues == {None: 0, 0: 0, 0.9: 0, 600: 450, 1800: 1350, 1801: 1350, inf: 1350}
+
+
+@pytest.mark.parametrize("spread", [-1, float("nan")])
+def test_a_spread_is_no_negative_time(spread: float, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="spread"):
+        Device.open(loloha(), tmp_path, spread=spread)
 
 
 def test_a_report_about_an_epoch_that_has_ended_is_due_at_once(tmp_path: Path) -> None:

@@ -20,6 +20,7 @@ from ldpbeam.estimates import variance
 from ldpbeam.over_time import ChangeRate, Series, difference, mean, memo_errors
 from ldpbeam.over_time.covariance import slotted_errors
 from ldpbeam.planning import chart
+from ldpbeam.planning.checked import lateness_advice
 from ldpbeam.planning.collection_text import Particulars, collection_text
 from ldpbeam.planning.figures import figures
 from ldpbeam.planning.needs import FrequencyNeeds, zipf
@@ -332,6 +333,20 @@ def test_every_setting_becomes_a_collection(plan: Plan) -> None:
 def test_one_epoch_is_no_epochs() -> None:
     assert ", 1 epoch: " in asked(FrequencyNeeds(9, 100, 1, longitudinal=1.0))
     assert ", 2 epochs: " in asked(FrequencyNeeds(9, 100, 2, longitudinal=1.0))
+
+
+@pytest.mark.parametrize(("epoch", "allowed"), [("6h", "1d"), ("1d", "1d"), ("2w", "14d"), ("36h", "36h")])
+def test_a_planned_collection_allows_an_epoch_of_lateness_and_a_day(epoch: str, allowed: str) -> None:
+    """Whatever spread its devices have, a report that is sent when a device next runs counts."""
+    plan = make_plan(FrequencyNeeds(4, 10_000, 10, longitudinal=2.0))
+    assert plan.recommended is not None
+    text = collection_text(plan.recommended, plan.needs, replace(WHERE, domain=Domain(4), epoch=epoch))
+    assert (
+        f"(spread=0), and again when they next run where that failed.\nallowed_lateness: {allowed}\n" in text
+    )
+    collection = parse_collection(text)
+    for spread in (0, 60, collection.epochs.length):
+        assert lateness_advice(collection, spread) == ()
 
 
 def test_labels_of_a_domain_are_kept_as_they_are() -> None:

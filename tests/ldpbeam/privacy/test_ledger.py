@@ -14,8 +14,8 @@ from ldpbeam.privacy.guarantee import Guarantee, Inputs
 from ldpbeam.privacy.ledger import Ledger, fleet_ledger, remaining, total_cap, total_spent
 from ldpbeam.protocols import Parameters, protocol
 from ldpbeam.randomness import Randomness, ScriptedRandomness
-from ldpbeam.simulators.fleet import Fleet
 from ldpbeam.simulators.population.specs import ABSENT
+from ldpbeam.simulators.protocol_fleet import ProtocolFleet
 from ldpbeam.simulators.words import RandomWords
 from tests.reference.channels import memo_key
 from tests.reference.settings import settings
@@ -121,7 +121,7 @@ def test_a_simulated_fleet_spends_what_its_devices_would(name: str) -> None:
     """Every simulated device again, one at a time, with the same words."""
     built = protocol(name, 6, Parameters(epsilon_longitudinal=2.0, epsilon_first=1.0, d=2))
     devices, random_words = 40, RandomWords(3)
-    fleet = Fleet(built, devices, random_words)
+    fleet = ProtocolFleet(built, devices, random_words)
     draw = np.random.default_rng(1)
     epochs = [draw.integers(ABSENT, 6, devices).astype(np.int32) for _ in range(5)]
     for epoch, values in enumerate(epochs):

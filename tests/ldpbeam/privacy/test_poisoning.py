@@ -17,7 +17,7 @@ from ldpbeam.protocols.direct import Direct
 from ldpbeam.protocols.local_hash import LocalHash
 from ldpbeam.protocols.results import MeanProtocol
 from ldpbeam.protocols.unary import Unary
-from ldpbeam.simulators.fleet import Fleet
+from ldpbeam.simulators.protocol_fleet import ProtocolFleet
 from ldpbeam.simulators.words import RandomWords
 from tests.reference.settings import Setting, frequency_settings
 
@@ -110,7 +110,7 @@ def test_theory_is_what_forged_reports_do(name: str, family: str) -> None:
     draw = np.random.default_rng(3)
     values = np.minimum(draw.zipf(1.5, HONEST) - 1, K - 1).astype(np.int32)
     counts = np.zeros(kind.counts_length, np.int64)
-    for batch in Fleet(kind, HONEST, RandomWords(4)).reports(0, values):
+    for batch in ProtocolFleet(kind, HONEST, RandomWords(4)).reports(0, values):
         kind.add_support(batch.payloads, counts)
     before = kind.estimate(counts, HONEST)
     # Values of the forger's choice: for the linear family ten of one class.

@@ -18,7 +18,7 @@ from ldpbeam.privacy.renaming import renamed_payload
 from ldpbeam.privacy.shuffle import central_epsilon
 from ldpbeam.protocols import Parameters, protocol
 from ldpbeam.protocols.local_hash import Hashed, LocalHash
-from ldpbeam.simulators.fleet import Fleet
+from ldpbeam.simulators.protocol_fleet import ProtocolFleet
 from ldpbeam.simulators.words import RandomWords
 from ldpbeam.support import Support
 
@@ -54,7 +54,7 @@ def test_a_renamed_report_supports_the_same_values(g: int, k: int) -> None:
 def test_counts_and_indicators_stay_as_they_are(g: int, k: int) -> None:
     """Not one support count changes, and devices of honest draws raise no alarm."""
     kind, devices = loloha(k, g), 6_000
-    fleet = Fleet(kind, devices, RandomWords(4))
+    fleet = ProtocolFleet(kind, devices, RandomWords(4))
     values = np.random.default_rng(2).integers(0, k, devices)
     (batch,) = list(fleet.reports(0, values))
     before, after = Support.zero(kind.counts_length), Support.zero(kind.counts_length)

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from ldpbeam.admission import ReportColumns
 from ldpbeam.collection.file import load_collection
-from ldpbeam.simulators.fleet import ReportColumns
 from ldpbeam.wire import report_pb2
 from tests.conftest import REPOSITORY
 from tests.pipelines.collect.serving import TYPE, names

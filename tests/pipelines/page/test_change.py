@@ -33,7 +33,7 @@ from ldpbeam.pipelines.page.significance import FALSE_ALARM, Noise, Standing, ch
 from ldpbeam.protocols import FrequencyProtocol
 from ldpbeam.protocols.contract import Result
 from ldpbeam.protocols.server_side import PartEstimator
-from ldpbeam.simulators.fleet import Fleet
+from ldpbeam.simulators.protocol_fleet import ProtocolFleet
 from ldpbeam.simulators.words import RandomWords
 from ldpbeam.support import SupportProbabilities
 
@@ -109,7 +109,7 @@ def fleet_of(
     starts = np.cumsum(share / share.sum())
     values = np.searchsorted(starts, (np.arange(devices) + 0.5) / devices).astype(np.int32)
     draw = np.random.default_rng(seed)
-    fleet = Fleet(kind, devices, RandomWords(seed))
+    fleet = ProtocolFleet(kind, devices, RandomWords(seed))
     for epoch in range(epochs):
         if epoch:
             values = deal(values, epoch, epochs, draw)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import accumulate
 from pathlib import Path
@@ -88,8 +89,8 @@ def sections(
     base = tmp_path_factory.mktemp("kinds")
     kinds = {c.digest: c for c in every_kind()}
     for collection in kinds.values():
-        crowd, values = Fleet(collection.protocol, DEVICES, RandomWords(1)), values_of(collection)
-        batches = [batch for epoch in range(EPOCHS) for batch in crowd.reports(epoch, values)]
+        crowd, values = Fleet(collection, DEVICES, 1), values_of(collection)
+        batches = [batch for epoch in range(EPOCHS) for batch in crowd.batches(values, epoch)[1]]
         write(base / "in", collection, batches, prefix=collection.digest_hex)
     done = execute(tuple(kinds.values()), base / "in", base / "out")
     assert done.exit_code == 0
@@ -161,10 +162,8 @@ def test_a_section_speaks_of_what_its_protocol_estimates(
 def test_the_record_decides_and_no_name_does(tmp_path: Path, result: str) -> None:
     """Another protocol's name in the record changes nothing; another result changes the page."""
     collection = agreed("grr" if result == "mean" else "one_bit_mean")
-    crowd, values = Fleet(collection.protocol, DEVICES, RandomWords(1)), values_of(collection)
-    done = execute(
-        collection, write(tmp_path / "in", collection, list(crowd.reports(0, values))), tmp_path / "o"
-    )
+    crowd, values = Fleet(collection, DEVICES, 1), values_of(collection)
+    done = execute(collection, write(tmp_path / "in", collection, [crowd.report(values)]), tmp_path / "o")
     record = json.loads((done.output / "run.json").read_text())
     record["collections"][0]["result"] = result
     (done.output / "run.json").write_text(json.dumps(record))
@@ -220,8 +219,8 @@ def test_the_page_of_a_mean_holds_it_against_the_true_mean(
 def test_the_totals_are_those_of_the_command_line(tmp_path: Path) -> None:
     """Reports of no known epoch are part of the run: in the header, in the section, in the table."""
     collection = agreed("grr")
-    crowd, values = Fleet(collection.protocol, DEVICES, RandomWords(1)), values_of(collection)
-    folder = write(tmp_path / "in", collection, list(crowd.reports(0, values)))
+    crowd, values = Fleet(collection, DEVICES, 1), values_of(collection)
+    folder = write(tmp_path / "in", collection, [crowd.report(values)])
     (folder / "broken.pb").write_bytes(b"\x05hello" * 13)
     done = execute(collection, folder, tmp_path / "out")
     assert done.total["read"] == DEVICES + 13
@@ -274,10 +273,12 @@ def test_provisional_and_withheld_epochs_are_marked(tmp_path: Path) -> None:
         f"name: m\ndomain: {{size: {SIZE}}}\nprotocol: grr\nepsilon: 3\n"
         "epoch: {length: 1h}\nmin_reports: 100\n"
     )
-    crowd, values = Fleet(collection.protocol, DEVICES, RandomWords(1)), values_of(collection)
-    batches = [batch for epoch in range(5) for batch in crowd.reports(epoch, values)]
-    few = type(batches[2])(batches[2].epoch, batches[2].report_ids[:50], batches[2].payloads[:50])
-    bad = type(batches[3])(batches[3].epoch, batches[3].report_ids[:90], batches[3].payloads[:90] * 0 + 255)
+    crowd, values = Fleet(collection, DEVICES, 1), values_of(collection)
+    batches = [batch for epoch in range(5) for batch in crowd.batches(values, epoch)[1]]
+    few = replace(batches[2], report_ids=batches[2].report_ids[:50], payloads=batches[2].payloads[:50])
+    bad = replace(
+        batches[3], report_ids=batches[3].report_ids[:90], payloads=batches[3].payloads[:90] * 0 + 255
+    )
     folder = write(tmp_path / "in", collection, [*batches[:2], few, batches[3], bad, batches[4]])
     done = execute(collection, folder, tmp_path / "out")
     assert done.exit_code == 5

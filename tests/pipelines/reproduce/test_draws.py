@@ -18,7 +18,7 @@ from ldpbeam.pipelines.reproduce.draws import (
 )
 from ldpbeam.protocols import FrequencyProtocol, Parameters, protocol
 from ldpbeam.protocols.bit_flip import BitFlip
-from ldpbeam.simulators.fleet import Fleet
+from ldpbeam.simulators.protocol_fleet import ProtocolFleet
 from ldpbeam.simulators.words import RandomWords
 
 DEVICES, SIZE, GROUPS = 24, 4, 700
@@ -54,7 +54,7 @@ def made(name: str, **more: Any) -> FrequencyProtocol[Any]:
 
 def by_devices(one: FrequencyProtocol[Any], values: np.ndarray[Any, Any] = HELD) -> np.ndarray[Any, Any]:
     """Support of every value in every epoch, of groups of devices that hold the same: (GROUPS, 3 k)."""
-    fleet = Fleet(one, DEVICES * GROUPS, RandomWords(11))
+    fleet = ProtocolFleet(one, DEVICES * GROUPS, RandomWords(11))
     found = np.zeros((GROUPS, len(values), one.counts_length), np.int64)
     for epoch, held in enumerate(values):
         parts = list(fleet.reports(epoch, np.tile(held, GROUPS)))

@@ -11,7 +11,7 @@ from ldpbeam.pipelines.reproduce.microsoft import DAY, minutes, one_bit, usage
 from ldpbeam.pipelines.reproduce.microsoft_histograms import bucketed, draw, sampled_sets
 from ldpbeam.pipelines.reproduce.microsoft_privacy import pattern_supports, worst_case
 from ldpbeam.protocols import FrequencyProtocol, Parameters, protocol
-from ldpbeam.simulators.fleet import Fleet
+from ldpbeam.simulators.protocol_fleet import ProtocolFleet
 from ldpbeam.simulators.words import RandomWords
 
 
@@ -20,7 +20,7 @@ def test_the_mean_of_devices_has_the_error_that_is_drawn() -> None:
     groups, devices = 160, 250
     held = np.array([DAY // 2] * 100 + [0] * 150)
     one = one_bit(1.0, 0.1)
-    fleet = Fleet(one, groups * devices, RandomWords(5))
+    fleet = ProtocolFleet(one, groups * devices, RandomWords(5))
     bits = np.concatenate([part.payloads[:, 0] for part in fleet.reports(0, np.tile(held, groups))])
     ends = one.ends
     share = bits.reshape(groups, devices).mean(axis=1)
@@ -40,7 +40,7 @@ def test_histograms_of_one_round_have_the_law_of_the_devices(name: str, kind: st
     built = protocol(kind, held.size, Parameters(epsilon=level))
     assert isinstance(built, FrequencyProtocol)
     values = np.repeat(np.arange(held.size), held)
-    fleet = Fleet(built, groups * values.size, RandomWords(6))
+    fleet = ProtocolFleet(built, groups * values.size, RandomWords(6))
     payloads = np.concatenate([part.payloads for part in fleet.reports(0, np.tile(values, groups))])
     own, other = float(built.support.own), float(built.support.other)
     found = np.empty((groups, held.size))

@@ -19,9 +19,9 @@ import numpy as np
 from apache_beam.utils.timestamp import Timestamp
 
 from ldpbeam.accounting import CountedEpoch
+from ldpbeam.admission import ReportColumns
 from ldpbeam.collection.collection import Collection
 from ldpbeam.schedule import Schedule
-from ldpbeam.simulators.fleet import ReportColumns
 from ldpbeam.transforms.stateful.count_shard import CountShard
 from ldpbeam.transforms.stateful.split_by_shard import SplitByShard
 from ldpbeam.transforms.stateful.sum_shards import SumShards
@@ -183,6 +183,6 @@ def some_messages(agreed: Collection, draw: random.Random, pool: ReportColumns, 
     sent = []
     for _ in range(draw.randrange(1, 7)):
         rows = np.array([draw.randrange(len(pool.report_ids)) for _ in range(draw.randrange(1, 9))])
-        batch = ReportColumns(0, pool.report_ids[rows], pool.payloads[rows])
+        batch = ReportColumns(pool.digest, 0, pool.report_ids[rows], pool.payloads[rows])
         sent.append((agreed.digest, batch, draw.randrange(until)))
     return sent

@@ -24,15 +24,14 @@ from apache_beam.utils.timestamp import Timestamp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ldpbeam.admission import ReportColumns
 from ldpbeam.collection.collection import Collection
 from ldpbeam.collection.epochs import Epochs
 from ldpbeam.dedup import OnePerId
 from ldpbeam.errors import LdpError
 from ldpbeam.pipelines.config import RunConfig
 from ldpbeam.pipelines.unbounded import collect_stream
-from ldpbeam.reports import ReportColumns as Admitted
 from ldpbeam.schedule import Schedule
-from ldpbeam.simulators.fleet import ReportColumns
 from ldpbeam.transforms.coders import ReportColumnsCoder, SupportCoder
 from ldpbeam.transforms.sources.messages import GatherMessages
 from ldpbeam.transforms.stateful import count_shard
@@ -61,7 +60,7 @@ def pieces(batch: ReportColumns, size: int) -> Iterator[ReportColumns]:
     """A batch in parts of so many reports."""
     for at in range(0, len(batch.report_ids), size):
         some = slice(at, at + size)
-        yield ReportColumns(batch.epoch, batch.report_ids[some], batch.payloads[some])
+        yield ReportColumns(batch.digest, batch.epoch, batch.report_ids[some], batch.payloads[some])
 
 
 def all_of(agreed: Collection) -> list[ReportColumns]:
@@ -217,7 +216,7 @@ def test_a_bag_is_rewritten_where_it_gains_from_it(
 def many(reports: int) -> ReportColumns:
     """Reports of epoch 0 that say the same, each with an id of its own."""
     ids = np.random.Generator(np.random.Philox(3)).integers(0, 2**64, reports, np.uint64)
-    return ReportColumns(0, ids, np.zeros((reports, DIRECT.protocol.payload_size), np.uint8))
+    return ReportColumns(DIRECT.digest, 0, ids, np.zeros((reports, DIRECT.protocol.payload_size), np.uint8))
 
 
 def compacted_from(reports: int, worth: int, monkeypatch: pytest.MonkeyPatch) -> Cells:
@@ -246,7 +245,7 @@ def test_the_copies_of_one_device_are_left_out_in_time(
     cells = compacted_from(64, 1, monkeypatch)
     batch = many(2_000)
     one = next(pieces(batch, 1))
-    copies = ReportColumns(0, one.report_ids.repeat(500), one.payloads.repeat(500, axis=0))
+    copies = ReportColumns(one.digest, 0, one.report_ids.repeat(500), one.payloads.repeat(500, axis=0))
     shard_part(step, cells, batch)
     largest = 0
     for _ in range(60):
@@ -279,7 +278,7 @@ def shard_part(
     """A part of shard 0; None: an empty one."""
     part = b""
     if batch is not None:
-        columns = Admitted(DIRECT.digest, epoch, batch.report_ids, batch.payloads)
+        columns = ReportColumns(DIRECT.digest, epoch, batch.report_ids, batch.payloads)
         part = ReportColumnsCoder().encode(columns)
     return call(step, "process", cells, ((DIGEST, epoch, 0), part), Timestamp(micros=when))
 
@@ -737,13 +736,13 @@ def test_the_code_as_it_is_passes() -> None:
 def test_no_deduplication_across_results_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     """Parts are put together and repeats between them stay."""
 
-    def together(parts: Iterable[Admitted], key: int) -> tuple[Admitted, int]:
+    def together(parts: Iterable[ReportColumns], key: int) -> tuple[ReportColumns, int]:
         held = list(parts)
         ids = np.concatenate([c.report_ids for c in held])
         payloads = np.concatenate([c.payloads for c in held])
-        return Admitted(DIRECT.digest, 0, ids, payloads), 0
+        return ReportColumns(DIRECT.digest, 0, ids, payloads), 0
 
-    def counted(parts: Iterable[Admitted], key: int) -> tuple[tuple[Admitted, int], OnePerId]:
+    def counted(parts: Iterable[ReportColumns], key: int) -> tuple[tuple[ReportColumns, int], OnePerId]:
         found = together(parts, key)
         return found, OnePerId(found[0], 0, 0)
 

@@ -12,9 +12,9 @@ import pytest
 from apache_beam.utils.timestamp import Timestamp
 
 from ldpbeam.accounting import CountedEpoch
+from ldpbeam.admission import ReportColumns
 from ldpbeam.collection.epochs import Epochs
 from ldpbeam.histogram import estimate_counted
-from ldpbeam.simulators.fleet import ReportColumns
 from ldpbeam.transforms.sinks.accounting import Numbered, content_digest, number_after
 from ldpbeam.transforms.stateful import count_shard, sum_shards
 from ldpbeam.transforms.stateful.sum_shards import SumShards
@@ -38,7 +38,7 @@ def pool() -> ReportColumns:
     """30 reports, and 10 more under ids of the first ones with other payloads."""
     (batch,) = fleet(AGREED, 30, 1)
     ids = np.concatenate([batch.report_ids, batch.report_ids[:10]])
-    return ReportColumns(0, ids, np.concatenate([batch.payloads, batch.payloads[10:20]]))
+    return ReportColumns(batch.digest, 0, ids, np.concatenate([batch.payloads, batch.payloads[10:20]]))
 
 
 def reference(sent: list[Sent]) -> tuple[int, list[int], dict[str, object]]:
@@ -90,7 +90,10 @@ def misaligned(kind: Any = SumShards) -> Cluster:
     """A batch that arrived in time and comes behind the watermark, to one shard before a due time has passed
     there and to the other one after."""
     rows = pool()
-    parts = [ReportColumns(0, rows.report_ids[i : i + 10], rows.payloads[i : i + 10]) for i in (0, 10, 20)]
+    parts = [
+        ReportColumns(rows.digest, 0, rows.report_ids[i : i + 10], rows.payloads[i : i + 10])
+        for i in (0, 10, 20)
+    ]
     sent = [(AGREED.digest, part, at * SECOND) for part, at in zip(parts, (10, 50, 55), strict=True)]
     draw = random.Random(1)
     job = Cluster(AGREED, sent, bits=1, early=0, late=LATE, kind=kind)
