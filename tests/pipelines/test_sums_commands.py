@@ -46,9 +46,9 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     collection = ldpbeam.load_collection(folder / "minutes.yaml")
     before = np.repeat(np.arange(12), 2000 // 10)[:2000]
     after = np.where(np.arange(2000) % 2, before // 5, before)
+    fleet = ldpbeam.Fleet(collection, 2000)
     for epoch in range(8):
-        values = after if epoch > 3 else before
-        table = ldpbeam.estimate(collection, ldpbeam.simulate(collection, values, epoch=epoch, seed=epoch))
+        table = ldpbeam.estimate(collection, fleet.report(after if epoch > 3 else before))
         pq.write_table(table, folder / "results" / "latest" / f"{epoch}.parquet")
     return folder
 

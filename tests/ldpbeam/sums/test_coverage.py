@@ -11,7 +11,7 @@ from scipy.stats import binom, norm
 from ldpbeam.over_time import ChangeRate, Series, difference, mean
 from ldpbeam.protocols import Parameters, protocol
 from ldpbeam.protocols.server_side import PartEstimator
-from ldpbeam.simulators.fleet import Fleet
+from ldpbeam.simulators.protocol_fleet import ProtocolFleet
 from ldpbeam.simulators.words import RandomWords
 from ldpbeam.sums.errors import SumErrors, sum_errors
 from tests.conftest import FALSE_ALARM_SUITE
@@ -129,8 +129,7 @@ def asked() -> Any:
 
 def simulated(built: Any, fleets: int, values: Any, seed: int) -> tuple[Any, Any]:
     """Raw estimates (fleets, T, k) and their n, of fleets whose devices hold values (T, devices)."""
-    words = RandomWords(seed)
-    fleet = Fleet(built, fleets * DEVICES, words)
+    fleet = ProtocolFleet(built, fleets * DEVICES, RandomWords(seed))
     frequency = np.empty((fleets, len(values), K))
     n = np.empty(frequency.shape, np.int64)
     for epoch, held in enumerate(values):
