@@ -58,7 +58,7 @@ def test_the_results_of_a_run(base: Path, name: str) -> None:
     assert kind == "run"
     assert "ok_with_rejects (exit code 4)" in lines[0]
     assert "screens version 1 (digest " in lines[1]
-    assert "A report tells at most ε = 2. Nothing is memoised: 50 reports tell" in lines[1]
+    assert "A report tells at most ε = 2. Nothing is memoised: 50 reports of a device tell" in lines[1]
     assert "read 1,201 = counted 1,200 + late 0 + duplicate 0 + rejected 1" in lines
     assert "  rejected 1: malformed" in lines or "  rejected 1: truncated" in lines
     assert "  1 of them belong to no known collection and epoch" in lines
