@@ -1,11 +1,12 @@
 """Errors over epochs: do the stated intervals of means, differences and trends hold, and do naive ones?
 
-    python benchmarks/over_time.py [--groups N] [--seed S] [--only coverage|alarms|smoothing]
+    python benchmarks/over_time.py [--groups N] [--seed S] [--only coverage|alarms|smoothing|events]
 
 Many small fleets of devices with memos report for some epochs while values change at a known rate, or all at
 once in the middle. Every fleet gives one mean, one difference of two means and one trend per value, each with
 three intervals: without a change rate, with it, and as if epochs were independent. Covered is what was true
-of the fleet. Then: how often `compare` finds a change where no frequency changed, and what smoothing gains.
+of the fleet. Then: how often `compare` finds a change where no frequency changed, what smoothing gains, and
+how often its band covers where a frequency changes for one epoch, or for good.
 docs/over-time.md has the tables. Exit code 0: all bands hold; 1: one does not.
 """
 
@@ -124,6 +125,38 @@ class Population:
             group[who] = rng.permutation(group[who])
         return moved
 
+    def shown(self, epoch: int, epochs: int, held: Ints) -> Ints:
+        """What the devices hold in an epoch, where that is not what they go on from."""
+        return held
+
+
+@dataclass(frozen=True)
+class Events(Population):
+    """In each group some devices take one value, once, in an epoch of the group's own.
+
+    Attributes:
+        count: how many devices of a group.
+        value: which value.
+        lasts: whether they keep it to the end; else they return to their own value in the next epoch.
+    """
+
+    count: int = 0
+    value: int = 3
+    lasts: bool = False
+
+    def place(self, group: int, epochs: int) -> int:
+        """The epoch of a group: each has its turn, the first too if the change does not last."""
+        return 1 + group % (epochs - 1) if self.lasts else group % epochs
+
+    def shown(self, epoch: int, epochs: int, held: Ints) -> Ints:
+        """The first ``count`` devices that do not hold the value take it."""
+        seen = held.copy()
+        for group, mine in enumerate(seen):
+            place = self.place(group, epochs)
+            if epoch == place or (self.lasts and epoch > place):
+                mine[np.flatnonzero(mine != self.value)[: self.count]] = self.value
+        return seen
+
 
 def fleets(
     built: LocalProtocol[Any], groups: int, devices: int, epochs: int, population: Population, seed: int
@@ -147,7 +180,8 @@ def fleets(
             weights = weights * np.exp(population.drift * rng.normal(size=k))
             weights /= weights.sum()
             held = population.moved(epoch, epochs, held, weights, rng)
-        batches = fleet.reports(epoch, held.reshape(groups * devices, *held.shape[2:]))
+        seen = population.shown(epoch, epochs, held)
+        batches = fleet.reports(epoch, seen.reshape(groups * devices, *held.shape[2:]))
         for group, batch in enumerate(batches):
             counts = np.zeros(built.counts_length, np.int64)
             built.add_support(batch.payloads, counts)
@@ -155,7 +189,7 @@ def fleets(
             one = estimator.estimate(cells, reports)
             found.estimate[group, epoch], found.std_error[group, epoch] = one.frequency, one.std_error
             found.n[group, epoch] = one.n
-            first = held[group] if parts == 1 else held[group, :, 0]
+            first = seen[group] if parts == 1 else seen[group, :, 0]
             mine = np.bincount(first, minlength=k) / devices
             found.truth[group, epoch] = mine if rows == k else (mine * np.arange(k)).sum()
     return found
@@ -234,6 +268,66 @@ def smoothing(found: Fleets) -> tuple[float, float, float, float]:
     return floor, error, covered, independent
 
 
+def _of_sixteen(name: str, **levels: Any) -> Callable[[], LocalProtocol[Any]]:
+    return lambda: protocol(name, 16, Parameters(**levels))
+
+
+EVENT_SETTINGS = {
+    "oue": _of_sixteen("oue", epsilon=1.0),
+    "l_osue": _of_sixteen("l_osue", epsilon_longitudinal=2.0, epsilon_first=1.0),
+    "loloha": _of_sixteen("loloha", epsilon_longitudinal=2.0, epsilon_first=1.0),
+}
+EVENT_EPOCHS = 30
+BANDS = {4: 0.90, 8: 0.90}
+"""What smoothed bands cover at least, but for chance, where a value changes by so many standard errors."""
+
+
+def events(built: LocalProtocol[Any], groups: int, size: float, lasts: bool, seed: int) -> dict[str, float]:
+    """A value rises by ``size`` standard errors; coverage at its epoch, of the epoch before, and the errors.
+
+    ``error`` and ``width`` are those of the other values, over V and over `std_error`.
+    """
+    quiet = fleets(built, 1, DEVICES, 1, Population(0.0), seed)
+    count = round(size * float(quiet.std_error[0, 0, Events.value]) * DEVICES)
+    people = Events(0.0, count=count, lasts=lasts)
+    found = fleets(built, groups, DEVICES, EVENT_EPOCHS, people, seed)
+    others = np.arange(found.estimate.shape[2]) != people.value
+    rows = []
+    for group in range(groups):
+        place = people.place(group, EVENT_EPOCHS)
+        made = smooth(_series(found, group), found.errors)
+        off = made.estimate - found.truth[group]
+        covered = np.abs(off) <= Z * made.std_error
+        error = found.std_error[group][:, others]
+        rows.append(
+            [
+                covered[place, people.value],
+                covered[max(place - 1, 0), people.value],
+                (off[:, others] ** 2 / error**2).mean(),
+                (made.std_error[:, others] / error).mean(),
+            ]
+        )
+    return dict(zip(("at", "before", "error", "width"), np.mean(rows, axis=0).tolist(), strict=True))
+
+
+def _print_events(groups: int, seed: int) -> list[str]:
+    failed = []
+    print("| protocol | change | 2 | 4 | 8 |")
+    print("| --- | --- | --- | --- | --- |")
+    for name, build in EVENT_SETTINGS.items():
+        for lasts in (False, True):
+            kind = "step" if lasts else "event"
+            cells = []
+            for size in (2, 4, 8):
+                row = events(build(), groups, size, lasts, seed * 4000 + size)
+                cells.append(f"{row['at']:.2f} / {row['before']:.2f}")
+                least = BANDS.get(size, 0.0)
+                if min(row["at"], row["before"]) < least - SLACK * (least * (1 - least) / groups) ** 0.5:
+                    failed.append(f"{name}, {kind} of {size}: the band covers too little")
+            print(f"| {name} | {kind} | {' | '.join(cells)} |", flush=True)
+    return failed
+
+
 def _print_coverage(groups: int, seed: int) -> list[str]:
     failed = []
     print("| protocol | rate | mean | difference | trend |")
@@ -308,9 +402,14 @@ def main(arguments: list[str] | None = None) -> int:
     )
     parser.add_argument("--groups", type=int, default=150)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--only", choices=["coverage", "alarms", "smoothing"])
+    parser.add_argument("--only", choices=["coverage", "alarms", "smoothing", "events"])
     asked = parser.parse_args(arguments)
-    parts = {"coverage": _print_coverage, "alarms": _print_alarms, "smoothing": _print_smoothing}
+    parts = {
+        "coverage": _print_coverage,
+        "alarms": _print_alarms,
+        "smoothing": _print_smoothing,
+        "events": _print_events,
+    }
     failed = []
     for name, part in parts.items():
         if asked.only in (None, name):

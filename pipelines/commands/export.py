@@ -31,7 +31,12 @@ if TYPE_CHECKING:
 )
 @change_rate_option
 @click.option(
-    "--smooth", "smoothed", is_flag=True, help="Add columns smoothed over the epochs; no roll-up then."
+    "--smooth",
+    "smoothed",
+    is_flag=True,
+    help="Add columns smoothed over the epochs; no roll-up then. The band smoothed ± 1.96·smoothed_std_error "
+    "holds a change of one epoch by 4 standard errors or more in at least 90 of 100 cases. One of 2 standard "
+    "errors looks like noise, and the band holds it in 35 to 55 of 100.",
 )
 @click.option(
     "--output",
@@ -67,18 +72,16 @@ def export(
         raise _usage("--latest, --every and --by exclude each other", "Give one of them.")
     if rolled and smoothed:
         raise _usage("--smooth is for single epochs", "Leave out --every and --by, or --smooth.")
-    if change_rate is not None and not rolled and not smoothed:
-        raise _usage("--change-rate has no effect on single epochs", "Add --every, --by or --smooth.")
+    if change_rate is not None and not rolled:
+        raise _usage("--change-rate has no effect on single epochs", "Add --every or --by.")
     if not rolled and not smoothed:
         from ldpbeam.over_time.results import read_results
 
         table = read_results(results)
     else:
         table, found = read_histories(results, collection_files)
-        if rolled:
-            table = _rolled_up(found, _place(every, by), change_rate)
-        else:
-            table = _with_smoothed(table, found, change_rate)
+        place = _place(every, by)
+        table = _rolled_up(found, place, change_rate) if rolled else _with_smoothed(table, found)
     if output is None:
         show_rows(table)
         return
@@ -141,7 +144,7 @@ def _rolled_up(found: list[Read], place: Place, rate: ChangeRate | None) -> Any:
     return pa.concat_tables(tables)
 
 
-def _with_smoothed(table: Any, found: list[Read], rate: ChangeRate | None) -> Any:
+def _with_smoothed(table: Any, found: list[Read]) -> Any:
     """The rows of the epochs with two columns more."""
     from ldpbeam.over_time.smooth import smooth
     from ldpbeam.pipelines.commands.support.over_time import numbers
@@ -149,7 +152,7 @@ def _with_smoothed(table: Any, found: list[Read], rate: ChangeRate | None) -> An
     cells: dict[tuple[str, str, int, int], tuple[float, float]] = {}
     for one in found:
         history = one.history
-        made = smooth(history.series, one.errors, rate)
+        made = smooth(history.series, one.errors)
         for row, epoch in enumerate(history.series.epochs.tolist()):
             for column, value in enumerate(history.values.tolist()):
                 key = (history.key.digest, history.key.attribute, epoch, value)
