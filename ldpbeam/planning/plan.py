@@ -192,7 +192,7 @@ def _missed(setting: Setting, found: Figures, needs: Needs) -> list[tuple[str, s
             missed.append(
                 ("lifetime_inputs", f"memoised inputs cost up to ε = {epsilon(promise.inputs_loss)}")
             )
-    if promise.two_reports == inf and needs.change_rate != 0:
+    if promise.two_reports == inf and not needs.nobody_changes:
         missed.append(("change", "two reports prove that a value changed"))
     return missed
 

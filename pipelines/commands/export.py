@@ -9,12 +9,12 @@ import click
 
 from ldpbeam.consistency import NOT_ADDED_UP
 from ldpbeam.errors import UsageError
-from ldpbeam.pipelines.commands.support.change_rate import change_rate_option
 from ldpbeam.pipelines.commands.support.console import PrintingCommand, deliver, say
+from ldpbeam.pipelines.commands.support.drawn_anew import drawn_anew_option
 from ldpbeam.pipelines.commands.support.options import collections_option
 
 if TYPE_CHECKING:
-    from ldpbeam.over_time.covariance import ChangeRate
+    from ldpbeam.over_time.covariance import DrawnAnew
     from ldpbeam.over_time.rollup import Place
     from ldpbeam.pipelines.commands.support.over_time import Read
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 @click.option(
     "--by", type=click.Choice(["day", "week", "month"]), help="The mean of every day, … of UTC instead."
 )
-@change_rate_option
+@drawn_anew_option
 @click.option(
     "--smooth",
     "smoothed",
@@ -50,14 +50,14 @@ def export(
     latest: bool,
     every: int | None,
     by: str | None,
-    change_rate: ChangeRate | None,
+    drawn_anew: DrawnAnew | None,
     smoothed: bool,
     output: Path | None,
 ) -> None:
     """Write the results of a run as one table: epoch by epoch, or means of weeks, months or N epochs.
 
     Errors of different epochs are not independent, since devices repeat what they memoised. The errors of
-    means are right for that, and need no assumption unless --change-rate makes one; docs/over-time.md.
+    means are right for that, and need no assumption unless --drawn-anew makes one; docs/over-time.md.
     """
     from ldpbeam.pipelines.commands.support.over_time import (
         read_histories,
@@ -72,8 +72,8 @@ def export(
         raise _usage("--latest, --every and --by exclude each other", "Give one of them.")
     if rolled and smoothed:
         raise _usage("--smooth is for single epochs", "Leave out --every and --by, or --smooth.")
-    if change_rate is not None and not rolled:
-        raise _usage("--change-rate has no effect on single epochs", "Add --every or --by.")
+    if drawn_anew is not None and not rolled:
+        raise _usage("--drawn-anew has no effect on single epochs", "Add --every or --by.")
     if not rolled and not smoothed:
         from ldpbeam.over_time.results import read_results
 
@@ -81,7 +81,7 @@ def export(
     else:
         table, found = read_histories(results, collection_files)
         place = _place(every, by)
-        table = _rolled_up(found, place, change_rate) if rolled else _with_smoothed(table, found)
+        table = _rolled_up(found, place, drawn_anew) if rolled else _with_smoothed(table, found)
     if output is None:
         show_rows(table)
         return
@@ -100,7 +100,7 @@ def _place(every: int | None, by: str | None) -> Place:
     return rollup.PLACES[by] if by else rollup.every(every or 1)
 
 
-def _rolled_up(found: list[Read], place: Place, rate: ChangeRate | None) -> Any:
+def _rolled_up(found: list[Read], place: Place, rate: DrawnAnew | None) -> Any:
     """One row per attribute, period and value."""
     import numpy as np
     import pyarrow as pa

@@ -14,7 +14,7 @@ from scipy.stats import false_discovery_control, norm
 
 import ldpbeam
 from ldpbeam.collection.collection import Collection
-from ldpbeam.over_time import ChangeRate, Series, errors_of, mean
+from ldpbeam.over_time import DrawnAnew, Series, errors_of, mean
 from ldpbeam.over_time import smooth as smoothing
 from ldpbeam.over_time.compare import compare_epochs, compare_runs, together
 from ldpbeam.over_time.results import History, histories
@@ -139,7 +139,7 @@ def test_roll_ups_by_number_week_and_month(results: Path, collection: Collection
     expected = mean(history.series.rows(slice(6, 13)), errors)
     assert (sevens[1].found.estimate == expected.estimate).all()
     assert (sevens[1].found.std_error == expected.std_error).all()
-    stated = roll_up(history, every(7), errors, ChangeRate(1.0, 1.0))
+    stated = roll_up(history, every(7), errors, DrawnAnew(1.0, 1.0))
     assert (stated[1].found.std_error < expected.std_error).all()
     for name, of in (
         ("day", lambda d: d.date()),
