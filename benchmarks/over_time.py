@@ -1,11 +1,13 @@
 """Errors over epochs: do the stated intervals of means, differences and trends hold, and do naive ones?
 
-    python benchmarks/over_time.py [--groups N] [--seed S] [--only coverage|alarms|smoothing]
+    python benchmarks/over_time.py [--groups N] [--seed S] [--only PART]
 
 Many small fleets of devices with memos report for some epochs while values change at a known rate, or all at
 once in the middle. Every fleet gives one mean, one difference of two means and one trend per value, each with
-three intervals: without a change rate, with it, and as if epochs were independent. Covered is what was true
-of the fleet. Then: how often `compare` finds a change where no frequency changed, and what smoothing gains.
+three intervals: without the rate that values are drawn anew at, with it, and as if epochs were independent.
+Covered is what was true of the fleet. Then: how often `compare` finds a change where no frequency changed,
+what smoothing gains, how often its band covers where a frequency changes for one epoch, or for good, and how
+often intervals of means cover where devices come back to their values.
 docs/over-time.md has the tables. Exit code 0: all bands hold; 1: one does not.
 """
 
@@ -20,7 +22,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ldpbeam.over_time import ChangeRate, Combined, Series, difference, mean, memo_errors, trend
+from ldpbeam.over_time import Combined, DrawnAnew, Series, difference, mean, memo_errors, trend
 from ldpbeam.over_time.compare import compare_epochs
 from ldpbeam.over_time.smooth import smooth
 from ldpbeam.protocols import LocalProtocol, Parameters, protocol
@@ -44,7 +46,7 @@ SLACK = 4.0
 """Standard errors of a coverage that a band leaves for chance."""
 
 EXACT = (0.935, 0.965)
-"""No interval covers less, but for chance; with the right change rate exact ones do not cover more."""
+"""No interval covers less, but for chance; with the right rate exact ones do not cover more."""
 FALSE = 0.05
 """False-discovery rate of the comparisons: where nothing changed, at most so many of them find something."""
 
@@ -90,13 +92,17 @@ SETTINGS = (
 
 @dataclass
 class Fleets:
-    """What fleets of equal size reported, by fleet, epoch and value."""
+    """What fleets of equal size reported, by fleet, epoch and value.
+
+    ``changed`` is the share of the devices whose value changes from one epoch to the next, on average.
+    """
 
     estimate: Floats
     std_error: Floats
     n: Ints
     truth: Floats
     errors: Any
+    changed: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -124,6 +130,66 @@ class Population:
             group[who] = rng.permutation(group[who])
         return moved
 
+    def shown(self, epoch: int, epochs: int, held: Ints) -> Ints:
+        """What the devices hold in an epoch, where that is not what they go on from."""
+        return held
+
+
+@dataclass(frozen=True)
+class Events(Population):
+    """In each group some devices take one value, once, in an epoch of the group's own.
+
+    Attributes:
+        count: how many devices of a group.
+        value: which value.
+        lasts: whether they keep it to the end; else they return to their own value in the next epoch.
+    """
+
+    count: int = 0
+    value: int = 3
+    lasts: bool = False
+
+    def place(self, group: int, epochs: int) -> int:
+        """The epoch of a group: each has its turn, the first too if the change does not last."""
+        return 1 + group % (epochs - 1) if self.lasts else group % epochs
+
+    def shown(self, epoch: int, epochs: int, held: Ints) -> Ints:
+        """The first ``count`` devices that do not hold the value take it."""
+        seen = held.copy()
+        for group, mine in enumerate(seen):
+            place = self.place(group, epochs)
+            if epoch == place or (self.lasts and epoch > place):
+                mine[np.flatnonzero(mine != self.value)[: self.count]] = self.value
+        return seen
+
+
+@dataclass(frozen=True)
+class Returning(Population):
+    """Devices come back to values of their own.
+
+    Each leaves its home value with the chance ``rate`` for any of the values and comes back with the chance
+    0.5 (a Markov chain); or, where ``weekly`` is set, has one value for five epochs and another for two.
+    """
+
+    weekly: bool = False
+
+    def moved(self, epoch: int, epochs: int, held: Ints, weights: Floats, rng: np.random.Generator) -> Ints:
+        """Homes stay; who is away, and where, is in :meth:`shown`."""
+        return held
+
+    def shown(self, epoch: int, epochs: int, held: Ints) -> Ints:
+        """All draws anew from the same words, up to this epoch."""
+        rng = np.random.Generator(np.random.Philox(17))
+        if self.weekly:
+            return held if epoch % 7 < 5 else rng.integers(K, size=held.shape)
+        away, at = np.zeros(held.shape, np.bool_), held
+        for _ in range(epoch + 1):
+            chance, anywhere = rng.random(held.shape), rng.integers(K, size=held.shape)
+            leaves, returns = ~away & (chance < self.rate), away & (chance < 0.5)
+            at = np.where(leaves, anywhere, np.where(returns, held, at))
+            away = (away | leaves) & ~returns
+        return at
+
 
 def fleets(
     built: LocalProtocol[Any], groups: int, devices: int, epochs: int, population: Population, seed: int
@@ -142,12 +208,15 @@ def fleets(
     found = Fleets(
         np.zeros(shape), np.zeros(shape), np.zeros(shape, np.int64), np.zeros(shape), memo_errors(estimator)
     )
+    seen = held
     for epoch in range(epochs):
         if epoch:
             weights = weights * np.exp(population.drift * rng.normal(size=k))
             weights /= weights.sum()
             held = population.moved(epoch, epochs, held, weights, rng)
-        batches = fleet.reports(epoch, held.reshape(groups * devices, *held.shape[2:]))
+        last, seen = seen, population.shown(epoch, epochs, held)
+        found.changed += float((seen != last).mean()) / (epochs - 1) if epoch else 0.0
+        batches = fleet.reports(epoch, seen.reshape(groups * devices, *held.shape[2:]))
         for group, batch in enumerate(batches):
             counts = np.zeros(built.counts_length, np.int64)
             built.add_support(batch.payloads, counts)
@@ -155,7 +224,7 @@ def fleets(
             one = estimator.estimate(cells, reports)
             found.estimate[group, epoch], found.std_error[group, epoch] = one.frequency, one.std_error
             found.n[group, epoch] = one.n
-            first = held[group] if parts == 1 else held[group, :, 0]
+            first = seen[group] if parts == 1 else seen[group, :, 0]
             mine = np.bincount(first, minlength=k) / devices
             found.truth[group, epoch] = mine if rows == k else (mine * np.arange(k)).sum()
     return found
@@ -181,7 +250,7 @@ def _series(found: Fleets, group: int) -> Series:
 def coverage(found: Fleets, rate: float) -> dict[str, dict[str, float]]:
     """Share of (fleet, value) whose truth lies in the interval: by estimand, then by interval."""
     groups, epochs, _ = found.estimate.shape
-    known = None if rate == ONCE else ChangeRate(rate, rate)
+    known = None if rate == ONCE else DrawnAnew(rate, rate)
     table: dict[str, dict[str, float]] = {}
     for name, (estimand, weights) in _estimands(epochs).items():
         hits: dict[str, list[Any]] = {"unknown rate": [], "stated rate": [], "naive": []}
@@ -232,6 +301,105 @@ def smoothing(found: Fleets) -> tuple[float, float, float, float]:
         )
     floor, error, covered, independent = np.mean(numbers, axis=0).tolist()
     return floor, error, covered, independent
+
+
+def _of_sixteen(name: str, **levels: Any) -> Callable[[], LocalProtocol[Any]]:
+    return lambda: protocol(name, 16, Parameters(**levels))
+
+
+EVENT_SETTINGS = {
+    "oue": _of_sixteen("oue", epsilon=1.0),
+    "l_osue": _of_sixteen("l_osue", epsilon_longitudinal=2.0, epsilon_first=1.0),
+    "loloha": _of_sixteen("loloha", epsilon_longitudinal=2.0, epsilon_first=1.0),
+}
+EVENT_EPOCHS = 30
+PANELS = {"home": Returning(0.5), "week": Returning(0.0, weekly=True)}
+BANDS = {4: 0.90, 8: 0.90}
+"""What smoothed bands cover at least, but for chance, where a value changes by so many standard errors."""
+
+
+def events(built: LocalProtocol[Any], groups: int, size: float, lasts: bool, seed: int) -> dict[str, float]:
+    """A value rises by ``size`` standard errors; coverage at its epoch, of the epoch before, and the errors.
+
+    ``error`` and ``width`` are those of the other values, over V and over `std_error`.
+    """
+    quiet = fleets(built, 1, DEVICES, 1, Population(0.0), seed)
+    count = round(size * float(quiet.std_error[0, 0, Events.value]) * DEVICES)
+    people = Events(0.0, count=count, lasts=lasts)
+    found = fleets(built, groups, DEVICES, EVENT_EPOCHS, people, seed)
+    others = np.arange(found.estimate.shape[2]) != people.value
+    rows = []
+    for group in range(groups):
+        place = people.place(group, EVENT_EPOCHS)
+        made = smooth(_series(found, group), found.errors)
+        off = made.estimate - found.truth[group]
+        covered = np.abs(off) <= Z * made.std_error
+        error = found.std_error[group][:, others]
+        rows.append(
+            [
+                covered[place, people.value],
+                covered[max(place - 1, 0), people.value],
+                (off[:, others] ** 2 / error**2).mean(),
+                (made.std_error[:, others] / error).mean(),
+            ]
+        )
+    return dict(zip(("at", "before", "error", "width"), np.mean(rows, axis=0).tolist(), strict=True))
+
+
+def returning(found: Fleets) -> dict[str, dict[int, float]]:
+    """Coverage of means of 7 and 30 epochs: from 0 to the share that changed, and at this share alone."""
+    rates = {
+        "from 0": DrawnAnew(0.0, found.changed),
+        "share": DrawnAnew(found.changed, found.changed),
+    }
+    table: dict[str, dict[int, float]] = {}
+    for name, rate in rates.items():
+        for length in (7, 30):
+            hits = []
+            for group in range(len(found.estimate)):
+                for start in range(0, EVENT_EPOCHS - length + 1, length):
+                    rows = slice(start, start + length)
+                    one = mean(_series(found, group).rows(rows), found.errors, rate)
+                    true = found.truth[group, rows].mean(axis=0)
+                    hits.append(np.abs(one.estimate - true) <= Z * one.std_error + ROUNDING)
+            table.setdefault(name, {})[length] = float(np.mean(hits))
+    return table
+
+
+def _print_returns(groups: int, seed: int) -> list[str]:
+    failed = []
+    print("| protocol | devices | changed | from 0: mean of 7, of 30 | the share alone: mean of 7, of 30 |")
+    print("| --- | --- | --- | --- | --- |")
+    for number, setting in enumerate(SETTINGS):
+        for kind, population in PANELS.items():
+            found = fleets(
+                setting.build(), groups // 2, DEVICES // 4, EVENT_EPOCHS, population, seed * 5000 + number
+            )
+            table = returning(found)
+            chance = SLACK * (0.05 * 0.95 / (groups / 2 * max(1, found.estimate.shape[2] / 2))) ** 0.5
+            if min(table["from 0"].values()) < 0.94 - chance:
+                failed.append(f"{setting.name}, {kind}: covers too little")
+            cells = (", ".join(f"{one:.3f}" for one in row.values()) for row in table.values())
+            print(f"| {setting.name} | {kind} | {found.changed:.2f} | {' | '.join(cells)} |", flush=True)
+    return failed
+
+
+def _print_events(groups: int, seed: int) -> list[str]:
+    failed = []
+    print("| protocol | change | 2 | 4 | 8 |")
+    print("| --- | --- | --- | --- | --- |")
+    for name, build in EVENT_SETTINGS.items():
+        for lasts in (False, True):
+            kind = "step" if lasts else "event"
+            cells = []
+            for size in (2, 4, 8):
+                row = events(build(), groups, size, lasts, seed * 4000 + size)
+                cells.append(f"{row['at']:.2f} / {row['before']:.2f}")
+                least = BANDS.get(size, 0.0)
+                if min(row["at"], row["before"]) < least - SLACK * (least * (1 - least) / groups) ** 0.5:
+                    failed.append(f"{name}, {kind} of {size}: the band covers too little")
+            print(f"| {name} | {kind} | {' | '.join(cells)} |", flush=True)
+    return failed
 
 
 def _print_coverage(groups: int, seed: int) -> list[str]:
@@ -303,14 +471,20 @@ def _named(rate: float) -> str:
 
 def main(arguments: list[str] | None = None) -> int:
     """Print the tables and what does not hold."""
+    parts = {
+        "coverage": _print_coverage,
+        "alarms": _print_alarms,
+        "smoothing": _print_smoothing,
+        "events": _print_events,
+        "returns": _print_returns,
+    }
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--groups", type=int, default=150)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--only", choices=["coverage", "alarms", "smoothing"])
+    parser.add_argument("--only", choices=list(parts))
     asked = parser.parse_args(arguments)
-    parts = {"coverage": _print_coverage, "alarms": _print_alarms, "smoothing": _print_smoothing}
     failed = []
     for name, part in parts.items():
         if asked.only in (None, name):

@@ -5,12 +5,12 @@ has the formulas and their proofs.
 """
 
 from ldpbeam.over_time.combined import Combined, combined, difference, mean, trend
-from ldpbeam.over_time.covariance import ChangeRate, MemoErrors, errors_of, memo_errors
+from ldpbeam.over_time.covariance import DrawnAnew, MemoErrors, errors_of, memo_errors
 from ldpbeam.over_time.series import Series
 
 __all__ = [
-    "ChangeRate",
     "Combined",
+    "DrawnAnew",
     "MemoErrors",
     "Series",
     "combined",

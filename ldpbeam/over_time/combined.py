@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ldpbeam.arrays import Flags, Floats, Ints
-from ldpbeam.over_time.covariance import ChangeRate, MemoErrors
+from ldpbeam.over_time.covariance import DrawnAnew, MemoErrors
 from ldpbeam.over_time.series import Series
 
 
@@ -17,7 +17,7 @@ class Combined:
 
     Attributes:
         estimate: the sum.
-        std_error: at least its standard error, as far as the change rate is known.
+        std_error: at least its standard error, as far as the rate that values are drawn anew at is known.
         std_error_floor: what of that would stay if all reports were repeated endlessly by the same devices.
         epochs: int64, how many epochs have an estimate of the value.
     """
@@ -35,7 +35,7 @@ class Combined:
 
 
 def combined(
-    series: Series, weights: Floats, errors: MemoErrors | None, rate: ChangeRate | None = None
+    series: Series, weights: Floats, errors: MemoErrors | None, rate: DrawnAnew | None = None
 ) -> Combined:
     """Σ w·estimate over the epochs.
 
@@ -44,8 +44,8 @@ def combined(
         weights: (T,), or (T, k) where values lack estimates in different epochs; without an estimate the
             weight counts as 0.
         errors: of the attribute, see :func:`ldpbeam.over_time.memo_errors`; None for independent errors.
-        rate: how often devices change their values. Without it every pair of epochs takes the covariance that
-            is worst for it: the largest where the weights have one sign, the least where they have two.
+        rate: how often devices draw their values anew. Without it every pair of epochs takes the covariance
+            that is worst for it: the largest where the weights have one sign, the least where they have two.
     """
     known = series.known
     w = np.where(known, weights if weights.ndim > 1 else weights[:, None], 0.0)
@@ -84,7 +84,7 @@ def _worst(w: Floats, kept: Floats, opposed: Floats) -> Floats:
     return found
 
 
-def _modelled(series: Series, w: Floats, kept: Floats, errors: MemoErrors, rate: ChangeRate) -> Floats:
+def _modelled(series: Series, w: Floats, kept: Floats, errors: MemoErrors, rate: DrawnAnew) -> Floats:
     """What all pairs add if values are drawn anew at this rate; at most, where the rate is a range."""
     reports = np.maximum(series.n, 1)
     average = errors.shares(series.average)
@@ -115,13 +115,13 @@ def _ratio(part: Floats, whole: Floats) -> Floats:
         return np.where(whole > 0, np.minimum(part / whole, 1.0), 1.0)
 
 
-def mean(series: Series, errors: MemoErrors | None, rate: ChangeRate | None = None) -> Combined:
+def mean(series: Series, errors: MemoErrors | None, rate: DrawnAnew | None = None) -> Combined:
     """The mean over the epochs that have an estimate of the value."""
     return combined(series, _shares(series.known), errors, rate)
 
 
 def difference(
-    series: Series, after: Flags, before: Flags, errors: MemoErrors | None, rate: ChangeRate | None = None
+    series: Series, after: Flags, before: Flags, errors: MemoErrors | None, rate: DrawnAnew | None = None
 ) -> Combined:
     """The mean of some epochs less the mean of others; NaN where either has no estimate.
 
@@ -136,7 +136,7 @@ def difference(
     return found.without(~(later.any(axis=0) & earlier.any(axis=0)))
 
 
-def trend(series: Series, errors: MemoErrors | None, rate: ChangeRate | None = None) -> Combined:
+def trend(series: Series, errors: MemoErrors | None, rate: DrawnAnew | None = None) -> Combined:
     """The slope of the least-squares line, per epoch; NaN where fewer than two epochs have an estimate."""
     known = series.known
     share = _shares(known)

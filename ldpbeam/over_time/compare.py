@@ -8,7 +8,7 @@ import numpy as np
 
 from ldpbeam.arrays import Flags, Floats, Ints
 from ldpbeam.over_time.combined import Combined, difference, mean
-from ldpbeam.over_time.covariance import ChangeRate, MemoErrors
+from ldpbeam.over_time.covariance import DrawnAnew, MemoErrors
 from ldpbeam.over_time.series import Series
 from ldpbeam.over_time.significance import adjusted, p_values
 
@@ -20,7 +20,7 @@ class Comparison:
     Attributes:
         before, after: the means of A and of B.
         change: B less A.
-        std_error: of the change, never too small as far as the change rate is known.
+        std_error: of the change, never too small as far as the rate that values are drawn anew at is known.
         p_value: two-sided, of no change.
         adjusted: the least false-discovery rate at which the value is among those that changed.
     """
@@ -39,7 +39,7 @@ class Comparison:
 
 
 def compare_epochs(
-    series: Series, before: Flags, after: Flags, errors: MemoErrors | None, rate: ChangeRate | None = None
+    series: Series, before: Flags, after: Flags, errors: MemoErrors | None, rate: DrawnAnew | None = None
 ) -> Comparison:
     """Two sets of epochs of the same devices.
 

@@ -21,8 +21,12 @@ from ldpbeam.support import Recurrence, SupportProbabilities
 
 
 @dataclass(frozen=True)
-class ChangeRate:
+class DrawnAnew:
     """The chance that a device draws its value anew from one epoch to the next, from the whole population.
+
+    A device that was drawn anew comes back to an earlier value by chance only. The share of the devices that
+    changed their values is larger wherever devices come back (weekdays, weekends, a usual value): it belongs
+    in ``most``, with 0 as ``least``. At ``least`` = 0 errors of means are those of no rate, at most.
 
     Attributes:
         least, most: equal where the rate is known. A device that is replaced by another counts as well.

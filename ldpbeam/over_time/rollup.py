@@ -10,7 +10,7 @@ import numpy as np
 
 from ldpbeam.arrays import Ints
 from ldpbeam.over_time.combined import Combined, mean
-from ldpbeam.over_time.covariance import ChangeRate, MemoErrors
+from ldpbeam.over_time.covariance import DrawnAnew, MemoErrors
 from ldpbeam.over_time.results import History
 
 Place = Callable[[int, int], int]
@@ -69,7 +69,7 @@ PLACES: dict[str, Place] = {"day": by_day, "week": by_week, "month": by_month}
 
 
 def roll_up(
-    history: History, place: Place, errors: MemoErrors | None, rate: ChangeRate | None = None
+    history: History, place: Place, errors: MemoErrors | None, rate: DrawnAnew | None = None
 ) -> list[Period]:
     """The mean of each period, in time order; parameters as of :func:`ldpbeam.over_time.combined`."""
     series = history.series

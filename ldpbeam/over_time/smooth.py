@@ -1,13 +1,15 @@
-"""Smoothing over epochs: a local level that drifts, seen through errors of which a part repeats itself.
+"""Smoothing over epochs: a level that drifts and may jump, seen through errors that partly repeat themselves.
 
-The model of a value: its frequency is a random walk; its estimate is the frequency, plus what devices keep
-for life, plus fresh noise. What is kept has a part that is common to all epochs, and with a change rate one
-that fades as values are drawn anew. The common part cannot be told from the frequency, so it changes no
-weight and is in the error of every smoothed number: smoothing takes away fresh noise only (docs/over-time.md
-section 5).
+The model of a value: its frequency is a random walk that jumps now and then; its estimate is the frequency,
+plus what devices keep for life, plus fresh noise. What is kept cannot be told from the frequency, so it
+changes no weight and is in the error of every smoothed number: smoothing takes away fresh noise only
+(docs/over-time.md section 5).
 
-The smoother is that of Rauch, Tung and Striebel. How fast a frequency drifts is not known: each of several
-speeds is taken as far as its likelihood says.
+One filter (Kalman 1960) runs over the epochs before an epoch, one over those after it, and both are combined
+with the estimate of the epoch itself (Fraser and Potter 1969). How fast a frequency drifts is not known: each
+of several speeds is taken as far as its likelihood says. Whether it jumps just before an epoch, just after
+it, or both, is weighed in the same way; jumps further away are merged into one normal distribution at each
+step (Harrison and Stevens 1976).
 """
 
 from __future__ import annotations
@@ -16,18 +18,35 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ldpbeam.arrays import Floats
-from ldpbeam.over_time.covariance import ChangeRate, MemoErrors
+from ldpbeam.arrays import Flags, Floats
+from ldpbeam.estimates import CONFIDENCE
+from ldpbeam.over_time.covariance import MemoErrors
 from ldpbeam.over_time.series import Series
+from ldpbeam.over_time.significance import normal_limit
 
 _SPEEDS = (0.0, *(10.0**power for power in np.arange(-4.0, 1.25, 0.5)))
 """Variances of a frequency's step from one epoch to the next, over that of an estimate."""
+
+_JUMP = 100.0
+"""Variance of a jump, over that of an estimate."""
+
+_JUMPS = 0.2
+"""How many jumps of a value are expected in the whole series."""
+
+_APART = 2.3
+"""Standard errors from the estimate of an epoch to what all others say, from which on the band is widened.
+
+Less widens the band of too many quiet epochs, more leaves events out of it (docs/over-time.md section 5).
+"""
+
+_SIDES = 2.6
+"""The same between what the epochs before and those after say, which are apart where the level steps."""
 
 _DIFFUSE = 1e6
 """Variance of the first frequency before anything is seen, over that of an estimate."""
 
 _LEAST = 1e-9
-"""Of an estimate's variance: what a part has at least, so that no matrix is singular."""
+"""Of an estimate's variance: what fresh noise has at least, so that no variance is 0."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,127 +57,222 @@ class Smoothed:
     std_error: Floats
 
 
-def smooth(series: Series, errors: MemoErrors | None, rate: ChangeRate | None = None) -> Smoothed:
+def smooth(series: Series, errors: MemoErrors | None) -> Smoothed:
     """Smooth each value over all epochs of the series, those without an estimate too.
+
+    Where the estimate of an epoch is far from what all other epochs say, or the epochs before it from those
+    after it, the band smoothed ± 1.96·std_error reaches over the whole 95 % interval of the estimate. A
+    change of one epoch by 2 standard errors looks like noise: it is smoothed away, and about as often outside
+    of the band as in it.
+    docs/over-time.md section 5 has how often the band covers.
 
     Args:
         series: raw estimates.
-        errors: of the attribute; None for independent errors.
-        rate: how often devices draw their values anew. Without it all that is kept counts as common: the
-            error is then never too small.
+        errors: of the attribute; None for independent errors. All that devices keep for life counts as common
+            to all epochs, whether they keep their values or not.
     """
     known = series.known
-    square = np.where(known, series.std_error, np.nan) ** 2
+    raw_error = np.where(known, series.std_error, np.nan)
+    square = raw_error**2
     whole = _mean(square, known)
     kept = np.zeros_like(square)
-    common = np.zeros_like(whole)
     if errors is not None:
-        reports = np.maximum(series.n, 1)
         shares = errors.shares(np.where(known, series.estimate, 0.0))
-        kept = np.minimum(np.where(known, errors.kept(shares) / reports, 0.0), square)
-        common = _mean(kept, known)
-    fading = np.zeros_like(whole)
-    if errors is not None and rate is not None and rate.most > 0:
-        average = errors.shares(series.average)
-        anew = errors.drawn_anew(average, average)[1]
-        with np.errstate(divide="ignore", invalid="ignore"):
-            stays = np.where(common > 0, np.minimum(anew / errors.kept(average), 1.0), 1.0)
-        common, fading = common * stays, common * (1 - stays)
-    noise = np.maximum(square - kept, _LEAST * whole)
-    fading = np.maximum(fading, _LEAST * whole)
-    gaps = np.diff(series.epochs).astype(np.float64)
-    # Between the two ends of a range the slower fading one leaves more in the error.
-    keeping = np.ones_like(gaps) if rate is None else (1 - rate.least) ** gaps
-    speeds = np.array(_SPEEDS)[:, None] * whole
-    filtered = _filter(np.where(known, series.estimate, np.nan), noise, fading, gaps, keeping, speeds)
-    level, spread = _backwards(filtered, fading, gaps, keeping, speeds)
-    weights = np.exp(filtered.likelihood - filtered.likelihood.max(axis=0))
-    weights = (weights / weights.sum(axis=0))[None]
-    estimate = (weights * level).sum(axis=1)
-    variance = (weights * (spread + (level - estimate[:, None]) ** 2)).sum(axis=1) + common
+        kept = np.where(known, errors.kept(shares) / np.maximum(series.n, 1), 0.0)
+        kept = np.minimum(kept, square)
+    common = _mean(kept, known)
+    noise = np.where(known, np.maximum(square - kept, _LEAST * whole), 1.0)
+    raw = np.where(known, series.estimate, 0.0)
+    found = _smoothed(series.epochs.astype(np.float64), raw, noise, known, whole)
+    std_error = np.sqrt(found.variance + common)
+    apart = (raw - found.expected) ** 2 > _APART**2 * (noise + found.doubt)
+    apart |= found.sides > _SIDES**2
+    reach = np.abs(raw - found.mean) / normal_limit(CONFIDENCE) + raw_error
+    std_error = np.where(known & apart, np.fmax(std_error, reach), std_error)
     none = ~known.any(axis=0)
-    return Smoothed(np.where(none, np.nan, estimate), np.where(none, np.nan, np.sqrt(variance)))
+    return Smoothed(np.where(none, np.nan, found.mean), np.where(none, np.nan, std_error))
 
 
-def _mean(numbers: Floats, known: np.ndarray) -> Floats:
+def _mean(numbers: Floats, known: Flags) -> Floats:
     total = np.where(known, numbers, 0.0).sum(axis=0) / np.maximum(known.sum(axis=0), 1)
     return np.asarray(np.where(total > 0, total, 0.0), np.float64)
 
 
 @dataclass
-class _Filtered:
-    """Means (level, memo) and covariances (level, both, memo) after each epoch: (T, 2 or 3, speeds, k)."""
+class _Found:
+    """Of each epoch and value, (T, k).
 
-    means: Floats
-    covariances: Floats
-    likelihood: Floats
+    Attributes:
+        mean, variance: of the level, from all epochs.
+        expected, doubt: mean and variance of it from all other epochs, as if it did not jump.
+        sides: the square of what the epochs before and those after differ by, over its variance.
+    """
+
+    mean: Floats
+    variance: Floats
+    expected: Floats
+    doubt: Floats
+    sides: Floats
 
 
-def _filter(
-    seen: Floats, noise: Floats, fading: Floats, gaps: Floats, keeping: Floats, speeds: Floats
-) -> _Filtered:
-    epochs = len(seen)
-    shape = speeds.shape
-    means, covariances = np.zeros((epochs, 2, *shape)), np.zeros((epochs, 3, *shape))
-    likelihood = np.zeros(shape)
-    started = np.zeros(shape[1], np.bool_)
-    scale = np.nanmax(np.where(np.isfinite(noise), noise, 0.0), axis=0) + fading
-    mean = np.zeros((2, *shape))
-    covariance = np.stack(
-        [np.broadcast_to(_DIFFUSE * scale + 1.0, shape), np.zeros(shape), np.broadcast_to(fading, shape)]
+def _smoothed(epochs: Floats, raw: Floats, noise: Floats, known: Flags, whole: Floats) -> _Found:
+    """The level of each epoch: forward over the epochs, and backward while each epoch is combined."""
+    model = _Model(
+        np.array(_SPEEDS)[:, None] * whole,
+        _JUMP * whole,
+        min(_JUMPS / max(float(epochs[-1] - epochs[0]), 1.0), 0.5) if len(epochs) else 0.0,
     )
-    for place in range(epochs):
+    start = model.start(np.where(known, noise, 0.0).max(axis=0, initial=0.0))
+    gaps = np.diff(epochs)
+    before, likelihood = [start], np.zeros_like(model.speeds)
+    for place, gap in enumerate(gaps):
+        seen, more = model.seen(before[place], raw[place], noise[place], known[place])
+        likelihood += more
+        before.append(model.onward(seen, gap))
+    if len(epochs):
+        likelihood += model.seen(before[-1], raw[-1], noise[-1], known[-1])[1]
+    weights = np.exp(likelihood - likelihood.max(axis=0))
+    weights /= weights.sum(axis=0)
+    found = _Found(*(np.zeros_like(raw) for _ in range(5)))
+    after = start
+    for place in range(len(epochs) - 1, -1, -1):
+        here = raw[place], noise[place], known[place]
+        level = model.combined(before[place], after, *here)
+        rest = _product(before[place].mean, before[place].variance, after.mean, after.variance)
+        found.mean[place], found.variance[place] = _mixture(weights, *level)
+        found.expected[place], found.doubt[place] = ((weights * one).sum(axis=0) for one in rest)
+        step = (weights * (before[place].mean - after.mean)).sum(axis=0) ** 2
+        found.sides[place] = step / (weights * (before[place].variance + after.variance)).sum(axis=0)
         if place:
-            mean, covariance = _forward(mean, covariance, gaps[place - 1], keeping[place - 1], fading, speeds)
-        there = np.isfinite(seen[place])
-        level, both, memo = covariance
-        total = level + 2 * both + memo + np.where(there, noise[place], 1.0)
-        total = np.where(total > 0, total, 1.0)
-        off = np.where(there, seen[place] - mean[0] - mean[1], 0.0)
-        gain = np.where(there, np.stack([level + both, both + memo]) / total, 0.0)
-        mean = mean + gain * off
-        covariance = covariance - total * np.stack([gain[0] ** 2, gain[0] * gain[1], gain[1] ** 2])
-        # What is seen first only says where the level starts.
-        likelihood -= np.where(there & started, 0.5 * (np.log(total) + off**2 / total), 0.0)
-        started |= there
-        means[place], covariances[place] = mean, covariance
-    return _Filtered(means, covariances, likelihood)
+            after = model.onward(model.seen(after, *here)[0], gaps[place - 1])
+    return found
 
 
-def _forward(
-    mean: Floats, covariance: Floats, gap: float, keeping: float, fading: Floats, speeds: Floats
-) -> tuple[Floats, Floats]:
-    """One step ahead: the level drifts, what is kept fades and is replaced."""
-    level, both, memo = covariance
-    ahead = np.stack([level + gap * speeds, keeping * both, keeping**2 * memo + (1 - keeping**2) * fading])
-    return np.stack([mean[0], keeping * mean[1]]), ahead
+@dataclass(frozen=True, eq=False)
+class _Level:
+    """What the epochs on one side of an epoch say of its level.
+
+    Attributes:
+        mean, variance: (speeds, k), if it has not jumped since the last estimate.
+        jumped: (k,), the chance that it has.
+        started: bool (k,), whether there is an estimate on that side.
+    """
+
+    mean: Floats
+    variance: Floats
+    jumped: Floats
+    started: Flags
 
 
-def _backwards(
-    found: _Filtered, fading: Floats, gaps: Floats, keeping: Floats, speeds: Floats
-) -> tuple[Floats, Floats]:
-    """Smoothed level and its variance, (T, speeds, k) each."""
-    epochs = len(found.means)
-    level, spread = np.zeros((epochs, *speeds.shape)), np.zeros((epochs, *speeds.shape))
-    mean, covariance = found.means[-1], found.covariances[-1]
-    level[-1], spread[-1] = mean[0], covariance[0]
-    for place in range(epochs - 2, -1, -1):
-        at, p = found.means[place], found.covariances[place]
-        ahead, q = _forward(at, p, gaps[place], keeping[place], fading, speeds)
-        determinant = q[0] * q[2] - q[1] ** 2
-        inverse = np.stack([q[2], -q[1], q[0]]) / np.where(determinant > 0, determinant, 1.0)
-        c = keeping[place]
-        # The gain P·Aᵀ·Q⁻¹, with A = diag(1, c).
-        g00, g01 = p[0] * inverse[0] + c * p[1] * inverse[1], p[0] * inverse[1] + c * p[1] * inverse[2]
-        g10, g11 = p[1] * inverse[0] + c * p[2] * inverse[1], p[1] * inverse[1] + c * p[2] * inverse[2]
-        off, d = mean - ahead, covariance - q
-        mean = np.stack([at[0] + g00 * off[0] + g01 * off[1], at[1] + g10 * off[0] + g11 * off[1]])
-        covariance = np.stack(
-            [
-                p[0] + g00 * (g00 * d[0] + g01 * d[1]) + g01 * (g00 * d[1] + g01 * d[2]),
-                p[1] + g00 * (g10 * d[0] + g11 * d[1]) + g01 * (g10 * d[1] + g11 * d[2]),
-                p[2] + g10 * (g10 * d[0] + g11 * d[1]) + g11 * (g10 * d[1] + g11 * d[2]),
-            ]
+@dataclass(frozen=True, eq=False)
+class _Model:
+    """How a level moves.
+
+    Attributes:
+        speeds: (speeds, k), variances of its step from one epoch to the next.
+        jump: (k,), variance of a jump.
+        chance: of a jump from one epoch to the next.
+    """
+
+    speeds: Floats
+    jump: Floats
+    chance: float
+
+    def start(self, scale: Floats) -> _Level:
+        """Before anything is seen."""
+        variance = np.broadcast_to(_DIFFUSE * scale + 1.0, self.speeds.shape)
+        nothing = np.zeros(self.speeds.shape[1])
+        return _Level(np.zeros_like(variance), variance, nothing, nothing > 0)
+
+    def onward(self, level: _Level, gap: float) -> _Level:
+        """So many epochs further."""
+        jumped = 1 - (1 - level.jumped) * (1 - self.chance) ** gap
+        return _Level(
+            level.mean,
+            level.variance + gap * self.speeds,
+            np.where(level.started, jumped, 0.0),
+            level.started,
         )
-        level[place], spread[place] = mean[0], np.maximum(covariance[0], 0.0)
-    return level, spread
+
+    def seen(self, level: _Level, raw: Floats, noise: Floats, known: Flags) -> tuple[_Level, Floats]:
+        """After the estimate of the epoch, and the logarithm of its likelihood, (speeds, k).
+
+        What is seen first only says where the level starts.
+        """
+        several = [
+            (chance, *_updated(level.mean, variance, raw, noise))
+            for chance, variance in (
+                (1 - level.jumped, level.variance),
+                (level.jumped, level.variance + self.jump),
+            )
+        ]
+        weights, total = _weights([_log(chance) + likelihood for chance, _, _, likelihood in several])
+        mean, variance = _mixture(
+            weights, np.stack([one for _, one, _, _ in several]), np.stack([one for _, _, one, _ in several])
+        )
+        then = _Level(
+            np.where(known, mean, level.mean),
+            np.where(known, variance, level.variance),
+            np.where(known, 0.0, level.jumped),
+            level.started | known,
+        )
+        return then, np.where(known & level.started, total, 0.0)
+
+    def combined(
+        self, before: _Level, after: _Level, raw: Floats, noise: Floats, known: Flags
+    ) -> tuple[Floats, Floats]:
+        """Mean and variance of the level, (speeds, k), from both sides and the estimate between them.
+
+        It may have jumped before the epoch, after it, or on both sides: an event of this epoch alone, which
+        is as likely as a jump that stays.
+        """
+        first, second = before.jumped, after.jumped
+        cases = (
+            ((1 - first) * (1 - second), 0.0, 0.0),
+            (first * (1 - second), self.jump, 0.0),
+            ((1 - first) * second, 0.0, self.jump),
+            (np.where(known, np.minimum(first, second), 0.0), self.jump, self.jump),
+        )
+        logs, means, variances = [], [], []
+        for chance, early, late in cases:
+            one, other = before.variance + early, after.variance + late
+            agree = -0.5 * (np.log(one + other) + (before.mean - after.mean) ** 2 / (one + other))
+            mean, variance = _product(before.mean, one, after.mean, other)
+            mean_then, variance_then, likelihood = _updated(mean, variance, raw, noise)
+            logs.append(_log(chance) + agree + np.where(known, likelihood, 0.0))
+            means.append(np.where(known, mean_then, mean))
+            variances.append(np.where(known, variance_then, variance))
+        return _mixture(_weights(logs)[0], np.stack(means), np.stack(variances))
+
+
+def _product(mean: Floats, variance: Floats, other: Floats, other_variance: Floats) -> tuple[Floats, Floats]:
+    """Mean and variance of the normal distribution that is the product of two."""
+    both = variance + other_variance
+    return (mean * other_variance + other * variance) / both, variance * other_variance / both
+
+
+def _updated(mean: Floats, variance: Floats, raw: Floats, noise: Floats) -> tuple[Floats, Floats, Floats]:
+    """Mean and variance after an estimate, and the logarithm of its likelihood but for a constant."""
+    total, off = variance + noise, raw - mean
+    gain = variance / total
+    return mean + gain * off, gain * noise, -0.5 * (np.log(total) + off**2 / total)
+
+
+def _log(chance: Floats) -> Floats:
+    with np.errstate(divide="ignore"):
+        return np.log(chance)
+
+
+def _weights(logs: list[Floats]) -> tuple[Floats, Floats]:
+    """Weights that add up to 1 from their logarithms, and the logarithm of their sum."""
+    stacked = np.stack(logs)
+    most = stacked.max(axis=0)
+    weights = np.exp(stacked - most)
+    total = weights.sum(axis=0)
+    return weights / total, most + np.log(total)
+
+
+def _mixture(weights: Floats, means: Floats, variances: Floats) -> tuple[Floats, Floats]:
+    """Mean and variance of a mixture over the first axis."""
+    mean = (weights * means).sum(axis=0)
+    return mean, (weights * (variances + (means - mean) ** 2)).sum(axis=0)

@@ -12,6 +12,7 @@ import numpy as np
 from ldpbeam.arrays import Floats
 from ldpbeam.collection.domain import MAX_DOMAIN
 from ldpbeam.errors import UsageError
+from ldpbeam.over_time.covariance import DrawnAnew
 from ldpbeam.protocols.contract import Result
 
 LEAST_LEVEL, MOST_LEVEL = 1e-6, 32.0
@@ -35,8 +36,9 @@ class Needs:
         values: k, how many values the domain has.
         devices: how many report in an epoch, all of them.
         epochs: T, how many epochs are planned.
-        change_rate: the chance that a device draws its value anew from one epoch to the next; None where it
-            is not known, and every error over epochs is then the larger one of all possible rates.
+        drawn_anew: the chance that a device draws its value anew from one epoch to the next; None where it
+            is not known, and every error over epochs is then the larger one of all possible rates. Of a range
+            each error takes the end that is worse for it.
         longitudinal: the most that all reports about one memoised input may tell, ε∞.
         first: the most that a first report may tell, ε1.
         inputs_cap: the most that all reports of a device may tell about which inputs it memoised, between two
@@ -52,7 +54,7 @@ class Needs:
     values: int
     devices: int
     epochs: int = 365
-    change_rate: float | None = None
+    drawn_anew: DrawnAnew | None = None
     longitudinal: float | None = None
     first: float | None = None
     inputs_cap: float | None = None
@@ -60,12 +62,16 @@ class Needs:
     target: float | None = None
     bits: int | None = None
 
+    @property
+    def nobody_changes(self) -> bool:
+        """Whether all devices are said to keep their values for good."""
+        return self.drawn_anew is not None and self.drawn_anew.most == 0
+
     def __post_init__(self) -> None:
         """Raises UsageError for a number out of its range, or ε1 that is not below ε∞."""
         _within("the number of values", self.values, 2, MAX_DOMAIN)
         _within("the number of devices", self.devices, 1, 10**15)
         _within("the number of epochs", self.epochs, 1, 1 << 20)
-        _within("the change rate", self.change_rate, 0.0, 1.0)
         for what, level in (
             ("ε∞", self.longitudinal),
             ("ε1", self.first),

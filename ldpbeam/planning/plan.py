@@ -203,7 +203,7 @@ def _missed(setting: Setting, found: Figures, needs: Needs) -> list[tuple[str, s
                     f"all reports about memoised inputs spend up to ε = {epsilon(promise.inputs_loss)}",
                 )
             )
-    if promise.two_reports == inf and needs.change_rate != 0:
+    if promise.two_reports == inf and not needs.nobody_changes:
         missed.append(("change", "two reports prove that a value changed"))
     return missed
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from ldpbeam.arrays import Floats
 from ldpbeam.estimates import variance
-from ldpbeam.over_time.covariance import MemoErrors, memo_errors, slotted_errors
+from ldpbeam.over_time.covariance import DrawnAnew, MemoErrors, memo_errors, slotted_errors
 from ldpbeam.planning.needs import FrequencyNeeds, MeanNeeds
 from ldpbeam.planning.settings import Setting
 from ldpbeam.planning.spread import BEYOND, WIDE
@@ -28,7 +28,7 @@ class Repeats:
         anew: where every device draws its value anew, at most; 0 where nobody asks.
         anew_least: likewise, at least.
         opposed: how far below 0 it can be, whatever devices do.
-        change_rate: of one epoch to the next; None where it is not known.
+        rate: that values are drawn anew at from one epoch to the next; None where it is not known.
     """
 
     kept: float
@@ -36,7 +36,7 @@ class Repeats:
     anew: float
     anew_least: float
     opposed: float
-    change_rate: float | None
+    rate: DrawnAnew | None
 
     @classmethod
     def of_frequencies(cls, setting: Setting, needs: FrequencyNeeds, frequency: float) -> Self:
@@ -46,13 +46,13 @@ class Repeats:
         middle = np.array([frequency])
         whole = float(variance(middle, 1, protocol.support.among(setting.share))[0])
         place = int(np.flatnonzero(needs.shares == frequency)[0])
-        return cls._of(_errors(setting), middle, whole, needs.shares, needs.change_rate, place)
+        return cls._of(_errors(setting), middle, whole, needs.shares, needs.drawn_anew, place)
 
     @classmethod
     def of_mean(cls, setting: Setting, needs: MeanNeeds, whole: float) -> Self:
         """At m/2, where errors are largest; ``whole`` is the variance of an estimate from one report."""
         middle = np.array([needs.maximum / 2])
-        return cls._of(_errors(setting), middle, whole, middle, needs.change_rate, 0)
+        return cls._of(_errors(setting), middle, whole, middle, needs.drawn_anew, 0)
 
     @classmethod
     def _of(
@@ -61,7 +61,7 @@ class Repeats:
         middle: Floats,
         whole: float,
         estimates: Floats,
-        rate: float | None,
+        rate: DrawnAnew | None,
         place: int,
     ) -> Self:
         if errors is None:
@@ -84,12 +84,11 @@ class Repeats:
 
     def common(self, lag: int) -> float:
         """Of two epochs so far apart; at most, where no rate is known."""
-        same = self._same(lag)
-        return same * self.kept + (1 - same) * self.anew
+        return max(same * self.kept + (1 - same) * self.anew for same in self._same(lag))
 
-    def _same(self, lag: int) -> float:
-        """Devices that have drawn no other value since."""
-        return (1 - (self.change_rate or 0.0)) ** lag
+    def _same(self, lag: int) -> tuple[float, float]:
+        """The least and the largest share of the devices that have drawn no other value since."""
+        return (1.0, 1.0) if self.rate is None else self.rate.kept(lag)
 
     def mean(self, epochs: int) -> float:
         """Variance of a mean over epochs: (1/T)·[1 + 2·Σ (1 − l/T)·common(l)], l = 1 .. T − 1."""
@@ -99,9 +98,8 @@ class Repeats:
     @property
     def difference(self) -> float:
         """Variance of the difference of two successive epochs; at most, where no rate is known."""
-        same = self._same(1)
-        known = same * self.kept_least + (1 - same) * self.anew_least
-        common = -self.opposed if self.change_rate is None else known
+        known = min(same * self.kept_least + (1 - same) * self.anew_least for same in self._same(1))
+        common = -self.opposed if self.rate is None else known
         return 2 * max(0.0, 1 - common)
 
     def half_width(self, error: float, epochs: int) -> float:

@@ -4,12 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ldpbeam.over_time.covariance import DrawnAnew
 from ldpbeam.planning.needs import FrequencyNeeds, Needs
 from ldpbeam.planning.plan import ALIKE, Plan, Row, devices_needed, epochs_possible, loss_order
 from ldpbeam.planning.quantity import quantity
 from ldpbeam.planning.settings import total_budget
 from ldpbeam.privacy.randomiser import ASSUMPTION, DELTA
 from ldpbeam.statements import NO_TURN, RANKED, behind_shuffler, bits, epsilon, interval, statements
+
+
+def _percent(rate: DrawnAnew) -> str:
+    """A rate in per cent, or the range of it."""
+    most = f"{100 * rate.most:g} %"
+    return most if rate.least == rate.most else f"{100 * rate.least:g} to {most}"
 
 
 def asked(needs: Needs) -> str:
@@ -24,7 +31,7 @@ def asked(needs: Needs) -> str:
         (needs.bits, "at most {} bits", str),
     ]
     said = [text.format(write(limit)) for limit, text, write in limits if limit is not None]  # type: ignore[operator]
-    rate = "" if needs.change_rate is None else f", {100 * needs.change_rate:g} % change per epoch"
+    rate = "" if needs.drawn_anew is None else f", {_percent(needs.drawn_anew)} drawn anew per epoch"
     devices = f"{needs.devices:,} devices in each epoch"
     epochs = f"{needs.epochs:,} epoch{'' if needs.epochs == 1 else 's'}"
     return f"{about.subject}, {devices}, {epochs}{rate}: " + ("; ".join(said) or "no limit")

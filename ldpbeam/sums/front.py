@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from ldpbeam.collection.collection import Collection
-from ldpbeam.over_time.covariance import ChangeRate
+from ldpbeam.over_time.covariance import DrawnAnew
 from ldpbeam.over_time.results import histories
 from ldpbeam.over_time.rollup import PLACES, Place
 from ldpbeam.over_time.rollup import every as every_epochs
@@ -23,7 +23,7 @@ def group_shares(
     groups: Mapping[str, Iterable[int | str]],
     *,
     every: int | str | None = None,
-    change_rate: ChangeRate | None = None,
+    drawn_anew: DrawnAnew | None = None,
     attribute: str = "",
 ) -> pa.Table:
     """The share of the devices in each group of values, with errors and intervals.
@@ -44,7 +44,7 @@ def group_shares(
         groups: values by the name of their group, as indices or labels. They may overlap.
         every: so many epochs, or ``"day"``, ``"week"``, ``"month"``, for the mean of each such period; None
             for single epochs.
-        change_rate: how often devices draw their values anew, for means; None where that is not known.
+        drawn_anew: how often devices draw their values anew, for means; None where that is not known.
         attribute: the name of one, where the collection has several.
 
     Returns:
@@ -54,7 +54,7 @@ def group_shares(
         ValueError: no results of that attribute, a label that is not one, or an empty group.
         UsageError: a collection of means.
     """
-    return _answered(collection, results, Groups(groups), every, change_rate, attribute)
+    return _answered(collection, results, Groups(groups), every, drawn_anew, attribute)
 
 
 def cumulative_shares(
@@ -62,7 +62,7 @@ def cumulative_shares(
     results: pa.Table,
     *,
     every: int | str | None = None,
-    change_rate: ChangeRate | None = None,
+    drawn_anew: DrawnAnew | None = None,
     attribute: str = "",
 ) -> pa.Table:
     """The share of the devices at each value or below it; parameters as of :func:`group_shares`.
@@ -70,7 +70,7 @@ def cumulative_shares(
     Raises:
         UsageError: the values have no order (``ordered: true``), or are too many.
     """
-    return _answered(collection, results, Cumulative(), every, change_rate, attribute)
+    return _answered(collection, results, Cumulative(), every, drawn_anew, attribute)
 
 
 def quantiles(
@@ -79,7 +79,7 @@ def quantiles(
     shares: Sequence[float],
     *,
     every: int | str | None = None,
-    change_rate: ChangeRate | None = None,
+    drawn_anew: DrawnAnew | None = None,
     attribute: str = "",
 ) -> pa.Table:
     """The first value at or below which each of these shares of the devices lies: 0.5 for the median.
@@ -90,7 +90,7 @@ def quantiles(
         UsageError: the values have no order (``ordered: true``), or are too many.
         ValueError: shares that are not between 0 and 1.
     """
-    return _answered(collection, results, Quantiles(tuple(shares)), every, change_rate, attribute)
+    return _answered(collection, results, Quantiles(tuple(shares)), every, drawn_anew, attribute)
 
 
 def value_mean(
@@ -98,7 +98,7 @@ def value_mean(
     results: pa.Table,
     *,
     every: int | str | None = None,
-    change_rate: ChangeRate | None = None,
+    drawn_anew: DrawnAnew | None = None,
     attribute: str = "",
 ) -> pa.Table:
     """The mean of the values, of buckets by their middles; parameters as of :func:`group_shares`.
@@ -106,7 +106,7 @@ def value_mean(
     Raises:
         UsageError: values that have labels, or no order (``ordered: true``).
     """
-    return _answered(collection, results, Mean(), every, change_rate, attribute)
+    return _answered(collection, results, Mean(), every, drawn_anew, attribute)
 
 
 def _answered(
@@ -114,7 +114,7 @@ def _answered(
     results: pa.Table,
     question: Question,
     every: int | str | None,
-    change_rate: ChangeRate | None,
+    drawn_anew: DrawnAnew | None,
     attribute: str,
 ) -> pa.Table:
     found = [
@@ -125,7 +125,7 @@ def _answered(
     if not found:
         there = [name for name, _ in collection.histograms]
         raise ValueError(f"there are no results of {collection.name!r} for {attribute!r}, one of {there}")
-    return answers(found, question, _place(every), change_rate)
+    return answers(found, question, _place(every), drawn_anew)
 
 
 def _place(every: int | str | None) -> Place | None:

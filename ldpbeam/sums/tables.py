@@ -10,7 +10,7 @@ import numpy as np
 from ldpbeam.arrays import Floats
 from ldpbeam.collection.collection import Collection
 from ldpbeam.estimates import CONFIDENCE
-from ldpbeam.over_time.covariance import ChangeRate
+from ldpbeam.over_time.covariance import DrawnAnew
 from ldpbeam.over_time.results import History
 from ldpbeam.over_time.rollup import Period, Place, roll_up
 from ldpbeam.over_time.significance import normal_limit
@@ -27,7 +27,7 @@ def answers(
     histories: Iterable[tuple[Collection, History]],
     question: Question,
     place: Place | None = None,
-    rate: ChangeRate | None = None,
+    rate: DrawnAnew | None = None,
 ) -> pa.Table:
     """A question answered for attributes, epoch by epoch or for whole periods.
 

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ldpbeam.errors import UsageError
-from ldpbeam.pipelines.commands.support.change_rate import change_rate_option
 from ldpbeam.pipelines.commands.support.console import PrintingCommand, deliver, say
+from ldpbeam.pipelines.commands.support.drawn_anew import drawn_anew_option
 from ldpbeam.pipelines.commands.support.options import collections_option
 from ldpbeam.pipelines.commands.support.sums import group_option, history_of_groups
 
 if TYPE_CHECKING:
     from ldpbeam.over_time.compare import Comparison
-    from ldpbeam.over_time.covariance import ChangeRate
+    from ldpbeam.over_time.covariance import DrawnAnew
     from ldpbeam.over_time.results import History
     from ldpbeam.pipelines.commands.support.over_time import Read
 
@@ -51,7 +51,7 @@ class _Asked:
     name: str | None
     attribute: str | None
     group_file: Path | None
-    change_rate: ChangeRate | None
+    drawn_anew: DrawnAnew | None
     false_discoveries: float
     limit: int
     output: Path | None
@@ -70,7 +70,7 @@ class _Asked:
 @click.option("--name", help="The collection, where results have several.")
 @click.option("--attribute", help="The attribute, where the collection has several.")
 @group_option
-@change_rate_option
+@drawn_anew_option
 @click.option(
     "--false-discoveries",
     type=click.FloatRange(0, 1, min_open=True),
@@ -176,9 +176,7 @@ def _of_one(first: Read, which: _Asked, where: Path) -> tuple[Comparison, str]:
     if (before & after).any():
         raise _usage("an epoch cannot be compared with itself", "Give epochs that do not overlap.", where)
     either = before | after
-    found = compare_epochs(
-        series.rows(either), before[either], after[either], first.errors, which.change_rate
-    )
+    found = compare_epochs(series.rows(either), before[either], after[either], first.errors, which.drawn_anew)
     return found, f"epochs {_span(epochs)} against {_span(against)}"
 
 
@@ -206,7 +204,7 @@ def _of_two(first: Read, second: Read, which: _Asked, places: tuple[Path, Path])
         else read.history.series.rows(_within(read.history.series.epochs, span, place))
         for read, span, place in zip((first, second), spans, places, strict=True)
     ]
-    rate = which.change_rate
+    rate = which.drawn_anew
     # Devices keep their memos from run to run, but not from version to version.
     joined = together(*rows) if first.history.key.digest == second.history.key.digest else None
     if joined is not None:

@@ -10,13 +10,13 @@ import click
 
 from ldpbeam.consistency import NOT_ADDED_UP
 from ldpbeam.errors import UsageError
-from ldpbeam.pipelines.commands.support.change_rate import change_rate_option
 from ldpbeam.pipelines.commands.support.console import PrintingCommand, deliver, say
+from ldpbeam.pipelines.commands.support.drawn_anew import drawn_anew_option
 from ldpbeam.pipelines.commands.support.options import collections_option
 from ldpbeam.pipelines.commands.support.sums import asked_for, chosen, sum_options, with_question
 
 if TYPE_CHECKING:
-    from ldpbeam.over_time.covariance import ChangeRate
+    from ldpbeam.over_time.covariance import DrawnAnew
     from ldpbeam.over_time.rollup import Place
     from ldpbeam.pipelines.commands.support.over_time import Read
     from ldpbeam.sums import Question
@@ -35,7 +35,7 @@ class _Asked:
     mean: bool
     name: str | None
     attribute: str | None
-    change_rate: ChangeRate | None
+    drawn_anew: DrawnAnew | None
     smoothed: bool
     output: Path | None
 
@@ -50,8 +50,8 @@ class _Asked:
             raise _usage("--latest, --every and --by exclude each other", "Give one of them.")
         if self.rolled and self.smoothed:
             raise _usage("--smooth is for single epochs", "Leave out --every and --by, or --smooth.")
-        if self.change_rate is not None and not self.rolled and not self.smoothed:
-            raise _usage("--change-rate has no effect on single epochs", "Add --every, --by or --smooth.")
+        if self.drawn_anew is not None and not self.rolled:
+            raise _usage("--drawn-anew has no effect on single epochs", "Add --every or --by.")
         if summed and self.smoothed:
             raise _usage("--smooth is for single values", "Leave out --smooth; --every makes means.")
         if not summed and (self.name is not None or self.attribute is not None):
@@ -69,9 +69,14 @@ class _Asked:
     "--by", type=click.Choice(["day", "week", "month"]), help="The mean of every day, … of UTC instead."
 )
 @sum_options
-@change_rate_option
+@drawn_anew_option
 @click.option(
-    "--smooth", "smoothed", is_flag=True, help="Add columns smoothed over the epochs; no roll-up then."
+    "--smooth",
+    "smoothed",
+    is_flag=True,
+    help="Add columns smoothed over the epochs; no roll-up then. The band smoothed ± 1.96·smoothed_std_error "
+    "holds a change of one epoch by 4 standard errors or more in at least 90 of 100 cases. One of 2 standard "
+    "errors looks like noise, and the band holds it in 35 to 55 of 100.",
 )
 @click.option(
     "--output",
@@ -86,7 +91,7 @@ def export(results: Path, collection_files: tuple[Path, ...], **asked: Any) -> N
     shares, quantiles, the mean. docs/groups.md.
 
     Errors of different epochs are not independent, since devices repeat what they memoised. The errors of
-    means are right for that, and need no assumption unless --change-rate makes one; docs/over-time.md.
+    means are right for that, and need no assumption unless --drawn-anew makes one; docs/over-time.md.
     """
     from ldpbeam.pipelines.commands.support.over_time import require_suffix, show_rows, write_table
 
@@ -126,8 +131,8 @@ def _of_values(results: Path, collection_files: tuple[Path, ...], which: _Asked)
 
     table, found = read_histories(results, collection_files)
     if which.rolled:
-        return _rolled_up(found, _place(which.every, which.by), which.change_rate)
-    return _with_smoothed(table, found, which.change_rate)
+        return _rolled_up(found, _place(which.every, which.by), which.drawn_anew)
+    return _with_smoothed(table, found)
 
 
 def _answers(
@@ -143,12 +148,12 @@ def _answers(
     asked = with_question(chosen(found, which.name, which.attribute, results), question, results)
     place = _place(which.every, which.by) if which.rolled else None
     tables = [
-        answers([(read.collection, read.history)], each, place, which.change_rate) for read, each in asked
+        answers([(read.collection, read.history)], each, place, which.drawn_anew) for read, each in asked
     ]
     return pa.concat_tables(tables)
 
 
-def _rolled_up(found: list[Read], place: Place, rate: ChangeRate | None) -> Any:
+def _rolled_up(found: list[Read], place: Place, rate: DrawnAnew | None) -> Any:
     """One row per attribute, period and value."""
     import numpy as np
     import pyarrow as pa
@@ -192,7 +197,7 @@ def _rolled_up(found: list[Read], place: Place, rate: ChangeRate | None) -> Any:
     return pa.concat_tables(tables)
 
 
-def _with_smoothed(table: Any, found: list[Read], rate: ChangeRate | None) -> Any:
+def _with_smoothed(table: Any, found: list[Read]) -> Any:
     """The rows of the epochs with two columns more."""
     from ldpbeam.over_time.smooth import smooth
     from ldpbeam.pipelines.commands.support.over_time import numbers
@@ -200,7 +205,7 @@ def _with_smoothed(table: Any, found: list[Read], rate: ChangeRate | None) -> An
     cells: dict[tuple[str, str, int, int], tuple[float, float]] = {}
     for one in found:
         history = one.history
-        made = smooth(history.series, one.errors, rate)
+        made = smooth(history.series, one.errors)
         for row, epoch in enumerate(history.series.epochs.tolist()):
             for column, value in enumerate(history.values.tolist()):
                 key = (history.key.digest, history.key.attribute, epoch, value)

@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from ldpbeam.pipelines.commands.support.console import PrintingCommand
+from ldpbeam.pipelines.commands.support.drawn_anew import drawn_anew_option
 from ldpbeam.pipelines.commands.support.options import InstantOption
 
 
@@ -80,13 +81,7 @@ class _ErrorOption(click.ParamType[tuple[float, bool]]):
 @click.option(
     "--epochs", type=click.IntRange(1), default=365, show_default=True, help="How many are planned."
 )
-@click.option(
-    "--change-rate",
-    type=click.FloatRange(0, 1),
-    metavar="SHARE",
-    help="The chance that a device draws its value anew from one epoch to the next; without it errors over "
-    "epochs are those of the worst one.",
-)
+@drawn_anew_option
 @click.option(
     "--epsilon-longitudinal",
     "longitudinal",

@@ -18,7 +18,7 @@ import pytest
 from ldpbeam.estimates import variance
 from ldpbeam.hashing import FAMILIES
 from ldpbeam.hashing.affine import line_collision
-from ldpbeam.over_time import ChangeRate, memo_errors
+from ldpbeam.over_time import DrawnAnew, memo_errors
 from ldpbeam.over_time.covariance import MeanErrors, SlottedErrors, std_error_floor
 from ldpbeam.protocols import Parameters, protocol
 from ldpbeam.protocols.bit_flip import BitFlip, BucketBits
@@ -309,8 +309,8 @@ def test_devices_that_report_in_some_epochs_only(reports: int, of: int, share: i
     assert (alone.drawn_anew(f, f)[0] == 0).all()
 
 
-def test_change_rates() -> None:
-    assert ChangeRate(0.1, 0.5).kept(2) == pytest.approx((0.25, 0.81))
+def test_rates_that_values_are_drawn_anew_at() -> None:
+    assert DrawnAnew(0.1, 0.5).kept(2) == pytest.approx((0.25, 0.81))
     for least, most in [(0.5, 0.4), (-0.1, 0.2), (0.2, 1.1)]:
         with pytest.raises(ValueError, match="least <= most"):
-            ChangeRate(least, most)
+            DrawnAnew(least, most)

@@ -14,7 +14,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 import ldpbeam
-from ldpbeam.over_time import ChangeRate, difference, errors_of, mean
+from ldpbeam.over_time import DrawnAnew, difference, errors_of, mean
 from ldpbeam.over_time.results import histories
 from ldpbeam.over_time.smooth import smooth
 from ldpbeam.pipelines.commands.main import cli
@@ -78,11 +78,11 @@ def test_export_of_single_epochs(results: Path, tmp_path: Path) -> None:
     ("given", "rate"),
     [
         ((), None),
-        (("--change-rate", "0.1"), ChangeRate(0.1, 0.1)),
-        (("--change-rate", "0..0.5"), ChangeRate(0, 0.5)),
+        (("--drawn-anew", "0.1"), DrawnAnew(0.1, 0.1)),
+        (("--drawn-anew", "0..0.5"), DrawnAnew(0, 0.5)),
     ],
 )
-def test_export_of_roll_ups(results: Path, given: tuple[str, ...], rate: ChangeRate | None) -> None:
+def test_export_of_roll_ups(results: Path, given: tuple[str, ...], rate: DrawnAnew | None) -> None:
     shown = rows("export", results, "--every", 4, "--collection", FILE, *given)
     assert [(row["first_epoch"], row["last_epoch"], row["epochs"]) for row in shown[::4]] == [
         ("0", "3", "4"), ("4", "7", "4"), ("8", "8", "1")
@@ -138,7 +138,7 @@ def test_compare_two_runs(results: Path, tmp_path: Path) -> None:
     table = ldpbeam.estimate(other, ldpbeam.Fleet(other, 4000).report(np.zeros(4000, np.int64), epoch=3))
     pq.write_table(table, folder / "3.parquet")
     given = ("compare", results, folder, "--collection", FILE, "--collection", second)
-    document = json.loads(call(*given, "--epochs", "2", "--change-rate", "0", "--json").stdout)
+    document = json.loads(call(*given, "--epochs", "2", "--drawn-anew", "0", "--json").stdout)
     row = document["rows"][0]
     # Two versions have memos of their own: their errors are independent, whether devices change or not.
     assert row["change"] == pytest.approx(table["estimate"][0].as_py() - series(results).estimate[2, 0])
@@ -160,7 +160,7 @@ def test_compare_two_runs(results: Path, tmp_path: Path) -> None:
     [
         (("export", "--every", 2, "--by", "week"), "E-USAGE-EXPORT", "exclude each other"),
         (("export", "--smooth", "--by", "week"), "E-USAGE-EXPORT", "single epochs"),
-        (("export", "--change-rate", "0.1"), "E-USAGE-EXPORT", "no effect"),
+        (("export", "--drawn-anew", "0.1"), "E-USAGE-EXPORT", "no effect"),
         (("export", "--output", "x.txt"), "E-USAGE-EXPORT", "no format"),
         (("export", "--every", 2), "E-USAGE-UNDESCRIBED", "nothing says how first_choice"),
         (("compare",), "E-USAGE-UNDESCRIBED", "nothing says how first_choice"),
@@ -187,8 +187,28 @@ def test_what_cannot_work_is_refused(results: Path, asked: tuple[object, ...], c
     assert why in str(done.exception)
 
 
+@pytest.mark.parametrize(
+    ("rate", "warned"),
+    [("0", False), ("0..0.774", False), ("0.774", True), ("0.5..0.774", True), ("1", True)],
+)
+def test_a_rate_that_rests_on_devices_that_never_come_back_is_warned_of(
+    results: Path, rate: str, warned: bool
+) -> None:
+    for asked in (
+        ("export", results, "--every", 2, "--collection", FILE),
+        ("compare", results, "--collection", FILE),
+        ("plan", "--values", 4, "--devices", 5000, "--epochs", 7, "--lifetime-epsilon", 8),
+    ):
+        done = call(*asked, "--drawn-anew", rate)
+        assert done.exit_code == 0
+        assert ("[W-USAGE-ANEW]" in done.stderr) == warned
+        most = float(rate.rpartition("..")[2])
+        assert (f"Write --drawn-anew 0..{most:g} if" in done.stderr) == warned
+        assert "W-USAGE" not in done.stdout
+
+
 @pytest.mark.parametrize("rate", ["2", "0.5..0.1", "a", "0..0.1..1"])
 def test_rates_that_are_none(results: Path, rate: str) -> None:
-    done = call("export", results, "--every", 2, "--change-rate", rate)
+    done = call("export", results, "--every", 2, "--drawn-anew", rate)
     assert done.exit_code == 2
-    assert "neither a rate" in done.stderr
+    assert "neither a range" in done.stderr

@@ -99,7 +99,7 @@ def test_values_come_from_a_file_of_labels_a_collection_or_a_population(tmp_path
     people.write_text("d1,d2\n" + "a,a\na,b\nb,b\nc,c\n" * 5, "utf-8")
     found = document("--population", f"csv:{people}:d1..d2", "--cap", 8, "--output", target)
     assert (found["needs"]["values"], found["needs"]["devices"]) == (3, 20)
-    assert found["needs"]["change_rate"] == 0.25
+    assert found["needs"]["drawn_anew"] == [0, 0.25]
     # Frequencies 1/2, 1/4, 1/4.
     assert found["uniform_error"] == pytest.approx(((1 / 6) ** 2 / 3 + 2 * (1 / 12) ** 2 / 3) ** 0.5)
     domain = load_collection(target).domain
@@ -107,7 +107,8 @@ def test_values_come_from_a_file_of_labels_a_collection_or_a_population(tmp_path
     assert domain.labels == ("a", "b", "c")
     drawn = document("--population", "zipf:1.1:0.1", "--values", 30, "--devices", 50_000, "--cap", 8)
     assert drawn["needs"]["values"] == 30
-    assert 0.05 < drawn["needs"]["change_rate"] < 0.1
+    assert drawn["needs"]["drawn_anew"][0] == 0
+    assert 0.05 < drawn["needs"]["drawn_anew"][1] < 0.1
 
 
 def test_a_mean_is_a_need_of_its_own(tmp_path: Path) -> None:
@@ -128,7 +129,7 @@ def test_a_mean_is_a_need_of_its_own(tmp_path: Path) -> None:
     people = tmp_path / "people.csv"
     people.write_text("d1,d2\n" + "0,0\n0,60\n600,600\n599,599\n" * 5, "utf-8")
     found = document("--population", f"csv:{people}:d1..d2", "--mean", 600, "--cap", 4)
-    assert (found["needs"]["devices"], found["needs"]["change_rate"]) == (20, 0.25)
+    assert (found["needs"]["devices"], found["needs"]["drawn_anew"]) == (20, [0, 0.25])
 
 
 def test_a_cap_is_about_whatever_changes_unless_it_is_asked_for_inputs() -> None:

@@ -13,7 +13,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 import ldpbeam
-from ldpbeam.over_time import ChangeRate
+from ldpbeam.over_time import DrawnAnew
 from ldpbeam.pipelines.commands.main import cli
 
 TEXT = """
@@ -67,8 +67,8 @@ def test_the_command_and_python_agree(place: Path, tmp_path: Path) -> None:
         (("--quantile", "0.5,0.9"), ldpbeam.quantiles(collection, table, [0.5, 0.9])),
         (("--mean",), ldpbeam.value_mean(collection, table)),
         (
-            ("--group", place / "groups.csv", "--every", 4, "--change-rate", "0.1..0.2"),
-            ldpbeam.group_shares(collection, table, groups, every=4, change_rate=ChangeRate(0.1, 0.2)),
+            ("--group", place / "groups.csv", "--every", 4, "--drawn-anew", "0.1..0.2"),
+            ldpbeam.group_shares(collection, table, groups, every=4, drawn_anew=DrawnAnew(0.1, 0.2)),
         ),
         (("--mean", "--by", "month"), ldpbeam.value_mean(collection, table, every="month")),
     ):
@@ -101,7 +101,7 @@ def test_one_rate_of_false_alarms_for_all_groups(place: Path, tmp_path: Path) ->
     assert "0 of 2 groups" in call(*given, "--epochs", 0, "--against", 1).stdout
 
 
-@pytest.mark.parametrize("rate", [(), ("--change-rate", "0.1")])
+@pytest.mark.parametrize("rate", [(), ("--drawn-anew", "0.1")])
 def test_two_runs_of_one_collection_are_one_series(
     place: Path, tmp_path: Path, rate: tuple[str, ...]
 ) -> None:
@@ -192,7 +192,7 @@ def test_one_of_several_attributes(tmp_path: Path) -> None:
     [
         (("--group", "g", "--mean"), "E-USAGE-EXPORT", "exclude each other"),
         (("--cumulative", "--smooth"), "E-USAGE-EXPORT", "--smooth is for single values"),
-        (("--mean", "--change-rate", "0.1"), "E-USAGE-EXPORT", "no effect on single epochs"),
+        (("--mean", "--drawn-anew", "0.1"), "E-USAGE-EXPORT", "no effect on single epochs"),
         (("--name", "minutes"), "E-USAGE-EXPORT", "say of what a sum is"),
         (("--group", "none.csv"), "E-USAGE-GROUPS", "cannot be read"),
     ],

@@ -9,6 +9,7 @@ from pathlib import Path
 from ldpbeam.collection.domain import Domain
 from ldpbeam.collection.epochs import parse_duration
 from ldpbeam.errors import UsageError
+from ldpbeam.over_time.covariance import DrawnAnew
 from ldpbeam.pipelines.commands.support.console import deliver, say
 from ldpbeam.planning.collection_text import Particulars, collection_text
 from ldpbeam.planning.needs import FrequencyNeeds, MeanNeeds, Needs
@@ -32,7 +33,7 @@ class Asked:
     population: str | None
     devices: int | None
     epochs: int
-    change_rate: float | None
+    drawn_anew: DrawnAnew | None
     longitudinal: float | None
     first: float | None
     cap: float | None
@@ -58,7 +59,7 @@ class _Who:
     devices: int | None
     mean: bool = False
     frequencies: tuple[float, ...] | None = None
-    change_rate: float | None = None
+    drawn_anew: DrawnAnew | None = None
 
 
 def plan_collection(given: Asked) -> None:
@@ -97,7 +98,7 @@ def plan_collection(given: Asked) -> None:
 
 
 def _needs(given: Asked, who: _Who, devices: int) -> Needs:
-    rate = who.change_rate if given.change_rate is None else given.change_rate
+    rate = who.drawn_anew if given.drawn_anew is None else given.drawn_anew
     inputs_cap = given.cap if given.cap_of == "inputs" else None
     whatever = [
         one for one in (given.lifetime, given.cap if given.cap_of == "changes" else None) if one is not None
@@ -152,7 +153,7 @@ def _print(made: Plan, rows: int, *, columns: bool) -> None:
 
 
 _LIMITS = (
-    *("devices", "epochs", "change_rate", "longitudinal", "first", "inputs_cap", "lifetime", "target"),
+    *("devices", "epochs", "drawn_anew", "longitudinal", "first", "inputs_cap", "lifetime", "target"),
     "bits",
 )
 
@@ -164,7 +165,9 @@ def _document(made: Plan) -> dict[str, object]:
     return {
         "schema": "ldpbeam.plan/1",
         **({"result": needs.RESULT.value} if isinstance(needs, MeanNeeds) else {}),
-        "needs": about | {name: getattr(needs, name) for name in _LIMITS},
+        "needs": about
+        | {name: getattr(needs, name) for name in _LIMITS}
+        | {"drawn_anew": needs.drawn_anew and [needs.drawn_anew.least, needs.drawn_anew.most]},
         "level_chosen_here": made.chosen_level,
         "meets": made.meets,
         "recommended": made.recommended and made.recommended.as_record(),
@@ -233,7 +236,11 @@ def _domain(path: Path) -> _Who:
 
 
 def _of_population(given: Asked) -> _Who:
-    """Values, devices, frequencies and change rate of a population; of a file all of its devices."""
+    """Values, devices and frequencies of a population; of a file all of its devices.
+
+    Of the share that changed its value in the second epoch nobody knows how much will come back, so that
+    values are drawn anew at a rate from 0 to this share.
+    """
     import numpy as np
 
     from ldpbeam.simulators.population.specs import population
@@ -260,15 +267,16 @@ def _of_population(given: Asked) -> _Who:
     first = next(epochs)
     second = next(epochs, None)
     both = None if second is None else (first >= 0) & (second >= 0)
-    changed = None if both is None or not both.any() else float((first[both] != second[both]).mean())  # type: ignore[index]
+    known = both is not None and both.any()
+    changed = DrawnAnew(0.0, float((first[both] != second[both]).mean())) if known else None  # type: ignore[index]
     if asked_for is not None and given.maximum is not None:
-        return _Who(asked_for, people.devices, mean=True, change_rate=changed)
+        return _Who(asked_for, people.devices, mean=True, drawn_anew=changed)
     labels = tuple(label for label in people.labels or () if label)
     size = given.values or len(labels) or int(first.max()) + 1
     counts = np.bincount(first[first >= 0], minlength=size)[:size]
     domain = Domain(size, labels) if len(labels) == size else Domain(size)
     shares = tuple((counts / counts.sum()).tolist())
-    return _Who(domain, people.devices, frequencies=shares, change_rate=changed)
+    return _Who(domain, people.devices, frequencies=shares, drawn_anew=changed)
 
 
 # --- what is written

@@ -17,7 +17,7 @@ from ldpbeam.collection.domain import Domain
 from ldpbeam.collection.file import parse_collection
 from ldpbeam.collection.participation import Participation
 from ldpbeam.errors import UsageError
-from ldpbeam.over_time import ChangeRate, Series, difference, mean, memo_errors
+from ldpbeam.over_time import DrawnAnew, Series, difference, mean, memo_errors
 from ldpbeam.planning import chart
 from ldpbeam.planning.checked import expected
 from ldpbeam.planning.collection_text import Particulars, collection_text
@@ -37,8 +37,8 @@ from ldpbeam.randomness import FULL
 NEEDS = [
     MeanNeeds(86_401, 300_000, 30, longitudinal=2.0),
     MeanNeeds(86_401, 2_000_000, 30, target=60.0, lifetime=2.0),
-    MeanNeeds(13, 5_000, 4, inputs_cap=6.0, bits=8, change_rate=0.0),
-    MeanNeeds(1_001, 20_000, 10, longitudinal=3.0, first=0.7, change_rate=0.2),
+    MeanNeeds(13, 5_000, 4, inputs_cap=6.0, bits=8, drawn_anew=DrawnAnew(0, 0)),
+    MeanNeeds(1_001, 20_000, 10, longitudinal=3.0, first=0.7, drawn_anew=DrawnAnew(0.2, 0.2)),
     MeanNeeds(2, 1_000, 1, target=0.2),
 ]
 
@@ -46,6 +46,13 @@ NEEDS = [
 @pytest.fixture(scope="module", params=NEEDS, ids=asked)
 def plan(request: pytest.FixtureRequest) -> Plan:
     return make_plan(request.param)
+
+
+def anew(rate: float | tuple[float, float] | None) -> DrawnAnew | None:
+    """Exactly this rate, or this range of rates; None where none is known."""
+    if rate is None:
+        return None
+    return DrawnAnew(*rate) if isinstance(rate, tuple) else DrawnAnew(rate, rate)
 
 
 def setting(name: str, m: int, reports: int = 10, epochs: int = 10, **given: Any) -> Setting:
@@ -128,7 +135,7 @@ def test_no_population_has_a_larger_error() -> None:
         assert found == pytest.approx(float(worst), rel=1e-6)
 
 
-@pytest.mark.parametrize("rate", [None, 0.0, 0.3, 1.0])
+@pytest.mark.parametrize("rate", [None, 0.0, 0.3, 1.0, (0.0, 0.3), (0.1, 0.6)])
 @pytest.mark.parametrize(
     "one",
     [
@@ -138,13 +145,18 @@ def test_no_population_has_a_larger_error() -> None:
     ],
     ids=lambda one: one.label,
 )
-def test_errors_over_epochs_are_those_that_results_get(one: Setting, rate: float | None) -> None:
+def test_errors_over_epochs_are_those_that_results_get(
+    one: Setting, rate: float | tuple[float, float] | None
+) -> None:
     """What export and compare compute of seven epochs whose mean is m/2."""
     m, n = 60, 4000
-    found = of(one, MeanNeeds(m + 1, n, 10, change_rate=rate, longitudinal=2.0))
+    found = of(
+        one,
+        MeanNeeds(m + 1, n, 10, drawn_anew=anew(rate), longitudinal=2.0),
+    )
     middle = np.full((7, 1), m / 2)
     series = Series(np.arange(7), np.full((7, 1), n), middle, np.full((7, 1), found.std_error))
-    known = None if rate is None else ChangeRate(rate, rate)
+    known = anew(rate)
     errors = memo_errors(PartEstimator(one.protocol))
     assert found.mean_7 == pytest.approx(WIDE * mean(series, errors, known).std_error[0], rel=1e-9)
     last, before = np.arange(7) == 6, np.arange(7) == 5
@@ -216,7 +228,7 @@ def test_bits_that_are_sent_as_they_are_prove_changes() -> None:
     assert losses.any_changes(1) == pytest.approx(log(3))
     assert losses.any_changes(2) == losses.round_bound == inf
     changing = make_plan(NEEDS[0])
-    still = make_plan(replace(NEEDS[0], change_rate=0.0))
+    still = make_plan(replace(NEEDS[0], drawn_anew=DrawnAnew(0, 0)))
     assert "change" in next(row for row in changing.rows if row.setting.label == "one_bit_rrpm").missed
     assert next(row for row in still.rows if row.setting.label == "one_bit_rrpm").missed == {}
 

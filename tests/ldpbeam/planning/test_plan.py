@@ -17,7 +17,7 @@ from ldpbeam.collection.file import parse_collection
 from ldpbeam.collection.participation import LONGEST, Participation
 from ldpbeam.errors import UsageError
 from ldpbeam.estimates import variance
-from ldpbeam.over_time import ChangeRate, Series, difference, mean, memo_errors
+from ldpbeam.over_time import DrawnAnew, Series, difference, mean, memo_errors
 from ldpbeam.over_time.covariance import slotted_errors
 from ldpbeam.planning import chart
 from ldpbeam.planning.checked import lateness_advice
@@ -51,7 +51,7 @@ NEEDS = [
     FrequencyNeeds(values=24, devices=20_000, epochs=30, inputs_cap=6.0, target=0.02),
     FrequencyNeeds(values=1000, devices=10_000, epochs=7, first=0.7),
     FrequencyNeeds(values=50, devices=10_000, epochs=2, lifetime=8.0, first=1.0),
-    FrequencyNeeds(values=16, devices=10_000, epochs=1, longitudinal=4.0, change_rate=0.0),
+    FrequencyNeeds(values=16, devices=10_000, epochs=1, longitudinal=4.0, drawn_anew=DrawnAnew(0, 0)),
 ]
 WHERE = Particulars("planned", Domain(2), "1d", 1_767_225_600)
 
@@ -59,6 +59,13 @@ WHERE = Particulars("planned", Domain(2), "1d", 1_767_225_600)
 @pytest.fixture(scope="module", params=NEEDS, ids=asked)
 def plan(request: pytest.FixtureRequest) -> Plan:
     return make_plan(request.param)
+
+
+def anew(rate: float | tuple[float, float] | None) -> DrawnAnew | None:
+    """Exactly this rate, or this range of rates; None where none is known."""
+    if rate is None:
+        return None
+    return DrawnAnew(*rate) if isinstance(rate, tuple) else DrawnAnew(rate, rate)
 
 
 def setting(name: str, k: int, reports: int = 10, epochs: int = 10, **given: object) -> Setting:
@@ -158,7 +165,7 @@ def test_participation_costs_t_over_m_of_the_devices() -> None:
     assert third.mean_7 == pytest.approx(third.half_width / sqrt(7), rel=2e-3)
 
 
-@pytest.mark.parametrize("rate", [None, 0.0, 0.3, 1.0])
+@pytest.mark.parametrize("rate", [None, 0.0, 0.3, 1.0, (0.0, 0.3), (0.1, 0.6)])
 @pytest.mark.parametrize(
     "one",
     [
@@ -172,11 +179,18 @@ def test_participation_costs_t_over_m_of_the_devices() -> None:
     ],
     ids=lambda one: one.label,
 )
-def test_errors_over_epochs_are_those_that_results_get(one: Setting, rate: float | None) -> None:
+def test_errors_over_epochs_are_those_that_results_get(
+    one: Setting, rate: float | tuple[float, float] | None
+) -> None:
     """What export and compare compute of seven such epochs, for the value whose interval is widest."""
     shares = zipf(30)
     needs = FrequencyNeeds(
-        30, 4000, 10, change_rate=rate, longitudinal=2.0, frequencies=tuple(shares.tolist())
+        30,
+        4000,
+        10,
+        drawn_anew=anew(rate),
+        longitudinal=2.0,
+        frequencies=tuple(shares.tolist()),
     )
     found = figures(one, needs)
     frequencies = np.tile(shares, (7, 1))
@@ -184,7 +198,7 @@ def test_errors_over_epochs_are_those_that_results_get(one: Setting, rate: float
     assert isinstance(one.protocol, FrequencyProtocol)
     errors = np.sqrt(variance(frequencies, reports, one.protocol.support.among(one.share)))
     series = Series(np.arange(7), reports, frequencies, errors)
-    known = None if rate is None else ChangeRate(rate, rate)
+    known = anew(rate)
     estimator = PartEstimator(one.protocol)
     memo = memo_errors(estimator)
     if one.participates:
@@ -290,7 +304,7 @@ def test_what_misses_nothing_keeps_every_limit(plan: Plan) -> None:
             strict = for_good if losses is None else losses.any_changes(reports)
             assert strict is not None
             assert strict <= needs.lifetime * (1 + 1e-12)
-        if losses is not None and needs.change_rate != 0 and reports > 1:
+        if losses is not None and not needs.nobody_changes and reports > 1:
             assert losses.any_changes(2) != inf
 
 
@@ -418,7 +432,7 @@ def test_what_proves_changes_is_taken_only_where_nothing_changes() -> None:
     changing = make_plan(FrequencyNeeds(16, 10_000, 5, longitudinal=4.0))
     row = next(row for row in changing.rows if row.setting.label == "dbitflip_pm d=16")
     assert "change" in row.missed
-    still = make_plan(FrequencyNeeds(16, 10_000, 5, longitudinal=4.0, change_rate=0.0))
+    still = make_plan(FrequencyNeeds(16, 10_000, 5, longitudinal=4.0, drawn_anew=DrawnAnew(0, 0)))
     assert named(still, "dbitflip_pm d=16").missed == {}
 
 
@@ -428,7 +442,6 @@ def test_what_proves_changes_is_taken_only_where_nothing_changes() -> None:
         {"values": 1},
         {"devices": 0},
         {"epochs": 0},
-        {"change_rate": 1.5},
         {"longitudinal": 1.0, "first": 1.0},
         {"lifetime": 0.0},
         {"inputs_cap": 1e9},

@@ -17,7 +17,7 @@ import ldpbeam
 from ldpbeam.collection.domain import Domain
 from ldpbeam.collection.record import collection_of, definition
 from ldpbeam.errors import CollectionError, UsageError
-from ldpbeam.over_time import ChangeRate, difference
+from ldpbeam.over_time import DrawnAnew, difference
 from ldpbeam.over_time.results import histories
 from ldpbeam.protocols import Parameters, protocol
 from ldpbeam.protocols.server_side import PartEstimator
@@ -198,7 +198,7 @@ def test_groups_of_single_epochs_and_of_all() -> None:
     V, kept = first["std_error"] ** 2, first["std_error_floor"] ** 2
     assert means[0]["std_error"] ** 2 == pytest.approx(kept + (V - kept) / 3, rel=0.05)
     known = ldpbeam.group_shares(
-        collection, table, groups, every="week", change_rate=ChangeRate(1, 1)
+        collection, table, groups, every="week", drawn_anew=DrawnAnew(1, 1)
     ).to_pylist()
     assert known[0]["std_error"] < means[0]["std_error"]
 
@@ -253,7 +253,7 @@ def test_differences_of_groups() -> None:
     # Each of four epochs has a quarter of the variance; devices that change all at once oppose nothing here.
     independent = np.sqrt((series.std_error**2).sum() / 4)
     assert found.std_error[0] > independent
-    kept = difference(series, late, ~late, errors, ChangeRate(0, 0))
+    kept = difference(series, late, ~late, errors, DrawnAnew(0, 0))
     assert kept.std_error[0] < independent
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy.stats import binom, norm
 
-from ldpbeam.over_time import ChangeRate, Series, difference, mean
+from ldpbeam.over_time import DrawnAnew, Series, difference, mean
 from ldpbeam.protocols import Parameters, protocol
 from ldpbeam.protocols.server_side import PartEstimator
 from ldpbeam.simulators.protocol_fleet import ProtocolFleet
@@ -206,7 +206,7 @@ def test_coverage_of_seven_epochs(name: str, levels: Parameters, changing: float
         sums = np.tile(errors.reports(n[one]), 3).astype(np.int64)
         series = Series(np.arange(epochs), sums, frequency[one] @ weights.T, error, frequency[one])
         for rate in (None, changing):
-            known = None if rate is None else ChangeRate(rate, rate)
+            known = None if rate is None else DrawnAnew(rate, rate)
             found = mean(series, memo, known)
             held["mean", rate] += abs(found.estimate - truth) <= Z * found.std_error
             found = difference(series, late, ~late, memo, known)
