@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +16,7 @@ from ldpbeam.pipelines.commands.support.options import collections_option
 
 if TYPE_CHECKING:
     from ldpbeam.over_time.covariance import ChangeRate
+    from ldpbeam.over_time.results import Results
     from ldpbeam.over_time.rollup import Place
     from ldpbeam.pipelines.commands.support.over_time import Read
 
@@ -58,7 +60,7 @@ def export(
         read_histories,
         require_suffix,
         show_rows,
-        write_table,
+        write_tables,
     )
 
     require_suffix(output, "E-USAGE-EXPORT")
@@ -70,21 +72,21 @@ def export(
     if change_rate is not None and not rolled and not smoothed:
         raise _usage("--change-rate has no effect on single epochs", "Add --every, --by or --smooth.")
     if not rolled and not smoothed:
-        from ldpbeam.over_time.results import read_results
+        from ldpbeam.over_time.results import Results
 
-        table = read_results(results)
+        tables = Results.of(results).tables()
     else:
-        table, found = read_histories(results, collection_files)
+        found, read = read_histories(results, collection_files)
         if rolled:
-            table = _rolled_up(found, _place(every, by), change_rate)
+            tables = _rolled_up(read, _place(every, by), change_rate)
         else:
-            table = _with_smoothed(table, found, change_rate)
+            tables = _with_smoothed(found, read, change_rate)
     if output is None:
-        show_rows(table)
+        show_rows(tables)
         return
-    write_table(table, output)
-    say(f"{table.num_rows:,} rows in {output}")
-    deliver({"export": str(output), "rows": table.num_rows, "columns": table.column_names})
+    rows, columns = write_tables(tables, output)
+    say(f"{rows:,} rows in {output}")
+    deliver({"export": str(output), "rows": rows, "columns": columns})
 
 
 def _usage(what: str, remedy: str) -> UsageError:
@@ -97,7 +99,7 @@ def _place(every: int | None, by: str | None) -> Place:
     return rollup.PLACES[by] if by else rollup.every(every or 1)
 
 
-def _rolled_up(found: list[Read], place: Place, rate: ChangeRate | None) -> Any:
+def _rolled_up(found: list[Read], place: Place, rate: ChangeRate | None) -> Iterator[Any]:
     """One row per attribute, period and value."""
     import numpy as np
     import pyarrow as pa
@@ -108,54 +110,48 @@ def _rolled_up(found: list[Read], place: Place, rate: ChangeRate | None) -> Any:
     from ldpbeam.pipelines.commands.support.over_time import instants, numbers
 
     z = normal_limit(CONFIDENCE)
-    tables = []
     for one in found:
         history = one.history
         k = len(history.values)
         for period in roll_up(history, place, one.errors, rate):
             mean, error = period.found.estimate, period.found.std_error
-            tables.append(
-                pa.table(
-                    {
-                        "collection": [history.key.collection] * k,
-                        "version": [history.key.version] * k,
-                        "digest": [history.key.digest] * k,
-                        "first_epoch": pa.array([period.first] * k, pa.int64()),
-                        "last_epoch": pa.array([period.last] * k, pa.int64()),
-                        "start": instants([period.start] * k),
-                        "end": instants([period.end] * k),
-                        "epochs": pa.array(period.found.epochs, pa.int64()),
-                        "attribute": [history.key.attribute] * k,
-                        "value": pa.array(history.values, pa.int64()),
-                        "label": list(history.labels),
-                        "n": pa.array(period.n, pa.int64()),
-                        "estimate": numbers(mean),
-                        "std_error": numbers(error),
-                        "std_error_floor": numbers(period.found.std_error_floor),
-                        "ci_low": numbers(mean - z * error),
-                        "ci_high": numbers(mean + z * error),
-                        "provisional": pa.array(np.full(k, period.provisional)),
-                    }
-                )
+            yield pa.table(
+                {
+                    "collection": [history.key.collection] * k,
+                    "version": [history.key.version] * k,
+                    "digest": [history.key.digest] * k,
+                    "first_epoch": pa.array([period.first] * k, pa.int64()),
+                    "last_epoch": pa.array([period.last] * k, pa.int64()),
+                    "start": instants([period.start] * k),
+                    "end": instants([period.end] * k),
+                    "epochs": pa.array(period.found.epochs, pa.int64()),
+                    "attribute": [history.key.attribute] * k,
+                    "value": pa.array(history.values, pa.int64()),
+                    "label": list(history.labels),
+                    "n": pa.array(period.n, pa.int64()),
+                    "estimate": numbers(mean),
+                    "std_error": numbers(error),
+                    "std_error_floor": numbers(period.found.std_error_floor),
+                    "ci_low": numbers(mean - z * error),
+                    "ci_high": numbers(mean + z * error),
+                    "provisional": pa.array(np.full(k, period.provisional)),
+                }
             )
-    return pa.concat_tables(tables)
 
 
-def _with_smoothed(table: Any, found: list[Read], rate: ChangeRate | None) -> Any:
+def _with_smoothed(found: Results, read: list[Read], rate: ChangeRate | None) -> Iterator[Any]:
     """The rows of the epochs with two columns more."""
+    import numpy as np
+
     from ldpbeam.over_time.smooth import smooth
     from ldpbeam.pipelines.commands.support.over_time import numbers
 
-    cells: dict[tuple[str, str, int, int], tuple[float, float]] = {}
-    for one in found:
+    for one in read:
         history = one.history
         made = smooth(history.series, one.errors, rate)
-        for row, epoch in enumerate(history.series.epochs.tolist()):
-            for column, value in enumerate(history.values.tolist()):
-                key = (history.key.digest, history.key.attribute, epoch, value)
-                cells[key] = float(made.estimate[row, column]), float(made.std_error[row, column])
-    names = ("digest", "attribute", "epoch", "value")
-    keys = zip(*(table[name].to_pylist() for name in names), strict=True)
-    smoothed, errors = zip(*(cells[key] for key in keys), strict=True)
-    table = table.append_column("smoothed", numbers(smoothed))
-    return table.append_column("smoothed_std_error", numbers(errors))
+        parts = [part for part in found.parts if part.key == history.key]
+        for row, part in enumerate(parts):
+            for table in found.tables([part]):
+                at = np.searchsorted(history.values, table["value"].to_numpy())
+                more = table.append_column("smoothed", numbers(made.estimate[row, at]))
+                yield more.append_column("smoothed_std_error", numbers(made.std_error[row, at]))
