@@ -161,6 +161,9 @@ bench-bandwidth: $(STAMP) ## how fast reports are checked and counted beside how
 bench-intervals: $(STAMP) ## what intervals cost beside the counting of the reports
 	$(BIN)/python benchmarks/intervals.py
 
+bench-memory: $(STAMP) ## the largest memory of run, report, compare and export, where a domain is large
+	$(BIN)/python benchmarks/memory.py
+
 bench-over-time: $(STAMP) ## do intervals of means, differences and trends over epochs hold?
 	$(BIN)/python benchmarks/over_time.py --groups 60
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 from ldpbeam.errors import Reason
-from ldpbeam.support import Support
+from ldpbeam.support import Support, UncountedReports
 
 EARLY = "early"
 """A provisional result: the epoch had not ended."""
@@ -148,7 +148,8 @@ class CountedEpoch:
 
     Attributes:
         epoch: index.
-        support: the counts; None when no report was admitted, or only the account has changed.
+        support: the counts, or reports that are not counted yet; None when no report was admitted, or only
+            the account has changed.
         account: what became of the epoch's records.
         revision: 0 for the first result of an epoch, one more for each that follows.
         pane: :data:`EARLY`, :data:`ON_TIME` or :data:`LATE`.
@@ -157,7 +158,7 @@ class CountedEpoch:
     """
 
     epoch: int
-    support: Support | None
+    support: Support | UncountedReports | None
     account: Account
     revision: int = 0
     pane: str = ON_TIME

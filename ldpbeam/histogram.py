@@ -12,7 +12,7 @@ from ldpbeam.arrays import Floats, Ints
 from ldpbeam.collection.collection import Collection
 from ldpbeam.estimates import Estimates, tie_breakers
 from ldpbeam.indicators import Indicator, indicators
-from ldpbeam.support import Support
+from ldpbeam.support import Support, UncountedReports
 
 OK = "ok"
 INSUFFICIENT = "insufficient_reports"
@@ -80,14 +80,18 @@ def estimate_counted(
             is left need not be a fair sample of the devices.
     """
     withheld = TOO_MANY_ERRORS if counted.account.error_fraction > max_error_fraction else ""
-    if counted.support is None or withheld:
-        reports = counted.support.reports if counted.support else 0
+    support = counted.support
+    if isinstance(support, UncountedReports):
+        # Here, and gone when this returns: so there is one such table, however many epochs there are.
+        support = support.counted(collection.protocol)
+    if support is None or withheld:
+        reports = support.reports if support else 0
         bare = EpochHistogram(collection.digest, counted.epoch, reports, ())
     else:
-        bare = estimate_epoch(collection, counted.epoch, counted.support)
+        bare = estimate_epoch(collection, counted.epoch, support)
     signs: tuple[Indicator, ...] = ()
-    if counted.support and counted.support.reports >= collection.min_reports:
-        signs = indicators(collection.protocol, counted.support, counted.account)
+    if support and support.reports >= collection.min_reports:
+        signs = indicators(collection.protocol, support, counted.account)
     return replace(
         bare,
         indicators=signs,
@@ -97,7 +101,7 @@ def estimate_counted(
         closed=counted.closed,
         position=counted.position,
         # Without reports there is nothing to withhold.
-        withheld=withheld if counted.support else "",
+        withheld=withheld if support else "",
     )
 
 

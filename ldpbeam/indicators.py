@@ -19,9 +19,10 @@ from typing import Any
 import numpy as np
 
 from ldpbeam.accounting import Account
-from ldpbeam.arrays import Ints
+from ldpbeam.arrays import Floats, Ints
 from ldpbeam.errors import Reason
 from ldpbeam.protocols.contract import AddedNoise, LocalProtocol
+from ldpbeam.protocols.forgery_side import SupportedLaw
 from ldpbeam.support import Support
 
 FALSE_ALARM = 1e-6
@@ -31,6 +32,7 @@ EXPLANATIONS = {
     "seeds": "hash functions, buckets or attributes are not drawn as evenly as devices draw them",
     "support_sum": "on average a report supports more or fewer values than a device's, whatever it holds",
     "ones": "more reports have very many or very few ones than devices send",
+    "extremes": "more reports lie far outside of the range of values than the noise of devices brings there",
     "range": "an estimate lies further outside of what is possible than noise explains",
     "conflicts": "different payloads came under one report id",
 }
@@ -40,6 +42,10 @@ _SAFETY = 5.0
 """χ² is that much too thin, at most, at a chance of 1e-7 and with so many reports per cell."""
 _LEAST_EXPECTED = 100.0
 """Reports per cell at least; cells are put together to have them."""
+_BLOCKS = 64
+"""Of values of a binomial number in one standard deviation, at most."""
+_BEYOND, _ROUNDING = 1e-14, 1e-5
+"""The chance of values that are left out, and how much rounding may take from a chance."""
 
 
 @dataclass(frozen=True)
@@ -112,7 +118,8 @@ def _of_part(
     support = kind.support_counts(counts)
     found += _support_sum(kind, int(support.sum()), reports, attribute)
     if kind.extremes is not None and counted:
-        found.append(_ones(signs, kind.extremes, reports, attribute))
+        name = "ones" if kind.added_noise is None else "extremes"
+        found.append(_rare_reports(name, signs, kind.extremes, reports, attribute))
     if kind.ends is not None:
         own, other = float(kind.ends.own), float(kind.ends.other)
         found.append(_range(support, kind.report_counts(counts, reports), own, other, attribute))
@@ -141,7 +148,7 @@ def _seeds(cells: Ints, factor: float, attribute: int | None) -> list[Indicator]
 def _support_sum(
     kind: LocalProtocol[Any], supported: int, reports: int, attribute: int | None
 ) -> list[Indicator]:
-    """How many values reports support on average, by Bernstein's inequality: a sum of independent numbers.
+    """How many values reports support on average: by the exact law, or else by Bernstein's inequality.
 
     The sum of all raw estimates is (this − k·other)/(own − other). None where the number is not random.
     """
@@ -150,9 +157,58 @@ def _support_sum(
         return []
     # Among d of b buckets the value's own is one with probability d/b.
     mean = float(law.sampled) * (float(law.own) + (kind.domain_size - 1) * float(law.other))
-    away = abs(supported - reports * mean)
-    p_value = _bernstein(away, reports * variance, max(kind.most_supported - mean, mean))
+    if kind.supported_law is not None:
+        p_value = _two_sided(supported, reports, kind.supported_law)
+    else:
+        away = abs(supported - reports * mean)
+        p_value = _bernstein(away, reports * variance, max(kind.most_supported - mean, mean))
     return [Indicator("support_sum", attribute, supported / reports, mean, p_value)]
+
+
+def _two_sided(supported: int, reports: int, law: SupportedLaw) -> float:
+    """Twice the smaller tail of A + B at ``supported``, A ~ B(n, first) and B ~ B(n·rest, other), or more.
+
+    The tails of B, exact, are added up over the values of A. Where these are many, they are put together in
+    blocks, each of which counts as its end with the larger tail: a bound, at most a few per cent too large.
+    """
+    from scipy.special import betainc
+
+    many, p = reports * law.rest, law.other
+    starts, ends, weights = _blocks(reports, law.first)
+
+    def at_least(least: Ints) -> Floats:
+        inside = np.clip(least, 1, many)
+        tail = betainc(inside.astype(np.float64), many - inside + 1.0, p) if many else np.zeros(least.size)
+        return np.where(least <= 0, 1.0, np.where(least > many, 0.0, tail))
+
+    def at_most(most: Ints) -> Floats:
+        inside = np.clip(most, 0, max(many - 1, 0))
+        tail = betainc(many - inside, inside + 1.0, 1 - p) if many else np.ones(most.size)
+        return np.where(most < 0, 0.0, np.where(most >= many, 1.0, tail))
+
+    above = float(weights @ at_least(supported - ends))
+    below = float(weights @ at_most(supported - starts))
+    # Degenerate reports are refused: that only divides chances by (1 − 2^−50)^n.
+    return min(1.0, 2 * (min(above, below) * (1 + _ROUNDING) + _BEYOND) / max(1 - reports * 2.0**-50, 0.5))
+
+
+def _blocks(n: int, p: float) -> tuple[Ints, Ints, Floats]:
+    """Values of B(n, p) in blocks: first and last of each, and its chance, but for :data:`_BEYOND` in all."""
+    from scipy.special import gammaln
+
+    deviation = (n * p * (1 - p)) ** 0.5
+    reach = 9 * deviation + 60  # by Bernstein's inequality less than 2e-15 lies further off
+    first, last = max(0, int(n * p - reach)), min(n, int(n * p + reach) + 1)
+    values = np.arange(first, last + 1)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        logs = -gammaln(values + 1.0) - gammaln(n - values + 1.0)
+        logs += np.where(values > 0, values * np.log(p), 0.0)
+        logs += np.where(values < n, (n - values) * np.log1p(-p), 0.0)
+    chances = np.exp(logs - logs.max())
+    chances /= chances.sum()
+    starts = np.arange(0, values.size, max(1, int(deviation / _BLOCKS)))
+    ends = np.append(starts[1:], values.size) - 1
+    return values[starts], values[ends], np.add.reduceat(chances, starts)
 
 
 def _bernstein(away: float, variance: float, largest: float) -> float:
@@ -162,13 +218,19 @@ def _bernstein(away: float, variance: float, largest: float) -> float:
     return min(1.0, 2 * exp(-away * away / 2 / (variance + largest * away / 3)))
 
 
-def _ones(signs: Ints, chances: tuple[float, float], reports: int, attribute: int | None) -> Indicator:
-    """Reports with very many or very few ones: two binomial tails, the smaller one doubled."""
+def _rare_reports(
+    name: str, signs: Ints, chances: tuple[float, float], reports: int, attribute: int | None
+) -> Indicator:
+    """Two kinds of reports that devices hardly send: two binomial tails, the smaller one doubled.
+
+    ``chances`` are those of the value for which such reports are most frequent: with others there are fewer
+    (stochastically), so the tails are bounds for every population.
+    """
     from scipy.special import bdtrc
 
     tails = [float(bdtrc(int(c) - 1, reports, p)) if c else 1.0 for c, p in zip(signs, chances, strict=True)]
     expected = reports * (chances[0] + chances[1])
-    return Indicator("ones", attribute, float(signs.sum()), expected, min(1.0, 2 * min(tails)))
+    return Indicator(name, attribute, float(signs.sum()), expected, min(1.0, 2 * min(tails)))
 
 
 def _range(support: Ints, reports: int | Ints, own: float, other: float, attribute: int | None) -> Indicator:

@@ -38,7 +38,7 @@ from ldpbeam.collection.epochs import instant
 from ldpbeam.errors import Reason, UsageError
 from ldpbeam.kernels import framing
 from ldpbeam.kernels.check_codes import CheckCode
-from ldpbeam.support import Support
+from ldpbeam.support import Support, is_large
 from ldpbeam.wire.codec import Batches, EvenRows, Frames, Rows, parse
 
 __all__ = [
@@ -247,7 +247,8 @@ def _admitted_whole(rows: EvenRows, collections: Mapping[int, Collection], admis
 def _judged(collection: Collection, payloads: Bytes, *, counting: bool) -> tuple[Bytes, Support | None]:
     """Codes of payloads (n, w); and what the sound ones support, where counting them now is cheaper."""
     protocol = collection.protocol
-    if not counting or len(payloads) < _WORTH_COUNTING or not protocol.checks_as_it_counts:
+    few = len(payloads) < _WORTH_COUNTING
+    if not counting or few or is_large(protocol) or not protocol.checks_as_it_counts:
         return protocol.check(payloads), None
     support = Support.zero(protocol.counts_length, protocol.signs_length)
     codes = protocol.check_and_add(payloads, support.counts, support.signs)

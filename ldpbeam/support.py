@@ -10,8 +10,12 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
+from typing import Any, Protocol
 
-from ldpbeam.arrays import Ints
+from ldpbeam.arrays import Bytes, Ints
+
+LARGE_TABLE = 1 << 20
+"""Cells of an accumulator from which on reports wait for it, see :class:`UncountedReports`: 8 MiB."""
 
 
 @dataclass(frozen=True)
@@ -114,6 +118,10 @@ class Support:
             self.signs += other.signs
         return self
 
+    def __reduce__(self) -> tuple[Any, tuple[Any, int, Any]]:
+        """Cells in the narrowest type that holds them, as pickles of a large table are copied."""
+        return _widened, (narrowed(self.counts), self.reports, narrowed(self.signs))
+
     def __eq__(self, other: object) -> bool:
         import numpy as np
 
@@ -127,3 +135,88 @@ class Support:
     def __repr__(self) -> str:
         """Length and number of reports; the counts are too long for a log."""
         return f"Support(reports={self.reports}, cells={self.counts.size})"
+
+
+class Counter(Protocol):
+    """What counting takes of a protocol, see :class:`ldpbeam.protocols.server_side.ServerSide`."""
+
+    @property
+    def counts_length(self) -> int:
+        """Cells of its counts."""
+        ...
+
+    @property
+    def signs_length(self) -> int:
+        """Cells for signs of forged reports."""
+        ...
+
+    def add_reports(self, payloads: Bytes, counts: Ints, signs: Ints) -> None:
+        """Add admitted payloads in place."""
+        ...
+
+
+class UncountedReports:
+    """Reports of one epoch whose table would be larger than they are: it is made when the epoch is estimated.
+
+    A table of linear hashing has g^(m+1) cells, 320 MB for a million values and g = 7, however few the
+    reports. A run over files has accumulators of all its epochs at once, in several copies; so the payloads
+    themselves, a few bytes each, are the accumulator, and one table exists at a time.
+
+    Attributes:
+        digest: of the collection.
+        payloads: uint8 (n, payload size), arrays of payloads that were admitted; at least one payload.
+    """
+
+    __slots__ = ("digest", "payloads")
+
+    def __init__(self, digest: int, payloads: list[Bytes]) -> None:
+        """Own the list; the arrays are only read."""
+        self.digest = digest
+        self.payloads = payloads
+
+    @property
+    def reports(self) -> int:
+        """How many there are."""
+        return sum(map(len, self.payloads))
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the payloads."""
+        return sum(part.nbytes for part in self.payloads)
+
+    def worth_a_table(self, protocol: Counter) -> bool:
+        """Whether the payloads take as much memory as half of the table."""
+        return self.nbytes >= 4 * (protocol.counts_length + protocol.signs_length)
+
+    def add_to(self, protocol: Counter, support: Support) -> Support:
+        """Count the reports into ``support``, which is given back."""
+        for part in self.payloads:
+            protocol.add_reports(part, support.counts, support.signs)
+            support.reports += len(part)
+        return support
+
+    def counted(self, protocol: Counter) -> Support:
+        """The support that the reports are."""
+        return self.add_to(protocol, Support.zero(protocol.counts_length, protocol.signs_length))
+
+
+def is_large(protocol: Counter) -> bool:
+    """Whether the accumulator of a protocol takes so much memory that reports had better wait for it."""
+    return protocol.counts_length + protocol.signs_length >= LARGE_TABLE
+
+
+def narrowed(cells: Ints) -> Any:
+    """Cells in the narrowest of uint8, uint16, uint32 and int64 that holds all of them, little-endian."""
+    top, low = int(cells.max(initial=0)), int(cells.min(initial=0))
+    code = 3 if low < 0 else sum(top >= limit for limit in (1 << 8, 1 << 16, 1 << 32))
+    return cells.astype(NARROW_TYPES[code])
+
+
+NARROW_TYPES = ("<u1", "<u2", "<u4", "<i8")
+"""Those of :func:`narrowed`."""
+
+
+def _widened(counts: Any, reports: int, signs: Any) -> Support:
+    import numpy as np
+
+    return Support(counts.astype(np.int64), reports, signs.astype(np.int64))

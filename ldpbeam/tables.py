@@ -77,14 +77,15 @@ def fixed_columns(collection: Collection) -> dict[str, Any]:
 
     attributes, values, labels = [], [], []
     for (name, domain), part in zip(collection.histograms, collection.protocol.parts, strict=True):
-        attributes += [name] * part.results
-        values += list(range(part.results))
-        labels += [domain.label(v) for v in range(part.results)] if part.results == domain.size else ["mean"]
+        attributes.append(pa.repeat(pa.scalar(name, pa.string()), part.results))
+        values.append(np.arange(part.results))
+        named = map(domain.label, range(part.results)) if part.results == domain.size else ["mean"]
+        labels.append(pa.array(named, pa.string()))
     return {
         "schema": estimates_schema(collection),
-        "attribute": pa.array(attributes, pa.string()),
-        "value": pa.array(values, pa.int64()),
-        "label": pa.array(labels, pa.string()),
+        "attribute": pa.concat_arrays(attributes),
+        "value": pa.array(np.concatenate(values), pa.int64()),
+        "label": pa.concat_arrays(labels),
     }
 
 
@@ -132,7 +133,10 @@ def epoch_table(collection: Collection, histogram: EpochHistogram, fixed: dict[s
     def instants(seconds: int) -> Any:
         return pa.array(np.full(sum(sizes), seconds * 1_000_000)).cast(pa.timestamp("us", "UTC"))
 
-    states = [[one.status] * size for one, size in zip(histogram.attributes, sizes, strict=True)]
+    states = [
+        pa.repeat(pa.scalar(one.status, pa.string()), size)
+        for one, size in zip(histogram.attributes, sizes, strict=True)
+    ]
     columns = {
         "collection": repeated(collection.name, pa.string()),
         "version": repeated(collection.version, pa.int64()),
@@ -156,6 +160,6 @@ def epoch_table(collection: Collection, histogram: EpochHistogram, fixed: dict[s
         "consistent": floats("", consistent=True),
         "method": repeated(collection.consistency, pa.string()),
         "pane": repeated(histogram.pane, pa.string()),
-        "status": pa.array([state for part in states for state in part], pa.string()),
+        "status": pa.concat_arrays(states),
     }
     return pa.table(columns, schema=fixed["schema"])

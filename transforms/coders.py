@@ -16,12 +16,13 @@ from apache_beam import coders
 from numpy.typing import NDArray
 
 from ldpbeam.reports import Parts, ReportColumns
-from ldpbeam.support import Support
+from ldpbeam.support import NARROW_TYPES, Support, UncountedReports, narrowed
 from ldpbeam.transforms.sources.chunks import Piece
 
 _HEAD = struct.Struct("<QqQQ")
 _SUPPORT = struct.Struct("<QQB")
-_WIDTHS: tuple[str, ...] = ("<u1", "<u2", "<u4", "<i8")
+_UNCOUNTED = len(NARROW_TYPES)
+"""In the place of a width: payloads follow."""
 
 
 class ReportColumnsCoder(coders.Coder):
@@ -111,20 +112,38 @@ class SupportCoder(coders.Coder):
         return True
 
 
-class OptionalSupportCoder(SupportCoder):
-    """The same; no bytes at all are no accumulators."""
+class OptionalSupportCoder(coders.Coder):
+    """As :class:`SupportCoder`, or reports that wait for a table; no bytes at all are no accumulators.
 
-    def encode(self, value: Support | None) -> bytes:
-        """Bytes of the accumulators, if there are any."""
-        return b"" if value is None else super().encode(value)
+    Reports that wait: how many, the digest of their collection, a mark, and their payloads end to end.
+    """
 
-    def estimate_size(self, value: Support | None) -> int:
-        """Bytes of the cells, if there are any."""
-        return 0 if value is None else super().estimate_size(value)
+    def encode(self, value: Support | UncountedReports | None) -> bytes:
+        """Bytes of the accumulators, or of the payloads, if there are any."""
+        if isinstance(value, UncountedReports):
+            head = _SUPPORT.pack(value.reports, value.digest, _UNCOUNTED)
+            return b"".join([head, *(part.tobytes() for part in value.payloads)])
+        return b"" if value is None else SupportCoder().encode(value)
 
-    def decode(self, encoded: bytes) -> Support | None:  # type: ignore[override]
-        """Fresh, writable accumulators, or None."""
-        return super().decode(encoded) if encoded else None
+    def estimate_size(self, value: Support | UncountedReports | None) -> int:
+        """Bytes of the cells or payloads, if there are any."""
+        if isinstance(value, UncountedReports):
+            return _SUPPORT.size + value.nbytes
+        return 0 if value is None else SupportCoder().estimate_size(value)
+
+    def decode(self, encoded: bytes) -> Support | UncountedReports | None:
+        """Fresh, writable accumulators, or payloads that share the memory of ``encoded``, or None."""
+        if not encoded:
+            return None
+        reports, digest, code = _SUPPORT.unpack_from(encoded)
+        if code != _UNCOUNTED:
+            return SupportCoder().decode(encoded)
+        payloads = np.frombuffer(encoded, np.uint8, offset=_SUPPORT.size)
+        return UncountedReports(digest, [payloads.reshape(reports, -1)])
+
+    def is_deterministic(self) -> bool:
+        """Equal accumulators give equal bytes, and so do equal payloads in the same order."""
+        return True
 
 
 class PieceCoder(coders.Coder):
@@ -153,15 +172,14 @@ def register_coders() -> None:
 
 
 def _cells(counts: NDArray[np.int64], reports: int) -> bytes:
-    top = int(counts.max(initial=0))
-    low = int(counts.min(initial=0))
-    code = 3 if low < 0 else sum(top >= limit for limit in (1 << 8, 1 << 16, 1 << 32))
-    return _SUPPORT.pack(reports, counts.size, code) + counts.astype(_WIDTHS[code]).tobytes()
+    cells = narrowed(counts)
+    code = next(i for i, name in enumerate(NARROW_TYPES) if np.dtype(name) == cells.dtype)
+    return b"".join([_SUPPORT.pack(reports, counts.size, code), cells.tobytes()])
 
 
 def _read_cells(encoded: bytes, at: int) -> tuple[NDArray[np.int64], int, int]:
     """Cells, reports, and where they end."""
     reports, cells, code = _SUPPORT.unpack_from(encoded, at)
     at += _SUPPORT.size
-    counts = np.frombuffer(encoded, _WIDTHS[code], cells, at)
+    counts = np.frombuffer(encoded, NARROW_TYPES[code], cells, at)
     return counts.astype(np.int64), reports, at + counts.nbytes

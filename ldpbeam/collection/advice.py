@@ -12,18 +12,19 @@ from ldpbeam.privacy.poisoning import leverage
 from ldpbeam.protocols import LocalProtocol
 from ldpbeam.support import SupportProbabilities
 
-LARGE_DOMAIN = 1 << 18
-"""Values of a domain from which on the cost of an epoch's result is stated."""
-
 MANY_REPORTS = 10**9
 """Reports per epoch that hardly anybody has: more than that for an error of 1/k is worth a warning."""
 
 _DEARER = 1.5
 """How much larger than at the optimal g the standard error may be without a word."""
 
-# Measured with runs of 1,000 reports at k = 2**16 and 2**20: the difference, per value and epoch.
-_BYTES_PER_VALUE = 400
-_MICROSECONDS_PER_VALUE = 1.0
+# Measured by benchmarks/memory.py, over four epochs of 100,000 reports.
+_PROCESS_BYTES = 340 << 20
+_BYTES_PER_VALUE, _BYTES_PER_CELL = 560, 8
+_SECONDS_PER_VALUE, _SECONDS_PER_CELL = 1.2e-6, 1.5e-8
+
+WORTH_SAYING = 100 << 20
+"""Bytes that a domain takes beyond those of any run, from which on its cost is stated."""
 
 
 @dataclass(frozen=True)
@@ -45,6 +46,22 @@ class Advice:
         return f"{self.message} in {where}. {self.remedy} [{self.code}]"
 
 
+def run_memory(protocol: LocalProtocol[Any]) -> int:
+    """Bytes that a run over files has in memory at most, within a quarter, however many epochs it has.
+
+    Imports and Beam, the columns of results, and one table of the counts at a time, whose cells a hash family
+    decides (for linear hashing g^(m+1), so with g far more than with the number of values). Reports come on
+    top where they are many: what of them waits in memory is bounded by ``--spill-above``, and their ids by
+    docs/performance.md.
+    """
+    return _PROCESS_BYTES + _domain_memory(protocol)
+
+
+def _domain_memory(protocol: LocalProtocol[Any]) -> int:
+    values = sum(part.results for part in protocol.parts)
+    return _BYTES_PER_VALUE * values + _BYTES_PER_CELL * (protocol.counts_length + protocol.signs_length)
+
+
 def warnings_about(collection: Collection) -> tuple[Advice, ...]:
     """Every warning about a collection, each attribute looked at on its own; mostly none."""
     found: list[Advice] = []
@@ -53,7 +70,7 @@ def warnings_about(collection: Collection) -> tuple[Advice, ...]:
     for (name, domain), part, estimator in asked:
         about = f" of attribute {name}" if name else ""
         found += _about_hash(collection, part, about)
-        found += _about_size(domain.size, estimator.support, about)
+        found += _about_size(collection, part, domain.size, estimator.support, about)
         found += _about_leverage(part, about)
     return tuple(dict.fromkeys(found))
 
@@ -89,15 +106,25 @@ def _about_leverage(kind: LocalProtocol[Any], about: str) -> Iterator[Advice]:
         )
 
 
-def _about_size(size: int, support: SupportProbabilities | None, about: str) -> Iterator[Advice]:
+def _about_size(
+    collection: Collection,
+    kind: LocalProtocol[Any],
+    size: int,
+    support: SupportProbabilities | None,
+    about: str,
+) -> Iterator[Advice]:
     if support is None:
         return  # a mean has one number, however large the values
-    if size >= LARGE_DOMAIN:
-        memory, seconds = size * _BYTES_PER_VALUE / 2**30, size * _MICROSECONDS_PER_VALUE / 1e6
+    if _domain_memory(kind) >= WORTH_SAYING:
+        cells = kind.counts_length + kind.signs_length
+        seconds = size * _SECONDS_PER_VALUE + cells * _SECONDS_PER_CELL
+        memory = run_memory(collection.protocol) / 2**30
+        table = f", {cells * _BYTES_PER_CELL / 2**30:.2g} GiB of that for a table of {cells:,} counts,"
         yield Advice(
             "W-COLLECTION-SIZE",
-            f"a domain of {size:,} values{about} takes about {memory:.2g} GiB of memory and {seconds:.2g} s "
-            f"to estimate each epoch, whatever the number of reports, and {size:,} rows to publish it",
+            f"with a domain of {size:,} values{about} a run takes about {memory:.2g} GiB of memory"
+            f"{table * (cells > 2 * size)} and {seconds:.2g} s to estimate each epoch, however few the "
+            f"reports, and {size:,} rows to publish it",
             "Collect coarser values, or merge rare ones.",
         )
     each = float(support.floor) / float(support.sampled)  # of one report among all

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 LATER_COLUMNS = {"version": "int64", "epoch_end": "timestamp[us, tz=UTC]", "std_error_floor": "double"}
 """Columns that files of earlier versions lack, and are null there."""
 
-_ORDER = ("collection", "version", "digest", "attribute", "epoch", "value")
+_ROWS = 1 << 16
+"""So many are read at once."""
 _NEEDED = {"digest", "epoch", "revision", "value", "n", "estimate", "std_error"}
 
 
@@ -54,6 +55,107 @@ class History:
     series: Series
 
 
+class Part(NamedTuple):
+    """The newest result of one attribute in one epoch, and the files that have it, mostly one."""
+
+    key: Key
+    epoch: int
+    revision: int
+    paths: tuple[Path, ...]
+    usable: bool | None
+    """Whether it has an estimate, as far as the file says so without being read."""
+
+
+@dataclass(frozen=True)
+class Results:
+    """What a folder holds, without the numbers: they are read part by part, since a domain can be large.
+
+    Attributes:
+        parts: in the order of their keys, and of epochs within one.
+        several: files that hold more than one part.
+        schema: of all tables together.
+    """
+
+    parts: tuple[Part, ...]
+    several: frozenset[Path]
+    schema: pa.Schema
+
+    @classmethod
+    def of(cls, folder: Path) -> Results:
+        """Look into every file.
+
+        Raises:
+            UsageError: the folder holds no estimates, or damaged ones.
+        """
+        import pyarrow as pa
+
+        found: dict[tuple[Key, int], Part] = {}
+        newest: dict[tuple[str, int], int] = {}
+        schemas, several = [], set()
+        for path in _tables(folder):
+            schema, held = _look_into(path)
+            schemas.append(schema)
+            if len(held) > 1:
+                several.add(path)
+            for part in held:
+                epoch = part.key.digest, part.epoch
+                newest[epoch] = max(part.revision, newest.get(epoch, part.revision))
+                if part.revision == newest[epoch]:
+                    before = found.get((part.key, part.epoch))
+                    together = before is not None and before.revision == part.revision
+                    paths = (*before.paths, path) if before is not None and together else (path,)
+                    usable = None if together else part.usable
+                    found[part.key, part.epoch] = part._replace(paths=paths, usable=usable)
+        whole = pa.unify_schemas(schemas)
+        later = [pa.field(n, _kind(kind)) for n, kind in LATER_COLUMNS.items() if n not in whole.names]
+        whole = pa.schema([field.with_nullable(True) for field in (*whole, *later)])
+        # An attribute that the newest revision has no more is not in its file.
+        kept = [p for p in found.values() if p.revision == newest[p.key.digest, p.epoch]]
+        return cls(tuple(sorted(kept)), frozenset(several), whole)
+
+    def tables(self, parts: Iterable[Part] | None = None) -> Iterator[pa.Table]:
+        """The rows of parts, by default of all, in their order and that of values, some thousands at a time.
+
+        Raises:
+            UsageError: a file is damaged.
+        """
+        import pyarrow as pa
+
+        for part in self.parts if parts is None else parts:
+            for table in _rows_of(part, not self.several.isdisjoint(part.paths)):
+                columns = [
+                    table[field.name].cast(field.type)
+                    if field.name in table.column_names
+                    else pa.nulls(table.num_rows, field.type)
+                    for field in self.schema
+                ]
+                yield pa.table(columns, schema=self.schema)
+
+    def histories(self, choice: Choice | None = None) -> Iterator[History]:
+        """Every attribute of every collection, in the order of their keys.
+
+        Args:
+            choice: which of the parts of an attribute to read; by default all of them.
+        """
+        by_key: dict[Key, list[Part]] = {}
+        for part in self.parts:
+            by_key.setdefault(part.key, []).append(part)
+        for key, parts in by_key.items():
+            some = parts if choice is None else choice(parts)
+            yield _history(key, [part.epoch for part in some], self._whole(some))
+
+    def _whole(self, parts: Sequence[Part]) -> Iterator[pa.Table]:
+        """The rows of one part after the other."""
+        import pyarrow as pa
+
+        for part in parts:
+            yield pa.concat_tables(self.tables([part]))
+
+
+Choice = Callable[[Sequence[Part]], Sequence[Part]]
+"""Which epochs of an attribute, at least one of those that there are, in their order."""
+
+
 def read_results(folder: Path) -> pa.Table:
     """The newest revision of every epoch, a row per attribute and value; see :func:`ldpbeam.read`.
 
@@ -61,30 +163,9 @@ def read_results(folder: Path) -> pa.Table:
         UsageError: the folder holds no estimates, or damaged ones.
     """
     import pyarrow as pa
-    import pyarrow.compute as pc
-    import pyarrow.parquet as pq
 
-    paths = _tables(folder)
-    tables = []
-    for path in paths:
-        try:
-            table = pq.read_table(path, partitioning=None).replace_schema_metadata(None)
-        except (pa.ArrowException, OSError) as error:
-            raise _unusable(path, f"is cut short or damaged ({type(error).__name__})") from None
-        missing = _NEEDED - set(table.column_names)
-        if missing:
-            raise _unusable(path, f"is not a table of estimates: it has no column {min(missing)}")
-        tables.append(table)
-    whole = pa.concat_tables(tables, promote_options="default")
-    for name, kind in LATER_COLUMNS.items():
-        if name not in whole.column_names:
-            whole = whole.append_column(name, pa.nulls(whole.num_rows, _kind(kind)))
-    # A folder of estimates has every revision; the newest one of an epoch replaces the others.
-    newest = whole.group_by(["digest", "epoch"]).aggregate([("revision", "max")])
-    whole = whole.join(newest, ["digest", "epoch"])
-    whole = whole.filter(pc.equal(whole["revision"], whole["revision_max"])).drop_columns(["revision_max"])
-    order = [(name, "ascending") for name in _ORDER if name in whole.column_names]
-    return whole.sort_by(order).combine_chunks()
+    results = Results.of(folder)
+    return pa.concat_tables(results.tables()).combine_chunks()
 
 
 def _kind(name: str) -> Any:
@@ -110,41 +191,145 @@ def _unusable(path: Path, why: str) -> UsageError:
     )
 
 
+def _look_into(path: Path) -> tuple[pa.Schema, set[Part]]:
+    """The schema of a file of estimates, and what it holds."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        file = pq.ParquetFile(path)
+        schema = file.schema_arrow.remove_metadata()
+        missing = _NEEDED - set(schema.names)
+        if missing:
+            raise _unusable(path, f"is not a table of estimates: it has no column {min(missing)}")
+        names = [name for name in (*Key._fields, "epoch", "revision") if name in schema.names]
+        # Every page of these columns is read, so that a file that is cut short shows it here.
+        rows = file.read(names).group_by(names).aggregate([]).to_pylist()
+    except (pa.ArrowException, OSError) as error:
+        raise _damaged(path, error) from None
+    usable = _usable(file.metadata) if len(rows) == 1 else None
+    return schema, {Part(_key(row), row["epoch"], row["revision"], (path,), usable) for row in rows}
+
+
+def _usable(metadata: Any) -> bool | None:
+    """Whether a file has an estimate, by the numbers of nulls that it states."""
+    for group in map(metadata.row_group, range(metadata.num_row_groups)):
+        columns = {group.column(i).path_in_schema: group.column(i) for i in range(group.num_columns)}
+        statistics = columns["estimate"].statistics
+        if statistics is None or not statistics.has_null_count:
+            return None
+        if statistics.null_count < group.num_rows:
+            return True
+    return False
+
+
+def _key(row: Mapping[str, Any]) -> Key:
+    return Key(
+        row.get("collection") or "", row.get("version") or 0, row["digest"], row.get("attribute") or ""
+    )
+
+
+def _rows_of(part: Part, among_others: bool) -> Iterator[pa.Table]:
+    """The rows of a part in the order of values, some thousands at a time where one file is in that order."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    whole = []
+    for path in part.paths:
+        try:
+            file = pq.ParquetFile(path)
+            alone = len(part.paths) == 1 and not among_others
+            if alone and (np.diff(file.read(["value"])["value"].to_numpy()) >= 0).all():
+                for batch in file.iter_batches(_ROWS):
+                    yield pa.Table.from_batches([batch]).replace_schema_metadata(None)
+                return
+            whole.append(_only(file.read().replace_schema_metadata(None), part))
+        except (pa.ArrowException, OSError) as error:
+            raise _damaged(path, error) from None
+    yield pa.concat_tables(whole, promote_options="default").sort_by("value")
+
+
+def _only(table: pa.Table, part: Part) -> pa.Table:
+    """The rows of a part among those of its file."""
+    import pyarrow.compute as pc
+
+    for name, wanted in (*part.key._asdict().items(), ("epoch", part.epoch), ("revision", part.revision)):
+        if name in table.column_names:
+            column = pc.fill_null(table[name], type(wanted)())
+            table = table.filter(pc.equal(column, wanted))
+    return table
+
+
+def _damaged(path: Path, error: Exception) -> UsageError:
+    return _unusable(path, f"is cut short or damaged ({type(error).__name__})")
+
+
 def histories(table: pa.Table) -> Iterator[History]:
     """Every attribute of every collection in a table of :func:`read_results`, in the order of their keys."""
-    columns = {name: table[name] for name in table.column_names}
-    rows = table.num_rows
-    names = [columns[name].to_pylist() if name in columns else [""] * rows for name in Key._fields]
-    groups: dict[Key, list[int]] = {}
-    for place, key in enumerate(zip(*names, strict=True)):
-        groups.setdefault(Key(key[0], key[1] or 0, key[2], key[3] or ""), []).append(place)
-    numbers = {name: _numbers(columns[name]) for name in ("estimate", "std_error")}
-    whole = {name: _integers(columns[name]) for name in ("epoch", "value", "n")}
-    starts, ends = (_instants(columns.get(name), rows) for name in ("epoch_start", "epoch_end"))
-    labels = columns["label"].to_pylist() if "label" in columns else [None] * rows
-    early = [pane == "early" for pane in columns["pane"].to_pylist()] if "pane" in columns else [False] * rows
-    for key in sorted(groups):
-        mine = np.array(groups[key])
-        epochs, row = np.unique(whole["epoch"][mine], return_inverse=True)
-        values, at = np.unique(whole["value"][mine], return_inverse=True)
-        shape = (len(epochs), len(values))
-        estimate, error, n = np.full(shape, np.nan), np.full(shape, np.nan), np.zeros(shape, np.int64)
-        estimate[row, at], error[row, at] = numbers["estimate"][mine], numbers["std_error"][mine]
-        n[row, at] = whole["n"][mine]
-        first = np.zeros(len(epochs), np.int64)
-        first[row] = mine
-        named = dict(zip(at.tolist(), mine.tolist(), strict=True))
-        yield History(
-            key,
-            values,
-            tuple(
-                str(code if labels[named[column]] is None else labels[named[column]])
-                for column, code in enumerate(values.tolist())
-            ),
-            starts[first],
-            ends[first],
-            np.array([early[i] for i in first.tolist()], np.bool_),
-            Series(epochs, n, estimate, error),
+    names = [name for name in (*Key._fields, "epoch") if name in table.column_names]
+    numbered = table.append_column("row", [np.arange(table.num_rows)])
+    groups = numbered.select([*names, "row"]).group_by(names).aggregate([("row", "list")]).to_pylist()
+    places: dict[Key, dict[int, list[int]]] = {}
+    for group in groups:
+        places.setdefault(_key(group), {})[group["epoch"]] = group["row_list"]
+    for key in sorted(places):
+        epochs = sorted(places[key])
+        yield _history(key, epochs, (table.take(sorted(places[key][epoch])) for epoch in epochs))
+
+
+def _history(key: Key, epochs: Sequence[int], tables: Iterator[pa.Table]) -> History:
+    """A history of the rows of each of its epochs."""
+    rows = list(map(_Epoch.of, tables))
+    values = rows[0].values
+    if (np.diff(values) <= 0).any() or not all(np.array_equal(values, one.values) for one in rows):
+        values = np.unique(np.concatenate([one.values for one in rows]))
+    shape = len(rows), len(values)
+    estimate, error, n = np.full(shape, np.nan), np.full(shape, np.nan), np.zeros(shape, np.int64)
+    labels: list[str | None] = [None] * len(values)
+    for row, one in enumerate(rows):
+        at = np.searchsorted(values, one.values)
+        estimate[row, at], error[row, at], n[row, at] = one.estimate, one.error, one.n
+        # Labels are those of the last epoch that has the value.
+        if row == len(rows) - 1 or not np.array_equal(one.values, rows[row + 1].values):
+            for place, label in zip(at.tolist(), one.labels.to_pylist() if one.labels else (), strict=False):
+                labels[place] = label
+    named = zip(values.tolist(), labels, strict=True)
+    return History(
+        key,
+        values,
+        tuple(str(value) if label is None else label for value, label in named),
+        np.array([one.start for one in rows], np.int64),
+        np.array([one.end for one in rows], np.int64),
+        np.array([one.early for one in rows], np.bool_),
+        Series(np.array(epochs, np.int64), n, estimate, error),
+    )
+
+
+class _Epoch(NamedTuple):
+    """The columns of one epoch that a history is made of."""
+
+    values: Ints
+    n: Ints
+    estimate: Floats
+    error: Floats
+    labels: Any
+    start: int
+    end: int
+    early: bool
+
+    @classmethod
+    def of(cls, table: pa.Table) -> _Epoch:
+        there = set(table.column_names)
+        last = table.slice(table.num_rows - 1)
+        return cls(
+            _integers(table["value"]),
+            _integers(table["n"]),
+            _numbers(table["estimate"]),
+            _numbers(table["std_error"]),
+            table["label"] if "label" in there else None,
+            _instant(last, "epoch_start"),
+            _instant(last, "epoch_end"),
+            "pane" in there and last["pane"][0].as_py() == "early",
         )
 
 
@@ -156,10 +341,11 @@ def _integers(column: Any) -> Ints:
     return np.asarray(column.fill_null(0).to_numpy(), np.int64)
 
 
-def _instants(column: Any, rows: int) -> Ints:
+def _instant(row: pa.Table, name: str) -> int:
     """Microseconds since 1970; −1 where nothing is known."""
-    if column is None:
-        return np.full(rows, -1, np.int64)
+    if name not in row.column_names:
+        return -1
     import pyarrow as pa
 
-    return np.asarray(column.cast(pa.int64()).fill_null(-1).to_numpy(), np.int64)
+    found = row[name].cast(pa.int64())[0].as_py()
+    return -1 if found is None else int(found)

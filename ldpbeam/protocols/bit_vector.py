@@ -9,6 +9,7 @@ from ldpbeam.arrays import Bytes, Ints, read_only, unused_bits
 from ldpbeam.bit_counts import OnesBounds, add_bits, add_bits_and_look, masks_of
 from ldpbeam.degenerate import count_ones, extremes, ones_admitted
 from ldpbeam.errors import InvalidPayload, Reason
+from ldpbeam.protocols.forgery_side import SupportedLaw
 from ldpbeam.protocols.results import FrequencyProtocol
 
 Response = TypeVar("Response")
@@ -108,6 +109,13 @@ class BitVector(FrequencyProtocol[Response]):
         with_own = own * (1 - own) + (self.asked_about - 1) * other * (1 - other)
         without = self.asked_about * other * (1 - other)
         return asked * with_own + (1 - asked) * without + asked * (1 - asked) * (own - other) ** 2
+
+    @property
+    def supported_law(self) -> SupportedLaw:
+        """One bit is the value's own with probability d/b; the other d − 1 bits never are."""
+        own, other, asked = self.support.own, self.support.other, self.support.sampled
+        first = asked * own + (1 - asked) * other
+        return SupportedLaw(float(first), self.asked_about - 1, float(other))
 
     @property
     def signs_length(self) -> int:

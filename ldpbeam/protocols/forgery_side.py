@@ -22,6 +22,20 @@ class AddedNoise(NamedTuple):
     variance: float
 
 
+class SupportedLaw(NamedTuple):
+    """How many values a report supports, whatever its device holds: B(1, first) + B(rest, other).
+
+    Attributes:
+        first: probability.
+        rest: number of further bits.
+        other: probability of each of them.
+    """
+
+    first: float
+    rest: int
+    other: float
+
+
 class ForgerySide:
     """Figures behind :mod:`ldpbeam.indicators` and :mod:`ldpbeam.privacy.poisoning`."""
 
@@ -55,6 +69,11 @@ class ForgerySide:
         """A bound on the variance of the number of values that a report supports, whatever the value."""
         return None
 
+    @property
+    def supported_law(self) -> SupportedLaw | None:
+        """The exact law of the number of values that a report supports, where it is that of every value."""
+        return None
+
     # A second accumulator
 
     @property
@@ -72,7 +91,7 @@ class ForgerySide:
 
     @property
     def extremes(self) -> tuple[float, float] | None:
-        """P(a report is counted in a cell of ``signs``) for both cells, the same for every value.
+        """P(a report is counted in a cell of ``signs``) for both cells, for the value where it is largest.
 
         None where ``signs`` holds something else.
         """

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from bisect import bisect_left
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
+from math import nextafter
 from statistics import NormalDist
 from typing import TYPE_CHECKING, Any
 
@@ -32,6 +35,9 @@ if TYPE_CHECKING:
 
 _LARGEST_SCALE = 1 << 27
 """Largest m/ε of Laplace noise: the sum of 2**30 reports then fits an int64."""
+
+RARE = Fraction(1, 1_000_000)
+"""Chance of noise at most, to either side, that is counted as a sign of a forged report."""
 
 
 @dataclass(frozen=True)
@@ -89,6 +95,47 @@ class LaplaceMean(MeanProtocol):
     def added_noise(self) -> AddedNoise:
         """What a report adds to the value."""
         return AddedNoise(self.maximum, self.margin, self.instant.variance)
+
+    @cached_property
+    def rare_noise(self) -> tuple[int, int] | None:
+        """The least u and d for which noise of u or more, or −d or less, is no likelier than :data:`RARE`.
+
+        None where reports are clamped before they could show so much noise.
+        """
+        up = self._least(self.instant.above)
+        down = self._least(lambda noise: self.instant.below(-noise))
+        return None if up is None or down is None else (up, down)
+
+    def _least(self, chance: Callable[[int], Fraction]) -> int | None:
+        """The least amount of noise, from 1 to B, that is no likelier than :data:`RARE`."""
+        among = range(1, self.margin + 1)
+        place = bisect_left(among, True, key=lambda noise: chance(noise) <= RARE)
+        return among[place] if place < len(among) else None
+
+    @property
+    def extremes(self) -> tuple[float, float] | None:
+        """P(a report is at least m + u) of a device with value m, and P(it is at most −d) of one with 0.
+
+        Every other value has a smaller chance of either, since its report needs more noise for it.
+        """
+        if self.rare_noise is None:
+            return None
+        up, down = self.rare_noise
+        chances = self.instant.above(up), self.instant.below(-down)
+        first, second = (nextafter(float(chance), 1.0) for chance in chances)  # no less than the fraction
+        return first, second
+
+    @property
+    def signs_length(self) -> int:
+        """Reports with more noise than devices draw, to either side."""
+        return 0 if self.rare_noise is None else 2
+
+    def add_signs(self, payloads: Bytes, signs: Ints) -> None:
+        """Count reports of at least m + u, and of at most −d."""
+        if self.rare_noise is not None:
+            noisy, (up, down) = _integers(payloads), self.rare_noise
+            signs[0] += (noisy >= self.maximum + up).sum()
+            signs[1] += (noisy <= -down).sum()
 
     @property
     def payload_bits(self) -> int:

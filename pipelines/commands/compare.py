@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ldpbeam.errors import UsageError
-from ldpbeam.pipelines.commands.support.console import PrintingCommand, deliver, say
+from ldpbeam.pipelines.commands.support.console import Mode, PrintingCommand, deliver, mode, say
 from ldpbeam.pipelines.commands.support.drawn_anew import drawn_anew_option
 from ldpbeam.pipelines.commands.support.options import collections_option
 from ldpbeam.pipelines.commands.support.sums import group_option, history_of_groups
@@ -17,7 +18,7 @@ from ldpbeam.pipelines.commands.support.sums import group_option, history_of_gro
 if TYPE_CHECKING:
     from ldpbeam.over_time.compare import Comparison
     from ldpbeam.over_time.covariance import DrawnAnew
-    from ldpbeam.over_time.results import History
+    from ldpbeam.over_time.results import Choice, History, Part
     from ldpbeam.pipelines.commands.support.over_time import Read
 
     Epochs = tuple[int, int]
@@ -96,20 +97,22 @@ def compare(a: Path, b: Path | None, collection_files: tuple[Path, ...], **asked
         documents,
         read_histories,
         require_suffix,
-        write_table,
+        write_tables,
     )
 
     which = _Asked(**asked)
     output = which.output
     require_suffix(output, "E-USAGE-COMPARE")
-    _, found = read_histories(a, collection_files)
+    # Only what is compared is read: of a large domain an epoch takes much memory.
+    _, found = read_histories(a, collection_files, _chosen(which, alone=b is None))
     first = _one(found, which.name, which.attribute, a)
     attribute = first.history.key.attribute
     kind = "values" if which.group_file is None else "groups"
     if which.group_file is not None:
         first = history_of_groups(first, which.group_file)
     if b is not None:
-        other = _one(read_histories(b, collection_files)[1], which.name, attribute, b)
+        _, found = read_histories(b, collection_files, _within_one(which.against))
+        other = _one(found, which.name, attribute, b)
         if which.group_file is not None:
             other = history_of_groups(other, which.group_file, remark=False)
         comparison, words = _of_two(first, other, which, (a, b))
@@ -123,18 +126,19 @@ def compare(a: Path, b: Path | None, collection_files: tuple[Path, ...], **asked
     for place in moved[: which.limit]:
         say(f"  {_mover(first.history, comparison, place)}")
     if output is not None:
-        write_table(table, output)
+        write_tables([table], output)
         say(f"all {kind} in {output}")
-    deliver(
-        {
-            "collection": first.history.key.collection,
-            "attribute": attribute,
-            "compared": words,
-            "false_discoveries": which.false_discoveries,
-            "changed": [_named(first.history, place, kind) for place in moved],
-            "rows": documents(table),
-        }
-    )
+    if mode() is Mode.JSON:  # a million rows are a gigabyte as documents
+        deliver(
+            {
+                "collection": first.history.key.collection,
+                "attribute": attribute,
+                "compared": words,
+                "false_discoveries": which.false_discoveries,
+                "changed": [_named(first.history, place, kind) for place in moved],
+                "rows": documents(table),
+            }
+        )
 
 
 def _usage(what: str, remedy: str, where: Path | None = None) -> UsageError:
@@ -158,6 +162,36 @@ def _one(found: list[Read], name: str | None, attribute: str | None, where: Path
     if len({(one.history.key.collection, one.history.key.attribute) for one in left}) > 1:
         raise _usage("there are several collections or attributes", "Name one: --name, --attribute.", where)
     return max(left, key=lambda one: one.history.key.version)
+
+
+def _within_one(span: Epochs | None) -> Choice:
+    """Those of a span, or all; of none, one that is not among them, so that the epochs can be named."""
+
+    def choose(parts: Sequence[Part]) -> Sequence[Part]:
+        return [p for p in parts if span is None or span[0] <= p.epoch <= span[1]] or parts[-1:]
+
+    return choose
+
+
+def _chosen(which: _Asked, *, alone: bool) -> Choice:
+    """Those epochs of A that are compared."""
+    if not alone:
+        return _within_one(which.epochs)
+    spans = which.epochs, which.against
+
+    def choose(parts: Sequence[Part]) -> Sequence[Part]:
+        if None not in spans:
+            return [p for p in parts if any(one[0] <= p.epoch <= one[1] for one in spans if one)] or parts[
+                -1:
+            ]
+        # From the last one back, until two have estimates.
+        begin, usable = len(parts), 0
+        while begin > 0 and usable < 2:
+            begin -= 1
+            usable += parts[begin].usable is True
+        return parts[begin:]
+
+    return choose
 
 
 def _of_one(first: Read, which: _Asked, where: Path) -> tuple[Comparison, str]:

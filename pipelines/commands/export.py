@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,6 +18,7 @@ from ldpbeam.pipelines.commands.support.sums import asked_for, chosen, sum_optio
 
 if TYPE_CHECKING:
     from ldpbeam.over_time.covariance import DrawnAnew
+    from ldpbeam.over_time.results import Results
     from ldpbeam.over_time.rollup import Place
     from ldpbeam.pipelines.commands.support.over_time import Read
     from ldpbeam.sums import Question
@@ -93,22 +95,22 @@ def export(results: Path, collection_files: tuple[Path, ...], **asked: Any) -> N
     Errors of different epochs are not independent, since devices repeat what they memoised. The errors of
     means are right for that, and need no assumption unless --drawn-anew makes one; docs/over-time.md.
     """
-    from ldpbeam.pipelines.commands.support.over_time import require_suffix, show_rows, write_table
+    from ldpbeam.pipelines.commands.support.over_time import require_suffix, show_rows, write_tables
 
     which = _Asked(**asked)
     question = asked_for(which.group_file, which.cumulative, which.shares, which.mean)
     require_suffix(which.output, "E-USAGE-EXPORT")
     which.require_together(summed=question is not None)
     if question is not None:
-        table = _answers(results, collection_files, question, which)
+        tables = _answers(results, collection_files, question, which)
     else:
-        table = _of_values(results, collection_files, which)
+        tables = _of_values(results, collection_files, which)
     if which.output is None:
-        show_rows(table)
+        show_rows(tables)
         return
-    write_table(table, which.output)
-    say(f"{table.num_rows:,} rows in {which.output}")
-    deliver({"export": str(which.output), "rows": table.num_rows, "columns": table.column_names})
+    rows, columns = write_tables(tables, which.output)
+    say(f"{rows:,} rows in {which.output}")
+    deliver({"export": str(which.output), "rows": rows, "columns": columns})
 
 
 def _usage(what: str, remedy: str) -> UsageError:
@@ -121,39 +123,35 @@ def _place(every: int | None, by: str | None) -> Place:
     return rollup.PLACES[by] if by else rollup.every(every or 1)
 
 
-def _of_values(results: Path, collection_files: tuple[Path, ...], which: _Asked) -> Any:
+def _of_values(results: Path, collection_files: tuple[Path, ...], which: _Asked) -> Iterator[Any]:
     """One row per value."""
     if not which.rolled and not which.smoothed:
-        from ldpbeam.over_time.results import read_results
+        from ldpbeam.over_time.results import Results
 
-        return read_results(results)
+        return Results.of(results).tables()
     from ldpbeam.pipelines.commands.support.over_time import read_histories
 
-    table, found = read_histories(results, collection_files)
+    found, read = read_histories(results, collection_files)
     if which.rolled:
-        return _rolled_up(found, _place(which.every, which.by), which.drawn_anew)
-    return _with_smoothed(table, found)
+        return _rolled_up(read, _place(which.every, which.by), which.drawn_anew)
+    return _with_smoothed(found, read)
 
 
 def _answers(
     results: Path, collection_files: tuple[Path, ...], question: Question | Path, which: _Asked
-) -> Any:
+) -> Iterator[Any]:
     """One row per group, value on a curve, quantile or mean."""
-    import pyarrow as pa
-
     from ldpbeam.pipelines.commands.support.over_time import read_histories
     from ldpbeam.sums import answers
 
     _, found = read_histories(results, collection_files)
     asked = with_question(chosen(found, which.name, which.attribute, results), question, results)
     place = _place(which.every, which.by) if which.rolled else None
-    tables = [
-        answers([(read.collection, read.history)], each, place, which.drawn_anew) for read, each in asked
-    ]
-    return pa.concat_tables(tables)
+    for read, each in asked:
+        yield answers([(read.collection, read.history)], each, place, which.drawn_anew)
 
 
-def _rolled_up(found: list[Read], place: Place, rate: DrawnAnew | None) -> Any:
+def _rolled_up(found: list[Read], place: Place, rate: DrawnAnew | None) -> Iterator[Any]:
     """One row per attribute, period and value."""
     import numpy as np
     import pyarrow as pa
@@ -164,54 +162,48 @@ def _rolled_up(found: list[Read], place: Place, rate: DrawnAnew | None) -> Any:
     from ldpbeam.pipelines.commands.support.over_time import instants, numbers
 
     z = normal_limit(CONFIDENCE)
-    tables = []
     for one in found:
         history = one.history
         k = len(history.values)
         for period in roll_up(history, place, one.errors, rate):
             mean, error = period.found.estimate, period.found.std_error
-            tables.append(
-                pa.table(
-                    {
-                        "collection": [history.key.collection] * k,
-                        "version": [history.key.version] * k,
-                        "digest": [history.key.digest] * k,
-                        "first_epoch": pa.array([period.first] * k, pa.int64()),
-                        "last_epoch": pa.array([period.last] * k, pa.int64()),
-                        "start": instants([period.start] * k),
-                        "end": instants([period.end] * k),
-                        "epochs": pa.array(period.found.epochs, pa.int64()),
-                        "attribute": [history.key.attribute] * k,
-                        "value": pa.array(history.values, pa.int64()),
-                        "label": list(history.labels),
-                        "n": pa.array(period.n, pa.int64()),
-                        "estimate": numbers(mean),
-                        "std_error": numbers(error),
-                        "std_error_floor": numbers(period.found.std_error_floor),
-                        "ci_low": numbers(mean - z * error),
-                        "ci_high": numbers(mean + z * error),
-                        "provisional": pa.array(np.full(k, period.provisional)),
-                    }
-                )
+            yield pa.table(
+                {
+                    "collection": [history.key.collection] * k,
+                    "version": [history.key.version] * k,
+                    "digest": [history.key.digest] * k,
+                    "first_epoch": pa.array([period.first] * k, pa.int64()),
+                    "last_epoch": pa.array([period.last] * k, pa.int64()),
+                    "start": instants([period.start] * k),
+                    "end": instants([period.end] * k),
+                    "epochs": pa.array(period.found.epochs, pa.int64()),
+                    "attribute": [history.key.attribute] * k,
+                    "value": pa.array(history.values, pa.int64()),
+                    "label": list(history.labels),
+                    "n": pa.array(period.n, pa.int64()),
+                    "estimate": numbers(mean),
+                    "std_error": numbers(error),
+                    "std_error_floor": numbers(period.found.std_error_floor),
+                    "ci_low": numbers(mean - z * error),
+                    "ci_high": numbers(mean + z * error),
+                    "provisional": pa.array(np.full(k, period.provisional)),
+                }
             )
-    return pa.concat_tables(tables)
 
 
-def _with_smoothed(table: Any, found: list[Read]) -> Any:
+def _with_smoothed(found: Results, read: list[Read]) -> Iterator[Any]:
     """The rows of the epochs with two columns more."""
+    import numpy as np
+
     from ldpbeam.over_time.smooth import smooth
     from ldpbeam.pipelines.commands.support.over_time import numbers
 
-    cells: dict[tuple[str, str, int, int], tuple[float, float]] = {}
-    for one in found:
+    for one in read:
         history = one.history
         made = smooth(history.series, one.errors)
-        for row, epoch in enumerate(history.series.epochs.tolist()):
-            for column, value in enumerate(history.values.tolist()):
-                key = (history.key.digest, history.key.attribute, epoch, value)
-                cells[key] = float(made.estimate[row, column]), float(made.std_error[row, column])
-    names = ("digest", "attribute", "epoch", "value")
-    keys = zip(*(table[name].to_pylist() for name in names), strict=True)
-    smoothed, errors = zip(*(cells[key] for key in keys), strict=True)
-    table = table.append_column("smoothed", numbers(smoothed))
-    return table.append_column("smoothed_std_error", numbers(errors))
+        parts = [part for part in found.parts if part.key == history.key]
+        for row, part in enumerate(parts):
+            for table in found.tables([part]):
+                at = np.searchsorted(history.values, table["value"].to_numpy())
+                more = table.append_column("smoothed", numbers(made.estimate[row, at]))
+                yield more.append_column("smoothed_std_error", numbers(made.std_error[row, at]))

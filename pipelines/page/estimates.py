@@ -36,6 +36,8 @@ TruthOf = Callable[[int, Ints], Floats]
 
 _KEYS = ["collection", "digest", "epoch", "revision"]
 _FLOATS = ["estimate", "std_error", "std_error_floor", "ci_low", "ci_high", "consistent"]
+_NOT_SHOWN = frozenset({"collection", "version", "epoch_end", "ci_low_all", "ci_high_all"})
+"""Columns that the page does not need: of a large domain each takes megabytes."""
 _ARRAYS = (
     "values",
     "reports",
@@ -182,11 +184,17 @@ def read(slot: Slot, key: Key, epoch: int, values: Iterable[int] | None, truth: 
         wanted = wanted & pc.field("value").isin(list(values))
     tables = []
     for path in slot.paths:
-        stored = ParquetFile(path).read(use_threads=False)
+        file = ParquetFile(path)
+        shown = [name for name in file.schema_arrow.names if name not in _NOT_SHOWN]
+        stored = file.read(shown, use_threads=False)
         several = "attribute" in stored.column_names
         mine = wanted & (pc.field("attribute") == key[2]) if several else wanted
         tables.append(stored.filter(mine))
-    table = pyarrow.concat_tables(tables).sort_by("value")
+    table = pyarrow.concat_tables(tables)
+    if (
+        np.diff(table["value"].to_numpy()) < 0
+    ).any():  # a run writes rows in their order, and sorting copies them
+        table = table.sort_by("value")
     names = set(table.column_names)
     rows = table.num_rows
 

@@ -14,6 +14,7 @@ _NAMES = {
     "seeds": "evenness of seeds",
     "support_sum": "values supported per report",
     "ones": "reports of many or few ones",
+    "extremes": "reports far outside of the range",
     "range": "estimate out of range",
     "conflicts": "conflicting report ids",
 }

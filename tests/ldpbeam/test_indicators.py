@@ -6,18 +6,31 @@ alarm once in 2,000 runs at most.
 
 from __future__ import annotations
 
+from fractions import Fraction
+from math import comb
 from typing import Any
 
 import numpy as np
 import pytest
-from scipy.stats import binom, chi2, poisson
+from scipy.stats import binom, chi2, norm, poisson
 
 from ldpbeam.accounting import Account
 from ldpbeam.degenerate import REACH
-from ldpbeam.indicators import _SAFETY, FALSE_ALARM, _range, _seeds, indicators
+from ldpbeam.indicators import (
+    _SAFETY,
+    FALSE_ALARM,
+    _blocks,
+    _range,
+    _rare_reports,
+    _seeds,
+    _two_sided,
+    indicators,
+)
 from ldpbeam.protocols import PROTOCOLS, Parameters, protocol
 from ldpbeam.protocols.attributes.allocate import allocate
 from ldpbeam.protocols.bit_flip import BitFlip
+from ldpbeam.protocols.forgery_side import SupportedLaw
+from ldpbeam.protocols.laplace_mean import RARE
 from ldpbeam.protocols.results import MeanProtocol
 from ldpbeam.simulators.protocol_fleet import ProtocolFleet
 from ldpbeam.simulators.words import RandomWords
@@ -168,10 +181,135 @@ def test_a_mean_beyond_its_domain_is_seen() -> None:
     kind = protocol("laplace_mean", 1001, Parameters(epsilon=0.1))
     assert isinstance(kind, MeanProtocol)
     forged = rows((kind.maximum + kind.margin).to_bytes(8, "little", signed=True))  # type: ignore[attr-defined]
-    assert alarms(kind, add(kind, honest(kind, N, 3), forged)) == {"range"}
+    assert alarms(kind, add(kind, honest(kind, N, 3), forged)) == {"range", "extremes"}
     bit = protocol("one_bit_mean", 1001, Parameters(epsilon=1.0))
     zeros = honest(bit, N, 3)
     assert alarms(bit, add(bit, zeros, rows(b"\0", N))) == {"range"}
+
+
+@pytest.mark.parametrize("far", ["up", "down"])
+def test_a_few_reports_of_much_noise_are_seen(far: str) -> None:
+    """10 of 100,000 where devices send 0.1; they moved the mean by 0.3 % of its range without an alarm."""
+    kind = protocol("laplace_mean", 1001, Parameters(epsilon=1.0))
+    up, down = kind.rare_noise
+    chosen = {"up": kind.maximum + up, "down": -down}[far]
+    forged = rows(chosen.to_bytes(8, "little", signed=True), 10)
+    assert alarms(kind, add(kind, honest(kind, N, 3), forged)) == {"extremes"}
+    # What is nearer by 1 is not counted; that it is the next one is exact below.
+    nearer = chosen - 1 if far == "up" else chosen + 1
+    quiet = rows(nearer.to_bytes(8, "little", signed=True), 10)
+    before = honest(kind, N, 3)
+    assert add(kind, before, quiet).signs.tolist() == honest(kind, N, 3).signs.tolist()
+
+
+@pytest.mark.parametrize(("m", "epsilon"), [(1, 0.5), (1, 2.0), (3, 1.0), (7, 4.0), (20, 3.0)])
+def test_the_chance_of_much_noise_is_exact_and_holds_for_every_value(m: int, epsilon: float) -> None:
+    """By enumeration of all reports: the value at the end has it, and noise of 1 less is likelier."""
+    kind = protocol("laplace_mean", m + 1, Parameters(epsilon=epsilon))
+    up, down = kind.rare_noise
+    first, second = kind.extremes
+    beyond = [
+        (
+            sum(kind.likelihood(y, v) for y in range(m + up, m + kind.margin + 1)),
+            sum(kind.likelihood(y, v) for y in range(-kind.margin, -down + 1)),
+        )
+        for v in range(m + 1)
+    ]
+    assert max(above for above, _ in beyond) == beyond[m][0] == kind.instant.above(up) <= RARE
+    assert max(below for _, below in beyond) == beyond[0][1] == kind.instant.below(-down) <= RARE
+    assert kind.instant.above(up - 1) > RARE < kind.instant.below(1 - down)
+    for stated, (exact, _) in ((first, beyond[m]), (second, beyond[0][::-1])):
+        assert exact <= Fraction(stated) <= exact * (1 + Fraction(1, 1 << 50))
+    # What is counted, of all reports there are.
+    every = np.arange(-kind.margin, m + kind.margin + 1).astype("<i8").view(np.uint8).reshape(-1, 8)
+    signs = np.zeros(kind.signs_length, np.int64)
+    kind.add_signs(every, signs)
+    assert signs.tolist() == [kind.margin - up + 1, kind.margin - down + 1]
+
+
+def test_noise_that_is_clamped_away_is_no_sign() -> None:
+    """At ε = 32 over 0 .. 1 reports end at 0 and 1: there is nothing to count."""
+    kind = protocol("laplace_mean", 2, Parameters(epsilon=32.0))
+    assert (kind.margin, kind.extremes, kind.signs_length) == (0, None, 0)
+    assert "extremes" not in {one.name for one in indicators(kind, honest(kind, 1_000, 1))}
+
+
+@pytest.mark.parametrize("n", [1, 1_000, 300_000])
+@pytest.mark.parametrize("chances", [(2.0**-15, 2.0**-16), (9.9e-7, 8.7e-7), (0.02, 1e-3)])
+def test_rare_reports_cause_alarms_no_more_often_than_stated(n: int, chances: tuple[float, float]) -> None:
+    """P(p < α) <= α, summed over both counts, for α down to an alarm's; and near it where counts allow."""
+    most = int(n * max(chances) + 12 * (n * max(chances)) ** 0.5 + 30)
+    counts = np.arange(min(n, most) + 1)
+    for level in (0.3, 0.05, 1e-3, 1e-6):
+        total = 0.0
+        for side, p in enumerate(chances):
+            small = [
+                _rare_reports("ones", np.array([c, 0][:: 1 - 2 * side]), chances, n, None).p_value < level
+                for c in counts.tolist()
+            ]
+            first = int(np.argmax(small)) if any(small) else n + 1
+            assert all(small[first:])
+            side_chance = float(binom.sf(first - 1, n, p))
+            # One count fewer would be too likely.
+            assert first == 0 or 2 * binom.sf(first - 2, n, p) >= level
+            total += side_chance
+        assert total <= level
+
+
+BITS = [name for name in PROTOCOLS if built(name).supported_law is not None]
+
+
+@pytest.mark.parametrize("name", BITS)
+def test_the_law_of_ones_is_that_of_every_value(name: str) -> None:
+    """By enumeration of all reports of four values: exact, and the same whatever the device holds."""
+    levels = {n: v for n, v in {**LEVELS, "d": 2}.items() if n in PROTOCOLS[name].PARAMETERS}
+    kind = protocol(name, 4, Parameters(**levels))
+    first, rest, other = kind.supported_law
+    wanted = np.convolve([1 - first, first], binom.pmf(np.arange(rest + 1), rest, other))
+    for value in range(4):
+        found = np.zeros(wanted.size)
+        for response in kind.responses():
+            supported = sum(kind.supports(response, v) for v in range(4))
+            found[supported] += float(kind.likelihood(response, value)) / comb(4, kind.asked_about)
+        assert found.sum() == pytest.approx(1, abs=1e-12)
+        assert found == pytest.approx(wanted, abs=1e-12)
+
+
+@pytest.mark.parametrize(("name", "k", "n"), [("oue", 100, 300), ("sue", 7, 2_000), ("dbitflip", 20, 900)])
+def test_the_sum_of_supports_has_its_exact_tails(name: str, k: int, n: int) -> None:
+    """The law of the sum by convolution: P(p < α) <= α, and above α/2 (an attainable one) at every level."""
+    kind = built(name, k)
+    law = kind.supported_law
+    own = binom.pmf(np.arange(n + 1), n, law.first)
+    rest = binom.pmf(np.arange(n * law.rest + 1), n * law.rest, law.other)
+    exact = np.convolve(own, rest)
+    up, down = exact[::-1].cumsum()[::-1], exact.cumsum()
+    middle = int(np.argmax(exact))
+    spread = int(7 * (n * kind.supported_variance) ** 0.5)
+    sums = np.arange(max(middle - spread, 0), min(middle + spread, exact.size))
+    found = np.array([_two_sided(int(s), n, law) for s in sums])
+    wanted = np.minimum(1.0, 2 * np.minimum(up, down))[sums]
+    assert (found >= wanted * (1 - 1e-9)).all()
+    kept = wanted > 1e-9
+    assert found[kept] == pytest.approx(wanted[kept], rel=1e-4)
+    for level in (0.05, 0.01, 1e-3, 1e-6):
+        chance = exact[sums][found < level].sum()
+        assert 0.6 * level < chance <= level
+
+
+def test_blocks_of_many_reports_bound_the_tail_closely() -> None:
+    """A hundred million reports: as the sum over every value of A, a few per cent more at most."""
+    law, n = SupportedLaw(0.4, 1, 0.3), 40_000_000
+    mean, deviation = n * (law.first + law.other), (n * (0.24 + 0.21)) ** 0.5
+    for z in (-5.2, -2.0, 2.0, 4.9):
+        supported = int(mean + z * deviation)
+        normal = 2 * float(norm.sf(abs(z)))
+        assert normal * 0.995 < _two_sided(supported, n, law) < normal * 1.1
+    small, *_ = _blocks(5_000, 0.5)
+    assert (np.diff(small) == 1).all()
+    many = _blocks(10**8, 0.5)
+    assert many[0].size < 3_000
+    assert many[2].sum() == pytest.approx(1)
 
 
 def test_attributes_that_are_not_drawn_evenly_are_seen() -> None:
@@ -262,7 +400,7 @@ def test_signs_merge_by_addition_and_travel(name: str, more: dict[str, Any]) -> 
         merged.merge(coder.decode(coder.encode(some)))
     assert merged == one
     assert indicators(kind, merged) == indicators(kind, one)
-    if kind.signs_length == 2:
+    if kind.signs_length == 2 and name != "laplace_mean":
         (few, many), count = extremes_of(kind), np.unpackbits(whole, axis=1).sum(axis=1)
         assert one.signs.tolist() == [int((count >= many).sum()), int((count <= few).sum())]
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 import csv
 import io
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner, Result
@@ -125,6 +127,24 @@ def test_compare_says_what_changed(results: Path, tmp_path: Path) -> None:
     assert call(*asked, "--quiet").stdout == ""
     # The last two days are alike.
     assert "0 of 4 values changed" in call("compare", results, "--collection", FILE).stdout
+
+
+def test_compare_goes_back_to_epochs_with_estimates(results: Path, tmp_path: Path) -> None:
+    """The last two that have any; an epoch of too few reports behind them is passed over."""
+    (tmp_path / "latest").mkdir()
+    for epoch in (5, 6, 7):
+        shutil.copy(results / "latest" / f"{epoch}.parquet", tmp_path / "latest")
+    empty = pq.read_table(results / "latest" / "8.parquet")
+    for name in ("estimate", "std_error"):
+        place = empty.column_names.index(name)
+        empty = empty.set_column(place, empty.schema.field(name), pa.nulls(empty.num_rows, pa.float64()))
+    pq.write_table(empty, tmp_path / "latest" / "8.parquet")
+    done = call("compare", tmp_path, "--collection", FILE)
+    assert "epochs 6 against 7" in done.stdout
+    assert (
+        done.stdout
+        == call("compare", results, "--collection", FILE, "--epochs", "6", "--against", "7").stdout
+    )
 
 
 def test_compare_two_runs(results: Path, tmp_path: Path) -> None:

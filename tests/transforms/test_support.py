@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pickle
+from collections import Counter
 from pathlib import Path
 
 import numpy as np
@@ -12,11 +14,14 @@ from apache_beam.typehints.native_type_compatibility import convert_to_beam_type
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ldpbeam.accounting import Account, CountedEpoch
 from ldpbeam.arrays import read_only
 from ldpbeam.collection.collection import Collection
 from ldpbeam.errors import Reason
-from ldpbeam.reports import Parts, Rejection, ReportColumns, put_together
-from ldpbeam.support import Support
+from ldpbeam.histogram import estimate_counted
+from ldpbeam.protocols.parameters import Parameters
+from ldpbeam.reports import Parts, Rejection, ReportColumns, _judged, put_together
+from ldpbeam.support import Support, UncountedReports
 from ldpbeam.transforms.coders import (
     OptionalSupportCoder,
     PartsCoder,
@@ -120,6 +125,112 @@ def test_for_several_collections_it_is_the_same(name: str) -> None:
     assert count.merge_accumulators([total]) is not total
     assert count.merge_accumulators([None, None]) is None
     assert coder.is_deterministic()
+
+
+_TWO = Parameters(epsilon_longitudinal=2.0, epsilon_first=1.0, g=11, hash_family="linear")
+LARGE = collection("loloha", 8_000, "large", parameters=_TWO)
+"""Its table has 11^5 cells less 11, whatever it counts."""
+
+
+def test_reports_wait_for_a_large_table_and_give_the_same_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However they are batched, merged and encoded, until they take half the memory of the table.
+
+    The accumulators of a run's epochs are in memory together: each is as large as its payloads.
+    """
+    monkeypatch.setattr("ldpbeam.support.LARGE_TABLE", 1 << 17)
+    protocol = LARGE.protocol
+    assert protocol.counts_length == 11**5 - 11 > 1 << 17
+    alone, count = CountSupport(LARGE), CountSupportOfEach([LARGE, AGREED["loloha"]])
+    cells = np.random.default_rng(5).integers(0, protocol.counts_length, (9, 1_000), np.int64).astype("<u4")
+    batches = [
+        ReportColumns(
+            LARGE.digest,
+            3,
+            np.arange(1_000, dtype=np.uint64),
+            read_only(row.view(np.uint8).reshape(-1, 4)[:, :3]),
+        )
+        for row in cells
+    ]
+    wanted = alone.create_accumulator()
+    for batch in batches:
+        wanted = alone.add_input(wanted, batch)
+    coder = count.get_accumulator_coder()
+    parts = []
+    for some in (batches[:2], [], batches[2:3], batches[3:]):
+        part = count.add_input(count.create_accumulator(), Parts(some))
+        assert part is None or (isinstance(part, UncountedReports) and part.nbytes == 3 * part.reports)
+        encoded = coder.encode(count.compact(part))
+        assert coder.estimate_size(part) == len(encoded)
+        assert len(encoded) == (17 + 3_000 * len(some) if some else 0)
+        parts.append(coder.decode(encoded))
+    total = count.merge_accumulators(parts)
+    assert isinstance(total, UncountedReports)
+    assert total.reports == wanted.reports == 9_000
+    assert total.counted(protocol) == wanted
+    assert pickler.loads(pickler.dumps(total)).counted(protocol) == wanted
+    # As many as half of the table: from then on it is a table, whichever of the two comes first.
+    enough = -(-4 * protocol.counts_length // 27_000)
+    table = count.merge_accumulators([total] * enough)
+    assert isinstance(count.merge_accumulators([total] * (enough - 1)), UncountedReports)
+    assert isinstance(table, Support)
+    assert (table.counts == enough * wanted.counts).all()
+    for both in ([table, total], [total, table]):
+        mixed = count.merge_accumulators(both)
+        assert isinstance(mixed, Support)
+        assert (mixed.counts == (enough + 1) * wanted.counts).all()
+        assert mixed.reports == 9_000 * (enough + 1)
+    assert (table.counts == enough * wanted.counts).all()
+    assert count.add_input(table, Parts(batches[:1])).reports == 9_000 * enough + 1_000
+    # What was counted where it was read has no payloads that could wait.
+    counted = ReportColumns(LARGE.digest, 3, batches[0].report_ids, batches[0].payloads, support=wanted)
+    assert count.add_input(total, Parts([counted])).counts.sum() == 18_000
+
+
+def test_an_epoch_is_estimated_from_waiting_reports() -> None:
+    """As from their counts, bit for bit, indicators too; also where it is withheld."""
+    protocol = LARGE.protocol
+    cells = np.random.default_rng(5).integers(0, protocol.counts_length, 5_000).astype("<u4")
+    payloads = read_only(cells.view(np.uint8).reshape(-1, 4)[:, :3])
+    waiting = UncountedReports(LARGE.digest, [payloads[:1_000], payloads[1_000:]])
+    account = Account(read=5_000, counted=5_000)
+    found, wanted = (
+        estimate_counted(LARGE, CountedEpoch(3, support, account))
+        for support in (waiting, waiting.counted(protocol))
+    )
+    assert found.reports == wanted.reports == 5_000
+    assert found.indicators == wanted.indicators != ()
+    assert (found.attributes[0].estimates.numbers == wanted.attributes[0].estimates.numbers).all()
+    bad = Account(read=10_000, counted=5_000, rejected=Counter(malformed=5_000))
+    assert estimate_counted(LARGE, CountedEpoch(3, waiting, bad), 0.1).withheld
+
+
+def test_reports_of_a_large_table_are_not_counted_where_they_are_read(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """There each piece of a file would have a table of its own."""
+    unary = collection("l_osue", 64, "unary")
+    draw = np.random.default_rng(1)
+    payloads = read_only(draw.integers(0, 256, (4_000, 8), np.uint8))
+    codes, support = _judged(unary, payloads, counting=True)
+    assert support is not None
+    monkeypatch.setattr("ldpbeam.support.LARGE_TABLE", 8)
+    again, none = _judged(unary, payloads, counting=True)
+    assert none is None
+    assert (codes == again).all()
+
+
+@pytest.mark.parametrize("top", [0, 255, 256, 65_535, 65_536, (1 << 32) - 1, 1 << 32, -1])
+def test_a_pickled_table_is_as_narrow_as_its_cells(top: int) -> None:
+    """Between the steps of a run Beam pickles counts; 8 bytes per cell would be copied many times."""
+    support = Support(np.array([0, top] * 5_000), 7, np.array([1, 2]))
+    pickled = pickler.dumps(support)
+    width = 8 if top < 0 or top >> 32 else 4 if top >> 16 else 2 if top >> 8 else 1
+    wide = len(pickle.dumps(support)) - 10_000 * width
+    assert 0 < wide < 400
+    found = pickler.loads(pickled)
+    assert found == support
+    assert found.counts.dtype == found.signs.dtype == np.int64
+    found.counts += 1  # ours
 
 
 def test_sizes_are_known_without_encoding(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from apache_beam.transforms.window import GlobalWindows
 
 from ldpbeam.accounting import Account, CountedEpoch, Entry
 from ldpbeam.collection.epochs import Epochs
-from ldpbeam.support import Support
+from ldpbeam.support import Support, UncountedReports
 from ldpbeam.transforms.composite import composite
 from ldpbeam.transforms.stages.epochs import window_by_epoch
 from ldpbeam.transforms.stages.reports import EpochKey
@@ -43,10 +43,12 @@ def sum_by_epoch(inputs: dict[str, beam.PCollection]) -> beam.PCollection[tuple[
     return counted | "Whole" >> beam.WindowInto(GlobalWindows())
 
 
-def _counted_epoch(group: tuple[EpochKey, Iterable[Support | tuple[str, int]]]) -> tuple[str, CountedEpoch]:
+def _counted_epoch(
+    group: tuple[EpochKey, Iterable[Support | UncountedReports | tuple[str, int]]],
+) -> tuple[str, CountedEpoch]:
     account, support = Account(), None
     for item in group[1]:
-        if isinstance(item, Support):
+        if isinstance(item, (Support, UncountedReports)):
             support = item
             account.add("counted", item.reports)
         else:

@@ -10,7 +10,7 @@ import apache_beam as beam
 from ldpbeam.collection.collection import Collection
 from ldpbeam.epoch_result import count_support
 from ldpbeam.reports import Parts, ReportColumns
-from ldpbeam.support import Support
+from ldpbeam.support import Support, UncountedReports, is_large
 from ldpbeam.transforms.coders import OptionalSupportCoder, SupportCoder
 from ldpbeam.transforms.stages.counting_threads import PartlyCounted, current, settle
 
@@ -60,53 +60,86 @@ class CountSupport(beam.CombineFn):
         return SupportCoder()
 
 
+Accumulated = Support | UncountedReports
+"""What is known of an epoch: counts, or the reports themselves where counts would be larger."""
+
+
 @beam.typehints.with_input_types(Parts)
 @beam.typehints.with_output_types(Any)  # else Beam infers that from the code of its own step
 class CountSupportOfEach(beam.CombineFn):
     """The same for several collections, of which a key has one: that of the columns that come first.
 
     ``add_input`` takes all parts of an element, since Beam's way to it costs as much as thousands of reports.
-    An accumulator is None as long as nothing is in it.
+    An accumulator is None as long as nothing is in it. Where the protocol's counts are a large table, it is
+    :class:`UncountedReports` until these are as large, and may be so at the end: a run holds the accumulators
+    of all its epochs at once.
     """
 
     def __init__(self, collections: Sequence[Collection], *, aside: bool = False) -> None:
         """Parameters as of :class:`CountSupport`."""
-        self._of = {c.digest: CountSupport(c, aside=aside) for c in collections}
+        # Another thread would count each batch in a table of its own.
+        self._large = {c.digest: c.protocol for c in collections if is_large(c.protocol)}
+        self._of = {
+            c.digest: CountSupport(c, aside=aside and c.digest not in self._large) for c in collections
+        }
 
-    def create_accumulator(self, *_: object) -> Support | None:
+    def create_accumulator(self, *_: object) -> Accumulated | None:
         """Nothing; of which collection it is, nobody knows yet."""
         return None
 
-    def add_input(self, accumulator: Support | None, parts: Parts, *_: object) -> Support | None:
-        """Count batches of a collection."""
+    def add_input(self, accumulator: Accumulated | None, parts: Parts, *_: object) -> Accumulated | None:
+        """Count batches of a collection, or let them wait."""
         for columns in parts:
             count = self._of[columns.digest]
+            waits = columns.digest in self._large and columns.support is None and len(columns) > 0
+            if waits and (accumulator is None or isinstance(accumulator, UncountedReports)):
+                # A copy: the columns may be a part of something larger.
+                some = UncountedReports(columns.digest, [columns.payloads.copy()])
+                accumulator = self._together(accumulator, some)
+                continue
+            if isinstance(accumulator, UncountedReports):
+                accumulator = accumulator.counted(self._large[accumulator.digest])
             if accumulator is None:
                 accumulator = count.create_accumulator()
             accumulator = count.add_input(accumulator, columns)
         return accumulator
 
-    def compact(self, accumulator: Support | None, *_: object) -> Support | None:
+    def compact(self, accumulator: Accumulated | None, *_: object) -> Accumulated | None:
         """As in :class:`CountSupport`."""
-        if accumulator is not None:
+        if isinstance(accumulator, Support):
             settle(accumulator)
         return accumulator
 
-    def merge_accumulators(self, accumulators: Iterable[Support | None], *_: object) -> Support | None:
+    def merge_accumulators(
+        self, accumulators: Iterable[Accumulated | None], *_: object
+    ) -> Accumulated | None:
         """The sum, in a fresh accumulator; None if there is nothing to add."""
-        total: Support | None = None
+        total: Accumulated | None = None
         for accumulator in map(self.compact, accumulators):
-            if accumulator is None:
-                continue
-            if total is None:
-                total = Support.zero(accumulator.counts.size, accumulator.signs.size)
-            total.merge(accumulator)
+            total = self._together(total, accumulator)
         return total
 
-    def extract_output(self, accumulator: Support | None, *_: object) -> Support | None:
+    def _together(self, total: Accumulated | None, more: Accumulated | None) -> Accumulated | None:
+        """``total``, which is ours, and ``more``, which is somebody else's."""
+        if more is None:
+            return total
+        if isinstance(more, UncountedReports):
+            protocol = self._large[more.digest]
+            if isinstance(total, Support):
+                return more.add_to(protocol, total)
+            before = [] if total is None else total.payloads
+            waiting = UncountedReports(more.digest, [*before, *more.payloads])
+            return waiting.counted(protocol) if waiting.worth_a_table(protocol) else waiting
+        if isinstance(total, UncountedReports):
+            total = total.counted(self._large[total.digest])
+        if total is None:
+            total = Support.zero(more.counts.size, more.signs.size)
+        return total.merge(more)
+
+    def extract_output(self, accumulator: Accumulated | None, *_: object) -> Accumulated | None:
         """The accumulator itself; a key has columns, so it has one."""
         return self.compact(accumulator)
 
     def get_accumulator_coder(self) -> OptionalSupportCoder:
-        """Narrow raw integers, or nothing."""
+        """Narrow raw integers or payloads, or nothing."""
         return OptionalSupportCoder()

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,10 +17,13 @@ from ldpbeam.collection.collection import Collection
 from ldpbeam.collection.domain import Domain
 from ldpbeam.errors import UsageError
 from ldpbeam.over_time.covariance import MemoErrors, errors_of
-from ldpbeam.over_time.results import History, histories, read_results
+from ldpbeam.over_time.results import Choice, History, Results
 from ldpbeam.pipelines.commands.support.console import Mode, mode
 
 SUFFIXES = (".csv", ".parquet")
+
+_GROUP = 1 << 18
+"""Rows that are written at once, from which on one does not wait for more."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,19 +46,20 @@ class Read:
         return dict(self.collection.histograms)[self.history.key.attribute]
 
 
-def read_histories(results: Path, collection_files: Iterable[Path]) -> tuple[Any, list[Read]]:
-    """The table of a run's newest results, and its attributes one by one.
+def read_histories(
+    results: Path, collection_files: Iterable[Path], choice: Choice | None = None
+) -> tuple[Results, list[Read]]:
+    """A run's newest results, and its attributes one by one, with those epochs that are chosen.
 
     Raises:
         UsageError: there are no results, or nothing says what protocol they are of.
     """
     from ldpbeam.pipelines.commands.support.collections import load
 
-    table = read_results(results)
+    found = Results.of(results)
     given = [load(path) for path in collection_files]
     known = {one.digest_hex: one for one in (*_recorded(results), *given)}
-    found = list(histories(table))
-    return table, [_read(known, one, results) for one in found]
+    return found, [_read(known, one, results) for one in found.histories(choice)]
 
 
 def _recorded(results: Path) -> list[Collection]:
@@ -100,37 +105,81 @@ def require_suffix(output: Path | None, code: str) -> None:
         )
 
 
-def write_table(table: Any, output: Path) -> None:
-    """Write a table whole or not at all, as CSV or Parquet by the suffix."""
-    import os
+def write_tables(tables: Iterable[Any], output: Path) -> tuple[int, list[str]]:
+    """Write tables of one schema as one file, whole or not at all, as CSV or Parquet by the suffix.
 
-    import pyarrow.csv
-    import pyarrow.parquet as pq
+    Returns:
+        Rows and names of the columns.
+    """
+    import os
 
     output.parent.mkdir(parents=True, exist_ok=True)
     part = output.with_name(f".{output.name}.{os.getpid()}.tmp")
+    rows, names = 0, list[str]()
     try:
-        if output.suffix == ".csv":
-            pyarrow.csv.write_csv(table, part)
-        else:
-            pq.write_table(table, part, compression="zstd")
+        with closing(_Writer(part, output.suffix)) as writer:
+            for table in _some_at_once(tables):
+                writer.write(table)
+                rows, names = rows + table.num_rows, table.column_names
         part.replace(output)
     finally:
         part.unlink(missing_ok=True)
+    return rows, names
 
 
-def show_rows(table: Any) -> None:
-    """A table on standard output: CSV for people and pipes, one JSON document with ``--json``."""
+class _Writer:
+    """A file that tables are written to, one after the other."""
+
+    def __init__(self, path: Path, suffix: str) -> None:
+        self._path, self._suffix = path, suffix
+        self._open: Any = None
+
+    def write(self, table: Any) -> None:
+        """Add rows."""
+        import pyarrow.csv
+        import pyarrow.parquet as pq
+
+        if self._open is None:
+            self._open = (
+                pyarrow.csv.CSVWriter(self._path, table.schema)
+                if self._suffix == ".csv"
+                else pq.ParquetWriter(self._path, table.schema, compression="zstd")
+            )
+        self._open.write_table(table)
+
+    def close(self) -> None:
+        """Finish the file."""
+        if self._open is not None:
+            self._open.close()
+
+
+def _some_at_once(tables: Iterable[Any]) -> Iterator[Any]:
+    """The same rows in tables that are neither small nor large: a row group of Parquet is made of each."""
+    import pyarrow as pa
+
+    waiting: list[Any] = []
+    for table in tables:
+        waiting.append(table)
+        if sum(one.num_rows for one in waiting) >= _GROUP:
+            yield pa.concat_tables(waiting)
+            waiting = []
+    if waiting:
+        yield pa.concat_tables(waiting)
+
+
+def show_rows(tables: Iterable[Any]) -> None:
+    """Tables on standard output: CSV for people and pipes, one JSON document with ``--json``."""
     import io
 
     import pyarrow.csv
 
     if mode() is Mode.LINES:
-        sink = io.BytesIO()
-        pyarrow.csv.write_csv(table, sink)
-        click.echo(sink.getvalue().decode(), nl=False)
+        for place, table in enumerate(_some_at_once(tables)):
+            sink = io.BytesIO()
+            pyarrow.csv.write_csv(table, sink, pyarrow.csv.WriteOptions(include_header=place == 0))
+            click.echo(sink.getvalue().decode(), nl=False)
     elif mode() is Mode.JSON:
-        click.echo(json.dumps({"rows": documents(table)}, indent=1))
+        click.echo(json.dumps({"rows": [row for table in tables for row in documents(table)]}, indent=1))
 
 
 def documents(table: Any) -> list[dict[str, Any]]:

@@ -1,0 +1,104 @@
+"""The largest memory that the commands ever have which work on whole domains, where a domain is large.
+
+    python benchmarks/memory.py [--epochs 1,2,4] [--only NAME]
+
+Every row is one command as a process of its own: `ldpbeam run` over simulated reports of so many epochs, and
+`report`, `compare` and `export` of its results. 100,000 devices report in each epoch, with values that fall
+like 1/rank^1.1. docs/performance.md has the table; the warning W-COLLECTION-SIZE states what `run` takes
+(ldpbeam/collection/advice.py), in the last column.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+from ldpbeam.collection.advice import run_memory
+from ldpbeam.collection.file import parse_collection
+
+DEVICES = 100_000
+_COMMAND = [sys.executable, "-m", "ldpbeam"]
+_LAUNCH = """
+import json, os, subprocess, sys
+process = subprocess.Popen(sys.argv[1:], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+_, status, used = os.wait4(process.pid, 0)
+print(json.dumps([os.waitstatus_to_exitcode(status), used.ru_utime + used.ru_stime, used.ru_maxrss]))
+"""
+"""A small program starts the command: a child's largest memory is at least what its parent held then."""
+
+_TWO = "epsilon_longitudinal: 4\nepsilon_first: 2\n"
+SETTINGS = {
+    "loloha 4/2, 360 values": (360, f"protocol: loloha\n{_TWO}"),
+    "loloha 4/2, 200,000 values": (200_000, f"protocol: loloha\n{_TWO}"),
+    "olh ε = 1, 1,000,000 values": (1_000_000, "protocol: olh\nepsilon: 1\n"),
+    "grr ε = 8, 1,000,000 values": (1_000_000, "protocol: grr\nepsilon: 8\n"),
+    "loloha 4/2, 1,000,000 values": (1_000_000, f"protocol: loloha\n{_TWO}"),
+}
+"""Size of the domain, and the keys of the protocol."""
+
+
+def collection_text(size: int, keys: str) -> str:
+    """The YAML of a setting."""
+    epoch = "epoch: {length: 1d, origin: 2026-01-01T00:00:00Z}\n"
+    return f"name: memory\ndomain: {{size: {size}}}\n{keys}{epoch}"
+
+
+def measured(*command: str) -> tuple[float, float]:
+    """Processor seconds and largest MiB of a command."""
+    launched = subprocess.run(  # noqa: S603 - our own command
+        [sys.executable, "-c", _LAUNCH, *_COMMAND, *command], stdout=subprocess.PIPE, check=True
+    )
+    code, cpu, kib = json.loads(launched.stdout)
+    if code != 0:
+        raise SystemExit(f"ldpbeam {' '.join(command)}: exit code {code}")
+    return cpu, kib / 1024
+
+
+def rows(size: int, keys: str, epochs: list[int], folder: Path) -> Iterator[tuple[int, str, float, float]]:
+    """(epochs, command, processor seconds, MiB) of one setting."""
+    source = folder / "memory.yaml"
+    source.write_text(collection_text(size, keys))
+    simulate = ["simulate", "--collection", str(source), "--population", "zipf:1.1", "--seed", "7"]
+    simulate += ["--devices", str(DEVICES), "--epochs", str(max(epochs)), "--output", str(folder / "sim")]
+    subprocess.run([*_COMMAND, *simulate, "--quiet"], stderr=subprocess.DEVNULL, check=True)  # noqa: S603
+    files = sorted(map(str, (folder / "sim" / "reports").iterdir()))
+    for number in epochs:
+        out = str(folder / f"out-{number}")
+        options = [word for file in files[:number] for word in ("--input", file)]
+        yield number, "run", *measured("run", "--collection", str(source), *options, "--output", out)
+    yield max(epochs), "report", *measured("report", out)
+    if len(epochs) > 1:
+        yield max(epochs), "compare", *measured("compare", out)
+    yield max(epochs), "export", *measured("export", out, "--output", str(folder / "out.csv"))
+
+
+def main() -> None:
+    """Measure all settings and print a table."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("--epochs", default="1,2,4", help="numbers of epochs, comma-separated")
+    parser.add_argument("--only", default="", help="settings whose name contains this")
+    asked = parser.parse_args()
+    epochs = sorted(map(int, asked.epochs.split(",")))
+    print("| collection | epochs | command | CPU s | peak MiB | stated MiB |")
+    print("| --- | --- | --- | --- | --- | --- |")
+    for name, (size, keys) in SETTINGS.items():
+        if asked.only not in name:
+            continue
+        stated = run_memory(parse_collection(collection_text(size, keys)).protocol) / 2**20
+        folder = Path(tempfile.mkdtemp(prefix="memory-"))
+        try:
+            for number, command, cpu, mib in rows(size, keys, epochs, folder):
+                said = f"{stated:.0f}" if command == "run" else ""
+                print(f"| {name} | {number} | `{command}` | {cpu:.1f} | {mib:.0f} | {said} |", flush=True)
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+if __name__ == "__main__":
+    main()
