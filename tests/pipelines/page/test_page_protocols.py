@@ -26,6 +26,7 @@ from ldpbeam.pipelines.config import RunConfig
 from ldpbeam.pipelines.page import charts, data, parts, scales, svg
 from ldpbeam.pipelines.page.dates import Dates
 from ldpbeam.pipelines.page.document import write_page
+from ldpbeam.pipelines.page.sums import Asked, described
 from ldpbeam.pipelines.page.text import plain
 from ldpbeam.pipelines.page.view import Section, Writer
 from ldpbeam.pipelines.published import run_record, write_record
@@ -99,15 +100,15 @@ def sections(
     with pytest.MonkeyPatch.context() as patch:
         # Six hundred charts take minutes; those of the means are drawn by the tests below.
         patch.setattr(svg, "render", lambda *_: Markup())
-        found = _sections(run)
+        found = _sections(run, described(done.output, None))
     assert set(found) == {c.digest_hex for c in kinds.values()}
     return found
 
 
-def _sections(run: data.Run) -> dict[str, list[tuple[data.CollectionData, Section]]]:
+def _sections(run: data.Run, asked: Asked) -> dict[str, list[tuple[data.CollectionData, Section]]]:
     found: dict[str, list[tuple[data.CollectionData, Section]]] = {}
     for index, one in enumerate(run.collections):
-        writer = Writer(one, run.record, parts.Detail(20, 60, 60), f"c{index}")
+        writer = Writer(one, run.record, parts.Detail(20, 60, 60), f"c{index}", asked)
         found.setdefault(one.digest, []).append((one, writer.section()))
     return found
 
