@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from ldpbeam.protocols import Parameters, protocol
     from ldpbeam.reports import Admission, ReportColumns
     from ldpbeam.simulators.fleet import Fleet, Values
-    from ldpbeam.sums.front import cumulative_shares, group_shares, quantiles, value_mean
+    from ldpbeam.sums.front import cumulative_shares, group_changes, group_shares, quantiles, value_mean
     from ldpbeam.sums.pooled import pooled
 
 __version__ = "0.1.0"
@@ -43,6 +43,7 @@ _HOMES = {
     "LdpError": "ldpbeam.errors",
     "Parameters": "ldpbeam.protocols",
     "cumulative_shares": "ldpbeam.sums.front",
+    "group_changes": "ldpbeam.sums.front",
     "group_shares": "ldpbeam.sums.front",
     "load_collection": "ldpbeam.collection.file",
     "parse_collection": "ldpbeam.collection.file",
@@ -64,6 +65,7 @@ __all__ = [
     "admit",
     "cumulative_shares",
     "estimate",
+    "group_changes",
     "group_shares",
     "load_collection",
     "parse_collection",

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 from ldpbeam.collection.collection import Collection
 from ldpbeam.over_time.covariance import DrawnAnew
-from ldpbeam.over_time.results import histories
+from ldpbeam.over_time.results import History, histories
 from ldpbeam.over_time.rollup import PLACES, Place
 from ldpbeam.over_time.rollup import every as every_epochs
 from ldpbeam.sums.question import Cumulative, Groups, Mean, Quantiles, Question
-from ldpbeam.sums.tables import answers
+from ldpbeam.sums.tables import answers, changes
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -55,6 +55,48 @@ def group_shares(
         UsageError: a collection of means.
     """
     return _answered(collection, results, Groups(groups), every, drawn_anew, attribute)
+
+
+def group_changes(
+    collection: Collection,
+    results: pa.Table,
+    groups: Mapping[str, Iterable[int | str]],
+    before: Iterable[int],
+    after: Iterable[int],
+    *,
+    drawn_anew: DrawnAnew | None = None,
+    attribute: str = "",
+) -> pa.Table:
+    """How much the share of each group rose from the mean of some epochs to the mean of others.
+
+        >>> import ldpbeam
+        >>> collection = ldpbeam.load_collection("examples/first_choice.yaml")
+        >>> fleet = ldpbeam.Fleet(collection, devices=9000, seed=7)
+        >>> held = (["red"] * 3000 + ["green"] * 6000, ["red"] * 6000 + ["green"] * 3000)
+        >>> results = ldpbeam.estimate(collection, [fleet.report(held[day > 1]) for day in range(4)])
+        >>> (row,) = ldpbeam.group_changes(collection, results, {"red": [0]}, [0, 1], [2, 3]).to_pylist()
+        >>> print("{group} {estimate:+.3f} ± {std_error:.3f}".format(**row))
+        red +0.368 ± 0.020
+
+    Args:
+        collection, results, groups, attribute: as for :func:`group_shares`.
+        before, after: indices of epochs; none may be in both. Epochs without an estimate are left out.
+        drawn_anew: how often devices draw their values anew; None where that is not known. An interval then
+            holds whatever devices do, and is wide where they keep their values.
+
+    Returns:
+        A row for each group: ``group``, ``values`` (how many there are in it), ``estimate`` (after less
+        before), ``std_error``, and ``ci_low`` and ``ci_high`` at 95 %; null where either side has no
+        estimate.
+
+    Raises:
+        ValueError: as for :func:`group_shares`; an epoch is on both sides, or a side has none.
+        UsageError: a collection of means.
+    """
+    sides = set(before), set(after)
+    if not all(sides) or sides[0] & sides[1]:
+        raise ValueError("before and after each take at least one epoch, and have none in common")
+    return changes(collection, _history(collection, results, attribute), Groups(groups), sides, drawn_anew)
 
 
 def cumulative_shares(
@@ -117,15 +159,16 @@ def _answered(
     drawn_anew: DrawnAnew | None,
     attribute: str,
 ) -> pa.Table:
-    found = [
-        (collection, one)
-        for one in histories(results)
-        if one.key.digest == collection.digest_hex and one.key.attribute == attribute
-    ]
-    if not found:
-        there = [name for name, _ in collection.histograms]
-        raise ValueError(f"there are no results of {collection.name!r} for {attribute!r}, one of {there}")
-    return answers(found, question, _place(every), drawn_anew)
+    history = _history(collection, results, attribute)
+    return answers([(collection, history)], question, _place(every), drawn_anew)
+
+
+def _history(collection: Collection, results: pa.Table, attribute: str) -> History:
+    for one in histories(results):
+        if one.key.digest == collection.digest_hex and one.key.attribute == attribute:
+            return one
+    there = [name for name, _ in collection.histograms]
+    raise ValueError(f"there are no results of {collection.name!r} for {attribute!r}, one of {there}")
 
 
 def _place(every: int | str | None) -> Place | None:

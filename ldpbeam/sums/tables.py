@@ -10,6 +10,7 @@ import numpy as np
 from ldpbeam.arrays import Floats
 from ldpbeam.collection.collection import Collection
 from ldpbeam.estimates import CONFIDENCE
+from ldpbeam.over_time.combined import difference
 from ldpbeam.over_time.covariance import DrawnAnew
 from ldpbeam.over_time.results import History
 from ldpbeam.over_time.rollup import Period, Place, roll_up
@@ -59,6 +60,35 @@ def answers(
             front = _front(history, period, rows, single=place is None)
             tables.append(pa.table({**front, **columns}))
     return pa.concat_tables(tables)
+
+
+def changes(
+    collection: Collection,
+    history: History,
+    question: Groups,
+    sides: tuple[set[int], set[int]],
+    rate: DrawnAnew | None,
+) -> pa.Table:
+    """The means of the second side's epochs less those of the first side's, a row per group."""
+    import pyarrow as pa
+
+    require_frequencies(collection)
+    sums = question.sums(dict(collection.histograms)[history.key.attribute])
+    errors = errors_of_sums(collection, history.key.attribute, sums)
+    series = history_of_sums(history, sums, errors).series
+    before, after = (np.isin(series.epochs, sorted(side)) for side in sides)
+    found = difference(series, after, before, None if errors.independent else errors, rate)
+    reach = normal_limit(CONFIDENCE) * found.std_error
+    return pa.table(
+        {
+            "group": list(sums.names),
+            "values": pa.array(sums.values, pa.int64()),
+            "estimate": _numbers(found.estimate),
+            "std_error": _numbers(found.std_error),
+            "ci_low": _numbers(found.estimate - reach),
+            "ci_high": _numbers(found.estimate + reach),
+        }
+    )
 
 
 def _single(epoch: int, _: int) -> int:

@@ -257,6 +257,35 @@ def test_differences_of_groups() -> None:
     assert kept.std_error[0] < independent
 
 
+def test_changes_of_groups_from_python() -> None:
+    """A row per group, equal to the difference of means; each side takes epochs of its own."""
+    collection, table = collected(epochs=4)
+    groups = {"first": [0, 1], "last": [11]}
+    found = ldpbeam.group_changes(collection, table, groups, [0, 1], [2, 3]).to_pylist()
+    sums = Groups(groups).sums(collection.histograms[0][1])
+    errors = errors_of_sums(collection, "", sums)
+    (history,) = histories(table)
+    series = history_of_sums(history, sums, errors).series
+    wanted = difference(series, np.arange(4) > 1, np.arange(4) < 2, errors)
+    assert [(row["group"], row["values"]) for row in found] == [("first", 2), ("last", 1)]
+    assert [row["estimate"] for row in found] == wanted.estimate.tolist()
+    assert [row["std_error"] for row in found] == wanted.std_error.tolist()
+    for row in found:
+        assert row["ci_high"] - row["ci_low"] == pytest.approx(2 * Z * row["std_error"])
+    (back,) = ldpbeam.group_changes(collection, table, {"first": [0, 1]}, [2, 3], [0, 1]).to_pylist()
+    assert back["estimate"] == pytest.approx(-found[0]["estimate"])
+    kept = ldpbeam.group_changes(collection, table, groups, [0], [3], drawn_anew=DrawnAnew(0, 0))
+    assert (
+        kept["std_error"][0].as_py()
+        < ldpbeam.group_changes(collection, table, groups, [0], [3])["std_error"][0].as_py()
+    )
+    for before, after in (([], [1]), ([0], []), ([0, 1], [1, 2])):
+        with pytest.raises(ValueError, match="none in common"):
+            ldpbeam.group_changes(collection, table, groups, before, after)
+    with pytest.raises(ValueError, match="there are no results"):
+        ldpbeam.group_changes(collection, table, groups, [0], [1], attribute="x")
+
+
 @pytest.mark.parametrize("allocation", ["sample", "split"])
 def test_attributes_and_few_reports_in_a_life(allocation: str) -> None:
     text = f"""
