@@ -96,12 +96,12 @@ def test_a_mean_of_large_numbers_costs_nothing() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["loloha 4/2, 200,000 values", "olh ε = 1, 1,000,000 values"])
 def test_the_memory_that_is_stated_is_what_a_run_takes(name: str, tmp_path: Path) -> None:
-    """Within a quarter, over four epochs; export takes less. As docs/performance.md has it measured."""
+    """Within a quarter, over four epochs. Export reads some thousands of rows at a time, of any domain."""
     size, keys = memory.SETTINGS[name]
     stated = run_memory(parse_collection(memory.collection_text(size, keys)).protocol) / 2**20
     found = {command: mib for _, command, _, mib in memory.rows(size, keys, [4], tmp_path)}
     assert 0.75 < found["run"] / stated < 1.25
-    assert found["export"] < stated / 2
+    assert found["export"] < 400
 
 
 @pytest.mark.parametrize("name", [n for n, kind in PROTOCOLS.items() if issubclass(kind, FrequencyProtocol)])
