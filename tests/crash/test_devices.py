@@ -360,7 +360,8 @@ def test_whatever_the_disk_refuses_a_second_call_withdraws(
     machine = Machine(monkeypatch, lambda _: Real(HOME, memo))
     whole = Disk()
     withdrawing(machine, whole)
-    failed = 0
+    failed = refused = 0
+    # How many calls a life makes depends on the buckets that its device draws: values may share an answer.
     for call in range(len(whole.calls)):
         disk, made = Disk(refuse=(call, error)), list[Any]()
         steps: list[Callable[[], Any]] = [lambda made=made, disk=disk: made.append(machine.boot(disk))]  # type: ignore[misc]
@@ -376,7 +377,8 @@ def test_whatever_the_disk_refuses_a_second_call_withdraws(
             with pytest.raises(DeviceError, match="E-DEVICE-WITHDRAWN"):
                 machine.boot(left)
             assert set(kept(left)) == {"state", "sentinel", "lock"}
-    assert failed == len(whole.calls)
+        refused += any("refused" in one for one in disk.calls)
+    assert failed == refused > 0.8 * len(whole.calls)
 
 
 def test_the_checks_can_fail() -> None:
