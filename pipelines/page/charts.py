@@ -212,11 +212,8 @@ def _hover(base: alt.Chart, width: float) -> alt.Chart:
     return described
 
 
-def profile(rows: Sequence[Row], pattern: str, narrow: bool, title: str, uniform: float | None) -> Chart:
-    """A histogram over many values (or bins of neighbours), in the order of the domain.
-
-    Rows hold place, estimate, low, high, consistent, truth, text.
-    """
+def _along_domain(rows: Sequence[Row], narrow: bool, title: str) -> tuple[int, int, alt.X]:
+    """Width and height of a chart over the places of a domain, and their axis."""
     width, height = (380, 260) if narrow else (1000, 320)
     places = [row["place"] for row in rows]
     x = alt.X(
@@ -225,6 +222,15 @@ def profile(rows: Sequence[Row], pattern: str, narrow: bool, title: str, uniform
         scale=alt.Scale(domain=[min(places), max(places)], nice=False),
         axis=alt.Axis(format=",d", tickCount=5 if narrow else 12, tickMinStep=1),
     )
+    return width, height, x
+
+
+def profile(rows: Sequence[Row], pattern: str, narrow: bool, title: str, uniform: float | None) -> Chart:
+    """A histogram over many values (or bins of neighbours), in the order of the domain.
+
+    Rows hold place, estimate, low, high, consistent, truth, text.
+    """
+    width, height, x = _along_domain(rows, narrow, title)
     y = _y("estimate", "", pattern)
     base = alt.Chart().encode(x=x)
     layers = []
@@ -247,14 +253,7 @@ def profile(rows: Sequence[Row], pattern: str, narrow: bool, title: str, uniform
 
 def curve(rows: Sequence[Row], narrow: bool, title: str) -> Chart:
     """Cumulative shares with their band, in the order of the domain. Rows as for :func:`profile`."""
-    width, height = (380, 260) if narrow else (1000, 320)
-    places = [row["place"] for row in rows]
-    x = alt.X(
-        "place:Q",
-        title=title,
-        scale=alt.Scale(domain=[min(places), max(places)], nice=False),
-        axis=alt.Axis(format=",d", tickCount=5 if narrow else 12, tickMinStep=1),
-    )
+    width, height, x = _along_domain(rows, narrow, title)
     y = _y("estimate", "", "~%", scale=alt.Scale(domain=[0, 1], nice=False))
     base = alt.Chart().encode(x=x)
     band = base.mark_area(aria=False, clip=True, color=RAW, opacity=_BAND)
