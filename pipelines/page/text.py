@@ -72,16 +72,6 @@ def power(value: float | None) -> str:
     return f"{mantissa} × 10{str(int(exponent)).translate(_SUPERSCRIPT)}".replace("-", "−")
 
 
-def figure(value: float | None) -> str:
-    """A privacy figure: six significant digits, rounded up so that it is never understated."""
-    if value is None or not math.isfinite(value):
-        return DASH
-    if value == 0:
-        return "0"
-    step = 10.0 ** (math.floor(math.log10(abs(value))) - 5)
-    return f"{math.ceil(value / step - 1e-9) * step:.6g}"
-
-
 def duration(seconds: float | None) -> str:
     """A length of time in the largest unit that keeps it readable."""
     if seconds is None or seconds < 0:

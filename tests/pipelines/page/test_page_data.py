@@ -11,6 +11,7 @@ import pytest
 from ldpbeam.accounting import Account
 from ldpbeam.pipelines.page import accounting_section, data, estimates, scales, significance, text
 from ldpbeam.pipelines.run_record import RunRecord
+from ldpbeam.statements import epsilon
 from tests.pipelines.page.synthetic import DIGEST, Fake, write_run
 
 BALANCED = {"read": 10, "counted": 6, "late": 1, "duplicate": 1, "rejected": {"malformed": 2}}
@@ -118,9 +119,9 @@ def test_a_value_absent_from_the_truth_has_frequency_zero(tmp_path: Path) -> Non
         (text.share(1 / 360), "0.278 %"),
         (text.power(2.34e-5), "2.3 × 10⁻⁵"),
         (text.power(0.0), "0"),
-        (text.figure(0.99999), "0.99999"),
-        (text.figure(1.23456789), "1.23457"),
-        (text.figure(2.0), "2"),
+        (epsilon(0.99999), "1"),
+        (epsilon(1.23456789), "1.235"),
+        (epsilon(2.0), "2"),
         (text.duration(21600), "6 h"),
         (text.duration(86400), "1 d"),
         (text.duration(3.2), "3.2 s"),
@@ -135,7 +136,7 @@ def test_numbers_are_shown_with_the_digits_that_mean_something(shown: str, expec
 
 @pytest.mark.parametrize("value", [0.99999, 1.0000001, 3.14159265, 2.0, 1e-7, 123456.7])
 def test_privacy_figures_are_never_understated(value: float) -> None:
-    assert float(text.figure(value)) >= value * (1 - 1e-12)
+    assert float(epsilon(value)) >= value * (1 - 1e-12)
 
 
 def test_untrusted_text_is_bounded_and_shows_what_it_is() -> None:
