@@ -3,9 +3,9 @@
     python benchmarks/memory.py [--epochs 1,2,4] [--only NAME]
 
 Every row is one command as a process of its own: `ldpbeam run` over simulated reports of so many epochs, and
-`report`, `compare` and `export` of its results, epoch by epoch and over time. 100,000 devices report in each epoch, with values that fall
-like 1/rank^1.1. docs/performance.md has the table; the warning W-COLLECTION-SIZE states what `run` takes
-(ldpbeam/collection/advice.py), in the last column.
+`report`, `compare` and `export` of its results, epoch by epoch and over time. 100,000 devices report in each
+epoch, with values that fall like 1/rank^1.1. docs/performance.md has the table; the warning
+W-COLLECTION-SIZE states what `run` takes (ldpbeam/collection/advice.py), in the last column.
 """
 
 from __future__ import annotations
