@@ -9,8 +9,10 @@ import numpy as np
 import pytest
 
 import ldpbeam
+import ldpbeam.over_time.smooth as smoothing
 from ldpbeam.collection.collection import Collection
 from ldpbeam.collection.file import parse_collection
+from ldpbeam.estimates import nearest_shares
 from ldpbeam.over_time import results as results_module
 from ldpbeam.over_time import series as series_module
 from ldpbeam.over_time.combined import Combined, combined, difference, mean, trend
@@ -118,6 +120,29 @@ def _in_memory(series: AnySeries) -> tuple[Series]:
     return (Series(series.epochs, n, estimate, std_error),)
 
 
+def test_errors_take_the_shares_of_all_values_that_lie_nearest(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By hand: of the mean of two epochs between which all draw their values anew, and of the smoother."""
+    errors, series = errors_of(collection_of("direct"))[0], made_up().rows(slice(0, 2))
+    assert errors is not None
+    known = series.known
+    frequencies = np.where(known, series.estimate, 0.0)
+    average = nearest_shares(frequencies.sum(axis=0) / known.sum(axis=0))
+    assert abs(average - frequencies.mean(axis=0)).max() > 0.01  # a test that could not tell them apart
+    both = known.all(axis=0)
+    covariance = errors.drawn_anew(average, average)[1] / series.n.max(axis=0)
+    wanted = (series.std_error**2).sum(axis=0) / 4 + covariance / 2
+    found = mean(series, errors, DrawnAnew(1.0, 1.0)).std_error ** 2
+    assert found[both] == pytest.approx(wanted[both], rel=1e-9)
+
+    for name, value in {"_SPEEDS": (0.0,), "_JUMPS": 0.0, "_APART": np.inf, "_SIDES": np.inf}.items():
+        monkeypatch.setattr(smoothing, name, value)
+    square = series.std_error**2
+    kept = np.minimum(errors.kept(nearest_shares(frequencies)) / series.n, square)
+    wanted = 1 / (1 / (square - kept)).sum(axis=0) + kept.mean(axis=0)
+    found = smooth(series, errors).std_error[0] ** 2
+    assert found[both] == pytest.approx(wanted[both], rel=1e-4)
+
+
 def test_rows_blocks_and_pieces_of_a_file_are_those_of_memory(cells: int) -> None:
     series = made_up()
     some = np.array([True, False, True, True, False, True, True])
@@ -151,10 +176,13 @@ def test_two_runs_are_joined_wherever_they_lie(stored: str) -> None:
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> tuple[Collection, Path]:
-    """A folder of results of seven epochs, one of them with fewer values than the others."""
+    """A folder of results of seven epochs; one has fewer values than the others, and the last one too."""
     import pyarrow.parquet as pq
 
-    collection = collection_of("direct")
+    names = ", ".join(f"value-{place}" for place in range(K))
+    collection = parse_collection(
+        f"name: pieces\ndomain: {{labels: [{names}]}}\n{COLLECTIONS['direct']}{_EPOCH}"
+    )
     fleet = ldpbeam.Fleet(collection, devices=2000, seed=5)
     held = np.arange(2000) % K
     table = ldpbeam.estimate(collection, [fleet.report(held) for _ in range(7)])
@@ -162,7 +190,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> tuple[Collection, Path]:
     epochs = table["epoch"].to_numpy()
     for epoch in range(7):
         rows = np.flatnonzero(epochs == epoch)
-        pq.write_table(table.take(rows[2:] if epoch == 3 else rows), folder / f"{epoch}.parquet")
+        pq.write_table(table.take(rows[2:] if epoch in (3, 6) else rows), folder / f"{epoch}.parquet")
     return collection, folder
 
 
@@ -175,8 +203,7 @@ def test_a_folder_is_read_alike_into_memory_and_into_a_file(
     monkeypatch.setattr(results_module, "HELD", held)
     (found,) = Results.of(folder).histories()
     assert isinstance(found.series, StoredSeries if held == 0 else Series)
-    assert found.labels == wanted.labels
-    assert len(found.labels) == K
+    assert found.labels == wanted.labels == tuple(f"value-{place}" for place in range(K))
     np.testing.assert_array_equal(found.starts, wanted.starts)
     monkeypatch.setattr(series_module, "CELLS", 50)
     errors = errors_of(collection)[0]
@@ -185,6 +212,15 @@ def test_a_folder_is_read_alike_into_memory_and_into_a_file(
         np.testing.assert_array_equal(one.n, other.n)
         np.testing.assert_array_equal(one.found.std_error, other.found.std_error)
     assert periods[0][1].found.epochs.tolist() == [2, 2] + [3] * (K - 2)
+
+
+def test_reports_of_an_epoch_without_an_estimate_are_not_behind_a_mean(run: tuple[Collection, Path]) -> None:
+    collection, folder = run
+    (history,) = Results.of(folder).histories()
+    assert isinstance(history.series, Series)
+    history.series.estimate[1, 4] = np.nan
+    (period,) = roll_up(history, every(7), errors_of(collection)[0])
+    assert period.n.tolist() == [5 * 2000] * 2 + [7 * 2000] * 2 + [6 * 2000] + [7 * 2000] * (K - 5)
 
 
 @pytest.mark.parametrize("rate", [None, DrawnAnew(0.1, 0.4)])
