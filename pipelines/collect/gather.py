@@ -13,9 +13,8 @@ from time import monotonic
 from ldpbeam.collection.collection import Collection, digest_hex
 from ldpbeam.errors import LdpError
 from ldpbeam.pipelines.collect.checks import Judged, Verdict, judge
-from ldpbeam.pipelines.collect.store import Store
+from ldpbeam.pipelines.collect.store import TOGETHER_BYTES, Store
 
-_TOGETHER_BYTES = 8 << 20
 _TOGETHER = 4096
 """What goes into one commit, at most."""
 _PAUSE = 1.0
@@ -79,6 +78,11 @@ class Gather:
         self.counts = Counts()
 
     @property
+    def damaged(self) -> int:
+        """Journals that could not be read whole."""
+        return self._store.damaged
+
+    @property
     def refusing(self) -> bool:
         """Whether the store has just failed."""
         return monotonic() < self._refuses_until
@@ -134,7 +138,7 @@ class Gather:
         size = 0
         for number, (body, _) in enumerate(self._waiting, 1):
             size += len(body)
-            if size >= _TOGETHER_BYTES or number == _TOGETHER:
+            if size >= TOGETHER_BYTES or number == _TOGETHER:
                 some, self._waiting = self._waiting[:number], self._waiting[number:]
                 return some
         some, self._waiting = self._waiting, []

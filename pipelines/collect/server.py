@@ -185,8 +185,8 @@ class Collector:
 
     async def _publish(self) -> None:
         while True:
-            await asyncio.sleep(PUBLISH_SECONDS)
             await self._gather.publish()
+            await asyncio.sleep(PUBLISH_SECONDS)
 
     # --- requests
 
@@ -218,7 +218,9 @@ class Collector:
         return bool({"*", origin} & self._limits.origins)
 
     async def _report(self, request: web.BaseRequest) -> web.Response:
-        if request.content_type != _TYPE or request.headers.get("Content-Encoding", "identity") != "identity":
+        if request.content_type != _TYPE or any(
+            encoding != "identity" for encoding in request.headers.getall("Content-Encoding", ())
+        ):
             raise _Refused(415, "content_type")
         length = request.content_length
         if length is not None and length > self._limits.body:
@@ -304,6 +306,7 @@ class Collector:
         for name, meaning, value in (
             ("commits", "Times that reports were made safe together.", counts.commits),
             ("failures", "Times that they could not be.", counts.failures),
+            ("damaged_journals", "Journals that could not be read whole.", self._gather.damaged),
         ):
             lines += single(f"ldpbeam_collector_{name}_total", "counter", meaning, value)
         lines += single("ldpbeam_collector_held_bytes", "gauge", "Bodies read or waiting.", self._gather.held)

@@ -6,6 +6,7 @@ One commit takes whatever has gathered, with one fdatasync for all of it. A jour
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import threading
@@ -20,19 +21,33 @@ from ldpbeam.admission import ReportColumns
 from ldpbeam.errors import LdpError, UsageError, disk_error
 from ldpbeam.pipelines.collect.folder import (
     JOURNALS,
+    Entries,
+    damaged_name,
     entry,
     file_content,
     finished_name,
     journal_name,
     put,
+    read_entries,
     sync,
 )
 
 _LOCK = ".lock"
+_RESERVE = ".reserve"
+_NO_ROOM = {errno.ENOSPC, errno.EDQUOT}
+
+TOGETHER_BYTES = 8 << 20
+"""Bytes of bodies that are committed together, about: a journal can be larger than a file by so many."""
 
 
 class Store(Protocol):
-    """What makes reports safe. Commits come from one thread, publications from another."""
+    """What makes reports safe. Commits come from one thread, publications from another.
+
+    Attributes:
+        damaged: journals since the start that could not be read whole.
+    """
+
+    damaged: int
 
     def open(self) -> None:
         """Begin; nobody else works here from now on."""
@@ -76,6 +91,7 @@ class FileStore:
         every_bytes: int,
         wall: Callable[[], float] = time.time,
         steady: Callable[[], float] = time.monotonic,
+        notice: Callable[[LdpError], None] = lambda _: None,
     ) -> None:
         """Use a folder, which :meth:`open` makes where it is missing.
 
@@ -84,17 +100,24 @@ class FileStore:
             every_seconds, every_bytes: age and size at which a journal becomes a file.
             wall: seconds since 1970; the stamps are its.
             steady: seconds of a clock that never jumps.
+            notice: called with what an operator should hear of; the collector goes on.
         """
         self._folder = folder
         self._every_seconds, self._every_bytes = every_seconds, every_bytes
-        self._wall, self._steady = wall, steady
+        self._wall, self._steady, self._notice = wall, steady, notice
         self._lock: IO[bytes] | None = None
         self._journal: _Journal | None = None
         self._changing = threading.Lock()
         """Held while the journal is written or taken out of use: a moment, or as long as a disk takes."""
         self._publishing = threading.Lock()
+        self._room = every_bytes + TOGETHER_BYTES
+        """What the file of one journal takes at most, about."""
+        self._reserved = False
+        """Whether the reserve is there."""
         self.files = 0
         """Finished since the start."""
+        self.damaged = 0
+        """Journals since the start that could not be read whole."""
 
     def open(self) -> None:
         """Take the folder, and finish what an earlier collector left in it.
@@ -103,7 +126,7 @@ class FileStore:
             LdpError: another collector works here, or the disk refuses.
         """
         try:
-            self._folder.mkdir(parents=True, exist_ok=True)
+            self._folder.mkdir(mode=0o750, parents=True, exist_ok=True)
             self._lock = (self._folder / _LOCK).open("wb")
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -123,14 +146,21 @@ class FileStore:
         try:
             for path in self._folder.glob(".reports-*.pb.tmp"):
                 path.unlink()
+            left = self._folder / _RESERVE  # by a collector that was killed
+            self._reserved = left.exists() and left.stat().st_size >= self._room
             self.publish()
         except OSError as error:
-            self._unlock()
-            raise disk_error(error, str(self._folder)) or error from None
+            found = disk_error(error, str(self._folder))
+            if found is None or error.errno not in _NO_ROOM:
+                self._unlock()
+                raise found or error from None
+            self._notice(found)  # devices hear 503 until there is room
 
     def commit(self, columns: Sequence[ReportColumns]) -> None:
         """As in :class:`Store`. After a failure the next commit begins a new journal."""
         with self._changing:
+            if not self._reserved:
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
             second = int(self._wall())
             journal = self._journal
             if journal is None or second < journal.second:
@@ -185,18 +215,56 @@ class FileStore:
                     self._finish(path)
                 except OSError as error:
                     refused = error  # what is empty can go all the same, and makes room
+                    if error.errno in _NO_ROOM and self._reserved:
+                        refused = self._finish_with_the_reserve(path)
+            if not self._reserved:
+                self._reserve()
             if refused is not None:
                 raise refused
+
+    def _finish_with_the_reserve(self, path: Path) -> OSError | None:
+        """Nothing is taken until the reserve is there again."""
+        with self._changing:
+            self._reserved = False
+        try:
+            (self._folder / _RESERVE).unlink()
+            self._finish(path)
+        except OSError as error:
+            return error
+        return None
+
+    def _reserve(self) -> None:
+        """Hold back room for the file of one journal: journals alone must not fill the disk.
+
+        Raises:
+            OSError: there is no room.
+        """
+        place = self._folder / _RESERVE
+        try:
+            with place.open("wb") as reserve:
+                os.posix_fallocate(reserve.fileno(), 0, self._room)
+        except OSError:
+            place.unlink(missing_ok=True)
+            raise
+        with self._changing:
+            self._reserved = True
 
     def _finish(self, path: Path) -> None:
         """The finished file takes the journal's place. After a crash at any point it is done again."""
         name = finished_name(path.name)
+        entries = read_entries(path.read_bytes())
         if not (self._folder / name).exists():
-            content = file_content(path.read_bytes())
+            content = file_content(entries.whole)
             if content:
                 put(self._folder, name, content)
                 self.files += 1
-        path.unlink()
+        if entries.damaged:
+            aside = self._folder / damaged_name(path.name)
+            path.rename(aside)
+            self.damaged += 1
+            self._notice(_damaged(aside, entries))
+        else:
+            path.unlink()
         # Else a power cut could bring it back after somebody has taken the file away.
         sync(self._folder)
 
@@ -210,6 +278,7 @@ class FileStore:
             with self._changing:
                 self._seal()
             self.publish()
+            (self._folder / _RESERVE).unlink(missing_ok=True)
         finally:
             self._unlock()
 
@@ -217,6 +286,16 @@ class FileStore:
         if self._lock is not None:
             self._lock.close()
             self._lock = None
+
+
+def _damaged(aside: Path, entries: Entries) -> LdpError:
+    return LdpError(
+        "E-COLLECT-DAMAGED",
+        f"a journal is damaged: {entries.damaged:,} of its bytes cannot be read, and the reports in them are "
+        f"lost; {len(entries.whole):,} commits of it were kept",
+        where=str(aside),
+        remedy="Look after the disk. The file stays as it was found, and nothing reads it.",
+    )
 
 
 def _write(descriptor: int, content: bytes) -> int:
