@@ -13,8 +13,9 @@ from time import monotonic
 from ldpbeam.collection.collection import Collection, digest_hex
 from ldpbeam.errors import LdpError
 from ldpbeam.pipelines.collect.checks import Judged, Verdict, judge
-from ldpbeam.pipelines.collect.store import TOGETHER_BYTES, Store
+from ldpbeam.pipelines.collect.store import Store
 
+_TOGETHER_BYTES = 8 << 20
 _TOGETHER = 4096
 """What goes into one commit, at most."""
 _PAUSE = 1.0
@@ -138,7 +139,7 @@ class Gather:
         size = 0
         for number, (body, _) in enumerate(self._waiting, 1):
             size += len(body)
-            if size >= TOGETHER_BYTES or number == _TOGETHER:
+            if size >= _TOGETHER_BYTES or number == _TOGETHER:
                 some, self._waiting = self._waiting[:number], self._waiting[number:]
                 return some
         some, self._waiting = self._waiting, []

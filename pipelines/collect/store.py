@@ -34,10 +34,8 @@ from ldpbeam.pipelines.collect.folder import (
 
 _LOCK = ".lock"
 _RESERVE = ".reserve"
+_STEP = 1 << 16
 _NO_ROOM = {errno.ENOSPC, errno.EDQUOT}
-
-TOGETHER_BYTES = 8 << 20
-"""Bytes of bodies that are committed together, about: a journal can be larger than a file by so many."""
 
 
 class Store(Protocol):
@@ -110,10 +108,10 @@ class FileStore:
         self._changing = threading.Lock()
         """Held while the journal is written or taken out of use: a moment, or as long as a disk takes."""
         self._publishing = threading.Lock()
-        self._room = every_bytes + TOGETHER_BYTES
-        """What the file of one journal takes at most, about."""
-        self._reserved = False
-        """Whether the reserve is there."""
+        self._reserved = 0
+        """Bytes of the reserve: as many as the journal has."""
+        self._unfinished = 0
+        """Bytes of the largest journal that the disk had no room to finish."""
         self.files = 0
         """Finished since the start."""
         self.damaged = 0
@@ -147,7 +145,7 @@ class FileStore:
             for path in self._folder.glob(".reports-*.pb.tmp"):
                 path.unlink()
             left = self._folder / _RESERVE  # by a collector that was killed
-            self._reserved = left.exists() and left.stat().st_size >= self._room
+            self._reserved = left.stat().st_size if left.exists() else 0
             self.publish()
         except OSError as error:
             found = disk_error(error, str(self._folder))
@@ -159,16 +157,16 @@ class FileStore:
     def commit(self, columns: Sequence[ReportColumns]) -> None:
         """As in :class:`Store`. After a failure the next commit begins a new journal."""
         with self._changing:
-            if not self._reserved:
-                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
             second = int(self._wall())
+            content = entry(second, columns)
             journal = self._journal
             if journal is None or second < journal.second:
                 # A clock that was set back must not put arrivals before the start in a journal's name.
                 self._seal()
                 journal = self._begin(second)
+            self._reserve(max(journal.size + len(content), self._unfinished))
             try:
-                journal.size += _write(journal.descriptor, entry(second, columns))
+                journal.size += _write(journal.descriptor, content)
                 os.fdatasync(journal.descriptor)
             except OSError:
                 # What the kernel has of it is not known after a failed write or sync. The entries before
@@ -210,44 +208,43 @@ class FileStore:
                 current = self._journal.path if self._journal is not None else None
                 left = [path for path in sorted(self._folder.glob(JOURNALS)) if path != current]
             refused: OSError | None = None
+            unfinished = 0
             for path in left:
                 try:
                     self._finish(path)
                 except OSError as error:
                     refused = error  # what is empty can go all the same, and makes room
-                    if error.errno in _NO_ROOM and self._reserved:
+                    if error.errno in _NO_ROOM:
                         refused = self._finish_with_the_reserve(path)
-            if not self._reserved:
-                self._reserve()
+                if refused is not None and path.exists():
+                    unfinished = max(unfinished, path.stat().st_size)
+            self._unfinished = unfinished
             if refused is not None:
                 raise refused
 
     def _finish_with_the_reserve(self, path: Path) -> OSError | None:
-        """Nothing is taken until the reserve is there again."""
+        """Nothing is taken until there is as much of a reserve again."""
         with self._changing:
-            self._reserved = False
+            self._unfinished = max(self._unfinished, path.stat().st_size)
+            self._reserved = 0
+            (self._folder / _RESERVE).unlink(missing_ok=True)
         try:
-            (self._folder / _RESERVE).unlink()
             self._finish(path)
         except OSError as error:
             return error
         return None
 
-    def _reserve(self) -> None:
+    def _reserve(self, size: int) -> None:
         """Hold back room for the file of one journal: journals alone must not fill the disk.
 
         Raises:
             OSError: there is no room.
         """
-        place = self._folder / _RESERVE
-        try:
-            with place.open("wb") as reserve:
-                os.posix_fallocate(reserve.fileno(), 0, self._room)
-        except OSError:
-            place.unlink(missing_ok=True)
-            raise
-        with self._changing:
-            self._reserved = True
+        if size > self._reserved:
+            size = -(-size // _STEP) * _STEP
+            with (self._folder / _RESERVE).open("ab") as reserve:
+                os.posix_fallocate(reserve.fileno(), 0, size)
+            self._reserved = size
 
     def _finish(self, path: Path) -> None:
         """The finished file takes the journal's place. After a crash at any point it is done again."""

@@ -192,13 +192,13 @@ class Disk:
             return write(descriptor, content)
 
         def checked_allocate(descriptor: int, start: int, length: int) -> None:
-            self.take(length)
+            self.take(length - os.fstat(descriptor).st_size)
             allocate(descriptor, start, length)
 
         monkeypatch.setattr(stores, "put", checked_put)
         monkeypatch.setattr(stores, "_write", checked_write)
         monkeypatch.setattr(stores.os, "posix_fallocate", checked_allocate)
-        monkeypatch.setattr(stores, "TOGETHER_BYTES", 1000)
+        monkeypatch.setattr(stores, "_STEP", 500)
 
     def take(self, more: int) -> None:
         if sum(path.stat().st_size for path in self.folder.iterdir()) + more > self.size:
