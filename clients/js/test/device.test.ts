@@ -145,7 +145,7 @@ test("several collections share a state, and not their draws", async () => {
   const [one, two] = [await open("l_grr", store), await open("loloha_affine", store)];
   await one.report(1, 5);
   await two.report(1, 2);
-  assert.equal((await stateOf(store)).last.size, 2);
+  assert.equal((await stateOf(store)).entries.size, 2);
   await assert.rejects(one.report(1, 4), refuses("E-DEVICE-EPOCH"));
   await two.report(1, 4);
   assert.equal((await stateOf(store)).outbox.length, 3);
@@ -209,7 +209,7 @@ test("a person who withdraws: nothing is reported, nothing is kept, no second li
   for (const name of ["l_grr", "grr"]) await assert.rejects(open(name, store), refuses("E-DEVICE-WITHDRAWN"));
   assert.deepEqual(await device.outbox.waiting(), []);
   await device.outbox.acknowledge(waiting); // by a sender that was sending it
-  const expected = { secret: new Uint8Array(0), clock: null, last: new Map(), outbox: [], withdrawn: true };
+  const expected = { secret: new Uint8Array(0), clock: null, entries: new Map(), outbox: [], withdrawn: true };
   assert.deepEqual(await stateOf(store), expected);
   await device.withdraw();
   assert.deepEqual(await stateOf(store), expected);

@@ -224,7 +224,8 @@ test("40 kills: no epoch has two reports, none that was seen is forgotten", { ti
     await ended;
     merge(seen, lines);
     const state = fs.existsSync(join(folder, "state")) ? await stateOf(new FileStore(folder)) : null;
-    const [last] = state ? state.last.values() : [];
+    const [entry] = state ? state.entries.values() : [];
+    const last = entry && { epoch: entry.spans.at(-1)!.last, report: entry.spans.at(-1)!.report! };
     // What a process printed is in the state, with the bytes that it printed.
     if (seen.size) assert.ok(last.epoch >= Math.max(...seen.keys()));
     if (last && seen.has(last.epoch)) assert.equal(toHex(last.report), seen.get(last.epoch));
