@@ -140,8 +140,8 @@ def clock_error(epoch: int, jumped: float) -> DeviceError:
         "E-DEVICE-CLOCK",
         f"epoch {epoch} lies {jumped / DAY:.0f} days after what the device last reported, so that the clock "
         "is in doubt",
-        remedy="Set the clock. If it is right, ask again: the device believes it once it has shown such times "
-        "for a day, or at once with a larger max_jump.",
+        remedy="Set the clock. If it is right, ask again: the device believes it once it has shown such "
+        "times for a day, or at once with a larger max_jump.",
     )
 
 
