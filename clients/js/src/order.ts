@@ -53,7 +53,8 @@ function joined(spans: Span[], epoch: number): Span[] {
 export function requireOpen({ origin, length }: Epochs, spans: Span[], epoch: number, now: number): void {
   const current = spans[spans.length - 1];
   const later = spans.filter(
-    (one) => one.last > epoch && origin + one.first * length <= now + (one === current ? DAY : 0),
+    // A clock that shows no number takes no device back.
+    (one) => one.last > epoch && !(origin + one.first * length > now + (one === current ? DAY : 0)),
   );
   if (later.length > 0) {
     const last = Math.max(...later.map((one) => one.last));

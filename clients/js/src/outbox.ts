@@ -3,7 +3,7 @@
 import { DeviceError } from "./errors.js";
 import { systemBytes } from "./randomness.js";
 import { packState, unpackState, type Waiting } from "./state.js";
-import type { Store } from "./store.js";
+import { milliseconds, type Store } from "./store.js";
 
 /** The reports that wait in a device's state: handed out again until they are acknowledged. */
 export class Outbox {
@@ -135,7 +135,7 @@ export class Sender {
     let timer: ReturnType<typeof setTimeout> | undefined;
     try {
       const waited = new AbortController();
-      timer = setTimeout(() => waited.abort(), this.#timeout * 1000);
+      timer = setTimeout(() => waited.abort(), milliseconds(this.#timeout));
       const answer = await fetch(this.#url, {
         method: "POST",
         headers: { "Content-Type": "application/x-protobuf" },

@@ -81,7 +81,7 @@ export class IndexedDbStore implements Store {
         act();
       };
       const fail = (error: unknown): void => end(() => reject(refused(error)));
-      const timer = setTimeout(() => fail(silent(timeout)), timeout * 1000);
+      const timer = setTimeout(() => fail(silent(timeout)), milliseconds(timeout));
       try {
         const request = globalThis.indexedDB.open(name, 1);
         request.onupgradeneeded = () => {
@@ -128,7 +128,7 @@ export class IndexedDbStore implements Store {
           // It has ended, or is being kept: then the device answers with the same bytes when it is asked again.
         }
       };
-      const timer = setTimeout(() => fail(refused(silent(this.#timeout))), this.#timeout * 1000);
+      const timer = setTimeout(() => fail(refused(silent(this.#timeout))), milliseconds(this.#timeout));
       try {
         transaction = this.#database.transaction(OBJECTS, "readwrite", { durability: "strict" });
         const objects = transaction.objectStore(OBJECTS);
@@ -227,6 +227,11 @@ function guard(sentinel: Sentinel | null): boolean {
 /** A promise, from a function that should answer at once, must not be reported as one that nobody looks at. */
 function ignore(answer: unknown): void {
   Promise.resolve(answer).catch(() => undefined);
+}
+
+/** Of a timer; a longer one would fire at once. */
+export function milliseconds(seconds: number): number {
+  return Math.min(seconds * 1000, 2 ** 31 - 1);
 }
 
 function silent(seconds: number): string {

@@ -298,6 +298,14 @@ test("a report is sent in the second in which it is due", async (t) => {
   assert.equal(await sender.sendDue(), 1);
 });
 
+test("a collector may take as long as it likes", async (t) => {
+  for (const timeout of [Infinity, 3e6]) {
+    const { url } = await collector(t, [(response) => void setTimeout(() => response.writeHead(204).end(), 50)]);
+    const { clock, outbox } = await device(1);
+    assert.equal(await new Sender(outbox, url, { clock: clock.read, timeout }).sendDue(), 1);
+  }
+});
+
 test("a body that does not end is no answer", async (t) => {
   const { url, seen } = await collector(t, [(response) => void response.writeHead(200).write("half")]);
   const { clock, outbox } = await device(1);

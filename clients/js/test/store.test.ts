@@ -317,6 +317,17 @@ test("a newer version of the program takes the database, and this one says so", 
   await assert.rejects(settled(report(store, 2)), has("E-DEVICE-STORE"));
 });
 
+test("a browser may take as long as it likes", async (t) => {
+  browser(t);
+  for (const timeout of [Infinity, 1e9, 3e6]) {
+    const store = await settled(IndexedDbStore.open("device", null, { timeout }));
+    await new Promise((resume) => setTimeout(resume, 5)); // a timer that is too long would fire after one millisecond
+    const reporting = report(store);
+    await settled(reporting);
+    store.close();
+  }
+});
+
 test("four at once take turns", async (t) => {
   browser(t);
   const stores = await Promise.all([0, 1, 2, 3].map(() => IndexedDbStore.open("device", null)));

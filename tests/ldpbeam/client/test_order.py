@@ -122,6 +122,19 @@ def test_what_to_do_is_said(tmp_path: Path) -> None:
         assert "ahead by more than a day, set it and ask again" in error.value.remedy
 
 
+def test_an_epoch_is_not_said_to_lie_before_itself(tmp_path: Path) -> None:
+    now = [10.5 * DAY]
+    device = Device.open(loloha(), tmp_path, outbox=0, clock=lambda: now[0])
+    for now[0] in (10.5 * DAY, 12.5 * DAY, 10.5 * DAY):
+        error = None
+        try:
+            device.report(1)
+        except DeviceError as caught:
+            error = caught
+    assert error is not None
+    assert "epoch 252 was reported, or lies among epochs that were" in str(error)
+
+
 @memos
 def test_reports_of_earlier_epochs_are_forgotten_and_later_ones_are_not(memo: Any, tmp_path: Path) -> None:
     """A thief of the state learns no more values than one for each time that the clock was ahead."""
