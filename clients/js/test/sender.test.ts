@@ -306,6 +306,19 @@ test("a collector may take as long as it likes", async (t) => {
   }
 });
 
+test("an answer is waited for for 30 s, and a first pause is 2 s at most, unless others are given", async (t) => {
+  network(t, () => new Response(null, { status: 503 }));
+  share(t, 255);
+  const timers = t.mock.method(globalThis, "setTimeout");
+  const { clock, outbox } = await device(1);
+  for (const [options, timeout, pause] of [[{}, 30_000, 2], [{ timeout: 7, firstPause: 5 }, 7000, 5]] as const) {
+    const sender = new Sender(outbox, URL_OF, { clock: clock.read, ...options });
+    await sender.sendDue();
+    assert.equal(timers.mock.calls.at(-1)!.arguments[1], timeout);
+    assert.equal(Math.round(sender.nextAttempt - clock.seconds), pause);
+  }
+});
+
 test("a body that does not end is no answer", async (t) => {
   const { url, seen } = await collector(t, [(response) => void response.writeHead(200).write("half")]);
   const { clock, outbox } = await device(1);

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import socket
 import threading
+import time
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from math import inf
 from pathlib import Path
 from statistics import fmean
 from typing import Any
+from urllib.request import OpenerDirector
 
 import pytest
 
@@ -444,6 +447,34 @@ def test_nobody_answers_and_the_report_waits(device: Device, clock: Time) -> Non
     assert len(device.outbox) == 1
 
 
+def test_a_collector_that_does_not_answer_in_time_is_none(device: Device, clock: Time) -> None:
+    """It takes the connection, and says nothing."""
+    device.report(1)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        url = f"http://127.0.0.1:{silent.getsockname()[1]}/v1/reports"
+        sender = Sender(device.outbox, url, clock=clock, timeout=0.2)
+        begun = time.monotonic()
+        assert sender.send_due() == 0
+        assert 0.2 <= time.monotonic() - begun < 20
+    assert (sender.failures, len(device.outbox)) == (1, 1)
+
+
+@pytest.mark.parametrize(("given", "seconds"), [({}, 30.0), ({"timeout": 7.0}, 7.0)])
+def test_how_long_an_answer_is_waited_for(
+    device: Device, clock: Time, given: dict[str, float], seconds: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = []
+
+    def away(_: object, __: object, *, timeout: float) -> None:
+        asked.append(timeout)
+        raise OSError
+
+    monkeypatch.setattr(OpenerDirector, "open", away)
+    device.report(1)
+    Sender(device.outbox, "http://127.0.0.1:9", clock=clock, **given).send_due()
+    assert asked == [seconds]
+
+
 @pytest.mark.parametrize("status", [400, 404, 413, 422])
 def test_a_report_that_is_refused_for_good_is_dropped_and_counted(
     collector: Collector, device: Device, clock: Time, status: int
@@ -483,6 +514,35 @@ def test_what_is_not_the_collectors_verdict_costs_no_report(
     assert not sender.dropped
     assert len(device.outbox) == 1
     assert sender.next_attempt > clock.now
+
+
+@pytest.mark.parametrize(("size", "dropped"), [(4096, True), (4097, False)])
+def test_a_verdict_of_up_to_4096_bytes_is_read(
+    collector: Collector, device: Device, clock: Time, size: int, dropped: bool
+) -> None:
+    """A longer one is no collector's."""
+    device.report(1)
+    body = '{"reason": "oversize", "more": ""}'
+    collector.answers = [(400, {"body": body.replace('""', '"' + "x" * (size - len(body)) + '"')})]
+    sender = Sender(device.outbox, collector.url, clock=clock)
+    sender.send_due()
+    assert len(device.outbox) == (not dropped)
+    assert sender.dropped.total() == dropped
+
+
+def test_a_report_that_another_process_sends_meanwhile_keeps_none_back(
+    collector: Collector, device: Device, clock: Time, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reports = []
+    for _ in range(3):
+        reports.append(device.report(1))
+        clock.now += 3600
+    outbox = device.outbox
+    waiting = outbox.waiting()
+    monkeypatch.setattr(type(outbox), "waiting", lambda _: waiting)
+    outbox.acknowledge(waiting[1])
+    assert Sender(outbox, collector.url, clock=clock).send_due() == 2
+    assert [body for _, _, body in collector.received] == [reports[0], reports[2]]
 
 
 def test_a_redirect_is_no_acknowledgement(collector: Collector, device: Device, clock: Time) -> None:
