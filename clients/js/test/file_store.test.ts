@@ -104,6 +104,25 @@ test("a disk that refuses gives no report, and changes nothing", async (t) => {
   await device.report(1, 1);
 });
 
+test("a turn that cannot be given back is an error of the device, and the report stays the same", async (t) => {
+  const folder = folderOf(t);
+  const device = await open("l_grr", new FileStore(folder));
+  const real = fs.rmSync;
+  fs.rmSync = () => {
+    throw Object.assign(new Error("EACCES: permission denied"), { code: "EACCES" });
+  };
+  syncBuiltinESMExports();
+  try {
+    await assert.rejects(device.report(1, 1), has("E-DEVICE-STORE"));
+  } finally {
+    fs.rmSync = real;
+    syncBuiltinESMExports();
+  }
+  const kept = (await unpackState(fs.readFileSync(join(folder, "state")))).outbox[0].report;
+  for (const name of fs.readdirSync(folder)) if (name.startsWith("claim-")) fs.rmSync(join(folder, name));
+  assert.deepEqual(await device.report(2, 1), kept);
+});
+
 /** What a program asks of the disk while it acts, in order; names without their folder. */
 async function asked(act: () => Promise<unknown>): Promise<string[]> {
   const { openSync, writeSync, fsyncSync, renameSync } = fs;

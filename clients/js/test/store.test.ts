@@ -5,7 +5,7 @@
 
 import assert from "node:assert/strict";
 import { type TestContext, test } from "node:test";
-import { IDBFactory } from "fake-indexeddb";
+import { IDBDatabase, IDBFactory } from "fake-indexeddb";
 import { Device } from "../src/device.js";
 import { DeviceError } from "../src/errors.js";
 import { IndexedDbStore, type Sentinel } from "../src/store.js";
@@ -258,6 +258,7 @@ test("a transaction that is never answered, or aborted, or whose database is ano
   const factory = browser(t);
   const store = await IndexedDbStore.open("device", null, { timeout: 0.1 });
   const first = await report(store);
+  const device = await Device.open(definitionOf("grr"), store);
   // Another program holds the database in a transaction that does not end.
   const held = await new Promise<any>((resolve) => {
     const request = factory.open("device", 1);
@@ -269,7 +270,7 @@ test("a transaction that is never answered, or aborted, or whose database is ano
     if (hold) objects.get("state").onsuccess = spin;
   };
   spin();
-  await assert.rejects(settled(report(store, 2)), has("E-DEVICE-STORE", "has not answered for 0.1 s"));
+  await assert.rejects(settled(device.report(4, 2)), has("E-DEVICE-STORE", "has not answered for 0.1 s"));
   hold = false;
   await new Promise((resume) => setTimeout(resume, 20));
   assert.deepEqual(await settled(report(store)), first); // what was given up has changed nothing
@@ -315,6 +316,34 @@ test("a newer version of the program takes the database, and this one says so", 
   const request = factory.open("device", 2);
   await new Promise((done) => (request.onsuccess = done)); // blocked for ever unless the store lets go
   await assert.rejects(settled(report(store, 2)), has("E-DEVICE-STORE"));
+});
+
+test("a browser that gives a transaction up, such as for want of room", async (t) => {
+  browser(t);
+  const store = await IndexedDbStore.open("device", null);
+  const first = await report(store);
+  const { transaction } = IDBDatabase.prototype;
+  const options: unknown[] = [];
+  t.mock.method(IDBDatabase.prototype, "transaction", function (this: IDBDatabase, ...asked: any[]) {
+    const found = transaction.apply(this, asked as any);
+    options.push(asked[2]);
+    queueMicrotask(() => found.abort());
+    return found;
+  });
+  await assert.rejects(settled(report(store, 2)), has("E-DEVICE-STORE"));
+  assert.deepEqual(options, [{ durability: "strict" }]);
+  t.mock.restoreAll();
+  assert.deepEqual(await report(store), first);
+});
+
+test("a browser has 30 s", async (t) => {
+  browser(t);
+  const timers = t.mock.method(globalThis, "setTimeout");
+  const long = () => timers.mock.calls.map((one) => one.arguments[1]).filter((one) => (one ?? 0) >= 1000);
+  const store = await IndexedDbStore.open("device", null);
+  assert.deepEqual(long(), [30_000]);
+  await store.update(() => ({ result: 1 }));
+  assert.deepEqual(long(), [30_000, 30_000]);
 });
 
 test("a browser may take as long as it likes", async (t) => {
