@@ -516,6 +516,26 @@ def test_the_list_of_options_is_the_commands() -> None:
     assert set(spellings()) == there - {"--help"}
 
 
+def test_what_a_population_file_holds_is_said(call: Call, site: Path, tmp_path: Path) -> None:
+    """On the terminal and in the record, with the option that takes the last of several rows."""
+    file = tmp_path / "p.csv"
+    file.write_text("who;when;value\n1;0;3\n1;0;5\n2;0;\n2;1;4\n")
+    simulation = ["simulate", "--collection", site / "minutes.yaml", "--output", tmp_path / "s"]
+    simulation += ["--population", f"panel:{file}:who,when,value"]
+    code, out, err = call(*simulation)
+    assert (code, out) == (2, "")
+    assert err.startswith(f"ldpbeam: {file}:3: a second, different value")
+    assert "--keep-last" in err
+    code, out, err = call(*simulation, "--keep-last")
+    notes = json.loads((tmp_path / "s" / "simulation.json").read_text())["notes"]
+    assert (code, err) == (0, "")
+    assert notes == [
+        f"{file}: 1 row without a value: passed over",
+        f"{file}: 1 row with a later one of the same device and epoch: passed over",
+    ]
+    assert out.splitlines() == [*notes, f"2 reports of 2 devices in {tmp_path / 's' / 'reports'}"]
+
+
 @pytest.mark.thorough
 def test_quiet_and_json(call: Call, site: Path, arguments: list[object], tmp_path: Path) -> None:
     """--quiet prints nothing where nothing is wrong, --json one document, on every command that succeeds."""
