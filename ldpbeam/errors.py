@@ -191,7 +191,7 @@ _EXPLANATIONS = {
     Reason.FOREIGN_EPOCH: "The epoch is none of the collection's; check the device's clock and the origin.",
     Reason.RETIRED_COLLECTION: "The collection was retired before this epoch; update the device.",
     Reason.FUTURE_EPOCH: "The epoch had not begun when the report arrived or its file was written; the "
-    "device's clock is ahead, or --not-after is wrong.",
+    "device's clock is ahead, or the time of the file (or --not-after) is wrong.",
     Reason.TOO_MANY_EPOCHS: "More epochs have reports than --max-epochs; those with the fewest are left out.",
     Reason.WRONG_LENGTH: "The payload does not have the protocol's length; the device uses other parameters.",
     Reason.VALUE_OUT_OF_RANGE: "The payload names a value or symbol that does not exist in the collection.",

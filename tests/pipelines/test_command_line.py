@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,6 +17,7 @@ import pyarrow.dataset as ds
 import pytest
 
 from ldpbeam.admission import ReportColumns
+from ldpbeam.collection.epochs import instant
 from ldpbeam.pipelines.commands import main as command
 from ldpbeam.pipelines.commands.support import progress
 from ldpbeam.pipelines.config import RunConfig, resolve_runner
@@ -514,6 +517,42 @@ def test_the_list_of_options_is_the_commands() -> None:
         name for option in run.params for name in (*option.opts, *option.secondary_opts) if len(name) > 2
     }
     assert set(spellings()) == there - {"--help"}
+
+
+def test_the_time_of_a_file_is_named(call: Call, tmp_path: Path) -> None:
+    """Reports unpacked from an archive are counted; a time that refuses, or lets in, reports is named."""
+    definition = tmp_path / "c.yaml"
+    day = int(time.time()) // 86400 * 86400
+    definition.write_text(
+        "name: dated\ndomain: {size: 4}\nprotocol: grr\nepsilon: 3\n"
+        f"epoch: {{length: 1d, origin: {instant(day - 30 * 86400)}}}\nfuture_tolerance: 1h\n"
+    )
+    simulation = ["simulate", "--collection", definition, "--population", "syn", "--devices", "40"]
+    assert call(*simulation, "--epochs", "3", "--output", tmp_path / "s")[0] == 0
+    report = tmp_path / "s" / "reports" / "epoch-000002.pb"
+    run = ["run", "--collection", definition, "--input", report, "--output", tmp_path / "o"]
+    for own, code, said in (
+        (0, 0, f"{report}: the file's own time, 1970-01-01T00:00:00Z, is before the first epoch"),
+        (day, 0, ""),
+        (day + 40 * 86400, 0, f"own time, {instant(day + 40 * 86400)}, is in the future"),
+        (
+            day - 30 * 86400,
+            5,
+            f"earliest: {report}: the file's own time, {instant(day - 30 * 86400)}. Give --not",
+        ),
+    ):
+        os.utime(report, (own, own))
+        found, _, err = call(*run)
+        assert found == code
+        assert said in err
+        assert bool(err) == bool(said)
+    given = instant(day - 29 * 86400)
+    found, _, err = call(*run, "--not-after", given)
+    assert found == 5
+    assert f"future_epoch, since their epochs had not begun by --not-after, {given}. " in err
+    os.utime(report, (0, 0))
+    found, _, err = call(*run, "--not-after", instant(day))
+    assert (found, err) == (0, "")
 
 
 def test_what_a_population_file_holds_is_said(call: Call, site: Path, tmp_path: Path) -> None:

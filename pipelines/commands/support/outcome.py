@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from pathlib import Path
 
 import click
 
 from ldpbeam.accounting import Account
+from ldpbeam.collection.epochs import instant
 from ldpbeam.errors import Reason
 from ldpbeam.pipelines.commands.support.console import deliver, say
+from ldpbeam.pipelines.file_times import REMEDY, earliest_time
 from ldpbeam.pipelines.inputs import looks_like_text
 from ldpbeam.pipelines.run_record import RunRecord, StreamRecord
 from ldpbeam.text import clean
@@ -31,6 +33,8 @@ def summary(record: RunRecord, output: str) -> None:
     rejected = record.accounting.total.rejected_record()
     for reason, count in rejected.items():
         click.echo(f"  rejected {count:,}: {reason}", err=True)
+    if rejected.get(Reason.FUTURE_EPOCH.value) and record.stream is None:
+        click.echo(clean(f"  future_epoch is judged by {_written(record)}"), err=True)
     if rejected:
         click.echo(clean(f"  where and why: ldpbeam inspect {output.rstrip('/')}/rejects"), err=True)
     nothing = why_nothing(record)
@@ -64,7 +68,7 @@ def _cause(record: RunRecord) -> tuple[str, str]:
     part = "all" if fates[fate] == total.read else f"{fates[fate]:,} of {total.read:,}"
     if fate == "late":
         return _late(part, record.stream)
-    return _rejected(part, Reason(fate), record.inputs)
+    return _rejected(part, Reason(fate), record)
 
 
 def _late(part: str, stream: StreamRecord | None) -> tuple[str, str]:
@@ -80,17 +84,36 @@ def _late(part: str, stream: StreamRecord | None) -> tuple[str, str]:
     )
 
 
-def _rejected(part: str, reason: Reason, inputs: Sequence[str]) -> tuple[str, str]:
+def _rejected(part: str, reason: Reason, record: RunRecord) -> tuple[str, str]:
     if reason is Reason.UNKNOWN_COLLECTION:
         return (
             f"{part} belong to a collection that was not given",
             "Give with --collection the very file that the devices have: any change of its parameters "
             "makes it another collection.",
         )
-    text = next(filter(looks_like_text, inputs), None) if reason in _UNREADABLE else None
+    text = next(filter(looks_like_text, record.inputs), None) if reason in _UNREADABLE else None
     if text is not None:
         return (
             f"{text} is text, and reports are protobuf messages or Parquet",
             "Give files of reports to --input; ldpbeam simulate makes reports from a CSV file.",
         )
+    if reason is Reason.FUTURE_EPOCH and record.stream is None:
+        return (
+            f"{part} were rejected as {reason.value}, since their epochs had not begun by {_written(record)}",
+            f"{REMEDY}; where that time is right, devices' clocks are ahead.",
+        )
     return f"{part} were rejected as {reason.value}", reason.explanation
+
+
+def _written(record: RunRecord) -> str:
+    """By which time a run over files took its files as written, and who says so."""
+    given = record.limits.get("not_after")
+    if given is not None:
+        return f"--not-after, {instant(int(given))}"
+    folder = Path(record.folder)
+    earliest = earliest_time(one if "://" in one else str(folder / one) for one in record.inputs)
+    return (
+        "the time of each file in its store"
+        if earliest is None
+        else f"each file's own time; the earliest: {earliest}"
+    )

@@ -22,10 +22,12 @@ from ldpbeam.pipelines.commands.support.console import Mode, deliver, mode, say
 from ldpbeam.pipelines.commands.support.outcome import identity, summary
 from ldpbeam.pipelines.commands.support.progress import Bar
 from ldpbeam.pipelines.config import RunConfig
+from ldpbeam.pipelines.file_times import doubtful_times
 from ldpbeam.pipelines.inputs import CLUSTER_SHARD_BITS, Inputs, find_inputs, shard_bits_for, waits_on_disk
 from ldpbeam.pipelines.local.status import Status
 from ldpbeam.pipelines.run_record import RunRecord
 from ldpbeam.pipelines.stream_job import build, run_local, served_at, submit
+from ldpbeam.text import clean
 from ldpbeam.transforms.sinks import check_sinks
 from ldpbeam.transforms.sources import chosen_source
 
@@ -40,6 +42,9 @@ def run_over_files(collections: tuple[Collection, ...], values: Mapping[str, Any
     found = find_inputs(values["files"])
     held = not waits_on_disk(values.get("runner", "FnApiRunner"), values["output"])
     config = _config(collections, found, {"shard_bits": shard_bits_for(found.size, held=held), **values})
+    if config.input.not_after is None:
+        for line in doubtful_times(found.paths, collections, int(time.time())):
+            click.echo(clean(f"ldpbeam: {line}"), err=True)
     if not config.job.starts:
         say(dry_run(bounded.build(config), config))
         return 0
