@@ -130,6 +130,8 @@ class Rejection:
         count: reports concerned.
         digest: 16 hexadecimal digits, or empty (also when the records concerned differ).
         epoch: as the record says, or None (also when the records concerned differ).
+        missing: bytes that a record cut off by the end of its file lacks; None where nobody knows, or nothing
+            is cut off.
     """
 
     reason: Reason
@@ -139,6 +141,7 @@ class Rejection:
     count: int = 1
     digest: str = ""
     epoch: int | None = None
+    missing: int | None = None
 
 
 def capped(rejections: Iterable[Rejection]) -> list[Rejection]:
@@ -158,6 +161,7 @@ def capped(rejections: Iterable[Rejection]) -> list[Rejection]:
             count=sum(r.count for r in rest),
             digest=first.digest if len(digests) == 1 else "",
             epoch=first.epoch if len(epochs) == 1 else None,
+            missing=None,
         )
         rest = [together]
     return listed + rest
@@ -169,7 +173,7 @@ class Rejected:
 
     Attributes:
         reason, source: as in :class:`Rejection`.
-        places, indices, counts, digests, epochs: likewise, for each record.
+        places, indices, counts, digests, epochs, missing: likewise, for each record.
     """
 
     reason: Reason
@@ -179,6 +183,7 @@ class Rejected:
     counts: Ints | None = None
     digests: Uints | None = None
     epochs: Ints | None = None
+    missing: Ints | None = None
 
     def first(self) -> list[Rejection]:
         """As rejections, see :func:`capped`."""
@@ -210,6 +215,7 @@ class Rejected:
             1 if self.counts is None else int(self.counts[i]),
             "" if self.digests is None else digest_hex(int(self.digests[i])),
             None if self.epochs is None else int(self.epochs[i]),
+            None if self.missing is None else int(self.missing[i]),
         )
 
 
@@ -261,10 +267,14 @@ class Admission:
                 held[:] = capped(held)
         return [one for held in found.values() for one in (capped(held) if len(held) > 1 else held)]
 
-    def reject_source(self, reason: Reason, source: str, place: int = -1, count: int = 1) -> None:
+    def reject_source(
+        self, reason: Reason, source: str, place: int = -1, count: int = 1, missing: int | None = None
+    ) -> None:
         """Count something that is no report at all as records read and rejected."""
         self.read[UNATTRIBUTED] += count
-        self.reject(UNATTRIBUTED, Rejected(reason, source, np.array([place]), counts=np.array([count])))
+        lacking = None if missing is None else np.array([missing])
+        rejected = Rejected(reason, source, np.array([place]), counts=np.array([count]), missing=lacking)
+        self.reject(UNATTRIBUTED, rejected)
 
     def reject_places(self, reason: Reason, source: str, places: Ints) -> None:
         """Count records that are no report at all, by their places, as read and rejected."""

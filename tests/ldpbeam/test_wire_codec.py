@@ -254,3 +254,15 @@ def test_places_count_from_the_start_of_the_source() -> None:
     assert rows.place.tolist() == [101]
     assert batches.place.tolist() == [102 + len(one)]
     assert malformed.tolist() == [103 + len(one) + len(many)]
+
+
+@pytest.mark.parametrize("size", [1, 127, 128, 5000, 16383, 16384, 1 << 20])
+def test_the_bytes_that_a_cut_off_record_lacks(size: int) -> None:
+    """From its length; unknown where even that is cut off."""
+    whole = np.frombuffer(codec.framed(bytes(size)), np.uint8)
+    prefix = whole.size - size
+    for cut in {1, 2, size // 2 + 1, size} - {0}:
+        if cut <= size:
+            assert codec.bytes_missing(whole[:-cut]) == cut
+    for at in range(1, prefix):
+        assert codec.bytes_missing(whole[:at]) is None

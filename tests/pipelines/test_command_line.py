@@ -519,6 +519,50 @@ def test_the_list_of_options_is_the_commands() -> None:
     assert set(spellings()) == there - {"--help"}
 
 
+def test_what_a_cut_off_file_lacks(call: Call, site: Path, tmp_path: Path) -> None:
+    """Its missing bytes, and the epoch that falls out; an epoch that is missing for another reason too."""
+    simulation = [
+        "simulate",
+        "--collection",
+        site / "minutes.yaml",
+        "--population",
+        "syn",
+        "--devices",
+        "300",
+    ]
+    assert call(*simulation, "--epochs", "7", "--output", tmp_path / "s", "--seed", "3")[0] == 0
+    reports = tmp_path / "s" / "reports"
+    cut = reports / "epoch-000003.pb"
+    whole = cut.read_bytes()
+    cut.write_bytes(whole[:-77])
+    run = ["run", "--collection", site / "minutes.yaml", "--input", reports, "--output", tmp_path / "o"]
+    code, out, err = call(*run)
+    assert code == 4
+    assert "rejected 1" in out
+    lines = [line for line in err.splitlines() if line.startswith("ldpbeam: ")]
+    assert lines == [
+        f"ldpbeam: {cut}: the file ends inside the record at byte 0: 77 bytes are missing, and no report of it "
+        "is counted. Fetch the file again. [W-RUN-TRUNCATED]",
+        "ldpbeam: minutes: of the epochs 0..6 nothing was counted in 3. Check that all files are there and "
+        "whole. [W-RUN-GAP]",
+    ]
+    record = json.loads((tmp_path / "o" / "run.json").read_text())["accounting"]
+    assert [(gap["first_epoch"], gap["last_epoch"]) for gap in record["gaps"]] == [(3, 3)]
+    assert "truncated x 1 at position 0 of " in call("inspect", tmp_path / "o" / "rejects")[1]
+    assert ", 77 bytes missing" in call("inspect", tmp_path / "o" / "rejects")[1]
+    assert "truncated at position 0, 77 bytes missing: " in call("inspect", cut)[1]
+    cut.unlink()
+    (reports / "epoch-000004.pb").unlink()
+    assert call(*run)[::2] == (
+        0,
+        "ldpbeam: minutes: of the epochs 0..6 nothing was counted in 3..4. Check that all files are there and "
+        "whole. [W-RUN-GAP]\n",
+    )
+    (reports / "epoch-000002.pb").unlink()
+    (reports / "epoch-000001.pb").unlink()  # no row any more
+    assert call(*run)[::2] == (0, "")
+
+
 def test_the_time_of_a_file_is_named(call: Call, tmp_path: Path) -> None:
     """Reports unpacked from an archive are counted; a time that refuses, or lets in, reports is named."""
     definition = tmp_path / "c.yaml"

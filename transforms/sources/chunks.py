@@ -93,9 +93,14 @@ class Table(Piece):
 
 @dataclass(frozen=True)
 class BadSource(Piece):
-    """A place where a file is not readable, and how many records that concerns."""
+    """A place where a file is not readable, and how many records that concerns.
+
+    Attributes:
+        source, reason, place, count, missing: as in :class:`ldpbeam.admission.Rejection`.
+    """
 
     source: str
     reason: Reason
     place: int = -1
     count: int = 1
+    missing: int | None = None

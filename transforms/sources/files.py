@@ -22,7 +22,7 @@ from ldpbeam.errors import Reason
 from ldpbeam.kernels import framing
 from ldpbeam.transforms.sources.chunks import FREE_BYTES, BadSource, Chunk, Piece, ReadLimits, Table
 from ldpbeam.transforms.sources.stored import StoredFile, printable
-from ldpbeam.wire.codec import frames
+from ldpbeam.wire.codec import bytes_missing, frames
 
 _CHUNK = 4 << 20
 _FED = 256  # bytes of zstd at a time: a few may stand for 30,000 times as many
@@ -272,9 +272,9 @@ def _read_records(
                 break
         rest = data[at:]
         base += at
-    if trouble is None and rest.size:
-        trouble = Reason.TRUNCATED
     if trouble is not None:
         yield BadSource(path, trouble, base)
+    elif rest.size:
+        yield BadSource(path, Reason.TRUNCATED, base, missing=bytes_missing(rest))
     elif not seen:
         yield BadSource(path, Reason.EMPTY_FILE)
