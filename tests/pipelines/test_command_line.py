@@ -541,8 +541,8 @@ def test_what_a_cut_off_file_lacks(call: Call, site: Path, tmp_path: Path) -> No
     assert "rejected 1" in out
     lines = [line for line in err.splitlines() if line.startswith("ldpbeam: ")]
     assert lines == [
-        f"ldpbeam: {cut}: the file ends inside the record at byte 0: 77 bytes are missing, and no report of it "
-        "is counted. Fetch the file again. [W-RUN-TRUNCATED]",
+        f"ldpbeam: {cut}: the file ends inside the record at byte 0: 77 bytes are missing, and no report of "
+        "it is counted. Fetch the file again. [W-RUN-TRUNCATED]",
         "ldpbeam: minutes: of the epochs 0..6 nothing was counted in 3. Check that all files are there and "
         "whole. [W-RUN-GAP]",
     ]
@@ -555,8 +555,8 @@ def test_what_a_cut_off_file_lacks(call: Call, site: Path, tmp_path: Path) -> No
     (reports / "epoch-000004.pb").unlink()
     assert call(*run)[::2] == (
         0,
-        "ldpbeam: minutes: of the epochs 0..6 nothing was counted in 3..4. Check that all files are there and "
-        "whole. [W-RUN-GAP]\n",
+        "ldpbeam: minutes: of the epochs 0..6 nothing was counted in 3..4. Check that all files are there "
+        "and whole. [W-RUN-GAP]\n",
     )
     (reports / "epoch-000002.pb").unlink()
     (reports / "epoch-000001.pb").unlink()  # no row any more
