@@ -27,7 +27,7 @@ class LdpError(Exception):
     exit_code = 6
 
     def __init__(self, code: str, message: str, *, where: str = "", remedy: str = "") -> None:
-        """Build the one-line text ``what in where. remedy [code]``."""
+        """Build the one-line text ``where: what. remedy [code]``."""
         self.code = code
         self.message = message
         self.where = where
@@ -35,10 +35,10 @@ class LdpError(Exception):
         super().__init__(code, message, where, remedy)
 
     def __str__(self) -> str:
-        place = f" in {self.where}" if self.where else ""
+        place = f"{self.where}: " if self.where else ""
         fix = f" {self.remedy}" if self.remedy else ""
         # Messages quote what somebody wrote; a line stays one, and short enough to read.
-        return f"{clean(self.message, _LONGEST)}{clean(place)}.{clean(fix)} [{self.code}]"
+        return f"{clean(place)}{clean(self.message, _LONGEST)}.{clean(fix)} [{self.code}]"
 
     def at(self, where: str) -> Self:
         """The same error with the place filled in (kept when it already names one)."""
