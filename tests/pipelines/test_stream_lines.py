@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from pathlib import Path
+
+import pytest
 
 from ldpbeam.accounting import Accounting
+from ldpbeam.pipelines.commands.support import running
 from ldpbeam.pipelines.commands.support.stream_lines import StreamLines
 from ldpbeam.pipelines.config import RunConfig
+from ldpbeam.pipelines.local.status import Status
 from ldpbeam.pipelines.published import run_record
 from ldpbeam.pipelines.run_record import RunRecord
+from ldpbeam.pipelines.stream_job import Progress
 from tests.pipelines.running import collection
 
 ONE = collection("grr", name="one")
@@ -58,3 +64,29 @@ def test_what_was_there_before_is_not_said_again() -> None:
     assert lines(StreamLines(before), before) == []
     (line,) = lines(StreamLines(before), record((3, "read", 9), (3, "counted", 9)))
     assert line.endswith(": read 9 (+4), counted 9 (+4)")
+
+
+def test_a_stream_goes_on_from_its_record(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What its earlier start counted is not said once more."""
+    before, now = record((3, "read", 5), (3, "counted", 5)), record((3, "read", 8), (3, "counted", 8))
+    (tmp_path / "out").mkdir()
+
+    def run_local(_: RunConfig, progress: Progress) -> RunRecord:
+        progress("published", now, Status())
+        return now
+
+    monkeypatch.setattr(running, "run_local", run_local)
+    for there, said in ((False, ": read 8, counted 8"), (True, ": read 8 (+3), counted 8 (+3)")):
+        if there:
+            (tmp_path / "out" / "run.json").write_bytes(before.content())
+        values = {
+            "files": (),
+            "watch": str(tmp_path),
+            "output": str(tmp_path / "out"),
+            "runner": "FnApiRunner",
+        }
+        running.run_over_messages((ONE,), values)
+        lines = [line for line in capsys.readouterr().out.splitlines() if " one epoch 3 " in line]
+        assert [line.rpartition("Z)")[2] for line in lines] == [said]
