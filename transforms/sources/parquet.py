@@ -17,6 +17,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from ldpbeam.admission import Written
 from ldpbeam.arrays import Bytes
 from ldpbeam.errors import Reason
 from ldpbeam.transforms.sources import plain_columns
@@ -50,7 +51,7 @@ class _Reading:
 
     source: str  # the file
     left: int  # bytes that it may still stand for
-    written_by: int | None  # as in :class:`Chunk`
+    written_by: Written | None  # as in :class:`Chunk`
     believable: int  # rows that may still be rejected as missing
     done: int = 0  # rows delivered or rejected
     doubts: bool = False  # whether anything contradicted itself without a row being missing
@@ -67,7 +68,7 @@ class _Reading:
 
 
 def read_tables(
-    source: str, stored: StoredFile, allowed: int, written_by: int | None
+    source: str, stored: StoredFile, allowed: int, written_by: Written | None
 ) -> Iterator[Table | BadSource]:
     """Rows of a file with the columns digest, epoch, report_id and payload.
 

@@ -97,7 +97,7 @@ class AdmitReports(beam.DoFn):
         written_by = getattr(element, "written_by", None)
         done = Admission(written_by=written_by, part=_part_of(element), counting=self._counting)
         if isinstance(element, BadSource):
-            done.reject_source(element.reason, element.source, element.place, element.count)
+            done.reject_source(element.reason, element.source, element.place, element.count, element.missing)
         elif isinstance(element, Table) and isinstance(element.rows, EvenRows):
             admit_even_rows(element.rows, self._collections, element.source, done)
         elif isinstance(element, Table):

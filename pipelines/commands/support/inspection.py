@@ -103,7 +103,8 @@ def _rejects(paths: list[Path], limit: int) -> Iterator[str]:
         place = "the whole file" if row["place"] < 0 else f"position {row['place']}"
         inside = f", report {row['index']} in the batch" if row["index"] >= 0 else ""
         about = f", digest {row['digest']}, epoch {row['epoch']}" if row["digest"] else ""
-        yield f"{row['reason']} x {row['count']} at {place}{inside} of {row['source']}{about}"
+        lacks = "" if row["missing"] is None else f", {row['missing']:,} bytes missing"
+        yield f"{row['reason']} x {row['count']} at {place}{inside} of {row['source']}{about}{lacks}"
 
 
 def _records(paths: list[Path], collections: dict[int, Collection]) -> Iterator[str]:
@@ -117,7 +118,8 @@ def _records(paths: list[Path], collections: dict[int, Collection]) -> Iterator[
         for element in ReadFiles().process(str(path)):
             if isinstance(element, BadSource):
                 reason = element.reason
-                yield f"{reason.value} at position {element.place}: {reason.explanation}"
+                lacks = "" if element.missing is None else f", {element.missing:,} bytes missing"
+                yield f"{reason.value} at position {element.place}{lacks}: {reason.explanation}"
                 continue
             if isinstance(element, Table):
                 rows, batches = element.each(), iter(list[Batch]())
