@@ -128,7 +128,7 @@ def encode(
 def _looked_up(domain: Domain, path: Path, column: TextColumn, text: str) -> int:
     """The value of one text, or an error that says where the text stands."""
     try:
-        return domain.index(text)
+        return domain.index_of_text(text)
     except ValueError as error:
         line = line_of(path, first_row(column, text))
         raise ValueError(

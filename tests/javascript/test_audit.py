@@ -61,8 +61,9 @@ def defined(file: Path) -> Path:
 
 
 def audited(file: Path, definition: Path) -> Outcome:
-    with ExternalClient(f"node {PROGRAM} {definition}") as client:
-        return audit(client, load_collection(file), PLAN, 1e-9)
+    asked = load_collection(file)
+    with ExternalClient(f"node {PROGRAM} {definition}", asked) as client:
+        return audit(client, asked, PLAN, 1e-9)
 
 
 @pytest.mark.parametrize("kind", [*MORE, "dbitflip_pm"])
