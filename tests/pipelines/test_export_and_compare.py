@@ -33,7 +33,7 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
     collection = ldpbeam.load_collection(FILE)
     for epoch in range(9):
         values = np.full(4000, 2) if epoch > 6 else np.arange(4000) % 4
-        reports = ldpbeam.Fleet(collection, 4000, seed=epoch).report(values, epoch)
+        reports = ldpbeam.Fleet(collection, 4000, seed=epoch).report(ldpbeam.Index(values), epoch)
         pq.write_table(ldpbeam.estimate(collection, reports), folder / "latest" / f"{epoch}.parquet")
     return folder
 
@@ -155,7 +155,9 @@ def test_compare_two_runs(results: Path, tmp_path: Path) -> None:
     second = tmp_path / "second.yaml"
     second.write_text(text if "version: 2" in text else text + "\nversion: 2\n")
     other = ldpbeam.load_collection(second)
-    table = ldpbeam.estimate(other, ldpbeam.Fleet(other, 4000).report(np.zeros(4000, np.int64), epoch=3))
+    table = ldpbeam.estimate(
+        other, ldpbeam.Fleet(other, 4000).report(ldpbeam.Index(np.zeros(4000, np.int64)), epoch=3)
+    )
     pq.write_table(table, folder / "3.parquet")
     given = ("compare", results, folder, "--collection", FILE, "--collection", second)
     document = json.loads(call(*given, "--epochs", "2", "--drawn-anew", "0", "--json").stdout)

@@ -30,9 +30,8 @@ epoch: {length: 1d, count: 500}
 SEVERAL = """
 name: asked
 attributes:
-  - {name: a, domain: {size: 3}}
+  - {name: a, domain: {range: {max: 60, buckets: 3}}}
   - {name: b, domain: {labels: [p, q, r, s]}}
-  - {name: c, domain: {range: {max: 60, buckets: 5}}}
 allocation: split
 protocol: grr
 epsilon: 2.0
