@@ -225,7 +225,7 @@ def _column(values: Any, domain: Domain) -> NDArray[np.int64]:
         present = ~np.ma.getmaskarray(values)
         found[present] = _column(values.data[present], domain)
         return found
-    if not hasattr(values, "__array__") or getattr(values, "null_count", 0):  # numpy has no null
+    if not hasattr(values, "__array__") or getattr(values, "null_count", False):  # numpy has no null
         values = list(values.to_pylist() if hasattr(values, "to_pylist") else values)
     array = values if not isinstance(values, list) else _of_one_type(values)
     array = None if array is None else np.asarray(array)

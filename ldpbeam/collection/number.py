@@ -31,7 +31,7 @@ def exact_number(given: Any) -> Fraction:
     if isinstance(given, float):
         return _of_text(float.__repr__(given))
     if isinstance(given, Rational):
-        return Fraction(given.numerator, given.denominator)
+        return Fraction(int(given.numerator), int(given.denominator))
     if isinstance(given, (Real, Decimal)):  # floats of other widths, which print their shortest decimal too
         return _of_text(str(given))
     raise ValueError(f"not a number but of type {type(given).__name__}")

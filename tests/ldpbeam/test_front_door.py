@@ -94,7 +94,10 @@ def test_reports_of_devices_and_of_a_simulation_are_admitted(agreed: Collection)
         report_ids=simulated.report_ids.tolist(),
         payloads=simulated.payloads.tobytes(),
     ).SerializeToString()
-    devices = [ldpbeam.Device.ephemeral(collection).report(ldpbeam.Index(2), epoch=1) for collection in (agreed, other)]
+    devices = [
+        ldpbeam.Device.ephemeral(collection).report(ldpbeam.Index(2), epoch=1)
+        for collection in (agreed, other)
+    ]
     both = ldpbeam.admit([agreed, other], [batch, *devices])
     assert sum(len(columns) for columns in both.admitted if columns.digest == agreed.digest) == 3
     assert sum(len(columns) for columns in both.admitted if columns.digest == other.digest) == 1

@@ -1,7 +1,7 @@
 """Writes the vectors of values: ``python -m tests.vectors.values``.
 
-From a domain and what a person gives to the index that a report is about, null where a device refuses it. What
-is given stands as JSON: a number, a text, or ``{"index": i}``; anything else is refused.
+From a domain and what a person gives to the index that a report is about, null where a device refuses it.
+What is given stands as JSON: a number, a text, or ``{"index": i}``; anything else is refused.
 """
 
 from __future__ import annotations
