@@ -4,7 +4,7 @@ The SPEC of the command line, for a collection with ``attributes``:
 
     syn  zipf:1.1          as for one attribute, each attribute drawn independently
     table:FILE             every row of a CSV file is a device with fixed values; columns are named as
-                           the attributes (a blank may stand for ``_``)
+                           the attributes (a blank may stand for ``_``; ``index:NAME`` holds indices)
     table:FILE,permute     the rows dealt anew to the devices in every epoch
     marginals:FILE         JSON, attribute to counts of its values, in order; attributes independent,
                            values fixed, counts exact (of all devices)
@@ -30,7 +30,7 @@ from ldpbeam.collection.domain import Domain
 from ldpbeam.simulators.population.columns import column
 from ldpbeam.simulators.population.contract import ABSENT, Population, Request
 from ldpbeam.simulators.population.drawn import syn, zipf
-from ldpbeam.simulators.population.tables import column_names, encode, line_of, read_columns
+from ldpbeam.simulators.population.tables import column_names, encode, in_header, line_of, read_columns
 from ldpbeam.simulators.words import RandomWords
 
 JOINT_SPECS = "syn[:CHANGE], zipf:EXPONENT[:CHANGE], table:FILE[,permute], marginals:FILE"
@@ -192,7 +192,5 @@ def _beyond(columns: Sequence[NDArray[np.int32]], limit: int | None) -> NDArray[
 
 
 def _named(name: str, there: Sequence[str]) -> str:
-    """The column of an attribute: its own name, or the one with blanks where it has ``_``."""
-    if name in there:
-        return name
-    return next((column for column in there if column.replace(" ", "_") == name), name)
+    """The column of an attribute: its own name, or the one with blanks where it has ``_``, or of indices."""
+    return next((column for column in there if column.replace(" ", "_") == name), in_header(name, there))

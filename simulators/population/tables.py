@@ -18,7 +18,7 @@ import pyarrow.csv as arrow_csv
 from numpy.typing import NDArray
 
 from ldpbeam.collection.domain import Domain
-from ldpbeam.simulators.population.contract import ABSENT, Request
+from ldpbeam.simulators.population.contract import ABSENT, INDEX, Request
 
 _SHOWN = 20
 """Most column names an error lists."""
@@ -96,13 +96,25 @@ def line_of(path: Path, row: int) -> int:
     raise ValueError(f"{path} ended {row + 1} rows early; it changed while it was being read, try again")
 
 
+def in_header(name: str, there: Sequence[str]) -> str:
+    """The column that a name means: itself, or the one with or without :data:`INDEX` before it."""
+    other = name.removeprefix(INDEX) if name.startswith(INDEX) else INDEX + name
+    return other if name not in there and other in there else name
+
+
 def encode(
-    request: Request, path: Path, columns: Sequence[TextColumn]
+    request: Request, path: Path, columns: Sequence[TextColumn], *, indices: bool = False
 ) -> tuple[list[NDArray[np.int32]], tuple[str, ...] | None]:
-    """Columns of texts as columns of values (-1 for empty cells), and the values' labels."""
+    """Columns of texts as columns of values (-1 for empty cells), and the values' labels.
+
+    Where the columns hold ``indices``, or one of their names begins with :data:`INDEX`, the texts are those.
+    """
     domain = request.domain
     labels = domain.labels
-    if labels is None and domain.maximum is None:
+    if indices or any(column.name.startswith(INDEX) for column in columns):
+        domain = Domain(domain.size)
+    plain = domain.labels is None and domain.maximum is None
+    if plain and labels is None and not indices and not _of_size(domain, columns):
         distinct = _sorted({text for column in columns for text in column.texts} - {""})
         if len(distinct) > domain.size:
             where = columns[0].name
@@ -123,6 +135,16 @@ def encode(
                     value_of[text] = _looked_up(domain, path, column, text)
     value_of[""] = ABSENT
     return [recoded(column, (value_of[text] for text in column.texts)) for column in columns], labels
+
+
+def _of_size(domain: Domain, columns: Sequence[TextColumn]) -> bool:
+    """Whether all texts are whole numbers of a size, so that they are the values themselves."""
+    try:
+        for text in {text for column in columns for text in column.texts} - {""}:
+            domain.index_of_text(text)
+    except ValueError:
+        return False
+    return True
 
 
 def _looked_up(domain: Domain, path: Path, column: TextColumn, text: str) -> int:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -12,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from ldpbeam.collection.domain import Domain
 from ldpbeam.collection.epochs import Epochs, parse_duration, parse_instant
 from ldpbeam.simulators.population.panel import epoch_of_text
 from ldpbeam.simulators.population.specs import Panel, Population, population
@@ -22,32 +22,14 @@ FALSE_ALARM = 1e-9
 """Probability that a sound population fails one statistical test of this file."""
 
 
-@dataclass(frozen=True)
-class View:
-    """A domain as ldpbeam.collection.domain has it, in short, so that these tests stand alone."""
-
-    size: int
-    labels: tuple[str, ...] | None = None
-    maximum: float | None = None
-
-    def index(self, raw: str) -> int:
-        """Label or bucket; a plain size must not be asked."""
-        if self.labels is not None:
-            if raw not in self.labels:
-                raise ValueError("not a label")
-            return self.labels.index(raw)
-        assert self.maximum is not None
-        return min(int(float(raw) / self.maximum * self.size), self.size - 1)
-
-
 def build(
     spec: str,
-    size: int | View,
+    size: int | Domain,
     devices: int | None = None,
     epochs: int | None = None,
     seed: int = 1,
 ) -> Population:
-    domain = View(size) if isinstance(size, int) else size
+    domain = Domain(size) if isinstance(size, int) else size
     return population(spec, domain=domain, devices=devices, epochs=epochs, random_words=RandomWords(seed))
 
 
@@ -169,7 +151,7 @@ def test_a_consumer_may_write_into_an_epoch() -> None:
 
 
 def test_drawn_populations_carry_the_labels_of_the_domain() -> None:
-    assert build("syn", View(2, ("no", "yes")), 3, 1).labels == ("no", "yes")
+    assert build("syn", Domain(2, ("no", "yes")), 3, 1).labels == ("no", "yes")
     assert build("syn", 2, 3, 1).labels is None
 
 
@@ -213,12 +195,54 @@ def test_a_colon_in_the_path(tmp_path: Path) -> None:
 
 def test_labels_and_ranges_look_values_up(tmp_path: Path) -> None:
     file = write(tmp_path / "a.csv", "v,w", "yes,0", "no,99.5", "yes,25")
-    labelled = build(f"csv:{file}:v", View(3, ("no", "maybe", "yes")), epochs=1)
+    labelled = build(f"csv:{file}:v", Domain(3, ("no", "maybe", "yes")), epochs=1)
     assert matrix(labelled).tolist() == [[2, 0, 2]]
     assert labelled.labels == ("no", "maybe", "yes")
-    bucketed = build(f"csv:{file}:w", View(4, maximum=100.0), epochs=1)
+    bucketed = build(f"csv:{file}:w", Domain(4, maximum=100.0), epochs=1)
     assert matrix(bucketed).tolist() == [[0, 3, 1]]
     assert bucketed.labels is None
+
+
+@pytest.mark.parametrize("size", [1 << 24, 24])
+def test_whole_numbers_of_a_size_are_the_values_themselves(tmp_path: Path, size: int) -> None:
+    """However few of them occur, and in whichever spelling."""
+    file = write(tmp_path / "a.csv", "v,w", "5,1", "07,9", "5.0,", ",23", "23,5")
+    population = build(f"csv:{file}:v", size, epochs=1)
+    assert matrix(population).tolist() == [[5, 7, 5, -1, 23]]
+    assert population.labels is None
+    assert matrix(build(f"csv:{file}:v..w", size)).tolist() == [[5, 7, 5, -1, 23], [1, 9, -1, 23, 5]]
+    beyond = build(f"csv:{file}:v", 23, epochs=1)
+    assert matrix(beyond).tolist() == [[0, 2, 1, -1, 3]]
+    assert beyond.labels is not None
+    assert beyond.labels[:4] == ("5", "5.0", "07", "23")
+
+
+BUCKETS = Domain(4, maximum=100.0)
+NAMES = Domain(4, ("a", "b", "1", "0"))
+
+
+@pytest.mark.parametrize("domain", [Domain(4), BUCKETS, NAMES], ids=["size", "range", "labels"])
+@pytest.mark.parametrize("mark", ["", "index:"])
+def test_a_column_of_indices_says_so_in_the_spec_or_in_the_file(
+    tmp_path: Path, domain: Domain, mark: str
+) -> None:
+    rows = ("x,9,1,0,3", "y,9,0,2,", "z,9,,1,1")
+    file = write(tmp_path / "a.csv", f"d,e,{mark}v,{mark}w1,{mark}w2", *rows)
+    for spec in {f"csv:{file}:index:v", f"csv:{file}:{mark or 'index:'}v", f"csv:{file}:index:v,permute"}:
+        found = build(spec, domain, epochs=1)
+        assert sorted(matrix(found)[0].tolist()) == [-1, 0, 1]
+        if "permute" not in spec:
+            assert matrix(found).tolist() == [[1, 0, -1]]
+        assert found.labels == domain.labels
+    assert matrix(build(f"csv:{file}:index:w1..w2", domain)).tolist() == [[0, 2, 1], [3, -1, 1]]
+    assert matrix(build(f"panel:{file}:d,e,index:v", domain)).tolist() == [[1, 0, -1]]
+    if mark:
+        assert matrix(build(f"csv:{file}:v", domain, epochs=1)).tolist() == [[1, 0, -1]]
+        assert matrix(build(f"csv:{file}:index:w1..index:w2", domain)).tolist() == [[0, 2, 1], [3, -1, 1]]
+        assert matrix(build(f"panel:{file}:d,e,v", domain)).tolist() == [[1, 0, -1]]
+    wrong = write(tmp_path / "b.csv", f"{mark}v", "1", "4")
+    with pytest.raises(ValueError, match=r"line 3, column .*'4' is no value .*0 to 3"):
+        build(f"csv:{wrong}:index:v", domain, epochs=1)
 
 
 def test_numbering_does_not_depend_on_how_many_devices(tmp_path: Path) -> None:
@@ -259,13 +283,11 @@ def test_panel_equals_a_dictionary(
     write(file, "d,e,v", *(f"{d},{e},{v}" for (d, e), v in rows))
     panel = build(f"panel:{file}:d,e,v", 21)
     assert isinstance(panel, Panel)
-    names = panel.labels
-    assert names is not None
     devices = list(dict.fromkeys(d for (d, _), _ in rows))
     epochs = {e for _, e in cells}
     assert (panel.first_epoch, panel.epochs) == (min(epochs), max(epochs) - min(epochs) + 1)
     found = {
-        (devices[d], e + panel.first_epoch): int(names[value])
+        (devices[d], e + panel.first_epoch): value
         for e, values in enumerate(matrix(panel))
         for d, value in enumerate(values.tolist())
         if value >= 0
@@ -293,7 +315,7 @@ def test_epochs_of_a_panel_are_placed_by_time(
     file = write(tmp_path / "p.csv", "d,e,v", *lines)
     panel = population(
         f"panel:{file}:d,e,v",
-        domain=View(3),
+        domain=Domain(3),
         devices=None,
         epochs=None,
         random_words=RandomWords(1),
@@ -358,7 +380,7 @@ def test_other_epochs_of_a_panel_are_refused(tmp_path: Path, cells: list[str], t
     with pytest.raises(ValueError, match="line ") as caught:
         population(
             f"panel:{file}:d,e,v",
-            domain=View(3),
+            domain=Domain(3),
             devices=None,
             epochs=None,
             random_words=RandomWords(1),
@@ -520,8 +542,8 @@ def test_errors_of_a_panel(tmp_path: Path, lines: list[str], texts: list[str]) -
 
 def test_a_value_outside_the_domain_is_found_in_the_file(tmp_path: Path) -> None:
     file = write(tmp_path / "a.csv", "v", "no", "yes", "nein", "nein")
-    with pytest.raises(ValueError, match=r"a\.csv, line 4, column 'v': 'nein' .*not a label"):
-        build(f"csv:{file}:v", View(2, ("no", "yes")), epochs=1)
+    with pytest.raises(ValueError, match=r"a\.csv, line 4, column 'v': 'nein' .*not one of the domain's 2 labels"):
+        build(f"csv:{file}:v", Domain(2, ("no", "yes")), epochs=1)
 
 
 @pytest.mark.parametrize("content", [b"", b"v\n\xff\n", b"\xff\n1\n"])
