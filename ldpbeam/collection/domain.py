@@ -83,7 +83,7 @@ class Domain:
                     remedy="Make every label unique.",
                 )
             for label in self.labels:
-                require_printable(label, "a label", "domain")
+                require_printable(label, f"label {label[:40]!r}", "domain")
         if self.maximum is not None and not (isfinite(self.maximum) and self.maximum > 0):
             raise CollectionError(
                 "E-COLLECTION-DOMAIN",

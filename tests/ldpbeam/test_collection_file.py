@@ -342,7 +342,7 @@ RULES = [
     ("domain", "domain: {size: 3, other: a}", "E-COLLECTION-DOMAIN", "other is for labels", "list labels"),
     ("domain", "domain: {labels: [a, b], other: 1}", "E-COLLECTION-DOMAIN", "none of the labels", "Add it"),
     ("domain", "domain: {labels: [a, b], other: [a]}", "E-COLLECTION-VALUE", "must be text, not a list", "."),
-    ("domain", 'domain: {labels: [a, "\\ud800"]}', "E-COLLECTION-TEXT", "a label holds U+D800", "without"),
+    ("domain", 'domain: {labels: [a, "\\ud800"]}', "E-COLLECTION-TEXT", "holds U+D800", "without"),
     ("domain", "domain: {range: 5}", "E-COLLECTION-VALUE", "range must be a mapping", "{...}"),
     ("domain", "domain: {range: {max: 5}}", "E-COLLECTION-MISSING", "'buckets' is missing", "32"),
     (

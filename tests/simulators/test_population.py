@@ -542,7 +542,7 @@ def test_errors_of_a_panel(tmp_path: Path, lines: list[str], texts: list[str]) -
 
 def test_a_value_outside_the_domain_is_found_in_the_file(tmp_path: Path) -> None:
     file = write(tmp_path / "a.csv", "v", "no", "yes", "nein", "nein")
-    with pytest.raises(ValueError, match=r"a\.csv, line 4, column 'v': 'nein' .*not one of the domain's 2 labels"):
+    with pytest.raises(ValueError, match=r"a\.csv, line 4, column 'v': 'nein' .*not one of the"):
         build(f"csv:{file}:v", Domain(2, ("no", "yes")), epochs=1)
 
 
