@@ -159,6 +159,9 @@ def fleet_indices(collection: Collection, values: Values) -> NDArray[np.int64]:
         ValueError, DeviceError: as for :meth:`Fleet.report`; integers of an :class:`Index` are not compared
             with the domain here.
     """
+    held = values.index if isinstance(values, Index) else values
+    if isinstance(held, (str, bytes)) or not np.iterable(held):
+        raise value_error("a fleet takes a list or an array of values, one for each device", _ABSENCE)
     if isinstance(values, Index):
         return _integers(values.index)
     domains = collection.histograms

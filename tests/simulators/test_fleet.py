@@ -200,6 +200,15 @@ def test_what_is_no_finite_number_is_refused(values: Any) -> None:
             fleet_indices(collection, values)
 
 
+@pytest.mark.parametrize(
+    "values", ["red", b"red", 5, 0.5, None, Index(1), Index("red"), np.array(3)], ids=repr
+)
+def test_a_single_value_is_no_fleets(values: Any) -> None:
+    for collection in (COLOURS, TWO, RANGE):
+        with pytest.raises(DeviceError, match=r"one for each device.*E-DEVICE-VALUE"):
+            ldpbeam.simulate(collection, values)
+
+
 def test_one_value_for_each_device() -> None:
     fleet = ldpbeam.Fleet(COLOURS, 3)
     for values in (Index([0, 1]), ["red"] * 4, Index([[0, 1, 2]]), []):

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import random
 from datetime import UTC, datetime
+from decimal import Decimal
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +19,7 @@ from ldpbeam.simulators.population.panel import epoch_of_text
 from ldpbeam.simulators.population.specs import Panel, Population, population
 from ldpbeam.simulators.population.tables import line_of, read_columns
 from ldpbeam.simulators.words import RandomWords
+from tests.reference import values as reference
 
 FALSE_ALARM = 1e-9
 """Probability that a sound population fails one statistical test of this file."""
@@ -215,6 +218,26 @@ def test_whole_numbers_of_a_size_are_the_values_themselves(tmp_path: Path, size:
     assert matrix(beyond).tolist() == [[0, 2, 1, -1, 3]]
     assert beyond.labels is not None
     assert beyond.labels[:4] == ("5", "5.0", "07", "23")
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_buckets_of_a_file_are_those_of_the_page(tmp_path: Path, seed: int) -> None:
+    """Twenty ranges, two hundred cells each at edges and beside them, by the slow reference."""
+    draw = random.Random(seed)
+    end = draw.choice((draw.randrange(1, 10**6), round(draw.uniform(0.001, 50), draw.randrange(4))))
+    domain = Domain(draw.choice((2, 7, 24, 100, 365, 999)), maximum=float(end or 1))
+    assert domain.maximum is not None
+    cells = []
+    for _ in range(200):
+        at = Decimal(repr(domain.maximum)) * draw.randrange(-1, domain.size + 2) / domain.size
+        cells.append(
+            draw.choice((f"{at:f}", f"{at:.4f}", f"{at:e}", repr(float(at)), f" {at:.9g}", f"{at:.2f}0"))
+        )
+    file = write(tmp_path / "a.csv", "v", *cells)
+    given = {"size": domain.size, "labels": None, "maximum": domain.maximum, "other": None}
+    expected = [reference.index(given, cell) for cell in cells]
+    assert matrix(build(f"csv:{file}:v", domain, epochs=1)).tolist() == [expected]
+    assert len(set(expected)) > 1
 
 
 BUCKETS = Domain(4, maximum=100.0)
