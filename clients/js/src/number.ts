@@ -25,14 +25,8 @@ export function exactNumber(given: unknown): Exact | null {
   return exponent < 0n ? { numerator: digits, denominator: scale } : { numerator: digits * scale, denominator: 1n };
 }
 
-/** The largest integer that is not above n / d, for a positive d. */
-export function floorOf(n: bigint, d: bigint): bigint {
-  const quotient = n / d;
-  return n % d < 0n ? quotient - 1n : quotient;
-}
-
-/** The integer nearest to n / d, the even one of two, for a positive d. */
+/** The integer nearest to n / d, the even one of two, of numbers that are not negative. */
 export function nearestTo(n: bigint, d: bigint): bigint {
-  const found = floorOf(2n * n + d, 2n * d);
+  const found = (2n * n + d) / (2n * d);
   return (2n * n + d) % (2n * d) === 0n && found % 2n !== 0n ? found - 1n : found;
 }

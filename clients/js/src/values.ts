@@ -2,7 +2,7 @@
 
 import type { Domain } from "./definition.js";
 import { DeviceError } from "./errors.js";
-import { type Exact, exactNumber, floorOf, nearestTo } from "./number.js";
+import { type Exact, exactNumber, nearestTo } from "./number.js";
 
 /** A value by its place in the domain, counted from 0. */
 export interface Index {
@@ -59,14 +59,15 @@ export function indexOf(value: Value, domain: Domain): number {
     }
     throw valueError(`the value is not one of the whole numbers 0 to ${size - 1}`, `Give one of them, ${place}`);
   }
+  if (numerator < 0n) return 0;
   const found = size === maximum + 1 ? nearestTo(numerator, denominator) : bucketOf(number, size, maximum);
-  return Number(found < 0n ? 0n : found < BigInt(size) ? found : BigInt(size - 1));
+  return Number(found < BigInt(size) ? found : BigInt(size - 1));
 }
 
-/** The bucket that holds a number, counted on beyond both ends. */
+/** The bucket that holds a number, counted on beyond the end. */
 function bucketOf(number: Exact, size: number, maximum: number): bigint {
   const end = exactNumber(maximum) as Exact; // a definition's is finite
-  return floorOf(number.numerator * BigInt(size) * end.denominator, number.denominator * end.numerator);
+  return (number.numerator * BigInt(size) * end.denominator) / (number.denominator * end.numerator);
 }
 
 export function valueError(message: string, remedy = ""): DeviceError {
