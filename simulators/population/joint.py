@@ -28,9 +28,9 @@ from numpy.typing import NDArray
 
 from ldpbeam.collection.domain import Domain
 from ldpbeam.simulators.population.columns import column
-from ldpbeam.simulators.population.contract import ABSENT, Population, Request
+from ldpbeam.simulators.population.contract import ABSENT, INDEX, Population, Request
 from ldpbeam.simulators.population.drawn import syn, zipf
-from ldpbeam.simulators.population.tables import column_names, encode, in_header, line_of, read_columns
+from ldpbeam.simulators.population.tables import column_names, encode, line_of, read_columns
 from ldpbeam.simulators.words import RandomWords
 
 JOINT_SPECS = "syn[:CHANGE], zipf:EXPONENT[:CHANGE], table:FILE[,permute], marginals:FILE"
@@ -193,4 +193,4 @@ def _beyond(columns: Sequence[NDArray[np.int32]], limit: int | None) -> NDArray[
 
 def _named(name: str, there: Sequence[str]) -> str:
     """The column of an attribute: its own name, or the one with blanks where it has ``_``, or of indices."""
-    return next((column for column in there if column.replace(" ", "_") == name), in_header(name, there))
+    return next((column for column in there if column.removeprefix(INDEX).replace(" ", "_") == name), name)

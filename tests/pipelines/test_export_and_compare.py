@@ -20,6 +20,7 @@ from ldpbeam.over_time import DrawnAnew, difference, errors_of, mean
 from ldpbeam.over_time.results import histories
 from ldpbeam.over_time.smooth import smooth
 from ldpbeam.pipelines.commands.main import cli
+from ldpbeam.pipelines.commands.support.over_time import harmless
 from tests.conftest import REPOSITORY
 
 FILE = REPOSITORY / "examples" / "first_choice.yaml"
@@ -234,3 +235,33 @@ def test_rates_that_are_none(results: Path, rate: str) -> None:
     done = call("export", results, "--every", 2, "--drawn-anew", rate)
     assert done.exit_code == 2
     assert "neither a range" in done.stderr
+
+
+FORMULAS = [
+    "=1",
+    "+1+1",
+    "-2+3",
+    "-a",
+    "@x",
+    "\tx",
+    "\rx",
+    "=",
+    "+",
+    "-",
+    "-1e",
+    "+.",
+    "1-",
+    "-5",
+    "+.5",
+    "-1.5E-3",
+    "a=1",
+]
+
+
+def test_texts_that_a_spreadsheet_would_run_are_marked_and_nothing_else() -> None:
+    """Numbers of any column stay, and so do texts that are numbers, nulls and order."""
+    table = pa.table({"label": [*FORMULAS, None, ""], "estimate": [-0.5] * 19, "n": [-1] * 19})
+    found = harmless(table)
+    assert found["label"].to_pylist() == [*(f"'{text}" for text in FORMULAS[:12]), *FORMULAS[12:], None, ""]
+    assert found.drop(["label"]).equals(table.drop(["label"]))
+    assert found.schema.equals(table.schema)

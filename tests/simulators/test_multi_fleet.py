@@ -318,6 +318,9 @@ def test_a_table(tmp_path: Path) -> None:
     for values in dealt:  # rows stay whole
         assert sorted(map(tuple, values.tolist())) == sorted(map(tuple, fixed[0].tolist()))
     assert len(next(drawn(f"table:{path}", 4).values())) == 4
+    for header in ("age,index:home_region", "age,index:home region"):
+        path.write_text(f"{header}\n2,1\n0,0\n")
+        assert next(drawn(f"table:{path}").values()).tolist() == [[2, 1], [0, 0]]
     path.write_text("age,home_region\n1,north\n,south\n")
     with pytest.raises(ValueError, match=r"line 3.*'age' is empty"):
         drawn(f"table:{path}")
