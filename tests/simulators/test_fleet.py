@@ -117,7 +117,15 @@ def test_numbers_of_a_range_are_put_into_their_buckets(values: Any) -> None:
 def test_arrays_of_numbers_say_what_single_ones_say(kind: Any) -> None:
     """Whatever their type: at edges, beside them, and anywhere."""
     draw = np.random.default_rng(2)
-    for end, buckets in ((365, 365), (10, 100), (0.3, 7), (2000, 2000), (100, 101), (1e-295, 3), (4.35, 435)):
+    for end, buckets in (
+        (365, 365),
+        (10, 100),
+        (0.3, 7),
+        (2000, 2000),
+        (100, 101),
+        (8.9e-323, 101),
+        (4.35, 435),
+    ):
         domain = Domain(buckets, maximum=float(end))
         edges = np.arange(buckets + 1) * end / buckets
         given = np.concatenate([edges, np.nextafter(edges, 0), np.round(draw.uniform(0, end, 200), 3)])
@@ -207,6 +215,14 @@ def test_a_single_value_is_no_fleets(values: Any) -> None:
     for collection in (COLOURS, TWO, RANGE):
         with pytest.raises(DeviceError, match=r"one for each device.*E-DEVICE-VALUE"):
             ldpbeam.simulate(collection, values)
+
+
+def test_the_first_device_with_a_wrong_number_is_named_and_no_large_index_is_absence() -> None:
+    with pytest.raises(DeviceError, match="device 0"):
+        fleet_indices(of("grr", 64), np.array([99, 3, 99]))
+    for beyond in (2**64 - 1, 2**63):
+        with pytest.raises(ValueError, match=r"outside|values"):
+            ldpbeam.simulate(COLOURS, Index(np.array([beyond, 1], np.uint64)))
 
 
 def test_one_value_for_each_device() -> None:

@@ -9,7 +9,7 @@ import pytest
 from ldpbeam.collection.domain import Domain
 from ldpbeam.errors import UsageError
 from ldpbeam.sums import read_groups
-from ldpbeam.sums.group_file import shared_values
+from ldpbeam.sums.group_file import shared_values, values_of
 
 COLOURS = Domain(4, ("red", "green", "yes", "none of these"), other=3)
 MINUTES = Domain(36, None, 360.0)
