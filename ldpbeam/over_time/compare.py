@@ -9,7 +9,7 @@ import numpy as np
 from ldpbeam.arrays import Flags, Floats, Ints
 from ldpbeam.over_time.combined import Combined, difference, mean
 from ldpbeam.over_time.covariance import DrawnAnew, MemoErrors
-from ldpbeam.over_time.series import Series
+from ldpbeam.over_time.series import AnySeries, joined
 from ldpbeam.over_time.significance import adjusted, p_values
 
 
@@ -39,7 +39,7 @@ class Comparison:
 
 
 def compare_epochs(
-    series: Series, before: Flags, after: Flags, errors: MemoErrors | None, rate: DrawnAnew | None = None
+    series: AnySeries, before: Flags, after: Flags, errors: MemoErrors | None, rate: DrawnAnew | None = None
 ) -> Comparison:
     """Two sets of epochs of the same devices.
 
@@ -53,19 +53,11 @@ def compare_epochs(
     return _tested(first, second, found.estimate, found.std_error)
 
 
-def together(first: Series, second: Series) -> Series | None:
+def together(first: AnySeries, second: AnySeries) -> AnySeries | None:
     """Two series of the same devices as one; None where they have an epoch in common."""
     if np.intersect1d(first.epochs, second.epochs).size:
         return None
-    order = np.argsort(np.concatenate([first.epochs, second.epochs]))
-    pairs = (
-        (getattr(first, name), getattr(second, name)) for name in ("epochs", "n", "estimate", "std_error")
-    )
-    epochs, n, estimate, std_error = (np.concatenate(pair)[order] for pair in pairs)
-    basis = None
-    if first.basis is not None and second.basis is not None:
-        basis = np.concatenate([first.basis, second.basis])[order]
-    return Series(epochs, n, estimate, std_error, basis)
+    return joined(first, second)
 
 
 def compare_runs(first: Combined, second: Combined) -> Comparison:

@@ -196,13 +196,16 @@ def _chosen(which: _Asked, *, alone: bool) -> Choice:
 
 def _of_one(first: Read, which: _Asked, where: Path) -> tuple[Comparison, str]:
     """Two sets of epochs of one run, and a line on what was compared."""
+    import numpy as np
+
     from ldpbeam.over_time.compare import compare_epochs
 
     series, epochs, against = first.history.series, which.epochs, which.against
     if (epochs is None) != (against is None):
         raise _usage("--epochs and --against belong together", "Give both, or neither.", where)
     if epochs is None or against is None:
-        usable = series.epochs[series.known.any(axis=1)].tolist()
+        some = np.concatenate([block.known.any(axis=1) for block in series.blocks()])
+        usable = series.epochs[some].tolist()
         if len(usable) < 2:
             raise _usage("there are not two epochs with estimates", "Give a second run as B.", where)
         epochs, against = (usable[-2], usable[-2]), (usable[-1], usable[-1])
