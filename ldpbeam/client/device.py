@@ -200,9 +200,9 @@ class Device:
 
         Raises:
             TypeError: the epoch is no integer.
-            DeviceError: the value is none of the domain's; the epoch is none of the collection's, was reported
-                or passed over, or lies too far after the last one; the budget is spent; the person has
-                withdrawn; the state is lost or damaged; the disk refuses.
+            DeviceError: the value is none of the domain's; the epoch is none of the collection's, was
+                reported or passed over, or lies too far after the last one; the budget is spent; the person
+                has withdrawn; the state is lost or damaged; the disk refuses.
 
         No text contains the value.
         """

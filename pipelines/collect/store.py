@@ -287,7 +287,7 @@ class FileStore:
 
 def _damaged(aside: Path, entries: Entries) -> LdpError:
     return LdpError(
-        "E-COLLECT-DAMAGED",
+        "W-COLLECT-DAMAGED",
         f"a journal is damaged: {entries.damaged:,} of its bytes cannot be read, and the reports in them are "
         f"lost; {len(entries.whole):,} commits of it were kept",
         where=str(aside),

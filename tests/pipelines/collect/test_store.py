@@ -167,7 +167,7 @@ def test_a_damaged_journal_is_put_aside_counted_and_said(tmp_path: Path) -> None
         store.open()
         assert names(tmp_path) == list(range(10, 200))
         assert store.damaged == (start == 0)
-        assert [found.code for found in heard] == ["E-COLLECT-DAMAGED"]
+        assert [found.code for found in heard] == ["W-COLLECT-DAMAGED"]
         store.close()
     [aside] = tmp_path.glob(".damaged-*")
     assert aside.read_bytes() == content
