@@ -18,6 +18,7 @@ from ldpbeam.errors import InvalidPayload, UsageError
 from ldpbeam.pipelines.commands.support.console import deliver, say
 from ldpbeam.pipelines.commands.support.views import View, view_of
 from ldpbeam.protocols import FrequencyProtocol
+from ldpbeam.tables import published_table
 from ldpbeam.text import clean
 
 
@@ -86,7 +87,7 @@ def _rejects(paths: list[Path], limit: int) -> Iterator[str]:
     tables = []
     for path in paths:
         try:
-            tables.append(pq.read_table(path, partitioning=None))
+            tables.append(published_table(path).read())
         except (OSError, ValueError) as error:
             raise UsageError(
                 "E-USAGE-INSPECT",

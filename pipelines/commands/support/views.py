@@ -22,6 +22,7 @@ from ldpbeam.pipelines.commands.support.outcome import identity
 from ldpbeam.pipelines.inputs import looks_like_text
 from ldpbeam.pipelines.page.text import LABEL_LIMIT
 from ldpbeam.pipelines.run_record import read_record
+from ldpbeam.tables import published_table
 from ldpbeam.text import clean
 
 _ESTIMATES, _TRUTH = {"estimate", "std_error", "epoch", "value"}, {"epoch", "value", "frequency"}
@@ -180,7 +181,7 @@ def _epoch(path: Path, record: Mapping[str, Any]) -> View:
 
 def _rows(path: Path) -> list[dict[str, Any]]:
     try:
-        rows: list[dict[str, Any]] = pq.read_table(path, partitioning=None).to_pylist()
+        rows: list[dict[str, Any]] = published_table(path).read().to_pylist()
     except (pa.ArrowException, OSError) as error:
         raise _unknown(path, f"is cut short or damaged ({type(error).__name__})") from None
     if not rows:
