@@ -101,6 +101,7 @@ class Rejection:
         count: reports concerned.
         digest: 16 hexadecimal digits, or empty (also when the records concerned differ).
         epoch: as the record says, or None (also when the records concerned differ).
+        detail: a sentence that says more than the reason's own, never with a value in it; empty for none.
     """
 
     reason: Reason
@@ -110,6 +111,12 @@ class Rejection:
     count: int = 1
     digest: str = ""
     epoch: int | None = None
+    detail: str = ""
+
+    @property
+    def explanation(self) -> str:
+        """One sentence for a person: what happened and what usually mends it."""
+        return self.detail or self.reason.explanation
 
 
 def capped(rejections: Iterable[Rejection]) -> list[Rejection]:
@@ -141,6 +148,7 @@ class Rejected:
     Attributes:
         reason, source: as in :class:`Rejection`.
         places, indices, counts, digests, epochs: likewise, for each record.
+        detail: as in :class:`Rejection`, of all of them.
     """
 
     reason: Reason
@@ -150,6 +158,7 @@ class Rejected:
     counts: Ints | None = None
     digests: Uints | None = None
     epochs: Ints | None = None
+    detail: str = ""
 
     def first(self) -> list[Rejection]:
         """As rejections, see :func:`capped`."""
@@ -181,6 +190,7 @@ class Rejected:
             1 if self.counts is None else int(self.counts[i]),
             "" if self.digests is None else digest_hex(int(self.digests[i])),
             None if self.epochs is None else int(self.epochs[i]),
+            self.detail,
         )
 
 
@@ -232,10 +242,13 @@ class Admission:
                 held[:] = capped(held)
         return [one for held in found.values() for one in (capped(held) if len(held) > 1 else held)]
 
-    def reject_source(self, reason: Reason, source: str, place: int = -1, count: int = 1) -> None:
+    def reject_source(
+        self, reason: Reason, source: str, place: int = -1, count: int = 1, detail: str = ""
+    ) -> None:
         """Count something that is no report at all as records read and rejected."""
         self.read[UNATTRIBUTED] += count
-        self.reject(UNATTRIBUTED, Rejected(reason, source, np.array([place]), counts=np.array([count])))
+        where = {"places": np.array([place]), "counts": np.array([count])}
+        self.reject(UNATTRIBUTED, Rejected(reason, source, detail=detail, **where))
 
     def reject_places(self, reason: Reason, source: str, places: Ints) -> None:
         """Count records that are no report at all, by their places, as read and rejected."""

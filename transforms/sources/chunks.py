@@ -92,9 +92,18 @@ class Table(Piece):
 
 @dataclass(frozen=True)
 class BadSource(Piece):
-    """A place where a file is not readable, and how many records that concerns."""
+    """A place where a file is not readable, and how many records that concerns.
+
+    ``detail`` is a sentence that says more than the reason's own; empty for none.
+    """
 
     source: str
     reason: Reason
     place: int = -1
     count: int = 1
+    detail: str = ""
+
+    @property
+    def explanation(self) -> str:
+        """One sentence for a person: what happened and what usually mends it."""
+        return self.detail or self.reason.explanation
