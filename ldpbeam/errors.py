@@ -198,8 +198,8 @@ _EXPLANATIONS = {
     Reason.FUTURE_EPOCH: "The epoch had not begun when the report arrived or its file was written; the "
     "device's clock is ahead, or --not-after is wrong.",
     Reason.TOO_MANY_EPOCHS: "More epochs have reports than --max-epochs; those with the fewest are left out.",
-    Reason.WRONG_LENGTH: "The payload does not have the protocol's length; the device uses other parameters, or "
-    "the payload was written as hex or base64 in place of its bytes.",
+    Reason.WRONG_LENGTH: "The payload does not have the protocol's length; the device uses other parameters, "
+    "or the payload was written as hex or base64 in place of its bytes.",
     Reason.VALUE_OUT_OF_RANGE: "The payload names a value or symbol that does not exist in the collection.",
     Reason.REPEATED_INDEX: "The payload lists a sampled bucket twice or out of order.",
     Reason.DEGENERATE: "Less than one device in 2^50 draws such a payload: it is forged.",

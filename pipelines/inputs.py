@@ -88,7 +88,7 @@ def match_inputs(pattern: str) -> Matched:
     elif matched.folders:
         missing = f"{pattern!r} names no file, only folders: {some_of(matched.folders)}"
         remedy = f"Write {_all_below(pattern)!r} for the files in all folders, or give the folders."
-    elif "://" not in pattern and Path(pattern).is_dir():
+    elif pattern and "://" not in pattern and Path(pattern).is_dir():
         missing, remedy = f"the folder {pattern!r} is empty", "Give the folder that holds the reports."
     raise UsageError("E-USAGE-INPUT", missing, remedy=remedy)
 

@@ -95,8 +95,9 @@ class ReadFiles(beam.DoFn):
             stored.seek(0)
             if head[:4] == PARQUET:
                 from ldpbeam.transforms.sources.parquet import read_tables
+                from ldpbeam.transforms.sources.report_columns import in_folders
 
-                yield from read_tables(source, stored, allowed, written_by)
+                yield from read_tables(source, stored, allowed, written_by, in_folders(source))
                 _count_progress(stored.size)
             elif stream := _decompressed(stored, head, allowed):
                 yield from _read_records(source, stored, stream, written_by)
