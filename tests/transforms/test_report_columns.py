@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import random
 from collections.abc import Callable
 from decimal import Decimal
@@ -11,6 +12,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from pyarrow.parquet import encryption
 
 from ldpbeam.errors import Reason
 from ldpbeam.transforms.sources.chunks import BadSource
@@ -292,3 +294,69 @@ def test_ids_of_columns_that_a_float_rounds_are_taken(tmp_path: Path) -> None:
     ids = [2**64 - 2048, 2**63, 12345]
     pq.write_table(table(report_id=pa.array([float(one) for one in ids])), tmp_path / "in")
     assert [one[3] for one in everything(tmp_path / "in")] == ids
+
+
+@pytest.mark.parametrize("dictionary", [True, False])
+def test_decimals_may_be_bytes_of_any_length(tmp_path: Path, dictionary: bool) -> None:
+    """As some writers in Java have it; pyarrow writes none, so the type is put into the footer by hand."""
+    ids = [0, 1, -1, 255, 2**63, 2**64 - 1, -(2**63), 2**64, 7] * 40
+    numbers = [one.to_bytes(one.bit_length() // 8 + 1, "big", signed=True) for one in ids]
+    count = len(ids)
+    columns = {"digest": [1] * count, "epoch": [2] * count, "report_id": numbers, "payload": [b"a"] * count}
+    pq.write_table(pa.table(columns), tmp_path / "in", use_dictionary=dictionary, store_schema=False)
+    data = (tmp_path / "in").read_bytes()
+    length = int.from_bytes(data[-8:-4], "little")
+    body, foot = data[: -8 - length], data[-8 - length : -8]
+    name = b"\x18\x09report_id"
+    assert foot.count(name + b"\0") == 1
+    # Fields 6, 7 and 8 of the schema's element: DECIMAL, scale 0, precision 20.
+    foot = foot.replace(name + b"\0", name + b"\x25\x0a\x15\x00\x15\x28\0")
+    (tmp_path / "in").write_bytes(body + foot + len(foot).to_bytes(4, "little") + b"PAR1")
+    assert pq.read_schema(tmp_path / "in").field("report_id").type == pa.decimal128(20, 0)
+    found = everything(tmp_path / "in")
+    assert [one[3] for one in found if isinstance(one, tuple)] == [
+        one % 2**64 for one in ids if -(2**63) <= one < 2**64
+    ]
+    assert sum(one.count for one in found if isinstance(one, BadSource)) == 40
+
+
+class _Keys(encryption.KmsClient):  # type: ignore[misc]
+    """Keeps every key in clear: the files are for this test only."""
+
+    def __init__(self, _: Any) -> None:
+        super().__init__()
+
+    def wrap_key(self, key_bytes: bytes, _: str) -> str:
+        return base64.b64encode(key_bytes).decode()
+
+    def unwrap_key(self, wrapped_key: str, _: str) -> bytes:
+        return base64.b64decode(wrapped_key)
+
+
+@pytest.mark.parametrize("columns", [["payload"], ["epoch", "report_id"], ["more"]])
+def test_encrypted_columns_are_named(tmp_path: Path, columns: list[str]) -> None:
+    """With a footer in clear only some columns are closed, perhaps none that is needed."""
+    factory = encryption.CryptoFactory(_Keys)
+    asked = encryption.EncryptionConfiguration(
+        footer_key="f", column_keys={"c": columns}, plaintext_footer=True, double_wrapping=False
+    )
+    keys = factory.file_encryption_properties(encryption.KmsConnectionConfig(), asked)
+    rows = table(more=pa.array([1, 2, 3]))
+    pq.write_table(rows, tmp_path / "in", encryption_properties=keys)
+    found = everything(tmp_path / "in")
+    if columns == ["more"]:
+        assert [one[3] for one in found] == [7, 8, 9]
+        return
+    (bad,) = found
+    assert (bad.reason, bad.count) == (Reason.WRONG_COLUMNS, 3)
+    assert f"encrypted: {', '.join(columns)}" in bad.explanation
+
+
+def test_an_encrypted_footer_is_named(tmp_path: Path) -> None:
+    factory = encryption.CryptoFactory(_Keys)
+    asked = encryption.EncryptionConfiguration(footer_key="f", uniform_encryption=True, double_wrapping=False)
+    keys = factory.file_encryption_properties(encryption.KmsConnectionConfig(), asked)
+    pq.write_table(table(), tmp_path / "in", encryption_properties=keys)
+    (bad,) = everything(tmp_path / "in")
+    assert bad.reason is Reason.UNSUPPORTED_FORMAT
+    assert "encrypted Parquet" in bad.explanation
