@@ -63,9 +63,8 @@ def find_inputs(patterns: Sequence[str]) -> Inputs:
     taken_after_all = set(found.values())
     left = tuple(path for path in passed_over if path not in taken_after_all)
     if left:
-        notes.append(
-            f"passed over, as no data, unfinished, or a folder that is no partition: {some_of(left)}"
-        )
+        why = "as no data, unfinished, or a folder that is no partition"
+        notes.append(f"passed over {len(left):,}, {why}: {some_of(left)}")
     return Inputs(tuple(sorted(found.values())), size, tuple(dict.fromkeys(notes)), left)
 
 

@@ -73,7 +73,8 @@ def _signed(data: bytes, at: int) -> tuple[int, int]:
 def _value(data: bytes, kind: int, at: int) -> int:
     """A field that is a number."""
     if kind in _INTEGERS:
-        return _signed(data, at)[0]
+        byte = data[at]
+        return byte >> 1 ^ -(byte & 1) if byte < 128 else _signed(data, at)[0]
     if kind == _BYTE:
         return data[at]
     if kind not in _NUMBERS:
@@ -130,10 +131,11 @@ def _struct(data: bytes, at: int, depth: int = 0) -> tuple[_Places, int]:
     """Where the values of a struct lie, and the position behind it."""
     found: _Places = {}
     number = 0
-    while data[at]:
-        number, kind, at = _field(data, at, number)
+    while head := data[at]:
+        number, kind, at = (number + (head >> 4), head & 15, at + 1) if head > 15 else _field(data, at, number)
         found[number] = kind, at
-        at = _behind(data, kind, at, depth)
+        # Nearly all that is in a header are small numbers.
+        at = at + 1 if kind in _INTEGERS and data[at] < 128 else _behind(data, kind, at, depth)
     return found, at + 1
 
 
