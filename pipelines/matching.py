@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from fnmatch import translate
 from typing import Any
 
 from ldpbeam.errors import UsageError
-from ldpbeam.transforms.wildcards import WILD, literally
+from ldpbeam.transforms.wildcards import WILD, at_least
 
 _UNFINISHED = re.compile(
     r"(.*~|#.*#|.*\.(tmp|temp|part|partial|filepart|crdownload|inprogress|swp|crc)|.*\._COPYING_)",
@@ -206,33 +206,38 @@ def _entries(folder: str) -> list[Any]:
 
 
 def _match_remote(pattern: str, found: _Found) -> None:
-    """What Beam's file systems know by a path, a folder's path, or a pattern."""
+    """Objects by their path, by that of a folder, or by a pattern of Beam's file systems."""
+    from apache_beam.io.filesystem import FileSystem
     from apache_beam.io.filesystems import FileSystems
 
+    begin = next((sign.start() for sign in WILD.finditer(pattern)), len(pattern))
+    folder = pattern.rstrip("/") + "/"
     try:
-        if not WILD.search(pattern) or FileSystems.exists(pattern):
-            exact = FileSystems.match([literally(pattern)])[0].metadata_list
-            found.files.update((m.path, m.size_in_bytes) for m in exact)
-            if not exact:
-                folder = pattern.rstrip("/") + "/"
-                below = FileSystems.match([f"{literally(folder)}**"])[0].metadata_list
-                _sift(((m.path, m.size_in_bytes) for m in below), len(folder), found, partitions=True)
-            return
-        first = WILD.search(pattern)
-        begin = pattern.rfind("/", 0, first.start() if first else None) + 1
-        there = FileSystems.match([pattern])[0].metadata_list
-        _sift(((m.path, m.size_in_bytes) for m in there), begin, found, partitions=False)
+        if FileSystems.exists(pattern):
+            there = FileSystems.match([at_least(pattern)])[0].metadata_list
+        else:
+            # Beam lists all of these for a pattern too.
+            there = FileSystems.match([f"{pattern[:begin]}**"])[0].metadata_list
     except (ValueError, OSError, ImportError) as error:
         raise UsageError(
             "E-USAGE-INPUT",
             f"{pattern!r} cannot be looked for ({type(error).__name__})",
             remedy="Check the address, the credentials, and that Beam's file system for it is installed.",
         ) from None
+    objects = {one.path: one.size_in_bytes for one in there}
+    if pattern in objects:
+        found.files[pattern] = objects[pattern]
+    elif inside := {path: size for path, size in objects.items() if path.startswith(folder)}:
+        _sift(inside, len(folder), found, partitions=True)
+    elif begin < len(pattern):
+        fits = re.compile(FileSystem.translate_pattern(pattern + "*" * pattern.endswith("/"))).match
+        named = {path: size for path, size in objects.items() if fits(path)}
+        _sift(named, pattern.rfind("/", 0, begin) + 1, found, partitions=False)
 
 
-def _sift(objects: Iterable[tuple[str, int]], begin: int, found: _Found, *, partitions: bool) -> None:
+def _sift(objects: Mapping[str, int], begin: int, found: _Found, *, partitions: bool) -> None:
     """Take objects whose names, from a position on, are names of data; of a folder, partitions too."""
-    for path, size in objects:
+    for path, size in objects.items():
         *folders, name = path[begin:].split("/")
         if not name:
             continue  # some stores have objects that stand for folders

@@ -6,6 +6,6 @@ WILD = re.compile(r"[*?\[]")
 """A sign that makes a pattern of a path."""
 
 
-def literally(path: str) -> str:
-    """The pattern that matches a path and nothing else."""
-    return WILD.sub(lambda sign: f"[{sign[0]}]", path)
+def at_least(path: str) -> str:
+    """A pattern that matches a path, and perhaps others of its length: Beam has no way to quote a sign."""
+    return WILD.sub("?", path)

@@ -199,6 +199,9 @@ def test_sidecars_are_passed_over_and_said(here: Path) -> None:
     for one in left:
         assert find_inputs([f"in/{one}"]).paths == (f"in/{one}",)
     # Named by one argument and passed over by another: it is read, and not said to be passed over.
+    # A file is nothing that a folder's place in a pattern passes over.
+    put(here, "x.tmp", "y/part-0")
+    assert find_inputs(["*/part-0"]).passed_over == ()
     both = find_inputs(["in", "in/_SUCCESS"])
     assert "in/_SUCCESS" in both.paths
     assert "in/_SUCCESS" not in both.passed_over

@@ -27,9 +27,10 @@ from ldpbeam.errors import Reason
 from ldpbeam.transforms.sources.chunks import BadSource
 from ldpbeam.transforms.sources.files import ReadFiles
 from ldpbeam.transforms.sources.formats import SAMPLE, TAIL, is_zstd, unread_format, unread_inside
+from ldpbeam.wire.codec import varint
 from ldpbeam.wire.report_pb2 import Report, ReportBatch
 from tests.pipelines.running import frame
-from tests.transforms.test_sources import check, valid
+from tests.transforms.test_sources import AGREED, check, valid
 
 TABLE = pa.table({"digest": [1, 2], "epoch": [3, 4]})
 
@@ -203,7 +204,7 @@ def test_a_likeness_is_not_enough(data: bytes) -> None:
     assert unread_format(data, data[-TAIL:]) is None
 
 
-@pytest.mark.parametrize("where", ["first", "twice", "between", "last", "long", "all kinds"])
+@pytest.mark.parametrize("where", ["first", "the last kind", "twice", "between", "last", "long", "all kinds"])
 def test_skippable_frames_are_passed_over(tmp_path: Path, where: str) -> None:
     """pzstd begins with one, and others put theirs anywhere: what is compressed is read whole."""
     plain = valid("batch")
@@ -211,6 +212,7 @@ def test_skippable_frames_are_passed_over(tmp_path: Path, where: str) -> None:
     a, b = (zstandard.compress(part) for part in (plain[:200], plain[200:]))
     data = {
         "first": skippable(b"1234") + a + b,
+        "the last kind": skippable(b"1234", 15) + a + b,
         "twice": skippable(b"") + skippable(b"x", 15) + a + b,
         "between": a + skippable(b"12") + b,
         "last": a + b + skippable(b"1234"),
@@ -225,3 +227,11 @@ def test_skippable_frames_that_are_cut_or_alone(tmp_path: Path) -> None:
     assert check(tmp_path / "in", skippable(b"1234"))[1] == {"empty_file": 1}
     assert check(tmp_path / "in", skippable(b"1234")[:-1])[1] == {"truncated": 1}
     assert check(tmp_path / "in", skippable(b"1234") + b"\x04reports")[1] == {"corrupt_file": 1}
+
+
+def test_only_the_beginning_tells_the_format(tmp_path: Path) -> None:
+    """A record of several pieces whose later ones begin like text is a record."""
+    long = b"\x7a" + varint(10 << 20) + b"a" * (10 << 20)
+    data = frame(Report(digest=AGREED.digest, report_id=1, payload=b"a\3").SerializeToString() + long)
+    assert check(tmp_path / "in", data) == (1, {})
+    assert check(tmp_path / "in", gzip.compress(data, 1) + bytes(200_000)) == (1, {})

@@ -16,7 +16,7 @@ from apache_beam.io.filesystems import FileSystems
 
 from ldpbeam.errors import disk_error
 from ldpbeam.transforms.sinks.file_record import FileRecord
-from ldpbeam.transforms.wildcards import literally
+from ldpbeam.transforms.wildcards import at_least
 
 
 def sync_folder(folder: str) -> None:
@@ -201,8 +201,9 @@ def listed(output: str, folder: str) -> list[FileMetadata]:
         folder: path below it.
     """
     if "://" in output:
-        sought = FileSystems.join(literally(output), folder, "*")
-        return list(FileSystems.match([sought])[0].metadata_list)
+        inside = FileSystems.join(output, folder, "*").removesuffix("*")
+        found = FileSystems.match([f"{at_least(inside)}*"])[0].metadata_list
+        return [file for file in found if file.path.startswith(inside)]
     try:
         with os.scandir(FileSystems.join(output, folder)) as entries:
             return [FileMetadata(entry.path, entry.stat().st_size) for entry in entries if entry.is_file()]

@@ -112,7 +112,7 @@ def _by_more(head: bytes, tail: bytes) -> Iterator[tuple[str, str]]:
         with suppress(tarfile.TarError):
             tarfile.TarInfo.frombuf(head[:512], "utf-8", "replace")
             yield "a tar archive", _UNPACK
-    if len(head) > 8 and head[0] == 0x78 and int.from_bytes(head[:2], "big") % 31 == 0:
+    if len(head) > 8 and head[0] == 0x78:
         with suppress(zlib.error):
             zlib.decompressobj().decompress(head, SAMPLE)
             yield "a zlib stream", f"{_DECOMPRESS}, or compress by gzip or zstd"

@@ -132,7 +132,9 @@ def _struct(data: bytes, at: int, depth: int = 0) -> tuple[_Places, int]:
     found: _Places = {}
     number = 0
     while head := data[at]:
-        number, kind, at = (number + (head >> 4), head & 15, at + 1) if head > 15 else _field(data, at, number)
+        number, kind, at = (
+            (number + (head >> 4), head & 15, at + 1) if head > 15 else _field(data, at, number)
+        )
         found[number] = kind, at
         # Nearly all that is in a header are small numbers.
         at = at + 1 if kind in _INTEGERS and data[at] < 128 else _behind(data, kind, at, depth)
