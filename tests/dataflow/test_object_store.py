@@ -117,7 +117,10 @@ def test_a_path_with_brackets_is_no_pattern_in_an_object_store(
     call: Call, agreed: Path, reports: Path, objects: dict[str, bytes]
 ) -> None:
     """An output `results[1]` beside `results1`: only its own objects are looked at, and replaced."""
-    theirs = {f"mem://bucket/results1/estimates/other-{'0' * 16}-epoch-000000-r000.parquet": b"theirs"}
+    name = f"estimates/other-{'0' * 16}-epoch-000000-r000.parquet"
+    theirs = {
+        f"mem://bucket/{folder}/{name}": b"theirs" for folder in ("results1", "results(1]", "resultsX1]")
+    }
     objects.update(theirs)
     arguments = ["run", "--collection", agreed, "--input", reports, "--output", "mem://bucket/results[1]"]
     for _ in range(2):

@@ -18,6 +18,7 @@ from ldpbeam.transforms.sources import parquet
 from ldpbeam.transforms.sources.chunks import BadSource, Table
 from ldpbeam.transforms.sources.files import ReadFiles
 from ldpbeam.transforms.sources.parquet_headers import (
+    TooLarge,
     footer,
     page_headers,
     pages_lie,
@@ -271,3 +272,38 @@ def test_rows_that_lie_even_are_judged_like_others(fault: str, shared: bool) -> 
     assert told[0] == told[1]
     counted = sum(len(one[2]) for one in told[0][0])
     assert counted == {"none": n, "symbol": n - 1, "two epochs": n, "foreign": n - 1}.get(fault, 0)
+
+
+def data_page(values: int, encoding: int, plain: int = 10) -> bytes:
+    """A page without bytes that says so much of itself."""
+
+    def number(one: int) -> bytes:
+        one, out = one << 1, b"\x15"
+        while one > 127:
+            out, one = out + bytes([one & 127 | 128]), one >> 7
+        return out + bytes([one])
+
+    return number(0) + number(plain) + number(0) + b"\x2c" + number(values) + number(encoding) + b"\0\0"
+
+
+@pytest.mark.parametrize("encoding", [6, 7])
+def test_pages_of_differences_have_a_million_values_at_most(encoding: int) -> None:
+    """Their lengths are decoded all at once, and may take no bytes at all."""
+    for values in (1 << 20, (1 << 20) + 1):
+        page = data_page(values, encoding)
+        file: Any = BytesIO(page)
+        if values == 1 << 20:
+            assert pages_of(file, 0, len(page), 1 << 30).values == values
+        else:
+            with pytest.raises(TooLarge):
+                pages_of(file, 0, len(page), 1 << 30)
+
+
+def test_rows_at_once_follow_from_the_headers() -> None:
+    """Of plain values by their mean length, of differences by the page's; of a dictionary by nothing."""
+    found = {}
+    for encoding in (0, 7, 8):
+        page = data_page(1000, encoding, 8 << 20)
+        file: Any = BytesIO(page)
+        found[encoding] = pages_of(file, 0, len(page), 1 << 30).rows_at_once
+    assert found == {0: 500, 7: 1, 8: 1 << 16}

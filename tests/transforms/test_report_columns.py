@@ -15,7 +15,9 @@ import pytest
 from pyarrow.parquet import encryption
 
 from ldpbeam.errors import Reason
-from ldpbeam.transforms.sources.chunks import BadSource
+from ldpbeam.transforms.sources import parquet
+from ldpbeam.transforms.sources.chunks import BadSource, Table
+from ldpbeam.transforms.sources.files import ReadFiles
 from ldpbeam.transforms.sources.report_columns import in_folders
 from tests.reference import report_columns as slow
 from tests.transforms.test_parquet import everything
@@ -297,7 +299,9 @@ def test_ids_of_columns_that_a_float_rounds_are_taken(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("dictionary", [True, False])
-def test_decimals_may_be_bytes_of_any_length(tmp_path: Path, dictionary: bool) -> None:
+def test_decimals_may_be_bytes_of_any_length(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, dictionary: bool
+) -> None:
     """As some writers in Java have it; pyarrow writes none, so the type is put into the footer by hand."""
     ids = [0, 1, -1, 255, 2**63, 2**64 - 1, -(2**63), 2**64, 7] * 40
     numbers = [one.to_bytes(one.bit_length() // 8 + 1, "big", signed=True) for one in ids]
@@ -318,6 +322,13 @@ def test_decimals_may_be_bytes_of_any_length(tmp_path: Path, dictionary: bool) -
         one % 2**64 for one in ids if -(2**63) <= one < 2**64
     ]
     assert sum(one.count for one in found if isinstance(one, BadSource)) == 40
+    # Each row may have the longest value of the dictionary, so few are decoded together.
+    monkeypatch.setattr(parquet, "BYTES_AT_ONCE", 1000)
+    sizes = [
+        len(one.rows.digest) for one in ReadFiles().process(str(tmp_path / "in")) if isinstance(one, Table)
+    ]
+    assert (max(sizes) < 20) == dictionary
+    assert sum(sizes) == count - 40
 
 
 class _Keys(encryption.KmsClient):  # type: ignore[misc]

@@ -59,18 +59,19 @@ def _behind_skippable(head: bytes) -> int:
     return at
 
 
-def unread_format(head: bytes, tail: bytes = b"") -> str | None:
+def unread_format(head: bytes, tail: bytes = b"", what: str = "file") -> str | None:
     """One sentence about a format that is not read: its name and what to do; None for any other bytes.
 
     Args:
         head: the first :data:`SAMPLE` bytes of the file, or all.
         tail: its last :data:`TAIL` bytes; empty where nobody knows them.
+        what: a word for the bytes.
     """
     found = _by_beginning(head) or next(_by_more(head, tail), None) or _as_text(head)
     if found is None:
         return None
     name, remedy = found
-    return f"The file is {name}, which is not read; {remedy}."
+    return f"The {what} is {name}, which is not read; {remedy}."
 
 
 def unread_inside(head: bytes, outer: str) -> str | None:

@@ -225,8 +225,9 @@ def _read_group(
     claims = group.claims
     pages, begun = dict[str, Pages](), reading.done
     try:
-        if locked := sorted(group.encrypted & layout.leaves.keys()):
-            raise WrongColumns(f"The table is sound, but encrypted: {', '.join(locked)}; decrypt it first.")
+        if group.encrypted:
+            locked = ", ".join(sorted(group.encrypted))
+            raise WrongColumns(f"The table is sound, but encrypted: {locked}; decrypt it first.")
         for name in layout.leaves:
             at, end = pages_lie(stored, group.columns[name])
             reading.use(end - at)
