@@ -3,9 +3,9 @@
     python benchmarks/memory.py [--epochs 1,2,4] [--only NAME]
 
 Every row is one command as a process of its own: `ldpbeam run` over simulated reports of so many epochs, and
-`report`, `compare` and `export` of its results. 100,000 devices report in each epoch, with values that fall
-like 1/rank^1.1. docs/performance.md has the table; the warning W-COLLECTION-SIZE states what `run` takes
-(ldpbeam/collection/advice.py), in the last column.
+`report`, `compare` and `export` of its results, epoch by epoch and over time. 100,000 devices report in each
+epoch, with values that fall like 1/rank^1.1. docs/performance.md has the table; the warning
+W-COLLECTION-SIZE states what `run` takes (ldpbeam/collection/advice.py), in the last column.
 """
 
 from __future__ import annotations
@@ -72,10 +72,24 @@ def rows(size: int, keys: str, epochs: list[int], folder: Path) -> Iterator[tupl
         out = str(folder / f"out-{number}")
         options = [word for file in files[:number] for word in ("--input", file)]
         yield number, "run", *measured("run", "--collection", str(source), *options, "--output", out)
-    yield max(epochs), "report", *measured("report", out)
-    if len(epochs) > 1:
-        yield max(epochs), "compare", *measured("compare", out)
-    yield max(epochs), "export", *measured("export", out, "--output", str(folder / "out.csv"))
+    groups, table = str(folder / "groups.csv"), ("--output", str(folder / "out.parquet"))
+    Path(groups).write_text("group,value\n" + "".join(f"first,{value}\n" for value in range(100)))
+    last = max(epochs)
+    yield last, "report", *measured("report", out)
+    yield last, "export", *measured("export", out, *table)
+    if last > 1:
+        middle = str(last // 2)
+        halves = ["--epochs", f"0..{middle}", "--against", f"{int(middle) + 1}..{last}"]
+        yield last, "compare", *measured("compare", out)
+        yield last, "compare, half against half", *measured("compare", out, *halves, *table)
+        yield last, "export --by week", *measured("export", out, "--by", "week", *table)
+        yield last, "export --every (all)", *measured("export", out, "--every", str(last), *table)
+        yield last, "export --smooth", *measured("export", out, "--smooth", *table)
+        yield (
+            last,
+            "export --group --every (all)",
+            *measured("export", out, "--group", groups, "--every", str(last), *table),
+        )
 
 
 def main() -> None:

@@ -4,7 +4,28 @@ from __future__ import annotations
 
 import sys
 
+from ldpbeam import __version__
 from ldpbeam.errors import extra_error
+
+_HELP = """\
+Usage: ldpbeam [OPTIONS] COMMAND [ARGS]...
+
+  Statistics from devices under local differential privacy, again and again over time.
+
+  This installation has what a device needs: from ldpbeam import Device. The commands need
+  more: pip install 'ldpbeam[pipeline]'; the page of results 'ldpbeam[page]', the collector
+  'ldpbeam[collect]'.
+
+Options:
+  --version   Show the version and exit.
+  -h, --help  Show this message and exit."""
+_ANSWERS = {
+    "": _HELP,
+    "-h": _HELP,
+    "--help": _HELP,
+    "--version": f"ldpbeam, version {__version__}",
+}
+"""What is answered where the command line itself is not installed, as it would answer."""
 
 
 def main() -> None:
@@ -18,6 +39,9 @@ def main() -> None:
         said = extra_error(error)
         if said is None:
             raise
+        if (answer := _ANSWERS.get(" ".join(sys.argv[1:]))) is not None:
+            sys.stdout.write(f"{answer}\n")
+            return
         sys.stderr.write(f"ldpbeam: {said}\n")
         sys.exit(said.exit_code)
     command()

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from ldpbeam.accounting import Entry, Key
 from ldpbeam.arrays import Bytes, Ints, Uints, read_only
-from ldpbeam.collection.collection import digest_hex
+from ldpbeam.collection.collection import Collection, digest_hex
 from ldpbeam.errors import Reason
 from ldpbeam.file_version import FileVersion
 from ldpbeam.support import Support
@@ -24,6 +24,35 @@ A run given the wrong collection refuses every report there is, and must not hol
 
 UNATTRIBUTED: Key = ("", None)
 """Key of the accounting of records that name no known collection."""
+
+
+MICROS = 1_000_000
+"""Of a second."""
+
+
+@dataclass(frozen=True)
+class Written:
+    """When some records had been written, microseconds since 1970.
+
+    Attributes:
+        by: as their file's own time says, or a person.
+        read: when they were read, hence surely not before they were written; None where ``by`` is what a
+            person says.
+    """
+
+    by: int
+    read: int | None = None
+
+    def before(self, collection: Collection, epoch: int) -> bool:
+        """Whether no report of the epoch can be among them, since they had been written before it began.
+
+        A file's own time from before the collection's first epoch is the time of an archive or of an image,
+        not of a writer: all that is known then is that the file had been written when it was read.
+        """
+        by = self.by
+        if self.read is not None and by < collection.opens(0) * MICROS:
+            by = self.read
+        return by < collection.opens(epoch) * MICROS
 
 
 @dataclass(frozen=True)
@@ -101,6 +130,8 @@ class Rejection:
         count: reports concerned.
         digest: 16 hexadecimal digits, or empty (also when the records concerned differ).
         epoch: as the record says, or None (also when the records concerned differ).
+        missing: bytes that a record cut off by the end of its file lacks; None where nobody knows, or nothing
+            is cut off.
         detail: a sentence that says more than the reason's own, never with a value in it; empty for none.
     """
 
@@ -111,6 +142,7 @@ class Rejection:
     count: int = 1
     digest: str = ""
     epoch: int | None = None
+    missing: int | None = None
     detail: str = ""
 
     @property
@@ -136,6 +168,7 @@ def capped(rejections: Iterable[Rejection]) -> list[Rejection]:
             count=sum(r.count for r in rest),
             digest=first.digest if len(digests) == 1 else "",
             epoch=first.epoch if len(epochs) == 1 else None,
+            missing=None,
         )
         rest = [together]
     return listed + rest
@@ -147,7 +180,7 @@ class Rejected:
 
     Attributes:
         reason, source: as in :class:`Rejection`.
-        places, indices, counts, digests, epochs: likewise, for each record.
+        places, indices, counts, digests, epochs, missing: likewise, for each record.
         detail: as in :class:`Rejection`, of all of them.
     """
 
@@ -158,6 +191,7 @@ class Rejected:
     counts: Ints | None = None
     digests: Uints | None = None
     epochs: Ints | None = None
+    missing: Ints | None = None
     detail: str = ""
 
     def first(self) -> list[Rejection]:
@@ -190,6 +224,7 @@ class Rejected:
             1 if self.counts is None else int(self.counts[i]),
             "" if self.digests is None else digest_hex(int(self.digests[i])),
             None if self.epochs is None else int(self.epochs[i]),
+            None if self.missing is None else int(self.missing[i]),
             self.detail,
         )
 
@@ -210,8 +245,8 @@ class Admission:
         repeated: rejected reports of batches that say nothing new about an epoch's devices, because their
             report ids stand in the batch before, or because fewer could have been sent in so many bytes. They
             are among the rejected ones; only the error fraction passes over them.
-        written_by: microseconds since 1970 by which all of the records had been written, where it is known:
-            none of them can be of an epoch that had not begun by then. It says nothing about lateness.
+        written_by: when all of the records had been written, where it is known: none of them can be of an
+            epoch that had not begun by then. It says nothing about lateness.
         part: of which file the records' buffer is a part, where it is one.
         counting: whether reports may be counted while they are judged: nothing takes some of them away later.
     """
@@ -221,7 +256,7 @@ class Admission:
     late: Counter[Key] = field(default_factory=Counter)
     rejected: Counter[tuple[Key, Reason]] = field(default_factory=Counter)
     repeated: Counter[Key] = field(default_factory=Counter)
-    written_by: int | None = None
+    written_by: Written | None = None
     part: FilePart | None = None
     counting: bool = False
     _rejected: list[Rejected] = field(default_factory=list)
@@ -243,12 +278,21 @@ class Admission:
         return [one for held in found.values() for one in (capped(held) if len(held) > 1 else held)]
 
     def reject_source(
-        self, reason: Reason, source: str, place: int = -1, count: int = 1, detail: str = ""
+        self,
+        reason: Reason,
+        source: str,
+        place: int = -1,
+        count: int = 1,
+        missing: int | None = None,
+        detail: str = "",
     ) -> None:
         """Count something that is no report at all as records read and rejected."""
         self.read[UNATTRIBUTED] += count
-        where = {"places": np.array([place]), "counts": np.array([count])}
-        self.reject(UNATTRIBUTED, Rejected(reason, source, detail=detail, **where))
+        lacking = None if missing is None else np.array([missing])
+        rejected = Rejected(
+            reason, source, np.array([place]), counts=np.array([count]), missing=lacking, detail=detail
+        )
+        self.reject(UNATTRIBUTED, rejected)
 
     def reject_places(self, reason: Reason, source: str, places: Ints) -> None:
         """Count records that are no report at all, by their places, as read and rejected."""

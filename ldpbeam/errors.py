@@ -27,7 +27,7 @@ class LdpError(Exception):
     exit_code = 6
 
     def __init__(self, code: str, message: str, *, where: str = "", remedy: str = "") -> None:
-        """Build the one-line text ``what in where. remedy [code]``."""
+        """Build the one-line text ``where: what. remedy [code]``."""
         self.code = code
         self.message = message
         self.where = where
@@ -35,10 +35,10 @@ class LdpError(Exception):
         super().__init__(code, message, where, remedy)
 
     def __str__(self) -> str:
-        place = f" in {self.where}" if self.where else ""
+        place = f"{self.where}: " if self.where else ""
         fix = f" {self.remedy}" if self.remedy else ""
         # Messages quote what somebody wrote; a line stays one, and short enough to read.
-        return f"{clean(self.message, _LONGEST)}{clean(place)}.{clean(fix)} [{self.code}]"
+        return f"{clean(place)}{clean(self.message, _LONGEST)}.{clean(fix)} [{self.code}]"
 
     def at(self, where: str) -> Self:
         """The same error with the place filled in (kept when it already names one)."""
@@ -196,7 +196,7 @@ _EXPLANATIONS = {
     Reason.FOREIGN_EPOCH: "The epoch is none of the collection's; check the device's clock and the origin.",
     Reason.RETIRED_COLLECTION: "The collection was retired before this epoch; update the device.",
     Reason.FUTURE_EPOCH: "The epoch had not begun when the report arrived or its file was written; the "
-    "device's clock is ahead, or --not-after is wrong.",
+    "device's clock is ahead, or the time of the file (or --not-after) is wrong.",
     Reason.TOO_MANY_EPOCHS: "More epochs have reports than --max-epochs; those with the fewest are left out.",
     Reason.WRONG_LENGTH: "The payload does not have the protocol's length; the device uses other parameters, "
     "or the payload was written as hex or base64 in place of its bytes.",

@@ -292,10 +292,14 @@ def nearest_shares(frequency: Floats) -> Floats:
     Args:
         frequency: float64 (..., k), NaN where nothing is known.
     """
-    found = np.empty(frequency.shape)
+    return np.asarray(np.maximum(frequency - share_levels(frequency), 0.0), np.float64)
+
+
+def share_levels(frequency: Floats) -> Floats:
+    """What :func:`nearest_shares` takes off the frequencies of each row, float64 (..., 1)."""
+    found = np.empty((*frequency.shape[:-1], 1))
     for row in np.ndindex(frequency.shape[:-1]):
-        one = np.ascontiguousarray(frequency[row])
-        found[row] = np.maximum(one - _kernels().threshold(one), 0.0)
+        found[row] = _kernels().threshold(np.ascontiguousarray(frequency[row]))
     return found
 
 

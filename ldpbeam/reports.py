@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from ldpbeam.accounting import Key
 from ldpbeam.admission import (
     LISTED,
+    MICROS,
     UNATTRIBUTED,
     Admission,
     FilePart,
@@ -28,6 +29,7 @@ from ldpbeam.admission import (
     Rejection,
     ReportColumns,
     StoredColumns,
+    Written,
     by_epoch,
     capped,
     put_together,
@@ -49,6 +51,7 @@ __all__ = [
     "Rejection",
     "ReportColumns",
     "StoredColumns",
+    "Written",
     "admit_batches",
     "admit_even_rows",
     "admit_frames",
@@ -66,16 +69,14 @@ _SMALL = 1024
 _WORTH_COUNTING = 1024
 """Reports that are counted while they are judged; fewer of them cost less than adding up their counts."""
 
-_MICROS = 1_000_000
 
-
-def epoch_at_fault(collection: Collection, epoch: int, written_by: int | None = None) -> Reason | None:
+def epoch_at_fault(collection: Collection, epoch: int, written_by: Written | None = None) -> Reason | None:
     """Why reports of an epoch are not taken, whatever they hold and whenever they arrived."""
     if not collection.epochs.contains(epoch):
         return Reason.FOREIGN_EPOCH
     if collection.retired is not None and collection.epochs.start(epoch) >= collection.retired:
         return Reason.RETIRED_COLLECTION
-    if written_by is not None and written_by < collection.opens(epoch) * _MICROS:
+    if written_by is not None and written_by.before(collection, epoch):
         return Reason.FUTURE_EPOCH
     return None
 
@@ -299,7 +300,7 @@ def _attributed(
                 refuse(nowhere, reason, everyone)
                 continue
             if records.arrival is not None:
-                early = records.arrival[everyone] < collection.opens(epoch) * _MICROS
+                early = records.arrival[everyone] < collection.opens(epoch) * MICROS
                 refuse(nowhere, Reason.FUTURE_EPOCH, everyone[early])
                 group = everyone[~early]
                 if not group.size:
@@ -366,7 +367,7 @@ def _admit_columns(
         ids, payloads = ids[rows], read_only(payloads[rows])
     if records.arrival is not None and ids.size:
         # Of the records first: there are fewer of them than reports, and hardly ever is one of them late.
-        came_late = records.arrival[which] >= collection.closes(columns.epoch) * _MICROS
+        came_late = records.arrival[which] >= collection.closes(columns.epoch) * MICROS
         if came_late.any():
             late = np.repeat(came_late, 1 if sizes is None else sizes)
             late = late if rows is None else late[rows]

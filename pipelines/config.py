@@ -137,7 +137,7 @@ class Counting:
     )
     max_error_fraction: float = set_by(
         0.1,
-        "Publish no estimate for an epoch of whose records a larger part was rejected.",
+        "If a larger part of an epoch's records was rejected, publish no estimate for it.",
         kind=Kind.FRACTION,
         shown=True,
     )
@@ -215,7 +215,7 @@ class Job:
 
     runner: str = set_by(
         "FnApiRunner",
-        "Any Beam runner; DirectRunner (the default) runs in this process.",
+        "Any Beam runner. Default: FnApiRunner, which runs in this process; DirectRunner means the same.",
         not_in_template="the launcher gives it",
     )
     overwrite: bool = flag("Over files: replace results of other collections in DIR too.", over=Over.FILES)

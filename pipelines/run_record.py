@@ -6,6 +6,7 @@ import json
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from itertools import groupby, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -70,6 +71,16 @@ class EpochRecord:
 
 
 @dataclass(frozen=True)
+class Gap:
+    """Epochs in a row of which nothing was counted, though of the ones before and behind it was."""
+
+    collection: str  # its name; empty where the collection is no longer given
+    digest: str  # of the collection
+    first_epoch: int
+    last_epoch: int
+
+
+@dataclass(frozen=True)
 class RunAccounting:
     """What became of every record of a run."""
 
@@ -89,12 +100,30 @@ class RunAccounting:
             None if old is None else Archived(int(old["epochs"]), 0, _account(old)),
         )
 
+    @property
+    def gaps(self) -> tuple[Gap, ...]:
+        """Epochs without a counted report within the row of those that have one, by digest and epoch.
+
+        Where as many epochs of a collection are missing as are there, or more, there is no row to speak of.
+        """
+        found: list[Gap] = []
+        for (digest, name), group in groupby(self.epochs, lambda one: (one.digest, one.collection)):
+            there = [one.epoch for one in group if one.account.counted]
+            if there and there[-1] - there[0] + 1 < 2 * len(there):
+                found += [
+                    Gap(name, digest, before + 1, after - 1)
+                    for before, after in pairwise(there)
+                    if after > before + 1
+                ]
+        return tuple(found)
+
     def as_record(self) -> dict[str, object]:
         """For run.json."""
-        rest, old = self.unattributed, self.archived
+        rest, old, gaps = self.unattributed, self.archived, self.gaps
         return {
             "total": self.total.as_record(),
             "epochs": [epoch.as_record() for epoch in self.epochs],
+            **({"gaps": [asdict(gap) for gap in gaps]} if gaps else {}),
             "unattributed": {"read": rest.read, "rejected": rest.rejected_record()},
             **({"archived": {"epochs": old.epochs, **old.account.as_record()}} if old else {}),
         }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from math import fsum
@@ -57,6 +57,7 @@ class SimulationRecord:
         mean_memoised_inputs: inputs memoised per device at the end; 0 for one-round protocols.
         mean_longitudinal_loss: those inputs times ε∞, LOLOHA Eq. 8; 0 for one-round protocols, which it does
             not speak about.
+        notes: what the population's file holds besides values: empty cells, values that are not listed.
     """
 
     seed: int
@@ -72,6 +73,7 @@ class SimulationRecord:
     compression: str
     mean_memoised_inputs: float
     mean_longitudinal_loss: float
+    notes: list[str]
 
 
 def simulate(  # noqa: PLR0913 - the options of a command, by name
@@ -81,6 +83,7 @@ def simulate(  # noqa: PLR0913 - the options of a command, by name
     *,
     seed: int,
     spec: str = "",
+    notes: Sequence[str] = (),
     format: Format = "batch",  # noqa: A002 - as the command line calls it
     compression: Compression = "none",
     truth: bool = False,
@@ -102,6 +105,7 @@ def simulate(  # noqa: PLR0913 - the options of a command, by name
         out: output directory, made when missing.
         seed: seed of the devices' random words. The population may use the same one.
         spec: the SPEC of the population, for the record.
+        notes: what its file holds besides values, for the record.
         format: a key of :data:`ldpbeam.simulators.deliver.files.FORMATS`.
         compression: one of :data:`ldpbeam.simulators.deliver.files.COMPRESSIONS`.
         truth: whether to write the truth.
@@ -136,7 +140,9 @@ def simulate(  # noqa: PLR0913 - the options of a command, by name
         return written
 
     total = simulation.run(write, out / "truth.parquet" if truth else None, on_epoch)
-    record = SimulationRecord(**simulation.facts(spec), reports=total, format=format, compression=compression)
+    record = SimulationRecord(
+        **simulation.facts(spec, notes), reports=total, format=format, compression=compression
+    )
     write_record(record, out)
     return record
 
@@ -178,7 +184,7 @@ class Simulation:
                     on_epoch(epoch, delivered)
         return total
 
-    def facts(self, spec: str) -> dict[str, Any]:
+    def facts(self, spec: str, notes: Sequence[str]) -> dict[str, Any]:
         """What :class:`SimulationRecord` says about devices and collection, once all have reported."""
         return {
             "seed": self.random_words.seed,
@@ -191,6 +197,7 @@ class Simulation:
             "protocol": self._collection.protocol_label,
             "mean_memoised_inputs": float(self._fleet.memoised_inputs().mean()),
             "mean_longitudinal_loss": fsum(ledger.mean for ledger in self._fleet.ledgers()),
+            "notes": list(notes),
         }
 
 

@@ -39,7 +39,7 @@ try {
   }
   status.textContent = "Choose one.";
   if ((await device.outbox.waiting()).length) await send();
-  setInterval(send, 60_000);
+  setInterval(() => send().catch((error) => (status.textContent = error.message)), 60_000);
 } catch (error) {
   status.textContent = error.message;
 }

@@ -10,6 +10,7 @@ from math import inf
 from pathlib import Path
 from typing import Any, Literal
 
+from ldpbeam.client import order
 from ldpbeam.client.derived import Derivation
 from ldpbeam.client.drawn import DerivedDraws, Drawn, Draws, StoredDraws
 from ldpbeam.client.outbox import Outbox, Waiting
@@ -100,7 +101,8 @@ class Device:
                 that runs once per epoch would send each report in the next epoch, when it may be late.
             sentinel: file that says that the device has a state; best kept where it is not lost together with
                 the folder. None for one in the folder.
-            max_jump: seconds by which an epoch, or the clock, may be after the last one.
+            max_jump: seconds by which an epoch, or the clock, may be after the last one. One that is further
+                is refused at first, and believed once the clock has shown such times for a day.
             clock: seconds since 1970.
 
         Raises:
@@ -184,6 +186,10 @@ class Device:
         returns the same bytes, whatever the value is by then: a second draw would spend privacy again, and be
         counted as another report.
 
+        Epochs go forward. Where the clock says that an epoch which was reported has not begun, the clock was
+        ahead: the device goes on with the epochs before it that it has not reported, and what waits about the
+        later one is due at once.
+
         Args:
             value: an index, or a label where the collection lists labels; a label that is not listed is the
                 collection's ``other``. For several attributes a sequence of them, or a mapping by name.
@@ -192,9 +198,9 @@ class Device:
         Raises:
             TypeError: the value or the epoch is of no type that can be reported.
             ValueError: the value lies outside the domain.
-            DeviceError: it is no label; the epoch is none of the collection's, lies before the last one, or
-                too far after it; the budget is spent; the person has withdrawn; the state is lost or damaged;
-                the disk refuses.
+            DeviceError: it is no label; the epoch is none of the collection's, was reported or passed over,
+                or lies too far after the last one; the budget is spent; the person has withdrawn; the state
+                is lost or damaged; the disk refuses.
 
         No text contains the value.
         """
@@ -203,36 +209,37 @@ class Device:
         timed = epoch is None
         asked = self._collection.epochs.index(now) if epoch is None else plain_integer(epoch, "the epoch")
         if not self._collection.epochs.contains(asked):
-            raise _epoch_error(
+            raise order.epoch_error(
                 f"epoch {asked} is none of the collection's", "Check the clock and the origin."
             )
         with self._store.locked():
             state = self._own_state()
             entry = self._entry(state)
-            last = entry.last_epoch if entry.HasField("last_epoch") else None
-            if last is not None and asked <= last:
-                if asked < last:
-                    raise _epoch_error(
-                        f"epoch {asked} lies before epoch {last}, which was reported",
-                        "Report each epoch once, in order; if the clock went back, wait.",
-                    )
+            before = order.ranges(entry)
+            found = next((one for one in entry.spans if one.last_epoch == asked), None)
+            if found is not None and not found.forgotten:
                 self._store.settle()
-                return self._again(entry)
+                return self._again(entry, found)
+            order.require_open(self._collection.epochs, before, asked, now)
             self._require_near(state, entry, asked, now if timed else None)
-            message = None
+            message = drawn = None
             if self._draws.reports_in(asked, entry.own_epochs):
                 drawn = self._drawn(state, entry, values, asked)
                 message = self._message(drawn, asked)
-            entry.last_epoch = asked
-            self._keep(entry, message, values)
+            back = bool(before) and asked < before[-1].first_epoch
+            span = order.add(entry, asked)
+            self._keep(span, message, values, noise=drawn is not None and drawn.noise)
             if timed:
-                state.clock_seconds = max(int(now), state.clock_seconds)
+                # The time of a clock that was ahead would hide its next jump.
+                state.clock_seconds = int(now) if back else max(int(now), state.clock_seconds)
             if self._outbox is not None:
                 digest = self._collection.digest_hex
+                if back:
+                    self._outbox.hasten(digest, asked, max(0, int(now)))
                 if message is None:
-                    self._outbox.without_remains(digest, last)
+                    self._outbox.without_remains(digest, before)
                 else:
-                    self._outbox.put(Waiting(self._due(asked, now), digest, asked), message, last)
+                    self._outbox.put(Waiting(self._due(asked, now), digest, asked), message, before)
             self._store.save(state)
         return message
 
@@ -291,40 +298,42 @@ class Device:
     def _require_near(
         self, state: device_state_pb2.DeviceState, entry: _Entry, epoch: int, now: float | None
     ) -> None:
-        """An absurd epoch would be the last one for ever: all that come before it are refused."""
-        jump = 0.0
-        if entry.HasField("last_epoch"):
-            jump = (epoch - entry.last_epoch) * float(self._collection.epochs.length)
+        """A clock that is far ahead for a moment must spend no report; one that stays there is believed."""
+        epochs = self._collection.epochs
+        jump = order.jump(epochs, entry, epoch)
         if now is not None and state.HasField("clock_seconds"):
             jump = max(jump, now - state.clock_seconds)
-        if jump > self._policy.max_jump:
-            raise DeviceError(
-                "E-DEVICE-CLOCK",
-                f"epoch {epoch} lies {jump / 86400:.0f} days after what the device last reported; if the "
-                "clock is wrong, a report now would block all epochs before it",
-                remedy="Set the clock; if the device was off for so long, open it with a larger max_jump.",
-            )
-
-    def _keep(self, entry: _Entry, message: bytes | None, values: Any) -> None:
-        """What the same bytes can be had from again: themselves where they are short."""
-        entry.last_silent = message is None
-        if message is None:
-            entry.last_report = entry.last_values = b""
+        if jump <= self._policy.max_jump or order.believed(
+            entry, shown := epochs.start(epoch) if now is None else int(now)
+        ):
+            entry.ClearField("doubted_seconds")
             return
-        short = len(message) <= _SMALL or isinstance(self._draws, StoredDraws)
-        entry.last_report = message if short else b""
-        entry.last_values = b"" if short else self._masked(_packed(values), entry.last_epoch)
+        if order.doubt(entry, shown):
+            self._store.save(state)
+        raise order.clock_error(epoch, jump)
 
-    def _again(self, entry: _Entry) -> bytes | None:
-        """The last report; None where there was none."""
-        if entry.last_silent:
+    def _keep(self, span: device_state_pb2.Span, message: bytes | None, values: Any, *, noise: bool) -> None:
+        """What the same bytes can be had from again: themselves where they are short."""
+        span.ClearField("report")
+        span.ClearField("values")
+        span.silent, span.noise = message is None, noise
+        if message is None:
+            return
+        if len(message) <= _SMALL or isinstance(self._draws, StoredDraws):
+            span.report = message
+        else:
+            span.values = self._masked(_packed(values), span.last_epoch)
+
+    def _again(self, entry: _Entry, span: device_state_pb2.Span) -> bytes | None:
+        """The report of the last epoch of a span; None where there was none."""
+        if span.silent:
             return None
-        if entry.last_report:
-            return entry.last_report
-        epoch = entry.last_epoch
-        if entry.last_noise:
+        if span.report:
+            return span.report
+        epoch = span.last_epoch
+        if span.noise:
             return self._message(self._draws.noise(epoch, entry.memo), epoch)
-        values = _unpacked(self._masked(entry.last_values, epoch))
+        values = _unpacked(self._masked(span.values, epoch))
         protocol = self._collection.protocol
         asked = tuple(values) if self._collection.attributes else values[0]
         return self._message(self._draws.report(protocol.require_value(asked), epoch, entry.memo), epoch)
@@ -353,10 +362,8 @@ class Device:
                     self._store.save(state)
             if self._policy.at_cap == "stop":
                 raise _budget_error(budget)
-            entry.last_noise = True
             return self._draws.noise(epoch, entry.memo)
         entry.ClearField("spent_budget")
-        entry.last_noise = False
         entry.inputs = marks
         for level, times in added.items():
             known = next((one for one in entry.levels if one.epsilon == level), None)
@@ -395,10 +402,6 @@ def _packed(values: Any) -> bytes:
 
 def _unpacked(packed: bytes) -> list[int]:
     return [int.from_bytes(packed[i : i + 3], "little") for i in range(0, len(packed), 3)]
-
-
-def _epoch_error(message: str, remedy: str) -> DeviceError:
-    return DeviceError("E-DEVICE-EPOCH", message, remedy=remedy)
 
 
 def _budget_error(budget: float) -> DeviceError:

@@ -22,12 +22,14 @@ class Drawn(NamedTuple):
         report_id: 64 bits.
         inputs: (attribute, memoised input) of each permanent answer in it.
         memo: what has to be kept before it leaves; None where nothing has.
+        noise: whether it is about no value of the device.
     """
 
     payload: bytes
     report_id: int
     inputs: Sequence[tuple[int, int]] = ()
     memo: device_state_pb2.DeviceMemo | None = None
+    noise: bool = False
 
 
 class Draws(ABC):
@@ -87,7 +89,7 @@ class DerivedDraws(Draws):
     def noise(self, epoch: int, memo: device_state_pb2.DeviceMemo) -> Drawn:
         """From a stream that no value chooses."""
         words = DerivedRandomness(self._derivation, Purpose.NOISE, epoch, self._root)
-        return Drawn(_noise(self._protocol, self._memo, words), self._report_id(epoch))
+        return Drawn(_noise(self._protocol, self._memo, words), self._report_id(epoch), noise=True)
 
     def share(self, epoch: int) -> int:
         """The same for an epoch, however often it is asked for."""
@@ -127,7 +129,7 @@ class StoredDraws(Draws):
 
     def noise(self, epoch: int, memo: device_state_pb2.DeviceMemo) -> Drawn:
         """Nothing of it is kept, and nothing that was kept is used but what was drawn without a value."""
-        return Drawn(_noise(self._protocol, memo_of(memo), self._system), self._system.word())
+        return Drawn(_noise(self._protocol, memo_of(memo), self._system), self._system.word(), noise=True)
 
     def share(self, epoch: int) -> int:
         """Fresh."""

@@ -76,6 +76,11 @@ def settle(folder: Path) -> None:
         os.close(descriptor)
 
 
+def rename(path: Path, new: Path) -> None:
+    """Rename a file; durable with the next :func:`settle` of its folder."""
+    os.replace(path, new)
+
+
 def remove(path: Path) -> None:
     """Remove a file, where it is there; durable with the next :func:`settle` of its folder."""
     with suppress(FileNotFoundError):

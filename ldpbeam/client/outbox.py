@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import NamedTuple
 
-from ldpbeam.client import durable
+from ldpbeam.client import durable, order
 from ldpbeam.client.store import FileStore
 
 
@@ -54,33 +55,51 @@ class Outbox:
         with durable.said(self._folder):
             durable.make_folder(self._folder)
 
-    def put(self, waiting: Waiting, report: bytes, last_epoch: int | None) -> None:
+    def put(self, waiting: Waiting, report: bytes, reported: Sequence[order.Range]) -> None:
         """Keep a report; durable when this returns. The device holds the lock, and changes its state next.
 
         Args:
             waiting: the report.
             report: its bytes.
-            last_epoch: of the collection in the state: reports of later epochs are remains of a machine that
+            reported: epochs of the collection in the state: reports of others are remains of a machine that
                 stopped before it kept the state with them.
 
         Raises:
             DeviceError: the disk is full or refuses.
         """
-        sound = self.without_remains(waiting.digest, last_epoch)
+        sound = self.without_remains(waiting.digest, reported)
         with durable.said(self._folder):
             for one in sound[: max(0, len(sound) + 1 - self._most)]:
                 durable.remove(self._folder / one.name)
                 self.dropped += 1
             durable.write(self._folder / waiting.name, report)
 
-    def without_remains(self, digest: str, last_epoch: int | None) -> list[Waiting]:
+    def hasten(self, digest: str, epoch: int, now: int) -> None:
+        """Reports of later epochs, which a clock made that was ahead, have nothing to wait for: due now.
+
+        The device holds the lock.
+
+        Args:
+            digest: of the collection.
+            epoch: that is being reported.
+            now: seconds since 1970.
+
+        Raises:
+            DeviceError: the disk is full or refuses.
+        """
+        with durable.said(self._folder):
+            for one in self._listed():
+                if one.digest == digest and one.epoch > epoch and one.due > now:
+                    durable.rename(self._folder / one.name, self._folder / one._replace(due=now).name)
+
+    def without_remains(self, digest: str, reported: Sequence[order.Range]) -> list[Waiting]:
         """Remove what a machine left that stopped before it kept the state; the rest, the first due first.
 
         The device holds the lock, and changes its state next.
 
         Args:
             digest: of the collection.
-            last_epoch: of the collection in the state.
+            reported: epochs of the collection in the state.
 
         Raises:
             DeviceError: the disk is full or refuses.
@@ -89,7 +108,7 @@ class Outbox:
             durable.remove_temporary(self._folder)
             sound = []
             for one in self._listed():
-                if one.digest == digest and (last_epoch is None or one.epoch > last_epoch):
+                if one.digest == digest and not order.contain(reported, one.epoch):
                     durable.remove(self._folder / one.name)
                 else:
                     sound.append(one)
@@ -100,12 +119,8 @@ class Outbox:
         with self._store.locked():
             state = self._store.load()
             self._store.settle()
-            last = {
-                entry.digest[:8].hex(): entry.last_epoch
-                for entry in state.collections
-                if entry.HasField("last_epoch")
-            }
-            return [one for one in self._listed() if one.epoch <= last.get(one.digest, -1)]
+            reported = {entry.digest[:8].hex(): entry.spans for entry in state.collections}
+            return [one for one in self._listed() if order.contain(reported.get(one.digest, ()), one.epoch)]
 
     def read(self, waiting: Waiting) -> bytes | None:
         """A report's bytes; None where another process has sent or dropped it meanwhile."""

@@ -101,7 +101,8 @@ class Sender:
         """
         now = self._clock()
         acknowledged = 0
-        if now < self.next_attempt:
+        # A pause is never longer; the clock was ahead when this one began.
+        if now < self.next_attempt <= now + _LONGEST:
             return 0
         for waiting in self._outbox.waiting():
             if waiting.due > now:

@@ -43,7 +43,7 @@ class Advice:
 
     def in_file(self, where: str) -> str:
         """One line for a person."""
-        return f"{self.message} in {where}. {self.remedy} [{self.code}]"
+        return f"{where}: {self.message}. {self.remedy} [{self.code}]"
 
 
 def run_memory(protocol: LocalProtocol[Any]) -> int:

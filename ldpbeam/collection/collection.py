@@ -179,6 +179,11 @@ class Collection:
         early = self.epochs.length if self.future_tolerance is None else self.future_tolerance
         return self.epochs.start(epoch) - early
 
+    def begun(self, seconds: int) -> int:
+        """The last planned epoch of which reports may arrive at a time; below 0 for none."""
+        ahead = self.epochs.start(0) - self.opens(0)
+        return min(self.epochs.index(seconds + ahead), self.epochs.count - 1)
+
     @property
     def histograms(self) -> tuple[tuple[str, Domain], ...]:
         """(attribute, domain) of each histogram of an epoch; one without a name for most collections."""

@@ -116,9 +116,9 @@ def parse_duration(text: str | int) -> int:
     compact = str(text).strip().lower()
     if compact == "0":
         return 0
-    if not re.fullmatch(r"(\d+[smhdw])+", compact):
+    if not re.fullmatch(r"([0-9]+[smhdw])+", compact):
         raise ValueError("a duration is written like 90s, 15m, 6h, 1d12h or 2w")
-    return sum(int(n) * _UNITS[u] for n, u in re.findall(r"(\d+)([smhdw])", compact))
+    return sum(int(n) * _UNITS[u] for n, u in re.findall(r"([0-9]+)([smhdw])", compact))
 
 
 def parse_instant(value: str | datetime) -> int:

@@ -121,7 +121,7 @@ def load_collection(path: Path | str) -> Collection:
             "E-COLLECTION-FILE",
             f"the collection cannot be read: {error.strerror}",
             where=str(path),
-            remedy="Check the path given to --collection.",
+            remedy="Check the path; ldpbeam plan --output writes a first collection.",
         ) from None
     except UnicodeDecodeError:
         raise CollectionError(

@@ -13,6 +13,9 @@ NEED_MORE, FULL, OVERSIZE, BAD_LENGTH, EMPTIES = 0, 1, 2, 3, 4
 # Kinds of records; the ids of a SCATTERED batch come in several parts, or unpacked.
 MALFORMED, REPORT, BATCH, SCATTERED = 0, 1, 2, 3
 
+# The wire type of each field of Report and ReportBatch that is not repeated, by its number; 9 for none.
+_ONCE = np.array([9, 1, 0, 1, 2, 0, 9, 2], np.uint64)
+
 # So deep may groups be nested, as in the protobuf library.
 _DEPTH = 100
 
@@ -143,7 +146,8 @@ def parse_records(  # noqa: PLR0912, PLR0915 - a case for each wire type and fie
     """Read the fields of Report or ReportBatch messages.
 
     Every legal spelling is read, in one pass and in time linear in the bytes: an unusual one costs whoever
-    sends it no less than whoever reads it.
+    sends it no less than whoever reads it. A field that is not repeated occurs once at most: protobuf takes
+    the last one, and of two messages end to end all but the last would be lost.
 
     Args:
         buffer: uint8 (size,).
@@ -162,6 +166,7 @@ def parse_records(  # noqa: PLR0912, PLR0915 - a case for each wire type and fie
         for j in range(6):
             spans[i, j] = 0
         scattered = False
+        seen = np.uint64(0)  # bit f: field f has been read
         # An empty message has no digest and so is nothing.
         kind = REPORT if at < end else MALFORMED
         while at < end:
@@ -172,6 +177,12 @@ def parse_records(  # noqa: PLR0912, PLR0915 - a case for each wire type and fie
             if at < 0 or tag > np.uint64(0xFFFFFFFF) or field == np.uint64(0):
                 kind = MALFORMED
                 break
+            if field < np.uint64(8) and _ONCE[field] == wire:
+                bit = np.uint64(1) << field
+                if seen & bit:
+                    kind = MALFORMED
+                    break
+                seen |= bit
             value = np.uint64(0)
             if wire == np.uint64(0) or wire == np.uint64(2):
                 value, at = _varint(buffer, at, end, np.int64(63))

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, fields
 
 import numpy as np
 
 from ldpbeam.arrays import Flags, Floats, Ints
-from ldpbeam.over_time.covariance import DrawnAnew, MemoErrors
-from ldpbeam.over_time.series import Series
+from ldpbeam.over_time.covariance import DrawnAnew, MemoErrors, levels_of
+from ldpbeam.over_time.series import AnySeries, Series
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,42 +35,115 @@ class Combined:
         return Combined(estimate, error, floor, self.epochs)
 
 
+@dataclass(frozen=True, eq=False)
+class _Totals:
+    """What the errors of some values take from all of them.
+
+    Attributes:
+        levels: see :meth:`MemoErrors.levels`, (T, 1).
+        average_levels: of the mean over the epochs, (1,); None where no rate is given.
+        agreement: see :meth:`MemoErrors.agreement`, (1,).
+    """
+
+    levels: Floats | None
+    average_levels: Floats | None = None
+    agreement: Floats | None = None
+
+    @classmethod
+    def of(cls, series: AnySeries, errors: MemoErrors, rate: DrawnAnew | None) -> _Totals:
+        """Of a series that has all values."""
+        levels = levels_of(series, errors)
+        if rate is None:
+            return cls(levels)
+        average = np.concatenate([piece.average() for piece in series.pieces()])
+        average_levels = errors.levels(average)
+        shares = errors.shares(average, average_levels)
+        return cls(levels, average_levels, errors.agreement(shares, shares))
+
+
 def combined(
-    series: Series, weights: Floats, errors: MemoErrors | None, rate: DrawnAnew | None = None
+    series: AnySeries, weights: Floats, errors: MemoErrors | None, rate: DrawnAnew | None = None
 ) -> Combined:
     """Σ w·estimate over the epochs.
 
     Args:
         series: raw estimates.
-        weights: (T,), or (T, k) where values lack estimates in different epochs; without an estimate the
-            weight counts as 0.
+        weights: (T,); an estimate that is not there counts as 0.
         errors: of the attribute, see :func:`ldpbeam.over_time.memo_errors`; None for independent errors.
         rate: how often devices draw their values anew. Without it every pair of epochs takes the covariance
             that is worst for it: the largest where the weights have one sign, the least where they have two.
     """
+    return _by_pieces(series, lambda piece: weights[:, None], errors, rate)
+
+
+def _by_pieces(
+    series: AnySeries,
+    weigh: Callable[[Series], Floats],
+    errors: MemoErrors | None,
+    rate: DrawnAnew | None,
+    nothing: Callable[[Series], Flags] | None = None,
+) -> Combined:
+    """A sum with weights that depend on where there are estimates; NaN where ``nothing`` says so."""
+    totals = None
+    if errors is not None and len(series.epochs) > 0:
+        totals = _Totals.of(series, errors, rate)
+    found = []
+    for piece in series.pieces():
+        one = _combined(piece, weigh(piece), errors, totals, rate)
+        found.append(one if nothing is None else one.without(nothing(piece)))
+    if len(found) == 1:
+        return found[0]
+    return Combined(
+        *(np.concatenate([getattr(one, part.name) for one in found]) for part in fields(Combined))
+    )
+
+
+def _combined(
+    series: Series,
+    weights: Floats,
+    errors: MemoErrors | None,
+    totals: _Totals | None,
+    rate: DrawnAnew | None,
+) -> Combined:
+    """The sums of some values; weights are (T, 1) or (T, k)."""
     known = series.known
-    w = np.where(known, weights if weights.ndim > 1 else weights[:, None], 0.0)
+    w = np.where(known, weights, 0.0)
     estimate = np.where(known, series.estimate, 0.0)
     error = np.where(known, series.std_error, 0.0)
     total = (w * estimate).sum(axis=0)
     fresh = (w**2 * error**2).sum(axis=0)
     repeated = floor = np.zeros_like(total)
-    if errors is not None and len(series.epochs) > 0:
+    if errors is not None and totals is not None:
         reports = np.maximum(series.n, 1)
-        frequencies = series.frequencies
-        shares = errors.shares(frequencies)
-        kept = np.minimum(np.sqrt(np.where(known, errors.kept(shares), 0.0) / reports), error)
+        kept = np.minimum(np.sqrt(np.where(known, _kept(series, errors, totals), 0.0) / reports), error)
         if rate is None:
             opposed = np.zeros((0, *w.shape))
             if (w < 0).any():  # else nothing opposes anything
-                opposed = np.where(known, errors.opposed(frequencies), 0.0) / np.sqrt(reports)
+                opposed = np.where(known, _opposed(series, errors), 0.0) / np.sqrt(reports)
             repeated = _worst(w, kept, opposed)
         else:
-            repeated = _modelled(series, w, kept, errors, rate)
+            repeated = _modelled(series, w, kept, errors, totals, rate)
         floor = (w**2 * kept**2).sum(axis=0) + repeated
     none = ~known.any(axis=0)
     std_error, below = (np.sqrt(np.maximum(one, 0.0)) for one in (fresh + repeated, floor))
     return Combined(total, std_error, below, known.sum(axis=0)).without(none)
+
+
+def _kept(series: Series, errors: MemoErrors, totals: _Totals) -> Floats:
+    """Of each epoch, (T, k)."""
+    found, place = [], 0
+    for rows in series.frequencies():
+        levels = None if totals.levels is None else totals.levels[place : place + len(rows)]
+        found.append(errors.kept(errors.shares(rows, levels)))
+        place += len(rows)
+    return np.concatenate(found)
+
+
+def _opposed(series: Series, errors: MemoErrors) -> Floats:
+    """Of each epoch, (parts, T, k)."""
+    place = np.concatenate([errors.place(rows) for rows in series.frequencies()])
+    average = place.mean(axis=0)
+    return np.concatenate([errors.opposed(rows, average) for rows in series.frequencies()], axis=1)
 
 
 def _worst(w: Floats, kept: Floats, opposed: Floats) -> Floats:
@@ -84,11 +158,13 @@ def _worst(w: Floats, kept: Floats, opposed: Floats) -> Floats:
     return found
 
 
-def _modelled(series: Series, w: Floats, kept: Floats, errors: MemoErrors, rate: DrawnAnew) -> Floats:
+def _modelled(
+    series: Series, w: Floats, kept: Floats, errors: MemoErrors, totals: _Totals, rate: DrawnAnew
+) -> Floats:
     """What all pairs add if values are drawn anew at this rate; at most, where the rate is a range."""
     reports = np.maximum(series.n, 1)
-    average = errors.shares(series.average)
-    anew = errors.drawn_anew(average, average)
+    average = errors.shares(series.average(), totals.average_levels)
+    anew = errors.drawn_anew(average, average, totals.agreement)
     # What kept answers have in common at least is a part of what they have at most.
     part = _ratio(errors.kept_least(average), errors.kept(average))
     apart = errors.drawn_apart(average)
@@ -115,13 +191,17 @@ def _ratio(part: Floats, whole: Floats) -> Floats:
         return np.where(whole > 0, np.minimum(part / whole, 1.0), 1.0)
 
 
-def mean(series: Series, errors: MemoErrors | None, rate: DrawnAnew | None = None) -> Combined:
+def mean(series: AnySeries, errors: MemoErrors | None, rate: DrawnAnew | None = None) -> Combined:
     """The mean over the epochs that have an estimate of the value."""
-    return combined(series, _shares(series.known), errors, rate)
+    return _by_pieces(series, lambda piece: _shares(piece.known), errors, rate)
 
 
 def difference(
-    series: Series, after: Flags, before: Flags, errors: MemoErrors | None, rate: DrawnAnew | None = None
+    series: AnySeries,
+    after: Flags,
+    before: Flags,
+    errors: MemoErrors | None,
+    rate: DrawnAnew | None = None,
 ) -> Combined:
     """The mean of some epochs less the mean of others; NaN where either has no estimate.
 
@@ -130,23 +210,39 @@ def difference(
         after, before: bool (T,), which epochs; none may be in both.
         errors, rate: as for :func:`combined`.
     """
-    known = series.known
-    later, earlier = known & after[:, None], known & before[:, None]
-    found = combined(series, _shares(later) - _shares(earlier), errors, rate)
-    return found.without(~(later.any(axis=0) & earlier.any(axis=0)))
+
+    def sides(piece: Series) -> tuple[Flags, Flags]:
+        return piece.known & after[:, None], piece.known & before[:, None]
+
+    def weigh(piece: Series) -> Floats:
+        later, earlier = sides(piece)
+        return _shares(later) - _shares(earlier)
+
+    def nothing(piece: Series) -> Flags:
+        later, earlier = sides(piece)
+        return np.asarray(~(later.any(axis=0) & earlier.any(axis=0)), np.bool_)
+
+    return _by_pieces(series, weigh, errors, rate, nothing)
 
 
-def trend(series: Series, errors: MemoErrors | None, rate: DrawnAnew | None = None) -> Combined:
+def trend(series: AnySeries, errors: MemoErrors | None, rate: DrawnAnew | None = None) -> Combined:
     """The slope of the least-squares line, per epoch; NaN where fewer than two epochs have an estimate."""
-    known = series.known
-    share = _shares(known)
-    time = (series.epochs - series.epochs[:1]).astype(np.float64)[:, None]
-    centred = np.where(known, time - (share * time).sum(axis=0), 0.0)
-    spread = (centred**2).sum(axis=0)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        weights = np.where(spread > 0, centred / spread, 0.0)
-    found = combined(series, weights, errors, rate)
-    return found.without(spread == 0)
+
+    def centred(piece: Series) -> tuple[Floats, Floats]:
+        known = piece.known
+        time = (series.epochs - series.epochs[:1]).astype(np.float64)[:, None]
+        off = np.where(known, time - (_shares(known) * time).sum(axis=0), 0.0)
+        return off, (off**2).sum(axis=0)
+
+    def weigh(piece: Series) -> Floats:
+        off, spread = centred(piece)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return np.where(spread > 0, off / spread, 0.0)
+
+    def nothing(piece: Series) -> Flags:
+        return np.asarray(centred(piece)[1] == 0, np.bool_)
+
+    return _by_pieces(series, weigh, errors, rate, nothing)
 
 
 def _shares(known: Flags) -> Floats:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from ldpbeam.arrays import Flags, Floats, Ints
+from ldpbeam.estimates import CONFIDENCE
 from ldpbeam.over_time.combined import Combined, difference, mean
 from ldpbeam.over_time.covariance import DrawnAnew, MemoErrors
-from ldpbeam.over_time.series import Series
-from ldpbeam.over_time.significance import adjusted, p_values
+from ldpbeam.over_time.series import AnySeries, joined
+from ldpbeam.over_time.significance import adjusted, normal_limit, p_values
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,8 +40,50 @@ class Comparison:
         return np.asarray(order[self.adjusted[order] <= rate], np.int64)
 
 
+@dataclass(frozen=True)
+class ChosenChange:
+    """The change of a value that was chosen before the results were seen.
+
+    Attributes:
+        place: of the value in the comparison.
+        change, low, high: the change, and the ends of its interval; NaN where one of the two is not known.
+        p_value: two-sided, of no change of this value alone.
+        clear: whether there is a change, at the false-alarm rate of all that were chosen together.
+    """
+
+    place: int
+    change: float
+    low: float
+    high: float
+    p_value: float
+    clear: bool
+
+
+def chosen_changes(
+    comparison: Comparison, places: Sequence[int], false_alarms: float = 1 - CONFIDENCE
+) -> list[ChosenChange]:
+    """Tests and intervals of some values that were chosen beforehand, whatever the others do.
+
+    Of m values each has its m-th part of the false-alarm rate (Bonferroni): that one of them is said to have
+    changed although none has, or that an interval misses, has this probability at most for all together.
+
+    Args:
+        comparison: of all values.
+        places: of the chosen ones, at least one, each once.
+        false_alarms: of all together.
+    """
+    level = false_alarms / len(places)
+    limit = normal_limit(1 - level)
+    found = []
+    for place in places:
+        change, half = float(comparison.change[place]), limit * float(comparison.std_error[place])
+        p = float(comparison.p_value[place])
+        found.append(ChosenChange(place, change, change - half, change + half, p, p <= level))
+    return found
+
+
 def compare_epochs(
-    series: Series, before: Flags, after: Flags, errors: MemoErrors | None, rate: DrawnAnew | None = None
+    series: AnySeries, before: Flags, after: Flags, errors: MemoErrors | None, rate: DrawnAnew | None = None
 ) -> Comparison:
     """Two sets of epochs of the same devices.
 
@@ -53,19 +97,11 @@ def compare_epochs(
     return _tested(first, second, found.estimate, found.std_error)
 
 
-def together(first: Series, second: Series) -> Series | None:
+def together(first: AnySeries, second: AnySeries) -> AnySeries | None:
     """Two series of the same devices as one; None where they have an epoch in common."""
     if np.intersect1d(first.epochs, second.epochs).size:
         return None
-    order = np.argsort(np.concatenate([first.epochs, second.epochs]))
-    pairs = (
-        (getattr(first, name), getattr(second, name)) for name in ("epochs", "n", "estimate", "std_error")
-    )
-    epochs, n, estimate, std_error = (np.concatenate(pair)[order] for pair in pairs)
-    basis = None
-    if first.basis is not None and second.basis is not None:
-        basis = np.concatenate([first.basis, second.basis])[order]
-    return Series(epochs, n, estimate, std_error, basis)
+    return joined(first, second)
 
 
 def compare_runs(first: Combined, second: Combined) -> Comparison:

@@ -14,7 +14,8 @@ import numpy as np
 
 from ldpbeam.arrays import Floats, Ints
 from ldpbeam.collection.collection import Collection
-from ldpbeam.estimates import nearest_shares, support_variance, variance
+from ldpbeam.estimates import share_levels, support_variance, variance
+from ldpbeam.over_time.series import AnySeries
 from ldpbeam.protocols.results import FrequencyProtocol, MeanProtocol
 from ldpbeam.protocols.server_side import EVERYONE, PartEstimator
 from ldpbeam.support import Recurrence, SupportProbabilities
@@ -51,8 +52,12 @@ class MemoErrors(ABC):
     ``estimate`` is one or several rows of estimates; their last axis is the values of the attribute.
     """
 
-    def shares(self, estimate: Floats) -> Floats:
-        """What an error takes for the truth, from the estimates of all values: themselves."""
+    def levels(self, estimate: Floats) -> Floats | None:
+        """What :meth:`shares` takes from the estimates of all values, (..., 1): nothing."""
+        return None
+
+    def shares(self, estimate: Floats, levels: Floats | None) -> Floats:
+        """What an error takes for the truth: the estimates less the :meth:`levels` of their rows."""
         return estimate
 
     @abstractmethod
@@ -63,20 +68,41 @@ class MemoErrors(ABC):
         """The least that it can be, where the estimates do not tell."""
         return self.kept(estimate)
 
+    def agreement(self, before: Floats, after: Floats) -> Floats | None:
+        """What :meth:`drawn_anew` takes from the shares of all values, (..., 1): nothing."""
+        return None
+
     @abstractmethod
-    def drawn_anew(self, before: Floats, after: Floats) -> tuple[Floats, Floats]:
-        """Covariance of two epochs between which every device draws its value anew: at least, at most."""
+    def drawn_anew(
+        self, before: Floats, after: Floats, agreement: Floats | None = None
+    ) -> tuple[Floats, Floats]:
+        """Covariance of two epochs between which every device draws its value anew: at least, at most.
+
+        ``before`` and ``after`` are shares; of some values only where their :meth:`agreement` is given.
+        """
 
     def drawn_apart(self, estimate: Floats) -> Floats:
         """What drawing the devices takes from ``kept`` at most, where they report in some epochs only."""
         return np.zeros_like(estimate)
 
+    def place(self, estimate: Floats) -> Floats:
+        """Where the estimates lie in their range: what :meth:`opposed` takes the mean of over the epochs."""
+        return estimate
+
     @abstractmethod
-    def opposed(self, estimate: Floats) -> Floats:
+    def opposed(self, estimate: Floats, average: Floats) -> Floats:
         """Whatever devices do, the covariance of two epochs is not below −Σ of products of these.
 
-        Shape (..., parts) + that of a row: one number for each cause, as a factor per epoch.
+        Shape (parts,) + that of the estimates: one number for each cause, as a factor per epoch. ``average``
+        is one row, the mean of :meth:`place` over the epochs of the series, since one bound holds for all.
         """
+
+
+def levels_of(series: AnySeries, errors: MemoErrors) -> Floats | None:
+    """See :meth:`MemoErrors.levels`: of each epoch of a series that has all values, (T, 1)."""
+    every = [errors.levels(rows) for block in series.blocks() for rows in block.frequencies()]
+    found = [levels for levels in every if levels is not None]
+    return np.concatenate(found) if found else None
 
 
 @dataclass(frozen=True)
@@ -91,9 +117,13 @@ class FrequencyErrors(MemoErrors):
     lasting: SupportProbabilities
     protocol: FrequencyProtocol[Any]
 
-    def shares(self, estimate: Floats) -> Floats:
-        """The nearest frequencies that add up to 1, as in the variance of an epoch."""
-        return _shares(estimate)
+    def levels(self, estimate: Floats) -> Floats | None:
+        """Of the nearest frequencies that add up to 1, as in the variance of an epoch."""
+        return _levels(estimate)
+
+    def shares(self, estimate: Floats, levels: Floats | None) -> Floats:
+        """The nearest frequencies that add up to 1."""
+        return _shares(estimate, levels)
 
     @property
     def recurrence(self) -> Recurrence:
@@ -108,7 +138,13 @@ class FrequencyErrors(MemoErrors):
         """The variance of the permanent round alone, and of drawing the devices that speak about a value."""
         return variance(estimate, 1, self.lasting)
 
-    def drawn_anew(self, before: Floats, after: Floats) -> tuple[Floats, Floats]:
+    def agreement(self, before: Floats, after: Floats) -> Floats | None:
+        """The chance h that a device which draws its value anew draws the one that it had."""
+        return _product_of(np.clip(before, 0.0, 1.0), np.clip(after, 0.0, 1.0))
+
+    def drawn_anew(
+        self, before: Floats, after: Floats, agreement: Floats | None = None
+    ) -> tuple[Floats, Floats]:
         """A device holds v before and after with the product of both frequencies.
 
         It draws the value that it had with the chance h = Σ f² over all values, and then repeats its answer.
@@ -118,31 +154,37 @@ class FrequencyErrors(MemoErrors):
         first, second = np.clip(before, 0.0, 1.0), np.clip(after, 0.0, 1.0)
         twice = first * second
         involved = first + second - 2 * twice
-        same = np.maximum(_product_of(first, second), twice)
+        same = np.maximum(_product_of(first, second) if agreement is None else agreement, twice)
         apart = np.maximum(1 - same - involved, 0.0)
         shared = twice * own * (1 - own) + (same - twice) * other * (1 - other)
         shared = shared + involved * found.involved + apart * found.apart
         covariance = np.asarray(shared / self._gap**2, np.float64)
         return covariance, covariance
 
-    def opposed(self, estimate: Floats) -> Floats:
+    def place(self, estimate: Floats) -> Floats:
+        """Between 0 and 1."""
+        return np.clip(estimate, 0.0, 1.0)
+
+    def opposed(self, estimate: Floats, average: Floats) -> Floats:
         """Answers of different values may be opposed, and so may values of the devices that were drawn.
 
         Among a random share s of the devices, −(1−s)·f·f' is reached where nobody holds v twice; above one
         half the same holds of those that do not hold it.
         """
-        clipped = np.clip(estimate, 0.0, 1.0)
+        clipped = self.place(estimate)
         answers = np.full_like(clipped, np.sqrt(max(-self.recurrence.apart_least, 0.0)) / self._gap)
-        # One bound for a whole series: the smaller one of its mean.
-        average = np.nanmean(clipped, axis=0) if clipped.ndim > 1 else clipped
         held = np.where(average <= 0.5, clipped, 1 - clipped)
         drawn = np.sqrt(1 - float(self.lasting.sampled)) * held
         return np.stack([answers, drawn])
 
 
-def _shares(estimate: Floats) -> Floats:
+def _levels(estimate: Floats) -> Floats | None:
     """Of all values; of one value alone, nothing is known about a sum."""
-    return nearest_shares(estimate) if estimate.shape[-1] > 1 else estimate
+    return share_levels(estimate) if estimate.shape[-1] > 1 else None
+
+
+def _shares(estimate: Floats, levels: Floats | None) -> Floats:
+    return estimate if levels is None else np.asarray(np.maximum(estimate - levels, 0.0), np.float64)
 
 
 def _product_of(first: Floats, second: Floats) -> Floats:
@@ -186,7 +228,9 @@ class MeanErrors(MemoErrors):
         least = support_variance(np.zeros_like(estimate), own, other)
         return self.maximum**2 * least / gap**2
 
-    def drawn_anew(self, before: Floats, after: Floats) -> tuple[Floats, Floats]:
+    def drawn_anew(
+        self, before: Floats, after: Floats, agreement: Floats | None = None
+    ) -> tuple[Floats, Floats]:
         """Between 0, as rounding rises with the value whatever α is, and what unchanged values would have.
 
         More is not known without the distribution of the values.
@@ -196,7 +240,7 @@ class MeanErrors(MemoErrors):
             return nothing, nothing
         return nothing, np.sqrt(self.kept(before) * self.kept(after))
 
-    def opposed(self, estimate: Floats) -> Floats:
+    def opposed(self, estimate: Floats, average: Floats) -> Floats:
         """Of the devices drawn for life, values may fall where they were high: at most both deviations."""
         place = np.clip(estimate / self.maximum, 0.0, 1.0)
         drawn = np.sqrt((1 - self.share) * place * (1 - place)) * self.maximum
@@ -237,9 +281,13 @@ class SlottedErrors(MemoErrors):
     share: float = 1.0
     sum_to_one: bool = False
 
-    def shares(self, estimate: Floats) -> Floats:
+    def levels(self, estimate: Floats) -> Floats | None:
         """As of the protocol where every device reports."""
-        return _shares(estimate) if self.sum_to_one else estimate
+        return _levels(estimate) if self.sum_to_one else None
+
+    def shares(self, estimate: Floats, levels: Floats | None) -> Floats:
+        """As of the protocol where every device reports."""
+        return _shares(estimate, levels)
 
     @property
     def _again(self) -> float:
@@ -261,19 +309,29 @@ class SlottedErrors(MemoErrors):
         apart = self.share * (self.of - self.reports) / (self.of * max(self.of - 1, 1))
         return np.asarray(self.maximum**2 * apart * place * (1 - place), np.float64)
 
-    def drawn_anew(self, before: Floats, after: Floats) -> tuple[Floats, Floats]:
+    def agreement(self, before: Floats, after: Floats) -> Floats | None:
+        """As of the protocol where every device reports."""
+        return None if self.whole is None else self.whole.agreement(before, after)
+
+    def drawn_anew(
+        self, before: Floats, after: Floats, agreement: Floats | None = None
+    ) -> tuple[Floats, Floats]:
         """Of the devices that report in both epochs; who they are says nothing about new values."""
         if self.whole is None:
             return np.zeros_like(before), np.zeros_like(before)
-        least, most = self.whole.drawn_anew(before, after)
+        least, most = self.whole.drawn_anew(before, after, agreement)
         return self._again * least, self._again * most
 
-    def opposed(self, estimate: Floats) -> Floats:
+    def place(self, estimate: Floats) -> Floats:
+        """As of the protocol where every device reports."""
+        return estimate if self.whole is None else self.whole.place(estimate)
+
+    def opposed(self, estimate: Floats, average: Floats) -> Floats:
         """Those of the protocol, and of drawing the devices."""
         drawn = np.sqrt(self.drawn_apart(estimate))[None]
         if self.whole is None:
             return np.asarray(drawn, np.float64)
-        return np.concatenate([np.sqrt(self._again) * self.whole.opposed(estimate), drawn])
+        return np.concatenate([np.sqrt(self._again) * self.whole.opposed(estimate, average), drawn])
 
 
 def errors_of(collection: Collection) -> tuple[MemoErrors | None, ...]:
@@ -299,5 +357,5 @@ def std_error_floor(errors: MemoErrors | None, frequency: Floats, n: Ints, std_e
     if errors is None:
         return np.where(np.isnan(std_error), np.nan, 0.0)
     with np.errstate(divide="ignore", invalid="ignore"):
-        floor = np.sqrt(errors.kept(errors.shares(frequency)) / n)
+        floor = np.sqrt(errors.kept(errors.shares(frequency, errors.levels(frequency))) / n)
     return np.asarray(np.minimum(floor, std_error), np.float64)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -11,7 +12,7 @@ import numpy as np
 
 from ldpbeam.arrays import Floats, Ints
 from ldpbeam.errors import UsageError
-from ldpbeam.over_time.series import Series
+from ldpbeam.over_time.series import HELD, AnySeries, Row, Series, series_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -43,7 +44,7 @@ class History:
         labels: of the values.
         starts, ends: instants in microseconds since 1970, int64 (T,); an end is −1 where a file lacks it.
         provisional: bool (T,), whether an epoch had not ended when its result was published.
-        series: the estimates.
+        series: the estimates, which a temporary file holds where they are very many.
     """
 
     key: Key
@@ -52,7 +53,7 @@ class History:
     starts: Ints
     ends: Ints
     provisional: np.ndarray[Any, np.dtype[np.bool_]]
-    series: Series
+    series: AnySeries
 
 
 class Part(NamedTuple):
@@ -140,16 +141,19 @@ class Results:
         by_key: dict[Key, list[Part]] = {}
         for part in self.parts:
             by_key.setdefault(part.key, []).append(part)
+        held = HELD
         for key, parts in by_key.items():
             some = parts if choice is None else choice(parts)
-            yield _history(key, [part.epoch for part in some], self._whole(some))
+            one = _history(key, [(part.epoch, partial(self._whole, part)) for part in some], held)
+            if isinstance(one.series, Series):  # the rest of them share what memory is left
+                held -= one.series.estimate.size
+            yield one
 
-    def _whole(self, parts: Sequence[Part]) -> Iterator[pa.Table]:
-        """The rows of one part after the other."""
+    def _whole(self, part: Part) -> pa.Table:
+        """All rows of a part."""
         import pyarrow as pa
 
-        for part in parts:
-            yield pa.concat_tables(self.tables([part]))
+        return pa.concat_tables(self.tables([part]))
 
 
 Choice = Callable[[Sequence[Part]], Sequence[Part]]
@@ -274,35 +278,97 @@ def histories(table: pa.Table) -> Iterator[History]:
         places.setdefault(_key(group), {})[group["epoch"]] = group["row_list"]
     for key in sorted(places):
         epochs = sorted(places[key])
-        yield _history(key, epochs, (table.take(sorted(places[key][epoch])) for epoch in epochs))
+        yield _history(key, [(epoch, partial(table.take, sorted(places[key][epoch]))) for epoch in epochs])
 
 
-def _history(key: Key, epochs: Sequence[int], tables: Iterator[pa.Table]) -> History:
-    """A history of the rows of each of its epochs."""
-    rows = list(map(_Epoch.of, tables))
-    values = rows[0].values
-    if (np.diff(values) <= 0).any() or not all(np.array_equal(values, one.values) for one in rows):
-        values = np.unique(np.concatenate([one.values for one in rows]))
-    shape = len(rows), len(values)
-    estimate, error, n = np.full(shape, np.nan), np.full(shape, np.nan), np.zeros(shape, np.int64)
-    labels: list[str | None] = [None] * len(values)
-    for row, one in enumerate(rows):
-        at = np.searchsorted(values, one.values)
-        estimate[row, at], error[row, at], n[row, at] = one.estimate, one.error, one.n
-        # Labels are those of the last epoch that has the value.
-        if row == len(rows) - 1 or not np.array_equal(one.values, rows[row + 1].values):
-            for place, label in zip(at.tolist(), one.labels.to_pylist() if one.labels else (), strict=False):
-                labels[place] = label
-    named = zip(values.tolist(), labels, strict=True)
+_Epochs = Sequence[tuple[int, Callable[[], "pa.Table"]]]
+"""Indices, and what reads the rows of each."""
+
+
+def _history(key: Key, tables: _Epochs, held: int = HELD) -> History:
+    """A history of epochs; ``held`` estimates at most are held in memory."""
+    first = np.unique(_Epoch.of(tables[0][1]()).values)
+    try:
+        return _of_values(first, key, tables, held)
+    except _OtherValuesError:  # rare: the epochs have different values, so all are looked at first
+        union = first
+        for _, read in tables:
+            union = np.union1d(union, _Epoch.of(read()).values)
+        return _of_values(union, key, tables, held)
+
+
+class _OtherValuesError(Exception):
+    """An epoch has values that were not expected."""
+
+
+def _of_values(values: Ints, key: Key, tables: _Epochs, held: int) -> History:
+    """A history of epochs that have some of these values each.
+
+    Raises:
+        _OtherValuesError: one has others.
+    """
+    reading = _Reading(values)
+    epochs = np.array([epoch for epoch, _ in tables], np.int64)
+    series = series_of(epochs, map(reading.row, (read() for _, read in tables)), len(values), held)
     return History(
         key,
         values,
-        tuple(str(value) if label is None else label for value, label in named),
-        np.array([one.start for one in rows], np.int64),
-        np.array([one.end for one in rows], np.int64),
-        np.array([one.early for one in rows], np.bool_),
-        Series(np.array(epochs, np.int64), n, estimate, error),
+        reading.labels(),
+        np.array(reading.starts, np.int64),
+        np.array(reading.ends, np.int64),
+        np.array(reading.early, np.bool_),
+        series,
     )
+
+
+class _Reading:
+    """What is gathered while one epoch after the other is read.
+
+    Attributes:
+        starts, ends, early: of the epochs.
+    """
+
+    def __init__(self, values: Ints) -> None:
+        """Of values in rising order."""
+        self.starts, self.ends, self.early = list[int](), list[int](), list[bool]()
+        self._values = values
+        self._labels: list[str | None] = [None] * len(values)
+        self._last: _Epoch | None = None
+
+    def row(self, table: pa.Table) -> Row:
+        """An epoch.
+
+        Raises:
+            _OtherValuesError: it has values that were not expected.
+        """
+        one = _Epoch.of(table)
+        at = np.minimum(np.searchsorted(self._values, one.values), len(self._values) - 1)
+        if not np.array_equal(self._values[at], one.values):
+            raise _OtherValuesError
+        if self._last is not None and not np.array_equal(one.values, self._last.values):
+            self._take_labels(self._last)
+        self._last = one
+        self.starts.append(one.start)
+        self.ends.append(one.end)
+        self.early.append(one.early)
+        row = Row(
+            np.zeros(len(self._values), np.int64), *(np.full(len(self._values), np.nan) for _ in range(2))
+        )
+        for column, numbers in zip(row, (one.n, one.estimate, one.error), strict=True):
+            column[at] = numbers
+        return row
+
+    def labels(self) -> tuple[str, ...]:
+        """Of the values: those of the last epoch that has each."""
+        if self._last is not None:
+            self._take_labels(self._last)
+        named = zip(self._values.tolist(), self._labels, strict=True)
+        return tuple(str(value) if label is None else label for value, label in named)
+
+    def _take_labels(self, one: _Epoch) -> None:
+        at = np.searchsorted(self._values, one.values)
+        for place, label in zip(at.tolist(), one.labels.to_pylist() if one.labels else (), strict=False):
+            self._labels[place] = label
 
 
 class _Epoch(NamedTuple):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
@@ -70,25 +70,21 @@ PLACES: dict[str, Place] = {"day": by_day, "week": by_week, "month": by_month}
 
 def roll_up(
     history: History, place: Place, errors: MemoErrors | None, rate: DrawnAnew | None = None
-) -> list[Period]:
+) -> Iterator[Period]:
     """The mean of each period, in time order; parameters as of :func:`ldpbeam.over_time.combined`."""
     series = history.series
     epochs, starts = series.epochs.tolist(), history.starts.tolist()
     where = np.array([place(*pair) for pair in zip(epochs, starts, strict=True)], np.int64)
-    periods = []
     for number in np.unique(where):
         rows = where == number
         some = series.rows(rows)
-        periods.append(
-            Period(
-                rows,
-                int(some.epochs[0]),
-                int(some.epochs[-1]),
-                int(history.starts[rows][0]),
-                int(history.ends[rows][-1]),
-                mean(some, errors, rate),
-                np.where(some.known, some.n, 0).sum(axis=0),
-                bool(history.provisional[rows].any()),
-            )
+        yield Period(
+            rows,
+            int(some.epochs[0]),
+            int(some.epochs[-1]),
+            int(history.starts[rows][0]),
+            int(history.ends[rows][-1]),
+            mean(some, errors, rate),
+            np.concatenate([np.where(one.known, one.n, 0).sum(axis=0) for one in some.pieces()]),
+            bool(history.provisional[rows].any()),
         )
-    return periods

@@ -14,14 +14,15 @@ step (Harrison and Stevens 1976).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import overload
 
 import numpy as np
 
 from ldpbeam.arrays import Flags, Floats
 from ldpbeam.estimates import CONFIDENCE
-from ldpbeam.over_time.covariance import MemoErrors
-from ldpbeam.over_time.series import Series
+from ldpbeam.over_time.covariance import MemoErrors, levels_of
+from ldpbeam.over_time.series import AnySeries, Series, of_pieces
 from ldpbeam.over_time.significance import normal_limit
 
 _SPEEDS = (0.0, *(10.0**power for power in np.arange(-4.0, 1.25, 0.5)))
@@ -49,15 +50,11 @@ _LEAST = 1e-9
 """Of an estimate's variance: what fresh noise has at least, so that no variance is 0."""
 
 
-@dataclass(frozen=True, eq=False)
-class Smoothed:
-    """Smoothed estimates and their standard errors, (T, k); NaN for values without any estimate."""
-
-    estimate: Floats
-    std_error: Floats
-
-
-def smooth(series: Series, errors: MemoErrors | None) -> Smoothed:
+@overload
+def smooth(series: Series, errors: MemoErrors | None) -> Series: ...
+@overload
+def smooth(series: AnySeries, errors: MemoErrors | None) -> AnySeries: ...
+def smooth(series: AnySeries, errors: MemoErrors | None) -> AnySeries:
     """Smooth each value over all epochs of the series, those without an estimate too.
 
     Where the estimate of an epoch is far from what all other epochs say, or the epochs before it from those
@@ -70,14 +67,23 @@ def smooth(series: Series, errors: MemoErrors | None) -> Smoothed:
         series: raw estimates.
         errors: of the attribute; None for independent errors. All that devices keep for life counts as common
             to all epochs, whether they keep their values or not.
+
+    Returns:
+        Smoothed estimates and their standard errors; NaN for values without any estimate.
     """
+    levels = None if errors is None else levels_of(series, errors)
+    return of_pieces(series, (_smooth(piece, errors, levels) for piece in series.pieces()))
+
+
+def _smooth(series: Series, errors: MemoErrors | None, levels: Floats | None) -> Series:
+    """Some values; ``levels`` see :meth:`MemoErrors.levels`."""
     known = series.known
     raw_error = np.where(known, series.std_error, np.nan)
     square = raw_error**2
     whole = _mean(square, known)
     kept = np.zeros_like(square)
     if errors is not None:
-        shares = errors.shares(np.where(known, series.estimate, 0.0))
+        shares = errors.shares(np.where(known, series.estimate, 0.0), levels)
         kept = np.where(known, errors.kept(shares) / np.maximum(series.n, 1), 0.0)
         kept = np.minimum(kept, square)
     common = _mean(kept, known)
@@ -90,7 +96,8 @@ def smooth(series: Series, errors: MemoErrors | None) -> Smoothed:
     reach = np.abs(raw - found.mean) / normal_limit(CONFIDENCE) + raw_error
     std_error = np.where(known & apart, np.fmax(std_error, reach), std_error)
     none = ~known.any(axis=0)
-    return Smoothed(np.where(none, np.nan, found.mean), np.where(none, np.nan, std_error))
+    mean, error = (np.where(none, np.nan, one) for one in (found.mean, std_error))
+    return replace(series, estimate=mean, std_error=error)
 
 
 def _mean(numbers: Floats, known: Flags) -> Floats:

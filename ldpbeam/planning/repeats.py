@@ -70,7 +70,7 @@ class Repeats:
         if rate is not None:
             few, many = errors.drawn_anew(estimates, estimates)
             least, anew = float(few[place]), float(many[place])
-        opposed = float((errors.opposed(middle) ** 2).sum())
+        opposed = float((errors.opposed(middle, errors.place(middle)) ** 2).sum())
         kept = float(errors.kept(middle)[0])
         kept_least = float((errors.kept_least(middle) - errors.drawn_apart(middle))[0])
         return cls(

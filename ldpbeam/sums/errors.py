@@ -49,7 +49,7 @@ class Drawing:
     def of_weights(self, frequency: Floats) -> Floats:
         """The variance of the weight of a device drawn at random, float64 (..., sums)."""
         low, high = self._ends
-        mean = np.clip(self._mean(frequency), low, high)
+        mean = self.place(frequency)
         most = (low + high) * mean - low * high
         squares = self.weights**2
         middle = squares.mean(axis=1)
@@ -58,7 +58,11 @@ class Drawing:
         second = np.where(self._two, most, np.clip(second, mean**2, most))
         return np.asarray(np.maximum(second - mean**2, 0.0), np.float64)
 
-    def opposed(self, frequency: Floats) -> Floats:
+    def place(self, frequency: Floats) -> Floats:
+        """The mean weight of a device, between the least and the largest one, float64 (..., sums)."""
+        return np.clip(self._mean(frequency), *self._ends)
+
+    def opposed(self, frequency: Floats, average: Floats) -> Floats:
         """Factors whose products bound from below what drawing adds to a covariance, (parts, ..., sums).
 
         The covariance of the weights of a device then and later is not below −σσ', nor, with weights of at
@@ -68,8 +72,7 @@ class Drawing:
         deviation = np.sqrt(self.of_weights(frequency))
         found = [np.sqrt(abs(self.together)) * deviation]
         if self.together > 0:
-            mean = np.clip(self._mean(frequency), low, high)
-            average = np.nanmean(mean, axis=0) if mean.ndim > 1 else mean
+            mean = self.place(frequency)
             held = np.where(average - low <= high - average, mean - low, high - mean)
             found[0] = np.sqrt(self.together) * np.minimum(deviation, held)
         if self.alone:
@@ -178,19 +181,25 @@ class SumErrors(MemoErrors):
         apart = self.share * (self.present - self.again)
         return np.asarray(apart * self._drawn.of_weights(estimate), np.float64)
 
-    def drawn_anew(self, before: Floats, after: Floats) -> tuple[Floats, Floats]:
+    def drawn_anew(
+        self, before: Floats, after: Floats, agreement: Floats | None = None
+    ) -> tuple[Floats, Floats]:
         """As of one value; of the devices that report in both epochs."""
         law = self._kept[0]
         least, most = law.again(nearest_shares(before), nearest_shares(after))
         scale = self.again / self._gap**2
         return scale * least, scale * most
 
-    def opposed(self, estimate: Floats) -> Floats:
+    def place(self, estimate: Floats) -> Floats:
+        """As of one value: the mean weight of a device."""
+        return self._kept[1].place(estimate)
+
+    def opposed(self, estimate: Floats, average: Floats) -> Floats:
         """Answers of different values, and the values of the devices that were drawn."""
         law, drawn = self._kept
         answers = np.sqrt(np.maximum(-law.least, 0.0)) / self._gap
         shape = (*estimate.shape[:-1], len(self.weights))
-        found = [np.broadcast_to(answers, shape)[None], drawn.opposed(estimate)]
+        found = [np.broadcast_to(answers, shape)[None], drawn.opposed(estimate, average)]
         found = [np.sqrt(self.again) * one for one in found]
         if self.again < 1:
             found.append(np.sqrt(self.drawn_apart(estimate))[None])

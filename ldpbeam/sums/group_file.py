@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import csv
+import io
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from ldpbeam.collection.domain import Domain
+from ldpbeam.csv_rows import CsvError, CsvRows
 from ldpbeam.errors import UsageError
 
 _HEAD = ["group", "value"]
@@ -96,20 +97,20 @@ def _number(text: str) -> float:
 
 
 def _of_csv(text: str, path: Path) -> Iterator[tuple[int, str, str]]:
-    rows = csv.reader(text.splitlines())
-    head = [cell.strip() for cell in next(rows, [])]
-    if head != _HEAD:
-        raise _refused(f"{path}:1", "the columns are not group,value", "Write group,value as the first line.")
-    for row in rows:
-        if not row:
-            continue
-        if len(row) != len(_HEAD) or not all(row):
+    try:
+        rows = CsvRows(lambda: io.StringIO(text, newline=""))
+        if [cell.strip() for cell in rows.header] != _HEAD:
             raise _refused(
-                f"{path}:{rows.line_num}",
-                f"{len(row)} cells where a group and a value should be",
-                "Write a line such as games,chess.",
+                f"{path}:1", "the columns are not group,value", "Write group,value as the first line."
             )
-        yield rows.line_num, row[0], row[1]
+        for line, row in rows:
+            if not all(row):
+                raise _refused(
+                    f"{path}:{line}", "the group or the value is empty", "Write a line such as games,chess."
+                )
+            yield line, row[0], row[1]
+    except CsvError as error:
+        raise _refused(f"{path}:{error.line}", error.why, "Write a line such as games,chess.") from None
 
 
 def _of_yaml(text: str, path: Path) -> Iterator[tuple[int, str, str]]:

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from ldpbeam.arrays import Floats
+from ldpbeam.arrays import Floats, Ints
 from ldpbeam.collection.collection import Collection
 from ldpbeam.errors import UsageError
 from ldpbeam.over_time.results import History
@@ -44,17 +44,22 @@ def history_of_sums(history: History, sums: Sums, errors: SumErrors) -> History:
     An epoch has an estimate of a sum where it has one of every value. ``n`` is the number of reports that
     speak about the attribute.
     """
-    series = history.series
+    made = [_rows_of_sums(block, sums, errors) for block in history.series.blocks()]
+    n, estimate, std_error = (np.concatenate(found) for found in zip(*made, strict=True))
+    series = Series(history.series.epochs, n, estimate, std_error, history.series)
+    return replace(history, values=np.arange(len(sums.names)), labels=sums.names, series=series)
+
+
+def _rows_of_sums(series: Series, sums: Sums, errors: SumErrors) -> tuple[Ints, Floats, Floats]:
+    """Reports, estimates and standard errors of some epochs, (T, sums) each."""
     whole = np.asarray(series.known.all(axis=1), np.bool_)
-    basis = np.where(whole[:, None], series.estimate, np.nan)
-    estimate = sums.estimate(basis)
+    estimate = sums.estimate(np.where(whole[:, None], series.estimate, np.nan))
     std_error, n = np.full_like(estimate, np.nan), np.zeros(estimate.shape, np.int64)
     if whole.any():
         variance = errors.variance(series.estimate[whole], series.n[whole])
         std_error[whole] = np.sqrt(variance)
         n[whole] = errors.reports(series.n[whole])
-    made = Series(series.epochs, n, estimate, _plain(std_error), basis)
-    return replace(history, values=np.arange(len(sums.names)), labels=sums.names, series=made)
+    return n, estimate, _plain(std_error)
 
 
 def _plain(error: Floats) -> Floats:

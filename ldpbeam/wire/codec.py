@@ -203,6 +203,19 @@ def framed(message: bytes) -> bytes:
     return varint(len(message)) + message
 
 
+def bytes_missing(rest: Bytes) -> int | None:
+    """How many bytes a record lacks of which the buffer has only the beginning.
+
+    None where the buffer ends within the length, which then may be anything. The record is not too long.
+    """
+    length = 0
+    for at, byte in enumerate(rest.tolist()[:10]):
+        length |= (byte & 0x7F) << 7 * at
+        if byte < 0x80:
+            return int(length + at + 1 - rest.size)
+    return None
+
+
 def frames(buffer: Bytes, start: int = 0) -> Frames:
     """The records that lie whole in ``buffer`` from ``start`` on, at most 65,536 of them."""
     offsets = np.empty(_FRAMES_AT_ONCE, np.int64)

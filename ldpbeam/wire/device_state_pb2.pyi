@@ -19,34 +19,46 @@ class DeviceState(_message.Message):
     def __init__(self, secret: _Optional[bytes] = ..., collections: _Optional[_Iterable[_Union[CollectionState, _Mapping]]] = ..., clock_seconds: _Optional[int] = ..., withdrawn: bool = ...) -> None: ...
 
 class CollectionState(_message.Message):
-    __slots__ = ("digest", "name", "version", "memo", "last_epoch", "last_report", "last_values", "last_noise", "levels", "inputs", "spent_budget", "last_silent", "own_epochs")
+    __slots__ = ("digest", "name", "version", "memo", "spans", "doubted_seconds", "levels", "inputs", "spent_budget", "own_epochs")
     DIGEST_FIELD_NUMBER: _ClassVar[int]
     NAME_FIELD_NUMBER: _ClassVar[int]
     VERSION_FIELD_NUMBER: _ClassVar[int]
     MEMO_FIELD_NUMBER: _ClassVar[int]
-    LAST_EPOCH_FIELD_NUMBER: _ClassVar[int]
-    LAST_REPORT_FIELD_NUMBER: _ClassVar[int]
-    LAST_VALUES_FIELD_NUMBER: _ClassVar[int]
-    LAST_NOISE_FIELD_NUMBER: _ClassVar[int]
+    SPANS_FIELD_NUMBER: _ClassVar[int]
+    DOUBTED_SECONDS_FIELD_NUMBER: _ClassVar[int]
     LEVELS_FIELD_NUMBER: _ClassVar[int]
     INPUTS_FIELD_NUMBER: _ClassVar[int]
     SPENT_BUDGET_FIELD_NUMBER: _ClassVar[int]
-    LAST_SILENT_FIELD_NUMBER: _ClassVar[int]
     OWN_EPOCHS_FIELD_NUMBER: _ClassVar[int]
     digest: bytes
     name: str
     version: int
     memo: DeviceMemo
-    last_epoch: int
-    last_report: bytes
-    last_values: bytes
-    last_noise: bool
+    spans: _containers.RepeatedCompositeFieldContainer[Span]
+    doubted_seconds: int
     levels: _containers.RepeatedCompositeFieldContainer[Level]
     inputs: bytes
     spent_budget: float
-    last_silent: bool
     own_epochs: _containers.RepeatedScalarFieldContainer[int]
-    def __init__(self, digest: _Optional[bytes] = ..., name: _Optional[str] = ..., version: _Optional[int] = ..., memo: _Optional[_Union[DeviceMemo, _Mapping]] = ..., last_epoch: _Optional[int] = ..., last_report: _Optional[bytes] = ..., last_values: _Optional[bytes] = ..., last_noise: bool = ..., levels: _Optional[_Iterable[_Union[Level, _Mapping]]] = ..., inputs: _Optional[bytes] = ..., spent_budget: _Optional[float] = ..., last_silent: bool = ..., own_epochs: _Optional[_Iterable[int]] = ...) -> None: ...
+    def __init__(self, digest: _Optional[bytes] = ..., name: _Optional[str] = ..., version: _Optional[int] = ..., memo: _Optional[_Union[DeviceMemo, _Mapping]] = ..., spans: _Optional[_Iterable[_Union[Span, _Mapping]]] = ..., doubted_seconds: _Optional[int] = ..., levels: _Optional[_Iterable[_Union[Level, _Mapping]]] = ..., inputs: _Optional[bytes] = ..., spent_budget: _Optional[float] = ..., own_epochs: _Optional[_Iterable[int]] = ...) -> None: ...
+
+class Span(_message.Message):
+    __slots__ = ("first_epoch", "last_epoch", "report", "values", "noise", "silent", "forgotten")
+    FIRST_EPOCH_FIELD_NUMBER: _ClassVar[int]
+    LAST_EPOCH_FIELD_NUMBER: _ClassVar[int]
+    REPORT_FIELD_NUMBER: _ClassVar[int]
+    VALUES_FIELD_NUMBER: _ClassVar[int]
+    NOISE_FIELD_NUMBER: _ClassVar[int]
+    SILENT_FIELD_NUMBER: _ClassVar[int]
+    FORGOTTEN_FIELD_NUMBER: _ClassVar[int]
+    first_epoch: int
+    last_epoch: int
+    report: bytes
+    values: bytes
+    noise: bool
+    silent: bool
+    forgotten: bool
+    def __init__(self, first_epoch: _Optional[int] = ..., last_epoch: _Optional[int] = ..., report: _Optional[bytes] = ..., values: _Optional[bytes] = ..., noise: bool = ..., silent: bool = ..., forgotten: bool = ...) -> None: ...
 
 class Level(_message.Message):
     __slots__ = ("epsilon", "times")

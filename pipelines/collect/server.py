@@ -211,6 +211,7 @@ class Collector:
         origin = request.headers.get("Origin")
         if origin is not None and self._allows(origin):
             answer.headers["Access-Control-Allow-Origin"] = "*" if "*" in self._limits.origins else origin
+            answer.headers["Access-Control-Expose-Headers"] = "Retry-After"  # else no page can obey it
             answer.headers["Vary"] = "Origin"
         self.counts.answers[answer.status] += 1
         return answer

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +23,9 @@ if TYPE_CHECKING:
     from ldpbeam.pipelines.commands.support.over_time import Read
 
     Epochs = tuple[int, int]
+
+
+_RATE = 0.05  # of false discoveries, where none is given
 
 
 class EpochsOption(click.ParamType[Any]):
@@ -53,7 +57,8 @@ class _Asked:
     attribute: str | None
     group_file: Path | None
     drawn_anew: DrawnAnew | None
-    false_discoveries: float
+    false_discoveries: float | None
+    chosen: tuple[str, ...]  # labels or numbers of values, or names of groups; empty for all
     limit: int
     output: Path | None
 
@@ -63,10 +68,16 @@ class _Asked:
 @click.argument("b", type=click.Path(path_type=Path), required=False)
 @collections_option
 @click.option(
-    "--epochs", type=EpochsOption(), metavar="E|E..E", help="Epochs of A. Default: all; the last but one."
+    "--epochs",
+    type=EpochsOption(),
+    metavar="E|E..E",
+    help="Epochs of A. Default: all; without B the last but one.",
 )
 @click.option(
-    "--against", type=EpochsOption(), metavar="E|E..E", help="Epochs of B. Default: all; the last one."
+    "--against",
+    type=EpochsOption(),
+    metavar="E|E..E",
+    help="Epochs of B. Default: all; without B the last one.",
 )
 @click.option("--name", help="The collection, where results have several.")
 @click.option("--attribute", help="The attribute, where the collection has several.")
@@ -75,9 +86,16 @@ class _Asked:
 @click.option(
     "--false-discoveries",
     type=click.FloatRange(0, 1, min_open=True),
-    default=0.05,
-    show_default=True,
-    help="Which part of the values that are said to have changed may not have (Benjamini and Hochberg).",
+    help="Part of the values said to have changed that really have not, at most (Benjamini and Hochberg). "
+    "Default: 0.05.",
+)
+@click.option(
+    "--value",
+    "chosen",
+    multiple=True,
+    metavar="VALUE",
+    help="Ask about this value (label or number), or group, alone. Choose it before you see the results. "
+    "Repeat it for several, which share a false-alarm rate of 5 %.",
 )
 @click.option(
     "--limit", type=click.IntRange(1), default=10, show_default=True, help="How many movers to show."
@@ -91,7 +109,7 @@ def compare(a: Path, b: Path | None, collection_files: tuple[Path, ...], **asked
     With A alone its last epoch is compared with the one before, or --epochs with --against. With both, means
     over all epochs are compared, or over those named. Devices repeat what they memoised; the tests hold for
     it. With --group shares of groups are compared in the place of single values, all at one false-discovery
-    rate.
+    rate. With --value the answer is about that value or group alone, with its own p-value.
     """
     from ldpbeam.pipelines.commands.support.over_time import (
         documents,
@@ -102,6 +120,11 @@ def compare(a: Path, b: Path | None, collection_files: tuple[Path, ...], **asked
 
     which = _Asked(**asked)
     output = which.output
+    if which.chosen and which.false_discoveries is not None:
+        raise _usage(
+            "--false-discoveries is for all values together, --value for those that it names",
+            "Leave one of them out.",
+        )
     require_suffix(output, "E-USAGE-COMPARE")
     # Only what is compared is read: of a large domain an epoch takes much memory.
     _, found = read_histories(a, collection_files, _chosen(which, alone=b is None))
@@ -119,12 +142,11 @@ def compare(a: Path, b: Path | None, collection_files: tuple[Path, ...], **asked
     else:
         comparison, words = _of_one(first, which, a)
     table = _table(first.history, comparison, kind)
-    moved = comparison.moved(which.false_discoveries).tolist()
+    places = list(dict.fromkeys(_place(first.history, one, kind, a) for one in which.chosen))
     say(f"{first.history.key.collection}: {words}")
-    share = f"{which.false_discoveries:.4g}"
-    say(f"{len(moved):,} of {len(first.history.values):,} {kind} changed (false-discovery rate {share})")
-    for place in moved[: which.limit]:
-        say(f"  {_mover(first.history, comparison, place)}")
+    answer = _of_chosen(first.history, comparison, places, kind) if places else None
+    if answer is None:
+        answer = _of_all(first.history, comparison, which, kind)
     if output is not None:
         write_tables([table], output)
         say(f"all {kind} in {output}")
@@ -134,11 +156,73 @@ def compare(a: Path, b: Path | None, collection_files: tuple[Path, ...], **asked
                 "collection": first.history.key.collection,
                 "attribute": attribute,
                 "compared": words,
-                "false_discoveries": which.false_discoveries,
-                "changed": [_named(first.history, place, kind) for place in moved],
+                **answer,
                 "rows": documents(table),
             }
         )
+
+
+def _of_all(history: History, comparison: Comparison, which: _Asked, kind: str) -> dict[str, Any]:
+    """Say which of all values changed, the clearest first; gives the same for programs."""
+    rate = _RATE if which.false_discoveries is None else which.false_discoveries
+    moved = comparison.moved(rate).tolist()
+    say(f"{len(moved):,} of {len(history.values):,} {kind} changed (false-discovery rate {rate:.4g})")
+    for place in moved[: which.limit]:
+        say(f"  {_mover(history, comparison, place)}")
+    return {"false_discoveries": rate, "changed": [_named(history, place, kind) for place in moved]}
+
+
+def _of_chosen(history: History, comparison: Comparison, places: Sequence[int], kind: str) -> dict[str, Any]:
+    """Say of each value that was asked for whether it changed; gives the same for programs."""
+    from ldpbeam.over_time.compare import chosen_changes
+    from ldpbeam.pipelines.commands.support.over_time import finite
+
+    found = chosen_changes(comparison, places)
+    for one in found:
+        before, after = (float(end.estimate[one.place]) for end in (comparison.before, comparison.after))
+        verdict = "changed" if one.clear else "no change is clear"
+        say(
+            f"  {_shown(history, one.place)}: {verdict}: {one.change:+.4g} "
+            f"({one.low:+.4g} .. {one.high:+.4g}), from {before:.4g} to {after:.4g}, p = {one.p_value:.3g}"
+        )
+    what = kind.removesuffix("s")
+    if len(found) == 1:
+        rate = "The interval and the verdict have a false-alarm rate of 5 %"
+    else:
+        rate = f"All {len(found)} intervals and verdicts together have a false-alarm rate of 5 %"
+    say(f"p is of that {what} alone, not adjusted for any other. {rate},")
+    say(f"where the {what} was chosen before the results were seen.")
+    return {
+        "chosen": [
+            {
+                kind.removesuffix("s"): _named(history, one.place, kind),
+                "change": finite(one.change),
+                "low": finite(one.low),
+                "high": finite(one.high),
+                "p_value": one.p_value,
+                "changed": one.clear,
+            }
+            for one in found
+        ]
+    }
+
+
+def _place(history: History, typed: str, kind: str, where: Path) -> int:
+    """The place of a value by its label, else by its number; of a group by its name."""
+    if typed in history.labels:
+        return history.labels.index(typed)
+    numbers = [] if kind == "groups" else [str(value) for value in history.values]
+    if typed in numbers:
+        return numbers.index(typed)
+    near = get_close_matches(typed, history.labels, 1)
+    hint = f"Did you mean {near[0]}?" if near else f"The first are: {', '.join(history.labels[:5])}."
+    raise _usage(f"there is no {kind.removesuffix('s')} {typed!r} to compare", hint, where)
+
+
+def _shown(history: History, place: int) -> str:
+    """A value for people: its label, or its number as a number."""
+    value, label = str(history.values[place]), history.labels[place]
+    return label if label != value else f"value {value}"
 
 
 def _usage(what: str, remedy: str, where: Path | None = None) -> UsageError:
@@ -196,13 +280,16 @@ def _chosen(which: _Asked, *, alone: bool) -> Choice:
 
 def _of_one(first: Read, which: _Asked, where: Path) -> tuple[Comparison, str]:
     """Two sets of epochs of one run, and a line on what was compared."""
+    import numpy as np
+
     from ldpbeam.over_time.compare import compare_epochs
 
     series, epochs, against = first.history.series, which.epochs, which.against
     if (epochs is None) != (against is None):
         raise _usage("--epochs and --against belong together", "Give both, or neither.", where)
     if epochs is None or against is None:
-        usable = series.epochs[series.known.any(axis=1)].tolist()
+        some = np.concatenate([block.known.any(axis=1) for block in series.blocks()])
+        usable = series.epochs[some].tolist()
         if len(usable) < 2:
             raise _usage("there are not two epochs with estimates", "Give a second run as B.", where)
         epochs, against = (usable[-2], usable[-2]), (usable[-1], usable[-1])
@@ -297,9 +384,7 @@ def _mover(history: History, comparison: Comparison, place: int) -> str:
 
     change = float(comparison.change[place])
     half = normal_limit(CONFIDENCE) * float(comparison.std_error[place])
-    value, label = str(history.values[place]), history.labels[place]
-    named = label if label != value else f"value {value}"
     return (
-        f"{named} {'rose' if change > 0 else 'fell'} by {abs(change):.4g} ± {half:.2g} (95 %), "
-        f"from {comparison.before.estimate[place]:.4g} to {comparison.after.estimate[place]:.4g}"
+        f"{_shown(history, place)} {'rose' if change > 0 else 'fell'} by {abs(change):.4g} ± {half:.2g} "
+        f"(95 %), from {comparison.before.estimate[place]:.4g} to {comparison.after.estimate[place]:.4g}"
     )

@@ -202,8 +202,9 @@ def _with_smoothed(found: Results, read: list[Read]) -> Iterator[Any]:
         history = one.history
         made = smooth(history.series, one.errors)
         parts = [part for part in found.parts if part.key == history.key]
-        for row, part in enumerate(parts):
+        for place, part in enumerate(parts):
+            (row,) = made.rows(slice(place, place + 1)).blocks()
             for table in found.tables([part]):
                 at = np.searchsorted(history.values, table["value"].to_numpy())
-                more = table.append_column("smoothed", numbers(made.estimate[row, at]))
-                yield more.append_column("smoothed_std_error", numbers(made.std_error[row, at]))
+                more = table.append_column("smoothed", numbers(row.estimate[0, at]))
+                yield more.append_column("smoothed_std_error", numbers(row.std_error[0, at]))

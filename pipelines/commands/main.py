@@ -16,7 +16,7 @@ from typing import Any
 import click
 
 from ldpbeam import __version__
-from ldpbeam.errors import LdpError, disk_error, extra_error
+from ldpbeam.errors import LdpError
 from ldpbeam.pipelines import commands
 from ldpbeam.text import clean
 
@@ -71,9 +71,9 @@ def main() -> None:
         click.echo(f"ldpbeam: {error}", err=True)
         sys.exit(error.exit_code)
     except Exception as error:
-        known = disk_error(error) if isinstance(error, OSError) else None
-        if isinstance(error, ModuleNotFoundError):
-            known = extra_error(error)
+        from ldpbeam.pipelines.commands.support.outside import outside_error
+
+        known = outside_error(error)
         if known is not None:
             click.echo(f"ldpbeam: {known}", err=True)
             sys.exit(known.exit_code)

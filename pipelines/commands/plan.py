@@ -119,7 +119,11 @@ class _ErrorOption(click.ParamType[tuple[float, bool]]):
 @click.option("--row", type=click.IntRange(1), metavar="N", help="Which row --output writes; else the best.")
 @click.option("--name", default="planned", show_default=True, help="Name of the written collection.")
 @click.option("--epoch", default="1d", show_default=True, metavar="DURATION", help="Length of its epochs.")
-@click.option("--start", type=InstantOption(), help="Start of its first epoch. Default: next midnight, UTC.")
+@click.option(
+    "--start",
+    type=InstantOption(dates=True),
+    help="Start of its first epoch; a date is midnight UTC. Default: the next one.",
+)
 @click.option("--chart", type=click.Path(path_type=Path), metavar="FILE", help="Draw error against ε (.svg).")
 def plan(**asked: Any) -> None:
     """Find protocol and levels for a need: errors, losses, bits and a recommendation, before any device.

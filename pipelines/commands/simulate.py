@@ -30,6 +30,7 @@ class Asked:
     report_format: str = "batch"  # or report, or parquet
     compression: str = "none"  # of the files; or gzip, or zstd
     truth: bool = False  # whether the true frequencies are written too
+    keep_last: bool = False  # of several rows of a device in an epoch of a panel
 
 
 @click.command(cls=PrintingCommand)
@@ -75,6 +76,11 @@ class Asked:
     help="Of the files.",
 )
 @click.option("--truth", is_flag=True, help="Also write truth.parquet, the true frequencies.")
+@click.option(
+    "--keep-last",
+    is_flag=True,
+    help="Of several rows of a device in an epoch (panel:), take the last one with a value.",
+)
 def simulate(**asked: Any) -> None:
     """Write or publish the reports that a fleet of devices would send. Give --output, --topic or both."""
     simulate_reports(Asked(**asked))
@@ -102,20 +108,31 @@ def simulate_reports(asked: Asked) -> None:
     collection = load(asked.collection_file)
     drawn: dict[str, Any] = {"devices": asked.devices, "epochs": asked.epochs}
     drawn["random_words"] = RandomWords(asked.seed)
+    notes: list[str] = []
+    drawn["note"] = notes.append
     people: Population | Joint
     try:
         if collection.domain is None:
+            if asked.keep_last:
+                raise ValueError("several attributes have one row per device; leave --keep-last out")
             drawn |= {"attributes": collection.histograms, "limit": collection.protocol.sum_limit}
             people = joint_population(asked.population, **drawn)
         else:
-            drawn |= {"domain": collection.domain, "calendar": collection.epochs}
+            drawn |= {
+                "domain": collection.domain,
+                "calendar": collection.epochs,
+                "keep_last": asked.keep_last,
+            }
             people = population(asked.population, **drawn)
     except ValueError as error:
         raise UsageError("E-USAGE-POPULATION", str(error).rstrip(".")) from None
+    for note in notes:
+        say(note)
     with Bar("simulate", people.epochs, "epochs") as bar:
         common: dict[str, Any] = {
             "seed": asked.seed,
             "spec": asked.population,
+            "notes": notes,
             "format": asked.report_format,
             "truth": asked.truth,
             "first_epoch": people.first_epoch if isinstance(people, Panel) else 0,

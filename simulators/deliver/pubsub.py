@@ -8,7 +8,7 @@ its reports belong to.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from pathlib import Path
@@ -62,6 +62,7 @@ def publish_epochs(  # noqa: PLR0913 - the options of a command, by name
     seed: int,
     out: Path | None = None,
     spec: str = "",
+    notes: Sequence[str] = (),
     format: Format = "batch",  # noqa: A002 - as the command line calls it
     truth: bool = False,
     first_epoch: int = 0,
@@ -75,7 +76,7 @@ def publish_epochs(  # noqa: PLR0913 - the options of a command, by name
     to deliver them in another. An epoch begins when all messages of the one before are confirmed.
 
     Args:
-        collection, population, seed, spec, first_epoch, on_epoch: as there.
+        collection, population, seed, spec, notes, first_epoch, on_epoch: as there.
         topic: ``projects/P/topics/T``; must exist.
         out: directory for ``simulation.json``, which holds the returned record, and ``truth.parquet``; made
             when missing.
@@ -100,7 +101,7 @@ def publish_epochs(  # noqa: PLR0913 - the options of a command, by name
         raise UsageError(
             "E-SIMULATE-TARGET",
             "there is nowhere to write the truth",
-            remedy="Add an output directory (--out).",
+            remedy="Add an output directory (--output).",
         )
     simulation = Simulation(collection, population, seed, first_epoch)
     if out is not None:
@@ -134,7 +135,7 @@ def publish_epochs(  # noqa: PLR0913 - the options of a command, by name
         publisher.stop()
         publisher.transport.close()
     record = PublishRecord(
-        **simulation.facts(spec),
+        **simulation.facts(spec, notes),
         reports=total,
         format=format,
         compression="none",

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldpbeam.simulators.population.contract import Population, Request
-from ldpbeam.simulators.population.tables import column_names, encode, read_columns
+from ldpbeam.simulators.population.tables import column_names, encode, note_absent, read_columns
 from ldpbeam.simulators.words import RandomWords
 
 
@@ -69,6 +69,7 @@ def csv(request: Request) -> Population:
     permute = bool(comma) and word.strip() == "permute" and part not in names
     texts = read_columns(path, [name if permute else part])
     (encoded,), labels = encode(request, path, texts)
+    note_absent(request, path, texts)
     if request.epochs is None:
         raise request.bad(
             "one column holds no epochs",
@@ -94,7 +95,9 @@ def column(
 
 def _wide(request: Request, path: Path, names: list[str]) -> Population:
     epochs = request.at_most("epochs", request.epochs, len(names))
-    encoded, labels = encode(request, path, read_columns(path, names))
+    texts = read_columns(path, names)
+    encoded, labels = encode(request, path, texts)
+    note_absent(request, path, texts)
     devices = request.at_most("devices", request.devices, encoded[0].size)
     table = np.empty((epochs, devices), dtype=np.int32)
     for row, column in zip(table, encoded, strict=False):
@@ -105,7 +108,7 @@ def _wide(request: Request, path: Path, names: list[str]) -> Population:
 def _between(request: Request, part: str, names: list[str]) -> list[str]:
     """The columns ``FIRST..LAST`` stands for."""
     first, _, last = part.partition("..")
-    numbered = re.compile(r"(.*?)(\d+)", re.DOTALL)
+    numbered = re.compile(r"(.*?)([0-9]+)", re.DOTALL)
     low, high = numbered.fullmatch(first), numbered.fullmatch(last)
     if low and high and low[1] == high[1]:
         of_prefix = [m for name in names if (m := numbered.fullmatch(name)) and m[1] == low[1]]

@@ -52,11 +52,21 @@ class Population(Protocol):
         """
 
 
+Note = Callable[[str], None]
+"""Takes a line about a file, for a person."""
+
+
+def unnoted(_: str) -> None:
+    """Leave a line about a file unsaid."""
+
+
 @dataclass(frozen=True, eq=False)
 class Request:
     """The arguments of :func:`population`, with the SPEC's first word cut off into ``rest``.
 
-    ``purpose`` names the stream of the draws; attributes of the same devices have one each.
+    ``purpose`` names the stream of the draws; attributes of the same devices have one each. ``note`` takes
+    lines about what a file holds that its reader should know: empty cells, values that are not listed.
+    ``keep_last`` is whether the last of several rows of a device in an epoch counts.
     """
 
     spec: str
@@ -67,6 +77,8 @@ class Request:
     random_words: RandomWords
     purpose: str = "population"
     calendar: Epochs | None = None
+    note: Note = unnoted
+    keep_last: bool = False
 
     def bad(self, why: str, remedy: str) -> ValueError:
         """An error about the SPEC."""
@@ -87,7 +99,7 @@ class Request:
     def number(self, what: str, text: str, within: Callable[[float], bool], range_: str) -> float:
         """A numeric parameter."""
         try:
-            number = float(text)
+            number = float(text if text.isascii() else "nan")
         except ValueError:
             number = float("nan")
         if not within(number):

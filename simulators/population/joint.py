@@ -28,9 +28,9 @@ from numpy.typing import NDArray
 
 from ldpbeam.collection.domain import Domain
 from ldpbeam.simulators.population.columns import column
-from ldpbeam.simulators.population.contract import ABSENT, Population, Request
+from ldpbeam.simulators.population.contract import ABSENT, Note, Population, Request, unnoted
 from ldpbeam.simulators.population.drawn import syn, zipf
-from ldpbeam.simulators.population.tables import column_names, encode, line_of, read_columns
+from ldpbeam.simulators.population.tables import column_names, counted, encode, read_columns
 from ldpbeam.simulators.words import RandomWords
 
 JOINT_SPECS = "syn[:CHANGE], zipf:EXPONENT[:CHANGE], table:FILE[,permute], marginals:FILE"
@@ -84,6 +84,7 @@ def joint_population(
     epochs: int | None,
     random_words: RandomWords,
     limit: int | None = None,
+    note: Note = unnoted,
 ) -> Joint:
     """The population a SPEC describes (forms: module docstring).
 
@@ -91,6 +92,7 @@ def joint_population(
         spec, devices, epochs, random_words: as for :func:`ldpbeam.simulators.population.specs.population`.
         attributes: name and domain of each.
         limit: the most that the values of one device may add up to; None for anything.
+        note: takes lines about what a file holds: rows without values, values that are not listed.
 
     Raises:
         ValueError: the SPEC is not well formed, a number is missing, or the file does not fit.
@@ -100,7 +102,7 @@ def joint_population(
             raise ValueError(f"population {spec!r} cannot have {number} {name}; ask for at least 1")
     kind, _, rest = spec.partition(":")
     requests = [
-        Request(spec, rest, domain, devices, epochs, random_words, f"population.{index}")
+        Request(spec, rest, domain, devices, epochs, random_words, f"population.{index}", note=note)
         for index, (_, domain) in enumerate(attributes)
     ]
     names = [name for name, _ in attributes]
@@ -123,17 +125,20 @@ def _table(requests: Sequence[Request], names: Sequence[str], limit: int | None)
     absent = np.stack([values[0] == ABSENT for values, _ in encoded], axis=1)
     partly = np.flatnonzero(absent.any(axis=1) & ~absent.all(axis=1))
     if partly.size:
-        line = line_of(path, int(partly[0]))
+        line = texts[0].lines[partly[0]]
         missing = names[int(np.argmax(absent[partly[0]]))]
         raise ValueError(
-            f"{path}, line {line}: attribute {missing!r} is empty, but a device holds all "
+            f"{path}:{line}: attribute {missing!r} is empty, but a device holds all "
             f"attributes or none; fill it in or remove the row ({partly.size} such rows)"
         )
+    empty = int(absent[:, 0].sum())
+    if empty:
+        first.note(f"{path}: {counted(empty, 'row')} without values: the device is absent")
     beyond = _beyond([values[0] for values, _ in encoded], limit)
     if beyond.size:
         # Never the values: a file may be real people's data.
         raise ValueError(
-            f"{path}, line {line_of(path, int(beyond[0]))}: the attributes add up to more than {limit}, "
+            f"{path}:{texts[0].lines[beyond[0]]}: the attributes add up to more than {limit}, "
             f"which the collection's devices refuse; correct or remove the row ({beyond.size} such rows)"
         )
     # Every column is dealt by the same generator, so rows stay together.

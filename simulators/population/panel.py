@@ -13,7 +13,20 @@ from numpy.typing import NDArray
 
 from ldpbeam.collection.epochs import instant, parse_instant
 from ldpbeam.simulators.population.contract import ABSENT, Population, Request
-from ldpbeam.simulators.population.tables import TextColumn, encode, first_row, line_of, read_columns, recoded
+from ldpbeam.simulators.population.tables import (
+    TextColumn,
+    counted,
+    encode,
+    note_absent,
+    read_columns,
+    recoded,
+)
+
+_SERIAL_OF_1970 = 25569
+"""What spreadsheets number the day 1970-01-01, counting from 1899-12-30."""
+_SERIAL_DAYS = (32874, 73050)
+"""The days from 1990 to 2099 as spreadsheets number them."""
+_2100 = 4102444800  # seconds since 1970
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,9 +74,8 @@ def panel(request: Request) -> Population:
     device, epoch, value = read_columns(path, names)
     for column in (device, epoch):
         if "" in column.texts:
-            row = first_row(column, "")
             raise ValueError(
-                f"{path}, line {line_of(path, row)}: column {column.name!r} is empty, so the "
+                f"{path}:{column.line_of('')}: column {column.name!r} is empty, so the "
                 "value belongs to no device and epoch; fill it in or remove the row"
             )
     encoded, labels = encode(request, path, [value])
@@ -72,18 +84,12 @@ def panel(request: Request) -> Population:
     rank = {found: rank for rank, found in enumerate(there)}
     epoch_of = recoded(epoch, (rank[found] for found in index))
     cell = epoch_of.astype(np.int64) * len(device.texts) + device.codes
-    first = np.full(len(rank) * len(device.texts), cell.size, dtype=np.int64)
-    np.minimum.at(first, cell, np.arange(cell.size))
-    clashes = np.flatnonzero(value.codes[first[cell]] != value.codes)
-    if clashes.size:
-        row = int(clashes[0])
-        raise ValueError(
-            f"{path}, line {line_of(path, row)}: a second, different value for device "
-            f"{device.texts[device.codes[row]]!r} in epoch {epoch.texts[epoch.codes[row]]!r}, but "
-            f"a device holds one value per epoch; keep one of them ({clashes.size} such rows)"
-        )
+    rows = _last_rows(request, path, epoch, value, cell) if request.keep_last else np.arange(cell.size)
+    if not request.keep_last:
+        note_absent(request, path, [value])
+        _require_one(path, device, epoch, value, cell)
     table = np.full((len(rank), len(device.texts)), ABSENT, dtype=np.int32)
-    table[epoch_of, device.codes] = encoded[0]
+    table[epoch_of[rows], device.codes[rows]] = encoded[0][rows]
     epochs = request.at_most("epochs", request.epochs, there[-1] - there[0] + 1)
     devices = request.at_most("devices", request.devices, len(device.texts))
     return Panel(
@@ -94,6 +100,47 @@ def panel(request: Request) -> Population:
         np.ascontiguousarray(table[:, :devices]),
         {found - there[0]: rank for found, rank in rank.items()},
     )
+
+
+def _require_one(
+    path: Path, device: TextColumn, epoch: TextColumn, value: TextColumn, cell: NDArray[np.int64]
+) -> None:
+    """Raise ValueError where a device has two values in an epoch; rows of the same ``cell`` are of both."""
+    _, first, place = np.unique(cell, return_index=True, return_inverse=True)
+    clashes = np.flatnonzero(value.codes[first[place]] != value.codes)
+    if clashes.size:
+        row = int(clashes[0])
+        raise ValueError(
+            f"{path}:{value.lines[row]}: a second, different value for device "
+            f"{device.texts[device.codes[row]]!r} in epoch {epoch.texts[epoch.codes[row]]!r}, but "
+            f"a device holds one value per epoch; keep one of them, or take the last one with --keep-last "
+            f"({counted(clashes.size, 'such row')})"
+        )
+
+
+def _last_rows(
+    request: Request, path: Path, epoch: TextColumn, value: TextColumn, cell: NDArray[np.int64]
+) -> NDArray[np.intp]:
+    """The last row with a value of every device and epoch that have one, in no particular order."""
+    held = np.flatnonzero(value.codes != value.texts.index("")) if "" in value.texts else np.arange(cell.size)
+    moment = np.array([_moment(text) for text in epoch.texts], np.int64)[epoch.codes]
+    backwards = held[np.argsort(moment[held], kind="stable")][::-1]
+    _, first = np.unique(cell[backwards], return_index=True)
+    last = backwards[first]
+    if held.size < cell.size:
+        request.note(f"{path}: {counted(cell.size - held.size, 'row')} without a value: passed over")
+    if last.size < held.size:
+        request.note(
+            f"{path}: {counted(held.size - last.size, 'row')} with a later one of the same device and epoch: "
+            "passed over"
+        )
+    return last
+
+
+def _moment(text: str) -> int:
+    """What orders the rows of an epoch: microseconds since 1970, or the index, which all of them have."""
+    number, is_index = epoch_of_text(text)
+    return number if is_index else number * 10**6 + datetime.fromisoformat(text).microsecond
 
 
 def _epoch_indices(request: Request, path: Path, column: TextColumn) -> list[int]:
@@ -107,8 +154,7 @@ def _epoch_indices(request: Request, path: Path, column: TextColumn) -> list[int
     kinds: set[bool] = set()
 
     def fail(text: str, why: str) -> ValueError:
-        line = line_of(path, first_row(column, text))
-        return ValueError(f"{path}, line {line}, column {column.name!r}: {why}")
+        return ValueError(f"{path}:{column.line_of(text)}: column {column.name!r}: {why}")
 
     for text in column.texts:
         try:
@@ -130,6 +176,24 @@ def _epoch_indices(request: Request, path: Path, column: TextColumn) -> list[int
             remedy = "correct the column" if is_index else "set epoch.origin of the collection, or the column"
             raise fail(text, f"epoch {epoch} is none of the planned epochs {planned}{begins}; {remedy}")
         found.append(epoch)
+    first = min(found)
+    if (
+        calendar is not None
+        and kinds == {True}
+        and first >= _SERIAL_DAYS[0]
+        and max(found) <= _SERIAL_DAYS[1]
+    ):
+        begin, day = instant(calendar.start(first)), instant((first - _SERIAL_OF_1970) * 86400)[:10]
+        text = column.texts[found.index(first)]
+        what = f"the epoch with the index {first} begins at {begin}"
+        if calendar.start(first) >= _2100:
+            raise fail(
+                text, f"{what}; as a spreadsheet's number of a day it is {day}; write dates (2026-01-09)"
+            )
+        request.note(
+            f"{path}: column {column.name!r}: the numbers are taken for indices of epochs; {what}, and "
+            f"would be {day} as a spreadsheet's number of a day"
+        )
     return found
 
 
@@ -152,6 +216,11 @@ def epoch_of_text(text: str) -> tuple[int, bool]:
             return int(datetime.fromisoformat(text).replace(tzinfo=UTC).timestamp()), False
         return parse_instant(datetime.fromisoformat(text).replace(microsecond=0)), False
     except ValueError:
+        if re.fullmatch(r"(?!\d{4}-\d{2}-\d{2}$)\d{1,4}([./-])\d{1,2}\1\d{1,4}", text, re.ASCII):
+            raise ValueError(
+                "a date is written year-month-day (2026-12-31), since other orders can be read in several "
+                "ways; convert the column"
+            ) from None
         raise ValueError(
             "an epoch is neither an index (5), nor a date (2026-01-09), nor an instant with its time zone "
             "(2026-01-09T06:00:00Z); write one of these"

@@ -14,17 +14,19 @@ The part after the last ``:`` names the columns, so a path may contain ``:`` and
 not. Column names may contain spaces. In ``COL1..COLn``, ends that share a prefix and end in numbers
 (``PWGTP1..PWGTP80``) mean the columns of that prefix with numbers in between, in the order of the
 numbers; any other ends mean the columns between them in file order. An empty cell means the device
-is absent. Several attributes of the same devices: :mod:`ldpbeam.simulators.population.joint`.
+is absent, and is counted in a note. Several attributes of the same devices:
+:mod:`ldpbeam.simulators.population.joint`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from ldpbeam.collection.domain import Domain
 from ldpbeam.collection.epochs import Epochs
 from ldpbeam.simulators.population.columns import csv
-from ldpbeam.simulators.population.contract import ABSENT, SPECS, Population, Request
+from ldpbeam.simulators.population.contract import ABSENT, SPECS, Note, Population, Request, unnoted
 from ldpbeam.simulators.population.drawn import syn, zipf
 from ldpbeam.simulators.population.panel import Panel, panel
 from ldpbeam.simulators.words import RandomWords
@@ -42,6 +44,8 @@ def population(
     epochs: int | None,
     random_words: RandomWords,
     calendar: Epochs | None = None,
+    note: Note = unnoted,
+    keep_last: bool = False,
 ) -> Population:
     """The population a SPEC describes (forms: module docstring).
 
@@ -60,6 +64,10 @@ def population(
         random_words: source of all draws, which are made once per epoch for all devices together.
         calendar: the collection's epochs, which say when dates and instants of a panel are; without them a
             panel's epochs must be indices.
+        note: takes lines about what a file holds: empty cells, values that are not listed, rows passed over.
+        keep_last: of several rows of a device in an epoch of a panel, take the last one that has a value;
+            without it they are refused. The last is the latest instant, and of equal ones, and of dates and
+            indices, the one further down in the file.
 
     Returns:
         The population; files have been read by then.
@@ -75,4 +83,7 @@ def population(
     build = _KINDS.get(kind)
     if build is None:
         raise ValueError(f"unknown population {spec!r}; the forms are {SPECS}")
-    return build(Request(spec, rest, domain, devices, epochs, random_words, calendar=calendar))
+    if keep_last and kind != "panel":
+        raise ValueError(f"population {spec!r} has one row per device; leave --keep-last out")
+    request = Request(spec, rest, domain, devices, epochs, random_words, calendar=calendar)
+    return build(replace(request, note=note, keep_last=keep_last))

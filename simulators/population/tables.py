@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
-import csv
 import io
+from array import array
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 from difflib import get_close_matches
+from itertools import count
 from pathlib import Path
-from typing import Any
+from typing import IO
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.csv as arrow_csv
 from numpy.typing import NDArray
 
 from ldpbeam.collection.domain import Domain
+from ldpbeam.csv_rows import COMMA, CsvError, CsvRows
 from ldpbeam.simulators.population.contract import ABSENT, Request
 
 _SHOWN = 20
@@ -32,11 +34,23 @@ class TextColumn:
         name: the column's name.
         texts: its distinct texts, in order of first appearance.
         codes: shape (rows,), int32; ``texts[codes[row]]`` is the cell as it stands in the file.
+        lines: shape (rows,), int64; the line of the file, from 1, on which each row begins.
     """
 
     name: str
     texts: tuple[str, ...]
     codes: NDArray[np.int32]
+    lines: NDArray[np.int64]
+
+    def line_of(self, text: str) -> int:
+        """The line of the first row that holds a text of the column."""
+        return int(self.lines[np.argmax(self.codes == self.texts.index(text))])
+
+    def times(self, texts: Iterable[str]) -> int:
+        """How many rows hold one of the texts; texts that the column lacks are in none."""
+        wanted = set(texts)
+        chosen = np.fromiter((text in wanted for text in self.texts), np.bool_, len(self.texts))
+        return int(chosen[self.codes].sum())
 
 
 def column_names(path: Path) -> list[str]:
@@ -46,10 +60,7 @@ def column_names(path: Path) -> list[str]:
         ValueError: the file does not exist, cannot be read, or is empty.
     """
     with _rows(path) as rows:
-        names: list[str] | None = next(rows, None)
-    if not names:
-        raise ValueError(f"{path} is empty; give a CSV file whose first row names the columns")
-    return names
+        return _named(path, rows)
 
 
 def read_columns(path: Path, names: Sequence[str]) -> list[TextColumn]:
@@ -58,7 +69,7 @@ def read_columns(path: Path, names: Sequence[str]) -> list[TextColumn]:
     Empty cells are the empty text; blank lines are skipped.
 
     Args:
-        path: a CSV file with a header row; quoting as in RFC 4180, UTF-8.
+        path: a CSV file with a header row, as :mod:`ldpbeam.csv_rows` reads it, UTF-8.
         names: columns to read, without repeats.
 
     Returns:
@@ -68,48 +79,45 @@ def read_columns(path: Path, names: Sequence[str]) -> list[TextColumn]:
         ValueError: the file or a column does not exist (with the columns there are and the closest name), a
             column name stands twice in the header, the file is not well formed, or it has no rows.
     """
-    _check(path, names, column_names(path))
-    text = pa.dictionary(pa.int32(), pa.string())
-    options = arrow_csv.ConvertOptions(
-        include_columns=list(names), column_types=dict.fromkeys(names, text), strings_can_be_null=False
-    )
-    try:
-        table = arrow_csv.read_csv(str(path), convert_options=options)
-    except pa.ArrowInvalid as error:
-        # After the second colon Arrow quotes the offending row, which is somebody's data.
-        why = ":".join(str(error).split(":")[:2])
-        raise ValueError(f"{path} is not a well-formed CSV file ({why}); repair the file") from None
-    if not table.num_rows:
-        raise ValueError(f"{path} has a header but no rows, so no devices; give a file with data")
-    return [_encoded(name, table.column(name)) for name in names]
-
-
-def line_of(path: Path, row: int) -> int:
-    """The line (from 1) on which a data row (from 0) ends, for messages. Reads the file again."""
     with _rows(path) as rows:
-        numbers: Iterator[int] = (rows.line_num for cells in rows if cells)
-        next(numbers)
-        for number in numbers:
-            if row == 0:
-                return number
-            row -= 1
-    raise ValueError(f"{path} ended {row + 1} rows early; it changed while it was being read, try again")
+        there = _named(path, rows)
+        _check(path, names, rows)
+        lines = array("q")
+        codes = [array("i") for _ in names]
+        numbers = [defaultdict[str, int](count().__next__) for _ in names]
+        columns = [
+            (there.index(name), number, code.append)
+            for name, number, code in zip(names, numbers, codes, strict=True)
+        ]
+        for line, cells in rows:
+            lines.append(line)
+            for place, number, append in columns:
+                append(number[cells[place]])
+    if not lines:
+        raise ValueError(f"{path}: there is a header but no rows, so no devices; give a file with data")
+    begin = np.frombuffer(lines, np.int64)
+    return [
+        TextColumn(name, tuple(number), np.frombuffer(code, np.int32), begin)
+        for name, number, code in zip(names, numbers, codes, strict=True)
+    ]
 
 
 def encode(
     request: Request, path: Path, columns: Sequence[TextColumn]
 ) -> tuple[list[NDArray[np.int32]], tuple[str, ...] | None]:
-    """Columns of texts as columns of values (-1 for empty cells), and the values' labels."""
+    """Columns of texts as columns of values (-1 for empty cells), and the values' labels.
+
+    Cells that hold a label that is not listed are counted in a note of the request.
+    """
     domain = request.domain
     labels = domain.labels
+    named = _span(columns)
+    texts = {text for column in columns for text in column.texts} - {""}
     if labels is None and domain.maximum is None:
-        distinct = _sorted({text for column in columns for text in column.texts} - {""})
+        distinct = _sorted(texts)
         if len(distinct) > domain.size:
-            where = columns[0].name
-            if len(columns) > 1:
-                where = f"{where}..{columns[-1].name}"
             raise ValueError(
-                f"{path}, column {where!r}: {len(distinct)} distinct values do not fit a domain "
+                f"{path}: column {named!r}: {len(distinct)} distinct values do not fit a domain "
                 f"of size {domain.size}; set the domain's size to at least {len(distinct)}, or use "
                 "a range with buckets"
             )
@@ -121,8 +129,37 @@ def encode(
             for text in column.texts:
                 if text != "" and text not in value_of:
                     value_of[text] = _looked_up(domain, path, column, text)
+    if domain.labels is not None and domain.other is not None:
+        unlisted = texts.difference(domain.labels)
+        cells = sum(column.times(unlisted) for column in columns)
+        if cells:
+            request.note(
+                f"{path}: column {named!r}: {counted(cells, 'cell')} with {counted(len(unlisted), 'value')} "
+                f"that the domain does not list: taken for {domain.labels[domain.other]!r}"
+            )
     value_of[""] = ABSENT
     return [recoded(column, (value_of[text] for text in column.texts)) for column in columns], labels
+
+
+def note_absent(request: Request, path: Path, columns: Sequence[TextColumn]) -> None:
+    """Count the empty cells of the columns in a note of the request."""
+    empty = sum(column.times([""]) for column in columns)
+    if empty:
+        what = "row" if len(columns) == 1 else "cell"
+        request.note(
+            f"{path}: column {_span(columns)!r}: {counted(empty, what)} without a value: the device is "
+            "absent there"
+        )
+
+
+def counted(number: int, noun: str) -> str:
+    """A number with its noun: ``1 row``, ``2,000 rows``."""
+    return f"{number:,} {noun}" + ("" if number == 1 else "s")
+
+
+def _span(columns: Sequence[TextColumn]) -> str:
+    """The name of the column, or of the first and the last of several."""
+    return columns[0].name if len(columns) == 1 else f"{columns[0].name}..{columns[-1].name}"
 
 
 def _looked_up(domain: Domain, path: Path, column: TextColumn, text: str) -> int:
@@ -130,9 +167,8 @@ def _looked_up(domain: Domain, path: Path, column: TextColumn, text: str) -> int
     try:
         return domain.index(text)
     except ValueError as error:
-        line = line_of(path, first_row(column, text))
         raise ValueError(
-            f"{path}, line {line}, column {column.name!r}: {text!r} is no value of the domain "
+            f"{path}:{column.line_of(text)}: column {column.name!r}: {text!r} is no value of the domain "
             f"({error}); correct the file or the collection's domain"
         ) from None
 
@@ -142,11 +178,6 @@ def recoded(column: TextColumn, values: Iterable[int]) -> NDArray[np.int32]:
     table = np.fromiter(values, dtype=np.int32, count=len(column.texts))
     recoded: NDArray[np.int32] = table[column.codes]
     return recoded
-
-
-def first_row(column: TextColumn, text: str) -> int:
-    """The first row that holds a text of the column."""
-    return int(np.argmax(column.codes == column.texts.index(text)))
 
 
 def _sorted(texts: Iterable[str]) -> list[str]:
@@ -161,39 +192,66 @@ def _sorted(texts: Iterable[str]) -> list[str]:
     return sorted(texts, key=numbers.__getitem__)
 
 
-def _encoded(name: str, column: pa.ChunkedArray) -> TextColumn:
-    """Arrow's dictionary column as ours, one dictionary for all chunks."""
-    # Arrow is free to return one chunk or several; concatenating unified chunks is right for both.
-    chunks = column.unify_dictionaries().chunks
-    codes = np.concatenate([chunk.indices.to_numpy(zero_copy_only=False) for chunk in chunks])
-    return TextColumn(name, tuple(chunks[-1].dictionary.to_pylist()), codes.astype(np.int32, copy=False))
+def _named(path: Path, rows: CsvRows) -> list[str]:
+    if not rows.header:
+        raise ValueError(f"{path}: the file is empty; give a CSV file whose first row names the columns")
+    return rows.header
 
 
-def _check(path: Path, names: Sequence[str], there: list[str]) -> None:
+def _check(path: Path, names: Sequence[str], rows: CsvRows) -> None:
     """Raise unless every name is exactly one column."""
+    there = rows.header
     for name in names:
         if name not in there:
             shown = ", ".join(map(repr, there[:_SHOWN]))
             more = f" and {len(there) - _SHOWN} more" if len(there) > _SHOWN else ""
             close = get_close_matches(name, there, 1, 0.5)
             hint = f"perhaps {close[0]!r} was meant" if close else "name one of them"
-            raise ValueError(f"{path} has no column {name!r}; its columns are {shown}{more}; {hint}")
+            parted = "" if rows.separator == COMMA else f", {rows.separated}"
+            if any(sign in column for column in there for sign in ";\t,"):
+                parted = f", {rows.separated}"
+                hint = "if they are separated by another sign, begin the file with a line such as sep=;"
+            raise ValueError(
+                f"{path}: there is no column {name!r}; the columns are {shown}{more}{parted}; {hint}"
+            )
         if there.count(name) > 1:
             raise ValueError(
-                f"{path} has {there.count(name)} columns named {name!r}, so the name is ambiguous; "
-                "rename them in its header"
+                f"{path}: {there.count(name)} columns are named {name!r}, so the name is ambiguous; "
+                "rename them in the header"
             )
 
 
 @contextmanager
-def _rows(path: Path) -> Iterator[Any]:
-    """The rows of a file, by :func:`csv.reader`, which knows the number of its line."""
+def _rows(path: Path) -> Iterator[CsvRows]:
+    """The rows of a file; whatever is wrong with it becomes a ValueError that begins with the place."""
     try:
-        with pa.input_stream(str(path)) as raw:
-            yield csv.reader(io.TextIOWrapper(raw, encoding="utf-8-sig", newline=""))
+        yield CsvRows(lambda: _open(path))
     except FileNotFoundError:
-        raise ValueError(f"there is no file {path}; check the path (relative to {Path.cwd()})") from None
-    except (OSError, csv.Error) as error:
-        raise ValueError(f"{path} cannot be read ({error}); give a readable CSV file") from None
-    except UnicodeDecodeError as error:
-        raise ValueError(f"{path} is not UTF-8 text (byte {error.start}); convert it to UTF-8") from None
+        raise ValueError(
+            f"{path}: there is no such file; check the path (relative to {Path.cwd()})"
+        ) from None
+    except CsvError as error:
+        raise ValueError(f"{path}:{error.line}: {error.why}") from None
+    except UnicodeDecodeError:
+        raise ValueError(
+            f"{path}:{_undecodable(path)}: this is not UTF-8 text; convert the file to UTF-8"
+        ) from None
+    except OSError as error:
+        why = " ".join(str(error.strerror or error).split())
+        raise ValueError(f"{path}: the file cannot be read ({why}); give a readable CSV file") from None
+
+
+def _open(path: Path) -> IO[str]:
+    """A file as text, decompressed by its name's end; a byte-order mark is no part of it."""
+    return io.TextIOWrapper(pa.input_stream(str(path)), encoding="utf-8-sig", newline="")
+
+
+def _undecodable(path: Path) -> int:
+    """The line, from 1, of the first bytes that are no UTF-8."""
+    with pa.input_stream(str(path)) as raw:
+        for number, line in enumerate(io.BufferedReader(raw), 1):
+            try:
+                line.decode()
+            except UnicodeDecodeError:
+                return number
+    return 1  # it changed meanwhile

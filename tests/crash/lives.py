@@ -71,8 +71,8 @@ class Real:
         return self._device._store.load().secret
 
     def committed(self) -> set[int]:
-        entry = self._device._store.load().collections[0]
-        return {entry.last_epoch} if entry.HasField("last_epoch") else set()
+        spans = self._device._store.load().collections[0].spans
+        return {spans[-1].last_epoch} if spans else set()
 
 
 class Naive:

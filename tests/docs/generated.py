@@ -544,6 +544,7 @@ def rejects_columns() -> str:
             "count": "reports concerned",
             "digest": "as the record says, or empty",
             "epoch": "as the record says",
+            "missing": "of a `truncated` record, how many of its bytes are missing, where the format tells",
         },
     )
 

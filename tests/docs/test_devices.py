@@ -20,7 +20,7 @@ TRUTH = {"light": 0.3, "dark": 0.6, "none of these": 0.1}
 
 def test_the_page_prints_what_it_says() -> None:
     blocks = BLOCK.findall(PAGE.read_text("utf-8"))
-    assert len(blocks) == PAGE.read_text("utf-8").count("```python") == 4
+    assert len(blocks) == PAGE.read_text("utf-8").count("```python") == 5
     names: dict[str, Any] = {}
     for source, printed in blocks:
         out = io.StringIO()

@@ -489,7 +489,7 @@ def test_table_rows_beyond_the_sum(tmp_path: Path) -> None:
     values = next(crowd(agreed, f"table:{path}", None).values())
     assert values.tolist() == [[20, 30, 10], [ABSENT] * 3, [0, 1, 59]]
     path.write_text("games,mail,web\n10,20,30\n\n,,\n59,0,1\n23,17,44\n")
-    with pytest.raises(ValueError, match=r"t\.csv, line 6: .* more than 60") as caught:
+    with pytest.raises(ValueError, match=r"t\.csv:6: .* more than 60") as caught:
         crowd(agreed, f"table:{path}", None)
     assert not {"23", "17", "44", "84"} & set(str(caught.value).replace(",", " ").split())
     free = parse_collection(FILE.replace("together", "split"))

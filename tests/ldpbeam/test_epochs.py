@@ -75,7 +75,26 @@ def test_durations(text: str | int, seconds: int) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", "6", 6, -1, "6 h", "h6", "-6h", "1.5h", "6y", True, None, 1.0, "1h1", [], "∞s"]
+    "text",
+    [
+        "",
+        "6",
+        6,
+        -1,
+        "6 h",
+        "h6",
+        "-6h",
+        "1.5h",
+        "6y",
+        True,
+        None,
+        1.0,
+        "1h1",
+        [],
+        "∞s",
+        "\u0661d",
+        "1h\uff12m",
+    ],
 )
 def test_what_is_not_a_duration_is_refused(text: object) -> None:
     """No unit is guessed: seconds and milliseconds have been confused before."""

@@ -264,14 +264,18 @@ def test_who_is_asked_for_life_is_part_of_the_error() -> None:
     frequency = np.array([0.0, 0.1, 0.5, 1.0])
     assert errors.kept(frequency) == pytest.approx(0.5 * frequency * (1 - frequency))
     # Nobody holds twice what half of the devices hold in each epoch: the covariance is −f·f'/2.
-    assert errors.opposed(frequency)[1] ** 2 == pytest.approx(0.5 * np.minimum(frequency, 1 - frequency) ** 2)
+    assert errors.opposed(frequency, errors.place(frequency))[1] ** 2 == pytest.approx(
+        0.5 * np.minimum(frequency, 1 - frequency) ** 2
+    )
     assert memo_errors(PartEstimator(parts[0])) is None
     mean = protocol("one_bit_mean", 11, Parameters(epsilon=1.0))
     assert memo_errors(PartEstimator(mean)) is None
     shared = memo_errors(PartEstimator(mean, Fraction(1, 4)))
     assert shared is not None
     assert shared.kept(np.array([5.0]))[0] == pytest.approx(0.75 * 25)
-    assert shared.opposed(np.array([5.0]))[0, 0] ** 2 == pytest.approx(0.75 * 25)
+    assert shared.opposed(np.array([5.0]), shared.place(np.array([5.0])))[0, 0] ** 2 == pytest.approx(
+        0.75 * 25
+    )
 
 
 def test_the_floor_is_never_more_than_the_error() -> None:
@@ -300,10 +304,10 @@ def test_devices_that_report_in_some_epochs_only(reports: int, of: int, share: i
     # n = one·N reports each; errors of answers, and of who was drawn: f(1−f)·(both/one² − 1)/N.
     answers, drawn = noise * both / one, f * (1 - f) * (both / one**2 - 1) * one
     found = float((answers + drawn)[0])
-    assert -(errors.opposed(f) ** 2).sum() - 1e-12 <= found <= errors.kept(f)[0] + 1e-12
+    assert -(errors.opposed(f, errors.place(f)) ** 2).sum() - 1e-12 <= found <= errors.kept(f)[0] + 1e-12
     if share == 1:
         assert errors.kept(f) == pytest.approx(answers)
-        assert (errors.opposed(f) ** 2).sum() == pytest.approx(-drawn[0])
+        assert (errors.opposed(f, errors.place(f)) ** 2).sum() == pytest.approx(-drawn[0])
     alone = SlottedErrors(None, 1, reports, of)
     assert alone.kept(f).tolist() == [0.0]
     assert (alone.drawn_anew(f, f)[0] == 0).all()

@@ -122,7 +122,7 @@ def test_a_difference_can_be_less_certain_than_independent_epochs_say() -> None:
     for errors in (g3, memo_of("grr", Parameters(epsilon=1.0), Fraction(1, 2))):
         assert errors is not None
         found = difference(given, later, first, errors)
-        opposed = (errors.opposed(SHARES) ** 2).sum(axis=0) / 1000
+        opposed = (errors.opposed(SHARES, errors.place(SHARES)) ** 2).sum(axis=0) / 1000
         assert (opposed > 0).all()
         assert found.std_error == pytest.approx(np.sqrt(0.02 + 2 * opposed), rel=1e-9)
 
@@ -166,9 +166,9 @@ def test_what_repeats_itself_takes_frequencies_that_add_up_to_1() -> None:
     errors = memo_errors(PartEstimator(built))
     assert errors is not None
     noisy, nearest = np.array([-0.5, 0.3, 0.9, 0.6]), np.array([0.0, 1 / 30, 19 / 30, 1 / 3])
-    assert errors.shares(noisy) == pytest.approx(nearest)
+    assert errors.shares(noisy, errors.levels(noisy)) == pytest.approx(nearest)
     slotted = slotted_errors(PartEstimator(built), 1, 2)
-    assert slotted.shares(noisy) == pytest.approx(nearest)
+    assert slotted.shares(noisy, slotted.levels(noisy)) == pytest.approx(nearest)
     given = [
         Series(np.arange(6), np.full((6, 4), 1000), np.tile(one, (6, 1)), np.full((6, 4), 1.0))
         for one in (noisy, nearest)
@@ -181,7 +181,7 @@ def test_what_repeats_itself_takes_frequencies_that_add_up_to_1() -> None:
         assert first.std_error_floor == pytest.approx(second.std_error_floor, rel=1e-9)
     means = memo_errors(PartEstimator(protocol("one_bit_rrpm", 11, Parameters(epsilon_longitudinal=2.0))))
     assert means is not None
-    assert means.shares(np.array([12.0])).tolist() == [12.0]
+    assert means.shares(np.array([12.0]), means.levels(np.array([12.0]))).tolist() == [12.0]
 
 
 @pytest.mark.parametrize(

@@ -173,7 +173,7 @@ def test_only_the_parts_that_are_chosen_are_read(results: Path, monkeypatch: pyt
 
     monkeypatch.setattr(results_module, "_rows_of", watched)
     (found,) = Results.of(results).histories(lambda parts: [p for p in parts if p.epoch in {2, 30}])
-    assert read == [2, 30]
+    assert set(read) == {2, 30}
     assert found.series.epochs.tolist() == [2, 30]
     assert all(part.usable for part in Results.of(results).parts)
     # Tables come some thousands of rows at a time, whatever a file holds.
@@ -198,7 +198,7 @@ def test_whether_there_is_an_estimate_is_known_without_reading(
 def test_roll_ups_by_number_week_and_month(results: Path, collection: Collection) -> None:
     history = only(ldpbeam.read(results))
     errors = errors_of(collection)[0]
-    sevens = roll_up(history, every(7), errors)
+    sevens = list(roll_up(history, every(7), errors))
     assert [(p.first, p.last, int(p.found.epochs[0])) for p in sevens] == [
         (0, 6, 6), (7, 13, 7), (14, 20, 7), (21, 27, 7), (28, 34, 7), (35, 39, 5)
     ]  # fmt: skip
@@ -206,14 +206,14 @@ def test_roll_ups_by_number_week_and_month(results: Path, collection: Collection
     expected = mean(history.series.rows(slice(6, 13)), errors)
     assert (sevens[1].found.estimate == expected.estimate).all()
     assert (sevens[1].found.std_error == expected.std_error).all()
-    stated = roll_up(history, every(7), errors, DrawnAnew(1.0, 1.0))
+    stated = list(roll_up(history, every(7), errors, DrawnAnew(1.0, 1.0)))
     assert (stated[1].found.std_error < expected.std_error).all()
     for name, of in (
         ("day", lambda d: d.date()),
         ("week", lambda d: d.isocalendar()[:2]),
         ("month", lambda d: d.month),
     ):
-        periods = roll_up(history, PLACES[name], errors)
+        periods = list(roll_up(history, PLACES[name], errors))
         days = [datetime.fromtimestamp(int(us) / 1e6, UTC) for us in history.starts]
         assert len(periods) == len({of(day) for day in days})
         for period in periods:
@@ -241,7 +241,9 @@ def test_the_smoother_is_the_best_linear_one(
     assert errors is not None
     found = smooth(series, errors)
     known = series.known
-    kept = np.minimum(errors.kept(errors.shares(np.where(known, estimate, 0.0))) / 4000, 0.0009)
+    frequencies = np.where(known, estimate, 0.0)
+    shares = errors.shares(frequencies, errors.levels(frequencies))
+    kept = np.minimum(errors.kept(shares) / 4000, 0.0009)
     for value in range(4):
         seen = known[:, value]
         level = speed * 0.0009 * np.minimum(epochs[:, None], epochs) + 1e3

@@ -147,5 +147,5 @@ def test_a_fault_of_the_core_is_shown_at_its_line(fault: str) -> None:
 
 def test_an_error_keeps_its_key_when_it_gets_a_place() -> None:
     found = CollectionError("E-X", "wrong", key="g", remedy="Mend it.").at("f.yaml:3")
-    assert (found.key, found.where, str(found)) == ("g", "f.yaml:3", "wrong in f.yaml:3. Mend it. [E-X]")
+    assert (found.key, found.where, str(found)) == ("g", "f.yaml:3", "f.yaml:3: wrong. Mend it. [E-X]")
     assert found.at("elsewhere") is found

@@ -18,7 +18,16 @@ from ldpbeam.epoch_result import count_support
 from ldpbeam.errors import InvalidPayload, Reason
 from ldpbeam.kernels.check_codes import CheckCode
 from ldpbeam.protocols import Parameters
-from ldpbeam.reports import LISTED, Admission, Rejection, admit_even_rows, admit_frames, admit_rows, capped
+from ldpbeam.reports import (
+    LISTED,
+    Admission,
+    Rejection,
+    Written,
+    admit_even_rows,
+    admit_frames,
+    admit_rows,
+    capped,
+)
 from ldpbeam.wire import codec
 from ldpbeam.wire.codec import Batch, EvenRows, Rows
 from ldpbeam.wire.report_pb2 import ReportBatch
@@ -578,7 +587,7 @@ def test_what_was_written_before_an_epoch_began_holds_none_of_its_reports() -> N
     """Rows and batches alike; nothing is late for that."""
     held = [(c, e, 0, b"\0" * DATED[c].protocol.payload_size, 0) for c in DATED for e in (0, 3)]
     for form in ("rows", "batches"):
-        done = Admission(written_by=3600 * SECOND)
+        done = Admission(written_by=Written(3600 * SECOND))
         if form == "rows":
             admit_rows(as_rows([one[:4] for one in held]), DATED, "here", done)
         else:

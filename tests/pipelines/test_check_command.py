@@ -274,7 +274,7 @@ def test_every_file_that_cannot_be_read_is_named(tmp_path: Path, monkeypatch: py
     command = ["check", "months.yaml", "good.yaml", "nowhere.yaml"]
     done = CliRunner().invoke(cli, command)
     (told,) = done.stderr.splitlines()
-    assert "in months.yaml:12" in told
+    assert "months.yaml:12: " in told
     assert told.endswith("[E-COLLECTION-VALUE]")
     assert isinstance(done.exception, LdpError)
     assert "nowhere.yaml" in str(done.exception)

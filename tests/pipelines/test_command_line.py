@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,6 +17,7 @@ import pyarrow.dataset as ds
 import pytest
 
 from ldpbeam.admission import ReportColumns
+from ldpbeam.collection.epochs import instant
 from ldpbeam.pipelines.commands import main as command
 from ldpbeam.pipelines.commands.support import progress
 from ldpbeam.pipelines.config import RunConfig, resolve_runner
@@ -514,6 +517,109 @@ def test_the_list_of_options_is_the_commands() -> None:
         name for option in run.params for name in (*option.opts, *option.secondary_opts) if len(name) > 2
     }
     assert set(spellings()) == there - {"--help"}
+
+
+def test_what_a_cut_off_file_lacks(call: Call, site: Path, tmp_path: Path) -> None:
+    """Its missing bytes, and the epoch that falls out; an epoch that is missing for another reason too."""
+    simulation = [
+        "simulate",
+        "--collection",
+        site / "minutes.yaml",
+        "--population",
+        "syn",
+        "--devices",
+        "300",
+    ]
+    assert call(*simulation, "--epochs", "7", "--output", tmp_path / "s", "--seed", "3")[0] == 0
+    reports = tmp_path / "s" / "reports"
+    cut = reports / "epoch-000003.pb"
+    whole = cut.read_bytes()
+    cut.write_bytes(whole[:-77])
+    (reports / "epoch-000009.pb").write_bytes(b"\x02ab")  # refused for another reason
+    run = ["run", "--collection", site / "minutes.yaml", "--input", reports, "--output", tmp_path / "o"]
+    code, out, err = call(*run)
+    assert code == 4
+    assert "rejected 2" in out
+    lines = [line for line in err.splitlines() if line.startswith("ldpbeam: ")]
+    assert lines == [
+        f"ldpbeam: {cut}: the file ends inside the record at byte 0: 77 bytes are missing, and no report of "
+        "it is counted. Fetch the file again. [W-RUN-TRUNCATED]",
+        "ldpbeam: minutes: of the epochs 0..6 nothing was counted in 3. Check that all files are there and "
+        "whole. [W-RUN-GAP]",
+    ]
+    record = json.loads((tmp_path / "o" / "run.json").read_text())["accounting"]
+    assert [(gap["first_epoch"], gap["last_epoch"]) for gap in record["gaps"]] == [(3, 3)]
+    assert "truncated x 1 at position 0 of " in call("inspect", tmp_path / "o" / "rejects")[1]
+    assert ", 77 bytes missing" in call("inspect", tmp_path / "o" / "rejects")[1]
+    assert "truncated at position 0, 77 bytes missing: " in call("inspect", cut)[1]
+    cut.unlink()
+    (reports / "epoch-000009.pb").unlink()
+    (reports / "epoch-000004.pb").unlink()
+    assert call(*run)[::2] == (
+        0,
+        "ldpbeam: minutes: of the epochs 0..6 nothing was counted in 3..4. Check that all files are there "
+        "and whole. [W-RUN-GAP]\n",
+    )
+    (reports / "epoch-000002.pb").unlink()
+    (reports / "epoch-000001.pb").unlink()  # no row any more
+    assert call(*run)[::2] == (0, "")
+
+
+def test_the_time_of_a_file_is_named(call: Call, tmp_path: Path) -> None:
+    """Reports unpacked from an archive are counted; a time that refuses, or lets in, reports is named."""
+    definition = tmp_path / "c.yaml"
+    day = int(time.time()) // 86400 * 86400
+    definition.write_text(
+        "name: dated\ndomain: {size: 4}\nprotocol: grr\nepsilon: 3\n"
+        f"epoch: {{length: 1d, origin: {instant(day - 30 * 86400)}}}\nfuture_tolerance: 1h\n"
+    )
+    simulation = ["simulate", "--collection", definition, "--population", "syn", "--devices", "40"]
+    assert call(*simulation, "--epochs", "3", "--output", tmp_path / "s")[0] == 0
+    report = tmp_path / "s" / "reports" / "epoch-000002.pb"
+    run = ["run", "--collection", definition, "--input", report, "--output", tmp_path / "o"]
+    for own, code, said in (
+        (0, 0, f"{report}: the file's own time, 1970-01-01T00:00:00Z, is before the first epoch"),
+        (day, 0, ""),
+        (day + 40 * 86400, 0, f"own time, {instant(day + 40 * 86400)}, is in the future"),
+        (
+            day - 30 * 86400,
+            5,
+            f"earliest: {report}: the file's own time, {instant(day - 30 * 86400)}. Give --not",
+        ),
+    ):
+        os.utime(report, (own, own))
+        found, _, err = call(*run)
+        assert found == code
+        assert said in err
+        assert bool(err) == bool(said)
+    given = instant(day - 29 * 86400)
+    found, _, err = call(*run, "--not-after", given)
+    assert found == 5
+    assert f"future_epoch, since their epochs had not begun by --not-after, {given}. " in err
+    assert call(*run, "--not-after", instant(day - 60 * 86400))[0] == 5  # what a person says is believed
+    os.utime(report, (0, 0))
+    found, _, err = call(*run, "--not-after", instant(day))
+    assert (found, err) == (0, "")
+
+
+def test_what_a_population_file_holds_is_said(call: Call, site: Path, tmp_path: Path) -> None:
+    """On the terminal and in the record, with the option that takes the last of several rows."""
+    file = tmp_path / "p.csv"
+    file.write_text("who;when;value\n1;0;3\n1;0;5\n2;0;\n2;1;4\n")
+    simulation = ["simulate", "--collection", site / "minutes.yaml", "--output", tmp_path / "s"]
+    simulation += ["--population", f"panel:{file}:who,when,value"]
+    code, out, err = call(*simulation)
+    assert (code, out) == (2, "")
+    assert err.startswith(f"ldpbeam: {file}:3: a second, different value")
+    assert "--keep-last" in err
+    code, out, err = call(*simulation, "--keep-last")
+    notes = json.loads((tmp_path / "s" / "simulation.json").read_text())["notes"]
+    assert (code, err) == (0, "")
+    assert notes == [
+        f"{file}: 1 row without a value: passed over",
+        f"{file}: 1 row with a later one of the same device and epoch: passed over",
+    ]
+    assert out.splitlines() == [*notes, f"2 reports of 2 devices in {tmp_path / 's' / 'reports'}"]
 
 
 @pytest.mark.thorough

@@ -17,7 +17,10 @@ from click.testing import CliRunner, Result
 
 import ldpbeam
 from ldpbeam.over_time import DrawnAnew, difference, errors_of, mean
+from ldpbeam.over_time.combined import Combined
+from ldpbeam.over_time.compare import Comparison, chosen_changes
 from ldpbeam.over_time.results import histories
+from ldpbeam.over_time.significance import p_values
 from ldpbeam.over_time.smooth import smooth
 from ldpbeam.pipelines.commands.main import cli
 from tests.conftest import REPOSITORY
@@ -127,6 +130,56 @@ def test_compare_says_what_changed(results: Path, tmp_path: Path) -> None:
     assert call(*asked, "--quiet").stdout == ""
     # The last two days are alike.
     assert "0 of 4 values changed" in call("compare", results, "--collection", FILE).stdout
+
+
+def test_compare_of_values_chosen_beforehand(results: Path) -> None:
+    """With a p-value of their own; several share the false-alarm rate."""
+    asked = ("compare", results, "--collection", FILE, "--epochs", "0..6", "--against", "7..8")
+    late = np.arange(9) > 6
+    found = difference(series(results), late, ~late, ERRORS)
+    p = p_values(found.estimate, found.std_error)
+    two = 2.241403  # standard errors, at 2.5 %
+    for names, limit in ((("blue",), 1.959964), (("blue", "0"), two), (("2", "blue", "0"), two)):
+        typed = [part for name in names for part in ("--value", name)]
+        chosen = json.loads(call(*asked, *typed, "--json").stdout)["chosen"]
+        places = [2] if len(names) == 1 else [2, 0]
+        assert [one["value"] for one in chosen] == places
+        assert [one["p_value"] for one in chosen] == pytest.approx(p[places])
+        assert [one["change"] for one in chosen] == pytest.approx(found.estimate[places])
+        low = found.estimate[places] - limit * found.std_error[places]
+        high = found.estimate[places] + limit * found.std_error[places]
+        assert [one["low"] for one in chosen] == pytest.approx(low, rel=1e-5)
+        assert [one["high"] for one in chosen] == pytest.approx(high, rel=1e-5)
+        assert [one["changed"] for one in chosen] == [True] * len(places)
+    lines = call(*asked, "--value", "blue").stdout.splitlines()
+    assert lines[0] == "first_choice: epochs 0..6 against 7..8"
+    assert lines[1].startswith(f"  blue: changed: {found.estimate[2]:+.4g} (+")
+    assert lines[1].endswith(f"p = {p[2]:.3g}")
+    assert lines[2:] == [
+        "p is of that value alone, not adjusted for any other. The interval and the verdict have a "
+        "false-alarm rate of 5 %,",
+        "where the value was chosen before the results were seen.",
+    ]
+    assert "no change is clear" in call("compare", results, "--collection", FILE, "--value", "blue").stdout
+    refused = call(*asked, "--value", "bleu")
+    assert "there is no value 'bleu' to compare. Did you mean blue? [E-USAGE-COMPARE]" in str(
+        refused.exception
+    )
+    refused = call(*asked, "--value", "blue", "--false-discoveries", "0.1")
+    assert "Leave one of them out" in str(refused.exception)
+
+
+def test_chosen_values_share_the_false_alarms() -> None:
+    """A value is clear where its p is at most its part; then, and only then, its interval leaves out 0."""
+    std_error = np.array([1.0, 1.0, 1.0, np.nan])
+    change = np.array([1.97, 2.2, 2.3, 1.0])
+    ends = [Combined(np.zeros(4), std_error, np.zeros(4), np.ones(4, np.int64)) for _ in range(2)]
+    p = p_values(change, std_error)
+    comparison = Comparison(ends[0], ends[1], change, std_error, p, p)
+    for places, clear in (((0,), [True]), ((0, 1), [False, False]), ((1, 2), [False, True]), ((3,), [False])):
+        found = chosen_changes(comparison, places)
+        assert [one.clear for one in found] == clear
+        assert [one.low > 0 for one in found] == clear
 
 
 def test_compare_goes_back_to_epochs_with_estimates(results: Path, tmp_path: Path) -> None:

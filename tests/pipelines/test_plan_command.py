@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
+from ldpbeam.collection.domain import Domain
 from ldpbeam.collection.file import load_collection
 from ldpbeam.errors import LdpError
 from ldpbeam.pipelines.commands.main import cli
@@ -79,6 +80,30 @@ def test_the_written_collection_is_the_recommended_row_or_the_chosen_one(tmp_pat
     call(*SMALL, "--output", target, "--row", number, "--start", "2026-01-01T00:00:00Z")
     assert load_collection(target).protocol_name == "l_sue"
     assert load_collection(target).epochs.origin == 1_767_225_600
+
+
+def test_a_date_is_midnight_utc(tmp_path: Path) -> None:
+    target = tmp_path / "c.yaml"
+    call(*SMALL, "--output", target, "--row", 1, "--start", "2026-01-05")
+    assert load_collection(target).epochs.origin == 1_767_571_200
+    assert "not an instant" not in call(*SMALL, "--start", "2026-01-05T00:00:00+01:00")
+
+
+def test_a_list_with_none_of_these_has_another(tmp_path: Path) -> None:
+    """It stands for what is not listed, and the frequencies are those of a file in the order of the list."""
+    labels, people, target = tmp_path / "l.txt", tmp_path / "p.csv", tmp_path / "c.yaml"
+    labels.write_text("red\nnone of these\ngreen\n", "utf-8")
+    people.write_text("v\n" + "green\n" * 6 + "red\n" * 3 + "mauve\n" + "\n", "utf-8")
+    common = ("--domain", labels, "--cap", 8, "--epochs", 1)
+    call(*common, "--devices", 1000, "--output", target)
+    assert load_collection(target).domain == Domain(3, ("red", "none of these", "green"), other=1)
+    found = call(*common, "--population", f"csv:{people}:v")
+    assert f"{people}: column 'v': 1 cell with 1 value that the domain does not list" in found
+    target.unlink()
+    found = document(*common, "--population", f"csv:{people}:v", "--output", target)
+    assert found["needs"]["values"] == 3
+    assert found["needs"]["devices"] == 10
+    assert load_collection(target).domain == Domain(3, ("red", "none of these", "green"), other=1)
 
 
 def test_a_chart_is_written(tmp_path: Path) -> None:
@@ -172,7 +197,6 @@ def test_an_error_without_a_number_is_refused_as_before() -> None:
         (("--mean", 60, "--devices", 1, "--target-error", 60), "E-USAGE-PLAN", "units of the counter"),
         ((*SMALL, "--target-error", "1%"), "E-USAGE-PLAN", "percentage points"),
         (("--domain", "nowhere.txt", "--devices", 1), "E-USAGE-PLAN", "not a readable text"),
-        (("--domain", "x", "--population", "syn"), "E-USAGE-PLAN", "exclude"),
         (("--population", "syn", "--devices", 9), "E-USAGE-PLAN", "--values N"),
         (("--population", "csv:nowhere.csv:a"), "E-USAGE-POPULATION", "nowhere"),
         ((*SMALL, "--epsilon-first", 3), "E-USAGE-PLAN", "not below"),

@@ -143,3 +143,32 @@ def test_what_a_method_promises_is_on_record(method: str) -> None:
     one = CollectionRecord.from_record(collection_entry(replace(mean, consistency=method)))
     assert one.promises == Promises(method != "none", sums_to_one=False)
     assert one.histograms[0].is_mean
+
+
+@pytest.mark.parametrize(
+    ("there", "gaps"),
+    [
+        ([], []),
+        ([4], []),
+        ([4, 5, 6], []),
+        ([4, 6], [(5, 5)]),
+        ([4, 7], []),  # as many are missing as are there
+        ([4, 7, 8], [(5, 6)]),
+        ([0, 2, 3, 7, 8, 9, 10], [(1, 1), (4, 6)]),
+        ([0, 2, 3, 8, 9], []),
+    ],
+)
+def test_epochs_that_fall_out_of_a_row(there: list[int], gaps: list[tuple[int, int]]) -> None:
+    """Of each collection by itself; an epoch of which all was refused is missing too."""
+    entries = [((ONE.digest_hex, epoch), what) for epoch in there for what in ("read", "counted")]
+    if gaps:
+        entries += [((ONE.digest_hex, gaps[0][0]), what) for what in ("read", "rejected.malformed")]
+    entries += [(("ff" * 8, epoch), what) for epoch in (1, 2) for what in ("read", "counted")]
+    accounting = Accounting.from_entries([(entry, 1) for entry in entries])
+    record = run_record(RunConfig.parsed((ONE,), files=(), output="out"), accounting, [], 1.0)
+    found = [(gap.digest, gap.first_epoch, gap.last_epoch) for gap in record.accounting.gaps]
+    assert found == [(ONE.digest_hex, *gap) for gap in gaps]
+    written = json.loads(record.content())["accounting"].get("gaps", [])
+    assert [(gap["collection"], gap["first_epoch"]) for gap in written] == [
+        ("one", first) for first, _ in gaps
+    ]

@@ -62,6 +62,21 @@ print(len(Device.open(load_collection(Path({str(path)!r})), "state").report(3, 5
     assert (done.stderr, done.stdout) == ("", "True\n")
 
 
+@pytest.mark.parametrize("arguments", [["--version"], ["--help"], ["-h"], []])
+def test_a_devices_installation_answers(tmp_path: Path, arguments: list[str]) -> None:
+    """Version and help need nothing; help says what to install, and the version is the command line's."""
+    absent = modules("pipeline") | modules("page") | modules("collect")
+    done = without(absent, COMMAND.format(arguments=arguments), tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+    if arguments != ["--version"]:
+        assert done.stdout.startswith("Usage: ldpbeam ")
+        assert "pip install 'ldpbeam[pipeline]'" in done.stdout
+        return
+    whole = without(set(), COMMAND.format(arguments=arguments), tmp_path)
+    assert done.stdout == whole.stdout
+    assert without(absent, COMMAND.format(arguments=["--version", "x"]), tmp_path).returncode == 2
+
+
 @pytest.mark.thorough(but=2)
 @pytest.mark.parametrize("absent", sorted(modules("pipeline") - {"rich", "scipy"}))
 def test_a_command_says_which_part_it_needs(tmp_path: Path, absent: str) -> None:

@@ -318,8 +318,15 @@ def test_a_table(tmp_path: Path) -> None:
     for values in dealt:  # rows stay whole
         assert sorted(map(tuple, values.tolist())) == sorted(map(tuple, fixed[0].tolist()))
     assert len(next(drawn(f"table:{path}", 4).values())) == 4
+    notes: list[str] = []
+    attributes = [("home_region", Domain(2)), ("age", Domain(3))]
+    words = RandomWords(1)
+    joint_population(
+        f"table:{path}", attributes=attributes, devices=None, epochs=1, random_words=words, note=notes.append
+    )
+    assert notes == [f"{path}: 1 row without values: the device is absent"]
     path.write_text("age,home_region\n1,north\n,south\n")
-    with pytest.raises(ValueError, match=r"line 3.*'age' is empty"):
+    with pytest.raises(ValueError, match=r"csv:3: .*'age' is empty"):
         drawn(f"table:{path}")
     path.write_text("age\n1\n")
     with pytest.raises(ValueError, match="home_region"):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gzip
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -15,7 +17,7 @@ from numpy.typing import NDArray
 from ldpbeam.collection.epochs import Epochs, parse_duration, parse_instant
 from ldpbeam.simulators.population.panel import epoch_of_text
 from ldpbeam.simulators.population.specs import Panel, Population, population
-from ldpbeam.simulators.population.tables import line_of, read_columns
+from ldpbeam.simulators.population.tables import read_columns
 from ldpbeam.simulators.words import RandomWords
 
 FALSE_ALARM = 1e-9
@@ -29,10 +31,13 @@ class View:
     size: int
     labels: tuple[str, ...] | None = None
     maximum: float | None = None
+    other: int | None = None
 
     def index(self, raw: str) -> int:
         """Label or bucket; a plain size must not be asked."""
         if self.labels is not None:
+            if raw not in self.labels and self.other is not None:
+                return self.other
             if raw not in self.labels:
                 raise ValueError("not a label")
             return self.labels.index(raw)
@@ -345,7 +350,12 @@ def _epoch(calendar: Epochs, text: str) -> int:
         (["20260109"], "epoch 20260109 is none of the planned epochs"),
         (["-1"], "epoch -1 is none of the planned epochs"),
         (["2026-01-09 06:00:00"], "instant with its time zone"),
-        (["09.01.2026"], "neither an index (5), nor a date (2026-01-09)"),
+        (["09.01.2026"], "a date is written year-month-day (2026-12-31)"),
+        (["31/12/2026"], "a date is written year-month-day (2026-12-31)"),
+        (["12-31-2026"], "a date is written year-month-day (2026-12-31)"),
+        (["2026/12/31"], "a date is written year-month-day (2026-12-31)"),
+        (["2026-1-9"], "a date is written year-month-day (2026-12-31)"),
+        (["46023.25"], "neither an index (5), nor a date (2026-01-09)"),
         (["Monday"], "neither an index"),
         (["1.5"], "neither an index"),
         (["2026-02-30"], "neither an index"),
@@ -355,7 +365,7 @@ def test_other_epochs_of_a_panel_are_refused(tmp_path: Path, cells: list[str], t
     """Nothing is ordered by rank any more: what is no time and no index has no place."""
     calendar = Epochs(86400, parse_instant("2026-01-01T00:00:00Z"), 1000)
     file = write(tmp_path / "p.csv", "d,e,v", *(f"{i},{cell},0" for i, cell in enumerate(cells)))
-    with pytest.raises(ValueError, match="line ") as caught:
+    with pytest.raises(ValueError, match=r"p\.csv:\d: ") as caught:
         population(
             f"panel:{file}:d,e,v",
             domain=View(3),
@@ -388,9 +398,199 @@ def test_text_is_read_as_it_stands(tmp_path: Path) -> None:
 
 def test_lines_are_counted_over_blanks_and_quotes(tmp_path: Path) -> None:
     file = write(tmp_path / "a.csv", "v,w", "", 'a,"b', 'c"', "d,e")
-    assert [line_of(file, 0), line_of(file, 1)] == [4, 5]
-    with pytest.raises(ValueError, match="1 rows early"):
-        line_of(file, 2)
+    (column,) = read_columns(file, ["w"])
+    assert column.lines.tolist() == [3, 5]
+    assert [column.line_of("b\nc"), column.line_of("e")] == [3, 5]
+
+
+# --- What a file holds besides values
+
+
+def noted(spec: str, size: int | View, **settings: object) -> tuple[NDArray[np.int32], list[str]]:
+    """The values of a population, and the notes about its file without their place."""
+    notes: list[str] = []
+    domain = View(size) if isinstance(size, int) else size
+    common = {"devices": None, "epochs": None, "random_words": RandomWords(1), "note": notes.append}
+    people = population(spec, domain=domain, **(common | settings))  # type: ignore[arg-type]
+    path = spec.split(":")[1]
+    assert all(note.startswith(f"{path}: ") for note in notes)
+    return matrix(people), [note.removeprefix(f"{path}: ") for note in notes]
+
+
+def test_empty_cells_and_unlisted_values_are_counted(tmp_path: Path) -> None:
+    listed = View(3, ("a", "b", "none"), other=2)
+    file = write(tmp_path / "p.csv", "d,e,v,w", "1,0,a,b", "2,0,,x", "3,0,x,x", "4,0,x,", "5,0,y,z", "6,0,,")
+    values, notes = noted(f"panel:{file}:d,e,v", listed)
+    assert values.tolist() == [[0, -1, 2, 2, 2, -1]]
+    assert notes == [
+        "column 'v': 3 cells with 2 values that the domain does not list: taken for 'none'",
+        "column 'v': 2 rows without a value: the device is absent there",
+    ]
+    assert noted(f"csv:{file}:v", listed, epochs=1)[1] == notes
+    assert noted(f"csv:{file}:v..w", listed)[1] == [
+        "column 'v..w': 6 cells with 3 values that the domain does not list: taken for 'none'",
+        "column 'v..w': 4 cells without a value: the device is absent there",
+    ]
+    assert noted(f"csv:{file}:d", 6, epochs=1)[1] == []
+
+
+def test_the_last_value_of_a_device_and_epoch(tmp_path: Path) -> None:
+    """By the time, then by the place in the file; rows without a value are passed over."""
+    calendar = Epochs(86400, parse_instant("2026-01-01T00:00:00Z"), 100)
+    file = write(
+        tmp_path / "p.csv",
+        "d,e,v",
+        "x,2026-01-01T09:00:00.5Z,late",
+        "x,2026-01-01T09:00:00.25Z,early",
+        "y,2026-01-02T00:00:00Z,one",
+        "y,2026-01-02T00:00:00Z,two",
+        "y,2026-01-02T10:00:00Z,",
+        "x,2026-01-03T00:30:00+01:00,evening",
+        "x,2026-01-02,morning",
+        "z,2026-01-02,",
+    )
+    values, notes = noted(f"panel:{file}:d,e,v", 9, calendar=calendar, keep_last=True)
+    # early 0, evening 1, late 2, morning 3, one 4, two 5
+    assert values.tolist() == [[2, -1, -1], [1, 5, -1]]
+    assert notes == [
+        "2 rows without a value: passed over",
+        "3 rows with a later one of the same device and epoch: passed over",
+    ]
+    with pytest.raises(ValueError, match=r"csv:3: a second, different value for device 'x'"):
+        noted(f"panel:{file}:d,e,v", 9, calendar=calendar)
+    with pytest.raises(ValueError, match="leave --keep-last out"):
+        noted(f"csv:{file}:v", 9, epochs=1, keep_last=True)
+
+
+@given(
+    rows=st.lists(
+        st.tuples(st.integers(0, 3), st.integers(0, 2), st.sampled_from(["", "0", "1", "2"])), min_size=1
+    )
+)
+def test_the_last_value_is_that_of_a_dictionary(
+    tmp_path_factory: pytest.TempPathFactory, rows: list[tuple[int, int, str]]
+) -> None:
+    file = write(tmp_path_factory.mktemp("p") / "p.csv", "d,e,v", *(f"{d},{e},{v}" for d, e, v in rows))
+    held = {(d, e): int(v) for d, e, v in rows if v}
+    labels = View(3, ("0", "1", "2"))
+    devices, epochs = list(dict.fromkeys(d for d, _, _ in rows)), {e for _, e, _ in rows}
+    values, _ = noted(f"panel:{file}:d,e,v", labels, keep_last=True)
+    for row, epoch in enumerate(range(min(epochs), max(epochs) + 1)):
+        assert values[row].tolist() == [held.get((device, epoch), -1) for device in devices]
+
+
+@pytest.mark.parametrize(
+    ("length", "index", "refused", "said"),
+    [
+        (
+            "1d",
+            46023,
+            True,
+            "begins at 2152-01-04T00:00:00Z; as a spreadsheet's number of a day it is 2026-01-01",
+        ),
+        (
+            "1h",
+            46023,
+            False,
+            "begins at 2031-04-02T15:00:00Z, and would be 2026-01-01 as a spreadsheet's number",
+        ),
+        ("1h", 32874, False, "would be 1990-01-01"),
+        ("1h", 73050, False, "would be 2099-12-31"),
+        ("1h", 32873, False, ""),
+        ("1h", 73051, False, ""),
+        ("1d", 27029, False, ""),  # 2100-01-02
+    ],
+)
+def test_days_that_a_spreadsheet_numbered(
+    tmp_path: Path, length: str, index: int, refused: bool, said: str
+) -> None:
+    calendar = Epochs(parse_duration(length), parse_instant("2026-01-01T00:00:00Z"), 100_000)
+    file = write(tmp_path / "p.csv", "d,e,v", f"1,{index},0")
+    if refused:
+        with pytest.raises(ValueError, match=r"csv:2: column 'e': ") as caught:
+            noted(f"panel:{file}:d,e,v", 2, calendar=calendar)
+        assert said in str(caught.value)
+        return
+    notes = noted(f"panel:{file}:d,e,v", 2, calendar=calendar)[1]
+    assert len(notes) == bool(said)
+    assert all(said in note for note in notes)
+    file = write(tmp_path / "p.csv", "d,e,v", f"1,{index},0", "1,0,1")  # with another epoch it is no day
+    people = population(
+        f"panel:{file}:d,e,v",
+        domain=View(2),
+        devices=None,
+        epochs=2,
+        random_words=RandomWords(1),
+        calendar=calendar,
+        note=notes.append,
+    )
+    assert (people.epochs, len(notes)) == (2, bool(said))
+
+
+# --- What other programs write
+
+
+def in_two(text: bytes) -> bytes:
+    """A gzip file of two members."""
+    return gzip.compress(text[:6]) + gzip.compress(text[6:])
+
+
+@pytest.mark.parametrize("pack", [bytes, gzip.compress, in_two])
+@pytest.mark.parametrize("end", [b"\n", b"\r\n", b"\r"])
+@pytest.mark.parametrize("mark", [b"", b"\xef\xbb\xbf"])
+def test_line_ends_marks_and_members(
+    tmp_path: Path, pack: Callable[[bytes], bytes], end: bytes, mark: bytes
+) -> None:
+    name = "p.csv" if pack is bytes else "p.csv.gz"
+    rows = [b"d,e,v", b'1,0,"a' + end + b'b"', b"2,0,c", b'3,1,"x, ""y"""']
+    (tmp_path / name).write_bytes(pack(mark + end.join(rows) + end))
+    _, _, column = read_columns(tmp_path / name, ["d", "e", "v"])
+    assert [text.encode() for text in column.texts] == [b"a" + end + b"b", b"c", b'x, "y"']
+    assert column.lines.tolist() == [2, 4, 5]
+
+
+@pytest.mark.parametrize("form", ["csv:FILE:v", "csv:FILE:v..w", "panel:FILE:d,e,v"])
+@pytest.mark.parametrize("packed", [False, True])
+def test_an_open_quote_is_refused_wherever_it_is(tmp_path: Path, form: str, packed: bool) -> None:
+    """In a column that nobody reads, in the last cell, behind a cell with line breaks, compressed."""
+    rows = ["d,e,v,w,unread", "1,0,a,b,", '2,0,a,b,"one', 'two"', "3,0,a,b,x"]
+    for spoiled, line in (('4,0,a,b,"y', 6), ('4,0,a,"b,y', 6), ('"4,0,a,b,y', 6)):
+        file = tmp_path / ("p.csv.gz" if packed else "p.csv")
+        for end in ("", "\n", "\n5,0,a,b,y\n"):
+            text = ("\n".join([*rows, spoiled]) + end).encode()
+            file.write_bytes(gzip.compress(text) if packed else text)
+            with pytest.raises(ValueError, match=rf"p\.csv(\.gz)?:{line}: .*not closed"):
+                build(form.replace("FILE", str(file)), 9, epochs=1)
+
+
+def test_a_damaged_gzip_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "p.csv.gz"
+    packed = gzip.compress(b"v\n" + b"".join(b"%d\n" % i for i in range(9999)))
+    for damaged in (packed[:-20], packed[:-8] + bytes(8), packed[: len(packed) // 2]):
+        file.write_bytes(damaged)
+        with pytest.raises(ValueError, match="cannot be read"):
+            build(f"csv:{file}:v", 99_999, epochs=1)
+
+
+def test_text_that_is_not_utf8_names_its_line(tmp_path: Path) -> None:
+    file = tmp_path / "a.csv"
+    file.write_bytes(b"v\n" + b"fine\n" * 5000 + "stra\xdfe\n".encode("latin-1") + b"fine\n" * 5000)
+    with pytest.raises(ValueError, match=r"a\.csv:5002: this is not UTF-8 text"):
+        build(f"csv:{file}:v", 9, epochs=1)
+
+
+def test_spreadsheets_with_semicolons(tmp_path: Path) -> None:
+    file = write(tmp_path / "p.csv", "device;epoch;value", "1;0;a", '2;0;"b;c"')
+    assert matrix(build(f"panel:{file}:device,epoch,value", 2)).tolist() == [[0, 1]]
+    with pytest.raises(
+        ValueError, match="the columns are 'device', 'epoch', 'value', separated by semicolons"
+    ):
+        build(f"panel:{file}:device,epoch,what", 2)
+    write(file, "device;epoch;value,in minutes", "1;0;a")
+    with pytest.raises(ValueError, match="begin the file with a line such as sep=;"):
+        build(f"panel:{file}:device,epoch,value", 2)
+    write(file, "sep=;", "device;epoch;value,in minutes", "1;0;a")
+    assert matrix(build(f"csv:{file}:value,in minutes", 2, epochs=1)).tolist() == [[0]]
 
 
 # --- Real data
@@ -460,7 +660,7 @@ def test_adult_permuted(shared_data: Path) -> None:
         ("csv::v", 1, 1, ["FILE:COLUMN"]),
         ("csv:FILE:hour", 1, 1, ["no column 'hour'", "'name', 'hours'", "perhaps 'hours' was meant"]),
         ("csv:FILE:zzz", 1, 1, ["no column 'zzz'", "name one of them"]),
-        ("csv:FILE:twice", 1, 1, ["2 columns named 'twice'", "rename"]),
+        ("csv:FILE:twice", 1, 1, ["2 columns are named 'twice'", "rename"]),
         ("csv:FILE:hours", None, None, ["give the number of epochs", "FIRST..LAST"]),
         ("csv:FILE:hours", 4, 1, ["4 devices asked for", "at most 3"]),
         ("csv:FILE:w1..w2", 1, 3, ["3 epochs asked for", "at most 2"]),
@@ -470,7 +670,7 @@ def test_adult_permuted(shared_data: Path) -> None:
         ("csv:FILE:w1..w2,permute", 1, 1, ["',permute'"]),
         ("csv:FILE:name", 1, 1, ["column 'name'", "3 distinct", "size 2", "at least 3", "range"]),
         ("csv:FILE:w1..w2", 1, 1, ["column 'w1..w2'", "4 distinct", "at least 4"]),
-        ("csv:gone.csv:v", 1, 1, ["no file gone.csv", "check the path"]),
+        ("csv:gone.csv:v", 1, 1, ["gone.csv: ", "no such file", "check the path"]),
         ("panel:FILE:name,hours", 1, 1, ["three different columns", "device,epoch,value"]),
         ("panel:FILE:name,name,hours", 1, 1, ["three different columns"]),
         ("panel:FILE:name,w1,hours", 4, 1, ["4 devices", "at most 3"]),
@@ -498,12 +698,15 @@ def test_errors_of_a_spec(
 @pytest.mark.parametrize(
     ("lines", "texts"),
     [
-        (["d,e,v", "1,1,a", "2,1,a", "", "1,1,b", "2,1,c"], ["line 5", "'1'", "(2 such rows)"]),
-        (["d,e,v", "1,1,a", "1,1,"], ["line 3", "second, different"]),
-        (["d,e,v", "1,1,a", ",1,a"], ["line 3", "column 'd' is empty"]),
-        (["d,e,v", "1,1,a", "2,,a"], ["line 3", "column 'e' is empty"]),
+        (
+            ["d,e,v", "1,1,a", "2,1,a", "", "1,1,b", "2,1,c"],
+            ["p.csv:5: ", "'1'", "(2 such rows)", "--keep-last"],
+        ),
+        (["d,e,v", "1,1,a", "1,1,"], ["p.csv:3: ", "second, different", "(1 such row)"]),
+        (["d,e,v", "1,1,a", ",1,a"], ["p.csv:3: ", "column 'd' is empty"]),
+        (["d,e,v", "1,1,a", "2,,a"], ["p.csv:3: ", "column 'e' is empty"]),
         (["d,e,v"], ["no rows"]),
-        (["d,e,v", "1,2,a", "secret,2"], ["well-formed", "repair"]),
+        (["d,e,v", "1,2,a", "secret,2"], ["p.csv:3: ", "2 cells", "3 columns", "correct the row"]),
     ],
 )
 def test_errors_of_a_panel(tmp_path: Path, lines: list[str], texts: list[str]) -> None:
@@ -520,7 +723,7 @@ def test_errors_of_a_panel(tmp_path: Path, lines: list[str], texts: list[str]) -
 
 def test_a_value_outside_the_domain_is_found_in_the_file(tmp_path: Path) -> None:
     file = write(tmp_path / "a.csv", "v", "no", "yes", "nein", "nein")
-    with pytest.raises(ValueError, match=r"a\.csv, line 4, column 'v': 'nein' .*not a label"):
+    with pytest.raises(ValueError, match=r"a\.csv:4: column 'v': 'nein' .*not a label"):
         build(f"csv:{file}:v", View(2, ("no", "yes")), epochs=1)
 
 

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from ldpbeam.reports import Admission, admit_even_rows, admit_rows
+from ldpbeam.reports import Admission, Written, admit_even_rows, admit_rows
 from ldpbeam.transforms.sources import parquet
 from ldpbeam.transforms.sources.chunks import BadSource, Table
 from ldpbeam.transforms.sources.files import ReadFiles
@@ -243,7 +243,7 @@ def test_rows_that_lie_even_are_judged_like_others(fault: str, shared: bool) -> 
     n, draw = 50, random.Random(fault)
     digest, epoch = np.full(n, AGREED.digest, np.uint64), np.full(n, 3)
     payloads = np.full((n, WIDTH + (fault == "width")), 3, np.uint8)
-    written_by = AGREED.opens(3) * 1_000_000 - 1 if fault == "unborn" else None
+    written_by = Written(AGREED.opens(3) * 1_000_000 - 1) if fault == "unborn" else None
     match fault:
         case "symbol":
             payloads[7, 1] = 0xFF

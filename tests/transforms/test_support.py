@@ -360,6 +360,7 @@ def test_rejections_hold_no_payload() -> None:
     one = Rejection(Reason.MALFORMED, "file", 3)
     assert set(one.__dataclass_fields__) == {
         "reason", "source", "place", "index", "count", "digest", "epoch", "detail",
+        "missing",
     }  # fmt: skip
     assert all("bytes" not in str(f.type) for f in one.__dataclass_fields__.values())
 

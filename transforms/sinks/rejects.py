@@ -15,14 +15,15 @@ from ldpbeam.transforms.composite import composite
 from ldpbeam.transforms.sinks.atomic import publish
 from ldpbeam.transforms.sinks.file_record import FileRecord
 
-_COLUMNS = ("reason", "explanation", "source", "place", "index", "count", "digest", "epoch")
-_NUMBERS = frozenset({"place", "index", "count", "epoch"})
+_COLUMNS = ("reason", "explanation", "source", "place", "index", "count", "digest", "epoch", "missing")
+_NUMBERS = frozenset({"place", "index", "count", "epoch", "missing"})
+_NULLABLE = frozenset({"epoch", "missing"})
 
 
 def rejects_schema() -> Any:
     """The Arrow schema of rejects. No column ever holds a payload."""
     kinds = [(name, pa.int64() if name in _NUMBERS else pa.string()) for name in _COLUMNS]
-    return pa.schema([pa.field(name, kind, nullable=name == "epoch") for name, kind in kinds])
+    return pa.schema([pa.field(name, kind, nullable=name in _NULLABLE) for name, kind in kinds])
 
 
 def rejects_table(rejections: Iterable[Rejection]) -> Any:

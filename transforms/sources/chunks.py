@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from ldpbeam.admission import Written
 from ldpbeam.errors import Reason
 from ldpbeam.file_version import FileVersion
 from ldpbeam.wire.codec import EvenRows, Frames, Rows
@@ -53,7 +54,7 @@ class Chunk(Piece):
         arrivals: int64, when each record arrived, microseconds since 1970; None where nobody knows, as in
             a file.
         names: what each record is called in its source, instead of its position; none for a file.
-        written_by: microseconds since 1970 by which the records had been written; None where nobody knows.
+        written_by: when the records had been written; None where nobody knows.
         file: what can be read again, at ``base``, to have the buffer's bytes; None where nothing can.
     """
 
@@ -62,7 +63,7 @@ class Chunk(Piece):
     found: Frames
     arrivals: NDArray[np.int64] | None = None
     names: tuple[str, ...] = ()
-    written_by: int | None = None
+    written_by: Written | None = None
     file: FileVersion | None = None
 
     @property
@@ -77,7 +78,7 @@ class Table(Piece):
 
     source: str
     rows: Rows | EvenRows
-    written_by: int | None = None
+    written_by: Written | None = None
 
     @property
     def nbytes(self) -> int:
@@ -94,13 +95,16 @@ class Table(Piece):
 class BadSource(Piece):
     """A place where a file is not readable, and how many records that concerns.
 
-    ``detail`` is a sentence that says more than the reason's own; empty for none.
+    Attributes:
+        source, reason, place, count, missing: as in :class:`ldpbeam.admission.Rejection`.
+        detail: a sentence that says more than the reason's own; empty for none.
     """
 
     source: str
     reason: Reason
     place: int = -1
     count: int = 1
+    missing: int | None = None
     detail: str = ""
 
     @property

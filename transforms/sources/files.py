@@ -8,6 +8,7 @@ stands for, no more is read of it than :class:`ReadLimits` allows for its size, 
 from __future__ import annotations
 
 import gzip
+import time
 import zlib
 from collections.abc import Iterator
 
@@ -15,6 +16,7 @@ import apache_beam as beam
 import numpy as np
 import zstandard
 
+from ldpbeam.admission import MICROS, Written
 from ldpbeam.arrays import Bytes, read_only
 from ldpbeam.errors import Reason
 from ldpbeam.kernels import framing
@@ -29,12 +31,11 @@ from ldpbeam.transforms.sources.formats import (
     unread_inside,
 )
 from ldpbeam.transforms.sources.stored import StoredFile, printable
-from ldpbeam.wire.codec import frames
+from ldpbeam.wire.codec import bytes_missing, frames
 
 _CHUNK = 4 << 20
 _FED = 256  # bytes of zstd at a time: a few may stand for 30,000 times as many
 _WINDOW = 8 << 20  # bytes a zstd frame may look back, as every level but the ultra ones keeps to
-_MICROS = 1_000_000
 
 _progress = 0
 
@@ -84,9 +85,7 @@ class ReadFiles(beam.DoFn):
             yield from self._read(source, stored)
 
     def _read(self, source: str, stored: StoredFile) -> Iterator[Chunk | Table | BadSource]:
-        written = stored.modified if self._limits.not_after is None else self._limits.not_after
-        # A time is known to the second: whatever was written in it counts.
-        written_by = None if written is None else (written + 1) * _MICROS
+        written_by = self._written_by(stored)
         allowed = FREE_BYTES + self._limits.expansion * stored.size
         try:
             head = stored.read(SAMPLE)
@@ -109,6 +108,14 @@ class ReadFiles(beam.DoFn):
             yield BadSource(source, Reason.UNSUPPORTED_FORMAT, detail=str(error))
         except OSError:
             yield BadSource(source, Reason.UNREADABLE_FILE)
+
+    def _written_by(self, stored: StoredFile) -> Written | None:
+        # A time is known to the second: whatever was written in it counts.
+        if self._limits.not_after is not None:
+            return Written((self._limits.not_after + 1) * MICROS)
+        if stored.modified is None:
+            return None
+        return Written((stored.modified + 1) * MICROS, int(time.time() + 1) * MICROS)
 
 
 def read_files(limits: ReadLimits) -> beam.ParDo:
@@ -251,7 +258,7 @@ def _trouble(error: Exception, stored: StoredFile) -> Reason:
 
 
 def _read_records(
-    path: str, stored: StoredFile, stream: _Stored | _Decompressed, written_by: int | None
+    path: str, stored: StoredFile, stream: _Stored | _Decompressed, written_by: Written | None
 ) -> Iterator[Chunk | BadSource]:
     """Cut a stream of bytes into chunks of whole records."""
     rest = np.empty(0, np.uint8)
@@ -292,9 +299,9 @@ def _read_records(
                 break
         rest = data[at:]
         base += at
-    if trouble is None and rest.size:
-        trouble = Reason.TRUNCATED
     if trouble is not None:
         yield BadSource(path, trouble, base)
+    elif rest.size:
+        yield BadSource(path, Reason.TRUNCATED, base, missing=bytes_missing(rest))
     elif not seen:
         yield BadSource(path, Reason.EMPTY_FILE)

@@ -16,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from ldpbeam.admission import Written
 from ldpbeam.errors import Reason
 from ldpbeam.transforms.sources.arrow_columns import beyond_exact, epochs, even_payloads, payloads, words
 from ldpbeam.transforms.sources.chunks import BadSource, Table
@@ -58,7 +59,7 @@ class _Reading:
 
     source: str  # the file
     left: int  # bytes that it may still stand for
-    written_by: int | None  # as in :class:`Chunk`
+    written_by: Written | None  # as in :class:`Chunk`
     believable: int  # rows that may still be rejected as missing
     unused: int  # stored bytes that no column was found in so far
     done: int = 0  # rows delivered or rejected
@@ -80,13 +81,13 @@ class _Reading:
         count = max(min(rows, self.believable), 1)
         self.believable -= count
         self.lost = True
-        bad = BadSource(self.source, reason, self.done, count, detail)
+        bad = BadSource(self.source, reason, self.done, count, detail=detail)
         self.done += count
         return bad
 
 
 def read_tables(
-    source: str, stored: StoredFile, allowed: int, written_by: int | None, folders: Mapping[str, str]
+    source: str, stored: StoredFile, allowed: int, written_by: Written | None, folders: Mapping[str, str]
 ) -> Iterator[Table | BadSource]:
     """Rows of a file with the columns digest, epoch, report_id and payload.
 
@@ -327,7 +328,7 @@ def _tables(batch: Any, layout: Layout, reading: _Reading) -> Iterator[Table | B
     if kept.size < n:
         bad = np.flatnonzero(~sound)
         place = reading.done + int(bad[0])
-        yield BadSource(reading.source, Reason.MALFORMED, place, bad.size, _NO_NUMBER)
+        yield BadSource(reading.source, Reason.MALFORMED, place, bad.size, detail=_NO_NUMBER)
         reading.left -= _ROW * bad.size
     begun = reading.done
     reading.done += n

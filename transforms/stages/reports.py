@@ -98,7 +98,7 @@ class AdmitReports(beam.DoFn):
         done = Admission(written_by=written_by, part=_part_of(element), counting=self._counting)
         if isinstance(element, BadSource):
             where = element.source, element.place, element.count
-            done.reject_source(element.reason, *where, element.detail)
+            done.reject_source(element.reason, *where, element.missing, element.detail)
         elif isinstance(element, Table) and isinstance(element.rows, EvenRows):
             admit_even_rows(element.rows, self._collections, element.source, done)
         elif isinstance(element, Table):

@@ -3,10 +3,11 @@
 import { toHex } from "./bytes.js";
 import { type Definition, type Domain, parseDefinition } from "./definition.js";
 import { DeviceError } from "./errors.js";
-import { Outbox } from "./outbox.js";
+import { addEpoch, doubt, epochError, requireOpen } from "./order.js";
+import { hasten, Outbox } from "./outbox.js";
 import { type Protocol, protocolOf } from "./protocols.js";
 import { Derivation, DerivedSource, Purpose, WHOLE } from "./randomness.js";
-import { newState, packState, requireNoWithdrawal, type State, unpackState, withdrawnState } from "./state.js";
+import { newState, packState, requireNoWithdrawal, unpackState, withdrawnState } from "./state.js";
 import { lost, type Store } from "./store.js";
 import { encodeReport } from "./wire.js";
 
@@ -23,7 +24,10 @@ export interface DeviceOptions {
    * of that. Without it a report is due at once, and the collector learns the second of the report.
    */
   spread?: number;
-  /** Seconds by which an epoch, or the clock, may be after the last one. */
+  /**
+   * Seconds by which an epoch, or the clock, may be after the last one. One that is further is refused at first, and
+   * believed once the clock has shown such times for a day.
+   */
   maxJump?: number;
   /** Seconds since 1970. */
   clock?: () => number;
@@ -86,8 +90,7 @@ export class Device {
 
   /** The epoch that the clock says. */
   get epoch(): number {
-    const { origin, length } = this.#definition.epochs;
-    return Math.floor((this.#options.clock() - origin) / length);
+    return this.#epochAt(this.#options.clock());
   }
 
   /**
@@ -95,44 +98,55 @@ export class Device {
    * one, also by another program after a crash, the device answers with the same bytes, whatever the value is by
    * then.
    *
+   * Epochs go forward. Where the clock says that an epoch which was reported has not begun, the clock was ahead: the
+   * device goes on with the epochs before it that it has not reported, and what waits about the later one is due at
+   * once.
+   *
    * @param value what the device holds; a label that is not listed is the collection's `other`.
    * @param epoch the one that the clock says, unless given.
-   * @throws DeviceError the value is none of the domain's; the epoch is none of the collection's, lies before the
-   *   last one, or too far after it; the person has withdrawn; the state is lost or damaged, or cannot be kept. No text
+   * @throws DeviceError the value is none of the domain's; the epoch is none of the collection's, was reported or
+   *   passed over, or lies too far after the last one; the person has withdrawn; the state is lost or damaged, or cannot be kept. No text
    *   contains the value.
    */
   async report(value: Values, epoch?: number): Promise<Uint8Array> {
     const values = this.#indices(value);
     const now = this.#options.clock();
-    const asked = epoch ?? this.epoch;
+    const asked = epoch ?? this.#epochAt(now);
     if (!Number.isSafeInteger(asked) || asked < 0 || asked >= this.#definition.epochs.count) {
       throw epochError(`epoch ${asked} is none of the collection's`, "Check the clock and the origin.");
     }
-    return this.#store.update((content) => {
+    const answer = await this.#store.update<{ report: Uint8Array } | DeviceError>((content) => {
       if (!content) throw lost("the store"); // emptied under the device, with its sentinel
       const state = unpackState(content);
       requireNoWithdrawal(state);
-      const last = state.last.get(this.#fullDigest);
-      if (last && asked <= last.epoch) {
-        if (asked === last.epoch) return { result: last.report };
-        throw epochError(
-          `epoch ${asked} lies before epoch ${last.epoch}, which was reported`,
-          "Report each epoch once, in order; if the clock went back, wait.",
-        );
-      }
-      this.#requireNear(state, last?.epoch, asked, epoch === undefined ? now : null);
+      const entry = state.entries.get(this.#fullDigest) ?? { spans: [], doubted: null };
+      const again = entry.spans.find(({ last }) => last === asked)?.report;
+      if (again) return { result: { report: again } };
+      const timed = epoch === undefined;
+      const { epochs } = this.#definition;
+      requireOpen(epochs, entry.spans, asked, now);
+      state.entries.set(this.#fullDigest, entry);
+      const { clock } = state;
+      const doubted = doubt(epochs, entry, asked, now, { clock, timed, maxJump: this.#options.maxJump });
+      if (doubted) return { keep: packState(state), result: doubted };
       const derivation = new Derivation(state.secret, this.#definition.fullDigest);
       const report = this.#drawn(derivation, values, asked);
-      state.last.set(this.#fullDigest, { epoch: asked, report });
-      if (epoch === undefined) state.clock = Math.max(Math.floor(now), state.clock ?? 0);
+      const current = entry.spans[entry.spans.length - 1];
+      const back = current !== undefined && asked < current.first;
+      addEpoch(entry, asked, report);
+      // The time of a clock that was ahead would hide its next jump.
+      if (timed) state.clock = back ? Math.floor(now) : Math.max(Math.floor(now), clock ?? 0);
       if (this.#outbox) {
+        if (back) hasten(state.outbox, this.#fullDigest, asked, Math.max(0, Math.floor(now)));
         const due = this.#due(derivation, asked, now);
         state.outbox.sort((a, b) => a.due - b.due);
         state.outbox.splice(0, state.outbox.length + 1 - this.#options.outbox);
         state.outbox.push({ due, fullDigest: this.#fullDigest, epoch: asked, report });
       }
-      return { keep: packState(state), result: report };
+      return { keep: packState(state), result: { report } };
     });
+    if (answer instanceof DeviceError) throw answer;
+    return answer.report;
   }
 
   /**
@@ -145,6 +159,11 @@ export class Device {
    */
   async withdraw(): Promise<void> {
     await this.#store.update(() => ({ keep: packState(withdrawnState()), result: undefined }));
+  }
+
+  #epochAt(now: number): number {
+    const { origin, length } = this.#definition.epochs;
+    return Math.floor((now - origin) / length);
   }
 
   #drawn(derivation: Derivation, values: number[], epoch: number): Uint8Array {
@@ -166,19 +185,6 @@ export class Device {
     const left = Math.min(Math.max(0, origin + (epoch + 1) * length - begun), this.#options.spread);
     const share = derivation.stream(Purpose.SENDING_TIME, 0, epoch).word();
     return begun + Number((BigInt(Math.floor(left)) * share) >> 64n);
-  }
-
-  /** An absurd epoch would be the last one for ever: all that come before it are refused. */
-  #requireNear(state: State, last: number | undefined, epoch: number, now: number | null): void {
-    let jump = last === undefined ? 0 : (epoch - last) * this.#definition.epochs.length;
-    if (now !== null && state.clock !== null) jump = Math.max(jump, now - state.clock);
-    if (jump <= this.#options.maxJump) return;
-    throw new DeviceError(
-      "E-DEVICE-CLOCK",
-      `epoch ${epoch} lies ${Math.round(jump / 86_400)} days after what the device last reported; if the clock is ` +
-        "wrong, a report now would block all epochs before it",
-      "Set the clock; if the device really was off for so long, open it with a larger maxJump.",
-    );
   }
 
   /** One index per domain. */
@@ -223,8 +229,4 @@ function indexOf(value: Value, domain: Domain): number {
 
 function valueError(message: string, remedy = ""): DeviceError {
   return new DeviceError("E-DEVICE-VALUE", message, remedy);
-}
-
-function epochError(message: string, remedy: string): DeviceError {
-  return new DeviceError("E-DEVICE-EPOCH", message, remedy);
 }

@@ -54,7 +54,7 @@ export class FileStore implements Store {
       });
       return result;
     } finally {
-      release();
+      said(release);
     }
   }
 

@@ -4,4 +4,4 @@ export { Device, type DeviceOptions, type Value, type Values } from "./device.js
 export { DeviceError } from "./errors.js";
 export { Outbox, Sender, type SenderOptions } from "./outbox.js";
 export type { Waiting } from "./state.js";
-export { type Change, IndexedDbStore, MemoryStore, type Sentinel, type Store } from "./store.js";
+export { type Change, type IndexedDbOptions, IndexedDbStore, MemoryStore, type Sentinel, type Store } from "./store.js";

@@ -3,7 +3,7 @@
 import { DeviceError } from "./errors.js";
 import { systemBytes } from "./randomness.js";
 import { packState, unpackState, type Waiting } from "./state.js";
-import type { Store } from "./store.js";
+import { milliseconds, type Store } from "./store.js";
 
 /** The reports that wait in a device's state: handed out again until they are acknowledged. */
 export class Outbox {
@@ -33,6 +33,13 @@ export class Outbox {
       state.outbox = state.outbox.filter((one) => one.fullDigest !== sent.fullDigest || one.epoch !== sent.epoch);
       return { keep: packState(state), result: undefined };
     });
+  }
+}
+
+/** Reports of later epochs, which a clock made that was ahead, have nothing to wait for: due now. */
+export function hasten(waiting: Waiting[], fullDigest: string, epoch: number, now: number): void {
+  for (const one of waiting) {
+    if (one.fullDigest === fullDigest && one.epoch > epoch) one.due = Math.min(one.due, now);
   }
 }
 
@@ -101,7 +108,8 @@ export class Sender {
    */
   async sendDue(): Promise<number> {
     const now = this.#clock();
-    if (now < this.nextAttempt) return 0;
+    // A pause is never longer; the clock was ahead when this one began.
+    if (now < this.nextAttempt && this.nextAttempt <= now + LONGEST) return 0;
     let acknowledged = 0;
     for (const waiting of await this.#outbox.waiting()) {
       if (waiting.due > now) break;
@@ -124,7 +132,10 @@ export class Sender {
 
   /** Status 0 where there is no answer. */
   async #post(report: Uint8Array): Promise<{ status: number; retryAfter: string; reason: string }> {
+    let timer: ReturnType<typeof setTimeout> | undefined;
     try {
+      const waited = new AbortController();
+      timer = setTimeout(() => waited.abort(), milliseconds(this.#timeout));
       const answer = await fetch(this.#url, {
         method: "POST",
         headers: { "Content-Type": "application/x-protobuf" },
@@ -134,12 +145,14 @@ export class Sender {
         credentials: "omit",
         referrerPolicy: "no-referrer",
         cache: "no-store",
-        signal: AbortSignal.timeout(this.#timeout * 1000),
+        signal: waited.signal,
       });
       const reason = reasonOf(await answer.text());
       return { status: answer.status, retryAfter: answer.headers.get("Retry-After") ?? "", reason };
     } catch {
       return { status: 0, retryAfter: "", reason: "" };
+    } finally {
+      clearTimeout(timer);
     }
   }
 

@@ -1,5 +1,6 @@
 /** Random words: where a device's draws come from (docs/wire.md, "Random words"). */
 
+import { DeviceError } from "./errors.js";
 import { Hmac } from "./sha256.js";
 
 /** Number of values of an unlimited word. */
@@ -27,9 +28,21 @@ export const WHOLE = 2 ** 32 - 1;
 
 const LABEL = new TextEncoder().encode("ldpbeam device 1\0");
 
-/** Bytes of the operating system's cryptographic generator. */
+/**
+ * Bytes of the operating system's cryptographic generator.
+ *
+ * @throws DeviceError there is none.
+ */
 export function systemBytes(count: number): Uint8Array {
-  return globalThis.crypto.getRandomValues(new Uint8Array(count));
+  try {
+    return globalThis.crypto.getRandomValues(new Uint8Array(count));
+  } catch {
+    throw new DeviceError(
+      "E-DEVICE-RANDOMNESS",
+      "the system gives no random bytes, and without them no report is private",
+      "Use a browser with crypto.getRandomValues.",
+    );
+  }
 }
 
 /** The words of one stream, in order. */

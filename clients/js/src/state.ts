@@ -14,10 +14,19 @@ import { DeviceError } from "./errors.js";
 import { systemBytes } from "./randomness.js";
 import { sha256 } from "./sha256.js";
 
-/** The last report for one collection. */
-export interface LastReport {
-  epoch: number;
-  report: Uint8Array;
+/** Epochs that no report is drawn for again, and the report of the last one; null once later epochs were reported. */
+export interface Span {
+  first: number;
+  last: number;
+  report: Uint8Array | null;
+}
+
+/** What a device keeps for one collection. */
+export interface Entry {
+  /** The epochs that were reported; the span of the last report comes last. */
+  spans: Span[];
+  /** The time that the clock showed when it was first doubted, or the beginning of the epoch asked for. */
+  doubted: number | null;
 }
 
 /** A report that waits to be sent. */
@@ -36,7 +45,7 @@ export interface State {
   /** The latest time that the clock has shown at a report, seconds since 1970. */
   clock: number | null;
   /** By full digest, 64 hexadecimal digits. */
-  last: Map<string, LastReport>;
+  entries: Map<string, Entry>;
   outbox: Waiting[];
   /** Whether the person has withdrawn: nothing is reported any more, and nothing else is kept. */
   withdrawn: boolean;
@@ -49,7 +58,7 @@ const CHECK = 32;
 
 /** The state of a device that never reported. */
 export function newState(): State {
-  return { secret: systemBytes(32), clock: null, last: new Map(), outbox: [], withdrawn: false };
+  return { secret: systemBytes(32), clock: null, entries: new Map(), outbox: [], withdrawn: false };
 }
 
 export function packState(state: State, version = VERSION): Uint8Array {
@@ -57,7 +66,11 @@ export function packState(state: State, version = VERSION): Uint8Array {
     JSON.stringify({
       secret: toHex(state.secret),
       clock: state.clock,
-      last: [...state.last].map(([fullDigest, { epoch, report }]) => ({ fullDigest, epoch, report: toHex(report) })),
+      entries: [...state.entries].map(([fullDigest, { spans, doubted }]) => ({
+        fullDigest,
+        spans: spans.map((one) => ({ ...one, report: one.report && toHex(one.report) })),
+        doubted,
+      })),
       outbox: state.outbox.map((one) => ({ ...one, report: toHex(one.report) })),
       withdrawn: state.withdrawn,
     }),
@@ -97,10 +110,13 @@ export function unpackState(content: Uint8Array): State {
   return {
     secret: fromHex(found.secret),
     clock: found.clock,
-    last: new Map(
-      found.last.map((one: { fullDigest: string; epoch: number; report: string }) => [
+    entries: new Map(
+      found.entries.map((one: { fullDigest: string; spans: (Span & { report: string | null })[]; doubted: number | null }) => [
         one.fullDigest,
-        { epoch: one.epoch, report: fromHex(one.report) },
+        {
+          spans: one.spans.map((span) => ({ ...span, report: span.report === null ? null : fromHex(span.report) })),
+          doubted: one.doubted,
+        },
       ]),
     ),
     outbox: found.outbox.map((one: Waiting & { report: string }) => ({ ...one, report: fromHex(one.report) })),
@@ -110,7 +126,7 @@ export function unpackState(content: Uint8Array): State {
 
 /** What is kept of a device whose person has withdrawn. */
 export function withdrawnState(): State {
-  return { secret: new Uint8Array(0), clock: null, last: new Map(), outbox: [], withdrawn: true };
+  return { secret: new Uint8Array(0), clock: null, entries: new Map(), outbox: [], withdrawn: true };
 }
 
 /** @throws DeviceError the person has withdrawn. */

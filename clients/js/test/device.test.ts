@@ -82,6 +82,36 @@ test("epochs of the clock, and clocks that go wrong", async () => {
   }
 });
 
+test("a clock that shows no number takes no device back", async () => {
+  const clock = new Clock(ORIGIN + 500 * HOUR);
+  const device = await open("l_grr", await storeWith(SECRET), { clock: clock.read });
+  await device.report(1);
+  clock.seconds = Number.NaN;
+  await assert.rejects(device.report(1), refuses("E-DEVICE-EPOCH"));
+  await assert.rejects(device.report(1, 5), refuses("E-DEVICE-EPOCH"));
+});
+
+test("bounds of the epochs, both sides", async () => {
+  const device = await open("l_grr", await storeWith(SECRET), { maxJump: Infinity });
+  for (const wrong of [-1, 1000]) await assert.rejects(device.report(1, wrong), refuses("E-DEVICE-EPOCH"));
+  for (const right of [0, 999]) await device.report(1, right);
+});
+
+test("options that nobody gave", async () => {
+  const clock = new Clock(ORIGIN);
+  const store = await storeWith(SECRET);
+  const definition = { ...definitionOf("l_grr"), epochs: { length_seconds: 86_400, origin_seconds: ORIGIN, count: 2000 } };
+  const device = await Device.open(definition, store, { clock: clock.read });
+  for (let epoch = 0; epoch < 258; epoch++, clock.seconds += 86_400) await device.report(1);
+  const waiting = await device.outbox.waiting();
+  assert.deepEqual([waiting.length, waiting[0].epoch, waiting[255].epoch], [256, 2, 257]);
+  assert.deepEqual(waiting.map(({ epoch, due }) => due - ORIGIN - 86_400 * epoch), Array(256).fill(0));
+  clock.seconds = ORIGIN + (257 + 400) * 86_400 + 1;
+  await assert.rejects(device.report(1), refuses("E-DEVICE-CLOCK"));
+  clock.seconds--;
+  await device.report(1);
+});
+
 test("an explicit epoch leaves the remembered clock alone", async () => {
   const clock = new Clock(ORIGIN);
   const store = await storeWith(SECRET);
@@ -145,7 +175,7 @@ test("several collections share a state, and not their draws", async () => {
   const [one, two] = [await open("l_grr", store), await open("loloha_affine", store)];
   await one.report(1, 5);
   await two.report(1, 2);
-  assert.equal((await stateOf(store)).last.size, 2);
+  assert.equal((await stateOf(store)).entries.size, 2);
   await assert.rejects(one.report(1, 4), refuses("E-DEVICE-EPOCH"));
   await two.report(1, 4);
   assert.equal((await stateOf(store)).outbox.length, 3);
@@ -155,12 +185,86 @@ test("the outbox holds the newest, and none where none is wanted", async () => {
   const store = await storeWith(SECRET);
   const clock = new Clock(ORIGIN);
   const device = await open("l_grr", store, { outbox: 3, clock: clock.read });
-  for (let epoch = 0; epoch < 6; epoch++, clock.seconds += HOUR) await device.report(1);
-  assert.deepEqual((await device.outbox.waiting()).map(({ epoch }) => epoch), [3, 4, 5]);
+  for (let epoch = 0; epoch < 6; epoch++, clock.seconds += HOUR) {
+    await device.report(1);
+    const kept = [epoch - 2, epoch - 1, epoch].filter((one) => one >= 0);
+    assert.deepEqual((await device.outbox.waiting()).map(({ epoch }) => epoch), kept);
+  }
   const without = await open("grr", store, { outbox: 0 });
   await without.report(1, 0);
   assert.throws(() => without.outbox, refuses("E-DEVICE-OUTBOX"));
   assert.equal((await stateOf(store)).outbox.length, 3);
+});
+
+test("the oldest report is the one that was due first, and dropped first, of all collections", async () => {
+  const store = await storeWith(SECRET);
+  const clock = new Clock(ORIGIN + 9 * HOUR);
+  const first = await open("l_grr", store, { outbox: 2, clock: clock.read });
+  const second = await open("grr", store, { outbox: 2, clock: clock.read });
+  for (const [device, epoch] of [[first, 8], [second, 3], [first, 9], [second, 4]] as const) {
+    await device.report(1, epoch);
+    clock.seconds += 60;
+  }
+  assert.deepEqual((await first.outbox.waiting()).map(({ epoch }) => epoch), [9, 4]);
+});
+
+test("what was made ahead of time is due once the device goes back, and nothing else is", async () => {
+  const store = await storeWith(SECRET);
+  const clock = new Clock(ORIGIN + 900 * HOUR + 60.5);
+  const [device, other] = [await open("l_grr", store, { clock: clock.read, spread: Infinity }), await open("grr", store, { clock: clock.read })];
+  await device.report(1);
+  await other.report(1);
+  const before = await stateOf(store);
+  clock.seconds = ORIGIN + 10 * HOUR + 30.5;
+  const back = await device.report(2);
+  const after = (await stateOf(store)).outbox;
+  const dueOf = (epoch: number, digest: string): number => after.find((one) => one.epoch === epoch && one.fullDigest === digest)!.due;
+  const [early, others] = before.outbox;
+  assert.equal(dueOf(900, early.fullDigest), ORIGIN + 10 * HOUR + 30);
+  assert.equal(dueOf(900, others.fullDigest), others.due);
+  assert.ok(dueOf(10, early.fullDigest) > ORIGIN + 10 * HOUR + 30);
+  assert.deepEqual(after.find((one) => one.epoch === 10)!.report, back);
+  assert.deepEqual(after.find((one) => one.epoch === 900)!.report, early.report);
+  // What is due already stays due when it was.
+  for (const epoch of [500, 12]) {
+    clock.seconds = ORIGIN + epoch * HOUR;
+    await device.report(3);
+  }
+  const dues = (await stateOf(store)).outbox.filter((one) => one.fullDigest === early.fullDigest && one.epoch >= 500);
+  assert.deepEqual(dues.map(({ epoch, due }) => [epoch, due - ORIGIN]), [[900, 10 * HOUR + 30], [500, 12 * HOUR]]);
+});
+
+test("no epoch has two reports whatever clock and program do", async () => {
+  let seed = 1;
+  const draw = (count: number): number => {
+    seed = (seed * 48_271) % 2_147_483_647;
+    return seed % count;
+  };
+  const DAY = 24 * HOUR;
+  for (let life = 0; life < 5; life++) {
+    const clock = new Clock(ORIGIN + 20 * DAY);
+    const store = await storeWith(SECRET.map((byte) => byte ^ life));
+    const device = await open("l_grr", store, { outbox: 0, clock: clock.read, maxJump: [2, 10, 400][draw(3)] * DAY });
+    const left = new Map<number, string>();
+    for (let i = 0; i < 600; i++) {
+      clock.seconds += [0, 1, HOUR, HOUR, DAY, -HOUR, -DAY, -2 * DAY - 1, 10 * DAY, -12 * DAY][draw(10)];
+      if (draw(50) === 0) clock.seconds = ORIGIN + draw(1000) * HOUR;
+      const asked = draw(10) < 7 ? undefined : device.epoch + draw(61) - 30;
+      const epoch = asked ?? device.epoch;
+      try {
+        const report = toHex(await device.report(draw(11), asked));
+        assert.equal(left.get(epoch) ?? report, report);
+        left.set(epoch, report);
+      } catch (error) {
+        assert.ok(error instanceof DeviceError && ["E-DEVICE-EPOCH", "E-DEVICE-CLOCK"].includes(error.code), String(error));
+      }
+      const [entry] = [...(await stateOf(store)).entries.values()];
+      const spans = entry?.spans ?? [];
+      assert.ok(spans.length <= 8);
+      for (const one of left.keys()) assert.ok(spans.some(({ first, last }) => first <= one && one <= last));
+    }
+    assert.ok(left.size > 50);
+  }
 });
 
 test("sending times are spread over the rest of the epoch, or less", async () => {
@@ -209,7 +313,7 @@ test("a person who withdraws: nothing is reported, nothing is kept, no second li
   for (const name of ["l_grr", "grr"]) await assert.rejects(open(name, store), refuses("E-DEVICE-WITHDRAWN"));
   assert.deepEqual(await device.outbox.waiting(), []);
   await device.outbox.acknowledge(waiting); // by a sender that was sending it
-  const expected = { secret: new Uint8Array(0), clock: null, last: new Map(), outbox: [], withdrawn: true };
+  const expected = { secret: new Uint8Array(0), clock: null, entries: new Map(), outbox: [], withdrawn: true };
   assert.deepEqual(await stateOf(store), expected);
   await device.withdraw();
   assert.deepEqual(await stateOf(store), expected);

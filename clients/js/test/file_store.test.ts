@@ -104,6 +104,25 @@ test("a disk that refuses gives no report, and changes nothing", async (t) => {
   await device.report(1, 1);
 });
 
+test("a turn that cannot be given back is an error of the device, and the report stays the same", async (t) => {
+  const folder = folderOf(t);
+  const device = await open("l_grr", new FileStore(folder));
+  const real = fs.rmSync;
+  fs.rmSync = () => {
+    throw Object.assign(new Error("EACCES: permission denied"), { code: "EACCES" });
+  };
+  syncBuiltinESMExports();
+  try {
+    await assert.rejects(device.report(1, 1), has("E-DEVICE-STORE"));
+  } finally {
+    fs.rmSync = real;
+    syncBuiltinESMExports();
+  }
+  const kept = (await unpackState(fs.readFileSync(join(folder, "state")))).outbox[0].report;
+  for (const name of fs.readdirSync(folder)) if (name.startsWith("claim-")) fs.rmSync(join(folder, name));
+  assert.deepEqual(await device.report(2, 1), kept);
+});
+
 /** What a program asks of the disk while it acts, in order; names without their folder. */
 async function asked(act: () => Promise<unknown>): Promise<string[]> {
   const { openSync, writeSync, fsyncSync, renameSync } = fs;
@@ -224,7 +243,8 @@ test("40 kills: no epoch has two reports, none that was seen is forgotten", { ti
     await ended;
     merge(seen, lines);
     const state = fs.existsSync(join(folder, "state")) ? await stateOf(new FileStore(folder)) : null;
-    const [last] = state ? state.last.values() : [];
+    const [entry] = state ? state.entries.values() : [];
+    const last = entry && { epoch: entry.spans.at(-1)!.last, report: entry.spans.at(-1)!.report! };
     // What a process printed is in the state, with the bytes that it printed.
     if (seen.size) assert.ok(last.epoch >= Math.max(...seen.keys()));
     if (last && seen.has(last.epoch)) assert.equal(toHex(last.report), seen.get(last.epoch));

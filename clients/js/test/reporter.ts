@@ -18,7 +18,7 @@ for (let epoch = Number(first); epoch < 1000; ) {
     epoch++;
   } catch (error) {
     if (!(error instanceof DeviceError) || error.code !== "E-DEVICE-EPOCH") throw error;
-    const [last] = (await stateOf(store)).last.values();
-    epoch = last.epoch; // another process is further
+    const [entry] = (await stateOf(store)).entries.values();
+    epoch = entry.spans.at(-1)!.last; // another process is further
   }
 }

@@ -176,3 +176,173 @@ test("a collector that does not answer in time is none", async (t) => {
   assert.equal(sender.failures, 1);
   assert.throws(() => new Sender(outbox, "file:///x"), (error) => error instanceof DeviceError && error.code === "E-DEVICE-COLLECTOR");
 });
+
+/** Answers in place of the network, and what it was asked. */
+function network(t: TestContext, answer: () => Response | Promise<Response>): { url: unknown; options: RequestInit }[] {
+  const asked: { url: unknown; options: RequestInit }[] = [];
+  t.mock.method(globalThis, "fetch", async (url: unknown, options: RequestInit) => {
+    asked.push({ url, options });
+    return answer();
+  });
+  return asked;
+}
+
+/** A drawn share of a pause: 0, or just below 1. */
+function share(t: TestContext, byte: number): void {
+  t.mock.method(globalThis.crypto, "getRandomValues", (bytes: Uint8Array) => bytes.fill(byte));
+}
+
+const URL_OF = "https://collect.example/v1/reports";
+
+test("what the browser is asked for: no cookie, no referrer, no redirect, nothing from a cache", async (t) => {
+  const asked = network(t, () => new Response(null, { status: 204 }));
+  const { clock, reports, outbox } = await device(1);
+  assert.equal(await new Sender(outbox, URL_OF, { clock: clock.read }).sendDue(), 1);
+  const { body, signal, ...options } = asked[0].options;
+  assert.deepEqual(options, {
+    method: "POST",
+    headers: { "Content-Type": "application/x-protobuf" },
+    redirect: "error",
+    credentials: "omit",
+    referrerPolicy: "no-referrer",
+    cache: "no-store",
+  });
+  assert.deepEqual([asked.length, asked[0].url, toHex(body as Uint8Array)], [1, URL_OF, reports[0]]);
+  assert.ok(signal instanceof AbortSignal && !signal.aborted);
+});
+
+test("which answers are yes, no for good, and later: each bound from both sides", async (t) => {
+  const no = '{"reason": "oversize"}';
+  const outcome = async (code: number, body: string): Promise<string> => {
+    const found = { status: code, headers: new Headers(), text: async () => body } as Response;
+    network(t, () => found);
+    const { clock, outbox } = await device(1);
+    const sender = new Sender(outbox, URL_OF, { clock: clock.read });
+    await sender.sendDue();
+    t.mock.restoreAll();
+    const waits = (await outbox.waiting()).length;
+    assert.equal(waits + sender.sent + sender.dropped.size, 1);
+    assert.equal(sender.failures, waits);
+    return sender.sent ? "sent" : waits ? "waits" : "dropped";
+  };
+  for (const code of [200, 201, 204, 299]) assert.equal(await outcome(code, no), "sent", String(code));
+  for (const code of [0, 100, 199, 300, 304, 399, 408, 425, 429, 500, 503, 599]) assert.equal(await outcome(code, no), "waits", String(code));
+  for (const code of [400, 404, 407, 409, 424, 426, 428, 430, 499]) assert.equal(await outcome(code, no), "dropped", String(code));
+  for (const reason of ["malformed", "wrong_length", "unknown_collection", "foreign_epoch", "retired_collection", "oversize"]) {
+    assert.equal(await outcome(400, JSON.stringify({ reason })), "dropped", reason);
+  }
+  for (const body of ["", "null", "{}", '{"reason": ["oversize"]}', '{"reason": "late"}', '{"reason": "OVERSIZE"}']) {
+    assert.equal(await outcome(400, body), "waits", body);
+  }
+});
+
+test("pauses are between half of the longest and all of it, and a day at most", async (t) => {
+  const { clock, outbox } = await device(1);
+  for (const [byte, lowest] of [[0, true], [255, false]] as const) {
+    network(t, () => new Response(null, { status: 503 }));
+    share(t, byte);
+    const sender = new Sender(outbox, URL_OF, { clock: clock.read, firstPause: 3 });
+    for (let failure = 0; failure < 60; failure++) {
+      await sender.sendDue();
+      const longest = Math.min(3 * 2 ** failure, 86_400);
+      const pause = sender.nextAttempt - clock.seconds;
+      if (lowest) assert.equal(pause, longest / 2);
+      else assert.ok(pause > longest * 0.999_999 && pause <= longest, `${pause}`);
+      clock.seconds = sender.nextAttempt;
+    }
+    t.mock.restoreAll();
+  }
+});
+
+test("how long a collector may ask for", async (t) => {
+  const { clock, outbox } = await device(1);
+  clock.seconds = Math.floor(clock.seconds);
+  const date = (after: number): string => new Date((clock.seconds + after) * 1000).toUTCString();
+  for (const [asked, pause] of [
+    ["2", 2], ["3", 3], ["86399", 86_399], ["86400", 86_400], ["86401", 86_400], ["9".repeat(400), 86_400],
+    [date(3), 3], [date(86_400), 86_400], [date(86_401), 86_400], [date(-5), 1], ["0", 1], ["", 1], ["-7", 1], ["x", 1],
+  ] as const) {
+    network(t, () => new Response(null, { status: 429, headers: { "Retry-After": asked } }));
+    share(t, 0);
+    const sender = new Sender(outbox, URL_OF, { clock: clock.read });
+    await sender.sendDue();
+    assert.equal(sender.nextAttempt - clock.seconds, pause, asked);
+    t.mock.restoreAll();
+  }
+});
+
+test("a pause that began while the clock was ahead ends with that", async (t) => {
+  const asked = network(t, () => new Response(null, { status: 503, headers: { "Retry-After": "86400" } }));
+  const { clock, outbox } = await device(1);
+  const sender = new Sender(outbox, URL_OF, { clock: clock.read });
+  const right = clock.seconds;
+  clock.seconds = right + 1000;
+  await sender.sendDue();
+  for (const [seconds, sends] of [[999, true], [1000, false], [1001, false], [1000 + 86_399.9, false], [1000 + 86_400, true]] as const) {
+    const before = asked.length;
+    sender.nextAttempt = right + 1000 + 86_400;
+    clock.seconds = right + seconds;
+    await sender.sendDue();
+    assert.equal(asked.length - before, sends ? 1 : 0, `${seconds}`);
+  }
+});
+
+test("a report is sent in the second in which it is due", async (t) => {
+  network(t, () => new Response(null, { status: 204 }));
+  const { clock, outbox } = await device(1);
+  const [{ due }] = await outbox.waiting();
+  const sender = new Sender(outbox, URL_OF, { clock: clock.read });
+  clock.seconds = due - 0.001;
+  assert.equal(await sender.sendDue(), 0);
+  clock.seconds = due;
+  assert.equal(await sender.sendDue(), 1);
+});
+
+test("a collector may take as long as it likes", async (t) => {
+  for (const timeout of [Infinity, 3e6]) {
+    const { url } = await collector(t, [(response) => void setTimeout(() => response.writeHead(204).end(), 50)]);
+    const { clock, outbox } = await device(1);
+    assert.equal(await new Sender(outbox, url, { clock: clock.read, timeout }).sendDue(), 1);
+  }
+});
+
+test("an answer is waited for for 30 s, and a first pause is 2 s at most, unless others are given", async (t) => {
+  network(t, () => new Response(null, { status: 503 }));
+  share(t, 255);
+  const timers = t.mock.method(globalThis, "setTimeout");
+  const { clock, outbox } = await device(1);
+  for (const [options, timeout, pause] of [[{}, 30_000, 2], [{ timeout: 7, firstPause: 5 }, 7000, 5]] as const) {
+    const sender = new Sender(outbox, URL_OF, { clock: clock.read, ...options });
+    await sender.sendDue();
+    assert.equal(timers.mock.calls.at(-1)!.arguments[1], timeout);
+    assert.equal(Math.round(sender.nextAttempt - clock.seconds), pause);
+  }
+});
+
+test("a body that does not end is no answer", async (t) => {
+  const { url, seen } = await collector(t, [(response) => void response.writeHead(200).write("half")]);
+  const { clock, outbox } = await device(1);
+  const sender = new Sender(outbox, url, { clock: clock.read, timeout: 0.3 });
+  assert.equal(await sender.sendDue(), 0);
+  assert.deepEqual([seen.length, sender.failures, (await outbox.waiting()).length], [1, 1, 1]);
+});
+
+test("no fetch, or one that throws, costs no report", async (t) => {
+  const { clock, outbox } = await device(1);
+  const real = globalThis.fetch;
+  t.after(() => (globalThis.fetch = real));
+  for (const fetch of [undefined, () => { throw new TypeError("no"); }, async () => ({})] as any[]) {
+    globalThis.fetch = fetch;
+    const sender = new Sender(outbox, URL_OF, { clock: clock.read });
+    assert.equal(await sender.sendDue(), 0);
+    assert.deepEqual([sender.failures, (await outbox.waiting()).length], [1, 1]);
+  }
+});
+
+test("http and https, and nothing else", async () => {
+  const { outbox } = await device(1);
+  for (const url of ["http://x", "https://x/v1"]) new Sender(outbox, url);
+  for (const url of ["file:///x", "ftp://x", "x", "", "xhttp://x", "httpss://x", "//x"]) {
+    assert.throws(() => new Sender(outbox, url), (error) => error instanceof DeviceError && error.code === "E-DEVICE-COLLECTOR", url);
+  }
+});

@@ -19,7 +19,7 @@ def load(path: Path) -> Collection:
     collection = load_collection(path)
     for key in collection.ignored:
         text = (
-            f"ldpbeam: {key} has no effect on {collection.protocol_label} in {path}. Remove it, or choose a "
+            f"ldpbeam: {path}: {key} has no effect on {collection.protocol_label}. Remove it, or choose a "
             "protocol that takes it. [W-COLLECTION-IGNORED]"
         )
         click.echo(clean(text), err=True)

@@ -104,7 +104,8 @@ def _rejects(paths: list[Path], limit: int) -> Iterator[str]:
         place = "the whole file" if row["place"] < 0 else f"position {row['place']}"
         inside = f", report {row['index']} in the batch" if row["index"] >= 0 else ""
         about = f", digest {row['digest']}, epoch {row['epoch']}" if row["digest"] else ""
-        yield f"{row['reason']} x {row['count']} at {place}{inside} of {row['source']}{about}"
+        lacks = "" if row["missing"] is None else f", {row['missing']:,} bytes missing"
+        yield f"{row['reason']} x {row['count']} at {place}{inside} of {row['source']}{about}{lacks}"
 
 
 def _records(paths: list[Path], collections: dict[int, Collection]) -> Iterator[str]:
@@ -119,7 +120,8 @@ def _records(paths: list[Path], collections: dict[int, Collection]) -> Iterator[
             if isinstance(element, BadSource):
                 if element.detail and len(paths) == 1:
                     raise unknown(path, f"holds no reports: {element.detail.rstrip('.')}")
-                yield f"{element.reason.value} at position {element.place}: {element.explanation}"
+                lacks = "" if element.missing is None else f", {element.missing:,} bytes missing"
+                yield f"{element.reason.value} at position {element.place}{lacks}: {element.explanation}"
                 continue
             if isinstance(element, Table):
                 rows, batches = element.each(), iter(list[Batch]())

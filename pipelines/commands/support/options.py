@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any, TypeVar
@@ -26,14 +27,22 @@ collections_option = click.option(
 
 
 class InstantOption(click.ParamType[int]):
-    """An instant such as 2026-01-01T00:00:00Z; gives seconds since 1970."""
+    """An instant such as 2026-01-01T00:00:00Z; gives seconds since 1970.
+
+    With ``dates`` a date such as 2026-01-01 is its first second in UTC.
+    """
 
     name = "instant"
+
+    def __init__(self, *, dates: bool = False) -> None:
+        self._dates = dates
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
         """Parse, or say what is wrong."""
         from ldpbeam.collection.epochs import parse_instant
 
+        if self._dates and re.fullmatch(r"[0-9]{4}-[0-9]{2}-[0-9]{2}", str(value).strip()):
+            value = f"{str(value).strip()}T00:00:00Z"
         try:
             return value if isinstance(value, int) else parse_instant(value)
         except ValueError as error:

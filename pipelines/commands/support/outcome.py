@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from itertools import groupby
 from pathlib import Path
 from types import MappingProxyType
 
@@ -11,11 +12,14 @@ import click
 import pyarrow.parquet as pq
 
 from ldpbeam.accounting import Account
+from ldpbeam.collection.epochs import instant
 from ldpbeam.errors import Reason
 from ldpbeam.pipelines.commands.support.console import deliver, say
+from ldpbeam.pipelines.file_times import REMEDY, earliest_time
 from ldpbeam.pipelines.run_record import RunRecord, StreamRecord
 from ldpbeam.text import clean
 
+_SHOWN = 5  # files, or gaps, that are named one by one
 _TABLES = 100
 """Tables of rejects that are looked into for the sentence about a file."""
 
@@ -37,8 +41,12 @@ def summary(record: RunRecord, output: str) -> None:
         click.echo(f"  rejected {count:,}: {reason}", err=True)
         if reason in details:
             click.echo(clean(f"    {details[reason]}"), err=True)
+    if rejected.get(Reason.FUTURE_EPOCH.value) and record.stream is None:
+        click.echo(clean(f"  future_epoch is judged by {_written(record)}"), err=True)
     if rejected:
         click.echo(clean(f"  where and why: ldpbeam inspect {output.rstrip('/')}/rejects"), err=True)
+    for line in (*_cut_off(record, output), *_gaps(record)):
+        click.echo(clean(f"ldpbeam: {line}"), err=True)
     nothing = why_nothing(record, details)
     if nothing is not None:
         click.echo(f"ldpbeam: {nothing} [E-RUN-NOTHING]", err=True)
@@ -46,6 +54,53 @@ def summary(record: RunRecord, output: str) -> None:
         say(f"estimates in {output.rstrip('/')}/estimates after {record.timings.total_seconds} s")
     deliver(record.as_record())
     sys.stdout.flush()
+
+
+def _cut_off(record: RunRecord, output: str) -> Iterator[str]:
+    """A line about every file that ends inside a record, where the tables of rejects are of this machine."""
+    if not record.accounting.total.rejected[Reason.TRUNCATED.value] or "://" in output:
+        return
+    shown = 0
+    for file in record.files:
+        if not file.path.startswith("rejects/"):
+            continue
+        table = pq.read_table(Path(output) / file.path, columns=["reason", "source", "place", "missing"])
+        for row in table.to_pylist():
+            if row["reason"] != Reason.TRUNCATED.value:
+                continue
+            if shown == _SHOWN:
+                yield "more files end inside a record, see rejects/. [W-RUN-TRUNCATED]"
+                return
+            shown += 1
+            lacks = "how much is missing is not known"
+            if row["missing"] is not None:
+                lacks = f"{row['missing']:,} bytes are missing"
+            yield (
+                f"{row['source']}: the file ends inside the record at byte {row['place']:,}: {lacks}, and no "
+                "report of it is counted. Fetch the file again. [W-RUN-TRUNCATED]"
+            )
+
+
+def _gaps(record: RunRecord) -> Iterator[str]:
+    """A line about the epochs of each collection that fall out of an otherwise unbroken row."""
+    if record.stream is not None:
+        return
+    for digest, group in groupby(record.accounting.gaps, lambda gap: gap.digest):
+        gaps = list(group)
+        named = [
+            str(gap.first_epoch)
+            if gap.first_epoch == gap.last_epoch
+            else f"{gap.first_epoch}..{gap.last_epoch}"
+            for gap in gaps[:_SHOWN]
+        ]
+        more = f" and {len(gaps) - _SHOWN} more gaps" if len(gaps) > _SHOWN else ""
+        there = [
+            one.epoch for one in record.accounting.epochs if one.digest == digest and one.account.counted
+        ]
+        yield (
+            f"{gaps[0].collection}: of the epochs {there[0]}..{there[-1]} nothing was counted in "
+            f"{', '.join(named)}{more}. Check that all files are there and whole. [W-RUN-GAP]"
+        )
 
 
 def why_nothing(record: RunRecord, details: Mapping[str, str] = MappingProxyType({})) -> str | None:
@@ -73,7 +128,7 @@ def _cause(record: RunRecord, details: Mapping[str, str]) -> tuple[str, str]:
     part = "all" if fates[fate] == total.read else f"{fates[fate]:,} of {total.read:,}"
     if fate == "late":
         return _late(part, record.stream)
-    return _rejected(part, Reason(fate), details)
+    return _rejected(part, Reason(fate), record, details)
 
 
 def _late(part: str, stream: StreamRecord | None) -> tuple[str, str]:
@@ -89,12 +144,17 @@ def _late(part: str, stream: StreamRecord | None) -> tuple[str, str]:
     )
 
 
-def _rejected(part: str, reason: Reason, details: Mapping[str, str]) -> tuple[str, str]:
+def _rejected(part: str, reason: Reason, record: RunRecord, details: Mapping[str, str]) -> tuple[str, str]:
     if reason is Reason.UNKNOWN_COLLECTION:
         return (
             f"{part} belong to a collection that was not given",
             "Give with --collection the very file that the devices have: any change of its parameters "
             "makes it another collection.",
+        )
+    if reason is Reason.FUTURE_EPOCH and record.stream is None:
+        return (
+            f"{part} were rejected as {reason.value}, since their epochs had not begun by {_written(record)}",
+            f"{REMEDY}; where that time is right, devices' clocks are ahead.",
         )
     if reason.value in details:
         return f"{part} were rejected as {reason.value}", details[reason.value]
@@ -116,3 +176,17 @@ def _details(record: RunRecord, output: str) -> dict[str, str]:
             if row["reason"] in wanted:
                 found.setdefault(row["reason"], f"{row['source']}: {row['explanation']}")
     return found
+
+
+def _written(record: RunRecord) -> str:
+    """By which time a run over files took its files as written, and who says so."""
+    given = record.limits.get("not_after")
+    if given is not None:
+        return f"--not-after, {instant(int(given))}"
+    folder = Path(record.folder)
+    earliest = earliest_time(one if "://" in one else str(folder / one) for one in record.inputs)
+    return (
+        "the time of each file in its store"
+        if earliest is None
+        else f"each file's own time; the earliest: {earliest}"
+    )

@@ -190,7 +190,12 @@ def documents(table: Any) -> list[dict[str, Any]]:
 def _plain(cell: Any) -> Any:
     if hasattr(cell, "strftime"):
         return cell.strftime("%Y-%m-%dT%H:%M:%SZ")
-    return None if isinstance(cell, float) and not math.isfinite(cell) else cell
+    return finite(cell) if isinstance(cell, float) else cell
+
+
+def finite(number: float) -> float | None:
+    """A number for JSON; None where it is none."""
+    return number if math.isfinite(number) else None
 
 
 def numbers(column: Floats | Sequence[float]) -> Any:

@@ -21,6 +21,8 @@ from ldpbeam.protocols.contract import Result
 
 _DAY = 86400
 _MOST_DISTINCT = 1 << 16
+_OTHER = "none of these"
+"""The label of a list that stands for all that the list lacks."""
 
 
 @dataclass(frozen=True)
@@ -190,8 +192,6 @@ def _who(given: Asked) -> _Who:
         "--domain": given.domain is not None,
     }
     named = [option for option, one in said.items() if one]
-    if given.population is not None and given.domain is not None:
-        raise _incomplete("--domain and --population exclude each other", "Leave one out.")
     if len(named) > 1:
         raise _incomplete(f"{' and '.join(named)} both say it", "Leave one out.")
     if given.population is not None:
@@ -232,7 +232,8 @@ def _domain(path: Path) -> _Who:
             f"{path} is not a readable text ({type(error).__name__})", "Check the path."
         ) from None
     named = tuple(one for one in labels if one.strip())
-    return _Who(Domain(len(named), named), None)
+    other = named.index(_OTHER) if _OTHER in named else None
+    return _Who(Domain(len(named), named, other=other), None)
 
 
 def _of_population(given: Asked) -> _Who:
@@ -248,10 +249,12 @@ def _of_population(given: Asked) -> _Who:
 
     assert given.population is not None  # noqa: S101 - the caller's condition
     drawn = given.population.partition(":")[0] in {"syn", "zipf"}
-    asked_for = _asked_for(given)
+    listed = None if given.domain is None else _domain(given.domain)
+    asked_for = _asked_for(given) if listed is None else listed.domain
     if drawn and asked_for is None:
         raise _incomplete(
-            "a drawn population does not say how many values there are", "Add --values N or --mean MAX."
+            "a drawn population does not say how many values there are",
+            "Add --values N, --domain FILE or --mean MAX.",
         )
     try:
         people = population(
@@ -260,6 +263,7 @@ def _of_population(given: Asked) -> _Who:
             devices=given.devices if drawn else None,
             epochs=min(given.epochs, 2) if drawn or ".." not in given.population else None,
             random_words=RandomWords(1),
+            note=say,
         )
     except ValueError as error:
         raise UsageError("E-USAGE-POPULATION", str(error).rstrip(".")) from None
@@ -269,12 +273,14 @@ def _of_population(given: Asked) -> _Who:
     both = None if second is None else (first >= 0) & (second >= 0)
     known = both is not None and both.any()
     changed = DrawnAnew(0.0, float((first[both] != second[both]).mean())) if known else None  # type: ignore[index]
-    if asked_for is not None and given.maximum is not None:
+    if asked_for is not None and (given.maximum is not None or (listed is not None and listed.mean)):
         return _Who(asked_for, people.devices, mean=True, drawn_anew=changed)
     labels = tuple(label for label in people.labels or () if label)
     size = given.values or len(labels) or int(first.max()) + 1
-    counts = np.bincount(first[first >= 0], minlength=size)[:size]
     domain = Domain(size, labels) if len(labels) == size else Domain(size)
+    if listed is not None:
+        domain = listed.domain
+    counts = np.bincount(first[first >= 0], minlength=domain.size)[: domain.size]
     shares = tuple((counts / counts.sum()).tolist())
     return _Who(domain, people.devices, frequencies=shares, drawn_anew=changed)
 

@@ -9,6 +9,7 @@ import json
 import time
 from collections.abc import Mapping
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import click
@@ -19,13 +20,16 @@ from ldpbeam.pipelines import run as bounded
 from ldpbeam.pipelines.beam_job import dry_run
 from ldpbeam.pipelines.commands.support.collections import introduction
 from ldpbeam.pipelines.commands.support.console import Mode, deliver, mode, say
-from ldpbeam.pipelines.commands.support.outcome import identity, summary
+from ldpbeam.pipelines.commands.support.outcome import summary
 from ldpbeam.pipelines.commands.support.progress import Bar
+from ldpbeam.pipelines.commands.support.stream_lines import StreamLines
 from ldpbeam.pipelines.config import RunConfig
+from ldpbeam.pipelines.file_times import doubtful_times
 from ldpbeam.pipelines.inputs import CLUSTER_SHARD_BITS, Inputs, find_inputs, shard_bits_for, waits_on_disk
 from ldpbeam.pipelines.local.status import Status
-from ldpbeam.pipelines.run_record import RunRecord
+from ldpbeam.pipelines.run_record import RUN_RECORD, RunRecord, read_record
 from ldpbeam.pipelines.stream_job import build, run_local, served_at, submit
+from ldpbeam.text import clean
 from ldpbeam.transforms.sinks import check_sinks
 from ldpbeam.transforms.sources import chosen_source
 
@@ -40,6 +44,9 @@ def run_over_files(collections: tuple[Collection, ...], values: Mapping[str, Any
     found = find_inputs(values["files"])
     held = not waits_on_disk(values.get("runner", "FnApiRunner"), values["output"])
     config = _config(collections, found, {"shard_bits": shard_bits_for(found.size, held=held), **values})
+    if config.input.not_after is None:
+        for line in doubtful_times(found.paths, collections, int(time.time())):
+            click.echo(clean(f"ldpbeam: {line}"), err=True)
     if not config.job.starts:
         say(dry_run(bounded.build(config), config))
         return 0
@@ -84,7 +91,8 @@ def run_over_messages(collections: tuple[Collection, ...], values: Mapping[str, 
             say(f"the page is at http://{f'[{host}]' if ':' in host else host}:{port}/")
         lines = mode() is Mode.JSON
         reads = "the folder" if config.input.watch else "Pub/Sub"
-        record = run_local(config, _json_line if lines else partial(_line, source=reads))
+        shown = StreamLines(_before(output))
+        record = run_local(config, _json_line if lines else partial(_line, shown, source=reads))
         if lines:
             total = record.accounting.total.as_record()
             click.echo(json.dumps({"event": "stopped", "exit_code": record.exit_code, **total}))
@@ -133,10 +141,17 @@ def _named(job: Mapping[str, str]) -> str:
     return f"{what} on {job.get('cluster') or job['runner']}"
 
 
-def _line(event: str, record: RunRecord, status: Status, source: str = "Pub/Sub") -> None:
-    """For people: the accounting so far, and what keeps results from coming."""
+def _before(output: str) -> RunRecord | None:
+    """The record that a stream goes on from."""
+    path = Path(output, RUN_RECORD)
+    return read_record(path) if path.is_file() else None
+
+
+def _line(lines: StreamLines, event: str, record: RunRecord, status: Status, source: str = "Pub/Sub") -> None:
+    """For people: what has changed of the accounting, and what keeps results from coming."""
     if event == "published":
-        say(identity(record.accounting.total))
+        for line in lines.changed(record):
+            say(line)
     else:
         said = _EVENTS[event].format(ahead=status.clock_ahead, source=source)
         click.echo(f"ldpbeam: {said}", err=True)

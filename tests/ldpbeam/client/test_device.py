@@ -183,6 +183,36 @@ def test_a_clock_that_jumps_far_ahead_does_not_block_the_epochs_before(tmp_path:
     assert Device.open(first, tmp_path, clock=lambda: now[0], max_jump=86400 * 500).report(1)
 
 
+def test_options_that_nobody_gave(tmp_path: Path) -> None:
+    """256 reports wait, each due at once; the clock may go on for 400 days."""
+    now = [0.0]
+    device = Device.open(loloha(), tmp_path, clock=lambda: now[0])
+    for epoch in range(258):
+        now[0] = 3600.0 * epoch
+        device.report(1)
+    assert [(one.epoch, one.due) for one in device.outbox.waiting()] == [
+        (epoch, 3600 * epoch) for epoch in range(2, 258)
+    ]
+    now[0] += 400 * 86400 + 1
+    with pytest.raises(DeviceError, match="E-DEVICE-CLOCK"):
+        device.report(1)
+    now[0] -= 1
+    assert device.report(1)
+
+
+@pytest.mark.parametrize(("size", "length", "whole"), [(1864, 256, True), (1865, 257, False)])
+def test_reports_up_to_256_bytes_are_kept_as_they_are(
+    size: int, length: int, whole: bool, tmp_path: Path
+) -> None:
+    """Of longer ones the masked value."""
+    device = Device.open(unary(size), tmp_path)
+    message = device.report(17, 7)
+    assert message is not None
+    assert len(message) == length
+    (span,) = device._store.load().collections[0].spans
+    assert (span.report, len(span.values)) == ((message, 0) if whole else (b"", 3))
+
+
 # --- several devices and processes
 
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import socket
 import threading
+import time
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from math import inf
 from pathlib import Path
 from statistics import fmean
 from typing import Any
+from urllib.request import OpenerDirector
 
 import pytest
 
@@ -78,9 +81,56 @@ def test_the_outbox_is_bounded_and_drops_the_oldest(tmp_path: Path) -> None:
     device = Device.open(loloha(), tmp_path, outbox=3, clock=lambda: 0.0)
     for epoch in range(7):
         device.report(1, epoch)
-    assert len(device.outbox) == 3
+        kept = list(range(max(0, epoch - 2), epoch + 1))
+        assert [one.epoch for one in device.outbox.waiting()] == kept
     assert device.outbox.dropped == 4
     assert len(list((tmp_path / "outbox").iterdir())) == 3
+    smallest = Device.open(unary(), tmp_path / "smallest", outbox=1)
+    for epoch in range(3):
+        smallest.report(1, epoch)
+        assert [one.epoch for one in smallest.outbox.waiting()] == [epoch]
+
+
+def test_the_oldest_report_is_the_one_that_was_due_first(tmp_path: Path) -> None:
+    """Of all collections of the folder."""
+    now = [9 * 3600.0]
+    first, second = (
+        Device.open(asked, tmp_path, outbox=2, clock=lambda: now[0]) for asked in (loloha(), unary())
+    )
+    for device, epoch in ((first, 8), (second, 3), (first, 9), (second, 4)):
+        device.report(1, epoch)
+        now[0] += 60
+    assert [(one.digest, one.epoch) for one in first.outbox.waiting()] == [
+        (loloha().digest_hex, 9),
+        (unary().digest_hex, 4),
+    ]
+
+
+@memos
+def test_what_was_made_ahead_of_time_is_due_once_the_device_goes_back(memo: Any, tmp_path: Path) -> None:
+    """Its bytes stay; other collections, and earlier epochs, wait as before."""
+    now = [100 * 86400.0]
+    device = Device.open(loloha(), tmp_path, memo=memo, spread=inf, clock=lambda: now[0])
+    other = Device.open(unary(), tmp_path, memo=memo, spread=inf, clock=lambda: now[0])
+    for one in (device, other):
+        one._draws.share = lambda _: 3 << 62  # three quarters
+        one.report(1)
+    (early,) = (
+        device.outbox.read(one) for one in device.outbox.waiting() if one.digest == loloha().digest_hex
+    )
+    now[0] = 10 * 86400.0
+    device.report(2)
+    assert device.outbox.waiting() == [
+        Waiting(864000, loloha().digest_hex, 2400),
+        Waiting(864000 + 2700, loloha().digest_hex, 240),
+        Waiting(8640000 + 2700, unary().digest_hex, 2400),
+    ]
+    assert device.outbox.read(device.outbox.waiting()[0]) == early
+    for hour in (500, 242):  # ahead again, and back: what is due already stays due when it was
+        now[0] = hour * 3600.0
+        device.report(3)
+    dues = {one.epoch: one.due for one in device.outbox.waiting() if one.digest == loloha().digest_hex}
+    assert dues == {2400: 864000, 240: 866700, 500: 871200, 242: 871200 + 2700}
 
 
 def test_remains_of_writers_are_cleared_away(tmp_path: Path) -> None:
@@ -166,6 +216,7 @@ class Collector(ThreadingHTTPServer):
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), Handler)
         self.received: list[tuple[str, str, bytes]] = []
+        self.headers: list[dict[str, str]] = []
         self.answers: list[tuple[int, dict[str, str]]] = []
         self.url = f"http://127.0.0.1:{self.server_port}/v1/reports"
 
@@ -175,6 +226,7 @@ class Handler(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         body = self.rfile.read(int(self.headers["Content-Length"]))
+        self.server.headers.append(dict(self.headers))
         self.server.received.append((self.path, self.headers["Content-Type"], body))
         status, headers = self.server.answers.pop(0) if self.server.answers else (202, {})
         said = headers.pop("body", "").encode()
@@ -281,6 +333,111 @@ def test_pauses_double_and_are_drawn(collector: Collector, device: Device, clock
     assert len(collector.received) == 30
 
 
+@pytest.mark.parametrize("share", [0, (1 << 32) - 1])
+def test_a_pause_is_half_of_the_longest_to_all_of_it(
+    collector: Collector, device: Device, clock: Time, share: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    device.report(1)
+    sender = Sender(device.outbox, collector.url, clock=clock, first_pause=3)
+    monkeypatch.setattr("ldpbeam.client.sender.secrets.randbits", lambda bits: share >> (32 - bits))
+    collector.answers = [(503, {})] * 50
+    for failure in range(50):
+        sender.send_due()
+        longest = min(3.0 * 2**failure, 86400)
+        drawn = sender.next_attempt - clock.now
+        assert drawn == pytest.approx(longest if share else longest / 2, rel=1e-6)
+        assert sender.failures == failure + 1
+        clock.now = sender.next_attempt
+
+
+@pytest.mark.parametrize(
+    ("asked", "pause"),
+    [
+        *((text, 1) for text in ("0", "1", "-7", "x", "", "1.5")),
+        *((str(seconds), min(seconds, 86400)) for seconds in (2, 86399, 86400, 86401)),
+        ("9" * 400, 86400),
+        *((seconds, min(max(seconds, 1), 86400)) for seconds in (-5, 3, 86400, 86401)),
+    ],
+)
+def test_how_long_a_collector_may_ask_for(
+    collector: Collector, device: Device, clock: Time, asked: str | int, pause: float, monkeypatch: Any
+) -> None:
+    from email.utils import formatdate
+
+    device.report(1)
+    monkeypatch.setattr("ldpbeam.client.sender.secrets.randbits", lambda _: 0)
+    text = asked if isinstance(asked, str) else formatdate(clock.now + asked, usegmt=True)
+    collector.answers = [(429, {"Retry-After": text})]
+    sender = Sender(device.outbox, collector.url, clock=clock)
+    sender.send_due()
+    assert sender.next_attempt - clock.now == pause
+
+
+def test_a_pause_that_began_while_the_clock_was_ahead_ends_with_that(
+    collector: Collector, device: Device, clock: Time
+) -> None:
+    device.report(1)
+    right = clock.now
+    sender = Sender(device.outbox, collector.url, clock=clock)
+    for seconds, sends in ((-1, True), (0, False), (1, False), (86399.9, False), (86400, True)):
+        collector.answers = [(503, {})]
+        before = len(collector.received)
+        sender.next_attempt = right + 86400
+        clock.now = right + seconds
+        device.outbox.hasten(loloha().digest_hex, 0, int(right) - 1)
+        sender.send_due()
+        assert len(collector.received) - before == sends, seconds
+
+
+def test_a_report_is_sent_in_the_second_in_which_it_is_due(
+    collector: Collector, device: Device, clock: Time
+) -> None:
+    device.report(1)
+    sender = Sender(device.outbox, collector.url, clock=clock)
+    clock.now -= 0.001
+    assert sender.send_due() == 0
+    clock.now += 0.001
+    assert sender.send_due() == 1
+
+
+def test_which_answers_are_yes_no_for_good_and_later(
+    collector: Collector, tmp_path: Path, clock: Time
+) -> None:
+    """Each bound from both sides, with a verdict in the body that only a refusal for good is heard with."""
+    device = Device.open(loloha(), tmp_path, clock=clock)
+    outcomes: dict[str, list[int]] = {"sent": [], "waits": [], "dropped": []}
+    codes = (200, 201, 204, 299, 300, 304, 399, 400, 404, 407, 408, 409, 424, 425, 426, 428, 429, 430)
+    for code in (*codes, 499, 500, 503, 599):
+        clock.now += 3600
+        device.report(1)
+        collector.answers = [(code, {"body": "" if code in (204, 304) else '{"reason": "oversize"}'})]
+        sender = Sender(device.outbox, collector.url, clock=clock)
+        sender.send_due()
+        waits = len(device.outbox)
+        assert (waits, sender.failures) in ((0, 0), (1, 1))
+        outcomes["sent" if sender.sent else "waits" if waits else "dropped"].append(code)
+        for one in device.outbox.waiting():
+            device.outbox.acknowledge(one)
+    assert outcomes == {
+        "sent": [200, 201, 204, 299],
+        "waits": [300, 304, 399, 408, 425, 429, 500, 503, 599],
+        "dropped": [400, 404, 407, 409, 424, 426, 428, 430, 499],
+    }
+
+
+def test_no_cookie_and_no_name_go_with_a_report(collector: Collector, device: Device, clock: Time) -> None:
+    """Two reports of one device are not to be linked by what a collector sets with the first."""
+    for _ in range(2):
+        device.report(1)
+        clock.now += 3600
+    collector.answers = [(204, {"Set-Cookie": "id=1; Path=/", "ETag": '"1"'}), (204, {})]
+    assert Sender(device.outbox, collector.url, clock=clock).send_due() == 2
+    names = {"Accept-Encoding", "Content-Length", "Host", "User-Agent", "Content-Type", "Connection"}
+    for headers in collector.headers:
+        assert set(headers) == names
+        assert headers["User-Agent"] == "ldpbeam"
+
+
 def test_nobody_answers_and_the_report_waits(device: Device, clock: Time) -> None:
     device.report(1)
     clock.now += 7200
@@ -290,6 +447,34 @@ def test_nobody_answers_and_the_report_waits(device: Device, clock: Time) -> Non
     assert sender.send_due() == 0
     assert sender.failures == 1
     assert len(device.outbox) == 1
+
+
+def test_a_collector_that_does_not_answer_in_time_is_none(device: Device, clock: Time) -> None:
+    """It takes the connection, and says nothing."""
+    device.report(1)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        url = f"http://127.0.0.1:{silent.getsockname()[1]}/v1/reports"
+        sender = Sender(device.outbox, url, clock=clock, timeout=0.2)
+        begun = time.monotonic()
+        assert sender.send_due() == 0
+        assert 0.2 <= time.monotonic() - begun < 20
+    assert (sender.failures, len(device.outbox)) == (1, 1)
+
+
+@pytest.mark.parametrize(("given", "seconds"), [({}, 30.0), ({"timeout": 7.0}, 7.0)])
+def test_how_long_an_answer_is_waited_for(
+    device: Device, clock: Time, given: dict[str, float], seconds: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = []
+
+    def away(_: object, __: object, *, timeout: float) -> None:
+        asked.append(timeout)
+        raise OSError
+
+    monkeypatch.setattr(OpenerDirector, "open", away)
+    device.report(1)
+    Sender(device.outbox, "http://127.0.0.1:9", clock=clock, **given).send_due()
+    assert asked == [seconds]
 
 
 @pytest.mark.parametrize("status", [400, 404, 413, 422])
@@ -331,6 +516,35 @@ def test_what_is_not_the_collectors_verdict_costs_no_report(
     assert not sender.dropped
     assert len(device.outbox) == 1
     assert sender.next_attempt > clock.now
+
+
+@pytest.mark.parametrize(("size", "dropped"), [(4096, True), (4097, False)])
+def test_a_verdict_of_up_to_4096_bytes_is_read(
+    collector: Collector, device: Device, clock: Time, size: int, dropped: bool
+) -> None:
+    """A longer one is no collector's."""
+    device.report(1)
+    body = '{"reason": "oversize", "more": ""}'
+    collector.answers = [(400, {"body": body.replace('""', '"' + "x" * (size - len(body)) + '"')})]
+    sender = Sender(device.outbox, collector.url, clock=clock)
+    sender.send_due()
+    assert len(device.outbox) == (not dropped)
+    assert sender.dropped.total() == dropped
+
+
+def test_a_report_that_another_process_sends_meanwhile_keeps_none_back(
+    collector: Collector, device: Device, clock: Time, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reports = []
+    for _ in range(3):
+        reports.append(device.report(1))
+        clock.now += 3600
+    outbox = device.outbox
+    waiting = outbox.waiting()
+    monkeypatch.setattr(type(outbox), "waiting", lambda _: waiting)
+    outbox.acknowledge(waiting[1])
+    assert Sender(outbox, collector.url, clock=clock).send_due() == 2
+    assert [body for _, _, body in collector.received] == [reports[0], reports[2]]
 
 
 def test_a_redirect_is_no_acknowledgement(collector: Collector, device: Device, clock: Time) -> None:

@@ -142,7 +142,7 @@ def test_without_participation_nothing_is_silent_and_no_field_is_kept(tmp_path: 
         assert all(device.report(1, epoch) is not None for epoch in range(12))
         entry = device._store.load().collections[0]
         assert not entry.own_epochs
-        assert not entry.last_silent
+        assert not entry.spans[-1].silent
 
 
 def test_the_ledger_knows_the_end_of_a_life() -> None:

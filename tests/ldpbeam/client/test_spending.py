@@ -242,6 +242,17 @@ def test_beyond_the_marks_every_input_counts_until_all_have() -> None:
     assert entry.levels[0].times == 160
 
 
+def test_128_inputs_are_told_apart() -> None:
+    """As docs/devices.md has it: the 128th, met again, costs nothing; the 129th does."""
+    asked = unary(300)
+    costs, entry = Costs(asked, b"s" * 32), device_state_pb2.CollectionState()
+    entry.levels.add(epsilon=asked.protocol.guarantee.per_memoised_input or 0)
+    for step in range(129):
+        added, entry.inputs = costs.charge(entry, [(0, step)])
+        entry.levels[0].times += sum(added.values())
+    assert [sum(costs.charge(entry, [(0, step)])[0].values()) for step in (0, 127, 128)] == [0, 0, 1]
+
+
 def test_no_two_inputs_share_a_mark() -> None:
     """A keyed permutation; with another secret it is another one."""
     ours, theirs = (Costs(unary(), secret * 32) for secret in (b"a", b"b"))

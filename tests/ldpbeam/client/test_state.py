@@ -37,7 +37,7 @@ def test_every_flipped_bit_is_noticed(memo: Literal["derived", "stored"], tmp_pa
         flipped[position >> 3] ^= 1 << (position & 7)
         with pytest.raises(DeviceError, match="E-DEVICE-STATE-DAMAGED"):
             unpack_state(bytes(flipped), "state")
-    assert unpack_state(content, "state").collections[0].last_epoch == last
+    assert unpack_state(content, "state").collections[0].spans[0].last_epoch == last
 
 
 def test_every_cut_and_every_addition_is_noticed(tmp_path: Path) -> None:
@@ -207,8 +207,8 @@ def test_neither_values_nor_inputs_can_be_read_off_the_state(tmp_path: Path) -> 
             device.report(value, epoch)
         entries.append(device._store.load().collections[0])
     first, second = entries
-    assert first.last_values != second.last_values
-    assert len(first.last_values) == 3
+    assert first.spans[0].values != second.spans[0].values
+    assert len(first.spans[0].values) == 3
     marks = [{one.inputs[i : i + 8] for i in range(0, 24, 8)} for one in entries]
     assert len(marks[0]) == len(marks[1]) == 3
     assert not marks[0] & marks[1]

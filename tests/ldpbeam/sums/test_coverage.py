@@ -204,7 +204,8 @@ def test_coverage_of_seven_epochs(name: str, levels: Parameters, changing: float
     for one in range(fleets):
         error = np.sqrt(errors.variance(frequency[one], n[one]))
         sums = np.tile(errors.reports(n[one]), 3).astype(np.int64)
-        series = Series(np.arange(epochs), sums, frequency[one] @ weights.T, error, frequency[one])
+        values = Series(np.arange(epochs), n[one], frequency[one], np.ones_like(frequency[one]))
+        series = Series(np.arange(epochs), sums, frequency[one] @ weights.T, error, values)
         for rate in (None, changing):
             known = None if rate is None else DrawnAnew(rate, rate)
             found = mean(series, memo, known)

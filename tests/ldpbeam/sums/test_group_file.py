@@ -56,8 +56,9 @@ def test_labels_are_taken_as_they_are_written(tmp_path: Path) -> None:
     [
         ("g.csv", "group,value\nwarm,red\nwarm,blue\n", ":3", "'blue' is not one of the labels"),
         ("g.csv", "name,label\nwarm,red\n", ":1", "columns are not group,value"),
-        ("g.csv", "group,value\nwarm\n", ":2", "1 cells"),
-        ("g.csv", "group,value\nwarm,\n", ":2", "cells"),
+        ("g.csv", "group,value\nwarm\n", ":2", "1 cell "),
+        ("g.csv", "group,value\nwarm,\n", ":2", "the value is empty"),
+        ("g.csv", 'group,value\nwarm,red\n"warm,blue\n', ":3", "not closed"),
         ("g.csv", "group,value\n", "", "no group"),
         ("g.csv", "", ":1", "columns"),
         ("g.yaml", "warm: [red,\n  blue]\n", ":2", "'blue' is not one"),

@@ -441,7 +441,7 @@ def test_errors_over_time_of_one_value(
     assert sums.kept(series) == pytest.approx(one.kept(series), rel=1e-9, abs=1e-12)
     assert sums.drawn_apart(series) == pytest.approx(one.drawn_apart(series), rel=1e-9, abs=1e-15)
     # Whether as factors of one cause or of another.
-    factors = [errors.opposed(series) for errors in (sums, one)]
+    factors = [errors.opposed(series, errors.place(series)) for errors in (sums, one)]
     products = [(each[:, 0] * each[:, 1]).sum(axis=0) for each in factors]
     assert products[0] == pytest.approx(products[1], rel=1e-6, abs=1e-12)
     anew = [errors.drawn_anew(frequency, series[1]) for errors in (sums, one)]

@@ -13,6 +13,7 @@ from ldpbeam.pipelines.collect.checks import judge
 from ldpbeam.wire import report_pb2
 from tests.pipelines.collect.serving import ONE, TWO, batch, report
 from tests.pipelines.running import collection
+from tests.reference.message_fields import gives_a_field_twice
 
 RETIRED = collection("grr", 4, "retired", version=9, retired=7200)
 KNOWN = {agreed.digest: agreed for agreed in (ONE, TWO, RETIRED)}
@@ -33,7 +34,7 @@ def slowly(body: bytes) -> Read:  # noqa: PLR0911 - a rule each
         many, one = report_pb2.ReportBatch.FromString(body), report_pb2.Report.FromString(body)
     except DecodeError:
         return Reason.MALFORMED, []
-    if not body:
+    if not body or gives_a_field_twice(body):
         return Reason.MALFORMED, []
     single, whole = one.report_id or one.payload, many.count or many.report_ids or many.payloads
     if whole and (single or many.count != len(many.report_ids) or not many.count):

@@ -322,6 +322,7 @@ def test_pages_of_other_origins_may_send_only_where_that_is_asked_for(tmp_path: 
             answer = served.post(body, **ours)
             assert answer.status == status
             assert answer.headers["Access-Control-Allow-Origin"] == "https://ours.example"
+            assert answer.headers["Access-Control-Expose-Headers"] == "Retry-After"
             assert answer.headers["Vary"] == "Origin"
         assert "Access-Control-Allow-Origin" not in served.post(report(1), **theirs).headers
     with folder(tmp_path / "all", Limits(origins=frozenset({"*"}))) as served:

@@ -20,6 +20,7 @@ from ldpbeam.collection.epochs import Epochs
 from ldpbeam.errors import LdpError, UsageError
 from ldpbeam.pipelines import stream_job as job
 from ldpbeam.pipelines.commands.support import running as command
+from ldpbeam.pipelines.commands.support.stream_lines import StreamLines
 from ldpbeam.pipelines.config import RunConfig
 from ldpbeam.pipelines.local import subscriber as pubsub
 from ldpbeam.pipelines.local.engine import LocalStream
@@ -201,7 +202,7 @@ def test_lines_of_json(tmp_path: Path, service: Service, capsys: pytest.CaptureF
 
 def test_lines_for_people(capsys: pytest.CaptureFixture[str]) -> None:
     for event in command._EVENTS:
-        command._line(event, {}, Status(clock_ahead=-90.0))
+        command._line(StreamLines(None), event, {}, Status(clock_ahead=-90.0))
     said = capsys.readouterr().err.splitlines()
     assert [line.rsplit("[", 1)[-1] for line in said if line.endswith("]")] == [
         "W-STREAM-DISCONNECTED]",

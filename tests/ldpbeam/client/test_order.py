@@ -1,0 +1,236 @@
+"""Which epochs a device reports, whatever its clock shows; tests/vectors/order has cases for all clients."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ldpbeam.client import Device, order
+from ldpbeam.client.device import Policy
+from ldpbeam.client.drawn import StoredDraws
+from ldpbeam.client.store import MemoryStore
+from ldpbeam.errors import DeviceError
+from ldpbeam.wire import device_state_pb2
+from tests.ldpbeam.client.devices import loloha, parsed, unary
+from tests.ldpbeam.client.test_device import memos
+
+HOUR, DAY = 3600, 86400
+
+
+def in_memory(asked: Any, clock: Any, max_jump: float) -> Device:
+    """A device with clock and guard whose state is no file: a thousand reports take no time."""
+    return Device(asked, MemoryStore(), StoredDraws(asked), Policy(max_jump=max_jump, clock=clock), 0)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_no_epoch_has_two_reports_whatever_clock_and_program_do(seed: int) -> None:
+    """The rule itself, without its code: an epoch has the bytes of its first report, or an error.
+
+    With stored draws every second draw has another report id.
+    """
+    chance = random.Random(seed)
+    now = [1000.0 * DAY]
+    device = in_memory(loloha(), lambda: now[0], chance.choice([10, 400, 1e9]) * DAY)
+    left: dict[int, bytes] = {}
+    new = 0
+    for _ in range(1500):
+        now[0] += chance.choice([0, 1, HOUR, HOUR, HOUR, DAY, -HOUR, -DAY, -2 * DAY - 1, 30 * DAY, -40 * DAY])
+        if chance.random() < 0.02:
+            now[0] = chance.uniform(0, 10000) * DAY
+        now[0] = min(max(now[0], 0.0), 10000.0 * DAY)
+        present = int(now[0] // HOUR)
+        epoch = None if chance.random() < 0.7 else max(0, present + chance.randint(-30, 30))
+        asked = present if epoch is None else epoch
+        try:
+            report = device.report(chance.randrange(9), epoch)
+        except DeviceError as error:
+            assert error.code in ("E-DEVICE-EPOCH", "E-DEVICE-CLOCK")
+            continue
+        assert report is not None
+        assert parsed(report).epoch == asked
+        new += asked not in left
+        assert left.setdefault(asked, report) == report
+        (entry,) = device._store.load().collections
+        assert len(entry.spans) <= order.MOST
+        assert all(order.contain(entry.spans, one) for one in left)
+        assert entry.spans[-1].first_epoch <= asked
+    assert new > 100
+
+
+@pytest.mark.parametrize("ahead", [2 * DAY, 40 * DAY, 399 * DAY, 3650 * DAY])
+def test_a_device_whose_clock_was_ahead_goes_on_within_a_day(ahead: int, tmp_path: Path) -> None:
+    """Whether it had reported before or not, and however long the clock was ahead."""
+    for before in (0, 3):
+        for long in (1, 30):
+            now = [20.0 * DAY]
+            folder = tmp_path / f"{ahead}-{before}-{long}"
+            device = Device.open(loloha(), folder, outbox=0, clock=lambda now=now: now[0])
+            for _ in range(before):
+                device.report(1)
+                now[0] += DAY
+            now[0] += ahead
+            for _ in range(long):
+                try:
+                    device.report(1)
+                except DeviceError as error:
+                    assert error.code == "E-DEVICE-CLOCK"
+                now[0] += DAY
+            now[0] -= ahead
+            waited = 0
+            while waited < 3 * DAY:
+                try:
+                    device.report(1)
+                    break
+                except DeviceError as error:
+                    assert error.code == "E-DEVICE-EPOCH"
+                    waited += HOUR
+                    now[0] += HOUR
+            assert waited <= DAY
+            now[0] += 2 * DAY
+            device.report(1)
+
+
+def test_a_device_that_was_off_for_long_reports_again_after_a_day(tmp_path: Path) -> None:
+    now = [DAY * 1.0]
+    device = Device.open(loloha(), tmp_path, outbox=0, clock=lambda: now[0])
+    device.report(1)
+    now[0] += 500 * DAY
+    refused = 0
+    while True:
+        try:
+            device.report(1)
+            break
+        except DeviceError as error:
+            assert error.code == "E-DEVICE-CLOCK"
+            assert "believes it once it has shown such times for a day" in error.remedy
+            refused += 1
+            now[0] += HOUR
+    assert refused == 24
+
+
+def test_what_to_do_is_said(tmp_path: Path) -> None:
+    device = Device.open(loloha(), tmp_path, clock=lambda: 100.0 * DAY)
+    for epoch in (5, 6, 9):
+        device.report(1, epoch)
+    for epoch in (5, 8):
+        with pytest.raises(DeviceError, match="lies before epoch 9") as error:
+            device.report(1, epoch)
+        assert error.value.code == "E-DEVICE-EPOCH"
+        assert "ahead by more than a day, set it and ask again" in error.value.remedy
+
+
+def test_an_epoch_is_not_said_to_lie_before_itself(tmp_path: Path) -> None:
+    now = [10.5 * DAY]
+    device = Device.open(loloha(), tmp_path, outbox=0, clock=lambda: now[0])
+    for now[0] in (10.5 * DAY, 12.5 * DAY, 10.5 * DAY):
+        error = None
+        try:
+            device.report(1)
+        except DeviceError as caught:
+            error = caught
+    assert error is not None
+    assert "epoch 252 was reported, or lies among epochs that were" in str(error)
+
+
+@memos
+def test_reports_of_earlier_epochs_are_forgotten_and_later_ones_are_not(memo: Any, tmp_path: Path) -> None:
+    """A thief of the state learns no more values than one for each time that the clock was ahead."""
+    now = [1000.0 * DAY]
+    asked = unary(5000)  # long: derived again from masked values
+    device = Device.open(asked, tmp_path, memo=memo, outbox=0, max_jump=1e9, clock=lambda: now[0])
+    ahead = device.report(4999)
+    now[0] = 10.0 * DAY
+    for _ in range(3):
+        device.report(7)
+        now[0] += 2 * DAY
+    (entry,) = device._store.load().collections
+    assert [one.forgotten for one in entry.spans] == [False, True, True, False]
+    for one in entry.spans:
+        assert bool(one.report or one.values) != one.forgotten
+    now[0] = 1000.0 * DAY
+    assert device.report(3) == ahead
+    assert Device.open(asked, tmp_path, memo=memo, max_jump=1e9).report(3, 24000) == ahead
+
+
+def test_noise_ahead_of_time_is_the_same_again(tmp_path: Path) -> None:
+    """After the device has gone back and reported a value, under a larger budget."""
+    now = [1000.0 * DAY]
+    asked = unary(5000)
+    small = Device.open(asked, tmp_path, budget=1, at_cap="noise", outbox=0, clock=lambda: now[0])
+    noise = small.report(5)
+    now[0] = 10.0 * DAY
+    large = Device.open(asked, tmp_path, budget=100, outbox=0, clock=lambda: now[0])
+    assert large.report(5) != noise
+    now[0] = 1000.0 * DAY
+    assert large.report(5) == noise
+
+
+@memos
+def test_going_back_is_charged_as_every_report(memo: Any, tmp_path: Path) -> None:
+    """A budget is a bound whatever the clock does: here of two memoised values."""
+    now = [0.0]
+    device = Device.open(unary(), tmp_path, memo=memo, budget=4, outbox=0, max_jump=1e9, clock=lambda: now[0])
+    outcomes = []
+    for value, day in enumerate((1000, 10, 900, 20, 800, 30, 700)):
+        now[0] = float(day * DAY)
+        try:
+            device.report(value)
+            outcomes.append(day)
+        except DeviceError as error:
+            assert error.code == "E-DEVICE-BUDGET"
+    assert outcomes == [1000, 10]
+    assert device.spent().epsilon == 4
+    assert device.spent().collections[0].stopped
+
+
+def test_a_machine_that_stops_while_it_goes_back_has_no_second_report(tmp_path: Path) -> None:
+    """What was written for the outbox and not committed is cleared away, also in an epoch behind others."""
+    now = [1000.0 * DAY]
+    device = Device.open(loloha(), tmp_path, memo="stored", clock=lambda: now[0])
+    device.report(1)
+    now[0] = 10.0 * DAY
+    before = device._store.load()
+    remains = device.report(1)
+    device._store.save(before)
+    waiting = device.outbox.waiting()
+    assert [one.epoch for one in waiting] == [24000]
+    again = device.report(1)
+    assert again != remains
+    assert sorted(one.epoch for one in device.outbox.waiting()) == [240, 24000]
+    reports = {one.epoch: device.outbox.read(one) for one in device.outbox.waiting()}
+    assert reports[240] == again
+    assert len(list((tmp_path / "outbox").iterdir())) == 2
+
+
+def test_the_closest_spans_become_one_against_a_slow_model() -> None:
+    """Sets of epochs, and every pair tried."""
+    chance = random.Random(1)
+    for _ in range(60):
+        entry = device_state_pb2.CollectionState()
+        model: list[tuple[int, int]] = []
+        for _ in range(40):
+            epoch = chance.randrange(300)
+            if order.contain(entry.spans, epoch):
+                continue
+            order.add(entry, epoch)
+            model = slow(model, epoch)
+            assert [(one.first_epoch, one.last_epoch) for one in entry.spans][-1] == model[-1]
+            assert sorted((one.first_epoch, one.last_epoch) for one in entry.spans) == sorted(model)
+
+
+def slow(spans: list[tuple[int, int]], epoch: int) -> list[tuple[int, int]]:
+    current = next(((first, epoch) for first, last in spans if last + 1 == epoch), (epoch, epoch))
+    others = [one for one in spans if one[1] + 1 != epoch]
+    if len(others) + 1 > 8:
+        choices = []
+        for a in others:
+            for b in others:
+                between = set(range(a[1] + 1, b[0]))
+                if a[1] < b[0] and epoch not in between and not any(c[0] in between for c in others):
+                    choices.append((b[0] - a[1], a[0], a, b))
+        _, _, a, b = min(choices)
+        others = [one for one in others if one not in (a, b)] + [(a[0], b[1])]
+    return [*others, current]

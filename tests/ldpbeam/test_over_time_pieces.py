@@ -1,0 +1,258 @@
+"""Series in memory and in files, in few pieces and in many: the same numbers, bit for bit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import ldpbeam
+import ldpbeam.over_time.smooth as smoothing
+from ldpbeam.collection.collection import Collection
+from ldpbeam.collection.file import parse_collection
+from ldpbeam.estimates import nearest_shares
+from ldpbeam.over_time import results as results_module
+from ldpbeam.over_time import series as series_module
+from ldpbeam.over_time.combined import Combined, combined, difference, mean, trend
+from ldpbeam.over_time.compare import compare_epochs, together
+from ldpbeam.over_time.covariance import DrawnAnew, MemoErrors, errors_of
+from ldpbeam.over_time.results import Results, histories
+from ldpbeam.over_time.rollup import every, roll_up
+from ldpbeam.over_time.series import AnySeries, Row, Series, StoredSeries, series_of
+from ldpbeam.over_time.smooth import smooth
+from ldpbeam.sums import Groups
+from ldpbeam.sums.tables import answers
+
+K, EPOCHS = 23, np.array([0, 1, 2, 4, 5, 9, 10])
+
+_EPOCH = "epoch: {length: 1d, origin: 2026-01-05T00:00:00Z}\n"
+_TWO = "epsilon_longitudinal: 4\nepsilon_first: 2\n"
+COLLECTIONS = {
+    "direct": f"protocol: l_grr\n{_TWO}",
+    "hashed": f"protocol: loloha\n{_TWO}",
+    "in few epochs": f"protocol: l_osue\n{_TWO}participation: {{reports: 3, of: 12}}\n",
+    "no memo": "protocol: oue\nepsilon: 1\n",
+}
+
+
+def collection_of(name: str) -> Collection:
+    return parse_collection(f"name: pieces\ndomain: {{size: {K}}}\n{COLLECTIONS[name]}{_EPOCH}")
+
+
+def made_up(seed: int = 3, epochs: np.ndarray = EPOCHS, k: int = K) -> Series:
+    """Estimates with gaps: an epoch without any, and single ones that are missing."""
+    rng = np.random.default_rng(seed)
+    shape = len(epochs), k
+    estimate = rng.normal(1 / k, 0.05, shape)
+    estimate[2] = np.nan
+    estimate[4, 1] = estimate[0, -1] = np.nan
+    return Series(epochs, rng.integers(900, 1100, shape), estimate, rng.uniform(0.02, 0.05, shape))
+
+
+def in_file(series: Series) -> StoredSeries:
+    rows = (Row(*row) for row in zip(series.n, series.estimate, series.std_error, strict=True))
+    made = series_of(series.epochs, rows, series.width, held=0)
+    assert isinstance(made, StoredSeries)
+    return made
+
+
+@pytest.fixture(params=[1, 20, 70])
+def cells(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
+    """So few cells in a piece that each series has several pieces and several blocks."""
+    monkeypatch.setattr(series_module, "CELLS", request.param)
+    yield request.param
+
+
+QUESTIONS: dict[str, Callable[[AnySeries, MemoErrors | None, DrawnAnew | None], Combined]] = {
+    "mean": mean,
+    "trend": trend,
+    "difference": lambda series, errors, rate: difference(
+        series, np.arange(7) > 4, np.arange(7) < 4, errors, rate
+    ),
+    "weights": lambda series, errors, rate: combined(series, np.linspace(-1, 2, 7), errors, rate),
+}
+
+
+@pytest.mark.parametrize("name", list(COLLECTIONS))
+@pytest.mark.parametrize("question", list(QUESTIONS))
+def test_sums_over_epochs_are_the_same_in_pieces(
+    name: str, question: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    errors, series, ask = errors_of(collection_of(name))[0], made_up(), QUESTIONS[question]
+    for rate in (None, DrawnAnew(0.0, 0.3), DrawnAnew(0.2, 0.2)):
+        whole = ask(series, errors, rate)
+        assert np.isfinite(whole.std_error).any()
+        for few in (1, 20, 70):
+            with monkeypatch.context() as patch:
+                patch.setattr(series_module, "CELLS", few)
+                for made in (series, in_file(series)):
+                    found = ask(made, errors, rate)
+                    for part in ("estimate", "std_error", "std_error_floor", "epochs"):
+                        np.testing.assert_array_equal(getattr(found, part), getattr(whole, part), part)
+
+
+def test_a_piece_without_the_other_values_would_have_other_errors() -> None:
+    """What the totals are for: shares of all values, not of those of a piece."""
+    errors, series = errors_of(collection_of("direct"))[0], made_up()
+    part = Series(EPOCHS, series.n[:, :5], series.estimate[:, :5], series.std_error[:, :5])
+    assert (mean(part, errors).std_error != mean(series, errors).std_error[:5]).any()
+
+
+@pytest.mark.parametrize("name", list(COLLECTIONS))
+def test_the_smoother_is_the_same_in_pieces(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    errors, series = errors_of(collection_of(name))[0], made_up()
+    whole = smooth(series, errors)
+    monkeypatch.setattr(series_module, "CELLS", 20)
+    for made in (smooth(series, errors), smooth(in_file(series), errors)):
+        (one,) = _in_memory(made)
+        # The order in which numpy adds up a single column is another than that of several.
+        np.testing.assert_allclose(one.estimate, whole.estimate, rtol=1e-12)
+        np.testing.assert_allclose(one.std_error, whole.std_error, rtol=1e-12)
+
+
+def _in_memory(series: AnySeries) -> tuple[Series]:
+    blocks = list(series.blocks())
+    n, estimate, std_error = (
+        np.concatenate([getattr(block, part) for block in blocks]) for part in Row._fields
+    )
+    return (Series(series.epochs, n, estimate, std_error),)
+
+
+def test_errors_take_the_shares_of_all_values_that_lie_nearest(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By hand: of the mean of two epochs between which all draw their values anew, and of the smoother."""
+    errors, series = errors_of(collection_of("direct"))[0], made_up().rows(slice(0, 2))
+    assert errors is not None
+    known = series.known
+    frequencies = np.where(known, series.estimate, 0.0)
+    average = nearest_shares(frequencies.sum(axis=0) / known.sum(axis=0))
+    assert abs(average - frequencies.mean(axis=0)).max() > 0.01  # a test that could not tell them apart
+    both = known.all(axis=0)
+    covariance = errors.drawn_anew(average, average)[1] / series.n.max(axis=0)
+    wanted = (series.std_error**2).sum(axis=0) / 4 + covariance / 2
+    found = mean(series, errors, DrawnAnew(1.0, 1.0)).std_error ** 2
+    assert found[both] == pytest.approx(wanted[both], rel=1e-9)
+
+    for name, value in {"_SPEEDS": (0.0,), "_JUMPS": 0.0, "_APART": np.inf, "_SIDES": np.inf}.items():
+        monkeypatch.setattr(smoothing, name, value)
+    square = series.std_error**2
+    kept = np.minimum(errors.kept(nearest_shares(frequencies)) / series.n, square)
+    wanted = 1 / (1 / (square - kept)).sum(axis=0) + kept.mean(axis=0)
+    found = smooth(series, errors).std_error[0] ** 2
+    assert found[both] == pytest.approx(wanted[both], rel=1e-4)
+
+
+def test_rows_blocks_and_pieces_of_a_file_are_those_of_memory(cells: int) -> None:
+    series = made_up()
+    some = np.array([True, False, True, True, False, True, True])
+    for stored, held in ((in_file(series), series), (in_file(series).rows(some), series.rows(some))):
+        (read,) = _in_memory(stored)
+        for part in ("epochs", *Row._fields):
+            np.testing.assert_array_equal(getattr(read, part), getattr(held, part))
+        pieces = list(stored.pieces())
+        assert all(piece.estimate.size <= max(cells, len(piece.epochs)) for piece in pieces)
+        np.testing.assert_array_equal(np.concatenate([one.n for one in pieces], axis=1), held.n)
+
+
+@pytest.mark.parametrize("stored", ["neither", "first", "second", "both"])
+def test_two_runs_are_joined_wherever_they_lie(stored: str) -> None:
+    first, second = made_up(1, np.arange(0, 14, 2)), made_up(2, np.arange(1, 15, 2))
+    held = together(first, second)
+    made = together(
+        in_file(first) if stored in ("first", "both") else first,
+        in_file(second) if stored in ("second", "both") else second,
+    )
+    assert held is not None
+    assert made is not None
+    assert isinstance(made, Series) == (stored == "neither")
+    errors = errors_of(collection_of("direct"))[0]
+    sides = held.epochs % 2 == 0
+    wanted, found = (compare_epochs(one, sides, ~sides, errors) for one in (held, made))
+    np.testing.assert_array_equal(found.adjusted, wanted.adjusted)
+    np.testing.assert_array_equal(found.std_error, wanted.std_error)
+    assert together(made, first) is None
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> tuple[Collection, Path]:
+    """A folder of results of seven epochs; one has fewer values than the others, and the last one too."""
+    import pyarrow.parquet as pq
+
+    names = ", ".join(f"value-{place}" for place in range(K))
+    collection = parse_collection(
+        f"name: pieces\ndomain: {{labels: [{names}]}}\n{COLLECTIONS['direct']}{_EPOCH}"
+    )
+    fleet = ldpbeam.Fleet(collection, devices=2000, seed=5)
+    held = np.arange(2000) % K
+    table = ldpbeam.estimate(collection, [fleet.report(held) for _ in range(7)])
+    folder = tmp_path_factory.mktemp("results")
+    epochs = table["epoch"].to_numpy()
+    for epoch in range(7):
+        rows = np.flatnonzero(epochs == epoch)
+        pq.write_table(table.take(rows[2:] if epoch in (3, 6) else rows), folder / f"{epoch}.parquet")
+    return collection, folder
+
+
+@pytest.mark.parametrize("held", [0, 10_000])
+def test_a_folder_is_read_alike_into_memory_and_into_a_file(
+    run: tuple[Collection, Path], held: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    collection, folder = run
+    (wanted,) = histories(ldpbeam.read(folder))
+    monkeypatch.setattr(results_module, "HELD", held)
+    (found,) = Results.of(folder).histories()
+    assert isinstance(found.series, StoredSeries if held == 0 else Series)
+    assert found.labels == wanted.labels == tuple(f"value-{place}" for place in range(K))
+    np.testing.assert_array_equal(found.starts, wanted.starts)
+    monkeypatch.setattr(series_module, "CELLS", 50)
+    errors = errors_of(collection)[0]
+    periods = [list(roll_up(one, every(3), errors)) for one in (wanted, found)]
+    for one, other in zip(*periods, strict=True):
+        np.testing.assert_array_equal(one.n, other.n)
+        np.testing.assert_array_equal(one.found.std_error, other.found.std_error)
+    assert periods[0][1].found.epochs.tolist() == [2, 2] + [3] * (K - 2)
+
+
+def test_reports_of_an_epoch_without_an_estimate_are_not_behind_a_mean(run: tuple[Collection, Path]) -> None:
+    collection, folder = run
+    (history,) = Results.of(folder).histories()
+    assert isinstance(history.series, Series)
+    history.series.estimate[1, 4] = np.nan
+    (period,) = roll_up(history, every(7), errors_of(collection)[0])
+    assert period.n.tolist() == [5 * 2000] * 2 + [7 * 2000] * 2 + [6 * 2000] + [7 * 2000] * (K - 5)
+
+
+@pytest.mark.parametrize("rate", [None, DrawnAnew(0.1, 0.4)])
+def test_sums_of_values_are_the_same_from_a_file(
+    run: tuple[Collection, Path], rate: DrawnAnew | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Sums are products of matrices, whose last bit depends on how many rows there are."""
+    collection, folder = run
+    (wanted,) = Results.of(folder).histories()
+    monkeypatch.setattr(results_module, "HELD", 0)
+    (found,) = Results.of(folder).histories()
+    question = Groups({"few": [0, 1, 2], "rest": list(range(3, K))})
+    first = answers([(collection, wanted)], question, every(4), rate)
+    monkeypatch.setattr(series_module, "CELLS", 2 * K)
+    second = answers([(collection, found)], question, every(4), rate)
+    assert first.num_rows == 4
+    for name in ("estimate", "std_error", "std_error_floor", "n", "ci_low_all"):
+        assert second[name].to_pylist() == pytest.approx(first[name].to_pylist(), rel=1e-12), name
+
+
+def test_attributes_share_the_memory_that_may_be_held(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However many attributes there are, the first ones that fit are held, and the others lie in files."""
+    import pyarrow.parquet as pq
+
+    collection = parse_collection(
+        "name: pieces\nattributes:\n- {name: a, domain: {size: 3}}\n- {name: b, domain: {size: 3}}\n"
+        f"protocol: grr\nepsilon: 2\nallocation: sample\n{_EPOCH}"
+    )
+    reports = ldpbeam.simulate(collection, np.zeros((500, 2), np.int64), seed=1)
+    pq.write_table(ldpbeam.estimate(collection, reports), tmp_path / "0.parquet")
+    monkeypatch.setattr(results_module, "HELD", 4)
+    kinds = [type(one.series) for one in Results.of(tmp_path).histories()]
+    assert kinds == [Series, StoredSeries]

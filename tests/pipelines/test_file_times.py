@@ -1,0 +1,92 @@
+"""The times of files: which are believed, and what is said about the others."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from ldpbeam.admission import MICROS, Written
+from ldpbeam.collection.collection import Collection
+from ldpbeam.collection.epochs import Epochs, parse_instant
+from ldpbeam.pipelines.file_times import doubtful_times, earliest_time
+from tests.pipelines.running import collection
+
+ORIGIN = parse_instant("2026-03-01T00:00:00Z")
+DAY = 86400
+AGREED = replace(collection("grr", 4), epochs=Epochs(DAY, ORIGIN, 100), future_tolerance=3600)
+NOW = ORIGIN + 10 * DAY + 7200
+
+
+def told(tmp_path: Path, times: list[int], *collections: Collection) -> list[str]:
+    paths = []
+    for index, time in enumerate(times):
+        path = tmp_path / f"{index}.pb"
+        path.touch()
+        os.utime(path, (time, time))
+        paths.append(str(path))
+    lines = list(
+        doubtful_times([*paths, "gs://bucket/x", str(tmp_path / "gone")], collections or (AGREED,), NOW)
+    )
+    return [line.replace(f"{tmp_path}/", "") for line in lines]
+
+
+@pytest.mark.parametrize("time", [ORIGIN - 3601, ORIGIN, NOW, NOW + DAY - 7200 - 3601])
+def test_times_that_let_no_other_epoch_in_are_not_named(tmp_path: Path, time: int) -> None:
+    """Up to the second before the next epoch opens, an hour before it begins."""
+    assert told(tmp_path, [time]) == []
+
+
+@pytest.mark.parametrize("time", [0, 315532800, ORIGIN - 3602])
+def test_a_time_before_the_first_epoch_is_named(tmp_path: Path, time: int) -> None:
+    (line,) = told(tmp_path, [ORIGIN, time, ORIGIN - 3602])
+    assert line.startswith("1.pb: the file's own time, ")
+    assert (
+        "(and that of 1 more) is before the first epoch (2026-03-01T00:00:00Z), so it is not believed" in line
+    )
+    assert "--not-after" in line
+    assert line.endswith("[W-FILE-TIME]")
+    older = replace(AGREED, epochs=Epochs(DAY, 0, 100_000))
+    assert told(tmp_path, [time], AGREED, older) == []  # it may be of this one
+
+
+@pytest.mark.parametrize("time", [NOW + DAY - 7200 - 3600, 4_070_908_800, 1 << 40])
+def test_a_time_in_the_future_is_named(tmp_path: Path, time: int) -> None:
+    (line,) = told(tmp_path, [NOW, time])
+    assert line.startswith("1.pb: the file's own time, ")
+    assert " is in the future, so epochs are taken that have not begun" in line
+    assert "--not-after" in line
+    ended = replace(AGREED, epochs=Epochs(DAY, ORIGIN, 5))
+    assert told(tmp_path, [time], ended) == []  # there is no further epoch
+
+
+def test_the_time_is_written_out(tmp_path: Path) -> None:
+    assert "own time, 2099-01-01T00:00:00Z, is in" in told(tmp_path, [4_070_908_800])[0]
+    assert "own time, 1970-01-01T00:00:00Z, is before" in told(tmp_path, [0])[0]
+    assert "own time, 1970-01-01T00:00:00Z, is before" in told(tmp_path, [-5])[0]
+    assert earliest_time(["gs://b/x"]) is None
+    there = [str(tmp_path / "0.pb"), str(tmp_path / "none")]
+    assert earliest_time(there) == f"{there[0]}: the file's own time, 1970-01-01T00:00:00Z"
+
+
+@pytest.mark.parametrize(
+    ("by", "read", "epoch", "before"),
+    [
+        (ORIGIN + DAY, None, 1, False),
+        (ORIGIN + DAY - 3600, None, 1, False),
+        (ORIGIN + DAY - 3601, None, 1, True),
+        (ORIGIN + DAY - 3601, NOW, 1, True),  # its own time is believed
+        (ORIGIN - 3600, NOW, 0, False),
+        (ORIGIN - 3600, NOW, 1, True),
+        (ORIGIN - 3601, NOW, 10, False),  # it is not
+        (ORIGIN - 3601, NOW, 11, True),
+        (ORIGIN - 3601, None, 0, True),  # a person says so
+        (0, ORIGIN - 3601, 0, True),  # this machine's clock is wrong
+        (NOW + 50 * DAY, NOW, 50, False),
+    ],
+)
+def test_epochs_that_had_not_begun(by: int, read: int | None, epoch: int, before: bool) -> None:
+    written = Written(by * MICROS, None if read is None else read * MICROS)
+    assert written.before(AGREED, epoch) is before
