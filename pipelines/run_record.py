@@ -231,6 +231,7 @@ class RunRecord:
     stream: StreamRecord | None = None  # None of all but the local engine
     job: Mapping[str, str] | None = None  # names of a job that was left to its cluster; None of all else
     replayed: tuple[str, ...] = ()  # tables of rejects that were taken up again
+    passed_over: tuple[str, ...] = ()  # files and folders among the inputs that were not taken for reports
 
     @classmethod
     def from_record(cls, record: Mapping[str, Any]) -> RunRecord:
@@ -258,6 +259,7 @@ class RunRecord:
             None if stream is None else StreamRecord.from_record(stream),
             None if job is None else {str(name): str(value) for name, value in job.items()},
             tuple(map(str, record.get("replayed", ()))),
+            tuple(str(entry["path"]) for entry in record.get("passed_over", ())),
         )
 
     @classmethod
@@ -291,6 +293,7 @@ class RunRecord:
             "timings": asdict(self.timings),
             "folder": self.folder,
             "inputs": [{"path": path} for path in self.inputs],
+            **({"passed_over": [{"path": path} for path in self.passed_over]} if self.passed_over else {}),
             "files": [file.as_record() for file in self.files],
             **({} if self.indicators is None else {"indicators": _lists(asdict(self.indicators))}),
             **({} if self.stream is None else {"stream": self.stream.as_record()}),

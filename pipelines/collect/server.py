@@ -16,6 +16,7 @@ from aiohttp import ClientPayloadError, web
 from ldpbeam.errors import Reason, UsageError
 from ldpbeam.pipelines.collect.gather import Behind, Counts, Gather, Unsafe
 from ldpbeam.pipelines.prometheus import CONTENT_TYPE, family, single, text
+from ldpbeam.transforms.sources.formats import SAMPLE, TAIL, unread_format
 
 PATH = "/v1/reports"
 _TYPE = "application/x-protobuf"
@@ -228,15 +229,17 @@ class Collector:
             raise self._oversize()
         try:
             with self._gather.room(self._limits.body if length is None else length):
-                verdict = await self._gather.put(await self._body(request))
+                body = await self._body(request)
+                verdict = await self._gather.put(body)
         except Behind:
             raise _Refused(429, "behind", _BEHIND_SECONDS) from None
         except Unsafe:
             raise _Refused(503, "unavailable", _UNSAFE_SECONDS) from None
         if verdict.reason is not None:
-            return _answer(
-                _STATUS.get(verdict.reason, 400), verdict.reason.value, said=verdict.reason.explanation
-            )
+            said = verdict.reason.explanation
+            if verdict.reason is Reason.MALFORMED:
+                said = unread_format(body[:SAMPLE], body[-TAIL:], "body") or said
+            return _answer(_STATUS.get(verdict.reason, 400), verdict.reason.value, said=said)
         return web.Response(status=204, headers=_OURS)
 
     def _oversize(self) -> _Refused:
