@@ -345,7 +345,7 @@ def _allocation(entries: dict[str, _Entry], where: str) -> str:
 
 def _attributes(entry: _Entry, where: str, *, mean: bool) -> tuple[Attribute, ...]:
     example = "attributes: [{name: age, domain: {size: 8}}, {name: sex, domain: {labels: [f, m]}}]"
-    if not syntax.is_list(entry.node):
+    if not syntax.is_list(entry.node) or not all(map(syntax.is_mapping, entry.node.value)):
         raise entry.fail("must be a list of mappings", f"Write {example}.", "E-COLLECTION-ATTRIBUTES")
     found = []
     for node in entry.node.value:

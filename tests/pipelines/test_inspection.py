@@ -21,7 +21,7 @@ from tests.pipelines.page.test_page_protocols import every_kind
 
 YAML = """\
 name: screens
-domain: {labels: [home, search, "a\\u202e\\x1b[31mb"]}
+domain: {labels: [home, search, "a\\u202e[31mb"]}
 protocol: grr
 epsilon: 2
 epoch: {length: 1h, origin: 2026-01-01T00:00:00Z, count: 50}

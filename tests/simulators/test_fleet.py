@@ -189,7 +189,7 @@ def test_what_a_device_refuses_a_fleet_refuses(collection: Collection, given: An
         value = value_of(collection, given)
     except DeviceError:
         with pytest.raises(
-            DeviceError, match=r"in device 1\..*None stands for an absent device.*E-DEVICE-VALUE"
+            DeviceError, match=r"device 1: .*None stands for an absent device.*E-DEVICE-VALUE"
         ) as found:
             fleet.report([None, given, sound])
         assert found.value.__cause__ is None
