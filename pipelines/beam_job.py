@@ -33,7 +33,7 @@ from apache_beam.runners.runner import PipelineState
 from apache_beam.version import __version__ as beam_version
 
 from ldpbeam.errors import CollectionError, JobError, LdpError, UsageError
-from ldpbeam.pipelines import graph_cost, workers
+from ldpbeam.pipelines import workers
 from ldpbeam.pipelines.config import ASK_THEIR_SERVER, RunConfig, spellings
 from ldpbeam.pipelines.inputs import stray
 
@@ -107,7 +107,7 @@ def beam_options(config: RunConfig) -> PipelineOptions:
         typed.append("--streaming")
     if config.job.runner == "PrismRunner":
         typed = with_binary(typed)
-    parsed = graph_cost.OptionsParsedOnce([f"--runner={config.job.runner}", *typed], save_main_session=False)
+    parsed = PipelineOptions([f"--runner={config.job.runner}", *typed], save_main_session=False)
     if not typed:
         return parsed
     known = parsed.get_all_options(add_extra_args_fn=keep)
@@ -137,7 +137,6 @@ def make_pipeline(config: RunConfig) -> beam.Pipeline:
     Raises:
         UsageError: as :func:`beam_options`, or Beam refuses an option.
     """
-    graph_cost.install()
     workers.install()
     try:
         return beam.Pipeline(options=beam_options(config))

@@ -9,7 +9,6 @@ import shutil
 import threading
 import time
 from collections.abc import Callable
-from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +21,6 @@ from ldpbeam.pipelines.beam_job import make_pipeline, run_to_end
 from ldpbeam.pipelines.bounded import LEDGER, SPILLED, collect_reports
 from ldpbeam.pipelines.config import RunConfig
 from ldpbeam.pipelines.garbage import keep_what_is_loaded
-from ldpbeam.pipelines.graph_cost import nothing_travels
 from ldpbeam.pipelines.interrupt import interruptible
 from ldpbeam.pipelines.malloc import keep_freed_memory
 from ldpbeam.pipelines.output import (
@@ -66,7 +64,6 @@ def run(config: RunConfig, progress: Progress | None = None, total_bytes: int = 
         with (
             scratch_of(config.outputs.output) as folder,
             counting_with(spare_cores() if alone else 0),
-            nothing_travels() if alone else nullcontext(),
         ):
             job = _collecting(pipeline, config.changed(output=folder))
             if progress is None:

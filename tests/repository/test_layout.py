@@ -26,6 +26,11 @@ FRONT_DOOR = ("ldpbeam/__init__.py", "ldpbeam/__main__.py")
 # A device runs ldpbeam.client: standard library, protobuf and the core. `random` is standard, and no
 # source of private noise.
 CLIENT_MAY_IMPORT = (sys.stdlib_module_names | {"google", "ldpbeam"}) - {"random"}
+MAY_SET = {
+    "pipelines/workers.py sets worker_handlers.DATA_BUFFER_TIME_LIMIT_MS",  # docs/decisions/0021
+    "ldpbeam/kernels/_jit.py sets config.CACHE_DIR",  # while one kernel is made: docs/decisions/0014
+}
+"""Names of other libraries that ours sets, none of them for speed (docs/decisions/0041)."""
 SERVER_ONLY = {"numpy", "numba", "scipy", "apache_beam", "pyarrow"}
 
 
@@ -95,6 +100,48 @@ def client_strangers(top: Path) -> list[str]:
     ]
 
 
+def set_names(source: str) -> Iterator[str]:
+    """Dotted names that a module sets, itself or by setattr, below what it imports from outside ldpbeam."""
+    tree = ast.parse(source)
+    foreign = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            foreign |= {(a.asname or a.name).partition(".")[0] for a in node.names}
+        elif isinstance(node, ast.ImportFrom) and not node.level and node.module not in {None, "__future__"}:
+            foreign |= {a.asname or a.name for a in node.names}
+        if isinstance(node, (ast.Import, ast.ImportFrom)):
+            foreign -= {a.asname or a.name for a in node.names if is_ours(node, a.name)}
+    foreign -= {"os", "sys"}  # environment and arguments are the process's
+    for node in ast.walk(tree):
+        if isinstance(node, (ast.Attribute, ast.Subscript)) and isinstance(node.ctx, (ast.Store, ast.Del)):
+            target: ast.expr = node
+        elif isinstance(node, ast.Call) and ast.unparse(node.func) == "setattr":
+            target = ast.Attribute(node.args[0], ast.unparse(node.args[1]))
+        else:
+            continue
+        below = target
+        while isinstance(below, (ast.Attribute, ast.Subscript)):
+            below = below.value
+        if isinstance(below, ast.Name) and below.id in foreign:
+            yield ast.unparse(target)
+
+
+def is_ours(node: ast.Import | ast.ImportFrom, name: str) -> bool:
+    """Whether an import is of a part of ldpbeam."""
+    whole = name if isinstance(node, ast.Import) else str(node.module)
+    return whole.partition(".")[0] == "ldpbeam"
+
+
+def patches(top: Path) -> set[str]:
+    """Where the product sets a name of another library."""
+    return {
+        f"{path.relative_to(top)} sets {name}"
+        for package in MAY_IMPORT
+        for path in modules(top / package)
+        for name in set_names(path.read_text())
+    }
+
+
 def misplaced_inits(top: Path) -> list[str]:
     """proto/__init__.py would shadow proto-plus, tests/ldpbeam/__init__.py the real one."""
     found = [path for name in ("proto", "tests") for path in (top / name).rglob("__init__.py")]
@@ -150,6 +197,10 @@ def test_one_package_is_installed_and_holds_the_linked_folders() -> None:
     assert links == {name: Path("..", name) for name in LINKED}
 
 
+def test_no_name_of_another_library_is_set_but_those_that_decisions_name() -> None:
+    assert patches(REPOSITORY) == MAY_SET
+
+
 def test_no_init_where_it_would_shadow() -> None:
     assert misplaced_inits(REPOSITORY) == []
 
@@ -199,6 +250,29 @@ def test_a_permitted_import_is_not(planted: Path) -> None:
 def test_a_client_that_imports_more_is_seen(planted: Path, name: str) -> None:
     (planted / "ldpbeam" / "client" / "bad.py").write_text(f"def f():\n    import {name}\n")
     assert client_strangers(planted) == [f"ldpbeam/client/bad.py imports {name.rpartition('.')[2]}"]
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "from apache_beam.transforms import core\ncore.get_function_args_defaults = print",
+        "from a.b import Sampler\nSampler.__init__.__defaults__ = (5,)",
+        "def f():\n    import apache_beam as beam\n    before, beam.io.x = beam.io.x, None",
+        "import a.b\nsetattr(a.b, 'c', 1)",
+        "from a import b\nb.known['c'] = None",
+        "import a\na.most += 1",
+        "import a\ndel a.b",
+    ],
+)
+def test_a_name_that_is_set_in_another_library_is_seen(planted: Path, source: str) -> None:
+    (planted / "pipelines" / "bad.py").write_text(source)
+    assert len(patches(planted)) == 1
+
+
+def test_names_of_our_own_may_be_set(planted: Path) -> None:
+    source = "import a\nfrom ldpbeam import b\nfrom . import c\nb.d = 1\nc.d = 2\ne = a.f()\ne.g = 3\n"
+    (planted / "pipelines" / "good.py").write_text(source)
+    assert patches(planted) == set()
 
 
 def test_relative_imports_are_resolved() -> None:

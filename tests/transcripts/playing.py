@@ -54,6 +54,7 @@ from typing import Any
 import apache_beam as beam
 import numpy as np
 import pyarrow.parquet as pq
+from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.testing.test_stream import TestStream
 from apache_beam.transforms.window import TimestampedValue
 from apache_beam.utils.timestamp import Timestamp
@@ -62,7 +63,6 @@ from ldpbeam.accounting import CountedEpoch
 from ldpbeam.collection.collection import Collection
 from ldpbeam.collection.epochs import Epochs, parse_duration
 from ldpbeam.collection.values import Index
-from ldpbeam.pipelines import graph_cost
 from ldpbeam.pipelines.config import RunConfig
 from ldpbeam.pipelines.unbounded import collect_stream
 from ldpbeam.simulators.fleet import Fleet
@@ -297,8 +297,7 @@ def play(transcript: Transcript, folder: Path) -> Played:
             stream.add_elements([TimestampedValue(m, arrived) for m in messages_of(transcript, row["what"])])
     config, notes = config_of(transcript, folder / "output"), folder / "told.jsonl"
     notes.touch()
-    graph_cost.install()  # as for every job: whether another test has made one decides nothing here
-    options = graph_cost.OptionsParsedOnce(["--streaming"])
+    options = PipelineOptions(["--streaming"])
     with beam.Pipeline(runner="BundleBasedDirectRunner", options=options) as pipeline:
         counted = (
             pipeline
