@@ -6,9 +6,9 @@ after a crash, in another process, or from an older copy of the state. Nothing h
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import hmac
+from collections.abc import Sequence
 from enum import IntEnum
-from hashlib import sha256
 from struct import pack, unpack
 
 from ldpbeam.randomness import FULL, Randomness
@@ -16,8 +16,6 @@ from ldpbeam.randomness import FULL, Randomness
 WHOLE = (1 << 32) - 1
 """In place of an attribute's position: what several draw together, such as which one is sampled."""
 
-_INNER = bytes(byte ^ 0x36 for byte in range(256))
-_OUTER = bytes(byte ^ 0x5C for byte in range(256))
 _BLOCK = 4
 """Words in one output of HMAC-SHA256."""
 
@@ -34,26 +32,12 @@ class Purpose(IntEnum):
     PARTICIPATION = 7
 
 
-def keyed(key: bytes) -> Callable[[bytes], bytes]:
-    """HMAC-SHA256 under a key of at most 64 bytes, for many short messages."""
-    padded = key.ljust(64, b"\0")
-    inner, outer = sha256(padded.translate(_INNER)), sha256(padded.translate(_OUTER))
-
-    def tag(message: bytes) -> bytes:
-        first, second = inner.copy(), outer.copy()
-        first.update(message)
-        second.update(first.digest())
-        return second.digest()
-
-    return tag
-
-
 class DerivedWords(Randomness):
     """The words of one stream, in order."""
 
     def __init__(self, key: bytes) -> None:
         """Start at the first word of the stream with this key."""
-        self._tag = keyed(key)
+        self._key = key
         self._blocks = 0
         self._left: tuple[int, ...] = ()
 
@@ -70,9 +54,10 @@ class DerivedWords(Randomness):
         found = self._left
         missing = count - len(found)
         if missing > 0:
-            first, tag = self._blocks, self._tag
+            first, key = self._blocks, self._key
             self._blocks = first - (-missing // _BLOCK)
-            drawn = b"".join([tag(pack("<Q", number)) for number in range(first, self._blocks)])
+            numbers = range(first, self._blocks)
+            drawn = b"".join([hmac.digest(key, pack("<Q", number), "sha256") for number in numbers])
             found += unpack(f"<{len(drawn) // 8}Q", drawn)
         self._left = found[count:]
         return found[:count]
@@ -88,13 +73,14 @@ class Derivation:
     """
 
     def __init__(self, secret: bytes, digest: bytes, label: bytes = b"ldpbeam device 1\0") -> None:
-        """Prepare the function."""
-        self._tag = keyed(secret)
+        """Nothing is derived yet."""
+        self._secret = secret
         self._label = label + digest
 
     def key(self, purpose: int, part: int, number: int) -> bytes:
         """The key of a stream; ``number`` is an input or an epoch, taken modulo 2**64."""
-        return self._tag(self._label + pack("<BIQ", purpose, part, number % FULL))
+        label = self._label + pack("<BIQ", purpose, part, number % FULL)
+        return hmac.digest(self._secret, label, "sha256")
 
     def stream(self, purpose: int, part: int, number: int) -> DerivedWords:
         """A stream from its first word on."""

@@ -8,6 +8,7 @@ and are never too small.
 
 from __future__ import annotations
 
+import hmac
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -17,7 +18,7 @@ from struct import pack, unpack
 from typing import Any
 
 from ldpbeam.channels.exact import float_above
-from ldpbeam.client.derived import Derivation, keyed
+from ldpbeam.client.derived import Derivation
 from ldpbeam.collection.collection import Collection
 from ldpbeam.protocols.contract import LocalProtocol
 from ldpbeam.wire import device_state_pb2
@@ -76,7 +77,7 @@ class Costs:
     def __init__(self, collection: Collection, secret: bytes) -> None:
         """Read the guarantee."""
         derivation = Derivation(secret, collection.full_digest, b"ldpbeam marks 1\0")
-        self._tag = keyed(derivation.key(0, 0, 0))
+        self._key = derivation.key(0, 0, 0)
         self._figures = _figures(collection)
 
     def charge(
@@ -102,7 +103,8 @@ class Costs:
         """A keyed permutation of (attribute, input): two inputs never share a mark (four Feistel rounds)."""
         left, right = part, key
         for number in range(4):
-            (drawn,) = unpack("<I", self._tag(pack("<BI", number, right))[:4])
+            tag = hmac.digest(self._key, pack("<BI", number, right), "sha256")
+            (drawn,) = unpack("<I", tag[:4])
             left, right = right, left ^ drawn
         return pack("<II", left, right)
 

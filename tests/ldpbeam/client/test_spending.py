@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import hmac
 import random
 from fractions import Fraction
 from math import nextafter
 from pathlib import Path
+from struct import unpack
 from typing import Any
 
 import pytest
@@ -262,6 +264,19 @@ def test_no_two_inputs_share_a_mark() -> None:
     assert not marks & {theirs._mark(*pair) for pair in pairs}
     # All 16-bit halves of the low words differ too: nothing of the input shows through.
     assert sum(mark[:4] == (0).to_bytes(4, "little") for mark in marks) == 0
+
+
+def test_a_mark_is_undone_with_the_secret_by_four_rounds_backwards() -> None:
+    """So no two inputs can share one, and an older state has the same marks."""
+    asked, secret = unary(), b"a" * 32
+    costs = Costs(asked, secret)
+    key = hmac.digest(secret, b"ldpbeam marks 1\0" + asked.full_digest + bytes(13), "sha256")
+    for pair in ((0, 0), (0, 7), (3, 2**31), (2**32 - 1, 2**32 - 1)):
+        left, right = unpack("<II", costs._mark(*pair))
+        for number in (3, 2, 1, 0):
+            tag = hmac.digest(key, bytes([number]) + left.to_bytes(4, "little"), "sha256")
+            left, right = right ^ int.from_bytes(tag[:4], "little"), left
+        assert (left, right) == pair
 
 
 def test_sums_are_exact() -> None:
