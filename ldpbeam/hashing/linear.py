@@ -120,23 +120,6 @@ class LinearFamily(HashFamily):
         """How many functions are left where those count as one that differ by a renaming of symbols."""
         return (self.points - 1) // (self.g - 1)
 
-    def renamed(self, seed: int, symbol: int, factor: int) -> tuple[int, int]:
-        """The same report with other names: factor·seed digit by digit, and factor·symbol, both mod g.
-
-        ⟨c·s, v⟩ = c·⟨s, v⟩, so that exactly the same values are supported (docs/decisions/0024).
-
-        Raises:
-            ValueError: a factor outside 1 .. g − 1.
-        """
-        if not 1 <= factor < self.g:
-            raise ValueError(f"a factor lies in 1 .. {self.g - 1}, not {factor}")
-        found, place = 0, 1
-        for _ in range(self.digits):
-            found += seed % self.g * factor % self.g * place
-            seed //= self.g
-            place *= self.g
-        return found, symbol * factor % self.g
-
     def definition(self) -> dict[str, int | str]:
         """m and the number of seeds."""
         return {"family": self.NAME, "g": self.g, "digits": self.digits, "seeds": self.points - 1}

@@ -118,7 +118,7 @@ def one_epoch(
 
     Args:
         protocol: of the collection.
-        renamed: whether the shuffler renames the symbols of every report (:mod:`ldpbeam.privacy.renaming`).
+        renamed: whether the shuffler renames the symbols of every report (docs/privacy.md).
         alone: whether every device sends one report in its life. Then no permanent answer is seen twice,
             and the protocol is a one-round one at ε1.
     """
