@@ -29,7 +29,7 @@ def adjusted(p: Floats) -> Floats:
     order = np.argsort(p, kind="stable")
     ranked = p[order] * p.size / np.arange(1, p.size + 1)
     found = np.empty_like(p)
-    found[order] = np.minimum(np.minimum.accumulate(ranked[::-1])[::-1], 1.0)
+    found[order] = np.minimum.accumulate(ranked[::-1])[::-1]
     return found
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -451,9 +452,61 @@ def test_p_values_and_false_discoveries() -> None:
     change, error = np.array([0.0, 0.3, -0.3, 1.0, np.nan, 1e-16]), np.array([0.1, 0.1, 0.1, 0.1, 0.1, 0.0])
     p = p_values(change, error)
     assert p == pytest.approx([1.0, 2 * norm.sf(3), 2 * norm.sf(3), 2 * norm.sf(10), 1.0, 1.0])
-    some = np.random.default_rng(4).random(50) ** 3
-    assert adjusted(some) == pytest.approx(false_discovery_control(some))
     assert normal_limit(0.95) == pytest.approx(norm.ppf(0.975))
+
+
+def discoveries(p: list[Fraction], rate: Fraction) -> list[bool]:
+    """The step-up procedure: of m tests the k smallest, k the last rank with p(k) <= k * rate / m."""
+    last = 0
+    for k, one in enumerate(sorted(p), 1):
+        if one <= k * rate / len(p):
+            last = k
+    return [sum(other < one for other in p) < last for one in p]
+
+
+def least_rates(p: list[Fraction]) -> list[Fraction]:
+    """For each test the least rate at which it is a discovery; only p * m / k and 1 can be it."""
+    m = len(p)
+    rates = sorted({*(one * m / k for one in p for k in range(1, m + 1) if one * m <= k), Fraction(1)})
+    found: list[Fraction | None] = [None] * m
+    for rate in rates:
+        for i, is_one in enumerate(discoveries(p, rate)):
+            if is_one and found[i] is None:
+                found[i] = rate
+    assert None not in found  # at rate 1 every test is a discovery
+    return [rate for rate in found if rate is not None]
+
+
+def drawn_p_values() -> list[list[float]]:
+    """200 sets of 1 to 20: uniform, small, on a grid of ten values with zeros and ones, or all of it."""
+    draw = np.random.default_rng(4)
+    sets = []
+    for number in range(200):
+        size = int(draw.integers(1, 21))
+        kinds = [draw.random(size), draw.random(size) ** 6, draw.integers(0, 10, size) / 9]
+        kind = draw.integers(0, 3, size) if number % 4 == 3 else np.full(size, number % 4)
+        sets.append(np.choose(kind, kinds).tolist())
+    return sets
+
+
+def test_adjusted_p_values_are_those_of_the_step_up_procedure() -> None:
+    """By the definition in exact fractions, and as scipy has it; one set that a hand can check."""
+    assert adjusted(np.array([0.01, 0.04, 0.041])) == pytest.approx([0.03, 0.041, 0.041], rel=1e-12)
+    assert adjusted(np.array([])).tolist() == []
+    sets = drawn_p_values()
+    steps_up = 0
+    for p in sets:
+        found = adjusted(np.array(p))
+        wanted = [float(rate) for rate in least_rates([Fraction(one) for one in p])]
+        assert found.tolist() == pytest.approx(wanted, rel=1e-12, abs=0), p
+        assert found == pytest.approx(false_discovery_control(p), rel=1e-12, abs=0)
+        ranks = [sum(other <= one for other in p) for one in p]
+        steps_up += any(
+            one * len(p) / k > 1.01 * least for one, k, least in zip(p, ranks, wanted, strict=True)
+        )
+    assert sum(len(set(p)) < len(p) for p in sets) > 50
+    assert sum(0.0 in p for p in sets) > 30 < sum(1.0 in p for p in sets)
+    assert steps_up > 100
 
 
 def test_comparisons(results: Path, collection: Collection) -> None:
