@@ -13,8 +13,7 @@ from apache_beam.runners.worker import data_plane
 from apache_beam.runners.worker.data_plane import ClosableOutputStream, TimeBasedBufferingClosableOutputStream
 
 from ldpbeam.errors import UsageError
-from ldpbeam.pipelines import workers
-from ldpbeam.pipelines.beam_job import beam_options
+from ldpbeam.pipelines.beam_job import beam_options, make_pipeline
 from ldpbeam.pipelines.config import RunConfig
 from tests.pipelines.running import collection
 
@@ -54,7 +53,7 @@ def test_our_threads_have_no_clock(monkeypatch: pytest.MonkeyPatch) -> None:
         return set(made)
 
     assert TimeBasedBufferingClosableOutputStream in runs(), "Beam's own threads had one"
-    workers.install()
+    make_pipeline(RunConfig.parsed((collection("grr"),), output="out"))  # as for every job
     assert TimeBasedBufferingClosableOutputStream not in runs()
     assert made
 
