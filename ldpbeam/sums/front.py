@@ -41,17 +41,22 @@ def group_shares(
     Args:
         collection: what devices and server agreed on.
         results: of it, from :func:`ldpbeam.estimate` or :func:`ldpbeam.read`; raw estimates are added up.
-        groups: values by the name of their group, as indices or labels. They may overlap.
-        every: so many epochs, or ``"day"``, ``"week"``, ``"month"``, for the mean of each such period; None
-            for single epochs.
-        drawn_anew: how often devices draw their values anew, for means; None where that is not known.
-        attribute: the name of one, where the collection has several.
+        groups: values by the name of their group: indices, or labels where the collection lists labels. A
+            bucket of a range is its index. Groups may overlap.
+        every: a number of epochs, or ``"day"``, ``"week"``, ``"month"``: a row then has the mean of such a
+            period. None for single epochs.
+        drawn_anew: the rate at which devices draw their values anew, a
+            :class:`ldpbeam.over_time.DrawnAnew`; it matters with ``every`` only. None where the rate is not
+            known: errors of means then hold whatever devices do.
+        attribute: its name, where the collection has several.
 
     Returns:
         A row for each period and group; docs/groups.md explains the columns.
 
     Raises:
-        ValueError: no results of that attribute, a label that is not one, or an empty group.
+        ValueError: no results of that attribute, an index or a label outside the domain, no group, or an
+            empty one.
+        TypeError: a value of a group is neither an index nor a label.
         UsageError: a collection of means.
     """
     return _answered(collection, results, Groups(groups), every, drawn_anew, attribute)
@@ -81,8 +86,9 @@ def group_changes(
     Args:
         collection, results, groups, attribute: as for :func:`group_shares`.
         before, after: indices of epochs; none may be in both. Epochs without an estimate are left out.
-        drawn_anew: how often devices draw their values anew; None where that is not known. An interval then
-            holds whatever devices do, and is wide where they keep their values.
+        drawn_anew: the rate at which devices draw their values anew, a
+            :class:`ldpbeam.over_time.DrawnAnew`; None where it is not known. An interval then holds whatever
+            devices do, and is wide where they keep their values.
 
     Returns:
         A row for each group: ``group``, ``values`` (how many there are in it), ``estimate`` (after less
@@ -90,7 +96,7 @@ def group_changes(
         estimate.
 
     Raises:
-        ValueError: as for :func:`group_shares`; an epoch is on both sides, or a side has none.
+        ValueError, TypeError: as for :func:`group_shares`; an epoch is on both sides, or a side has none.
         UsageError: a collection of means.
     """
     sides = set(before), set(after)
@@ -126,7 +132,8 @@ def quantiles(
 ) -> pa.Table:
     """The first value at or below which each of these shares of the devices lies: 0.5 for the median.
 
-    Other parameters as of :func:`group_shares`. Limits are the values that a 95 % test does not reject.
+    Other parameters as of :func:`group_shares`. From ``value_low`` to ``value_high`` are the values that a
+    95 % test does not reject.
 
     Raises:
         UsageError: the values have no order (``ordered: true``), or are too many.

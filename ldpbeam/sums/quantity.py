@@ -75,7 +75,7 @@ def cumulative(domain: Domain) -> Sums:
         UsageError: the domain has no order, or too many values.
     """
     if not domain.has_order:
-        raise _unordered("cumulative shares and quantiles")
+        raise _unordered("cumulative shares and quantiles need")
     if domain.size > MOST_STEPS:
         raise UsageError(
             "E-USAGE-SUMS",
@@ -101,17 +101,17 @@ def of_mean(domain: Domain) -> Sums:
             "--group FILE.",
         )
     if not domain.has_order:
-        raise _unordered("a mean")
+        raise _unordered("a mean needs")
     places = np.arange(domain.size, dtype=np.float64)
     if domain.maximum is not None and not domain.whole:
         places = (places + 0.5) * (domain.maximum / domain.size)
     return Sums(("mean",), places[None], (domain.size,))
 
 
-def _unordered(what: str) -> UsageError:
+def _unordered(what_needs: str) -> UsageError:
     return UsageError(
         "E-USAGE-SUMS",
-        f"{what} need values in order, and nothing says that these are",
+        f"{what_needs} values in order, and nothing says that these are",
         remedy="Write ordered: true into the domain of the collection file and give it with --collection: "
         "devices need not know, and the digest stays.",
     )

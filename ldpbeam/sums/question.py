@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from operator import index
 
 from ldpbeam.collection.domain import Domain
 from ldpbeam.sums.quantity import Sums, cumulative, of_groups, of_mean
@@ -34,9 +35,9 @@ class Groups(Question):
     members: Mapping[str, Iterable[int | str]]
 
     def sums(self, domain: Domain) -> Sums:
-        """Raises ValueError for a label that is not one of the domain's."""
+        """Raises ValueError for a label that is none of the domain's, TypeError for no index and no label."""
         found = {
-            name: [value if isinstance(value, int) else _place(domain, value) for value in values]
+            name: [_place(domain, value) if isinstance(value, str) else index(value) for value in values]
             for name, values in self.members.items()
         }
         return of_groups(domain, found)
