@@ -49,8 +49,10 @@ class Asked:
     help="syn | zipf:1.1 | csv:FILE:COLUMN[,permute] | csv:FILE:COL1..COLn | "
     "panel:FILE:device,epoch,value | table:FILE | marginals:FILE",
 )
-@click.option("--devices", type=click.IntRange(1), help="Number of devices (data sets: all of them).")
-@click.option("--epochs", type=click.IntRange(1), help="Number of epochs (data sets: all of them).")
+@click.option("--devices", type=click.IntRange(1), help="Number of devices. Default: all of a file.")
+@click.option(
+    "--epochs", type=click.IntRange(1), help="Number of epochs. Default: all of a file that has epochs."
+)
 @click.option(
     "--output",
     "out",
