@@ -62,5 +62,7 @@ def _index(given: Any, domain: Domain) -> Any:
         return domain.index(given)
     except ValueError:
         # Without the cause: its text may hold the value.
-        remedy = "Add the label, or other: LABEL to the collection's domain."
+        remedy = "Give an index: the collection lists no labels."
+        if domain.labels is not None:
+            remedy = "Add the label, or other: LABEL to the collection's domain."
         raise value_error("the value is none of the domain's", remedy) from None

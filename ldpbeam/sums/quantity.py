@@ -97,8 +97,8 @@ def of_mean(domain: Domain) -> Sums:
         raise UsageError(
             "E-USAGE-SUMS",
             "labels are names, also where they look like numbers, so they have no mean",
-            remedy="Collect a range, domain: {range: {max: 86400, buckets: 32}}; or ask for groups: "
-            "--group FILE.",
+            remedy="Collect a range, domain: {range: {max: 86400, buckets: 32}}; or ask for groups of "
+            "labels.",
         )
     if not domain.has_order:
         raise _unordered("a mean needs")
@@ -112,6 +112,6 @@ def _unordered(what_needs: str) -> UsageError:
     return UsageError(
         "E-USAGE-SUMS",
         f"{what_needs} values in order, and nothing says that these are",
-        remedy="Write ordered: true into the domain of the collection file and give it with --collection: "
-        "devices need not know, and the digest stays.",
+        remedy="Write ordered: true into the domain of the collection file, and load that file (--collection "
+        "FILE): devices need not know, and the digest stays.",
     )

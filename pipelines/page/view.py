@@ -196,7 +196,7 @@ class Writer:
         chances = "per epoch: how many reports support each value"
         if support is not None:
             own, other = float(support.own), float(support.other)
-            chances += f" ({own:.3g} of its holders' do, {other:.3g} of the others')"
+            chances += f" ({own:.3g} of the reports of its holders, {other:.3g} of the others)"
         error = f"± {self._bound(1.96 * self._typical())}" if self.usable else "withheld"
         if data.mean:
             shown, chances = "1 sum", "per epoch: of what its reports carry, in exact integers"

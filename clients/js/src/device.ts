@@ -220,7 +220,10 @@ function indexOf(value: Value, domain: Domain): number {
     const index = domain.labels?.indexOf(value) ?? -1;
     if (index >= 0) return index;
     if (domain.other !== null) return domain.other;
-    throw valueError("the value is none of the domain's", "Add the label, or other: LABEL to the collection's domain.");
+    const remedy = domain.labels
+      ? "Add the label, or other: LABEL to the collection's domain."
+      : "Give an index: the collection lists no labels.";
+    throw valueError("the value is none of the domain's", remedy);
   }
   if (!Number.isSafeInteger(value)) throw valueError("the value must be an integer, or a label");
   if (value < 0 || value >= domain.size) throw valueError(`the value lies outside the domain of size ${domain.size}`);
