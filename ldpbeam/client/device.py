@@ -191,17 +191,18 @@ class Device:
         later one is due at once.
 
         Args:
-            value: an index, or a label where the collection lists labels; a label that is not listed counts
-                as the collection's ``other``. Of a range in buckets the index is the number of the bucket,
-                from 0. For several attributes a sequence of them, or a mapping by name.
+            value: what a person would write: of a ``range`` the number, which a device puts into its bucket
+                and clamps to the ends; of a ``size`` the value itself; of ``labels`` the label, and one that is
+                not listed counts as the collection's ``other``. An integer, a float (0.7 is the decimal 0.7) or
+                a text of a number; or an :class:`ldpbeam.Index`, which is the place in the domain. For several
+                attributes a sequence of these, or a mapping by name.
             epoch: index; None for the one that the clock shows.
 
         Raises:
-            TypeError: the value or the epoch is of no type that can be reported.
-            ValueError: the value lies outside the domain.
-            DeviceError: it is no label; the epoch is none of the collection's, was reported or passed over,
-                or lies too far after the last one; the budget is spent; the person has withdrawn; the state
-                is lost or damaged; the disk refuses.
+            TypeError: the epoch is no integer.
+            DeviceError: the value is none of the domain's; the epoch is none of the collection's, was
+                reported or passed over, or lies too far after the last one; the budget is spent; the person
+                has withdrawn; the state is lost or damaged; the disk refuses.
 
         No text contains the value.
         """

@@ -30,7 +30,7 @@ def group_shares(
 
         >>> import ldpbeam
         >>> collection = ldpbeam.load_collection("examples/first_choice.yaml")
-        >>> reports = ldpbeam.simulate(collection, [0] * 6000 + [2] * 4000, seed=7)
+        >>> reports = ldpbeam.simulate(collection, ["red"] * 6000 + ["blue"] * 4000, seed=7)
         >>> results = ldpbeam.estimate(collection, reports)
         >>> found = ldpbeam.group_shares(collection, results, {"warm": ["red"], "cold": ["green", "blue"]})
         >>> for row in found.to_pylist():

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ldpbeam.errors import UsageError
+from ldpbeam.errors import LdpError, UsageError
 from ldpbeam.pipelines.commands.support.console import Mode, PrintingCommand, mode, say
 from ldpbeam.pipelines.commands.support.options import DurationOption, collections_option
+from ldpbeam.text import clean
 
 if TYPE_CHECKING:
     from ldpbeam.collection.collection import Collection
@@ -131,7 +132,7 @@ def _collect(  # noqa: PLR0913 - the options, by name
     require_distinct(collections)
     store: Store
     if output is not None:
-        store = FileStore(output, file_every, file_bytes)
+        store = FileStore(output, file_every, file_bytes, notice=_notice)
     else:
         from ldpbeam.pipelines.collect.topic import TopicStore
 
@@ -145,6 +146,11 @@ def _collect(  # noqa: PLR0913 - the options, by name
     )
     _stopped(counts, collections)
     return 0
+
+
+def _notice(found: LdpError) -> None:
+    click.echo(clean(f"ldpbeam: {found}"), err=True)
+    _event("notice", code=found.code, text=str(found))
 
 
 def _listening(host: str, port: int, target: Any) -> None:

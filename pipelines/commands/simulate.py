@@ -154,6 +154,12 @@ def simulate_reports(asked: Asked) -> None:
             common["compression"] = asked.compression
             done, where = simulate(collection, people, asked.out, **common), str(asked.out / "reports")
     say(f"{done.reports:,} reports of {people.devices:,} devices in {where}")
+    for part, (name, domain) in zip(getattr(people, "parts", (people,)), collection.histograms, strict=True):
+        if part.labels is not None and domain.labels is None:
+            of = f" of {name}" if name else ""
+            say(
+                f"values{of}: not all are numbers 0 to {domain.size - 1}, so they are numbered in their order"
+            )
     if asked.topic is not None:
         say("read them with: ldpbeam run --subscription … --timestamp-attribute received")
     deliver(asdict(done))

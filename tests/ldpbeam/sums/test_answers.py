@@ -42,7 +42,7 @@ VALUES = np.repeat(np.arange(12), [300, 200, 150, 100, 80, 60, 40, 30, 20, 10, 5
 def collected(name: str = LOLOHA, text: str = RANGE, epochs: int = 3) -> tuple[Any, Any]:
     collection = ldpbeam.parse_collection(text.replace("PROTOCOL", name))
     fleet = ldpbeam.Fleet(collection, VALUES.size, seed=3)
-    reports = [fleet.report(VALUES) for _ in range(epochs)]
+    reports = [fleet.report(ldpbeam.Index(VALUES)) for _ in range(epochs)]
     return collection, ldpbeam.estimate(collection, reports)
 
 
@@ -303,7 +303,7 @@ epoch: {{length: 1d}}
     collection = ldpbeam.parse_collection(text)
     values = np.stack([VALUES % 6, VALUES % 3], axis=1)
     fleet = ldpbeam.Fleet(collection, len(values))
-    table = ldpbeam.estimate(collection, [fleet.report(values) for _ in range(4)])
+    table = ldpbeam.estimate(collection, [fleet.report(ldpbeam.Index(values)) for _ in range(4)])
     found = ldpbeam.group_shares(collection, table, {"ab": ["a", "b"]}, attribute="team", every=4).to_pylist()
     assert found[0]["attribute"] == "team"
     errors = errors_of_sums(collection, "team", Groups({"ab": [0, 1]}).sums(collection.histograms[1][1]))
@@ -349,7 +349,7 @@ def versions(*sizes: int) -> tuple[list[Any], list[Any]]:
     for at, size in enumerate(sizes):
         collection = ldpbeam.parse_collection(RANGE.replace("PROTOCOL", LOLOHA).replace("minutes", f"v{at}"))
         fleet = ldpbeam.Fleet(collection, size, seed=at)
-        reports = [fleet.report(VALUES[:size]) for _ in range(2)]
+        reports = [fleet.report(ldpbeam.Index(VALUES[:size])) for _ in range(2)]
         made.append(collection)
         results = ldpbeam.estimate(collection, reports)
         tables.append(ldpbeam.group_shares(collection, results, {"a": [0, 1], "b": [5]}))
