@@ -192,10 +192,10 @@ class Device:
 
         Args:
             value: what a person would write: of a ``range`` the number, which a device puts into its bucket
-                and clamps to the ends; of a ``size`` the value itself; of ``labels`` the label, and one that is
-                not listed counts as the collection's ``other``. An integer, a float (0.7 is the decimal 0.7) or
-                a text of a number; or an :class:`ldpbeam.Index`, which is the place in the domain. For several
-                attributes a sequence of these, or a mapping by name.
+                and clamps to the ends; of a ``size`` the value itself; of ``labels`` the label, and one that
+                is not listed counts as the collection's ``other``. An integer, a float (0.7 is the decimal
+                0.7) or a text of a number; or an :class:`ldpbeam.Index`, which is the place in the domain.
+                For several attributes a sequence of these, or a mapping by name.
             epoch: index; None for the one that the clock shows.
 
         Raises:

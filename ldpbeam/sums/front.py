@@ -41,8 +41,8 @@ def group_shares(
     Args:
         collection: what devices and server agreed on.
         results: of it, from :func:`ldpbeam.estimate` or :func:`ldpbeam.read`; raw estimates are added up.
-        groups: values by the name of their group: indices, or labels where the collection lists labels. A
-            bucket of a range is its index. Groups may overlap.
+        groups: values by the name of their group: integers, which are indices, or labels where the
+            collection lists labels. Of a range in buckets 0 is the first bucket. Groups may overlap.
         every: a number of epochs, or ``"day"``, ``"week"``, ``"month"``: a row then has the mean of such a
             period. None for single epochs.
         drawn_anew: the rate at which devices draw their values anew, a
