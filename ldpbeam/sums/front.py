@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from ldpbeam.collection.collection import Collection
+from ldpbeam.collection.values import Index
 from ldpbeam.over_time.covariance import DrawnAnew
 from ldpbeam.over_time.results import History, histories
 from ldpbeam.over_time.rollup import PLACES, Place
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 def group_shares(
     collection: Collection,
     results: pa.Table,
-    groups: Mapping[str, Iterable[int | str]],
+    groups: Mapping[str, Iterable[int | str | Index]],
     *,
     every: int | str | None = None,
     drawn_anew: DrawnAnew | None = None,
@@ -65,7 +66,7 @@ def group_shares(
 def group_changes(
     collection: Collection,
     results: pa.Table,
-    groups: Mapping[str, Iterable[int | str]],
+    groups: Mapping[str, Iterable[int | str | Index]],
     before: Iterable[int],
     after: Iterable[int],
     *,

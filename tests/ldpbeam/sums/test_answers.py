@@ -260,7 +260,7 @@ def test_differences_of_groups() -> None:
 def test_changes_of_groups_from_python() -> None:
     """A row per group, equal to the difference of means; each side takes epochs of its own."""
     collection, table = collected(epochs=4)
-    groups = {"first": np.arange(2), "last": [11]}  # numpy's integers are indices too
+    groups = {"first": np.arange(2), "last": [ldpbeam.Index(11)]}  # numpy's integers are indices too
     found = ldpbeam.group_changes(collection, table, groups, [0, 1], [2, 3]).to_pylist()
     sums = Groups(groups).sums(collection.histograms[0][1])
     errors = errors_of_sums(collection, "", sums)
