@@ -103,7 +103,10 @@ def group_changes(
     sides = set(before), set(after)
     if not all(sides) or sides[0] & sides[1]:
         raise ValueError("before and after each take at least one epoch, and have none in common")
-    return changes(collection, _history(collection, results, attribute), Groups(groups), sides, drawn_anew)
+    history = _history(collection, results, attribute)
+    if not all(side.intersection(history.series.epochs.tolist()) for side in sides):
+        raise ValueError("before and after each take at least one epoch that the results have")
+    return changes(collection, history, Groups(groups), sides, drawn_anew)
 
 
 def cumulative_shares(
@@ -167,6 +170,8 @@ def _answered(
     drawn_anew: DrawnAnew | None,
     attribute: str,
 ) -> pa.Table:
+    if drawn_anew is not None and every is None:
+        raise ValueError("drawn_anew has no effect on single epochs: give every as well, or leave it out")
     history = _history(collection, results, attribute)
     return answers([(collection, history)], question, _place(every), drawn_anew)
 

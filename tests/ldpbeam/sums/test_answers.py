@@ -325,6 +325,10 @@ def test_what_cannot_be_asked() -> None:
         ldpbeam.group_shares(collection, table, {"a": ["x"]})
     with pytest.raises(ValueError, match="at least one epoch"):
         ldpbeam.value_mean(collection, table, every=0)
+    with pytest.raises(ValueError, match="epoch that the results have"):
+        ldpbeam.group_changes(collection, table, {"a": [0]}, [99], [0])
+    with pytest.raises(ValueError, match="give every as well"):
+        ldpbeam.group_shares(collection, table, {"a": [0]}, drawn_anew=DrawnAnew(0, 1))
     with pytest.raises(ValueError, match="one of day, week, month"):
         ldpbeam.value_mean(collection, table, every="year")
     mean = ldpbeam.parse_collection(
