@@ -130,7 +130,10 @@ def _from_folder(name: str, value: str) -> tuple[str, int]:
     number = int(value) if _NUMBER.fullmatch(value) else None
     low, high = _IN_FOLDERS[name]
     if number is None or not low <= number <= high:
-        return f"the column {name} is in the folder's name alone, where it must be {name}=NUMBER", 0
+        return (
+            f"there is no column {name}, and the folder's name does not say {name}=NUMBER in decimal digits",
+            0,
+        )
     return "", number
 
 
