@@ -177,12 +177,12 @@ def parse_collection(text: str, where: str = "<collection>") -> Collection:
     try:
         root = syntax.compose(text)
     except syntax.NotYamlError as fault:
+        place = "at that line" if fault.line else "of the file"
         raise CollectionError(
             "E-COLLECTION-YAML",
             f"the file is not YAML: {fault.why}",
             where=f"{where}:{fault.line}" if fault.line else where,
-            remedy=f"Correct the indentation or quoting {'at that line' if fault.line else 'of the file'}, and "
-            "write every value out.",
+            remedy=f"Correct the indentation or quoting {place}, and write every value out.",
         ) from None
     if root is None:
         raise CollectionError(

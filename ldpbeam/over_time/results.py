@@ -264,7 +264,11 @@ def _only(table: pa.Table, part: Part) -> pa.Table:
 
 
 def _damaged(path: Path, error: Exception) -> UsageError:
-    return _unusable(path, f"is cut short or damaged ({type(error).__name__})")
+    return UsageError(
+        "E-USAGE-RESULTS",
+        f"{path} is cut short or damaged ({type(error).__name__})",
+        remedy="Restore it from a copy, or run again.",
+    )
 
 
 def histories(table: pa.Table) -> Iterator[History]:
