@@ -362,7 +362,7 @@ class _Reading:
         return row
 
     def labels(self) -> tuple[str, ...]:
-        """Of the values: those of the last epoch that has each."""
+        """The label of each value, from the last epoch that has the value."""
         if self._last is not None:
             self._take_labels(self._last)
         named = zip(self._values.tolist(), self._labels, strict=True)
