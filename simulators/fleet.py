@@ -53,11 +53,11 @@ class Fleet:
         collection: what the devices were given.
         devices: how many there are.
         seed: of all random words.
-        rows_per_batch: devices at most that are simulated at once; it changes no report.
+        rows_per_batch: the most devices that are simulated at once; it changes no report.
 
     Attributes:
         collection, devices: as given.
-        random_words: what everything is drawn from.
+        random_words: the source of all draws.
 
     Raises:
         ValueError: there are no devices, too many to number, or the seed is negative.
@@ -103,10 +103,10 @@ class Fleet:
         return self._columns(DrawnReports(ids, payloads))
 
     def batches(self, values: Values, epoch: int) -> tuple[int, Iterator[ReportColumns]]:
-        """The same, as the number of reports, and the reports in batches of at least one.
+        """The number of reports of one epoch, and these reports in batches; see :meth:`report`.
 
-        The epoch counts as reported at once. It has to be taken to its end before the next one: what is
-        memoised depends on it.
+        The epoch counts as reported at once. Take all batches before the next epoch: the memos of the devices
+        depend on them.
         """
         epoch = plain_integer(epoch, "the epoch")
         self._require_epoch(epoch)

@@ -75,7 +75,7 @@ def test_a_group_and_the_rest_add_up_to_one(estimates: list[float]) -> None:
         (lambda: cumulative(Domain(3)), "need values in order"),
         (lambda: cumulative(Domain(MOST_STEPS + 1, ordered=True)), "up to 4,096 values"),
         (lambda: of_mean(Domain(3, ("1", "2", "3"), ordered=True)), "labels are names"),
-        (lambda: of_mean(Domain(3)), "need values in order"),
+        (lambda: of_mean(Domain(3)), "a mean needs values in order"),
     ],
 )
 def test_domains_that_cannot_be_asked(make: Any, why: str) -> None:
@@ -260,7 +260,7 @@ def test_differences_of_groups() -> None:
 def test_changes_of_groups_from_python() -> None:
     """A row per group, equal to the difference of means; each side takes epochs of its own."""
     collection, table = collected(epochs=4)
-    groups = {"first": [0, 1], "last": [11]}
+    groups = {"first": np.arange(2), "last": [ldpbeam.Index(11)]}  # numpy's integers are indices too
     found = ldpbeam.group_changes(collection, table, groups, [0, 1], [2, 3]).to_pylist()
     sums = Groups(groups).sums(collection.histograms[0][1])
     errors = errors_of_sums(collection, "", sums)
@@ -325,6 +325,10 @@ def test_what_cannot_be_asked() -> None:
         ldpbeam.group_shares(collection, table, {"a": ["x"]})
     with pytest.raises(ValueError, match="at least one epoch"):
         ldpbeam.value_mean(collection, table, every=0)
+    with pytest.raises(ValueError, match="epoch that the results have"):
+        ldpbeam.group_changes(collection, table, {"a": [0]}, [99], [0])
+    with pytest.raises(ValueError, match="give every as well"):
+        ldpbeam.group_shares(collection, table, {"a": [0]}, drawn_anew=DrawnAnew(0, 1))
     with pytest.raises(ValueError, match="one of day, week, month"):
         ldpbeam.value_mean(collection, table, every="year")
     mean = ldpbeam.parse_collection(
