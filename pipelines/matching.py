@@ -222,7 +222,8 @@ def _match_remote(pattern: str, found: _Found) -> None:
         raise UsageError(
             "E-USAGE-INPUT",
             f"{pattern!r} cannot be looked for ({type(error).__name__})",
-            remedy="Check the address, the credentials, and that Beam's file system for it is installed.",
+            remedy="Check the address and the credentials, and that Beam's file system for it is installed. "
+            "Write a path of this machine without file:// in front of it.",
         ) from None
     objects = {one.path: one.size_in_bytes for one in there}
     if pattern in objects:

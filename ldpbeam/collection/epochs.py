@@ -125,9 +125,12 @@ def parse_instant(value: str | datetime) -> int:
     Raises:
         ValueError: not an instant, without a time zone, or with a fraction of a second.
     """
-    moment = value if isinstance(value, datetime) else datetime.fromisoformat(str(value).strip())
+    try:
+        moment = value if isinstance(value, datetime) else datetime.fromisoformat(str(value).strip())
+    except ValueError:
+        raise ValueError(f"{value!r} is no instant, which is written like 2026-01-01T00:00:00Z") from None
     if moment.tzinfo is None:
         raise ValueError("an instant needs a time zone, as in 2026-01-01T00:00:00Z")
     if moment.microsecond:
-        raise ValueError("an instant is a whole second")
+        raise ValueError("an instant has whole seconds, without a fraction")
     return int(moment.timestamp())

@@ -60,7 +60,7 @@ class _Entry:
         return CollectionError(code, f"{self.key} {rule}", where=self.where, remedy=remedy)
 
     def wrong(self, rule: str, example: str, *, whole: bool) -> CollectionError:
-        """The value is no number, or no integer: what it was read as, and how to write it."""
+        """The error about a value that is no number, or no integer: how it was read, and how to write it."""
         old, new = syntax.readings(self.node)
         read = f"{rule}, not {syntax.shown(self.node)}"
         if old != new and not syntax.in_quotes(self.node):
@@ -70,7 +70,9 @@ class _Entry:
         if whole:
             numbers = {int(number) for number in numbers if number == int(number)}
         meant = " or ".join(f"{self.key}: {number!r}" for number in sorted(numbers))
-        return self.fail(read, f"Write it as {meant or f'{self.key}: {example}'}.")
+        return self.fail(
+            read, f"Write it as {meant}." if meant else f"Write for example {self.key}: {example}."
+        )
 
     def integer(self, low: int, high: int = (1 << 63) - 1) -> int:
         number = syntax.integer_of(self.node)
@@ -85,7 +87,9 @@ class _Entry:
         if number is None:
             raise self.wrong("must be a number", "1.0", whole=False)
         if not math.isfinite(number):
-            raise self.fail(f"must be finite, not {syntax.shown(self.node)}", f"Write it as {self.key}: 1.0.")
+            raise self.fail(
+                f"must be finite, not {syntax.shown(self.node)}", f"Write for example {self.key}: 1.0."
+            )
         return number
 
     def flag(self) -> bool:
@@ -133,11 +137,11 @@ class _Entry:
         try:
             return parse(self.node.value)
         except ValueError as error:
-            raise self.fail(f"is not readable: {error}", "Correct the value.") from None
+            raise self.fail(f"cannot be read: {error}", "Correct the value.") from None
 
     def mapping(self) -> yaml.Node:
         if not syntax.is_mapping(self.node):
-            raise self.fail("must be a mapping", f"Write it as {self.key}: {{...}}.")
+            raise self.fail("must be a mapping", f"Write {self.key}: {{...}}.")
         return self.node
 
 
@@ -173,11 +177,12 @@ def parse_collection(text: str, where: str = "<collection>") -> Collection:
     try:
         root = syntax.compose(text)
     except syntax.NotYamlError as fault:
+        place = "at that line" if fault.line else "of the file"
         raise CollectionError(
             "E-COLLECTION-YAML",
             f"the file is not YAML: {fault.why}",
             where=f"{where}:{fault.line}" if fault.line else where,
-            remedy="Correct the indentation or quoting at that line, and write every value out.",
+            remedy=f"Correct the indentation or quoting {place}, and write every value out.",
         ) from None
     if root is None:
         raise CollectionError(
@@ -209,7 +214,7 @@ def _mapping(node: yaml.Node, keys: tuple[str, ...], where: str, what: str) -> d
     found: dict[str, _Entry] = {}
     for key_node, value_node in node.value:
         place = f"{where}:{key_node.start_mark.line + 1}"
-        key = str(key_node.value)
+        key = key_node.value if isinstance(key_node.value, str) else syntax.shown(key_node)
         if key not in keys:
             near = get_close_matches(key, keys, 1)
             hint = f"Did you mean {near[0]}? " if near else ""

@@ -25,7 +25,7 @@ def exact_number(given: Any) -> Fraction:
     if isinstance(given, str):
         return _of_text(given)
     if isinstance(given, bool):
-        raise ValueError("not a number but a truth value")
+        raise ValueError("a truth value, neither a number nor a text")
     if isinstance(given, Integral):
         return Fraction(int(given))
     if isinstance(given, float):
@@ -34,7 +34,7 @@ def exact_number(given: Any) -> Fraction:
         return Fraction(int(given.numerator), int(given.denominator))
     if isinstance(given, (Real, Decimal)):  # floats of other widths, which print their shortest decimal too
         return _of_text(str(given))
-    raise ValueError(f"not a number but of type {type(given).__name__}")
+    raise ValueError(f"of type {type(given).__name__}, neither a number nor a text")
 
 
 def _of_text(text: str) -> Fraction:

@@ -67,7 +67,10 @@ def compose(text: str) -> yaml.Node | None:
     except (yaml.YAMLError, ValueError, OverflowError, RecursionError) as error:
         # The last three: escapes and numbers that PyYAML does not check, and nesting without end.
         mark = getattr(error, "problem_mark", None)
-        why = getattr(error, "problem", None) or "it cannot be parsed"
+        why = (
+            getattr(error, "problem", None)
+            or "it is nested too deeply, or has an escape or a number without a meaning"
+        )
         raise NotYamlError(why, mark.line + 1 if mark else 0) from None
 
 

@@ -51,7 +51,7 @@ class _Totals:
 
     @classmethod
     def of(cls, series: AnySeries, errors: MemoErrors, rate: DrawnAnew | None) -> _Totals:
-        """Of a series that has all values."""
+        """The totals of a series that has all values."""
         levels = levels_of(series, errors)
         if rate is None:
             return cls(levels)
@@ -130,7 +130,7 @@ def _combined(
 
 
 def _kept(series: Series, errors: MemoErrors, totals: _Totals) -> Floats:
-    """Of each epoch, (T, k)."""
+    """The :meth:`MemoErrors.kept` of each epoch, (T, k)."""
     found, place = [], 0
     for rows in series.frequencies():
         levels = None if totals.levels is None else totals.levels[place : place + len(rows)]
@@ -140,7 +140,7 @@ def _kept(series: Series, errors: MemoErrors, totals: _Totals) -> Floats:
 
 
 def _opposed(series: Series, errors: MemoErrors) -> Floats:
-    """Of each epoch, (parts, T, k)."""
+    """The :meth:`MemoErrors.opposed` of each epoch, (parts, T, k)."""
     place = np.concatenate([errors.place(rows) for rows in series.frequencies()])
     average = place.mean(axis=0)
     return np.concatenate([errors.opposed(rows, average) for rows in series.frequencies()], axis=1)

@@ -55,11 +55,11 @@ class MemoErrors(ABC):
     """
 
     def levels(self, estimate: Floats) -> Floats | None:
-        """What :meth:`shares` takes from the estimates of all values, (..., 1): nothing."""
+        """The amount that :meth:`shares` subtracts from a row of estimates, (..., 1); None for nothing."""
         return None
 
     def shares(self, estimate: Floats, levels: Floats | None) -> Floats:
-        """What an error takes for the truth: the estimates less the :meth:`levels` of their rows."""
+        """The frequencies that errors follow from: the estimates less the :meth:`levels` of their rows."""
         return estimate
 
     @abstractmethod
@@ -71,7 +71,7 @@ class MemoErrors(ABC):
         return self.kept(estimate)
 
     def agreement(self, before: Floats, after: Floats) -> Floats | None:
-        """What :meth:`drawn_anew` takes from the shares of all values, (..., 1): nothing."""
+        """The number that :meth:`drawn_anew` needs of all shares of a row, (..., 1); None for nothing."""
         return None
 
     @abstractmethod
@@ -101,7 +101,7 @@ class MemoErrors(ABC):
 
 
 def levels_of(series: AnySeries, errors: MemoErrors) -> Floats | None:
-    """See :meth:`MemoErrors.levels`: of each epoch of a series that has all values, (T, 1)."""
+    """The :meth:`MemoErrors.levels` of each epoch of a series that has all values, (T, 1)."""
     every = [errors.levels(rows) for block in series.blocks() for rows in block.frequencies()]
     found = [levels for levels in every if levels is not None]
     return np.concatenate(found) if found else None
@@ -120,7 +120,7 @@ class FrequencyErrors(MemoErrors):
     protocol: FrequencyProtocol[Any]
 
     def levels(self, estimate: Floats) -> Floats | None:
-        """Of the nearest frequencies that add up to 1, as in the variance of an epoch."""
+        """The amount by which the nearest frequencies that add up to 1 lie lower, (..., 1)."""
         return _levels(estimate)
 
     def shares(self, estimate: Floats, levels: Floats | None) -> Floats:
@@ -284,11 +284,11 @@ class SlottedErrors(MemoErrors):
     sum_to_one: bool = False
 
     def levels(self, estimate: Floats) -> Floats | None:
-        """As of the protocol where every device reports."""
+        """The levels of the same protocol where every device reports, (..., 1)."""
         return _levels(estimate) if self.sum_to_one else None
 
     def shares(self, estimate: Floats, levels: Floats | None) -> Floats:
-        """As of the protocol where every device reports."""
+        """The shares of the same protocol where every device reports, (..., k)."""
         return _shares(estimate, levels)
 
     @property
@@ -312,7 +312,7 @@ class SlottedErrors(MemoErrors):
         return np.asarray(self.maximum**2 * apart * place * (1 - place), np.float64)
 
     def agreement(self, before: Floats, after: Floats) -> Floats | None:
-        """As of the protocol where every device reports."""
+        """The agreement of the same protocol where every device reports, (..., 1)."""
         return None if self.whole is None else self.whole.agreement(before, after)
 
     def drawn_anew(
@@ -325,7 +325,7 @@ class SlottedErrors(MemoErrors):
         return self._again * least, self._again * most
 
     def place(self, estimate: Floats) -> Floats:
-        """As of the protocol where every device reports."""
+        """The place in the same protocol where every device reports."""
         return estimate if self.whole is None else self.whole.place(estimate)
 
     def opposed(self, estimate: Floats, average: Floats) -> Floats:

@@ -264,7 +264,11 @@ def _only(table: pa.Table, part: Part) -> pa.Table:
 
 
 def _damaged(path: Path, error: Exception) -> UsageError:
-    return _unusable(path, f"is cut short or damaged ({type(error).__name__})")
+    return UsageError(
+        "E-USAGE-RESULTS",
+        f"{path} is cut short or damaged ({type(error).__name__})",
+        remedy="Restore it from a copy, or run again.",
+    )
 
 
 def histories(table: pa.Table) -> Iterator[History]:
@@ -358,7 +362,7 @@ class _Reading:
         return row
 
     def labels(self) -> tuple[str, ...]:
-        """Of the values: those of the last epoch that has each."""
+        """The label of each value, from the last epoch that has the value."""
         if self._last is not None:
             self._take_labels(self._last)
         named = zip(self._values.tolist(), self._labels, strict=True)

@@ -101,7 +101,7 @@ class Series:
 
 
 class StoredSeries:
-    """The same in a temporary file, which goes with it.
+    """A series in a temporary file, which is deleted with it.
 
     Attributes:
         epochs: as of a :class:`Series`.
@@ -150,7 +150,7 @@ class Row(NamedTuple):
 
 
 class _Source(Protocol):
-    """One epoch, wherever it lies."""
+    """One epoch, in memory or in a file."""
 
     def cells(self, columns: slice) -> Row:
         """Some of its columns."""

@@ -170,12 +170,12 @@ class SumErrors(MemoErrors):
         return law.own - law.other
 
     def kept(self, estimate: Floats) -> Floats:
-        """As of one value: the variance of what is kept, of the devices that report in both epochs."""
+        """The variance of the permanent round, over the devices that report in both epochs, (..., sums)."""
         law, drawn = self._kept
         return self.again * (law.noise(estimate) / self._gap**2 + drawn.variance(estimate))
 
     def drawn_apart(self, estimate: Floats) -> Floats:
-        """As of one value: who reports in one epoch is less likely to in another."""
+        """The covariance because a device that reports in one epoch is less likely to report in another."""
         if self.again == 1:
             return np.zeros((*estimate.shape[:-1], len(self.weights)))
         apart = self.share * (self.present - self.again)
@@ -184,7 +184,7 @@ class SumErrors(MemoErrors):
     def drawn_anew(
         self, before: Floats, after: Floats, agreement: Floats | None = None
     ) -> tuple[Floats, Floats]:
-        """As of one value; of the devices that report in both epochs."""
+        """At least, at most: the covariance if every device in both epochs draws its value anew."""
         law = self._kept[0]
         least, most = law.again(nearest_shares(before), nearest_shares(after))
         scale = self.again / self._gap**2

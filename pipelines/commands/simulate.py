@@ -158,7 +158,8 @@ def simulate_reports(asked: Asked) -> None:
         if part.labels is not None and domain.labels is None:
             of = f" of {name}" if name else ""
             say(
-                f"values{of}: not all are numbers 0 to {domain.size - 1}, so they are numbered in their order"
+                f"values{of}: not all are whole numbers 0 to {domain.size - 1}, so the distinct values are "
+                "numbered from 0, in ascending order"
             )
     if asked.topic is not None:
         say("read them with: ldpbeam run --subscription … --timestamp-attribute received")

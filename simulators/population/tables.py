@@ -120,7 +120,8 @@ def encode(
     labels = domain.labels
     named = _span(columns)
     texts = {text for column in columns for text in column.texts} - {""}
-    if indices or any(column.name.startswith(INDEX) for column in columns):
+    indices = indices or any(column.name.startswith(INDEX) for column in columns)
+    if indices:
         domain = Domain(domain.size)
     plain = domain.labels is None and domain.maximum is None
     if plain and labels is None and not indices and not _of_size(domain, texts):

@@ -282,7 +282,7 @@ RULES = [
         "'length'",
         "length: 6h",
     ),
-    ("epoch", "epoch: {length: 6}", "E-COLLECTION-VALUE", "length is not readable", "Correct"),
+    ("epoch", "epoch: {length: 6}", "E-COLLECTION-VALUE", "length cannot be read", "Correct"),
     ("epoch", "epoch: {length: 0}", "E-COLLECTION-EPOCH", "at least 1 s", "epoch.length"),
     (
         "epoch",

@@ -87,6 +87,16 @@ def test_columns_of_another_name_or_type_are_named(here: Path) -> None:
     assert run("text.parquet")[1]["accounting"]["total"]["counted"] == 120
 
 
+def test_a_digest_in_hex_is_named_where_nothing_is_counted(here: Path) -> None:
+    """Every command prints digests so; the rows are no messages, and the run must not say that they are."""
+    digests = pa.array([f"{one:016x}" for one in reports()["digest"].to_pylist()])
+    pq.write_table(reports().drop_columns(["digest"]).append_column("digest", digests), "hex.parquet")
+    said, record = run("hex.parquet", ends=5)
+    assert record["accounting"]["total"]["rejected"] == {"malformed": 120}
+    assert "a digest in hex" in said
+    assert "ReportBatch" not in said
+
+
 def test_compressed_files_are_read_or_named(here: Path) -> None:
     """A skippable frame first, as pzstd writes it; bzip2 beside sound files is one reject, said once."""
     population = ("--collection", "c.yaml", "--population", "zipf:1", "--devices", 60, "--epochs", 1)

@@ -268,6 +268,9 @@ def test_a_column_of_indices_says_so_in_the_spec_or_in_the_file(
     wrong = write(tmp_path / "b.csv", f"{mark}v", "1", "4")
     with pytest.raises(ValueError, match=r"csv:3: column .*'4' is no value .*0 to 3"):
         build(f"csv:{wrong}:index:v", domain, epochs=1)
+    if mark:
+        with pytest.raises(ValueError, match=r"csv:3: column .*'4' is no value .*0 to 3"):
+            build(f"csv:{wrong}:v", domain, epochs=1)
 
 
 def test_numbering_does_not_depend_on_how_many_devices(tmp_path: Path) -> None:

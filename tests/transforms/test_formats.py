@@ -138,6 +138,7 @@ MADE: dict[str, tuple[str, Callable[[], bytes]]] = {
     "csv of Excel": ("text", lambda: b"\xef\xbb\xbfdevice;value\r\n1;r\xc3\xb6t\r\n"),
     "csv in UTF-16": ("text", lambda: "device,value\n".encode("utf-16")),
     "csv, long": ("text", ("aé" * 4000).encode),
+    "csv with joiners, marks and odd blanks": ("text", "value\na\u200cb\u00a0c\u200f\u00ad\u2009\n".encode),
     "csv in gzip": ("text", lambda: gzip.compress(b"device,value\n1,red\n")),
     "json": ("JSON text", lambda: b' {"digest": 1}\n'),
     "json list": ("JSON text", lambda: b'[{"digest": 1}]'),

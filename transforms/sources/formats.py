@@ -10,6 +10,7 @@ import tarfile
 import zlib
 from collections.abc import Iterator
 from contextlib import suppress
+from unicodedata import category
 
 SAMPLE = 4096
 """Bytes at the beginning of a file by which its format is recognised."""
@@ -131,14 +132,14 @@ def _masked_crc32c(data: bytes) -> int:
 
 
 def _as_text(head: bytes) -> tuple[str, str] | None:
-    """Text, which begins with nothing but signs that can be printed."""
+    """Text, which begins without control signs; joiners, marks of direction and odd blanks belong to it."""
     encoding = "utf-16" if head[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8"
     try:
         # The end of a sample may cut a character in two.
         text = head.decode(encoding, "ignore" if len(head) >= SAMPLE else "strict")
     except UnicodeDecodeError:
         return None
-    if len(text) < 2 or not all(sign.isprintable() or sign in "\t\r\n\ufeff" for sign in text):
+    if len(text) < 2 or any(category(sign) in ("Cc", "Cn") and sign not in "\t\r\n" for sign in text):
         return None
     if text.lstrip("\ufeff \t\r\n")[:1] in ("{", "["):
         return "JSON text", "write its reports as protobuf messages or Parquet"

@@ -48,8 +48,8 @@ _LOST_DIGITS = (
     "an integer, or as text."
 )
 _NO_NUMBER = (
-    "The row has a null in digest, epoch, report_id or payload, or a number that is not whole or "
-    "has more than 64 bits."
+    "The row has a null in digest, epoch, report_id or payload, or a number that is not whole, not in "
+    "decimal digits (a digest in hex, for example), or has more than 64 bits."
 )
 
 

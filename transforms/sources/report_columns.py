@@ -91,7 +91,7 @@ def layout_of(schema: Any, arrow_schema: Any, folders: Mapping[str, str]) -> Lay
 
 
 def _fault(name: str, names: list[str], paths: list[str], arrow_schema: Any, schema: Any) -> str:
-    """What is wrong with a column that is there; nothing if all is right."""
+    """The fault of a column that is there; nothing if it is sound."""
     if names.count(name) > 1 or paths.count(name) > 1:
         return f"the column {name} is there {names.count(name)} times; it must be there once"
     kind = arrow_schema.field(name).type
@@ -126,16 +126,19 @@ def _called(kind: Any) -> str:
 
 
 def _from_folder(name: str, value: str) -> tuple[str, int]:
-    """What is wrong with a number in a folder's name, and the number."""
+    """The fault of a number in a folder's name, or nothing; and the number."""
     number = int(value) if _NUMBER.fullmatch(value) else None
     low, high = _IN_FOLDERS[name]
     if number is None or not low <= number <= high:
-        return f"the column {name} is in the folder's name alone, where it must be {name}=NUMBER", 0
+        return (
+            f"there is no column {name}, and the folder's name does not say {name}=NUMBER in decimal digits",
+            0,
+        )
     return "", number
 
 
 def _missing(name: str, names: list[str], paths: list[str]) -> str:
-    """What is wrong where a column is not there, by the columns that might be meant."""
+    """The sentence about a column that is not there; it names a column that may be meant."""
     for other in names:
         if _plain(other) == _plain(name):
             return f"the column {clean(repr(other), _LONGEST)} must be called {name}"

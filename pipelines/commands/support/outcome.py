@@ -162,9 +162,10 @@ def _rejected(part: str, reason: Reason, record: RunRecord, details: Mapping[str
 
 
 def _details(record: RunRecord, output: str) -> dict[str, str]:
-    """Of each reason that files as a whole were rejected for: the first file, and the sentence about it."""
-    of_files = {reason.value for reason in (Reason.UNSUPPORTED_FORMAT, Reason.WRONG_COLUMNS)}
-    wanted = of_files & record.accounting.total.rejected_record().keys()
+    """Of each reason that may have a sentence about a file or its rows: the first file, and that sentence."""
+    special = (Reason.UNSUPPORTED_FORMAT, Reason.WRONG_COLUMNS, Reason.MALFORMED)
+    general = {reason.value: reason.explanation for reason in special}
+    wanted = general.keys() & record.accounting.total.rejected_record().keys()
     found: dict[str, str] = {}
     if "://" in output:
         return found
@@ -173,7 +174,7 @@ def _details(record: RunRecord, output: str) -> dict[str, str]:
         if found.keys() == wanted:
             break
         for row in pq.read_table(Path(output, name), partitioning=None).to_pylist():
-            if row["reason"] in wanted:
+            if row["reason"] in wanted and row["explanation"] != general[row["reason"]]:
                 found.setdefault(row["reason"], f"{row['source']}: {row['explanation']}")
     return found
 
