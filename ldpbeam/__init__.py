@@ -119,7 +119,7 @@ def simulate(collection: Collection, values: Values, *, epoch: int = 0, seed: in
         DeviceError: a value stands for none of the domain's; the epoch is none of the collection's.
         UsageError: another epoch than 0 of a collection whose devices memoise and report more than once.
     """
-    from ldpbeam.collection.values import Index
+    from ldpbeam.collection.values import Index, value_error
     from ldpbeam.errors import UsageError
     from ldpbeam.simulators.fleet import Fleet, fleet_indices
 
@@ -133,6 +133,8 @@ def simulate(collection: Collection, values: Values, *, epoch: int = 0, seed: in
             "fleet.report(values, epoch).",
         )
     indices = fleet_indices(collection, values)
+    if not len(indices):
+        raise value_error("there is no value, so no device", "Give one for each device.")
     return Fleet(collection, len(indices), seed).report(Index(indices), epoch)
 
 

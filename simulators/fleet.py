@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -156,15 +156,16 @@ def fleet_indices(collection: Collection, values: Values) -> NDArray[np.int64]:
         values: as for :meth:`Fleet.report`.
 
     Raises:
-        ValueError, DeviceError: as for :meth:`Fleet.report`; integers of an :class:`Index` are not compared
-            with the domain here.
+        ValueError, DeviceError: as for :meth:`Fleet.report`.
     """
     held = values.index if isinstance(values, Index) else values
-    if isinstance(held, (str, bytes)) or not np.iterable(held):
+    domains = collection.histograms
+    # A set has lost the order of devices, and equal values; of a mapping the keys would be read.
+    wrong = (str, bytes, Set) if collection.domain is None else (str, bytes, Set, Mapping)
+    if isinstance(held, wrong) or not np.iterable(held):
         raise value_error("a fleet takes a list or an array of values, one for each device", _ABSENCE)
     if isinstance(values, Index):
-        return _integers(values.index)
-    domains = collection.histograms
+        return _within(_integers(values.index), domains)
     if collection.domain is not None:
         return _column(values, domains[0][1])
     if isinstance(values, Mapping):
@@ -175,6 +176,22 @@ def fleet_indices(collection: Collection, values: Values) -> NDArray[np.int64]:
     if len({len(column) for column in columns}) > 1:
         raise ValueError("the attributes have values of different numbers of devices; give one for each")
     return np.stack(columns, axis=1)
+
+
+def _within(indices: NDArray[np.int64], domains: Sequence[tuple[str, Domain]]) -> NDArray[np.int64]:
+    """The same indices.
+
+    Raises:
+        DeviceError: one is beyond its domain, or below :data:`ABSENT`; it names the device.
+    """
+    columns = indices.reshape(len(indices), -1) if indices.ndim else indices.reshape(0, 0)
+    for column, (_, domain) in zip(columns.T, domains, strict=False):
+        beyond = np.flatnonzero((column < ABSENT) | (column >= domain.size))
+        if beyond.size:
+            why = f"an index of this domain lies in 0 to {domain.size - 1}"
+            remedy = f"{ABSENT} in an Index stands for an absent device."
+            raise value_error(why, remedy).at(f"device {beyond[0]}")
+    return indices
 
 
 def _columns_of_rows(values: Any, domains: Sequence[tuple[str, Domain]]) -> list[NDArray[np.int64]]:

@@ -96,6 +96,10 @@ def _loader() -> Any:
             if self.check_event(yaml.AliasEvent):
                 mark = self.peek_event().start_mark  # type: ignore[no-untyped-call]
                 raise yaml.composer.ComposerError(None, None, "an alias stands for a value", mark)
+            event = self.peek_event()  # type: ignore[no-untyped-call]
+            if getattr(event, "tag", None) is not None:
+                why = f"a tag ({event.tag[:_SHOWN]}) changes what a value means"
+                raise yaml.composer.ComposerError(None, None, why, event.start_mark)
             return super().compose_node(parent, index)
 
         def compose_scalar_node(self, anchor: Any) -> Any:

@@ -231,14 +231,6 @@ RULES = [
     ),
     (
         "epsilon_first",
-        "epsilon_first: !!bool maybe",
-        "E-COLLECTION-VALUE",
-        "must be a number",
-        "1.0",
-    ),
-    ("epsilon_first", 'epsilon_first: !!float ""', "E-COLLECTION-VALUE", "must be a number", "1.0"),
-    (
-        "epsilon_first",
         "epsilon_first: 0",
         "E-COLLECTION-EPSILON",
         "0.000001 .. 32",
@@ -634,3 +626,12 @@ def test_the_method_follows_from_the_number_of_values_unless_it_is_given(
     for named in ("norm_sub", "bayes", "none"):
         other = parse_collection(f"{text}consistency: {named}\n")
         assert (other.consistency, other.digest) == (named, found.digest)
+
+
+@pytest.mark.parametrize("value", ["!!python/object:x 1", "!!str 1", "!foo 1", "!!binary MQ==", "! 1"])
+def test_tags_are_refused_with_their_line(value: str) -> None:
+    """A tag says that a value is another one than it looks like."""
+    text = f"name: a\nprotocol: grr\nepsilon: {value}\ndomain: {{size: 3}}\nepoch: {{length: 1h}}\n"
+    with pytest.raises(CollectionError, match=r"c\.yaml:3: .*a tag") as caught:
+        parse_collection(text, "c.yaml")
+    assert caught.value.code == "E-COLLECTION-YAML"

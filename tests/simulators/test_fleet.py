@@ -221,7 +221,7 @@ def test_the_first_device_with_a_wrong_number_is_named_and_no_large_index_is_abs
     with pytest.raises(DeviceError, match="device 0"):
         fleet_indices(of("grr", 64), np.array([99, 3, 99]))
     for beyond in (2**64 - 1, 2**63):
-        with pytest.raises(ValueError, match=r"outside|values"):
+        with pytest.raises(ValueError, match=r"an index of this domain lies in"):
             ldpbeam.simulate(COLOURS, Index(np.array([beyond, 1], np.uint64)))
 
 
@@ -234,7 +234,7 @@ def test_one_value_for_each_device() -> None:
         fleet_indices(TWO, {"colour": ["red", "red"], "size": [0]})
     with pytest.raises(DeviceError, match="by name"):
         fleet_indices(TWO, {"colour": ["red", "red"]})
-    with pytest.raises(ValueError, match="0 devices"):
+    with pytest.raises(ValueError, match="no device"):
         ldpbeam.simulate(COLOURS, [])
 
 
@@ -419,3 +419,24 @@ def test_errors_of_two_epochs_go_together_as_theory_says(name: str) -> None:
     fleets = 200 if collection.protocol.result.value == "mean" else 20
     assert abs(excess(collection, fleets, memo=True)) < limit
     assert excess(collection, fleets, memo=False) < -limit
+
+
+@pytest.mark.parametrize("values", [{"red", "blue"}, {"red": 1, "blue": 2}, frozenset({"red"}), "red", 3])
+def test_values_without_an_order_of_devices_are_refused(values: Any) -> None:
+    """Of a set equal values would be one device, of a mapping the names would be the values."""
+    collection = ldpbeam.load_collection("examples/first_choice.yaml")
+    with pytest.raises(DeviceError, match="one for each device"):
+        ldpbeam.simulate(collection, values)
+
+
+def test_an_index_beyond_the_domain_names_the_device() -> None:
+    collection = ldpbeam.load_collection("examples/first_choice.yaml")
+    for beyond in ([0, 4, 1], [0, -2, 1], np.array([0, 99, 1])):
+        with pytest.raises(DeviceError, match=r"device 1: an index of this domain lies in 0 to 3"):
+            ldpbeam.simulate(collection, ldpbeam.Index(beyond))
+    assert len(ldpbeam.simulate(collection, ldpbeam.Index([0, 3, -1]))) == 2
+
+
+def test_a_simulation_of_nobody_is_refused() -> None:
+    with pytest.raises(DeviceError, match="no device"):
+        ldpbeam.simulate(ldpbeam.load_collection("examples/first_choice.yaml"), [])

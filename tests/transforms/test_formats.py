@@ -236,3 +236,18 @@ def test_only_the_beginning_tells_the_format(tmp_path: Path) -> None:
     data = frame(Report(digest=AGREED.digest, report_id=1, payload=b"a\3").SerializeToString() + long)
     assert check(tmp_path / "in", data) == (1, {})
     assert check(tmp_path / "in", gzip.compress(data, 1) + bytes(200_000)) == (1, {})
+
+
+def test_text_of_older_encodings_is_named_and_no_report_is() -> None:
+    """Spreadsheets write CSV in Latin-1 or its kin; ids and digests are random bytes."""
+    for encoding in ("latin-1", "cp1252", "mac-roman"):
+        text = "device,value\nbäcker,grün\nmüller,größe\n".encode(encoding)
+        found = unread_format(text)
+        assert found is not None, encoding
+        assert "not in UTF-8" in found
+    draw = random.Random(3)
+    for _ in range(20_000):
+        message = (
+            b"\x09" + draw.randbytes(8) + b"\x20\x0a\x29" + draw.randbytes(8) + b"2\x02" + draw.randbytes(2)
+        )
+        assert unread_format(bytes([len(message)]) + message) is None

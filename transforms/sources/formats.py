@@ -131,6 +131,19 @@ def _masked_crc32c(data: bytes) -> int:
     return ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF
 
 
+def _as_old_text(head: bytes) -> tuple[str, str] | None:
+    """Text of an encoding older than Unicode, as spreadsheets write it: nearly all of it is ASCII.
+
+    Of the eight bytes of a digest or an id a third are letters and signs of ASCII.
+    """
+    plain = sum(32 <= byte < 127 or byte in b"\t\r\n" for byte in head)
+    control = sum((byte < 32 and byte not in b"\t\r\n") or byte == 127 for byte in head)
+    if len(head) < 16 or control or plain < 0.8 * len(head) or b"\n" not in head:
+        return None
+    remedy = "save a CSV file with values as UTF-8; ldpbeam simulate makes reports of it"
+    return "text, and not in UTF-8", remedy
+
+
 def _as_text(head: bytes) -> tuple[str, str] | None:
     """Text, which begins without control signs; joiners, marks of direction and odd blanks belong to it."""
     encoding = "utf-16" if head[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8"
@@ -138,7 +151,7 @@ def _as_text(head: bytes) -> tuple[str, str] | None:
         # The end of a sample may cut a character in two.
         text = head.decode(encoding, "ignore" if len(head) >= SAMPLE else "strict")
     except UnicodeDecodeError:
-        return None
+        return _as_old_text(head)
     if len(text) < 2 or any(category(sign) in ("Cc", "Cn") and sign not in "\t\r\n" for sign in text):
         return None
     if text.lstrip("\ufeff \t\r\n")[:1] in ("{", "["):

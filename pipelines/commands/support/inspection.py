@@ -18,6 +18,7 @@ from ldpbeam.errors import InvalidPayload, UsageError
 from ldpbeam.pipelines.commands.support.console import deliver, say
 from ldpbeam.pipelines.commands.support.views import View, unknown, view_of
 from ldpbeam.pipelines.matching import match_path
+from ldpbeam.pipelines.page.text import plural
 from ldpbeam.protocols import FrequencyProtocol
 from ldpbeam.tables import published_table
 from ldpbeam.text import clean
@@ -105,7 +106,7 @@ def _rejects(paths: list[Path], limit: int) -> Iterator[str]:
         place = "the whole file" if row["place"] < 0 else f"position {row['place']}"
         inside = f", report {row['index']} in the batch" if row["index"] >= 0 else ""
         about = f", digest {row['digest']}, epoch {row['epoch']}" if row["digest"] else ""
-        lacks = "" if row["missing"] is None else f", {row['missing']:,} bytes missing"
+        lacks = "" if row["missing"] is None else f", {plural(row['missing'], 'byte')} missing"
         yield f"{row['reason']} x {row['count']} at {place}{inside} of {row['source']}{about}{lacks}"
 
 
@@ -121,7 +122,7 @@ def _records(paths: list[Path], collections: dict[int, Collection]) -> Iterator[
             if isinstance(element, BadSource):
                 if element.detail and len(paths) == 1:
                     raise unknown(path, f"holds no reports: {element.detail.rstrip('.')}")
-                lacks = "" if element.missing is None else f", {element.missing:,} bytes missing"
+                lacks = "" if element.missing is None else f", {plural(element.missing, 'byte')} missing"
                 yield f"{element.reason.value} at position {element.place}{lacks}: {element.explanation}"
                 continue
             if isinstance(element, Table):

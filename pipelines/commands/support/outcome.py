@@ -16,6 +16,7 @@ from ldpbeam.collection.epochs import instant
 from ldpbeam.errors import Reason
 from ldpbeam.pipelines.commands.support.console import deliver, say
 from ldpbeam.pipelines.file_times import REMEDY, earliest_time
+from ldpbeam.pipelines.page.text import plural
 from ldpbeam.pipelines.run_record import RunRecord, StreamRecord
 from ldpbeam.text import clean
 
@@ -74,7 +75,8 @@ def _cut_off(record: RunRecord, output: str) -> Iterator[str]:
             shown += 1
             lacks = "how much is missing is not known"
             if row["missing"] is not None:
-                lacks = f"{row['missing']:,} bytes are missing"
+                verb = "is" if row["missing"] == 1 else "are"
+                lacks = f"{plural(row['missing'], 'byte')} {verb} missing"
             yield (
                 f"{row['source']}: the file ends inside the record at byte {row['place']:,}: {lacks}, and no "
                 "report of it is counted. Fetch the file again. [W-RUN-TRUNCATED]"
