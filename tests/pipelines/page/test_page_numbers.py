@@ -314,6 +314,18 @@ def test_the_bars_of_the_last_epoch_say_the_same_as_the_table(shown: Page) -> No
     assert seen == {7: 2 * 7, 100: 2 * 20 + 100, 1000: 2 * 20}[shown.k]
 
 
+def test_bars_are_as_long_as_consistent_frequencies(shown: Page) -> None:
+    """Of the wide chart, whose bars lie; in the colour that the key names."""
+    if shown.k != 7:
+        return  # charts of the same marks
+    bars = re.findall(r'd="M[\d.]+,[\d.]+h(-?[\d.]+)v[^"]*" fill="#009E73" opacity', shown.html)
+    drawn = np.array(bars[:7], float)
+    assert len(drawn) == 7
+    consistent = shown.stored[shown.last]["consistent"][np.argsort(-shown.stored[shown.last]["estimate"])]
+    scale = drawn[0] / consistent[0]
+    np.testing.assert_allclose(drawn, consistent * scale, atol=0.06)
+
+
 def test_neighbours_that_share_a_point_are_averaged(shown: Page) -> None:
     columns, seen = shown.stored[shown.last], []
     for match, rest in marks(shown, r"label (\d+) … label (\d+), mean: raw ", " ± "):
