@@ -97,7 +97,7 @@ def test_a_command_says_which_part_it_needs(tmp_path: Path, absent: str) -> None
 @pytest.mark.thorough(but=1)
 @pytest.mark.parametrize("command", ["demo", "run", "replay", "inspect"])
 def test_beam_says_nothing_of_the_parts_that_it_lacks(command: str, tmp_path: Path) -> None:
-    """Google's are an extra that a demonstration does without; Beam would warn of each when it is imported."""
+    """Google's are an extra that a demonstration does without; Beam would warn of each at its import."""
     agreed = REPOSITORY / "examples" / "minutes_in_app.yaml"
     arguments = {
         "demo": ["demo", "--output", "demo"],

@@ -438,6 +438,28 @@ def test_more_lateness_does_not_open_what_is_closed(tmp_path: Path) -> None:
     assert bench.told(1) == [("on_time", 3)]
 
 
+def test_after_a_restart_records_of_forgotten_epochs_are_booked_once_more(tmp_path: Path) -> None:
+    """Where only sums are left, the numbers of segments go on: what has a lower one counts as booked."""
+    bench = Bench(tmp_path, keep_accounts=0, keep_accounting=1, keep_landed=1, merge_segments=99)
+    for first in range(0, 30, 10):
+        bench.send(0, range(first, first + 10))
+        bench.step()
+    bench.until(3 * HOUR)
+    (sums,) = (tmp_path / "accounting").rglob("forgotten-*.json")
+    last = json.loads(sums.read_text())["segment"]
+    assert last >= 3
+    assert list(tmp_path.rglob("*.seg")) == []
+    bench.stop()
+    (tmp_path / "run.json").unlink()
+    bench.start(ONE)
+    assert bench.engine is not None
+    assert bench.engine.next_number == last + 1
+    bench.send(0, range(50, 53))
+    bench.until(3 * HOUR + 100)
+    total = bench.stop()["accounting"]["total"]
+    assert (total["counted"], total["late"]) == (30, 3)
+
+
 def test_reports_that_are_gone_are_missed(tmp_path: Path) -> None:
     """An open epoch is not told again with fewer reports because somebody has deleted a segment."""
     bench = Bench(tmp_path)
