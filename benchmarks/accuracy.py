@@ -184,9 +184,14 @@ def publish(collection: Collection, data: DataSet, path: Path, epochs: int | Non
     with tempfile.TemporaryDirectory() as temporary:
         fleet, output = Path(temporary, "fleet"), Path(temporary, "out")
         written = simulate(collection, people, fleet, seed=seed, spec=spec, truth=True)
-        inputs, size = match_inputs(str(fleet / "reports" / "*"))
+        matched = match_inputs(str(fleet / "reports"))
         result = run(
-            RunConfig.parsed((collection,), files=inputs, output=str(output), shard_bits=shard_bits_for(size))
+            RunConfig.parsed(
+                (collection,),
+                files=matched.files,
+                output=str(output),
+                shard_bits=shard_bits_for(matched.size),
+            )
         )
         truth = pq.read_table(fleet / "truth.parquet")
         found = ds.dataset(output / "estimates").to_table()

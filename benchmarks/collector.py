@@ -27,6 +27,7 @@ import numpy as np
 
 from ldpbeam.collection.collection import Collection
 from ldpbeam.collection.file import load_collection
+from ldpbeam.collection.values import Index
 from ldpbeam.simulators.fleet import Fleet
 from ldpbeam.wire import codec, report_pb2
 
@@ -81,7 +82,7 @@ def bodies(agreed: Collection, per_request: int, count: int) -> Iterator[bytes]:
     fleet = Fleet(agreed, per_request * count, 1, rows_per_batch=per_request)
     assert agreed.domain is not None
     values = np.random.default_rng(1).integers(0, agreed.domain.size, per_request * count).astype(np.int32)
-    for batch in fleet.batches(values, 0)[1]:
+    for batch in fleet.batches(Index(values), 0)[1]:
         if per_request == 1:
             one = report_pb2.Report(
                 digest=agreed.digest, report_id=int(batch.report_ids[0]), payload=batch.payloads.tobytes()

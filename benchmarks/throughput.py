@@ -121,9 +121,9 @@ def pipeline(
     from ldpbeam.pipelines.inputs import match_inputs, shard_bits_for
     from ldpbeam.pipelines.run import run
 
-    inputs, size = match_inputs(str(folder / "*"))
-    given = {"deduplicate": deduplicate, "shard_bits": shard_bits_for(size), "beam_args": beam_args}
-    run(RunConfig.parsed((asked,), files=inputs, output=str(output), **given))
+    matched = match_inputs(str(folder))
+    given = {"deduplicate": deduplicate, "shard_bits": shard_bits_for(matched.size), "beam_args": beam_args}
+    run(RunConfig.parsed((asked,), files=matched.files, output=str(output), **given))
 
 
 _START, _TWO, _ONE = "200 reports", "--direct_num_workers=2", "one core"

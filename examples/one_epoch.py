@@ -14,7 +14,7 @@ truth = [0.45, 0.30, 0.20, 0.05]
 # On each device: its value goes in, the bytes of one report come out. Nobody can tell the value from them.
 # (A real device has a folder for its state: Device.open, docs/devices.md.)
 draw = random.Random(7)
-values = draw.choices(range(len(labels)), truth, k=5000)
+values = draw.choices(labels, truth, k=5000)
 messages = [ldpbeam.Device.ephemeral(collection).report(value, epoch=0) for value in values]
 
 # On the server, stage 1, report: what is no sound report of this collection is left out, and counted.

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from ldpbeam.client import Device
     from ldpbeam.collection.collection import Collection
     from ldpbeam.collection.file import load_collection, parse_collection
+    from ldpbeam.collection.values import Index
     from ldpbeam.epoch_result import result_of_epoch
     from ldpbeam.errors import CollectionError, LdpError
     from ldpbeam.protocols import Parameters, protocol
@@ -40,6 +41,7 @@ _HOMES = {
     "CollectionError": "ldpbeam.errors",
     "Device": "ldpbeam.client",
     "Fleet": "ldpbeam.simulators.fleet",
+    "Index": "ldpbeam.collection.values",
     "LdpError": "ldpbeam.errors",
     "Parameters": "ldpbeam.protocols",
     "cumulative_shares": "ldpbeam.sums.front",
@@ -60,6 +62,7 @@ __all__ = [
     "CollectionError",
     "Device",
     "Fleet",
+    "Index",
     "LdpError",
     "Parameters",
     "admit",
@@ -105,18 +108,18 @@ def simulate(collection: Collection, values: Values, *, epoch: int = 0, seed: in
 
     Args:
         collection: what the devices were given.
-        values: as :meth:`Fleet.report` takes them: an index or a label for each device, None or -1 for one
-            that does not report.
+        values: as :meth:`Fleet.report` takes them: a label, a number or an :class:`Index` for each device,
+            None for one that does not report. An ``Index`` of an array of integers is quickest.
         epoch: index.
         seed: of all random words; equal arguments give equal reports, and those of the first epoch of a
             :class:`Fleet` with this seed.
 
     Raises:
-        TypeError: values of no type that can be reported.
-        ValueError: values outside the domain, of the wrong shape, or of no device.
-        DeviceError: a value is no label; the epoch is none of the collection's.
+        ValueError: values of the wrong shape, or of no device.
+        DeviceError: a value stands for none of the domain's; the epoch is none of the collection's.
         UsageError: another epoch than 0 of a collection whose devices memoise and report more than once.
     """
+    from ldpbeam.collection.values import Index
     from ldpbeam.errors import UsageError
     from ldpbeam.simulators.fleet import Fleet, fleet_indices
 
@@ -130,14 +133,14 @@ def simulate(collection: Collection, values: Values, *, epoch: int = 0, seed: in
             "fleet.report(values, epoch).",
         )
     indices = fleet_indices(collection, values)
-    return Fleet(collection, len(indices), seed).report(indices, epoch)
+    return Fleet(collection, len(indices), seed).report(Index(indices), epoch)
 
 
 def admit(collections: Collection | Iterable[Collection], messages: Iterable[bytes]) -> Admission:
     """Judge messages of devices, whatever their bytes: which reports count, and why others do not.
 
         >>> collection = ldpbeam.load_collection("examples/first_choice.yaml")
-        >>> message = ldpbeam.Device.ephemeral(collection).report(2, epoch=0)
+        >>> message = ldpbeam.Device.ephemeral(collection).report("blue", epoch=0)
         >>> admission = ldpbeam.admit(collection, [message, b"junk"])
         >>> [len(columns) for columns in admission.admitted]
         [1]
@@ -167,7 +170,7 @@ def estimate(
     """Estimates with intervals from admitted reports, in the columns of the Parquet files of ``estimates/``.
 
         >>> collection = ldpbeam.load_collection("examples/first_choice.yaml")
-        >>> reports = ldpbeam.simulate(collection, [0] * 6000 + [2] * 4000, seed=7)
+        >>> reports = ldpbeam.simulate(collection, ["red"] * 6000 + ["blue"] * 4000, seed=7)
         >>> table = ldpbeam.estimate(collection, reports)
         >>> for row in table.select(["label", "estimate", "ci_low", "ci_high"]).to_pylist():
         ...     print("{label:13} {estimate:6.3f} {ci_low:6.3f} {ci_high:6.3f}".format(**row))

@@ -132,6 +132,7 @@ class Rejection:
         epoch: as the record says, or None (also when the records concerned differ).
         missing: bytes that a record cut off by the end of its file lacks; None where nobody knows, or nothing
             is cut off.
+        detail: a sentence that says more than the reason's own, never with a value in it; empty for none.
     """
 
     reason: Reason
@@ -142,6 +143,12 @@ class Rejection:
     digest: str = ""
     epoch: int | None = None
     missing: int | None = None
+    detail: str = ""
+
+    @property
+    def explanation(self) -> str:
+        """One sentence for a person: what happened and what usually mends it."""
+        return self.detail or self.reason.explanation
 
 
 def capped(rejections: Iterable[Rejection]) -> list[Rejection]:
@@ -174,6 +181,7 @@ class Rejected:
     Attributes:
         reason, source: as in :class:`Rejection`.
         places, indices, counts, digests, epochs, missing: likewise, for each record.
+        detail: as in :class:`Rejection`, of all of them.
     """
 
     reason: Reason
@@ -184,6 +192,7 @@ class Rejected:
     digests: Uints | None = None
     epochs: Ints | None = None
     missing: Ints | None = None
+    detail: str = ""
 
     def first(self) -> list[Rejection]:
         """As rejections, see :func:`capped`."""
@@ -216,6 +225,7 @@ class Rejected:
             "" if self.digests is None else digest_hex(int(self.digests[i])),
             None if self.epochs is None else int(self.epochs[i]),
             None if self.missing is None else int(self.missing[i]),
+            self.detail,
         )
 
 
@@ -268,12 +278,20 @@ class Admission:
         return [one for held in found.values() for one in (capped(held) if len(held) > 1 else held)]
 
     def reject_source(
-        self, reason: Reason, source: str, place: int = -1, count: int = 1, missing: int | None = None
+        self,
+        reason: Reason,
+        source: str,
+        place: int = -1,
+        count: int = 1,
+        missing: int | None = None,
+        detail: str = "",
     ) -> None:
         """Count something that is no report at all as records read and rejected."""
         self.read[UNATTRIBUTED] += count
         lacking = None if missing is None else np.array([missing])
-        rejected = Rejected(reason, source, np.array([place]), counts=np.array([count]), missing=lacking)
+        rejected = Rejected(
+            reason, source, np.array([place]), counts=np.array([count]), missing=lacking, detail=detail
+        )
         self.reject(UNATTRIBUTED, rejected)
 
     def reject_places(self, reason: Reason, source: str, places: Ints) -> None:

@@ -156,6 +156,8 @@ class Reason(Enum):
     EMPTY_FILE = "empty_file"
     TRUNCATED = "truncated"
     CORRUPT_FILE = "corrupt_file"
+    UNSUPPORTED_FORMAT = "unsupported_format"
+    WRONG_COLUMNS = "wrong_columns"
     UNREADABLE_FILE = "unreadable_file"
     EXPANSION_LIMIT = "expansion_limit"
     OVERSIZE = "oversize"
@@ -182,6 +184,9 @@ _EXPLANATIONS = {
     Reason.EMPTY_FILE: "The file holds no record; check the writer that produced it.",
     Reason.TRUNCATED: "The file ends inside a record; the writer was interrupted, send the rest again.",
     Reason.CORRUPT_FILE: "The file, or a part of it, is not sound in its format; fetch it again.",
+    Reason.UNSUPPORTED_FORMAT: "The file is sound in a format that is not read; convert or decompress it.",
+    Reason.WRONG_COLUMNS: "The table has no digest, epoch, report_id or payload, or one of another type; "
+    "rename or convert the column.",
     Reason.UNREADABLE_FILE: "The file cannot be read or is no regular file; check permissions and storage.",
     Reason.EXPANSION_LIMIT: "The file stands for too much data for its size, the rest was not read; see "
     "--max-expansion.",
@@ -193,7 +198,8 @@ _EXPLANATIONS = {
     Reason.FUTURE_EPOCH: "The epoch had not begun when the report arrived or its file was written; the "
     "device's clock is ahead, or the time of the file (or --not-after) is wrong.",
     Reason.TOO_MANY_EPOCHS: "More epochs have reports than --max-epochs; those with the fewest are left out.",
-    Reason.WRONG_LENGTH: "The payload does not have the protocol's length; the device uses other parameters.",
+    Reason.WRONG_LENGTH: "The payload does not have the protocol's length; the device uses other parameters, "
+    "or the payload was written as hex or base64 in place of its bytes.",
     Reason.VALUE_OUT_OF_RANGE: "The payload names a value or symbol that does not exist in the collection.",
     Reason.REPEATED_INDEX: "The payload lists a sampled bucket twice or out of order.",
     Reason.DEGENERATE: "Less than one device in 2^50 draws such a payload: it is forged.",

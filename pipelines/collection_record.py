@@ -20,15 +20,29 @@ Curve: TypeAlias = tuple[tuple[int, float], ...]
 """Pairs (t, loss), t from 1 on."""
 
 
+MOST = 1 << 53
+"""No number of a record is larger: everything counted is below it, and a chart can draw it."""
+
+
 def number(raw: Any) -> Any:
     """A number of a JSON document, as it is.
 
     Raises:
         TypeError: it is something else.
+        ValueError: it is not finite, or beyond :data:`MOST`.
     """
     if isinstance(raw, bool) or not isinstance(raw, int | float):
         raise TypeError(f"a number is needed, not {type(raw).__name__}")
+    if not -MOST <= raw <= MOST:
+        raise ValueError("a number is too large")
     return raw
+
+
+def whole(raw: Any) -> int:
+    """A whole number of a JSON document; raises as :func:`number`."""
+    if not isinstance(raw, int):
+        raise TypeError(f"a whole number is needed, not {type(raw).__name__}")
+    return int(number(raw))
 
 
 @dataclass(frozen=True)
@@ -103,7 +117,7 @@ class GuaranteeRecord:
             if raw is None:
                 continue
             if each.name in {"loss_same_changes", "loss_any_changes"}:
-                known[each.name] = tuple((number(t), number(loss)) for t, loss in raw)
+                known[each.name] = tuple((whole(t), number(loss)) for t, loss in raw)
             elif each.name == "statements":
                 known[each.name] = tuple(StatementRecord.from_record(one) for one in raw)
             elif each.name == "not_hidden":
@@ -159,7 +173,7 @@ class HistogramRecord:
             attribute,
             " · ".join(filter(None, (allocation, str(own["protocol"])))),
             Result(own["result"]),
-            int(own["domain_size"]),
+            whole(own["domain_size"]),
             _probabilities(own["support"]),
             _probabilities(own["lasting"]),
             *(None if bound is None else number(bound) for bound in (up, down, ten)),
@@ -224,7 +238,7 @@ class CollectionRecord:
         parts = [(str(own["name"]), own) for own in record.get("attributes", ())] or [("", record)]
         return cls(
             str(record["name"]),
-            int(record["version"]),
+            whole(record["version"]),
             str(record["digest"]),
             protocol,
             allocation,
@@ -233,12 +247,12 @@ class CollectionRecord:
                 for name, own in parts
             ),
             parameters=dict(record["parameters"]),
-            payload_bits=int(record["payload_bits"]),
-            epoch_seconds=int(record["epoch"]["length_seconds"]),
-            allowed_lateness_seconds=int(record["allowed_lateness_seconds"]),
+            payload_bits=whole(record["payload_bits"]),
+            epoch_seconds=whole(record["epoch"]["length_seconds"]),
+            allowed_lateness_seconds=whole(record["allowed_lateness_seconds"]),
             consistency=str(record["consistency"]),
             promises=Promises(**record["promises"]),
-            min_reports=int(record["min_reports"]),
+            min_reports=whole(record["min_reports"]),
             guarantee=GuaranteeRecord.from_record(record["guarantee"]) if record["guarantee"] else None,
             definition=record.get("definition"),
             written=record,

@@ -38,6 +38,7 @@ class Input:
         files: paths of the matched input files, in order; the patterns as typed before they are matched.
         not_after: seconds since 1970.
         brokers: what is given for the options of message brokers to read from instead of files, by name.
+        passed_over: files and folders that matched and were not taken for reports, for run.json.
     """
 
     files: tuple[str, ...] = set_by(
@@ -75,6 +76,7 @@ class Input:
     read_attempts: int = count(3, "How often a file is tried that cannot be read.", over=Over.FILES)
 
     brokers: Mapping[str, str] = field(default_factory=dict)
+    passed_over: tuple[str, ...] = ()
 
     @property
     def subscription(self) -> str:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from glob import glob
 from pathlib import Path
 
 from ldpbeam.errors import UsageError
+from ldpbeam.pipelines.matching import Matched, match_path, some_of
 
 _BESIDE_REPORTS = frozenset({"simulation.json", "truth.parquet"})
 """What ``ldpbeam simulate`` writes beside ``reports/``: about them, and no reports."""
@@ -16,8 +16,6 @@ CLUSTER_SHARD_BITS = 3
 """Bits of sharding for messages on clusters, whose size nobody knows."""
 _SHARD_BYTES = 256 << 20
 _SHARD_BYTES_ON_DISK = 16 << 30
-_SAMPLE = 4096
-"""Bytes by which a text is told from reports."""
 
 
 @dataclass(frozen=True)
@@ -27,82 +25,76 @@ class Inputs:
     paths: tuple[str, ...]  # each file once, in order of their names
     size: int  # bytes in all, or a little more
     notes: tuple[str, ...] = ()  # what was not taken as it was typed, for the user
+    passed_over: tuple[str, ...] = ()  # files and folders that were not taken for data
 
 
 def find_inputs(patterns: Sequence[str]) -> Inputs:
-    """The files of several patterns together; a file that two of them name is read once.
+    """The files of several paths and patterns together; a file that two of them name is read once.
 
     Of a folder that ``ldpbeam simulate`` has written, ``reports/`` is taken: the truth and the record of the
     simulation are no reports.
 
     Raises:
-        UsageError: a pattern names no file.
+        UsageError: one of them names no file.
     """
     found: dict[str, str] = {}
     size = 0
     notes: list[str] = []
+    passed_over: dict[str, None] = {}
     for pattern in patterns:
         taken = _reports_below(pattern)
         if taken != pattern:
             notes.append(f"{pattern} is the output of a simulation: reading {taken}")
-        paths, there = match_inputs(taken)
-        for path in paths:
+        matched = match_inputs(taken)
+        for path in matched.files:
             if _beside_reports(path):
                 notes.append(f"{path} holds the record or the truth of a simulation: left out")
             else:
                 found.setdefault(_identity(path), path)
         # For a progress display and the number of shards: what patterns share may count twice.
-        size += there
+        size += matched.size
+        passed_over |= dict.fromkeys((*matched.passed_over, *matched.folders))
     if not found:
         raise UsageError(
             "E-USAGE-INPUT",
             f"{' and '.join(map(repr, patterns))} holds no reports",
             remedy="Give the files of reports, or the folder that holds them.",
         )
-    return Inputs(tuple(sorted(found.values())), size, tuple(dict.fromkeys(notes)))
+    taken_after_all = set(found.values())
+    left = tuple(path for path in passed_over if path not in taken_after_all)
+    if left:
+        why = "as no data, unfinished, or a folder that is no partition"
+        notes.append(f"passed over {len(left):,}, {why}: {some_of(left)}")
+    return Inputs(tuple(sorted(found.values())), size, tuple(dict.fromkeys(notes)), left)
 
 
-def match_inputs(pattern: str) -> tuple[tuple[str, ...], int]:
-    """Files that a pattern names, sorted, and their size in bytes.
+def match_inputs(pattern: str) -> Matched:
+    """What a path or pattern names; see :func:`ldpbeam.pipelines.matching.match_path`.
 
     Raises:
-        UsageError: the pattern names none.
+        UsageError: it names no file.
     """
-    from apache_beam.io.filesystem import FileMetadata
-    from apache_beam.io.filesystems import FileSystems
-
-    if "://" not in pattern and Path(pattern).is_dir():
-        return match_inputs(str(Path(pattern) / "*"))
-    if pattern == Path(pattern).name:
-        pattern = f"./{pattern}"  # Beam finds nothing for a pattern without a folder
-    found = [m for result in FileSystems.match([pattern]) for m in result.metadata_list]
-    # A link to nothing is not passed over: it is booked as a file that cannot be read.
-    found += [FileMetadata(path, 0) for path in _dangling(pattern)]
-    # Hidden and temporary files are somebody's work in progress.
-    names = [m.path.replace("\\", "/").rpartition("/")[2] for m in found]
-    found = [
-        m
-        for m, name in zip(found, names, strict=True)
-        if not name.startswith(".") and not name.endswith(".tmp")
-    ]
-    if not found:
-        raise UsageError(
-            "E-USAGE-INPUT",
-            f"no file matches {pattern!r}",
-            remedy="Check --input; quote the pattern so that the shell leaves it alone.",
-        )
-    return tuple(sorted(m.path for m in found)), sum(m.size_in_bytes for m in found)
+    matched = match_path(pattern)
+    if matched.files:
+        return matched
+    missing, remedy = (
+        f"no file matches {pattern!r}",
+        ("Check --input; quote a pattern so that the shell leaves it alone."),
+    )
+    if matched.passed_over:
+        missing = f"{pattern!r} names nothing but {some_of(matched.passed_over)}, which are passed over"
+        remedy = "Give the path of a file itself if it is to be read."
+    elif matched.folders:
+        missing = f"{pattern!r} names no file, only folders: {some_of(matched.folders)}"
+        remedy = f"Write {_all_below(pattern)!r} for the files in all folders, or give the folders."
+    elif pattern and "://" not in pattern and Path(pattern).is_dir():
+        missing, remedy = f"the folder {pattern!r} is empty", "Give the folder that holds the reports."
+    raise UsageError("E-USAGE-INPUT", missing, remedy=remedy)
 
 
-def _dangling(pattern: str) -> list[str]:
-    """Links of this machine that match a pattern and lead nowhere."""
-    if "://" in pattern:
-        return []
-    return [
-        path
-        for path in glob(pattern)  # noqa: PTH207 - Beam paths are text
-        if Path(path).is_symlink() and not Path(path).exists()
-    ]
+def _all_below(pattern: str) -> str:
+    """The pattern of all files at any depth below a folder, or below the folders of a pattern."""
+    return f"{pattern.rstrip('/')}/**"
 
 
 def shard_bits_for(size: int, *, held: bool = False) -> int:
@@ -181,17 +173,3 @@ def stray(argument: str) -> UsageError:
         f"there is no option {argument}, nor is it a file that could belong to --input",
         remedy="Quote a pattern (--input 'reports/*.pb'): without quotes the shell replaces it by its files.",
     )
-
-
-def looks_like_text(path: str) -> bool:
-    """Whether a file begins like a text (CSV, JSON, YAML) and not like reports."""
-    if "://" in path:
-        return False
-    try:
-        with Path(path).open("rb") as file:
-            sample = file.read(_SAMPLE)
-        # The end of a sample may cut a character in two.
-        text = sample.decode("utf-8", "ignore" if len(sample) == _SAMPLE else "strict")
-    except (OSError, UnicodeDecodeError):
-        return False
-    return len(text) > 1 and all(c.isprintable() or c in "\t\r\n\ufeff" for c in text)

@@ -21,7 +21,6 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO
 
-from apache_beam.io.filesystem import FileMetadata
 from apache_beam.io.filesystems import FileSystems
 
 from ldpbeam.collection.collection import Collection
@@ -29,7 +28,7 @@ from ldpbeam.errors import LdpError, UsageError, disk_error
 from ldpbeam.pipelines.bounded import LEDGER
 from ldpbeam.pipelines.interrupt import not_interrupted, removed_on_interrupt
 from ldpbeam.pipelines.run_record import RUN_RECORD, RunRecord
-from ldpbeam.transforms.sinks.atomic import sync_folder
+from ldpbeam.transforms.sinks.atomic import listed, remove, sync_folder
 from ldpbeam.transforms.sinks.file_record import FileRecord
 
 PARTS = ("accounting", "estimates", "latest", "rejects")
@@ -221,24 +220,11 @@ def _whose(output: str) -> dict[str, str]:
     """Names of the collections, by digest, that have results there."""
     found: dict[str, str] = {}
     for part in ("accounting", "estimates"):
-        for path in _listed(output, part):
-            match = _OURS[part].fullmatch(path.replace("\\", "/").rpartition("/")[2])
+        for file in listed(output, part):
+            match = _OURS[part].fullmatch(file.path.rpartition("/")[2])
             if match is not None and match["digest"]:
                 found[match["digest"]] = match["name"]
     return found
-
-
-def _listed(output: str, part: str) -> list[str]:
-    """Paths of all files of a part."""
-    if "://" not in output:
-        folder = Path(output, part)
-        return [str(path) for path in folder.iterdir()] if folder.is_dir() else []
-    return [m.path for m in _objects(output, part)]
-
-
-def _objects(output: str, part: str) -> list[FileMetadata]:
-    """The files of a part in an object store."""
-    return list(FileSystems.match([FileSystems.join(output, part, "*")])[0].metadata_list)
 
 
 def _record(output: str) -> RunRecord | None:
@@ -265,9 +251,7 @@ def scratch_of(output: str) -> Iterator[str]:
     In an object store it is the output itself, whose record goes first.
     """
     if "://" in output:
-        record = FileSystems.join(output, RUN_RECORD)
-        if FileSystems.exists(record):
-            FileSystems.delete([record])
+        remove(output, RUN_RECORD)
         yield output
         return
     folder = Path(output, f".run-{secrets.token_hex(4)}.tmp")
@@ -296,7 +280,7 @@ def verify_files(folder: str, files: Iterable[FileRecord], output: str) -> None:
     expected = {file.path: file.size for file in files}
     if "://" in folder:
         start = len(FileSystems.join(folder, "x")) - 1
-        sizes = {m.path[start:]: m.size_in_bytes for part in PARTS for m in _objects(folder, part)}
+        sizes = {m.path[start:]: m.size_in_bytes for part in PARTS for m in listed(folder, part)}
     else:
         sizes = {name: _size(Path(folder, name)) for name in expected}
     wrong = sorted(name for name, size in expected.items() if sizes.get(name) != size)
@@ -363,9 +347,9 @@ def settle_objects(output: str, files: Iterable[FileRecord]) -> None:
     kept |= {re.sub(r"-r\d{3,}\.parquet$", ".parquet", name) for name in kept}
     gone = []
     for part in PARTS:
-        for path in _listed(output, part):
-            name = path.rpartition("/")[2]
+        for file in listed(output, part):
+            name = file.path.rpartition("/")[2]
             if name not in kept and _OURS[part].fullmatch(name):
-                gone.append(path)
+                gone.append(file.path)
     if gone:
         FileSystems.delete(gone)

@@ -141,6 +141,7 @@ def run_record(
         tuple(sorted(files, key=lambda file: file.path)),
         indicators,
         stream,
+        passed_over=config.input.passed_over,
     )
 
 

@@ -36,6 +36,7 @@ from ldpbeam.pipelines.output import (
 )
 from ldpbeam.pipelines.published import indicators_record, run_record, write_record
 from ldpbeam.pipelines.run_record import RunRecord
+from ldpbeam.transforms.sinks.atomic import remove
 from ldpbeam.transforms.sinks.file_record import FileRecord
 from ldpbeam.transforms.sources.files import bytes_read
 from ldpbeam.transforms.stages.counting_threads import counting_with, spare_cores
@@ -90,7 +91,7 @@ def _publish(config: RunConfig, folder: str, started: float) -> RunRecord:
             )  # for whoever looks for the reason
         raise
     verify_files(folder, files, config.outputs.output)
-    FileSystems.delete([FileSystems.join(folder, LEDGER)])
+    remove(folder, LEDGER)
     if folder == output:
         settle_objects(folder, files)
         write_record(folder, record)

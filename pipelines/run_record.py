@@ -12,7 +12,7 @@ from typing import Any
 
 from ldpbeam.accounting import Account
 from ldpbeam.errors import UsageError
-from ldpbeam.pipelines.collection_record import CollectionRecord, number
+from ldpbeam.pipelines.collection_record import CollectionRecord, number, whole
 from ldpbeam.transforms.sinks.file_record import FileRecord
 
 RUN_RECORD = "run.json"
@@ -52,7 +52,7 @@ class EpochRecord:
         return cls(
             str(record["collection"]),
             str(record["digest"]),
-            int(record["epoch"]),
+            whole(record["epoch"]),
             None if start is None else str(start),
             _account(record),
             str(record["withheld"]),
@@ -97,7 +97,7 @@ class RunAccounting:
             _account(record["total"]),
             tuple(map(EpochRecord.from_record, record["epochs"])),
             _account(record["unattributed"]),
-            None if old is None else Archived(int(old["epochs"]), 0, _account(old)),
+            None if old is None else Archived(whole(old["epochs"]), 0, _account(old)),
         )
 
     @property
@@ -136,6 +136,12 @@ class Timings:
     total_seconds: float
     reports_per_second: float | None
 
+    @classmethod
+    def from_record(cls, record: Mapping[str, Any]) -> Timings:
+        """As run.json has it."""
+        speed = record["reports_per_second"]
+        return cls(number(record["total_seconds"]), None if speed is None else number(speed))
+
 
 @dataclass(frozen=True)
 class Alarm:
@@ -167,7 +173,7 @@ class Indicators:
         rate, results, tests = (number(record[name]) for name in ("false_alarm_rate", "results", "tests"))
         alarms = tuple(Alarm(**one) for one in record["alarms"])
         for alarm in alarms:
-            number(alarm.epoch), number(alarm.found), number(alarm.expected), number(alarm.p_value)
+            whole(alarm.epoch), number(alarm.found), number(alarm.expected), number(alarm.p_value)
         return cls(rate, results, tests, alarms)
 
 
@@ -202,7 +208,7 @@ class StreamRecord:
             timestamp_attribute=str(record["timestamp_attribute"]),
             watch=str(record.get("watch", "")),
             clock=_clock(record.get("clock")),
-            **{name: int(record[name]) for name in numbers},
+            **{name: whole(record[name]) for name in numbers},
         )
 
     def as_record(self) -> dict[str, object]:
@@ -231,6 +237,7 @@ class RunRecord:
     stream: StreamRecord | None = None  # None of all but the local engine
     job: Mapping[str, str] | None = None  # names of a job that was left to its cluster; None of all else
     replayed: tuple[str, ...] = ()  # tables of rejects that were taken up again
+    passed_over: tuple[str, ...] = ()  # files and folders among the inputs that were not taken for reports
 
     @classmethod
     def from_record(cls, record: Mapping[str, Any]) -> RunRecord:
@@ -242,7 +249,7 @@ class RunRecord:
         signs, stream, job = (record.get(name) for name in ("indicators", "stream", "job"))
         return cls(
             str(record["status"]),
-            int(record["exit_code"]),
+            whole(record["exit_code"]),
             {str(name): str(version) for name, version in record["versions"].items()},
             str(record["runner"]),
             bool(record["deduplicate"]),
@@ -250,7 +257,7 @@ class RunRecord:
             dict(record["limits"]),
             tuple(map(CollectionRecord.from_record, record["collections"])),
             RunAccounting.from_record(record["accounting"]),
-            Timings(**record["timings"]),
+            Timings.from_record(record["timings"]),
             str(record["folder"]),
             tuple(str(entry["path"]) for entry in record["inputs"]),
             tuple(map(FileRecord.from_record, record["files"])),
@@ -258,6 +265,7 @@ class RunRecord:
             None if stream is None else StreamRecord.from_record(stream),
             None if job is None else {str(name): str(value) for name, value in job.items()},
             tuple(map(str, record.get("replayed", ()))),
+            tuple(str(entry["path"]) for entry in record.get("passed_over", ())),
         )
 
     @classmethod
@@ -272,7 +280,7 @@ class RunRecord:
             if not isinstance(found, dict) or found.get("schema") != SCHEMA:
                 raise damaged(name, "it has another schema")
             return cls.from_record(found)
-        except (ValueError, LookupError, TypeError, AttributeError) as error:
+        except (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError) as error:
             raise damaged(name, type(error).__name__) from None
 
     def as_record(self) -> dict[str, Any]:
@@ -291,6 +299,7 @@ class RunRecord:
             "timings": asdict(self.timings),
             "folder": self.folder,
             "inputs": [{"path": path} for path in self.inputs],
+            **({"passed_over": [{"path": path} for path in self.passed_over]} if self.passed_over else {}),
             "files": [file.as_record() for file in self.files],
             **({} if self.indicators is None else {"indicators": _lists(asdict(self.indicators))}),
             **({} if self.stream is None else {"stream": self.stream.as_record()}),
@@ -322,6 +331,8 @@ def read_record(path: Path) -> RunRecord:
     Raises:
         UsageError: the file cannot be read, is damaged, or is something else.
     """
+    if path.exists() and not path.is_file():  # reading a pipe waits for somebody who writes
+        raise damaged(str(path), "it is no file")
     try:
         content = path.read_bytes()
     except OSError as error:
@@ -348,5 +359,7 @@ def _clock(raw: Any) -> Mapping[str, Any] | None:
 
 def _account(record: Mapping[str, Any]) -> Account:
     account = Account.from_record(record)
-    account.rejected = Counter({str(reason): int(n) for reason, n in record["rejected"].items()})
+    for _, count in account.entries():
+        whole(count)
+    account.rejected = Counter({str(reason): whole(n) for reason, n in record["rejected"].items()})
     return account

@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 from ldpbeam.admission import ReportColumns
 from ldpbeam.arrays import Ints, read_only
 from ldpbeam.collection.collection import Collection
-from ldpbeam.collection.values import require_names, value_of
+from ldpbeam.collection.domain import Domain
+from ldpbeam.collection.values import Index, index_of, require_names, value_error
 from ldpbeam.errors import DeviceError
 from ldpbeam.protocols.contract import plain_integer
 from ldpbeam.simulators.participation import silenced
@@ -24,8 +25,14 @@ if TYPE_CHECKING:
 
     from ldpbeam.privacy.ledger import FleetLedger
 
-    Values = ArrayLike | Sequence[Any] | Mapping[str, Any]
+    Values = ArrayLike | Sequence[Any] | Mapping[str, Any] | Index
     """What :meth:`Fleet.report` takes."""
+
+_ABSENCE = "None stands for an absent device."
+_LAST = np.iinfo(np.int64).max
+_EPS = np.finfo(np.float64).eps
+_TINY = 1e-290
+"""Below it float64 loses digits."""
 
 
 class Fleet:
@@ -46,11 +53,11 @@ class Fleet:
         collection: what the devices were given.
         devices: how many there are.
         seed: of all random words.
-        rows_per_batch: devices at most that are simulated at once; it changes no report.
+        rows_per_batch: the most devices that are simulated at once; it changes no report.
 
     Attributes:
         collection, devices: as given.
-        random_words: what everything is drawn from.
+        random_words: the source of all draws.
 
     Raises:
         ValueError: there are no devices, too many to number, or the seed is negative.
@@ -73,17 +80,18 @@ class Fleet:
         """The reports of one epoch, in the order of the devices; :func:`ldpbeam.estimate` takes them.
 
         Args:
-            values: one for each device, as ``Device.report`` takes it: an index, or a label where the
-                collection lists labels; None or -1 for a device that is absent. Integers (devices,) are
-                quickest; with several attributes integers (devices, attributes), a sequence of what
-                ``Device.report`` takes, or a mapping from each name to the values of all devices.
+            values: one for each device, as ``Device.report`` takes it: a label of labels, a number of a range
+                or a size, an :class:`Index`; None, or a masked cell, for a device that is absent. An
+                ``Index`` of integers (devices,), −1 for an absent device, is quickest, arrays of numbers are
+                quick. With several attributes an array or ``Index`` (devices, attributes), a sequence of
+                what ``Device.report`` takes, or a mapping from each name to the values of all devices.
             epoch: index; None for the one after the last.
 
         Raises:
-            TypeError: a value is of no type that can be reported.
-            ValueError: a value lies outside the domain, or there is not one for each device.
-            DeviceError: a value is no label; the epoch is none of the collection's, or does not come after
-                the last one.
+            TypeError: the epoch is no integer.
+            ValueError: there is not one value for each device, or an index lies outside the domain.
+            DeviceError: a value stands for none of the domain's; the epoch is none of the collection's, or
+                does not come after the last one.
         """
         _, batches = self.batches(values, self._next() if epoch is None else epoch)
         parts = list(batches)
@@ -95,10 +103,10 @@ class Fleet:
         return self._columns(DrawnReports(ids, payloads))
 
     def batches(self, values: Values, epoch: int) -> tuple[int, Iterator[ReportColumns]]:
-        """The same, as the number of reports, and the reports in batches of at least one.
+        """The number of reports of one epoch, and these reports in batches; see :meth:`report`.
 
-        The epoch counts as reported at once. It has to be taken to its end before the next one: what is
-        memoised depends on it.
+        The epoch counts as reported at once. Take all batches before the next epoch: the memos of the devices
+        depend on them.
         """
         epoch = plain_integer(epoch, "the epoch")
         self._require_epoch(epoch)
@@ -140,68 +148,149 @@ class Fleet:
             )
 
 
-def fleet_indices(collection: Collection, values: Values) -> NDArray[np.integer[Any]]:
-    """Values of many devices as integers (devices,), or (devices, attributes); :data:`ABSENT` for no report.
+def fleet_indices(collection: Collection, values: Values) -> NDArray[np.int64]:
+    """The indices of many devices' values, (devices,) or (devices, attributes); :data:`ABSENT` for no report.
 
     Args:
         collection: of the devices.
         values: as for :meth:`Fleet.report`.
 
     Raises:
-        TypeError, ValueError, DeviceError: as for :meth:`Fleet.report`; integers are not compared with the
-            domain here.
+        ValueError, DeviceError: as for :meth:`Fleet.report`; integers of an :class:`Index` are not compared
+            with the domain here.
     """
+    held = values.index if isinstance(values, Index) else values
+    if isinstance(held, (str, bytes)) or not np.iterable(held):
+        raise value_error("a fleet takes a list or an array of values, one for each device", _ABSENCE)
+    if isinstance(values, Index):
+        return _integers(values.index)
+    domains = collection.histograms
+    if collection.domain is not None:
+        return _column(values, domains[0][1])
     if isinstance(values, Mapping):
         require_names(collection, values)
-        columns = [_given(values[name]) for name, _ in collection.histograms]
-        if len({len(column) for column in columns}) > 1:
-            raise ValueError("the attributes have values of different numbers of devices; give one for each")
-        if all(isinstance(column, np.ndarray) for column in columns):
-            return np.stack([np.asarray(column) for column in columns], axis=1)
-        values = list(zip(*columns, strict=True))
-    given = _given(values)
-    if isinstance(given, np.ndarray):
-        return given
-    attributes = len(collection.histograms)
-    absent = ABSENT if collection.domain is not None else (ABSENT,) * attributes
-    known: dict[Any, Any] = {}
-    rows = [_value(collection, one, number, absent, known) for number, one in enumerate(given)]
-    return np.array(rows, np.int64).reshape((-1,) if collection.domain is not None else (-1, attributes))
+        columns = [_column(values[name], domain) for name, domain in domains]
+    else:
+        columns = _columns_of_rows(values, domains)
+    if len({len(column) for column in columns}) > 1:
+        raise ValueError("the attributes have values of different numbers of devices; give one for each")
+    return np.stack(columns, axis=1)
 
 
-def _given(values: Any) -> NDArray[np.integer[Any]] | list[Any]:
-    """Integers as an array, anything else as a list: numpy would make text of integers among labels."""
-    if not hasattr(values, "__array__"):
-        values = list(values)
-    try:
-        array = np.asarray(values)
-    except ValueError:  # rows of different lengths
-        return list(values)
+def _columns_of_rows(values: Any, domains: Sequence[tuple[str, Domain]]) -> list[NDArray[np.int64]]:
+    """A column for each attribute, of rows that are sequences, mappings by name, or None."""
+    if isinstance(values, np.ndarray) and values.ndim == 2 and values.shape[1] == len(domains):
+        return [_column(values[:, at], domain) for at, (_, domain) in enumerate(domains)]
+    names = [name for name, _ in domains]
+    rows: list[Sequence[Any]] = []
+    for number, row in enumerate(values):
+        if row is None:
+            rows.append((None,) * len(domains))
+        elif isinstance(row, Mapping) and set(row) == set(names):
+            rows.append([row[name] for name in names])
+        elif isinstance(row, Index) and np.shape(row.index) == (len(domains),):
+            rows.append([Index(one) for one in np.asarray(row.index)])
+        elif (
+            not isinstance(row, (str, bytes, Mapping))
+            and hasattr(row, "__len__")
+            and len(row) == len(domains)
+        ):
+            rows.append(row)
+        else:
+            why = f"needs one value for each of the {len(domains)} attributes, in their order or by name"
+            raise value_error(why, _ABSENCE).at(f"device {number}")
+    return [_column([row[at] for row in rows], domain) for at, (_, domain) in enumerate(domains)]
+
+
+def _integers(given: Any) -> NDArray[np.int64]:
+    """The integers of an :class:`Index`."""
+    array = np.asarray(given)
     if array.size == 0:
         return array.astype(np.int64)
-    if array.dtype.kind in "iu":
-        return array.astype(np.int64, casting="safe")
-    return list(array.tolist()) if hasattr(values, "__array__") else list(values)
+    if array.dtype.kind not in "iu":
+        raise value_error(
+            "an Index of a fleet holds integers", "Give an array of them, −1 for an absent device."
+        )
+    return array.astype(np.int64, casting="safe") if array.dtype != np.uint64 else _narrowed(array)
 
 
-def _is_absent(value: Any) -> bool:
-    return value is None or (isinstance(value, (int, np.integer)) and value == ABSENT)
+def _narrowed(array: NDArray[np.uint64]) -> NDArray[np.int64]:
+    """Unsigned integers, with those beyond int64 at its end, outside of every domain."""
+    return np.minimum(array, np.uint64(_LAST)).astype(np.int64)
 
 
-def _value(collection: Collection, given: Any, number: int, absent: Any, known: dict[Any, Any]) -> Any:
-    """The value of one device, looked up once where it is a label."""
-    if isinstance(given, str) and given in known:
-        return known[given]
-    several = isinstance(absent, tuple) and isinstance(given, Sequence) and len(given) == len(absent)
-    if _is_absent(given) or (several and all(map(_is_absent, given))):
-        return absent
-    place = f"device {number}"
+def _column(values: Any, domain: Domain) -> NDArray[np.int64]:
+    """The indices of the devices' values of one attribute, int64 (devices,)."""
+    if isinstance(values, Index):
+        return _integers(values.index)
+    if isinstance(values, np.ma.MaskedArray):
+        found = np.full(values.shape, ABSENT, np.int64)
+        present = ~np.ma.getmaskarray(values)
+        found[present] = _column(values.data[present], domain)
+        return found
+    if not hasattr(values, "__array__") or getattr(values, "null_count", False):  # numpy has no null
+        values = list(values.to_pylist() if hasattr(values, "to_pylist") else values)
+    array = values if not isinstance(values, list) else _of_one_type(values)
+    array = None if array is None else np.asarray(array)
+    if array is None or array.dtype.kind not in "iuf" or array.ndim != 1 or domain.labels is not None:
+        return _one_by_one(values if isinstance(values, list) else np.asarray(values).tolist(), domain)
+    return _numbers(array, domain)
+
+
+def _of_one_type(values: list[Any]) -> NDArray[Any] | None:
+    """Numbers of one type as an array; None for others, of which numpy would make something else."""
+    kinds = {type(one) for one in values}
+    kind = kinds.pop() if len(kinds) == 1 else bool
+    if kind is bool or not issubclass(kind, (int, float, np.integer, np.floating)):
+        return None
     try:
-        value = value_of(collection, given)
+        return np.array(values, np.int64 if issubclass(kind, int) else None)
+    except OverflowError:
+        return None
+
+
+def _numbers(array: NDArray[Any], domain: Domain) -> NDArray[np.int64]:
+    """The indices of raw numbers.
+
+    Each distinct number is judged exactly where a rounded quotient leaves a doubt, which it does near the
+    edges of buckets only: beside a bucket's middle float64 cannot be wrong.
+    """
+    distinct, first, which = np.unique(array, return_index=True, return_inverse=True)
+    found = np.full(distinct.shape, ABSENT, np.int64)
+    doubtful = np.ones(distinct.shape, bool)
+    if domain.maximum is not None and not domain.whole and domain.maximum > _TINY:
+        precise = np.finfo(distinct.dtype if distinct.dtype.kind == "f" else np.float64).eps
+        with np.errstate(all="ignore"):
+            place = distinct.astype(np.float64) / domain.maximum * domain.size
+            place = np.clip(place, -1.0, domain.size + 1.0)
+            doubtful = ~(np.abs(place - np.rint(place)) > 8 * domain.size * max(precise, _EPS))
+        sure = ~doubtful
+        found[sure] = np.clip(np.floor(place[sure]), 0, domain.size - 1)
+    for at in np.flatnonzero(doubtful):
+        found[at] = _index(distinct[at], domain, int(first[at]))
+    return found[which]
+
+
+def _one_by_one(values: Sequence[Any], domain: Domain) -> NDArray[np.int64]:
+    """The indices of values of any types; a text that comes again is looked up once."""
+    known: dict[str, int] = {}
+    found = np.empty(len(values), np.int64)
+    for number, given in enumerate(values):
+        if given is None or given is np.ma.masked:
+            found[number] = ABSENT
+        elif isinstance(given, str):
+            if given not in known:
+                known[given] = _index(given, domain, number)
+            found[number] = known[given]
+        else:
+            found[number] = _index(given, domain, number)
+    return found
+
+
+def _index(given: Any, domain: Domain, number: int) -> int:
+    """The index of one device's value."""
+    try:
+        return index_of(given, domain)
     except DeviceError as error:
-        raise error.at(place) from None
-    except (TypeError, ValueError) as error:
-        raise type(error)(f"{place}: {error}; None or -1 stands for an absent device") from None
-    if isinstance(given, str):
-        known[given] = value
-    return value
+        remedy = " ".join(filter(None, (error.remedy, _ABSENCE)))
+        raise value_error(error.message, remedy).at(f"device {number}") from None

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from ldpbeam.admission import ReportColumns
 from ldpbeam.collection.collection import Collection
+from ldpbeam.collection.values import Index
 from ldpbeam.errors import UsageError
 from ldpbeam.simulators.deliver.files import Compression, Format, replacing, report_file, write_reports
 from ldpbeam.simulators.fleet import Fleet
@@ -175,7 +176,7 @@ class Simulation:
                 table = stack.enter_context(pq.ParquetWriter(raw, _TRUTH))
             for epoch, values in enumerate(self._population.values(), self._first_epoch):
                 columns = values.reshape(len(values), -1)
-                delivered = deliver(epoch, *self._fleet.batches(values, epoch))
+                delivered = deliver(epoch, *self._fleet.batches(Index(values), epoch))
                 if table is not None:
                     for index, (name, _) in enumerate(self._collection.histograms):
                         table.write_table(_truth(epoch, name, columns[:, index], labels[index]))

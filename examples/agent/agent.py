@@ -17,7 +17,7 @@ from bisect import bisect
 from math import inf
 from pathlib import Path
 
-from ldpbeam import Device, LdpError, load_collection
+from ldpbeam import Device, Index, LdpError, load_collection
 from ldpbeam.client.sender import Sender
 
 HERE = Path(__file__).parent
@@ -26,7 +26,7 @@ BOUNDS = (0.1, 0.4, 0.7, 1.0)
 
 
 def load() -> int:
-    """How busy the machine was over the last minute: an index of the collection's labels."""
+    """How busy the machine was over the last minute: the place of one of the collection's labels."""
     return bisect(BOUNDS, os.getloadavg()[0] / (os.cpu_count() or 1))
 
 
@@ -50,7 +50,7 @@ def main() -> None:
     while asked.epochs is None or reported < asked.epochs or any(len(device.outbox) for device in devices):
         epoch = collection.epochs.index(time.time())
         if epoch != last and reported != asked.epochs:
-            held = load()
+            held = Index(load())
             try:
                 for device in devices:
                     device.report(held, epoch)

@@ -12,10 +12,11 @@ from typing import Any, NamedTuple, Protocol
 
 from ldpbeam.client import Device
 from ldpbeam.collection.collection import Collection
+from ldpbeam.collection.values import Index
 
 
 class History(NamedTuple):
-    """What a device that never reported is to report, one after the other."""
+    """What a device that never reported is to report, one after the other: indices, or tuples of them."""
 
     values: Sequence[Any]
     epochs: Sequence[int]
@@ -66,8 +67,18 @@ class Reporter(Protocol):
     """What a device of any Python client can do."""
 
     def report(self, value: Any, epoch: int) -> bytes | None:
-        """The bytes of a report; an exception, or None, refuses it."""
+        """The bytes of a report about an index, or a tuple of them; an exception, or None, refuses it."""
         ...
+
+
+class _ByIndex:
+    """This project's device, asked by indices."""
+
+    def __init__(self, device: Device) -> None:
+        self._device = device
+
+    def report(self, value: Any, epoch: int) -> bytes | None:
+        return self._device.report(Index(value), epoch)
 
 
 class Maker(ABC):
@@ -164,11 +175,13 @@ class Memoised(Maker):
 
     def fresh(self, collection: Collection, folder: Path) -> Reporter:
         """Without a folder where nothing is derived: it draws the same way, and in far less time."""
-        return Device.ephemeral(collection) if self._memo == "stored" else self.lasting(collection, folder)
+        if self._memo == "stored":
+            return _ByIndex(Device.ephemeral(collection))
+        return self.lasting(collection, folder)
 
     def lasting(self, collection: Collection, folder: Path) -> Reporter:
         """As people open it; reports leave through the audit, so no outbox keeps them."""
-        return Device.open(collection, folder, memo=self._memo, outbox=0)
+        return _ByIndex(Device.open(collection, folder, memo=self._memo, outbox=0))
 
 
 @contextmanager

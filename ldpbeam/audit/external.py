@@ -2,7 +2,7 @@
 
 The lines are documented in docs/audit.md. ``DEVICE VALUE EPOCH`` asks for a report and is answered by its
 bytes in hexadecimal, or by ``error`` and a text where the device refuses; ``reopen DEVICE`` is answered by
-``ok``.
+``ok``. A value of a size is the number itself; one of labels or of a range is ``index:`` and its index.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from contextlib import suppress
 from typing import Any
 
 from ldpbeam.audit.clients import Client, History, LastingDevice
+from ldpbeam.collection.collection import Collection
 from ldpbeam.errors import UsageError
 
 _PIECE = 16_000
@@ -28,11 +29,12 @@ _PATIENCE = 60.0
 class ExternalClient(Client):
     """A command, started once; a context manager that ends it."""
 
-    def __init__(self, command: str, patience: float = _PATIENCE) -> None:
+    def __init__(self, command: str, collection: Collection, patience: float = _PATIENCE) -> None:
         """Start the command.
 
         Args:
             command: words as a shell would split them; no shell is started.
+            collection: the one that the command serves.
             patience: seconds that it may take for an answer.
 
         Raises:
@@ -40,6 +42,8 @@ class ExternalClient(Client):
         """
         self.name = command
         self._patience = patience
+        domains = [domain for _, domain in collection.histograms]
+        self._marks = ["" if one.labels is None and one.maximum is None else "index:" for one in domains]
         self._devices = 0
         self._unread = b""
         try:
@@ -72,7 +76,7 @@ class ExternalClient(Client):
         lines = []
         for values, epochs in histories:
             self._devices += 1
-            lines += [_line(self._devices, value, e) for value, e in zip(values, epochs, strict=True)]
+            lines += [self.line(self._devices, value, e) for value, e in zip(values, epochs, strict=True)]
         answers = iter(self.ask(lines))
         return [[self.message(next(answers)) for _ in history.values] for history in histories]
 
@@ -80,6 +84,12 @@ class ExternalClient(Client):
         """The next number."""
         self._devices += 1
         return _Lasting(self, self._devices)
+
+    def line(self, number: int, value: Any, epoch: int) -> str:
+        """The question for a report; several attributes' values are joined by commas."""
+        indices = value if isinstance(value, tuple) else (value,)
+        text = ",".join(f"{mark}{index}" for mark, index in zip(self._marks, indices, strict=True))
+        return f"{number} {text} {epoch}"
 
     def message(self, answer: str) -> bytes | None:
         """The bytes in an answer; None for a refusal.
@@ -145,19 +155,13 @@ class _Lasting(LastingDevice):
         self._client, self._number = client, number
 
     def report(self, value: Any, epoch: int) -> bytes | None:
-        (answer,) = self._client.ask([_line(self._number, value, epoch)])
+        (answer,) = self._client.ask([self._client.line(self._number, value, epoch)])
         return self._client.message(answer)
 
     def reopen(self) -> None:
         (answer,) = self._client.ask([f"reopen {self._number}"])
         if answer != "ok":
             raise _trouble(self._client.name, "did not answer ok when a device was to be opened again")
-
-
-def _line(number: int, value: Any, epoch: int) -> str:
-    """Several attributes' values are joined by commas."""
-    text = ",".join(map(str, value)) if isinstance(value, tuple) else str(value)
-    return f"{number} {text} {epoch}"
 
 
 def _trouble(command: str, what: str) -> UsageError:

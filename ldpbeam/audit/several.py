@@ -41,7 +41,7 @@ class Task:
         """Audit; what is drawn is forgotten afterwards."""
         plan = plan_of(self.draws, slow=self.client == DERIVED)
         if self.external:
-            with ExternalClient(self.client) as client:
+            with ExternalClient(self.client, self.collection) as client:
                 return audit(client, self.collection, plan, false_alarm)
         with scratch() as folder:
             python = PythonClient(self.collection, Memoised(self.client), folder)

@@ -93,21 +93,21 @@ class Device:
                 given. docs/devices.md says what each costs.
             memo: ``derived`` has permanent responses follow from the device's secret; ``stored`` draws them
                 from the operating system and keeps them.
-            outbox: reports that wait to be sent at most, the oldest are dropped for newer ones; 0 where the
-                program sends what :meth:`report` returns by itself.
-            spread: seconds, from the report on, from which its sending time is drawn, at most the rest of its
-                epoch; ``math.inf`` for all of that. 0 has it due at once: the collector then learns the
-                second of the report. Above 0 is for a program that is still running at the sending time; one
-                that runs once per epoch would send each report in the next epoch, when it may be late.
+            outbox: the most reports that wait to be sent; beyond it the oldest are dropped. 0 where the
+                program itself sends what :meth:`report` returns.
+            spread: seconds after a report from which its sending time is drawn, at most the rest of its
+                epoch; ``math.inf`` for all of the rest. With 0 the report is due at once: the collector then
+                learns the second of the report. More is for a program that still runs at the sending time;
+                one that runs once per epoch would send each report in the next epoch, when it may be late.
             sentinel: file that says that the device has a state; best kept where it is not lost together with
                 the folder. None for one in the folder.
-            max_jump: seconds by which an epoch, or the clock, may be after the last one. One that is further
-                is refused at first, and believed once the clock has shown such times for a day.
-            clock: seconds since 1970.
+            max_jump: seconds by which an epoch, or the clock, may be after the last one. A larger jump is
+                refused at first, and believed once the clock has shown such times for a day.
+            clock: a function that gives the seconds since 1970.
 
         Raises:
-            DeviceError: the state is lost, damaged or of another version, or has been kept the other way; the
-                person has withdrawn; the disk is full or refuses.
+            DeviceError: the state is lost, damaged or of another version, or was kept with the other
+                ``memo``; the person has withdrawn; the disk is full or refuses.
         """
         if budget is not None and not 0 < budget < inf:
             raise ValueError("a budget is a positive number, or None")
@@ -127,8 +127,8 @@ class Device:
     def ephemeral(cls, collection: Collection) -> Device:
         """A device that ends with the process: for tests and audits, never for people's values.
 
-        It draws from the operating system. A new one for the same value draws new permanent responses: what a
-        loss of the state does.
+        It draws from the operating system. A new one for the same value draws new permanent responses, as
+        after a loss of the state.
         """
         return cls(collection, MemoryStore(), StoredDraws(collection), Policy(), 0)
 
@@ -161,8 +161,8 @@ class Device:
     def withdraw(self) -> None:
         """The person opts out: all collections of the folder end here, and the folder is never used again.
 
-        Deleted are the secret, so that no permanent response can be derived again, the responses that were
-        kept, the last reports and values, what was spent, and every report that waits. A mark stays that the
+        It deletes the secret, so that no permanent response can be derived again, the responses that were
+        kept, the last reports and values, the ledger, and every report that waits. A mark stays that the
         person has withdrawn: :meth:`report`, :meth:`spent` and :meth:`open` refuse from then on, also in
         other processes, since a new device would draw its permanent responses again. A report that is just
         being sent may still arrive. docs/privacy.md says what a server sees of it.
@@ -178,9 +178,9 @@ class Device:
     def report(self, value: Any, epoch: int | None = None) -> bytes | None:
         """A serialised ``Report`` about ``value`` in ``epoch``; kept in the outbox, where there is one.
 
-        None, nothing to send, in an epoch that is none of the device's own: where the collection has
-        ``participation``, a device reports in a few epochs only, which it drew before it knew any value. All
-        else is the same there: what is refused, what is kept, and that epochs go forward.
+        None, which is nothing to send, in an epoch that is none of the device's own: where the collection has
+        ``participation``, a device reports in a few epochs only, which it drew before it knew any value. In
+        all other epochs it refuses the same values, keeps the same state, and epochs go forward.
 
         One report per epoch. Asked again for the last one, also by another process after a crash, the device
         returns the same bytes, whatever the value is by then: a second draw would spend privacy again, and be
@@ -191,16 +191,18 @@ class Device:
         later one is due at once.
 
         Args:
-            value: an index, or a label where the collection lists labels; a label that is not listed is the
-                collection's ``other``. For several attributes a sequence of them, or a mapping by name.
-            epoch: index; None for the one that the clock says.
+            value: what a person would write: of a ``range`` the number, which a device puts into its bucket
+                and clamps to the ends; of a ``size`` the value itself; of ``labels`` the label, and one that
+                is not listed counts as the collection's ``other``. An integer, a float (0.7 is the decimal
+                0.7) or a text of a number; or an :class:`ldpbeam.Index`, which is the place in the domain.
+                For several attributes a sequence of these, or a mapping by name.
+            epoch: index; None for the one that the clock shows.
 
         Raises:
-            TypeError: the value or the epoch is of no type that can be reported.
-            ValueError: the value lies outside the domain.
-            DeviceError: it is no label; the epoch is none of the collection's, was reported or passed over,
-                or lies too far after the last one; the budget is spent; the person has withdrawn; the state
-                is lost or damaged; the disk refuses.
+            TypeError: the epoch is no integer.
+            DeviceError: the value is none of the domain's; the epoch is none of the collection's, was
+                reported or passed over, or lies too far after the last one; the budget is spent; the person
+                has withdrawn; the state is lost or damaged; the disk refuses.
 
         No text contains the value.
         """

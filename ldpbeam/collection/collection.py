@@ -11,7 +11,7 @@ from fractions import Fraction
 from functools import cached_property
 from typing import Any
 
-from ldpbeam.collection.domain import Attribute, Domain
+from ldpbeam.collection.domain import Attribute, Domain, require_printable
 from ldpbeam.collection.epochs import LAST_SECOND, Epochs, instant
 from ldpbeam.collection.message import (
     add_attributes,
@@ -91,6 +91,7 @@ class Collection:
         """Builds the protocol. Raises CollectionError for anything unsound, with the key and the remedy."""
         # The name becomes part of file names.
         _require_name(self.name, "name must be", "minutes_in_app", "name")
+        require_printable(self.owner, "owner", "owner")
         if not 1 <= self.version < 1 << 32:
             raise CollectionError(
                 "E-COLLECTION-VERSION",

@@ -2,14 +2,38 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from dataclasses import dataclass, field
-from math import isfinite
+from decimal import Context, Decimal, Inexact
+from fractions import Fraction
+from functools import cached_property
+from math import floor, isfinite
 
+from ldpbeam.collection.number import exact_number
 from ldpbeam.errors import CollectionError
 
 MAX_DOMAIN = 1 << 24
 """Largest domain; beyond it per-value output stops making sense and unary reports reach 2 MiB."""
+
+_UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
+"""Unicode's categories Cc, Zl, Zp and Cs."""
+
+
+def require_printable(text: str, what: str, key: str) -> None:
+    """Raise CollectionError for a text with a control sign, a line break or half of a surrogate pair.
+
+    Everything else that Unicode has may stand in a collection: direction marks, joiners and signs newer than
+    this program are part of how people write.
+    """
+    found = _UNPRINTABLE.search(text)
+    if found:
+        raise CollectionError(
+            "E-COLLECTION-TEXT",
+            f"{what} holds U+{ord(found[0]):04X}, a control sign, a line break or half of a character",
+            key=key,
+            remedy="Write it without that sign.",
+        )
 
 
 @dataclass(frozen=True)
@@ -58,6 +82,8 @@ class Domain:
                     key="domain",
                     remedy="Make every label unique.",
                 )
+            for label in self.labels:
+                require_printable(label, f"label {label[:40]!r}", "domain")
         if self.maximum is not None and not (isfinite(self.maximum) and self.maximum > 0):
             raise CollectionError(
                 "E-COLLECTION-DOMAIN",
@@ -90,40 +116,67 @@ class Domain:
         """Whether a value is the number that it stands for, so that values have a mean."""
         return self.whole or (self.labels is None and self.maximum is None)
 
-    def index(self, raw: str) -> int:
-        """The value a raw text stands for.
+    @cached_property
+    def scale(self) -> Fraction:
+        """Buckets per unit of a range, exactly; its end is read through its shortest decimal."""
+        assert self.maximum is not None  # noqa: S101 - callers ask for ranges only
+        return self.size / exact_number(self.maximum)
 
-        A label is looked up, and stands for the domain's ``other`` where it is not listed; a range takes a
-        number and returns its bucket, or the nearest whole number (the even one of two), with numbers beyond
-        the range in the first or last one, as a device would send them; a plain size takes the index itself.
+    def index_of_text(self, text: str) -> int:
+        """The index of the value that a text stands for: a label, or a number in decimal digits.
+
+        A label that is not listed stands for the domain's ``other``.
 
         Raises:
-            ValueError: no such value. The text says what is expected and does not repeat ``raw``.
+            ValueError: no such value. The text says what is expected and does not repeat ``text``.
+        """
+        if self.labels is None:
+            return self.index_of_number(exact_number(text))
+        found = self._positions.get(text, self.other)
+        if found is None:
+            raise ValueError(f"not one of the domain's {self.size} labels")
+        return found
+
+    def index_of_number(self, number: Fraction) -> int:
+        """The index of the value that a number stands for: the rule of docs/wire.md.
+
+        In a range it is the bucket that holds the number, or the nearest whole number (the even one of two),
+        with numbers beyond the range in the first or the last one. Of a size it is the number itself.
+
+        Raises:
+            ValueError: the domain has labels, or the number is none of a size.
         """
         if self.labels is not None:
-            found = self._positions.get(raw, self.other)
-            if found is None:
-                raise ValueError(f"not one of the domain's {self.size} labels")
-            return found
+            raise ValueError("a number, where the domain has labels")
         if self.maximum is not None:
-            number = float(raw)
-            if not isfinite(number):
-                raise ValueError("not a finite number")
-            bucket = round(number) if self.whole else int(number / self.maximum * self.size)
-            return min(max(bucket, 0), self.size - 1)
-        index = int(raw)
-        if not 0 <= index < self.size:
-            raise ValueError(f"not an index of a domain of size {self.size}")
-        return index
+            found = round(number) if self.whole else floor(number * self.scale)
+            return min(max(found, 0), self.size - 1)
+        if number.denominator != 1 or not 0 <= number < self.size:
+            raise ValueError(f"not one of the whole numbers 0 to {self.size - 1}")
+        return number.numerator
 
     def label(self, value: int) -> str:
         """The name of a value for people: its label, its bucket's bounds, or its index."""
         if self.labels is not None:
             return self.labels[value]
         if self.maximum is not None and not self.whole:
-            width = self.maximum / self.size
-            return f"[{value * width:g}, {(value + 1) * width:g})"
+            return f"[{self.edge(value)}, {self.edge(value + 1)})"
         return str(value)
+
+    def edge(self, value: int) -> str:
+        """The lower end of a bucket for people: exact to 15 digits, else so many that no two look alike.
+
+        Those are six, or all before the decimal point, or one more than the number of buckets has.
+        """
+        end, scale = Decimal(value * self.scale.denominator), Decimal(self.scale.numerator)
+        exact = Context(prec=15)
+        found = exact.divide(end, scale)
+        if exact.flags[Inexact]:
+            whole = found.adjusted() + 1
+            digits = max(6, len(str(self.size)) + 1, whole if whole < exact.prec else 0)
+            found = Context(prec=digits).divide(end, scale)
+        plain = found.normalize(exact)
+        return f"{plain:f}" if plain == 0 or -5 <= plain.adjusted() < 15 else f"{plain:e}"
 
 
 @dataclass(frozen=True)

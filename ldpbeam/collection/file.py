@@ -1,4 +1,4 @@
-"""Reading a collection from the YAML that people write, strictly.
+"""Reading a collection from the YAML or JSON that people write, strictly.
 
 An unknown key, a value of the wrong kind or an unsound parameter is refused with file, line, key, rule and
 remedy. Nothing is guessed: a misspelt key would otherwise silently fall back to a default.
@@ -9,12 +9,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import date
 from difflib import get_close_matches
-from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ldpbeam.collection import syntax
 from ldpbeam.collection.collection import Collection
 from ldpbeam.collection.domain import MAX_DOMAIN, Attribute, Domain
 from ldpbeam.collection.epochs import DEFAULT_COUNT, Epochs, parse_duration, parse_instant
@@ -54,56 +53,92 @@ class _Entry:
     """One key of a mapping: its value and where it stands."""
 
     key: str
-    value: Any
+    node: yaml.Node
     where: str
 
     def fail(self, rule: str, remedy: str, code: str = "E-COLLECTION-VALUE") -> CollectionError:
         return CollectionError(code, f"{self.key} {rule}", where=self.where, remedy=remedy)
 
-    def integer(self, low: int, high: int = (1 << 63) - 1) -> int:
-        if isinstance(self.value, bool) or not isinstance(self.value, int):
-            raise self.fail("must be an integer", f"Write it as {self.key}: {max(low, 1)}.")
-        if not low <= self.value <= high:
-            raise self.fail(f"must lie in {low} .. {high}", "Choose a value in that range.")
-        return self.value
+    def wrong(self, rule: str, example: str, *, whole: bool) -> CollectionError:
+        """The value is no number, or no integer: what it was read as, and how to write it."""
+        old, new = syntax.readings(self.node)
+        read = f"{rule}, not {syntax.shown(self.node)}"
+        if old != new and not syntax.in_quotes(self.node):
+            first, second = ("a text" if number is None else repr(number) for number in (old, new))
+            read += f", which is {first} in YAML 1.1 and {second} in YAML 1.2"
+        numbers = {number for number in (old, new) if number is not None and math.isfinite(number)}
+        if whole:
+            numbers = {int(number) for number in numbers if number == int(number)}
+        meant = " or ".join(f"{self.key}: {number!r}" for number in sorted(numbers))
+        return self.fail(read, f"Write it as {meant or f'{self.key}: {example}'}.")
 
-    def number(self) -> float:
-        if isinstance(self.value, bool) or not isinstance(self.value, int | float):
-            raise self.fail("must be a number", f"Write it as {self.key}: 1.0.")
-        try:
-            number = float(self.value)
-        except OverflowError:
-            number = math.inf
-        if not math.isfinite(number):
-            raise self.fail("must be finite", f"Write it as {self.key}: 1.0.")
+    def integer(self, low: int, high: int = (1 << 63) - 1) -> int:
+        number = syntax.integer_of(self.node)
+        if number is None:
+            raise self.wrong("must be an integer in decimal digits", str(max(low, 1)), whole=True)
+        if not low <= number <= high:
+            raise self.fail(f"must lie in {low} .. {high}, not {number}", "Choose a value in that range.")
         return number
 
-    def text(self) -> str:
-        if not isinstance(self.value, str):
-            raise self.fail("must be text", f"Put it in quotes: {self.key}: '...'.")
-        self.encodable(self.value)
-        return self.value
+    def number(self) -> float:
+        number = syntax.number_of(self.node)
+        if number is None:
+            raise self.wrong("must be a number", "1.0", whole=False)
+        if not math.isfinite(number):
+            raise self.fail(f"must be finite, not {syntax.shown(self.node)}", f"Write it as {self.key}: 1.0.")
+        return number
 
-    def encodable(self, *texts: str) -> None:
-        # YAML can spell lone surrogates, which no UTF-8 file, message or digest can hold.
-        if any("\ud800" <= character <= "\udfff" for text in texts for character in text):
-            raise self.fail("holds a character that is not Unicode text", "Remove the \\ud... escape.")
+    def flag(self) -> bool:
+        flag = syntax.truth_of(self.node)
+        if flag is None:
+            raise self.fail(
+                f"must be true or false, not {syntax.shown(self.node)}",
+                f"Write {self.key}: true.",
+                "E-COLLECTION-DOMAIN",
+            )
+        return flag
+
+    def text(self) -> str:
+        if not syntax.is_text(self.node):
+            raise self.fail(
+                f"must be text, not {syntax.shown(self.node)}", f"Put it in quotes: {self.key}: '...'."
+            )
+        return str(self.node.value)
+
+    def label(self) -> str:
+        """A text as it is written: not True for yes, not 1.0 for 1.00."""
+        if not isinstance(self.node.value, str):
+            raise self.fail(f"must be text, not {syntax.shown(self.node)}", "Write a single label.")
+        return self.node.value
+
+    def labels(self) -> list[str]:
+        texts = [node.value for node in self.node.value] if syntax.is_list(self.node) else [None]
+        if not all(isinstance(text, str) for text in texts):
+            raise self.fail("must be a list of texts", "Write labels: [yes, no].")
+        return [str(text) for text in texts]
 
     def choice(self, options: tuple[str, ...]) -> str:
         value = self.text()
         if value not in options:
             near = get_close_matches(value, options, 1)
             hint = f"Did you mean {near[0]}? " if near else ""
-            raise self.fail("has no such choice", f"{hint}Use one of: {', '.join(options)}.")
+            raise self.fail(
+                f"has no such choice as {syntax.shown(self.node)}", f"{hint}Use one of: {', '.join(options)}."
+            )
         return value
 
-    def parsed(self, parse: Callable[[Any], int]) -> int:
-        if not isinstance(self.value, str | int | float | date):
+    def parsed(self, parse: Callable[[str], int]) -> int:
+        if not isinstance(self.node.value, str):
             raise self.fail("must be a single value", "Correct the value.")
         try:
-            return parse(self.value)
-        except (ValueError, TypeError) as error:
+            return parse(self.node.value)
+        except ValueError as error:
             raise self.fail(f"is not readable: {error}", "Correct the value.") from None
+
+    def mapping(self) -> yaml.Node:
+        if not syntax.is_mapping(self.node):
+            raise self.fail("must be a mapping", f"Write it as {self.key}: {{...}}.")
+        return self.node
 
 
 def load_collection(path: Path | str) -> Collection:
@@ -134,19 +169,14 @@ def load_collection(path: Path | str) -> Collection:
 
 
 def parse_collection(text: str, where: str = "<collection>") -> Collection:
-    """Parse the YAML text of one collection; see :func:`load_collection`."""
-    import yaml
-
+    """Parse the YAML or JSON text of one collection; see :func:`load_collection`."""
     try:
-        root = yaml.compose(text, Loader=_loader())
-    except (yaml.YAMLError, ValueError, OverflowError, RecursionError) as error:
-        # The last three: escapes and numbers that PyYAML does not check, and nesting without end.
-        mark = getattr(error, "problem_mark", None)
-        line = f":{mark.line + 1}" if mark else ""
+        root = syntax.compose(text)
+    except syntax.NotYamlError as fault:
         raise CollectionError(
             "E-COLLECTION-YAML",
-            f"the file is not YAML: {getattr(error, 'problem', None) or 'it cannot be parsed'}",
-            where=f"{where}{line}",
+            f"the file is not YAML: {fault.why}",
+            where=f"{where}:{fault.line}" if fault.line else where,
             remedy="Correct the indentation or quoting at that line, and write every value out.",
         ) from None
     if root is None:
@@ -162,21 +192,6 @@ def parse_collection(text: str, where: str = "<collection>") -> Collection:
     except CollectionError as error:
         blamed = entries.get(error.key)
         raise error.at(blamed.where if blamed else where) from None
-
-
-@cache
-def _loader() -> Any:
-    """YAML without aliases: a few hundred bytes of them can stand for more values than fit into memory."""
-    import yaml
-
-    class Plain(yaml.SafeLoader):
-        def compose_node(self, parent: Any, index: Any) -> Any:
-            if self.check_event(yaml.AliasEvent):
-                mark = self.peek_event().start_mark  # type: ignore[no-untyped-call]
-                raise yaml.composer.ComposerError(None, None, "an alias stands for a value", mark)
-            return super().compose_node(parent, index)
-
-    return Plain
 
 
 def _mapping(node: yaml.Node, keys: tuple[str, ...], where: str, what: str) -> dict[str, _Entry]:
@@ -211,30 +226,8 @@ def _mapping(node: yaml.Node, keys: tuple[str, ...], where: str, what: str) -> d
                 where=place,
                 remedy=f"Keep one; the first stands at {found[key].where}.",
             )
-        scalar = isinstance(value_node, yaml.ScalarNode) or (
-            # A list of texts is a value; one of mappings is read by its key.
-            isinstance(value_node, yaml.SequenceNode)
-            and not any(isinstance(n, yaml.MappingNode) for n in value_node.value)
-        )
-        value = _value(value_node) if scalar else value_node
-        found[key] = _Entry(key, value, place)
+        found[key] = _Entry(key, value_node, place)
     return found
-
-
-def _value(node: yaml.Node) -> Any:
-    import yaml
-
-    if isinstance(node, yaml.SequenceNode) and all(isinstance(n, yaml.ScalarNode) for n in node.value):
-        # Lists hold labels, which are text as written: not True for yes, not 1.0 for 1.00.
-        return [n.value for n in node.value]
-    loader = yaml.SafeLoader("")
-    try:
-        return loader.construct_object(node, deep=True)
-    except (yaml.YAMLError, ValueError, LookupError, AttributeError, OverflowError):
-        # A tag that does not fit its text, such as !!bool perhaps: left as text, refused by its key.
-        return getattr(node, "value", None)
-    finally:
-        loader.dispose()
 
 
 def _required(entries: dict[str, _Entry], key: str, where: str, example: str) -> _Entry:
@@ -318,13 +311,11 @@ def _parameters(
 
 def _parameter(entry: _Entry, key: ParameterKey) -> Any:
     """The value of one key, of the kind that the table of keys asks for."""
-    if key.word and entry.value == key.word:
-        return key.default
-    if key.word and isinstance(entry.value, str):
-        raise entry.fail(
-            f"must be {key.word!r} or an integer",
-            f"Write {key.name}: {key.word} or {key.name}: {key.example}.",
-        )
+    if key.word and syntax.is_text(entry.node):
+        if entry.node.value == key.word:
+            return key.default
+        example = f"{key.word} or {key.name}: {key.example}"
+        raise entry.wrong(f"must be {key.word!r} or an integer", example, whole=True)
     if key.kind is Kind.INTEGER:
         return entry.integer(key.least, key.most)
     if key.kind is Kind.CHOICE:
@@ -353,13 +344,11 @@ def _allocation(entries: dict[str, _Entry], where: str) -> str:
 
 
 def _attributes(entry: _Entry, where: str, *, mean: bool) -> tuple[Attribute, ...]:
-    import yaml
-
     example = "attributes: [{name: age, domain: {size: 8}}, {name: sex, domain: {labels: [f, m]}}]"
-    if not isinstance(entry.value, yaml.SequenceNode):
+    if not syntax.is_list(entry.node) or not all(map(syntax.is_mapping, entry.node.value)):
         raise entry.fail("must be a list of mappings", f"Write {example}.", "E-COLLECTION-ATTRIBUTES")
     found = []
-    for node in entry.value.value:
+    for node in entry.node.value:
         keys = _mapping(node, ("name", "domain"), where, "an attribute")
         line = f"{where}:{node.start_mark.line + 1}"
         name = _required(keys, "name", line, "name: age").text()
@@ -378,7 +367,7 @@ def _attributes(entry: _Entry, where: str, *, mean: bool) -> tuple[Attribute, ..
 
 
 def _domain(entry: _Entry, where: str, *, mean: bool = False) -> Domain:
-    keys = _mapping(_node(entry), ("size", "labels", "other", "range", "ordered"), where, "domain")
+    keys = _mapping(entry.mapping(), ("size", "labels", "other", "range", "ordered"), where, "domain")
     other = keys.pop("other", None)
     ordered = _ordered(keys.pop("ordered", None), mean=mean)
     if len(keys) != 1:
@@ -392,15 +381,12 @@ def _domain(entry: _Entry, where: str, *, mean: bool = False) -> Domain:
     if "size" in keys:
         return Domain(keys["size"].integer(2, MAX_DOMAIN), ordered=ordered)
     if "labels" in keys:
-        labels = keys["labels"].value
-        if not isinstance(labels, list) or not all(isinstance(label, str) for label in labels):
-            raise keys["labels"].fail("must be a list of texts", "Write labels: [yes, no].")
-        keys["labels"].encodable(*labels)
-        if other and other.text() not in labels:
+        labels = keys["labels"].labels()
+        if other and other.label() not in labels:
             raise other.fail("is none of the labels", "Add it to labels.", "E-COLLECTION-DOMAIN")
-        at = labels.index(other.text()) if other else None
+        at = labels.index(other.label()) if other else None
         return Domain(len(labels), tuple(labels), other=at, ordered=ordered)
-    bounds = _mapping(_node(keys["range"]), ("max", "buckets"), where, "domain.range")
+    bounds = _mapping(keys["range"].mapping(), ("max", "buckets"), where, "domain.range")
     top = _required(bounds, "max", entry.where, "max: 86400").number()
     if mean:
         if "buckets" in bounds:
@@ -418,15 +404,14 @@ def _domain(entry: _Entry, where: str, *, mean: bool = False) -> Domain:
 def _ordered(entry: _Entry | None, *, mean: bool) -> bool:
     if entry is None:
         return False
-    if not isinstance(entry.value, bool):
-        raise entry.fail("must be true or false", "Write ordered: true.", "E-COLLECTION-DOMAIN")
+    flag = entry.flag()
     if mean:
         raise entry.fail("is for frequencies", "Remove it.", "E-COLLECTION-DOMAIN")
-    return entry.value
+    return flag
 
 
 def _epochs(entry: _Entry, where: str, planned: int) -> Epochs:
-    keys = _mapping(_node(entry), ("length", "origin", "count"), where, "epoch")
+    keys = _mapping(entry.mapping(), ("length", "origin", "count"), where, "epoch")
     length = _required(keys, "length", entry.where, "length: 6h").parsed(parse_duration)
     origin = keys["origin"].parsed(parse_instant) if "origin" in keys else 0
     count = keys["count"].integer(1) if "count" in keys else planned
@@ -434,15 +419,7 @@ def _epochs(entry: _Entry, where: str, planned: int) -> Epochs:
 
 
 def _participation(entry: _Entry, where: str) -> Participation:
-    keys = _mapping(_node(entry), ("reports", "of"), where, "participation")
+    keys = _mapping(entry.mapping(), ("reports", "of"), where, "participation")
     example = "participation: {reports: 1, of: 30}"
     reports, of = (_required(keys, key, entry.where, example).integer(1) for key in ("reports", "of"))
     return Participation(reports, of)
-
-
-def _node(entry: _Entry) -> yaml.Node:
-    import yaml
-
-    if not isinstance(entry.value, yaml.Node):
-        raise entry.fail("must be a mapping", f"Write it as {entry.key}: {{...}}.")
-    return entry.value

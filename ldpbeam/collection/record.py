@@ -10,26 +10,27 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
-from ldpbeam.channels.calibration import Calibration
 from ldpbeam.collection.collection import Collection
 from ldpbeam.collection.domain import Attribute, Domain
 from ldpbeam.collection.epochs import Epochs
 from ldpbeam.collection.participation import Participation
 from ldpbeam.errors import CollectionError
 from ldpbeam.protocols import Parameters
+from ldpbeam.protocols.parameters import PARAMETER_KEYS, Kind
 
-_PLAIN = (
-    "name",
-    "version",
-    "protocol_name",
-    "owner",
-    "allowed_lateness",
-    "consistency",
-    "min_reports",
-    "future_tolerance",
-    "retired",
-    "allocation",
-)
+_PLAIN: dict[str, Any] = {
+    "name": str,
+    "version": int,
+    "protocol_name": str,
+    "owner": str,
+    "allowed_lateness": int,
+    "consistency": str,
+    "min_reports": int,
+    "future_tolerance": int | None,
+    "retired": int | None,
+    "allocation": str,
+}
+_EPOCHS = ("length", "origin", "count")
 
 
 def definition(collection: Collection) -> dict[str, Any]:
@@ -50,30 +51,67 @@ def definition(collection: Collection) -> dict[str, Any]:
 def collection_of(record: Mapping[str, Any]) -> Collection:
     """The collection of a :func:`definition`, equal to the one that it was made of.
 
+    A record may come from anywhere: every part of it has the limits that it has in a collection file.
+
     Raises:
         CollectionError: the definition is damaged, or comes from a version that meant something else by it.
     """
     try:
         domain = record["domain"]
-        parameters = dict(record["parameters"])
+        plain = {name: _typed(record[name], kind, name) for name, kind in _PLAIN.items()}
         made = Collection(
-            **{name: record[name] for name in _PLAIN},
+            **plain,
             domain=_domain(domain) if domain else None,
-            attributes=tuple(Attribute(a["name"], _domain(a["domain"])) for a in record["attributes"]),
-            parameters=Parameters(
-                **{**parameters, "calibration": Calibration(parameters.get("calibration"))}
+            attributes=tuple(
+                Attribute(_typed(a["name"], str, "name"), _domain(a["domain"])) for a in record["attributes"]
             ),
-            epochs=Epochs(**record["epochs"]),
+            parameters=_parameters(record["parameters"]),
+            epochs=Epochs(**{name: _typed(record["epochs"][name], int, name) for name in _EPOCHS}),
             participation=Participation(**record["participation"]) if "participation" in record else None,
         )
-        digest = record["digest"]
+        digest, found = record["digest"], made.digest_hex
     except CollectionError:
         raise
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
+    except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError) as error:
         raise _damaged(f"{type(error).__name__}: {error}") from None
-    if made.digest_hex != digest:
-        raise _damaged(f"its digest would be {made.digest_hex}, not {digest}")
+    if found != digest:
+        raise _damaged(f"its digest would be {found}")
     return made
+
+
+def _typed(value: Any, kind: Any, name: str) -> Any:
+    """A value of a type; a truth is no number here.
+
+    Raises:
+        TypeError: it is of another type.
+    """
+    if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
+        raise TypeError(f"{name} cannot be {type(value).__name__}")
+    return value
+
+
+def _parameters(record: Mapping[str, Any]) -> Parameters:
+    """Parameters of a protocol, within the limits of a collection file.
+
+    Raises:
+        TypeError, ValueError: one is not, or is of no name that there is.
+    """
+    found: dict[str, Any] = {}
+    for name, value in record.items():
+        key = PARAMETER_KEYS.get(name)
+        if key is None:
+            raise ValueError("it has an unknown parameter")
+        if value is None:
+            found[name] = None
+        elif key.kind is Kind.CHOICE:
+            found[name] = key.convert(_typed(value, str, name))
+        elif key.kind is Kind.INTEGER:
+            found[name] = _typed(value, int, name)
+            if not key.least <= value <= key.most and value != key.default:
+                raise ValueError(f"{name} is outside its limits")
+        else:
+            found[name] = _typed(value, int | float, name)
+    return Parameters(**found)
 
 
 def _participation_record(collection: Collection) -> dict[str, Any]:
@@ -90,8 +128,16 @@ def _domain_record(domain: Domain) -> dict[str, Any]:
 
 def _domain(record: Mapping[str, Any]) -> Domain:
     labels = record["labels"]
-    listed = None if labels is None else tuple(labels)
-    return Domain(record["size"], listed, record["maximum"], record.get("other"), bool(record.get("ordered")))
+    listed = None
+    if labels is not None:
+        listed = tuple(_typed(label, str, "a label") for label in _typed(labels, list, "labels"))
+    return Domain(
+        _typed(record["size"], int, "size"),
+        listed,
+        _typed(record["maximum"], int | float | None, "maximum"),
+        _typed(record.get("other"), int | None, "other"),
+        _typed(record.get("ordered", False), bool, "ordered"),
+    )
 
 
 def _damaged(why: str) -> CollectionError:

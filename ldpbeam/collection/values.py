@@ -3,11 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 from ldpbeam.collection.collection import Collection
 from ldpbeam.collection.domain import Domain
+from ldpbeam.collection.number import exact_number
 from ldpbeam.errors import DeviceError
+from ldpbeam.protocols.contract import plain_integer
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+
+
+@dataclass(frozen=True)
+class Index:
+    """A value by its place in the domain, counted from 0, instead of by what a person would write.
+
+        >>> collection = ldpbeam.load_collection("examples/first_choice.yaml")
+        >>> green = ldpbeam.Device.ephemeral(collection).report(ldpbeam.Index(1), epoch=0)
+        >>> len(ldpbeam.simulate(collection, ldpbeam.Index([0, 2, -1, 2])))
+        3
+
+    Attributes:
+        index: an integer in 0 .. size − 1 for a device, or a sequence of one for each attribute. For a fleet
+            integers (devices,) or (devices, attributes), where −1 stands for an absent device.
+    """
+
+    index: ArrayLike
 
 
 def value_of(collection: Collection, given: Any) -> Any:
@@ -15,18 +38,22 @@ def value_of(collection: Collection, given: Any) -> Any:
 
     Args:
         collection: what the device was given.
-        given: an index, or a label where the collection lists labels; a label that is not listed is the
-            collection's ``other``. For several attributes a sequence of them, or a mapping by name.
+        given: what a person would write: of a range a number, of a size the value itself, of labels the
+            label, or one that is not listed where the collection has ``other``; numbers as numbers or as
+            text. Or an :class:`Index`. For several attributes a sequence of these, or a mapping by name.
 
     Returns:
         A plain int, or a tuple of one for each attribute.
 
     Raises:
-        TypeError: it is of no type that can be reported.
-        ValueError: it lies outside the domain.
-        DeviceError: it is no label, or a mapping with other names. No text contains the value.
+        DeviceError: it stands for no value of the domain. No text contains the value.
     """
-    return collection.protocol.require_value(_indices(collection, given))
+    try:
+        return collection.protocol.require_value(_indices(collection, given))
+    except (TypeError, ValueError) as error:
+        if isinstance(error, DeviceError):
+            raise
+        raise value_error(str(error)) from None
 
 
 def value_error(message: str, remedy: str = "") -> DeviceError:
@@ -42,25 +69,47 @@ def require_names(collection: Collection, given: Mapping[Any, Any]) -> None:
 
 
 def _indices(collection: Collection, given: Any) -> Any:
-    """Indices in place of labels."""
+    """An index for each attribute, or the only one."""
     domains = collection.histograms
     if collection.domain is not None:
-        return _index(given, domains[0][1])
+        return index_of(given, domains[0][1])
     if isinstance(given, Mapping):
         require_names(collection, given)
         given = [given[name] for name, _ in domains]
-    if isinstance(given, str) or not hasattr(given, "__len__") or len(given) != len(domains):
-        return given  # which the protocol refuses
-    return [_index(one, domain) for one, (_, domain) in zip(given, domains, strict=True)]
+    if isinstance(given, Index):
+        return given.index  # which the protocol judges
+    if isinstance(given, (str, bytes)) or not hasattr(given, "__len__") or len(given) != len(domains):
+        raise value_error(f"needs a sequence of one value for each of the {len(domains)} attributes")
+    return [index_of(one, domain) for one, (_, domain) in zip(given, domains, strict=True)]
 
 
-def _index(given: Any, domain: Domain) -> Any:
-    """The index of a label; anything else as it is."""
-    if not isinstance(given, str):
-        return given
+def index_of(given: Any, domain: Domain) -> int:
+    """The index of one value, as given for :func:`value_of`.
+
+    Raises:
+        DeviceError: it stands for no value of the domain.
+    """
+    if isinstance(given, Index):
+        try:
+            index = plain_integer(given.index, "an index")
+        except TypeError as error:
+            raise value_error(str(error)) from None
+        if not 0 <= index < domain.size:
+            raise value_error(f"an index of this domain lies in 0 to {domain.size - 1}")
+        return index
     try:
-        return domain.index(given)
-    except ValueError:
+        if isinstance(given, str):
+            return domain.index_of_text(given)
+        return domain.index_of_number(exact_number(given))
+    except ValueError as error:
         # Without the cause: its text may hold the value.
-        remedy = "Add the label, or other: LABEL to the collection's domain."
-        raise value_error("the value is none of the domain's", remedy) from None
+        raise value_error(f"the value is {error}", _remedy(domain, given)) from None
+
+
+def _remedy(domain: Domain, given: Any) -> str:
+    if domain.labels is None:
+        end = f"0 to {domain.size - 1}" if domain.maximum is None else "the range"
+        return f"Give a number of {end}, or ldpbeam.Index(i) for the value at place i."
+    if isinstance(given, str):
+        return "Add the label, or other: LABEL to the collection's domain."
+    return "Give the label itself, or ldpbeam.Index(i) for the one at place i."

@@ -23,14 +23,16 @@ from ldpbeam.support import Recurrence, SupportProbabilities
 
 @dataclass(frozen=True)
 class DrawnAnew:
-    """The chance that a device draws its value anew from one epoch to the next, from the whole population.
+    """The rate: the chance that a device draws its value anew from one epoch to the next.
 
-    A device that was drawn anew comes back to an earlier value by chance only. The share of the devices that
-    changed their values is larger wherever devices come back (weekdays, weekends, a usual value): it belongs
-    in ``most``, with 0 as ``least``. At ``least`` = 0 errors of means are those of no rate, at most.
+    It draws from the whole population. So the device comes back to an earlier value by chance only. Where
+    devices come back for other reasons (weekdays, weekends, a usual value), the share of the devices that
+    change their value is larger than the rate. If you know only that share, give it as ``most``, with 0 as
+    ``least``. With ``least`` = 0 errors of means are at most those without a rate.
 
     Attributes:
-        least, most: equal where the rate is known. A device that is replaced by another counts as well.
+        least, most: bounds of the rate, from 0 to 1; equal where it is known. A device that is replaced by
+            another one counts as drawing anew.
     """
 
     least: float

@@ -13,6 +13,7 @@ import numpy as np
 from ldpbeam.arrays import Floats, Ints
 from ldpbeam.errors import UsageError
 from ldpbeam.over_time.series import HELD, AnySeries, Row, Series, series_of
+from ldpbeam.tables import published_table
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -198,10 +199,9 @@ def _unusable(path: Path, why: str) -> UsageError:
 def _look_into(path: Path) -> tuple[pa.Schema, set[Part]]:
     """The schema of a file of estimates, and what it holds."""
     import pyarrow as pa
-    import pyarrow.parquet as pq
 
     try:
-        file = pq.ParquetFile(path)
+        file = published_table(path)
         schema = file.schema_arrow.remove_metadata()
         missing = _NEEDED - set(schema.names)
         if missing:
@@ -236,12 +236,11 @@ def _key(row: Mapping[str, Any]) -> Key:
 def _rows_of(part: Part, among_others: bool) -> Iterator[pa.Table]:
     """The rows of a part in the order of values, some thousands at a time where one file is in that order."""
     import pyarrow as pa
-    import pyarrow.parquet as pq
 
     whole = []
     for path in part.paths:
         try:
-            file = pq.ParquetFile(path)
+            file = published_table(path)
             alone = len(part.paths) == 1 and not among_others
             if alone and (np.diff(file.read(["value"])["value"].to_numpy()) >= 0).all():
                 for batch in file.iter_batches(_ROWS):

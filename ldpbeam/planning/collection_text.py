@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from decimal import Decimal
 
 from ldpbeam.collection.domain import Domain
 from ldpbeam.collection.epochs import duration, instant, parse_duration
 from ldpbeam.planning.needs import Needs
 from ldpbeam.planning.plan import Row, least_reports
 from ldpbeam.protocols.contract import Result
-from ldpbeam.protocols.parameters import LEVELS, PARAMETER_KEYS
+from ldpbeam.protocols.parameters import PARAMETER_KEYS
 
 _WHY = {
     Result.FREQUENCIES: "Of fewer reports the estimates would be further from the truth than 1/k for every "
@@ -53,7 +52,7 @@ def collection_text(row: Row, needs: Needs, particulars: Particulars) -> str:
         if name in setting.protocol.PARAMETERS or name in {*setting.protocol.OPTIONAL} - {"p2", "q2"}:
             value = getattr(setting.parameters, name)
             value = resolved[name] if value is None else value
-            lines.append(f"{name}: {_scalar(name, getattr(value, 'value', value))}")
+            lines.append(f"{name}: {getattr(value, 'value', value)}")
     origin = instant(particulars.start)
     lines.append(f"epoch: {{length: {particulars.epoch}, origin: {origin}, count: {setting.epochs}}}")
     if setting.participates:
@@ -66,11 +65,6 @@ def collection_text(row: Row, needs: Needs, particulars: Particulars) -> str:
         f"min_reports: {least_reports(row, needs)}",
     ]
     return "\n".join(lines) + "\n"
-
-
-def _scalar(name: str, value: object) -> str:
-    # The shortest text that gives the same float, and never 1e-05, which YAML takes for a text.
-    return format(Decimal(repr(value)), "f") if name in LEVELS or name == "gamma" else str(value)
 
 
 def _domain(domain: Domain, *, mean: bool) -> str:

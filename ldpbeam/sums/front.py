@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from ldpbeam.collection.collection import Collection
+from ldpbeam.collection.values import Index
 from ldpbeam.over_time.covariance import DrawnAnew
 from ldpbeam.over_time.results import History, histories
 from ldpbeam.over_time.rollup import PLACES, Place
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 def group_shares(
     collection: Collection,
     results: pa.Table,
-    groups: Mapping[str, Iterable[int | str]],
+    groups: Mapping[str, Iterable[int | str | Index]],
     *,
     every: int | str | None = None,
     drawn_anew: DrawnAnew | None = None,
@@ -30,7 +31,7 @@ def group_shares(
 
         >>> import ldpbeam
         >>> collection = ldpbeam.load_collection("examples/first_choice.yaml")
-        >>> reports = ldpbeam.simulate(collection, [0] * 6000 + [2] * 4000, seed=7)
+        >>> reports = ldpbeam.simulate(collection, ["red"] * 6000 + ["blue"] * 4000, seed=7)
         >>> results = ldpbeam.estimate(collection, reports)
         >>> found = ldpbeam.group_shares(collection, results, {"warm": ["red"], "cold": ["green", "blue"]})
         >>> for row in found.to_pylist():
@@ -41,17 +42,22 @@ def group_shares(
     Args:
         collection: what devices and server agreed on.
         results: of it, from :func:`ldpbeam.estimate` or :func:`ldpbeam.read`; raw estimates are added up.
-        groups: values by the name of their group, as indices or labels. They may overlap.
-        every: so many epochs, or ``"day"``, ``"week"``, ``"month"``, for the mean of each such period; None
-            for single epochs.
-        drawn_anew: how often devices draw their values anew, for means; None where that is not known.
-        attribute: the name of one, where the collection has several.
+        groups: values by the name of their group: integers, which are indices, or labels where the
+            collection lists labels. Of a range in buckets 0 is the first bucket. Groups may overlap.
+        every: a number of epochs, or ``"day"``, ``"week"``, ``"month"``: a row then has the mean of such a
+            period. None for single epochs.
+        drawn_anew: the rate at which devices draw their values anew, a
+            :class:`ldpbeam.over_time.DrawnAnew`; it matters with ``every`` only. None where the rate is not
+            known: errors of means then hold whatever devices do.
+        attribute: its name, where the collection has several.
 
     Returns:
         A row for each period and group; docs/groups.md explains the columns.
 
     Raises:
-        ValueError: no results of that attribute, a label that is not one, or an empty group.
+        ValueError: no results of that attribute, an index or a label outside the domain, no group, or an
+            empty one.
+        TypeError: a value of a group is neither an index nor a label.
         UsageError: a collection of means.
     """
     return _answered(collection, results, Groups(groups), every, drawn_anew, attribute)
@@ -60,7 +66,7 @@ def group_shares(
 def group_changes(
     collection: Collection,
     results: pa.Table,
-    groups: Mapping[str, Iterable[int | str]],
+    groups: Mapping[str, Iterable[int | str | Index]],
     before: Iterable[int],
     after: Iterable[int],
     *,
@@ -81,8 +87,9 @@ def group_changes(
     Args:
         collection, results, groups, attribute: as for :func:`group_shares`.
         before, after: indices of epochs; none may be in both. Epochs without an estimate are left out.
-        drawn_anew: how often devices draw their values anew; None where that is not known. An interval then
-            holds whatever devices do, and is wide where they keep their values.
+        drawn_anew: the rate at which devices draw their values anew, a
+            :class:`ldpbeam.over_time.DrawnAnew`; None where it is not known. An interval then holds whatever
+            devices do, and is wide where they keep their values.
 
     Returns:
         A row for each group: ``group``, ``values`` (how many there are in it), ``estimate`` (after less
@@ -90,13 +97,16 @@ def group_changes(
         estimate.
 
     Raises:
-        ValueError: as for :func:`group_shares`; an epoch is on both sides, or a side has none.
+        ValueError, TypeError: as for :func:`group_shares`; an epoch is on both sides, or a side has none.
         UsageError: a collection of means.
     """
     sides = set(before), set(after)
     if not all(sides) or sides[0] & sides[1]:
         raise ValueError("before and after each take at least one epoch, and have none in common")
-    return changes(collection, _history(collection, results, attribute), Groups(groups), sides, drawn_anew)
+    history = _history(collection, results, attribute)
+    if not all(side.intersection(history.series.epochs.tolist()) for side in sides):
+        raise ValueError("before and after each take at least one epoch that the results have")
+    return changes(collection, history, Groups(groups), sides, drawn_anew)
 
 
 def cumulative_shares(
@@ -126,7 +136,8 @@ def quantiles(
 ) -> pa.Table:
     """The first value at or below which each of these shares of the devices lies: 0.5 for the median.
 
-    Other parameters as of :func:`group_shares`. Limits are the values that a 95 % test does not reject.
+    Other parameters as of :func:`group_shares`. From ``value_low`` to ``value_high`` are the values that a
+    95 % test does not reject.
 
     Raises:
         UsageError: the values have no order (``ordered: true``), or are too many.
@@ -159,6 +170,8 @@ def _answered(
     drawn_anew: DrawnAnew | None,
     attribute: str,
 ) -> pa.Table:
+    if drawn_anew is not None and every is None:
+        raise ValueError("drawn_anew has no effect on single epochs: give every as well, or leave it out")
     history = _history(collection, results, attribute)
     return answers([(collection, history)], question, _place(every), drawn_anew)
 

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import io
 from collections.abc import Iterator, Mapping
+from fractions import Fraction
 from pathlib import Path
 
 from ldpbeam.collection.domain import Domain
+from ldpbeam.collection.number import exact_number
+from ldpbeam.collection.syntax import NotYamlError, compose
 from ldpbeam.csv_rows import CsvError, CsvRows
 from ldpbeam.errors import UsageError
 
@@ -72,26 +75,31 @@ def values_of(domain: Domain, text: str) -> list[int]:
     if domain.maximum is not None and not domain.whole:
         if not dots:
             raise ValueError("is no part of the range, such as 0..60")
-        width = domain.maximum / domain.size
-        edges = [_number(one) / width for one in (first, last)]
+        edges = [_number(one) * domain.scale for one in (first, last)]
         low, high = (round(edge) for edge in edges)
-        if any(abs(edge - near) > 1e-6 for edge, near in zip(edges, (low, high), strict=True)):
-            raise ValueError(f"does not begin and end between buckets, which are {width:g} wide")
+        # A label has digits enough to tell the edges apart, and not always all of them.
+        if any(
+            edge != near and text.strip() != domain.edge(near)
+            for edge, near, text in zip(edges, (low, high), (first, last), strict=True)
+        ):
+            raise ValueError(f"does not begin and end between buckets, which are {domain.edge(1)} wide")
         if not 0 <= low < high <= domain.size:
             raise ValueError(f"is no part of 0..{domain.maximum:g}")
         return list(range(low, high))
     try:
-        begin, end = int(first), int(last if dots else first)
+        begin, end = (exact_number(one) for one in (first, last if dots else first))
     except ValueError:
         raise ValueError("is neither a value nor several such as 0..59") from None
-    if not 0 <= begin <= end < domain.size:
+    if begin.denominator != 1 or end.denominator != 1:
+        raise ValueError("is neither a value nor several such as 0..59")
+    if not (0 <= begin <= end < domain.size):
         raise ValueError(f"does not lie in 0..{domain.size - 1}")
-    return list(range(begin, end + 1))
+    return list(range(int(begin), int(end) + 1))
 
 
-def _number(text: str) -> float:
+def _number(text: str) -> Fraction:
     try:
-        return float(text)
+        return exact_number(text)
     except ValueError:
         raise ValueError("is no part of the range, such as 0..60") from None
 
@@ -117,11 +125,10 @@ def _of_yaml(text: str, path: Path) -> Iterator[tuple[int, str, str]]:
     import yaml
 
     try:
-        root = yaml.compose(text, Loader=yaml.SafeLoader)
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
-        mark = getattr(error, "problem_mark", None)
-        line = f":{mark.line + 1}" if mark else ""
-        raise _refused(f"{path}{line}", "the file is not YAML", "Correct that line.") from None
+        root = compose(text)
+    except NotYamlError as fault:
+        line = f":{fault.line}" if fault.line else ""
+        raise _refused(f"{path}{line}", f"the file is not YAML: {fault.why}", "Correct that line.") from None
     if root is None:
         return
     remedy = "Write groups such as games: [chess, go]."

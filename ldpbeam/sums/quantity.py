@@ -75,7 +75,7 @@ def cumulative(domain: Domain) -> Sums:
         UsageError: the domain has no order, or too many values.
     """
     if not domain.has_order:
-        raise _unordered("cumulative shares and quantiles")
+        raise _unordered("cumulative shares and quantiles need")
     if domain.size > MOST_STEPS:
         raise UsageError(
             "E-USAGE-SUMS",
@@ -97,21 +97,21 @@ def of_mean(domain: Domain) -> Sums:
         raise UsageError(
             "E-USAGE-SUMS",
             "labels are names, also where they look like numbers, so they have no mean",
-            remedy="Collect a range, domain: {range: {max: 86400, buckets: 32}}; or ask for groups: "
-            "--group FILE.",
+            remedy="Collect a range, domain: {range: {max: 86400, buckets: 32}}; or ask for groups of "
+            "labels.",
         )
     if not domain.has_order:
-        raise _unordered("a mean")
+        raise _unordered("a mean needs")
     places = np.arange(domain.size, dtype=np.float64)
     if domain.maximum is not None and not domain.whole:
         places = (places + 0.5) * (domain.maximum / domain.size)
     return Sums(("mean",), places[None], (domain.size,))
 
 
-def _unordered(what: str) -> UsageError:
+def _unordered(what_needs: str) -> UsageError:
     return UsageError(
         "E-USAGE-SUMS",
-        f"{what} need values in order, and nothing says that these are",
-        remedy="Write ordered: true into the domain of the collection file and give it with --collection: "
-        "devices need not know, and the digest stays.",
+        f"{what_needs} values in order, and nothing says that these are",
+        remedy="Write ordered: true into the domain of the collection file, and load that file (--collection "
+        "FILE): devices need not know, and the digest stays.",
     )

@@ -5,8 +5,10 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from operator import index
 
 from ldpbeam.collection.domain import Domain
+from ldpbeam.collection.values import Index
 from ldpbeam.sums.quantity import Sums, cumulative, of_groups, of_mean
 
 
@@ -31,22 +33,24 @@ class Groups(Question):
         members: values by the name of their group, as indices or as labels of the domain.
     """
 
-    members: Mapping[str, Iterable[int | str]]
+    members: Mapping[str, Iterable[int | str | Index]]
 
     def sums(self, domain: Domain) -> Sums:
-        """Raises ValueError for a label that is not one of the domain's."""
-        found = {
-            name: [value if isinstance(value, int) else _place(domain, value) for value in values]
-            for name, values in self.members.items()
-        }
+        """Raises ValueError for a label that is none of the domain's, TypeError for no index and no label."""
+        found = {name: [_place(domain, value) for value in values] for name, values in self.members.items()}
         return of_groups(domain, found)
 
 
-def _place(domain: Domain, label: str) -> int:
+def _place(domain: Domain, value: int | str | Index) -> int:
+    """The place of a value: a label's, or the one that the column ``value`` of results has."""
+    if isinstance(value, Index):
+        return index(value.index)  # type: ignore[arg-type]
+    if not isinstance(value, str):
+        return index(value)
     listed = domain.labels or ()
-    if label not in listed:
-        raise ValueError(f"{label!r} is not a label of the domain")
-    return listed.index(label)
+    if value not in listed:
+        raise ValueError(f"{value!r} is not a label of the domain")
+    return listed.index(value)
 
 
 @dataclass(frozen=True)

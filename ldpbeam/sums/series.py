@@ -22,7 +22,7 @@ def require_frequencies(collection: Collection) -> None:
         raise UsageError(
             "E-USAGE-SUMS",
             f"{collection.name} collects a mean, which has no values to add up",
-            remedy="Use export without such an option: the mean is its estimate.",
+            remedy="Its estimate is the mean: use export without such an option, or the column estimate.",
         )
 
 

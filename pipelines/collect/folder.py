@@ -2,7 +2,8 @@
 
 ``reports-START-TOKEN.pb`` is finished: length-delimited ``ReportBatch`` messages, which every run reads, each
 with the second in which its reports arrived. ``.journal-START-TOKEN`` is being written; a finished file takes
-its place. START is the first second of arrival in it, and TOKEN is random, so no name ever comes again.
+its place. ``.damaged-START-TOKEN`` was a journal that could not be read whole: what could be read of it is in
+the finished file. START is the first second of arrival in it; TOKEN is random, so no name ever comes again.
 """
 
 from __future__ import annotations
@@ -14,19 +15,25 @@ import zlib
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
 from ldpbeam.admission import ReportColumns
 from ldpbeam.wire import codec, report_pb2
 
-JOURNAL_PREFIX, REPORT_SUFFIX = ".journal-", ".pb"
+JOURNAL_PREFIX, DAMAGED_PREFIX, REPORT_SUFFIX = ".journal-", ".damaged-", ".pb"
 JOURNALS = f"{JOURNAL_PREFIX}*"
 
 _STAMP = "%Y%m%dT%H%M%SZ"
 _ENTRY = struct.Struct("<QQI")
 """Seconds of arrival, bytes of the content, CRC-32 of both and the content."""
 _HEAD = struct.Struct("<QQ")
+
+_LARGEST = 1 << 26
+"""Bytes of an entry's content, at most: twice those of the bodies that are committed together, and more."""
+_SEARCH = 1 << 28
+"""Bytes that are looked through for the next entry behind a damaged one: a second or less."""
 
 _REPORT_IDS, _PAYLOADS, _ARRIVAL = b"\x32", b"\x3a", b"\x40"
 """Field numbers and wire types of report.proto."""
@@ -40,6 +47,11 @@ def journal_name(second: int) -> str:
 def finished_name(journal: str) -> str:
     """What takes the place of a journal."""
     return f"reports-{journal.removeprefix(JOURNAL_PREFIX)}{REPORT_SUFFIX}"
+
+
+def damaged_name(journal: str) -> str:
+    """What a journal is called that cannot be read whole."""
+    return f"{DAMAGED_PREFIX}{journal.removeprefix(JOURNAL_PREFIX)}"
 
 
 def started(name: str) -> int | None:
@@ -73,37 +85,139 @@ def batch_message(columns: ReportColumns, arrival: int | None = None) -> bytes:
 def entry(second: int, columns: Iterable[ReportColumns]) -> bytes:
     """Reports that arrived in one second and are made safe together."""
     parts = (part for some in columns for part in of_a_size(some, codec.MAX_RECORD // 4))
-    content = b"".join(codec.framed(batch_message(part)) for part in parts)
+    return _framed_entry(second, b"".join(codec.framed(batch_message(part)) for part in parts))
+
+
+def _framed_entry(second: int, content: bytes) -> bytes:
     head = _HEAD.pack(second, len(content))
     return head + zlib.crc32(content, zlib.crc32(head)).to_bytes(4, "little") + content
 
 
-def read_entries(journal: bytes) -> Iterator[tuple[int, bytes]]:
-    """(second, content) of the entries, up to the first that is not whole: it was never answered."""
-    at = 0
-    while at + _ENTRY.size <= len(journal):
-        second, length, check = _ENTRY.unpack_from(journal, at)
-        begin = at + _ENTRY.size
-        content = journal[begin : begin + length]
-        head = journal[at : at + _HEAD.size]
-        if len(content) != length or zlib.crc32(content, zlib.crc32(head)) != check:
-            return
-        yield second, content
-        at = begin + length
+class Entries(NamedTuple):
+    """What a journal holds.
+
+    Attributes:
+        whole: (second, content) of the entries that are as they were written, in their order.
+        damaged: bytes that belong to none of them, without an end that was never answered.
+    """
+
+    whole: list[tuple[int, bytes]]
+    damaged: int
 
 
-def file_content(journal: bytes) -> bytes:
-    """What the finished file of a journal holds; the same for the same journal, and empty for an empty one.
+def read_entries(journal: bytes) -> Entries:
+    """All entries that can be read.
+
+    An end that is shorter than its entry says was being written when the collector died, and was never
+    answered. Everything else that is no entry is damage, which may have had answered reports.
+    """
+    whole, damaged, at = list[tuple[int, bytes]](), 0, 0
+    while at < len(journal):
+        found = _entry_at(journal, at)
+        if found is not None:
+            whole.append(found)
+            at += _ENTRY.size + len(found[1])
+            continue
+        following = _next_entry(journal, at)
+        if following is None and _torn(journal, at):
+            break
+        end = len(journal) if following is None else following
+        damaged += end - at
+        at = end
+    return Entries(whole, damaged)
+
+
+def _torn(journal: bytes, at: int) -> bool:
+    """Whether the rest of a journal is the beginning of an entry that was being written."""
+    if len(journal) - at < _ENTRY.size:
+        return True
+    _, length = _HEAD.unpack_from(journal, at)
+    return len(journal) - at - _ENTRY.size < length <= _LARGEST and not _whole_but_its_length(journal, at)
+
+
+def _entry_at(journal: bytes, at: int) -> tuple[int, bytes] | None:
+    """The entry that begins there; None where none does."""
+    if at + _ENTRY.size > len(journal):
+        return None
+    second, length, check = _ENTRY.unpack_from(journal, at)
+    begin = at + _ENTRY.size
+    if begin + length > len(journal):
+        return None
+    content = journal[begin : begin + length]
+    if zlib.crc32(content, zlib.crc32(journal[at : at + _HEAD.size])) != check or not _readable(content):
+        return None
+    return second, content
+
+
+def _next_entry(journal: bytes, at: int) -> int | None:
+    """Where the first entry behind a damaged one begins; None where there is none."""
+    _, length = _HEAD.unpack_from(journal.ljust(at + _HEAD.size, b"\0"), at)
+    stated = at + _ENTRY.size + length  # right unless the length itself is damaged
+    if _entry_at(journal, stated) is not None:
+        return int(stated)
+    budget = _SEARCH
+    for place in _plausible(journal, at + 1):
+        budget -= _ENTRY.size + _HEAD.unpack_from(journal, place)[1]
+        if budget < 0:
+            return None
+        if _entry_at(journal, place) is not None:
+            return place
+    return None
+
+
+def _plausible(journal: bytes, begin: int) -> list[int]:
+    """Where an entry may begin, by its first bytes: a second before the year 36,000, a length that fits."""
+    bytes_ = np.frombuffer(journal, np.uint8)[begin:]
+    places = len(bytes_) - _ENTRY.size + 1
+    if places <= 0:
+        return []
+    zero = bytes_ == 0
+    fits = np.ones(places, np.bool_)
+    for offset in (5, 6, 7, 12, 13, 14, 15):  # the high bytes of two little-endian numbers
+        fits &= zero[offset : offset + places]
+    found = (np.flatnonzero(fits) + begin).tolist()
+    rest = [len(journal) - place - _ENTRY.size for place in found]
+    return [p for p, most in zip(found, rest, strict=True) if 0 < _HEAD.unpack_from(journal, p)[1] <= most]
+
+
+def _whole_but_its_length(journal: bytes, at: int) -> bool:
+    """Whether the rest of a journal is an entry whose stated length alone is wrong."""
+    begin = at + _ENTRY.size
+    second, _, check = _ENTRY.unpack_from(journal, at)
+    head = _HEAD.pack(second, len(journal) - begin)
+    return bool(zlib.crc32(journal[begin:], zlib.crc32(head)) == check)
+
+
+def _readable(content: bytes) -> bool:
+    """Whether all of it is batches: bytes inside a damaged entry may look like an entry."""
+    buffer, at = np.frombuffer(content, np.uint8), 0
+    while at < buffer.size:
+        found = codec.frames(buffer, at)
+        rows, batches, wrong = codec.parse(found)
+        if found.end <= at or rows.digest.size or wrong.size:
+            return False
+        count = batches.count.astype(np.int64)
+        if (count < 1).any() or (batches.ids_length != 8 * count).any():
+            return False
+        if (batches.payloads_length % np.maximum(count, 1)).any():
+            return False
+        at = found.end
+    return True
+
+
+def file_content(entries: Iterable[tuple[int, bytes]]) -> bytes:
+    """What the finished file of a journal's entries holds; the same for the same entries, and empty for none.
 
     The reports of one collection, epoch and second are together and in the order of their ids, so that
     nothing in a file says which came one after the other, or from whom several came.
     """
-    parts: dict[tuple[int, int, int], list[codec.Batch]] = {}
-    for second, content in read_entries(journal):
+    parts: dict[tuple[int, int, int, int], list[codec.Batch]] = {}
+    for second, content in entries:
         for batch in _batches(content):
-            parts.setdefault((second, batch.digest, batch.epoch), []).append(batch)
+            width = batch.payloads.size // batch.report_ids.size
+            parts.setdefault((second, batch.digest, batch.epoch, width), []).append(batch)
     records = []
-    for (second, digest, epoch), some in sorted(parts.items(), key=lambda item: item[0]):
+    for (second, digest, epoch, _), some in sorted(parts.items(), key=lambda item: item[0]):
         ids = np.concatenate([batch.report_ids for batch in some])
         payloads = np.concatenate([batch.payloads for batch in some]).reshape(ids.size, -1)
         order = np.argsort(ids, kind="stable")

@@ -79,6 +79,11 @@ class Gather:
         self.counts = Counts()
 
     @property
+    def damaged(self) -> int:
+        """Journals that could not be read whole."""
+        return self._store.damaged
+
+    @property
     def refusing(self) -> bool:
         """Whether the store has just failed."""
         return monotonic() < self._refuses_until

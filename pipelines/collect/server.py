@@ -16,6 +16,7 @@ from aiohttp import ClientPayloadError, web
 from ldpbeam.errors import Reason, UsageError
 from ldpbeam.pipelines.collect.gather import Behind, Counts, Gather, Unsafe
 from ldpbeam.pipelines.prometheus import CONTENT_TYPE, family, single, text
+from ldpbeam.transforms.sources.formats import SAMPLE, TAIL, unread_format
 
 PATH = "/v1/reports"
 _TYPE = "application/x-protobuf"
@@ -185,8 +186,8 @@ class Collector:
 
     async def _publish(self) -> None:
         while True:
-            await asyncio.sleep(PUBLISH_SECONDS)
             await self._gather.publish()
+            await asyncio.sleep(PUBLISH_SECONDS)
 
     # --- requests
 
@@ -219,22 +220,26 @@ class Collector:
         return bool({"*", origin} & self._limits.origins)
 
     async def _report(self, request: web.BaseRequest) -> web.Response:
-        if request.content_type != _TYPE or request.headers.get("Content-Encoding", "identity") != "identity":
+        if request.content_type != _TYPE or any(
+            encoding != "identity" for encoding in request.headers.getall("Content-Encoding", ())
+        ):
             raise _Refused(415, "content_type")
         length = request.content_length
         if length is not None and length > self._limits.body:
             raise self._oversize()
         try:
             with self._gather.room(self._limits.body if length is None else length):
-                verdict = await self._gather.put(await self._body(request))
+                body = await self._body(request)
+                verdict = await self._gather.put(body)
         except Behind:
             raise _Refused(429, "behind", _BEHIND_SECONDS) from None
         except Unsafe:
             raise _Refused(503, "unavailable", _UNSAFE_SECONDS) from None
         if verdict.reason is not None:
-            return _answer(
-                _STATUS.get(verdict.reason, 400), verdict.reason.value, said=verdict.reason.explanation
-            )
+            said = verdict.reason.explanation
+            if verdict.reason is Reason.MALFORMED:
+                said = unread_format(body[:SAMPLE], body[-TAIL:], "body") or said
+            return _answer(_STATUS.get(verdict.reason, 400), verdict.reason.value, said=said)
         return web.Response(status=204, headers=_OURS)
 
     def _oversize(self) -> _Refused:
@@ -305,6 +310,7 @@ class Collector:
         for name, meaning, value in (
             ("commits", "Times that reports were made safe together.", counts.commits),
             ("failures", "Times that they could not be.", counts.failures),
+            ("damaged_journals", "Journals that could not be read whole.", self._gather.damaged),
         ):
             lines += single(f"ldpbeam_collector_{name}_total", "counter", meaning, value)
         lines += single("ldpbeam_collector_held_bytes", "gauge", "Bodies read or waiting.", self._gather.held)

@@ -22,6 +22,8 @@ _SECONDS = 20.0
 class TopicStore:
     """As :class:`ldpbeam.pipelines.collect.store.Store`; a message holds one ``ReportBatch``."""
 
+    damaged = 0
+
     def __init__(self, topic: str, wall: Callable[[], float] = time.time) -> None:
         """Publish to ``projects/P/topics/T``, which must exist.
 

@@ -28,7 +28,7 @@ DEVICES = 100_000
     default="0",
     show_default=True,
     metavar="DURATION",
-    help="From how long a time after the report devices draw when they send it, as Device.open has it.",
+    help="Time after a report, such as 1h, from which devices draw when to send it: spread of Device.open.",
 )
 @click.option(
     "--against",
@@ -39,8 +39,8 @@ DEVICES = 100_000
 def check(files: tuple[Path, ...], devices: int, spread: int, against: Path | None) -> None:
     """Check collections before devices have them: promise, digest, expected errors, warnings.
 
-    Of several files, those of one fleet, it says what a device loses by all of them. With --against a change
-    that devices must know about needs a new version, else the exit code is 3.
+    Several files count as those of one fleet, and check says what a device loses by all of them. With
+    --against, a change that devices must know about needs a new version, else the exit code is 3.
     """
     from ldpbeam.collection.file import load_collection
     from ldpbeam.errors import LdpError, UsageError

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ldpbeam.errors import UsageError
+from ldpbeam.errors import LdpError, UsageError
 from ldpbeam.pipelines.commands.support.console import Mode, PrintingCommand, mode, say
 from ldpbeam.pipelines.commands.support.options import DurationOption, collections_option
+from ldpbeam.text import clean
 
 if TYPE_CHECKING:
     from ldpbeam.collection.collection import Collection
@@ -34,49 +35,49 @@ if TYPE_CHECKING:
     type=DurationOption(),
     default="10s",
     show_default=True,
-    help="Age at which a file is finished and can be read.",
+    help="Age at which a file of reports is finished and can be read.",
 )
 @click.option(
     "--file-bytes",
     type=click.IntRange(1),
     default=16 << 20,
     show_default=True,
-    help="Size at which it is finished before that.",
+    help="Bytes at which a file is finished before that age.",
 )
 @click.option(
     "--max-body",
     type=click.IntRange(1, 16 << 20),
     default=1 << 20,
     show_default=True,
-    help="Bytes of a request's body.",
+    help="The most bytes of a request's body.",
 )
 @click.option(
     "--max-waiting",
     type=click.IntRange(1),
     default=64 << 20,
     show_default=True,
-    help="Bytes of all bodies that are held at once; beyond it, 429.",
+    help="The most bytes of all bodies at once; beyond it the answer is 429.",
 )
 @click.option(
     "--max-connections",
     type=click.IntRange(1),
     default=1000,
     show_default=True,
-    help="Connections at once; beyond it, 503.",
+    help="The most connections at once; beyond it the answer is 503.",
 )
 @click.option(
     "--body-timeout",
     type=DurationOption(),
     default="20s",
     show_default=True,
-    help="For sending a body.",
+    help="The longest time for sending a body.",
 )
 @click.option(
     "--idle-timeout",
     type=DurationOption(),
     default="75s",
     show_default=True,
-    help="After which a connection without a whole request is closed.",
+    help="Time after which a connection without a whole request is closed.",
 )
 @click.option(
     "--allow-origin",
@@ -86,10 +87,10 @@ if TYPE_CHECKING:
     help="A web origin whose pages may send reports (CORS), or *; repeat it for several.",
 )
 def collect(**asked: Any) -> None:
-    """Take reports over HTTP and make them safe before devices hear so.
+    """Take reports over HTTP, and answer once they are on disk, or confirmed by Pub/Sub.
 
-    Devices POST one Report or ReportBatch to /v1/reports. Runs until SIGTERM or Ctrl-C, which answer what
-    has come and finish the files; then it ends with 0.
+    Devices POST one Report or ReportBatch to /v1/reports. It runs until SIGTERM or Ctrl-C. Then it answers
+    the requests that have come, finishes the files and ends with 0.
 
     Exit codes: 0 stopped, 2 usage, 3 invalid collection, 6 another collector or the disk.
     """
@@ -131,7 +132,7 @@ def _collect(  # noqa: PLR0913 - the options, by name
     require_distinct(collections)
     store: Store
     if output is not None:
-        store = FileStore(output, file_every, file_bytes)
+        store = FileStore(output, file_every, file_bytes, notice=_notice)
     else:
         from ldpbeam.pipelines.collect.topic import TopicStore
 
@@ -145,6 +146,11 @@ def _collect(  # noqa: PLR0913 - the options, by name
     )
     _stopped(counts, collections)
     return 0
+
+
+def _notice(found: LdpError) -> None:
+    click.echo(clean(f"ldpbeam: {found}"), err=True)
+    _event("notice", code=found.code, text=str(found))
 
 
 def _listening(host: str, port: int, target: Any) -> None:

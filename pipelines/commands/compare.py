@@ -86,8 +86,8 @@ class _Asked:
 @click.option(
     "--false-discoveries",
     type=click.FloatRange(0, 1, min_open=True),
-    help="Part of the values said to have changed that really have not, at most (Benjamini and Hochberg). "
-    "Default: 0.05.",
+    help="Of the values that are named as changed, the part that is expected not to have changed, at most "
+    "(Benjamini and Hochberg). Default: 0.05.",
 )
 @click.option(
     "--value",
@@ -98,7 +98,7 @@ class _Asked:
     "Repeat it for several, which share a false-alarm rate of 5 %.",
 )
 @click.option(
-    "--limit", type=click.IntRange(1), default=10, show_default=True, help="How many movers to show."
+    "--limit", type=click.IntRange(1), default=10, show_default=True, help="How many changed values to show."
 )
 @click.option(
     "--output", type=click.Path(path_type=Path), metavar="FILE", help="All values, as CSV or Parquet."
@@ -106,10 +106,11 @@ class _Asked:
 def compare(a: Path, b: Path | None, collection_files: tuple[Path, ...], **asked: Any) -> None:
     """Say which values changed from A to B: epochs of one run, two runs, or two versions of a collection.
 
-    With A alone its last epoch is compared with the one before, or --epochs with --against. With both, means
-    over all epochs are compared, or over those named. Devices repeat what they memoised; the tests hold for
-    it. With --group shares of groups are compared in the place of single values, all at one false-discovery
-    rate. With --value the answer is about that value or group alone, with its own p-value.
+    With A alone, its last epoch is compared with the one before, or the epochs of --against with those of
+    --epochs. With A and B, means over all epochs are compared, or over those of --epochs and --against. The
+    tests take into account that devices repeat what they memoised. With --group, shares of groups are
+    compared in place of single values, all at one false-discovery rate. With --value, the answer is about
+    that value or group alone, with its own p-value.
     """
     from ldpbeam.pipelines.commands.support.over_time import (
         documents,
@@ -311,7 +312,7 @@ def _of_two(first: Read, second: Read, which: _Asked, places: tuple[Path, Path])
     if first.history.labels != second.history.labels:
         raise _usage(
             "the two have different values, so they cannot be compared one by one",
-            "Compare collections with the same domain.",
+            "Compare collections with the same domain, or groups of values that both have: --group FILE.",
             places[1],
         )
     spans = which.epochs, which.against

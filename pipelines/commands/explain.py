@@ -25,7 +25,7 @@ from ldpbeam.pipelines.commands.support.console import PrintingCommand, deliver,
     metavar="EPOCH VALUE RESULTS",
     help="Follow one value (its number or label) of a run from its count to the histogram.",
 )
-@click.option("--attribute", default="", metavar="NAME", help="With --row: whose value it is.")
+@click.option("--attribute", default="", metavar="NAME", help="With --row: the attribute of the value.")
 def explain(collection: Path, devices: int, row: tuple[int, str, Path] | None, attribute: str) -> None:
     """Say what a collection does, stage by stage, with its real integers, formulas and guarantees.
 

@@ -68,7 +68,9 @@ class _Asked:
 )
 @click.option("--every", type=click.IntRange(1), metavar="N", help="The mean of every N epochs instead.")
 @click.option(
-    "--by", type=click.Choice(["day", "week", "month"]), help="The mean of every day, … of UTC instead."
+    "--by",
+    type=click.Choice(["day", "week", "month"]),
+    help="The mean of every day, week or month (UTC) instead.",
 )
 @sum_options
 @drawn_anew_option
@@ -76,9 +78,10 @@ class _Asked:
     "--smooth",
     "smoothed",
     is_flag=True,
-    help="Add columns smoothed over the epochs; no roll-up then. The band smoothed ± 1.96·smoothed_std_error "
-    "holds a change of one epoch by 4 standard errors or more in at least 90 of 100 cases. One of 2 standard "
-    "errors looks like noise, and the band holds it in 35 to 55 of 100.",
+    help="Add the columns smoothed and smoothed_std_error; not with --every or --by. The band smoothed ± "
+    "1.96·smoothed_std_error holds the truth at a change of one epoch by 4 standard errors or more in at "
+    "least 90 of 100 cases. A change of 2 standard errors looks like noise: there it holds the truth in 35 "
+    "to 55 of 100.",
 )
 @click.option(
     "--output",
@@ -89,11 +92,12 @@ class _Asked:
 def export(results: Path, collection_files: tuple[Path, ...], **asked: Any) -> None:
     """Write the results of a run as one table: epoch by epoch, or means of weeks, months or N epochs.
 
-    Of each value; or of sums of raw estimates, with the errors that sums have: groups of values, cumulative
-    shares, quantiles, the mean. docs/groups.md.
+    The table has a row for each value; or sums of raw estimates with their own standard errors, which are
+    groups of values, cumulative shares, quantiles or the mean: docs/groups.md.
 
-    Errors of different epochs are not independent, since devices repeat what they memoised. The errors of
-    means are right for that, and need no assumption unless --drawn-anew makes one; docs/over-time.md.
+    Errors of different epochs are not independent, since devices repeat what they memoised. The standard
+    errors of means take that into account, and assume nothing unless you give --drawn-anew:
+    docs/over-time.md.
     """
     from ldpbeam.pipelines.commands.support.over_time import require_suffix, show_rows, write_tables
 

@@ -27,8 +27,8 @@ from ldpbeam.transforms.sources import chosen_source, source_options
 def run(context: click.Context, /, collection_files: tuple[Path, ...], **typed: Any) -> None:
     """Turn reports into estimates. Further options go to Beam.
 
-    Over files it ends with them; from a subscription, or a folder that grows, it runs until SIGTERM or
-    Ctrl-C, which drain it.
+    Over files it ends once all are counted. From a subscription, or a folder that grows, it runs until
+    SIGTERM or Ctrl-C, and then drains: it counts all that it has received.
     On a cluster (--runner FlinkRunner, DataflowRunner) a subscription or --streaming makes a job with state.
 
     Exit codes: 0 ok, 2 usage, 3 invalid collection, 4 ok with rejects, 5 nothing was counted or an epoch

@@ -49,10 +49,19 @@ class Asked:
     help="syn | zipf:1.1 | csv:FILE:COLUMN[,permute] | csv:FILE:COL1..COLn | "
     "panel:FILE:device,epoch,value | table:FILE | marginals:FILE",
 )
-@click.option("--devices", type=click.IntRange(1), help="Number of devices (data sets: all of them).")
-@click.option("--epochs", type=click.IntRange(1), help="Number of epochs (data sets: all of them).")
-@click.option("--output", "out", type=click.Path(path_type=Path), help="Where reports/ goes.")
-@click.option("--topic", metavar="PATH", help="Publish to projects/P/topics/T instead of writing reports/.")
+@click.option("--devices", type=click.IntRange(1), help="Number of devices. Default: all of a file.")
+@click.option(
+    "--epochs", type=click.IntRange(1), help="Number of epochs. Default: all of a file that has epochs."
+)
+@click.option(
+    "--output",
+    "out",
+    type=click.Path(path_type=Path),
+    help="Folder for reports/, simulation.json and truth.parquet.",
+)
+@click.option(
+    "--topic", metavar="PATH", help="Publish reports to projects/P/topics/T, and write no reports/."
+)
 @click.option(
     "--seed",
     type=click.IntRange(0),
@@ -73,7 +82,7 @@ class Asked:
     type=click.Choice(["none", "gzip", "zstd"]),
     default="none",
     show_default=True,
-    help="Of the files.",
+    help="Compression of the files.",
 )
 @click.option("--truth", is_flag=True, help="Also write truth.parquet, the true frequencies.")
 @click.option(
@@ -145,6 +154,12 @@ def simulate_reports(asked: Asked) -> None:
             common["compression"] = asked.compression
             done, where = simulate(collection, people, asked.out, **common), str(asked.out / "reports")
     say(f"{done.reports:,} reports of {people.devices:,} devices in {where}")
+    for part, (name, domain) in zip(getattr(people, "parts", (people,)), collection.histograms, strict=True):
+        if part.labels is not None and domain.labels is None:
+            of = f" of {name}" if name else ""
+            say(
+                f"values{of}: not all are numbers 0 to {domain.size - 1}, so they are numbered in their order"
+            )
     if asked.topic is not None:
         say("read them with: ldpbeam run --subscription … --timestamp-attribute received")
     deliver(asdict(done))

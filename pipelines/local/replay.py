@@ -127,7 +127,7 @@ def _replay_files(
         inputs = record.inputs
         bits = shard_bits_for(_size_of(inputs))
         counting = Counting(record.deduplicate, record.max_error_fraction, bits)
-        read = Input(files=inputs, **record.limits)
+        read = Input(files=inputs, passed_over=record.passed_over, **record.limits)
         scratch = afterwards.enter_context(
             TemporaryDirectory(prefix=".replay-", suffix=".tmp", dir=output, ignore_cleanup_errors=True)
         )

@@ -176,9 +176,16 @@ def _distinction(kept: CollectionRecord, others: Iterable[CollectionRecord]) -> 
 
 
 def _record(path: Path, problems: list[str]) -> RunRecord | None:
-    """The record of the run with every text in it cleaned; None, and a problem, where it is damaged."""
+    """The record of the run with the texts in it cleaned; None, and a problem, where it is damaged.
+
+    Definitions stay as they are: nobody is shown them, and a cleaned label would be of another collection.
+    """
     try:
-        return RunRecord.from_record(clean_tree(read_record(path).as_record()))
+        record = read_record(path).as_record()
+        shown = clean_tree(record)
+        for cleaned, kept in zip(shown["collections"], record["collections"], strict=True):
+            cleaned["definition"] = kept.get("definition")
+        return RunRecord.from_record(shown)
     except UsageError:
         problems.append(f"{RUN_RECORD} could not be read: it is missing, damaged or not the record of a run.")
         return None

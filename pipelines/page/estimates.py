@@ -19,10 +19,10 @@ import pyarrow
 import pyarrow.compute as pc
 import pyarrow.dataset
 from numpy.typing import NDArray
-from pyarrow.parquet import ParquetFile
 
 from ldpbeam.accounting import EARLY
 from ldpbeam.pipelines.page.text import LABEL_LIMIT
+from ldpbeam.tables import published_table
 from ldpbeam.text import clean
 
 Floats = NDArray[np.float64]
@@ -149,7 +149,7 @@ def index(root: Path, problems: list[str]) -> dict[Key, dict[int, Slot]]:
         if path.name.startswith((".", "_")):
             continue
         try:
-            stored = ParquetFile(path)
+            stored = published_table(path)
             names = [*_KEYS, *(["attribute"] if "attribute" in stored.schema_arrow.names else [])]
             keys = stored.read(columns=names, use_threads=False).select(names)
         except (OSError, ValueError, KeyError) as error:
@@ -184,7 +184,7 @@ def read(slot: Slot, key: Key, epoch: int, values: Iterable[int] | None, truth: 
         wanted = wanted & pc.field("value").isin(list(values))
     tables = []
     for path in slot.paths:
-        file = ParquetFile(path)
+        file = published_table(path)
         shown = [name for name in file.schema_arrow.names if name not in _NOT_SHOWN]
         stored = file.read(shown, use_threads=False)
         several = "attribute" in stored.column_names

@@ -15,7 +15,8 @@
     return found;
   };
   const quoted = (cell) => {
-    const text = /^[=@\t\r]|^[+-](?![\d.])/.test(cell) ? "'" + cell : String(cell);
+    const number = /^[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?$/i.test(cell);
+    const text = /^[=+\-@\t\r]/.test(cell) && !number ? "'" + cell : String(cell);
     return /[",\r\n]/.test(text) ? '"' + text.replaceAll('"', '""') + '"' : text;
   };
   const start = async (place) => {

@@ -18,7 +18,8 @@ _ALWAYS: tuple[Gloss, ...] = (
     ("support", "for a value, how many reports speak for it; chance makes others' reports do so too"),
     (
         "raw, estimate",
-        "what follows from the support without bias: right on average, so it may be negative or above 100 %",
+        "the frequency computed from the support without bias: right on average, so it may be negative or "
+        "above 100 %",
     ),
     (
         "consistent",
@@ -32,8 +33,8 @@ _ALWAYS: tuple[Gloss, ...] = (
     ),
     (
         "standard error",
-        "the typical size of an error that chance makes; where counts are many a 95 % interval reaches about "
-        "1.96 of them to either side, unless it ends at 0 or 1 before",
+        "the typical size of an error that chance makes; where counts are large a 95 % interval reaches "
+        "about 1.96 of them to either side, unless it ends at 0 or 1 before",
     ),
     ("mean squared error", "the mean of squared errors over all values; its root is a typical error"),
     (
@@ -61,7 +62,7 @@ def glosses(sizes: Iterable[int], reasons: Iterable[str]) -> list[Gloss]:
     k = ", ".join(count(size) for size in known[:8])
     found = [("k", f"how many values the domain has{f', here {k}' if k else ''}")]
     found.append(
-        ("1/k", "the frequency of every value if all were equally common: the answer of who knows nothing")
+        ("1/k", "the frequency of every value if all were equally common: the answer without any report")
     )
     refused = {reason.value: reason.explanation for reason in Reason}
     found += [(reason, refused[reason]) for reason in sorted(set(reasons)) if reason in refused]

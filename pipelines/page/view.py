@@ -196,14 +196,14 @@ class Writer:
         chances = "per epoch: how many reports support each value"
         if support is not None:
             own, other = float(support.own), float(support.other)
-            chances += f" ({own:.3g} of its holders' do, {other:.3g} of the others')"
+            chances += f" ({own:.3g} of the reports of its holders, {other:.3g} of the others)"
         error = f"± {self._bound(1.96 * self._typical())}" if self.usable else "withheld"
         if data.mean:
             shown, chances = "1 sum", "per epoch: of what its reports carry, in exact integers"
-            unit, estimate = "half a 95 % interval", "mean, which may lie outside its range"
+            unit, estimate = "half the width of a 95 % interval", "mean, which may lie outside its range"
         else:
             shown = f"{count(data.size)} counts" if data.size else DASH
-            unit = "half a 95 % interval, in percentage points,"
+            unit = "half the width of a 95 % interval, in percentage points,"
             estimate = "estimate, which may be negative"
         after, promise = self._after()
         return [

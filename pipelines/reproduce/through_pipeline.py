@@ -88,9 +88,9 @@ def published_by_pipeline(text: str, people: Held | Joint, seed: int) -> dict[st
     with tempfile.TemporaryDirectory() as temporary:
         fleet, output = Path(temporary, "fleet"), Path(temporary, "out")
         written = simulate(collection, people, fleet, seed=seed)
-        inputs, size = match_inputs(str(fleet / "reports" / "*"))
-        bits = shard_bits_for(size)
-        done = run(RunConfig.parsed((collection,), files=inputs, output=str(output), shard_bits=bits))
+        matched = match_inputs(str(fleet / "reports"))
+        bits = shard_bits_for(matched.size)
+        done = run(RunConfig.parsed((collection,), files=matched.files, output=str(output), shard_bits=bits))
         if not done.accounting.total.counted == written.reports:
             raise RuntimeError(
                 f"{written.reports} reports were sent, {done.accounting.total.counted} counted"

@@ -10,8 +10,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from ldpbeam.simulators.population.contract import Population, Request
-from ldpbeam.simulators.population.tables import column_names, encode, note_absent, read_columns
+from ldpbeam.simulators.population.contract import INDEX, Population, Request
+from ldpbeam.simulators.population.tables import column_names, encode, in_header, note_absent, read_columns
 from ldpbeam.simulators.words import RandomWords
 
 
@@ -63,12 +63,14 @@ def csv(request: Request) -> Population:
     names = column_names(path)
     if ".." in part and part.endswith(",permute"):
         raise request.bad("columns per epoch are not permuted", "leave ',permute' out, or name one column")
-    if ".." in part and part not in names:
-        return _wide(request, path, _between(request, part, names))
+    if ".." in part and in_header(part, names) not in names:
+        ends = [in_header(end, names) for end in part.replace(INDEX, "").split("..", 1)]
+        return _wide(request, path, _between(request, "..".join(ends), names), part.startswith(INDEX))
     name, comma, word = part.rpartition(",")
     permute = bool(comma) and word.strip() == "permute" and part not in names
-    texts = read_columns(path, [name if permute else part])
-    (encoded,), labels = encode(request, path, texts)
+    asked = name if permute else part
+    texts = read_columns(path, [in_header(asked, names)])
+    (encoded,), labels = encode(request, path, texts, indices=asked.startswith(INDEX))
     note_absent(request, path, texts)
     if request.epochs is None:
         raise request.bad(
@@ -93,10 +95,10 @@ def column(
     )
 
 
-def _wide(request: Request, path: Path, names: list[str]) -> Population:
+def _wide(request: Request, path: Path, names: list[str], indices: bool) -> Population:
     epochs = request.at_most("epochs", request.epochs, len(names))
     texts = read_columns(path, names)
-    encoded, labels = encode(request, path, texts)
+    encoded, labels = encode(request, path, texts, indices=indices)
     note_absent(request, path, texts)
     devices = request.at_most("devices", request.devices, encoded[0].size)
     table = np.empty((epochs, devices), dtype=np.int32)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +23,12 @@ SPECS = (
     "panel:FILE:device,epoch,value; for several attributes also table:FILE[,permute], marginals:FILE"
 )
 """The forms a population's SPEC can take, for messages and help."""
+
+INDEX = "index:"
+"""Stands before the name of a column that holds indices, in a SPEC or in the file's first row."""
+
+_SOURCE = re.compile(r"(.+?):((?:[^:]|(?:(?<=:)|(?<=,)|(?<=\.\.))index:)+)", re.DOTALL)
+"""A file and its columns: those after the last colon that does not belong to :data:`INDEX`."""
 
 
 class Population(Protocol):
@@ -108,7 +115,7 @@ class Request:
 
     def source(self) -> tuple[Path, str]:
         """The file and the column part."""
-        file, colon, columns = self.rest.rpartition(":")
-        if not colon or not file or not columns:
+        found = _SOURCE.fullmatch(self.rest)
+        if found is None:
             raise self.bad("it does not name a file and its columns", f"the forms are {SPECS}")
-        return Path(file), columns
+        return Path(found[1]), found[2]

@@ -4,7 +4,7 @@ The SPEC of the command line, for a collection with ``attributes``:
 
     syn  zipf:1.1          as for one attribute, each attribute drawn independently
     table:FILE             every row of a CSV file is a device with fixed values; columns are named as
-                           the attributes (a blank may stand for ``_``)
+                           the attributes (a blank may stand for ``_``; ``index:NAME`` holds indices)
     table:FILE,permute     the rows dealt anew to the devices in every epoch
     marginals:FILE         JSON, attribute to counts of its values, in order; attributes independent,
                            values fixed, counts exact (of all devices)
@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 
 from ldpbeam.collection.domain import Domain
 from ldpbeam.simulators.population.columns import column
-from ldpbeam.simulators.population.contract import ABSENT, Note, Population, Request, unnoted
+from ldpbeam.simulators.population.contract import ABSENT, INDEX, Note, Population, Request, unnoted
 from ldpbeam.simulators.population.drawn import syn, zipf
 from ldpbeam.simulators.population.tables import column_names, counted, encode, read_columns
 from ldpbeam.simulators.words import RandomWords
@@ -197,7 +197,5 @@ def _beyond(columns: Sequence[NDArray[np.int32]], limit: int | None) -> NDArray[
 
 
 def _named(name: str, there: Sequence[str]) -> str:
-    """The column of an attribute: its own name, or the one with blanks where it has ``_``."""
-    if name in there:
-        return name
-    return next((column for column in there if column.replace(" ", "_") == name), name)
+    """The column of an attribute: its own name, or the one with blanks where it has ``_``, or of indices."""
+    return next((column for column in there if column.removeprefix(INDEX).replace(" ", "_") == name), name)

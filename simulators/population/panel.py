@@ -12,11 +12,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldpbeam.collection.epochs import instant, parse_instant
-from ldpbeam.simulators.population.contract import ABSENT, Population, Request
+from ldpbeam.simulators.population.contract import ABSENT, INDEX, Population, Request
 from ldpbeam.simulators.population.tables import (
     TextColumn,
+    column_names,
     counted,
     encode,
+    in_header,
     note_absent,
     read_columns,
     recoded,
@@ -71,14 +73,15 @@ def panel(request: Request) -> Population:
         raise request.bad(
             f"{part!r} does not name three different columns", "write panel:FILE:device,epoch,value"
         )
-    device, epoch, value = read_columns(path, names)
+    indices = names[2].startswith(INDEX)
+    device, epoch, value = read_columns(path, [*names[:2], in_header(names[2], column_names(path))])
     for column in (device, epoch):
         if "" in column.texts:
             raise ValueError(
                 f"{path}:{column.line_of('')}: column {column.name!r} is empty, so the "
                 "value belongs to no device and epoch; fill it in or remove the row"
             )
-    encoded, labels = encode(request, path, [value])
+    encoded, labels = encode(request, path, [value], indices=indices)
     index = _epoch_indices(request, path, epoch)
     there = sorted(set(index))
     rank = {found: rank for rank, found in enumerate(there)}

@@ -10,7 +10,10 @@ A population is named by a text, the SPEC of the command line:
     panel:FILE:device,epoch,value   long format: one row per device and epoch, in any order; an epoch is its
                                     index, or a date or an instant (2026-01-09, 2026-01-09T06:00:00Z)
 
-The part after the last ``:`` names the columns, so a path may contain ``:`` and a column name may
+A cell holds what a person would write: a label, a number of a range or of a size, as docs/wire.md has it.
+``index:COLUMN`` is a column of indices, and so is one that the file itself names ``index:…``.
+
+The part after the last other ``:`` names the columns, so a path may contain ``:`` and a column name may
 not. Column names may contain spaces. In ``COL1..COLn``, ends that share a prefix and end in numbers
 (``PWGTP1..PWGTP80``) mean the columns of that prefix with numbers in between, in the order of the
 numbers; any other ends mean the columns between them in file order. An empty cell means the device
@@ -49,10 +52,10 @@ def population(
 ) -> Population:
     """The population a SPEC describes (forms: module docstring).
 
-    Raw texts of a file become values through the domain. For a plain size there is nothing to look
-    up: the distinct texts of the columns, sorted (as numbers when all are numbers, else as text),
-    become 0, 1, …. That numbering uses every row and column the SPEC names, so it does not depend
-    on ``devices`` or ``epochs``.
+    Raw texts of a file become values through the domain. Of a plain size they are the values themselves,
+    where all are whole numbers of it. Else the distinct texts of the columns, sorted (as numbers when all
+    are numbers, else as text), become 0, 1, …. That numbering uses every row and column the SPEC names, so
+    it does not depend on ``devices`` or ``epochs``.
 
     Args:
         spec: the description.

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from ldpbeam.collection.domain import Domain
 from ldpbeam.csv_rows import COMMA, CsvError, CsvRows
-from ldpbeam.simulators.population.contract import ABSENT, Request
+from ldpbeam.simulators.population.contract import ABSENT, INDEX, Request
 
 _SHOWN = 20
 """Most column names an error lists."""
@@ -102,18 +102,28 @@ def read_columns(path: Path, names: Sequence[str]) -> list[TextColumn]:
     ]
 
 
+def in_header(name: str, there: Sequence[str]) -> str:
+    """The column that a name means: itself, or the one with or without :data:`INDEX` before it."""
+    other = name.removeprefix(INDEX) if name.startswith(INDEX) else INDEX + name
+    return other if name not in there and other in there else name
+
+
 def encode(
-    request: Request, path: Path, columns: Sequence[TextColumn]
+    request: Request, path: Path, columns: Sequence[TextColumn], *, indices: bool = False
 ) -> tuple[list[NDArray[np.int32]], tuple[str, ...] | None]:
     """Columns of texts as columns of values (-1 for empty cells), and the values' labels.
 
+    Where the columns hold ``indices``, or one of their names begins with :data:`INDEX`, the texts are those.
     Cells that hold a label that is not listed are counted in a note of the request.
     """
     domain = request.domain
     labels = domain.labels
     named = _span(columns)
     texts = {text for column in columns for text in column.texts} - {""}
-    if labels is None and domain.maximum is None:
+    if indices or any(column.name.startswith(INDEX) for column in columns):
+        domain = Domain(domain.size)
+    plain = domain.labels is None and domain.maximum is None
+    if plain and labels is None and not indices and not _of_size(domain, texts):
         distinct = _sorted(texts)
         if len(distinct) > domain.size:
             raise ValueError(
@@ -152,6 +162,16 @@ def note_absent(request: Request, path: Path, columns: Sequence[TextColumn]) -> 
         )
 
 
+def _of_size(domain: Domain, texts: Iterable[str]) -> bool:
+    """Whether all texts are whole numbers of a size, so that they are the values themselves."""
+    try:
+        for text in texts:
+            domain.index_of_text(text)
+    except ValueError:
+        return False
+    return True
+
+
 def counted(number: int, noun: str) -> str:
     """A number with its noun: ``1 row``, ``2,000 rows``."""
     return f"{number:,} {noun}" + ("" if number == 1 else "s")
@@ -165,7 +185,7 @@ def _span(columns: Sequence[TextColumn]) -> str:
 def _looked_up(domain: Domain, path: Path, column: TextColumn, text: str) -> int:
     """The value of one text, or an error that says where the text stands."""
     try:
-        return domain.index(text)
+        return domain.index_of_text(text)
     except ValueError as error:
         raise ValueError(
             f"{path}:{column.line_of(text)}: column {column.name!r}: {text!r} is no value of the domain "

@@ -42,7 +42,7 @@ USE = """(async () => {
 
 
 def test_any_epoch_can_be_chosen_sorted_filtered_and_saved(tmp_path: Path) -> None:
-    labels = ["app a", "app b", "=cmd", 'app b "x", <b>y</b>']
+    labels = ["app a", "app b", "-2+app b", 'app b "x", <b>y</b>']
     output, truth = write_run(tmp_path, [Fake(k=4, epochs=4, labels=labels, insufficient=(1,))])
     page = write_page(output, tmp_path / "page.html", truth)
 
@@ -58,11 +58,12 @@ def test_any_epoch_can_be_chosen_sorted_filtered_and_saved(tmp_path: Path) -> No
         assert {row[1] for row in found[listed]} == set(labels)
     assert found["first"] != found["third"]
     assert [row[0] for row in found["byValue"]] == ["0", "1", "2", "3"]
-    assert [row[1] for row in found["filtered"]] == [labels[1], labels[3]]
+    assert [row[1] for row in found["filtered"]] == labels[1:]
     rows = list(csv.reader(found["csv"].splitlines()))
     assert rows[0] == ["epoch", "start", "value", "label", "estimate, %", "±, %", "consistent, %", "truth, %"]
-    assert [row[3] for row in rows[1:]] == [labels[1], labels[3]]
+    assert [row[3] for row in rows[1:]] == [labels[1], f"'{labels[2]}", labels[3]]
+    assert all(cell == "" or float(cell) < 100 for row in rows[1:] for cell in row[4:])
     assert rows[1][0] == "2"
     assert rows[1][4] == found["filtered"][0][2].removesuffix(" %")
-    assert found["bars"] == 2
+    assert found["bars"] == 3
     assert found["paper"] == "rgb(255, 255, 255)"

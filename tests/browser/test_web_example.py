@@ -210,19 +210,19 @@ STATE = """(async () => {
     };
   });
   const four = await Promise.all([0, 1, 2, 3].map(open));
-  const reports = await Promise.all(four.map((device, value) => device.report(value, 5)));
+  const reports = await Promise.all(four.map((device, value) => device.report({ index: value }, 5)));
   let kept;
   await raw((objects) => objects.get("state").onsuccess = (found) => kept = found.target.result);
-  const found = { reports: reports.map(String), earlier: await code(() => four[0].report(0, 4)) };
+  const found = { reports: reports.map(String), earlier: await code(() => four[0].report({ index: 0 }, 4)) };
   const damaged = kept.slice();
   damaged[60] ^= 1;
   await raw((objects) => objects.put(damaged, "state"));
-  found.damaged = [await code(open), await code(() => four[1].report(0, 6))];
+  found.damaged = [await code(open), await code(() => four[1].report({ index: 0 }, 6))];
   await raw((objects) => objects.put(kept, "state"));
-  found.again = String(await four[2].report(0, 5));
+  found.again = String(await four[2].report({ index: 0 }, 5));
   const deleting = indexedDB.deleteDatabase("device");
   await new Promise((done) => deleting.onsuccess = done);
-  found.deleted = await code(() => four[3].report(0, 6));
+  found.deleted = await code(() => four[3].report({ index: 0 }, 6));
   found.lost = await code(open);
   return found;
 })()"""

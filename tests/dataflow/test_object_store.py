@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from ldpbeam.accounting import Account
+from ldpbeam.pipelines.matching import match_path
 from ldpbeam.transforms.sinks.accounting import EpochAccounting
 from tests.dataflow.conftest import YAML, Call
 from tests.dataflow.service import serving
@@ -110,3 +111,53 @@ def test_a_drained_job_leaves_its_record_in_the_object_store(
     assert (code, err) == (0, "")
     assert "read 5 = counted 5" in out
     assert json.loads(objects["mem://bucket/results/run.json"])["accounting"]["total"]["read"] == 5
+
+
+def test_a_path_with_brackets_is_no_pattern_in_an_object_store(
+    call: Call, agreed: Path, reports: Path, objects: dict[str, bytes]
+) -> None:
+    """An output `results[1]` beside `results1`: only its own objects are looked at, and replaced."""
+    name = f"estimates/other-{'0' * 16}-epoch-000000-r000.parquet"
+    theirs = {
+        f"mem://bucket/{folder}/{name}": b"theirs" for folder in ("results1", "results(1]", "resultsX1]")
+    }
+    objects.update(theirs)
+    arguments = ["run", "--collection", agreed, "--input", reports, "--output", "mem://bucket/results[1]"]
+    for _ in range(2):
+        code, _, err = call(*arguments)
+        assert (code, err) == (0, "")
+    written = json.loads(objects["mem://bucket/results[1]/run.json"])
+    assert written["accounting"]["total"]["counted"] == 240
+    assert {name: objects[name] for name in theirs} == theirs
+    stream = [*arguments[:-1], "mem://bucket/live[1]", "--streaming", "--job", "a"]
+    assert call(*stream)[0] == 0
+    live = json.loads(objects["mem://bucket/live[1]/run.json"])
+    assert live["accounting"]["total"]["counted"] == 240
+
+
+def test_objects_are_found_by_path_folder_and_pattern(reports: Path, objects: dict[str, bytes]) -> None:
+    """What exists is no pattern here either; of a folder its objects and partitions are taken."""
+    names = ["in[1]/a.pb", "in[1]/_SUCCESS", "in[1]/epoch=3/b.pb", "in[1]/more/c.pb", "in[1]/_temporary/d.pb"]
+    names += ["in1/a.pb", "in1/b.pb.tmp", "[x].pb"]
+    objects.update({f"mem://bucket/{name}": b"x" for name in names})
+
+    def found(pattern: str) -> list[str]:
+        return [path.removeprefix("mem://bucket/") for path in match_path(f"mem://bucket/{pattern}").files]
+
+    assert found("in[1]/a.pb") == ["in[1]/a.pb"]
+    assert found("[x].pb") == ["[x].pb"]
+    assert found("in1") == found("in1/") == ["in1/a.pb"]
+    assert found("in?/*") == ["in1/a.pb"]
+    assert found("in*/*.pb") == ["in1/a.pb", "in[1]/a.pb"]
+    assert found("in[1]") == ["in[1]/a.pb", "in[1]/epoch=3/b.pb"]
+    assert found("in?1]/**") == ["in[1]/a.pb", "in[1]/epoch=3/b.pb", "in[1]/more/c.pb"]
+    assert found("in1/b.pb.tmp") == ["in1/b.pb.tmp"]
+    assert found("nothing") == []
+    matched = match_path("mem://bucket/in1")
+    assert matched.passed_over == ("mem://bucket/in1/b.pb.tmp",)
+    objects.update({f"mem://bucket/set/{name}": b"xy" for name in ("epoch=3/a.pb", "more/b.pb", ".x/c", "a")})
+    matched = match_path("mem://bucket/set")
+    assert matched.files == ("mem://bucket/set/a", "mem://bucket/set/epoch=3/a.pb")
+    assert matched.size == 4
+    assert matched.folders == ("mem://bucket/set/more/",)
+    assert matched.passed_over == ("mem://bucket/set/.x/c",)

@@ -20,6 +20,7 @@ from ldpbeam.channels.calibration import Calibration
 from ldpbeam.channels.channel import SymbolChannel
 from ldpbeam.collection.collection import Collection
 from ldpbeam.collection.file import load_collection
+from ldpbeam.collection.values import Index
 from ldpbeam.errors import Reason
 from ldpbeam.hashing import LinearFamily
 from ldpbeam.histogram import estimate_epoch, make_consistent
@@ -174,7 +175,7 @@ def _fleet() -> tuple[np.ndarray, np.ndarray, np.ndarray]:  # type: ignore[type-
         "zipf:1.1", domain=example().domain, devices=OTHERS, epochs=1, random_words=random_words
     )
     (values,) = people.values()
-    reports = Fleet(example(), OTHERS, random_words.seed).report(values, EPOCH)
+    reports = Fleet(example(), OTHERS, random_words.seed).report(Index(values), EPOCH)
     return values, reports.report_ids, reports.payloads
 
 

@@ -6,6 +6,7 @@ import gzip
 import resource
 import sys
 import time
+from decimal import Decimal
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import zstandard
+
+from tests.reference.parquet_headers import LIST, fields, skip_struct
 
 
 def gz(block: bytes, times: int) -> bytes:
@@ -38,6 +41,37 @@ def table(payload: Any, rows: int = 65_536, **options: Any) -> bytes:
     sink = BytesIO()
     pq.write_table(pa.table(columns), sink, compression="zstd", **options)
     return sink.getvalue()
+
+
+def ids(column: Any, rows: int = 65_536) -> bytes:
+    """A table whose report ids are this column."""
+    same = {name: pa.array(np.zeros(rows, kind)) for name, kind in (("digest", "u8"), ("epoch", "i8"))}
+    columns = {**same, "report_id": column, "payload": pa.array([b"a"] * rows)}
+    sink = BytesIO()
+    pq.write_table(pa.table(columns), sink, compression="zstd", store_schema=False)
+    return sink.getvalue()
+
+
+def row_groups_over_the_same_pages(times: int = 4000) -> bytes:
+    """A footer that lists one row group of a thousand small pages again and again."""
+    rows = 1000
+    columns = {name: pa.array(np.arange(rows, dtype="i8")) for name in ("digest", "epoch", "report_id")}
+    columns["payload"] = pa.array([b"a"] * rows)
+    sink = BytesIO()
+    small = {"data_page_size": 1, "write_batch_size": 1, "use_dictionary": False, "write_statistics": False}
+    pq.write_table(pa.table(columns), sink, compression="none", store_schema=False, **small)
+    data = sink.getvalue()
+    length = int.from_bytes(data[-8:-4], "little")
+    body, foot = data[: -8 - length], data[-8 - length : -8]
+    (head, begin, end) = next(
+        (where - 1, where, skip_struct(foot, where + 1))
+        for number, kind, where in fields(foot, 0)
+        if (number, kind) == (4, LIST)
+    )
+    group = foot[begin + 1 : end]
+    many = bytes([times & 127 | 128, times >> 7])
+    foot = foot[: head + 1] + b"\xfc" + many + group * times + foot[end:]
+    return body + foot + len(foot).to_bytes(4, "little") + b"PAR1"
 
 
 def dictionary(size: int, rows: int = 65_536) -> pa.DictionaryArray:
@@ -70,6 +104,13 @@ BOMBS = {
         use_dictionary=False,
         column_encoding={"payload": "DELTA_BYTE_ARRAY"},
     ),
+    "ids as long text": lambda: ids(
+        pa.DictionaryArray.from_arrays(pa.array(np.zeros(65_536, np.int32)), pa.array(["0" * 100_000]))
+    ),
+    "ids as many digits": lambda: ids(
+        pa.array([Decimal(10**75 + i % 50) for i in range(65_536)], pa.decimal256(76, 0))
+    ),
+    "row groups over the same pages": row_groups_over_the_same_pages,
     "many equal rows": lambda: table(dictionary(1, 1 << 22), 1 << 22),
 }
 

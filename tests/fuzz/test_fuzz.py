@@ -13,6 +13,7 @@ import sys
 from collections import Counter
 from io import BytesIO
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -38,7 +39,18 @@ def parts(total: int, size: int) -> list[object]:
     return [pytest.param(seed, marks=[pytest.mark.slow] if seed else []) for seed in range(count)]
 
 
-LINEAR = frozenset({"a count and no ids", "empty groups", "ids in parts", "gzip members", "zstd frames"})
+LINEAR = frozenset(
+    {
+        "a count and no ids",
+        "empty groups",
+        "gzip members",
+        "ids as long text",
+        "ids as many digits",
+        "ids in parts",
+        "row groups over the same pages",
+        "zstd frames",
+    }
+)
 """Bombs by what reading a byte of them used to cost; the others stand for too much and are cut."""
 
 
@@ -95,12 +107,24 @@ def typed_tables() -> dict[str, bytes]:
         "variable": ("payload", pa.array(table["payload"].to_pylist(), pa.binary())),
         "large": ("payload", pa.array(table["payload"].to_pylist(), pa.large_binary())),
         "text": ("payload", pa.array(["ab"] * table.num_rows)),
+        "digits": ("report_id", pa.array([str(one) for one in table["report_id"].to_pylist()])),
+        "digits once": (
+            "digest",
+            pa.array([str(one) for one in table["digest"].to_pylist()]).dictionary_encode(),
+        ),
+        "decimals": ("report_id", table["report_id"].cast(pa.decimal128(20, 0))),
+        "long decimals": ("report_id", table["report_id"].cast(pa.decimal256(50, 5))),
+        "rounded": ("report_id", table["report_id"].to_numpy().astype(float)),
     }.items():
         at = table.schema.get_field_index(column[0])
         sink = BytesIO()
-        pq.write_table(table.set_column(at, column[0], pa.array(column[1])), sink, row_group_size=16)
+        pq.write_table(table.set_column(at, column[0], _as_column(column[1])), sink, row_group_size=16)
         made[name] = sink.getvalue()
     return made
+
+
+def _as_column(values: Any) -> Any:
+    return values if isinstance(values, pa.Array | pa.ChunkedArray) else pa.array(values)
 
 
 @pytest.mark.parametrize(

@@ -23,9 +23,10 @@ pytestmark = pytest.mark.javascript
 PROGRAM = REPOSITORY / "clients" / "js" / "build" / "src" / "audit.js"
 PLAN = Plan(draws=3000, lasting=60, swept=(32, 10))
 
+DOMAINS = {"l_grr": "{labels: [a, b, c, d, e, f]}", "l_osue": "{range: {max: 7, buckets: 6}}"}
 YAML = """
 name: asked
-domain: {{size: 6}}
+domain: {domain}
 protocol: {protocol}
 epsilon_longitudinal: {longitudinal}
 epsilon_first: {first}
@@ -40,13 +41,18 @@ MORE = {
 
 
 def collection(folder: Path, kind: str, longitudinal: float = 2.0, first: float = 1.9) -> Path:
-    text = YAML.format(protocol=kind.partition("-")[0], longitudinal=longitudinal, first=first)
+    text = YAML.format(
+        domain=DOMAINS.get(kind, "{size: 6}"),
+        protocol=kind.partition("-")[0],
+        longitudinal=longitudinal,
+        first=first,
+    )
     (folder / "asked.yaml").write_text(text + MORE[kind])
     return folder / "asked.yaml"
 
 
 def dbitflip(folder: Path) -> Path:
-    text = YAML.format(protocol="dbitflip_pm", longitudinal=2.0, first=1.0)
+    text = YAML.format(domain="{size: 6}", protocol="dbitflip_pm", longitudinal=2.0, first=1.0)
     one_level = "".join(line for line in text.splitlines(True) if not line.startswith("epsilon_first"))
     (folder / "asked.yaml").write_text(one_level + "d: 3\n")
     return folder / "asked.yaml"
@@ -61,8 +67,9 @@ def defined(file: Path) -> Path:
 
 
 def audited(file: Path, definition: Path) -> Outcome:
-    with ExternalClient(f"node {PROGRAM} {definition}") as client:
-        return audit(client, load_collection(file), PLAN, 1e-9)
+    asked = load_collection(file)
+    with ExternalClient(f"node {PROGRAM} {definition}", asked) as client:
+        return audit(client, asked, PLAN, 1e-9)
 
 
 @pytest.mark.parametrize("kind", [*MORE, "dbitflip_pm"])

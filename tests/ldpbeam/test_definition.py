@@ -23,7 +23,7 @@ LABELLED = """\
 name: choice
 version: 7
 owner: somebody@example.com
-domain: {labels: ["yes", "no", "löß \\"x\\" \\n"]}
+domain: {labels: ["yes", "no", "löß \\"x\\" \\u200e"]}
 protocol: rappor
 epsilon_longitudinal: 2.1
 p2: 0.7
@@ -70,7 +70,7 @@ def test_choices_are_kept(agreed: Collection) -> None:
 
 
 def test_the_label_for_all_others_is_kept() -> None:
-    agreed = parse_collection(LABELLED.replace('x\\" \\n"]', 'x\\" \\n"], other: "no"'))
+    agreed = parse_collection(LABELLED.replace('x\\" \\u200e"]', 'x\\" \\u200e"], other: "no"'))
     assert agreed.domain
     assert agreed.domain.other == again(agreed).domain.other == 1  # type: ignore[union-attr]
     assert again(agreed).digest == agreed.digest != parse_collection(LABELLED).digest

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import random
+from decimal import Decimal
+
 import pytest
 
 from ldpbeam.collection.domain import MAX_DOMAIN, Domain
@@ -35,29 +38,30 @@ def test_unsound_domains_are_refused_with_a_remedy(arguments: tuple, said: str) 
 def test_plain_sizes_take_indices() -> None:
     """A size takes its indices as text and nothing else; a refused text is never repeated."""
     domain = Domain(12)
-    assert [domain.index(str(i)) for i in range(12)] == list(range(12))
+    assert [domain.index_of_text(str(i)) for i in range(12)] == list(range(12))
     assert domain.label(7) == "7"
-    for raw in ("12", "-1", "secret", "1.0", ""):
+    assert domain.index_of_text("1.0") == 1
+    for raw in ("12", "-1", "secret", "1.5", ""):
         with pytest.raises(ValueError) as caught:
-            domain.index(raw)
+            domain.index_of_text(raw)
         if raw == "12":
-            assert "12 " not in str(caught.value).replace("size 12", "")
+            assert "12 " not in str(caught.value)
 
 
 def test_labels_are_looked_up() -> None:
     """Labels map both ways; an unknown one is refused without being repeated in the text."""
     domain = Domain(3, ("never", "daily", "Ärger"))
-    assert [domain.index(name) for name in ("never", "daily", "Ärger")] == [0, 1, 2]
+    assert [domain.index_of_text(name) for name in ("never", "daily", "Ärger")] == [0, 1, 2]
     assert domain.label(2) == "Ärger"
     for raw in ("Daily", "secret", ""):
         with pytest.raises(ValueError, match="3 labels") as caught:
-            domain.index(raw)
+            domain.index_of_text(raw)
         assert "secret" not in str(caught.value)
 
 
 def test_a_label_that_is_not_listed_is_other() -> None:
     domain = Domain(3, ("never", "daily", "else"), other=2)
-    assert [domain.index(name) for name in ("never", "else", "secret", "")] == [0, 2, 2, 2]
+    assert [domain.index_of_text(name) for name in ("never", "else", "secret", "")] == [0, 2, 2, 2]
     for wrong in (3, -1):
         with pytest.raises(CollectionError, match="none of the labels"):
             Domain(3, ("never", "daily", "else"), other=wrong)
@@ -69,11 +73,52 @@ def test_ranges_cut_into_equal_buckets_and_clamp() -> None:
     """Bucket bounds are half open; numbers beyond the range go into the first or last bucket."""
     domain = Domain(4, None, 100.0)
     expected = {"0": 0, "24.999": 0, "25": 1, "99.9": 3, "100": 3, "1e9": 3, "-5": 0, "50": 2}
-    assert {raw: domain.index(raw) for raw in expected} == expected
+    assert {raw: domain.index_of_text(raw) for raw in expected} == expected
     assert domain.label(1) == "[25, 50)"
     for raw in ("nan", "inf", "-inf", "x"):
         with pytest.raises(ValueError):
-            domain.index(raw)
+            domain.index_of_text(raw)
+
+
+LABELLED = {
+    (2_000_000, 2_000_000): {0: "[0, 1)", 1_234_567: "[1234567, 1234568)", 1_999_999: "[1999999, 2000000)"},
+    (86400, 32): {0: "[0, 2700)", 31: "[83700, 86400)"},
+    (10, 3): {1: "[3.33333, 6.66667)", 2: "[6.66667, 10)"},
+    (0.3, 3): {0: "[0, 0.1)", 1: "[0.1, 0.2)", 2: "[0.2, 0.3)"},
+    (12_345_679, 3): {0: "[0, 4115226)", 2: "[8230453, 12345679)"},
+    (2_469_134, 2): {1: "[1234567, 2469134)"},
+    (1e-7, 2): {1: "[5e-8, 1e-7)"},
+    (3e20, 3): {1: "[1e+20, 2e+20)"},
+}
+
+
+@pytest.mark.parametrize("range_", LABELLED, ids=str)
+def test_buckets_are_named_by_their_exact_edges_where_these_are_short(range_: tuple[float, int]) -> None:
+    end, buckets = range_
+    domain = Domain(buckets, maximum=float(end))
+    assert {value: domain.label(value) for value in LABELLED[range_]} == LABELLED[range_]
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_no_two_buckets_have_one_name_and_edges_rise(seed: int) -> None:
+    """Of ranges of every width: also of millions of buckets, by samples of neighbours."""
+    draw = random.Random(seed)
+    for end in (
+        draw.uniform(0, 10) * 10.0 ** draw.randrange(-300, 300),
+        float(draw.randrange(1, 10**9)),
+        1 / 3,
+    ):
+        buckets = draw.choice((2, 7, 99, 1000, 65_537, 10**6 - 1, MAX_DOMAIN))
+        domain = Domain(buckets, maximum=end)
+        begin = draw.randrange(max(1, buckets - 300))
+        edges = [domain.edge(value) for value in range(begin, min(begin + 300, buckets) + 1)]
+        assert len(set(edges)) == len(edges)
+        exact = [Decimal(repr(end)) * value / buckets for value in range(begin, begin + len(edges))]
+        assert all(
+            abs(Decimal(edge) - at) * buckets * 2 < Decimal(repr(end))
+            for edge, at in zip(edges, exact, strict=True)
+        )
+        assert domain.edge(0) == "0"
 
 
 def test_equality_and_hash_are_by_content() -> None:

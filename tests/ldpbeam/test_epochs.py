@@ -67,39 +67,21 @@ def test_contains_the_planned_epochs_only() -> None:
 @pytest.mark.parametrize(
     "text,seconds",
     [("90s", 90), ("15m", 900), ("6h", 21600), ("1d", 86400), ("2w", 1209600), ("1d12h", 129600),
-     ("0", 0), (0, 0), (" 6H ", 21600), ("0s", 0)],
+     ("0", 0), (" 6H ", 21600), ("0s", 0)],
 )  # fmt: skip
-def test_durations(text: str | int, seconds: int) -> None:
+def test_durations(text: str, seconds: int) -> None:
     """What people write for lengths of time."""
     assert parse_duration(text) == seconds
 
 
 @pytest.mark.parametrize(
     "text",
-    [
-        "",
-        "6",
-        6,
-        -1,
-        "6 h",
-        "h6",
-        "-6h",
-        "1.5h",
-        "6y",
-        True,
-        None,
-        1.0,
-        "1h1",
-        [],
-        "∞s",
-        "\u0661d",
-        "1h\uff12m",
-    ],
+    ["", "6", "-1", "6 h", "h6", "-6h", "1.5h", "6y", "1:30", "1h1", "∞s", "\u0661d", "1h\uff12m", "P1D"],
 )
-def test_what_is_not_a_duration_is_refused(text: object) -> None:
+def test_what_is_not_a_duration_is_refused(text: str) -> None:
     """No unit is guessed: seconds and milliseconds have been confused before."""
     with pytest.raises(ValueError, match="duration"):
-        parse_duration(text)  # type: ignore[arg-type]
+        parse_duration(text)
 
 
 @pytest.mark.parametrize("text", ["1M", "12M", "1d1M", " 3M "])

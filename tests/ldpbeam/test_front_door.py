@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -48,7 +49,9 @@ def test_every_example_from_values_to_a_table(path: Path) -> None:
     collection = ldpbeam.load_collection(path)
     attributes = len(collection.histograms)
     values = np.random.default_rng(1).integers(0, 2, (1500, attributes) if attributes > 1 else 1500)
-    table = ldpbeam.estimate(collection, ldpbeam.Fleet(collection, 1500, seed=2).report(values, epoch=3))
+    table = ldpbeam.estimate(
+        collection, ldpbeam.Fleet(collection, 1500, seed=2).report(ldpbeam.Index(values), epoch=3)
+    )
     assert table.schema.equals(estimates_schema(collection), check_metadata=True)
     assert set(table["epoch"].to_pylist()) == {3}
     assert table.num_rows == sum(part.results for part in collection.protocol.parts)
@@ -56,34 +59,34 @@ def test_every_example_from_values_to_a_table(path: Path) -> None:
 
 def test_equal_arguments_give_equal_reports_and_others_others(agreed: Collection) -> None:
     def ids(seed: int) -> list[int]:
-        return ldpbeam.simulate(agreed, [0, 1, 2], seed=seed).report_ids.tolist()
+        return ldpbeam.simulate(agreed, ["red", "green", "blue"], seed=seed).report_ids.tolist()
 
     assert ids(1) == ids(1)
     assert len({*ids(1), *ids(2)}) == 6
 
 
 def test_absent_devices_send_nothing(agreed: Collection) -> None:
-    assert len(ldpbeam.simulate(agreed, [0, -1, 2, -1])) == 2
-    nobody = ldpbeam.simulate(agreed, np.full(3, -1))
+    assert len(ldpbeam.simulate(agreed, ldpbeam.Index([0, -1, 2, -1]))) == 2
+    nobody = ldpbeam.simulate(agreed, ldpbeam.Index(np.full(3, -1)))
     assert nobody.payloads.shape == (0, agreed.protocol.payload_size)
     assert ldpbeam.estimate(agreed, nobody)["status"].to_pylist() == ["insufficient_reports"] * 4
 
 
-@pytest.mark.parametrize("values", [[0.5, 1.0], [b"red"], np.array([1], np.uint64)])
-def test_values_are_indices_or_labels(agreed: Collection, values: object) -> None:
-    with pytest.raises(TypeError):
-        ldpbeam.simulate(agreed, values)  # type: ignore[arg-type]
-
-
-@pytest.mark.parametrize("values", [[4], [-2], [2**32], [[0, 1]], np.zeros(0, int), ["a"]])
-def test_values_lie_in_the_domain(agreed: Collection, values: list[int]) -> None:
-    with pytest.raises(ValueError, match=r"value|devices"):
+@pytest.mark.parametrize("values", [[0.5, 1.0], [b"red"], np.array([1], np.uint64), [1], [-1], ["a"]])
+def test_values_are_labels_where_there_are_labels(agreed: Collection, values: Any) -> None:
+    with pytest.raises(ldpbeam.LdpError, match=r"device 0.*None stands for an absent device.*E-DEVICE-VALUE"):
         ldpbeam.simulate(agreed, values)
+
+
+@pytest.mark.parametrize("values", [[4], [-2], [2**32], [[0, 1]], np.zeros(0, int), [0.5], ["red"], [True]])
+def test_indices_lie_in_the_domain(agreed: Collection, values: Any) -> None:
+    with pytest.raises(ValueError, match=r"value|devices|integers"):
+        ldpbeam.simulate(agreed, ldpbeam.Index(values))
 
 
 def test_reports_of_devices_and_of_a_simulation_are_admitted(agreed: Collection) -> None:
     other = ldpbeam.load_collection(REPOSITORY / "examples" / "minutes_in_app.yaml")
-    simulated = ldpbeam.Fleet(agreed, 2).report([0, 1], epoch=1)
+    simulated = ldpbeam.Fleet(agreed, 2).report(["red", "green"], epoch=1)
     batch = report_pb2.ReportBatch(
         digest=agreed.digest,
         epoch=1,
@@ -91,7 +94,10 @@ def test_reports_of_devices_and_of_a_simulation_are_admitted(agreed: Collection)
         report_ids=simulated.report_ids.tolist(),
         payloads=simulated.payloads.tobytes(),
     ).SerializeToString()
-    devices = [ldpbeam.Device.ephemeral(collection).report(2, epoch=1) for collection in (agreed, other)]
+    devices = [
+        ldpbeam.Device.ephemeral(collection).report(ldpbeam.Index(2), epoch=1)
+        for collection in (agreed, other)
+    ]
     both = ldpbeam.admit([agreed, other], [batch, *devices])
     assert sum(len(columns) for columns in both.admitted if columns.digest == agreed.digest) == 3
     assert sum(len(columns) for columns in both.admitted if columns.digest == other.digest) == 1
@@ -102,7 +108,7 @@ def test_reports_of_devices_and_of_a_simulation_are_admitted(agreed: Collection)
 
 def test_several_epochs_make_one_table_in_their_order(agreed: Collection) -> None:
     asked = ((5, 1), (2, 2), (5, 3))
-    parts = [ldpbeam.Fleet(agreed, 600, seed).report([1] * 600, epoch) for epoch, seed in asked]
+    parts = [ldpbeam.Fleet(agreed, 600, seed).report(["green"] * 600, epoch) for epoch, seed in asked]
     table = ldpbeam.estimate(agreed, parts)
     assert table["epoch"].to_pylist() == [2] * 4 + [5] * 4
     assert table["n"].to_pylist() == [600] * 4 + [1200] * 4
@@ -112,7 +118,7 @@ def test_several_epochs_make_one_table_in_their_order(agreed: Collection) -> Non
 
 
 def test_repeats_count_once_unless_asked_otherwise(agreed: Collection) -> None:
-    reports = ldpbeam.simulate(agreed, [1] * 600)
+    reports = ldpbeam.simulate(agreed, ["green"] * 600)
     assert ldpbeam.estimate(agreed, [reports, reports])["n"][0].as_py() == 600
     assert ldpbeam.estimate(agreed, [reports, reports], deduplicate=False)["n"][0].as_py() == 1200
 

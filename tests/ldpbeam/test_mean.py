@@ -678,7 +678,7 @@ def test_labels_and_buckets_have_no_mean() -> None:
 def test_whole_numbers_are_taken_to_the_nearest(number: float, top: int) -> None:
     domain = Domain(top + 1, None, float(top))
     assert domain.whole
-    found = domain.index(repr(number))
+    found = domain.index_of_text(repr(number))
     assert 0 <= found <= top
     assert all(abs(found - number) <= abs(other - number) for other in range(top + 1))
 
@@ -687,17 +687,17 @@ def test_whole_numbers_are_exact() -> None:
     """The rule of buckets would be off wherever v/max·(max+1) is not v: here every number is itself."""
     for top in (1, 7, 360, 86400):
         domain = Domain(top + 1, None, float(top))
-        assert all(domain.index(str(v)) == v for v in range(0, top + 1, max(1, top // 500)))
+        assert all(domain.index_of_text(str(v)) == v for v in range(0, top + 1, max(1, top // 500)))
     domain = Domain(86401, None, 86400.0)
     texts = {"0.49": 0, "0.5": 0, "1.5": 2, "86399.5": 86400, "86400.9": 86400, "1e300": 86400, "-3": 0}
-    assert {raw: domain.index(raw) for raw in texts} == texts
+    assert {raw: domain.index_of_text(raw) for raw in texts} == texts
     assert domain.label(86400) == "86400"
     assert domain.numeric
     assert Domain(3).numeric
     assert not Domain(32, None, 86400.0).whole
     for raw in ("nan", "inf", "x"):
         with pytest.raises(ValueError):
-            domain.index(raw)
+            domain.index_of_text(raw)
 
 
 # --- end to end

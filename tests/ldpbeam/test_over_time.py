@@ -190,7 +190,7 @@ def test_what_repeats_itself_takes_frequencies_that_add_up_to_1() -> None:
 def test_tables_say_what_of_an_error_repeats_itself(collection: str, repeats: bool) -> None:
     agreed = ldpbeam.load_collection(f"examples/{collection}.yaml")
     size = agreed.domain.size
-    table = ldpbeam.estimate(agreed, ldpbeam.simulate(agreed, np.arange(3000) % size, seed=3))
+    table = ldpbeam.estimate(agreed, ldpbeam.simulate(agreed, ldpbeam.Index(np.arange(3000) % size), seed=3))
     floor, error = (np.asarray(table[name]) for name in ("std_error_floor", "std_error"))
     assert table.column_names.index("std_error_floor") == table.column_names.index("std_error") + 1
     if not repeats:
@@ -201,7 +201,7 @@ def test_tables_say_what_of_an_error_repeats_itself(collection: str, repeats: bo
     assert floor**2 == pytest.approx(variance(nearest_shares(np.asarray(table["estimate"])), 3000, lasting))
     assert (floor < 0.99 * error).all()
     strict = replace(agreed, min_reports=5000)
-    few = ldpbeam.estimate(strict, ldpbeam.simulate(strict, np.zeros(10, np.int64)))
+    few = ldpbeam.estimate(strict, ldpbeam.simulate(strict, ldpbeam.Index(np.zeros(10, np.int64))))
     assert few["std_error_floor"].null_count == size
 
 
@@ -308,7 +308,8 @@ def test_devices_that_report_in_some_epochs_only() -> None:
     misses = []
     for seed in range(60):
         table = ldpbeam.estimate(
-            agreed, [ldpbeam.simulate(agreed, held, epoch=epoch, seed=seed) for epoch in range(4)]
+            agreed,
+            [ldpbeam.simulate(agreed, ldpbeam.Index(held), epoch=epoch, seed=seed) for epoch in range(4)],
         )
         assert np.asarray(table["n"])[::4].sum() == 4000
         assert (np.asarray(table["std_error_floor"]) == 0).all()

@@ -185,7 +185,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> tuple[Collection, Path]:
     )
     fleet = ldpbeam.Fleet(collection, devices=2000, seed=5)
     held = np.arange(2000) % K
-    table = ldpbeam.estimate(collection, [fleet.report(held) for _ in range(7)])
+    table = ldpbeam.estimate(collection, [fleet.report(ldpbeam.Index(held)) for _ in range(7)])
     folder = tmp_path_factory.mktemp("results")
     epochs = table["epoch"].to_numpy()
     for epoch in range(7):
@@ -251,7 +251,7 @@ def test_attributes_share_the_memory_that_may_be_held(
         "name: pieces\nattributes:\n- {name: a, domain: {size: 3}}\n- {name: b, domain: {size: 3}}\n"
         f"protocol: grr\nepsilon: 2\nallocation: sample\n{_EPOCH}"
     )
-    reports = ldpbeam.simulate(collection, np.zeros((500, 2), np.int64), seed=1)
+    reports = ldpbeam.simulate(collection, ldpbeam.Index(np.zeros((500, 2), np.int64)), seed=1)
     pq.write_table(ldpbeam.estimate(collection, reports), tmp_path / "0.parquet")
     monkeypatch.setattr(results_module, "HELD", 4)
     kinds = [type(one.series) for one in Results.of(tmp_path).histories()]

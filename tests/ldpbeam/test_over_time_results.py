@@ -49,7 +49,7 @@ def results(collection: Collection, tmp_path_factory: pytest.TempPathFactory) ->
 
 
 def estimates(collection: Collection, epoch: int) -> Any:
-    reports = ldpbeam.Fleet(collection, 800, seed=epoch).report(np.arange(800) % 4, epoch)
+    reports = ldpbeam.Fleet(collection, 800, seed=epoch).report(ldpbeam.Index(np.arange(800) % 4), epoch)
     return ldpbeam.estimate(collection, reports)
 
 

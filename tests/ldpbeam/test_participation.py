@@ -188,7 +188,7 @@ def test_estimates_know_that_they_come_from_a_part_of_the_fleet(allocation: str)
     draw = np.random.default_rng(5)
     values = draw.integers(0, 5, (20_000, 2) if allocation else 20_000)
     values[:12_000] = 1
-    reports = ldpbeam.Fleet(asked, 20_000, seed=1).report(values, epoch=3)
+    reports = ldpbeam.Fleet(asked, 20_000, seed=1).report(ldpbeam.Index(values), epoch=3)
     assert 3_700 < len(reports) < 4_300
     found = ldpbeam.result_of_epoch(asked, 3, [reports]).attributes[0].estimates
     whole = without(asked)

@@ -17,7 +17,7 @@ def test_control_characters_are_replaced(bad: str) -> None:
     """One sign for one sign, in texts and in errors."""
     assert clean(f"a{bad}b") == "a\ufffdb"
     text = str(LdpError("E-TEST", f"a{bad}b", where=f"c{bad}", remedy=f"d{bad}"))
-    assert text == "a\ufffdb in c\ufffd. d\ufffd [E-TEST]"
+    assert text == "c\ufffd: a\ufffdb. d\ufffd [E-TEST]"
 
 
 def test_texts_are_bounded() -> None:

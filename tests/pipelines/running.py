@@ -27,6 +27,7 @@ from ldpbeam.admission import ReportColumns
 from ldpbeam.collection.collection import Collection
 from ldpbeam.collection.domain import Domain
 from ldpbeam.collection.epochs import Epochs
+from ldpbeam.collection.values import Index
 from ldpbeam.hashing import FAMILIES
 from ldpbeam.pipelines.config import RunConfig
 from ldpbeam.pipelines.run_record import read_record
@@ -79,7 +80,7 @@ def fleet(agreed: Collection, devices: int = DEVICES, epochs: int = EPOCHS) -> l
     found = []
     for epoch in range(epochs):
         values = draw.integers(0, agreed.domain.size, devices).astype(np.int32)
-        found.extend(crowd.batches(values, epoch)[1])
+        found.extend(crowd.batches(Index(values), epoch)[1])
     return found
 
 

@@ -11,6 +11,7 @@ import pytest
 
 from ldpbeam.admission import ReportColumns
 from ldpbeam.collection.file import load_collection
+from ldpbeam.collection.values import Index
 from ldpbeam.errors import Reason
 from ldpbeam.pipelines.commands.support.inspection import inspect_lines
 from ldpbeam.pipelines.page.document import write_page
@@ -63,7 +64,7 @@ def test_three_attributes_from_file_to_page(tmp_path: Path, allocation: str, pro
     for epoch, values in enumerate(people.values()):
         support: Counter[tuple[int, int]] = Counter()
         behind: Counter[int] = Counter()
-        for columns in fleet.batches(values, epoch)[1]:
+        for columns in fleet.batches(Index(values), epoch)[1]:
             for payload in columns.payloads:
                 assert len(payload) == width
                 response = kind.decode(payload.tobytes())
@@ -111,7 +112,7 @@ def test_damaged_reports_are_refused(tmp_path: Path) -> None:
     file = tmp_path / "people.yaml"
     file.write_text(FILE.format(allocation="allomfree", protocol=""))
     agreed = load_collection(file)
-    good = Fleet(agreed, 50, 1).report(np.zeros((50, 3), np.int32))
+    good = Fleet(agreed, 50, 1).report(Index(np.zeros((50, 3), np.int32)))
     payloads = good.payloads.copy()
     payloads[0, 0] = 3
     payloads[1, 1] = 255

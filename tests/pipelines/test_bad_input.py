@@ -154,7 +154,7 @@ def _cases() -> dict[str, Callable[[], Case]]:
         ),
         "garbage file": lambda: Case(b"\xff" * 4000, 0, {"malformed": 1}),
         "bad length": lambda: Case(good(2) + b"\x81" * 10 + good(2), 2, {"malformed": 1}),
-        "text": lambda: Case(b"~" * 126 + b"\n", 0, {"malformed": 1}),
+        "text": lambda: Case(b"~" * 126 + b"\n", 0, {"unsupported_format": 1}),
         "empty messages": lambda: Case(between(b"", b"", b""), 4, {"malformed": 3}),
         "zero bytes": lambda: Case(good(2) + bytes(5000) + good(2), 4, {"malformed": 5000}),
         "zeros at the end": lambda: Case(good(2) + bytes(100), 2, {"malformed": 100}),
@@ -227,13 +227,13 @@ def _cases() -> dict[str, Callable[[], Case]]:
         "parquet": lambda: Case(parquet(table()), 4, {}),
         "parquet, cut": lambda: Case(parquet(table())[:-9], 0, {"corrupt_file": 1}),
         "parquet, magic only": lambda: Case(b"PAR1", 0, {"corrupt_file": 1}),
-        "parquet, no payload": lambda: Case(parquet(table(payload=None)), 0, {"corrupt_file": 4}),
+        "parquet, no payload": lambda: Case(parquet(table(payload=None)), 0, {"wrong_columns": 4}),
         "parquet, no rows": lambda: Case(parquet(table(0)), 0, {"empty_file": 1}),
         "parquet, wrong type": lambda: Case(
-            parquet(table(payload=pa.array([1, 2, 3, 4]))), 0, {"corrupt_file": 4}
+            parquet(table(payload=pa.array([1, 2, 3, 4]))), 0, {"wrong_columns": 4}
         ),
         "parquet, text for ids": lambda: Case(
-            parquet(table(report_id=pa.array(list("abcd")))), 0, {"corrupt_file": 4}
+            parquet(table(report_id=pa.array(list("abcd")))), 0, {"malformed": 4}
         ),
         "parquet, null payload": lambda: Case(parquet(table(payload=nulls)), 3, {"malformed": 1}),
         "parquet, null ids": lambda: Case(
@@ -277,17 +277,20 @@ def _cases() -> dict[str, Callable[[], Case]]:
             parquet(table(epoch=pa.array([4, 5, -1, 6], pa.int8()))), 3, {"foreign_epoch": 1}
         ),
         "parquet, digests as fractions": lambda: Case(
-            parquet(table(digest=pa.array([1.0] * 4))), 0, {"corrupt_file": 4}
+            parquet(table(digest=pa.array([1.0] * 4))), 0, {"unknown_collection": 4}
+        ),
+        "parquet, digests that lost digits": lambda: Case(
+            parquet(table(digest=pa.array([float(BITS.digest)] * 4))), 0, {"wrong_columns": 4}
         ),
         "parquet, a column twice": lambda: Case(
             parquet(
                 pa.Table.from_arrays([*table().columns, table()[1]], names=[*table().column_names, "epoch"])
             ),
             0,
-            {"corrupt_file": 4},
+            {"wrong_columns": 4},
         ),
         "parquet, lists": lambda: Case(
-            parquet(table(epoch=pa.array([[4], [4], [4], [4]]))), 0, {"corrupt_file": 4}
+            parquet(table(epoch=pa.array([[4], [4], [4], [4]]))), 0, {"wrong_columns": 4}
         ),
         "parquet, dictionary of payloads": lambda: Case(
             parquet(table(2000, payload=pa.array(([payload() for _ in range(3)] * 700)[:2000], pa.binary()))),

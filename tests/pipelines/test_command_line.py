@@ -323,9 +323,9 @@ def test_inputs_may_be_a_folder_and_lie_below_hidden_ones(
     wanted = sorted(p.name for p in (site / "minutes").iterdir())
     monkeypatch.chdir(folder)
     for pattern in (str(folder), f"{folder}/", f"{folder}/*", "../in/*", "../../.cache/in", ".", "*", "*.*"):
-        paths, size = match_inputs(pattern)
-        assert [Path(p).name for p in paths] == wanted, pattern
-        assert size == sum(Path(p).stat().st_size for p in paths)
+        matched = match_inputs(pattern)
+        assert [Path(p).name for p in matched.files] == wanted, pattern
+        assert matched.size == sum(Path(p).stat().st_size for p in matched.files)
 
 
 def reports_read(tmp_path: Path, name: str = "out") -> int:

@@ -280,7 +280,7 @@ def test_a_file_that_changes_while_it_waits_ends_the_run(
     with pytest.raises(LdpError) as caught:
         execute(few[0], reports, output, shard_bits=0, spill_above=0)
     assert caught.value.code == "E-RUN-INPUT"
-    assert f" in {reports}/" in str(caught.value)
+    assert str(caught.value).startswith(f"{reports}/")
     assert not list(output.rglob("*.parquet"))
     assert not list(tmp_path.rglob("*spilled*"))
 

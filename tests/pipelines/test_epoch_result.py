@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from ldpbeam.collection.collection import Collection
+from ldpbeam.collection.values import Index
 from ldpbeam.epoch_result import result_of_epoch
 from ldpbeam.reports import ReportColumns
 from ldpbeam.simulators.fleet import Fleet
@@ -21,7 +22,7 @@ KINDS = {collection.name: collection for collection in every_kind()}
 def reports(collection: Collection) -> list[ReportColumns]:
     """Reports of every epoch in several parts, some of them sent again, some under an id that is taken."""
     crowd, values = Fleet(collection, DEVICES, 1, rows_per_batch=100), values_of(collection)
-    sent = [batch for epoch in range(EPOCHS) for batch in crowd.batches(values, epoch)[1]]
+    sent = [batch for epoch in range(EPOCHS) for batch in crowd.batches(Index(values), epoch)[1]]
     return with_duplicates(sent)
 
 

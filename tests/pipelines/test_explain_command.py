@@ -15,6 +15,7 @@ from click.testing import CliRunner
 
 from ldpbeam.collection.collection import Collection
 from ldpbeam.collection.file import load_collection, parse_collection
+from ldpbeam.collection.values import Index
 from ldpbeam.epoch_result import result_of_epoch
 from ldpbeam.errors import LdpError
 from ldpbeam.pipelines.commands.main import cli
@@ -49,7 +50,7 @@ def write(collection: Collection, folder: Path, reports: int = 400, changed: str
     draw = np.random.default_rng(3)
     sizes = [domain.size for _, domain in collection.histograms]
     held = np.column_stack([draw.integers(0, size, reports) for size in sizes])
-    sent = Fleet(collection, reports, 5).report(held if len(sizes) > 1 else held[:, 0], 2)
+    sent = Fleet(collection, reports, 5).report(Index(held if len(sizes) > 1 else held[:, 0]), 2)
     table = epoch_table(collection, result_of_epoch(collection, 2, [sent]), fixed_columns(collection))
     if changed:
         place, kind = table.schema.get_field_index(changed), table.schema.field(changed)

@@ -23,6 +23,7 @@ from ldpbeam.over_time.results import histories
 from ldpbeam.over_time.significance import p_values
 from ldpbeam.over_time.smooth import smooth
 from ldpbeam.pipelines.commands.main import cli
+from ldpbeam.pipelines.commands.support.over_time import harmless
 from tests.conftest import REPOSITORY
 
 FILE = REPOSITORY / "examples" / "first_choice.yaml"
@@ -36,7 +37,7 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
     collection = ldpbeam.load_collection(FILE)
     for epoch in range(9):
         values = np.full(4000, 2) if epoch > 6 else np.arange(4000) % 4
-        reports = ldpbeam.Fleet(collection, 4000, seed=epoch).report(values, epoch)
+        reports = ldpbeam.Fleet(collection, 4000, seed=epoch).report(ldpbeam.Index(values), epoch)
         pq.write_table(ldpbeam.estimate(collection, reports), folder / "latest" / f"{epoch}.parquet")
     return folder
 
@@ -208,7 +209,9 @@ def test_compare_two_runs(results: Path, tmp_path: Path) -> None:
     second = tmp_path / "second.yaml"
     second.write_text(text if "version: 2" in text else text + "\nversion: 2\n")
     other = ldpbeam.load_collection(second)
-    table = ldpbeam.estimate(other, ldpbeam.Fleet(other, 4000).report(np.zeros(4000, np.int64), epoch=3))
+    table = ldpbeam.estimate(
+        other, ldpbeam.Fleet(other, 4000).report(ldpbeam.Index(np.zeros(4000, np.int64)), epoch=3)
+    )
     pq.write_table(table, folder / "3.parquet")
     given = ("compare", results, folder, "--collection", FILE, "--collection", second)
     document = json.loads(call(*given, "--epochs", "2", "--drawn-anew", "0", "--json").stdout)
@@ -285,3 +288,33 @@ def test_rates_that_are_none(results: Path, rate: str) -> None:
     done = call("export", results, "--every", 2, "--drawn-anew", rate)
     assert done.exit_code == 2
     assert "neither a range" in done.stderr
+
+
+FORMULAS = [
+    "=1",
+    "+1+1",
+    "-2+3",
+    "-a",
+    "@x",
+    "\tx",
+    "\rx",
+    "=",
+    "+",
+    "-",
+    "-1e",
+    "+.",
+    "1-",
+    "-5",
+    "+.5",
+    "-1.5E-3",
+    "a=1",
+]
+
+
+def test_texts_that_a_spreadsheet_would_run_are_marked_and_nothing_else() -> None:
+    """Numbers of any column stay, and so do texts that are numbers, nulls and order."""
+    table = pa.table({"label": [*FORMULAS, None, ""], "estimate": [-0.5] * 19, "n": [-1] * 19})
+    found = harmless(table)
+    assert found["label"].to_pylist() == [*(f"'{text}" for text in FORMULAS[:12]), *FORMULAS[12:], None, ""]
+    assert found.drop(["label"]).equals(table.drop(["label"]))
+    assert found.schema.equals(table.schema)

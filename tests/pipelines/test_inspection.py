@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bz2
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,7 +21,7 @@ from tests.pipelines.page.test_page_protocols import every_kind
 
 YAML = """\
 name: screens
-domain: {labels: [home, search, "a\\u202e\\x1b[31mb"]}
+domain: {labels: [home, search, "a\\u202e[31mb"]}
 protocol: grr
 epsilon: 2
 epoch: {length: 1h, origin: 2026-01-01T00:00:00Z, count: 50}
@@ -170,7 +171,6 @@ def test_an_unfinished_run_is_called_that(base: Path, tmp_path: Path) -> None:
         ("run.json", b"{}"),
         ("run.json", b'{"schema": "ldpbeam.run/1", "accounting": 3}'),
         ("simulation.json", b"{}"),
-        ("notes.txt", b"device,value\n1,2\n"),
     ],
 )
 def test_what_is_of_no_kind_is_refused(tmp_path: Path, name: str, content: bytes) -> None:
@@ -179,6 +179,28 @@ def test_what_is_of_no_kind_is_refused(tmp_path: Path, name: str, content: bytes
     with pytest.raises(UsageError, match=name) as caught:
         view_of(tmp_path / name, 2)
     assert caught.value.code == "E-USAGE-INSPECT"
+
+
+@pytest.mark.parametrize(
+    ("content", "named"),
+    [
+        (b"device,value\n1,2\n", "is text"),
+        (bz2.compress(b"reports"), "is bzip2"),
+        (b'{"a": 1}', "is JSON text"),
+    ],
+)
+def test_a_file_of_another_format_is_refused_by_name(tmp_path: Path, content: bytes, named: str) -> None:
+    """By itself it is an error; among the files of a folder, a line."""
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "notes").write_bytes(content)
+    assert view_of(tmp_path / "in" / "notes", 2) is None
+    with pytest.raises(UsageError, match=named) as caught:
+        list(inspect_lines(tmp_path / "in" / "notes", [], 2))
+    assert caught.value.code == "E-USAGE-INSPECT"
+    (tmp_path / "in" / "more").write_bytes(content)
+    lines = list(inspect_lines(tmp_path / "in", [], 5))
+    assert len(lines) == 2
+    assert all("unsupported_format" in line and named in line for line in lines)
 
 
 def test_a_collection_with_an_error_says_which(tmp_path: Path) -> None:

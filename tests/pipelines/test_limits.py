@@ -42,7 +42,7 @@ def test_epochs_beyond_the_cap_are_left_out(tmp_path: Path, dedup: bool) -> None
     name = os.fsencode(tmp_path) + b"/flood-\xff\x1b[2J.pb"
     Path(os.fsdecode(name)).write_bytes(flood)
     (tmp_path / "sound.pb").write_bytes(batch(3, 40) + batch(9, 30) + batch(3, 20) + batch(5, 2))
-    inputs, _ = match_inputs(str(tmp_path / "*.pb"))
+    inputs = match_inputs(str(tmp_path / "*.pb")).files
     done = execute(
         AGREED, list(map(Path, inputs)), tmp_path / "out", max_epochs=3, deduplicate=dedup, not_after=10**8
     )
@@ -86,9 +86,9 @@ def test_links_to_nothing_are_not_passed_over(tmp_path: Path) -> None:
     (tmp_path / "sound.pb").write_bytes(single(1))
     (tmp_path / "gone.pb").symlink_to(tmp_path / "nowhere")
     for pattern in (tmp_path, tmp_path / "*.pb"):
-        found, size = match_inputs(str(pattern))
-        assert [Path(path).name for path in found] == ["gone.pb", "sound.pb"]
-        assert size == (tmp_path / "sound.pb").stat().st_size
+        matched = match_inputs(str(pattern))
+        assert [Path(path).name for path in matched.files] == ["gone.pb", "sound.pb"]
+        assert matched.size == (tmp_path / "sound.pb").stat().st_size
 
 
 @pytest.mark.parametrize(

@@ -48,7 +48,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     after = np.where(np.arange(2000) % 2, before // 5, before)
     fleet = ldpbeam.Fleet(collection, 2000)
     for epoch in range(8):
-        table = ldpbeam.estimate(collection, fleet.report(after if epoch > 3 else before))
+        table = ldpbeam.estimate(collection, fleet.report(ldpbeam.Index(after if epoch > 3 else before)))
         pq.write_table(table, folder / "results" / "latest" / f"{epoch}.parquet")
     return folder
 
@@ -123,7 +123,7 @@ def test_groups_of_two_runs_whose_domains_differ(place: Path, tmp_path: Path) ->
     (tmp_path / "second.yaml").write_text(text)
     second = ldpbeam.load_collection(tmp_path / "second.yaml")
     (tmp_path / "b").mkdir()
-    table = ldpbeam.estimate(second, ldpbeam.simulate(second, np.arange(2000) % 6))
+    table = ldpbeam.estimate(second, ldpbeam.simulate(second, ldpbeam.Index(np.arange(2000) % 6)))
     pq.write_table(table, tmp_path / "b" / "0.parquet")
     both = (place / "results", tmp_path / "b", "--collection", place / "minutes.yaml")
     given = ("compare", *both, "--collection", tmp_path / "second.yaml")
@@ -149,7 +149,7 @@ def test_an_order_in_the_file_of_the_collection(tmp_path: Path) -> None:
         (tmp_path / f"{name}.yaml").write_text(text.replace("{size: 12}", domain))
     collection = ldpbeam.load_collection(tmp_path / "plain.yaml")
     (tmp_path / "r").mkdir()
-    table = ldpbeam.estimate(collection, ldpbeam.simulate(collection, np.arange(2000) % 12))
+    table = ldpbeam.estimate(collection, ldpbeam.simulate(collection, ldpbeam.Index(np.arange(2000) % 12)))
     pq.write_table(table, tmp_path / "r" / "0.parquet")
     refused = call("export", tmp_path / "r", "--collection", tmp_path / "plain.yaml", "--quantile", "0.5")
     assert "ordered: true" in str(refused.exception)
@@ -176,7 +176,8 @@ def test_one_of_several_attributes(tmp_path: Path) -> None:
     (tmp_path / "r").mkdir()
     values = np.stack([np.arange(2000) % 6, np.arange(2000) % 3], axis=1)
     pq.write_table(
-        ldpbeam.estimate(collection, ldpbeam.simulate(collection, values)), tmp_path / "r" / "0.parquet"
+        ldpbeam.estimate(collection, ldpbeam.simulate(collection, ldpbeam.Index(values))),
+        tmp_path / "r" / "0.parquet",
     )
     given = ("export", tmp_path / "r", "--collection", tmp_path / "c.yaml")
     # Teams have no order: the curve is that of ages.

@@ -21,6 +21,7 @@ from ldpbeam.admission import ReportColumns
 from ldpbeam.collection.collection import Collection, digest_hex
 from ldpbeam.collection.epochs import instant
 from ldpbeam.collection.file import load_collection
+from ldpbeam.collection.values import Index
 from ldpbeam.pipelines.local.segment import read_header, read_segment
 from ldpbeam.simulators.fleet import Fleet
 from ldpbeam.wire import report_pb2
@@ -89,7 +90,7 @@ def reports(agreed: Collection, epoch: int, devices: int, seed: int = 1) -> Repo
     """What so many devices report in an epoch, in one batch."""
     draw = np.random.default_rng([seed, epoch])
     values = draw.integers(0, agreed.domain.size, devices).astype(np.int32)
-    return Fleet(agreed, devices, seed).report(values, epoch)
+    return Fleet(agreed, devices, seed).report(Index(values), epoch)
 
 
 def some(columns: ReportColumns, first: int, end: int) -> ReportColumns:

@@ -1,17 +1,27 @@
-"""Slow, obvious reading of a Parquet file's footer and of the headers of its pages, in plain Python.
+"""Slow, obvious reading of a Parquet file's footer and of the headers of its pages, value by value.
 
-What ``ldpbeam.kernels.thrift`` and ``parquet_headers`` read is compared with this. A number has 64 bits at
-most, and a field that is to be a number and is none makes a header unsound.
+What ``transforms/sources/parquet_headers.py`` reads is compared with this, which shares no code with it. A
+number has 64 bits at most, and a field that is to be a number and is none makes a header unsound.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 from typing import Any
 
-from ldpbeam.transforms.sources.parquet_headers import COLUMNS, RowGroup
-
+COLUMNS = ("digest", "epoch", "report_id", "payload")
 INTEGERS, LIST, STRUCT = (4, 5, 6), 9, 12
+
+
+@dataclass
+class RowGroup:
+    """Rows, and numbers of each column's metadata by name; which columns are encrypted; where pages lie."""
+
+    rows: int = -1
+    columns: dict[str, dict[int, int]] = field(default_factory=dict)
+    encrypted: set[str] = field(default_factory=set)
+    in_other_files: bool = False
 
 
 def fields(data: bytes, at: int) -> Iterator[tuple[int, int, int]]:
@@ -128,19 +138,19 @@ def row_groups(data: bytes) -> Iterator[RowGroup]:
                 group = RowGroup()
                 for inner, of, where in fields(data, place):
                     if inner == 1 and of == LIST:
-                        group.columns, group.usual = _columns(data, where)
+                        group.columns, group.encrypted, group.in_other_files = _columns(data, where)
                     elif inner == 3 and of in INTEGERS:
                         group.rows, _ = zigzag(data, where)
                 yield group
                 place = skip_struct(data, place)
 
 
-def _columns(data: bytes, at: int) -> tuple[dict[str, dict[int, Any]], dict[str, bool]]:
+def _columns(data: bytes, at: int) -> tuple[dict[str, dict[int, Any]], set[str], bool]:
     _, count, at = list_head(data, at)
     found: dict[str, dict[int, Any]] = {}
-    usual: dict[str, bool] = {}
+    encrypted: set[str] = set()
+    in_other_files = False
     for _ in range(count):
-        begin = at
         chunk, at = struct(data, at)
         about = chunk.get(3)
         if not isinstance(about, dict):
@@ -148,20 +158,10 @@ def _columns(data: bytes, at: int) -> tuple[dict[str, dict[int, Any]], dict[str,
         path = about.get(3)
         if isinstance(path, list) and len(path) == 1 and (name := _name(path[0])) in COLUMNS:
             found[name] = {key: value for key, value in about.items() if isinstance(value, int)}
-            usual[name] = _only_words(data, begin) and 8 not in chunk and 9 not in chunk
-    return found, usual
-
-
-def _only_words(data: bytes, at: int) -> bool:
-    """Whether bytes in any statistics of a ColumnChunk that its last metadata has are words of 64 bits."""
-    *_, about = (place for number, _, place in fields(data, at) if number == 3)
-    return all(
-        unsigned(data, where)[0] == 8
-        for number, kind, place in fields(data, about)
-        if number == 12 and kind == STRUCT
-        for _, inner, where in fields(data, place)
-        if inner == 8
-    )
+            if 8 in chunk or 9 in chunk:
+                encrypted.add(name)
+            in_other_files = in_other_files or 1 in chunk
+    return found, encrypted, in_other_files
 
 
 def _name(path: object) -> str:

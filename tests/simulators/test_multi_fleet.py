@@ -325,6 +325,9 @@ def test_a_table(tmp_path: Path) -> None:
         f"table:{path}", attributes=attributes, devices=None, epochs=1, random_words=words, note=notes.append
     )
     assert notes == [f"{path}: 1 row without values: the device is absent"]
+    for header in ("age,index:home_region", "age,index:home region"):
+        path.write_text(f"{header}\n2,1\n0,0\n")
+        assert next(drawn(f"table:{path}").values()).tolist() == [[2, 1], [0, 0]]
     path.write_text("age,home_region\n1,north\n,south\n")
     with pytest.raises(ValueError, match=r"csv:3: .*'age' is empty"):
         drawn(f"table:{path}")

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import gzip
+import random
 from collections.abc import Callable
-from dataclasses import dataclass
 from datetime import UTC, datetime
+from decimal import Decimal
 from pathlib import Path
 
 import numpy as np
@@ -14,45 +15,26 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from ldpbeam.collection.domain import Domain
 from ldpbeam.collection.epochs import Epochs, parse_duration, parse_instant
 from ldpbeam.simulators.population.panel import epoch_of_text
 from ldpbeam.simulators.population.specs import Panel, Population, population
 from ldpbeam.simulators.population.tables import read_columns
 from ldpbeam.simulators.words import RandomWords
+from tests.reference import values as reference
 
 FALSE_ALARM = 1e-9
 """Probability that a sound population fails one statistical test of this file."""
 
 
-@dataclass(frozen=True)
-class View:
-    """A domain as ldpbeam.collection.domain has it, in short, so that these tests stand alone."""
-
-    size: int
-    labels: tuple[str, ...] | None = None
-    maximum: float | None = None
-    other: int | None = None
-
-    def index(self, raw: str) -> int:
-        """Label or bucket; a plain size must not be asked."""
-        if self.labels is not None:
-            if raw not in self.labels and self.other is not None:
-                return self.other
-            if raw not in self.labels:
-                raise ValueError("not a label")
-            return self.labels.index(raw)
-        assert self.maximum is not None
-        return min(int(float(raw) / self.maximum * self.size), self.size - 1)
-
-
 def build(
     spec: str,
-    size: int | View,
+    size: int | Domain,
     devices: int | None = None,
     epochs: int | None = None,
     seed: int = 1,
 ) -> Population:
-    domain = View(size) if isinstance(size, int) else size
+    domain = Domain(size) if isinstance(size, int) else size
     return population(spec, domain=domain, devices=devices, epochs=epochs, random_words=RandomWords(seed))
 
 
@@ -174,7 +156,7 @@ def test_a_consumer_may_write_into_an_epoch() -> None:
 
 
 def test_drawn_populations_carry_the_labels_of_the_domain() -> None:
-    assert build("syn", View(2, ("no", "yes")), 3, 1).labels == ("no", "yes")
+    assert build("syn", Domain(2, ("no", "yes")), 3, 1).labels == ("no", "yes")
     assert build("syn", 2, 3, 1).labels is None
 
 
@@ -218,12 +200,74 @@ def test_a_colon_in_the_path(tmp_path: Path) -> None:
 
 def test_labels_and_ranges_look_values_up(tmp_path: Path) -> None:
     file = write(tmp_path / "a.csv", "v,w", "yes,0", "no,99.5", "yes,25")
-    labelled = build(f"csv:{file}:v", View(3, ("no", "maybe", "yes")), epochs=1)
+    labelled = build(f"csv:{file}:v", Domain(3, ("no", "maybe", "yes")), epochs=1)
     assert matrix(labelled).tolist() == [[2, 0, 2]]
     assert labelled.labels == ("no", "maybe", "yes")
-    bucketed = build(f"csv:{file}:w", View(4, maximum=100.0), epochs=1)
+    bucketed = build(f"csv:{file}:w", Domain(4, maximum=100.0), epochs=1)
     assert matrix(bucketed).tolist() == [[0, 3, 1]]
     assert bucketed.labels is None
+
+
+@pytest.mark.parametrize("size", [1 << 24, 24])
+def test_whole_numbers_of_a_size_are_the_values_themselves(tmp_path: Path, size: int) -> None:
+    """However few of them occur, and in whichever spelling."""
+    file = write(tmp_path / "a.csv", "v,w", "5,1", "07,9", "5.0,", ",23", "23,5")
+    population = build(f"csv:{file}:v", size, epochs=1)
+    assert matrix(population).tolist() == [[5, 7, 5, -1, 23]]
+    assert population.labels is None
+    assert matrix(build(f"csv:{file}:v..w", size)).tolist() == [[5, 7, 5, -1, 23], [1, 9, -1, 23, 5]]
+    beyond = build(f"csv:{file}:v", 23, epochs=1)
+    assert matrix(beyond).tolist() == [[0, 2, 1, -1, 3]]
+    assert beyond.labels is not None
+    assert beyond.labels[:4] == ("5", "5.0", "07", "23")
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_buckets_of_a_file_are_those_of_the_page(tmp_path: Path, seed: int) -> None:
+    """Twenty ranges, two hundred cells each at edges and beside them, by the slow reference."""
+    draw = random.Random(seed)
+    end = draw.choice((draw.randrange(1, 10**6), round(draw.uniform(0.001, 50), draw.randrange(4))))
+    domain = Domain(draw.choice((2, 7, 24, 100, 365, 999)), maximum=float(end or 1))
+    assert domain.maximum is not None
+    cells = []
+    for _ in range(200):
+        at = Decimal(repr(domain.maximum)) * draw.randrange(-1, domain.size + 2) / domain.size
+        cells.append(
+            draw.choice((f"{at:f}", f"{at:.4f}", f"{at:e}", repr(float(at)), f" {at:.9g}", f"{at:.2f}0"))
+        )
+    file = write(tmp_path / "a.csv", "v", *cells)
+    given = {"size": domain.size, "labels": None, "maximum": domain.maximum, "other": None}
+    expected = [reference.index(given, cell) for cell in cells]
+    assert matrix(build(f"csv:{file}:v", domain, epochs=1)).tolist() == [expected]
+    assert len(set(expected)) > 1
+
+
+BUCKETS = Domain(4, maximum=100.0)
+NAMES = Domain(4, ("a", "b", "1", "0"))
+
+
+@pytest.mark.parametrize("domain", [Domain(4), BUCKETS, NAMES], ids=["size", "range", "labels"])
+@pytest.mark.parametrize("mark", ["", "index:"])
+def test_a_column_of_indices_says_so_in_the_spec_or_in_the_file(
+    tmp_path: Path, domain: Domain, mark: str
+) -> None:
+    rows = ("x,9,1,0,3", "y,9,0,2,", "z,9,,1,1")
+    file = write(tmp_path / "a.csv", f"d,e,{mark}v,{mark}w1,{mark}w2", *rows)
+    for spec in {f"csv:{file}:index:v", f"csv:{file}:{mark or 'index:'}v", f"csv:{file}:index:v,permute"}:
+        found = build(spec, domain, epochs=1)
+        assert sorted(matrix(found)[0].tolist()) == [-1, 0, 1]
+        if "permute" not in spec:
+            assert matrix(found).tolist() == [[1, 0, -1]]
+        assert found.labels == domain.labels
+    assert matrix(build(f"csv:{file}:index:w1..w2", domain)).tolist() == [[0, 2, 1], [3, -1, 1]]
+    assert matrix(build(f"panel:{file}:d,e,index:v", domain)).tolist() == [[1, 0, -1]]
+    if mark:
+        assert matrix(build(f"csv:{file}:v", domain, epochs=1)).tolist() == [[1, 0, -1]]
+        assert matrix(build(f"csv:{file}:index:w1..index:w2", domain)).tolist() == [[0, 2, 1], [3, -1, 1]]
+        assert matrix(build(f"panel:{file}:d,e,v", domain)).tolist() == [[1, 0, -1]]
+    wrong = write(tmp_path / "b.csv", f"{mark}v", "1", "4")
+    with pytest.raises(ValueError, match=r"csv:3: column .*'4' is no value .*0 to 3"):
+        build(f"csv:{wrong}:index:v", domain, epochs=1)
 
 
 def test_numbering_does_not_depend_on_how_many_devices(tmp_path: Path) -> None:
@@ -264,13 +308,11 @@ def test_panel_equals_a_dictionary(
     write(file, "d,e,v", *(f"{d},{e},{v}" for (d, e), v in rows))
     panel = build(f"panel:{file}:d,e,v", 21)
     assert isinstance(panel, Panel)
-    names = panel.labels
-    assert names is not None
     devices = list(dict.fromkeys(d for (d, _), _ in rows))
     epochs = {e for _, e in cells}
     assert (panel.first_epoch, panel.epochs) == (min(epochs), max(epochs) - min(epochs) + 1)
     found = {
-        (devices[d], e + panel.first_epoch): int(names[value])
+        (devices[d], e + panel.first_epoch): value
         for e, values in enumerate(matrix(panel))
         for d, value in enumerate(values.tolist())
         if value >= 0
@@ -298,7 +340,7 @@ def test_epochs_of_a_panel_are_placed_by_time(
     file = write(tmp_path / "p.csv", "d,e,v", *lines)
     panel = population(
         f"panel:{file}:d,e,v",
-        domain=View(3),
+        domain=Domain(3),
         devices=None,
         epochs=None,
         random_words=RandomWords(1),
@@ -368,7 +410,7 @@ def test_other_epochs_of_a_panel_are_refused(tmp_path: Path, cells: list[str], t
     with pytest.raises(ValueError, match=r"p\.csv:\d: ") as caught:
         population(
             f"panel:{file}:d,e,v",
-            domain=View(3),
+            domain=Domain(3),
             devices=None,
             epochs=None,
             random_words=RandomWords(1),
@@ -406,10 +448,10 @@ def test_lines_are_counted_over_blanks_and_quotes(tmp_path: Path) -> None:
 # --- What a file holds besides values
 
 
-def noted(spec: str, size: int | View, **settings: object) -> tuple[NDArray[np.int32], list[str]]:
+def noted(spec: str, size: int | Domain, **settings: object) -> tuple[NDArray[np.int32], list[str]]:
     """The values of a population, and the notes about its file without their place."""
     notes: list[str] = []
-    domain = View(size) if isinstance(size, int) else size
+    domain = Domain(size) if isinstance(size, int) else size
     common = {"devices": None, "epochs": None, "random_words": RandomWords(1), "note": notes.append}
     people = population(spec, domain=domain, **(common | settings))  # type: ignore[arg-type]
     path = spec.split(":")[1]
@@ -418,7 +460,7 @@ def noted(spec: str, size: int | View, **settings: object) -> tuple[NDArray[np.i
 
 
 def test_empty_cells_and_unlisted_values_are_counted(tmp_path: Path) -> None:
-    listed = View(3, ("a", "b", "none"), other=2)
+    listed = Domain(3, ("a", "b", "none"), other=2)
     file = write(tmp_path / "p.csv", "d,e,v,w", "1,0,a,b", "2,0,,x", "3,0,x,x", "4,0,x,", "5,0,y,z", "6,0,,")
     values, notes = noted(f"panel:{file}:d,e,v", listed)
     assert values.tolist() == [[0, -1, 2, 2, 2, -1]]
@@ -472,7 +514,7 @@ def test_the_last_value_is_that_of_a_dictionary(
 ) -> None:
     file = write(tmp_path_factory.mktemp("p") / "p.csv", "d,e,v", *(f"{d},{e},{v}" for d, e, v in rows))
     held = {(d, e): int(v) for d, e, v in rows if v}
-    labels = View(3, ("0", "1", "2"))
+    labels = Domain(3, ("0", "1", "2"))
     devices, epochs = list(dict.fromkeys(d for d, _, _ in rows)), {e for _, e, _ in rows}
     values, _ = noted(f"panel:{file}:d,e,v", labels, keep_last=True)
     for row, epoch in enumerate(range(min(epochs), max(epochs) + 1)):
@@ -517,7 +559,7 @@ def test_days_that_a_spreadsheet_numbered(
     file = write(tmp_path / "p.csv", "d,e,v", f"1,{index},0", "1,0,1")  # with another epoch it is no day
     people = population(
         f"panel:{file}:d,e,v",
-        domain=View(2),
+        domain=Domain(2),
         devices=None,
         epochs=2,
         random_words=RandomWords(1),
@@ -723,8 +765,8 @@ def test_errors_of_a_panel(tmp_path: Path, lines: list[str], texts: list[str]) -
 
 def test_a_value_outside_the_domain_is_found_in_the_file(tmp_path: Path) -> None:
     file = write(tmp_path / "a.csv", "v", "no", "yes", "nein", "nein")
-    with pytest.raises(ValueError, match=r"a\.csv:4: column 'v': 'nein' .*not a label"):
-        build(f"csv:{file}:v", View(2, ("no", "yes")), epochs=1)
+    with pytest.raises(ValueError, match=r"a\.csv:4: column 'v': 'nein' .*not one of the"):
+        build(f"csv:{file}:v", Domain(2, ("no", "yes")), epochs=1)
 
 
 @pytest.mark.parametrize("content", [b"", b"v\n\xff\n", b"\xff\n1\n"])

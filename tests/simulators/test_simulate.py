@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from ldpbeam.collection.collection import Collection
 from ldpbeam.collection.domain import Domain
 from ldpbeam.collection.epochs import Epochs
+from ldpbeam.collection.values import Index
 from ldpbeam.errors import UsageError
 from ldpbeam.protocols import Parameters
 from ldpbeam.simulators.deliver.files import FORMATS, Format
@@ -107,7 +108,7 @@ def test_files_hold_the_fleets_reports(tmp_path: Path, kind: Format) -> None:
     expected = {
         epoch: [
             (int(name), payload.tobytes())
-            for batch in fleet.batches(values, epoch)[1]
+            for batch in fleet.batches(Index(values), epoch)[1]
             for name, payload in zip(batch.report_ids, batch.payloads, strict=True)
         ]
         for epoch, values in enumerate(VALUES, 10)

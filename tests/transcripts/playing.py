@@ -61,6 +61,7 @@ from apache_beam.utils.timestamp import Timestamp
 from ldpbeam.accounting import CountedEpoch
 from ldpbeam.collection.collection import Collection
 from ldpbeam.collection.epochs import Epochs, parse_duration
+from ldpbeam.collection.values import Index
 from ldpbeam.pipelines import graph_cost
 from ldpbeam.pipelines.config import RunConfig
 from ldpbeam.pipelines.unbounded import collect_stream
@@ -199,7 +200,7 @@ def _pool(protocol: str) -> tuple[tuple[int, ...], tuple[bytes, ...]]:
     """Ids and payloads of a fleet."""
     crowd = Fleet(collection(protocol), POOL, 7)
     values = np.random.default_rng(5).integers(0, SIZE, POOL).astype(np.int32)
-    batch = crowd.report(values)
+    batch = crowd.report(Index(values))
     return tuple(batch.report_ids.tolist()), tuple(row.tobytes() for row in batch.payloads)
 
 

@@ -153,6 +153,8 @@ def test_the_bytes_are_those_of_every_version_so_far(
 def test_all_of_them_are_read_in_the_order_of_their_names(tmp_path: Path) -> None:
     for each in (OTHER, EPOCH):
         write_accounting(str(tmp_path), each)
+    (tmp_path / "accounting" / "numbered-0da37abc5df87aa0-epoch-000013.revision").write_text("{}")
+    (tmp_path / "accounting" / "folder.json").mkdir()
     assert list(read_all_accounting(str(tmp_path))) == [EPOCH, OTHER]
     assert [each.key for each in (EPOCH, OTHER)] == [("0da37abc5df87aa0", 12), ("ab", None)]
     assert read_epoch_accounting(str(tmp_path), AGREED, 12) == EPOCH

@@ -31,6 +31,7 @@ import ldpbeam.transforms.sinks.topic
 from ldpbeam.accounting import Account
 from ldpbeam.collection.collection import Collection
 from ldpbeam.collection.file import parse_collection
+from ldpbeam.collection.values import Index
 from ldpbeam.errors import LdpError, UsageError
 from ldpbeam.histogram import TOO_MANY_ERRORS, EpochHistogram, estimate_epoch, make_consistent
 from ldpbeam.pipelines.deploy.bigquery import FOLDER, generated
@@ -84,7 +85,7 @@ def people() -> tuple[Collection, EpochHistogram]:
     )
     (values,) = crowd.values()
     support = Support.zero(agreed.protocol.counts_length)
-    reports = Fleet(agreed, 300, 1).report(values, 5)
+    reports = Fleet(agreed, 300, 1).report(Index(values), 5)
     agreed.protocol.add_support(reports.payloads, support.counts)
     support.reports += len(reports)
     found = make_consistent(agreed, estimate_epoch(agreed, 5, support))
@@ -97,7 +98,7 @@ def buckets() -> tuple[Collection, EpochHistogram]:
     """One attribute, with values that nobody reported about."""
     agreed = collection("dbitflip", name="buckets", parameters=replace(people()[0].parameters, **DBITFLIP))
     support = Support.zero(agreed.protocol.counts_length)
-    reports = Fleet(agreed, 2, 1).report(np.zeros(2, np.int32))
+    reports = Fleet(agreed, 2, 1).report(Index(np.zeros(2, np.int32)))
     agreed.protocol.add_support(reports.payloads, support.counts)
     support.reports += len(reports)
     found = make_consistent(agreed, estimate_epoch(agreed, 0, support))

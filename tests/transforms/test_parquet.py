@@ -13,12 +13,18 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from ldpbeam.kernels import thrift
 from ldpbeam.reports import Admission, Written, admit_even_rows, admit_rows
 from ldpbeam.transforms.sources import parquet
 from ldpbeam.transforms.sources.chunks import BadSource, Table
 from ldpbeam.transforms.sources.files import ReadFiles
-from ldpbeam.transforms.sources.parquet_headers import footer, pages_lie, pages_of, row_groups
+from ldpbeam.transforms.sources.parquet_headers import (
+    TooLarge,
+    footer,
+    page_headers,
+    pages_lie,
+    pages_of,
+    row_groups,
+)
 from ldpbeam.transforms.sources.stored import StoredFile
 from ldpbeam.wire.codec import EvenRows
 from tests.reference import parquet_headers as slow
@@ -71,24 +77,20 @@ def until_unsound(groups: Iterator[Any]) -> tuple[list[Any], bool]:
                 name: {key: one for key, one in about.items() if key in (5, 7, 9, 11)}
                 for name, about in group.columns.items()
             }
-            found.append((group.rows, columns, group.usual))
+            found.append((group.rows, columns, group.encrypted, group.in_other_files))
     except (ValueError, IndexError):
         return found, False
     return found, True
 
 
 def headers(data: bytes, longest: int) -> tuple[list[tuple[int, ...]], bool]:
-    """What the kernel makes of pages that lie end to end, a few at a time."""
+    """The headers of pages that lie end to end, and whether all were sound."""
     found: list[tuple[int, ...]] = []
-    out, at = np.empty((3, 5), np.int64), 0
-    while at < len(data):
-        pages, behind = thrift.page_headers(np.frombuffer(data, np.uint8)[at:], at, len(data), longest, out)
-        found += map(tuple, out[:pages].tolist())
-        if behind < 0:
-            return found, False
-        if not pages or min(found[-1][1:3]) < 0:
-            break
-        at = behind
+    file: Any = BytesIO(data)
+    try:
+        found.extend(page_headers(file, 0, len(data), longest))
+    except ValueError:
+        return found, False
     return found, True
 
 
@@ -119,9 +121,6 @@ def test_footers_and_headers_are_those_of_the_reference(tmp_path: Path, name: st
                 at, end = pages_lie(file, about)
                 pages = data[at:end]
                 assert pages_of(file, at, end, 1 << 30).values == group.rows
-                assert pages_of(file, at, end, 1 << 30, np.frombuffer(pages, np.uint8)) == pages_of(
-                    file, at, end, 1 << 30
-                )
                 for changed in (pages, *(mutated(pages, draw) for _ in range(120 // len(sound)))):
                     for longest in (1 << 14, 40):
                         assert headers(changed, longest) == slow.page_headers(changed, longest), changed.hex()
@@ -139,8 +138,9 @@ def test_headers_across_the_end_of_what_was_read_are_read_again(tmp_path: Path) 
         assert end - at > 2 << 14
         found = pages_of(file, at, end, 1 << 30)
         assert found.values == 4000
-        held = np.frombuffer(sink.getvalue(), np.uint8)[at:end]
-        assert found == pages_of(file, at, end, 1 << 30, held)
+        all_at_once = list(page_headers(file, at, end, 1 << 30))
+        assert list(page_headers(file, at, end)) == all_at_once
+        assert list(page_headers(file, at, end, 200)) == all_at_once
 
 
 @pytest.mark.parametrize("depth", [1, 14, 15, 16, 17, 40])
@@ -188,7 +188,7 @@ def everything(path: Path, allowed: int | None = None) -> list[Any]:
     if allowed is None:
         elements: Iterator[Any] = ReadFiles().process(str(path))
     else:
-        elements = parquet.read_tables(str(path), StoredFile(str(path), 1), allowed, None)
+        elements = parquet.read_tables(str(path), StoredFile(str(path), 1), allowed, None, {})
     for element in elements:
         if isinstance(element, Table):
             rows = element.each()
@@ -204,22 +204,19 @@ def everything(path: Path, allowed: int | None = None) -> list[Any]:
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_a_column_in_memory_gives_what_one_in_the_file_gives(
+def test_rows_at_once_are_those_one_by_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
-    """Row groups at once or a little at a time, rows as they lie or one by one; sound files and others."""
+    """Rows as they lie give what rows with a place each give; sound files and others."""
     data, draw = written(**FILES[name]), random.Random(name)
     path = tmp_path / "in"
-    even = parquet._even
-    held = parquet._HELD
+    even = parquet.even_payloads
     for i, changed in enumerate((data, *(mutated(data, draw) for _ in range(25)))):
         path.write_bytes(changed)
         at_once = everything(path)
-        monkeypatch.setattr(parquet, "_HELD", -1)
-        monkeypatch.setattr(parquet, "_even", lambda *_: None)
+        monkeypatch.setattr(parquet, "even_payloads", lambda _: None)
         assert everything(path) == at_once
-        monkeypatch.setattr(parquet, "_HELD", held)
-        monkeypatch.setattr(parquet, "_even", even)
+        monkeypatch.setattr(parquet, "even_payloads", even)
         assert i or len(at_once) == ROWS
 
 
@@ -229,20 +226,9 @@ def test_rows_that_lie_even_are_cut_where_others_are(tmp_path: Path, monkeypatch
     path.write_bytes(written(payload=pa.binary(WIDTH), use_dictionary=False, compression="none"))
     allowed = (0, 150 * row, 150 * row + 1, 399 * row, ROWS * row - 1, ROWS * row)
     at_once = [everything(path, most) for most in allowed]
-    monkeypatch.setattr(parquet, "_even", lambda *_: None)
+    monkeypatch.setattr(parquet, "even_payloads", lambda _: None)
     assert [everything(path, most) for most in allowed] == at_once
     assert [sum(isinstance(one, tuple) for one in found) for found in at_once] == [0, 150, 150, 399, 399, 400]
-
-
-def test_no_more_is_held_of_a_file_than_it_has(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """However often a footer names the same bytes: they are read once, or a little at a time."""
-    monkeypatch.setattr(parquet, "_HELD", 1 << 20)
-    with stored(tmp_path, written(**FILES["as pyarrow writes"])) as file:
-        readers = parquet._Readers(file)
-        places = {"digest": (4, 604), "epoch": (604, 1004), "payload": (4, 5 + (1 << 20))}
-        given = [readers.columns_of(places) for _ in range(file.size // 1000 + 3)]
-        assert sum(found.keys() == {"digest", "epoch"} for found in given) == file.size // 1000
-        assert not any(given[file.size // 1000 :])
 
 
 @pytest.mark.parametrize("shared", [False, True])
@@ -286,3 +272,38 @@ def test_rows_that_lie_even_are_judged_like_others(fault: str, shared: bool) -> 
     assert told[0] == told[1]
     counted = sum(len(one[2]) for one in told[0][0])
     assert counted == {"none": n, "symbol": n - 1, "two epochs": n, "foreign": n - 1}.get(fault, 0)
+
+
+def data_page(values: int, encoding: int, plain: int = 10) -> bytes:
+    """A page without bytes that says so much of itself."""
+
+    def number(one: int) -> bytes:
+        one, out = one << 1, b"\x15"
+        while one > 127:
+            out, one = out + bytes([one & 127 | 128]), one >> 7
+        return out + bytes([one])
+
+    return number(0) + number(plain) + number(0) + b"\x2c" + number(values) + number(encoding) + b"\0\0"
+
+
+@pytest.mark.parametrize("encoding", [6, 7])
+def test_pages_of_differences_have_a_million_values_at_most(encoding: int) -> None:
+    """Their lengths are decoded all at once, and may take no bytes at all."""
+    for values in (1 << 20, (1 << 20) + 1):
+        page = data_page(values, encoding)
+        file: Any = BytesIO(page)
+        if values == 1 << 20:
+            assert pages_of(file, 0, len(page), 1 << 30).values == values
+        else:
+            with pytest.raises(TooLarge):
+                pages_of(file, 0, len(page), 1 << 30)
+
+
+def test_rows_at_once_follow_from_the_headers() -> None:
+    """Of plain values by their mean length, of differences by the page's; of a dictionary by nothing."""
+    found = {}
+    for encoding in (0, 7, 8):
+        page = data_page(1000, encoding, 8 << 20)
+        file: Any = BytesIO(page)
+        found[encoding] = pages_of(file, 0, len(page), 1 << 30).rows_at_once
+    assert found == {0: 500, 7: 1, 8: 1 << 16}

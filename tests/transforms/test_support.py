@@ -359,7 +359,8 @@ def test_rejections_hold_no_payload() -> None:
     """The fields of a rejection are a closed list, and none of them can hold bytes."""
     one = Rejection(Reason.MALFORMED, "file", 3)
     assert set(one.__dataclass_fields__) == {
-        "reason", "source", "place", "index", "count", "digest", "epoch",
+        "reason", "source", "place", "index", "count", "digest", "epoch", "detail",
+        "missing",
     }  # fmt: skip
     assert all("bytes" not in str(f.type) for f in one.__dataclass_fields__.values())
 

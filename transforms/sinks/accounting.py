@@ -27,7 +27,7 @@ from ldpbeam.collection.collection import Collection
 from ldpbeam.collection.epochs import instant
 from ldpbeam.errors import LdpError, Reason
 from ldpbeam.histogram import EpochHistogram
-from ldpbeam.transforms.sinks.atomic import publish
+from ldpbeam.transforms.sinks.atomic import listed, publish
 from ldpbeam.transforms.sinks.file_record import FileRecord
 
 NUMBERS_SCHEMA = "ldpbeam.revision/1"
@@ -259,9 +259,9 @@ def whole_accounting(path: str) -> Iterator[None]:
 
 def read_all_accounting(output: str) -> Iterator[EpochAccounting | UnattributedAccounting]:
     """What all files of ``accounting/`` hold, in the order of their names."""
-    found = FileSystems.match([FileSystems.join(output, "accounting", "*.json")])[0].metadata_list
-    for path in sorted(file.path for file in found):
-        yield read_accounting(path)
+    for path in sorted(file.path for file in listed(output, "accounting")):
+        if path.endswith(".json"):
+            yield read_accounting(path)
 
 
 def accounting_file_name(collection: Collection, epoch: int) -> str:

@@ -11,10 +11,12 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
 
+from apache_beam.io.filesystem import FileMetadata
 from apache_beam.io.filesystems import FileSystems
 
 from ldpbeam.errors import disk_error
 from ldpbeam.transforms.sinks.file_record import FileRecord
+from ldpbeam.transforms.wildcards import at_least
 
 
 def sync_folder(folder: str) -> None:
@@ -189,6 +191,24 @@ def link(output: str, name: str, target: str, content: bytes, *, sync: bool = Tr
             with suppress(FileNotFoundError):
                 os.remove(temporary)  # noqa: PTH107 - as above
     publish(output, name, content)
+
+
+def listed(output: str, folder: str) -> list[FileMetadata]:
+    """The files in a folder of an output, whatever the path of the output; none where there is no folder.
+
+    Args:
+        output: output directory, local or of any file system that Beam knows.
+        folder: path below it.
+    """
+    if "://" in output:
+        inside = FileSystems.join(output, folder, "*").removesuffix("*")
+        found = FileSystems.match([f"{at_least(inside)}*"])[0].metadata_list
+        return [file for file in found if file.path.startswith(inside)]
+    try:
+        with os.scandir(FileSystems.join(output, folder)) as entries:
+            return [FileMetadata(entry.path, entry.stat().st_size) for entry in entries if entry.is_file()]
+    except (FileNotFoundError, NotADirectoryError):
+        return []
 
 
 def remove(output: str, name: str) -> None:

@@ -29,7 +29,7 @@ def rejects_schema() -> Any:
 def rejects_table(rejections: Iterable[Rejection]) -> Any:
     """Rows in the order of sources and places."""
     rows = sorted(rejections, key=lambda r: (r.source, r.place, r.index, r.reason.value))
-    said = ({**vars(r), "reason": r.reason.value, "explanation": r.reason.explanation} for r in rows)
+    said = ({**vars(r), "reason": r.reason.value, "explanation": r.explanation} for r in rows)
     return pa.Table.from_pylist(list(said), schema=rejects_schema())
 
 

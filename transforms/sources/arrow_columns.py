@@ -1,4 +1,4 @@
-"""Columns of Arrow as columns of numpy, not copied where types allow; whatever is no report is refused."""
+"""Columns of Arrow as columns of numpy, not copied where types allow; and which values are sound numbers."""
 
 from __future__ import annotations
 
@@ -6,44 +6,140 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
+
+_DIGITS = "^-?[0-9]{1,38}$"
+_LONGEST = pa.decimal128(38, 0)
+"""Whole numbers of 38 digits: 16 bytes each, the low half first, in two's complement."""
+_EXACT = 2.0**53
+"""Whole numbers below it are all there in float64."""
 
 
-def _numbers(column: Any) -> Any:
-    """The numbers of a column, whatever stands where it is null; TypeError where it holds others."""
-    if pa.types.is_dictionary(column.type):
-        column = column.dictionary_decode()
-    kind = column.type
-    if not (pa.types.is_integer(kind) or pa.types.is_float32(kind) or pa.types.is_float64(kind)):
-        raise TypeError("not a column of numbers")
-    name = {"float": "float32", "double": "float64"}.get(str(kind), str(kind))
-    data = np.frombuffer(column.buffers()[1] or b"", name)
+def is_text(kind: Any) -> bool:
+    """Whether a column of this type is text."""
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))
+
+
+def is_bytes(kind: Any) -> bool:
+    """Whether a column of this type is bytes, of one length or several."""
+    return bool(
+        pa.types.is_binary(kind)
+        or pa.types.is_large_binary(kind)
+        or pa.types.is_binary_view(kind)
+        or pa.types.is_fixed_size_binary(kind)
+    )
+
+
+def is_number(kind: Any) -> bool:
+    """Whether a column of this type holds whole numbers, or may."""
+    return bool(pa.types.is_integer(kind) or pa.types.is_decimal(kind) or pa.types.is_float64(kind))
+
+
+def _buffer(column: Any, kind: Any) -> Any:
+    """The values of a column of fixed width, whatever stands where it is null."""
+    data = np.frombuffer(column.buffers()[1] or b"", kind)
     return data[column.offset : column.offset + len(column)]
 
 
-def words(column: Any) -> Any:
-    """64 random bits each. Writers without unsigned types store the same bits as signed numbers.
+def words(column: Any) -> tuple[Any, Any]:
+    """64 random bits each, uint64 (n,), and which values are whole numbers of 64 bits, bool (n,).
+
+    Numbers with a sign stand for the same bits: not every writer has unsigned types. Both are arbitrary where
+    the column is null.
 
     Raises:
-        TypeError: fractions have lost bits.
+        TypeError: it is no column of numbers or text.
     """
-    numbers = _numbers(column)
-    if numbers.dtype.kind == "u":
-        return numbers.astype(np.uint64, copy=False)
-    if numbers.dtype.kind != "i":
-        raise TypeError("not a column of integers")
-    return numbers.astype(np.int64, copy=False).view(np.uint64)
+    return _whole(column, unsigned=True)
 
 
 def epochs(column: Any) -> tuple[Any, Any]:
-    """Epochs, and which of them are whole numbers of 64 bits (columns with nulls often become fractions)."""
-    numbers = _numbers(column)
-    if numbers.dtype.kind == "f":
+    """Epochs as int64 (n,), and which of them are whole numbers of that type; else as :func:`words`."""
+    kind = column.type
+    if pa.types.is_float32(kind) or pa.types.is_float64(kind):
+        numbers = _buffer(column, np.float32 if pa.types.is_float32(kind) else np.float64)
         with np.errstate(invalid="ignore"):
-            whole = (np.abs(numbers) < 2.0**53) & (np.floor(numbers) == numbers)
+            whole = (np.abs(numbers) < _EXACT) & (np.floor(numbers) == numbers)
         return np.where(whole, numbers, 0).astype(np.int64), whole
-    if numbers.dtype == np.uint64:
-        return numbers.view(np.int64), numbers <= np.uint64((1 << 63) - 1)
-    return numbers.astype(np.int64, copy=False), np.ones(numbers.size, bool)
+    bits, whole = _whole(column, unsigned=False)
+    return bits.view(np.int64), whole
+
+
+def beyond_exact(column: Any) -> bool:
+    """Whether a column of float64 has numbers that may have lost their last digits."""
+    if not pa.types.is_float64(column.type):
+        return False
+    with np.errstate(invalid="ignore"):
+        return bool((np.abs(_buffer(column, np.float64)) >= _EXACT).any())
+
+
+def _whole(column: Any, *, unsigned: bool) -> tuple[Any, Any]:
+    """Bits of whole numbers, uint64 (n,), and which are some: up to 2⁶⁴ − 1 if ``unsigned``, else 2⁶³ − 1."""
+    kind = column.type
+    if pa.types.is_dictionary(kind):
+        bits, whole = _whole(column.dictionary, unsigned=unsigned)
+        return _taken(column, bits, whole)
+    if pa.types.is_integer(kind):
+        numbers = _buffer(column, np.dtype(str(kind)))
+        if numbers.dtype.kind == "u":
+            bits = numbers.astype(np.uint64, copy=False)
+            whole = np.ones(bits.size, bool) if unsigned else bits <= np.uint64((1 << 63) - 1)
+            return bits, whole
+        return numbers.astype(np.int64, copy=False).view(np.uint64), np.ones(numbers.size, bool)
+    if pa.types.is_decimal(kind):
+        return _of_decimals(column, unsigned=unsigned)
+    if pa.types.is_float64(kind):
+        numbers = _buffer(column, np.float64)
+        with np.errstate(invalid="ignore"):
+            whole = (np.floor(numbers) == numbers) & (numbers >= -(2.0**63)) & (numbers < 2.0**64)
+            high = whole & (numbers >= 2.0**63)
+        low = np.where(whole & ~high, numbers, 0).astype(np.int64).view(np.uint64)
+        return np.where(high, np.where(high, numbers, 0).astype(np.uint64), low), whole
+    if is_text(kind):
+        text = column.cast(pa.large_string())
+        sound = pc.match_substring_regex(text, _DIGITS)
+        return _of_decimals(pc.if_else(sound, text, None).cast(_LONGEST), unsigned=unsigned)
+    raise TypeError("a column of neither numbers nor text")
+
+
+def _of_decimals(column: Any, *, unsigned: bool) -> tuple[Any, Any]:
+    kind = column.type
+    if kind.scale or kind.precision > 38:
+        # One by one, as Python has them: Arrow's own rounding of such numbers is not always right.
+        kept = column.dictionary_encode()
+        low, high = -(1 << 63), (1 << 64 if unsigned else 1 << 63)
+        numbers = [(int(one), int(one) == one) for one in kept.dictionary.to_pylist()]
+        sound = np.array([whole and low <= one < high for one, whole in numbers], bool)
+        bits = np.array([one % (1 << 64) for one, _ in numbers], np.uint64)
+        return _taken(kept, bits, sound)
+    column = column.cast(_LONGEST)
+    halves = np.frombuffer(column.buffers()[1] or b"", np.uint64).reshape(-1, 2)
+    halves = halves[column.offset : column.offset + len(column)]
+    bits, top_half = halves[:, 0], halves[:, 1].view(np.int64)
+    top = bits >> np.uint64(63)
+    whole = (top_half == -1) & (top == 1) | (top_half == 0) & (unsigned | (top == 0))
+    if column.null_count:
+        whole &= np.asarray(column.is_valid())
+    return np.ascontiguousarray(bits), whole
+
+
+def _taken(column: Any, *parts: Any) -> tuple[Any, ...]:
+    """Of columns about a dictionary, the row for each index; zeros where there is none.
+
+    Raises:
+        ValueError: an index is not in the dictionary.
+    """
+    index = _buffer(column.indices, np.dtype(str(column.indices.type))).astype(np.int64)
+    if column.null_count:
+        index = np.where(np.asarray(column.is_valid()), index, 0)
+    size = parts[0].size
+    if not size:
+        if index.size and column.null_count < index.size:
+            raise ValueError("an index is not in the dictionary")
+        return tuple(np.zeros(index.size, part.dtype) for part in parts)
+    if index.size and not 0 <= index.min() <= index.max() < size:
+        raise ValueError("an index is not in the dictionary")
+    return tuple(part[index] for part in parts)
 
 
 def even_payloads(column: Any) -> Any:
@@ -73,15 +169,8 @@ def payloads(column: Any) -> tuple[Any, Any, Any]:
     """
     kind = column.type
     if pa.types.is_dictionary(kind):
-        index = _numbers(column.indices).astype(np.int64)
         buffer, at, length = payloads(column.dictionary)
-        if not at.size:
-            return buffer, np.zeros(index.size, np.int64), np.zeros(index.size, np.int64)
-        if column.null_count:
-            index = np.where(np.asarray(column.is_valid()), index, 0)
-        if index.size and not 0 <= index.min() <= index.max() < at.size:
-            raise ValueError("an index is not in the dictionary")
-        return buffer, at[index], length[index]
+        return buffer, *_taken(column, at, length)
     n = len(column)
     if pa.types.is_fixed_size_binary(kind):
         width = kind.byte_width

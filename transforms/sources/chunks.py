@@ -97,6 +97,7 @@ class BadSource(Piece):
 
     Attributes:
         source, reason, place, count, missing: as in :class:`ldpbeam.admission.Rejection`.
+        detail: a sentence that says more than the reason's own; empty for none.
     """
 
     source: str
@@ -104,3 +105,9 @@ class BadSource(Piece):
     place: int = -1
     count: int = 1
     missing: int | None = None
+    detail: str = ""
+
+    @property
+    def explanation(self) -> str:
+        """One sentence for a person: what happened and what usually mends it."""
+        return self.detail or self.reason.explanation

@@ -21,6 +21,15 @@ from ldpbeam.arrays import Bytes, read_only
 from ldpbeam.errors import Reason
 from ldpbeam.kernels import framing
 from ldpbeam.transforms.sources.chunks import FREE_BYTES, BadSource, Chunk, Piece, ReadLimits, Table
+from ldpbeam.transforms.sources.formats import (
+    GZIP,
+    PARQUET,
+    SAMPLE,
+    TAIL,
+    is_zstd,
+    unread_format,
+    unread_inside,
+)
 from ldpbeam.transforms.sources.stored import StoredFile, printable
 from ldpbeam.wire.codec import bytes_missing, frames
 
@@ -45,6 +54,10 @@ class _TooMuch(Exception):  # noqa: N818 - a signal inside this module
     """A file stands for more than it may."""
 
 
+class _Unread(Exception):  # noqa: N818 - a signal inside this module
+    """A file has a format that is not read; the text says which."""
+
+
 class _Truncated(Exception):  # noqa: N818 - a signal inside this module
     """A compressed file ends before its stream does."""
 
@@ -52,8 +65,8 @@ class _Truncated(Exception):  # noqa: N818 - a signal inside this module
 class ReadFiles(beam.DoFn):
     """Paths to :class:`Chunk`, :class:`Table` and :class:`BadSource`.
 
-    Formats are told apart by their first bytes, not by names: Parquet, gzip, zstd, else length-delimited
-    messages. A path is text, or the bytes of a name that no text can hold.
+    Formats are told apart by their first bytes, not by names: Parquet, gzip, zstd, those that are known and
+    not read, else length-delimited messages. A path is text, or the bytes of a name that no text can hold.
     """
 
     def __init__(self, limits: ReadLimits | None = None) -> None:
@@ -75,16 +88,24 @@ class ReadFiles(beam.DoFn):
         written_by = self._written_by(stored)
         allowed = FREE_BYTES + self._limits.expansion * stored.size
         try:
-            magic = stored.read(4)
+            head = stored.read(SAMPLE)
+            stored.seek(max(stored.size - TAIL, 0))
+            tail = stored.read(TAIL)
             stored.seek(0)
-            if magic == b"PAR1":
+            if head[:4] == PARQUET:
                 from ldpbeam.transforms.sources.parquet import read_tables
+                from ldpbeam.transforms.sources.report_columns import in_folders
 
-                yield from read_tables(source, stored, allowed, written_by)
+                yield from read_tables(source, stored, allowed, written_by, in_folders(source))
                 _count_progress(stored.size)
-            else:
-                stream = _stream(stored, magic, allowed)
+            elif stream := _decompressed(stored, head, allowed):
                 yield from _read_records(source, stored, stream, written_by)
+            elif detail := unread_format(head, tail):
+                raise _Unread(detail)
+            else:
+                yield from _read_records(source, stored, _Stored(stored), written_by)
+        except _Unread as error:
+            yield BadSource(source, Reason.UNSUPPORTED_FORMAT, detail=str(error))
         except OSError:
             yield BadSource(source, Reason.UNREADABLE_FILE)
 
@@ -126,11 +147,12 @@ class _Stored:
 class _Decompressed:
     """The bytes that a compressed file stands for."""
 
-    file = None
-    """No file holds them as they are."""
+    file = None  # none holds them as they are
 
-    def __init__(self, pieces: Iterator[bytes]) -> None:
+    def __init__(self, pieces: Iterator[bytes], compression: str) -> None:
         self._pieces = _gathered(pieces)
+        self._compression = compression
+        self._begun = False
 
     def after(self, rest: Bytes) -> Bytes:
         """As of stored bytes.
@@ -138,19 +160,24 @@ class _Decompressed:
         Raises:
             _Truncated: the compressed stream ends early.
             _TooMuch: it stands for more bytes than it may.
+            _Unread: what it stands for has a format that is not read.
             OSError, zlib.error, zstandard.ZstdError: it is not what its first bytes say.
         """
-        piece = np.frombuffer(next(self._pieces, b""), np.uint8)
+        found = next(self._pieces, b"")
+        if not self._begun and (detail := unread_inside(found[:SAMPLE], self._compression)):
+            raise _Unread(detail)
+        self._begun = True
+        piece = np.frombuffer(found, np.uint8)
         return read_only(np.concatenate([rest, piece])) if rest.size else piece
 
 
-def _stream(stored: StoredFile, magic: bytes, allowed: int) -> _Stored | _Decompressed:
-    """What a file stands for, up to ``allowed`` bytes where it is compressed."""
-    if magic[:2] == b"\x1f\x8b":
-        return _Decompressed(_limited(_gzip_pieces(stored), allowed))
-    if magic == b"\x28\xb5\x2f\xfd":
-        return _Decompressed(_limited(_zstd_pieces(stored), allowed))
-    return _Stored(stored)
+def _decompressed(stored: StoredFile, head: bytes, allowed: int) -> _Decompressed | None:
+    """What a compressed file stands for, up to ``allowed`` bytes; None of any other file."""
+    if head[:2] == GZIP:
+        return _Decompressed(_limited(_gzip_pieces(stored), allowed), "gzip")
+    if is_zstd(head):
+        return _Decompressed(_limited(_zstd_pieces(stored), allowed), "zstd")
+    return None
 
 
 def _limited(pieces: Iterator[bytes], allowed: int) -> Iterator[bytes]:

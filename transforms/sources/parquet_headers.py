@@ -1,7 +1,8 @@
-"""What a Parquet file says about itself: its footer, and the headers of its pages, read without pyarrow.
+"""A Parquet file's footer, and the headers of its pages, read without pyarrow.
 
 A page may stand for any number of rows and for values of any size, so these are read before any is decoded.
-Numbers of fields are those of parquet-format (FileMetaData, ColumnMetaData, PageHeader).
+Numbers of fields are those of parquet-format (FileMetaData, ColumnMetaData, PageHeader), in Thrift's compact
+protocol. Bytes that are not sound raise ValueError or IndexError, whatever they are.
 """
 
 from __future__ import annotations
@@ -9,19 +10,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-import numpy as np
-
-from ldpbeam.arrays import Bytes, read_only
-from ldpbeam.kernels import thrift
 from ldpbeam.transforms.sources.stored import StoredFile
 from ldpbeam.wire.codec import MAX_RECORD
 
 COLUMNS = ("digest", "epoch", "report_id", "payload")
-"""What a file of reports has to hold."""
+"""The columns of a report."""
 
 ROWS_AT_ONCE = 1 << 16
 BYTES_AT_ONCE = 4 << 20
-"""Rows, and bytes of payloads, that are decoded together at most."""
+"""Rows, and bytes of values, that are decoded together at most."""
 
 MAX_PAGE = MAX_RECORD
 """Bytes of a page at most, decompressed."""
@@ -32,24 +29,119 @@ _DICTIONARY_PAGE, _DATA_PAGES = 2, (0, 3)
 _DICTIONARY_ENCODINGS, _DELTA_LENGTH, _DELTA_VALUES = (2, 8), 6, 7
 VALUES, COMPRESSED, DATA_OFFSET, DICTIONARY_OFFSET = _KEYS = 5, 7, 9, 11
 """Fields of ColumnMetaData."""
-_NUMBERS = np.array(_KEYS)
-_SHAPE = (len(COLUMNS), _NUMBERS.size)
-_NAMES = np.array(COLUMNS, "S").view(np.uint8).reshape(len(COLUMNS), -1)
-_AT_ONCE = 256  # headers of pages
+_NAMES = {name.encode(): name for name in COLUMNS}
 
 
 class TooLarge(Exception):  # noqa: N818 - a signal inside these modules
     """Pages stand for more than they may."""
 
 
-@dataclass
-class Pages:
-    """What the headers of a column's pages say."""
+# --- Thrift
 
-    values: int = 0  # in its data pages
-    size: int = 0  # bytes of all pages, decompressed
-    rows_at_once: int = ROWS_AT_ONCE  # how many rows may be decoded together
-    dictionary: bool = False  # whether values are kept in a dictionary
+_INTEGERS = frozenset({4, 5, 6})
+_NUMBERS = _INTEGERS | {1, 2, 3}  # true, false and a byte are numbers too
+_TRUE, _BYTE, _DOUBLE, _BINARY, _LIST, _STRUCT = 1, 3, 7, 8, 9, 12
+_DEPTH = 16  # how deep structs and lists are nested at most
+
+_Places = dict[int, tuple[int, int]]
+"""Type and position of the value of each field of a struct, by its number; of two the last one."""
+
+
+def _unsigned(data: bytes, at: int) -> tuple[int, int]:
+    """A number of at most 64 bits, seven in a byte, and the position behind it."""
+    byte = data[at]
+    if byte < 128:
+        return byte, at + 1
+    value, shift = byte & 127, 7
+    while shift < 70:
+        at += 1
+        byte = data[at]
+        value |= (byte & 127) << shift
+        if byte < 128:
+            if value >> 64:
+                break
+            return value, at + 1
+        shift += 7
+    raise ValueError("a number of more than 64 bits")
+
+
+def _signed(data: bytes, at: int) -> tuple[int, int]:
+    value, at = _unsigned(data, at)
+    return value >> 1 ^ -(value & 1), at
+
+
+def _value(data: bytes, kind: int, at: int) -> int:
+    """A field that is a number."""
+    if kind in _INTEGERS:
+        byte = data[at]
+        return byte >> 1 ^ -(byte & 1) if byte < 128 else _signed(data, at)[0]
+    if kind == _BYTE:
+        return data[at]
+    if kind not in _NUMBERS:
+        raise ValueError("not a number")
+    return int(kind == _TRUE)
+
+
+def _elements(data: bytes, at: int) -> tuple[int, int, int]:
+    """Type and number of the elements of a list, and the position of the first; each takes a byte or more."""
+    head, at = data[at], at + 1
+    count = head >> 4
+    if count == 15:
+        count, at = _unsigned(data, at)
+    if count > len(data) - at:
+        raise ValueError("a list is longer than the bytes around it")
+    return head & 15, count, at
+
+
+def _behind(data: bytes, kind: int, at: int, depth: int) -> int:
+    """The position behind a value."""
+    if kind in _INTEGERS:
+        _, at = _unsigned(data, at)
+    elif kind == _BINARY:
+        length, at = _unsigned(data, at)
+        at += length
+    elif kind == _STRUCT and depth < _DEPTH:
+        _, at = _struct(data, at, depth + 1)
+    elif kind == _LIST and depth < _DEPTH:
+        of, count, at = _elements(data, at)
+        for _ in range(count):
+            # True and false take a byte as elements, and none as fields.
+            at = _behind(data, _BYTE if of in (1, 2) else of, at, depth + 1)
+    elif kind == _DOUBLE:
+        at += 8
+    elif kind == _BYTE:
+        at += 1
+    elif kind not in _NUMBERS:
+        raise ValueError("a type that neither footers nor headers have")
+    if at > len(data):
+        raise ValueError("a value is longer than the bytes around it")
+    return at
+
+
+def _field(data: bytes, at: int, number: int) -> tuple[int, int, int]:
+    """Number, type and position of the value of a field; ``number`` is that of the field before."""
+    head = data[at]
+    if head >> 4:
+        return number + (head >> 4), head & 15, at + 1
+    number, at = _signed(data, at + 1)
+    return number, head & 15, at
+
+
+def _struct(data: bytes, at: int, depth: int = 0) -> tuple[_Places, int]:
+    """Where the values of a struct lie, and the position behind it."""
+    found: _Places = {}
+    number = 0
+    while head := data[at]:
+        number, kind, at = (
+            (number + (head >> 4), head & 15, at + 1) if head > 15 else _field(data, at, number)
+        )
+        found[number] = kind, at
+        # Nearly all that is in a header are small numbers.
+        at = at + 1 if kind in _INTEGERS and data[at] < 128 else _behind(data, kind, at, depth)
+    return found, at + 1
+
+
+# --- the footer
 
 
 @dataclass
@@ -58,8 +150,10 @@ class RowGroup:
 
     rows: int = -1
     columns: dict[str, dict[int, int]] = field(default_factory=dict)
-    usual: dict[str, bool] = field(default_factory=dict)
-    """Which columns are in clear, and have words of 64 bits as statistics, if any."""
+    encrypted: set[str] = field(default_factory=set)
+    """Columns that cannot be read without a key."""
+    in_other_files: bool = False
+    """Whether a column's pages lie in another file, as in a summary of a dataset."""
 
     @property
     def claims(self) -> list[int]:
@@ -79,51 +173,68 @@ def row_groups(data: bytes) -> Iterator[RowGroup]:
     """What the footer says of each row group, one after the other; a footer may list very many.
 
     Raises:
-        ValueError: the footer is not sound.
+        ValueError, IndexError: the footer is not sound.
     """
-    held = np.frombuffer(data, np.uint8)
-    for number, kind, at in _fields(held, 0):
-        if number == 4 and kind == thrift.LIST:
-            _, count, place = thrift.list_head(held, at)
-            _sound(place)
-            values, there = np.empty(_SHAPE, np.int64), np.empty((_SHAPE[0], _SHAPE[1] + 1), np.int64)
+    number = at = 0
+    while data[at]:
+        number, kind, at = _field(data, at, number)
+        if number == 4 and kind == _LIST:
+            _, count, place = _elements(data, at)
             for _ in range(count):
-                rows, sound, place = thrift.row_group(held, place, _NAMES, _NUMBERS, values, there)
-                if not sound:
-                    raise ValueError("not a sound row group")
-                yield _row_group(rows, values.tolist(), there.tolist())
-                _sound(place)
+                group, place = _row_group(data, place)
+                yield group
+        at = _behind(data, kind, at, 0)
 
 
-def _fields(data: Bytes, at: int) -> Iterator[tuple[int, int, int]]:
-    """(number, type, position of the value) of each field of a struct."""
-    number = 0
-    while True:
-        number, kind, place = thrift.field_head(data, at, number)
-        at = _sound(place)
-        if kind == 0:
-            return
-        yield number, kind, at
-        at = _sound(thrift.skip_value(data, at, kind, 0))
+def _row_group(data: bytes, at: int) -> tuple[RowGroup, int]:
+    found, behind = _struct(data, at)
+    group = RowGroup()
+    kind, place = found.get(3, (0, 0))
+    if kind in _INTEGERS:
+        group.rows = _value(data, kind, place)
+    kind, place = found.get(1, (0, 0))
+    if kind == _LIST:
+        _, count, place = _elements(data, place)
+        for _ in range(count):
+            chunk, place = _struct(data, place)
+            _add_column(group, data, chunk)
+    return group, behind
 
 
-def _sound(at: int) -> int:
-    """A position, unless it is the one that kernels give for what is not sound."""
-    if at < 0:
-        raise ValueError("not a sound footer")
-    return at
+def _add_column(group: RowGroup, data: bytes, chunk: _Places) -> None:
+    """From a ColumnChunk: of one of our columns, if that is a column by itself."""
+    kind, at = chunk.get(3, (0, 0))
+    if kind != _STRUCT:
+        return
+    about, _ = _struct(data, at)
+    kind, at = about.get(3, (0, 0))
+    if kind != _LIST:
+        return
+    of, count, at = _elements(data, at)
+    if (of, count) != (_BINARY, 1):
+        return
+    length, at = _unsigned(data, at)
+    name = _NAMES.get(data[at : at + length])
+    if name is not None:
+        group.columns[name] = {
+            key: _value(data, *about[key]) for key in _KEYS if key in about and about[key][0] in _NUMBERS
+        }
+        if {8, 9} & chunk.keys():
+            group.encrypted.add(name)
+        group.in_other_files |= 1 in chunk
 
 
-def _row_group(rows: int, values: list[list[int]], there: list[list[int]]) -> RowGroup:
-    """From what :func:`thrift.row_group` writes."""
-    group = RowGroup(rows)
-    for name, row, (*which, usual) in zip(COLUMNS, values, there, strict=True):
-        if usual >= 0:
-            group.columns[name] = {
-                key: one for key, one, is_there in zip(_KEYS, row, which, strict=True) if is_there == 1
-            }
-            group.usual[name] = usual == 1
-    return group
+# --- pages
+
+
+@dataclass
+class Pages:
+    """What the headers of a column's pages say."""
+
+    values: int = 0  # in its data pages
+    size: int = 0  # bytes of all pages, decompressed
+    rows_at_once: int = ROWS_AT_ONCE  # how many rows may be decoded together
+    dictionary: int = -1  # bytes of the values that are kept in a dictionary; −1 where there is none
 
 
 def pages_lie(stored: StoredFile, column: dict[int, int]) -> tuple[int, int]:
@@ -140,48 +251,86 @@ def pages_lie(stored: StoredFile, column: dict[int, int]) -> tuple[int, int]:
     return at, end
 
 
-def pages_of(stored: StoredFile, at: int, end: int, allowed: int, held: Bytes | None = None) -> Pages:
+def pages_of(stored: StoredFile, at: int, end: int, allowed: int) -> Pages:
     """What the headers of a column's pages in one row group say.
 
     Args:
         stored: the file.
         at, end: where the pages lie in it.
         allowed: bytes that they may stand for.
-        held: uint8, those bytes, where they have been read already.
 
     Raises:
         TooLarge: a page, or all of them, stand for too much.
-        ValueError: they are no headers.
+        ValueError: they are no headers, or too many for so few bytes.
     """
     found = Pages()
     left = 1024 + (end - at) // 256
-    headers = np.empty((_AT_ONCE, 5), np.int64)
-    begin = at
-    while at < end:
-        if held is None:
-            stored.seek(at)
-            data = np.frombuffer(stored.read(min(_HEADER, end - at)), np.uint8)
-        else:
-            data = read_only(held)[at - begin :]
-        pages, behind = thrift.page_headers(data, at, end, _HEADER, headers)
-        for kind, plain, compressed, values, encoding in headers[: min(pages, left)].tolist():
-            if plain < 0 or compressed < 0:
-                raise ValueError("a page has no size")
-            found.size += plain
-            if plain > MAX_PAGE or found.size > allowed:
-                raise TooLarge
-            if kind == _DICTIONARY_PAGE:
-                found.dictionary = True
-            elif kind in _DATA_PAGES:
-                if values < 0:
-                    raise ValueError("a page holds less than nothing")
-                found.values += values
-                found.rows_at_once = min(found.rows_at_once, _rows_at_once(plain, values, encoding))
-        left -= pages
-        if behind < 0 or left < 0 or (left == 0 and behind < end):
-            raise ValueError("not the header of a page, or too many for so few bytes")
-        at = behind
+    for kind, plain, compressed, values, encoding in page_headers(stored, at, end):
+        left -= 1
+        if left < 0:
+            raise ValueError("too many pages for so few bytes")
+        if plain < 0 or compressed < 0:
+            raise ValueError("a page has no size")
+        found.size += plain
+        if plain > MAX_PAGE or found.size > allowed:
+            raise TooLarge
+        if kind == _DICTIONARY_PAGE:
+            found.dictionary = max(found.dictionary, plain)
+        elif kind in _DATA_PAGES:
+            if values < 0:
+                raise ValueError("a page holds less than nothing")
+            found.values += values
+            found.rows_at_once = min(found.rows_at_once, _rows_at_once(plain, values, encoding))
     return found
+
+
+def page_headers(
+    stored: StoredFile, at: int, end: int, longest: int = _HEADER
+) -> Iterator[tuple[int, int, int, int, int]]:
+    """Kind, size, compressed size, values and encoding of each page that lies between two positions.
+
+    A page without a size is the last one; one that would end behind ``end`` has no compressed size. A header
+    has ``longest`` bytes at most.
+
+    Raises:
+        ValueError: what follows is no header.
+    """
+    begin, data = at, b""
+    while at < end:
+        found = _page_header(data, at - begin)
+        if found is None and (at > begin or not data):
+            # What was read may end inside a header.
+            stored.seek(at)
+            begin, data = at, stored.read(min(longest, end - at))
+            found = _page_header(data, 0)
+        if found is None:
+            raise ValueError("not the header of a page")
+        (kind, plain, compressed, values, encoding), behind = found
+        if behind + begin + compressed > end:
+            compressed = -1
+        yield kind, plain, compressed, values, encoding
+        if plain < 0 or compressed < 0:
+            return
+        at = begin + behind + compressed
+
+
+def _page_header(data: bytes, at: int) -> tuple[tuple[int, int, int, int, int], int] | None:
+    """One header, and the position behind it; None where there is none, or not all of it."""
+    try:
+        found, behind = _struct(data, at)
+        kind, plain, compressed = (_value(data, *found[i]) if i in found else -1 for i in (1, 2, 3))
+        values, encoding = 0, -1
+        if kind in _DATA_PAGES:
+            of, place = found[8 if kind else 5]
+            if of != _STRUCT:
+                return None
+            about, _ = _struct(data, place)
+            values = _value(data, *about[1]) if 1 in about else 0
+            where = 4 if kind else 2
+            encoding = _value(data, *about[where]) if where in about else -1
+    except (ValueError, IndexError, KeyError):
+        return None
+    return (kind, plain, compressed, values, encoding), behind
 
 
 def _rows_at_once(plain: int, values: int, encoding: int) -> int:

@@ -97,14 +97,15 @@ class AdmitReports(beam.DoFn):
         written_by = getattr(element, "written_by", None)
         done = Admission(written_by=written_by, part=_part_of(element), counting=self._counting)
         if isinstance(element, BadSource):
-            done.reject_source(element.reason, element.source, element.place, element.count, element.missing)
+            where = element.source, element.place, element.count
+            done.reject_source(element.reason, *where, element.missing, element.detail)
         elif isinstance(element, Table) and isinstance(element.rows, EvenRows):
             admit_even_rows(element.rows, self._collections, element.source, done)
         elif isinstance(element, Table):
             admit_rows(element.each(), self._collections, element.source, done)
         else:
-            where = (element.source, done, element.base, element.arrivals)
-            admit_frames(element.found, self._collections, *where)
+            rest = (element.source, done, element.base, element.arrivals)
+            admit_frames(element.found, self._collections, *rest)
         rejections = done.rejections
         if isinstance(element, Chunk) and element.names:
             rejections = [_named(r, element) for r in rejections]

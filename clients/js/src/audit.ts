@@ -27,7 +27,7 @@ async function answer(line: string): Promise<string> {
     await opened(second);
     return "ok";
   }
-  const values = second.split(",").map(Number);
+  const values = second.split(",").map((one) => (one.startsWith("index:") ? { index: Number(one.slice(6)) } : Number(one)));
   try {
     const device = devices.get(first) ?? (await opened(first));
     return toHex(await device.report(values.length > 1 ? values : values[0], Number(third)));

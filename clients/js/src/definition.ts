@@ -70,6 +70,8 @@ export interface Domain {
   labels: string[] | null;
   /** The value that a label that is not listed counts as. */
   other: number | null;
+  /** The end of a range from 0, which is its shortest decimal. */
+  maximum: number | null;
 }
 
 export interface Definition {
@@ -135,7 +137,9 @@ function parseDomain(node: Node_): Domain {
   }
   const other = node.has("other") ? node.integer("other", 0, size - 1) : null;
   if (other !== null && !labels) throw node.wrong("other", "for labels only");
-  return { size, labels, other };
+  const maximum = node.has("maximum") ? node.positive("maximum") : null;
+  if (maximum !== null && labels) throw node.wrong("maximum", "for ranges only");
+  return { size, labels, other, maximum };
 }
 
 function parseProtocol(node: Node_, attributes: number): ProtocolDefinition {
@@ -311,6 +315,12 @@ class Node_ {
     if (typeof found !== "number" || !Number.isSafeInteger(found) || found < least || found > most) {
       throw this.wrong(key, `not an integer in ${least} .. ${most}`);
     }
+    return found;
+  }
+
+  positive(key: string): number {
+    const found = this.#fields[key];
+    if (typeof found !== "number" || !Number.isFinite(found) || found <= 0) throw this.wrong(key, "not a positive number");
     return found;
   }
 

@@ -1,7 +1,7 @@
 /** A device that turns its value of an epoch into the bytes of one report (docs/wire.md). */
 
 import { toHex } from "./bytes.js";
-import { type Definition, type Domain, parseDefinition } from "./definition.js";
+import { type Definition, parseDefinition } from "./definition.js";
 import { DeviceError } from "./errors.js";
 import { addEpoch, doubt, epochError, requireOpen } from "./order.js";
 import { hasten, Outbox } from "./outbox.js";
@@ -9,12 +9,8 @@ import { type Protocol, protocolOf } from "./protocols.js";
 import { Derivation, DerivedSource, Purpose, WHOLE } from "./randomness.js";
 import { newState, packState, requireNoWithdrawal, unpackState, withdrawnState } from "./state.js";
 import { lost, type Store } from "./store.js";
+import { indexOf, inOrder, type Value, type Values, valueError } from "./values.js";
 import { encodeReport } from "./wire.js";
-
-/** An index, or a label where the collection lists labels. */
-export type Value = number | string;
-/** What a device holds: one value, or one for each attribute, in their order or by their names. */
-export type Values = Value | readonly Value[] | Readonly<Record<string, Value>>;
 
 export interface DeviceOptions {
   /** Reports that wait to be sent at most, the oldest are dropped for newer ones; 0 to keep none. */
@@ -102,7 +98,7 @@ export class Device {
    * device goes on with the epochs before it that it has not reported, and what waits about the later one is due at
    * once.
    *
-   * @param value what the device holds; a label that is not listed is the collection's `other`.
+   * @param value what the device holds, see `Value`; a label that is not listed is the collection's `other`.
    * @param epoch the one that the clock says, unless given.
    * @throws DeviceError the value is none of the domain's; the epoch is none of the collection's, was reported or
    *   passed over, or lies too far after the last one; the person has withdrawn; the state is lost or damaged, or cannot be kept. No text
@@ -197,36 +193,4 @@ export class Device {
     }
     return indices;
   }
-}
-
-/** One value per attribute, in the collection's order. */
-function inOrder(value: Values, attributes: string[]): readonly Value[] {
-  if (typeof value === "object" && value !== null) {
-    if (!Array.isArray(value)) {
-      const named = value as Record<string, Value>;
-      const names = Object.keys(named);
-      if (names.length === attributes.length && attributes.every((name) => Object.hasOwn(named, name))) {
-        return attributes.map((name) => named[name]);
-      }
-    } else if (value.length === attributes.length) {
-      return value;
-    }
-  }
-  throw valueError(`needs one value for each of the ${attributes.length} attributes, in their order or by name`);
-}
-
-function indexOf(value: Value, domain: Domain): number {
-  if (typeof value === "string") {
-    const index = domain.labels?.indexOf(value) ?? -1;
-    if (index >= 0) return index;
-    if (domain.other !== null) return domain.other;
-    throw valueError("the value is none of the domain's", "Add the label, or other: LABEL to the collection's domain.");
-  }
-  if (!Number.isSafeInteger(value)) throw valueError("the value must be an integer, or a label");
-  if (value < 0 || value >= domain.size) throw valueError(`the value lies outside the domain of size ${domain.size}`);
-  return value;
-}
-
-function valueError(message: string, remedy = ""): DeviceError {
-  return new DeviceError("E-DEVICE-VALUE", message, remedy);
 }

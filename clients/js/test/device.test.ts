@@ -123,7 +123,7 @@ test("an explicit epoch leaves the remembered clock alone", async () => {
   assert.equal((await stateOf(store)).clock, ORIGIN + 4 * HOUR);
 });
 
-test("values are indices or labels, and no error holds one", async () => {
+test("values are numbers, labels or indices, and no error holds one", async () => {
   const definition = definitionOf("l_grr");
   const labels = Array.from({ length: 11 }, (_, i) => `label ${i}`);
   const plain = await Device.open(definition, await storeWith(SECRET));
@@ -140,12 +140,27 @@ test("values are indices or labels, and no error holds one", async () => {
   assert.equal(toHex(await (await labelled({})).report("label 4", 1)), byIndex);
   await assert.rejects((await labelled({})).report("label 11", 1), refuses("E-DEVICE-VALUE"));
   assert.equal(toHex(await (await labelled({ other: 4 })).report("label 11", 1)), byIndex);
-  assert.equal(toHex(await (await labelled({ other: null })).report(4, 1)), byIndex);
+  assert.equal(toHex(await (await labelled({ other: null })).report({ index: 4 }, 1)), byIndex);
+  await assert.rejects((await labelled({ other: 4 })).report(4, 1), refuses("E-DEVICE-VALUE"));
+});
+
+test("a number of a range goes into its bucket, and the definition says which range", async () => {
+  const definition = definitionOf("l_grr");
+  const with_ = (more: object) => ({ ...definition, domain: { ...definition.domain, ...more } });
+  const reported = async (value: any) => toHex(await (await Device.open(with_({ maximum: 8.25 }), await storeWith(SECRET))).report(value, 1));
+  for (const [value, index] of [[0.75, 1], ["0.74", 0], [6, 8], [99, 10], [-3, 0]]) {
+    assert.equal(await reported(value), await reported({ index }));
+  }
+  assert.notEqual(await reported(0.75), await reported(0.74));
+  const labels = Array.from({ length: 11 }, (_, i) => `label ${i}`);
+  for (const wrong of [{ maximum: 0 }, { maximum: -1 }, { maximum: "5" }, { maximum: Infinity }, { maximum: 5, labels }]) {
+    await assert.rejects(Device.open(with_(wrong), await storeWith(SECRET)), refuses("E-DEVICE-DEFINITION"));
+  }
 });
 
 test("attributes are given in order or by name", async () => {
   const store = () => storeWith(SECRET);
-  const bySequence = toHex(await (await open("split_l_osue", await store())).report([3, 10, 0], 1));
+  const bySequence = toHex(await (await open("split_l_osue", await store())).report([3, "10", { index: 0 }], 1));
   assert.equal(toHex(await (await open("split_l_osue", await store())).report({ a1: 10, a0: 3, a2: 0 }, 1)), bySequence);
   const device = await open("split_l_osue", await store());
   for (const wrong of [3, [3], [3, 10], [3, 10, 1, 0], [3, 10, 11], { a0: 3 }, { a0: 3, a1: 10, a2: 1, a3: 1 }, { a0: 3, a1: 1, b: 1 }] as any[]) {

@@ -53,6 +53,7 @@ drawn_anew_option = click.option(
     callback=_warned,
     metavar="LOW..HIGH|R",
     help="The share of the devices that draw their value anew from one epoch to the next, from the whole "
-    "population, and do not come back to an earlier one. Devices do come back, so LOW is 0 unless you know "
-    "better; HIGH is the largest share that changes its value. Without it errors hold whatever devices do.",
+    "population, and do not come back to an earlier one. Devices do come back, so give 0 as LOW unless you "
+    "know better, and as HIGH the largest share that changes its value. Without this option errors hold "
+    "whatever devices do.",
 )

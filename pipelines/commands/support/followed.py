@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from ldpbeam.collection.collection import Collection
 from ldpbeam.errors import LdpError, UsageError
@@ -19,6 +18,7 @@ from ldpbeam.over_time.covariance import errors_of, std_error_floor
 from ldpbeam.pipelines.commands.support.console import deliver, say
 from ldpbeam.protocols.contract import Result
 from ldpbeam.statements import points
+from ldpbeam.tables import published_table
 
 _NUMBERS = {
     "estimate": "frequency",
@@ -202,7 +202,7 @@ def _table(collection: Collection, epoch: int, results: Path) -> list[dict[str, 
             "Give the --output folder of a run and an epoch that it published: ldpbeam inspect lists them.",
         )
     try:
-        rows: list[dict[str, Any]] = pq.read_table(paths[0], partitioning=None).to_pylist()
+        rows: list[dict[str, Any]] = published_table(paths[0]).read().to_pylist()
     except (pa.ArrowException, OSError) as error:
         raise _unknown(f"{paths[0]} is damaged ({type(error).__name__})", "Run again.") from None
     if not rows or any(

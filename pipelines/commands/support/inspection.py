@@ -16,8 +16,10 @@ from ldpbeam.collection.collection import Collection, digest_hex
 from ldpbeam.collection.file import load_collection
 from ldpbeam.errors import InvalidPayload, UsageError
 from ldpbeam.pipelines.commands.support.console import deliver, say
-from ldpbeam.pipelines.commands.support.views import View, view_of
+from ldpbeam.pipelines.commands.support.views import View, unknown, view_of
+from ldpbeam.pipelines.matching import match_path
 from ldpbeam.protocols import FrequencyProtocol
+from ldpbeam.tables import published_table
 from ldpbeam.text import clean
 
 
@@ -55,7 +57,7 @@ def inspect_lines(path: Path, collection_files: Sequence[Path], limit: int) -> I
     _require(path)
     found = [path]
     if path.is_dir():
-        found = sorted(p for p in path.iterdir() if p.is_file() and not p.name.startswith("."))
+        found = list(map(Path, match_path(str(path)).files))
     if not found:
         nothing = ": nothing was rejected" if path.name == "rejects" else ""
         yield f"{path} holds no file{nothing}."
@@ -86,7 +88,7 @@ def _rejects(paths: list[Path], limit: int) -> Iterator[str]:
     tables = []
     for path in paths:
         try:
-            tables.append(pq.read_table(path, partitioning=None))
+            tables.append(published_table(path).read())
         except (OSError, ValueError) as error:
             raise UsageError(
                 "E-USAGE-INSPECT",
@@ -117,9 +119,10 @@ def _records(paths: list[Path], collections: dict[int, Collection]) -> Iterator[
         click.echo(clean(f"{path}:"), err=True)
         for element in ReadFiles().process(str(path)):
             if isinstance(element, BadSource):
-                reason = element.reason
+                if element.detail and len(paths) == 1:
+                    raise unknown(path, f"holds no reports: {element.detail.rstrip('.')}")
                 lacks = "" if element.missing is None else f", {element.missing:,} bytes missing"
-                yield f"{reason.value} at position {element.place}{lacks}: {reason.explanation}"
+                yield f"{element.reason.value} at position {element.place}{lacks}: {element.explanation}"
                 continue
             if isinstance(element, Table):
                 rows, batches = element.each(), iter(list[Batch]())

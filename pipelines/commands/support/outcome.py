@@ -3,23 +3,25 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from itertools import groupby
 from pathlib import Path
+from types import MappingProxyType
 
 import click
+import pyarrow.parquet as pq
 
 from ldpbeam.accounting import Account
 from ldpbeam.collection.epochs import instant
 from ldpbeam.errors import Reason
 from ldpbeam.pipelines.commands.support.console import deliver, say
 from ldpbeam.pipelines.file_times import REMEDY, earliest_time
-from ldpbeam.pipelines.inputs import looks_like_text
 from ldpbeam.pipelines.run_record import RunRecord, StreamRecord
 from ldpbeam.text import clean
 
 _SHOWN = 5  # files, or gaps, that are named one by one
-_UNREADABLE = frozenset({Reason.MALFORMED, Reason.TRUNCATED, Reason.OVERSIZE, Reason.CORRUPT_FILE})
+_TABLES = 100
+"""Tables of rejects that are looked into for the sentence about a file."""
 
 
 def identity(account: Account) -> str:
@@ -34,15 +36,18 @@ def summary(record: RunRecord, output: str) -> None:
     """What became of every record, and where the results are."""
     say(identity(record.accounting.total))
     rejected = record.accounting.total.rejected_record()
+    details = _details(record, output)
     for reason, count in rejected.items():
         click.echo(f"  rejected {count:,}: {reason}", err=True)
+        if reason in details:
+            click.echo(clean(f"    {details[reason]}"), err=True)
     if rejected.get(Reason.FUTURE_EPOCH.value) and record.stream is None:
         click.echo(clean(f"  future_epoch is judged by {_written(record)}"), err=True)
     if rejected:
         click.echo(clean(f"  where and why: ldpbeam inspect {output.rstrip('/')}/rejects"), err=True)
     for line in (*_cut_off(record, output), *_gaps(record)):
         click.echo(clean(f"ldpbeam: {line}"), err=True)
-    nothing = why_nothing(record)
+    nothing = why_nothing(record, details)
     if nothing is not None:
         click.echo(f"ldpbeam: {nothing} [E-RUN-NOTHING]", err=True)
     else:
@@ -55,8 +60,6 @@ def _cut_off(record: RunRecord, output: str) -> Iterator[str]:
     """A line about every file that ends inside a record, where the tables of rejects are of this machine."""
     if not record.accounting.total.rejected[Reason.TRUNCATED.value] or "://" in output:
         return
-    import pyarrow.parquet as pq
-
     shown = 0
     for file in record.files:
         if not file.path.startswith("rejects/"):
@@ -100,15 +103,18 @@ def _gaps(record: RunRecord) -> Iterator[str]:
         )
 
 
-def why_nothing(record: RunRecord) -> str | None:
-    """That nothing was counted and what is the likely cause and remedy; None where something was."""
+def why_nothing(record: RunRecord, details: Mapping[str, str] = MappingProxyType({})) -> str | None:
+    """That nothing was counted and what is the likely cause and remedy; None where something was.
+
+    ``details`` are sentences that say more of a reason than its own.
+    """
     if record.accounting.total.counted:
         return None
-    cause, remedy = _cause(record)
+    cause, remedy = _cause(record, details)
     return f"nothing was counted, no estimate was written: {cause}. {remedy}"
 
 
-def _cause(record: RunRecord) -> tuple[str, str]:
+def _cause(record: RunRecord, details: Mapping[str, str]) -> tuple[str, str]:
     """The commonest fate of the records, with what usually mends it."""
     total = record.accounting.total
     if not total.read:
@@ -122,7 +128,7 @@ def _cause(record: RunRecord) -> tuple[str, str]:
     part = "all" if fates[fate] == total.read else f"{fates[fate]:,} of {total.read:,}"
     if fate == "late":
         return _late(part, record.stream)
-    return _rejected(part, Reason(fate), record)
+    return _rejected(part, Reason(fate), record, details)
 
 
 def _late(part: str, stream: StreamRecord | None) -> tuple[str, str]:
@@ -138,25 +144,38 @@ def _late(part: str, stream: StreamRecord | None) -> tuple[str, str]:
     )
 
 
-def _rejected(part: str, reason: Reason, record: RunRecord) -> tuple[str, str]:
+def _rejected(part: str, reason: Reason, record: RunRecord, details: Mapping[str, str]) -> tuple[str, str]:
     if reason is Reason.UNKNOWN_COLLECTION:
         return (
             f"{part} belong to a collection that was not given",
             "Give with --collection the very file that the devices have: any change of its parameters "
             "makes it another collection.",
         )
-    text = next(filter(looks_like_text, record.inputs), None) if reason in _UNREADABLE else None
-    if text is not None:
-        return (
-            f"{text} is text, and reports are protobuf messages or Parquet",
-            "Give files of reports to --input; ldpbeam simulate makes reports from a CSV file.",
-        )
     if reason is Reason.FUTURE_EPOCH and record.stream is None:
         return (
             f"{part} were rejected as {reason.value}, since their epochs had not begun by {_written(record)}",
             f"{REMEDY}; where that time is right, devices' clocks are ahead.",
         )
+    if reason.value in details:
+        return f"{part} were rejected as {reason.value}", details[reason.value]
     return f"{part} were rejected as {reason.value}", reason.explanation
+
+
+def _details(record: RunRecord, output: str) -> dict[str, str]:
+    """Of each reason that files as a whole were rejected for: the first file, and the sentence about it."""
+    of_files = {reason.value for reason in (Reason.UNSUPPORTED_FORMAT, Reason.WRONG_COLUMNS)}
+    wanted = of_files & record.accounting.total.rejected_record().keys()
+    found: dict[str, str] = {}
+    if "://" in output:
+        return found
+    tables = [file.path for file in record.files if file.path.startswith("rejects/")]
+    for name in tables[:_TABLES]:
+        if found.keys() == wanted:
+            break
+        for row in pq.read_table(Path(output, name), partitioning=None).to_pylist():
+            if row["reason"] in wanted:
+                found.setdefault(row["reason"], f"{row['source']}: {row['explanation']}")
+    return found
 
 
 def _written(record: RunRecord) -> str:

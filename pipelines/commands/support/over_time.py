@@ -145,7 +145,7 @@ class _Writer:
                 if self._suffix == ".csv"
                 else pq.ParquetWriter(self._path, table.schema, compression="zstd")
             )
-        self._open.write_table(table)
+        self._open.write_table(harmless(table) if self._suffix == ".csv" else table)
 
     def close(self) -> None:
         """Finish the file."""
@@ -176,10 +176,29 @@ def show_rows(tables: Iterable[Any]) -> None:
     if mode() is Mode.LINES:
         for place, table in enumerate(_some_at_once(tables)):
             sink = io.BytesIO()
-            pyarrow.csv.write_csv(table, sink, pyarrow.csv.WriteOptions(include_header=place == 0))
+            pyarrow.csv.write_csv(harmless(table), sink, pyarrow.csv.WriteOptions(include_header=place == 0))
             click.echo(sink.getvalue().decode(), nl=False)
     elif mode() is Mode.JSON:
         click.echo(json.dumps({"rows": [row for table in tables for row in documents(table)]}, indent=1))
+
+
+def harmless(table: Any) -> Any:
+    """The rows of a CSV file with an apostrophe before each text that a spreadsheet would run as a formula.
+
+    Those begin with =, +, -, @, a tab or a carriage return; a number is none.
+    """
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    for place, field in enumerate(table.schema):
+        if pa.types.is_string(field.type):
+            column = table.column(place)
+            begins = pc.match_substring_regex(column, r"^[=+\-@\t\r]")
+            number = pc.match_substring_regex(column, r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?$")
+            marked = pc.binary_join_element_wise(pa.scalar("'"), column, "")
+            column = pc.if_else(pc.and_(begins, pc.invert(number)), marked, column)
+            table = table.set_column(place, field, column)
+    return table
 
 
 def documents(table: Any) -> list[dict[str, Any]]:

@@ -58,7 +58,9 @@ def run_over_files(collections: tuple[Collection, ...], values: Mapping[str, Any
 
 def _config(collections: tuple[Collection, ...], found: Inputs, values: Mapping[str, Any]) -> RunConfig:
     """The run that is asked for, with its sinks checked and its collections introduced."""
-    config = RunConfig.parsed(collections, **{**values, "files": found.paths})
+    config = RunConfig.parsed(
+        collections, **{**values, "files": found.paths, "passed_over": found.passed_over}
+    )
     check_sinks(config.outputs.targets)
     _require_supported(config)
     for note in found.notes:

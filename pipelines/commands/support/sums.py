@@ -55,11 +55,13 @@ def sum_options(command: Command) -> Command:
             "shares",
             type=SharesOption(),
             metavar="Q,Q",
-            help="Values at or below which these shares lie: 0.5 is the median.",
+            help="Values at or below which these shares of the devices lie: 0.5 is the median.",
         ),
-        click.option("--mean", is_flag=True, help="The mean of the values of a range."),
-        click.option("--name", help="With one of these four: of this collection only."),
-        click.option("--attribute", help="With one of these four: of this attribute only."),
+        click.option(
+            "--mean", is_flag=True, help="The mean of whole numbers, or of buckets by their middles."
+        ),
+        click.option("--name", help="With one of these four: answer for this collection only."),
+        click.option("--attribute", help="With one of these four: answer for this attribute only."),
     )
     for option in reversed(more):
         command = option(command)

@@ -19,9 +19,9 @@ from ldpbeam.collection.file import load_collection
 from ldpbeam.errors import UsageError
 from ldpbeam.pipelines.collection_record import CollectionRecord, GuaranteeRecord, collection_entry
 from ldpbeam.pipelines.commands.support.outcome import identity
-from ldpbeam.pipelines.inputs import looks_like_text
 from ldpbeam.pipelines.page.text import LABEL_LIMIT
 from ldpbeam.pipelines.run_record import read_record
+from ldpbeam.tables import published_table
 from ldpbeam.text import clean
 
 _ESTIMATES, _TRUTH = {"estimate", "std_error", "epoch", "value"}, {"epoch", "value", "frequency"}
@@ -42,7 +42,7 @@ def view_of(path: Path, limit: int) -> View | None:
     At most ``limit`` epochs or values are shown.
 
     Raises:
-        UsageError: it is a text or JSON of no kind that belongs to this project, or a damaged one.
+        UsageError: it is JSON of no kind that belongs to this project, or a damaged one.
         CollectionError: it is a collection with an error in it.
     """
     if path.is_dir():
@@ -56,12 +56,11 @@ def view_of(path: Path, limit: int) -> View | None:
         return _truth(path) if names >= _TRUTH else None
     if path.suffix == ".json":
         return _of_json(path, limit)
-    if looks_like_text(path.as_posix()):
-        raise _unknown(path, "is text; reports are protobuf messages or Parquet")
     return None
 
 
-def _unknown(path: Path, why: str) -> UsageError:
+def unknown(path: Path, why: str) -> UsageError:
+    """The error about a file that is nothing to inspect, and why it is not."""
     return UsageError(
         "E-USAGE-INSPECT",
         f"{path} {why}",
@@ -92,7 +91,7 @@ def _of_json(path: Path, limit: int) -> View:
     try:
         record = json.loads(path.read_text("utf-8"))
     except (OSError, ValueError):
-        raise _unknown(path, "is not readable as JSON: it is cut short or damaged") from None
+        raise unknown(path, "is not readable as JSON: it is cut short or damaged") from None
     views: Mapping[str, Callable[[], View]] = {
         "ldpbeam.run/1": lambda: _run(path, limit),
         "ldpbeam.epoch/1": lambda: _epoch(path, record),
@@ -105,7 +104,7 @@ def _of_json(path: Path, limit: int) -> View:
             return _simulation(path)
         if path.name == "run.json":
             return _run(path, limit)
-    raise _unknown(path, "is JSON of no kind that ldpbeam writes")
+    raise unknown(path, "is JSON of no kind that ldpbeam writes")
 
 
 def _columns(path: Path) -> set[str]:
@@ -122,7 +121,7 @@ def _run(path: Path, limit: int) -> View:
     try:
         record = read_record(path)
     except UsageError:
-        raise _unknown(path, "is not the record of a run, or is damaged") from None
+        raise unknown(path, "is not the record of a run, or is damaged") from None
     total, unattributed = record.accounting.total, record.accounting.unattributed
     lines = [
         f"{path}: {record.status} (exit code {record.exit_code}), {record.runner}, "
@@ -171,7 +170,7 @@ def _epoch(path: Path, record: Mapping[str, Any]) -> View:
             ),
         ]
     except (ValueError, LookupError, TypeError, AttributeError) as error:
-        raise _unknown(path, f"is not the accounting of an epoch ({type(error).__name__})") from None
+        raise unknown(path, f"is not the accounting of an epoch ({type(error).__name__})") from None
     return View("epoch", tuple(map(clean, lines)), record)
 
 
@@ -180,11 +179,11 @@ def _epoch(path: Path, record: Mapping[str, Any]) -> View:
 
 def _rows(path: Path) -> list[dict[str, Any]]:
     try:
-        rows: list[dict[str, Any]] = pq.read_table(path, partitioning=None).to_pylist()
+        rows: list[dict[str, Any]] = published_table(path).read().to_pylist()
     except (pa.ArrowException, OSError) as error:
-        raise _unknown(path, f"is cut short or damaged ({type(error).__name__})") from None
+        raise unknown(path, f"is cut short or damaged ({type(error).__name__})") from None
     if not rows:
-        raise _unknown(path, "has no rows")
+        raise unknown(path, "has no rows")
     return rows
 
 
@@ -263,7 +262,7 @@ def _simulation(path: Path) -> View:
             f"count them: ldpbeam run --collection FILE --input {path.parent / 'reports'} --output RESULTS",
         )
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise _unknown(path, f"is not the record of a simulation ({type(error).__name__})") from None
+        raise unknown(path, f"is not the record of a simulation ({type(error).__name__})") from None
     return View("simulation", tuple(map(clean, lines)), record)
 
 

@@ -4,14 +4,22 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import Any
 
 from ldpbeam.client import Device
 from ldpbeam.collection.file import load_collection
+from ldpbeam.collection.values import Index
 
 
 def answer(line: str) -> None:
     sys.stdout.write(f"{line}\n")
     sys.stdout.flush()
+
+
+def value_of(text: str) -> Any:
+    """A value: the number itself, or the index behind ``index:``."""
+    mark, index = text[:6], text[6:]
+    return Index(int(index)) if mark == "index:" else int(text)
 
 
 def main(collection_file: str, broken: str = "") -> None:
@@ -25,14 +33,15 @@ def main(collection_file: str, broken: str = "") -> None:
                 devices[rest[0]] = Device.ephemeral(collection)
             answer("what?" if broken == "deaf" else "ok")
             continue
-        value = tuple(map(int, rest[0].split(","))) if collection.attributes else int(rest[0])
+        values = tuple(map(value_of, rest[0].split(",")))
+        value = values if collection.attributes else values[0]
         # Devices of the audit that last are opened again; this one keeps all of them open instead.
         device = devices.setdefault(first, Device.ephemeral(collection))
         reported[first] = int(rest[1])
         if broken == "dies" and len(devices) > 40:
             sys.exit(3)
         if broken == "truth" and len(devices) % 2:
-            value = collection.protocol.domain_size - 1
+            value = Index(collection.protocol.domain_size - 1)
         try:
             report = device.report(value, int(rest[1])).hex()
         except Exception as error:

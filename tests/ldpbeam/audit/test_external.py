@@ -12,7 +12,7 @@ from ldpbeam.audit.clients import History
 from ldpbeam.audit.draws import Plan
 from ldpbeam.audit.external import ExternalClient
 from ldpbeam.audit.outcome import Check, Outcome
-from ldpbeam.collection.file import load_collection
+from ldpbeam.collection.file import load_collection, parse_collection
 from ldpbeam.errors import UsageError
 from tests.conftest import REPOSITORY
 
@@ -30,8 +30,8 @@ epoch: {length: 1d, count: 500}
 SEVERAL = """
 name: asked
 attributes:
-  - {name: a, domain: {size: 3}}
-  - {name: b, domain: {size: 4}}
+  - {name: a, domain: {range: {max: 60, buckets: 3}}}
+  - {name: b, domain: {labels: [p, q, r, s]}}
 allocation: split
 protocol: grr
 epsilon: 2.0
@@ -50,7 +50,7 @@ def command(file: Path, broken: str = "") -> str:
 
 
 def audited(file: Path, broken: str = "") -> Outcome:
-    with ExternalClient(command(file, broken)) as client:
+    with ExternalClient(command(file, broken), load_collection(file)) as client:
         return audit(client, load_collection(file), PLAN, 1e-9)
 
 
@@ -90,7 +90,7 @@ def test_a_client_that_cannot_be_audited_is_an_error(file: Path, broken: str, sa
 
 
 def test_a_client_that_hangs_is_ended(file: Path) -> None:
-    with ExternalClient(command(file, "hangs"), patience=20.0) as client:
+    with ExternalClient(command(file, "hangs"), load_collection(file), patience=20.0) as client:
         client._patience = 0.5 if client.reports([History([1], [0])])[0][0] else 0.0
         with pytest.raises(UsageError, match="has not answered for"):
             client.reports([History([1], [0])])
@@ -99,13 +99,13 @@ def test_a_client_that_hangs_is_ended(file: Path) -> None:
 @pytest.mark.parametrize("wrong", ["no-such-program-anywhere", "", "'unbalanced"])
 def test_a_command_that_cannot_be_started_is_an_error(wrong: str) -> None:
     with pytest.raises(UsageError, match=r"cannot be started.*E-AUDIT-CLIENT"):
-        ExternalClient(wrong)
+        ExternalClient(wrong, parse_collection(ONE))
 
 
 @pytest.mark.thorough
 def test_many_lines_at_once_do_not_block(file: Path) -> None:
     """More than pipes hold, in both directions."""
-    with ExternalClient(command(file)) as client:
+    with ExternalClient(command(file), load_collection(file)) as client:
         answers = client.reports([History([1] * 400, range(400))] * 60)
     assert len(answers) == 60
     assert all(message is not None for row in answers for message in row)

@@ -17,6 +17,7 @@ from ldpbeam.client import Device
 from ldpbeam.client import device as device_module
 from ldpbeam.collection.collection import Collection
 from ldpbeam.collection.domain import Domain
+from ldpbeam.collection.values import Index
 from ldpbeam.errors import DeviceError
 from ldpbeam.protocols import Parameters
 from ldpbeam.reports import Admission, admit_rows
@@ -110,7 +111,7 @@ def test_an_epoch_before_the_last_one_is_refused(memo: Literal["derived", "store
 )
 def test_what_cannot_be_reported_is_refused_without_naming_the_value(value: Any, epoch: int) -> None:
     """Errors on a device may be logged; they never hold the value."""
-    with pytest.raises(ValueError, match=r"domain|epoch") as caught:
+    with pytest.raises(ValueError, match=r"E-DEVICE-VALUE|epoch") as caught:
         Device.ephemeral(loloha()).report(value, epoch)
     assert "8675309" not in str(caught.value)
     assert caught.value.__cause__ is None
@@ -127,7 +128,7 @@ def test_a_label_is_its_index_and_another_one_is_the_collections_other(tmp_path:
         state = device._store.load()
         message = device.report(text, epoch)
         device._store.save(state)  # as if it had not reported
-        assert device.report(index, epoch) == message
+        assert device.report(Index(index), epoch) == message
     with pytest.raises(DeviceError, match=r"E-DEVICE-VALUE") as caught:
         Device.open(listed, tmp_path / "l").report("mauve", 0)
     assert "mauve" not in str(caught.value)
@@ -145,7 +146,7 @@ def test_several_attributes_come_by_name_or_in_order(tmp_path: Path) -> None:
     for wrong in ({"a0": 1}, {"a0": 1, "a1": 2, "a2": 0}):
         with pytest.raises(DeviceError, match="E-DEVICE-VALUE"):
             by_name.report(wrong, 1)
-    with pytest.raises(ValueError, match="for each of 2 attributes"):
+    with pytest.raises(ValueError, match="for each of the 2 attributes"):
         by_name.report("13x", 1)
 
 

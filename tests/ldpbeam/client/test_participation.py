@@ -74,7 +74,7 @@ def test_silence_refuses_what_a_report_would_refuse(memo: Any, tmp_path: Path) -
         for value, epoch in (
             (9, 2),
             (-1, 2),
-            (1.0, 2),
+            (1.5, 2),
             (True, 2),
             ("a", 2),
             (1, 0),

@@ -377,7 +377,7 @@ def test_a_planned_collection_allows_an_epoch_of_lateness_and_a_day(epoch: str, 
 
 def test_labels_of_a_domain_are_kept_as_they_are() -> None:
     plan = make_plan(FrequencyNeeds(4, 10_000, 10, longitudinal=2.0))
-    domain = Domain(4, ("yes", 'a "b": {c}, #d', "1.0", "ü\u2028"), other=2)
+    domain = Domain(4, ("yes", 'a "b": {c}, #d', "1.0", "ü\u200f"), other=2)
     assert plan.recommended is not None
     text = collection_text(plan.recommended, plan.needs, replace(WHERE, domain=domain))
     assert parse_collection(text).domain == domain

@@ -84,7 +84,7 @@ def test_planned_half_widths_are_those_that_are_published(
     for turn in range(EPOCHS):
         # Ties are split by the digest, the epoch and the value: another name splits them anew.
         agreed = parse_collection(text.replace("NAME", f"x{turn}"))
-        reports = ldpbeam.simulate(agreed, held, seed=turn)
+        reports = ldpbeam.simulate(agreed, ldpbeam.Index(held), seed=turn)
         found = ldpbeam.result_of_epoch(agreed, 0, [reports]).attributes[0].estimates
         assert found is not None
         widths[turn] = (found.high - found.low) / 2

@@ -42,7 +42,7 @@ VALUES = np.repeat(np.arange(12), [300, 200, 150, 100, 80, 60, 40, 30, 20, 10, 5
 def collected(name: str = LOLOHA, text: str = RANGE, epochs: int = 3) -> tuple[Any, Any]:
     collection = ldpbeam.parse_collection(text.replace("PROTOCOL", name))
     fleet = ldpbeam.Fleet(collection, VALUES.size, seed=3)
-    reports = [fleet.report(VALUES) for _ in range(epochs)]
+    reports = [fleet.report(ldpbeam.Index(VALUES)) for _ in range(epochs)]
     return collection, ldpbeam.estimate(collection, reports)
 
 
@@ -75,7 +75,7 @@ def test_a_group_and_the_rest_add_up_to_one(estimates: list[float]) -> None:
         (lambda: cumulative(Domain(3)), "need values in order"),
         (lambda: cumulative(Domain(MOST_STEPS + 1, ordered=True)), "up to 4,096 values"),
         (lambda: of_mean(Domain(3, ("1", "2", "3"), ordered=True)), "labels are names"),
-        (lambda: of_mean(Domain(3)), "need values in order"),
+        (lambda: of_mean(Domain(3)), "a mean needs values in order"),
     ],
 )
 def test_domains_that_cannot_be_asked(make: Any, why: str) -> None:
@@ -260,7 +260,7 @@ def test_differences_of_groups() -> None:
 def test_changes_of_groups_from_python() -> None:
     """A row per group, equal to the difference of means; each side takes epochs of its own."""
     collection, table = collected(epochs=4)
-    groups = {"first": [0, 1], "last": [11]}
+    groups = {"first": np.arange(2), "last": [ldpbeam.Index(11)]}  # numpy's integers are indices too
     found = ldpbeam.group_changes(collection, table, groups, [0, 1], [2, 3]).to_pylist()
     sums = Groups(groups).sums(collection.histograms[0][1])
     errors = errors_of_sums(collection, "", sums)
@@ -303,7 +303,7 @@ epoch: {{length: 1d}}
     collection = ldpbeam.parse_collection(text)
     values = np.stack([VALUES % 6, VALUES % 3], axis=1)
     fleet = ldpbeam.Fleet(collection, len(values))
-    table = ldpbeam.estimate(collection, [fleet.report(values) for _ in range(4)])
+    table = ldpbeam.estimate(collection, [fleet.report(ldpbeam.Index(values)) for _ in range(4)])
     found = ldpbeam.group_shares(collection, table, {"ab": ["a", "b"]}, attribute="team", every=4).to_pylist()
     assert found[0]["attribute"] == "team"
     errors = errors_of_sums(collection, "team", Groups({"ab": [0, 1]}).sums(collection.histograms[1][1]))
@@ -325,6 +325,10 @@ def test_what_cannot_be_asked() -> None:
         ldpbeam.group_shares(collection, table, {"a": ["x"]})
     with pytest.raises(ValueError, match="at least one epoch"):
         ldpbeam.value_mean(collection, table, every=0)
+    with pytest.raises(ValueError, match="epoch that the results have"):
+        ldpbeam.group_changes(collection, table, {"a": [0]}, [99], [0])
+    with pytest.raises(ValueError, match="give every as well"):
+        ldpbeam.group_shares(collection, table, {"a": [0]}, drawn_anew=DrawnAnew(0, 1))
     with pytest.raises(ValueError, match="one of day, week, month"):
         ldpbeam.value_mean(collection, table, every="year")
     mean = ldpbeam.parse_collection(
@@ -349,7 +353,7 @@ def versions(*sizes: int) -> tuple[list[Any], list[Any]]:
     for at, size in enumerate(sizes):
         collection = ldpbeam.parse_collection(RANGE.replace("PROTOCOL", LOLOHA).replace("minutes", f"v{at}"))
         fleet = ldpbeam.Fleet(collection, size, seed=at)
-        reports = [fleet.report(VALUES[:size]) for _ in range(2)]
+        reports = [fleet.report(ldpbeam.Index(VALUES[:size])) for _ in range(2)]
         made.append(collection)
         results = ldpbeam.estimate(collection, reports)
         tables.append(ldpbeam.group_shares(collection, results, {"a": [0, 1], "b": [5]}))

@@ -9,7 +9,7 @@ import pytest
 from ldpbeam.collection.domain import Domain
 from ldpbeam.errors import UsageError
 from ldpbeam.sums import read_groups
-from ldpbeam.sums.group_file import shared_values
+from ldpbeam.sums.group_file import shared_values, values_of
 
 COLOURS = Domain(4, ("red", "green", "yes", "none of these"), other=3)
 MINUTES = Domain(36, None, 360.0)
@@ -78,6 +78,18 @@ def test_what_is_no_file_of_groups(tmp_path: Path, name: str, text: str, line: s
         read_groups(path, COLOURS)
     assert caught.value.code == "E-USAGE-GROUPS"
     assert caught.value.where == f"{path}{line}"
+
+
+def test_edges_are_taken_as_labels_write_them_or_exactly() -> None:
+    """Of buckets whose edges are no short decimals too, and of a million buckets."""
+    thirds = Domain(3, maximum=10.0)
+    assert values_of(thirds, "0..3.33333") == [0]
+    assert values_of(thirds, "3.33333..10") == [1, 2]
+    for near in ("0..3.3333", "0..3.333334", "0..3.3"):
+        with pytest.raises(ValueError, match=r"between buckets, which are 3\.33333 wide"):
+            values_of(thirds, near)
+    assert values_of(Domain(1_000_000, maximum=0.3), "0.2999991..0.3") == [999_997, 999_998, 999_999]
+    assert values_of(Domain(365, maximum=365.0), "03..12.0") == [*range(3, 12)]
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bz2
 import errno
 import json
 import logging
@@ -137,6 +138,18 @@ def test_what_is_refused_is_answered_with_its_reason_and_counted(
         assert served.metric("reports_refused_total", reason=reason, digest=digest) == reports
         assert served.metric("answers_total", status=str(status)) == 1
     assert names(tmp_path) == []
+
+
+@pytest.mark.parametrize(
+    ("body", "named"),
+    [(b'{"digest": 1}', "The body is JSON text"), (bz2.compress(b"report"), "The body is bzip2")],
+)
+def test_a_body_in_another_format_is_named(tmp_path: Path, body: bytes, named: str) -> None:
+    with folder(tmp_path) as served:
+        answer = served.post(body)
+        said = json.loads(answer.body)
+        assert (answer.status, said["reason"]) == (400, "malformed")
+        assert said["explanation"].startswith(named)
 
 
 def test_what_is_no_report_request_is_refused(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import struct
 from collections.abc import Callable
 from pathlib import Path
 from unittest import mock
@@ -16,6 +17,7 @@ from ldpbeam.errors import LdpError
 from ldpbeam.pipelines.collect import folder as files
 from ldpbeam.pipelines.collect import store as stores
 from ldpbeam.pipelines.collect.store import FileStore
+from ldpbeam.wire import codec, report_pb2
 from tests.pipelines.collect.serving import ONE, TWO, names, records
 
 
@@ -83,26 +85,176 @@ def test_a_killed_collectors_journal_becomes_a_file(tmp_path: Path) -> None:
     assert names(tmp_path) == list(range(5))
 
 
-def test_wherever_a_journal_is_torn_whole_commits_survive_and_nothing_is_invented(tmp_path: Path) -> None:
-    store, _ = opened(tmp_path / "whole")
+def written(folder: Path) -> tuple[bytes, list[int]]:
+    """A journal of three commits of three reports each, and where each ends."""
+    store, _ = opened(folder)
     ends = []
     for first in (0, 10, 20):
         store.commit(columns(range(first, first + 3)))
-        ends += [path.stat().st_size for path in (tmp_path / "whole").glob(".journal-*")]
-    [journal] = (tmp_path / "whole").glob(".journal-*")
+        ends += [path.stat().st_size for path in folder.glob(".journal-*")]
+    [journal] = folder.glob(".journal-*")
     content = journal.read_bytes()
     store.close()
+    return content, ends
+
+
+def test_wherever_a_journal_is_torn_whole_commits_survive_and_nothing_is_invented(tmp_path: Path) -> None:
+    """An end that was being written is no damage: nobody was answered."""
+    content, ends = written(tmp_path)
+    whole = files.read_entries(content).whole
     for cut in range(len(content) + 1):
-        for tail in (b"", bytes(len(content) - cut)):
-            whole = sum(end <= cut for end in ends)
-            torn = content[:cut] + tail
-            if torn[: ends[2]] == content:
-                whole = 3  # what was cut off were zeros
-            found = [second for second, _ in files.read_entries(torn)]
-            assert len(found) == max(whole, sum(torn[:end] == content[:end] for end in ends)), cut
-    for at in range(len(content)):
-        damaged = content[:at] + bytes([content[at] ^ 4]) + content[at + 1 :]
-        assert len(list(files.read_entries(damaged))) == sum(end <= at for end in ends)
+        found = files.read_entries(content[:cut])
+        assert found == files.Entries(whole[: sum(end <= cut for end in ends)], 0), cut
+
+
+def test_of_a_damaged_journal_every_other_entry_is_read_and_the_damage_is_seen(tmp_path: Path) -> None:
+    """Every bit of it, turned: the entry that has it is lost, no other, and the bytes of it are counted."""
+    content, ends = written(tmp_path)
+    whole, begins = files.read_entries(content).whole, [0, *ends[:2]]
+    for bit in range(8 * len(content)):
+        damaged = bytearray(content)
+        damaged[bit // 8] ^= 1 << bit % 8
+        hit = sum(end <= bit // 8 for end in ends)
+        found = files.read_entries(bytes(damaged))
+        assert found.whole == [one for place, one in enumerate(whole) if place != hit], bit
+        assert found.damaged == ends[hit] - begins[hit], bit
+
+
+def test_what_looks_like_an_entry_inside_a_damaged_one_breaks_nothing(tmp_path: Path) -> None:
+    """Devices choose ids and payloads: an entry in a payload may be read, but only if a run could read it."""
+    one = columns(range(3))[0]
+    for inner in (
+        files.entry(7, [one]),
+        files._framed_entry(7, b"no batches at all"),
+        files._framed_entry(7, codec.framed(report_pb2.ReportBatch(digest=1, count=3).SerializeToString())),
+        files._framed_entry(7, codec.framed(report_pb2.Report(digest=1, payload=b"x").SerializeToString())),
+    ):
+        payload = np.frombuffer(inner, np.uint8).reshape(1, -1)
+        outer = files.entry(5, [ReportColumns(ONE.digest, 0, np.array([9], np.uint64), payload)])
+        assert inner in outer
+        journal = outer[:8] + bytes([outer[8] ^ 1]) + outer[9:] + files.entry(6, [one])  # another length
+        found = files.read_entries(journal)
+        assert found.whole[-1][0] == 6
+        assert len(found.whole) == 1 + (inner == files.entry(7, [one]))
+        assert files.file_content(found.whole)
+
+
+def test_a_damaged_length_does_not_take_the_search_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Zeros look like many entries; the search ends, and what it has not looked through is damage."""
+    head = struct.pack("<QQI", 7, 1 << 12, 0)
+    journal = b"\xff" * 40 + head * 2000 + bytes(5000)
+    checked = []
+    plain = files._entry_at
+    monkeypatch.setattr(files, "_entry_at", lambda text, at: checked.append(at) or plain(text, at))
+    monkeypatch.setattr(files, "_SEARCH", 50 << 12)
+    found = files.read_entries(journal)
+    assert found == files.Entries([], len(journal))
+    assert len(checked) < 200
+
+
+def test_a_damaged_journal_is_put_aside_counted_and_said(tmp_path: Path) -> None:
+    """Answered reports behind the damage are kept; a second start finds nothing left to do."""
+    heard: list[LdpError] = []
+    store, _ = opened(tmp_path)
+    for first in range(0, 200, 10):
+        store.commit(columns(range(first, first + 10)))
+    [journal] = tmp_path.glob(".journal-*")
+    abandoned(store)
+    content = bytearray(journal.read_bytes())
+    content[30] ^= 16
+    journal.write_bytes(content)
+    for start in range(2):
+        store = FileStore(tmp_path, 10.0, 1 << 20, notice=heard.append)
+        store.open()
+        assert names(tmp_path) == list(range(10, 200))
+        assert store.damaged == (start == 0)
+        assert [found.code for found in heard] == ["W-COLLECT-DAMAGED"]
+        store.close()
+    [aside] = tmp_path.glob(".damaged-*")
+    assert aside.read_bytes() == content
+    assert str(aside) in str(heard[0])
+    assert "19 commits" in str(heard[0])
+    assert f"{len(content) // 20} of its bytes" in str(heard[0])
+
+
+class Disk:
+    """A disk of so many bytes for one folder, as the store meets it."""
+
+    def __init__(self, folder: Path, size: int, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.folder, self.size = folder, size
+        put, write, allocate = files.put, stores._write, os.posix_fallocate
+
+        def checked_put(folder: Path, name: str, content: bytes) -> None:
+            self.take(len(content))
+            put(folder, name, content)
+
+        def checked_write(descriptor: int, content: bytes) -> int:
+            self.take(len(content))
+            return write(descriptor, content)
+
+        def checked_allocate(descriptor: int, start: int, length: int) -> None:
+            self.take(length - os.fstat(descriptor).st_size)
+            allocate(descriptor, start, length)
+
+        monkeypatch.setattr(stores, "put", checked_put)
+        monkeypatch.setattr(stores, "_write", checked_write)
+        monkeypatch.setattr(stores.os, "posix_fallocate", checked_allocate)
+        monkeypatch.setattr(stores, "_STEP", 500)
+
+    def take(self, more: int) -> None:
+        if sum(path.stat().st_size for path in self.folder.iterdir()) + more > self.size:
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+
+def test_a_collector_that_died_on_a_full_disk_starts_again_and_loses_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The reserve is what the last journal is finished in, before the kill and after it."""
+    disk, heard = Disk(tmp_path, 20_000, monkeypatch), list[LdpError]()
+    store = FileStore(tmp_path, 1e9, 4000, notice=heard.append)
+    store.open()
+    taken: list[int] = []
+    with pytest.raises(OSError, match="No space"):
+        for first in range(0, 10_000, 8):
+            store.commit(columns(range(first % 200, first % 200 + 8), epoch=first))
+            taken.append(first)
+    assert len(taken) > 20
+    abandoned(store)
+
+    for _ in range(2):  # and it does so again and again
+        store = FileStore(tmp_path, 1e9, 4000, notice=heard.append)
+        store.open()
+        assert sorted({record[2] for record in records(tmp_path)}) == taken
+        assert len(records(tmp_path)) == 8 * len(taken)
+        assert not list(tmp_path.glob(".journal-*"))
+        with pytest.raises(OSError, match="No space"):
+            for _ in range(1000):
+                store.commit(columns(range(8), epoch=taken[-1]))
+        disk.size -= 4000  # somebody else takes room as well
+        abandoned(store)
+        break
+
+    store = FileStore(tmp_path, 1e9, 4000, notice=heard.append)
+    store.open()
+    assert [found.code for found in heard][-1:] == ["E-DISK-FULL"]
+    with pytest.raises(OSError, match="No space"):  # devices hear 503
+        store.commit(columns(range(8)))
+    disk.size = 1 << 20
+    store.publish()
+    store.commit(columns(range(8)))
+    store.close()
+    assert not list(tmp_path.glob(".journal-*"))
+    assert not (tmp_path / ".reserve").exists()
+
+
+def test_a_folder_that_a_collector_makes_is_not_for_everybody(tmp_path: Path) -> None:
+    before = os.umask(0)
+    try:
+        store, _ = opened(tmp_path / "new")
+        store.close()
+    finally:
+        os.umask(before)
+    assert (tmp_path / "new").stat().st_mode & 0o777 == 0o750
 
 
 @pytest.mark.parametrize("point", ["before", "put", "unlink"])

@@ -22,6 +22,7 @@ from markupsafe import Markup
 from ldpbeam.accounting import Accounting
 from ldpbeam.collection.collection import Collection
 from ldpbeam.collection.file import parse_collection
+from ldpbeam.collection.values import Index
 from ldpbeam.pipelines.config import RunConfig
 from ldpbeam.pipelines.page import charts, data, parts, scales, svg
 from ldpbeam.pipelines.page.dates import Dates
@@ -91,7 +92,7 @@ def sections(
     kinds = {c.digest: c for c in every_kind()}
     for collection in kinds.values():
         crowd, values = Fleet(collection, DEVICES, 1), values_of(collection)
-        batches = [batch for epoch in range(EPOCHS) for batch in crowd.batches(values, epoch)[1]]
+        batches = [batch for epoch in range(EPOCHS) for batch in crowd.batches(Index(values), epoch)[1]]
         write(base / "in", collection, batches, prefix=collection.digest_hex)
     done = execute(tuple(kinds.values()), base / "in", base / "out")
     assert done.exit_code == 0
@@ -164,7 +165,9 @@ def test_the_record_decides_and_no_name_does(tmp_path: Path, result: str) -> Non
     """Another protocol's name in the record changes nothing; another result changes the page."""
     collection = agreed("grr" if result == "mean" else "one_bit_mean")
     crowd, values = Fleet(collection, DEVICES, 1), values_of(collection)
-    done = execute(collection, write(tmp_path / "in", collection, [crowd.report(values)]), tmp_path / "o")
+    done = execute(
+        collection, write(tmp_path / "in", collection, [crowd.report(Index(values))]), tmp_path / "o"
+    )
     record = json.loads((done.output / "run.json").read_text())
     record["collections"][0]["result"] = result
     (done.output / "run.json").write_text(json.dumps(record))
@@ -221,7 +224,7 @@ def test_the_totals_are_those_of_the_command_line(tmp_path: Path) -> None:
     """Reports of no known epoch are part of the run: in the header, in the section, in the table."""
     collection = agreed("grr")
     crowd, values = Fleet(collection, DEVICES, 1), values_of(collection)
-    folder = write(tmp_path / "in", collection, [crowd.report(values)])
+    folder = write(tmp_path / "in", collection, [crowd.report(Index(values))])
     (folder / "broken.pb").write_bytes(b"\x05hello" * 13)
     done = execute(collection, folder, tmp_path / "out")
     assert done.total["read"] == DEVICES + 13
@@ -275,7 +278,7 @@ def test_provisional_and_withheld_epochs_are_marked(tmp_path: Path) -> None:
         "epoch: {length: 1h}\nmin_reports: 100\n"
     )
     crowd, values = Fleet(collection, DEVICES, 1), values_of(collection)
-    batches = [batch for epoch in range(5) for batch in crowd.batches(values, epoch)[1]]
+    batches = [batch for epoch in range(5) for batch in crowd.batches(Index(values), epoch)[1]]
     few = replace(batches[2], report_ids=batches[2].report_ids[:50], payloads=batches[2].payloads[:50])
     bad = replace(
         batches[3], report_ids=batches[3].report_ids[:90], payloads=batches[3].payloads[:90] * 0 + 255

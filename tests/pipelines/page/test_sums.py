@@ -38,7 +38,7 @@ def run(folder: Path, domain: str = RANGE, devices: int = 4000) -> Path:
     for path in (output / "estimates").iterdir():
         path.unlink()
     values = (np.arange(devices) % size) ** 2 // size
-    table = ldpbeam.estimate(collection, ldpbeam.simulate(collection, values))
+    table = ldpbeam.estimate(collection, ldpbeam.simulate(collection, ldpbeam.Index(values)))
     pq.write_table(table, output / "estimates" / "a.parquet")
     record = json.loads((output / "run.json").read_text())
     record["collections"] = [collection_entry(collection)]

@@ -768,7 +768,7 @@ def test_forgetting_reports_once_they_are_told_is_found() -> None:
 def test_counting_late_reports_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     """Admission takes what arrived after the close, and so does the shard."""
     monkeypatch.setattr(Schedule, "close", lambda self, epoch: self.end(epoch) + 3 * CLOSE)
-    monkeypatch.setattr("ldpbeam.reports._MICROS", 2 * 1_000_000)
+    monkeypatch.setattr("ldpbeam.reports.MICROS", 2 * 1_000_000)
     job = ordered()
     monkeypatch.undo()
     wrong(job, 30)

@@ -1,0 +1,47 @@
+"""The number that a person gives, exactly: the rule of docs/wire.md, which every client follows."""
+
+from __future__ import annotations
+
+import re
+from decimal import Decimal
+from fractions import Fraction
+from numbers import Integral, Rational, Real
+from typing import Any
+
+LONGEST = 400
+"""Most characters of a number's text, blanks around it left out."""
+
+_TEXT = re.compile(r"([+-]?)([0-9]*)(?:\.([0-9]*))?(?:[eE]([+-]?[0-9]{1,4}))?", re.ASCII)
+
+
+def exact_number(given: Any) -> Fraction:
+    """The number that a text, an integer or a float stands for, as a fraction.
+
+    A float is its shortest decimal, as Python and JavaScript print it: 0.7 and ``"0.7"`` are one number.
+
+    Raises:
+        ValueError: it is no finite number, a bool, or of another type. The text does not repeat it.
+    """
+    if isinstance(given, str):
+        return _of_text(given)
+    if isinstance(given, bool):
+        raise ValueError("not a number but a truth value")
+    if isinstance(given, Integral):
+        return Fraction(int(given))
+    if isinstance(given, float):
+        return _of_text(float.__repr__(given))
+    if isinstance(given, Rational):
+        return Fraction(int(given.numerator), int(given.denominator))
+    if isinstance(given, (Real, Decimal)):  # floats of other widths, which print their shortest decimal too
+        return _of_text(str(given))
+    raise ValueError(f"not a number but of type {type(given).__name__}")
+
+
+def _of_text(text: str) -> Fraction:
+    trimmed = text.strip(" \t")
+    found = _TEXT.fullmatch(trimmed) if len(trimmed) <= LONGEST else None
+    if found is None or not (found[2] or found[3]):
+        raise ValueError("not a finite number in decimal digits, such as 20, 0.5 or 1e-3")
+    after = found[3] or ""
+    digits = Fraction(int(found[2] + after)) * Fraction(10) ** (int(found[4] or 0) - len(after))
+    return -digits if found[1] == "-" else digits

@@ -1,0 +1,227 @@
+"""Numbers of collection files: what every version of YAML says they are, or a refusal."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from ldpbeam.collection.collection import Collection
+from ldpbeam.collection.file import parse_collection
+from ldpbeam.errors import CollectionError
+from tests.reference.yaml_numbers import yaml_1_1, yaml_1_2
+
+BASE = "name: a\nprotocol: {protocol}\nepoch: {epoch}\ndomain: {domain}\n{more}"
+
+
+def text_of(**given: str) -> str:
+    plain = {"protocol": "grr", "epoch": "{length: 1d}", "domain": "{size: 4}", "more": "epsilon: 1\n"}
+    return BASE.format(**{**plain, **given})
+
+
+LOLOHA = "epsilon_longitudinal: 2\nepsilon_first: 1\nhash_family: affine\n"
+MEAN = {"protocol": "one_bit_rrpm", "domain": "{range: {max: 360}}"}
+INTEGERS: dict[str, tuple[Callable[[str], str], Callable[[Collection], Any], int, int]] = {
+    "size": (lambda t: text_of(domain=f"{{size: {t}}}"), lambda c: c.domain.size, 2, 9999),
+    "buckets": (
+        lambda t: text_of(domain=f"{{range: {{max: 7.5, buckets: {t}}}}}"), lambda c: c.domain.size, 2, 9999
+    ),
+    "max": (lambda t: text_of(protocol="one_bit_mean", domain=f"{{range: {{max: {t}}}}}"),
+            lambda c: int(c.domain.maximum), 1, 9999),
+    "version": (lambda t: text_of(more=f"epsilon: 1\nversion: {t}\n"), lambda c: c.version, 1, 9999),
+    "count": (lambda t: text_of(epoch=f"{{length: 1d, count: {t}}}"), lambda c: c.epochs.count, 1, 9999),
+    "min_reports": (lambda t: text_of(more=f"epsilon: 1\nmin_reports: {t}\n"),
+                    lambda c: c.min_reports, 1, 9999),
+    "g": (lambda t: text_of(protocol="loloha", more=f"{LOLOHA}g: {t}\n"), lambda c: c.parameters.g, 2, 9999),
+    "d": (lambda t: text_of(protocol="dbitflip", domain="{size: 9999}", more=f"epsilon: 1\nd: {t}\n"),
+          lambda c: c.parameters.d, 1, 9999),
+    "segment": (lambda t: text_of(**MEAN, more=f"epsilon_longitudinal: 1\nsegment: {t}\n"),
+                lambda c: c.parameters.segment, 360, 360),
+    "reports": (lambda t: text_of(more=f"epsilon: 1\nparticipation: {{reports: {t}, of: 9999}}\n"),
+                lambda c: c.participation.reports, 1, 9999),
+    "of": (lambda t: text_of(more=f"epsilon: 1\nparticipation: {{reports: 1, of: {t}}}\n"),
+           lambda c: c.participation.of, 1, 9999),
+}  # fmt: skip
+NUMBERS: dict[str, tuple[Callable[[str], str], Callable[[Collection], Any], int, int]] = {
+    "epsilon": (lambda t: text_of(more=f"epsilon: {t}\n"), lambda c: c.parameters.epsilon, 1, 32),
+    "epsilon_first": (
+        lambda t: text_of(protocol="l_grr", more=f"epsilon_longitudinal: 32\nepsilon_first: {t}\n"),
+        lambda c: c.parameters.epsilon_first, 1, 31),
+    "epsilon_longitudinal": (
+        lambda t: text_of(protocol="l_grr", more=f"epsilon_longitudinal: {t}\nepsilon_first: 0.0001\n"),
+        lambda c: c.parameters.epsilon_longitudinal, 1, 32),
+    "max": (lambda t: text_of(domain=f"{{range: {{max: {t}, buckets: 3}}}}"),
+            lambda c: c.domain.maximum, 1, 9999),
+    "p2": (lambda t: text_of(protocol="rappor", more=f"epsilon_longitudinal: 2\nq2: 0.0001\np2: {t}\n"),
+           lambda c: c.parameters.p2, 0, 0),
+    "q2": (lambda t: text_of(protocol="rappor", more=f"epsilon_longitudinal: 2\np2: 0.9999\nq2: {t}\n"),
+           lambda c: c.parameters.q2, 0, 0),
+    "gamma": (lambda t: text_of(**MEAN, more=f"epsilon_longitudinal: 1\ngamma: {t}\n"),
+              lambda c: c.parameters.gamma, 0, 0),
+}  # fmt: skip
+
+
+def spellings(number: int, draw: random.Random) -> Iterator[str]:
+    """An integer as people, programs and other versions of YAML write it, and what only looks like one."""
+    yield from (
+        str(number),
+        f"+{number}",
+        f"0{number}",
+        f"00{number}",
+        f"{number}.0",
+        f"{number}.",
+        f"-{number}",
+    )
+    yield from (f"0o{number:o}", f"0{number:o}", hex(number), bin(number), f"{number}e0", f"{number}E+0")
+    yield from (
+        f"{number // 60}:{number % 60:02}",
+        f"{number // 60}:{number % 60}",
+        f"{number}_",
+        f"_{number}",
+    )
+    yield from (
+        f"{number // 10}_{number % 10}",
+        f"{number},0",
+        f"{number}e",
+        f"0_{number}",
+        f"{number} 0",
+        ".",
+        "+",
+    )
+    fresh = draw.randrange(10**6) / 10 ** draw.randrange(1, 7)
+    yield from (
+        repr(fresh),
+        f"{fresh:.3e}",
+        f"0{fresh}",
+        f"{number}_0.5",
+        f"0:{number % 60:02}.5",
+        f".{number}",
+    )
+    yield from (
+        f"{number}:01.5",
+        f"1:{number % 60:02}:30",
+        f"0x{number:X}g",
+        f"1e-{number % 7}",
+        f"+.{number}e1",
+    )
+
+
+@pytest.mark.parametrize("field", INTEGERS)
+def test_an_integer_is_what_every_version_reads_or_it_is_refused(field: str) -> None:
+    """28 to 40 spellings of six numbers for each key."""
+    make, get, low, high = INTEGERS[field]
+    draw = random.Random(field)
+    read = refused = 0
+    for number in (draw.randint(low, high) for _ in range(6)):
+        for text in spellings(number, draw):
+            old, new = yaml_1_1(text), yaml_1_2(text)
+            try:
+                found = get(parse_collection(make(text), "f.yaml"))
+            except CollectionError as error:
+                refused += 1
+                assert "f.yaml:" in str(error)
+                canonical = text.isdigit() and text[0] != "0"
+                sound = canonical and low <= int(text) <= high and field not in ("g", "segment")
+                assert not sound, text
+                if not canonical and error.code == "E-COLLECTION-VALUE" and "must lie" not in error.message:
+                    assert f"not {text}" in error.message, text
+            else:
+                read += 1
+                assert new is not None, text
+                assert found == new == int(new), text
+                assert old in (None, new), text
+    assert read >= 1
+    assert refused >= 100
+
+
+@pytest.mark.parametrize("field", NUMBERS)
+def test_a_number_is_what_every_version_reads_or_it_is_refused(field: str) -> None:
+    """Of those that are read, the float nearest to what YAML 1.2 says; JSON's numbers are all read."""
+    make, get, low, high = NUMBERS[field]
+    draw = random.Random(field)
+    read = refused = 0
+    for number in (draw.randint(low, high) for _ in range(8)):
+        small = draw.randrange(1, 4000) / 10_000
+        for text in (*spellings(number, draw), repr(small), f"{small:.4e}", f"{small:E}", json.dumps(small)):
+            old, new = yaml_1_1(text), yaml_1_2(text)
+            try:
+                found = get(parse_collection(make(text), "f.yaml"))
+            except CollectionError as error:
+                refused += 1
+                assert "f.yaml:" in str(error)
+                if "must be a number" in error.message and "must be a number in" not in error.message:
+                    assert f"not {text}" in error.message, text
+                    assert old != new or text.lstrip("+-")[:1] == "0" or new is None, text
+            else:
+                read += 1
+                assert new is not None, text
+                assert found == float(new), text
+                assert old in (None, new), text
+    assert read >= 30
+    assert refused >= 60
+
+
+@pytest.mark.parametrize("seed", range(25))
+def test_what_a_json_library_writes_is_read_as_it_is(seed: int) -> None:
+    """Eight ways to print each; labels of every plane, levels down to 1e-6."""
+    draw = random.Random(seed)
+    planes = (
+        "abcXYZ '\"\\/{}[]:,#&*!|>%@`~-",
+        "äßçéø\u05d0\u0627\u200f\u200d\u00ad",
+        "\U0001f600\U0001fae9\u4e2d",
+    )
+    labels = {
+        "".join(draw.choice(draw.choice(planes)) for _ in range(draw.randrange(1, 9))) for _ in range(6)
+    } | {"no", "1.0"}
+    content = {
+        "name": "a",
+        "version": draw.randrange(1, 1 << 32),
+        "owner": draw.choice(planes),
+        "domain": {"labels": sorted(labels), "other": "no", "ordered": bool(seed % 2)},
+        "protocol": "olh",
+        "epsilon": draw.choice((5e-05, 1e-06, 1.0, 32, draw.random())),
+        "epoch": {"length": "1d", "count": draw.randrange(1, 2000)},
+    }
+    for ascii_only in (True, False):
+        for indent in (None, 2, "\t", " \t"):
+            separators = (",", ":") if seed % 3 == 0 and indent is None else None
+            text = json.dumps(content, ensure_ascii=ascii_only, indent=indent, separators=separators)
+            found = parse_collection(draw.choice(("", "\ufeff", "\n")) + text)
+            assert found.domain is not None
+            assert found.domain.labels == tuple(sorted(labels))
+            assert found.domain.other == found.domain.labels.index("no")
+            assert (found.parameters.epsilon, found.version) == (content["epsilon"], content["version"])
+            assert (found.owner, found.domain.ordered) == (content["owner"], bool(seed % 2))
+
+
+def test_versions_are_read_by_the_reference_as_their_specifications_have_it() -> None:
+    """Of each kind one example from the specifications."""
+    old = {
+        "685230": 685230,
+        "+685_230": 685230,
+        "02472256": 685230,
+        "0x_0A_74_AE": 685230,
+        "190:20:30": 685230,
+    }
+    old |= {
+        "0b1010_0111_0100_1010_1110": 685230,
+        "6.8523015e+5": 685230.15,
+        "190:20:30.15": 685230.15,
+        "08": None,
+    }
+    assert {text: None if (found := yaml_1_1(text)) is None else float(found) for text in old} == old
+    new = {
+        "0o7": 7,
+        "0x3A": 58,
+        "-19": -19,
+        "0360": 360,
+        "0.": 0,
+        "-0.0": 0,
+        ".5": 0.5,
+        "+12e03": 12000,
+        "1:30": None,
+    }
+    assert {text: None if (found := yaml_1_2(text)) is None else float(found) for text in new} == new

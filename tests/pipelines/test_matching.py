@@ -1,0 +1,233 @@
+"""Paths and patterns: what exists is no pattern, and the rest matches as the slow reference says."""
+
+# Paths are text here.
+# ruff: noqa: PTH100, PTH118, PTH119
+
+from __future__ import annotations
+
+import os
+import random
+from pathlib import Path
+
+import pytest
+
+from ldpbeam.errors import UsageError
+from ldpbeam.pipelines.inputs import find_inputs, match_inputs
+from ldpbeam.pipelines.matching import is_passed_over, match_path
+from tests.reference import paths as slow
+
+SIGNS = [
+    "a",
+    "b",
+    "1",
+    "1",
+    "[",
+    "]",
+    "*",
+    "?",
+    "!",
+    "{",
+    "}",
+    " ",
+    "\n",
+    "#",
+    "~",
+    "%",
+    "é",
+    "-",
+    ".",
+    "_",
+    "=",
+]
+WHOLE = [
+    "_SUCCESS",
+    "_metadata",
+    "epoch=3",
+    "_x=1",
+    "a.pb",
+    "b.pb.tmp",
+    ".a.pb.crc",
+    "#a#",
+    "a1",
+    "a[1]",
+    "[x].pb",
+]
+VARIATIONS = 240
+
+
+def name(draw: random.Random) -> str:
+    """Of a file or folder."""
+    if draw.random() < 0.4:
+        return draw.choice(WHOLE)
+    made = "".join(draw.choice(SIGNS) for _ in range(draw.randrange(1, 4)))
+    return "a" if made in {".", ".."} else made
+
+
+def tree(base: Path, draw: random.Random) -> None:
+    """Some files, in folders in folders."""
+    for _ in range(draw.randrange(4, 16)):
+        *folders, file = (name(draw) for _ in range(draw.randrange(1, 4)))
+        place = base
+        for folder in folders:
+            place = place / folder
+            if place.is_file():
+                break
+            place.mkdir(exist_ok=True)
+        if place.is_dir() and not (place / file).exists():
+            (place / file).write_bytes(b"x")
+
+
+def asked(base: Path, draw: random.Random) -> str:
+    """A path of something that is there, often with parts of it made into a pattern."""
+    everything = [*base.rglob("*")]
+    parts = list(draw.choice(everything).relative_to(base).parts)
+    if draw.random() < 0.6:
+        at = draw.randrange(len(parts))
+        part = parts[at]
+        i = draw.randrange(len(part))
+        parts[at] = draw.choice(
+            [
+                "*",
+                "**",
+                f"{part[:i]}*",
+                f"{part[:i]}?{part[i + 1 :]}",
+                f"{part[:i]}[{part[i]}b]{part[i + 1 :]}",
+                f"{part[:i]}[!{part[i]}]{part[i + 1 :]}",
+                f"*{part[i:]}",
+            ]
+        )
+    text = "/".join(parts).replace("***", "*")
+    return draw.choice([text, text, f"./{text}", f"{base}/{text}"])
+
+
+@pytest.mark.parametrize("seed", range(VARIATIONS // 8))
+def test_files_are_those_of_the_reference(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
+    """Trees of names with every sign that means something to a shell, a pattern or a URL; eight questions."""
+    draw = random.Random(f"paths {seed}")
+    while len(slow.all_files(str(tmp_path))) < 2:
+        tree(tmp_path, draw)
+    monkeypatch.chdir(tmp_path)
+    there = slow.all_files(str(tmp_path))
+    for _ in range(8):
+        text = asked(tmp_path, draw)
+        if any("**" in part and part != "**" for part in text.split("/")) and not os.path.lexists(text):
+            text = text.replace("**", "*")
+        found = match_path(text)
+        assert {os.path.abspath(path) for path in found.files} == slow.named(text, there), repr(text)
+        assert found.size == len(found.files)
+        noted = {os.path.abspath(path) for path in found.passed_over}
+        assert all(is_passed_over(os.path.basename(path)) for path in noted)
+
+
+def test_the_reference_finds_some(tmp_path: Path) -> None:
+    """Of the questions of the test above, a good part names files, by patterns too."""
+    counts = {"files": 0, "patterns": 0, "literally": 0}
+    for seed in range(VARIATIONS // 8):
+        base = tmp_path / str(seed)
+        base.mkdir()
+        draw = random.Random(f"paths {seed}")
+        while len(slow.all_files(str(base))) < 2:
+            tree(base, draw)
+        there = slow.all_files(str(base))
+        for _ in range(8):
+            text = os.path.join(base, asked(base, draw))
+            found = bool(slow.named(text, there))
+            exists = os.path.lexists(text)
+            counts["files"] += found
+            counts["patterns"] += found and not exists
+            counts["literally"] += found and exists and slow.wild(text)
+    assert counts["files"] > VARIATIONS // 3
+    assert counts["patterns"] > VARIATIONS // 10
+    assert counts["literally"] > VARIATIONS // 20
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty folder, in which relative paths begin."""
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def put(here: Path, *names: str) -> None:
+    for one in names:
+        (here / one).parent.mkdir(parents=True, exist_ok=True)
+        (here / one).write_bytes(b"x")
+
+
+def test_quoted_relative_patterns_match_from_here(here: Path) -> None:
+    put(here, "day-1/a.pb", "day-2/a.pb", "day-2/b.pb", "a.pb", "x/day-1/a.pb")
+    for pattern in ("day-*/a.pb", "./day-*/a.pb", "day-?/a.pb", "day-[12]/a.pb", f"{here}/day-*/a.pb"):
+        found = [os.path.relpath(path) for path in match_inputs(pattern).files]
+        assert found == ["day-1/a.pb", "day-2/a.pb"], pattern
+    assert match_inputs("*/a.pb").files == ("day-1/a.pb", "day-2/a.pb")
+    assert match_inputs("**/a.pb").files == ("a.pb", "day-1/a.pb", "day-2/a.pb", "x/day-1/a.pb")
+    assert match_inputs("day-*/").files == ("day-1/a.pb", "day-2/a.pb", "day-2/b.pb")
+    assert match_inputs("**").files == match_inputs("**/*").files
+    assert len(match_inputs("**").files) == 5
+    # Two stars beside other characters cross folders, as in Beam.
+    assert match_inputs("x**.pb").files == ("x/day-1/a.pb",)
+
+
+def test_a_folder_that_exists_is_no_pattern_in_front_of_one(here: Path) -> None:
+    put(here, "runs[1]/a.pb", "runs1/b.pb")
+    assert match_inputs("runs[1]/*.pb").files == ("runs[1]/a.pb",)
+    (here / "runs[1]" / "a.pb").unlink()
+    (here / "runs[1]").rmdir()
+    assert match_inputs("runs[1]/*.pb").files == ("runs1/b.pb",)
+
+
+def test_sidecars_are_passed_over_and_said(here: Path) -> None:
+    """What Spark, Hadoop, editors and downloads leave; a name typed out is read."""
+    left = [
+        "_SUCCESS",
+        "_metadata",
+        "_common_metadata",
+        ".part-0.crc",
+        "part-0.crc",
+        "a.pb~",
+        "#a.pb#",
+        "b.tmp",
+    ]
+    left += ["_temporary/0/part-0", "_delta_log/0.json", "_spark_metadata/0", ".hidden/a.pb", "c.pb.part"]
+    put(here, *(f"in/{one}" for one in left), "in/part-0", "in/epoch=3/part-0", "in/other/part-0")
+    found = find_inputs(["in"])
+    assert found.paths == ("in/epoch=3/part-0", "in/part-0")
+    said = {one.split("/")[1] for one in found.passed_over}
+    assert said == {one.split("/")[0] for one in left} | {"other"}
+    assert any("passed over 14" in note and "in/#a.pb#" in note and "more" in note for note in found.notes)
+    assert find_inputs(["in/**"]).paths == ("in/epoch=3/part-0", "in/other/part-0", "in/part-0")
+    for one in left:
+        assert find_inputs([f"in/{one}"]).paths == (f"in/{one}",)
+    # Named by one argument and passed over by another: it is read, and not said to be passed over.
+    # A file is nothing that a folder's place in a pattern passes over.
+    put(here, "x.tmp", "y/part-0")
+    assert find_inputs(["*/part-0"]).passed_over == ()
+    both = find_inputs(["in", "in/_SUCCESS"])
+    assert "in/_SUCCESS" in both.paths
+    assert "in/_SUCCESS" not in both.passed_over
+
+
+@pytest.mark.parametrize(
+    ("pattern", "why"),
+    [
+        ("nothing-*", "no file matches"),
+        ("only/*.tmp", "names nothing but only/a.tmp, which are passed over"),
+        ("only", "names nothing but only/_SUCCESS, only/a.tmp, which are passed over"),
+        ("folders", "names no file, only folders: folders/a/"),
+        ("folders/*", "names no file, only folders: folders/a/"),
+        ("empty", "the folder 'empty' is empty"),
+        ("nowhere/a.pb", "no file matches"),
+        ("", "no file matches"),
+        ("nosuch://bucket/*.pb", "cannot be looked for"),
+    ],
+)
+def test_what_names_no_file_is_said(here: Path, pattern: str, why: str) -> None:
+    put(here, "only/a.tmp", "only/_SUCCESS", "folders/a/b.pb")
+    (here / "empty").mkdir()
+    with pytest.raises(UsageError) as caught:
+        match_inputs(pattern)
+    assert why in str(caught.value)
+    assert caught.value.code == "E-USAGE-INPUT"
+    if "folders" in pattern:
+        remedy = str(caught.value).split("Write '")[1].split("'")[0]
+        assert match_inputs(remedy).files == ("folders/a/b.pb",)

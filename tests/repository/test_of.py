@@ -1,0 +1,51 @@
+"""The command that finds the tests of a changed file."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests import of
+from tests.of import Imports
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture(scope="module")
+def imports() -> Imports:
+    return Imports.of_repository()
+
+
+@pytest.mark.parametrize(
+    ("changed", "first"),
+    [
+        ("ldpbeam/over_time/covariance.py", "tests/ldpbeam/test_memo_errors.py"),
+        ("pipelines/collect/folder.py", "tests/pipelines/collect/test_store.py"),
+        ("transforms/sources/parquet.py", "tests/transforms/test_parquet.py"),
+        ("pipelines/commands/compare.py", "tests/pipelines/test_export_and_compare.py"),
+        ("simulators/fleet.py", "tests/simulators/test_fleet.py"),
+        ("tests/ldpbeam/test_mean.py", "tests/ldpbeam/test_mean.py"),
+    ],
+)
+def test_the_first_test_is_the_one_about_the_file(imports: Imports, changed: str, first: str) -> None:
+    found = of.tests_of([REPOSITORY / changed], imports)
+    assert str(found[0].relative_to(REPOSITORY)) == first
+    assert len(found) <= 3
+
+
+def test_it_lists_the_tests_of_several_files_once() -> None:
+    command = [sys.executable, "-m", "tests.of", "--list", "--most", "1"]
+    asked = ["ldpbeam/over_time/smooth.py", "tests/simulators/test_fleet.py", "simulators/fleet.py"]
+    done = subprocess.run([*command, *asked], cwd=REPOSITORY, capture_output=True, text=True, check=True)
+    assert done.stdout.split().count("tests/simulators/test_fleet.py") == 1
+    assert len(done.stdout.split()) == 2
+
+
+def test_a_file_that_is_none_is_named() -> None:
+    command = [sys.executable, "-m", "tests.of", "--list", "README.md"]
+    done = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert "README.md: no Python file" in done.stderr

@@ -1,0 +1,147 @@
+"""Formats of other programs that are not read, recognised by their first bytes so that a person learns which.
+
+No sound file of reports begins like one of them: each signature would be a length, or a field, that no report
+has. Where that is not certain, the end of the file, or a checksum, has to agree.
+"""
+
+from __future__ import annotations
+
+import tarfile
+import zlib
+from collections.abc import Iterator
+from contextlib import suppress
+
+SAMPLE = 4096
+"""Bytes at the beginning of a file by which its format is recognised."""
+TAIL = 4
+"""Bytes at its end."""
+
+PARQUET = b"PAR1"
+GZIP = b"\x1f\x8b"
+_ZSTD = b"\x28\xb5\x2f\xfd"
+_LZ4 = b"\x04\x22\x4d\x18"
+
+_DECOMPRESS = "decompress it first"
+_UNPACK = "unpack it, and give the files that it holds"
+_CONVERT = "write it as Parquet with the columns digest, epoch, report_id and payload"
+_BEGINNINGS = {
+    b"BZh": ("bzip2", f"{_DECOMPRESS} (bunzip2), or compress by gzip or zstd"),
+    b"\xfd7zXZ\0": ("xz", f"{_DECOMPRESS} (unxz), or compress by gzip or zstd"),
+    b"\x5d\0\0\x80\0\xff\xff": ("lzma", f"{_DECOMPRESS} (unlzma), or compress by gzip or zstd"),
+    _LZ4: ("lz4", f"{_DECOMPRESS} (unlz4), or compress by gzip or zstd"),
+    b"\x02\x21\x4c\x18": ("lz4 (its old format)", f"{_DECOMPRESS} (unlz4), or compress by gzip or zstd"),
+    b"\xff\x06\0\0sNaPpY": ("snappy (framing format)", f"{_DECOMPRESS}, or compress by gzip or zstd"),
+    b"LZIP\x01": ("lzip", f"{_DECOMPRESS}, or compress by gzip or zstd"),
+    b"\x1f\x9d": ("compress (.Z)", f"{_DECOMPRESS} (uncompress), or compress by gzip or zstd"),
+    b"PK\x03\x04": ("a zip archive", _UNPACK),
+    b"PK\x05\x06": ("an empty zip archive", _UNPACK),
+    b"7z\xbc\xaf\x27\x1c": ("a 7z archive", _UNPACK),
+    b"Rar!\x1a\x07": ("a rar archive", _UNPACK),
+    b"Obj\x01": ("Avro", _CONVERT),
+    b"ARROW1\0\0": ("Arrow IPC (Feather)", _CONVERT),
+    b"SQLite format 3\0": ("an SQLite database", _CONVERT),
+    b"SEQ\x06": ("a Hadoop sequence file", _CONVERT),
+}
+"""Formats that are told by their beginning alone, and what to do with each."""
+
+
+def is_zstd(head: bytes) -> bool:
+    """Whether a file begins with a frame of zstd; skippable ones belong to it (RFC 8878, 3.1.2)."""
+    at = _behind_skippable(head)
+    return head[at : at + 4] == _ZSTD or (at > 0 and head[at : at + 4] != _LZ4)
+
+
+def _behind_skippable(head: bytes) -> int:
+    """Where the first frame begins that is not skippable; behind the bytes given, for a long one."""
+    at = 0
+    while len(head) >= at + 4 and 0x50 <= head[at] <= 0x5F and head[at + 1 : at + 4] == b"\x2a\x4d\x18":
+        at += 8 + int.from_bytes(head[at + 4 : at + 8], "little")
+    return at
+
+
+def unread_format(head: bytes, tail: bytes = b"", what: str = "file") -> str | None:
+    """One sentence about a format that is not read: its name and what to do; None for any other bytes.
+
+    Args:
+        head: the first :data:`SAMPLE` bytes of the file, or all.
+        tail: its last :data:`TAIL` bytes; empty where nobody knows them.
+        what: a word for the bytes.
+    """
+    found = _by_beginning(head) or next(_by_more(head, tail), None) or _as_text(head)
+    if found is None:
+        return None
+    name, remedy = found
+    return f"The {what} is {name}, which is not read; {remedy}."
+
+
+def unread_inside(head: bytes, outer: str) -> str | None:
+    """The sentence about the first bytes out of a compressed file, in which only messages are read.
+
+    Args:
+        head: as for :func:`unread_format`, decompressed.
+        outer: what the file was compressed by.
+    """
+    if head[:4] == PARQUET:
+        return f"The file is Parquet inside {outer}, which is not read; {_DECOMPRESS}."
+    if head[:2] == GZIP or is_zstd(head):
+        return f"The file was compressed twice; {_DECOMPRESS} once."
+    return unread_format(head)
+
+
+def _by_beginning(head: bytes) -> tuple[str, str] | None:
+    for beginning, about in _BEGINNINGS.items():
+        if head.startswith(beginning):
+            return about
+    at = _behind_skippable(head)
+    return _BEGINNINGS[_LZ4] if at and head[at : at + 4] == _LZ4 else None
+
+
+def _by_more(head: bytes, tail: bytes) -> Iterator[tuple[str, str]]:
+    """Formats whose first bytes alone might be those of a report."""
+    if head[:4] == tail == b"PARE":
+        yield "encrypted Parquet", "decrypt it first: no keys are taken"
+    if head[:3] == b"ORC" == tail[:3]:
+        yield "ORC", _CONVERT
+    if head[8:12] == b"DUCK":
+        yield "a DuckDB database", _CONVERT
+    if len(head) >= 12 and _masked_crc32c(head[:8]) == int.from_bytes(head[8:12], "little"):
+        yield "TFRecord", "take the records out of it, and write each with its length in front of it"
+    size = int.from_bytes(head[4:8], "little")
+    if head[:4] == b"\xff\xff\xff\xff" and 0 < size < 1 << 24 and size % 8 == 0:
+        yield "an Arrow IPC stream", _CONVERT
+    if head[257:262] == b"ustar":
+        with suppress(tarfile.TarError):
+            tarfile.TarInfo.frombuf(head[:512], "utf-8", "replace")
+            yield "a tar archive", _UNPACK
+    if len(head) > 8 and head[0] == 0x78:
+        with suppress(zlib.error):
+            zlib.decompressobj().decompress(head, SAMPLE)
+            yield "a zlib stream", f"{_DECOMPRESS}, or compress by gzip or zstd"
+
+
+def _masked_crc32c(data: bytes) -> int:
+    """The checksum of a length in TFRecord: CRC-32C, rotated by 15 bits, plus a constant."""
+    crc = 0xFFFFFFFF
+    for byte in data:
+        crc ^= byte
+        for _ in range(8):
+            crc = crc >> 1 ^ 0x82F63B78 * (crc & 1)
+    crc ^= 0xFFFFFFFF
+    return ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF
+
+
+def _as_text(head: bytes) -> tuple[str, str] | None:
+    """Text, which begins with nothing but signs that can be printed."""
+    encoding = "utf-16" if head[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8"
+    try:
+        # The end of a sample may cut a character in two.
+        text = head.decode(encoding, "ignore" if len(head) >= SAMPLE else "strict")
+    except UnicodeDecodeError:
+        return None
+    if len(text) < 2 or not all(sign.isprintable() or sign in "\t\r\n\ufeff" for sign in text):
+        return None
+    if text.lstrip("\ufeff \t\r\n")[:1] in ("{", "["):
+        return "JSON text", "write its reports as protobuf messages or Parquet"
+    return "text", (
+        "reports are protobuf messages or Parquet; of a CSV file with values, ldpbeam simulate makes reports"
+    )
