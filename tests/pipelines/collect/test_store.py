@@ -316,7 +316,8 @@ def test_a_folder_is_forced_to_disk_after_each_name_that_comes_or_goes(tmp_path:
         store.commit(columns(range(5)))
         assert done == ["sync"]  # the journal is there
         store.close()
-    assert done[1:] == ["rename", "sync", "unlink", "sync"]
+    # At the end goes what is kept for a full disk, which may come back.
+    assert done[1:] == ["rename", "sync", "unlink", "sync", "unlink"]
 
 
 def test_a_clock_that_is_set_back_begins_another_file(tmp_path: Path) -> None:

@@ -375,12 +375,13 @@ def test_the_words_about_the_whole(shown: Page) -> None:
     typical = 1.96 * math.sqrt(np.mean([shown.variance(e) for e in shown.usable]))
     (within,) = re.findall(r"within ±([\d.]+) percentage points \(95 %\)", text)
     says(f"{within} %", typical)
-    (stage,) = re.findall(r"estimate ± ([\d.]+) points half a 95 % interval", text)
+    (stage,) = re.findall(r"estimate ± ([\d.]+) points half the width of a 95 % interval", text)
     says(f"{stage} %", typical)
     assert f"report {total['read']:,} read; " in text
     assert "epoch 4 of 6 h each" in text
     assert f"support {shown.k:,} counts per epoch: how many reports support each value (0.731 of" in text
-    assert "(0.731 of its holders' do, 0.493 of the others')" in text
+    assert "(0.731 of the reports of its holders, 0.493 of the others)" in text
+    assert "Each bar is the sum of" not in text
     assert "Withheld: Epoch 1 (fewer than 1,000 reports)." in text
     assert "Epoch 0 starts 2026-01-01 00:00 UTC, epoch 3 starts 2026-01-01 18:00 UTC." in text
 
