@@ -13,7 +13,9 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
+from ldpbeam.pipelines.commands.main import cli
 from ldpbeam.pipelines.interrupt import _descendants
 from tests.conftest import REPOSITORY
 from tests.pipelines.running import collection, execute, fleet, write
@@ -115,6 +117,18 @@ def seconds_to_end(process: subprocess.Popen[str], number: int) -> float:
     os.kill(process.pid, number)
     process.wait(PATIENCE)
     return time.monotonic() - begin
+
+
+def test_ctrl_c_in_any_command_ends_it_with_130(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As shells expect, with one line."""
+
+    def interrupted(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(cli.commands["schema"], "callback", interrupted)
+    done = CliRunner().invoke(cli, ["schema"])
+    assert done.exit_code == 130
+    assert done.stderr == "ldpbeam: interrupted. [E-INTERRUPTED]\n"
 
 
 @pytest.mark.thorough(but=1)

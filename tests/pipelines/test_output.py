@@ -219,8 +219,9 @@ def test_a_run_that_fails_leaves_the_earlier_results(
     assert tree(done) == before
 
 
+@pytest.mark.parametrize("gone", [False, True], ids=["cut", "taken-away"])
 def test_files_are_looked_at_before_a_record_vouches_for_them(
-    done: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    done: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, gone: bool
 ) -> None:
     """A table that somebody takes away or cuts meanwhile: no record, the earlier results stay."""
     import ldpbeam.pipelines.run as running
@@ -230,7 +231,10 @@ def test_files_are_looked_at_before_a_record_vouches_for_them(
 
     def meddled(*given: Any, **more: Any) -> Any:
         (victim,) = done.glob(".run-*.tmp/estimates/*-epoch-000001-r000.parquet")
-        victim.write_bytes(victim.read_bytes()[:-1])
+        if gone:
+            victim.unlink()
+        else:
+            victim.write_bytes(victim.read_bytes()[:-1])
         return real(*given, **more)
 
     monkeypatch.setattr(running, "run_record", meddled)

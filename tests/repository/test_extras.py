@@ -94,6 +94,27 @@ def test_a_command_says_which_part_it_needs(tmp_path: Path, absent: str) -> None
     )
 
 
+@pytest.mark.thorough(but=1)
+@pytest.mark.parametrize("command", ["demo", "run", "replay", "inspect"])
+def test_beam_says_nothing_of_the_parts_that_it_lacks(command: str, tmp_path: Path) -> None:
+    """Google's are an extra that a demonstration does without; Beam would warn of each at its import."""
+    agreed = REPOSITORY / "examples" / "minutes_in_app.yaml"
+    arguments = {
+        "demo": ["demo", "--output", "demo"],
+        "run": ["run", "--collection", str(agreed), "--input", "reports", "--output", "out"],
+        "replay": ["replay", "reports"],
+        "inspect": ["inspect", "reports"],
+    }[command]
+    (tmp_path / "reports").mkdir()
+    (tmp_path / "reports" / "one.parquet").write_bytes(b"PAR1")
+    small = "from ldpbeam.pipelines.commands import demo\ndemo._DEVICES, demo._EPOCHS = 300, 2\n"
+    absent = {"google.cloud", "google.auth", "apitools"}
+    done = without(absent, small + COMMAND.format(arguments=arguments), tmp_path)
+    assert "not found" not in done.stderr
+    assert "client libraries" not in done.stderr
+    assert "apache_beam" not in done.stderr
+
+
 @pytest.mark.parametrize("extra", ["pipeline", "page", "collect"])
 def test_every_module_of_an_extra_is_known(extra: str) -> None:
     for name in modules(extra):

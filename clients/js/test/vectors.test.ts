@@ -55,3 +55,25 @@ for (const name of names) {
     assert.equal(vector.steps.length, 24);
   });
 }
+
+test("noisy values end at both margins, to the integer", () => {
+  const definition = parseDefinition(jsonOf("definitions/laplace_mean.json"));
+  const part: any = definition.protocol;
+  const protocol = protocolOf(definition.protocol);
+  const script = new Script();
+  const sent = (value: number, negative: boolean, digit: string, bits: string): number => {
+    const sign = negative ? "0" : String((1n << 64n) - 1n);
+    script.give([sign, sign, digit, digit, ...part.instant.bits.map(() => bits)]);
+    const payload = protocol.payload([value], undefined, script);
+    return Number(new DataView(payload.buffer).getBigInt64(0, true));
+  };
+  const [most, none] = ["0", String((1n << 64n) - 1n)];
+  const last = part.domainSize - 1;
+  assert.ok(part.margin > 0);
+  // The largest noise is beyond either end.
+  assert.equal(sent(last, false, most, most), last + part.margin);
+  assert.equal(sent(0, true, most, most), -part.margin);
+  // And none at all, which is −1 with a negative sign.
+  assert.equal(sent(last, false, none, none), last);
+  assert.equal(sent(0, true, none, none), -1);
+});

@@ -116,6 +116,25 @@ def test_a_device_stops_at_its_budget(memo: Any, tmp_path: Path) -> None:
     assert more.spent().epsilon == pytest.approx(8)
 
 
+@memos
+def test_a_budget_that_was_spent_raised_and_lowered_again(memo: Any, tmp_path: Path) -> None:
+    """What was raised and used counts as before: only a new input is beyond the lower budget."""
+    asked = unary(9)
+    device = Device.open(asked, tmp_path, memo=memo, budget=4.0, outbox=0)
+    for epoch, value in enumerate((0, 1)):
+        device.report(value, epoch)
+    with pytest.raises(DeviceError, match="E-DEVICE-BUDGET"):
+        device.report(2, 2)
+    Device.open(asked, tmp_path, memo=memo, budget=6.0, outbox=0).report(2, 3)
+    again = Device.open(asked, tmp_path, memo=memo, budget=4.0, outbox=0)
+    assert not again.spent().collections[0].stopped
+    for epoch, value in enumerate((0, 1, 2), 4):
+        again.report(value, epoch)
+    with pytest.raises(DeviceError, match="E-DEVICE-BUDGET"):
+        again.report(3, 7)
+    assert again.spent().collections[0].stopped
+
+
 def test_a_budget_that_fits_exactly_is_spent_whole(tmp_path: Path) -> None:
     """No rounding takes the last input away: the budget is compared in rational numbers."""
     asked = loloha()

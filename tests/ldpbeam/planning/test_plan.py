@@ -280,6 +280,18 @@ def test_a_cap_says_what_few_reports_would_promise() -> None:
     assert few.figures.std_error > 3 * whole.figures.std_error
 
 
+@pytest.mark.parametrize(("limit", "figure", "less"), [("bits", "bits", 1), ("target", "half_width", 1e-6)])
+def test_a_limit_may_be_met_exactly_and_not_by_less(limit: str, figure: str, less: float) -> None:
+    """Some rows' own figures as the limit: they meet it; with a bit, or a millionth, less they miss it."""
+    asked = FrequencyNeeds(values=24, devices=20_000, epochs=30, longitudinal=2.0, first=1.0)
+    levels = sorted({getattr(row.figures, figure) for row in rows_of(asked)})
+    for level in levels[1 :: max(1, len(levels) // 3)]:
+        for given in (level, level - less):
+            rows = rows_of(replace(asked, **{limit: given}))
+            same = [limit in row.missed for row in rows if getattr(row.figures, figure) == level]
+            assert set(same) == {given < level}, (level, given)
+
+
 def test_what_misses_nothing_keeps_every_limit(plan: Plan) -> None:
     """Looked up in the guarantee of the collection that would be written, not in the figures."""
     for row in plan.rows:

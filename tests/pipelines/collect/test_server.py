@@ -39,6 +39,11 @@ def head(length: int | None, more: str = "") -> bytes:
     return f"POST /v1/reports HTTP/1.1\r\nHost: x\r\n{kind}{size}{more}\r\n".encode()
 
 
+def chunked(body: bytes) -> bytes:
+    """A body in one chunk, and its end."""
+    return f"{len(body):x}\r\n".encode() + body + b"\r\n0\r\n\r\n"
+
+
 def closed(line: socket.socket) -> bytes:
     """What came before the other side hung up."""
     got = b""
@@ -164,20 +169,23 @@ def test_what_is_no_report_request_is_refused(tmp_path: Path) -> None:
     assert names(tmp_path) == [2]
 
 
-@pytest.mark.thorough
 def test_a_body_longer_than_the_limit_is_refused_unread(tmp_path: Path) -> None:
-    with folder(tmp_path, Limits(body=100)) as served:
-        sound = batch(range(8))
-        assert len(sound) <= 100
+    sound = batch(range(8))
+    most = len(sound)
+    with folder(tmp_path, Limits(body=most)) as served:
         assert served.post(sound).status == 204
         with connection(served.port) as line:
-            line.sendall(head(101))  # nothing of it was sent
+            line.sendall(head(None, "Transfer-Encoding: chunked\r\n") + chunked(sound))
+            assert line.recv(1000).startswith(b"HTTP/1.1 204")
+        with connection(served.port) as line:
+            line.sendall(head(most + 1))  # nothing of it was sent
             assert closed(line).startswith(b"HTTP/1.1 413")
         with connection(served.port) as line:
-            line.sendall(head(None, "Transfer-Encoding: chunked\r\n") + b"65\r\n" + bytes(101) + b"\r\n")
+            line.sendall(head(None, "Transfer-Encoding: chunked\r\n") + chunked(bytes(most + 1)))
             assert closed(line).startswith(b"HTTP/1.1 413")
         assert served.metric("reports_refused_total", reason="oversize") == 2
-    assert names(tmp_path) == list(range(8))
+        assert served.gather.held == 0
+    assert names(tmp_path) == sorted([*range(8), *range(8)])
 
 
 def test_a_chunked_body_is_taken(tmp_path: Path) -> None:
@@ -274,6 +282,33 @@ def test_announced_bytes_count_as_held_before_they_come(tmp_path: Path) -> None:
         poll(lambda: served.gather.held == 600)
         assert served.post(batch(range(50))).status == 429
         assert served.post(report(1)).status == 204
+
+
+def test_a_body_of_unknown_length_counts_as_the_longest_that_may_come(tmp_path: Path) -> None:
+    """Nobody can fill the memory by leaving the length out."""
+    begin = head(None, "Transfer-Encoding: chunked\r\n")
+    with folder(tmp_path, Limits(waiting=1199, body=600)) as served, ExitStack() as stack:
+        line = stack.enter_context(connection(served.port))
+        line.sendall(begin)
+        poll(lambda: served.gather.held == 600)
+        other = stack.enter_context(connection(served.port))
+        other.sendall(begin)
+        assert other.recv(1000).startswith(b"HTTP/1.1 429")
+        line.sendall(chunked(report(1)))
+        assert line.recv(1000).startswith(b"HTTP/1.1 204")
+        poll(lambda: served.gather.held == 0)
+        assert served.post(report(2)).status == 204
+    assert names(tmp_path) == [1, 2]
+
+
+def test_bodies_may_fill_what_may_be_held_to_the_last_byte(tmp_path: Path) -> None:
+    with folder(tmp_path, Limits(waiting=600 + len(report(1)), body=600)) as served:
+        with connection(served.port) as line:
+            line.sendall(head(600))
+            poll(lambda: served.gather.held == 600)
+            assert served.post(report(1) + b"\0").status == 429
+            assert served.post(report(1)).status == 204
+        poll(lambda: served.gather.held == 0)
 
 
 def test_a_disk_that_refuses_is_said_and_tried_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import struct
+from collections.abc import Callable
 from pathlib import Path
 from unittest import mock
 
@@ -283,6 +284,40 @@ def test_a_journal_is_finished_by_age_and_by_size(tmp_path: Path) -> None:
     store.publish()
     assert names(tmp_path) == list(range(100))
     store.close()
+
+
+def test_a_folder_is_forced_to_disk_after_each_name_that_comes_or_goes(tmp_path: Path) -> None:
+    """Else a power cut could lose a file, or bring back the journal of one that was taken away."""
+    done: list[str] = []
+    reals = {name: getattr(Path, name) for name in ("rename", "unlink")}
+
+    def noted(name: str) -> Callable[..., object]:
+        def call(path: Path, *given: object, **more: object) -> object:
+            found: object = reals[name](path, *given, **more)
+            done.append(name)
+            return found
+
+        return call
+
+    def synced(real: Callable[[Path], None]) -> Callable[[Path], None]:
+        def call(folder: Path) -> None:
+            real(folder)
+            done.append("sync")
+
+        return call
+
+    store, _ = opened(tmp_path)
+    with (
+        mock.patch.object(Path, "rename", noted("rename")),
+        mock.patch.object(Path, "unlink", noted("unlink")),
+        mock.patch.object(stores, "sync", synced(stores.sync)),
+        mock.patch.object(files, "sync", synced(files.sync)),
+    ):
+        store.commit(columns(range(5)))
+        assert done == ["sync"]  # the journal is there
+        store.close()
+    # At the end goes what is kept for a full disk, which may come back.
+    assert done[1:] == ["rename", "sync", "unlink", "sync", "unlink"]
 
 
 def test_a_clock_that_is_set_back_begins_another_file(tmp_path: Path) -> None:

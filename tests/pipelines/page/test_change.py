@@ -22,6 +22,7 @@ from scipy.stats import binom
 from ldpbeam.collection.file import parse_collection
 from ldpbeam.estimates import nearest_shares
 from ldpbeam.over_time.covariance import memo_errors, std_error_floor
+from ldpbeam.over_time.significance import adjusted, p_values
 from ldpbeam.pipelines.collection_record import (
     CollectionRecord,
     GuaranteeRecord,
@@ -29,7 +30,7 @@ from ldpbeam.pipelines.collection_record import (
     collection_entry,
 )
 from ldpbeam.pipelines.page.estimates import Snapshot
-from ldpbeam.pipelines.page.significance import FALSE_ALARM, Noise, Standing, changed
+from ldpbeam.pipelines.page.significance import FALSE_ALARM, Noise, Standing, changed, discoveries
 from ldpbeam.protocols import FrequencyProtocol
 from ldpbeam.protocols.contract import Result
 from ldpbeam.protocols.server_side import PartEstimator
@@ -93,6 +94,17 @@ def snapshot(epoch: int, kind: FrequencyProtocol[Any], counts: np.ndarray, n: in
         consistent=nothing,
         truth=nothing,
     )
+
+
+def test_a_rate_that_is_met_exactly_is_kept() -> None:
+    """What is a discovery at some rate is one at that rate, and at no lower one."""
+    kind = parse_collection("name: a\ndomain: {size: 5}\nepoch: {length: 1h}\nprotocol: grr\nepsilon: 2.0\n")
+    assert isinstance(kind.protocol, FrequencyProtocol)
+    one = snapshot(0, kind.protocol, np.array([260, 215, 200, 180, 145]), 1000)
+    rates = np.unique(adjusted(p_values(one.estimate - 0.2, one.std_error)))
+    assert rates.size > 2
+    for place, rate in enumerate(rates.tolist()):
+        assert discoveries(one, 0.2, rate) > discoveries(one, 0.2, np.nextafter(rate, 0)) >= place
 
 
 def fleet_of(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -436,6 +437,52 @@ def test_more_lateness_does_not_open_what_is_closed(tmp_path: Path) -> None:
     assert bench.told(0) == [("on_time", 5)]
     assert bench.books(0)["accounting"]["late"] == 3
     assert bench.told(1) == [("on_time", 3)]
+
+
+@pytest.mark.parametrize("restart", [False, True])
+def test_an_archived_epoch_comes_back_for_a_late_record(tmp_path: Path, restart: bool) -> None:
+    """Its file, with all that was in it, and what came late; then it is archived again."""
+    bench = Bench(tmp_path, keep_accounts=0)
+    bench.send(0, range(10))
+    bench.send(1, range(20, 25))
+    bench.step(2)
+    bench.until(4 * HOUR)
+    (archive,) = (tmp_path / "accounting" / "archive").glob("one-*.jsonl.gz")
+    assert bench.books(0) is None
+    assert bench.record["accounting"]["archived"]["counted"] == 15
+    if restart:
+        bench.stop()
+        bench.start(ONE)
+    bench.send(0, range(50, 53))
+    bench.until(4 * HOUR + 100)
+    archived = {r["epoch"]: r for r in map(json.loads, gzip.decompress(archive.read_bytes()).splitlines())}
+    found = bench.books(0) or archived[0]
+    assert (found["accounting"]["counted"], found["accounting"]["late"]) == (10, 3)
+    assert [(r["pane"], r["n"]) for r in found["revisions"]] == [("on_time", 10)]
+    total = bench.stop()["accounting"]["total"]
+    assert (total["counted"], total["late"]) == (15, 3)
+
+
+def test_after_a_restart_records_of_forgotten_epochs_are_booked_once_more(tmp_path: Path) -> None:
+    """Where only sums are left, the numbers of segments go on: what has a lower one counts as booked."""
+    bench = Bench(tmp_path, keep_accounts=0, keep_accounting=1, keep_landed=1, merge_segments=99)
+    for first in range(0, 30, 10):
+        bench.send(0, range(first, first + 10))
+        bench.step()
+    bench.until(3 * HOUR)
+    (sums,) = (tmp_path / "accounting").rglob("forgotten-*.json")
+    last = json.loads(sums.read_text())["segment"]
+    assert last >= 3
+    assert list(tmp_path.rglob("*.seg")) == []
+    bench.stop()
+    (tmp_path / "run.json").unlink()
+    bench.start(ONE)
+    assert bench.engine is not None
+    assert bench.engine.next_number == last + 1
+    bench.send(0, range(50, 53))
+    bench.until(3 * HOUR + 100)
+    total = bench.stop()["accounting"]["total"]
+    assert (total["counted"], total["late"]) == (30, 3)
 
 
 def test_reports_that_are_gone_are_missed(tmp_path: Path) -> None:

@@ -73,6 +73,13 @@ def test_no_other_sites_name_leads_to_it(port: int) -> None:
     assert ask(port, host=f"localhost:{port}")[0].status == 200
 
 
+def test_whoever_serves_it_to_others_may_give_it_any_name(output: Path) -> None:
+    with serve_page(("0.0.0.0", 0), output) as given:
+        assert ask(given, host="page.example")[0].status == 200
+    with serve_page(("localhost", 0), output) as given:  # a name of this machine is no address that is bound
+        assert ask(given, host="page.example")[0].status == 200
+
+
 def test_a_page_is_made_when_asked_for_and_not_again_at_once(output: Path, tmp_path: Path) -> None:
     folder = tmp_path / "out"
     now, made = [100.0], []

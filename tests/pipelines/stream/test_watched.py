@@ -411,6 +411,38 @@ def test_files_without_arrivals_are_of_the_time_they_were_written(tmp_path: Path
     assert json.loads((bench.output / "run.json").read_text())["stream"]["unstamped"] == 1
 
 
+@pytest.mark.parametrize(
+    ("arrival", "believed"),
+    [(0, False), (1, True), (253_402_300_799, True), (253_402_300_800, False), ((1 << 63) - 1, False)],
+)
+def test_arrivals_after_the_year_9999_are_not_believed(tmp_path: Path, arrival: int, believed: bool) -> None:
+    """A record of somebody else's must not end the stream; it is of the time its file was written."""
+    message = report_pb2.ReportBatch(
+        digest=ONE.digest, count=1, report_ids=[7], payloads=b"\1", arrival=arrival
+    )
+    (tmp_path / "in").mkdir()
+    put(tmp_path / "in", "reports.pb", codec.framed(message.SerializeToString()))
+    os.utime(tmp_path / "in" / "reports.pb", (50, 50))
+    clock = Clock(100.0)
+    source = WatchedFolder(str(tmp_path / "in"), clock, clock, lambda _: None)
+    (found,) = source.pull(10, 1 << 20, 0.0)
+    assert (found.stamped, found.arrival_micros) == (believed, (arrival if believed else 50) * 1_000_000)
+
+
+def test_a_foreign_arrival_does_not_end_the_stream(tmp_path: Path) -> None:
+    bench = Bench(tmp_path)
+    message = report_pb2.ReportBatch(
+        digest=ONE.digest, count=1, report_ids=[7], payloads=b"\1", arrival=(1 << 63) - 1
+    )
+    put(bench.folder, "reports.pb", codec.framed(message.SerializeToString()))
+    bench.touch()
+    bench.step(2)
+    bench.send(range(5))
+    bench.step(2)
+    assert bench.watermark < HOUR
+    assert bench.stop()["counted"] == 6
+
+
 def test_a_folder_that_goes_away_is_waited_for(tmp_path: Path) -> None:
     bench = Bench(tmp_path)
     bench.send(range(5))

@@ -408,6 +408,16 @@ def test_a_broken_connection_is_no_silence(tmp_path: Path) -> None:
     assert json.loads((tmp_path / "run.json").read_text())["accounting"]["total"]["late"] == 0
 
 
+@pytest.mark.parametrize(
+    ("age", "fresh"), [(-1.0, True), (-1.0001, False), (0.0, True), (SETTLE, True), (SETTLE + 1e-4, False)]
+)
+def test_messages_are_fresh_from_a_second_ahead_to_the_end_of_the_wait(age: float, fresh: bool) -> None:
+    world = World()
+    keeper = TimeKeeper(world.wall, lambda: world.steady, SETTLE, PATIENCE)
+    assert keeper.compare(age) is fresh
+    assert keeper.confirmed is fresh
+
+
 def test_the_keeper_follows_a_clock_that_is_slewed() -> None:
     """Network time runs a clock a little faster or slower for hours."""
     world = World(ahead=lambda passed: 0.0005 * passed)
