@@ -184,7 +184,7 @@ def _within(indices: NDArray[np.int64], domains: Sequence[tuple[str, Domain]]) -
     Raises:
         DeviceError: one is beyond its domain, or below :data:`ABSENT`; it names the device.
     """
-    columns = indices.reshape(len(indices), -1) if indices.ndim else indices.reshape(0, 0)
+    columns = indices.reshape(len(indices), -1) if indices.size else indices.reshape(0, 0)
     for column, (_, domain) in zip(columns.T, domains, strict=False):
         beyond = np.flatnonzero((column < ABSENT) | (column >= domain.size))
         if beyond.size:
