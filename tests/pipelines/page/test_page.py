@@ -108,6 +108,37 @@ def test_the_largest_values_come_first(tmp_path: Path, usual: Reader) -> None:
     assert many.index("the 20 largest estimates") < many.index("all 100 values")
 
 
+def test_up_to_60_values_have_a_bar_each_with_their_labels(tmp_path: Path) -> None:
+    """Columns, whose axis is short of room, are for values that have no labels but their numbers."""
+
+    def axis(root: Path, labels: list[str] | None) -> list[str]:
+        html = page_of(root, Fake(k=40, epochs=1, labels=labels), truth=False)
+        drawn = html[html.index("Histogram of the last epoch") : html.index("Table: epoch 0 by value")]
+        return re.findall(r">(value|(?:label )?\d+)</text>", drawn)
+
+    labels = [f"label {value}" for value in range(40)]
+    assert sorted(axis(tmp_path / "named", labels)) == sorted(2 * labels)
+    for numbers in (None, [f"value {value}" for value in range(40)]):
+        wide = [*map(str, range(0, 40, 2)), "value"]
+        assert axis(tmp_path / f"{numbers is None}", numbers) == [*wide, *map(str, range(0, 40, 5)), "value"]
+
+
+def test_each_point_of_a_whole_domain_stands_over_its_values(tmp_path: Path) -> None:
+    """Of 1,000 values three share a point, and the last is alone."""
+    html = page_of(tmp_path, Fake(k=1000, epochs=1), truth=False)
+    drawn = html[html.index("all 1,000 values") :]
+    ticks = re.findall(r"translate\(([\d.]+),15\)[^>]*>(100|900)</text>", drawn)[:2]
+    (one, low), (other, high) = [(float(place), int(value)) for place, value in ticks]
+    middles = [*range(1, 999, 3), 999]
+    step = (other - one) / (high - low)
+    band = re.search(r'<path d="M([^"]*)Z" fill="#0072B2"', drawn)
+    assert band is not None
+    found = [float(point.split(",")[0]) for point in band[1].split("L")]
+    # The edges of a band: above in order, below on the way back. Places are drawn to a tenth.
+    wanted = [one + (middle - low) * step for middle in middles]
+    np.testing.assert_allclose(found, [*wanted, *reversed(wanted)], atol=0.3)
+
+
 def test_no_term_stands_without_its_gloss(usual: Reader) -> None:
     """What ε means as odds, every ± of one kind, and the words that the page uses."""
     text = usual.text
