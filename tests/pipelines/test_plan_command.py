@@ -68,6 +68,19 @@ def test_it_prints_lines_a_document_or_nothing() -> None:
     assert found["says"][0] == lines[1]
 
 
+def test_the_recommended_row_is_in_the_table_however_few_rows_are_asked_for() -> None:
+    """And the weaker one, with which it is compared; both with their numbers, for --row."""
+    needs = ("--values", 360, "--devices", 2_000_000, "--epochs", 365, "--target-error", 1)
+    found = document(*needs, "--lifetime-epsilon", 2)
+    one, other = (found["rows"].index(found[name]) + 1 for name in ("recommended", "weaker"))
+    assert one > 12 > other, "a recommended row beyond those that are shown"
+    for rows in (1, 12):
+        table = call(*needs, "--lifetime-epsilon", 2, "--rows", rows).split("\n\n")[1].splitlines()
+        numbers = [int(line.split()[0]) for line in table[1:-1]]
+        assert sorted(numbers) == sorted({*range(1, rows + 1), one, other})
+        assert f"… {len(found['rows']) - len(numbers)} more" in table[-1]
+
+
 def test_the_written_collection_is_the_recommended_row_or_the_chosen_one(tmp_path: Path) -> None:
     target = tmp_path / "planned.yaml"
     found = document(*SMALL, "--output", target, "--name", "clicks", "--epoch", "6h")
