@@ -193,6 +193,31 @@ def test_what_results_say_of_their_errors_goes_before_what_the_record_says() -> 
     assert silent.of(0)[1] == pytest.approx(0.2 / 0.2)
 
 
+def test_the_distance_is_the_mean_over_the_epochs_that_have_an_estimate() -> None:
+    """In standard errors, of which each epoch has its own."""
+    standing = Standing(2, INDEPENDENT)
+    for place, (estimate, error) in enumerate([(0.1, 0.2), (0.1, 0.1), (np.nan, 0.2), (0.7, 0.2)]):
+        standing.add(place, known(estimate, error, np.nan), 0.5)
+    assert standing.of(0)[0] == pytest.approx((-2 - 4 + 1) / 3)
+    assert standing.of(1)[0] == 0
+
+
+@pytest.mark.parametrize(("jump", "order"), [(2.5, [0, 1]), (3.2, [1, 0])])
+def test_what_is_furthest_from_1_over_k_or_changed_most_comes_first(jump: float, order: list[int]) -> None:
+    """One value lies a standard error above it in each of 8 epochs: √8 = 2.83 of them in all."""
+    standing = Standing(4, INDEPENDENT)
+    error = 0.1
+    for place in range(8):
+        half = jump * error * sqrt(1 / 4 + 1 / 4) / 2
+        other = 0.5 + (half if place >= 4 else -half)
+        one = known(0.5 + error, error, np.nan)
+        standing.add(place, replace(one, estimate=np.array([0.5 + error, other])), 0.5)
+    assert standing.of(0)[:2] == pytest.approx((1, 0))
+    assert standing.of(1)[:2] == pytest.approx((0, jump))
+    assert standing.ranked(6) == order
+    assert standing.ranked(1) == order[:1]
+
+
 def most(values: int) -> int:
     return int(binom.isf(1e-8, values, FALSE_ALARM))
 

@@ -18,9 +18,15 @@ SECTIONS = ("over epochs", "Histogram", "Accounting", "Error", "Privacy", "Run r
 
 
 @pytest.fixture(scope="module")
-def usual(tmp_path_factory: pytest.TempPathFactory) -> Reader:
-    """The page of an ordinary simulated run; only to be read."""
-    return harmless(page_of(tmp_path_factory.mktemp("usual"), Fake()))
+def page(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The page of an ordinary simulated run."""
+    return page_of(tmp_path_factory.mktemp("usual"), Fake())
+
+
+@pytest.fixture(scope="module")
+def usual(page: str) -> Reader:
+    """It as it is read; only to be read."""
+    return harmless(page)
 
 
 def test_all_sections_stand_in_order_and_the_page_is_self_contained(usual: Reader) -> None:
@@ -54,8 +60,10 @@ def test_the_strip_says_what_the_record_promises(
     assert f"{words} True" in text or f"{words} Estimated" in text
 
 
-def test_every_chart_has_a_sentence_a_name_and_a_table_is_at_hand(usual: Reader) -> None:
+def test_every_chart_has_a_sentence_a_name_and_a_table_is_at_hand(page: str, usual: Reader) -> None:
     reader = usual
+    captions = re.findall(r"<figcaption>(.*?)</figcaption>", page, re.S)
+    assert [caption for caption in captions if not caption.strip().endswith(".")] == []
     charts = [a for tag, a in reader.elements if tag == "svg" and "chart" in (a.get("class") or "")]
     assert len(charts) == 6 + 2 * 5
     assert all(len(chart["aria-label"] or "") > 20 and chart["role"] == "img" for chart in charts)
