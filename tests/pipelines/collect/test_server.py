@@ -378,6 +378,14 @@ def test_the_metrics_are_what_a_scraper_reads(tmp_path: Path) -> None:
         assert served.metric("held_bytes") == 0
 
 
+def test_files_are_finished_while_it_runs(tmp_path: Path) -> None:
+    """One after the other, each once its reports are old enough, however few they are."""
+    with folder(tmp_path, every=0.1) as served:
+        for name in (1, 2):
+            assert served.post(report(name)).status == 204
+            poll(lambda wanted=[*range(1, name + 1)]: names(tmp_path) == wanted)
+
+
 @pytest.mark.thorough
 def test_a_stop_answers_what_has_come_and_finishes_the_files(tmp_path: Path) -> None:
     with folder(tmp_path) as served, held_disk() as disk, ExitStack() as stack:
