@@ -9,6 +9,7 @@ import click
 from ldpbeam.errors import UsageError
 from ldpbeam.pipelines.commands.support.console import PrintingCommand, deliver, say
 from ldpbeam.pipelines.commands.support.sums import group_option
+from ldpbeam.text import clean
 
 
 @click.command(cls=PrintingCommand)
@@ -29,9 +30,14 @@ def report(output: Path, page: Path | None, truth: Path | None, group_file: Path
         )
     if truth is not None:
         _require_truth(truth)
-    written = write_page(output, page or output / "index.html", truth, group_file)
+    problems: list[str] = []
+    written = write_page(output, page or output / "index.html", truth, group_file, problems.append)
+    for problem in problems:
+        click.echo(
+            clean(f"ldpbeam: {output}: {problem} The page shows the rest. [W-REPORT-DAMAGED]"), err=True
+        )
     say(f"open {written}")
-    deliver({"page": str(written)})
+    deliver({"page": str(written), "problems": problems})
 
 
 def _require_truth(path: Path) -> None:

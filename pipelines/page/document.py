@@ -11,7 +11,7 @@ import base64
 import hashlib
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from importlib.resources import files
@@ -43,17 +43,24 @@ _STREAM = {
 }
 
 
-def write_page(output_dir: Path, page: Path, truth: Path | None = None, groups: Path | None = None) -> Path:
+def write_page(
+    output_dir: Path,
+    page: Path,
+    truth: Path | None = None,
+    groups: Path | None = None,
+    problem: Callable[[str], None] = lambda _: None,
+) -> Path:
     """Write the report of the run in `output_dir` to the file `page`, and return `page`.
 
     Parent directories are made, an existing page is replaced whole. `truth` is the `truth.parquet` of a
     simulation, to draw the truth and the error; `groups` lists groups of values, to show their shares.
+    `problem` is called with each line about a file that cannot be read; the page has the lines too.
 
     Raises:
         UsageError: the groups are those of no attribute of the run.
         LdpError: the disk is full or may not be written to; an existing page is then as it was.
     """
-    octets = render(Path(output_dir), truth, groups)
+    octets = render(Path(output_dir), truth, groups, problem)
     page = Path(page)
     partial = page.with_name(f".{page.name}.{os.getpid()}.part")
     try:
@@ -68,10 +75,17 @@ def write_page(output_dir: Path, page: Path, truth: Path | None = None, groups: 
     return page
 
 
-def render(output_dir: Path, truth: Path | None = None, groups: Path | None = None) -> bytes:
+def render(
+    output_dir: Path,
+    truth: Path | None = None,
+    groups: Path | None = None,
+    problem: Callable[[str], None] = lambda _: None,
+) -> bytes:
     """The page of the run in `output_dir`, as :func:`write_page` writes it."""
-    asked = described(output_dir, groups)
-    return _html(load(output_dir, truth), asked).encode("utf-8")
+    asked, run = described(output_dir, groups), load(output_dir, truth)
+    for line in run.problems:
+        problem(line)
+    return _html(run, asked).encode("utf-8")
 
 
 def _html(run: Run, asked: Asked) -> str:

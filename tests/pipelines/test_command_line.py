@@ -635,7 +635,7 @@ def test_quiet_and_json(call: Call, site: Path, arguments: list[object], tmp_pat
     code, out, _ = call("inspect", tmp_path / "out", "--json")
     assert json.loads(out)["kind"] == "run"
     code, out, _ = call("report", tmp_path / "out", "--json")
-    assert json.loads(out) == {"page": str(tmp_path / "out" / "index.html")}
+    assert json.loads(out) == {"page": str(tmp_path / "out" / "index.html"), "problems": []}
     assert call("report", tmp_path / "out", "-q") == (0, "", "")
     other = [*arguments[:1], "--collection", site / "other.yaml", *arguments[3:], "--overwrite", "--quiet"]
     code, out, err = call(*other)

@@ -172,3 +172,20 @@ def test_a_record_that_would_wait_for_a_writer_is_refused(tmp_path: Path) -> Non
     os.mkfifo(tmp_path / "run.json")
     with pytest.raises(UsageError, match=r"run\.json"):
         read_record(tmp_path / "run.json")
+
+
+def test_a_page_of_damaged_files_says_so_on_the_terminal_too(run: Path, tmp_path: Path) -> None:
+    table = sorted((run / "estimates").glob("*.parquet"))[0]
+    for path, named in ((run / "run.json", "run.json"), (table, table.name)):
+        sound = path.read_bytes()
+        path.write_bytes(sound[: len(sound) // 2])
+        try:
+            done = CliRunner().invoke(cli, ["report", str(run), "--page", str(tmp_path / "page.html")])
+        finally:
+            path.write_bytes(sound)
+        assert done.exit_code == 0
+        lines = done.stderr.splitlines()
+        assert any(line.startswith(f"ldpbeam: {run}: {named} could not be read") for line in lines), lines
+        assert all(line.endswith("[W-REPORT-DAMAGED]") for line in lines)
+    done = CliRunner().invoke(cli, ["report", str(run), "--page", str(tmp_path / "page.html")])
+    assert done.stderr == ""

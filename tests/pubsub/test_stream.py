@@ -388,7 +388,7 @@ def test_a_missing_subscription(stage: Stage) -> None:
     engine = stage.engines.start(stage.scratch / "out", missing, file)
     assert engine.process.wait(PATIENCE) == 2
     said = engine.log.read_text().splitlines()
-    assert said[-1].startswith("ldpbeam: there is no such subscription")
+    assert said[-1].startswith(f"ldpbeam: {missing}: there is no such subscription")
     assert said[-1].endswith("[E-PUBSUB-MISSING]")
     assert len(said) == 3, "an introduction, what is read, and why not"
 
