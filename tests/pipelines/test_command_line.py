@@ -422,9 +422,9 @@ def test_a_simulations_output_is_its_reports(
         (
             b"device,epoch,value\n1,1,7\n2,1,9\n",
             "minutes",
-            "in.pb is text, and reports are protobuf messages",
+            "in.pb: The file is text, which is not read; reports are protobuf messages",
         ),
-        (b'{"value": 7}\n' * 900, "minutes", "in.pb is text"),
+        (b'{"value": 7}\n' * 900, "minutes", "in.pb: The file is JSON text, which is not read"),
         (b"", "minutes", "rejected as empty_file"),
         (bytes([3, 8, 255, 255]) * 4, "minutes", "rejected as malformed"),
     ],

@@ -68,4 +68,7 @@ def test_what_the_broker_does_not_confirm_is_not_safe(
     assert topic.messages == []
     topic.down = None
     store.commit(columns(range(5)))
-    assert len(topic.messages) == 1
+    # The library may have sent the first one again in the background: reports that come twice count once.
+    held = [report_pb2.ReportBatch.FromString(message.data) for message in topic.messages]
+    assert {name for many in held for name in many.report_ids} == set(range(5))
+    assert len(held) <= 2
