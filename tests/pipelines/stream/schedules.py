@@ -447,8 +447,8 @@ class Reader:
             return
         self._seen[str(path)] = mark
         records = [json.loads(line) for line in gzip.decompress(path.read_bytes()).splitlines()]
-        # A block of the archive is written again for each epoch that it takes in. Those before are safe in the
-        # file that it replaces.
+        # A block of the archive is written again for each epoch that it takes in. Those before it are safe in
+        # the file that it replaces.
         before = frozenset(self.archived)
         self.archived |= {(record["digest"], record["epoch"]) for record in records}
         for record in records:
