@@ -172,7 +172,7 @@ class _File:
         packed = np.empty(len(cells.n), _CELL)
         for name, numbers in zip(Row._fields, cells, strict=True):
             packed[name] = numbers
-        place, rest = (row * self._width + column) * _CELL.itemsize, memoryview(packed).cast("B")
+        place, rest = (row * self._width + column) * _CELL.itemsize, packed.tobytes()
         while rest:
             written = os.pwrite(self._file, rest, place)
             place, rest = place + written, rest[written:]
