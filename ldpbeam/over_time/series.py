@@ -6,7 +6,6 @@ epochs over all values, so that memory depends neither on how many epochs nor on
 
 from __future__ import annotations
 
-import os
 import tempfile
 import weakref
 from collections.abc import Iterable, Iterator, Sequence
@@ -162,26 +161,23 @@ class _File:
 
     def __init__(self, width: int) -> None:
         """Of rows of so many cells."""
-        with tempfile.TemporaryFile("w+b") as file:
-            self._file = os.dup(file.fileno())
+        self._file = tempfile.TemporaryFile("w+b")  # noqa: SIM115 - it is open as long as this object is there
         self._width = width
-        weakref.finalize(self, os.close, self._file)
+        weakref.finalize(self, self._file.close)
 
     def write(self, row: int, column: int, cells: Row) -> None:
         """Put cells in their place."""
         packed = np.empty(len(cells.n), _CELL)
         for name, numbers in zip(Row._fields, cells, strict=True):
             packed[name] = numbers
-        place, rest = (row * self._width + column) * _CELL.itemsize, packed.tobytes()
-        while rest:
-            written = os.pwrite(self._file, rest, place)
-            place, rest = place + written, rest[written:]
+        self._file.seek((row * self._width + column) * _CELL.itemsize)
+        self._file.write(packed.data)
 
     def read(self, row: int, columns: slice) -> Row:
         """Some cells of a row."""
-        place = (row * self._width + columns.start) * _CELL.itemsize
+        self._file.seek((row * self._width + columns.start) * _CELL.itemsize)
         size = (columns.stop - columns.start) * _CELL.itemsize
-        packed = np.frombuffer(os.pread(self._file, size, place), _CELL)
+        packed = np.frombuffer(self._file.read(size), _CELL)
         return Row(*(np.ascontiguousarray(packed[name]) for name in Row._fields))
 
     def series(self, epochs: Ints) -> StoredSeries:
