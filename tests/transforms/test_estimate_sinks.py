@@ -9,6 +9,7 @@ import sqlite3
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from contextlib import closing
 from dataclasses import replace
 from datetime import datetime
 from functools import cache
@@ -585,7 +586,7 @@ def latest(rows: list[Row]) -> list[Row]:
     """What the view shows of a table with these rows; sqlite reads the same SQL."""
     view = (FOLDER / "latest.sql").read_text("utf-8").replace("CREATE OR REPLACE", "CREATE")
     names = list(rows[0])
-    with sqlite3.connect(":memory:") as database:
+    with closing(sqlite3.connect(":memory:")) as database:
         database.execute(f"CREATE TABLE `DATASET.estimates` ({', '.join(names)})")
         places = ", ".join("?" * len(names))
         database.executemany(

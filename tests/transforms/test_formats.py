@@ -13,6 +13,7 @@ import tarfile
 import zipfile
 import zlib
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import fastavro
@@ -73,9 +74,9 @@ def zipped() -> bytes:
 
 
 def sqlite() -> bytes:
-    base = sqlite3.connect(":memory:")
-    base.execute("create table reports (digest integer)")
-    return bytes(base.serialize())
+    with closing(sqlite3.connect(":memory:")) as base:
+        base.execute("create table reports (digest integer)")
+        return bytes(base.serialize())
 
 
 def tfrecord(record: bytes) -> bytes:
