@@ -113,7 +113,7 @@ def read_entries(journal: bytes) -> Entries:
     """
     whole, damaged, at = list[tuple[int, bytes]](), 0, 0
     while at < len(journal):
-        found = _entry_at(journal, at)
+        found = _readable_entry_at(journal, at) if damaged else _entry_at(journal, at)
         if found is not None:
             whole.append(found)
             at += _ENTRY.size + len(found[1])
@@ -144,23 +144,29 @@ def _entry_at(journal: bytes, at: int) -> tuple[int, bytes] | None:
     if begin + length > len(journal):
         return None
     content = journal[begin : begin + length]
-    if zlib.crc32(content, zlib.crc32(journal[at : at + _HEAD.size])) != check or not _readable(content):
+    if zlib.crc32(content, zlib.crc32(journal[at : at + _HEAD.size])) != check:
         return None
     return second, content
+
+
+def _readable_entry_at(journal: bytes, at: int) -> tuple[int, bytes] | None:
+    """Behind damage: what looks like an entry there may be bytes within another, which a device chose."""
+    found = _entry_at(journal, at)
+    return found if found is not None and _readable(found[1]) else None
 
 
 def _next_entry(journal: bytes, at: int) -> int | None:
     """Where the first entry behind a damaged one begins; None where there is none."""
     _, length = _HEAD.unpack_from(journal.ljust(at + _HEAD.size, b"\0"), at)
     stated = at + _ENTRY.size + length  # right unless the length itself is damaged
-    if _entry_at(journal, stated) is not None:
+    if _readable_entry_at(journal, stated) is not None:
         return int(stated)
     budget = _SEARCH
     for place in _plausible(journal, at + 1):
         budget -= _ENTRY.size + _HEAD.unpack_from(journal, place)[1]
         if budget < 0:
             return None
-        if _entry_at(journal, place) is not None:
+        if _readable_entry_at(journal, place) is not None:
             return place
     return None
 
@@ -189,7 +195,7 @@ def _whole_but_its_length(journal: bytes, at: int) -> bool:
 
 
 def _readable(content: bytes) -> bool:
-    """Whether all of it is batches: bytes inside a damaged entry may look like an entry."""
+    """Whether all of it is batches that a run could read."""
     buffer, at = np.frombuffer(content, np.uint8), 0
     while at < buffer.size:
         found = codec.frames(buffer, at)

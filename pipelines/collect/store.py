@@ -211,28 +211,26 @@ class FileStore:
             unfinished = 0
             for path in left:
                 try:
-                    self._finish(path)
+                    self._finish_somehow(path)
                 except OSError as error:
                     refused = error  # what is empty can go all the same, and makes room
-                    if error.errno in _NO_ROOM:
-                        refused = self._finish_with_the_reserve(path)
-                if refused is not None and path.exists():
                     unfinished = max(unfinished, path.stat().st_size)
             self._unfinished = unfinished
             if refused is not None:
                 raise refused
 
-    def _finish_with_the_reserve(self, path: Path) -> OSError | None:
-        """Nothing is taken until there is as much of a reserve again."""
-        with self._changing:
-            self._unfinished = max(self._unfinished, path.stat().st_size)
-            self._reserved = 0
-            (self._folder / _RESERVE).unlink(missing_ok=True)
+    def _finish_somehow(self, path: Path) -> None:
+        """In the room of the reserve, where there is no other; nothing is taken until it is there again."""
         try:
             self._finish(path)
         except OSError as error:
-            return error
-        return None
+            if error.errno not in _NO_ROOM:
+                raise
+            with self._changing:
+                self._unfinished = max(self._unfinished, path.stat().st_size)
+                self._reserved = 0
+                (self._folder / _RESERVE).unlink(missing_ok=True)
+            self._finish(path)
 
     def _reserve(self, size: int) -> None:
         """Hold back room for the file of one journal: journals alone must not fill the disk.

@@ -419,3 +419,33 @@ def test_large_commits_stay_below_the_longest_record(tmp_path: Path) -> None:
     assert found.lengths.size > 10
     assert int(found.lengths.max()) < 1 << 19
     assert len(records(tmp_path)) == n
+
+
+def test_a_journal_that_cannot_be_read_is_reported_though_another_is_finished_in_the_reserve(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each journal has a fate of its own: the last one does not speak for those before."""
+    store, time = opened(tmp_path)
+    for _ in range(2):
+        store.commit(columns(range(5)))
+        time.now += 10
+        store._seal()
+    first, second = sorted(tmp_path.glob(".journal-*"))
+    plain, tried = stores.put, list[str]()
+
+    def put(folder: Path, name: str, content: bytes) -> None:
+        tried.append(name)
+        if name == files.finished_name(first.name):
+            raise OSError(errno.EIO, "Input/output error")
+        if tried.count(name) == 1:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        plain(folder, name, content)
+
+    monkeypatch.setattr(stores, "put", put)
+    with pytest.raises(OSError, match="Input/output"):
+        store.publish()
+    assert first.exists()
+    assert not second.exists()
+    monkeypatch.setattr(stores, "put", plain)
+    store.close()
+    assert len(records(tmp_path)) == 10
