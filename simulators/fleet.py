@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ldpbeam.admission import ReportColumns
+from ldpbeam.admission import ReportColumns, put_together
 from ldpbeam.arrays import Ints, read_only
 from ldpbeam.collection.collection import Collection
 from ldpbeam.collection.domain import Domain
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     """What :meth:`Fleet.report` takes."""
 
 _ABSENCE = "None stands for an absent device."
-_LAST = np.iinfo(np.int64).max
 _EPS = np.finfo(np.float64).eps
 _TINY = 1e-290
 """Below it float64 loses digits."""
@@ -95,12 +94,10 @@ class Fleet:
         """
         _, batches = self.batches(values, self._next() if epoch is None else epoch)
         parts = list(batches)
-        if len(parts) == 1:
-            return parts[0]
-        ids = np.concatenate([np.zeros(0, np.uint64), *(part.report_ids for part in parts)])
-        empty = np.zeros((0, self.collection.protocol.payload_size), np.uint8)
-        payloads = np.concatenate([empty, *(part.payloads for part in parts)])
-        return self._columns(DrawnReports(ids, payloads))
+        if parts:
+            return parts[0] if len(parts) == 1 else put_together(parts)
+        nothing = np.zeros((0, self.collection.protocol.payload_size), np.uint8)
+        return self._columns(DrawnReports(np.zeros(0, np.uint64), nothing))
 
     def batches(self, values: Values, epoch: int) -> tuple[int, Iterator[ReportColumns]]:
         """The number of reports of one epoch, and these reports in batches; see :meth:`report`.
@@ -164,11 +161,14 @@ def fleet_indices(collection: Collection, values: Values) -> NDArray[np.int64]:
     wrong = (str, bytes, Set) if collection.domain is None else (str, bytes, Set, Mapping)
     if isinstance(held, wrong) or not np.iterable(held):
         raise value_error("a fleet takes a list or an array of values, one for each device", _ABSENCE)
-    if isinstance(values, Index):
-        return _within(_integers(values.index), domains)
     if collection.domain is not None:
         return _column(values, domains[0][1])
-    if isinstance(values, Mapping):
+    if isinstance(values, Index):
+        array = np.asarray(values.index)
+        if array.ndim != 2 or array.shape[1] != len(domains):
+            return array.astype(np.int64)  # of a shape that the fleet refuses
+        columns = [_places(column, domain) for column, (_, domain) in zip(array.T, domains, strict=True)]
+    elif isinstance(values, Mapping):
         require_names(collection, values)
         columns = [_column(values[name], domain) for name, domain in domains]
     else:
@@ -176,22 +176,6 @@ def fleet_indices(collection: Collection, values: Values) -> NDArray[np.int64]:
     if len({len(column) for column in columns}) > 1:
         raise ValueError("the attributes have values of different numbers of devices; give one for each")
     return np.stack(columns, axis=1)
-
-
-def _within(indices: NDArray[np.int64], domains: Sequence[tuple[str, Domain]]) -> NDArray[np.int64]:
-    """The same indices.
-
-    Raises:
-        DeviceError: one is beyond its domain, or below :data:`ABSENT`; it names the device.
-    """
-    columns = indices.reshape(len(indices), -1) if indices.size else indices.reshape(0, 0)
-    for column, (_, domain) in zip(columns.T, domains, strict=False):
-        beyond = np.flatnonzero((column < ABSENT) | (column >= domain.size))
-        if beyond.size:
-            why = f"an index of this domain lies in 0 to {domain.size - 1}"
-            remedy = f"{ABSENT} in an Index stands for an absent device."
-            raise value_error(why, remedy).at(f"device {beyond[0]}")
-    return indices
 
 
 def _columns_of_rows(values: Any, domains: Sequence[tuple[str, Domain]]) -> list[NDArray[np.int64]]:
@@ -219,27 +203,25 @@ def _columns_of_rows(values: Any, domains: Sequence[tuple[str, Domain]]) -> list
     return [_column([row[at] for row in rows], domain) for at, (_, domain) in enumerate(domains)]
 
 
-def _integers(given: Any) -> NDArray[np.int64]:
-    """The integers of an :class:`Index`."""
+def _places(given: Any, domain: Domain) -> NDArray[np.int64]:
+    """The integers of an :class:`Index` for one attribute, each in the domain or :data:`ABSENT`."""
     array = np.asarray(given)
-    if array.size == 0:
-        return array.astype(np.int64)
-    if array.dtype.kind not in "iu":
+    if array.size and array.dtype.kind not in "iu":
         raise value_error(
             "an Index of a fleet holds integers", "Give an array of them, −1 for an absent device."
         )
-    return array.astype(np.int64, casting="safe") if array.dtype != np.uint64 else _narrowed(array)
-
-
-def _narrowed(array: NDArray[np.uint64]) -> NDArray[np.int64]:
-    """Unsigned integers, with those beyond int64 at its end, outside of every domain."""
-    return np.minimum(array, np.uint64(_LAST)).astype(np.int64)
+    beyond = np.argwhere((array >= domain.size) | (array < ABSENT))
+    if beyond.size:
+        why = f"an index of this domain lies in 0 to {domain.size - 1}"
+        remedy = f"{ABSENT} in an Index stands for an absent device."
+        raise value_error(why, remedy).at(f"device {beyond[0, 0]}")
+    return array.astype(np.int64)
 
 
 def _column(values: Any, domain: Domain) -> NDArray[np.int64]:
     """The indices of the devices' values of one attribute, int64 (devices,)."""
     if isinstance(values, Index):
-        return _integers(values.index)
+        return _places(values.index, domain)
     if isinstance(values, np.ma.MaskedArray):
         found = np.full(values.shape, ABSENT, np.int64)
         present = ~np.ma.getmaskarray(values)

@@ -316,8 +316,6 @@ class Device:
 
     def _keep(self, span: device_state_pb2.Span, message: bytes | None, values: Any, *, noise: bool) -> None:
         """What the same bytes can be had from again: themselves where they are short."""
-        span.ClearField("report")
-        span.ClearField("values")
         span.silent, span.noise = message is None, noise
         if message is None:
             return

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from ldpbeam.collection.epochs import Epochs
 from ldpbeam.errors import DeviceError
@@ -22,20 +22,6 @@ MOST = 8
 DAY = 86400
 """Seconds. A clock that was doubted is believed once it has gone on for so long, and one that is set back by
 more takes the device back to epochs that it jumped over."""
-
-
-class Stretch(Protocol):
-    """The epochs from a first to a last one."""
-
-    @property
-    def first_epoch(self) -> int:
-        """The first."""
-        ...
-
-    @property
-    def last_epoch(self) -> int:
-        """The last."""
-        ...
 
 
 class Range(NamedTuple):
@@ -50,7 +36,7 @@ def ranges(entry: device_state_pb2.CollectionState) -> list[Range]:
     return [Range(one.first_epoch, one.last_epoch) for one in entry.spans]
 
 
-def contain(spans: Iterable[Stretch], epoch: int) -> bool:
+def contain(spans: Iterable[Range | device_state_pb2.Span], epoch: int) -> bool:
     """Whether an epoch lies in a span."""
     return any(one.first_epoch <= epoch <= one.last_epoch for one in spans)
 

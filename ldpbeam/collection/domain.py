@@ -122,6 +122,10 @@ class Domain:
         assert self.maximum is not None  # noqa: S101 - callers ask for ranges only
         return self.size / exact_number(self.maximum)
 
+    def place_of(self, label: str) -> int | None:
+        """Where the domain lists a label; None where it does not, also where ``other`` takes its place."""
+        return self._positions.get(label)
+
     def index_of_text(self, text: str) -> int:
         """The index of the value that a text stands for: a label, or a number in decimal digits.
 

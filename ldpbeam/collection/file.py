@@ -201,10 +201,8 @@ def parse_collection(text: str, where: str = "<collection>") -> Collection:
 
 def _mapping(node: yaml.Node, keys: tuple[str, ...], where: str, what: str) -> dict[str, _Entry]:
     """The entries of a mapping node, refusing unknown and repeated keys."""
-    import yaml
-
     line = f"{where}:{node.start_mark.line + 1}"
-    if not isinstance(node, yaml.MappingNode):
+    if not syntax.is_mapping(node):
         raise CollectionError(
             "E-COLLECTION-VALUE",
             f"{what} must be a mapping of keys to values",

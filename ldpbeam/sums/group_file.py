@@ -9,7 +9,7 @@ from pathlib import Path
 
 from ldpbeam.collection.domain import Domain
 from ldpbeam.collection.number import exact_number
-from ldpbeam.collection.syntax import NotYamlError, compose
+from ldpbeam.collection.syntax import NotYamlError, compose, is_list, is_mapping
 from ldpbeam.csv_rows import CsvError, CsvRows
 from ldpbeam.errors import UsageError
 
@@ -68,9 +68,10 @@ def values_of(domain: Domain, text: str) -> list[int]:
         ValueError: none; the text says why.
     """
     if domain.labels is not None:
-        if text not in domain.labels:
+        place = domain.place_of(text)
+        if place is None:
             raise ValueError("is not one of the labels")
-        return [domain.labels.index(text)]
+        return [place]
     first, dots, last = text.partition("..")
     if domain.maximum is not None and not domain.whole:
         if not dots:
@@ -122,8 +123,6 @@ def _of_csv(text: str, path: Path) -> Iterator[tuple[int, str, str]]:
 
 
 def _of_yaml(text: str, path: Path) -> Iterator[tuple[int, str, str]]:
-    import yaml
-
     try:
         root = compose(text)
     except NotYamlError as fault:
@@ -132,12 +131,12 @@ def _of_yaml(text: str, path: Path) -> Iterator[tuple[int, str, str]]:
     if root is None:
         return
     remedy = "Write groups such as games: [chess, go]."
-    if not isinstance(root, yaml.MappingNode):
+    if not is_mapping(root):
         raise _refused(f"{path}:1", "the file does not map names to lists of values", remedy)
     seen: set[str] = set()
     for key, values in root.value:
         line = key.start_mark.line + 1
-        if not isinstance(key, yaml.ScalarNode) or not isinstance(values, yaml.SequenceNode):
+        if not isinstance(key.value, str) or not is_list(values):
             raise _refused(f"{path}:{line}", "here is no name with a list of values", remedy)
         if key.value in seen:
             raise _refused(f"{path}:{line}", f"group {key.value!r} is given twice", "Keep one.")
@@ -146,7 +145,7 @@ def _of_yaml(text: str, path: Path) -> Iterator[tuple[int, str, str]]:
             raise _refused(f"{path}:{line}", f"group {key.value!r} has no values", remedy)
         for value in values.value:
             # As it is written: a label yes is no truth value.
-            if not isinstance(value, yaml.ScalarNode):
+            if not isinstance(value.value, str):
                 raise _refused(f"{path}:{value.start_mark.line + 1}", "a value is a single text", remedy)
             yield value.start_mark.line + 1, str(key.value), str(value.value)
 

@@ -47,10 +47,10 @@ def _place(domain: Domain, value: int | str | Index) -> int:
         return index(value.index)  # type: ignore[arg-type]
     if not isinstance(value, str):
         return index(value)
-    listed = domain.labels or ()
-    if value not in listed:
+    place = domain.place_of(value)
+    if place is None:
         raise ValueError(f"{value!r} is not a label of the domain")
-    return listed.index(value)
+    return place
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from ldpbeam.admission import ReportColumns
+from ldpbeam.admission import ReportColumns, put_together
 from ldpbeam.collection.collection import Collection
 from ldpbeam.collection.epochs import Epochs
 from ldpbeam.errors import UsageError
@@ -181,18 +181,13 @@ def _regrouped(batches: Iterator[ReportColumns], rows: int) -> Iterator[ReportCo
     """The same reports in order, ``rows`` at a time: messages do not depend on the fleet's batches."""
     held: ReportColumns | None = None
     for batch in batches:
-        joined = batch if held is None else _joined(held, batch)
+        joined = batch if held is None else put_together([held, batch])
         whole = len(joined) // rows * rows
         for first in range(0, whole, rows):
             yield _slice(joined, first, first + rows)
         held = _slice(joined, whole, len(joined))
     if held is not None and len(held):
         yield held
-
-
-def _joined(first: ReportColumns, second: ReportColumns) -> ReportColumns:
-    ids = np.concatenate([first.report_ids, second.report_ids])
-    return ReportColumns(second.digest, second.epoch, ids, np.concatenate([first.payloads, second.payloads]))
 
 
 def _slice(batch: ReportColumns, first: int, end: int) -> ReportColumns:

@@ -30,7 +30,7 @@ from ldpbeam.collection.domain import Domain
 from ldpbeam.simulators.population.columns import column
 from ldpbeam.simulators.population.contract import ABSENT, INDEX, Note, Population, Request, unnoted
 from ldpbeam.simulators.population.drawn import syn, zipf
-from ldpbeam.simulators.population.tables import column_names, counted, encode, read_columns
+from ldpbeam.simulators.population.tables import column_names, counted, encode, in_header, read_columns
 from ldpbeam.simulators.words import RandomWords
 
 JOINT_SPECS = "syn[:CHANGE], zipf:EXPONENT[:CHANGE], table:FILE[,permute], marginals:FILE"
@@ -197,5 +197,8 @@ def _beyond(columns: Sequence[NDArray[np.int32]], limit: int | None) -> NDArray[
 
 
 def _named(name: str, there: Sequence[str]) -> str:
-    """The column of an attribute: its own name, or the one with blanks where it has ``_``, or of indices."""
+    """The column of an attribute: its own name, or of indices, or the one with blanks where it has ``_``."""
+    own = in_header(name, there)
+    if own in there:
+        return own
     return next((column for column in there if column.removeprefix(INDEX).replace(" ", "_") == name), name)

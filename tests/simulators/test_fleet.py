@@ -435,6 +435,9 @@ def test_an_index_beyond_the_domain_names_the_device() -> None:
         with pytest.raises(DeviceError, match=r"device 1: an index of this domain lies in 0 to 3"):
             ldpbeam.simulate(collection, ldpbeam.Index(beyond))
     assert len(ldpbeam.simulate(collection, ldpbeam.Index([0, 3, -1]))) == 2
+    for held in ({"colour": Index([0, 0]), "size": Index([0, 99])}, Index([[0, 0], [0, 99]])):
+        with pytest.raises(DeviceError, match=r"device 1: an index of this domain lies in 0 to"):
+            ldpbeam.simulate(TWO, held)
 
 
 def test_a_simulation_of_nobody_is_refused() -> None:

@@ -328,6 +328,8 @@ def test_a_table(tmp_path: Path) -> None:
     for header in ("age,index:home_region", "age,index:home region"):
         path.write_text(f"{header}\n2,1\n0,0\n")
         assert next(drawn(f"table:{path}").values()).tolist() == [[2, 1], [0, 0]]
+    path.write_text("age,home region,home_region\n6,north,south\n5,south,north\n")  # its own name comes first
+    assert next(drawn(f"table:{path}").values()).tolist() == [[1, 1], [0, 0]]
     path.write_text("age,home_region\n1,north\n,south\n")
     with pytest.raises(ValueError, match=r"csv:3: .*'age' is empty"):
         drawn(f"table:{path}")
