@@ -7,7 +7,7 @@ so they are as exact as the counts.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
@@ -70,15 +70,19 @@ class Account:
         self.rejected.subtract(other.rejected)
 
     @classmethod
-    def from_record(cls, record: Mapping[str, Any]) -> Account:
+    def from_record(cls, record: Mapping[str, Any], number: Callable[[Any], int] = int) -> Account:
         """An account as :meth:`as_record` wrote it; what it does not name is 0.
+
+        Args:
+            record: of an account.
+            number: reads a count, and raises for what is none.
 
         Raises:
             LookupError: the record is not one of an account.
         """
-        account = cls(rejected=Counter(record["rejected"]))
+        account = cls(rejected=Counter({str(why): number(n) for why, n in record["rejected"].items()}))
         for what in _NUMBERS:
-            account.add(what, int(record.get(what, 0)))
+            account.add(what, number(record.get(what, 0)))
         return account
 
     def copy(self) -> Account:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from itertools import groupby, pairwise
@@ -340,13 +339,24 @@ def read_record(path: Path) -> RunRecord:
     return RunRecord.parse(content, str(path))
 
 
-def last_clock(output: str) -> Mapping[str, Any] | None:
-    """What the last engine on an output knew of the time; None at first."""
+def record_before(output: str) -> RunRecord | None:
+    """The record that an engine goes on from; None where there is none, or a damaged one.
+
+    It is not needed to go on: the engine's own state is elsewhere.
+    """
     try:
-        stream = read_record(Path(output, RUN_RECORD)).stream
+        return read_record(Path(output, RUN_RECORD))
     except UsageError:
-        return None  # without it messages, or time, have to confirm the clock again
-    return None if stream is None else stream.clock
+        return None
+
+
+def last_clock(output: str) -> Mapping[str, Any] | None:
+    """What the last engine on an output knew of the time; None at first.
+
+    Without it messages, or time, have to confirm the clock again.
+    """
+    record = record_before(output)
+    return None if record is None or record.stream is None else record.stream.clock
 
 
 def _clock(raw: Any) -> Mapping[str, Any] | None:
@@ -358,8 +368,4 @@ def _clock(raw: Any) -> Mapping[str, Any] | None:
 
 
 def _account(record: Mapping[str, Any]) -> Account:
-    account = Account.from_record(record)
-    for _, count in account.entries():
-        whole(count)
-    account.rejected = Counter({str(reason): whole(n) for reason, n in record["rejected"].items()})
-    return account
+    return Account.from_record(record, whole)

@@ -9,7 +9,6 @@ import json
 import time
 from collections.abc import Mapping
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import click
@@ -27,7 +26,7 @@ from ldpbeam.pipelines.config import RunConfig
 from ldpbeam.pipelines.file_times import doubtful_times
 from ldpbeam.pipelines.inputs import CLUSTER_SHARD_BITS, Inputs, find_inputs, shard_bits_for, waits_on_disk
 from ldpbeam.pipelines.local.status import Status
-from ldpbeam.pipelines.run_record import RUN_RECORD, RunRecord, read_record
+from ldpbeam.pipelines.run_record import RunRecord, record_before
 from ldpbeam.pipelines.stream_job import build, run_local, served_at, submit
 from ldpbeam.text import clean
 from ldpbeam.transforms.sinks import check_sinks
@@ -91,7 +90,7 @@ def run_over_messages(collections: tuple[Collection, ...], values: Mapping[str, 
             say(f"the page is at http://{f'[{host}]' if ':' in host else host}:{port}/")
         lines = mode() is Mode.JSON
         reads = "the folder" if config.input.watch else "Pub/Sub"
-        shown = StreamLines(_before(output))
+        shown = StreamLines(record_before(output))
         record = run_local(config, _json_line if lines else partial(_line, shown, source=reads))
         if lines:
             total = record.accounting.total.as_record()
@@ -139,12 +138,6 @@ def _named(job: Mapping[str, str]) -> str:
     """Which job it is, for whoever is to look after it."""
     what = job.get("cluster_id") or job.get("id") or job.get("name") or "a job"
     return f"{what} on {job.get('cluster') or job['runner']}"
-
-
-def _before(output: str) -> RunRecord | None:
-    """The record that a stream goes on from."""
-    path = Path(output, RUN_RECORD)
-    return read_record(path) if path.is_file() else None
 
 
 def _line(lines: StreamLines, event: str, record: RunRecord, status: Status, source: str = "Pub/Sub") -> None:
