@@ -164,25 +164,27 @@ class UncountedReports:
 
     Attributes:
         digest: of the collection.
-        payloads: uint8 (n, payload size), arrays of payloads that were admitted; at least one payload.
+        payloads: uint8 (n, payload size), arrays of payloads that were admitted.
+        nbytes: of the payloads.
     """
 
-    __slots__ = ("digest", "payloads")
+    __slots__ = ("digest", "nbytes", "payloads")
 
     def __init__(self, digest: int, payloads: list[Bytes]) -> None:
         """Own the list; the arrays are only read."""
         self.digest = digest
         self.payloads = payloads
+        self.nbytes = sum(part.nbytes for part in payloads)
 
     @property
     def reports(self) -> int:
         """How many there are."""
         return sum(map(len, self.payloads))
 
-    @property
-    def nbytes(self) -> int:
-        """Bytes of the payloads."""
-        return sum(part.nbytes for part in self.payloads)
+    def extend(self, more: UncountedReports) -> None:
+        """Add the reports of another, which is only read."""
+        self.payloads += more.payloads
+        self.nbytes += more.nbytes
 
     def worth_a_table(self, protocol: Counter) -> bool:
         """Whether the payloads take as much memory as half of the table."""

@@ -22,6 +22,7 @@ from ldpbeam.errors import Reason
 from ldpbeam.kernels import framing
 from ldpbeam.transforms.sources.chunks import FREE_BYTES, BadSource, Chunk, Piece, ReadLimits, Table
 from ldpbeam.transforms.sources.formats import (
+    BY_BOTH_ENDS,
     GZIP,
     PARQUET,
     SAMPLE,
@@ -89,8 +90,6 @@ class ReadFiles(beam.DoFn):
         allowed = FREE_BYTES + self._limits.expansion * stored.size
         try:
             head = stored.read(SAMPLE)
-            stored.seek(max(stored.size - TAIL, 0))
-            tail = stored.read(TAIL)
             stored.seek(0)
             if head[:4] == PARQUET:
                 from ldpbeam.transforms.sources.parquet import read_tables
@@ -100,7 +99,7 @@ class ReadFiles(beam.DoFn):
                 _count_progress(stored.size)
             elif stream := _decompressed(stored, head, allowed):
                 yield from _read_records(source, stored, stream, written_by)
-            elif detail := unread_format(head, tail):
+            elif detail := unread_format(head, _tail(stored, head)):
                 raise _Unread(detail)
             else:
                 yield from _read_records(source, stored, _Stored(stored), written_by)
@@ -169,6 +168,16 @@ class _Decompressed:
         self._begun = True
         piece = np.frombuffer(found, np.uint8)
         return read_only(np.concatenate([rest, piece])) if rest.size else piece
+
+
+def _tail(stored: StoredFile, head: bytes) -> bytes:
+    """The last bytes of a file whose format they decide; of others none, which would be one more request."""
+    if not head.startswith(BY_BOTH_ENDS):
+        return b""
+    stored.seek(max(stored.size - TAIL, 0))
+    found = stored.read(TAIL)
+    stored.seek(0)
+    return found
 
 
 def _decompressed(stored: StoredFile, head: bytes, allowed: int) -> _Decompressed | None:

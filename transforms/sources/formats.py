@@ -18,6 +18,9 @@ TAIL = 4
 """Bytes at its end."""
 
 PARQUET = b"PAR1"
+_ENCRYPTED, _ORC = b"PARE", b"ORC"
+BY_BOTH_ENDS = (_ENCRYPTED, _ORC)
+"""Beginnings of formats that the last bytes of a file have to confirm."""
 GZIP = b"\x1f\x8b"
 _ZSTD = b"\x28\xb5\x2f\xfd"
 _LZ4 = b"\x04\x22\x4d\x18"
@@ -99,9 +102,9 @@ def _by_beginning(head: bytes) -> tuple[str, str] | None:
 
 def _by_more(head: bytes, tail: bytes) -> Iterator[tuple[str, str]]:
     """Formats whose first bytes alone might be those of a report."""
-    if head[:4] == tail == b"PARE":
+    if head[:4] == tail == _ENCRYPTED:
         yield "encrypted Parquet", "decrypt it first: no keys are taken"
-    if head[:3] == b"ORC" == tail[:3]:
+    if head[:3] == _ORC == tail[:3]:
         yield "ORC", _CONVERT
     if head[8:12] == b"DUCK":
         yield "a DuckDB database", _CONVERT

@@ -127,9 +127,10 @@ class CountSupportOfEach(beam.CombineFn):
             protocol = self._large[more.digest]
             if isinstance(total, Support):
                 return more.add_to(protocol, total)
-            before = [] if total is None else total.payloads
-            waiting = UncountedReports(more.digest, [*before, *more.payloads])
-            return waiting.counted(protocol) if waiting.worth_a_table(protocol) else waiting
+            if total is None:
+                total = UncountedReports(more.digest, [])
+            total.extend(more)
+            return total.counted(protocol) if total.worth_a_table(protocol) else total
         if isinstance(total, UncountedReports):
             total = total.counted(self._large[total.digest])
         if total is None:
