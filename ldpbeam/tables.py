@@ -9,11 +9,13 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ldpbeam.arrays import Floats
 from ldpbeam.collection.collection import Collection
 from ldpbeam.histogram import EpochHistogram
 from ldpbeam.over_time.covariance import errors_of, std_error_floor
@@ -167,7 +169,7 @@ def epoch_table(collection: Collection, histogram: EpochHistogram, fixed: dict[s
             column = one.consistent if consistent else getattr(one.estimates, name, None)
             found.append(np.full(size, np.nan) if column is None else column)
         # Rows that nobody reported about hold NaN; readers get null.
-        return pa.array(np.concatenate(found), pa.float64(), from_pandas=True)
+        return numbers(np.concatenate(found))
 
     def floors() -> Any:
         found = []
@@ -178,7 +180,7 @@ def epoch_table(collection: Collection, histogram: EpochHistogram, fixed: dict[s
                 if known is None
                 else std_error_floor(errors, known.frequency, known.n, known.std_error)
             )
-        return pa.array(np.concatenate(found), pa.float64(), from_pandas=True)
+        return numbers(np.concatenate(found))
 
     def repeated(value: Any, kind: Any) -> Any:
         return pa.repeat(pa.scalar(value, kind), sum(sizes))
@@ -216,3 +218,18 @@ def epoch_table(collection: Collection, histogram: EpochHistogram, fixed: dict[s
         "status": pa.concat_arrays(states),
     }
     return pa.table(columns, schema=fixed["schema"])
+
+
+def numbers(column: Floats | Sequence[float]) -> Any:
+    """An Arrow column of float64, with null for what is not a number."""
+    import pyarrow as pa
+
+    return pa.array(column, pa.float64(), from_pandas=True)
+
+
+def instants(microseconds: Sequence[int]) -> Any:
+    """An Arrow column of instants of UTC; null for those that are not known, which are negative."""
+    import pyarrow as pa
+
+    plain = [None if one < 0 else one for one in microseconds]
+    return pa.array(plain, pa.int64()).cast(pa.timestamp("us", "UTC"))

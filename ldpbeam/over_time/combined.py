@@ -73,24 +73,28 @@ def combined(
         rate: how often devices draw their values anew. Without it every pair of epochs takes the covariance
             that is worst for it: the largest where the weights have one sign, the least where they have two.
     """
-    return _by_pieces(series, lambda piece: weights[:, None], errors, rate)
+    return _by_pieces(series, lambda piece: (weights[:, None], np.False_), errors, rate)
 
 
 def _by_pieces(
     series: AnySeries,
-    weigh: Callable[[Series], Floats],
+    weigh: Callable[[Series], tuple[Floats, Flags | np.bool_]],
     errors: MemoErrors | None,
     rate: DrawnAnew | None,
-    nothing: Callable[[Series], Flags] | None = None,
 ) -> Combined:
-    """A sum with weights that depend on where there are estimates; NaN where ``nothing`` says so."""
+    """A sum with weights that depend on where there are estimates.
+
+    Args:
+        series, errors, rate: as for :func:`combined`.
+        weigh: weights of some values, and which of them have no sum.
+    """
     totals = None
     if errors is not None and len(series.epochs) > 0:
         totals = _Totals.of(series, errors, rate)
     found = []
     for piece in series.pieces():
-        one = _combined(piece, weigh(piece), errors, totals, rate)
-        found.append(one if nothing is None else one.without(nothing(piece)))
+        weights, nothing = weigh(piece)
+        found.append(_combined(piece, weights, errors, totals, rate).without(nothing))
     if len(found) == 1:
         return found[0]
     return Combined(
@@ -193,7 +197,7 @@ def _ratio(part: Floats, whole: Floats) -> Floats:
 
 def mean(series: AnySeries, errors: MemoErrors | None, rate: DrawnAnew | None = None) -> Combined:
     """The mean over the epochs that have an estimate of the value."""
-    return _by_pieces(series, lambda piece: _shares(piece.known), errors, rate)
+    return _by_pieces(series, lambda piece: (_shares(piece.known), np.False_), errors, rate)
 
 
 def difference(
@@ -211,38 +215,26 @@ def difference(
         errors, rate: as for :func:`combined`.
     """
 
-    def sides(piece: Series) -> tuple[Flags, Flags]:
-        return piece.known & after[:, None], piece.known & before[:, None]
+    def weigh(piece: Series) -> tuple[Floats, Flags]:
+        later, earlier = piece.known & after[:, None], piece.known & before[:, None]
+        nothing = np.asarray(~(later.any(axis=0) & earlier.any(axis=0)), np.bool_)
+        return _shares(later) - _shares(earlier), nothing
 
-    def weigh(piece: Series) -> Floats:
-        later, earlier = sides(piece)
-        return _shares(later) - _shares(earlier)
-
-    def nothing(piece: Series) -> Flags:
-        later, earlier = sides(piece)
-        return np.asarray(~(later.any(axis=0) & earlier.any(axis=0)), np.bool_)
-
-    return _by_pieces(series, weigh, errors, rate, nothing)
+    return _by_pieces(series, weigh, errors, rate)
 
 
 def trend(series: AnySeries, errors: MemoErrors | None, rate: DrawnAnew | None = None) -> Combined:
     """The slope of the least-squares line, per epoch; NaN where fewer than two epochs have an estimate."""
 
-    def centred(piece: Series) -> tuple[Floats, Floats]:
+    def weigh(piece: Series) -> tuple[Floats, Flags]:
         known = piece.known
         time = (series.epochs - series.epochs[:1]).astype(np.float64)[:, None]
         off = np.where(known, time - (_shares(known) * time).sum(axis=0), 0.0)
-        return off, (off**2).sum(axis=0)
-
-    def weigh(piece: Series) -> Floats:
-        off, spread = centred(piece)
+        spread = (off**2).sum(axis=0)
         with np.errstate(divide="ignore", invalid="ignore"):
-            return np.where(spread > 0, off / spread, 0.0)
+            return np.where(spread > 0, off / spread, 0.0), np.asarray(spread == 0, np.bool_)
 
-    def nothing(piece: Series) -> Flags:
-        return np.asarray(centred(piece)[1] == 0, np.bool_)
-
-    return _by_pieces(series, weigh, errors, rate, nothing)
+    return _by_pieces(series, weigh, errors, rate)
 
 
 def _shares(known: Flags) -> Floats:

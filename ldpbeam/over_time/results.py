@@ -290,14 +290,15 @@ _Epochs = Sequence[tuple[int, Callable[[], "pa.Table"]]]
 
 def _history(key: Key, tables: _Epochs, held: int = HELD) -> History:
     """A history of epochs; ``held`` estimates at most are held in memory."""
-    first = np.unique(_Epoch.of(tables[0][1]()).values)
+    (epoch, read), *others = tables
+    ready = [read()]  # the first epoch, whose values all have as a rule: it is read once
+    values = np.unique(_Epoch.of(ready[0]).values)
     try:
-        return _of_values(first, key, tables, held)
+        return _of_values(values, key, [(epoch, ready.pop), *others], held)
     except _OtherValuesError:  # rare: the epochs have different values, so all are looked at first
-        union = first
-        for _, read in tables:
-            union = np.union1d(union, _Epoch.of(read()).values)
-        return _of_values(union, key, tables, held)
+        for _, again in others:
+            values = np.union1d(values, _Epoch.of(again()).values)
+        return _of_values(values, key, tables, held)
 
 
 class _OtherValuesError(Exception):

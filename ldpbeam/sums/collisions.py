@@ -16,7 +16,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import lru_cache
-from math import log
 from typing import Any
 
 import numpy as np
@@ -32,8 +31,6 @@ _TOGETHER = 1 << 22
 """Cells that are held at once."""
 _GOLDEN = 0x9E3779B97F4A7C15
 """2^64 over the golden ratio."""
-_CHARACTERS = 32
-"""Points of the digits that are transformed together."""
 
 
 def class_squares(tables: Iterator[Any], functions: int, weights: Floats, counted: Floats) -> Floats:
@@ -79,54 +76,36 @@ def on_lines(weights: Floats, g: int, digits: int, pair: float, triple: float) -
 
 
 def _pairs_on_lines(weights: Floats, g: int, digits: int) -> Floats:
-    """Σ of w_v·w_u over the v, u other than x on one line with x, for every value x."""
+    """Σ of w_v·w_u over the v, u other than x on one line with x, for every value x.
+
+    With u = x + ratio·(v − x) these are convolutions over (Z_g)^digits, taken by Fourier transforms: that of
+    f(x) = s((1 − ratio)·x) is S(u/(1 − ratio)), so those of all ratios add up before they are turned back.
+    """
+    from scipy import fft
+
     k, points = weights.shape[1], g**digits
     squares = (weights**2).sum(axis=1, keepdims=True)
     found = squares - weights**2
     places = _digits(g, digits)
+    shape, axes = (-1, *(g,) * digits), tuple(range(1, digits + 1))
     rows = max(1, _TOGETHER // points)
     for first in range(0, len(weights), rows):
         some = weights[first : first + rows]
         padded = np.zeros((len(some), points))
         padded[:, :k] = some
-        turned = _transform(padded, g, digits)
+        turned = fft.fftn(padded.reshape(shape), axes=axes).reshape(len(some), points)
+        total = np.zeros_like(turned)
         for ratio in range(2, g):
-            # v and u = x + ratio·(v − x) change places where the ratio is the other one's inverse.
+            # v and u change places where the ratio is the other one's inverse.
             inverse = pow(ratio, -1, g)
             if inverse < ratio:
                 continue
-            scaled = _number(places * ratio % g, g)
-            sums = _back(turned * np.conj(turned[:, scaled]), g, digits)
-            at = _number(places * ((1 - ratio) % g) % g, g)[:k]
-            times = 1 if inverse == ratio else 2
-            found[first : first + rows] += times * (sums[:, at] - some**2)
+            part = pow(1 - ratio, -1, g)
+            lower, upper = (_number(places * by % g, g) for by in (part, part * ratio % g))
+            total += (1 if inverse == ratio else 2) * turned[:, lower] * np.conj(turned[:, upper])
+        sums = fft.ifftn(total.reshape(shape), axes=axes).real.reshape(len(some), points)[:, :k]
+        found[first : first + rows] += sums - (g - 2) * some**2
     return np.asarray(found, np.float64)
-
-
-def _transform(rows: Floats, g: int, digits: int) -> np.ndarray:
-    """The Fourier transform over (Z_g)^digits of each row, complex128 (rows, points)."""
-    found = np.asarray(rows, np.complex128)
-    left = digits
-    while left:
-        # Some digits at a time, by one product with the matrix of their characters.
-        some = min(left, max(1, int(log(_CHARACTERS, g))))
-        turned = found.reshape(-1, g**some) @ _characters(g, some)
-        turned = turned.reshape(len(rows), -1, g**some)
-        found = np.ascontiguousarray(turned.swapaxes(1, 2)).reshape(len(rows), -1)
-        left -= some
-    return found
-
-
-def _back(rows: np.ndarray, g: int, digits: int) -> Floats:
-    """The inverse of :func:`_transform` where it is real."""
-    return np.asarray(_transform(rows.conj(), g, digits).real / rows.shape[1], np.float64)
-
-
-@lru_cache(maxsize=8)
-def _characters(g: int, digits: int) -> np.ndarray:
-    """e^(−2πi⟨u, v⟩/g) for all u, v of so many digits, complex128 (g^digits, g^digits)."""
-    places = _digits(g, digits)
-    return np.asarray(np.exp(-2j * np.pi * (places.T @ places % g) / g))
 
 
 @lru_cache(maxsize=4)

@@ -173,7 +173,7 @@ def _answered(
     if drawn_anew is not None and every is None:
         raise ValueError("drawn_anew has no effect on single epochs: give every as well, or leave it out")
     history = _history(collection, results, attribute)
-    return answers([(collection, history)], question, _place(every), drawn_anew)
+    return answers(collection, history, question, _place(every), drawn_anew)
 
 
 def _history(collection: Collection, results: pa.Table, attribute: str) -> History:

@@ -14,6 +14,7 @@ from ldpbeam.over_time.series import Series
 from ldpbeam.protocols.contract import Result
 from ldpbeam.sums.errors import SumErrors, sum_errors
 from ldpbeam.sums.quantity import Sums
+from ldpbeam.sums.question import Question
 
 
 def require_frequencies(collection: Collection) -> None:
@@ -36,6 +37,23 @@ def errors_of_sums(collection: Collection, attribute: str, sums: Sums) -> SumErr
     estimator = collection.estimators[names.index(attribute)]
     life = collection.participation
     return sum_errors(estimator, sums.centred, None if life is None else (life.reports, life.of))
+
+
+def summed(
+    collection: Collection, history: History, question: Question
+) -> tuple[Sums, History, SumErrors | None]:
+    """The sums that a question asks of an attribute, as a history, and how their errors go together.
+
+    The errors are None where those of different epochs are independent.
+
+    Raises:
+        UsageError, ValueError: the question cannot be asked of the attribute.
+    """
+    require_frequencies(collection)
+    sums = question.sums(dict(collection.histograms)[history.key.attribute])
+    errors = errors_of_sums(collection, history.key.attribute, sums)
+    found = history_of_sums(history, sums, errors)
+    return sums, found, None if errors.independent else errors
 
 
 def history_of_sums(history: History, sums: Sums, errors: SumErrors) -> History:

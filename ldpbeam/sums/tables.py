@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,47 +17,44 @@ from ldpbeam.over_time.significance import normal_limit
 from ldpbeam.sums.quantiles import quantile
 from ldpbeam.sums.quantity import Sums
 from ldpbeam.sums.question import Cumulative, Groups, Quantiles, Question
-from ldpbeam.sums.series import errors_of_sums, history_of_sums, require_frequencies
+from ldpbeam.sums.series import summed
+from ldpbeam.tables import instants, numbers
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 
 def answers(
-    histories: Iterable[tuple[Collection, History]],
+    collection: Collection,
+    history: History,
     question: Question,
     place: Place | None = None,
     rate: DrawnAnew | None = None,
 ) -> pa.Table:
-    """A question answered for attributes, epoch by epoch or for whole periods.
+    """A question answered for an attribute, epoch by epoch or for whole periods.
 
     Args:
-        histories: attributes with their collections.
-        question: what is asked of each of them.
+        collection: whose attribute it is.
+        history: of the attribute.
+        question: what is asked of it.
         place: which epochs make a period; None for single epochs.
         rate: how often devices change their values, as for :func:`ldpbeam.over_time.combined`.
 
     Returns:
-        A row per attribute, period and sum or quantile; docs/groups.md explains the columns.
+        A row per period and sum or quantile; docs/groups.md explains the columns.
 
     Raises:
-        UsageError, ValueError: the question cannot be asked of an attribute.
+        UsageError, ValueError: the question cannot be asked of the attribute.
     """
     import pyarrow as pa
 
+    sums, found, errors = summed(collection, history, question)
     tables = []
-    for collection, history in histories:
-        domain = dict(collection.histograms)[history.key.attribute]
-        require_frequencies(collection)
-        sums = question.sums(domain)
-        errors = errors_of_sums(collection, history.key.attribute, sums)
-        found = history_of_sums(history, sums, errors)
-        memo = None if errors.independent else errors
-        for period in roll_up(found, place or _single, memo, rate):
-            columns = _columns(question, sums, period)
-            rows = len(next(iter(columns.values())))
-            front = _front(history, period, rows, single=place is None)
-            tables.append(pa.table({**front, **columns}))
+    for period in roll_up(found, place or _single, errors, rate):
+        columns = _columns(question, sums, period)
+        rows = len(next(iter(columns.values())))
+        front = _front(history, period, rows, single=place is None)
+        tables.append(pa.table({**front, **columns}))
     return pa.concat_tables(tables)
 
 
@@ -72,21 +68,19 @@ def changes(
     """The means of the second side's epochs less those of the first side's, a row per group."""
     import pyarrow as pa
 
-    require_frequencies(collection)
-    sums = question.sums(dict(collection.histograms)[history.key.attribute])
-    errors = errors_of_sums(collection, history.key.attribute, sums)
-    series = history_of_sums(history, sums, errors).series
+    sums, history_of_groups, errors = summed(collection, history, question)
+    series = history_of_groups.series
     before, after = (np.isin(series.epochs, sorted(side)) for side in sides)
-    found = difference(series, after, before, None if errors.independent else errors, rate)
+    found = difference(series, after, before, errors, rate)
     reach = normal_limit(CONFIDENCE) * found.std_error
     return pa.table(
         {
             "group": list(sums.names),
             "values": pa.array(sums.values, pa.int64()),
-            "estimate": _numbers(found.estimate),
-            "std_error": _numbers(found.std_error),
-            "ci_low": _numbers(found.estimate - reach),
-            "ci_high": _numbers(found.estimate + reach),
+            "estimate": numbers(found.estimate),
+            "std_error": numbers(found.std_error),
+            "ci_low": numbers(found.estimate - reach),
+            "ci_high": numbers(found.estimate + reach),
         }
     )
 
@@ -107,19 +101,12 @@ def _front(history: History, period: Period, rows: int, *, single: bool) -> dict
         "version": pa.array([key.version] * rows, pa.int64()),
         "digest": [key.digest] * rows,
         **{name: pa.array([one] * rows, pa.int64()) for name, one in whole.items()},
-        begin: _instants(period.start, rows),
-        end: _instants(period.end, rows),
+        begin: instants([period.start] * rows),
+        end: instants([period.end] * rows),
         **({} if single else {"epochs": pa.array([int(period.found.epochs[0])] * rows, pa.int64())}),
         "provisional": pa.array([period.provisional] * rows),
         "attribute": [key.attribute] * rows,
     }
-
-
-def _instants(microseconds: int, rows: int) -> Any:
-    import pyarrow as pa
-
-    plain = [None if microseconds < 0 else microseconds] * rows
-    return pa.array(plain, pa.int64()).cast(pa.timestamp("us", "UTC"))
 
 
 def _columns(question: Question, sums: Sums, period: Period) -> dict[str, Any]:
@@ -138,16 +125,16 @@ def _columns(question: Question, sums: Sums, period: Period) -> dict[str, Any]:
     several: dict[str, Any] = {}
     if len(sums.names) > 1 or names:
         low, high = _limits(sums, found.estimate, together * found.std_error)
-        several = {"ci_low_all": _numbers(low), "ci_high_all": _numbers(high)}
+        several = {"ci_low_all": numbers(low), "ci_high_all": numbers(high)}
     low, high = _limits(sums, found.estimate, z * found.std_error)
     return {
         **names,
         "n": pa.array(period.n, pa.int64()),
-        "estimate": _numbers(found.estimate),
-        "std_error": _numbers(found.std_error),
-        "std_error_floor": _numbers(found.std_error_floor),
-        "ci_low": _numbers(low),
-        "ci_high": _numbers(high),
+        "estimate": numbers(found.estimate),
+        "std_error": numbers(found.std_error),
+        "std_error_floor": numbers(found.std_error_floor),
+        "ci_low": numbers(low),
+        "ci_high": numbers(high),
         **several,
     }
 
@@ -175,9 +162,3 @@ def _quantiles(question: Quantiles, sums: Sums, curve: Floats, std_error: Floats
         labels = [None if one is None else sums.names[one] for one in at]
         columns[f"label{name}"] = pa.array(labels, pa.string())
     return columns
-
-
-def _numbers(column: Floats) -> Any:
-    import pyarrow as pa
-
-    return pa.array(column, pa.float64(), from_pandas=True)

@@ -14,7 +14,7 @@ from ldpbeam.errors import UsageError
 from ldpbeam.pipelines.commands.support.console import Mode, PrintingCommand, deliver, mode, say
 from ldpbeam.pipelines.commands.support.drawn_anew import drawn_anew_option
 from ldpbeam.pipelines.commands.support.options import collections_option
-from ldpbeam.pipelines.commands.support.sums import group_option, history_of_groups
+from ldpbeam.pipelines.commands.support.sums import chosen, group_option, history_of_groups
 
 if TYPE_CHECKING:
     from ldpbeam.over_time.compare import Comparison
@@ -135,7 +135,7 @@ def compare(a: Path, b: Path | None, collection_files: tuple[Path, ...], **asked
     if which.group_file is not None:
         first = history_of_groups(first, which.group_file)
     if b is not None:
-        _, found = read_histories(b, collection_files, _within_one(which.against))
+        _, found = read_histories(b, collection_files, _within_some(which.against))
         other = _one(found, which.name, attribute, b)
         if which.group_file is not None:
             other = history_of_groups(other, which.group_file, remark=False)
@@ -232,51 +232,38 @@ def _usage(what: str, remedy: str, where: Path | None = None) -> UsageError:
 
 def _one(found: list[Read], name: str | None, attribute: str | None, where: Path) -> Read:
     """The attribute that was asked for; of several versions the latest, where only the name is given."""
-    keys = [one.history.key for one in found]
-    left = [
-        one
-        for one in found
-        if name in (None, one.history.key.collection) and attribute in (None, one.history.key.attribute)
-    ]
-    if not left:
-        raise _usage(
-            "no such collection or attribute is there",
-            f"There are: {', '.join(sorted({'/'.join(filter(None, (k[0], k[3]))) for k in keys}))}.",
-            where,
-        )
+    left = chosen(found, name, attribute, where, "E-USAGE-COMPARE")
     if len({(one.history.key.collection, one.history.key.attribute) for one in left}) > 1:
         raise _usage("there are several collections or attributes", "Name one: --name, --attribute.", where)
     return max(left, key=lambda one: one.history.key.version)
 
 
-def _within_one(span: Epochs | None) -> Choice:
-    """Those of a span, or all; of none, one that is not among them, so that the epochs can be named."""
-
-    def choose(parts: Sequence[Part]) -> Sequence[Part]:
-        return [p for p in parts if span is None or span[0] <= p.epoch <= span[1]] or parts[-1:]
-
-    return choose
-
-
 def _chosen(which: _Asked, *, alone: bool) -> Choice:
     """Those epochs of A that are compared."""
     if not alone:
-        return _within_one(which.epochs)
-    spans = which.epochs, which.against
+        return _within_some(which.epochs)
+    if which.epochs is None or which.against is None:
+        return _last_two
+    return _within_some(which.epochs, which.against)
+
+
+def _within_some(*spans: Epochs | None) -> Choice:
+    """Those of the spans, None being all; of none, another one, so that the epochs can be named."""
 
     def choose(parts: Sequence[Part]) -> Sequence[Part]:
-        if None not in spans:
-            return [p for p in parts if any(one[0] <= p.epoch <= one[1] for one in spans if one)] or parts[
-                -1:
-            ]
-        # From the last one back, until two have estimates.
-        begin, usable = len(parts), 0
-        while begin > 0 and usable < 2:
-            begin -= 1
-            usable += parts[begin].usable is True
-        return parts[begin:]
+        some = [p for p in parts if any(one is None or one[0] <= p.epoch <= one[1] for one in spans)]
+        return some or parts[-1:]
 
     return choose
+
+
+def _last_two(parts: Sequence[Part]) -> Sequence[Part]:
+    """From the last one back, until two have estimates."""
+    begin, usable = len(parts), 0
+    while begin > 0 and usable < 2:
+        begin -= 1
+        usable += parts[begin].usable is True
+    return parts[begin:]
 
 
 def _of_one(first: Read, which: _Asked, where: Path) -> tuple[Comparison, str]:
@@ -356,7 +343,7 @@ def _named(history: History, place: int, kind: str) -> int | str:
 def _table(history: History, comparison: Comparison, kind: str) -> Any:
     import pyarrow as pa
 
-    from ldpbeam.pipelines.commands.support.over_time import numbers
+    from ldpbeam.tables import numbers
 
     k = len(history.values)
     named: dict[str, Any] = {"group": list(history.labels)}

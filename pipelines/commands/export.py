@@ -152,7 +152,7 @@ def _answers(
     asked = with_question(chosen(found, which.name, which.attribute, results), question, results)
     place = _place(which.every, which.by) if which.rolled else None
     for read, each in asked:
-        yield answers([(read.collection, read.history)], each, place, which.drawn_anew)
+        yield answers(read.collection, read.history, each, place, which.drawn_anew)
 
 
 def _rolled_up(found: list[Read], place: Place, rate: DrawnAnew | None) -> Iterator[Any]:
@@ -163,7 +163,7 @@ def _rolled_up(found: list[Read], place: Place, rate: DrawnAnew | None) -> Itera
     from ldpbeam.estimates import CONFIDENCE
     from ldpbeam.over_time.rollup import roll_up
     from ldpbeam.over_time.significance import normal_limit
-    from ldpbeam.pipelines.commands.support.over_time import instants, numbers
+    from ldpbeam.tables import instants, numbers
 
     z = normal_limit(CONFIDENCE)
     for one in found:
@@ -200,7 +200,7 @@ def _with_smoothed(found: Results, read: list[Read]) -> Iterator[Any]:
     import numpy as np
 
     from ldpbeam.over_time.smooth import smooth
-    from ldpbeam.pipelines.commands.support.over_time import numbers
+    from ldpbeam.tables import numbers
 
     for one in read:
         history = one.history

@@ -82,7 +82,8 @@ def render(
     problem: Callable[[str], None] = lambda _: None,
 ) -> bytes:
     """The page of the run in `output_dir`, as :func:`write_page` writes it."""
-    asked, run = described(output_dir, groups), load(output_dir, truth)
+    run = load(output_dir, truth)
+    asked = described(run.record, output_dir, groups)
     for line in run.problems:
         problem(line)
     return _html(run, asked).encode("utf-8")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -20,7 +21,7 @@ from ldpbeam.pipelines.page.data import CollectionData
 from ldpbeam.pipelines.page.estimates import Floats, Snapshot
 from ldpbeam.pipelines.page.parts import Detail, Figure, Key, Table, shortened
 from ldpbeam.pipelines.page.text import LABEL_LIMIT, count, plural, share
-from ldpbeam.pipelines.run_record import RUN_RECORD, read_record
+from ldpbeam.pipelines.run_record import RunRecord
 from ldpbeam.sums.group_file import read_groups, shared_values
 from ldpbeam.sums.quantiles import quantile
 from ldpbeam.sums.quantity import Sums, cumulative, of_groups
@@ -56,21 +57,17 @@ class Asked:
     groups: Mapping[tuple[str, str], dict[str, list[int]]] = field(default_factory=dict)
 
 
-def described(output_dir: Path, group_file: Path | None) -> Asked:
-    """The collections of a run, and the groups of a file for every attribute that has its values.
+def described(record: RunRecord | None, output_dir: Path, group_file: Path | None) -> Asked:
+    """The collections of a run's record, and the groups of a file for every attribute that has its values.
 
     Raises:
         UsageError: the file has groups of none of the attributes; what is wrong with the first one.
     """
     collections: dict[str, Collection] = {}
-    try:
-        # As it was written: cleaned labels would not have the collection's digest.
-        record = read_record(output_dir / RUN_RECORD)
-        for kept in record.collections:
+    with suppress(CollectionError):  # it cannot be made again; those before it can
+        for kept in () if record is None else record.collections:
             if kept.definition is not None:
                 collections[kept.digest] = collection_of(kept.definition)
-    except (UsageError, CollectionError):
-        pass  # the page says that the record is damaged
     if group_file is None:
         return Asked(collections)
     groups, why = {}, None

@@ -233,9 +233,9 @@ def test_sums_of_values_are_the_same_from_a_file(
     monkeypatch.setattr(results_module, "HELD", 0)
     (found,) = Results.of(folder).histories()
     question = Groups({"few": [0, 1, 2], "rest": list(range(3, K))})
-    first = answers([(collection, wanted)], question, every(4), rate)
+    first = answers(collection, wanted, question, every(4), rate)
     monkeypatch.setattr(series_module, "CELLS", 2 * K)
-    second = answers([(collection, found)], question, every(4), rate)
+    second = answers(collection, found, question, every(4), rate)
     assert first.num_rows == 4
     for name in ("estimate", "std_error", "std_error_floor", "n", "ci_low_all"):
         assert second[name].to_pylist() == pytest.approx(first[name].to_pylist(), rel=1e-12), name

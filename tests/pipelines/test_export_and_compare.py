@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 import shutil
 from pathlib import Path
@@ -13,7 +11,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from click.testing import CliRunner, Result
 
 import ldpbeam
 from ldpbeam.over_time import DrawnAnew, difference, errors_of, mean
@@ -22,9 +19,9 @@ from ldpbeam.over_time.compare import Comparison, chosen_changes
 from ldpbeam.over_time.results import histories
 from ldpbeam.over_time.significance import p_values
 from ldpbeam.over_time.smooth import smooth
-from ldpbeam.pipelines.commands.main import cli
 from ldpbeam.pipelines.commands.support.over_time import harmless
 from tests.conftest import REPOSITORY
+from tests.pipelines.calling import call, rows
 
 FILE = REPOSITORY / "examples" / "first_choice.yaml"
 
@@ -40,16 +37,6 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
         reports = ldpbeam.Fleet(collection, 4000, seed=epoch).report(ldpbeam.Index(values), epoch)
         pq.write_table(ldpbeam.estimate(collection, reports), folder / "latest" / f"{epoch}.parquet")
     return folder
-
-
-def call(*arguments: object) -> Result:
-    return CliRunner().invoke(cli, list(map(str, arguments)))
-
-
-def rows(*arguments: object) -> list[dict[str, str]]:
-    done = call(*arguments)
-    assert done.exit_code == 0, done.exception
-    return list(csv.DictReader(io.StringIO(done.stdout)))
 
 
 def series(results: Path) -> Any:

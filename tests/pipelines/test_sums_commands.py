@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 from pathlib import Path
 
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
-from click.testing import CliRunner, Result
 
 import ldpbeam
 from ldpbeam.over_time import DrawnAnew
-from ldpbeam.pipelines.commands.main import cli
+from tests.pipelines.calling import call, rows
 
 TEXT = """
 name: minutes
@@ -24,16 +21,6 @@ epsilon_longitudinal: 2.0
 epsilon_first: 1.0
 epoch: {length: 1d, origin: 2026-01-01T00:00:00Z}
 """
-
-
-def call(*arguments: object) -> Result:
-    return CliRunner().invoke(cli, list(map(str, arguments)))
-
-
-def rows(*arguments: object) -> list[dict[str, str]]:
-    done = call(*arguments)
-    assert done.exit_code == 0, done.exception
-    return list(csv.DictReader(io.StringIO(done.stdout)))
 
 
 @pytest.fixture(scope="module")

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Mapping
-from itertools import groupby
+from itertools import groupby, islice
 from pathlib import Path
 from types import MappingProxyType
+from typing import Any
 
 import click
 import pyarrow.parquet as pq
@@ -59,14 +60,11 @@ def summary(record: RunRecord, output: str) -> None:
 
 def _cut_off(record: RunRecord, output: str) -> Iterator[str]:
     """A line about every file that ends inside a record, where the tables of rejects are of this machine."""
-    if not record.accounting.total.rejected[Reason.TRUNCATED.value] or "://" in output:
+    if not record.accounting.total.rejected[Reason.TRUNCATED.value]:
         return
     shown = 0
-    for file in record.files:
-        if not file.path.startswith("rejects/"):
-            continue
-        table = pq.read_table(Path(output) / file.path, columns=["reason", "source", "place", "missing"])
-        for row in table.to_pylist():
+    for rows in _rejects(record, output, ["reason", "source", "place", "missing"]):
+        for row in rows:
             if row["reason"] != Reason.TRUNCATED.value:
                 continue
             if shown == _SHOWN:
@@ -169,16 +167,24 @@ def _details(record: RunRecord, output: str) -> dict[str, str]:
     general = {reason.value: reason.explanation for reason in special}
     wanted = general.keys() & record.accounting.total.rejected_record().keys()
     found: dict[str, str] = {}
-    if "://" in output:
+    if not wanted:
         return found
-    tables = [file.path for file in record.files if file.path.startswith("rejects/")]
-    for name in tables[:_TABLES]:
-        if found.keys() == wanted:
-            break
-        for row in pq.read_table(Path(output, name), partitioning=None).to_pylist():
+    for rows in islice(_rejects(record, output, ["reason", "source", "explanation"]), _TABLES):
+        for row in rows:
             if row["reason"] in wanted and row["explanation"] != general[row["reason"]]:
                 found.setdefault(row["reason"], f"{row['source']}: {row['explanation']}")
+        if found.keys() == wanted:
+            break
     return found
+
+
+def _rejects(record: RunRecord, output: str, columns: list[str]) -> Iterator[list[dict[str, Any]]]:
+    """The rows of each table of rejects, where the tables are of this machine."""
+    if "://" in output:
+        return
+    for file in record.files:
+        if file.path.startswith("rejects/"):
+            yield pq.read_table(Path(output, file.path), columns=columns, partitioning=None).to_pylist()
 
 
 def _written(record: RunRecord) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +12,6 @@ from typing import Any
 
 import click
 
-from ldpbeam.arrays import Floats
 from ldpbeam.collection.collection import Collection
 from ldpbeam.collection.domain import Domain
 from ldpbeam.errors import UsageError
@@ -157,12 +156,13 @@ def _some_at_once(tables: Iterable[Any]) -> Iterator[Any]:
     """The same rows in tables that are neither small nor large: a row group of Parquet is made of each."""
     import pyarrow as pa
 
-    waiting: list[Any] = []
+    waiting, rows = list[Any](), 0
     for table in tables:
         waiting.append(table)
-        if sum(one.num_rows for one in waiting) >= _GROUP:
+        rows += table.num_rows
+        if rows >= _GROUP:
             yield pa.concat_tables(waiting)
-            waiting = []
+            waiting, rows = [], 0
     if waiting:
         yield pa.concat_tables(waiting)
 
@@ -194,6 +194,8 @@ def harmless(table: Any) -> Any:
         if pa.types.is_string(field.type):
             column = table.column(place)
             begins = pc.match_substring_regex(column, r"^[=+\-@\t\r]")
+            if not pc.any(begins).as_py():
+                continue
             number = pc.match_substring_regex(column, r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?$")
             marked = pc.binary_join_element_wise(pa.scalar("'"), column, "")
             column = pc.if_else(pc.and_(begins, pc.invert(number)), marked, column)
@@ -215,18 +217,3 @@ def _plain(cell: Any) -> Any:
 def finite(number: float) -> float | None:
     """A number for JSON; None where it is none."""
     return number if math.isfinite(number) else None
-
-
-def numbers(column: Floats | Sequence[float]) -> Any:
-    """Float64 with null for what is not a number."""
-    import pyarrow as pa
-
-    return pa.array(column, pa.float64(), from_pandas=True)
-
-
-def instants(microseconds: Sequence[int]) -> Any:
-    """Instants of UTC; null for those that are not known."""
-    import pyarrow as pa
-
-    plain = [None if one < 0 else one for one in microseconds]
-    return pa.array(plain, pa.int64()).cast(pa.timestamp("us", "UTC"))

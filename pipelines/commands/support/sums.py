@@ -104,20 +104,25 @@ def history_of_groups(read: Read, path: Path, *, remark: bool = True) -> Read:
     """An attribute with a column per group of a file in the place of one per value."""
     from dataclasses import replace
 
-    from ldpbeam.sums.series import errors_of_sums, history_of_sums, require_frequencies
+    from ldpbeam.sums.series import require_frequencies, summed
 
-    require_frequencies(read.collection)
-    sums = grouped(read, path, remark=remark).sums(read.domain)
-    errors = errors_of_sums(read.collection, read.history.key.attribute, sums)
-    made = history_of_sums(read.history, sums, errors)
-    return replace(read, history=made, errors=None if errors.independent else errors)
+    require_frequencies(read.collection)  # before the file is read
+    question = grouped(read, path, remark=remark)
+    _, made, errors = summed(read.collection, read.history, question)
+    return replace(read, history=made, errors=errors)
 
 
-def chosen(found: list[Read], name: str | None, attribute: str | None, results: Path) -> list[Read]:
+def chosen(
+    found: list[Read],
+    name: str | None,
+    attribute: str | None,
+    results: Path,
+    code: str = "E-USAGE-EXPORT",
+) -> list[Read]:
     """The attributes that were named.
 
     Raises:
-        UsageError: there is none.
+        UsageError: there is none; with this code.
     """
     left = [
         one
@@ -127,7 +132,8 @@ def chosen(found: list[Read], name: str | None, attribute: str | None, results: 
     if not left:
         there = {"/".join(filter(None, (one.history.key[0], one.history.key[3]))) for one in found}
         listed = ", ".join(sorted(there))
-        raise _usage("no such collection or attribute is there", f"There are: {listed}.", results)
+        what = "no such collection or attribute is there"
+        raise UsageError(code, what, where=str(results), remedy=f"There are: {listed}.")
     return left
 
 

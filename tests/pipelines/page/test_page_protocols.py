@@ -101,7 +101,7 @@ def sections(
     with pytest.MonkeyPatch.context() as patch:
         # Six hundred charts take minutes; those of the means are drawn by the tests below.
         patch.setattr(svg, "render", lambda *_: Markup())
-        found = _sections(run, described(done.output, None))
+        found = _sections(run, described(run.record, done.output, None))
     assert set(found) == {c.digest_hex for c in kinds.values()}
     return found
 
