@@ -14,6 +14,7 @@ when they are first used, and functions import what they need.
 from __future__ import annotations
 
 from importlib import import_module
+from os.path import isfile
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -35,6 +36,11 @@ if TYPE_CHECKING:
     from ldpbeam.sums.pooled import pooled
 
 __version__ = "0.1.0"
+
+if isfile(f"{__path__[0]}/transforms"):  # noqa: PTH113 - pathlib takes longer to load than all else here
+    from ldpbeam.checkout import refuse_links
+
+    refuse_links()
 
 _HOMES = {
     "Collection": "ldpbeam.collection.collection",

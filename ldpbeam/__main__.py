@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import sys
+from typing import NoReturn
 
 from ldpbeam import __version__
-from ldpbeam.errors import extra_error
+from ldpbeam.errors import UsageError, extra_error
 
 _HELP = """\
 Usage: ldpbeam [OPTIONS] COMMAND [ARGS]...
@@ -42,9 +43,15 @@ def main() -> None:
         if (answer := _ANSWERS.get(" ".join(sys.argv[1:]))) is not None:
             sys.stdout.write(f"{answer}\n")
             return
-        sys.stderr.write(f"ldpbeam: {said}\n")
-        sys.exit(said.exit_code)
+        _end(said)
+    except UsageError as error:  # a checkout without links
+        _end(error)
     command()
+
+
+def _end(error: UsageError) -> NoReturn:
+    sys.stderr.write(f"ldpbeam: {error}\n")
+    sys.exit(error.exit_code)
 
 
 if __name__ == "__main__":

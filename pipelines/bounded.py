@@ -10,8 +10,6 @@ from apache_beam.transforms.window import GlobalWindows
 
 from ldpbeam.accounting import CountedEpoch, Entry
 from ldpbeam.collection.collection import Collection
-from ldpbeam.pipelines.config import RunConfig
-from ldpbeam.pipelines.inputs import waits_on_disk
 from ldpbeam.transforms.coders import register_coders
 from ldpbeam.transforms.composite import composite
 from ldpbeam.transforms.sinks.atomic import publish
@@ -26,6 +24,9 @@ from ldpbeam.transforms.stages.publish import publish_epochs_of_each
 from ldpbeam.transforms.stages.reports import ACCOUNTING, REJECTED, EpochParts, admit_reports, by_calendar
 from ldpbeam.transforms.stages.spill import Spill
 from ldpbeam.transforms.stages.support import CountSupportOfEach
+
+from .config import RunConfig
+from .inputs import waits_on_disk
 
 LEDGER = "ledger.json"
 """What the pipeline leaves for the record of the run: accounting entries, files and indicators."""

@@ -13,10 +13,11 @@ from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ldpbeam.errors import UsageError
-from ldpbeam.pipelines.option import Kind, Option, Over, count, duration, flag, set_by
 from ldpbeam.schedule import DEFAULT_LATE_EVERY
 from ldpbeam.transforms.sinks import SINKS, Outputs
 from ldpbeam.transforms.sources import chosen_source, source_options
+
+from .option import Kind, Option, Over, count, duration, flag, set_by
 
 if TYPE_CHECKING:
     from ldpbeam.collection.collection import Collection

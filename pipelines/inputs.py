@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ldpbeam.errors import UsageError
-from ldpbeam.pipelines.matching import Matched, match_path, some_of
+
+from .matching import Matched, match_path, some_of
 
 _BESIDE_REPORTS = frozenset({"simulation.json", "truth.parquet"})
 """What ``ldpbeam simulate`` writes beside ``reports/``: about them, and no reports."""

@@ -17,8 +17,9 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from ldpbeam.pipelines.signals import ENDING, heard_by_thread
 from ldpbeam.transforms.sinks.atomic import refuse_writing
+
+from .signals import ENDING, heard_by_thread
 
 RECORD = "run.json"
 _PATIENCE = 1.0

@@ -25,11 +25,12 @@ from apache_beam.io.filesystems import FileSystems
 
 from ldpbeam.collection.collection import Collection
 from ldpbeam.errors import LdpError, UsageError, disk_error
-from ldpbeam.pipelines.bounded import LEDGER
-from ldpbeam.pipelines.interrupt import not_interrupted, removed_on_interrupt
-from ldpbeam.pipelines.run_record import RUN_RECORD, RunRecord
 from ldpbeam.transforms.sinks.atomic import listed, remove, sync_folder
 from ldpbeam.transforms.sinks.file_record import FileRecord
+
+from .bounded import LEDGER
+from .interrupt import not_interrupted, removed_on_interrupt
+from .run_record import RUN_RECORD, RunRecord
 
 PARTS = ("accounting", "estimates", "latest", "rejects")
 """Folders that a run over files writes."""

@@ -15,9 +15,13 @@ from ldpbeam.collection.epochs import instant
 from ldpbeam.errors import LdpError
 from ldpbeam.histogram import TOO_MANY_ERRORS
 from ldpbeam.indicators import EXPLANATIONS, FALSE_ALARM
-from ldpbeam.pipelines.collection_record import CollectionRecord, collection_entry
-from ldpbeam.pipelines.config import RunConfig
-from ldpbeam.pipelines.run_record import (
+from ldpbeam.transforms.sinks.accounting import EpochAccounting, read_all_accounting
+from ldpbeam.transforms.sinks.atomic import publish
+from ldpbeam.transforms.sinks.file_record import FileRecord
+
+from .collection_record import CollectionRecord, collection_entry
+from .config import RunConfig
+from .run_record import (
     DETACHED,
     NOTHING_COUNTED,
     RUN_RECORD,
@@ -31,9 +35,6 @@ from ldpbeam.pipelines.run_record import (
     StreamRecord,
     Timings,
 )
-from ldpbeam.transforms.sinks.accounting import EpochAccounting, read_all_accounting
-from ldpbeam.transforms.sinks.atomic import publish
-from ldpbeam.transforms.sinks.file_record import FileRecord
 
 
 def read_output(output: str) -> tuple[Accounting, list[FileRecord], Indicators]:

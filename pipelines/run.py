@@ -17,27 +17,20 @@ from apache_beam.io.filesystems import FileSystems
 
 from ldpbeam.accounting import Accounting
 from ldpbeam.errors import LdpError
-from ldpbeam.pipelines.beam_job import make_pipeline, run_to_end
-from ldpbeam.pipelines.bounded import LEDGER, SPILLED, collect_reports
-from ldpbeam.pipelines.config import RunConfig
-from ldpbeam.pipelines.garbage import keep_what_is_loaded
-from ldpbeam.pipelines.interrupt import interruptible
-from ldpbeam.pipelines.malloc import keep_freed_memory
-from ldpbeam.pipelines.output import (
-    exchange,
-    locked,
-    prepare,
-    refuse_foreign,
-    scratch_of,
-    settle_objects,
-    verify_files,
-)
-from ldpbeam.pipelines.published import indicators_record, run_record, write_record
-from ldpbeam.pipelines.run_record import RunRecord
 from ldpbeam.transforms.sinks.atomic import remove
 from ldpbeam.transforms.sinks.file_record import FileRecord
 from ldpbeam.transforms.sources.files import bytes_read
 from ldpbeam.transforms.stages.counting_threads import counting_with, spare_cores
+
+from .beam_job import make_pipeline, run_to_end
+from .bounded import LEDGER, SPILLED, collect_reports
+from .config import RunConfig
+from .garbage import keep_what_is_loaded
+from .interrupt import interruptible
+from .malloc import keep_freed_memory
+from .output import exchange, locked, prepare, refuse_foreign, scratch_of, settle_objects, verify_files
+from .published import indicators_record, run_record, write_record
+from .run_record import RunRecord
 
 Progress = Callable[[int, int], None]
 """Called with (bytes read, bytes in all) now and then while a run is under way."""

@@ -11,8 +11,9 @@ from typing import Any
 
 from ldpbeam.accounting import Account
 from ldpbeam.errors import UsageError
-from ldpbeam.pipelines.collection_record import CollectionRecord, number, whole
 from ldpbeam.transforms.sinks.file_record import FileRecord
+
+from .collection_record import CollectionRecord, number, whole
 
 RUN_RECORD = "run.json"
 SCHEMA = "ldpbeam.run/1"

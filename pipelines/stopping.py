@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from ldpbeam.pipelines.signals import ENDING, heard_by_thread
+from .signals import ENDING, heard_by_thread
 
 TOGETHER = 1.0
 """Seconds within which a second signal is the same request.

@@ -17,28 +17,25 @@ from apache_beam.runners.runner import PipelineState
 
 from ldpbeam.accounting import Accounting
 from ldpbeam.errors import UsageError, disk_error
-from ldpbeam.pipelines.beam_job import beam_options, finish, handed_over, make_pipeline, start
-from ldpbeam.pipelines.config import ASK_THEIR_SERVER, RunConfig
-from ldpbeam.pipelines.garbage import keep_what_is_loaded
-from ldpbeam.pipelines.local.listening import parse_address
-from ldpbeam.pipelines.local.served import serve_page
-from ldpbeam.pipelines.local.status import Status, serve_metrics
-from ldpbeam.pipelines.malloc import keep_freed_memory
-from ldpbeam.pipelines.output import unusable
-from ldpbeam.pipelines.published import (
-    read_output,
-    run_record,
-    write_record,
-)
-from ldpbeam.pipelines.run_record import DETACHED, RUN_RECORD, RunRecord
-from ldpbeam.pipelines.stopping import stopped_by_signals
-from ldpbeam.pipelines.unbounded import collect_stream
 from ldpbeam.transforms.sources import chosen_source
 from ldpbeam.transforms.sources.files import read_files
 from ldpbeam.transforms.sources.messages import GatherMessages
 
+from .beam_job import beam_options, finish, handed_over, make_pipeline, start
+from .config import ASK_THEIR_SERVER, RunConfig
+from .garbage import keep_what_is_loaded
+from .local.listening import parse_address
+from .local.served import serve_page
+from .local.status import Status, serve_metrics
+from .malloc import keep_freed_memory
+from .output import unusable
+from .published import read_output, run_record, write_record
+from .run_record import DETACHED, RUN_RECORD, RunRecord
+from .stopping import stopped_by_signals
+from .unbounded import collect_stream
+
 if TYPE_CHECKING:
-    from ldpbeam.pipelines.local.engine import LocalStream, Source
+    from .local.engine import LocalStream, Source
 
 _OWN = frozenset({"estimates", "latest", "rejects", "accounting", "landing", RUN_RECORD, "index.html"})
 """What the local engine keeps in its output directory, and the page beside it."""
@@ -62,8 +59,8 @@ def run_local(config: RunConfig, progress: Progress | None = None) -> RunRecord:
         LdpError: what was landed earlier is damaged, or nothing more can be written. Messages that are not
             on disk were not acknowledged then, and come again.
     """
-    from ldpbeam.pipelines.local.engine import LocalStream
-    from ldpbeam.pipelines.local.landing import Landing
+    from .local.engine import LocalStream
+    from .local.landing import Landing
 
     keep_freed_memory()
     keep_what_is_loaded()
@@ -108,11 +105,11 @@ def served_at(typed: str) -> tuple[str, int]:
 def _source(config: RunConfig) -> Iterator[Source]:
     """What the local engine reads, for a block."""
     if config.input.watch:
-        from ldpbeam.pipelines.local.watched import WatchedFolder
+        from .local.watched import WatchedFolder
 
         yield WatchedFolder(config.input.watch)
         return
-    from ldpbeam.pipelines.local.subscriber import Subscriber
+    from .local.subscriber import Subscriber
 
     with Subscriber(
         config.input.subscription,

@@ -15,10 +15,11 @@ from ldpbeam.collection.domain import Domain
 from ldpbeam.collection.values import Index, index_of, require_names, value_error
 from ldpbeam.errors import DeviceError
 from ldpbeam.protocols.contract import plain_integer
-from ldpbeam.simulators.participation import silenced
-from ldpbeam.simulators.population.specs import ABSENT
-from ldpbeam.simulators.protocol_fleet import DrawnReports, ProtocolFleet
-from ldpbeam.simulators.words import RandomWords
+
+from .participation import silenced
+from .population.specs import ABSENT
+from .protocol_fleet import DrawnReports, ProtocolFleet
+from .words import RandomWords
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike

@@ -14,8 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldpbeam.collection.participation import Participation
-from ldpbeam.simulators.population.specs import ABSENT
-from ldpbeam.simulators.words import RandomWords
+
+from .population.specs import ABSENT
+from .words import RandomWords
 
 _CELLS = 16 << 20
 """Devices times epochs that are looked at together, a byte each."""

@@ -21,9 +21,10 @@ from ldpbeam.channels.channel import BitChannel
 from ldpbeam.privacy.ledger import FleetLedger, fleet_ledger
 from ldpbeam.protocols import LocalProtocol
 from ldpbeam.protocols.contract import WordSpec
-from ldpbeam.simulators.memo import FleetMemo, memory
-from ldpbeam.simulators.population.specs import ABSENT
-from ldpbeam.simulators.words import RandomWords
+
+from .memo import FleetMemo, memory
+from .population.specs import ABSENT
+from .words import RandomWords
 
 _COLUMN = 4 << 20
 """Bytes of a batch's payloads, and of its report ids, at most: well below what readers refuse."""

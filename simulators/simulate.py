@@ -20,10 +20,11 @@ from ldpbeam.admission import ReportColumns
 from ldpbeam.collection.collection import Collection
 from ldpbeam.collection.values import Index
 from ldpbeam.errors import UsageError
-from ldpbeam.simulators.deliver.files import Compression, Format, replacing, report_file, write_reports
-from ldpbeam.simulators.fleet import Fleet
-from ldpbeam.simulators.population.joint import Joint
-from ldpbeam.simulators.population.specs import ABSENT, Population
+
+from .deliver.files import Compression, Format, replacing, report_file, write_reports
+from .fleet import Fleet
+from .population.joint import Joint
+from .population.specs import ABSENT, Population
 
 Deliver = Callable[[int, int, Iterator[ReportColumns]], int]
 """Takes an epoch, how many devices report in it, and their reports; returns how many it delivered."""

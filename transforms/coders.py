@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 
 from ldpbeam.reports import Parts, ReportColumns
 from ldpbeam.support import NARROW_TYPES, Support, UncountedReports, narrowed
-from ldpbeam.transforms.sources.chunks import Piece
+
+from .sources.chunks import Piece
 
 _HEAD = struct.Struct("<QqQQ")
 _SUPPORT = struct.Struct("<QQB")

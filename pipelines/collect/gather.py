@@ -12,8 +12,9 @@ from time import monotonic
 
 from ldpbeam.collection.collection import Collection, digest_hex
 from ldpbeam.errors import LdpError
-from ldpbeam.pipelines.collect.checks import Judged, Verdict, judge
-from ldpbeam.pipelines.collect.store import Store
+
+from .checks import Judged, Verdict, judge
+from .store import Store
 
 _TOGETHER_BYTES = 8 << 20
 _TOGETHER = 4096

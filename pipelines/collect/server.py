@@ -14,9 +14,10 @@ from typing import Any
 from aiohttp import ClientPayloadError, web
 
 from ldpbeam.errors import Reason, UsageError
-from ldpbeam.pipelines.collect.gather import Behind, Counts, Gather, Unsafe
-from ldpbeam.pipelines.prometheus import CONTENT_TYPE, family, single, text
 from ldpbeam.transforms.sources.formats import SAMPLE, TAIL, unread_format
+
+from ..prometheus import CONTENT_TYPE, family, single, text
+from .gather import Behind, Counts, Gather, Unsafe
 
 PATH = "/v1/reports"
 _TYPE = "application/x-protobuf"

@@ -7,12 +7,13 @@ from collections.abc import Callable, Sequence
 
 from ldpbeam.collection.collection import Collection
 from ldpbeam.errors import disk_error
-from ldpbeam.pipelines.collect.checks import judge
-from ldpbeam.pipelines.collect.gather import Counts, Gather
-from ldpbeam.pipelines.collect.server import Collector, Limits
-from ldpbeam.pipelines.collect.store import Store
-from ldpbeam.pipelines.garbage import keep_what_is_loaded
-from ldpbeam.pipelines.stopping import stopped_by_signals
+
+from ..garbage import keep_what_is_loaded
+from ..stopping import stopped_by_signals
+from .checks import judge
+from .gather import Counts, Gather
+from .server import Collector, Limits
+from .store import Store
 
 
 def serve(

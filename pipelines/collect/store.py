@@ -19,7 +19,8 @@ from typing import IO, Protocol
 
 from ldpbeam.admission import ReportColumns
 from ldpbeam.errors import LdpError, UsageError, disk_error
-from ldpbeam.pipelines.collect.folder import (
+
+from .folder import (
     JOURNALS,
     Entries,
     damaged_name,

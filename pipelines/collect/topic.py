@@ -8,8 +8,9 @@ from typing import Any
 
 from ldpbeam.admission import ReportColumns
 from ldpbeam.errors import LdpError
-from ldpbeam.pipelines.collect.folder import batch_message, of_a_size
 from ldpbeam.transforms.pubsub import library, require_path
+
+from .folder import batch_message, of_a_size
 
 RECEIVED = "received"
 """The attribute with the arrival, milliseconds since 1970; ``--timestamp-attribute received`` reads it."""
@@ -83,6 +84,6 @@ class TopicStore:
             self._publisher = None
 
     def _failure(self, error: Exception) -> LdpError:
-        from ldpbeam.pipelines.local.subscriber import explain
+        from ..local.subscriber import explain
 
         return explain(error, "topic", self._topic)

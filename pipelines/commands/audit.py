@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ldpbeam.errors import LdpError, UsageError
-from ldpbeam.pipelines.commands.support.console import PrintingCommand, deliver, say
 from ldpbeam.protocols.parameters import PARAMETER_KEYS, Kind
+
+from .support.console import PrintingCommand, deliver, say
 
 if TYPE_CHECKING:
     from ldpbeam.audit.outcome import Outcome
@@ -97,7 +98,8 @@ def _collections(
     quick: bool,
 ) -> list[Collection]:
     from ldpbeam.audit.standard import one_collection, standard_collections
-    from ldpbeam.pipelines.commands.support.collections import load
+
+    from .support.collections import load
 
     if protocol is None:
         if parameters or size is not None:

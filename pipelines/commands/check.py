@@ -6,8 +6,8 @@ from pathlib import Path
 
 import click
 
-from ldpbeam.pipelines.commands.support.console import PrintingCommand, deliver, say
-from ldpbeam.pipelines.commands.support.options import DurationOption
+from .support.console import PrintingCommand, deliver, say
+from .support.options import DurationOption
 
 DEVICES = 100_000
 
@@ -44,7 +44,6 @@ def check(files: tuple[Path, ...], devices: int, spread: int, against: Path | No
     """
     from ldpbeam.collection.file import load_collection
     from ldpbeam.errors import LdpError, UsageError
-    from ldpbeam.pipelines.commands.support.collections import load, warn
     from ldpbeam.planning.checked import (
         Checked,
         change,
@@ -54,6 +53,8 @@ def check(files: tuple[Path, ...], devices: int, spread: int, against: Path | No
         together,
         together_lines,
     )
+
+    from .support.collections import load, warn
 
     if against is not None and len(files) != 1:
         raise UsageError(

@@ -10,14 +10,16 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ldpbeam.errors import LdpError, UsageError
-from ldpbeam.pipelines.commands.support.console import Mode, PrintingCommand, mode, say
-from ldpbeam.pipelines.commands.support.options import DurationOption, collections_option
 from ldpbeam.text import clean
+
+from .support.console import Mode, PrintingCommand, mode, say
+from .support.options import DurationOption, collections_option
 
 if TYPE_CHECKING:
     from ldpbeam.collection.collection import Collection
-    from ldpbeam.pipelines.collect.gather import Counts
-    from ldpbeam.pipelines.collect.store import Store
+
+    from ..collect.gather import Counts
+    from ..collect.store import Store
 
 
 @click.command(cls=PrintingCommand)
@@ -112,12 +114,12 @@ def _collect(  # noqa: PLR0913 - the options, by name
     idle_timeout: int,
     origins: tuple[str, ...],
 ) -> int:
-    from ldpbeam.pipelines.collect.server import Limits
-    from ldpbeam.pipelines.collect.service import serve
-    from ldpbeam.pipelines.collect.store import FileStore
-    from ldpbeam.pipelines.commands.support.collections import introduction, load
-    from ldpbeam.pipelines.config import require_distinct
-    from ldpbeam.pipelines.local.listening import parse_address
+    from ..collect.server import Limits
+    from ..collect.service import serve
+    from ..collect.store import FileStore
+    from ..config import require_distinct
+    from ..local.listening import parse_address
+    from .support.collections import introduction, load
 
     address = parse_address(listen, "--listen", "E-USAGE-LISTEN", "127.0.0.1:8080")
     if (output is None) == (topic is None):
@@ -134,7 +136,7 @@ def _collect(  # noqa: PLR0913 - the options, by name
     if output is not None:
         store = FileStore(output, file_every, file_bytes, notice=_notice)
     else:
-        from ldpbeam.pipelines.collect.topic import TopicStore
+        from ..collect.topic import TopicStore
 
         assert topic is not None  # noqa: S101 - refused above
         store = TopicStore(topic)

@@ -11,16 +11,18 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ldpbeam.errors import UsageError
-from ldpbeam.pipelines.commands.support.console import Mode, PrintingCommand, deliver, mode, say
-from ldpbeam.pipelines.commands.support.drawn_anew import drawn_anew_option
-from ldpbeam.pipelines.commands.support.options import collections_option
-from ldpbeam.pipelines.commands.support.sums import chosen, group_option, history_of_groups
+
+from .support.console import Mode, PrintingCommand, deliver, mode, say
+from .support.drawn_anew import drawn_anew_option
+from .support.options import collections_option
+from .support.sums import chosen, group_option, history_of_groups
 
 if TYPE_CHECKING:
     from ldpbeam.over_time.compare import Comparison
     from ldpbeam.over_time.covariance import DrawnAnew
     from ldpbeam.over_time.results import Choice, History, Part
-    from ldpbeam.pipelines.commands.support.over_time import Read
+
+    from .support.over_time import Read
 
     Epochs = tuple[int, int]
 
@@ -112,12 +114,7 @@ def compare(a: Path, b: Path | None, collection_files: tuple[Path, ...], **asked
     compared in place of single values, all at one false-discovery rate. With --value, the answer is about
     that value or group alone, with its own p-value.
     """
-    from ldpbeam.pipelines.commands.support.over_time import (
-        documents,
-        read_histories,
-        require_suffix,
-        write_tables,
-    )
+    from .support.over_time import documents, read_histories, require_suffix, write_tables
 
     which = _Asked(**asked)
     output = which.output
@@ -176,7 +173,8 @@ def _of_all(history: History, comparison: Comparison, which: _Asked, kind: str) 
 def _of_chosen(history: History, comparison: Comparison, places: Sequence[int], kind: str) -> dict[str, Any]:
     """Say of each value that was asked for whether it changed; gives the same for programs."""
     from ldpbeam.over_time.compare import chosen_changes
-    from ldpbeam.pipelines.commands.support.over_time import finite
+
+    from .support.over_time import finite
 
     found = chosen_changes(comparison, places)
     for one in found:

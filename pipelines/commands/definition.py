@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from ldpbeam.pipelines.commands.support.console import Mode, PrintingCommand, deliver, mode, say
+from .support.console import Mode, PrintingCommand, deliver, mode, say
 
 
 @click.command(cls=PrintingCommand)
@@ -18,7 +18,8 @@ def definition(collection: Path, output: Path | None) -> None:
     It holds nothing secret and nothing of the server's own. docs/wire.md says what a device does with it.
     """
     from ldpbeam.collection.device_definition import device_definition_text
-    from ldpbeam.pipelines.commands.support.collections import load
+
+    from .support.collections import load
 
     agreed = load(collection)
     if output is not None:

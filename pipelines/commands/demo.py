@@ -11,7 +11,8 @@ from pathlib import Path
 import click
 
 from ldpbeam.errors import UsageError
-from ldpbeam.pipelines.commands.support.console import PrintingCommand, say
+
+from .support.console import PrintingCommand, say
 
 _DEVICES = 60_000
 _EPOCHS = 40
@@ -46,13 +47,14 @@ def run_demo(out: Path, seed: int) -> None:
     """
     logging.basicConfig(level=logging.ERROR)  # before Beam is imported, as in the command run
     from ldpbeam.collection.file import load_collection
-    from ldpbeam.pipelines.commands.support.progress import Bar
-    from ldpbeam.pipelines.commands.support.running import run_over_files
-    from ldpbeam.pipelines.page.document import write_page
     from ldpbeam.simulators.faults import write_faults
     from ldpbeam.simulators.population.drawn import Launch
     from ldpbeam.simulators.simulate import simulate
     from ldpbeam.simulators.words import RandomWords
+
+    from ..page.document import write_page
+    from .support.progress import Bar
+    from .support.running import run_over_files
 
     started = time.monotonic()
     _make_room(out)

@@ -7,7 +7,8 @@ from pathlib import Path
 import click
 
 from ldpbeam.errors import LdpError
-from ldpbeam.pipelines.commands.support.console import PrintingCommand, deliver, say
+
+from .support.console import PrintingCommand, deliver, say
 
 
 @click.command(cls=PrintingCommand)
@@ -25,7 +26,7 @@ def doctor(output: Path, runner: str | None, cluster: str | None) -> None:
 
     Exit code 0: nothing that was asked for is at fault. 6: something is; its line says what to do.
     """
-    from ldpbeam.pipelines.commands.support.examination import Asked, State, examine
+    from .support.examination import Asked, State, examine
 
     findings = []
     for finding in examine(Asked(output, runner, cluster)):

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from ldpbeam.pipelines.commands.support.console import PrintingCommand, deliver, say
+from .support.console import PrintingCommand, deliver, say
 
 
 @click.command(cls=PrintingCommand)
@@ -32,11 +32,11 @@ def explain(collection: Path, devices: int, row: tuple[int, str, Path] | None, a
     With --row it computes a published number again from its count, and ends with 6 where the stored one
     differs.
     """
-    from ldpbeam.pipelines.commands.support.collections import load
+    from .support.collections import load
 
     agreed = load(collection)
     if row is not None:
-        from ldpbeam.pipelines.commands.support.followed import follow_row
+        from .support.followed import follow_row
 
         follow_row(agreed, *row, attribute=attribute)
         return

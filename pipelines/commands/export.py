@@ -11,17 +11,19 @@ import click
 
 from ldpbeam.consistency import NOT_ADDED_UP
 from ldpbeam.errors import UsageError
-from ldpbeam.pipelines.commands.support.console import PrintingCommand, deliver, say
-from ldpbeam.pipelines.commands.support.drawn_anew import drawn_anew_option
-from ldpbeam.pipelines.commands.support.options import collections_option
-from ldpbeam.pipelines.commands.support.sums import asked_for, chosen, sum_options, with_question
+
+from .support.console import PrintingCommand, deliver, say
+from .support.drawn_anew import drawn_anew_option
+from .support.options import collections_option
+from .support.sums import asked_for, chosen, sum_options, with_question
 
 if TYPE_CHECKING:
     from ldpbeam.over_time.covariance import DrawnAnew
     from ldpbeam.over_time.results import Results
     from ldpbeam.over_time.rollup import Place
-    from ldpbeam.pipelines.commands.support.over_time import Read
     from ldpbeam.sums import Question
+
+    from .support.over_time import Read
 
 
 @dataclass(frozen=True)
@@ -99,7 +101,7 @@ def export(results: Path, collection_files: tuple[Path, ...], **asked: Any) -> N
     errors of means take that into account, and assume nothing unless you give --drawn-anew:
     docs/over-time.md.
     """
-    from ldpbeam.pipelines.commands.support.over_time import require_suffix, show_rows, write_tables
+    from .support.over_time import require_suffix, show_rows, write_tables
 
     which = _Asked(**asked)
     question = asked_for(which.group_file, which.cumulative, which.shares, which.mean)
@@ -133,7 +135,7 @@ def _of_values(results: Path, collection_files: tuple[Path, ...], which: _Asked)
         from ldpbeam.over_time.results import Results
 
         return Results.of(results).tables()
-    from ldpbeam.pipelines.commands.support.over_time import read_histories
+    from .support.over_time import read_histories
 
     found, read = read_histories(results, collection_files)
     if which.rolled:
@@ -145,8 +147,9 @@ def _answers(
     results: Path, collection_files: tuple[Path, ...], question: Question | Path, which: _Asked
 ) -> Iterator[Any]:
     """One row per group, value on a curve, quantile or mean."""
-    from ldpbeam.pipelines.commands.support.over_time import read_histories
     from ldpbeam.sums import answers
+
+    from .support.over_time import read_histories
 
     _, found = read_histories(results, collection_files)
     asked = with_question(chosen(found, which.name, which.attribute, results), question, results)

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import click
 
-from ldpbeam.pipelines.commands.support.console import PrintingCommand
-from ldpbeam.pipelines.commands.support.options import collections_option
+from .support.console import PrintingCommand
+from .support.options import collections_option
 
 
 @click.command(cls=PrintingCommand)
@@ -25,6 +25,6 @@ def inspect(file: Path, collection_files: tuple[Path, ...], limit: int) -> None:
 
     It may hold reports, rejects, estimates, the results of a run, a simulation, or be a collection.
     """
-    from ldpbeam.pipelines.commands.support.inspection import inspect_file
+    from .support.inspection import inspect_file
 
     inspect_file(file, collection_files, limit)

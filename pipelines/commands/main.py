@@ -17,8 +17,9 @@ import click
 
 from ldpbeam import __version__
 from ldpbeam.errors import LdpError
-from ldpbeam.pipelines import commands
 from ldpbeam.text import clean
+
+from .. import commands
 
 INTERRUPTED = 130
 
@@ -71,7 +72,7 @@ def main() -> None:
         click.echo(f"ldpbeam: {error}", err=True)
         sys.exit(error.exit_code)
     except Exception as error:
-        from ldpbeam.pipelines.commands.support.outside import outside_error
+        from .support.outside import outside_error
 
         known = outside_error(error)
         if known is not None:

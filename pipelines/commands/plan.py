@@ -7,9 +7,9 @@ from typing import Any
 
 import click
 
-from ldpbeam.pipelines.commands.support.console import PrintingCommand
-from ldpbeam.pipelines.commands.support.drawn_anew import drawn_anew_option
-from ldpbeam.pipelines.commands.support.options import InstantOption
+from .support.console import PrintingCommand
+from .support.drawn_anew import drawn_anew_option
+from .support.options import InstantOption
 
 
 class _RangeOption(click.ParamType[int]):
@@ -141,6 +141,6 @@ def plan(**asked: Any) -> None:
 
     docs/planning.md says how to read the answer.
     """
-    from ldpbeam.pipelines.commands.support.planning import Asked, plan_collection
+    from .support.planning import Asked, plan_collection
 
     plan_collection(Asked(**asked))

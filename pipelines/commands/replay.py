@@ -8,8 +8,8 @@ from pathlib import Path
 
 import click
 
-from ldpbeam.pipelines.commands.support.console import PrintingCommand, deliver, say
-from ldpbeam.pipelines.commands.support.options import collections_option
+from .support.console import PrintingCommand, deliver, say
+from .support.options import collections_option
 
 
 @click.command(cls=PrintingCommand)
@@ -21,12 +21,12 @@ def replay(rejects: Path, collection_files: tuple[Path, ...]) -> None:
     The counts become what they would be had nothing been rejected; epochs that change get a further revision.
     Collections that the run had need not be given again: --collection adds to them.
     """
-    from ldpbeam.pipelines.commands.support.collections import load
-    from ldpbeam.pipelines.commands.support.outcome import identity
+    from .support.collections import load
+    from .support.outcome import identity
 
     collections = tuple(load(path) for path in collection_files)
     logging.basicConfig(level=logging.ERROR)
-    from ldpbeam.pipelines.local import replay as local
+    from ..local import replay as local
 
     done = local.replay(rejects, collections)
     for name, epoch, revision in done.revised:

@@ -7,9 +7,10 @@ from pathlib import Path
 import click
 
 from ldpbeam.errors import UsageError
-from ldpbeam.pipelines.commands.support.console import PrintingCommand, deliver, say
-from ldpbeam.pipelines.commands.support.sums import group_option
 from ldpbeam.text import clean
+
+from .support.console import PrintingCommand, deliver, say
+from .support.sums import group_option
 
 
 @click.command(cls=PrintingCommand)
@@ -19,8 +20,8 @@ from ldpbeam.text import clean
 @group_option
 def report(output: Path, page: Path | None, truth: Path | None, group_file: Path | None) -> None:
     """Write the page of a finished run: one file, no server, nothing fetched from elsewhere."""
-    from ldpbeam.pipelines.page.document import write_page
-    from ldpbeam.pipelines.run_record import RUN_RECORD
+    from ..page.document import write_page
+    from ..run_record import RUN_RECORD
 
     if not (output / RUN_RECORD).is_file():
         raise UsageError(

@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING
 import click
 
 from ldpbeam.errors import UsageError
-from ldpbeam.pipelines.commands.support.console import PrintingCommand, deliver, say
+
+from .support.console import PrintingCommand, deliver, say
 
 if TYPE_CHECKING:
-    from ldpbeam.pipelines.reproduce.contract import Experiment
+    from ..reproduce.contract import Experiment
 
 
 @click.command(cls=PrintingCommand)
@@ -52,9 +53,9 @@ def reproduce(
 
     A name stands for every experiment that begins with it. Interrupted runs go on where they ended.
     """
-    from ldpbeam.pipelines.commands.support.progress import Bar
-    from ldpbeam.pipelines.reproduce import EXPERIMENTS
-    from ldpbeam.pipelines.reproduce.contract import Settings
+    from ..reproduce import EXPERIMENTS
+    from ..reproduce.contract import Settings
+    from .support.progress import Bar
 
     names = _chosen(experiments, EXPERIMENTS)
     if listing:
@@ -62,8 +63,8 @@ def reproduce(
             say(f"{name:28} {EXPERIMENTS[name].source}: {EXPERIMENTS[name].title}")
         deliver([{"name": name, "source": EXPERIMENTS[name].source} for name in names])
         return
-    from ldpbeam.pipelines.reproduce.results import write, write_page
-    from ldpbeam.pipelines.reproduce.runner import run
+    from ..reproduce.results import write, write_page
+    from ..reproduce.runner import run
 
     settings = Settings(quick, seed, data, runs)
     found = []

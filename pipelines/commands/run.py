@@ -11,11 +11,12 @@ from typing import Any
 import click
 
 from ldpbeam.errors import UsageError
-from ldpbeam.pipelines.commands.support.console import PrintingCommand
-from ldpbeam.pipelines.commands.support.options import collections_option, given, run_options
-from ldpbeam.pipelines.config import resolve_runner
-from ldpbeam.pipelines.option import Over
 from ldpbeam.transforms.sources import chosen_source, source_options
+
+from ..config import resolve_runner
+from ..option import Over
+from .support.console import PrintingCommand
+from .support.options import collections_option, given, run_options
 
 
 @click.command(
@@ -34,7 +35,7 @@ def run(context: click.Context, /, collection_files: tuple[Path, ...], **typed: 
     Exit codes: 0 ok, 2 usage, 3 invalid collection, 4 ok with rejects, 5 nothing was counted or an epoch
     withheld for errors, 6 internal, 130 interrupted.
     """
-    from ldpbeam.pipelines.inputs import split_arguments
+    from ..inputs import split_arguments
 
     patterns = typed["files"]
     files, beam_args = split_arguments(context.args, files_allowed=bool(patterns))
@@ -46,12 +47,12 @@ def run(context: click.Context, /, collection_files: tuple[Path, ...], **typed: 
     values = given(context, over | {Over.MESSAGES} if messages else over)
     values |= {"files": patterns, "runner": runner, "beam_args": beam_args}
 
-    from ldpbeam.pipelines.commands.support.collections import load
+    from .support.collections import load
 
     collections = tuple(load(path) for path in collection_files)
     # Before Beam is imported: it warns on the root logger about optional packages that nobody asked for.
     logging.basicConfig(level=logging.ERROR)
-    from ldpbeam.pipelines.commands.support.running import run_over_files, run_over_messages
+    from .support.running import run_over_files, run_over_messages
 
     sys.exit((run_over_messages if messages else run_over_files)(collections, values))
 

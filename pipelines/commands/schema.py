@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from ldpbeam.pipelines.commands.support.console import Mode, PrintingCommand, deliver, mode, say
+from .support.console import Mode, PrintingCommand, deliver, mode, say
 
 
 @click.command(cls=PrintingCommand)

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ldpbeam.errors import UsageError
-from ldpbeam.pipelines.commands.support.console import PrintingCommand, deliver, say
+
+from .support.console import PrintingCommand, deliver, say
 
 if TYPE_CHECKING:
     from ldpbeam.collection.collection import Collection
@@ -101,12 +102,13 @@ def simulate_reports(asked: Asked) -> None:
     Raises:
         CollectionError, UsageError: the collection, the population or the topic cannot be used.
     """
-    from ldpbeam.pipelines.commands.support.collections import load
-    from ldpbeam.pipelines.commands.support.progress import Bar
     from ldpbeam.simulators.population.joint import Joint, joint_population
     from ldpbeam.simulators.population.specs import Panel, Population, population
     from ldpbeam.simulators.simulate import simulate
     from ldpbeam.simulators.words import RandomWords
+
+    from .support.collections import load
+    from .support.progress import Bar
 
     if asked.topic is not None:
         _require_publishable(asked.topic, asked.compression)
@@ -184,8 +186,9 @@ def _publish(
     from google.api_core.exceptions import GoogleAPIError
     from google.auth.exceptions import GoogleAuthError
 
-    from ldpbeam.pipelines.local.subscriber import explain
     from ldpbeam.simulators.deliver.pubsub import publish_epochs
+
+    from ..local.subscriber import explain
 
     try:
         done = publish_epochs(collection, people, topic, **settings)

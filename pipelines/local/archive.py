@@ -20,11 +20,12 @@ from typing import Any
 
 from ldpbeam.accounting import Account
 from ldpbeam.collection.epochs import parse_instant
-from ldpbeam.pipelines.local.landing import FOLDER
-from ldpbeam.pipelines.local.segment import EpochKey
-from ldpbeam.pipelines.run_record import Archived
 from ldpbeam.transforms.sinks.accounting import EpochAccounting, whole_accounting, write_accounting
 from ldpbeam.transforms.sinks.atomic import publish
+
+from ..run_record import Archived
+from .landing import FOLDER
+from .segment import EpochKey
 
 FOLDED = "accounting/archive"
 """Where it is, below the output directory."""

@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ldpbeam.accounting import Account, Publication
-from ldpbeam.pipelines.local.epoch_state import EpochState
-from ldpbeam.pipelines.local.segment import EpochKey
 from ldpbeam.schedule import Schedule
+
+from .epoch_state import EpochState
+from .segment import EpochKey
 
 REPLAY = "replay"
 """Pane of a revision that a replay makes."""

@@ -15,18 +15,19 @@ from typing import Any, Protocol, runtime_checkable
 
 from ldpbeam.collection.collection import Collection
 from ldpbeam.errors import LdpError
-from ldpbeam.pipelines.config import RunConfig
-from ldpbeam.pipelines.local.due import Due, EpochMoment
-from ldpbeam.pipelines.local.epoch_state import EpochState, EpochStates
-from ldpbeam.pipelines.local.landing import Landing, mergeable
-from ldpbeam.pipelines.local.results import publish_due
-from ldpbeam.pipelines.local.segment import EpochKey, Segment
-from ldpbeam.pipelines.local.status import Status
-from ldpbeam.pipelines.local.watermark import Pull, TimeKeeper, Watermark
-from ldpbeam.pipelines.published import indicators_record, run_record, write_record
-from ldpbeam.pipelines.run_record import RunRecord, StreamRecord, last_clock
 from ldpbeam.reports import ReportColumns
 from ldpbeam.schedule import Schedule
+
+from ..config import RunConfig
+from ..published import indicators_record, run_record, write_record
+from ..run_record import RunRecord, StreamRecord, last_clock
+from .due import Due, EpochMoment
+from .epoch_state import EpochState, EpochStates
+from .landing import Landing, mergeable
+from .results import publish_due
+from .segment import EpochKey, Segment
+from .status import Status
+from .watermark import Pull, TimeKeeper, Watermark
 
 _MICROS = 1_000_000
 _TOGETHER_BYTES = 128 << 20

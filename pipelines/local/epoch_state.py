@@ -15,9 +15,6 @@ from typing import Any
 
 from ldpbeam.accounting import CONFLICTING, Account, Accounting, Key
 from ldpbeam.errors import Reason
-from ldpbeam.pipelines.local.archive import Archive
-from ldpbeam.pipelines.local.segment import EpochKey, Segment
-from ldpbeam.pipelines.run_record import Archived
 from ldpbeam.schedule import Schedule
 from ldpbeam.transforms.sinks.accounting import (
     EpochAccounting,
@@ -28,6 +25,10 @@ from ldpbeam.transforms.sinks.accounting import (
     write_accounting,
 )
 from ldpbeam.transforms.sinks.file_record import FileRecord
+
+from ..run_record import Archived
+from .archive import Archive
+from .segment import EpochKey, Segment
 
 
 @dataclass

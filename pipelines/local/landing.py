@@ -27,11 +27,12 @@ import numpy as np
 from ldpbeam.accounting import Key
 from ldpbeam.collection.collection import Collection, digest_hex
 from ldpbeam.errors import LdpError, Reason
-from ldpbeam.pipelines.local.segment import EpochKey, Segment, encode_segment, read_header, read_segment
 from ldpbeam.reports import Admission, ReportColumns, admit_frames, by_epoch
 from ldpbeam.transforms.sinks.atomic import keep_private
 from ldpbeam.transforms.sinks.rejects import write_rejects
 from ldpbeam.wire import codec
+
+from .segment import EpochKey, Segment, encode_segment, read_header, read_segment
 
 FOLDER = "landing"
 """Where it is, below the output directory."""

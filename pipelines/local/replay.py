@@ -26,17 +26,6 @@ from ldpbeam.accounting import Entry, Key
 from ldpbeam.collection.collection import Collection, digest_hex
 from ldpbeam.collection.record import collection_of
 from ldpbeam.errors import Reason, UsageError
-from ldpbeam.pipelines.config import Counting, Input, RunConfig
-from ldpbeam.pipelines.inputs import shard_bits_for
-from ldpbeam.pipelines.interrupt import interruptible, removed_on_interrupt
-from ldpbeam.pipelines.local.due import REPLAY
-from ldpbeam.pipelines.local.engine import LocalStream
-from ldpbeam.pipelines.local.landing import FOLDER
-from ldpbeam.pipelines.local.segment import Segment
-from ldpbeam.pipelines.output import locked
-from ldpbeam.pipelines.published import write_record
-from ldpbeam.pipelines.run import run
-from ldpbeam.pipelines.run_record import RUN_RECORD, RunRecord, read_record
 from ldpbeam.reports import Admission, ReportColumns, admit_frames
 from ldpbeam.tables import as_parquet
 from ldpbeam.transforms.sinks import Outputs
@@ -51,6 +40,18 @@ from ldpbeam.transforms.sinks.atomic import link, publish, remove
 from ldpbeam.transforms.sinks.estimates import epoch_file_name, latest_file_name
 from ldpbeam.transforms.sinks.file_record import FileRecord
 from ldpbeam.wire import codec
+
+from ..config import Counting, Input, RunConfig
+from ..inputs import shard_bits_for
+from ..interrupt import interruptible, removed_on_interrupt
+from ..output import locked
+from ..published import write_record
+from ..run import run
+from ..run_record import RUN_RECORD, RunRecord, read_record
+from .due import REPLAY
+from .engine import LocalStream
+from .landing import FOLDER
+from .segment import Segment
 
 MENDABLE = frozenset({Reason.UNKNOWN_COLLECTION, Reason.RETIRED_COLLECTION, Reason.FUTURE_EPOCH})
 """Reasons that another set of collections can do away with. The others lie in the bytes of the report."""

@@ -11,14 +11,15 @@ from apache_beam.utils.timestamp import MIN_TIMESTAMP
 from ldpbeam.collection.collection import Collection, digest_hex
 from ldpbeam.epoch_result import result_of_epoch
 from ldpbeam.histogram import EpochHistogram
-from ldpbeam.pipelines.config import RunConfig
-from ldpbeam.pipelines.local.due import Due
-from ldpbeam.pipelines.local.landing import Landing
-from ldpbeam.pipelines.local.segment import EpochKey, read_segment
 from ldpbeam.reports import ReportColumns
 from ldpbeam.transforms.sinks import chosen_sinks
 from ldpbeam.transforms.sinks.accounting import RevisionNumbers
 from ldpbeam.transforms.sinks.estimates import EpochFiles
+
+from ..config import RunConfig
+from .due import Due
+from .landing import Landing
+from .segment import EpochKey, read_segment
 
 ENGINE = "local"
 """The job that the accounting names for every revision; on one output directory there is only one engine."""

@@ -10,8 +10,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
-from ldpbeam.pipelines.local.listening import QuietHandler, listening
-from ldpbeam.pipelines.run_record import RUN_RECORD
+from ..run_record import RUN_RECORD
+from .listening import QuietHandler, listening
 
 AT_LEAST = 5.0
 """Seconds between two pages."""
@@ -55,7 +55,7 @@ class LivePage:
             return self._page
 
     def _make(self, stamp: tuple[int, int]) -> None:
-        from ldpbeam.pipelines.page.document import render
+        from ..page.document import render
 
         began = self._clock()
         try:

@@ -11,8 +11,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, fields
 from typing import Any
 
-from ldpbeam.pipelines.local.listening import QuietHandler, listening
-from ldpbeam.pipelines.prometheus import CONTENT_TYPE, family, single, text
+from ..prometheus import CONTENT_TYPE, family, single, text
+from .listening import QuietHandler, listening
 
 
 def _metric(name: str, kind: str, meaning: str, default: Any = 0) -> Any:

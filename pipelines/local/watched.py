@@ -18,8 +18,9 @@ from google.protobuf.message import DecodeError
 
 from ldpbeam.errors import UsageError
 from ldpbeam.kernels import framing
-from ldpbeam.pipelines.collect.folder import JOURNAL_PREFIX, REPORT_SUFFIX, started
 from ldpbeam.wire import codec, report_pb2
+
+from ..collect.folder import JOURNAL_PREFIX, REPORT_SUFFIX, started
 
 _MICROS = 1_000_000
 _LAST_SECOND = 253_402_300_799

@@ -7,11 +7,12 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from ldpbeam.accounting import Account
-from ldpbeam.pipelines.page import charts
-from ldpbeam.pipelines.page.dates import Dates
-from ldpbeam.pipelines.page.parts import Detail, Figure, Key, Table, shortened
-from ldpbeam.pipelines.page.text import count, plural
-from ldpbeam.pipelines.run_record import EpochRecord, RunRecord
+
+from ..run_record import EpochRecord, RunRecord
+from . import charts
+from .dates import Dates
+from .parts import Detail, Figure, Key, Table, shortened
+from .text import count, plural
 
 _HEIGHT = 170
 _OWN = ("duplicate", "late")

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ldpbeam.pipelines.page import charts
-from ldpbeam.pipelines.page.data import CollectionData, EpochSummary
-from ldpbeam.pipelines.page.parts import Detail, Figure, Key, Table, shortened
-from ldpbeam.pipelines.page.text import DASH, count, power, share
+from . import charts
+from .data import CollectionData, EpochSummary
+from .parts import Detail, Figure, Key, Table, shortened
+from .text import DASH, count, power, share
 
 _CURVES: Sequence[tuple[str, str, tuple[int, ...], str]] = (
     ("raw", charts.RAW, (), "mse_raw"),

@@ -13,8 +13,8 @@ from typing import Any
 
 import altair as alt
 
-from ldpbeam.pipelines.page import scales
-from ldpbeam.pipelines.page.dates import Dates
+from . import scales
+from .dates import Dates
 
 Chart = alt.Chart | alt.LayerChart
 

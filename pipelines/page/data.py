@@ -14,13 +14,14 @@ from pathlib import Path
 import numpy as np
 
 from ldpbeam.errors import UsageError
-from ldpbeam.pipelines.collection_record import CollectionRecord, HistogramRecord
-from ldpbeam.pipelines.page.dates import Dates
-from ldpbeam.pipelines.page.estimates import Floats, Ints, Slot, Snapshot, Truth, index, read
-from ldpbeam.pipelines.page.significance import Noise, Standing
-from ldpbeam.pipelines.page.text import clean_tree, count
-from ldpbeam.pipelines.run_record import RUN_RECORD, RunRecord, read_record
 from ldpbeam.protocols.contract import Result
+
+from ..collection_record import CollectionRecord, HistogramRecord
+from ..run_record import RUN_RECORD, RunRecord, read_record
+from .dates import Dates
+from .estimates import Floats, Ints, Slot, Snapshot, Truth, index, read
+from .significance import Noise, Standing
+from .text import clean_tree, count
 
 KEPT = 2_000_000
 """At most so many estimates are kept in memory, 60 bytes each; of larger runs they are read again."""

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from ldpbeam.pipelines.page import scales
+from . import scales
 
 Tick = tuple[int, str, str]
 """An epoch, what stands below it, and below that the day or year where it is not that of the tick before."""

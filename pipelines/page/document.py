@@ -22,14 +22,15 @@ from altair.utils.schemapi import debug_mode
 from markupsafe import Markup
 
 from ldpbeam.errors import disk_error
-from ldpbeam.pipelines.page.accounting_section import complaints, identity
-from ldpbeam.pipelines.page.data import Run, load
-from ldpbeam.pipelines.page.glosses import glosses
-from ldpbeam.pipelines.page.parts import RECORD_ROWS, SECTIONS, Detail, Table, shortened
-from ldpbeam.pipelines.page.sums import Asked, described
-from ldpbeam.pipelines.page.text import count, duration, plural, size
-from ldpbeam.pipelines.page.view import Writer
-from ldpbeam.pipelines.run_record import RunRecord
+
+from ..run_record import RunRecord
+from .accounting_section import complaints, identity
+from .data import Run, load
+from .glosses import glosses
+from .parts import RECORD_ROWS, SECTIONS, Detail, Table, shortened
+from .sums import Asked, described
+from .text import count, duration, plural, size
+from .view import Writer
 
 _SCRIPTS = ("tooltip.js", "explorer.js")
 _ADDRESS = re.compile(r"https?:|://", re.IGNORECASE)

@@ -21,9 +21,10 @@ import pyarrow.dataset
 from numpy.typing import NDArray
 
 from ldpbeam.accounting import EARLY
-from ldpbeam.pipelines.page.text import LABEL_LIMIT
 from ldpbeam.tables import published_table
 from ldpbeam.text import clean
+
+from .text import LABEL_LIMIT
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

@@ -16,9 +16,9 @@ from typing import Any
 
 import numpy as np
 
-from ldpbeam.pipelines.page.data import CollectionData
-from ldpbeam.pipelines.page.estimates import Floats, Snapshot
-from ldpbeam.pipelines.page.text import count, decimals, plural
+from .data import CollectionData
+from .estimates import Floats, Snapshot
+from .text import count, decimals, plural
 
 MISSING = -0x8000
 """Stands for a number that is not there."""

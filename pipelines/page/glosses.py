@@ -6,7 +6,8 @@ from collections.abc import Iterable
 
 from ldpbeam.consistency import NOT_ADDED_UP
 from ldpbeam.errors import Reason
-from ldpbeam.pipelines.page.text import count
+
+from .text import count
 
 Gloss = tuple[str, str]
 

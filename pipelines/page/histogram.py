@@ -9,12 +9,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from ldpbeam.consistency import NOT_ADDED_UP, UNBIASED
-from ldpbeam.pipelines.page import charts
-from ldpbeam.pipelines.page.data import CollectionData
-from ldpbeam.pipelines.page.estimates import Floats, Snapshot
-from ldpbeam.pipelines.page.parts import Detail, Figure, Key, Table, shortened
-from ldpbeam.pipelines.page.significance import discoveries
-from ldpbeam.pipelines.page.text import count, plural, share
+
+from . import charts
+from .data import CollectionData
+from .estimates import Floats, Snapshot
+from .parts import Detail, Figure, Key, Table, shortened
+from .significance import discoveries
+from .text import count, plural, share
 
 Form = Callable[[float | None, float | None], str]
 

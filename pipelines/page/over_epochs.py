@@ -6,13 +6,13 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from ldpbeam.pipelines.page import charts, svg
-from ldpbeam.pipelines.page.charts import PROVISIONAL, WITHHELD
-from ldpbeam.pipelines.page.data import CollectionData, EpochSummary
-from ldpbeam.pipelines.page.estimates import Snapshot
-from ldpbeam.pipelines.page.histogram import Form
-from ldpbeam.pipelines.page.parts import Detail, Key, Multiple, Table, shortened
-from ldpbeam.pipelines.page.text import DASH, count, points, share
+from . import charts, svg
+from .charts import PROVISIONAL, WITHHELD
+from .data import CollectionData, EpochSummary
+from .estimates import Snapshot
+from .histogram import Form
+from .parts import Detail, Key, Multiple, Table, shortened
+from .text import DASH, count, points, share
 
 
 @dataclass(frozen=True)

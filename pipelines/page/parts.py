@@ -8,9 +8,9 @@ from typing import Any
 
 from markupsafe import Markup
 
-from ldpbeam.pipelines.page import svg
-from ldpbeam.pipelines.page.charts import POINTED, Chart
-from ldpbeam.pipelines.page.text import plural
+from . import svg
+from .charts import POINTED, Chart
+from .text import plural
 
 SECTIONS = 8
 """How many collections, or attributes of one, have a section; the others are listed."""

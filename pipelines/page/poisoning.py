@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ldpbeam.pipelines.collection_record import HistogramRecord
-from ldpbeam.pipelines.page.parts import Table, shortened
-from ldpbeam.pipelines.page.text import plural
-from ldpbeam.pipelines.run_record import Alarm, Indicators
+from ..collection_record import HistogramRecord
+from ..run_record import Alarm, Indicators
+from .parts import Table, shortened
+from .text import plural
 
 _NAMES = {
     "seeds": "evenness of seeds",

@@ -7,12 +7,13 @@ from dataclasses import dataclass
 from math import exp, log
 
 from ldpbeam.collection.record import collection_of
-from ldpbeam.pipelines.collection_record import CollectionRecord, Curve, GuaranteeRecord
-from ldpbeam.pipelines.page import charts
-from ldpbeam.pipelines.page.parts import Figure, Key, Table
-from ldpbeam.pipelines.page.text import DASH
 from ldpbeam.planning.shuffled import of_collection, shuffled_words
 from ldpbeam.statements import epsilon
+
+from ..collection_record import CollectionRecord, Curve, GuaranteeRecord
+from . import charts
+from .parts import Figure, Key, Table
+from .text import DASH
 
 _MANY = 100_000
 """Devices that the line about a shuffler speaks of."""

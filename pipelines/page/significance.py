@@ -7,8 +7,9 @@ import numpy as np
 from ldpbeam.arrays import Flags
 from ldpbeam.estimates import lasting_share
 from ldpbeam.over_time.significance import adjusted, p_values
-from ldpbeam.pipelines.collection_record import GuaranteeRecord, HistogramRecord
-from ldpbeam.pipelines.page.estimates import Floats, Ints, Snapshot
+
+from ..collection_record import GuaranteeRecord, HistogramRecord
+from .estimates import Floats, Ints, Snapshot
 
 _COLUMNS = 10
 _SEEN, _Z, _N0, _SUM0, _FRESH0, _KEPT0, _N1, _SUM1, _FRESH1, _KEPT1 = range(_COLUMNS)

@@ -16,17 +16,18 @@ from ldpbeam.collection.record import collection_of
 from ldpbeam.errors import CollectionError, UsageError
 from ldpbeam.estimates import CONFIDENCE
 from ldpbeam.over_time.significance import normal_limit
-from ldpbeam.pipelines.page import charts
-from ldpbeam.pipelines.page.data import CollectionData
-from ldpbeam.pipelines.page.estimates import Floats, Snapshot
-from ldpbeam.pipelines.page.parts import Detail, Figure, Key, Table, shortened
-from ldpbeam.pipelines.page.text import LABEL_LIMIT, count, plural, share
-from ldpbeam.pipelines.run_record import RunRecord
 from ldpbeam.sums.group_file import read_groups, shared_values
 from ldpbeam.sums.quantiles import quantile
 from ldpbeam.sums.quantity import Sums, cumulative, of_groups
 from ldpbeam.sums.series import errors_of_sums
 from ldpbeam.text import clean
+
+from ..run_record import RunRecord
+from . import charts
+from .data import CollectionData
+from .estimates import Floats, Snapshot
+from .parts import Detail, Figure, Key, Table, shortened
+from .text import LABEL_LIMIT, count, plural, share
 
 MOST = 512
 """Values of a curve: beyond, it would take the page seconds."""

@@ -8,18 +8,19 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from ldpbeam.histogram import INSUFFICIENT, TOO_MANY_ERRORS
-from ldpbeam.pipelines.page import accounting_section as accounting
-from ldpbeam.pipelines.page.accuracy import answer, average, error_figure
-from ldpbeam.pipelines.page.data import CollectionData
-from ldpbeam.pipelines.page.explorer import Explorer, explorer
-from ldpbeam.pipelines.page.histogram import histogram
-from ldpbeam.pipelines.page.over_epochs import OverEpochs, over_epochs
-from ldpbeam.pipelines.page.parts import Detail, Figure, Table
-from ldpbeam.pipelines.page.poisoning import Poisoning, poisoning
-from ldpbeam.pipelines.page.privacy import Privacy, privacy
-from ldpbeam.pipelines.page.sums import AddedUp, Asked, added_up
-from ldpbeam.pipelines.page.text import DASH, count, duration, plain, plural, points, share
-from ldpbeam.pipelines.run_record import RunRecord
+
+from ..run_record import RunRecord
+from . import accounting_section as accounting
+from .accuracy import answer, average, error_figure
+from .data import CollectionData
+from .explorer import Explorer, explorer
+from .histogram import histogram
+from .over_epochs import OverEpochs, over_epochs
+from .parts import Detail, Figure, Table
+from .poisoning import Poisoning, poisoning
+from .privacy import Privacy, privacy
+from .sums import AddedUp, Asked, added_up
+from .text import DASH, count, duration, plain, plural, points, share
 
 _NAMED = 12
 """Most epochs a sentence lists."""

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from functools import cache
 from importlib import import_module
 
-from ldpbeam.pipelines.reproduce.contract import Experiment
+from .contract import Experiment
 
 __all__ = ["EXPERIMENTS", "experiment"]
 
@@ -63,7 +63,7 @@ def experiment(name: str) -> Experiment:
 
 @cache
 def _own(name: str) -> Experiment:
-    from ldpbeam.pipelines.reproduce import loloha_data
+    from . import loloha_data
 
     parts = name.split(":")
     if len(parts) == 3 and parts[2].isidentifier():

@@ -16,8 +16,10 @@ import numpy as np
 from ldpbeam.arrays import Floats, Ints
 from ldpbeam.channels.calibration import Calibration
 from ldpbeam.estimates import variance
-from ldpbeam.pipelines.reproduce import data, published
-from ldpbeam.pipelines.reproduce.contract import (
+from ldpbeam.protocols import FrequencyProtocol, Parameters, protocol
+
+from . import data, published
+from .contract import (
     Cell,
     Comparison,
     Experiment,
@@ -30,9 +32,8 @@ from ldpbeam.pipelines.reproduce.contract import (
     number,
     series,
 )
-from ldpbeam.pipelines.reproduce.draws import frequencies, one_epoch
-from ldpbeam.pipelines.reproduce.loloha_data import CLIPPED, UNBIASED, errors
-from ldpbeam.protocols import FrequencyProtocol, Parameters, protocol
+from .draws import frequencies, one_epoch
+from .loloha_data import CLIPPED, UNBIASED, errors
 
 _PAPER_N = 10_000
 _LEVELS = tuple(half / 2 for half in range(1, 9))

@@ -17,24 +17,14 @@ from ldpbeam.arrays import Floats
 from ldpbeam.channels.calibration import Calibration
 from ldpbeam.consistency import NAMES, consistent
 from ldpbeam.consistency.base import Noise
-from ldpbeam.pipelines.reproduce import published
-from ldpbeam.pipelines.reproduce.contract import (
-    Cell,
-    Comparison,
-    Experiment,
-    Figure,
-    Panel,
-    Row,
-    Settings,
-    distinct,
-    mean,
-    series,
-)
-from ldpbeam.pipelines.reproduce.data import Sequences, paired, sequences
-from ldpbeam.pipelines.reproduce.draws import frequencies, two_rounds
-from ldpbeam.pipelines.reproduce.loloha import LEVELS, frequency_protocol
 from ldpbeam.protocols import FrequencyProtocol
 from ldpbeam.simulators.words import RandomWords
+
+from . import published
+from .contract import Cell, Comparison, Experiment, Figure, Panel, Row, Settings, distinct, mean, series
+from .data import Sequences, paired, sequences
+from .draws import frequencies, two_rounds
+from .loloha import LEVELS, frequency_protocol
 
 _ALPHA = 0.4
 _TABLE_LEVEL = 2.5

@@ -15,22 +15,12 @@ import numpy as np
 from ldpbeam.arrays import Floats
 from ldpbeam.channels.calibration import Calibration
 from ldpbeam.estimates import interval, variance
-from ldpbeam.pipelines.reproduce.contract import (
-    Cell,
-    Comparison,
-    Experiment,
-    Figure,
-    Panel,
-    Row,
-    Settings,
-    mean,
-    number,
-    series,
-)
-from ldpbeam.pipelines.reproduce.draws import frequencies
-from ldpbeam.pipelines.reproduce.loloha import frequency_protocol
 from ldpbeam.protocols import FrequencyProtocol
 from ldpbeam.protocols.direct import Direct
+
+from .contract import Cell, Comparison, Experiment, Figure, Panel, Row, Settings, mean, number, series
+from .draws import frequencies
+from .loloha import frequency_protocol
 
 LONG, FIRST = 2.0, 1.0
 """ε∞ and ε1 of the examples in docs/maths.md."""

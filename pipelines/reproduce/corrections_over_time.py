@@ -9,22 +9,12 @@ from typing import Any
 import numpy as np
 
 from ldpbeam.estimates import lasting_share
-from ldpbeam.pipelines.reproduce.contract import (
-    Cell,
-    Comparison,
-    Figure,
-    Panel,
-    Row,
-    Settings,
-    distinct,
-    mean,
-    number,
-    series,
-)
-from ldpbeam.pipelines.reproduce.corrections import FIRST, LONG, called, described, two
-from ldpbeam.pipelines.reproduce.data import paired
-from ldpbeam.pipelines.reproduce.draws import frequencies, one_epoch, two_rounds
-from ldpbeam.pipelines.reproduce.loloha import frequency_protocol
+
+from .contract import Cell, Comparison, Figure, Panel, Row, Settings, distinct, mean, number, series
+from .corrections import FIRST, LONG, called, described, two
+from .data import paired
+from .draws import frequencies, one_epoch, two_rounds
+from .loloha import frequency_protocol
 
 # --- correction 5: losses over several reports
 

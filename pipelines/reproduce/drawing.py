@@ -10,8 +10,8 @@ import math
 
 import altair as alt
 
-from ldpbeam.pipelines.page.svg import render
-from ldpbeam.pipelines.reproduce.contract import Figure, Panel
+from ..page.svg import render
+from .contract import Figure, Panel
 
 _COLOURS = (
     *("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#5D3A9B", "#333333"),

@@ -21,13 +21,14 @@ from numpy.typing import NDArray
 
 from ldpbeam.arrays import Bytes, Floats, Ints, Uints
 from ldpbeam.channels.channel import BitChannel, SymbolChannel
-from ldpbeam.pipelines.reproduce.data import Sequences
 from ldpbeam.protocols import FrequencyProtocol
 from ldpbeam.protocols.bit_flip import BitFlip
 from ldpbeam.protocols.direct import Direct
 from ldpbeam.protocols.local_hash import LocalHash
 from ldpbeam.protocols.unary import Unary
 from ldpbeam.support import SupportProbabilities
+
+from .data import Sequences
 
 _CHUNK = 1 << 14
 """Words that are drawn at once: they stay in the processor's cache."""

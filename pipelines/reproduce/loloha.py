@@ -9,21 +9,11 @@ from typing import Any
 import numpy as np
 
 from ldpbeam.channels.calibration import Calibration
-from ldpbeam.pipelines.reproduce import published
-from ldpbeam.pipelines.reproduce.contract import (
-    Cell,
-    Comparison,
-    Experiment,
-    Figure,
-    Panel,
-    Row,
-    Settings,
-    distinct,
-    mean,
-    series,
-)
 from ldpbeam.protocols import FrequencyProtocol, Parameters, protocol
 from ldpbeam.protocols.local_hash import optimal_g
+
+from . import published
+from .contract import Cell, Comparison, Experiment, Figure, Panel, Row, Settings, distinct, mean, series
 
 LEVELS = tuple(half / 2 for half in range(1, 11))
 """ε∞ of all figures."""

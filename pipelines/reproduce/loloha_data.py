@@ -13,21 +13,14 @@ from ldpbeam.arrays import Floats, Ints
 from ldpbeam.consistency import consistent
 from ldpbeam.consistency.base import Noise
 from ldpbeam.estimates import variance
-from ldpbeam.pipelines.reproduce import published
-from ldpbeam.pipelines.reproduce.contract import (
-    Cell,
-    Comparison,
-    Experiment,
-    Figure,
-    Panel,
-    Row,
-    Settings,
-    mean,
-    number,
-    series,
-)
-from ldpbeam.pipelines.reproduce.data import Sequences, sequences
-from ldpbeam.pipelines.reproduce.draws import (
+from ldpbeam.protocols import FrequencyProtocol
+from ldpbeam.protocols.bit_flip import BitFlip
+from ldpbeam.protocols.local_hash import LocalHash
+
+from . import published
+from .contract import Cell, Comparison, Experiment, Figure, Panel, Row, Settings, mean, number, series
+from .data import Sequences, sequences
+from .draws import (
     bit_counts,
     frequencies,
     fresh_bits,
@@ -36,10 +29,7 @@ from ldpbeam.pipelines.reproduce.draws import (
     second_round,
     two_rounds,
 )
-from ldpbeam.pipelines.reproduce.loloha import LEVELS, frequency_protocol, method
-from ldpbeam.protocols import FrequencyProtocol
-from ldpbeam.protocols.bit_flip import BitFlip
-from ldpbeam.protocols.local_hash import LocalHash
+from .loloha import LEVELS, frequency_protocol, method
 
 _ALPHAS = (0.4, 0.5, 0.6)
 _RUNS = 20

@@ -14,21 +14,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldpbeam.arrays import Ints
-from ldpbeam.pipelines.reproduce.contract import (
-    Cell,
-    Comparison,
-    Experiment,
-    Figure,
-    Panel,
-    Row,
-    Settings,
-    mean,
-    number,
-    series,
-)
 from ldpbeam.protocols import Parameters, protocol
 from ldpbeam.protocols.one_bit_mean import OneBitRRPM
 from ldpbeam.simulators.words import RandomWords
+
+from .contract import Cell, Comparison, Experiment, Figure, Panel, Row, Settings, mean, number, series
 
 DAY = 24 * 3600
 """m: the most that a counter of seconds in a day can be."""

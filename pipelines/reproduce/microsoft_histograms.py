@@ -9,26 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldpbeam.arrays import Floats, Ints
-from ldpbeam.pipelines.reproduce.contract import (
-    Cell,
-    Comparison,
-    Experiment,
-    Row,
-    Settings,
-    mean,
-)
-from ldpbeam.pipelines.reproduce.draws import fresh_symbols
-from ldpbeam.pipelines.reproduce.loloha import frequency_protocol
-from ldpbeam.pipelines.reproduce.microsoft import (
-    LEVELS,
-    RUNS,
-    SMALL,
-    USAGE_NOTE,
-    draw_errors,
-    minutes,
-)
 from ldpbeam.protocols.bit_flip import BitFlip
 from ldpbeam.protocols.public_string import BinFlipPlus
+
+from .contract import Cell, Comparison, Experiment, Row, Settings, mean
+from .draws import fresh_symbols
+from .loloha import frequency_protocol
+from .microsoft import LEVELS, RUNS, SMALL, USAGE_NOTE, draw_errors, minutes
 
 _TOGETHER = 300
 """Runs of a cell."""

@@ -9,28 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldpbeam.arrays import Ints
-from ldpbeam.pipelines.reproduce.contract import (
-    Cell,
-    Comparison,
-    Experiment,
-    Figure,
-    Line,
-    Panel,
-    Row,
-    Settings,
-    distinct,
-    mean,
-    number,
-)
-from ldpbeam.pipelines.reproduce.microsoft import (
-    DAY,
-    MINUTE,
-    SMALL,
-    USAGE_NOTE,
-    one_bit,
-    usage,
-)
 from ldpbeam.privacy.counters import bounded_sum_epsilon
+
+from .contract import Cell, Comparison, Experiment, Figure, Line, Panel, Row, Settings, distinct, mean, number
+from .microsoft import DAY, MINUTE, SMALL, USAGE_NOTE, one_bit, usage
 
 _LARGE = 3_000_000
 _DAYS = 31

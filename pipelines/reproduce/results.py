@@ -11,12 +11,13 @@ from pathlib import Path
 
 from ldpbeam import __version__
 from ldpbeam.client import durable
-from ldpbeam.pipelines.reproduce import experiment
-from ldpbeam.pipelines.reproduce.claims import command, document
-from ldpbeam.pipelines.reproduce.contract import Comparison, Row, Settings, Value
-from ldpbeam.pipelines.reproduce.data import SOURCES, stranger
-from ldpbeam.pipelines.reproduce.drawing import draw
-from ldpbeam.pipelines.reproduce.runner import Outcome, table
+
+from . import experiment
+from .claims import command, document
+from .contract import Comparison, Row, Settings, Value
+from .data import SOURCES, stranger
+from .drawing import draw
+from .runner import Outcome, table
 
 _STYLE = (
     "body{font:16px/1.5 sans-serif;max-width:70em;margin:2em auto;padding:0 1em;color:#222}"

@@ -19,9 +19,10 @@ from typing import Any
 
 from ldpbeam import __version__
 from ldpbeam.client import durable
-from ldpbeam.pipelines.reproduce import EXPERIMENTS, experiment
-from ldpbeam.pipelines.reproduce.contract import Cell, Row, Settings, canonical
-from ldpbeam.pipelines.workers import end_with
+
+from ..workers import end_with
+from . import EXPERIMENTS, experiment
+from .contract import Cell, Row, Settings, canonical
 
 
 @cache
@@ -148,7 +149,7 @@ class _Plan:
 
 
 def _plan(name: str, settings: Settings, output: Path) -> _Plan:
-    from ldpbeam.pipelines.reproduce.data import absent
+    from .data import absent
 
     described = EXPERIMENTS[name]
     missing = [text for file in described.files if (text := absent(settings.data, file))]

@@ -19,23 +19,14 @@ from numpy.typing import NDArray
 
 from ldpbeam.arrays import Floats
 from ldpbeam.collection.file import parse_collection
-from ldpbeam.pipelines.reproduce import experiment, loloha
-from ldpbeam.pipelines.reproduce.consistency import people_of as people_of_consistency
-from ldpbeam.pipelines.reproduce.contract import (
-    Cell,
-    Comparison,
-    Experiment,
-    Figure,
-    Panel,
-    Row,
-    Settings,
-    number,
-    series,
-)
-from ldpbeam.pipelines.reproduce.data import attributes
-from ldpbeam.pipelines.reproduce.loloha_data import people_of as people_of_loloha
-from ldpbeam.pipelines.reproduce.microsoft import DAY
 from ldpbeam.simulators.population.joint import Joint
+
+from . import experiment, loloha
+from .consistency import people_of as people_of_consistency
+from .contract import Cell, Comparison, Experiment, Figure, Panel, Row, Settings, number, series
+from .data import attributes
+from .loloha_data import people_of as people_of_loloha
+from .microsoft import DAY
 
 _REPEATS = 20
 """Runs of the fast path that one run through the pipeline is compared with."""
@@ -79,10 +70,11 @@ def published_by_pipeline(text: str, people: Held | Joint, seed: int) -> dict[st
     """
     import pyarrow.dataset as ds
 
-    from ldpbeam.pipelines.config import RunConfig
-    from ldpbeam.pipelines.inputs import match_inputs, shard_bits_for
-    from ldpbeam.pipelines.run import run
     from ldpbeam.simulators.simulate import simulate
+
+    from ..config import RunConfig
+    from ..inputs import match_inputs, shard_bits_for
+    from ..run import run
 
     collection = parse_collection(text)
     with tempfile.TemporaryDirectory() as temporary:

@@ -20,12 +20,13 @@ from ldpbeam.admission import ReportColumns, put_together
 from ldpbeam.collection.collection import Collection
 from ldpbeam.collection.epochs import Epochs
 from ldpbeam.errors import UsageError
-from ldpbeam.simulators.deliver.files import Format, batch_message
-from ldpbeam.simulators.population.joint import Joint
-from ldpbeam.simulators.population.specs import Population
-from ldpbeam.simulators.simulate import Simulation, SimulationRecord, refuse_existing, write_record
-from ldpbeam.simulators.words import RandomWords
 from ldpbeam.wire import report_pb2
+
+from ..population.joint import Joint
+from ..population.specs import Population
+from ..simulate import Simulation, SimulationRecord, refuse_existing, write_record
+from ..words import RandomWords
+from .files import Format, batch_message
 
 RECEIVED = "received"
 """The attribute that holds the simulated arrival time."""

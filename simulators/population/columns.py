@@ -10,9 +10,9 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from ldpbeam.simulators.population.contract import INDEX, Population, Request
-from ldpbeam.simulators.population.tables import column_names, encode, in_header, note_absent, read_columns
-from ldpbeam.simulators.words import RandomWords
+from ..words import RandomWords
+from .contract import INDEX, Population, Request
+from .tables import column_names, encode, in_header, note_absent, read_columns
 
 
 @dataclass(frozen=True, eq=False)

@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 
 from ldpbeam.collection.domain import Domain
 from ldpbeam.collection.epochs import Epochs
-from ldpbeam.simulators.words import RandomWords
+
+from ..words import RandomWords
 
 ABSENT = -1
 """Stands in place of the value of a device that takes no part in an epoch."""

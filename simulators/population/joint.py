@@ -27,11 +27,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldpbeam.collection.domain import Domain
-from ldpbeam.simulators.population.columns import column
-from ldpbeam.simulators.population.contract import ABSENT, INDEX, Note, Population, Request, unnoted
-from ldpbeam.simulators.population.drawn import syn, zipf
-from ldpbeam.simulators.population.tables import column_names, counted, encode, in_header, read_columns
-from ldpbeam.simulators.words import RandomWords
+
+from ..words import RandomWords
+from .columns import column
+from .contract import ABSENT, INDEX, Note, Population, Request, unnoted
+from .drawn import syn, zipf
+from .tables import column_names, counted, encode, in_header, read_columns
 
 JOINT_SPECS = "syn[:CHANGE], zipf:EXPONENT[:CHANGE], table:FILE[,permute], marginals:FILE"
 """The forms a SPEC can take for several attributes, for messages and help."""

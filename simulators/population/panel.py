@@ -12,17 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldpbeam.collection.epochs import instant, parse_instant
-from ldpbeam.simulators.population.contract import ABSENT, INDEX, Population, Request
-from ldpbeam.simulators.population.tables import (
-    TextColumn,
-    column_names,
-    counted,
-    encode,
-    in_header,
-    note_absent,
-    read_columns,
-    recoded,
-)
+
+from .contract import ABSENT, INDEX, Population, Request
+from .tables import TextColumn, column_names, counted, encode, in_header, note_absent, read_columns, recoded
 
 _SERIAL_OF_1970 = 25569
 """What spreadsheets number the day 1970-01-01, counting from 1899-12-30."""

@@ -28,11 +28,12 @@ from dataclasses import replace
 
 from ldpbeam.collection.domain import Domain
 from ldpbeam.collection.epochs import Epochs
-from ldpbeam.simulators.population.columns import csv
-from ldpbeam.simulators.population.contract import ABSENT, SPECS, Note, Population, Request, unnoted
-from ldpbeam.simulators.population.drawn import syn, zipf
-from ldpbeam.simulators.population.panel import Panel, panel
-from ldpbeam.simulators.words import RandomWords
+
+from ..words import RandomWords
+from .columns import csv
+from .contract import ABSENT, SPECS, Note, Population, Request, unnoted
+from .drawn import syn, zipf
+from .panel import Panel, panel
 
 __all__ = ["ABSENT", "SPECS", "Panel", "Population", "population"]
 

@@ -20,7 +20,8 @@ from numpy.typing import NDArray
 
 from ldpbeam.collection.domain import Domain
 from ldpbeam.csv_rows import COMMA, CsvError, CsvRows
-from ldpbeam.simulators.population.contract import ABSENT, INDEX, Request
+
+from .contract import ABSENT, INDEX, Request
 
 _SHOWN = 20
 """Most column names an error lists."""

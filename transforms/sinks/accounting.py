@@ -27,8 +27,9 @@ from ldpbeam.collection.collection import Collection
 from ldpbeam.collection.epochs import instant
 from ldpbeam.errors import LdpError, Reason
 from ldpbeam.histogram import EpochHistogram
-from ldpbeam.transforms.sinks.atomic import listed, publish
-from ldpbeam.transforms.sinks.file_record import FileRecord
+
+from .atomic import listed, publish
+from .file_record import FileRecord
 
 NUMBERS_SCHEMA = "ldpbeam.revision/1"
 _ABOUT = ("collection", "version", "digest", "epoch", "epoch_start", "epoch_end", "closes", "closed")

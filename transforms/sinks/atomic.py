@@ -15,8 +15,9 @@ from apache_beam.io.filesystem import FileMetadata
 from apache_beam.io.filesystems import FileSystems
 
 from ldpbeam.errors import disk_error
-from ldpbeam.transforms.sinks.file_record import FileRecord
-from ldpbeam.transforms.wildcards import at_least
+
+from ..wildcards import at_least
+from .file_record import FileRecord
 
 
 def sync_folder(folder: str) -> None:

@@ -21,7 +21,8 @@ from ldpbeam.collection.epochs import instant
 from ldpbeam.errors import LdpError, UsageError, optional_module
 from ldpbeam.histogram import EpochHistogram
 from ldpbeam.tables import epoch_table
-from ldpbeam.transforms.sinks.confirmed import ConfirmedSink
+
+from .confirmed import ConfirmedSink
 
 DESCRIPTIONS = {
     "collection": "name of the collection",

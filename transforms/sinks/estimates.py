@@ -16,7 +16,8 @@ from ldpbeam.accounting import Entry
 from ldpbeam.collection.collection import Collection
 from ldpbeam.histogram import EpochHistogram
 from ldpbeam.tables import as_parquet, epoch_table, fixed_columns
-from ldpbeam.transforms.sinks.accounting import (
+
+from .accounting import (
     EpochAccounting,
     Revision,
     content_digest,
@@ -24,8 +25,8 @@ from ldpbeam.transforms.sinks.accounting import (
     read_epoch_accounting,
     write_accounting,
 )
-from ldpbeam.transforms.sinks.atomic import link, publish, remove
-from ldpbeam.transforms.sinks.file_record import FileRecord
+from .atomic import link, publish, remove
+from .file_record import FileRecord
 
 
 def epoch_file_name(collection: Collection, epoch: int, revision: int) -> str:

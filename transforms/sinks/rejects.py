@@ -11,9 +11,10 @@ import pyarrow as pa
 
 from ldpbeam.reports import LISTED, Rejection, capped
 from ldpbeam.tables import as_parquet
-from ldpbeam.transforms.composite import composite
-from ldpbeam.transforms.sinks.atomic import publish
-from ldpbeam.transforms.sinks.file_record import FileRecord
+
+from ..composite import composite
+from .atomic import publish
+from .file_record import FileRecord
 
 _COLUMNS = ("reason", "explanation", "source", "place", "index", "count", "digest", "epoch", "missing")
 _NUMBERS = frozenset({"place", "index", "count", "epoch", "missing"})

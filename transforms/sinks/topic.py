@@ -18,8 +18,9 @@ from ldpbeam.collection.epochs import instant
 from ldpbeam.errors import LdpError
 from ldpbeam.histogram import EpochHistogram
 from ldpbeam.tables import epoch_table
-from ldpbeam.transforms.pubsub import library, require_path
-from ldpbeam.transforms.sinks.confirmed import ConfirmedSink
+
+from ..pubsub import library, require_path
+from .confirmed import ConfirmedSink
 
 ESTIMATES_SCHEMA = "ldpbeam.estimates/1"
 

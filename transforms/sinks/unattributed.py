@@ -17,11 +17,12 @@ from apache_beam.utils.timestamp import Timestamp
 
 from ldpbeam.accounting import Account, Entry
 from ldpbeam.reports import Rejection
-from ldpbeam.transforms.composite import composite
-from ldpbeam.transforms.sinks import Outputs
-from ldpbeam.transforms.sinks.accounting import UnattributedAccounting, write_accounting
-from ldpbeam.transforms.sinks.file_record import FileRecord
-from ldpbeam.transforms.sinks.rejects import write_rejects
+
+from ..composite import composite
+from . import Outputs
+from .accounting import UnattributedAccounting, write_accounting
+from .file_record import FileRecord
+from .rejects import write_rejects
 
 _MINUTE = 60
 _FORGET_AFTER = 31 * 86400

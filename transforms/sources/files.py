@@ -20,19 +20,11 @@ from ldpbeam.admission import MICROS, Written
 from ldpbeam.arrays import Bytes, read_only
 from ldpbeam.errors import Reason
 from ldpbeam.kernels import framing
-from ldpbeam.transforms.sources.chunks import FREE_BYTES, BadSource, Chunk, Piece, ReadLimits, Table
-from ldpbeam.transforms.sources.formats import (
-    BY_BOTH_ENDS,
-    GZIP,
-    PARQUET,
-    SAMPLE,
-    TAIL,
-    is_zstd,
-    unread_format,
-    unread_inside,
-)
-from ldpbeam.transforms.sources.stored import StoredFile, printable
 from ldpbeam.wire.codec import bytes_missing, frames
+
+from .chunks import FREE_BYTES, BadSource, Chunk, Piece, ReadLimits, Table
+from .formats import BY_BOTH_ENDS, GZIP, PARQUET, SAMPLE, TAIL, is_zstd, unread_format, unread_inside
+from .stored import StoredFile, printable
 
 _CHUNK = 4 << 20
 _FED = 256  # bytes of zstd at a time: a few may stand for 30,000 times as many
@@ -92,8 +84,8 @@ class ReadFiles(beam.DoFn):
             head = stored.read(SAMPLE)
             stored.seek(0)
             if head[:4] == PARQUET:
-                from ldpbeam.transforms.sources.parquet import read_tables
-                from ldpbeam.transforms.sources.report_columns import in_folders
+                from .parquet import read_tables
+                from .report_columns import in_folders
 
                 yield from read_tables(source, stored, allowed, written_by, in_folders(source))
                 _count_progress(stored.size)

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 import apache_beam as beam
 from apache_beam.transforms.external import ExternalTransform, NamedTupleBasedPayloadBuilder
 
-from ldpbeam.transforms.composite import composite
+from ..composite import composite
 
 BYTES = "org.apache.kafka.common.serialization.ByteArrayDeserializer"
 URN = "beam:transform:org.apache.beam:kafka_read_without_metadata:v1"

@@ -15,8 +15,9 @@ from apache_beam.transforms.window import GlobalWindow
 from apache_beam.utils.timestamp import Timestamp
 from apache_beam.utils.windowed_value import WindowedValue
 
-from ldpbeam.transforms.sources.chunks import Chunk
 from ldpbeam.wire import codec
+
+from .chunks import Chunk
 
 _AT_ONCE = 4096
 _BYTES_AT_ONCE = 4 << 20

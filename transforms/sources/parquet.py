@@ -18,9 +18,11 @@ import pyarrow.parquet as pq
 
 from ldpbeam.admission import Written
 from ldpbeam.errors import Reason
-from ldpbeam.transforms.sources.arrow_columns import beyond_exact, epochs, even_payloads, payloads, words
-from ldpbeam.transforms.sources.chunks import BadSource, Table
-from ldpbeam.transforms.sources.parquet_headers import (
+from ldpbeam.wire.codec import EvenRows, Rows
+
+from .arrow_columns import beyond_exact, epochs, even_payloads, payloads, words
+from .chunks import BadSource, Table
+from .parquet_headers import (
     BYTES_AT_ONCE,
     ROWS_AT_ONCE,
     Pages,
@@ -31,9 +33,8 @@ from ldpbeam.transforms.sources.parquet_headers import (
     pages_of,
     row_groups,
 )
-from ldpbeam.transforms.sources.report_columns import Layout, WrongColumns, layout_of
-from ldpbeam.transforms.sources.stored import StoredFile
-from ldpbeam.wire.codec import EvenRows, Rows
+from .report_columns import Layout, WrongColumns, layout_of
+from .stored import StoredFile
 
 _ROW = 24  # bytes of a row beside its payload
 _STORED_ROW = 8  # a report id is random, so no sound file takes fewer bytes for a row

@@ -10,8 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from ldpbeam.transforms.sources.stored import StoredFile
 from ldpbeam.wire.codec import MAX_RECORD
+
+from .stored import StoredFile
 
 COLUMNS = ("digest", "epoch", "report_id", "payload")
 """The columns of a report."""

@@ -6,7 +6,8 @@ import apache_beam as beam
 from apache_beam.transforms.external import ExternalTransform, ImplicitSchemaPayloadBuilder
 
 from ldpbeam.errors import UsageError
-from ldpbeam.transforms.composite import composite
+
+from ..composite import composite
 
 URN = "beam:transform:org.apache.beam:pubsub_read:v1"
 

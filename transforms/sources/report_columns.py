@@ -11,8 +11,9 @@ from urllib.parse import unquote
 import pyarrow as pa
 
 from ldpbeam.text import clean
-from ldpbeam.transforms.sources.arrow_columns import is_bytes, is_number, is_text
-from ldpbeam.transforms.sources.parquet_headers import COLUMNS
+
+from .arrow_columns import is_bytes, is_number, is_text
+from .parquet_headers import COLUMNS
 
 _ID = "an integer, a whole DECIMAL or DOUBLE, or decimal digits as text"
 _WANTED = {

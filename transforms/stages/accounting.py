@@ -10,9 +10,10 @@ from apache_beam.transforms.window import GlobalWindows
 from ldpbeam.accounting import Account, CountedEpoch, Entry
 from ldpbeam.collection.epochs import Epochs
 from ldpbeam.support import Support, UncountedReports
-from ldpbeam.transforms.composite import composite
-from ldpbeam.transforms.stages.epochs import window_by_epoch
-from ldpbeam.transforms.stages.reports import EpochKey
+
+from ..composite import composite
+from .epochs import window_by_epoch
+from .reports import EpochKey
 
 EpochEntry = tuple[EpochKey, tuple[str, int]]
 """((digest, epoch), (what, how many)): an entry of an epoch."""

@@ -16,16 +16,10 @@ from ldpbeam.accounting import CONFLICTING, Entry
 from ldpbeam.collection.epochs import Epochs
 from ldpbeam.dedup import secret_key, shard_columns, unrepeated
 from ldpbeam.reports import Parts, ReportColumns
-from ldpbeam.transforms.composite import composite
-from ldpbeam.transforms.stages.reports import ACCOUNTING, EpochKey, EpochParts
-from ldpbeam.transforms.stages.spill import (
-    Gathered,
-    Shard,
-    ShardWithSpill,
-    Spill,
-    WaitingColumns,
-    register_waiting_columns,
-)
+
+from ..composite import composite
+from .reports import ACCOUNTING, EpochKey, EpochParts
+from .spill import Gathered, Shard, ShardWithSpill, Spill, WaitingColumns, register_waiting_columns
 
 _Sharded = tuple[Shard, ReportColumns]
 _Waiting = tuple[Shard, WaitingColumns]

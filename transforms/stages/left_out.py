@@ -17,7 +17,8 @@ from ldpbeam.accounting import CONFLICTING, CountedEpoch, Entry, Key
 from ldpbeam.collection.collection import Collection
 from ldpbeam.errors import Reason
 from ldpbeam.reports import Rejection
-from ldpbeam.transforms.stages.reports import ACCOUNTING, REJECTED, EpochParts
+
+from .reports import ACCOUNTING, REJECTED, EpochParts
 
 KeptEpochs = Mapping[str, frozenset[int]]
 """The epochs that a run has, by digest; collections with no more than it may have are not in it."""

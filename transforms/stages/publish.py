@@ -9,11 +9,12 @@ import apache_beam as beam
 from ldpbeam.accounting import CountedEpoch, Entry
 from ldpbeam.collection.collection import Collection
 from ldpbeam.histogram import EpochHistogram, estimate_counted, make_consistent
-from ldpbeam.transforms.sinks import Outputs, chosen_sinks
-from ldpbeam.transforms.sinks.accounting import RevisionNumbers
-from ldpbeam.transforms.sinks.estimates import PublishedIndicators, WriteEpochs
-from ldpbeam.transforms.sinks.file_record import FileRecord
-from ldpbeam.transforms.stages.of_each import OfEach
+
+from ..sinks import Outputs, chosen_sinks
+from ..sinks.accounting import RevisionNumbers
+from ..sinks.estimates import PublishedIndicators, WriteEpochs
+from ..sinks.file_record import FileRecord
+from .of_each import OfEach
 
 Published = FileRecord | PublishedIndicators | Entry
 """What :class:`WriteEpochs` gives."""

@@ -23,9 +23,10 @@ from ldpbeam.reports import (
     by_epoch,
     put_together,
 )
-from ldpbeam.transforms.coders import register_coders
-from ldpbeam.transforms.sources.chunks import BadSource, Chunk, Table
 from ldpbeam.wire.codec import EvenRows
+
+from ..coders import register_coders
+from ..sources.chunks import BadSource, Chunk, Table
 
 REJECTED = "rejected"
 ACCOUNTING = "accounting"

@@ -29,9 +29,10 @@ from ldpbeam.dedup import by_shard, occupied, repeated_by_ranges, rows_between, 
 from ldpbeam.errors import LdpError, disk_error
 from ldpbeam.file_version import FileVersion
 from ldpbeam.reports import ReportColumns
-from ldpbeam.transforms.coders import ReportColumnsCoder
-from ldpbeam.transforms.sources.stored import printable
-from ldpbeam.transforms.stages.reports import EpochKey, EpochParts
+
+from ..coders import ReportColumnsCoder
+from ..sources.stored import printable
+from .reports import EpochKey, EpochParts
 
 _PLACES = struct.Struct("<QqQQQ")
 _FILE = struct.Struct("<?QQQqI")

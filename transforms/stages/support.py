@@ -11,8 +11,9 @@ from ldpbeam.collection.collection import Collection
 from ldpbeam.epoch_result import count_support
 from ldpbeam.reports import Parts, ReportColumns
 from ldpbeam.support import Support, UncountedReports, is_large
-from ldpbeam.transforms.coders import OptionalSupportCoder, SupportCoder
-from ldpbeam.transforms.stages.counting_threads import PartlyCounted, current, settle
+
+from ..coders import OptionalSupportCoder, SupportCoder
+from .counting_threads import PartlyCounted, current, settle
 
 
 class CountSupport(beam.CombineFn):

@@ -11,9 +11,10 @@ from apache_beam.utils.timestamp import Timestamp
 from apache_beam.utils.windowed_value import WindowedValue
 
 from ldpbeam.support import Support
-from ldpbeam.transforms.coders import SupportCoder
-from ldpbeam.transforms.stages.reports import EpochColumns, EpochKey
-from ldpbeam.transforms.stateful.state import Schedules, counters
+
+from ..coders import SupportCoder
+from ..stages.reports import EpochColumns, EpochKey
+from .state import Schedules, counters
 
 
 class CountBeforeShuffle(beam.DoFn):

@@ -8,13 +8,14 @@ from typing import Any
 import apache_beam as beam
 
 from ldpbeam.accounting import Entry
-from ldpbeam.transforms.composite import composite
-from ldpbeam.transforms.stages.reports import EpochKey
-from ldpbeam.transforms.stateful.count_before_shuffle import CountBeforeShuffle
-from ldpbeam.transforms.stateful.count_shard import CountShard
-from ldpbeam.transforms.stateful.split_by_shard import SplitByShard
-from ldpbeam.transforms.stateful.state import Schedules, ShardKey
-from ldpbeam.transforms.stateful.sum_shards import SumShards
+
+from ..composite import composite
+from ..stages.reports import EpochKey
+from .count_before_shuffle import CountBeforeShuffle
+from .count_shard import CountShard
+from .split_by_shard import SplitByShard
+from .state import Schedules, ShardKey
+from .sum_shards import SumShards
 
 
 @composite

@@ -17,19 +17,10 @@ from ldpbeam.dedup import distinct_and_one_per_id, distinct_reports, secret_key
 from ldpbeam.reports import ReportColumns
 from ldpbeam.schedule import Schedule
 from ldpbeam.support import Support
-from ldpbeam.transforms.coders import ReportColumnsCoder, SupportCoder
-from ldpbeam.transforms.stateful.distinct import DistinctSample
-from ldpbeam.transforms.stateful.state import (
-    NEVER,
-    Schedules,
-    ShardCount,
-    ShardKey,
-    Update,
-    counters,
-    read_state,
-    wake_up,
-    write_state,
-)
+
+from ..coders import ReportColumnsCoder, SupportCoder
+from .distinct import DistinctSample
+from .state import NEVER, Schedules, ShardCount, ShardKey, Update, counters, read_state, wake_up, write_state
 
 FORGET_AFTER = 31 * 86400 * 1_000_000
 """Microseconds after its close for which a shard remembers that an epoch is closed: brokers keep messages no

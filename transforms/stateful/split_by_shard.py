@@ -7,9 +7,10 @@ from collections.abc import Iterator
 import apache_beam as beam
 
 from ldpbeam.dedup import shard_columns
-from ldpbeam.transforms.coders import ReportColumnsCoder
-from ldpbeam.transforms.stages.reports import EpochColumns
-from ldpbeam.transforms.stateful.state import ShardKey
+
+from ..coders import ReportColumnsCoder
+from ..stages.reports import EpochColumns
+from .state import ShardKey
 
 
 class SplitByShard(beam.DoFn):

@@ -12,8 +12,9 @@ from apache_beam.utils.timestamp import MIN_TIMESTAMP, Timestamp
 
 from ldpbeam.errors import LdpError
 from ldpbeam.schedule import Schedule
-from ldpbeam.transforms.stages.reports import EpochKey
-from ldpbeam.transforms.stages.support import CountSupport
+
+from ..stages.reports import EpochKey
+from ..stages.support import CountSupport
 
 ShardKey = tuple[str, int, int]
 """(digest, epoch, shard). One pair of steps serves all collections, so that a new one leaves a running job's

@@ -16,18 +16,10 @@ from apache_beam.transforms.userstate import BagStateSpec, ReadModifyWriteStateS
 from ldpbeam.accounting import CONFLICTING, ON_TIME, Account, CountedEpoch
 from ldpbeam.schedule import Schedule
 from ldpbeam.support import Support
-from ldpbeam.transforms.coders import SupportCoder
-from ldpbeam.transforms.stages.reports import EpochKey
-from ldpbeam.transforms.stateful.state import (
-    NEVER,
-    Schedules,
-    ShardCount,
-    Update,
-    counters,
-    read_state,
-    wake_up,
-    write_state,
-)
+
+from ..coders import SupportCoder
+from ..stages.reports import EpochKey
+from .state import NEVER, Schedules, ShardCount, Update, counters, read_state, wake_up, write_state
 
 _MOMENT = 1_000  # Beam's clocks tick in milliseconds
 

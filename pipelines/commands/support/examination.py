@@ -18,8 +18,9 @@ from importlib import metadata
 from pathlib import Path
 from tempfile import NamedTemporaryFile
 
-from ldpbeam.pipelines.config import resolve_runner
 from ldpbeam.text import clean
+
+from ...config import resolve_runner
 
 EMULATOR = "PUBSUB_EMULATOR_HOST"
 _WAIT = 3.0  # seconds for a peer to answer

@@ -15,10 +15,11 @@ from ldpbeam.collection.collection import Collection
 from ldpbeam.errors import LdpError, UsageError
 from ldpbeam.estimates import Estimates, estimate, tie_breakers
 from ldpbeam.over_time.covariance import errors_of, std_error_floor
-from ldpbeam.pipelines.commands.support.console import deliver, say
 from ldpbeam.protocols.contract import Result
 from ldpbeam.statements import points
 from ldpbeam.tables import published_table
+
+from .console import deliver, say
 
 _NUMBERS = {
     "estimate": "frequency",

@@ -15,13 +15,14 @@ import pyarrow.parquet as pq
 from ldpbeam.collection.collection import Collection, digest_hex
 from ldpbeam.collection.file import load_collection
 from ldpbeam.errors import InvalidPayload, UsageError
-from ldpbeam.pipelines.commands.support.console import deliver, say
-from ldpbeam.pipelines.commands.support.views import View, unknown, view_of
-from ldpbeam.pipelines.matching import match_path
-from ldpbeam.pipelines.page.text import plural
 from ldpbeam.protocols import FrequencyProtocol
 from ldpbeam.tables import published_table
 from ldpbeam.text import clean
+
+from ...matching import match_path
+from ...page.text import plural
+from .console import deliver, say
+from .views import View, unknown, view_of
 
 
 def inspect_file(path: Path, collection_files: Sequence[Path], limit: int) -> None:

@@ -11,8 +11,9 @@ import click
 from click.core import ParameterSource
 
 from ldpbeam.errors import UsageError
-from ldpbeam.pipelines.config import options
-from ldpbeam.pipelines.option import Kind, Option, Over
+
+from ...config import options
+from ...option import Kind, Option, Over
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 

@@ -15,11 +15,12 @@ import pyarrow.parquet as pq
 from ldpbeam.accounting import Account
 from ldpbeam.collection.epochs import instant
 from ldpbeam.errors import Reason
-from ldpbeam.pipelines.commands.support.console import deliver, say
-from ldpbeam.pipelines.file_times import REMEDY, earliest_time
-from ldpbeam.pipelines.page.text import plural
-from ldpbeam.pipelines.run_record import RunRecord, StreamRecord
 from ldpbeam.text import clean
+
+from ...file_times import REMEDY, earliest_time
+from ...page.text import plural
+from ...run_record import RunRecord, StreamRecord
+from .console import deliver, say
 
 _SHOWN = 5  # files, or gaps, that are named one by one
 _TABLES = 100

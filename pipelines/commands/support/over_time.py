@@ -17,7 +17,8 @@ from ldpbeam.collection.domain import Domain
 from ldpbeam.errors import UsageError
 from ldpbeam.over_time.covariance import MemoErrors, errors_of
 from ldpbeam.over_time.results import Choice, History, Results
-from ldpbeam.pipelines.commands.support.console import Mode, mode
+
+from .console import Mode, mode
 
 SUFFIXES = (".csv", ".parquet")
 
@@ -53,7 +54,7 @@ def read_histories(
     Raises:
         UsageError: there are no results, or nothing says what protocol they are of.
     """
-    from ldpbeam.pipelines.commands.support.collections import load
+    from .collections import load
 
     found = Results.of(results)
     given = [load(path) for path in collection_files]
@@ -64,7 +65,8 @@ def read_histories(
 def _recorded(results: Path) -> list[Collection]:
     """The collections that run.json describes; none where there is none."""
     from ldpbeam.collection.record import collection_of
-    from ldpbeam.pipelines.run_record import RUN_RECORD, read_record
+
+    from ...run_record import RUN_RECORD, read_record
 
     if not (results / RUN_RECORD).is_file():
         return []

@@ -10,7 +10,6 @@ from ldpbeam.collection.domain import Domain
 from ldpbeam.collection.epochs import parse_duration
 from ldpbeam.errors import UsageError
 from ldpbeam.over_time.covariance import DrawnAnew
-from ldpbeam.pipelines.commands.support.console import deliver, say
 from ldpbeam.planning.collection_text import Particulars, collection_text
 from ldpbeam.planning.needs import FrequencyNeeds, MeanNeeds, Needs
 from ldpbeam.planning.plan import Plan, Row, devices_needed, epochs_possible, make_plan
@@ -18,6 +17,8 @@ from ldpbeam.planning.table import columns as columns_of
 from ldpbeam.planning.table import table
 from ldpbeam.planning.words import asked, recommendation
 from ldpbeam.protocols.contract import Result
+
+from .console import deliver, say
 
 _DAY = 86400
 _MOST_DISTINCT = 1 << 16

@@ -15,7 +15,7 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
-from ldpbeam.pipelines.commands.support.console import Mode, mode
+from .console import Mode, mode
 
 _EVERY = 10.0
 """Seconds between two plain lines, at least."""

@@ -15,22 +15,23 @@ import click
 
 from ldpbeam.collection.collection import Collection
 from ldpbeam.errors import UsageError
-from ldpbeam.pipelines import run as bounded
-from ldpbeam.pipelines.beam_job import dry_run
-from ldpbeam.pipelines.commands.support.collections import introduction
-from ldpbeam.pipelines.commands.support.console import Mode, deliver, mode, say
-from ldpbeam.pipelines.commands.support.outcome import summary
-from ldpbeam.pipelines.commands.support.progress import Bar
-from ldpbeam.pipelines.commands.support.stream_lines import StreamLines
-from ldpbeam.pipelines.config import RunConfig
-from ldpbeam.pipelines.file_times import doubtful_times
-from ldpbeam.pipelines.inputs import CLUSTER_SHARD_BITS, Inputs, find_inputs, shard_bits_for, waits_on_disk
-from ldpbeam.pipelines.local.status import Status
-from ldpbeam.pipelines.run_record import RunRecord, record_before
-from ldpbeam.pipelines.stream_job import build, run_local, served_at, submit
 from ldpbeam.text import clean
 from ldpbeam.transforms.sinks import check_sinks
 from ldpbeam.transforms.sources import chosen_source
+
+from ... import run as bounded
+from ...beam_job import dry_run
+from ...config import RunConfig
+from ...file_times import doubtful_times
+from ...inputs import CLUSTER_SHARD_BITS, Inputs, find_inputs, shard_bits_for, waits_on_disk
+from ...local.status import Status
+from ...run_record import RunRecord, record_before
+from ...stream_job import build, run_local, served_at, submit
+from .collections import introduction
+from .console import Mode, deliver, mode, say
+from .outcome import summary
+from .progress import Bar
+from .stream_lines import StreamLines
 
 
 def run_over_files(collections: tuple[Collection, ...], values: Mapping[str, Any]) -> int:

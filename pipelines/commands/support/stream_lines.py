@@ -7,7 +7,8 @@ from collections.abc import Iterator
 
 from ldpbeam.accounting import Account
 from ldpbeam.collection.epochs import instant
-from ldpbeam.pipelines.run_record import RunRecord
+
+from ...run_record import RunRecord
 
 _Key = tuple[str, int | None]
 

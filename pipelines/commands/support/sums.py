@@ -12,8 +12,9 @@ from ldpbeam.errors import UsageError
 from ldpbeam.text import clean
 
 if TYPE_CHECKING:
-    from ldpbeam.pipelines.commands.support.over_time import Read
     from ldpbeam.sums import Question
+
+    from .over_time import Read
 
 Command = Callable[..., Any]
 

@@ -17,12 +17,13 @@ from ldpbeam.collection.advice import warnings_about
 from ldpbeam.collection.epochs import instant
 from ldpbeam.collection.file import load_collection
 from ldpbeam.errors import UsageError
-from ldpbeam.pipelines.collection_record import CollectionRecord, GuaranteeRecord, collection_entry
-from ldpbeam.pipelines.commands.support.outcome import identity
-from ldpbeam.pipelines.page.text import LABEL_LIMIT
-from ldpbeam.pipelines.run_record import read_record
 from ldpbeam.tables import published_table
 from ldpbeam.text import clean
+
+from ...collection_record import CollectionRecord, GuaranteeRecord, collection_entry
+from ...page.text import LABEL_LIMIT
+from ...run_record import read_record
+from .outcome import identity
 
 _ESTIMATES, _TRUTH = {"estimate", "std_error", "epoch", "value"}, {"epoch", "value", "frequency"}
 

@@ -16,10 +16,11 @@ from pathlib import Path
 
 import click
 
-from ldpbeam.pipelines.commands.main import cli, main
-from ldpbeam.pipelines.config import options as declared
-from ldpbeam.pipelines.option import Option
 from ldpbeam.transforms.sinks import SINKS
+
+from ...commands.main import cli, main
+from ...config import options as declared
+from ...option import Option
 
 FOLDER = Path(__file__).parent
 

@@ -1,6 +1,6 @@
 """Write the generated files of this package anew."""
 
-from ldpbeam.pipelines.deploy.dataflow import FOLDER, generated
+from . import FOLDER, generated
 
 for name, content in generated().items():
     (FOLDER / name).write_text(content, "utf-8")
