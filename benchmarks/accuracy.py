@@ -170,8 +170,8 @@ def make_collection(data: DataSet, protocol: str, more: str) -> Collection:
 
 def publish(collection: Collection, data: DataSet, path: Path, epochs: int | None, seed: int) -> Published:
     """Simulate a fleet into files, run the pipeline over them, read what it published."""
-    from ldpbeam.pipelines.config import RunConfig
-    from ldpbeam.pipelines.inputs import match_inputs, shard_bits_for
+    from ldpbeam.job.config import RunConfig
+    from ldpbeam.job.inputs import match_inputs, shard_bits_for
     from ldpbeam.pipelines.run import run
     from ldpbeam.simulators.population.specs import population
     from ldpbeam.simulators.simulate import simulate

@@ -27,11 +27,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldpbeam.audit.audit import FALSE_ALARM
-from ldpbeam.audit.clients import Memoised, PythonClient
-from ldpbeam.audit.draws import Read, read_histories
-from ldpbeam.audit.evidence import bounds_of
-from ldpbeam.audit.models import model_of
-from ldpbeam.audit.outcome import Check, judge
+from ldpbeam.audit.checks.evidence import bounds_of
+from ldpbeam.audit.checks.outcome import Check, judge
+from ldpbeam.audit.client.clients import Memoised, PythonClient
+from ldpbeam.audit.client.draws import Read, read_histories
+from ldpbeam.audit.law.encodings import model_of
 from ldpbeam.audit.standard import one_collection
 from ldpbeam.client import Device
 from ldpbeam.collection.collection import Collection

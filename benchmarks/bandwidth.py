@@ -23,7 +23,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from benchmarks.peers import seconds
 from ldpbeam.arrays import Bytes
-from ldpbeam.kernels._jit import kernel
+from ldpbeam.kernels.jit import kernel
 from ldpbeam.protocols import FrequencyProtocol, Parameters, protocol
 from ldpbeam.simulators.protocol_fleet import ProtocolFleet
 from ldpbeam.simulators.words import RandomWords

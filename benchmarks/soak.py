@@ -40,7 +40,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from ldpbeam.collection.collection import Collection
 from ldpbeam.collection.epochs import instant
 from ldpbeam.collection.file import parse_collection
-from ldpbeam.pipelines.config import RunConfig
+from ldpbeam.job.config import RunConfig
 from ldpbeam.wire import report_pb2
 
 _LENGTH = 60
@@ -207,7 +207,7 @@ def verdict(total: dict[str, Any], sent: dict[str, int], memories: list[Memory],
 
 def local(minutes: float, rate: int) -> bool:
     """The local engine and a subscription."""
-    from ldpbeam.pipelines.stream_job import run_local
+    from ldpbeam.engine.run import run_local
 
     subscription = "projects/soak-test/subscriptions/reports"
     with tempfile.TemporaryDirectory() as name:
@@ -246,8 +246,8 @@ def flink(minutes: float, rate: int) -> bool:
     import apache_beam as beam
     from apache_beam.options.pipeline_options import PipelineOptions
 
-    from ldpbeam.pipelines.published import read_output
     from ldpbeam.pipelines.unbounded import collect_stream
+    from ldpbeam.records.published import read_output
     from ldpbeam.transforms.sources.kafka import read_kafka
     from ldpbeam.transforms.sources.messages import GatherMessages
 

@@ -46,8 +46,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from ldpbeam.collection.collection import Collection
 from ldpbeam.collection.file import parse_collection
-from ldpbeam.pipelines.config import RunConfig
-from ldpbeam.pipelines.inputs import CLUSTER_SHARD_BITS
+from ldpbeam.job.config import RunConfig
+from ldpbeam.job.inputs import CLUSTER_SHARD_BITS
 from ldpbeam.wire import codec, report_pb2
 from tests.pubsub.emulator import emulator
 
@@ -128,7 +128,7 @@ class Held:
 
 def drain(config: RunConfig, source: Any, batches: int) -> None:
     """Run the engine until everything has come and been told."""
-    from ldpbeam.pipelines.local.engine import LocalStream
+    from ldpbeam.engine.engine import LocalStream
 
     engine = LocalStream(config, source)
     seen = 0
@@ -173,9 +173,9 @@ def _spread(values: Sequence[float], width: int) -> str:
 
 def throughput(reports: int, repeats: int) -> None:
     """Print the table."""
-    from ldpbeam.pipelines.local.subscriber import Subscriber
+    from ldpbeam.engine.sources.subscriber import Subscriber
     from ldpbeam.pipelines.run import run
-    from ldpbeam.pipelines.stream_job import submit
+    from ldpbeam.pipelines.submit import submit
 
     asked = _long_epochs()
     rng = np.random.Generator(np.random.Philox(1))
@@ -246,7 +246,7 @@ def flink(reports: int, repeats: int, jar: str) -> None:
 
 def _flink_job(inputs: tuple[str, ...], output: str, jar: str) -> float:
     """Seconds of a job on an embedded cluster with two slots."""
-    from ldpbeam.pipelines.stream_job import submit
+    from ldpbeam.pipelines.submit import submit
 
     options = ("--streaming", "--flink_version=1.19", f"--flink_job_server_jar={jar}", "--parallelism=2")
     config = RunConfig.parsed((_long_epochs(),), files=inputs, output=output, land_every=0.5, settle=1.0)
@@ -326,9 +326,9 @@ def _resident() -> float:
 def memory(minutes: float, rate: int) -> None:
     """Print resident memory over time, and its slope."""
     from ldpbeam.collection.epochs import instant
-    from ldpbeam.pipelines.local.engine import LocalStream
-    from ldpbeam.pipelines.local.subscriber import Subscriber
-    from ldpbeam.pipelines.malloc import keep_freed_memory
+    from ldpbeam.engine.engine import LocalStream
+    from ldpbeam.engine.sources.subscriber import Subscriber
+    from ldpbeam.host.memory import keep_freed_memory
 
     keep_freed_memory()
     with tempfile.TemporaryDirectory() as name, emulator(Path(name)) as service:
@@ -413,7 +413,7 @@ def _start(config: RunConfig, clock: Silence, row: list[str]) -> Any:
     """A restarted engine; what that took and holds goes into the row."""
     import gc
 
-    from ldpbeam.pipelines.local.engine import LocalStream
+    from ldpbeam.engine.engine import LocalStream
 
     gc.collect()
     begin = time.process_time()
@@ -438,7 +438,7 @@ def months(segments: int, epochs: int) -> None:
     """Print what a restart and a close cost as a stream grows old."""
     from unittest import mock
 
-    from ldpbeam.pipelines.local import engine as local
+    from ldpbeam.engine import engine as local
 
     both = (_months_of("first"), _months_of("second"))
     per_epoch = max(1, segments // epochs)
@@ -497,8 +497,8 @@ def outage(segments: int) -> None:
     import gc
     from unittest import mock
 
-    from ldpbeam.pipelines.local.engine import LocalStream
-    from ldpbeam.pipelines.local.landing import Landing
+    from ldpbeam.engine.engine import LocalStream
+    from ldpbeam.engine.storage.landing import Landing
 
     rng = np.random.Generator(np.random.Philox(4))
     with tempfile.TemporaryDirectory() as name, mock.patch("os.fsync", lambda descriptor: None):

@@ -117,8 +117,8 @@ def pipeline(
     asked: Collection, folder: Path, output: Path, deduplicate: bool, beam_args: tuple[str, ...] = ()
 ) -> None:
     """The real job."""
-    from ldpbeam.pipelines.config import RunConfig
-    from ldpbeam.pipelines.inputs import match_inputs, shard_bits_for
+    from ldpbeam.job.config import RunConfig
+    from ldpbeam.job.inputs import match_inputs, shard_bits_for
     from ldpbeam.pipelines.run import run
 
     matched = match_inputs(str(folder))

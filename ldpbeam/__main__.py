@@ -32,10 +32,10 @@ _ANSWERS = {
 def main() -> None:
     """Run the command line; a command whose part is not installed says which, and exits with 2."""
     try:
-        from ldpbeam.pipelines.garbage import collect_rarely
+        from ldpbeam.host.memory import collect_rarely
 
         collect_rarely()
-        from ldpbeam.pipelines.commands.main import main as command
+        from ldpbeam.cli.main import main as command
     except ModuleNotFoundError as error:
         said = extra_error(error)
         if said is None:

@@ -20,6 +20,8 @@ ON_TIME = "on_time"
 """The result of an epoch at its end."""
 LATE = "late"
 """A result with reports that came after the end, within the allowed lateness."""
+REPLAY = "replay"
+"""Pane of a revision that a replay makes."""
 
 CONFLICTING = f"rejected.{Reason.CONFLICTING_ID.value}"
 """Entry of reports that share their id, and not their payload, with the one that counts. Like duplicates, and

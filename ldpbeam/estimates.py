@@ -172,10 +172,10 @@ def interval(
     counts as C + 1/2 − tie, so ties that are uniform in (0, 1) make it a continuous number (Stevens, 1950).
 
     * The test is the score test, |C − n μ(f)| = z·sqrt(n V(f)), a quadratic in f, with the term of Cornish
-      and Fisher (1937) for skewness (:func:`ldpbeam.kernels.intervals.score_limits`).
+      and Fisher (1937) for skewness (:func:`ldpbeam.estimation.intervals.score_limits`).
     * Where a limit found so gives the count a variance below :data:`FEW`, it is replaced by that of the exact
       law of the count, B(j, own) + B(n − j, other) if j of n devices hold the value
-      (:mod:`ldpbeam.kernels.exact_limits`). Where only a random share of the population reports, the law
+      (:mod:`ldpbeam.estimation.exact_limits`). Where only a random share of the population reports, the law
       includes the drawing.
 
     Each limit then misses the true frequency with half the remaining probability, whatever the counts. An
@@ -237,7 +237,7 @@ def _likely_counts(frequency: float, n: int, chances: Chances) -> tuple[Ints, Fl
         place = mean + deviation * _PLACES + third / second * (_PLACES * _PLACES - 1) / 6
         counts = np.clip(np.ceil(place - 0.5), 0, n)
         return counts.astype(np.int64), np.clip(counts + 0.5 - place, 0.0, 1.0), _WEIGHTS
-    from ldpbeam.kernels.exact_limits import law
+    from ldpbeam.estimation.exact_limits import law
 
     first, last = floor(mean - 9 * deviation) - 9, ceil(mean + 9 * deviation) + 18
     counts = np.arange(max(first, 0), min(last, n) + 1)
@@ -251,7 +251,7 @@ def _likely_counts(frequency: float, n: int, chances: Chances) -> tuple[Ints, Fl
 
 @cache
 def _kernels() -> Any:
-    from ldpbeam.kernels import intervals  # who only plans needs none
+    from ldpbeam.estimation import intervals  # who only plans needs none
 
     return intervals
 

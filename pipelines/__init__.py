@@ -1,4 +1,4 @@
-"""Runnable jobs and the command line."""
+"""Beam jobs: the graph over files, the graph over messages, and handing them to a runner."""
 
 if __name__ == "pipelines":
     raise ImportError(

@@ -33,10 +33,10 @@ from apache_beam.runners.runner import PipelineState
 from apache_beam.version import __version__ as beam_version
 
 from ldpbeam.errors import CollectionError, JobError, LdpError, UsageError
+from ldpbeam.job.config import ASK_THEIR_SERVER, RunConfig, spellings
+from ldpbeam.job.inputs import stray
 
 from . import workers
-from .config import ASK_THEIR_SERVER, RunConfig, spellings
-from .inputs import stray
 
 PRISM_BINARY = "LDPBEAM_PRISM"
 """Environment variable that names the binary of Beam's Prism."""

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 import apache_beam as beam
 from apache_beam.transforms.window import GlobalWindows
 
-from ldpbeam.accounting import CountedEpoch, Entry
+from ldpbeam.accounting import CountedEpoch
 from ldpbeam.collection.collection import Collection
+from ldpbeam.job.config import RunConfig
+from ldpbeam.job.inputs import waits_on_disk
+from ldpbeam.records.outcome import Outcome, write_outcome
 from ldpbeam.transforms.coders import register_coders
 from ldpbeam.transforms.composite import composite
-from ldpbeam.transforms.sinks.atomic import publish
-from ldpbeam.transforms.sinks.estimates import PublishedIndicators
 from ldpbeam.transforms.sinks.file_record import FileRecord
 from ldpbeam.transforms.sinks.rejects import rejects_by_source
 from ldpbeam.transforms.sources.files import read_files
@@ -25,17 +25,8 @@ from ldpbeam.transforms.stages.reports import ACCOUNTING, REJECTED, EpochParts, 
 from ldpbeam.transforms.stages.spill import Spill
 from ldpbeam.transforms.stages.support import CountSupportOfEach
 
-from .config import RunConfig
-from .inputs import waits_on_disk
-
-LEDGER = "ledger.json"
-"""What the pipeline leaves for the record of the run: accounting entries, files and indicators."""
-
 SPILLED = "spilled"
 """Folder below the output for columns that wait on disk; whoever runs the pipeline removes it."""
-
-Outcome = Entry | FileRecord | PublishedIndicators
-"""What steps report about themselves: accounting entries, files written, signs of forged reports."""
 
 
 @composite
@@ -64,8 +55,8 @@ def collect_reports(pipeline: beam.Pipeline, config: RunConfig) -> beam.PCollect
     rejected = rejections | "Rejections" >> beam.Flatten()
     outcome.append(rejected | "Rejects" >> rejects_by_source(config.outputs.output))
     parts = beam.pvalue.AsIter(outcome | "Outcome" >> beam.Flatten())
-    ledger = beam.Map(_write_ledger, config.outputs.output, parts)
-    return pipeline | "End" >> beam.Impulse() | "Ledger" >> ledger
+    written = beam.Map(write_outcome, config.outputs.output, parts)
+    return pipeline | "End" >> beam.Impulse() | "WriteOutcome" >> written
 
 
 def _paths(_: bytes, paths: Sequence[str | bytes]) -> Sequence[str | bytes]:
@@ -107,23 +98,3 @@ def _spill(config: RunConfig) -> Spill | None:
     if not waits_on_disk(config.job.runner, output):
         return None
     return Spill(f"{output}/{SPILLED}", config.counting.spill_above << 20)
-
-
-def _write_ledger(_: bytes, output: str, outcome: Iterable[Outcome]) -> FileRecord:
-    """Everything that steps report about themselves, to one file, where the record of the run finds it."""
-    entries: list[Entry] = []
-    files: list[FileRecord] = []
-    indicators: list[PublishedIndicators] = []
-    for item in outcome:
-        if isinstance(item, FileRecord):
-            files.append(item)
-        elif isinstance(item, PublishedIndicators):
-            indicators.append(item)
-        else:
-            entries.append(item)
-    record = {
-        "books": [[digest, epoch, what, count] for ((digest, epoch), what), count in entries],
-        "files": [f.as_record() for f in files],
-        "noticed": [[one.digest, one.epoch, one.indicators] for one in indicators],
-    }
-    return publish(output, LEDGER, json.dumps(record).encode())

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import os
 import shutil
@@ -10,27 +9,31 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import apache_beam as beam
-from apache_beam.io.filesystems import FileSystems
 
-from ldpbeam.accounting import Accounting
 from ldpbeam.errors import LdpError
-from ldpbeam.transforms.sinks.atomic import remove
-from ldpbeam.transforms.sinks.file_record import FileRecord
+from ldpbeam.host.memory import keep_freed_memory, keep_what_is_loaded
+from ldpbeam.host.signals import interruptible
+from ldpbeam.job.config import RunConfig
+from ldpbeam.records.outcome import OUTCOME, read_outcome
+from ldpbeam.records.output import (
+    exchange,
+    locked,
+    prepare,
+    refuse_foreign,
+    scratch_of,
+    settle_objects,
+    verify_files,
+)
+from ldpbeam.records.published import indicators_record, run_record, write_record
+from ldpbeam.records.run_record import RunRecord
+from ldpbeam.transforms.sinks.atomic import refuse_writing, remove
 from ldpbeam.transforms.sources.files import bytes_read
 from ldpbeam.transforms.stages.counting_threads import counting_with, spare_cores
 
 from .beam_job import make_pipeline, run_to_end
-from .bounded import LEDGER, SPILLED, collect_reports
-from .config import RunConfig
-from .garbage import keep_what_is_loaded
-from .interrupt import interruptible
-from .malloc import keep_freed_memory
-from .output import exchange, locked, prepare, refuse_foreign, scratch_of, settle_objects, verify_files
-from .published import indicators_record, run_record, write_record
-from .run_record import RunRecord
+from .bounded import SPILLED, collect_reports
 
 Progress = Callable[[int, int], None]
 """Called with (bytes read, bytes in all) now and then while a run is under way."""
@@ -51,7 +54,7 @@ def run(config: RunConfig, progress: Progress | None = None, total_bytes: int = 
     keep_what_is_loaded()
     started = time.perf_counter()
     pipeline = make_pipeline(config)  # refuses options that nobody knows, before anything is touched
-    with interruptible(), locked(config.outputs.output):
+    with interruptible(refuse_writing), locked(config.outputs.output):
         prepare(config.outputs.output, config.collections, overwrite=config.job.overwrite)
         alone = not config.job.spread
         with (
@@ -69,19 +72,19 @@ def run(config: RunConfig, progress: Progress | None = None, total_bytes: int = 
 
 def _publish(config: RunConfig, folder: str, started: float) -> RunRecord:
     """Put what a pipeline has left in ``folder`` in the place of earlier results, its record last."""
-    accounting, files, noticed = _read_ledger(folder)
+    accounting, files, noticed = read_outcome(folder)
     output = config.outputs.output
     try:
         signs = indicators_record(noticed)
         record = run_record(config, accounting, files, time.perf_counter() - started, indicators=signs)
     except LdpError:
         if folder != config.outputs.output:
-            Path(folder, LEDGER).replace(
-                Path(config.outputs.output, LEDGER)
+            Path(folder, OUTCOME).replace(
+                Path(config.outputs.output, OUTCOME)
             )  # for whoever looks for the reason
         raise
     verify_files(folder, files, config.outputs.output)
-    remove(folder, LEDGER)
+    remove(folder, OUTCOME)
     if folder == output:
         settle_objects(folder, files)
         write_record(folder, record)
@@ -125,15 +128,3 @@ def _run_with_progress(pipeline: beam.Pipeline, runner: str, progress: Progress,
         ended.set()
         reporter.join()
     progress(total, total)
-
-
-def _read_ledger(output: str) -> tuple[Accounting, list[FileRecord], list[tuple[str, int, Any]]]:
-    """What the pipeline left: its accounting, its files and what it noticed."""
-    with FileSystems.open(FileSystems.join(output, LEDGER)) as handle:
-        ledger = json.loads(handle.read())
-    entries = ((((digest, epoch), what), count) for digest, epoch, what, count in ledger["books"])
-    return (
-        Accounting.from_entries(entries),
-        list(map(FileRecord.from_record, ledger["files"])),
-        ledger["noticed"],
-    )

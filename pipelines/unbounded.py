@@ -12,6 +12,7 @@ import apache_beam as beam
 
 from ldpbeam.accounting import CountedEpoch
 from ldpbeam.collection.collection import Collection
+from ldpbeam.job.config import RunConfig
 from ldpbeam.schedule import Schedule
 from ldpbeam.transforms.coders import register_coders
 from ldpbeam.transforms.composite import composite
@@ -19,8 +20,6 @@ from ldpbeam.transforms.sinks.unattributed import rejects_by_minute, write_unatt
 from ldpbeam.transforms.stages.publish import publish_epochs
 from ldpbeam.transforms.stages.reports import ACCOUNTING, COLUMNS, REJECTED, admit_reports
 from ldpbeam.transforms.stateful.count_epochs import count_epochs
-
-from .config import RunConfig
 
 
 @composite

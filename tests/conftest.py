@@ -24,7 +24,7 @@ LONGEST_FIRST = (
     "tests/ldpbeam/test_counters.py",
     "tests/pipelines/test_interrupt.py",
     "tests/laws/test_protocol_laws.py",
-    "tests/pipelines/page/test_page_protocols.py",
+    "tests/ldpbeam/report_page/test_page_protocols.py",
     "tests/pipelines/test_epoch_result.py",
     "tests/fuzz/test_fuzz.py",
     "tests/pipelines/test_attributes.py",

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ldpbeam.audit.behaviour import forks, manners, reopened
-from ldpbeam.audit.certificate import certificate_rules
-from ldpbeam.audit.clients import Client
-from ldpbeam.audit.draws import Counts, Plan, Read, read_histories
-from ldpbeam.audit.evidence import bounds_of, matches_of, repeated, rules_of
-from ldpbeam.audit.held import MOST_HELD, Held, held_values, read_held, support_matches
-from ldpbeam.audit.ids import coins_of
-from ldpbeam.audit.lives import few_reports, life_manners, read_lives, silence
-from ldpbeam.audit.long_lives import changing_lives, every_memo, still_lives
-from ldpbeam.audit.model import Model
-from ldpbeam.audit.models import model_of
-from ldpbeam.audit.outcome import Check, Evidence, Outcome, Rule, judge
-from ldpbeam.audit.sharing import across_collections
+from ldpbeam.audit.checks.behaviour import forks, manners, reopened
+from ldpbeam.audit.checks.certificate import certificate_rules
+from ldpbeam.audit.checks.evidence import bounds_of, matches_of, repeated, rules_of
+from ldpbeam.audit.checks.held import MOST_HELD, Held, held_values, read_held, support_matches
+from ldpbeam.audit.checks.ids import coins_of
+from ldpbeam.audit.checks.lives import few_reports, life_manners, read_lives, silence
+from ldpbeam.audit.checks.long_lives import changing_lives, every_memo, still_lives
+from ldpbeam.audit.checks.outcome import Check, Evidence, Outcome, Rule, judge
+from ldpbeam.audit.checks.sharing import across_collections
+from ldpbeam.audit.client.clients import Client
+from ldpbeam.audit.client.draws import Counts, Plan, Read, read_histories
+from ldpbeam.audit.law.encodings import model_of
+from ldpbeam.audit.law.model import Model
 from ldpbeam.collection.collection import Collection
 
 FALSE_ALARM = 1e-6

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from multiprocessing import get_context
 
 from ldpbeam.audit.audit import FALSE_ALARM, audit
-from ldpbeam.audit.clients import Memoised, PythonClient, scratch
-from ldpbeam.audit.draws import plan_of
-from ldpbeam.audit.external import ExternalClient
-from ldpbeam.audit.outcome import Outcome
+from ldpbeam.audit.checks.outcome import Outcome
+from ldpbeam.audit.client.clients import Memoised, PythonClient, scratch
+from ldpbeam.audit.client.draws import plan_of
+from ldpbeam.audit.client.external import ExternalClient
 from ldpbeam.collection.collection import Collection
 
 DERIVED = "derived"

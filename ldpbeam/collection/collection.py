@@ -28,11 +28,11 @@ from ldpbeam.privacy.guarantee import Guarantee
 from ldpbeam.privacy.loss import loss_record
 from ldpbeam.privacy.poisoning import leverage_record
 from ldpbeam.privacy.promise import YEAR, Promise
-from ldpbeam.privacy.randomiser import without_devices
+from ldpbeam.privacy.statements import promise_record
 from ldpbeam.protocols import PROTOCOLS, LocalProtocol, Parameters, protocol
 from ldpbeam.protocols.attributes.allocate import ALLOCATIONS, allocate
 from ldpbeam.protocols.contract import EVERYONE, PartEstimator, Result
-from ldpbeam.statements import promise_record
+from ldpbeam.shuffling.randomiser import without_devices
 from ldpbeam.support import SupportProbabilities
 from ldpbeam.wire import collection_pb2
 

@@ -9,7 +9,7 @@ from math import gcd, pi, prod, sin
 from typing import ClassVar
 
 from ldpbeam.arrays import Bytes, Floats, Ints, Uints, read_only
-from ldpbeam.degenerate import CELLS, add_seeds, check_seeded, is_degenerate, ordinary, ordinary_many
+from ldpbeam.channels.degenerate import CELLS, add_seeds, check_seeded, is_degenerate, ordinary, ordinary_many
 from ldpbeam.errors import CollectionError, Reason
 from ldpbeam.hashing.base import MOST_CELLS, HashFamily
 from ldpbeam.kernels.check_codes import CheckCode

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from ldpbeam.arrays import Bytes, Ints
-from ldpbeam.kernels._jit import kernel
 from ldpbeam.kernels.check_codes import CheckCode
+from ldpbeam.kernels.jit import kernel
 from ldpbeam.kernels.symbols import integer
 
 _DEGENERATE = np.uint8(CheckCode.DEGENERATE)

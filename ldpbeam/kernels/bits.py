@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 
 from ldpbeam.arrays import Bytes
-from ldpbeam.kernels._jit import copied, inlined, kernel
-from ldpbeam.kernels._vectors import LANE, REPORTS, ones_together
 from ldpbeam.kernels.check_codes import CheckCode
+from ldpbeam.kernels.jit import copied, inlined, kernel
 from ldpbeam.kernels.philox import four
+from ldpbeam.kernels.vectors import LANE, REPORTS, ones_together
 
 _SOUND = np.uint8(CheckCode.SOUND)
 _UNUSED_BITS = np.uint8(CheckCode.UNUSED_BITS)
@@ -74,7 +74,7 @@ def count_ones(payloads: Any, width: Any, masks: Any, ones: Any) -> None:
     Args:
         payloads: uint8 (n · w,), one after the other.
         width: w, their bytes.
-        masks: as of :func:`ldpbeam.kernels._vectors.ones_together`.
+        masks: as of :func:`ldpbeam.kernels.vectors.ones_together`.
         ones: int64 (n,), written.
     """
     together = _with_room(payloads, width)

@@ -1,7 +1,7 @@
 """What the check of a payload found, one byte per payload: the same codes in kernels, protocols and stages.
 
 The codes stand beside the kernels because compiled kernels hold them as constants: a kernel that was compiled
-with other codes is then not used again (:mod:`ldpbeam.kernels._jit`).
+with other codes is then not used again (:mod:`ldpbeam.kernels.jit`).
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ldpbeam.kernels._jit import kernel
+from ldpbeam.kernels.jit import kernel
 
 # Results of split_frames.
 NEED_MORE, FULL, OVERSIZE, BAD_LENGTH, EMPTIES = 0, 1, 2, 3, 4

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ldpbeam.kernels._jit import kernel
+from ldpbeam.kernels.jit import kernel
 
 _MIX = np.uint64(0x9E3779B97F4A7C15)
 

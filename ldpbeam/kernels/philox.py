@@ -17,7 +17,7 @@ from llvmlite import ir
 from numba.core import types as numba_types
 from numba.extending import intrinsic
 
-from ldpbeam.kernels._jit import inlined, kernel
+from ldpbeam.kernels.jit import inlined, kernel
 
 _ROUNDS = 10
 _MULTIPLIERS = np.uint64(0xD2E7470EE14C6C93), np.uint64(0xCA5A826395121157)

@@ -16,8 +16,8 @@ from typing import Any
 
 import numpy as np
 
-from ldpbeam.kernels._jit import kernel
-from ldpbeam.kernels._vectors import LANE, REPORTS, ones_together, sixteen_rows
+from ldpbeam.kernels.jit import kernel
+from ldpbeam.kernels.vectors import LANE, REPORTS, ones_together, sixteen_rows
 
 COLUMNS = 2048
 """Columns that are counted together: their scratch stays in the first-level cache."""
@@ -143,7 +143,7 @@ def add_rows(
         scratch: (work, levels, cells): uint8 ((LOW + 1) · COLUMNS,), digits of weight 1, 2, 4 and 8, and a
             carry; uint8 (DIGITS + 2, 2 · COLUMNS), higher digits, each with a carry in waiting; uint16
             (8, COLUMNS).
-        looking: (masks, ones): as of :func:`ldpbeam.kernels._vectors.ones_together`, and int64 (REPORTS,),
+        looking: (masks, ones): as of :func:`ldpbeam.kernels.vectors.ones_together`, and int64 (REPORTS,),
             scratch; if that is empty, reports are not looked at.
         counts: int64 (k,), k <= 8 · width, added to.
         found: int64 (3,), added to: reports with at least ``many`` ones; with at most ``few``; and 0 only if

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ldpbeam.kernels._jit import kernel
+from ldpbeam.kernels.jit import kernel
 
 
 @kernel

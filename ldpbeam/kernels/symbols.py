@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from ldpbeam.arrays import Bytes, Ints
-from ldpbeam.kernels._jit import kernel
 from ldpbeam.kernels.check_codes import CheckCode
+from ldpbeam.kernels.jit import kernel
 
 _SOUND = np.uint8(CheckCode.SOUND)
 _VALUE_OUT_OF_RANGE = np.uint8(CheckCode.VALUE_OUT_OF_RANGE)

@@ -20,7 +20,7 @@ from ldpbeam.planning.needs import zipf
 from ldpbeam.planning.shuffled import of_collection, shuffled_words
 from ldpbeam.planning.spread import WIDE, Spread, Widths, mean_error
 from ldpbeam.privacy.ledger import Ledger, total_cap
-from ldpbeam.statements import (
+from ldpbeam.privacy.statements import (
     NO_TURN,
     bits,
     epsilon,

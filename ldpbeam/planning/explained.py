@@ -14,10 +14,10 @@ from ldpbeam.planning.checked import expected, promised
 from ldpbeam.planning.shuffled import shuffled_words
 from ldpbeam.planning.spread import Spread
 from ldpbeam.privacy.poisoning import leverage
+from ldpbeam.privacy.statements import OTHER_COLLECTIONS, bits, errors
 from ldpbeam.protocols import LocalProtocol
 from ldpbeam.protocols.contract import PartEstimator, Result
 from ldpbeam.randomness import FULL
-from ldpbeam.statements import OTHER_COLLECTIONS, bits, errors
 
 _SHOWN = 60  # characters of an integer or list that is longer
 

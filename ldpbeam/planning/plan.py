@@ -15,9 +15,9 @@ from ldpbeam.planning.quantity import quantity
 from ldpbeam.planning.settings import Setting, settings
 from ldpbeam.planning.shuffled import Shuffled
 from ldpbeam.planning.spread import WIDE, Widths, mean_error
+from ldpbeam.privacy.statements import epsilon
 from ldpbeam.protocols import FrequencyProtocol
 from ldpbeam.protocols.server_side import PartEstimator
-from ldpbeam.statements import epsilon
 
 ALIKE = 1.05
 """Errors that differ by less than this factor count as equal: the rest then decides."""

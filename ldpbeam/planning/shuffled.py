@@ -8,10 +8,10 @@ from typing import Any
 
 from ldpbeam.collection.collection import Collection
 from ldpbeam.privacy.promise import EXACT_REPORTS
-from ldpbeam.privacy.randomiser import ASSUMPTION, DELTA, many_epochs, one_epoch
-from ldpbeam.privacy.shuffle_plan import planned_epsilon
+from ldpbeam.privacy.statements import behind_shuffler
 from ldpbeam.protocols import LocalProtocol
-from ldpbeam.statements import behind_shuffler
+from ldpbeam.shuffling.randomiser import ASSUMPTION, DELTA, many_epochs, one_epoch
+from ldpbeam.shuffling.shuffle_plan import planned_epsilon
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from ldpbeam.planning.needs import FrequencyNeeds, Needs
 from ldpbeam.planning.plan import Row
 from ldpbeam.planning.quantity import quantity
-from ldpbeam.statements import epsilon, points
+from ldpbeam.privacy.statements import epsilon, points
 
 _FREQUENCIES = (
     ("", "number in this table"),

@@ -9,8 +9,8 @@ from ldpbeam.planning.needs import FrequencyNeeds, Needs
 from ldpbeam.planning.plan import ALIKE, Plan, Row, devices_needed, epochs_possible, loss_order
 from ldpbeam.planning.quantity import quantity
 from ldpbeam.planning.settings import total_budget
-from ldpbeam.privacy.randomiser import ASSUMPTION, DELTA
-from ldpbeam.statements import NO_TURN, RANKED, behind_shuffler, bits, epsilon, interval, statements
+from ldpbeam.privacy.statements import NO_TURN, RANKED, behind_shuffler, bits, epsilon, interval, statements
+from ldpbeam.shuffling.randomiser import ASSUMPTION, DELTA
 
 
 def _percent(rate: DrawnAnew) -> str:

@@ -21,11 +21,11 @@ from ldpbeam.channels.exact import product_of
 from ldpbeam.errors import CollectionError, InvalidPayload, Reason
 from ldpbeam.privacy.bit_loss import BitLosses
 from ldpbeam.privacy.guarantee import Guarantee, Inputs
+from ldpbeam.privacy.statements import CHANGE_IS_PROVED
 from ldpbeam.protocols.bit_vector import BitVector
 from ldpbeam.protocols.contract import FleetAnswers, FleetWords, Memo, WordPlan, WordSpec
 from ldpbeam.protocols.parameters import Parameters
 from ldpbeam.randomness import Randomness
-from ldpbeam.statements import CHANGE_IS_PROVED
 from ldpbeam.support import Recurrence, SupportProbabilities
 
 if TYPE_CHECKING:

@@ -6,9 +6,9 @@ from functools import cached_property
 from typing import TypeVar
 
 from ldpbeam.arrays import Bytes, Ints, read_only, unused_bits
-from ldpbeam.bit_counts import OnesBounds, add_bits, add_bits_and_look, masks_of
-from ldpbeam.degenerate import count_ones, extremes, ones_admitted
+from ldpbeam.channels.degenerate import count_ones, extremes, ones_admitted
 from ldpbeam.errors import InvalidPayload, Reason
+from ldpbeam.estimation.bit_counts import OnesBounds, add_bits, add_bits_and_look, masks_of
 from ldpbeam.protocols.forgery_side import SupportedLaw
 from ldpbeam.protocols.results import FrequencyProtocol
 
@@ -28,7 +28,7 @@ class BitVector(FrequencyProtocol[Response]):
 
     @cached_property
     def ones_admitted(self) -> tuple[int, int]:
-        """The least and the largest number of ones that devices send, see :mod:`ldpbeam.degenerate`."""
+        """Bounds on the ones that devices send, see :mod:`ldpbeam.channels.degenerate`."""
         support = self.support
         return ones_admitted(self.asked_about, support.own, support.other, always=self._everyone)
 
@@ -51,7 +51,7 @@ class BitVector(FrequencyProtocol[Response]):
         import numpy as np
 
         from ldpbeam.kernels import bits
-        from ldpbeam.kernels._vectors import REPORTS
+        from ldpbeam.kernels.vectors import REPORTS
 
         least, most = self.ones_admitted
         if least <= 0 and most >= self.domain_size:  # every number of ones is admitted, as in small domains

@@ -21,11 +21,11 @@ from ldpbeam.channels.exact import exp_below
 from ldpbeam.errors import CollectionError, InvalidPayload, Reason
 from ldpbeam.privacy.guarantee import Guarantee, Inputs
 from ldpbeam.privacy.point_loss import POINT_REPORTS, PointLosses
+from ldpbeam.privacy.statements import CHANGE_IS_PROVED
 from ldpbeam.protocols.contract import EVERYONE, FleetAnswers, FleetWords, Memo, WordPlan, WordSpec
 from ldpbeam.protocols.parameters import Parameters
 from ldpbeam.protocols.results import MeanProtocol
 from ldpbeam.randomness import FULL, Randomness
-from ldpbeam.statements import CHANGE_IS_PROVED
 from ldpbeam.support import SupportProbabilities
 
 if TYPE_CHECKING:

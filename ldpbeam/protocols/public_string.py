@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ldpbeam.arrays import Bytes, Floats, Ints, read_only
 from ldpbeam.channels.channel import BitChannel
+from ldpbeam.channels.degenerate import CELLS, add_seeds, check_seeded, is_degenerate, ordinary, ordinary_many
 from ldpbeam.channels.exact import exp_below
-from ldpbeam.degenerate import CELLS, add_seeds, check_seeded, is_degenerate, ordinary, ordinary_many
 from ldpbeam.errors import InvalidPayload, Reason
 from ldpbeam.kernels.check_codes import CheckCode
 from ldpbeam.privacy.guarantee import Guarantee, Inputs

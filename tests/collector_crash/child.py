@@ -14,15 +14,15 @@ import threading
 from pathlib import Path
 
 from ldpbeam.collection.file import load_collection
-from ldpbeam.pipelines.collect import server
-from ldpbeam.pipelines.collect.checks import judge
-from ldpbeam.pipelines.collect.server import Limits
-from ldpbeam.pipelines.collect.service import serve
-from ldpbeam.pipelines.collect.store import FileStore
-from ldpbeam.pipelines.config import RunConfig
-from ldpbeam.pipelines.local.engine import LocalStream
-from ldpbeam.pipelines.local.landing import Landing
-from ldpbeam.pipelines.local.watched import WatchedFolder
+from ldpbeam.collector import server
+from ldpbeam.collector.checks import judge
+from ldpbeam.collector.server import Limits
+from ldpbeam.collector.service import serve
+from ldpbeam.collector.store import FileStore
+from ldpbeam.engine.engine import LocalStream
+from ldpbeam.engine.sources.watched_folder import WatchedFolder
+from ldpbeam.engine.storage.landing import Landing
+from ldpbeam.job.config import RunConfig
 
 FOLDER, AGREED = Path(sys.argv[1]), load_collection(Path(sys.argv[2]))
 

@@ -26,10 +26,10 @@ import pytest
 
 from ldpbeam.collection.collection import Collection
 from ldpbeam.collection.file import load_collection
-from ldpbeam.pipelines.collect import store as stores
-from ldpbeam.pipelines.config import RunConfig
-from ldpbeam.pipelines.local.engine import LocalStream
-from ldpbeam.pipelines.local.watched import WatchedFolder
+from ldpbeam.collector import store as stores
+from ldpbeam.engine.engine import LocalStream
+from ldpbeam.engine.sources.watched_folder import WatchedFolder
+from ldpbeam.job.config import RunConfig
 from ldpbeam.wire import report_pb2
 from tests.conftest import REPOSITORY
 from tests.pipelines.collect.serving import TYPE, folder, names, records, report

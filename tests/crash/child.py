@@ -447,7 +447,7 @@ def _old_results_stay(points: Points) -> None:
 
         return exchange
 
-    for module in ("ldpbeam.pipelines.run", "ldpbeam.pipelines.output"):
+    for module in ("ldpbeam.pipelines.run", "ldpbeam.records.output"):
         replace(f"{module}:exchange", plant, "plant")
 
 
@@ -465,7 +465,7 @@ PLANTS: dict[str, Callable[[Points], None]] = {
 
 def main(argv: Sequence[str]) -> int:
     """The command line in this process; its exit code."""
-    from ldpbeam.pipelines.commands.main import main as command
+    from ldpbeam.cli.main import main as command
 
     sys.argv = ["ldpbeam", *argv]
     try:

@@ -59,7 +59,7 @@ class Case:
     exit_code: int
     record: str = "run.json"
     varying: re.Pattern[bytes] = re.compile(rb'"timings": \{[^{}]*\},?\s*')
-    scratch: frozenset[str] = frozenset({"ledger.json"})
+    scratch: frozenset[str] = frozenset({"outcome.json"})
 
     def command(self, output: Path) -> list[str]:
         """The whole command line."""

@@ -223,7 +223,7 @@ def test_a_reader_is_content_with_less_than_everything() -> None:
     begun = {
         "estimates": None,
         "estimates/a.json.0a1b.tmp": b"{",
-        "ledger.json": b"{}",
+        "outcome.json": b"{}",
         "run.json.ff.tmp": b"",
     }
     assert reader_complaints(CASE, begun, [DONE]) == []
@@ -238,7 +238,7 @@ def test_a_reader_is_content_with_less_than_everything() -> None:
         ({"estimates": None, "estimates/a.json": b'{"a": 0}'}, "estimates/a.json: another content"),
         ({"estimates/c.json": b"{}"}, "estimates/c.json: no run leaves such a file"),
         ({"x.0a.tmp": b"{}"}, "x.0a.tmp: no run leaves such a file"),
-        ({"ledger.json": b"{"}, "ledger.json: not whole"),
+        ({"outcome.json": b"{"}, "outcome.json: not whole"),
         ({**DONE, "run.json": b"{"}, "run.json: not whole"),
         ({**DONE, "run.json": b"{}"}, "run.json: another"),
         ({"run.json": RECORD % 1}, "run.json is there, but estimates is missing or another"),

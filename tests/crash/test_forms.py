@@ -23,7 +23,7 @@ from typing import Any
 import pytest
 
 from ldpbeam.collection.file import load_collection
-from ldpbeam.pipelines.interrupt import _descendants
+from ldpbeam.host.signals import _descendants
 from tests.conftest import REPOSITORY
 from tests.crash.harness import YAML, Case, Tree, differences, reader_complaints, tree
 from tests.pipelines.running import fleet, with_duplicates, write
@@ -98,7 +98,7 @@ class started:  # noqa: N801 - reads as a verb
 
     def __init__(self, argv: list[str]) -> None:
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "ldpbeam.pipelines.commands.main", *argv],
+            [sys.executable, "-m", "ldpbeam.cli.main", *argv],
             cwd=REPOSITORY,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,

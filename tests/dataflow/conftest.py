@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from ldpbeam.pipelines.commands import main as command
-from ldpbeam.pipelines.commands.support import progress
+from ldpbeam.cli import main as command
+from ldpbeam.cli.shared import progress
 
 Call = Callable[..., tuple[int, str, str]]
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from ldpbeam.accounting import Account
-from ldpbeam.pipelines.matching import match_path
+from ldpbeam.job.matching import match_path
 from ldpbeam.transforms.sinks.accounting import EpochAccounting
 from tests.dataflow.conftest import YAML, Call
 from tests.dataflow.service import serving

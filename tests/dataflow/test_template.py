@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from apache_beam.options.pipeline_options import PipelineOptions
 
-from ldpbeam.pipelines.commands.main import cli
+from ldpbeam.cli.main import cli
 from ldpbeam.pipelines.deploy.dataflow import FOLDER, LEFT_OUT, arguments, generated, options
 from tests.conftest import REPOSITORY
 from tests.dataflow import conftest
@@ -67,6 +67,13 @@ def test_every_option_is_a_parameter_or_left_out_for_a_reason() -> None:
     assert set(options()) == set(PARAMETERS) - {"sdk_container_image"} | set(LEFT_OUT)
     assert set(PARAMETERS) & set(LEFT_OUT) == set()
     assert "sdk_container_image" in PipelineOptions([]).get_all_options()
+
+
+def test_every_option_of_the_command_line_is_known() -> None:
+    """Without those of what a command prints: the output of a launcher is a log."""
+    params = [one for one in cli.commands["run"].params if one.name not in {"quiet", "as_json"}]
+    assert [one.opts[0].removeprefix("--").replace("-", "_") for one in params] == list(options())
+    assert [one.required for one in params if one.name == "output"] == [True]
 
 
 def test_parameters_are_described_as_the_service_wants_them() -> None:

@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 from scipy.stats import binom
 
-from ldpbeam.audit.faults import FAULTS, MEASURED
+from ldpbeam.audit.checks.faults import FAULTS, MEASURED
 from ldpbeam.channels.calibration import Calibration
 from ldpbeam.channels.channel import SymbolChannel
 from ldpbeam.collection.collection import Collection

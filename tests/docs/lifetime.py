@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from ldpbeam.privacy.randomiser import many_epochs, one_epoch
-from ldpbeam.privacy.shuffle import central_epsilon
 from ldpbeam.protocols import FrequencyProtocol, Parameters, protocol
+from ldpbeam.shuffling.randomiser import many_epochs, one_epoch
+from ldpbeam.shuffling.shuffle import central_epsilon
 
 __all__ = ["BLOCKS"]
 

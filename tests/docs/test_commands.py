@@ -185,7 +185,7 @@ def test_the_readme_shows_the_two_commands() -> None:
 
 
 def test_every_command_has_a_block_in_its_page() -> None:
-    from ldpbeam.pipelines.commands.main import cli
+    from ldpbeam.cli.main import cli
 
     page = (REPOSITORY / "docs" / "commands.md").read_text("utf-8")
     called = {

@@ -10,9 +10,9 @@ import shlex
 import subprocess
 import sys
 
+from ldpbeam.cli.main import cli
 from ldpbeam.collection.device_definition import device_definition_text
 from ldpbeam.collection.file import load_collection
-from ldpbeam.pipelines.commands.main import cli
 from tests.conftest import REPOSITORY
 
 PAGE = (REPOSITORY / "docs" / "examples.md").read_text("utf-8")

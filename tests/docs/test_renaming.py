@@ -14,10 +14,10 @@ import pytest
 from ldpbeam.errors import InvalidPayload
 from ldpbeam.hashing import LinearFamily
 from ldpbeam.indicators import indicators
-from ldpbeam.privacy.randomiser import many_epochs, one_epoch
-from ldpbeam.privacy.shuffle import central_epsilon
 from ldpbeam.protocols import Parameters, protocol
 from ldpbeam.protocols.local_hash import Hashed, LocalHash
+from ldpbeam.shuffling.randomiser import many_epochs, one_epoch
+from ldpbeam.shuffling.shuffle import central_epsilon
 from ldpbeam.simulators.protocol_fleet import ProtocolFleet
 from ldpbeam.simulators.words import RandomWords
 from ldpbeam.support import Support

@@ -25,7 +25,7 @@ from apache_beam.utils.timestamp import Duration, Timestamp
 
 from ldpbeam.collection.collection import Collection
 from ldpbeam.collection.epochs import Epochs
-from ldpbeam.pipelines.config import RunConfig
+from ldpbeam.job.config import RunConfig
 from ldpbeam.pipelines.unbounded import collect_stream
 from ldpbeam.transforms.sources.messages import GatherMessages
 from ldpbeam.wire import report_pb2

@@ -31,7 +31,7 @@ min_reports: 100
 
 
 def ldpbeam(*words: object) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "ldpbeam.pipelines.commands.main", *map(str, words)]
+    command = [sys.executable, "-m", "ldpbeam.cli.main", *map(str, words)]
     return subprocess.run(command, capture_output=True, text=True, check=False, timeout=PATIENCE)
 
 

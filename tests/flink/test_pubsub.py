@@ -15,7 +15,7 @@ import pytest
 from apache_beam.options.pipeline_options import PipelineOptions
 from google.cloud import pubsub_v1
 
-from ldpbeam.pipelines.stream_job import submit
+from ldpbeam.pipelines.submit import submit
 from tests.flink.cluster import Cluster, Worker, until
 from tests.flink.expansion import ExpansionService
 from tests.flink.rest import serving_rest

@@ -20,7 +20,7 @@ import pytest
 
 from ldpbeam.channels.calibration import symbol_second_round
 from ldpbeam.channels.channel import SymbolChannel
-from ldpbeam.pipelines.commands.main import main
+from ldpbeam.cli.main import main
 from ldpbeam.protocols import PROTOCOLS, Parameters
 from ldpbeam.protocols.direct import Direct
 from tests.conftest import FALSE_ALARM_SUITE, REPOSITORY

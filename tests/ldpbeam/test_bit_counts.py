@@ -11,11 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ldpbeam.arrays import read_only
-from ldpbeam.bit_counts import OnesBounds, add_bits, add_bits_and_look, masks_of
-from ldpbeam.degenerate import count_ones
+from ldpbeam.channels.degenerate import count_ones
+from ldpbeam.estimation.bit_counts import OnesBounds, add_bits, add_bits_and_look, masks_of
 from ldpbeam.kernels import bits, positional
-from ldpbeam.kernels._vectors import REPORTS
 from ldpbeam.kernels.check_codes import CheckCode
+from ldpbeam.kernels.vectors import REPORTS
 
 
 def unpacked(payloads: np.ndarray, k: int) -> np.ndarray:
@@ -136,8 +136,8 @@ _AT_THE_END_OF_MEMORY = """
 import ctypes, mmap
 import numpy as np
 from ldpbeam.arrays import read_only
-from ldpbeam.bit_counts import OnesBounds, add_bits_and_look, masks_of
-from ldpbeam.degenerate import count_ones
+from ldpbeam.estimation.bit_counts import OnesBounds, add_bits_and_look, masks_of
+from ldpbeam.channels.degenerate import count_ones
 from ldpbeam.kernels import bits
 
 page = mmap.PAGESIZE

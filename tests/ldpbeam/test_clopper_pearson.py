@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from scipy.special import betainc, betaincc, betainccinv
 
-from ldpbeam.audit.bound import lower_limit, upper_limit
-from ldpbeam.clopper_pearson import lower_limits, upper_limits
+from ldpbeam.audit.law.bound import lower_limit, upper_limit
+from ldpbeam.estimation.clopper_pearson import lower_limits, upper_limits
 
 TAILS = np.array([0.4, 0.025, 0.025 / 360, 2.5e-8])
 

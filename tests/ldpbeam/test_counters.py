@@ -23,7 +23,6 @@ from ldpbeam.collection.collection import Collection
 from ldpbeam.collection.file import load_collection, parse_collection
 from ldpbeam.errors import CollectionError, InvalidPayload, Reason
 from ldpbeam.kernels.check_codes import CheckCode
-from ldpbeam.pipelines.page.document import write_page
 from ldpbeam.privacy.counters import CountersGuarantee, bounded_sum_epsilon
 from ldpbeam.protocols import Parameters
 from ldpbeam.protocols.attributes.allocate import allocate
@@ -32,6 +31,7 @@ from ldpbeam.protocols.attributes.bounded_counters import BoundedCounters
 from ldpbeam.protocols.attributes.sample import Sample
 from ldpbeam.protocols.one_bit_mean import OneBit
 from ldpbeam.randomness import SystemRandomness
+from ldpbeam.report_page.document import write_page
 from ldpbeam.simulators.population.joint import Joint, joint_population
 from ldpbeam.simulators.population.specs import ABSENT
 from ldpbeam.simulators.protocol_fleet import ProtocolFleet

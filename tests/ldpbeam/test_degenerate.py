@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ldpbeam.degenerate import (
+from ldpbeam.channels.degenerate import (
     BOUND,
     CELLS,
     REACH,

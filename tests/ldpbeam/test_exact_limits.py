@@ -10,8 +10,8 @@ import pytest
 from scipy.stats import hypergeom
 
 from ldpbeam.estimates import _SCRATCH, Chances, estimate, interval
-from ldpbeam.kernels import exact_limits as kernels
-from ldpbeam.kernels.intervals import distance
+from ldpbeam.estimation import exact_limits as kernels
+from ldpbeam.estimation.intervals import distance
 from ldpbeam.protocols import FrequencyProtocol, Parameters, protocol
 from ldpbeam.support import SupportProbabilities
 from tests.reference import exact_limits as reference

@@ -15,7 +15,7 @@ import pytest
 from scipy.stats import binom, chi2, norm, poisson
 
 from ldpbeam.accounting import Account
-from ldpbeam.degenerate import REACH
+from ldpbeam.channels.degenerate import REACH
 from ldpbeam.indicators import (
     _SAFETY,
     FALSE_ALARM,
@@ -406,7 +406,7 @@ def test_signs_merge_by_addition_and_travel(name: str, more: dict[str, Any]) -> 
 
 
 def extremes_of(kind: Any) -> tuple[int, int]:
-    from ldpbeam.degenerate import extremes
+    from ldpbeam.channels.degenerate import extremes
 
     return extremes(kind.domain_size, kind.support)[0]
 

@@ -12,8 +12,8 @@ import pytest
 from numba import njit
 from numba.core import config
 
-from ldpbeam.kernels import _jit
-from ldpbeam.kernels._jit import KernelCache, cache_folder
+from ldpbeam.kernels import jit as _jit
+from ldpbeam.kernels.jit import KernelCache, cache_folder
 from tests.conftest import REPOSITORY
 
 COUNT = """

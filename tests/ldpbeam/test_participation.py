@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import ldpbeam
+from ldpbeam.cli.shared.collections import introduction
 from ldpbeam.collection.collection import Collection
 from ldpbeam.collection.device_definition import device_definition
 from ldpbeam.collection.file import parse_collection
@@ -18,13 +19,12 @@ from ldpbeam.collection.message import canonical
 from ldpbeam.collection.record import collection_of, definition
 from ldpbeam.errors import CollectionError
 from ldpbeam.estimates import nearest_shares
-from ldpbeam.pipelines.collection_record import CollectionRecord, collection_entry
-from ldpbeam.pipelines.commands.support.collections import introduction
-from ldpbeam.pipelines.page.privacy import privacy
 from ldpbeam.planning.checked import expected, promised, together
 from ldpbeam.planning.explained import explained
+from ldpbeam.privacy.statements import NO_TURN
+from ldpbeam.records.collection_record import CollectionRecord, collection_entry
+from ldpbeam.report_page.privacy import privacy
 from ldpbeam.reports import ReportColumns
-from ldpbeam.statements import NO_TURN
 from ldpbeam.wire import collection_pb2
 
 TEXT = """\

@@ -13,8 +13,6 @@ import pytest
 from ldpbeam.collection.collection import Collection
 from ldpbeam.collection.domain import Domain
 from ldpbeam.collection.file import parse_collection
-from ldpbeam.pipelines.collection_record import CollectionRecord, collection_entry
-from ldpbeam.pipelines.page.privacy import privacy
 from ldpbeam.planning.checked import Checked
 from ldpbeam.planning.collection_text import Particulars, collection_text
 from ldpbeam.planning.explained import explained
@@ -24,9 +22,11 @@ from ldpbeam.planning.shuffled import shuffled_words
 from ldpbeam.planning.words import interval_words, recommendation
 from ldpbeam.privacy.guarantee import Guarantee, Inputs
 from ldpbeam.privacy.promise import Promise
+from ldpbeam.privacy.statements import OTHER_COLLECTIONS, epsilon, errors, interval, statements
 from ldpbeam.protocols import PROTOCOLS, Parameters
 from ldpbeam.protocols.contract import Result
-from ldpbeam.statements import OTHER_COLLECTIONS, epsilon, errors, interval, statements
+from ldpbeam.records.collection_record import CollectionRecord, collection_entry
+from ldpbeam.report_page.privacy import privacy
 
 DEVICES = 100_000  # those that the page speaks of, and the default of check
 NEEDS: tuple[Needs, ...] = (

@@ -7,7 +7,7 @@ import io
 
 from click.testing import CliRunner, Result
 
-from ldpbeam.pipelines.commands.main import cli
+from ldpbeam.cli.main import cli
 
 
 def call(*arguments: object) -> Result:

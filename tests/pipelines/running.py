@@ -29,9 +29,9 @@ from ldpbeam.collection.domain import Domain
 from ldpbeam.collection.epochs import Epochs
 from ldpbeam.collection.values import Index
 from ldpbeam.hashing import FAMILIES
-from ldpbeam.pipelines.config import RunConfig
-from ldpbeam.pipelines.run_record import read_record
+from ldpbeam.job.config import RunConfig
 from ldpbeam.protocols import PROTOCOLS, FrequencyProtocol, Parameters
+from ldpbeam.records.run_record import read_record
 from ldpbeam.simulators.deliver.files import Compression, Format, report_file, write_reports
 from ldpbeam.simulators.fleet import Fleet
 from ldpbeam.wire import report_pb2

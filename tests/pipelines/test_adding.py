@@ -1,7 +1,7 @@
 """What it takes to add a command or an option of ``run``, shown by adding one of each in the documented way.
 
-A command is one module of pipelines/commands/. An option of ``run`` is one field of a value in
-pipelines/config.py, and the place that uses it.
+A command is one module of ldpbeam/cli/. An option of ``run`` is one field of a value in
+ldpbeam/job/config.py, and the place that uses it.
 """
 
 from __future__ import annotations
@@ -18,12 +18,14 @@ import click
 import pytest
 from click.testing import CliRunner
 
+from ldpbeam import cli as commands
+from ldpbeam.cli.main import cli, commands_of
+from ldpbeam.cli.shared.options import given, run_options
 from ldpbeam.errors import UsageError
-from ldpbeam.pipelines import beam_job, commands, config
-from ldpbeam.pipelines.commands.main import cli, commands_of
-from ldpbeam.pipelines.commands.support.options import given, run_options
-from ldpbeam.pipelines.config import Input, RunConfig
-from ldpbeam.pipelines.option import Kind, Option, Over
+from ldpbeam.job import config
+from ldpbeam.job.config import Input, RunConfig
+from ldpbeam.job.option import Kind, Option, Over
+from ldpbeam.pipelines import beam_job
 from ldpbeam.transforms.sinks import Outputs
 from tests.pipelines.running import collection
 
@@ -32,7 +34,7 @@ COMMAND = '''
 
 import click
 
-from ldpbeam.pipelines.commands.support.console import PrintingCommand, deliver, say
+from ldpbeam.cli.shared.console import PrintingCommand, deliver, say
 
 
 @click.command(cls=PrintingCommand)
@@ -71,7 +73,7 @@ def test_a_command_is_one_module(greeting: click.Command) -> None:
 
 
 def test_every_module_beside_the_group_is_a_command() -> None:
-    """What stands in pipelines/commands/ is what ``ldpbeam --help`` lists."""
+    """What stands in ldpbeam/cli/ is what ``ldpbeam --help`` lists."""
     folder = Path(next(iter(commands.__path__)))
     modules = {path.stem for path in folder.glob("*.py")} - {"__init__", "main"}
     assert modules == set(cli.commands)

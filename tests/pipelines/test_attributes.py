@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 
 from ldpbeam.admission import ReportColumns
+from ldpbeam.cli.inspect import inspect_lines
 from ldpbeam.collection.file import load_collection
 from ldpbeam.collection.values import Index
 from ldpbeam.errors import Reason
-from ldpbeam.pipelines.commands.support.inspection import inspect_lines
-from ldpbeam.pipelines.page.document import write_page
+from ldpbeam.report_page.document import write_page
 from ldpbeam.simulators.fleet import Fleet
 from ldpbeam.simulators.population.joint import joint_population
 from ldpbeam.simulators.simulate import simulate

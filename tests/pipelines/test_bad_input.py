@@ -526,7 +526,7 @@ def test_the_command_ends_with_4(tmp_path: Path) -> None:
     (tmp_path / "in").mkdir()
     for name in ("truncated", "foreign epoch", "parquet, no payload"):
         _file(tmp_path / "in", name).write_bytes(CASES[name]().data)
-    command = [sys.executable, "-m", "ldpbeam.pipelines.commands.main", "run", "--collection", "bits.yaml"]
+    command = [sys.executable, "-m", "ldpbeam.cli.main", "run", "--collection", "bits.yaml"]
     command += ["--input", "in/*", "--output", "out", "--runner", "DirectRunner"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 4, done.stderr

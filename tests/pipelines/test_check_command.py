@@ -12,12 +12,12 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
+from ldpbeam.cli.main import cli
 from ldpbeam.collection.advice import warnings_about
 from ldpbeam.collection.epochs import parse_duration
 from ldpbeam.collection.file import load_collection, parse_collection
 from ldpbeam.collection.schema import collection_schema
 from ldpbeam.errors import LdpError
-from ldpbeam.pipelines.commands.main import cli
 from ldpbeam.planning.checked import change, expected, lateness_advice
 from tests.conftest import REPOSITORY
 

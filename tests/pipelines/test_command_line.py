@@ -17,10 +17,10 @@ import pyarrow.dataset as ds
 import pytest
 
 from ldpbeam.admission import ReportColumns
+from ldpbeam.cli import main as command
+from ldpbeam.cli.shared import progress
 from ldpbeam.collection.epochs import instant
-from ldpbeam.pipelines.commands import main as command
-from ldpbeam.pipelines.commands.support import progress
-from ldpbeam.pipelines.config import RunConfig, resolve_runner
+from ldpbeam.job.config import RunConfig, resolve_runner
 from tests.conftest import REPOSITORY
 from tests.pipelines.running import collection, execute, fleet, write
 
@@ -312,7 +312,7 @@ def test_inputs_may_be_a_folder_and_lie_below_hidden_ones(
 ) -> None:
     """--input takes a folder, a relative path with dots, and a path through a hidden folder; hidden and
     unfinished files are passed over."""
-    from ldpbeam.pipelines.inputs import match_inputs
+    from ldpbeam.job.inputs import match_inputs
 
     folder = tmp_path / ".cache" / "in"
     folder.mkdir(parents=True)
@@ -384,7 +384,7 @@ def test_a_pattern_without_quotes_is_understood(
 @pytest.fixture(scope="session")
 def simulated(site: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The output of the command simulate, with the truth beside the reports."""
-    from ldpbeam.pipelines.commands.simulate import Asked, simulate_reports
+    from ldpbeam.cli.simulate import Asked, simulate_reports
 
     out = tmp_path_factory.mktemp("simulated") / "s"
     simulate_reports(Asked(site / "minutes.yaml", "zipf:1.1", 200, 2, out, truth=True))
@@ -466,9 +466,9 @@ def test_a_stream_that_counted_nothing_is_no_success(
 ) -> None:
     """The record of a stream that was all late has exit code 5, and the cause is named."""
     from ldpbeam.accounting import Accounting
-    from ldpbeam.pipelines.commands.support.outcome import why_nothing
-    from ldpbeam.pipelines.published import run_record
-    from ldpbeam.pipelines.run_record import StreamRecord
+    from ldpbeam.cli.shared.outcome import why_nothing
+    from ldpbeam.records.published import run_record
+    from ldpbeam.records.run_record import StreamRecord
 
     agreed = collection()
     key = (agreed.digest_hex, 0)
@@ -510,7 +510,7 @@ def test_old_spellings_of_options_are_taken(
 
 def test_the_list_of_options_is_the_commands() -> None:
     """What a misspelt option is compared with is what there is."""
-    from ldpbeam.pipelines.config import spellings
+    from ldpbeam.job.config import spellings
 
     run = command.cli.commands["run"]
     there = {
@@ -737,7 +737,7 @@ def test_scarce_epochs_are_withheld(output: Path) -> None:
 def test_the_command_line_imports_nothing_heavy() -> None:
     """--help answers at once: Beam, numba, scipy and pyarrow stay out until a command needs them."""
     code = (
-        "import sys; sys.path.insert(0, sys.argv[1]); import ldpbeam.pipelines.commands.main;"
+        "import sys; sys.path.insert(0, sys.argv[1]); import ldpbeam.cli.main;"
         "print(*sorted({m.partition('.')[0] for m in sys.modules}), *sys.modules)"
     )
     done = subprocess.run(

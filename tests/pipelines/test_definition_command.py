@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from ldpbeam.cli.main import cli
 from ldpbeam.collection.device_definition import device_definition_text
 from ldpbeam.collection.file import load_collection
-from ldpbeam.pipelines.commands.main import cli
 from tests.conftest import REPOSITORY
 
 FILE = REPOSITORY / "examples" / "minutes_in_app.yaml"

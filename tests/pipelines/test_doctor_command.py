@@ -16,10 +16,10 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
+from ldpbeam.cli import doctor as examination
+from ldpbeam.cli.doctor import EMULATOR, Asked, Finding, State, examine
+from ldpbeam.cli.main import cli
 from ldpbeam.errors import LdpError
-from ldpbeam.pipelines.commands.main import cli
-from ldpbeam.pipelines.commands.support import examination
-from ldpbeam.pipelines.commands.support.examination import EMULATOR, Asked, Finding, State, examine
 
 
 @pytest.fixture(autouse=True)
@@ -78,7 +78,7 @@ def test_a_sound_machine_has_no_fault_and_beam_is_not_imported(tmp_path: Path) -
     assert len(document["findings"]) == len(lines)
     assert call("--quiet") == ""
     code = (
-        "import sys\nfrom ldpbeam.pipelines.commands.main import cli\n"
+        "import sys\nfrom ldpbeam.cli.main import cli\n"
         "cli(['doctor', '--quiet'], standalone_mode=False)\n"
         "print(sorted({'apache_beam', 'numba', 'scipy', 'pyarrow'} & set(sys.modules)))"
     )

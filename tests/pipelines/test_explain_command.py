@@ -13,12 +13,12 @@ import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
 
+from ldpbeam.cli.main import cli
 from ldpbeam.collection.collection import Collection
 from ldpbeam.collection.file import load_collection, parse_collection
 from ldpbeam.collection.values import Index
 from ldpbeam.epoch_result import result_of_epoch
 from ldpbeam.errors import LdpError
-from ldpbeam.pipelines.commands.main import cli
 from ldpbeam.planning.explained import explained
 from ldpbeam.protocols import PROTOCOLS
 from ldpbeam.simulators.fleet import Fleet

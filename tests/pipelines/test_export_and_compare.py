@@ -13,13 +13,13 @@ import pyarrow.parquet as pq
 import pytest
 
 import ldpbeam
+from ldpbeam.cli.shared.histories import harmless
 from ldpbeam.over_time import DrawnAnew, difference, errors_of, mean
 from ldpbeam.over_time.combined import Combined
 from ldpbeam.over_time.compare import Comparison, chosen_changes
 from ldpbeam.over_time.results import histories
 from ldpbeam.over_time.significance import p_values
 from ldpbeam.over_time.smooth import smooth
-from ldpbeam.pipelines.commands.support.over_time import harmless
 from tests.conftest import REPOSITORY
 from tests.pipelines.calling import call, rows
 

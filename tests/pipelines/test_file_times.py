@@ -11,7 +11,7 @@ import pytest
 from ldpbeam.admission import MICROS, Written
 from ldpbeam.collection.collection import Collection
 from ldpbeam.collection.epochs import Epochs, parse_instant
-from ldpbeam.pipelines.file_times import doubtful_times, earliest_time
+from ldpbeam.job.file_times import doubtful_times, earliest_time
 from tests.pipelines.running import collection
 
 ORIGIN = parse_instant("2026-03-01T00:00:00Z")

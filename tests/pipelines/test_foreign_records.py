@@ -16,11 +16,11 @@ import pytest
 from click.testing import CliRunner
 
 import ldpbeam
+from ldpbeam.cli.main import cli
+from ldpbeam.cli.shared.failures import outside_error
 from ldpbeam.collection.record import collection_of, definition
 from ldpbeam.errors import CollectionError, LdpError, UsageError
-from ldpbeam.pipelines.commands.main import cli
-from ldpbeam.pipelines.commands.support.outside import outside_error
-from ldpbeam.pipelines.run_record import RunRecord, read_record
+from ldpbeam.records.run_record import RunRecord, read_record
 
 ODD: tuple[Any, ...] = (
     None,

@@ -9,11 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from ldpbeam.pipelines import garbage, stream_job
-from ldpbeam.pipelines.collect import service
-from ldpbeam.pipelines.collect.server import Limits
-from ldpbeam.pipelines.collect.store import FileStore
-from ldpbeam.pipelines.config import RunConfig
+from ldpbeam.collector import service
+from ldpbeam.collector.server import Limits
+from ldpbeam.collector.store import FileStore
+from ldpbeam.host import memory as garbage
+from ldpbeam.job.config import RunConfig
+from ldpbeam.pipelines import submit as stream_job
 from tests.conftest import REPOSITORY
 from tests.pipelines.running import collection
 

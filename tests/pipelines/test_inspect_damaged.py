@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from ldpbeam.cli.inspect import inspect_lines
+from ldpbeam.cli.shared.views import view_of
 from ldpbeam.errors import UsageError
-from ldpbeam.pipelines.commands.support.inspection import inspect_lines
-from ldpbeam.pipelines.commands.support.views import view_of
-from ldpbeam.pipelines.run_record import read_record
+from ldpbeam.records.run_record import read_record
 from tests.pipelines.running import collection, copied, execute, fleet, write
 
 ONE = collection("grr", name="one")

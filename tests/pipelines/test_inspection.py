@@ -11,12 +11,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from ldpbeam.cli.inspect import inspect_lines
+from ldpbeam.cli.run import run_over_files
+from ldpbeam.cli.shared.views import view_of
+from ldpbeam.cli.simulate import Asked, simulate_reports
 from ldpbeam.collection.file import load_collection
 from ldpbeam.errors import CollectionError, UsageError
-from ldpbeam.pipelines.commands.simulate import Asked, simulate_reports
-from ldpbeam.pipelines.commands.support.inspection import inspect_lines
-from ldpbeam.pipelines.commands.support.running import run_over_files
-from ldpbeam.pipelines.commands.support.views import view_of
 from tests.pipelines.page.test_page_protocols import every_kind
 
 YAML = """\

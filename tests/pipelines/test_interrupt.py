@@ -15,8 +15,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from ldpbeam.pipelines.commands.main import cli
-from ldpbeam.pipelines.interrupt import _descendants
+from ldpbeam.cli.main import cli
+from ldpbeam.host.signals import _descendants
 from tests.conftest import REPOSITORY
 from tests.pipelines.running import collection, execute, fleet, write
 from tests.waiting import PATIENCE, poll, slowness
@@ -36,7 +36,7 @@ epoch: {length: 1h, count: 100}
 BUSY = """\
 import sys, threading, time
 from pathlib import Path
-from ldpbeam.pipelines.commands.main import main
+from ldpbeam.cli.main import main
 from ldpbeam.transforms.stages.publish import MakeConsistent
 
 marker, sys.argv = Path(sys.argv[1]), ["ldpbeam", *sys.argv[2:]]
@@ -171,7 +171,7 @@ def test_a_signal_ends_workers_too(
 ) -> None:
     before = tree(tmp_path / "out")
     workers = [f"--direct_running_mode={mode}", "--direct_num_workers=2"]
-    process = start("-m", "ldpbeam.pipelines.commands.main", *command, *workers)
+    process = start("-m", "ldpbeam.cli.main", *command, *workers)
     if mode == "multi_processing":
         poll(lambda: len(_descendants(process.pid)) >= 2)
     else:
@@ -191,7 +191,7 @@ def test_workers_end_with_a_killed_run(
     """kill -9 of the parent, at once and when the workers compute: none stays, and the next run tidies."""
     before = tree(tmp_path / "out")
     workers = ["--direct_running_mode=multi_processing", "--direct_num_workers=2"]
-    process = start("-m", "ldpbeam.pipelines.commands.main", *command, *workers)
+    process = start("-m", "ldpbeam.cli.main", *command, *workers)
     poll(lambda: len(_descendants(process.pid)) >= 2)
     poll(lambda: all(b"ldpbeam.pipelines.workers" in _command_line(p) for p in _descendants(process.pid)))
     time.sleep(2)  # so far as to have asked the kernel

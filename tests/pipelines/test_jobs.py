@@ -17,14 +17,14 @@ from apache_beam.runners.portability import job_server
 from apache_beam.runners.portability.portable_runner import PortableRunner
 from click.testing import CliRunner
 
+from ldpbeam.cli.main import cli
 from ldpbeam.errors import CollectionError, JobError, LdpError, UsageError
+from ldpbeam.job.config import RunConfig
 from ldpbeam.pipelines import beam_job as jobs
-from ldpbeam.pipelines import stream_job
+from ldpbeam.pipelines import submit as stream_job
 from ldpbeam.pipelines.beam_job import make_pipeline
-from ldpbeam.pipelines.commands.main import cli
-from ldpbeam.pipelines.config import RunConfig
 from ldpbeam.pipelines.run import run
-from ldpbeam.pipelines.stream_job import submit
+from ldpbeam.pipelines.submit import submit
 from tests.pipelines.running import collection, fleet, write
 from tests.waiting import poll
 

@@ -14,8 +14,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 import ldpbeam
+from ldpbeam.cli.main import cli
 from ldpbeam.errors import CollectionError
-from ldpbeam.pipelines.commands.main import cli
 
 LABELS = (
     "ok\u200e",  # a mark of direction, as it comes from a spreadsheet or a chat

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from ldpbeam.pipelines.commands.main import cli
-from ldpbeam.pipelines.commands.support import running
-from ldpbeam.pipelines.inputs import Inputs, match_inputs, waits_on_disk
+from ldpbeam.cli import run as running
+from ldpbeam.cli.main import cli
+from ldpbeam.job.inputs import Inputs, match_inputs, waits_on_disk
 from ldpbeam.wire.report_pb2 import Report, ReportBatch
 from tests.pipelines.running import collection, execute, frame
 

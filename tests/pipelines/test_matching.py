@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from ldpbeam.errors import UsageError
-from ldpbeam.pipelines.inputs import find_inputs, match_inputs
-from ldpbeam.pipelines.matching import is_passed_over, match_path
+from ldpbeam.job.inputs import find_inputs, match_inputs
+from ldpbeam.job.matching import is_passed_over, match_path
 from tests.reference import paths as slow
 
 SIGNS = [

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from ldpbeam.pipelines.commands.main import cli
+from ldpbeam.cli.main import cli
 
 YAML = """\
 name: odd

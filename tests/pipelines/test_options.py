@@ -32,9 +32,9 @@ import pytest
 from click.testing import CliRunner
 
 import ldpbeam
-from ldpbeam.pipelines.commands import demo as demonstration
-from ldpbeam.pipelines.commands.main import cli
-from ldpbeam.pipelines.commands.support import running
+from ldpbeam.cli import demo as demonstration
+from ldpbeam.cli import run as running
+from ldpbeam.cli.main import cli
 from ldpbeam.transforms.sources import files as source_files
 from ldpbeam.transforms.sources.stored import StoredFile
 from ldpbeam.wire import codec, report_pb2
@@ -849,14 +849,14 @@ def test_an_option_of_the_papers(site: Path, tmp_path: Path, option: str) -> Non
         asked.append(look(names, settings, folder, jobs))
         return []
 
-    with mock.patch("ldpbeam.pipelines.reproduce.runner.run", none):
+    with mock.patch("reproduction.runner.run", none):
         for line in ("reproduce loloha:fig3 -q", f"reproduce loloha:fig3 -q {added}"):
             assert ended(line, site, tmp_path).code == 0
     assert asked[0] != asked[1] == wanted
 
 
 def test_the_papers_are_listed_and_not_computed(site: Path, tmp_path: Path) -> None:
-    with mock.patch("ldpbeam.pipelines.reproduce.runner.run", side_effect=AssertionError):
+    with mock.patch("reproduction.runner.run", side_effect=AssertionError):
         done = ended("reproduce loloha:fig3 --list --json", site, tmp_path)
     assert {one["name"].rpartition(":")[0] for one in done.document} == {"loloha:fig3"}
 

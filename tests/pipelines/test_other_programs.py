@@ -13,8 +13,8 @@ import pytest
 import zstandard
 from click.testing import CliRunner
 
+from ldpbeam.cli.main import cli
 from ldpbeam.errors import UsageError
-from ldpbeam.pipelines.commands.main import cli
 from tests.pipelines.test_odd_paths import YAML, accounting, command
 
 

@@ -19,8 +19,8 @@ import pytest
 from ldpbeam.admission import ReportColumns
 from ldpbeam.collection.epochs import LAST_SECOND, Epochs, instant
 from ldpbeam.errors import LdpError, UsageError, disk_error
-from ldpbeam.pipelines import output as module
-from ldpbeam.pipelines.output import PARTS, exchange, locked, prepare
+from ldpbeam.records import output as module
+from ldpbeam.records.output import PARTS, exchange, locked, prepare
 from tests.conftest import REPOSITORY
 from tests.pipelines.running import collection, copied, execute, fleet, write
 
@@ -127,7 +127,7 @@ def test_a_folder_that_is_a_link_is_refused_and_an_output_that_is_one_works(
 
 HOLD = """
 import sys
-from ldpbeam.pipelines.output import locked
+from ldpbeam.records.output import locked
 with locked(sys.argv[1]):
     print("held", flush=True)
     input()
@@ -176,7 +176,7 @@ def test_two_runs_on_one_output_do_not_meet(
 
 @pytest.mark.thorough(but=1)
 def test_a_replay_waits_for_a_run(done: Path, holder: Callable[[Path], subprocess.Popen[str]]) -> None:
-    from ldpbeam.pipelines.local.replay import replay
+    from ldpbeam.cli.replay import replay_rejects as replay
 
     holder(done)
     with pytest.raises(LdpError, match="E-OUTPUT-BUSY"):
@@ -389,7 +389,7 @@ def test_a_real_full_device_is_said() -> None:
 
 
 def test_a_page_that_cannot_be_written_leaves_nothing(done: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from ldpbeam.pipelines.page.document import write_page
+    from ldpbeam.report_page.document import write_page
 
     real = Path.write_bytes
 
@@ -426,7 +426,7 @@ def test_the_last_planned_epoch_can_be_counted(tmp_path: Path, lateness: int) ->
 
 
 def test_equal_names_and_versions_are_refused() -> None:
-    from ldpbeam.pipelines.config import RunConfig
+    from ldpbeam.job.config import RunConfig
 
     other = collection("grr", 12, name="one")
     with pytest.raises(UsageError, match=r"two collections are called 'one' version 1.*E-USAGE-COLLECTION"):
@@ -436,14 +436,14 @@ def test_equal_names_and_versions_are_refused() -> None:
 
 def test_refused_messages_are_private(tmp_path: Path) -> None:
     """Payloads and ids of reports: for the owner only, whatever the umask says."""
-    from ldpbeam.pipelines.local.engine import LocalStream
+    from ldpbeam.engine.engine import LocalStream
     from tests.pipelines.stream.broker import Broker, Clock
 
     before = os.umask(0)
     try:
         clock = Clock(10.0)
         broker = Broker(clock)
-        from ldpbeam.pipelines.config import RunConfig
+        from ldpbeam.job.config import RunConfig
 
         config = RunConfig.parsed(
             (ONE,), output=str(tmp_path / "out"), subscription="s", settle=1.0, land_every=0.5

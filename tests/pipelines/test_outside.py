@@ -16,8 +16,8 @@ from apache_beam.io.filesystems import FileSystems
 from google.api_core.exceptions import NotFound
 from google.auth.exceptions import DefaultCredentialsError
 
+from ldpbeam.cli.shared.failures import outside_error
 from ldpbeam.errors import UsageError
-from ldpbeam.pipelines.commands.support.outside import outside_error
 from tests.conftest import REPOSITORY
 
 CLOSED = "127.0.0.1:9"  # discard; nobody listens there

@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
+from ldpbeam.cli.main import cli
 from ldpbeam.collection.domain import Domain
 from ldpbeam.collection.file import load_collection
 from ldpbeam.errors import LdpError
-from ldpbeam.pipelines.commands.main import cli
 
 SMALL = ("--values", 12, "--devices", 20_000, "--epochs", 10, "--epsilon-longitudinal", 2)
 
@@ -33,7 +33,7 @@ def document(*arguments: object) -> Any:
 def test_it_loads_no_beam() -> None:
     """Kernels give the widths of intervals; the rest would only make it slow."""
     code = (
-        "import sys, click\nfrom ldpbeam.pipelines.commands.main import cli\n"
+        "import sys, click\nfrom ldpbeam.cli.main import cli\n"
         f"cli(['plan', *{[*map(str, SMALL)]!r}, '--quiet'], standalone_mode=False)\n"
         "print(sorted({'apache_beam', 'pyarrow', 'altair', 'rich'} & set(sys.modules)))"
     )
@@ -43,7 +43,7 @@ def test_it_loads_no_beam() -> None:
 
 def test_help_loads_nothing_that_computes() -> None:
     code = (
-        "import sys\nimport ldpbeam.pipelines.commands.main\n"
+        "import sys\nimport ldpbeam.cli.main\n"
         "print(sorted({'numpy', 'numba', 'scipy', 'pyarrow', 'apache_beam'} & set(sys.modules)))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)

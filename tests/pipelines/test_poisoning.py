@@ -10,7 +10,7 @@ import pytest
 
 from ldpbeam.admission import ReportColumns
 from ldpbeam.indicators import FALSE_ALARM
-from ldpbeam.pipelines.page.document import write_page
+from ldpbeam.report_page.document import write_page
 from tests.pipelines.running import Done, collection, execute, fleet, write
 
 AGREED = collection("olh", 100)

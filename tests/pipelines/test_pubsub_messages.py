@@ -15,18 +15,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ldpbeam.admission import ReportColumns
+from ldpbeam.cli import main as command
 from ldpbeam.collection.epochs import Epochs
+from ldpbeam.engine.sources.subscriber import Subscriber, _message, timestamp_micros
 from ldpbeam.errors import LdpError, UsageError
-from ldpbeam.pipelines.commands import main as command
-from ldpbeam.pipelines.local.subscriber import (
-    Subscriber,
-    _message,
-    explain,
-    timestamp_micros,
-)
 from ldpbeam.simulators.deliver.pubsub import arrivals, messages
 from ldpbeam.simulators.words import RandomWords
-from ldpbeam.transforms.pubsub import library, require_path
+from ldpbeam.transforms.pubsub import explain, library, require_path
 from ldpbeam.wire import report_pb2
 from tests.conftest import REPOSITORY
 

@@ -10,12 +10,12 @@ import pyarrow.parquet as pq
 import pytest
 
 from ldpbeam.admission import ReportColumns
+from ldpbeam.cli.replay import replay_rejects as replay
 from ldpbeam.collection.collection import Collection
 from ldpbeam.collection.epochs import Epochs
+from ldpbeam.engine.engine import LocalStream
 from ldpbeam.errors import LdpError, UsageError
-from ldpbeam.pipelines.config import RunConfig
-from ldpbeam.pipelines.local.engine import LocalStream
-from ldpbeam.pipelines.local.replay import replay
+from ldpbeam.job.config import RunConfig
 from ldpbeam.wire import report_pb2
 from tests.pipelines.running import (
     check_books,

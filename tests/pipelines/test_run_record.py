@@ -12,10 +12,10 @@ import pytest
 from ldpbeam.accounting import Account, Accounting
 from ldpbeam.consistency import METHODS
 from ldpbeam.errors import UsageError
-from ldpbeam.pipelines.collection_record import CollectionRecord, Promises, collection_entry
-from ldpbeam.pipelines.config import RunConfig
-from ldpbeam.pipelines.published import indicators_record, run_record
-from ldpbeam.pipelines.run_record import Archived, RunRecord, StreamRecord, last_clock, read_record
+from ldpbeam.job.config import RunConfig
+from ldpbeam.records.collection_record import CollectionRecord, Promises, collection_entry
+from ldpbeam.records.published import indicators_record, run_record
+from ldpbeam.records.run_record import Archived, RunRecord, StreamRecord, last_clock, read_record
 from ldpbeam.transforms.sinks.file_record import FileRecord
 from tests.pipelines.running import collection
 

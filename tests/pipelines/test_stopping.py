@@ -15,12 +15,12 @@ from queue import SimpleQueue
 
 import pytest
 
-from ldpbeam.pipelines.stopping import TOGETHER, stopped_by_signals
+from ldpbeam.host.signals import TOGETHER, stopped_by_signals
 from tests.waiting import PATIENCE
 
 PROGRAM = """
 import signal, sys, threading, time
-from ldpbeam.pipelines.stopping import stopped_by_signals
+from ldpbeam.host.signals import stopped_by_signals
 
 asked = threading.Event()
 with stopped_by_signals(asked.set):
@@ -36,7 +36,7 @@ print("ended", flush=True)
 
 UNWOKEN = """
 import signal, threading
-from ldpbeam.pipelines.stopping import stopped_by_signals
+from ldpbeam.host.signals import stopped_by_signals
 
 asked, waiting = threading.Event(), threading.Event()
 

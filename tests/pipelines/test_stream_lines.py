@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 
 from ldpbeam.accounting import Accounting
-from ldpbeam.pipelines.commands.support import running
-from ldpbeam.pipelines.commands.support.stream_lines import StreamLines
-from ldpbeam.pipelines.config import RunConfig
-from ldpbeam.pipelines.local.status import Status
-from ldpbeam.pipelines.published import run_record
-from ldpbeam.pipelines.run_record import RunRecord
-from ldpbeam.pipelines.stream_job import Progress
+from ldpbeam.cli import run as running
+from ldpbeam.cli.run import StreamLines
+from ldpbeam.engine.run import Progress
+from ldpbeam.engine.status import Status
+from ldpbeam.job.config import RunConfig
+from ldpbeam.records.published import run_record
+from ldpbeam.records.run_record import RunRecord
 from tests.pipelines.running import collection
 
 ONE = collection("grr", name="one")

@@ -13,8 +13,8 @@ from apache_beam.runners.worker import data_plane
 from apache_beam.runners.worker.data_plane import ClosableOutputStream, TimeBasedBufferingClosableOutputStream
 
 from ldpbeam.errors import UsageError
+from ldpbeam.job.config import RunConfig
 from ldpbeam.pipelines.beam_job import beam_options, make_pipeline
-from ldpbeam.pipelines.config import RunConfig
 from tests.pipelines.running import collection
 
 THREADS = ("--direct_num_workers=1", "--direct_running_mode=multi_threading")

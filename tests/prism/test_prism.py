@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from ldpbeam.pipelines.config import RunConfig
+from ldpbeam.job.config import RunConfig
 from ldpbeam.pipelines.run import run
 from tests.pipelines.running import collection, fleet, write
 from tests.waiting import PATIENCE

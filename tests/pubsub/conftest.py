@@ -10,7 +10,7 @@ from uuid import uuid4
 import pytest
 from google.cloud import pubsub_v1
 
-from ldpbeam.pipelines.local.subscriber import Message, Subscriber
+from ldpbeam.engine.sources.subscriber import Message, Subscriber
 from tests.pubsub.emulator import Emulator, emulator
 from tests.waiting import PATIENCE
 

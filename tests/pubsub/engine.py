@@ -22,7 +22,7 @@ from ldpbeam.collection.collection import Collection, digest_hex
 from ldpbeam.collection.epochs import instant
 from ldpbeam.collection.file import load_collection
 from ldpbeam.collection.values import Index
-from ldpbeam.pipelines.local.segment import read_header, read_segment
+from ldpbeam.engine.storage.segment import read_header, read_segment
 from ldpbeam.simulators.fleet import Fleet
 from ldpbeam.wire import report_pb2
 from tests.conftest import REPOSITORY
@@ -38,7 +38,7 @@ Counts = dict[tuple[str, int], tuple[int, list[int]]]
 def ldpbeam(*arguments: object, code: int = 0, host: str = "") -> str:
     """A command that ends; returns what it printed on both streams."""
     done = subprocess.run(
-        [sys.executable, "-m", "ldpbeam.pipelines.commands.main", *map(str, arguments)],
+        [sys.executable, "-m", "ldpbeam.cli.main", *map(str, arguments)],
         cwd=REPOSITORY,
         env={**os.environ, "PUBSUB_EMULATOR_HOST": host},
         stdout=subprocess.PIPE,
@@ -284,7 +284,7 @@ class Engines:
     def execute(self, arguments: list[str], output: Path, cwd: Path = REPOSITORY) -> Engine:
         log, before = self.scratch / f"engine-{time.monotonic_ns()}.log", _written(output)
         with log.open("wb") as out:
-            command = [sys.executable, "-m", "ldpbeam.pipelines.commands.main", *arguments]
+            command = [sys.executable, "-m", "ldpbeam.cli.main", *arguments]
             where = {**os.environ, "PUBSUB_EMULATOR_HOST": self.host}
             process = subprocess.Popen(command, cwd=cwd, stdout=out, stderr=out, env=where)
         engine = Engine(process, output, log, before)

@@ -8,8 +8,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from ldpbeam.pipelines.collect.topic import RECEIVED, TopicStore
-from ldpbeam.pipelines.local.subscriber import Subscriber
+from ldpbeam.collector.topic import RECEIVED, TopicStore
+from ldpbeam.engine.sources.subscriber import Subscriber
 from ldpbeam.wire import report_pb2
 from tests.pipelines.collect.serving import ONE, batch, report, serving
 from tests.pubsub.conftest import Channel, pull_all

@@ -14,7 +14,7 @@ import pytest
 
 from ldpbeam.collection.collection import Collection
 from ldpbeam.collection.file import load_collection
-from ldpbeam.pipelines.local.subscriber import Message, Subscriber
+from ldpbeam.engine.sources.subscriber import Message, Subscriber
 from ldpbeam.simulators.deliver.pubsub import publish_epochs
 from ldpbeam.simulators.population.specs import population
 from ldpbeam.simulators.words import RandomWords
@@ -44,7 +44,7 @@ def simulate(devices: int, *arguments: object, code: int = 0) -> str:
     command = [
         sys.executable,
         "-m",
-        "ldpbeam.pipelines.commands.main",
+        "ldpbeam.cli.main",
         "simulate",
         *given,
         "--seed",

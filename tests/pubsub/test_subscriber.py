@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 from google.cloud import pubsub_v1
 
+from ldpbeam.engine.sources.subscriber import Subscriber
 from ldpbeam.errors import LdpError, UsageError
-from ldpbeam.pipelines.local.subscriber import Subscriber
 from tests.conftest import REPOSITORY
 from tests.pubsub.conftest import LEASE, Channel, pull_all
 from tests.pubsub.emulator import Emulator, emulator
@@ -62,7 +62,7 @@ def test_what_was_not_acknowledged_comes_again_after_close(channel: Channel, sub
 
 CHILD = """
 import os, sys
-from ldpbeam.pipelines.local.subscriber import Subscriber
+from ldpbeam.engine.sources.subscriber import Subscriber
 messages = Subscriber(sys.argv[1], lease_seconds=10).pull(10, 1000, 600)
 os.write(1, messages[0].data)
 os._exit(9)

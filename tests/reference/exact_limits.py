@@ -7,7 +7,7 @@ from math import floor
 import numpy as np
 from scipy.stats import binom
 
-from ldpbeam.kernels.exact_limits import NEARLY_ALL
+from ldpbeam.estimation.exact_limits import NEARLY_ALL
 
 
 def law_of_two(n: int, m: float, p: float, q: float) -> np.ndarray:
@@ -23,7 +23,7 @@ def law_of_two(n: int, m: float, p: float, q: float) -> np.ndarray:
 
 
 def law(n: int, f: float, own: float, other: float, unasked: float) -> np.ndarray:
-    """P(C = 0 .. n) where a share f of the population holds the value: see ldpbeam.kernels.exact_limits."""
+    """P(C = 0 .. n) where a share f holds the value: ldpbeam.estimation.exact_limits has it."""
     if unasked == 0:
         return law_of_two(n, n * f, own, other)
     kept = 1 - unasked * (1 - f)

@@ -107,7 +107,7 @@ def test_beam_says_nothing_of_the_parts_that_it_lacks(command: str, tmp_path: Pa
     }[command]
     (tmp_path / "reports").mkdir()
     (tmp_path / "reports" / "one.parquet").write_bytes(b"PAR1")
-    small = "from ldpbeam.pipelines.commands import demo\ndemo._DEVICES, demo._EPOCHS = 300, 2\n"
+    small = "from ldpbeam.cli import demo\ndemo._DEVICES, demo._EPOCHS = 300, 2\n"
     absent = {"google.cloud", "google.auth", "apitools"}
     done = without(absent, small + COMMAND.format(arguments=arguments), tmp_path)
     assert "not found" not in done.stderr

@@ -12,8 +12,8 @@ import pytest
 from tests.conftest import REPOSITORY
 
 PACKAGES = ("ldpbeam", "transforms", "pipelines", "simulators")
-COMMAND_LINE = ("pipelines/commands/*",)  # as in ruff's exclusions
-JIT = "ldpbeam/kernels/_jit.py"
+COMMAND_LINE = ("ldpbeam/cli/*",)  # as in ruff's exclusions
+JIT = "ldpbeam/kernels/jit.py"
 COMPILERS = {"njit", "jit", "vectorize", "guvectorize", "cfunc", "stencil", "jitclass"}
 
 # Written in pieces, so that this file passes its own test.

@@ -28,7 +28,7 @@ FRONT_DOOR = ("ldpbeam/__init__.py", "ldpbeam/__main__.py")
 CLIENT_MAY_IMPORT = (sys.stdlib_module_names | {"google", "ldpbeam"}) - {"random"}
 MAY_SET = {
     "pipelines/workers.py sets worker_handlers.DATA_BUFFER_TIME_LIMIT_MS",  # docs/decisions/0021
-    "ldpbeam/kernels/_jit.py sets config.CACHE_DIR",  # while one kernel is made: docs/decisions/0014
+    "ldpbeam/kernels/jit.py sets config.CACHE_DIR",  # while one kernel is made: docs/decisions/0014
 }
 """Names of other libraries that ours sets, none of them for speed (docs/decisions/0041)."""
 SERVER_ONLY = {"numpy", "numba", "scipy", "apache_beam", "pyarrow"}
@@ -220,10 +220,10 @@ def planted(tmp_path: Path) -> Path:
     [
         ("ldpbeam", "import apache_beam as beam"),
         ("ldpbeam", "def f():\n    from apache_beam.transforms import window"),
-        ("ldpbeam", "import importlib\nimportlib.import_module('ldpbeam.pipelines.commands.main')"),
+        ("ldpbeam", "import importlib\nimportlib.import_module('ldpbeam.cli.main')"),
         ("ldpbeam", "from ldpbeam.transforms import stages"),
         ("simulators", "from ldpbeam.transforms.stages.reports import Decode"),
-        ("transforms", "import ldpbeam.pipelines.commands.main"),
+        ("transforms", "import ldpbeam.cli.main"),
         ("transforms", "from ldpbeam.simulators import devices"),
         ("pipelines", "from tests.conftest import REPOSITORY"),
         ("pipelines", "from transforms import stages"),

@@ -23,9 +23,9 @@ def imports() -> Imports:
     ("changed", "first"),
     [
         ("ldpbeam/over_time/covariance.py", "tests/ldpbeam/test_memo_errors.py"),
-        ("pipelines/collect/folder.py", "tests/pipelines/collect/test_store.py"),
+        ("ldpbeam/records/journal.py", "tests/ldpbeam/collector/test_store.py"),
         ("transforms/sources/parquet.py", "tests/transforms/test_parquet.py"),
-        ("pipelines/commands/compare.py", "tests/pipelines/test_export_and_compare.py"),
+        ("ldpbeam/cli/compare.py", "tests/pipelines/test_export_and_compare.py"),
         ("simulators/fleet.py", "tests/simulators/test_fleet.py"),
         ("tests/ldpbeam/test_mean.py", "tests/ldpbeam/test_mean.py"),
     ],

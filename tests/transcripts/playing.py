@@ -63,7 +63,7 @@ from ldpbeam.accounting import CountedEpoch
 from ldpbeam.collection.collection import Collection
 from ldpbeam.collection.epochs import Epochs, parse_duration
 from ldpbeam.collection.values import Index
-from ldpbeam.pipelines.config import RunConfig
+from ldpbeam.job.config import RunConfig
 from ldpbeam.pipelines.unbounded import collect_stream
 from ldpbeam.simulators.fleet import Fleet
 from ldpbeam.transforms.sources.messages import GatherMessages

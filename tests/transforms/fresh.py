@@ -12,7 +12,7 @@ from tests.conftest import REPOSITORY
 
 _RUN = """
 import contextlib, io, json, sys
-from ldpbeam.pipelines.commands.main import main
+from ldpbeam.cli.main import main
 
 def template():
     from ldpbeam.pipelines.deploy.dataflow import generated

@@ -7,8 +7,8 @@ from pathlib import Path
 import apache_beam as beam
 import pytest
 
+from ldpbeam.job.config import RunConfig
 from ldpbeam.pipelines.bounded import collect_reports
-from ldpbeam.pipelines.config import RunConfig
 from tests.pipelines.running import collection
 from tests.transforms.graphs import labels
 

@@ -11,7 +11,7 @@ def read(given: Mapping[str, str], runner: str, *, portable: bool) -> beam.PTran
     """The source that is asked for, see :data:`ldpbeam.transforms.sources.SOURCES`.
 
     Raises:
-        UsageError: always. :class:`ldpbeam.pipelines.local.watched.WatchedFolder` reads it.
+        UsageError: always. :class:`ldpbeam.engine.sources.watched_folder.WatchedFolder` reads it.
     """
     raise UsageError(
         "E-USAGE-SOURCE",

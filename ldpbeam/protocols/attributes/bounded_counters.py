@@ -8,7 +8,7 @@ from math import ceil
 from typing import Any
 
 from ldpbeam.arrays import Bytes, Ints, unused_bits
-from ldpbeam.degenerate import BOUND, refuse_ones, tail_from
+from ldpbeam.channels.degenerate import BOUND, refuse_ones, tail_from
 from ldpbeam.errors import CollectionError, InvalidPayload, Reason
 from ldpbeam.kernels.check_codes import CheckCode
 from ldpbeam.privacy.counters import CountersGuarantee, bounded_sum_epsilon, counters_guarantee
@@ -89,7 +89,7 @@ class BoundedCounters(Split):
 
     @cached_property
     def ones_admitted(self) -> tuple[int, int]:
-        """The least and the largest number of ones that a device ever sends, see :mod:`ldpbeam.degenerate`.
+        """Bounds on the ones that a device ever sends, see :mod:`ldpbeam.channels.degenerate`.
 
         Bit i is 1 with probability other + (x_i/m)(own − other), independently, so the number of ones has a
         mean between t·other, where all counters are 0, and t·other + own − other, since Σ x_i <= m. Among

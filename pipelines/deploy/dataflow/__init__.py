@@ -9,18 +9,17 @@ from __future__ import annotations
 
 import json
 import logging
+import runpy
 import sys
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
-import click
-
+from ldpbeam.collection.epochs import duration
+from ldpbeam.job.config import options as declared
+from ldpbeam.job.option import Kind, Option
 from ldpbeam.transforms.sinks import SINKS
-
-from ...commands.main import cli, main
-from ...config import options as declared
-from ...option import Option
 
 FOLDER = Path(__file__).parent
 
@@ -33,12 +32,10 @@ def _spelt(name: str, option: Option) -> str:
 _LOG = logging.getLogger(__name__)
 
 LEFT_OUT = {
-    "json": "a launcher's output is a log",
     "kafka_expansion": "tried on Flink only",
     "kafka_servers": "tried on Flink only",
     "kafka_topic": "tried on Flink only",
     "pubsub_expansion": "Dataflow reads Pub/Sub itself",
-    "quiet": "a launcher's output is a log",
     "watch": "of the local engine",
     **{
         _spelt(name, option): option.template_lacks
@@ -78,10 +75,14 @@ _IMAGE = {
 """An option of Beam."""
 
 
-def options() -> dict[str, click.Option]:
-    """The options of ``ldpbeam run`` by the name of a parameter."""
-    found = (p for p in cli.commands["run"].params if isinstance(p, click.Option))
-    return {option.opts[0].removeprefix("--").replace("-", "_"): option for option in found}
+_COLLECTION = Option("", kind=Kind.TEXTS, metavar="FILE", names="--collection", required=True)
+"""Of each command that reads collections; all other options are declared with the values of a run."""
+
+
+def options() -> dict[str, tuple[Option, Any]]:
+    """The options of ``ldpbeam run`` and their defaults, by the name of a parameter."""
+    found = {"collection_files": (_COLLECTION, ())} | declared()
+    return {_spelt(name, option): (option, default) for name, (option, default) in found.items()}
 
 
 def generated() -> dict[str, str]:
@@ -93,20 +94,20 @@ def generated() -> dict[str, str]:
         "supportsAtLeastOnce": False,
         "supportsExactlyOnce": True,
         "parameters": [
-            *(_parameter(name, option) for name, option in options().items() if name not in LEFT_OUT),
+            *(_parameter(name, *about) for name, about in options().items() if name not in LEFT_OUT),
             _IMAGE,
         ],
     }
     return {"metadata.json": json.dumps(metadata, indent=2, ensure_ascii=False) + "\n"}
 
 
-def _parameter(name: str, option: click.Option) -> dict[str, object]:
+def _parameter(name: str, option: Option, default: Any) -> dict[str, object]:
     """One parameter of the template."""
     kind, pattern = _values(option)
-    text = _HELP.get(name) or (option.help or "")
-    if option.show_default:
-        default = str(option.default).lower() if option.is_flag else option.default
-        text = f"{text} Default: {default}."
+    text = _HELP.get(name) or option.help
+    if option.shown:
+        shown = duration(default) if option.kind is Kind.DURATION else default
+        text = f"{text} Default: {str(shown).lower() if option.kind is Kind.FLAG else shown}."
     return {
         "name": name,
         "label": name.replace("_", " ").capitalize(),
@@ -117,15 +118,15 @@ def _parameter(name: str, option: click.Option) -> dict[str, object]:
     }
 
 
-def _values(option: click.Option) -> tuple[str, str]:
+def _values(option: Option) -> tuple[str, str]:
     """Type of a parameter, and the pattern of its values."""
-    if option.is_flag:
+    if option.kind is Kind.FLAG:
         return "BOOLEAN", "^(true|false)$"
-    if option.multiple:
+    if option.kind is Kind.TEXTS:
         return "TEXT", r"^[^,\s]+(,[^,\s]+)*$"
-    if isinstance(option.type, click.IntRange) and option.type.min == 0 and option.type.max is not None:
-        return "TEXT", f"^({'|'.join(map(str, range(int(option.type.max) + 1)))})$"
-    if isinstance(option.type, click.FloatRange) and (option.type.min, option.type.max) == (0, 1):
+    if option.kind is Kind.COUNT and option.most is not None:
+        return "TEXT", f"^({'|'.join(map(str, range(option.least, option.most + 1)))})$"
+    if option.kind is Kind.FRACTION:
         return "TEXT", r"^(0(\.\d+)?|1(\.0+)?)$"
     return _BY_METAVAR.get(option.metavar or "", ("TEXT", ""))
 
@@ -135,7 +136,7 @@ def run_template() -> None:
     logging.basicConfig(level=logging.INFO)
     with tempfile.TemporaryDirectory() as folder:
         sys.argv[1:] = arguments(sys.argv[1:], Path(folder))
-        main()
+        runpy.run_module("ldpbeam", run_name="__main__")
 
 
 def arguments(given: Sequence[str], folder: Path) -> list[str]:
@@ -143,15 +144,17 @@ def arguments(given: Sequence[str], folder: Path) -> list[str]:
     known, ours, others = options(), [], []
     for argument in given:
         name, _, value = argument.removeprefix("--").partition("=")
-        option = known.get(name)
-        if option is None:
+        if name not in known:
             others.append(argument)
-        elif option.is_flag:
-            ours += option.opts[:1] if value.lower() != "false" else option.secondary_opts[:1]
-        elif option.multiple:
-            ours += [f"{option.opts[0]}={_local(part, folder)}" for part in value.split(",")]
+            continue
+        option, _ = known[name]
+        spelt, _, off = option.spelt(name).partition("/")
+        if option.kind is Kind.FLAG:
+            ours += [spelt] if value.lower() != "false" else [off] if off else []
+        elif option.kind is Kind.TEXTS:
+            ours += [f"{spelt}={_local(part, folder)}" for part in value.split(",")]
         elif value:
-            ours.append(f"{option.opts[0]}={value}")
+            ours.append(f"{spelt}={value}")
     return ["run", *ours, *_known_to_beam(others), "--detach"]
 
 

@@ -1,6 +1,6 @@
-"""What the launcher of the flex template runs; nothing here is ever pickled."""
+"""What the launcher of the flex template runs, as a file of its own; nothing here is ever pickled."""
 
-from . import run_template
+from ldpbeam.pipelines.deploy.dataflow import run_template
 
 if __name__ == "__main__":
     run_template()

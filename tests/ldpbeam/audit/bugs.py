@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ldpbeam.audit.outcome import Check
+from ldpbeam.audit.checks.outcome import Check
 from ldpbeam.channels.channel import BitChannel, SymbolChannel
 from ldpbeam.channels.exact import exp_below
 from ldpbeam.protocols.contract import LocalProtocol

@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from ldpbeam.audit.outcome import Check
+from ldpbeam.audit.checks.outcome import Check
 from ldpbeam.channels.channel import BitChannel
 from ldpbeam.channels.exact import exp_below
 from ldpbeam.protocols.bit_flip import BucketBits

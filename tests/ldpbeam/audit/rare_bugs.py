@@ -12,14 +12,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from ldpbeam.audit.clients import Maker
+from ldpbeam.audit.client.clients import Maker
 from ldpbeam.collection.collection import Collection
 from ldpbeam.protocols.contract import Memo
 from ldpbeam.randomness import FULL, SystemRandomness
 from ldpbeam.wire import report_pb2
 
 KINDS: dict[str, type[Plain]] = {}
-"""By the name of the fault in :mod:`ldpbeam.audit.faults`."""
+"""By the name of the fault in :mod:`ldpbeam.audit.checks.faults`."""
 
 
 def planted(name: str) -> Callable[[type[Plain]], type[Plain]]:

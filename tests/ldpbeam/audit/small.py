@@ -12,7 +12,7 @@ import secrets
 from pathlib import Path
 from typing import Any
 
-from ldpbeam.audit.clients import Maker
+from ldpbeam.audit.client.clients import Maker
 from ldpbeam.collection.collection import Collection
 from ldpbeam.protocols.contract import LocalProtocol
 from ldpbeam.randomness import FULL, Randomness

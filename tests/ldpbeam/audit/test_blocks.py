@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from ldpbeam.audit.blocks import Blocks, decide, divergence, sized, views_of
-from ldpbeam.audit.bound import chernoff
-from ldpbeam.audit.models import model_of
-from ldpbeam.audit.replay import LAGS, looked_at, replays
+from ldpbeam.audit.checks.replay import LAGS, looked_at, replays
+from ldpbeam.audit.law.blocks import Blocks, decide, divergence, sized, views_of
+from ldpbeam.audit.law.bound import chernoff
+from ldpbeam.audit.law.encodings import model_of
 from tests.ldpbeam.audit.collections import COLLECTIONS, of
 
 MEMOISED = ["l_grr", "l_osue", "bilo", "dbitflip_pm", "one_bit_rrpm", "rrpm_flipped", "sample", "split"]

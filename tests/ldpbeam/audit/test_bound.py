@@ -11,10 +11,10 @@ import pytest
 from scipy.stats import binom
 
 from ldpbeam.audit.audit import audit
-from ldpbeam.audit.bound import least_bound, level_bound, lower_limit, two_sided, upper_limit
-from ldpbeam.audit.clients import Memoised, PythonClient
-from ldpbeam.audit.draws import Plan
-from ldpbeam.audit.outcome import Bound, Check, Match, Rule, judge
+from ldpbeam.audit.checks.outcome import Bound, Check, Match, Rule, judge
+from ldpbeam.audit.client.clients import Memoised, PythonClient
+from ldpbeam.audit.client.draws import Plan
+from ldpbeam.audit.law.bound import least_bound, level_bound, lower_limit, two_sided, upper_limit
 from tests.ldpbeam.audit.collections import of
 
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from ldpbeam.audit.certificate import certificate_rules
-from ldpbeam.audit.outcome import Check
+from ldpbeam.audit.checks.certificate import certificate_rules
+from ldpbeam.audit.checks.outcome import Check
 from ldpbeam.channels.channel import BitChannel, SymbolChannel
 from ldpbeam.channels.noise import LaplaceNoise
 from ldpbeam.collection.collection import Collection

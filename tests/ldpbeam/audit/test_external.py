@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from ldpbeam.audit.audit import audit
-from ldpbeam.audit.clients import History
-from ldpbeam.audit.draws import Plan
-from ldpbeam.audit.external import ExternalClient
-from ldpbeam.audit.outcome import Check, Outcome
+from ldpbeam.audit.checks.outcome import Check, Outcome
+from ldpbeam.audit.client.clients import History
+from ldpbeam.audit.client.draws import Plan
+from ldpbeam.audit.client.external import ExternalClient
 from ldpbeam.collection.file import load_collection, parse_collection
 from ldpbeam.errors import UsageError
 from tests.conftest import REPOSITORY

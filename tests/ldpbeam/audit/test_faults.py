@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 
 from ldpbeam.audit.audit import audit
-from ldpbeam.audit.clients import PythonClient
-from ldpbeam.audit.draws import plan_of
-from ldpbeam.audit.faults import FAULTS, MEASURED, Fault, unseen, warning
-from ldpbeam.audit.outcome import Outcome
+from ldpbeam.audit.checks.faults import FAULTS, MEASURED, Fault, unseen, warning
+from ldpbeam.audit.checks.outcome import Outcome
+from ldpbeam.audit.client.clients import PythonClient
+from ldpbeam.audit.client.draws import plan_of
 from ldpbeam.audit.standard import QUICK_DRAWS, one_collection
 from ldpbeam.collection.collection import Collection
 from ldpbeam.collection.epochs import Epochs

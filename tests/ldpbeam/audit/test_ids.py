@@ -8,9 +8,9 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from ldpbeam.audit.bound import two_sided
-from ldpbeam.audit.ids import affine_rank, coins_of
-from ldpbeam.audit.outcome import Check, judge
+from ldpbeam.audit.checks.ids import affine_rank, coins_of
+from ldpbeam.audit.checks.outcome import Check, judge
+from ldpbeam.audit.law.bound import two_sided
 
 BITS = 64
 

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from ldpbeam.audit.audit import audit
-from ldpbeam.audit.clients import Maker, Memoised, PythonClient
-from ldpbeam.audit.draws import Plan
-from ldpbeam.audit.lives import lives_of
-from ldpbeam.audit.outcome import Check, Outcome
+from ldpbeam.audit.checks.lives import lives_of
+from ldpbeam.audit.checks.outcome import Check, Outcome
+from ldpbeam.audit.client.clients import Maker, Memoised, PythonClient
+from ldpbeam.audit.client.draws import Plan
 from ldpbeam.collection.collection import Collection
 from ldpbeam.collection.domain import Domain
 from ldpbeam.collection.epochs import Epochs

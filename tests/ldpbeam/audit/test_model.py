@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from ldpbeam.audit.draws import all_cells
-from ldpbeam.audit.evidence import cell_probability, constant_limit
-from ldpbeam.audit.model import Model
-from ldpbeam.audit.models import model_of
+from ldpbeam.audit.checks.evidence import cell_probability, constant_limit
+from ldpbeam.audit.client.draws import all_cells
+from ldpbeam.audit.law.encodings import model_of
+from ldpbeam.audit.law.model import Model
 from ldpbeam.protocols.contract import LocalProtocol
 from ldpbeam.protocols.laplace_mean import LaplaceMean
 from ldpbeam.protocols.local_hash import Hashed

@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from ldpbeam.audit.audit import audit
-from ldpbeam.audit.clients import Maker, Memoised, PythonClient
-from ldpbeam.audit.draws import Plan
-from ldpbeam.audit.outcome import Check, Outcome
+from ldpbeam.audit.checks.outcome import Check, Outcome
+from ldpbeam.audit.client.clients import Maker, Memoised, PythonClient
+from ldpbeam.audit.client.draws import Plan
 from tests.conftest import FALSE_ALARM_SUITE
 from tests.ldpbeam.audit.bugs import Planted
 from tests.ldpbeam.audit.collections import COLLECTIONS

@@ -11,12 +11,12 @@ from click.testing import CliRunner
 
 import ldpbeam
 from ldpbeam import tables
+from ldpbeam.cli.export import export
 from ldpbeam.collection.file import parse_collection
 from ldpbeam.consistency import METHODS, NOT_ADDED_UP, UNBIASED, consistent
 from ldpbeam.consistency.base import Noise
-from ldpbeam.pipelines.collection_record import collection_entry
-from ldpbeam.pipelines.commands.export import export
-from ldpbeam.pipelines.page.glosses import glosses
+from ldpbeam.records.collection_record import collection_entry
+from ldpbeam.report_page.glosses import glosses
 
 ROOT = Path(__file__).resolve().parents[3]
 PAGES = ["docs/consistency.md", "docs/outputs.md", "docs/python.md", "docs/commands.md"]

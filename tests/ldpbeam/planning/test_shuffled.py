@@ -14,9 +14,9 @@ from ldpbeam.planning.plan import make_plan
 from ldpbeam.planning.shuffled import Shuffled, of_collection
 from ldpbeam.planning.words import recommendation
 from ldpbeam.privacy.promise import YEAR
-from ldpbeam.privacy.randomiser import ASSUMPTION, DELTA, many_epochs, one_epoch
-from ldpbeam.privacy.shuffle_plan import planned_epsilon
-from ldpbeam.statements import behind_shuffler, epsilon
+from ldpbeam.privacy.statements import behind_shuffler, epsilon
+from ldpbeam.shuffling.randomiser import ASSUMPTION, DELTA, many_epochs, one_epoch
+from ldpbeam.shuffling.shuffle_plan import planned_epsilon
 
 ONE = "name: x\ndomain: {size: 9}\nprotocol: %s\n%s\nepoch: {length: 1d%s}\n"
 BOTH = "epsilon_longitudinal: 2.0\nepsilon_first: 1.0"

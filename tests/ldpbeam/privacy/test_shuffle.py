@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 from scipy.stats import binom, norm
 
-from ldpbeam.privacy.randomiser import DELTA, Randomiser, many_epochs, one_epoch
-from ldpbeam.privacy.shuffle import central_epsilon, crowd, hiding, hockey_stick
 from ldpbeam.protocols import PROTOCOLS, Parameters, protocol
+from ldpbeam.shuffling.randomiser import DELTA, Randomiser, many_epochs, one_epoch
+from ldpbeam.shuffling.shuffle import central_epsilon, crowd, hiding, hockey_stick
 
 LEVELS = {"epsilon": 1.0, "epsilon_longitudinal": 2.0, "epsilon_first": 1.0}
 

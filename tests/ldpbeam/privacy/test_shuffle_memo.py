@@ -18,13 +18,13 @@ import pytest
 from scipy.signal import fftconvolve
 from scipy.stats import binom
 
-from ldpbeam.privacy.randomiser import Randomiser, many_epochs, one_epoch
-from ldpbeam.privacy.shuffle import central_epsilon, hockey_stick
-from ldpbeam.privacy.shuffle_plan import planned_epsilon
 from ldpbeam.protocols import Parameters, protocol
 from ldpbeam.protocols.direct import Direct
 from ldpbeam.protocols.local_hash import LocalHash
 from ldpbeam.protocols.unary import Unary
+from ldpbeam.shuffling.randomiser import Randomiser, many_epochs, one_epoch
+from ldpbeam.shuffling.shuffle import central_epsilon, hockey_stick
+from ldpbeam.shuffling.shuffle_plan import planned_epsilon
 
 EXACT = 1e-12
 """What the sums in floats may be off by."""

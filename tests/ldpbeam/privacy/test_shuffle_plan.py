@@ -9,10 +9,10 @@ import pytest
 from scipy.stats import binom
 
 from ldpbeam.channels.exact import log_above
-from ldpbeam.privacy.randomiser import DELTA, Randomiser, many_epochs, one_epoch
-from ldpbeam.privacy.shuffle import central_epsilon, crowd, hiding
-from ldpbeam.privacy.shuffle_plan import _surely, planned_epsilon
 from ldpbeam.protocols import Parameters, protocol
+from ldpbeam.shuffling.randomiser import DELTA, Randomiser, many_epochs, one_epoch
+from ldpbeam.shuffling.shuffle import central_epsilon, crowd, hiding
+from ldpbeam.shuffling.shuffle_plan import _surely, planned_epsilon
 
 BOTH = {"epsilon_longitudinal": 2.0, "epsilon_first": 1.0}
 SETTINGS = [

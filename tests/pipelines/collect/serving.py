@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 
 from ldpbeam.collection.epochs import Epochs
-from ldpbeam.pipelines.collect.gather import Gather
-from ldpbeam.pipelines.collect.server import Collector, Limits
-from ldpbeam.pipelines.collect.store import FileStore, Store
+from ldpbeam.collector.gather import Gather
+from ldpbeam.collector.server import Collector, Limits
+from ldpbeam.collector.store import FileStore, Store
 from ldpbeam.wire import codec, report_pb2
 from tests.pipelines.running import collection
 from tests.waiting import PATIENCE

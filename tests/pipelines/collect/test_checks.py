@@ -8,8 +8,8 @@ from google.protobuf.message import DecodeError
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ldpbeam.collector.checks import judge
 from ldpbeam.errors import Reason
-from ldpbeam.pipelines.collect.checks import judge
 from ldpbeam.wire import report_pb2
 from tests.pipelines.collect.serving import ONE, TWO, batch, report
 from tests.pipelines.running import collection

@@ -8,7 +8,7 @@ import pytest
 
 from ldpbeam.client import Device
 from ldpbeam.client.sender import Sender
-from ldpbeam.pipelines.collect.server import PATH, Limits
+from ldpbeam.collector.server import PATH, Limits
 from tests.pipelines.collect.serving import ONE, Served, folder, names
 from tests.pipelines.running import collection
 

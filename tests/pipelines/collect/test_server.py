@@ -18,9 +18,9 @@ from unittest import mock
 
 import pytest
 
-from ldpbeam.pipelines.collect import gather as gathering
-from ldpbeam.pipelines.collect import store as stores
-from ldpbeam.pipelines.collect.server import Limits
+from ldpbeam.collector import gather as gathering
+from ldpbeam.collector import store as stores
+from ldpbeam.collector.server import Limits
 from tests.pipelines.collect.serving import ONE, TYPE, batch, folder, names, report
 from tests.waiting import PATIENCE, poll, slowness
 
@@ -334,7 +334,7 @@ def test_a_fault_of_ours_is_no_answer_that_all_is_well(
 ) -> None:
     monkeypatch.setattr(gathering, "_PAUSE", 0.2)
     with folder(tmp_path) as served:
-        with mock.patch("ldpbeam.pipelines.collect.gather.judge", side_effect=RuntimeError("bug")):
+        with mock.patch("ldpbeam.collector.gather.judge", side_effect=RuntimeError("bug")):
             assert served.post(report(1)).status == 503
         poll(lambda: served.post(report(2)).status == 204)
     assert names(tmp_path) == [2]
@@ -415,7 +415,7 @@ def test_nothing_says_who_sent_what(tmp_path: Path, caplog: pytest.LogCaptureFix
             closed(line)
         with connection(served.port) as line:
             line.sendall(head(100) + b"half")
-        with mock.patch("ldpbeam.pipelines.collect.gather.judge", side_effect=RuntimeError("bug")):
+        with mock.patch("ldpbeam.collector.gather.judge", side_effect=RuntimeError("bug")):
             served.post(report(1))
         said = served.ask("GET", "/metrics").body.decode()
     said += caplog.text

@@ -13,10 +13,10 @@ import numpy as np
 import pytest
 
 from ldpbeam.admission import ReportColumns
+from ldpbeam.collector import store as stores
+from ldpbeam.collector.store import FileStore
 from ldpbeam.errors import LdpError
-from ldpbeam.pipelines.collect import folder as files
-from ldpbeam.pipelines.collect import store as stores
-from ldpbeam.pipelines.collect.store import FileStore
+from ldpbeam.records import journal as files
 from ldpbeam.wire import codec, report_pb2
 from tests.pipelines.collect.serving import ONE, TWO, names, records
 

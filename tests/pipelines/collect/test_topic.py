@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from ldpbeam.admission import ReportColumns
+from ldpbeam.collector import topic as topics
+from ldpbeam.collector.topic import RECEIVED, TopicStore
 from ldpbeam.errors import LdpError
-from ldpbeam.pipelines.collect import topic as topics
-from ldpbeam.pipelines.collect.topic import RECEIVED, TopicStore
 from ldpbeam.wire import report_pb2
 from tests.pipelines.collect.serving import ONE
 from tests.transforms.fake_topic import FakeTopic, fake_topic

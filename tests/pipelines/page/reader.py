@@ -6,7 +6,7 @@ from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
-from ldpbeam.pipelines.page.document import write_page
+from ldpbeam.report_page.document import write_page
 from tests.pipelines.page.synthetic import Fake, write_run
 
 

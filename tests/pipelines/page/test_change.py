@@ -23,17 +23,17 @@ from ldpbeam.collection.file import parse_collection
 from ldpbeam.estimates import nearest_shares
 from ldpbeam.over_time.covariance import memo_errors, std_error_floor
 from ldpbeam.over_time.significance import adjusted, p_values
-from ldpbeam.pipelines.collection_record import (
+from ldpbeam.protocols import FrequencyProtocol
+from ldpbeam.protocols.contract import Result
+from ldpbeam.protocols.server_side import PartEstimator
+from ldpbeam.records.collection_record import (
     CollectionRecord,
     GuaranteeRecord,
     HistogramRecord,
     collection_entry,
 )
-from ldpbeam.pipelines.page.estimates import Snapshot
-from ldpbeam.pipelines.page.significance import FALSE_ALARM, Noise, Standing, changed, discoveries
-from ldpbeam.protocols import FrequencyProtocol
-from ldpbeam.protocols.contract import Result
-from ldpbeam.protocols.server_side import PartEstimator
+from ldpbeam.report_page.estimates import Snapshot
+from ldpbeam.report_page.significance import FALSE_ALARM, Noise, Standing, changed, discoveries
 from ldpbeam.simulators.protocol_fleet import ProtocolFleet
 from ldpbeam.simulators.words import RandomWords
 from ldpbeam.support import SupportProbabilities

@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ldpbeam.pipelines.page.data import CollectionData, load
-from ldpbeam.pipelines.page.document import write_page
-from ldpbeam.pipelines.page.explorer import MISSING, explorer
+from ldpbeam.report_page.data import CollectionData, load
+from ldpbeam.report_page.document import write_page
+from ldpbeam.report_page.explorer import MISSING, explorer
 from tests.pipelines.page.synthetic import Fake, write_run
 
 

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from ldpbeam.collection.file import parse_collection
-from ldpbeam.pipelines.page.document import write_page
-from ldpbeam.pipelines.page.privacy import odds
+from ldpbeam.report_page.document import write_page
+from ldpbeam.report_page.privacy import odds
 from tests.pipelines.page.reader import Reader, change, harmless, page_of
 from tests.pipelines.page.synthetic import ONE_ROUND, Fake, write_run
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from ldpbeam.pipelines.page.document import write_page
+from ldpbeam.report_page.document import write_page
 from tests.pipelines.page.synthetic import Fake, write_run
 from tests.waiting import PATIENCE
 

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from ldpbeam.accounting import Account
-from ldpbeam.pipelines.page import accounting_section, data, estimates, scales, significance, text
-from ldpbeam.pipelines.run_record import RunRecord
-from ldpbeam.statements import epsilon
+from ldpbeam.privacy.statements import epsilon
+from ldpbeam.records.run_record import RunRecord
+from ldpbeam.report_page import accounting_section, data, estimates, scales, significance, text
 from tests.pipelines.page.synthetic import DIGEST, Fake, write_run
 
 BALANCED = {"read": 10, "counted": 6, "late": 1, "duplicate": 1, "rejected": {"malformed": 2}}

@@ -10,8 +10,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from ldpbeam.consistency import NOT_ADDED_UP
-from ldpbeam.pipelines.page import document, parts
-from ldpbeam.pipelines.page.document import write_page
+from ldpbeam.report_page import document, parts
+from ldpbeam.report_page.document import write_page
 from tests.conftest import REPOSITORY
 from tests.pipelines.page.reader import Reader, change, harmless, page_of
 from tests.pipelines.page.synthetic import Fake, write_run
@@ -193,7 +193,7 @@ def test_the_same_run_makes_the_same_bytes(tmp_path: Path) -> None:
 
 def test_importing_the_page_loads_none_of_what_draws_it() -> None:
     code = (
-        "import sys, ldpbeam.pipelines.page;"
+        "import sys, ldpbeam.report_page;"
         "print({'altair', 'vl_convert', 'jinja2', 'pyarrow', 'numpy'} & set(sys.modules))"
     )
     done = subprocess.run(

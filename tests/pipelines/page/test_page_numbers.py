@@ -22,7 +22,7 @@ import pyarrow.parquet as pq
 import pytest
 from scipy.stats import false_discovery_control, norm
 
-from ldpbeam.pipelines.page.document import write_page
+from ldpbeam.report_page.document import write_page
 from tests.pipelines.page.synthetic import Fake, write_run
 
 SUPERSCRIPT = str.maketrans("⁻⁰¹²³⁴⁵⁶⁷⁸⁹", "-0123456789")

@@ -23,18 +23,18 @@ from ldpbeam.accounting import Accounting
 from ldpbeam.collection.collection import Collection
 from ldpbeam.collection.file import parse_collection
 from ldpbeam.collection.values import Index
-from ldpbeam.pipelines.config import RunConfig
-from ldpbeam.pipelines.page import charts, data, parts, scales, svg
-from ldpbeam.pipelines.page.dates import Dates
-from ldpbeam.pipelines.page.document import write_page
-from ldpbeam.pipelines.page.sums import Asked, described
-from ldpbeam.pipelines.page.text import plain
-from ldpbeam.pipelines.page.view import Section, Writer
-from ldpbeam.pipelines.published import run_record, write_record
-from ldpbeam.pipelines.run_record import StreamRecord
+from ldpbeam.job.config import RunConfig
 from ldpbeam.protocols import PROTOCOLS, FrequencyProtocol
 from ldpbeam.protocols.attributes.allocate import ALLOCATIONS
 from ldpbeam.protocols.results import MeanProtocol
+from ldpbeam.records.published import run_record, write_record
+from ldpbeam.records.run_record import StreamRecord
+from ldpbeam.report_page import charts, data, parts, scales, svg
+from ldpbeam.report_page.dates import Dates
+from ldpbeam.report_page.document import write_page
+from ldpbeam.report_page.sums import Asked, described
+from ldpbeam.report_page.text import plain
+from ldpbeam.report_page.view import Section, Writer
 from ldpbeam.simulators.fleet import Fleet
 from ldpbeam.simulators.population.joint import joint_population
 from ldpbeam.simulators.population.specs import population

@@ -7,10 +7,10 @@ import json
 import pytest
 
 from ldpbeam.collection.file import parse_collection
-from ldpbeam.pipelines.collection_record import CollectionRecord, collection_entry
-from ldpbeam.pipelines.page.privacy import Promise, privacy
-from ldpbeam.privacy.randomiser import one_epoch
-from ldpbeam.privacy.shuffle import central_epsilon
+from ldpbeam.records.collection_record import CollectionRecord, collection_entry
+from ldpbeam.report_page.privacy import Promise, privacy
+from ldpbeam.shuffling.randomiser import one_epoch
+from ldpbeam.shuffling.shuffle import central_epsilon
 
 
 def said(protocol: str, levels: str, epochs: str = "") -> list[Promise]:

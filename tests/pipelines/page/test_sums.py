@@ -13,10 +13,10 @@ from scipy.stats import norm
 
 import ldpbeam
 from ldpbeam.errors import UsageError
-from ldpbeam.pipelines.collection_record import collection_entry
-from ldpbeam.pipelines.page import charts
-from ldpbeam.pipelines.page.document import write_page
-from ldpbeam.pipelines.page.sums import MOST
+from ldpbeam.records.collection_record import collection_entry
+from ldpbeam.report_page import charts
+from ldpbeam.report_page.document import write_page
+from ldpbeam.report_page.sums import MOST
 from tests.pipelines.page.reader import Reader, harmless
 from tests.pipelines.page.synthetic import Fake, write_run
 

@@ -1,4 +1,4 @@
-"""The fast draws of ldpbeam.pipelines.reproduce.draws have the law that a fleet of devices has."""
+"""The fast draws of reproduction.draws have the law that a fleet of devices has."""
 
 from typing import Any
 
@@ -7,8 +7,12 @@ import pytest
 
 from ldpbeam.channels.calibration import Calibration
 from ldpbeam.channels.channel import BitChannel
-from ldpbeam.pipelines.reproduce.data import Sequences
-from ldpbeam.pipelines.reproduce.draws import (
+from ldpbeam.protocols import FrequencyProtocol, Parameters, protocol
+from ldpbeam.protocols.bit_flip import BitFlip
+from ldpbeam.simulators.protocol_fleet import ProtocolFleet
+from ldpbeam.simulators.words import RandomWords
+from reproduction.data import Sequences
+from reproduction.draws import (
     bernoulli_words,
     bit_counts,
     one_bit_counts,
@@ -16,10 +20,6 @@ from ldpbeam.pipelines.reproduce.draws import (
     permanent_bits,
     two_rounds,
 )
-from ldpbeam.protocols import FrequencyProtocol, Parameters, protocol
-from ldpbeam.protocols.bit_flip import BitFlip
-from ldpbeam.simulators.protocol_fleet import ProtocolFleet
-from ldpbeam.simulators.words import RandomWords
 
 DEVICES, SIZE, GROUPS = 24, 4, 700
 HELD = np.array([[0] * 12 + [1] * 8 + [3] * 4, [0] * 6 + [1] * 14 + [2] * 4, [0] * 12 + [1] * 8 + [2] * 4])

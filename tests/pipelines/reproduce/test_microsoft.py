@@ -5,14 +5,14 @@ import itertools
 import numpy as np
 import pytest
 
-from ldpbeam.pipelines.reproduce import experiment
-from ldpbeam.pipelines.reproduce.contract import Settings
-from ldpbeam.pipelines.reproduce.microsoft import DAY, minutes, one_bit, usage
-from ldpbeam.pipelines.reproduce.microsoft_histograms import bucketed, draw, sampled_sets
-from ldpbeam.pipelines.reproduce.microsoft_privacy import pattern_supports, worst_case
 from ldpbeam.protocols import FrequencyProtocol, Parameters, protocol
 from ldpbeam.simulators.protocol_fleet import ProtocolFleet
 from ldpbeam.simulators.words import RandomWords
+from reproduction import experiment
+from reproduction.contract import Settings
+from reproduction.microsoft import DAY, minutes, one_bit, usage
+from reproduction.microsoft_histograms import bucketed, draw, sampled_sets
+from reproduction.microsoft_privacy import pattern_supports, worst_case
 
 
 def test_the_mean_of_devices_has_the_error_that_is_drawn() -> None:

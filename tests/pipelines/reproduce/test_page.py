@@ -4,9 +4,9 @@ import re
 
 import pytest
 
-from ldpbeam.pipelines.reproduce import EXPERIMENTS, experiment
-from ldpbeam.pipelines.reproduce.claims import command, document, rows
-from ldpbeam.pipelines.reproduce.contract import VERDICTS, Comparison, Settings
+from reproduction import EXPERIMENTS, experiment
+from reproduction.claims import command, document, rows
+from reproduction.contract import VERDICTS, Comparison, Settings
 from tests.conftest import REPOSITORY
 
 PAGE = (REPOSITORY / "docs" / "reproduction.md").read_text("utf-8")
@@ -33,7 +33,7 @@ def test_the_page_has_the_results_of_closed_forms(name: str) -> None:
 
 
 def test_the_page_names_every_experiment_whose_data_can_be_had() -> None:
-    commands = set(re.findall(r"`ldpbeam reproduce ([a-z0-9_:]+)", PAGE))
+    commands = set(re.findall(r"`python -m reproduction ([a-z0-9_:]+)", PAGE))
     absent = {name for name in EXPERIMENTS if name.endswith(("db_de", "census_income"))}
     assert set(EXPERIMENTS) - absent - commands == set()
 
@@ -55,7 +55,7 @@ def test_claims_become_markdown() -> None:
         "figures": [["f", "caption"]],
         "comparisons": [vars(Comparison("x|y", "1", "2 * 3", "differs", ""))],
     }
-    assert command(record) == "ldpbeam reproduce a:b --quick --seed 2"
+    assert command(record) == "python -m reproduction a:b --quick --seed 2"
     text = document([record, {**record, "comparisons": []}])
     assert "| differs | x\\|y | 1 | 2 \\* 3 |  |" in text
     assert text.count("**A Fig. 1**") == 1

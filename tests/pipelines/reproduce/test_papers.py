@@ -6,10 +6,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ldpbeam.pipelines.reproduce import experiment, published
-from ldpbeam.pipelines.reproduce.contract import Cell, Row, Settings, distinct, mean, number
-from ldpbeam.pipelines.reproduce.loloha import frequency_protocol
-from ldpbeam.pipelines.reproduce.loloha_data import errors
+from reproduction import experiment, published
+from reproduction.contract import Cell, Row, Settings, distinct, mean, number
+from reproduction.loloha import frequency_protocol
+from reproduction.loloha_data import errors
 
 
 def rows_of(name: str, settings: Settings, cells: Sequence[Cell] | None = None) -> list[Row]:

@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from ldpbeam.pipelines.commands.main import cli
-from ldpbeam.pipelines.reproduce import EXPERIMENTS, experiment
-from ldpbeam.pipelines.reproduce.contract import Comparison, Settings, mean, series
-from ldpbeam.pipelines.reproduce.results import write, write_page
-from ldpbeam.pipelines.reproduce.runner import Outcome, read_cell, run
+from ldpbeam.cli.main import cli
+from reproduction import EXPERIMENTS, experiment
+from reproduction.contract import Comparison, Settings, mean, series
+from reproduction.results import write, write_page
+from reproduction.runner import Outcome, read_cell, run
 from tests.waiting import poll, slowness
 
 NAME = "loloha:table2:syn"
@@ -98,8 +98,8 @@ def test_processes_give_the_same_rows(tmp_path: Path) -> None:
 PROGRAM = """
 import sys
 from pathlib import Path
-from ldpbeam.pipelines.reproduce.contract import Settings
-from ldpbeam.pipelines.reproduce.runner import run
+from reproduction.contract import Settings
+from reproduction.runner import run
 
 if __name__ == "__main__":
     list(run(["loloha:fig3:syn"], Settings(seed=3), Path(sys.argv[1]), jobs=2))

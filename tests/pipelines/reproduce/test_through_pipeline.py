@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ldpbeam.pipelines.reproduce import experiment
-from ldpbeam.pipelines.reproduce.contract import Cell, Settings, number
-from ldpbeam.pipelines.reproduce.through_pipeline import Held, compare, published_by_pipeline
+from reproduction import experiment
+from reproduction.contract import Cell, Settings, number
+from reproduction.through_pipeline import Held, compare, published_by_pipeline
 
 POINTS: list[tuple[str, Cell]] = [
     ("loloha", {"method": "OLOLOHA", "level": 4.0}),

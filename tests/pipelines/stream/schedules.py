@@ -23,8 +23,8 @@ import pyarrow.parquet as pq
 from google.protobuf.message import DecodeError
 
 from ldpbeam.collection.collection import Collection
+from ldpbeam.engine.storage.landing import Landing
 from ldpbeam.errors import InvalidPayload
-from ldpbeam.pipelines.local.landing import Landing
 from ldpbeam.transforms.sinks import atomic as files
 from ldpbeam.wire import report_pb2
 from tests.pipelines.stream.broker import Broker, Clock, Message

@@ -9,8 +9,8 @@ import pytest
 
 from ldpbeam.accounting import EARLY, LATE, ON_TIME, Account, Publication
 from ldpbeam.collection.epochs import Epochs
-from ldpbeam.pipelines.local.due import REPLAY, EpochMoment
-from ldpbeam.pipelines.local.epoch_state import EpochState
+from ldpbeam.engine.due import REPLAY, EpochMoment
+from ldpbeam.engine.storage.epoch_state import EpochState
 from ldpbeam.schedule import Schedule
 from tests.pipelines.running import collection
 

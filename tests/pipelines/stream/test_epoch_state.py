@@ -11,9 +11,9 @@ import pytest
 
 from ldpbeam.accounting import Account, Entry
 from ldpbeam.collection.epochs import Epochs
+from ldpbeam.engine.storage.epoch_state import EpochState, EpochStates, UnattributedState
+from ldpbeam.engine.storage.segment import Block, EpochKey, Segment
 from ldpbeam.errors import LdpError
-from ldpbeam.pipelines.local.epoch_state import EpochState, EpochStates, UnattributedState
-from ldpbeam.pipelines.local.segment import Block, EpochKey, Segment
 from ldpbeam.schedule import Schedule
 from tests.pipelines.running import collection
 

@@ -18,12 +18,12 @@ from ldpbeam.accounting import Accounting
 from ldpbeam.arrays import read_only
 from ldpbeam.collection.collection import Collection
 from ldpbeam.collection.epochs import Epochs
+from ldpbeam.engine.engine import LocalStream
+from ldpbeam.engine.storage import landing as module
+from ldpbeam.engine.storage.landing import Landing
+from ldpbeam.engine.storage.segment import Segment, read_header, read_segment
 from ldpbeam.errors import LdpError
-from ldpbeam.pipelines.config import RunConfig
-from ldpbeam.pipelines.local import landing as module
-from ldpbeam.pipelines.local.engine import LocalStream
-from ldpbeam.pipelines.local.landing import Landing
-from ldpbeam.pipelines.local.segment import Segment, read_header, read_segment
+from ldpbeam.job.config import RunConfig
 from ldpbeam.reports import ReportColumns
 from ldpbeam.wire import report_pb2
 from tests.pipelines.running import collection, fleet, messages

@@ -15,11 +15,11 @@ import pytest
 
 from ldpbeam.collection.collection import Collection
 from ldpbeam.collection.epochs import Epochs
+from ldpbeam.engine import engine as local
+from ldpbeam.engine.engine import LocalStream
+from ldpbeam.engine.storage.landing import Landing
 from ldpbeam.errors import LdpError
-from ldpbeam.pipelines.config import RunConfig
-from ldpbeam.pipelines.local import engine as local
-from ldpbeam.pipelines.local.engine import LocalStream
-from ldpbeam.pipelines.local.landing import Landing
+from ldpbeam.job.config import RunConfig
 from ldpbeam.wire import report_pb2
 from tests.pipelines.running import check_books, collection, fleet
 from tests.pipelines.stream.broker import Broker, Clock

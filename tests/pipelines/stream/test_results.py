@@ -15,13 +15,13 @@ import pytest
 
 from ldpbeam.accounting import Account, Publication
 from ldpbeam.collection.collection import digest_hex
+from ldpbeam.engine import results
+from ldpbeam.engine.due import Due
+from ldpbeam.engine.results import publish_due
+from ldpbeam.engine.storage.landing import Landing
 from ldpbeam.errors import LdpError
-from ldpbeam.pipelines.config import RunConfig
+from ldpbeam.job.config import RunConfig
 from ldpbeam.pipelines.deploy.bigquery import FOLDER
-from ldpbeam.pipelines.local import results
-from ldpbeam.pipelines.local.due import Due
-from ldpbeam.pipelines.local.landing import Landing
-from ldpbeam.pipelines.local.results import publish_due
 from ldpbeam.transforms.sinks.estimates import EpochFiles
 from ldpbeam.wire import report_pb2
 from tests.pipelines.running import collection, fleet

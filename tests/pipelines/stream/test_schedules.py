@@ -38,18 +38,18 @@ from ldpbeam.accounting import CONFLICTING, Account, Entry
 from ldpbeam.collection.collection import Collection
 from ldpbeam.collection.epochs import Epochs
 from ldpbeam.dedup import keep_one_per_id
+from ldpbeam.engine import engine as local
+from ldpbeam.engine import results
+from ldpbeam.engine.due import Due
+from ldpbeam.engine.engine import LocalStream
+from ldpbeam.engine.storage.archive import Archive
+from ldpbeam.engine.storage.epoch_state import EpochState
+from ldpbeam.engine.storage.landing import Landing
+from ldpbeam.engine.storage.segment import read_segment
+from ldpbeam.engine.watermark import TimeKeeper
 from ldpbeam.histogram import EpochHistogram
-from ldpbeam.pipelines import published as record
-from ldpbeam.pipelines.config import RunConfig
-from ldpbeam.pipelines.local import engine as local
-from ldpbeam.pipelines.local import results
-from ldpbeam.pipelines.local.archive import Archive
-from ldpbeam.pipelines.local.due import Due
-from ldpbeam.pipelines.local.engine import LocalStream
-from ldpbeam.pipelines.local.epoch_state import EpochState
-from ldpbeam.pipelines.local.landing import Landing
-from ldpbeam.pipelines.local.segment import read_segment
-from ldpbeam.pipelines.local.watermark import TimeKeeper
+from ldpbeam.job.config import RunConfig
+from ldpbeam.records import published as record
 from ldpbeam.reports import Admission, Parts, ReportColumns
 from ldpbeam.transforms.sinks import atomic as files
 from ldpbeam.transforms.sinks import estimates as sinks

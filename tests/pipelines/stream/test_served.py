@@ -13,11 +13,11 @@ from unittest import mock
 
 import pytest
 
+from ldpbeam.engine.engine import LocalStream
+from ldpbeam.engine.run import run_local
 from ldpbeam.errors import UsageError
-from ldpbeam.pipelines.local.engine import LocalStream
-from ldpbeam.pipelines.local.served import AT_LEAST, LivePage, serve_page
-from ldpbeam.pipelines.page import document
-from ldpbeam.pipelines.stream_job import run_local, served_at
+from ldpbeam.report_page import document
+from ldpbeam.report_page.live import AT_LEAST, LivePage, serve_page, served_at
 from tests.pipelines.page.synthetic import Fake, write_run
 from tests.pipelines.stream import test_status
 from tests.pipelines.stream.test_status import HOUR, Service, config, locks, report
@@ -128,8 +128,8 @@ def test_a_running_stream_shows_what_it_has_published(tmp_path: Path, service: S
 
     with (
         mock.patch.object(LocalStream, "step", step),
-        mock.patch("ldpbeam.pipelines.local.served.AT_LEAST", 0.0),
-        mock.patch("ldpbeam.pipelines.local.served.SHARE", 1.0),
+        mock.patch("ldpbeam.report_page.live.AT_LEAST", 0.0),
+        mock.patch("ldpbeam.report_page.live.SHARE", 1.0),
     ):
         run_local(config(tmp_path, stop_when_idle=30, serve=str(port)))
     text = [re.sub(r"<[^>]*>", " ", body.decode()) for _, body in seen]

@@ -16,17 +16,17 @@ from urllib.request import urlopen
 
 import pytest
 
+from ldpbeam.cli import run as command
+from ldpbeam.cli.run import StreamLines
 from ldpbeam.collection.epochs import Epochs
+from ldpbeam.engine.engine import LocalStream
+from ldpbeam.engine.run import run_local
+from ldpbeam.engine.sources import subscriber as pubsub
+from ldpbeam.engine.status import Status, serve_metrics
 from ldpbeam.errors import LdpError, UsageError
-from ldpbeam.pipelines import stream_job as job
-from ldpbeam.pipelines.commands.support import running as command
-from ldpbeam.pipelines.commands.support.stream_lines import StreamLines
-from ldpbeam.pipelines.config import RunConfig
-from ldpbeam.pipelines.local import subscriber as pubsub
-from ldpbeam.pipelines.local.engine import LocalStream
-from ldpbeam.pipelines.local.listening import parse_address
-from ldpbeam.pipelines.local.status import Status, serve_metrics
-from ldpbeam.pipelines.stream_job import run_local
+from ldpbeam.host.http import parse_address
+from ldpbeam.job.config import RunConfig
+from ldpbeam.pipelines import submit as job
 from ldpbeam.transforms.sinks import atomic as files
 from ldpbeam.wire import report_pb2
 from tests.pipelines.running import collection
@@ -283,7 +283,7 @@ def test_two_engines_on_one_output(tmp_path: Path, service: Service) -> None:
 
 
 def engine_of_another_process(output: Path) -> Callable[[], None]:
-    from ldpbeam.pipelines.local.landing import Landing
+    from ldpbeam.engine.storage.landing import Landing
 
     landing = Landing(str(output))
     landing.lock()

@@ -16,15 +16,15 @@ import pytest
 
 from ldpbeam.admission import ReportColumns
 from ldpbeam.collection.epochs import Epochs
+from ldpbeam.collector.store import FileStore
+from ldpbeam.engine.engine import LocalStream
+from ldpbeam.engine.sources import watched_folder as watched
+from ldpbeam.engine.sources.watched_folder import WatchedFolder
+from ldpbeam.engine.storage.landing import Landing
+from ldpbeam.engine.storage.segment import read_header
 from ldpbeam.errors import LdpError, UsageError
-from ldpbeam.pipelines.collect.folder import put
-from ldpbeam.pipelines.collect.store import FileStore
-from ldpbeam.pipelines.config import RunConfig
-from ldpbeam.pipelines.local import watched
-from ldpbeam.pipelines.local.engine import LocalStream
-from ldpbeam.pipelines.local.landing import Landing
-from ldpbeam.pipelines.local.segment import read_header
-from ldpbeam.pipelines.local.watched import WatchedFolder
+from ldpbeam.job.config import RunConfig
+from ldpbeam.records.journal import put
 from ldpbeam.wire import codec, report_pb2
 from tests.pipelines.running import check_books, collection, execute, fleet
 from tests.pipelines.stream.broker import Broker, Clock

@@ -19,10 +19,10 @@ from unittest import mock
 import pytest
 
 from ldpbeam.collection.epochs import Epochs
-from ldpbeam.pipelines.config import RunConfig
-from ldpbeam.pipelines.local import watermark
-from ldpbeam.pipelines.local.engine import LocalStream
-from ldpbeam.pipelines.local.watermark import TimeKeeper
+from ldpbeam.engine import watermark
+from ldpbeam.engine.engine import LocalStream
+from ldpbeam.engine.watermark import TimeKeeper
+from ldpbeam.job.config import RunConfig
 from ldpbeam.wire import report_pb2
 from tests.pipelines.running import collection
 from tests.pipelines.stream.schedules import Locks

@@ -29,7 +29,7 @@ from ldpbeam.collection.collection import Collection
 from ldpbeam.collection.epochs import Epochs
 from ldpbeam.dedup import OnePerId
 from ldpbeam.errors import LdpError
-from ldpbeam.pipelines.config import RunConfig
+from ldpbeam.job.config import RunConfig
 from ldpbeam.pipelines.unbounded import collect_stream
 from ldpbeam.schedule import Schedule
 from ldpbeam.transforms.coders import ReportColumnsCoder, SupportCoder

@@ -1,0 +1,1 @@
+"""What an audit checks, and what each check finds."""

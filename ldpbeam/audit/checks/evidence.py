@@ -1,0 +1,242 @@
+"""Tests made of counted histories: bounds of levels, and two-sided matches with the exact probabilities."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from fractions import Fraction
+from itertools import combinations, pairwise, product
+from math import inf, prod
+from typing import Any, NamedTuple
+
+from ldpbeam.audit.checks.outcome import Bound, Check, Match, Rule
+from ldpbeam.audit.client.draws import Cell, Counts, all_cells
+from ldpbeam.audit.law.bound import expected_bound
+from ldpbeam.audit.law.model import Model, Pattern
+from ldpbeam.privacy.loss import Losses, SeveralLosses
+from ldpbeam.protocols.attributes.bounded_counters import BoundedCounters
+from ldpbeam.protocols.contract import LocalProtocol
+
+_ASSUMED = 1e-9
+"""False alarms of one bound, as far as the choice of the best event goes."""
+
+
+# Exact probabilities
+
+
+def cell_probability(model: Model, pattern: Pattern, cell: Cell) -> Fraction:
+    """P(a device has this stratum and these symbols | the pattern's values)."""
+    stratum = model.strata[cell[0]]
+    return stratum.probability * stratum.history(pattern, cell[1])
+
+
+def equal_probability(model: Model, pattern: Pattern) -> Fraction:
+    """P(two devices have the same cell), if they draw independently."""
+    cells = all_cells(model, len(pattern))
+    return sum((cell_probability(model, pattern, cell) ** 2 for cell in cells), Fraction(0))
+
+
+# Levels
+
+
+def bounds_of(protocol: LocalProtocol[Any], model: Model, counts: Counts) -> list[Bound]:
+    """Of one report, and of the sequences; each with the best event that theory knows, in both directions."""
+    return [*_single(protocol, model, counts), *_sequences(protocol, model, counts)]
+
+
+def _single(protocol: LocalProtocol[Any], model: Model, counts: Counts) -> Iterator[Bound]:
+    level = protocol.guarantee.first_report
+    cells = tuple(_as_cells(found) for found in counts.firsts)
+    for one, other in ((0, 1), (1, 0)):
+        what = f"one report, {_ordinal(one)} value against {_ordinal(other)}"
+        sought = _Sought(Check.BOUND, what, ((one,), (other,)), level)
+        yield from _best_cells(model, sought, (cells[one], cells[other]))
+
+
+def _as_cells(found: Counter[tuple[int, int]]) -> Counter[Cell]:
+    return Counter({(stratum, (symbol,)): times for (stratum, symbol), times in found.items()})
+
+
+def _ordinal(value: int) -> str:
+    return ("first", "second")[value]
+
+
+def _sequences(protocol: LocalProtocol[Any], model: Model, counts: Counts) -> Iterator[Bound]:
+    length = len(counts.patterns[0])
+    if length == 1:
+        return
+    still, other_still, changing, other_changing = counts.patterns
+    limits = [
+        ("unchanged", still, other_still, constant_limit(protocol, length)),
+        ("changing together", changing, other_changing, _same_limit(protocol, length)),
+        ("unchanged against changing", still, changing, _any_limit(protocol, length)),
+    ]
+    for what, one, other, level in limits:
+        for a, b in ((one, other), (other, one)):
+            text = f"{length} reports, {what}, {_text(a)} against {_text(b)}"
+            sought = _Sought(Check.SEQUENCE_BOUND, text, (a, b), level)
+            yield from _best_cells(model, sought, (counts.cells[a], counts.cells[b]))
+
+
+class _Sought(NamedTuple):
+    """Which two laws are compared, and what is promised about them."""
+
+    check: Check
+    what: str
+    patterns: tuple[Pattern, Pattern]
+    level: float
+
+
+def _best_cells(model: Model, sought: _Sought, seen: tuple[Counter[Cell], Counter[Cell]]) -> Iterator[Bound]:
+    """One bound per condition that no value changes: stratum, and the group of each report's symbol.
+
+    Theory chooses the event, at the number of reports drawn: the counts do not enter.
+    """
+    a, b = sought.patterns
+    total = max(sum(found.values()) for found in seen)
+    for number, stratum in enumerate(model.strata):
+        for groups in product(list(stratum.conditions()), repeat=len(a)):
+            chance = stratum.probability * prod((share for _, share in groups), start=Fraction(1))
+            if not chance:
+                continue
+            size = max(1.0, total * float(chance))
+            cells = [(number, symbols) for symbols in product(*(group for group, _ in groups))]
+            best: tuple[float, Cell, tuple[Fraction, Fraction]] | None = None
+            for cell in cells:
+                p, q = (cell_probability(model, pattern, cell) / chance for pattern in (a, b))
+                if p > q:
+                    worth = expected_bound(float(p), float(q), size, size, _ASSUMED)
+                    if best is None or worth > best[0]:
+                        best = worth, cell, (p, q)
+            if best is None:
+                continue
+            counts, others = ([found[cell] for cell in (best[1], *cells)] for found in seen)
+            text = _event(stratum.name, _condition(stratum, groups), sought.what)
+            yield Bound(
+                sought.check,
+                text,
+                counts[0],
+                sum(counts[1:]),
+                others[0],
+                sum(others[1:]),
+                best[2],
+                sought.level,
+            )
+
+
+def _condition(stratum: Any, groups: Sequence[tuple[tuple[int, ...], Fraction]]) -> str:
+    """Symbols that the reports' groups consist of, where there is more than one group."""
+    if all(len(group) == stratum.symbols for group, _ in groups):
+        return ""
+    return "of symbols " + ", ".join("/".join(map(str, group)) for group, _ in groups)
+
+
+def _event(*parts: str) -> str:
+    return ", ".join(filter(None, parts))
+
+
+def _text(pattern: Pattern) -> str:
+    return "".join("AB"[value] for value in pattern)
+
+
+def constant_limit(protocol: LocalProtocol[Any], reports: int) -> float:
+    """The most that so many reports about values that never change may lose."""
+    guarantee = protocol.guarantee
+    if guarantee.memoised_ratio is None:
+        return reports * guarantee.first_report
+    if isinstance(protocol, BoundedCounters):
+        unchanged = protocol.guarantee.unchanged_values
+        assert unchanged is not None  # noqa: S101 - as memoised bits have it
+        return unchanged
+    known = protocol.losses
+    found = None if known is None else _constant(known, reports)
+    if found is None:
+        found = guarantee.per_memoised_input
+        assert found is not None  # noqa: S101 - the ratio is there
+    return found
+
+
+def _constant(losses: Losses, reports: int) -> float | None:
+    if isinstance(losses, SeveralLosses):
+        found = [_constant(part, reports) for part in losses.parts]
+        known = [loss for loss in found if loss is not None]
+        if len(known) < len(found):
+            return None
+        return sum(known) * (1 + 1e-12) if losses.together else max(known)
+    constant = getattr(losses, "constant", None)
+    return None if constant is None else float(constant(reports))
+
+
+def _same_limit(protocol: LocalProtocol[Any], reports: int) -> float:
+    if protocol.guarantee.memoised_ratio is None:
+        return reports * protocol.guarantee.first_report
+    if protocol.losses is not None:
+        return protocol.losses.same_changes(reports)
+    cap = protocol.guarantee.cap_over_inputs
+    return inf if cap is None else cap
+
+
+def _any_limit(protocol: LocalProtocol[Any], reports: int) -> float:
+    if protocol.guarantee.memoised_ratio is None:
+        return reports * protocol.guarantee.first_report
+    found = None if protocol.losses is None else protocol.losses.any_changes(reports)
+    return inf if found is None else found
+
+
+# Matches
+
+
+def matches_of(model: Model, counts: Counts) -> list[Match]:
+    """Single reports, sequences, and neighbouring devices, against their exact probabilities."""
+    found = []
+    for value, seen in enumerate(counts.firsts):
+        total = sum(seen.values())
+        for cell in all_cells(model, 1):
+            p = cell_probability(model, (value,), cell)
+            what = _event(model.strata[cell[0]].name, f"{_ordinal(value)} value, symbol {cell[1][0]}")
+            found.append(Match(Check.MATCH, what, seen[cell[0], cell[1][0]], total, p))
+    for pattern in counts.patterns:
+        total = sum(counts.cells[pattern].values())
+        if len(pattern) > 1:
+            for cell in all_cells(model, len(pattern)):
+                p = cell_probability(model, pattern, cell)
+                symbols = " ".join(map(str, cell[1]))
+                what = _event(model.strata[cell[0]].name, f"values {_text(pattern)}, symbols {symbols}")
+                found.append(Match(Check.SEQUENCE_MATCH, what, counts.cells[pattern][cell], total, p))
+            found += agreements(model, pattern, counts.cells[pattern])
+        what = f"two devices with values {_text(pattern)} send the same"
+        p = equal_probability(model, pattern)
+        found.append(Match(Check.DEVICES, what, counts.equal[pattern], counts.pairs[pattern], p))
+    if model.same_for_life < 1:
+        what = "two devices draw the same for life (hash function, buckets, attribute)"
+        found.append(Match(Check.DEVICES, what, counts.alike, counts.devices // 2, model.same_for_life))
+    return found
+
+
+def agreements(model: Model, pattern: Pattern, seen: Counter[Cell]) -> Iterator[Match]:
+    """Two reports of a device say the same: where a memo that is not kept shows most."""
+    total = sum(seen.values())
+    for i, j in combinations(range(len(pattern)), 2):
+        cells = [cell for cell in all_cells(model, len(pattern)) if cell[1][i] == cell[1][j]]
+        p = sum((cell_probability(model, pattern, cell) for cell in cells), Fraction(0))
+        what = f"values {_text(pattern)}, reports {i} and {j} say the same"
+        yield Match(Check.SEQUENCE_MATCH, what, sum(seen[cell] for cell in cells), total, p)
+
+
+def rules_of(counts: Counts) -> list[Rule]:
+    """What a device draws for life stays the same."""
+    what = "what a device draws for life (hash function, buckets, attribute) stays the same"
+    return [Rule(Check.LASTING, what, counts.changed, counts.devices)]
+
+
+def repeated(ids: list[int]) -> Rule:
+    """No id comes twice; chance makes one pair among n ids with probability below n²/2**65."""
+    found = sum(a == b for a, b in pairwise(sorted(ids)))
+    wrong = len(ids) ** 2 / 2.0**65
+    # Of very many reports a few pairs are chance: this many have a probability below (wrong)^n / n!.
+    allowed = 0
+    chance = 1.0
+    while chance * wrong / (allowed + 1) > 1e-12:
+        allowed += 1
+        chance *= wrong / allowed
+    return Rule(Check.IDS, "no report id comes twice", max(0, found - allowed), len(ids), wrong=1e-12)

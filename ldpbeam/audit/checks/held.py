@@ -1,0 +1,193 @@
+"""Every value in turn is held by devices of its own: what their reports support, and what they draw.
+
+So no value is treated otherwise than the others, and reports support values as often as estimators take it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Any
+
+from ldpbeam.audit.checks.outcome import Check, Match
+from ldpbeam.audit.client.clients import Client, History
+from ldpbeam.audit.client.draws import Read, epochs_for
+from ldpbeam.audit.law.encodings import part_model
+from ldpbeam.audit.law.model import PairModel
+from ldpbeam.collection.collection import Collection
+from ldpbeam.hashing import LinearFamily
+from ldpbeam.protocols.attributes.bounded_counters import BoundedCounters
+from ldpbeam.protocols.bit_flip import BitFlip
+from ldpbeam.protocols.contract import LocalProtocol
+from ldpbeam.protocols.local_hash import LocalHash
+from ldpbeam.protocols.one_bit_mean import OneBit
+from ldpbeam.protocols.results import FrequencyProtocol
+
+_TARGETS = 16
+"""Values of an attribute whose support is counted, besides the held one and its neighbours."""
+
+MOST_HELD = 256
+"""Values of an attribute that are held in turn; of more, so many that are evenly spread."""
+
+_PARTS = 8
+"""Attributes that are looked at."""
+
+_BATCH = 512
+
+Event = tuple[str, Callable[[Any], bool], Fraction]
+"""What is seen, in which responses, and its probability."""
+
+
+def spread(size: int, most: int) -> list[int]:
+    """At most so many of 0 .. size − 1, evenly spread, with both ends."""
+    if size <= most:
+        return list(range(size))
+    return sorted({round(i * (size - 1) / (most - 1)) for i in range(most)})
+
+
+def held_values(protocol: LocalProtocol[Any]) -> list[Any]:
+    """Every value up to :data:`MOST_HELD`, in their order; of several attributes one of each at once."""
+    parts = protocol.parts
+    if isinstance(protocol, BoundedCounters):
+        # The counters of a device share one limit: where one is large the others are 0.
+        most = protocol.sum_limit
+        share = most // len(parts)
+        alone = [
+            tuple(value if i == index else 0 for i in range(len(parts)))
+            for index in range(min(len(parts), _PARTS))
+            for value in spread(min(most, parts[index].domain_size - 1) + 1, MOST_HELD // len(parts) + 2)[1:]
+        ]
+        return list(dict.fromkeys([tuple(0 for _ in parts), tuple(share for _ in parts), *alone]))
+    columns = [spread(part.domain_size, MOST_HELD) for part in parts]
+    if len(parts) == 1:
+        return list(columns[0])
+    longest = max(map(len, columns))
+    return [tuple(column[i % len(column)] for column in columns) for i in range(longest)]
+
+
+@dataclass
+class Held:
+    """Reports about one value, each of another device.
+
+    Attributes:
+        value: the value that all of these devices hold.
+        responses: how often each response was seen.
+        ids: of the reports.
+    """
+
+    value: Any
+    responses: Counter[Any] = field(default_factory=Counter)
+    ids: list[int] = field(default_factory=list)
+
+
+def read_held(
+    client: Client, collection: Collection, values: Sequence[Any], devices: int, read: Read
+) -> list[Held]:
+    """Reports of new devices, one each, so many about each of the values; values take turns."""
+    found = [Held(value) for value in values]
+    total, count = devices * len(values), collection.epochs.count
+    for start in range(0, total, _BATCH):
+        numbers = range(start, min(start + _BATCH, total))
+        # The same epochs for all values.
+        asked = [History([values[i % len(values)]], epochs_for(i // len(values), 1, count)) for i in numbers]
+        for i, history, (message,) in zip(numbers, asked, client.reports(asked), strict=True):
+            known = read.response(message, history.epochs[0])
+            if known is not None:
+                mine = found[i % len(values)]
+                mine.responses[known[0]] += 1
+                mine.ids.append(known[1])
+    return found
+
+
+def own_events(
+    protocol: LocalProtocol[Any], value: Any, response: Any
+) -> Iterator[tuple[int, bool, Fraction]]:
+    """(attribute, whether the response speaks for the held value, its probability), if it can be said."""
+    mine = value if len(protocol.parts) > 1 else (value,)
+    for index, about in protocol.said_about(response).items():
+        if index < _PARTS:
+            part, own = protocol.parts[index], mine[index]
+            if isinstance(part, FrequencyProtocol):
+                yield index, part.supports(about, own), part.support.sampled * part.support.own
+            elif isinstance(part, OneBit):
+                yield index, bool(about), part.likelihood(1, own)
+
+
+def support_matches(
+    protocol: LocalProtocol[Any], seen: Sequence[tuple[Any, Counter[Any]]]
+) -> Iterator[Match]:
+    """A test for each held value, attribute and event."""
+    parts = protocol.parts
+    for held, responses in seen:
+        mine = held if len(parts) > 1 else (held,)
+        for index, part in enumerate(parts[:_PARTS]):
+            said: Counter[Any] = Counter()
+            for response, times in responses.items():
+                about = protocol.said_about(response)
+                if index in about:
+                    said[about[index]] += times
+            trials = sum(said.values())
+            for what, holds, probability in (*_events(part, mine[index]), *_drawn_without_the_value(part)):
+                count = sum(times for response, times in said.items() if holds(response))
+                where = f"attribute {index}, " if len(parts) > 1 else ""
+                text = f"{where}value {held} held, {what}"
+                yield Match(Check.SUPPORT, text, count, trials, probability)
+
+
+def _events(part: LocalProtocol[Any], held: int) -> Iterator[Event]:
+    if isinstance(part, FrequencyProtocol):
+        found = part.support
+        near = {value for value in (held - 1, held, held + 1) if 0 <= value < part.domain_size}
+        for value in sorted({*spread(part.domain_size, _TARGETS), *near}):
+            p = found.sampled * (found.own if value == held else found.other)
+            yield f"value {value} is supported", _supports(part, value), p
+    elif isinstance(part, OneBit):
+        yield "the bit is 1", bool, part.likelihood(1, held)
+    else:
+        model = part_model(part, (held, held))
+        for symbol, p in enumerate(model.strata[0].answers[0]):
+            yield f"symbol {symbol}", _placed(model, symbol), p
+
+
+def _drawn_without_the_value(part: LocalProtocol[Any]) -> Iterator[Event]:
+    """Of a hash function, its share of all; of sampled buckets, each."""
+    if isinstance(part, LocalHash):
+        family = part.family
+        if isinstance(family, LinearFamily):
+            functions = family.points - 1
+            shares = min(_TARGETS, functions)
+            for i in range(shares):
+                # Ranges of seeds that differ in size by one at most.
+                low, high = 1 + i * functions // shares, 1 + (i + 1) * functions // shares
+                p = Fraction(high - low, functions)
+                yield f"function {low} .. {high - 1}", _between(low, high), p
+        else:
+            for word in (0, 64):
+                for i in range(8):
+                    text = f"bits {word + 61} .. {word + 63} of the function are {i}"
+                    yield text, _of_seed(word + 61, i), Fraction(1, 8)
+    elif isinstance(part, BitFlip) and part.d < part.domain_size:
+        for bucket in spread(part.domain_size, _TARGETS):
+            yield f"bucket {bucket} is sampled", _samples(bucket), part.support.sampled
+
+
+def _placed(model: PairModel, symbol: int) -> Callable[[Any], bool]:
+    return lambda response: model.place(response) == (0, symbol)
+
+
+def _between(low: int, high: int) -> Callable[[Any], bool]:
+    return lambda response: low <= response.seed < high
+
+
+def _of_seed(shift: int, number: int) -> Callable[[Any], bool]:
+    return lambda response: response.seed >> shift & 7 == number
+
+
+def _samples(bucket: int) -> Callable[[Any], bool]:
+    return lambda response: bucket in response.indices
+
+
+def _supports(part: FrequencyProtocol[Any], value: int) -> Callable[[Any], bool]:
+    return lambda response: part.supports(response, value)

@@ -1,0 +1,374 @@
+"""What an audit finds: tests with their counts, rules with their breaches, and the verdict on each check."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from fractions import Fraction
+from math import inf, log
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ldpbeam.arrays import Ints
+
+
+class Check(Enum):
+    """What an audit looks at; docs/audit.md has a row for each."""
+
+    CERTIFICATE = "certificate"
+    BYTES = "bytes"
+    LENGTH = "length"
+    BOUND = "bound"
+    MATCH = "match"
+    SUPPORT = "support"
+    SEQUENCE_BOUND = "sequence-bound"
+    SEQUENCE_MATCH = "sequence-match"
+    LASTING = "lasting"
+    EPOCHS = "epochs"
+    MEMO = "memo"
+    REPLAY = "replay"
+    DEVICES = "devices"
+    IDS = "ids"
+    REPEAT = "repeat"
+    ORDER = "order"
+    REOPEN = "reopen"
+    FORK = "fork"
+    COLLECTIONS = "collections"
+    PARTICIPATION = "participation"
+
+
+@dataclass(frozen=True)
+class Match:
+    """How often an event was seen, and its exact probability: a two-sided test.
+
+    Attributes:
+        check: that it belongs to.
+        what: the event, for people; it names no value of a person, since the audit made all of them up.
+        count, trials: seen, of how many.
+        probability: exact.
+    """
+
+    check: Check
+    what: str
+    count: int
+    trials: int
+    probability: Fraction
+
+
+@dataclass(frozen=True)
+class Bound:
+    """An event counted under two values, or two sequences of them, and the level that it may show at most.
+
+    Attributes:
+        check: that it belongs to.
+        what: the event.
+        count, trials: under the one.
+        other_count, other_trials: under the other.
+        probabilities: exact, under the one and under the other.
+        level: which the bound must not exceed; infinite where nothing is promised.
+    """
+
+    check: Check
+    what: str
+    count: int
+    trials: int
+    other_count: int
+    other_trials: int
+    probabilities: tuple[Fraction, Fraction]
+    level: float
+
+    @property
+    def exact(self) -> float:
+        """What the event shows of an honest client, in the limit."""
+        p, q = self.probabilities
+        return inf if q == 0 else log(p / q) if p else -inf
+
+
+@dataclass(frozen=True)
+class Rule:
+    """Something that holds every time.
+
+    Attributes:
+        check: that it belongs to.
+        what: the rule.
+        broken, cases: how often it did not hold, of how many times that it was tried.
+        wrong: probability that an honest client breaks it.
+    """
+
+    check: Check
+    what: str
+    broken: int
+    cases: int
+    wrong: float = 0.0
+
+
+@dataclass(frozen=True)
+class Sum:
+    """A number of events in devices whose events depend on each other: a two-sided test by Chernoff's bound.
+
+    Attributes:
+        check: that it belongs to.
+        what: the event, for people.
+        count: events, over all devices.
+        devices: independent ones.
+        trials: of each device.
+        law: of a device: how probable each of its kinds is, and the probability of the event in each trial
+            of a device of that kind. Within a kind the trials are independent.
+    """
+
+    check: Check
+    what: str
+    count: int
+    devices: int
+    trials: int
+    law: tuple[tuple[float, float], ...]
+
+
+@dataclass(frozen=True)
+class Coins:
+    """Many numbers of heads, of coins that are fair: two-sided tests, kept in arrays since they are so many.
+
+    Attributes:
+        check: that they belong to.
+        what: which coins, for people.
+        names: of each coin.
+        counts: int64 (coins,), heads.
+        trials: of every coin.
+    """
+
+    check: Check
+    what: str
+    names: Callable[[int], str]
+    counts: Ints
+    trials: int
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """All that a client is judged by.
+
+    Attributes:
+        bounds: of levels.
+        matches, sums: two-sided tests of single probabilities.
+        coins: two-sided tests of report ids.
+        rules: that hold every time.
+    """
+
+    bounds: Sequence[Bound] = ()
+    matches: Sequence[Match] = ()
+    sums: Sequence[Sum] = ()
+    coins: Sequence[Coins] = ()
+    rules: Sequence[Rule] = ()
+
+    def __add__(self, other: Evidence) -> Evidence:
+        """Both."""
+        return Evidence(
+            [*self.bounds, *other.bounds],
+            [*self.matches, *other.matches],
+            [*self.sums, *other.sums],
+            [*self.coins, *other.coins],
+            [*self.rules, *other.rules],
+        )
+
+
+@dataclass(frozen=True)
+class LevelFound:
+    """The lower bound that an event gave."""
+
+    check: Check
+    what: str
+    bound: float
+    exact: float
+    level: float
+
+    @property
+    def holds(self) -> bool:
+        """Whether the bound is no higher than the level."""
+        return self.bound <= self.level
+
+    @property
+    def share(self) -> float:
+        """Of the event's exact level."""
+        return self.bound / self.exact
+
+
+@dataclass
+class Judged:
+    """One check.
+
+    Attributes:
+        check: which.
+        tests: how many tests and rules it consists of.
+        violations: what is wrong, in sentences; none for a client that passes.
+    """
+
+    check: Check
+    tests: int = 0
+    violations: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """The audit of one client for one collection.
+
+    Attributes:
+        name: of the collection.
+        protocol: as people know it.
+        client: which.
+        reports: drawn.
+        false_alarm: probability that an honest client fails any of the tests.
+        checks: in the order of :class:`Check`; those that could not be made are missing.
+        levels: bounds found.
+        left_out: what could not be audited, and why, in sentences.
+    """
+
+    name: str
+    protocol: str
+    client: str
+    reports: int
+    false_alarm: float
+    checks: tuple[Judged, ...]
+    levels: tuple[LevelFound, ...]
+    left_out: tuple[str, ...] = ()
+
+    @property
+    def violations(self) -> list[tuple[Check, str]]:
+        """Of all checks."""
+        return [(one.check, text) for one in self.checks for text in one.violations]
+
+    @property
+    def failed(self) -> set[Check]:
+        """Checks with a violation."""
+        return {check for check, _ in self.violations}
+
+    def as_record(self) -> dict[str, Any]:
+        """For ``--json``."""
+        return {
+            "collection": self.name,
+            "protocol": self.protocol,
+            "client": self.client,
+            "reports": self.reports,
+            "false_alarm": self.false_alarm,
+            "violations": len(self.violations),
+            "checks": [
+                {"check": one.check.value, "tests": one.tests, "violations": one.violations}
+                for one in self.checks
+            ],
+            "levels": [
+                {
+                    "check": one.check.value,
+                    "event": one.what,
+                    "lower_bound": _finite(one.bound),
+                    "exact": _finite(one.exact),
+                    "level": _finite(one.level),
+                }
+                for one in self.levels
+            ],
+            "not_audited": list(self.left_out),
+        }
+
+
+def _finite(number: float) -> float | None:
+    return number if abs(number) < inf else None
+
+
+def judge(
+    bounds: Sequence[Bound],
+    matches: Sequence[Match],
+    rules: Sequence[Rule],
+    false_alarm: float,
+    sums: Sequence[Sum] = (),
+    coins: Sequence[Coins] = (),
+) -> tuple[tuple[Judged, ...], tuple[LevelFound, ...]]:
+    """The verdict on each check.
+
+    What chance makes of the rules is taken off the false alarms. Half of the rest is shared equally by the
+    bounds, half by the two-sided tests; of that half those of report ids have a quarter, where there are any,
+    since they are so many. How many tests there are follows from the collection, the plan, and what devices
+    draw without a look at their values.
+    """
+    found: dict[Check, Judged] = {}
+
+    def of(check: Check) -> Judged:
+        return found.setdefault(check, Judged(check))
+
+    for rule in rules:
+        of(rule.check).tests += 1
+        if rule.broken:
+            of(rule.check).violations.append(f"{rule.what}: not in {rule.broken:,} of {rule.cases:,} cases")
+    half = max(0.0, false_alarm - sum(rule.wrong for rule in rules)) / 2
+    levels = [_level(one, half / len(bounds)) for one in bounds]
+    for level in levels:
+        of(level.check).tests += 1
+        if not level.holds:
+            of(level.check).violations.append(
+                f"{level.what}: the level is at least {level.bound:.4f}, and at most {level.level:.4f} is "
+                "promised"
+            )
+    tests: list[Match | Sum] = [*matches, *sums]
+    share = (half * (1 - _IDS) if coins else half) / max(1, len(tests))
+    for test, value in zip(tests, _values(matches, sums), strict=True):
+        of(test.check).tests += 1
+        if value < share:
+            of(test.check).violations.append(_refuted(test, value))
+    share = half * _IDS / max(1, sum(len(one.counts) for one in coins))
+    for some in coins:
+        of(some.check).tests += len(some.counts)
+        of(some.check).violations.extend(_unfair(some, share))
+    return tuple(found[check] for check in Check if check in found), tuple(levels)
+
+
+_IDS = 1 / 4
+"""Share of the tests of report ids in the false alarms of two-sided tests."""
+
+
+def _level(bound: Bound, share: float) -> LevelFound:
+    from ldpbeam.audit.law.bound import level_bound
+
+    low = -inf
+    if bound.trials and bound.other_trials:
+        low = level_bound(bound.count, bound.trials, bound.other_count, bound.other_trials, share)
+    return LevelFound(bound.check, bound.what, low, bound.exact, bound.level)
+
+
+def _values(matches: Sequence[Match], sums: Sequence[Sum]) -> list[float]:
+    """P-values of matches, then of sums."""
+    import numpy as np
+
+    from ldpbeam.audit.law.bound import chernoff, two_sided
+
+    counts = np.array([one.count for one in matches], np.int64)
+    trials = np.array([one.trials for one in matches], np.int64)
+    values: list[float] = two_sided(counts, trials, [one.probability for one in matches]).tolist()
+    return values + [chernoff(one.count, one.devices, one.trials, one.law) for one in sums]
+
+
+def _refuted(test: Match | Sum, value: float) -> str:
+    if isinstance(test, Match):
+        trials, expected = test.trials, float(test.probability) * test.trials
+    else:
+        trials = test.devices * test.trials
+        expected = trials * sum(weight * p for weight, p in test.law)
+    seen = f"{test.count:,} of {trials:,}"
+    return f"{test.what}: seen {seen} times, expected {expected:,.1f} (p = {value:.1e})"
+
+
+def _unfair(coins: Coins, share: float) -> list[str]:
+    """One sentence about the coin that is furthest from fair, and how many others there are."""
+    import numpy as np
+
+    from ldpbeam.audit.law.bound import two_sided
+
+    # All coins have one number of trials: only the furthest needs to be tested to know whether any is unfair.
+    away = np.abs(2 * coins.counts - coins.trials)
+    limits = np.unique(away)
+    heads = (coins.trials + limits) // 2
+    p = two_sided(heads, np.full(len(heads), coins.trials), [Fraction(1, 2)] * len(heads))
+    wrong = np.isin(away, limits[p < share])
+    if not wrong.any():
+        return []
+    worst = int(away.argmax())
+    more = f", and {wrong.sum() - 1:,} others" if wrong.sum() > 1 else ""
+    seen = f"{int(coins.counts[worst]):,} of {coins.trials:,} times"
+    return [f"{coins.names(worst)} {coins.what}: 1 {seen} (p = {float(p[-1]):.1e}){more}"]

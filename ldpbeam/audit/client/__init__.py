@@ -1,0 +1,1 @@
+"""The clients that are audited, and the reports drawn from them."""

@@ -1,0 +1,192 @@
+"""Permanent answers, as a run of reports about one value shows them.
+
+One report of a device says little about its permanent answer, and a block of reports says nearly all. So two
+blocks of one device tell whether the answer was kept between them, and blocks of one device for two
+collections tell whether an answer is shared. Each block is reduced to one bit by a rule that theory chooses;
+how often two bits agree is an exact binomial count over devices.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache, cached_property
+from itertools import combinations
+from math import log
+from typing import Any, NamedTuple
+
+from ldpbeam.audit.law.model import Model, PairModel, ProductModel, Stratum
+
+_SIZES = (1, 2, 3, 4, 6, 8, 10, 12, 16, 20, 25, 32, 40, 50, 64, 80, 100, 128, 160, 200, 256)
+_ENOUGH = 45.0
+"""Nats by which devices that keep their answers and those that do not are told apart; then blocks are long
+enough. Tests need about 25."""
+
+_MOST_OF_IT = 0.8
+"""Share of what the longest blocks tell that is enough as well."""
+
+_SUBSETS = 4
+"""Symbols up to which all sets of them are tried."""
+
+
+class View(NamedTuple):
+    """One attribute's part of a model, or all of a model that is not several at once.
+
+    Attributes:
+        name: for people.
+        strata: of the devices.
+        place: (stratum, symbol) of a response.
+    """
+
+    name: str
+    strata: Sequence[Stratum]
+    place: Callable[[Any], tuple[int, int]]
+
+
+def views_of(model: Model) -> Iterator[View]:
+    """Attributes that are reported together are looked at one by one."""
+    if not isinstance(model, ProductModel):
+        strata = model.strata
+        yield View("", [one for one in strata if isinstance(one, Stratum)], model.place)
+        return
+    for position, part in zip(model.positions, model.models, strict=True):
+        yield View(f"attribute {position}, ", part.strata, _within(model, part, position))
+
+
+def _within(model: ProductModel, part: PairModel, position: int) -> Callable[[Any], tuple[int, int]]:
+    return lambda response: part.place(model.said(response)[position])
+
+
+@dataclass(frozen=True)
+class Decision:
+    """How a block of reports becomes one bit.
+
+    Attributes:
+        symbols: that are counted in the block.
+        least: how many of them make the bit 1.
+        high: for each permanent answer, its probability and P(the bit is 1).
+    """
+
+    symbols: frozenset[int]
+    least: int
+    high: tuple[tuple[float, float], ...]
+
+    def __call__(self, symbols: Sequence[int]) -> bool:
+        """The bit of a block."""
+        return sum(symbol in self.symbols for symbol in symbols) >= self.least
+
+    @cached_property
+    def kept(self) -> float:
+        """P(two blocks agree), if they show one answer."""
+        return min(1.0, sum(p * (h * h + (1 - h) * (1 - h)) for p, h in self.high))
+
+    @cached_property
+    def apart(self) -> float:
+        """P(two blocks agree), if their answers were drawn independently."""
+        h = sum(p * h for p, h in self.high)
+        return min(1.0, h * h + (1 - h) * (1 - h))
+
+
+def divergence(true: float, stated: float) -> float:
+    """Nats per device by which the stated probability of an event is refuted, if the true one holds."""
+    found = 0.0
+    for p, q in ((true, stated), (1 - true, 1 - stated)):
+        if p > 0:
+            found += p * log(p / max(q, 1e-300))
+    return found
+
+
+@cache
+def decide(
+    answers: tuple[float, ...], rates: tuple[tuple[float, ...], ...], size: int, *, kept: bool
+) -> Decision:
+    """The rule that tells kept answers best from answers that are drawn anew.
+
+    Args:
+        answers: P(permanent answer).
+        rates: for each answer, P(symbol of a report).
+        size: reports of a block.
+        kept: whether they are kept if all is well; else they are independent then.
+    """
+    from numpy import arange
+    from scipy.special import betainc
+
+    symbols = range(len(rates[0]))
+    most = len(symbols) if len(symbols) <= _SUBSETS else 2
+    best: tuple[float, Decision] | None = None
+    counts = arange(1, size + 1)
+    for number in range(1, most):
+        for chosen in combinations(symbols, number):
+            chances = [min(1.0, sum(row[symbol] for symbol in chosen)) for row in rates]
+            tails = [betainc(counts, size + 1 - counts, chance) for chance in chances]
+            for least in counts.tolist():
+                high = tuple((p, float(tail[least - 1])) for p, tail in zip(answers, tails, strict=True))
+                one = Decision(frozenset(chosen), least, high)
+                worth = divergence(one.apart, one.kept) if kept else divergence(one.kept, one.apart)
+                if best is None or worth > best[0] + 1e-12:
+                    best = worth, one
+    return best[1] if best else Decision(frozenset(), 0, tuple((p, 1.0) for p in answers))
+
+
+class Blocks:
+    """Rules for one view and one of the two values: of each stratum one.
+
+    Attributes:
+        size: reports of a block.
+        probability: that two blocks agree, if all is well.
+        ones: P(the bit of a block is 1).
+    """
+
+    def __init__(self, view: View, value: int, size: int, *, kept: bool) -> None:
+        """``kept`` as :func:`decide` has it."""
+        self.view, self.size, self.value = view, size, value
+        self._rules = [_rule(stratum, value, size, kept=kept) for stratum in view.strata]
+        chances, others = [], []
+        for stratum, rule in zip(view.strata, self._rules, strict=True):
+            chances.append(float(stratum.probability) * (rule.kept if kept else rule.apart))
+            others.append(float(stratum.probability) * (rule.apart if kept else rule.kept))
+        self.probability = min(1.0, sum(chances))
+        self.ones = min(
+            1.0,
+            sum(
+                float(stratum.probability) * p * h
+                for stratum, rule in zip(view.strata, self._rules, strict=True)
+                for p, h in rule.high
+            ),
+        )
+        self.worth = divergence(min(1.0, sum(others)), self.probability)
+
+    def bit(self, stratum: int, symbols: Sequence[int]) -> bool:
+        """Of a block of a device of a stratum."""
+        return self._rules[stratum](symbols)
+
+
+def _rule(stratum: Stratum, value: int, size: int, *, kept: bool) -> Decision:
+    """Where nothing is memoised a report is its own answer, and a block is one report."""
+    answers = tuple(float(p) for p in stratum.answers[value])
+    symbols = range(len(answers))
+    if stratum.instant is None:
+        rates = tuple(tuple(float(answer == symbol) for symbol in symbols) for answer in symbols)
+    else:
+        rates = tuple(tuple(float(p) for p in row) for row in stratum.instant)
+    return decide(answers, rates, size, kept=kept)
+
+
+def sized(view: View, values: Sequence[int], devices: int, most: int, *, kept: bool) -> list[Blocks]:
+    """Blocks about each value, of the shortest size that tells enough.
+
+    Args:
+        view: of the model.
+        values: 0, 1 or both.
+        devices: that are compared.
+        most: reports that a block may have.
+        kept: as :func:`decide` has it.
+    """
+    fit = [size for size in _SIZES if size <= max(1, most)]
+    longest = [Blocks(view, value, fit[-1], kept=kept) for value in values]
+    wanted = min(_ENOUGH / devices, _MOST_OF_IT * min(one.worth for one in longest))
+    for size in fit[:-1]:
+        found = [Blocks(view, value, size, kept=kept) for value in values]
+        if min(one.worth for one in found) >= wanted:
+            return found
+    return longest

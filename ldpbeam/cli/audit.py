@@ -1,0 +1,146 @@
+"""The command ``audit``: whether what a client sends gives the privacy that its collection promises."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ldpbeam.cli.shared.console import PrintingCommand, deliver, say
+from ldpbeam.errors import LdpError, UsageError
+from ldpbeam.protocols.parameters import PARAMETER_KEYS, Kind
+
+if TYPE_CHECKING:
+    from ldpbeam.audit.checks.outcome import Outcome
+    from ldpbeam.collection.collection import Collection
+
+_KINDS: dict[Kind, Any] = {Kind.LEVEL: float, Kind.NUMBER: float, Kind.INTEGER: int}
+
+
+class PrivacyViolation(LdpError):  # noqa: N818 - what it is
+    """A client does not give what its collection promises."""
+
+    exit_code = 7
+
+
+def _parameters(command: Any) -> Any:
+    """An option for each key of a collection about its protocol."""
+    for name, key in reversed(PARAMETER_KEYS.items()):
+        kind = click.Choice(key.choices) if key.kind is Kind.CHOICE else _KINDS[key.kind]
+        option = "--" + name.replace("_", "-")
+        command = click.option(option, name, type=kind, help=f"With --protocol, as in a collection: {name}.")(
+            command
+        )
+    return command
+
+
+@click.command(cls=PrintingCommand)
+@click.argument("collections", nargs=-1, type=click.Path(path_type=Path), metavar="[COLLECTION]...")
+@click.option("--protocol", help="Audit this protocol instead of a collection file; needs its levels.")
+@click.option("--size", type=click.IntRange(2), help="With --protocol: number of values. Default: 10.")
+@_parameters
+@click.option("--draws", type=click.IntRange(100), help="Reports about each of two values. Default: 100000.")
+@click.option("--quick", is_flag=True, help="Fewer draws and settings: a minute on two idle cores.")
+@click.option("--client", metavar="COMMAND", help="Audit a client in another process; see docs/audit.md.")
+def audit(
+    collections: tuple[Path, ...],
+    protocol: str | None,
+    size: int | None,
+    draws: int | None,
+    quick: bool,
+    client: str | None,
+    **parameters: Any,
+) -> None:
+    """Draw reports from a client, and test whether it keeps what collections promise.
+
+    Without a collection every protocol is audited, at a few settings. Exit code 7: a violation was found.
+    """
+    from ldpbeam.audit.audit import FALSE_ALARM
+    from ldpbeam.audit.checks.faults import unseen, warning
+    from ldpbeam.audit.several import audit_all, tasks_for
+    from ldpbeam.audit.standard import QUICK_DRAWS
+
+    given = {name: value for name, value in parameters.items() if value is not None}
+    asked = _collections(collections, protocol, size, given, quick=quick)
+    if client is not None and len(asked) > 1:
+        raise _usage("a client in another process serves one collection", "Name one collection.")
+    tasks = tasks_for(asked, draws or (QUICK_DRAWS if quick else 100_000), client)
+    found = []
+    for outcome in audit_all(tasks):
+        found.append(outcome)
+        _tell(outcome)
+    violations = sum(len(outcome.violations) for outcome in found)
+    reports = sum(outcome.reports for outcome in found)
+    fewest = min(task.draws for task in tasks)
+    for few in sorted({task.draws for task in tasks}, reverse=True):
+        say(warning(few))
+    say(f"{len(found)} audits, {reports:,} reports, {violations} violations; false alarm {FALSE_ALARM:g}")
+    deliver(
+        {
+            "false_alarm": FALSE_ALARM,
+            "violations": violations,
+            "cannot_see": [fault.what for fault in unseen(fewest)],
+            "audits": [outcome.as_record() for outcome in found],
+        }
+    )
+    if violations:
+        raise _violation(found)
+
+
+def _collections(
+    files: tuple[Path, ...],
+    protocol: str | None,
+    size: int | None,
+    parameters: dict[str, Any],
+    *,
+    quick: bool,
+) -> list[Collection]:
+    from ldpbeam.audit.standard import one_collection, standard_collections
+    from ldpbeam.cli.shared.collections import load
+
+    if protocol is None:
+        if parameters or size is not None:
+            raise _usage(
+                "levels and sizes are for --protocol", "Add --protocol, or put them into a collection."
+            )
+        return [load(path) for path in files] or list(standard_collections(quick=quick))
+    if files:
+        raise _usage("a collection has its own protocol", "Leave out --protocol, or the collection.")
+    if "calibration" in parameters:
+        parameters["calibration"] = PARAMETER_KEYS["calibration"].convert(parameters["calibration"])
+    return [one_collection(protocol, size or 10, **parameters)]
+
+
+def _tell(outcome: Outcome) -> None:
+    """A line for people, and one per violation."""
+    from ldpbeam.audit.checks.outcome import Check
+
+    single = [one for one in outcome.levels if one.check is Check.BOUND]
+    best = max(single, key=lambda one: one.bound, default=None)
+    level = "" if best is None else f", one report ε ≥ {best.bound:.3f} of {best.level:.3f}"
+    verdict = "VIOLATED" if outcome.violations else "holds"
+    tests = sum(one.tests for one in outcome.checks)
+    say(
+        f"{outcome.name}, {outcome.protocol}, {outcome.client}: {verdict} "
+        f"({outcome.reports:,} reports, {tests:,} tests{level})"
+    )
+    for check, text in outcome.violations:
+        say(f"  {check.value}: {text}")
+    for text in outcome.left_out:
+        say(f"  not audited: {text}")
+
+
+def _violation(found: list[Outcome]) -> PrivacyViolation:
+    first = next(outcome for outcome in found if outcome.violations)
+    checks = sorted({check.value for outcome in found for check, _ in outcome.violations})
+    return PrivacyViolation(
+        "E-AUDIT-VIOLATION",
+        f"a client does not keep what its collection promises: {', '.join(checks)}",
+        where=f"{first.name}, {first.protocol}, {first.client}",
+        remedy="Do not ship it; docs/audit.md says what each check means.",
+    )
+
+
+def _usage(what: str, remedy: str) -> UsageError:
+    return UsageError("E-USAGE-AUDIT", what, remedy=remedy)

@@ -1,0 +1,96 @@
+"""The command ``check``: what collections promise and cost, and what a change of one means."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from ldpbeam.cli.shared.console import PrintingCommand, deliver, say
+from ldpbeam.cli.shared.options import DurationOption
+
+DEVICES = 100_000
+
+
+@click.command(cls=PrintingCommand)
+@click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="FILE...")
+@click.option(
+    "--devices",
+    type=click.IntRange(1),
+    default=DEVICES,
+    show_default=True,
+    metavar="N",
+    help="Devices that report in an epoch: errors are stated for so many.",
+)
+@click.option(
+    "--spread",
+    type=DurationOption(least=0),
+    default="0",
+    show_default=True,
+    metavar="DURATION",
+    help="Time after a report, such as 1h, from which devices draw when to send it: spread of Device.open.",
+)
+@click.option(
+    "--against",
+    type=click.Path(path_type=Path),
+    metavar="OLD",
+    help="An earlier file: what has changed since.",
+)
+def check(files: tuple[Path, ...], devices: int, spread: int, against: Path | None) -> None:
+    """Check collections before devices have them: promise, digest, expected errors, warnings.
+
+    Several files count as those of one fleet, and check says what a device loses by all of them. With
+    --against, a change that devices must know about needs a new version, else the exit code is 3.
+    """
+    from ldpbeam.cli.shared.collections import load, warn
+    from ldpbeam.collection.file import load_collection
+    from ldpbeam.errors import LdpError, UsageError
+    from ldpbeam.planning.checked import (
+        Checked,
+        change,
+        change_lines,
+        lateness_advice,
+        require_new_version,
+        together,
+        together_lines,
+    )
+
+    if against is not None and len(files) != 1:
+        raise UsageError(
+            "E-USAGE-COLLECTION",
+            "--against compares one file with an earlier one",
+            remedy="Give one file, and the earlier one with --against.",
+        )
+    found: list[Checked] = []
+    refused: list[LdpError] = []
+    for path in files:
+        try:
+            found.append(Checked.of(str(path), load(path), devices, spread))
+            warn(path, lateness_advice(found[-1].collection, spread))
+        except LdpError as error:
+            refused.append(error)
+    if refused:
+        # Whoever mends one file wants to know of the others. The last error goes the way of every error.
+        for earlier in refused[:-1]:
+            click.echo(f"ldpbeam: {earlier}", err=True)
+        raise refused[-1]
+    document: dict[str, object] = {
+        "schema": "ldpbeam.check/1",
+        "collections": [one.as_record() for one in found],
+    }
+    for one in found:
+        for line in one.lines():
+            say(line)
+    collections = [one.collection for one in found]
+    if len(collections) > 1:
+        document["together"] = together(collections)
+        for line in together_lines(collections):
+            say(line)
+    if against is not None:
+        old, new = load_collection(against), collections[0]
+        require_new_version(old, new)
+        differs = change(old, new)
+        document["change"] = {"devices": differs.devices, "server": differs.server}
+        for line in change_lines(old, new):
+            say(line)
+    deliver(document)

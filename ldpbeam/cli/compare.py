@@ -1,0 +1,373 @@
+"""The command ``compare``: which values changed between two epochs, two runs or two versions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ldpbeam.cli.shared.console import Mode, PrintingCommand, deliver, mode, say
+from ldpbeam.cli.shared.options import collections_option
+from ldpbeam.cli.shared.rate import drawn_anew_option
+from ldpbeam.cli.shared.sums import chosen, group_option, history_of_groups
+from ldpbeam.errors import UsageError
+
+if TYPE_CHECKING:
+    from ldpbeam.cli.shared.histories import Read
+    from ldpbeam.over_time.compare import Comparison
+    from ldpbeam.over_time.covariance import DrawnAnew
+    from ldpbeam.over_time.results import Choice, History, Part
+
+    Epochs = tuple[int, int]
+
+
+_RATE = 0.05  # of false discoveries, where none is given
+
+
+class EpochsOption(click.ParamType[Any]):
+    """An epoch such as 12, or several such as 7..13; gives the first and the last."""
+
+    name = "epochs"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Epochs:
+        """Parse, or say what is wrong."""
+        if isinstance(value, tuple):
+            return value
+        first, _, last = str(value).partition("..")
+        try:
+            ends = int(first), int(last or first)
+        except ValueError:
+            self.fail(f"{value!r} is neither an epoch nor a range such as 7..13", param, ctx)
+        if ends[0] > ends[1]:
+            self.fail(f"{value!r} ends before it begins", param, ctx)
+        return ends
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """The options."""
+
+    epochs: Epochs | None
+    against: Epochs | None
+    name: str | None
+    attribute: str | None
+    group_file: Path | None
+    drawn_anew: DrawnAnew | None
+    false_discoveries: float | None
+    chosen: tuple[str, ...]  # labels or numbers of values, or names of groups; empty for all
+    limit: int
+    output: Path | None
+
+
+@click.command(cls=PrintingCommand)
+@click.argument("a", type=click.Path(path_type=Path))
+@click.argument("b", type=click.Path(path_type=Path), required=False)
+@collections_option
+@click.option(
+    "--epochs",
+    type=EpochsOption(),
+    metavar="E|E..E",
+    help="Epochs of A. Default: all; without B the last but one.",
+)
+@click.option(
+    "--against",
+    type=EpochsOption(),
+    metavar="E|E..E",
+    help="Epochs of B. Default: all; without B the last one.",
+)
+@click.option("--name", help="The collection, where results have several.")
+@click.option("--attribute", help="The attribute, where the collection has several.")
+@group_option
+@drawn_anew_option
+@click.option(
+    "--false-discoveries",
+    type=click.FloatRange(0, 1, min_open=True),
+    help="Of the values that are named as changed, the part that is expected not to have changed, at most "
+    "(Benjamini and Hochberg). Default: 0.05.",
+)
+@click.option(
+    "--value",
+    "chosen",
+    multiple=True,
+    metavar="VALUE",
+    help="Ask about this value (label or number), or group, alone. Choose it before you see the results. "
+    "Repeat it for several, which share a false-alarm rate of 5 %.",
+)
+@click.option(
+    "--limit", type=click.IntRange(1), default=10, show_default=True, help="How many changed values to show."
+)
+@click.option(
+    "--output", type=click.Path(path_type=Path), metavar="FILE", help="All values, as CSV or Parquet."
+)
+def compare(a: Path, b: Path | None, collection_files: tuple[Path, ...], **asked: Any) -> None:
+    """Say which values changed from A to B: epochs of one run, two runs, or two versions of a collection.
+
+    With A alone, its last epoch is compared with the one before, or the epochs of --against with those of
+    --epochs. With A and B, means over all epochs are compared, or over those of --epochs and --against. The
+    tests take into account that devices repeat what they memoised. With --group, shares of groups are
+    compared in place of single values, all at one false-discovery rate. With --value, the answer is about
+    that value or group alone, with its own p-value.
+    """
+    from ldpbeam.cli.shared.histories import documents, read_histories, require_suffix, write_tables
+
+    which = _Asked(**asked)
+    output = which.output
+    if which.chosen and which.false_discoveries is not None:
+        raise _usage(
+            "--false-discoveries is for all values together, --value for those that it names",
+            "Leave one of them out.",
+        )
+    require_suffix(output, "E-USAGE-COMPARE")
+    # Only what is compared is read: of a large domain an epoch takes much memory.
+    _, found = read_histories(a, collection_files, _chosen(which, alone=b is None))
+    first = _one(found, which.name, which.attribute, a)
+    attribute = first.history.key.attribute
+    kind = "values" if which.group_file is None else "groups"
+    if which.group_file is not None:
+        first = history_of_groups(first, which.group_file)
+    if b is not None:
+        _, found = read_histories(b, collection_files, _within_some(which.against))
+        other = _one(found, which.name, attribute, b)
+        if which.group_file is not None:
+            other = history_of_groups(other, which.group_file, remark=False)
+        comparison, words = _of_two(first, other, which, (a, b))
+    else:
+        comparison, words = _of_one(first, which, a)
+    table = _table(first.history, comparison, kind)
+    places = list(dict.fromkeys(_place(first.history, one, kind, a) for one in which.chosen))
+    say(f"{first.history.key.collection}: {words}")
+    answer = _of_chosen(first.history, comparison, places, kind) if places else None
+    if answer is None:
+        answer = _of_all(first.history, comparison, which, kind)
+    if output is not None:
+        write_tables([table], output)
+        say(f"all {kind} in {output}")
+    if mode() is Mode.JSON:  # a million rows are a gigabyte as documents
+        deliver(
+            {
+                "collection": first.history.key.collection,
+                "attribute": attribute,
+                "compared": words,
+                **answer,
+                "rows": documents(table),
+            }
+        )
+
+
+def _of_all(history: History, comparison: Comparison, which: _Asked, kind: str) -> dict[str, Any]:
+    """Say which of all values changed, the clearest first; gives the same for programs."""
+    rate = _RATE if which.false_discoveries is None else which.false_discoveries
+    moved = comparison.moved(rate).tolist()
+    say(f"{len(moved):,} of {len(history.values):,} {kind} changed (false-discovery rate {rate:.4g})")
+    for place in moved[: which.limit]:
+        say(f"  {_mover(history, comparison, place)}")
+    return {"false_discoveries": rate, "changed": [_named(history, place, kind) for place in moved]}
+
+
+def _of_chosen(history: History, comparison: Comparison, places: Sequence[int], kind: str) -> dict[str, Any]:
+    """Say of each value that was asked for whether it changed; gives the same for programs."""
+    from ldpbeam.cli.shared.histories import finite
+    from ldpbeam.over_time.compare import chosen_changes
+
+    found = chosen_changes(comparison, places)
+    for one in found:
+        before, after = (float(end.estimate[one.place]) for end in (comparison.before, comparison.after))
+        verdict = "changed" if one.clear else "no change is clear"
+        say(
+            f"  {_shown(history, one.place)}: {verdict}: {one.change:+.4g} "
+            f"({one.low:+.4g} .. {one.high:+.4g}), from {before:.4g} to {after:.4g}, p = {one.p_value:.3g}"
+        )
+    what = kind.removesuffix("s")
+    if len(found) == 1:
+        rate = "The interval and the verdict have a false-alarm rate of 5 %"
+    else:
+        rate = f"All {len(found)} intervals and verdicts together have a false-alarm rate of 5 %"
+    say(f"p is of that {what} alone, not adjusted for any other. {rate},")
+    say(f"where the {what} was chosen before the results were seen.")
+    return {
+        "chosen": [
+            {
+                kind.removesuffix("s"): _named(history, one.place, kind),
+                "change": finite(one.change),
+                "low": finite(one.low),
+                "high": finite(one.high),
+                "p_value": one.p_value,
+                "changed": one.clear,
+            }
+            for one in found
+        ]
+    }
+
+
+def _place(history: History, typed: str, kind: str, where: Path) -> int:
+    """The place of a value by its label, else by its number; of a group by its name."""
+    if typed in history.labels:
+        return history.labels.index(typed)
+    numbers = [] if kind == "groups" else [str(value) for value in history.values]
+    if typed in numbers:
+        return numbers.index(typed)
+    near = get_close_matches(typed, history.labels, 1)
+    hint = f"Did you mean {near[0]}?" if near else f"The first are: {', '.join(history.labels[:5])}."
+    raise _usage(f"there is no {kind.removesuffix('s')} {typed!r} to compare", hint, where)
+
+
+def _shown(history: History, place: int) -> str:
+    """A value for people: its label, or its number as a number."""
+    value, label = str(history.values[place]), history.labels[place]
+    return label if label != value else f"value {value}"
+
+
+def _usage(what: str, remedy: str, where: Path | None = None) -> UsageError:
+    return UsageError("E-USAGE-COMPARE", what, where="" if where is None else str(where), remedy=remedy)
+
+
+def _one(found: list[Read], name: str | None, attribute: str | None, where: Path) -> Read:
+    """The attribute that was asked for; of several versions the latest, where only the name is given."""
+    left = chosen(found, name, attribute, where, "E-USAGE-COMPARE")
+    if len({(one.history.key.collection, one.history.key.attribute) for one in left}) > 1:
+        raise _usage("there are several collections or attributes", "Name one: --name, --attribute.", where)
+    return max(left, key=lambda one: one.history.key.version)
+
+
+def _chosen(which: _Asked, *, alone: bool) -> Choice:
+    """Those epochs of A that are compared."""
+    if not alone:
+        return _within_some(which.epochs)
+    if which.epochs is None or which.against is None:
+        return _last_two
+    return _within_some(which.epochs, which.against)
+
+
+def _within_some(*spans: Epochs | None) -> Choice:
+    """Those of the spans, None being all; of none, another one, so that the epochs can be named."""
+
+    def choose(parts: Sequence[Part]) -> Sequence[Part]:
+        some = [p for p in parts if any(one is None or one[0] <= p.epoch <= one[1] for one in spans)]
+        return some or parts[-1:]
+
+    return choose
+
+
+def _last_two(parts: Sequence[Part]) -> Sequence[Part]:
+    """From the last one back, until two have estimates."""
+    begin, usable = len(parts), 0
+    while begin > 0 and usable < 2:
+        begin -= 1
+        usable += parts[begin].usable is True
+    return parts[begin:]
+
+
+def _of_one(first: Read, which: _Asked, where: Path) -> tuple[Comparison, str]:
+    """Two sets of epochs of one run, and a line on what was compared."""
+    import numpy as np
+
+    from ldpbeam.over_time.compare import compare_epochs
+
+    series, epochs, against = first.history.series, which.epochs, which.against
+    if (epochs is None) != (against is None):
+        raise _usage("--epochs and --against belong together", "Give both, or neither.", where)
+    if epochs is None or against is None:
+        some = np.concatenate([block.known.any(axis=1) for block in series.blocks()])
+        usable = series.epochs[some].tolist()
+        if len(usable) < 2:
+            raise _usage("there are not two epochs with estimates", "Give a second run as B.", where)
+        epochs, against = (usable[-2], usable[-2]), (usable[-1], usable[-1])
+    before, after = (_within(series.epochs, one, where) for one in (epochs, against))
+    if (before & after).any():
+        raise _usage("an epoch cannot be compared with itself", "Give epochs that do not overlap.", where)
+    either = before | after
+    found = compare_epochs(series.rows(either), before[either], after[either], first.errors, which.drawn_anew)
+    return found, f"epochs {_span(epochs)} against {_span(against)}"
+
+
+def _of_two(first: Read, second: Read, which: _Asked, places: tuple[Path, Path]) -> tuple[Comparison, str]:
+    """Two runs, and a line on what was compared."""
+    import numpy as np
+
+    from ldpbeam.over_time import mean
+    from ldpbeam.over_time.compare import compare_epochs, compare_runs, together
+
+    if first.history.labels != second.history.labels:
+        raise _usage(
+            "the two have different values, so they cannot be compared one by one",
+            "Compare collections with the same domain, or groups of values that both have: --group FILE.",
+            places[1],
+        )
+    spans = which.epochs, which.against
+    words = " against ".join(
+        f"{place} ({'all epochs' if span is None else f'epochs {_span(span)}'})"
+        for place, span in zip(places, spans, strict=True)
+    )
+    rows = [
+        read.history.series
+        if span is None
+        else read.history.series.rows(_within(read.history.series.epochs, span, place))
+        for read, span, place in zip((first, second), spans, places, strict=True)
+    ]
+    rate = which.drawn_anew
+    # Devices keep their memos from run to run, but not from version to version.
+    joined = together(*rows) if first.history.key.digest == second.history.key.digest else None
+    if joined is not None:
+        before = np.isin(joined.epochs, rows[0].epochs)
+        return compare_epochs(joined, before, ~before, first.errors, rate), words
+    return compare_runs(mean(rows[0], first.errors, rate), mean(rows[1], second.errors, rate)), words
+
+
+def _within(epochs: Any, span: Epochs, where: Path) -> Any:
+    chosen = (epochs >= span[0]) & (epochs <= span[1])
+    if not chosen.any():
+        raise _usage(
+            f"there is no result of epochs {_span(span)}", "ldpbeam inspect names the epochs.", where
+        )
+    return chosen
+
+
+def _span(span: Epochs) -> str:
+    return str(span[0]) if span[0] == span[1] else f"{span[0]}..{span[1]}"
+
+
+def _named(history: History, place: int, kind: str) -> int | str:
+    """A group by its name, a value by its index."""
+    return history.labels[place] if kind == "groups" else int(history.values[place])
+
+
+def _table(history: History, comparison: Comparison, kind: str) -> Any:
+    import pyarrow as pa
+
+    from ldpbeam.tables import numbers
+
+    k = len(history.values)
+    named: dict[str, Any] = {"group": list(history.labels)}
+    if kind == "values":
+        named = {"value": pa.array(history.values, pa.int64()), "label": list(history.labels)}
+    return pa.table(
+        {
+            "collection": [history.key.collection] * k,
+            "attribute": [history.key.attribute] * k,
+            **named,
+            "before": numbers(comparison.before.estimate),
+            "before_std_error": numbers(comparison.before.std_error),
+            "after": numbers(comparison.after.estimate),
+            "after_std_error": numbers(comparison.after.std_error),
+            "change": numbers(comparison.change),
+            "std_error": numbers(comparison.std_error),
+            "p_value": numbers(comparison.p_value),
+            "adjusted": numbers(comparison.adjusted),
+        }
+    )
+
+
+def _mover(history: History, comparison: Comparison, place: int) -> str:
+    from ldpbeam.estimates import CONFIDENCE
+    from ldpbeam.over_time.significance import normal_limit
+
+    change = float(comparison.change[place])
+    half = normal_limit(CONFIDENCE) * float(comparison.std_error[place])
+    return (
+        f"{_shown(history, place)} {'rose' if change > 0 else 'fell'} by {abs(change):.4g} ± {half:.2g} "
+        f"(95 %), from {comparison.before.estimate[place]:.4g} to {comparison.after.estimate[place]:.4g}"
+    )

@@ -1,0 +1,360 @@
+"""The command ``doctor``: whether this machine has what a run needs, with a fix per line."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import shutil
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from enum import Enum
+from http.client import HTTPConnection, HTTPException
+from importlib import metadata
+from pathlib import Path
+from tempfile import NamedTemporaryFile
+
+import click
+
+from ldpbeam.cli.shared.console import PrintingCommand, deliver, say
+from ldpbeam.errors import LdpError
+from ldpbeam.job.config import resolve_runner
+from ldpbeam.text import clean
+
+
+@click.command(cls=PrintingCommand)
+@click.option(
+    "--output",
+    type=click.Path(path_type=Path),
+    default=Path(),
+    metavar="DIR",
+    help="Where results are to go: space, and whether it can be written. Default: here.",
+)
+@click.option("--runner", metavar="NAME", help="The runner that is to run; says which one really would.")
+@click.option("--cluster", metavar="HOST:PORT", help="Ask the REST address of a Flink cluster.")
+def doctor(output: Path, runner: str | None, cluster: str | None) -> None:
+    """Look at versions, runner, Java, disk, clock, emulator and cluster, and say what mends each fault.
+
+    Exit code 0: nothing that was asked for is at fault. 6: something is; its line says what to do.
+    """
+    findings = []
+    for finding in examine(Asked(output, runner, cluster)):
+        say(str(finding))
+        findings.append(finding)
+    faults = [finding for finding in findings if finding.state is State.FAULT]
+    deliver(
+        {
+            "schema": "ldpbeam.doctor/1",
+            "faults": len(faults),
+            "findings": [
+                {"name": one.name, "state": one.state.value, "found": one.found, "fix": one.fix}
+                for one in findings
+            ],
+        }
+    )
+    if faults:
+        names = ", ".join(one.name for one in faults)
+        raise LdpError("E-DOCTOR-FAULT", f"{len(faults)} at fault: {names}", remedy=faults[0].fix + ".")
+
+
+# --- each finding says what was found, and what mends it where something is at fault
+
+EMULATOR = "PUBSUB_EMULATOR_HOST"
+_WAIT = 3.0  # seconds for a peer to answer
+_JAVA_WAIT = 20.0
+_LITTLE = 1 << 30  # bytes left on a disk, below which it is worth a word
+_LOCAL = "FnApiRunner"
+_NEEDS = {
+    "pipeline": "run, simulate and nearly every command",
+    "page": "report and demo",
+    "gcp": "Pub/Sub, BigQuery and Dataflow",
+    "collect": "collect",
+}
+"""Extras of the distribution, and what needs them."""
+
+
+class State(Enum):
+    """How a finding is to be taken."""
+
+    OK = "ok"
+    NOTE = "note"
+    """Not there, and needed by some commands only."""
+    FAULT = "fault"
+    """What was asked for, or every run needs, does not work."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One line.
+
+    Attributes:
+        name: what was looked at.
+        state: how it is.
+        found: in words.
+        fix: what mends it; empty where nothing is to be mended.
+    """
+
+    name: str
+    state: State
+    found: str
+    fix: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.state.value:5}  {self.name}: {self.found}" + (f". Fix: {self.fix}" if self.fix else "")
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What the examination is for.
+
+    Attributes:
+        output: the folder that results are to go to.
+        runner: as it would be typed; None for the default.
+        cluster: HOST:PORT of a Flink cluster's REST address; None for none.
+    """
+
+    output: Path
+    runner: str | None = None
+    cluster: str | None = None
+
+
+def examine(asked: Asked) -> Iterator[Finding]:
+    """Every finding, one after the other; no Beam is imported."""
+    yield _python()
+    yield from _distributions()
+    yield _runner(asked.runner)
+    yield _java(asked.runner)
+    yield from _disk(asked.output)
+    yield _clock()
+    yield _emulator(os.environ.get(EMULATOR, ""))
+    yield _credentials()
+    yield _cluster(asked.cluster)
+
+
+# --- what is installed
+
+
+def _python() -> Finding:
+    found = f"{platform.python_version()} at {sys.executable}, {os.cpu_count()} cores"
+    tested = _tested_pythons()
+    names = ", ".join(f"{major}.{minor}" for major, minor in tested)
+    if sys.version_info[:2] in tested:
+        return Finding("python", State.OK, found)
+    if sys.version_info[:2] > tested[-1]:
+        return Finding("python", State.NOTE, f"{found}; ldpbeam is tested on {names}", f"use Python {names}")
+    return Finding("python", State.FAULT, found, f"use Python {names}")
+
+
+def _tested_pythons() -> list[tuple[int, int]]:
+    """The versions that the distribution's classifiers declare, in rising order."""
+    begin = "Programming Language :: Python :: 3."
+    declared = metadata.metadata("ldpbeam").get_all("Classifier", ())
+    return sorted((3, int(one.removeprefix(begin))) for one in declared if one.startswith(begin))
+
+
+def _distributions() -> Iterator[Finding]:
+    """The distribution, then each extra with the versions that are installed and those that it asks for."""
+    from packaging.requirements import Requirement
+
+    yield Finding("ldpbeam", State.OK, metadata.version("ldpbeam"))
+    wanted = [Requirement(text) for text in metadata.requires("ldpbeam") or ()]
+    for extra, needed_by in _NEEDS.items():
+        mine = [
+            one
+            for one in wanted
+            if one.name != "ldpbeam"
+            and one.marker is not None
+            and one.marker.evaluate({"extra": extra})
+            and not one.marker.evaluate({"extra": ""})
+        ]
+        yield _extra(
+            extra, needed_by, [(one.name, one.specifier.contains, str(one.specifier)) for one in mine]
+        )
+
+
+def _extra(extra: str, needed_by: str, wanted: list[tuple[str, Callable[[str], bool], str]]) -> Finding:
+    known, absent, unfit = [], [], []
+    for name, fits, specifier in wanted:
+        try:
+            version = metadata.version(name)
+        except metadata.PackageNotFoundError:
+            absent.append(name)
+            continue
+        known.append(f"{name} {version}")
+        if not fits(version):
+            unfit.append(f"{name} {version} is not {specifier}")
+    fix = f"pip install 'ldpbeam[{extra}]'"
+    if extra == "gcp" and not absent and not _importable("google.cloud.pubsub_v1"):
+        absent.append("apache-beam[gcp]")
+    if unfit:
+        return Finding(extra, State.FAULT, "; ".join(unfit), fix)
+    if absent:
+        state = State.FAULT if extra == "pipeline" else State.NOTE
+        return Finding(extra, state, f"{', '.join(absent)} not installed, which {needed_by} need", fix)
+    return Finding(extra, State.OK, ", ".join(known))
+
+
+def _importable(name: str) -> bool:
+    from importlib.util import find_spec
+
+    try:
+        return find_spec(name) is not None
+    except ModuleNotFoundError:
+        return False
+
+
+# --- what runs
+
+
+def _runner(typed: str | None) -> Finding:
+    resolved = resolve_runner(typed)
+    said = typed or "no --runner"
+    if resolved == _LOCAL:
+        found = f"{said} means {resolved}: in this process, with nothing downloaded"
+        return Finding("runner", State.OK, f"{found}; --subscription and --watch run on the local engine")
+    return Finding("runner", State.OK, f"{said} means {resolved}, which is another program than this one")
+
+
+def _java(typed: str | None) -> Finding:
+    needed = resolve_runner(typed) in {"FlinkRunner", "SparkRunner"}
+    state, fix = (State.FAULT if needed else State.NOTE), "install a Java runtime, 11 or 17, on the PATH"
+    program = shutil.which("java")
+    if program is None:
+        return Finding(
+            "java", state, "not found; Flink, Kafka and Beam's connectors need it", fix if needed else ""
+        )
+    try:
+        done = subprocess.run(  # noqa: S603 - the java of the PATH, as Beam starts it
+            [program, "-version"], capture_output=True, text=True, timeout=_JAVA_WAIT, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return Finding("java", state, f"{program} does not answer ({type(error).__name__})", fix)
+    lines = (done.stderr or done.stdout).splitlines()
+    if done.returncode or not lines:
+        return Finding("java", state, f"{program} -version ended with {done.returncode}", fix)
+    return Finding("java", State.OK, f"{clean(lines[0], 100)} at {program}")
+
+
+# --- where results go
+
+
+def _disk(folder: Path) -> Iterator[Finding]:
+    """Space, and whether a file can be written, forced to disk, renamed and read: what publishing does."""
+    there = folder.absolute()
+    while not there.exists():
+        there = there.parent
+    if not there.is_dir():
+        yield Finding("write", State.FAULT, f"{there} is no folder", "choose another --output")
+        return
+    free = shutil.disk_usage(there).free
+    said = f"{free / 2**30:,.1f} GiB free at {there}"
+    if free < _LITTLE:
+        yield Finding("disk", State.NOTE, said, "make room, or choose another --output")
+    else:
+        yield Finding("disk", State.OK, said)
+    try:
+        seconds = _write(there)
+    except OSError as error:
+        why = f"cannot write below {there} ({error.strerror or type(error).__name__})"
+        yield Finding("write", State.FAULT, why, "choose an --output that you may write to")
+    else:
+        yield Finding(
+            "write", State.OK, f"wrote, forced to disk, renamed and read back in {1000 * seconds:.1f} ms"
+        )
+
+
+def _write(folder: Path) -> float:
+    content, begun = os.urandom(4096), time.perf_counter()
+    with NamedTemporaryFile(dir=folder, prefix=".ldpbeam-doctor-", delete=False) as file:
+        paths = [Path(file.name)]
+        try:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+            paths.append(paths[0].with_suffix(".renamed"))
+            paths[0].rename(paths[1])
+            if paths[1].read_bytes() != content:
+                raise OSError("what was read is not what was written")
+        finally:
+            for path in paths:
+                path.unlink(missing_ok=True)
+    return time.perf_counter() - begun
+
+
+def _clock() -> Finding:
+    """A clock before the newest file of this package is wrong, and reports would come from the future."""
+    now, newest = time.time(), Path(__file__).stat().st_mtime
+    said = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(now))
+    if now < newest:
+        return Finding("clock", State.FAULT, f"{said}, before this program was installed", "set the clock")
+    return Finding("clock", State.OK, said)
+
+
+# --- who is asked
+
+
+def _emulator(address: str) -> Finding:
+    if not address:
+        return Finding("emulator", State.OK, f"{EMULATOR} is not set: --subscription asks Pub/Sub itself")
+    why = _reachable(address)
+    if why:
+        fix = f"start it, or unset {EMULATOR} to use Pub/Sub itself"
+        return Finding("emulator", State.FAULT, f"{EMULATOR} = {clean(address, 100)}: {why}", fix)
+    return Finding("emulator", State.OK, f"{EMULATOR} = {clean(address, 100)} answers")
+
+
+def _credentials() -> Finding:
+    """Where Google's libraries look, without asking them: that would go to the network."""
+    named = os.environ.get("GOOGLE_APPLICATION_CREDENTIALS", "")
+    usual = Path.home() / ".config" / "gcloud" / "application_default_credentials.json"
+    fix = "gcloud auth application-default login"
+    if named and not Path(named).is_file():
+        return Finding("credentials", State.FAULT, "GOOGLE_APPLICATION_CREDENTIALS names no file", fix)
+    if named or usual.is_file():
+        return Finding(
+            "credentials", State.OK, "of Google's cloud are there; whether they are accepted is not asked"
+        )
+    return Finding(
+        "credentials", State.NOTE, "of Google's cloud are not there; Pub/Sub, BigQuery and Dataflow need them"
+    )
+
+
+def _cluster(address: str | None) -> Finding:
+    """The overview that Flink's REST address gives."""
+    if address is None:
+        return Finding("cluster", State.OK, "none was asked for (--cluster HOST:PORT)")
+    fix = "start it, and give the REST address of its job manager, port 8081 unless changed"
+    why = _reachable(address)
+    if why:
+        return Finding("cluster", State.FAULT, f"{clean(address, 100)}: {why}", fix)
+    connection = HTTPConnection(address, timeout=_WAIT)
+    try:
+        connection.request("GET", "/overview")
+        overview = json.loads(connection.getresponse().read(1 << 20))
+        version, free = str(overview["flink-version"]), int(overview["slots-available"])
+    except (OSError, HTTPException, ValueError, LookupError, TypeError) as error:
+        return Finding(
+            "cluster", State.FAULT, f"{clean(address, 100)} is no Flink cluster ({type(error).__name__})", fix
+        )
+    finally:
+        connection.close()
+    found = f"Flink {clean(version, 40)} at {clean(address, 100)} answers, {free} free slots"
+    if not free:
+        return Finding("cluster", State.NOTE, found, "wait for its jobs, or add task managers")
+    return Finding("cluster", State.OK, found)
+
+
+def _reachable(address: str) -> str:
+    """Why nobody answers at HOST:PORT; empty where somebody does."""
+    host, _, port = address.rpartition(":")
+    if not host or not port.isdigit() or not 0 < int(port) < 1 << 16:
+        return "is not HOST:PORT"
+    try:
+        with socket.create_connection((host.strip("[]"), int(port)), timeout=_WAIT):
+            return ""
+    except OSError as error:
+        return f"does not answer ({error.strerror or type(error).__name__})"

@@ -1,0 +1,214 @@
+"""The command ``export``: the results of a run as one table, epoch by epoch or rolled up."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ldpbeam.cli.shared.console import PrintingCommand, deliver, say
+from ldpbeam.cli.shared.options import collections_option
+from ldpbeam.cli.shared.rate import drawn_anew_option
+from ldpbeam.cli.shared.sums import asked_for, chosen, sum_options, with_question
+from ldpbeam.consistency import NOT_ADDED_UP
+from ldpbeam.errors import UsageError
+
+if TYPE_CHECKING:
+    from ldpbeam.cli.shared.histories import Read
+    from ldpbeam.over_time.covariance import DrawnAnew
+    from ldpbeam.over_time.results import Results
+    from ldpbeam.over_time.rollup import Place
+    from ldpbeam.sums import Question
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """The options."""
+
+    latest: bool
+    every: int | None
+    by: str | None
+    group_file: Path | None
+    cumulative: bool
+    shares: tuple[float, ...] | None
+    mean: bool
+    name: str | None
+    attribute: str | None
+    drawn_anew: DrawnAnew | None
+    smoothed: bool
+    output: Path | None
+
+    @property
+    def rolled(self) -> bool:
+        """Whether means of several epochs are asked for."""
+        return self.every is not None or self.by is not None
+
+    def require_together(self, *, summed: bool) -> None:
+        """Raise UsageError for options that do not go together."""
+        if self.latest + (self.every is not None) + (self.by is not None) > 1:
+            raise _usage("--latest, --every and --by exclude each other", "Give one of them.")
+        if self.rolled and self.smoothed:
+            raise _usage("--smooth is for single epochs", "Leave out --every and --by, or --smooth.")
+        if self.drawn_anew is not None and not self.rolled:
+            raise _usage("--drawn-anew has no effect on single epochs", "Add --every or --by.")
+        if summed and self.smoothed:
+            raise _usage("--smooth is for single values", "Leave out --smooth; --every makes means.")
+        if not summed and (self.name is not None or self.attribute is not None):
+            raise _usage("--name and --attribute say of what a sum is", "Add --group or another sum.")
+
+
+@click.command(cls=PrintingCommand, epilog=NOT_ADDED_UP)
+@click.argument("results", type=click.Path(path_type=Path))
+@collections_option
+@click.option(
+    "--latest", is_flag=True, help="One row per epoch and value, of the newest revision. The default."
+)
+@click.option("--every", type=click.IntRange(1), metavar="N", help="The mean of every N epochs instead.")
+@click.option(
+    "--by",
+    type=click.Choice(["day", "week", "month"]),
+    help="The mean of every day, week or month (UTC) instead.",
+)
+@sum_options
+@drawn_anew_option
+@click.option(
+    "--smooth",
+    "smoothed",
+    is_flag=True,
+    help="Add the columns smoothed and smoothed_std_error; not with --every or --by. The band smoothed ± "
+    "1.96·smoothed_std_error holds the truth at a change of one epoch by 4 standard errors or more in at "
+    "least 90 of 100 cases. A change of 2 standard errors looks like noise: there it holds the truth in 35 "
+    "to 55 of 100.",
+)
+@click.option(
+    "--output",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Write it there, as CSV or Parquet by the suffix. Default: CSV on standard output.",
+)
+def export(results: Path, collection_files: tuple[Path, ...], **asked: Any) -> None:
+    """Write the results of a run as one table: epoch by epoch, or means of weeks, months or N epochs.
+
+    The table has a row for each value; or sums of raw estimates with their own standard errors, which are
+    groups of values, cumulative shares, quantiles or the mean: docs/groups.md.
+
+    Errors of different epochs are not independent, since devices repeat what they memoised. The standard
+    errors of means take that into account, and assume nothing unless you give --drawn-anew:
+    docs/over-time.md.
+    """
+    from ldpbeam.cli.shared.histories import require_suffix, show_rows, write_tables
+
+    which = _Asked(**asked)
+    question = asked_for(which.group_file, which.cumulative, which.shares, which.mean)
+    require_suffix(which.output, "E-USAGE-EXPORT")
+    which.require_together(summed=question is not None)
+    if question is not None:
+        tables = _answers(results, collection_files, question, which)
+    else:
+        tables = _of_values(results, collection_files, which)
+    if which.output is None:
+        show_rows(tables)
+        return
+    rows, columns = write_tables(tables, which.output)
+    say(f"{rows:,} rows in {which.output}")
+    deliver({"export": str(which.output), "rows": rows, "columns": columns})
+
+
+def _usage(what: str, remedy: str) -> UsageError:
+    return UsageError("E-USAGE-EXPORT", what, remedy=remedy)
+
+
+def _place(every: int | None, by: str | None) -> Place:
+    from ldpbeam.over_time import rollup
+
+    return rollup.PLACES[by] if by else rollup.every(every or 1)
+
+
+def _of_values(results: Path, collection_files: tuple[Path, ...], which: _Asked) -> Iterator[Any]:
+    """One row per value."""
+    if not which.rolled and not which.smoothed:
+        from ldpbeam.over_time.results import Results
+
+        return Results.of(results).tables()
+    from ldpbeam.cli.shared.histories import read_histories
+
+    found, read = read_histories(results, collection_files)
+    if which.rolled:
+        return _rolled_up(read, _place(which.every, which.by), which.drawn_anew)
+    return _with_smoothed(found, read)
+
+
+def _answers(
+    results: Path, collection_files: tuple[Path, ...], question: Question | Path, which: _Asked
+) -> Iterator[Any]:
+    """One row per group, value on a curve, quantile or mean."""
+    from ldpbeam.cli.shared.histories import read_histories
+    from ldpbeam.sums import answers
+
+    _, found = read_histories(results, collection_files)
+    asked = with_question(chosen(found, which.name, which.attribute, results), question, results)
+    place = _place(which.every, which.by) if which.rolled else None
+    for read, each in asked:
+        yield answers(read.collection, read.history, each, place, which.drawn_anew)
+
+
+def _rolled_up(found: list[Read], place: Place, rate: DrawnAnew | None) -> Iterator[Any]:
+    """One row per attribute, period and value."""
+    import numpy as np
+    import pyarrow as pa
+
+    from ldpbeam.estimates import CONFIDENCE
+    from ldpbeam.over_time.rollup import roll_up
+    from ldpbeam.over_time.significance import normal_limit
+    from ldpbeam.tables import instants, numbers
+
+    z = normal_limit(CONFIDENCE)
+    for one in found:
+        history = one.history
+        k = len(history.values)
+        for period in roll_up(history, place, one.errors, rate):
+            mean, error = period.found.estimate, period.found.std_error
+            yield pa.table(
+                {
+                    "collection": [history.key.collection] * k,
+                    "version": [history.key.version] * k,
+                    "digest": [history.key.digest] * k,
+                    "first_epoch": pa.array([period.first] * k, pa.int64()),
+                    "last_epoch": pa.array([period.last] * k, pa.int64()),
+                    "start": instants([period.start] * k),
+                    "end": instants([period.end] * k),
+                    "epochs": pa.array(period.found.epochs, pa.int64()),
+                    "attribute": [history.key.attribute] * k,
+                    "value": pa.array(history.values, pa.int64()),
+                    "label": list(history.labels),
+                    "n": pa.array(period.n, pa.int64()),
+                    "estimate": numbers(mean),
+                    "std_error": numbers(error),
+                    "std_error_floor": numbers(period.found.std_error_floor),
+                    "ci_low": numbers(mean - z * error),
+                    "ci_high": numbers(mean + z * error),
+                    "provisional": pa.array(np.full(k, period.provisional)),
+                }
+            )
+
+
+def _with_smoothed(found: Results, read: list[Read]) -> Iterator[Any]:
+    """The rows of the epochs with two columns more."""
+    import numpy as np
+
+    from ldpbeam.over_time.smooth import smooth
+    from ldpbeam.tables import numbers
+
+    for one in read:
+        history = one.history
+        made = smooth(history.series, one.errors)
+        parts = [part for part in found.parts if part.key == history.key]
+        for place, part in enumerate(parts):
+            (row,) = made.rows(slice(place, place + 1)).blocks()
+            for table in found.tables([part]):
+                at = np.searchsorted(history.values, table["value"].to_numpy())
+                more = table.append_column("smoothed", numbers(row.estimate[0, at]))
+                yield more.append_column("smoothed_std_error", numbers(row.std_error[0, at]))

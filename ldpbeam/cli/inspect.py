@@ -1,0 +1,220 @@
+"""The command ``inspect``: what a file or folder is."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ldpbeam.cli.shared.console import PrintingCommand, deliver, say
+from ldpbeam.cli.shared.options import collections_option
+from ldpbeam.errors import InvalidPayload, UsageError
+from ldpbeam.text import clean
+
+if TYPE_CHECKING:
+    from ldpbeam.collection.collection import Collection
+
+
+@click.command(cls=PrintingCommand)
+@click.argument("file", type=click.Path(path_type=Path))
+@collections_option
+@click.option(
+    "--limit",
+    type=click.IntRange(1),
+    default=5,
+    show_default=True,
+    help="How many reports, rejects, epochs or values to show.",
+)
+def inspect(file: Path, collection_files: tuple[Path, ...], limit: int) -> None:
+    """Show what a file or folder is, and the first records in it.
+
+    It may hold reports, rejects, estimates, the results of a run, a simulation, or be a collection.
+    """
+    inspect_file(file, collection_files, limit)
+
+
+# --- what a file is, a few of its reports, or a few rejects
+
+
+def inspect_file(path: Path, collection_files: Sequence[Path], limit: int) -> None:
+    """Print what a file or folder is, as lines or as one JSON document.
+
+    Raises:
+        UsageError: there is nothing to show.
+        CollectionError: a collection file is not sound.
+    """
+    from ldpbeam.cli.shared.views import View, view_of
+
+    _require(path)
+    view = view_of(path, limit)
+    if view is None:
+        lines = []
+        for line in inspect_lines(path, collection_files, limit):
+            say(line)
+            lines.append(line)
+        view = View("records", tuple(lines), lines)
+    else:
+        for line in view.lines:
+            say(line)
+    deliver({"kind": view.kind, "content": view.document})
+
+
+def inspect_lines(path: Path, collection_files: Sequence[Path], limit: int) -> Iterator[str]:
+    """Lines that describe the first records of a file or folder.
+
+    A folder of rejects (or one of its files) is shown as rejects, anything else is read as reports and
+    decoded with the collection whose digest it carries.
+
+    Raises:
+        UsageError: there is nothing to show.
+        CollectionError: a collection file is not sound.
+    """
+    from ldpbeam.collection.file import load_collection
+    from ldpbeam.job.matching import match_path
+
+    _require(path)
+    found = [path]
+    if path.is_dir():
+        found = list(map(Path, match_path(str(path)).files))
+    if not found:
+        nothing = ": nothing was rejected" if path.name == "rejects" else ""
+        yield f"{path} holds no file{nothing}."
+        return
+    if _is_rejects(found[0]):
+        yield from _rejects(found, limit)
+        return
+    collections = {c.digest: c for c in map(load_collection, collection_files)}
+    yield from islice(_records(found, collections), limit)
+
+
+def _require(path: Path) -> None:
+    if not path.exists():
+        raise UsageError("E-USAGE-INSPECT", f"{path} does not exist", remedy="Check the path.")
+
+
+def _is_rejects(path: Path) -> bool:
+    import pyarrow.parquet as pq
+
+    if path.suffix != ".parquet":
+        return False
+    # What is no table is read as reports, and says there what is wrong with it.
+    try:
+        return "reason" in pq.read_schema(path).names
+    except (OSError, ValueError):
+        return path.parent.name == "rejects"
+
+
+def _rejects(paths: list[Path], limit: int) -> Iterator[str]:
+    import pyarrow as pa
+
+    from ldpbeam.report_page.text import plural
+    from ldpbeam.tables import published_table
+
+    tables = []
+    for path in paths:
+        try:
+            tables.append(published_table(path).read())
+        except (OSError, ValueError) as error:
+            raise UsageError(
+                "E-USAGE-INSPECT",
+                f"{path} is cut short or damaged, or no table at all ({type(error).__name__})",
+                remedy="Fetch it again, or run again.",
+            ) from None
+    table = pa.concat_tables(tables)
+    totals = table.group_by("reason").aggregate([("count", "sum")]).sort_by("reason")
+    explained = dict(zip(*(table.column(c).to_pylist() for c in ("reason", "explanation")), strict=True))
+    for row in totals.to_pylist():
+        yield f"{row['count_sum']:>8,}  {row['reason']}: {explained[row['reason']]}"
+    yield ""
+    for row in table.slice(0, limit).to_pylist():
+        place = "the whole file" if row["place"] < 0 else f"position {row['place']}"
+        inside = f", report {row['index']} in the batch" if row["index"] >= 0 else ""
+        about = f", digest {row['digest']}, epoch {row['epoch']}" if row["digest"] else ""
+        lacks = "" if row["missing"] is None else f", {plural(row['missing'], 'byte')} missing"
+        yield f"{row['reason']} x {row['count']} at {place}{inside} of {row['source']}{about}{lacks}"
+
+
+def _records(paths: list[Path], collections: dict[int, Collection]) -> Iterator[str]:
+    from ldpbeam.cli.shared.views import unknown
+    from ldpbeam.report_page.text import plural
+
+    logging.basicConfig(level=logging.ERROR)
+    from ldpbeam.transforms.sources.chunks import BadSource, Table
+    from ldpbeam.transforms.sources.files import ReadFiles
+    from ldpbeam.wire.codec import Batch, parse
+
+    for path in paths:
+        click.echo(clean(f"{path}:"), err=True)
+        for element in ReadFiles().process(str(path)):
+            if isinstance(element, BadSource):
+                if element.detail and len(paths) == 1:
+                    raise unknown(path, f"holds no reports: {element.detail.rstrip('.')}")
+                lacks = "" if element.missing is None else f", {plural(element.missing, 'byte')} missing"
+                yield f"{element.reason.value} at position {element.place}{lacks}: {element.explanation}"
+                continue
+            if isinstance(element, Table):
+                rows, batches = element.each(), iter(list[Batch]())
+            else:
+                rows, many, malformed = parse(element.found, element.base)
+                batches = iter(many)
+                for place in malformed:
+                    yield f"malformed record at position {place}"
+            for batch in batches:
+                text = _about(batch.digest, batch.epoch, collections)
+                yield f"batch at position {batch.place}: {batch.count:,} reports, {text}"
+                known = collections.get(batch.digest)
+                width = known.protocol.payload_size if known else 0
+                if known and batch.report_ids.size * width == batch.payloads.size:
+                    for i, row in enumerate(batch.payloads.reshape(-1, width)):
+                        one = _decoded(int(batch.report_ids[i]), row.tobytes(), known)
+                        yield f"  {one}"
+            for i in range(rows.digest.size):
+                at, size = int(rows.payload_at[i]), int(rows.payload_length[i])
+                payload = rows.buffer[at : at + size].tobytes()
+                digest = int(rows.digest[i])
+                text = _about(digest, int(rows.epoch[i]), collections)
+                one = _decoded(int(rows.report_id[i]), payload, collections.get(digest))
+                yield f"report at position {rows.place[i]}: {text}, {one}"
+
+
+def _about(digest: int, epoch: int, collections: dict[int, Collection]) -> str:
+    from ldpbeam.collection.collection import digest_hex
+
+    known = collections.get(digest)
+    name = known.name if known else "unknown collection"
+    return f"{name} ({digest_hex(digest)}), epoch {epoch}"
+
+
+def _decoded(report_id: int, payload: bytes, collection: Collection | None) -> str:
+    """A randomised response: safe to show, it is what the device chose to send."""
+    text = f"id {report_id:016x}"
+    if collection is None:
+        return f"{text}, {len(payload)} payload bytes (give --collection to decode them)"
+    try:
+        response = collection.protocol.decode(payload)
+    except InvalidPayload as error:
+        return f"{text}, refused: {error.reason.value}"
+    return ", ".join([text, *_about_values(response, collection)])
+
+
+def _about_values(response: Any, collection: Collection) -> Iterator[str]:
+    """What the response says about each attribute that it speaks about."""
+    from ldpbeam.protocols import FrequencyProtocol
+
+    protocol = collection.protocol
+    for index, one in protocol.said_about(response).items():
+        name, domain = collection.histograms[index]
+        part = protocol.parts[index]
+        about = f"{name}: {one}" if name else f"{one}"
+        if not isinstance(part, FrequencyProtocol):
+            yield about
+            continue
+        size = domain.size
+        supported = [v for v in range(min(size, 4096)) if part.supports(one, v)]
+        names = ", ".join(domain.label(v) for v in supported[:4])
+        more = f" and {len(supported) - 4} more" if len(supported) > 4 else ""
+        yield f"{about}, supports {len(supported)} of {size} values: {names}{more}"

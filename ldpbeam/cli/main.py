@@ -1,0 +1,94 @@
+"""The command line. Heavy packages are imported inside commands, so that --help answers at once.
+
+A command is a module of this folder with a click command of the same name; nothing else names it. What
+several commands use is in shared/.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from importlib import import_module
+from pkgutil import iter_modules
+from typing import Any
+
+import click
+
+from ldpbeam import __version__
+from ldpbeam import cli as commands
+from ldpbeam.errors import LdpError
+from ldpbeam.text import clean
+
+INTERRUPTED = 130
+
+
+class _Commands(click.Group):
+    def invoke(self, ctx: click.Context) -> Any:
+        """A command; Ctrl-C ends it with one line and the exit code that shells expect."""
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt:
+            click.echo("ldpbeam: interrupted. [E-INTERRUPTED]", err=True)
+            sys.exit(INTERRUPTED)
+
+
+def _spelling(name: str) -> str:
+    """Options are spelt with hyphens and results go to ``--output``; older spellings are taken too."""
+    return "output" if name == "out" else name.replace("_", "-")
+
+
+@click.group(
+    cls=_Commands, context_settings={"help_option_names": ["-h", "--help"], "token_normalize_func": _spelling}
+)
+@click.version_option(__version__, prog_name="ldpbeam")
+def cli() -> None:
+    """Statistics from devices under local differential privacy, again and again over time.
+
+    A device's value becomes a report, reports fall into an epoch, an epoch's reports become support counts,
+    counts become an estimate, estimates a consistent histogram.
+    """
+
+
+def commands_of(package: Any) -> Iterator[click.Command]:
+    """The commands that a package's modules define, each by the name of its module."""
+    for info in iter_modules(package.__path__):
+        if not info.ispkg and info.name != "main":
+            found = getattr(import_module(f"{package.__name__}.{info.name}"), info.name)
+            assert isinstance(found, click.Command)  # noqa: S101 - as this folder is made
+            yield found
+
+
+for _command in commands_of(commands):
+    cli.add_command(_command)
+
+
+def main(command: click.Command = cli) -> None:
+    """Run the command line, or a command: errors become one line and an exit code, without a traceback.
+
+    LDPBEAM_DEBUG=1 adds the traceback.
+    """
+    try:
+        command.main(standalone_mode=True)
+    except LdpError as error:
+        click.echo(f"ldpbeam: {error}", err=True)
+        sys.exit(error.exit_code)
+    except Exception as error:
+        from ldpbeam.cli.shared.failures import outside_error
+
+        known = outside_error(error)
+        if known is not None:
+            click.echo(f"ldpbeam: {known}", err=True)
+            sys.exit(known.exit_code)
+        if os.environ.get("LDPBEAM_DEBUG") == "1":
+            import traceback
+
+            traceback.print_exc()
+        text = clean(" ".join(f"{type(error).__name__}: {error}".split()), 300)
+        advice = "Set LDPBEAM_DEBUG=1 to see where, and please report it."
+        click.echo(f"ldpbeam: {text}. {advice} [E-INTERNAL]", err=True)
+        sys.exit(LdpError.exit_code)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,465 @@
+"""The command ``plan``: which protocol and which levels fit a need, with the errors that they would have."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ldpbeam.cli.shared.console import PrintingCommand, deliver, say
+from ldpbeam.cli.shared.options import InstantOption
+from ldpbeam.cli.shared.rate import drawn_anew_option
+from ldpbeam.errors import UsageError
+
+if TYPE_CHECKING:
+    from ldpbeam.collection.domain import Domain
+    from ldpbeam.over_time.covariance import DrawnAnew
+    from ldpbeam.planning.needs import Needs
+    from ldpbeam.planning.plan import Plan, Row
+
+
+class _RangeOption(click.ParamType[int]):
+    """The range of a counter, 86400 or 0..86400; gives its end."""
+
+    name = "range"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """Parse, or say what is wrong."""
+        if isinstance(value, int):
+            return value
+        begin, dots, end = value.partition("..")
+        text = end if dots else begin
+        if dots and begin.strip() != "0":
+            self.fail(f"{value!r}: a counter counts from 0; subtract where it begins", param, ctx)
+        try:
+            maximum = int(text.replace("_", ""))
+        except ValueError:
+            self.fail(f"{value!r} is no range of whole numbers such as 0..86400", param, ctx)
+        if maximum < 1:
+            self.fail(f"{value!r}: the range ends at 1 or above", param, ctx)
+        return maximum
+
+
+class _ErrorOption(click.ParamType[tuple[float, bool]]):
+    """An error, 0.5 or 0.5%; gives the number, and whether it was written in per cent."""
+
+    name = "error"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[float, bool]:
+        """Parse, or say what is wrong."""
+        if isinstance(value, tuple):
+            return value
+        text = value.strip()
+        try:
+            return float(text.removesuffix("%")), text.endswith("%")
+        except ValueError:
+            self.fail(f"{value!r} is not a number", param, ctx)
+
+
+@click.command(cls=PrintingCommand)
+@click.option("--values", type=click.IntRange(2), metavar="N", help="How many values there are, k.")
+@click.option(
+    "--mean",
+    "maximum",
+    type=_RangeOption(),
+    metavar="MAX",
+    help="Ask for the mean of a counter instead: its range as 86400 or 0..86400.",
+)
+@click.option(
+    "--domain",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="The values: a collection (.yaml; of a mean it asks for a mean), or a text with a label per line.",
+)
+@click.option(
+    "--population",
+    metavar="SPEC",
+    help="Who is asked, as simulate takes it: csv:FILE:COLUMN …; with --values or --mean also zipf:1.1, syn.",
+)
+@click.option(
+    "--devices",
+    type=click.IntRange(1),
+    metavar="N",
+    help="Devices that are there in an epoch. One that is there in one epoch of seven counts as a seventh.",
+)
+@click.option(
+    "--epochs", type=click.IntRange(1), default=365, show_default=True, help="How many are planned."
+)
+@drawn_anew_option
+@click.option(
+    "--epsilon-longitudinal",
+    "longitudinal",
+    type=float,
+    help="ε∞: all reports about one memoised input; where nothing is memoised, all reports.",
+)
+@click.option("--epsilon-first", "first", type=float, help="ε1: a first report. Default: half of ε∞.")
+@click.option(
+    "--cap",
+    type=float,
+    help="The most that all reports of a device may tell, an ε; --cap-of says about what.",
+)
+@click.option(
+    "--cap-of",
+    type=click.Choice(["changes", "inputs"]),
+    default="changes",
+    show_default=True,
+    help="changes: whatever its values were and whenever they changed. inputs: which inputs it memoised "
+    "(values, hash symbols, buckets or rounding points), to somebody who knows when each changed and came "
+    "back.",
+)
+@click.option("--lifetime-epsilon", "lifetime", type=float, help="The same as --cap ε --cap-of changes.")
+@click.option(
+    "--target-error",
+    "target",
+    type=_ErrorOption(),
+    metavar="ERROR",
+    help="Half-width of the 95 % interval of an epoch: percentage points; of a mean units of the counter, "
+    "or per cent of its range where it ends in %.",
+)
+@click.option("--bits", type=click.IntRange(1), help="The most bits that a report may have.")
+@click.option("--rows", type=click.IntRange(1), default=12, show_default=True, help="Rows of the table.")
+@click.option("--columns", is_flag=True, help="Say what the table's columns are.")
+@click.option("--output", type=click.Path(path_type=Path), metavar="FILE", help="Write a collection (.yaml).")
+@click.option("--row", type=click.IntRange(1), metavar="N", help="Which row --output writes; else the best.")
+@click.option("--name", default="planned", show_default=True, help="Name of the written collection.")
+@click.option("--epoch", default="1d", show_default=True, metavar="DURATION", help="Length of its epochs.")
+@click.option(
+    "--start",
+    type=InstantOption(dates=True),
+    help="Start of its first epoch; a date is midnight UTC. Default: the next one.",
+)
+@click.option("--chart", type=click.Path(path_type=Path), metavar="FILE", help="Draw error against ε (.svg).")
+def plan(**asked: Any) -> None:
+    """Find protocol and levels for a need: errors, losses, bits and a recommendation, before any device.
+
+    Give the values and the devices, and any limits. "2 million devices, 360 values, daily for a year, error
+    under 1 point, total ε at most 2" is
+
+    \b
+      ldpbeam plan --values 360 --devices 2000000 --epochs 365 --target-error 1 --lifetime-epsilon 2
+
+    "The mean of seconds in use per day, within a minute, for a month" is
+
+    \b
+      ldpbeam plan --mean 86400 --devices 2000000 --epochs 30 --target-error 60 --lifetime-epsilon 2
+
+    docs/planning.md says how to read the answer.
+    """
+    plan_collection(Asked(**asked))
+
+
+# --- from needs to a plan
+
+_DAY = 86400
+_MOST_DISTINCT = 1 << 16
+_OTHER = "none of these"
+"""The label of a list that stands for all that the list lacks."""
+
+
+@dataclass(frozen=True)
+class Asked:
+    """Options of the command, each by its name; levels as in :class:`ldpbeam.planning.needs.Needs`."""
+
+    values: int | None
+    maximum: int | None  # of a counter whose mean is asked for
+    domain: Path | None
+    population: str | None
+    devices: int | None
+    epochs: int
+    drawn_anew: DrawnAnew | None
+    longitudinal: float | None
+    first: float | None
+    cap: float | None
+    cap_of: str  # "changes" or "inputs"
+    lifetime: float | None
+    target: tuple[float, bool] | None  # a number, and whether it ended in %
+    bits: int | None
+    rows: int
+    columns: bool
+    output: Path | None
+    row: int | None
+    name: str
+    epoch: str
+    start: int | None
+    chart: Path | None
+
+
+@dataclass(frozen=True)
+class _Who:
+    """Who is asked about what; ``mean`` where it is the mean of the values."""
+
+    domain: Domain
+    devices: int | None
+    mean: bool = False
+    frequencies: tuple[float, ...] | None = None
+    drawn_anew: DrawnAnew | None = None
+
+
+def plan_collection(given: Asked) -> None:
+    """Plan, print, and write what is to be written.
+
+    Raises:
+        UsageError: the needs are incomplete or contradict each other.
+        CollectionError: the file with the domain is not sound.
+    """
+    from ldpbeam.planning.collection_text import Particulars, collection_text
+    from ldpbeam.planning.plan import make_plan
+
+    who = _who(given)
+    devices = given.devices or who.devices
+    if devices is None:
+        raise _incomplete("how many devices report is not known", "Add --devices N.")
+    needs = _needs(given, who, devices)
+    made = make_plan(needs)
+    chosen = _chosen(made, given.row)
+    _print(made, given.rows, columns=given.columns)
+    written: dict[str, str] = {}
+    if given.output is not None:
+        if chosen is None:
+            raise _incomplete(
+                "no setting keeps all limits, so there is no collection to write",
+                "Relax a limit, or choose one of the table with --row N.",
+            )
+        particulars = Particulars(given.name, who.domain, _length(given.epoch), _start(given.start))
+        given.output.write_text(collection_text(chosen, made.needs, particulars), "utf-8")
+        written["collection"] = str(given.output)
+        say(f"{chosen.setting.label} in {given.output}")
+    if given.chart is not None:
+        from ldpbeam.planning.chart import svg
+
+        given.chart.write_text(svg(made), "utf-8")
+        written["chart"] = str(given.chart)
+        say(f"chart in {given.chart}")
+    deliver(_document(made) | {"written": written})
+
+
+def _needs(given: Asked, who: _Who, devices: int) -> Needs:
+    from ldpbeam.planning.needs import FrequencyNeeds, MeanNeeds
+
+    rate = who.drawn_anew if given.drawn_anew is None else given.drawn_anew
+    inputs_cap = given.cap if given.cap_of == "inputs" else None
+    whatever = [
+        one for one in (given.lifetime, given.cap if given.cap_of == "changes" else None) if one is not None
+    ]
+    lifetime = min(whatever, default=None)
+    limits = (rate, given.longitudinal, given.first, inputs_cap, lifetime, _target(given, who))
+    asked_for = (who.domain.size, devices, given.epochs, *limits, given.bits)
+    return MeanNeeds(*asked_for) if who.mean else FrequencyNeeds(*asked_for, who.frequencies)
+
+
+def _target(given: Asked, who: _Who) -> float | None:
+    """The error that is wanted, in the unit of the needs: a frequency, or units of the counter."""
+    if given.target is None:
+        return None
+    number, percent = given.target
+    if not who.mean:
+        if percent:
+            raise _incomplete(
+                "the target error of frequencies is in percentage points, and per cent of a frequency is not "
+                "known before it is",
+                f"Write --target-error {number:g}.",
+            )
+        return number / 100
+    return number / 100 * (who.domain.size - 1) if percent else number
+
+
+def _chosen(made: Plan, number: int | None) -> Row | None:
+    if number is None:
+        return made.recommended
+    if number > len(made.rows):
+        raise _incomplete(
+            f"--row {number} is beyond the {len(made.rows)} rows", "Use --rows to see them all."
+        )
+    return made.rows[number - 1]
+
+
+def _print(made: Plan, rows: int, *, columns: bool) -> None:
+    from ldpbeam.planning.table import columns as columns_of
+    from ldpbeam.planning.table import table
+    from ldpbeam.planning.words import asked, recommendation
+
+    say(asked(made.needs))
+    for line in recommendation(made):
+        say(line)
+    numbered = list(enumerate(made.rows, 1))
+    shown = numbered[:rows]
+    marked = [row for row in (made.recommended, made.weaker) if row is not None]
+    shown += [pair for pair in numbered[rows:] if pair[1] in marked]
+    say("")
+    for line in table(shown, made.needs):
+        say(line)
+    if len(shown) < len(numbered):
+        say(f"… {len(numbered) - len(shown)} more: --rows {len(numbered)}; what columns mean: --columns")
+    for name, meaning in columns_of(made.needs)[1:] if columns else ():
+        say(f"  {name}: {meaning}")
+
+
+_LIMITS = (
+    *("devices", "epochs", "drawn_anew", "longitudinal", "first", "inputs_cap", "lifetime", "target"),
+    "bits",
+)
+
+
+def _document(made: Plan) -> dict[str, object]:
+    from ldpbeam.planning.needs import FrequencyNeeds, MeanNeeds
+    from ldpbeam.planning.plan import devices_needed, epochs_possible
+    from ldpbeam.planning.words import recommendation
+
+    needs = made.needs
+    about = {"maximum": needs.maximum} if isinstance(needs, MeanNeeds) else {"values": needs.values}
+    known = {"uniform_error": needs.uniform_error} if isinstance(needs, FrequencyNeeds) else {}
+    return {
+        "schema": "ldpbeam.plan/1",
+        **({"result": needs.RESULT.value} if isinstance(needs, MeanNeeds) else {}),
+        "needs": about
+        | {name: getattr(needs, name) for name in _LIMITS}
+        | {"drawn_anew": needs.drawn_anew and [needs.drawn_anew.least, needs.drawn_anew.most]},
+        "level_chosen_here": made.chosen_level,
+        "meets": made.meets,
+        "recommended": made.recommended and made.recommended.as_record(),
+        "weaker": made.weaker and made.weaker.as_record(),
+        "says": list(recommendation(made)),
+        "devices_needed": devices_needed(made),
+        "epochs_possible": epochs_possible(made),
+        **known,
+        "rows": [row.as_record() for row in made.rows],
+    }
+
+
+# --- who is asked
+
+
+def _who(given: Asked) -> _Who:
+    said = {
+        "--values": given.values is not None,
+        "--mean": given.maximum is not None,
+        "--domain": given.domain is not None,
+    }
+    named = [option for option, one in said.items() if one]
+    if len(named) > 1:
+        raise _incomplete(f"{' and '.join(named)} both say it", "Leave one out.")
+    if given.population is not None:
+        return _of_population(given)
+    if given.domain is not None:
+        return _domain(given.domain)
+    asked_for = _asked_for(given)
+    if asked_for is None:
+        raise _incomplete(
+            "how many values there are is not known",
+            "Give one of --values N, --mean MAX, --domain FILE, --population SPEC.",
+        )
+    return _Who(asked_for, None, mean=given.maximum is not None)
+
+
+def _asked_for(given: Asked) -> Domain | None:
+    """The domain that --values or --mean says; None where neither is given."""
+    from ldpbeam.collection.domain import Domain
+
+    if given.maximum is not None:
+        return Domain(given.maximum + 1, maximum=float(given.maximum))
+    return None if given.values is None else Domain(given.values)
+
+
+def _domain(path: Path) -> _Who:
+    from ldpbeam.collection.domain import Domain
+    from ldpbeam.protocols.contract import Result
+
+    if path.suffix in (".yaml", ".yml"):
+        from ldpbeam.collection.file import load_collection
+
+        collection = load_collection(path)
+        if collection.domain is None:
+            raise _incomplete(
+                f"{path} asks for several attributes",
+                "Plan one attribute at a time, with --values N or --mean MAX.",
+            )
+        return _Who(collection.domain, None, mean=collection.protocol.result is Result.MEAN)
+    try:
+        labels = path.read_text("utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise _incomplete(
+            f"{path} is not a readable text ({type(error).__name__})", "Check the path."
+        ) from None
+    named = tuple(one for one in labels if one.strip())
+    other = named.index(_OTHER) if _OTHER in named else None
+    return _Who(Domain(len(named), named, other=other), None)
+
+
+def _of_population(given: Asked) -> _Who:
+    """Values, devices and frequencies of a population; of a file all of its devices.
+
+    Of the share that changed its value in the second epoch nobody knows how much will come back, so that
+    values are drawn anew at a rate from 0 to this share.
+    """
+    import numpy as np
+
+    from ldpbeam.collection.domain import Domain
+    from ldpbeam.over_time.covariance import DrawnAnew
+    from ldpbeam.simulators.population.specs import population
+    from ldpbeam.simulators.words import RandomWords
+
+    assert given.population is not None  # noqa: S101 - the caller's condition
+    drawn = given.population.partition(":")[0] in {"syn", "zipf"}
+    listed = None if given.domain is None else _domain(given.domain)
+    asked_for = _asked_for(given) if listed is None else listed.domain
+    if drawn and asked_for is None:
+        raise _incomplete(
+            "a drawn population does not say how many values there are",
+            "Add --values N, --domain FILE or --mean MAX.",
+        )
+    try:
+        people = population(
+            given.population,
+            domain=asked_for or Domain(_MOST_DISTINCT),
+            devices=given.devices if drawn else None,
+            epochs=min(given.epochs, 2) if drawn or ".." not in given.population else None,
+            random_words=RandomWords(1),
+            note=say,
+        )
+    except ValueError as error:
+        raise UsageError("E-USAGE-POPULATION", str(error).rstrip(".")) from None
+    epochs = people.values()
+    first = next(epochs)
+    second = next(epochs, None)
+    both = None if second is None else (first >= 0) & (second >= 0)
+    known = both is not None and both.any()
+    changed = DrawnAnew(0.0, float((first[both] != second[both]).mean())) if known else None  # type: ignore[index]
+    if asked_for is not None and (given.maximum is not None or (listed is not None and listed.mean)):
+        return _Who(asked_for, people.devices, mean=True, drawn_anew=changed)
+    labels = tuple(label for label in people.labels or () if label)
+    size = given.values or len(labels) or int(first.max()) + 1
+    domain = Domain(size, labels) if len(labels) == size else Domain(size)
+    if listed is not None:
+        domain = listed.domain
+    counts = np.bincount(first[first >= 0], minlength=domain.size)[: domain.size]
+    shares = tuple((counts / counts.sum()).tolist())
+    return _Who(domain, people.devices, frequencies=shares, drawn_anew=changed)
+
+
+# --- what is written
+
+
+def _length(text: str) -> str:
+    from ldpbeam.collection.epochs import parse_duration
+
+    try:
+        if parse_duration(text) < 1:
+            raise ValueError("an epoch lasts at least 1s")
+    except ValueError as error:
+        raise UsageError(
+            "E-USAGE-DURATION", f"--epoch: {error}", remedy="Write for example 1d or 6h."
+        ) from None
+    return text.strip().lower()
+
+
+def _start(given: int | None) -> int:
+    return given if given is not None else (int(time.time()) // _DAY + 1) * _DAY
+
+
+def _incomplete(message: str, remedy: str) -> UsageError:
+    return UsageError("E-USAGE-PLAN", message, remedy=remedy)

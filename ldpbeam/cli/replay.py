@@ -1,0 +1,60 @@
+"""The command ``replay``: take up again what a run has rejected."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from ldpbeam.cli.shared.console import PrintingCommand, deliver, say
+from ldpbeam.cli.shared.options import collections_option
+
+if TYPE_CHECKING:
+    from ldpbeam.collection.collection import Collection
+    from ldpbeam.records.rejects import Replayed
+
+
+@click.command(cls=PrintingCommand)
+@click.argument("rejects", type=click.Path(path_type=Path))
+@collections_option
+def replay(rejects: Path, collection_files: tuple[Path, ...]) -> None:
+    """Count rejected records again once their cause is mended: REJECTS is OUTPUT/rejects, or a table in it.
+
+    The counts become what they would be had nothing been rejected; epochs that change get a further revision.
+    Collections that the run had need not be given again: --collection adds to them.
+    """
+    from ldpbeam.cli.shared.collections import load
+    from ldpbeam.cli.shared.outcome import identity
+
+    collections = tuple(load(path) for path in collection_files)
+    logging.basicConfig(level=logging.ERROR)
+    done = replay_rejects(rejects, collections)
+    for name, epoch, revision in done.revised:
+        say(f"{name}, epoch {epoch}: revision {revision}")
+    say(f"rejected before {done.before:,}, now {done.after:,}")
+    say(identity(done.record.accounting.total))
+    deliver(done.record.as_record())
+    sys.exit(done.record.exit_code)
+
+
+def replay_rejects(rejects: Path, collections: tuple[Collection, ...] = ()) -> Replayed:
+    """Take up rejected records again, in the output that they belong to: of a run over files, or of a stream.
+
+    Raises:
+        UsageError: there is no run around the rejects, or its input is gone.
+        CollectionError: the record's definition of a collection is damaged.
+        LdpError: another run, stream or replay is working on the output.
+    """
+    from ldpbeam.records.rejects import find_rejects
+
+    found = find_rejects(rejects, collections)
+    if found.record.stream is not None:
+        from ldpbeam.engine.replay import replay_stream
+
+        return replay_stream(found)
+    from ldpbeam.pipelines.replay import replay_files
+
+    return replay_files(found)

@@ -1,0 +1,62 @@
+"""The command ``report``: the page of a run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from ldpbeam.cli.shared.console import PrintingCommand, deliver, say
+from ldpbeam.cli.shared.sums import group_option
+from ldpbeam.errors import UsageError
+from ldpbeam.text import clean
+
+
+@click.command(cls=PrintingCommand)
+@click.argument("output", type=click.Path(path_type=Path))
+@click.option("--page", type=click.Path(path_type=Path), help="The page. Default: OUTPUT/index.html.")
+@click.option("--truth", type=click.Path(path_type=Path), help="truth.parquet of a simulation.")
+@group_option
+def report(output: Path, page: Path | None, truth: Path | None, group_file: Path | None) -> None:
+    """Write the page of a finished run: one file, no server, nothing fetched from elsewhere."""
+    from ldpbeam.records.run_record import RUN_RECORD
+    from ldpbeam.report_page.document import write_page
+
+    if not (output / RUN_RECORD).is_file():
+        raise UsageError(
+            "E-USAGE-REPORT",
+            f"{output} holds no run.json, so no run has finished there",
+            remedy="Give the directory that was --output of a run.",
+        )
+    if truth is not None:
+        _require_truth(truth)
+    problems: list[str] = []
+    written = write_page(output, page or output / "index.html", truth, group_file, problems.append)
+    for problem in problems:
+        click.echo(
+            clean(f"ldpbeam: {output}: {problem} The page shows the rest. [W-REPORT-DAMAGED]"), err=True
+        )
+    say(f"open {written}")
+    deliver({"page": str(written), "problems": problems})
+
+
+def _require_truth(path: Path) -> None:
+    """Raise UsageError for another file than the truth: its page would look like one with the truth."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    why = "does not exist"
+    if path.is_file():
+        try:
+            missing = {"epoch", "value", "frequency"} - set(pq.read_schema(path).names)
+        except (pa.ArrowException, OSError):
+            why = "is not a Parquet file"
+        else:
+            if not missing:
+                return
+            why = f"has no column {min(missing)}"
+    raise UsageError(
+        "E-USAGE-REPORT",
+        f"{path} is not the truth of a simulation: it {why}",
+        remedy="Give the truth.parquet that ldpbeam simulate --truth has written, or leave out --truth.",
+    )

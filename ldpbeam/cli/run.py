@@ -1,0 +1,282 @@
+"""The command ``run``: reports to estimates, over files or over messages."""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ldpbeam.cli.shared.console import Mode, PrintingCommand, deliver, mode, say
+from ldpbeam.cli.shared.options import collections_option, given, run_options
+from ldpbeam.errors import UsageError
+from ldpbeam.job.config import RunConfig, resolve_runner
+from ldpbeam.job.option import Over
+from ldpbeam.text import clean
+from ldpbeam.transforms.sources import chosen_source, source_options
+
+if TYPE_CHECKING:
+    from ldpbeam.accounting import Account
+    from ldpbeam.collection.collection import Collection
+    from ldpbeam.engine.status import Status
+    from ldpbeam.job.inputs import Inputs
+    from ldpbeam.records.run_record import RunRecord
+
+
+@click.command(
+    cls=PrintingCommand, context_settings={"ignore_unknown_options": True, "allow_extra_args": True}
+)
+@collections_option
+@run_options
+@click.pass_context
+def run(context: click.Context, /, collection_files: tuple[Path, ...], **typed: Any) -> None:
+    """Turn reports into estimates. Further options go to Beam.
+
+    Over files it ends once all are counted. From a subscription, or a folder that grows, it runs until
+    SIGTERM or Ctrl-C, and then drains: it counts all that it has received.
+    On a cluster (--runner FlinkRunner, DataflowRunner) a subscription or --streaming makes a job with state.
+
+    Exit codes: 0 ok, 2 usage, 3 invalid collection, 4 ok with rejects, 5 nothing was counted or an epoch
+    withheld for errors, 6 internal, 130 interrupted.
+    """
+    from ldpbeam.job.inputs import split_arguments
+
+    patterns = typed["files"]
+    files, beam_args = split_arguments(context.args, files_allowed=bool(patterns))
+    patterns += files
+    _require_one_source(patterns, typed)
+    messages = not patterns or "--streaming" in beam_args
+    runner = resolve_runner(typed["runner"])
+    over = {Over.FILES} if patterns else {Over.LOCAL} if runner == "FnApiRunner" else set()
+    values = given(context, over | {Over.MESSAGES} if messages else over)
+    values |= {"files": patterns, "runner": runner, "beam_args": beam_args}
+
+    from ldpbeam.cli.shared.collections import load
+
+    collections = tuple(load(path) for path in collection_files)
+    # Before Beam is imported: it warns on the root logger about optional packages that nobody asked for.
+    logging.basicConfig(level=logging.ERROR)
+    sys.exit((run_over_messages if messages else run_over_files)(collections, values))
+
+
+def _require_one_source(patterns: tuple[str, ...], typed: Mapping[str, Any]) -> None:
+    """Raise UsageError unless reports come from one kind of place, with all that it needs."""
+    source = chosen_source({option.name: typed[option.name] or "" for option in source_options()})
+    if bool(patterns) + bool(source) != 1:
+        raise UsageError(
+            "E-USAGE-SOURCE",
+            "reports come from files, a folder that grows, a subscription or a topic, and "
+            + ("more than one of them was given" if patterns else "none was given"),
+            remedy="Give --input GLOB, --watch DIR, --subscription projects/P/subscriptions/S, "
+            "or --kafka-topic TOPIC.",
+        )
+
+
+# --- what it does; values are by the names of the fields that they fill, ``files`` are patterns
+
+
+def run_over_files(collections: tuple[Collection, ...], values: Mapping[str, Any]) -> int:
+    """Run the pipeline over files and say what became of every record; gives the exit code.
+
+    Raises:
+        UsageError: the job cannot start.
+        LdpError: it failed.
+    """
+    from ldpbeam.cli.shared.outcome import summary
+    from ldpbeam.cli.shared.progress import Bar
+    from ldpbeam.job.file_times import doubtful_times
+    from ldpbeam.job.inputs import find_inputs, shard_bits_for, waits_on_disk
+    from ldpbeam.pipelines import run as bounded
+    from ldpbeam.pipelines.beam_job import dry_run
+
+    found = find_inputs(values["files"])
+    held = not waits_on_disk(values.get("runner", "FnApiRunner"), values["output"])
+    config = _config(collections, found, {"shard_bits": shard_bits_for(found.size, held=held), **values})
+    if config.input.not_after is None:
+        for line in doubtful_times(found.paths, collections, int(time.time())):
+            click.echo(clean(f"ldpbeam: {line}"), err=True)
+    if not config.job.starts:
+        say(dry_run(bounded.build(config), config))
+        return 0
+    with Bar("run", found.size, "bytes") as bar:
+        record = bounded.run(config, bar.reach, found.size)
+    summary(record, config.outputs.output)
+    return record.exit_code
+
+
+def _config(collections: tuple[Collection, ...], found: Inputs, values: Mapping[str, Any]) -> RunConfig:
+    """The run that is asked for, with its sinks checked and its collections introduced."""
+    from ldpbeam.cli.shared.collections import introduction
+    from ldpbeam.transforms.sinks import check_sinks
+
+    config = RunConfig.parsed(
+        collections, **{**values, "files": found.paths, "passed_over": found.passed_over}
+    )
+    check_sinks(config.outputs.targets)
+    _require_supported(config)
+    for note in found.notes:
+        click.echo(f"ldpbeam: {note}", err=True)
+    for collection in collections:
+        say(introduction(collection))
+    return config
+
+
+def run_over_messages(collections: tuple[Collection, ...], values: Mapping[str, Any]) -> int:
+    """Run over messages, or over files as if they were a stream; gives the exit code.
+
+    Raises:
+        UsageError: the job cannot start.
+        LdpError: it failed.
+    """
+    from ldpbeam.cli.shared.outcome import summary
+    from ldpbeam.engine.run import run_local
+    from ldpbeam.job.inputs import CLUSTER_SHARD_BITS, Inputs, find_inputs
+    from ldpbeam.pipelines.beam_job import beam_options, dry_run
+    from ldpbeam.pipelines.submit import build, submit
+    from ldpbeam.records.run_record import record_before
+    from ldpbeam.report_page.live import serve_page, served_at
+
+    found = find_inputs(values["files"]) if values["files"] else Inputs((), 0)
+    bits = 0 if values["runner"] == "FnApiRunner" else CLUSTER_SHARD_BITS
+    config = _config(collections, found, {"shard_bits": bits, **values})
+    if not config.job.starts:
+        say(dry_run(build(config), config))
+        return 0
+    output, source = config.outputs.output, config.input.subscription or config.input.watch
+    if config.job.local and source:
+        say(f"reading {source}; Ctrl-C or SIGTERM drains and stops")
+        beam_options(config)  # refuses options that nobody knows, before anything is touched
+        page = None
+        if config.engine.serve:
+            host, port = address = served_at(config.engine.serve)
+            say(f"the page is at http://{f'[{host}]' if ':' in host else host}:{port}/")
+            page = serve_page(address, Path(output))
+        lines = mode() is Mode.JSON
+        reads = "the folder" if config.input.watch else "Pub/Sub"
+        shown = StreamLines(record_before(output))
+        record = run_local(config, _json_line if lines else partial(_line, shown, source=reads), page)
+        if lines:
+            total = record.accounting.total.as_record()
+            click.echo(json.dumps({"event": "stopped", "exit_code": record.exit_code, **total}))
+            return record.exit_code
+        say("stopped")
+    else:
+        done = submit(config, warn=partial(click.echo, err=True))
+        if done is None or done.job is not None:
+            if done is not None and done.job is not None:
+                say(_named(done.job))
+                deliver(done.as_record())
+            say(f"submitted; results will appear in {output}")
+            return 0
+        record = done
+    summary(record, output)
+    return record.exit_code
+
+
+def _require_supported(config: RunConfig) -> None:
+    """Raise UsageError for a source that the engine on one machine does not read."""
+    source = chosen_source(config.input.given)
+    reads = config.input.subscription or config.input.watch
+    if config.job.local and source is not None and not reads:
+        raise UsageError(
+            "E-USAGE-SOURCE",
+            f"the runner of this machine does not read from {source.target.option}",
+            remedy="Run on a cluster (--runner FlinkRunner), or use --subscription, --watch or --input.",
+        )
+    if config.job.local and config.input.given.get("pubsub_expansion"):
+        raise UsageError(
+            "E-USAGE-SOURCE",
+            "the runner of this machine reads Pub/Sub by itself",
+            remedy="Leave --pubsub-expansion out, or run on a cluster (--runner FlinkRunner).",
+        )
+    if config.input.watch and config.input.timestamp_attribute:
+        raise UsageError(
+            "E-USAGE-SOURCE",
+            "files have no attributes; those of a collector hold the arrival themselves",
+            remedy="Leave --timestamp-attribute out with --watch.",
+        )
+
+
+def _named(job: Mapping[str, str]) -> str:
+    """Which job it is, for whoever is to look after it."""
+    what = job.get("cluster_id") or job.get("id") or job.get("name") or "a job"
+    return f"{what} on {job.get('cluster') or job['runner']}"
+
+
+def _line(lines: StreamLines, event: str, record: RunRecord, status: Status, source: str = "Pub/Sub") -> None:
+    """For people: what has changed of the accounting, and what keeps results from coming."""
+    if event == "published":
+        for line in lines.changed(record):
+            say(line)
+    else:
+        said = _EVENTS[event].format(ahead=status.clock_ahead, source=source)
+        click.echo(f"ldpbeam: {said}", err=True)
+
+
+def _json_line(event: str, record: RunRecord, status: Status) -> None:
+    """For programs: one object per line."""
+    click.echo(json.dumps({"event": event, "time": round(time.time(), 3), **status.as_record()}))
+
+
+_EVENTS = {
+    "disconnected": "{source} does not answer; results wait until it does. [W-STREAM-DISCONNECTED]",
+    "connected": "{source} answers again.",
+    "clock": "the clock of this machine is {ahead:+.0f} s away from what messages and its steady clock say; "
+    "no epoch closes because of it. [W-STREAM-CLOCK]",
+}
+
+
+# --- what a stream prints for people: a line for every epoch that has changed, with the time
+
+_Key = tuple[str, int | None]
+
+
+class StreamLines:
+    """Lines about what has changed since the last record.
+
+    Args:
+        before: the record that the stream begins with; None for none.
+    """
+
+    def __init__(self, before: RunRecord | None) -> None:
+        self._held = {} if before is None else {key: account for key, _, account in _accounts(before)}
+
+    def changed(self, record: RunRecord) -> Iterator[str]:
+        """A line per epoch whose account has changed: what changed of it, and by how much.
+
+        An epoch that has gone into the archive is not mentioned again.
+        """
+        from ldpbeam.accounting import Account
+        from ldpbeam.collection.epochs import instant
+
+        now = instant(int(time.time()))
+        there: dict[_Key, Account] = {}
+        for key, name, account in _accounts(record):
+            there[key] = account.copy()
+            parts = list(_differences(self._held.get(key, Account()), account))
+            if parts:
+                yield f"{now} {name}: {', '.join(parts)}"
+        self._held = there
+
+
+def _accounts(record: RunRecord) -> Iterator[tuple[_Key, str, Account]]:
+    for epoch in record.accounting.epochs:
+        begins = "" if epoch.epoch_start is None else f" ({epoch.epoch_start})"
+        yield (epoch.digest, epoch.epoch), f"{epoch.collection} epoch {epoch.epoch}{begins}", epoch.account
+    yield ("", None), "records of no epoch", record.accounting.unattributed
+
+
+def _differences(before: Account, after: Account) -> Iterator[str]:
+    names = ("read", "counted", "late", "duplicate")
+    numbers = [(name, getattr(before, name), getattr(after, name)) for name in names]
+    reasons = sorted({*before.rejected, *after.rejected})
+    numbers += [(f"rejected as {one}", before.rejected[one], after.rejected[one]) for one in reasons]
+    for name, old, new in numbers:
+        if old != new:
+            yield f"{name} {new:,} ({new - old:+,})" if old else f"{name} {new:,}"

@@ -1,0 +1,43 @@
+"""Collections of a command: read from their files, with warnings, and introduced in a line."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+import click
+
+from ldpbeam.collection.advice import Advice, warnings_about
+from ldpbeam.collection.collection import Collection
+from ldpbeam.collection.file import load_collection
+from ldpbeam.privacy.statements import in_short
+from ldpbeam.text import clean
+
+
+def load(path: Path) -> Collection:
+    """A collection, with a warning about keys that its protocol does not take."""
+    collection = load_collection(path)
+    for key in collection.ignored:
+        text = (
+            f"ldpbeam: {path}: {key} has no effect on {collection.protocol_label}. Remove it, or choose a "
+            "protocol that takes it. [W-COLLECTION-IGNORED]"
+        )
+        click.echo(clean(text), err=True)
+    warn(path, warnings_about(collection))
+    return collection
+
+
+def warn(path: Path, advice: Iterable[Advice]) -> None:
+    """Warnings about the collection of a file, a line each."""
+    for warning in advice:
+        click.echo(clean(f"ldpbeam: {warning.in_file(str(path))}"), err=True)
+
+
+def introduction(collection: Collection) -> str:
+    """One line on what is collected; never a bare ε."""
+    levels = in_short(collection.promise)
+    values = " + ".join(str(domain.size) for _, domain in collection.histograms)
+    return (
+        f"{collection.name} version {collection.version}: {collection.protocol_label}, "
+        f"{values} values, {levels}"
+    )

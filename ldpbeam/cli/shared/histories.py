@@ -1,0 +1,219 @@
+"""What the commands that read results over time have in common: the series of a run, and their errors."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Iterator
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import click
+
+from ldpbeam.cli.shared.console import Mode, mode
+from ldpbeam.collection.collection import Collection
+from ldpbeam.collection.domain import Domain
+from ldpbeam.errors import UsageError
+from ldpbeam.over_time.covariance import MemoErrors, errors_of
+from ldpbeam.over_time.results import Choice, History, Results
+
+SUFFIXES = (".csv", ".parquet")
+
+_GROUP = 1 << 18
+"""Rows that are written at once, from which on one does not wait for more."""
+
+
+@dataclass(frozen=True, eq=False)
+class Read:
+    """An attribute of a run.
+
+    Attributes:
+        history: its results.
+        collection: whose attribute it is.
+        errors: how the errors of its values go together; None where those of epochs are independent.
+    """
+
+    history: History
+    collection: Collection
+    errors: MemoErrors | None
+
+    @property
+    def domain(self) -> Domain:
+        """The values."""
+        return dict(self.collection.histograms)[self.history.key.attribute]
+
+
+def read_histories(
+    results: Path, collection_files: Iterable[Path], choice: Choice | None = None
+) -> tuple[Results, list[Read]]:
+    """A run's newest results, and its attributes one by one, with those epochs that are chosen.
+
+    Raises:
+        UsageError: there are no results, or nothing says what protocol they are of.
+    """
+    from ldpbeam.cli.shared.collections import load
+
+    found = Results.of(results)
+    given = [load(path) for path in collection_files]
+    known = {one.digest_hex: one for one in (*_recorded(results), *given)}
+    return found, [_read(known, one, results) for one in found.histories(choice)]
+
+
+def _recorded(results: Path) -> list[Collection]:
+    """The collections that run.json describes; none where there is none."""
+    from ldpbeam.collection.record import collection_of
+    from ldpbeam.records.run_record import RUN_RECORD, read_record
+
+    if not (results / RUN_RECORD).is_file():
+        return []
+    record = read_record(results / RUN_RECORD)
+    return [collection_of(kept.definition) for kept in record.collections if kept.definition is not None]
+
+
+def _read(known: dict[str, Collection], history: History, results: Path) -> Read:
+    key = history.key
+    collection = known.get(key.digest)
+    if collection is None:
+        raise UsageError(
+            "E-USAGE-UNDESCRIBED",
+            f"nothing says how {key.collection} (digest {key.digest}) was collected: run.json is missing, or "
+            "an earlier version wrote it",
+            where=str(results),
+            remedy="Give the collection with --collection FILE.",
+        )
+    names = [name for name, _ in collection.histograms]
+    if key.attribute not in names:
+        raise UsageError(
+            "E-USAGE-RESULTS",
+            f"the estimates name an attribute that {key.collection} does not have",
+            where=str(results),
+            remedy="Give the directory that was --output of a run.",
+        )
+    return Read(history, collection, errors_of(collection)[names.index(key.attribute)])
+
+
+def require_suffix(output: Path | None, code: str) -> None:
+    """Raise UsageError for an output that is neither CSV nor Parquet."""
+    if output is not None and output.suffix not in SUFFIXES:
+        raise UsageError(
+            code,
+            f"{output} names no format",
+            remedy=f"End its name with {' or '.join(SUFFIXES)}.",
+        )
+
+
+def write_tables(tables: Iterable[Any], output: Path) -> tuple[int, list[str]]:
+    """Write tables of one schema as one file, whole or not at all, as CSV or Parquet by the suffix.
+
+    Returns:
+        Rows and names of the columns.
+    """
+    import os
+
+    output.parent.mkdir(parents=True, exist_ok=True)
+    part = output.with_name(f".{output.name}.{os.getpid()}.tmp")
+    rows, names = 0, list[str]()
+    try:
+        with closing(_Writer(part, output.suffix)) as writer:
+            for table in _some_at_once(tables):
+                writer.write(table)
+                rows, names = rows + table.num_rows, table.column_names
+        part.replace(output)
+    finally:
+        part.unlink(missing_ok=True)
+    return rows, names
+
+
+class _Writer:
+    """A file that tables are written to, one after the other."""
+
+    def __init__(self, path: Path, suffix: str) -> None:
+        self._path, self._suffix = path, suffix
+        self._open: Any = None
+
+    def write(self, table: Any) -> None:
+        """Add rows."""
+        import pyarrow.csv
+        import pyarrow.parquet as pq
+
+        if self._open is None:
+            self._open = (
+                pyarrow.csv.CSVWriter(self._path, table.schema)
+                if self._suffix == ".csv"
+                else pq.ParquetWriter(self._path, table.schema, compression="zstd")
+            )
+        self._open.write_table(harmless(table) if self._suffix == ".csv" else table)
+
+    def close(self) -> None:
+        """Finish the file."""
+        if self._open is not None:
+            self._open.close()
+
+
+def _some_at_once(tables: Iterable[Any]) -> Iterator[Any]:
+    """The same rows in tables that are neither small nor large: a row group of Parquet is made of each."""
+    import pyarrow as pa
+
+    waiting, rows = list[Any](), 0
+    for table in tables:
+        waiting.append(table)
+        rows += table.num_rows
+        if rows >= _GROUP:
+            yield pa.concat_tables(waiting)
+            waiting, rows = [], 0
+    if waiting:
+        yield pa.concat_tables(waiting)
+
+
+def show_rows(tables: Iterable[Any]) -> None:
+    """Tables on standard output: CSV for people and pipes, one JSON document with ``--json``."""
+    import io
+
+    import pyarrow.csv
+
+    if mode() is Mode.LINES:
+        for place, table in enumerate(_some_at_once(tables)):
+            sink = io.BytesIO()
+            pyarrow.csv.write_csv(harmless(table), sink, pyarrow.csv.WriteOptions(include_header=place == 0))
+            click.echo(sink.getvalue().decode(), nl=False)
+    elif mode() is Mode.JSON:
+        click.echo(json.dumps({"rows": [row for table in tables for row in documents(table)]}, indent=1))
+
+
+def harmless(table: Any) -> Any:
+    """The rows of a CSV file with an apostrophe before each text that a spreadsheet would run as a formula.
+
+    Those begin with =, +, -, @, a tab or a carriage return; a number is none.
+    """
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    for place, field in enumerate(table.schema):
+        if pa.types.is_string(field.type):
+            column = table.column(place)
+            begins = pc.match_substring_regex(column, r"^[=+\-@\t\r]")
+            if not pc.any(begins).as_py():
+                continue
+            number = pc.match_substring_regex(column, r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?$")
+            marked = pc.binary_join_element_wise(pa.scalar("'"), column, "")
+            column = pc.if_else(pc.and_(begins, pc.invert(number)), marked, column)
+            table = table.set_column(place, field, column)
+    return table
+
+
+def documents(table: Any) -> list[dict[str, Any]]:
+    """Rows ready for JSON: instants as text, null for what is not a number."""
+    return [{name: _plain(cell) for name, cell in row.items()} for row in table.to_pylist()]
+
+
+def _plain(cell: Any) -> Any:
+    if hasattr(cell, "strftime"):
+        return cell.strftime("%Y-%m-%dT%H:%M:%SZ")
+    return finite(cell) if isinstance(cell, float) else cell
+
+
+def finite(number: float) -> float | None:
+    """A number for JSON; None where it is none."""
+    return number if math.isfinite(number) else None

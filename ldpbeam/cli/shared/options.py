@@ -1,0 +1,135 @@
+"""Options as click takes them, made from those that ldpbeam/job/config.py declares."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+from click.core import ParameterSource
+
+from ldpbeam.errors import UsageError
+from ldpbeam.job.config import options
+from ldpbeam.job.option import Kind, Option, Over
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+collections_option = click.option(
+    "--collection",
+    "collection_files",
+    type=click.Path(path_type=Path),
+    multiple=True,
+    metavar="FILE",
+    help="A collection (YAML) that reports may belong to; repeat it for several.",
+)
+
+
+class InstantOption(click.ParamType[int]):
+    """An instant such as 2026-01-01T00:00:00Z; gives seconds since 1970.
+
+    With ``dates`` a date such as 2026-01-01 is its first second in UTC.
+    """
+
+    name = "instant"
+
+    def __init__(self, *, dates: bool = False) -> None:
+        self._dates = dates
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """Parse, or say what is wrong."""
+        from ldpbeam.collection.epochs import parse_instant
+
+        if self._dates and re.fullmatch(r"[0-9]{4}-[0-9]{2}-[0-9]{2}", str(value).strip()):
+            value = f"{str(value).strip()}T00:00:00Z"
+        try:
+            return value if isinstance(value, int) else parse_instant(value)
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
+
+
+class DurationOption(click.ParamType[int]):
+    """A duration such as 90s or 10m, at least ``least`` seconds; gives seconds."""
+
+    name = "duration"
+
+    def __init__(self, least: int = 1) -> None:
+        self._least = least
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """Parse, or say what is wrong."""
+        spelt = param.opts[0] if param is not None else "a duration"
+        return value if isinstance(value, int) else _seconds(spelt, value, self._least)
+
+
+def run_options(command: Command) -> Command:
+    """Give a command all that :func:`ldpbeam.job.config.options` declares."""
+    for name, (option, default) in reversed(options().items()):
+        command = _click_option(name, option, default)(command)
+    return command
+
+
+def _click_option(name: str, option: Option, default: Any) -> Callable[[Command], Command]:
+    from ldpbeam.collection.epochs import duration
+
+    kinds: dict[Kind, dict[str, Any]] = {
+        Kind.TEXTS: {"multiple": True},
+        Kind.FLAG: {"is_flag": True},
+        Kind.COUNT: {"type": click.IntRange(option.least, option.most)},
+        Kind.FRACTION: {"type": click.FloatRange(0, 1)},
+        Kind.INSTANT: {"type": InstantOption()},
+    }
+    more = kinds.get(option.kind, {})
+    if option.shown:
+        shown = duration(default) if option.kind is Kind.DURATION else default
+        more |= {"default": shown, "show_default": True}
+    return click.option(
+        option.spelt(name), name, metavar=option.metavar, required=option.required, help=option.help, **more
+    )
+
+
+def given(context: click.Context, over: Collection[Over]) -> dict[str, Any]:
+    """The values of the options by the name of their field, durations in seconds.
+
+    An option that says nothing about what is read (``over``) is left out, as is one that has no value.
+
+    Raises:
+        UsageError: an option was typed that has no effect on what is read; or a duration is none.
+    """
+    values: dict[str, Any] = {}
+    for name, (option, _) in options().items():
+        value = context.params[name]
+        about = {Over.ALL, *over}
+        if option.over not in about | {Over.FILES} and _typed(context, name):
+            what, remedy = "the engine that reads --subscription on this machine", "run without --runner."
+            if Over.MESSAGES not in over:
+                what = "messages and has no effect on files"
+                remedy = "read from --subscription, --watch or --kafka-topic."
+            spelt = option.spelt(name)
+            raise UsageError("E-USAGE-OPTION", f"{spelt} is for {what}", remedy=f"Leave it out, or {remedy}")
+        if value is not None and option.over in about:
+            values[name] = _seconds(option.spelt(name), value) if option.kind is Kind.DURATION else value
+    return values
+
+
+def _typed(context: click.Context, name: str) -> bool:
+    """Whether an option stands on the command line."""
+    return context.get_parameter_source(name) is ParameterSource.COMMANDLINE
+
+
+def _seconds(option: str, text: str, least: int = 1) -> int:
+    """A duration in seconds; raises UsageError for less than so many."""
+    from ldpbeam.collection.epochs import parse_duration
+
+    try:
+        seconds = parse_duration(text)
+    except ValueError as error:
+        raise UsageError(
+            "E-USAGE-DURATION", f"{option}: {error}", remedy="Write for example 90s or 10m."
+        ) from None
+    if seconds < least:
+        raise UsageError(
+            "E-USAGE-DURATION", f"{option} must be at least 1s", remedy="Write for example 90s or 10m."
+        )
+    return seconds

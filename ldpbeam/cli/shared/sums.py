@@ -1,0 +1,167 @@
+"""What the commands about sums of frequencies have in common: their options, and attributes to answer for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ldpbeam.errors import UsageError
+from ldpbeam.text import clean
+
+if TYPE_CHECKING:
+    from ldpbeam.cli.shared.histories import Read
+    from ldpbeam.sums import Question
+
+Command = Callable[..., Any]
+
+
+class SharesOption(click.ParamType[Any]):
+    """Shares such as 0.5,0.9; gives floats."""
+
+    name = "shares"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Parse, or say what is wrong."""
+        if isinstance(value, tuple):
+            return value
+        try:
+            shares = tuple(float(one) for one in str(value).split(","))
+        except ValueError:
+            shares = ()
+        if not shares or not all(0 < share < 1 for share in shares):
+            self.fail(f"{value!r} is no list of shares between 0 and 1, such as 0.5,0.9", param, ctx)
+        return shares
+
+
+group_option = click.option(
+    "--group",
+    "group_file",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Shares of groups of values, which FILE lists: CSV with the columns group,value, or YAML.",
+)
+
+
+def sum_options(command: Command) -> Command:
+    """The four questions, and of which attribute they are asked."""
+    more = (
+        group_option,
+        click.option("--cumulative", is_flag=True, help="Shares of the devices at each value or below it."),
+        click.option(
+            "--quantile",
+            "shares",
+            type=SharesOption(),
+            metavar="Q,Q",
+            help="Values at or below which these shares of the devices lie: 0.5 is the median.",
+        ),
+        click.option(
+            "--mean", is_flag=True, help="The mean of whole numbers, or of buckets by their middles."
+        ),
+        click.option("--name", help="With one of these four: answer for this collection only."),
+        click.option("--attribute", help="With one of these four: answer for this attribute only."),
+    )
+    for option in reversed(more):
+        command = option(command)
+    return command
+
+
+def asked_for(
+    group_file: Path | None, cumulative: bool, shares: tuple[float, ...] | None, mean: bool
+) -> Question | Path | None:
+    """The question of the options, or the file of its groups; None where there is none.
+
+    Raises:
+        UsageError: there are several.
+    """
+    if (group_file is not None) + cumulative + (shares is not None) + mean > 1:
+        raise _usage("--group, --cumulative, --quantile and --mean exclude each other", "Give one of them.")
+    if group_file is not None:
+        return group_file
+    from ldpbeam.sums import Cumulative, Mean, Quantiles
+
+    if shares is not None:
+        return Quantiles(shares)
+    return Cumulative() if cumulative else Mean() if mean else None
+
+
+def grouped(read: Read, path: Path, *, remark: bool = True) -> Question:
+    """The groups of a file for an attribute, with a remark where they overlap."""
+    from ldpbeam.sums import Groups, read_groups
+    from ldpbeam.sums.group_file import shared_values
+
+    groups = read_groups(path, read.domain)
+    both = shared_values(groups)
+    if both is not None and remark:
+        text = f"groups {both[0]!r} and {both[1]!r} of {path} have values in common: shares do not add up"
+        click.echo(clean(f"ldpbeam: {text}. [W-GROUPS-OVERLAP]"), err=True)
+    return Groups(groups)
+
+
+def history_of_groups(read: Read, path: Path, *, remark: bool = True) -> Read:
+    """An attribute with a column per group of a file in the place of one per value."""
+    from dataclasses import replace
+
+    from ldpbeam.sums.series import require_frequencies, summed
+
+    require_frequencies(read.collection)  # before the file is read
+    question = grouped(read, path, remark=remark)
+    _, made, errors = summed(read.collection, read.history, question)
+    return replace(read, history=made, errors=errors)
+
+
+def chosen(
+    found: list[Read],
+    name: str | None,
+    attribute: str | None,
+    results: Path,
+    code: str = "E-USAGE-EXPORT",
+) -> list[Read]:
+    """The attributes that were named.
+
+    Raises:
+        UsageError: there is none; with this code.
+    """
+    left = [
+        one
+        for one in found
+        if name in (None, one.history.key.collection) and attribute in (None, one.history.key.attribute)
+    ]
+    if not left:
+        there = {"/".join(filter(None, (one.history.key[0], one.history.key[3]))) for one in found}
+        listed = ", ".join(sorted(there))
+        what = "no such collection or attribute is there"
+        raise UsageError(code, what, where=str(results), remedy=f"There are: {listed}.")
+    return left
+
+
+def with_question(found: list[Read], question: Question | Path, results: Path) -> list[tuple[Read, Question]]:
+    """Attributes with what is asked of them; those that cannot be asked are left out where others can.
+
+    Raises:
+        UsageError: groups for several attributes, or nobody can be asked.
+    """
+    if isinstance(question, Path):
+        if len({(one.history.key.collection, one.history.key.attribute) for one in found}) > 1:
+            raise _usage(
+                "there are several collections or attributes, and --group is for one",
+                "Name it: --name, --attribute.",
+                results,
+            )
+        return [(one, grouped(one, question)) for one in found]
+    able, why = [], None
+    for one in found:
+        try:
+            question.sums(one.domain)
+            able.append((one, question))
+        except UsageError as error:
+            why = why or error
+    if not able and why is not None:
+        raise why
+    return able
+
+
+def _usage(what: str, remedy: str, where: Path | None = None) -> UsageError:
+    return UsageError("E-USAGE-EXPORT", what, where="" if where is None else str(where), remedy=remedy)

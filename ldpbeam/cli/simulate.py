@@ -1,0 +1,194 @@
+"""The command ``simulate``: the reports that a fleet of devices would send."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ldpbeam.cli.shared.console import PrintingCommand, deliver, say
+from ldpbeam.errors import UsageError
+
+if TYPE_CHECKING:
+    from ldpbeam.collection.collection import Collection
+    from ldpbeam.simulators.simulate import SimulationRecord
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What is to be simulated; each field is the option of its name."""
+
+    collection_file: Path  # what the devices report for
+    population: str  # which values they hold
+    devices: int | None = None  # how many; None for all of a data set
+    epochs: int | None = None  # likewise
+    out: Path | None = None  # folder for reports/; None where there is a topic
+    topic: str | None = None  # to publish to; None for files alone
+    seed: int = 1  # of all random words
+    report_format: str = "batch"  # or report, or parquet
+    compression: str = "none"  # of the files; or gzip, or zstd
+    truth: bool = False  # whether the true frequencies are written too
+    keep_last: bool = False  # of several rows of a device in an epoch of a panel
+
+
+@click.command(cls=PrintingCommand)
+@click.option(
+    "--collection",
+    "collection_file",
+    type=click.Path(path_type=Path),
+    required=True,
+    metavar="FILE",
+    help="The collection (YAML) that the devices report for.",
+)
+@click.option(
+    "--population",
+    required=True,
+    metavar="SPEC",
+    help="syn | zipf:1.1 | csv:FILE:COLUMN[,permute] | csv:FILE:COL1..COLn | "
+    "panel:FILE:device,epoch,value | table:FILE | marginals:FILE",
+)
+@click.option("--devices", type=click.IntRange(1), help="Number of devices. Default: all of a file.")
+@click.option(
+    "--epochs", type=click.IntRange(1), help="Number of epochs. Default: all of a file that has epochs."
+)
+@click.option(
+    "--output",
+    "out",
+    type=click.Path(path_type=Path),
+    help="Folder for reports/, simulation.json and truth.parquet.",
+)
+@click.option(
+    "--topic", metavar="PATH", help="Publish reports to projects/P/topics/T, and write no reports/."
+)
+@click.option(
+    "--seed",
+    type=click.IntRange(0),
+    default=1,
+    show_default=True,
+    help="Seed of all random words; the same one gives the same reports.",
+)
+@click.option(
+    "--format",
+    "report_format",
+    type=click.Choice(["batch", "report", "parquet"]),
+    default="batch",
+    show_default=True,
+    help="Messages of many reports, messages of one, or a table.",
+)
+@click.option(
+    "--compression",
+    type=click.Choice(["none", "gzip", "zstd"]),
+    default="none",
+    show_default=True,
+    help="Compression of the files.",
+)
+@click.option("--truth", is_flag=True, help="Also write truth.parquet, the true frequencies.")
+@click.option(
+    "--keep-last",
+    is_flag=True,
+    help="Of several rows of a device in an epoch (panel:), take the last one with a value.",
+)
+def simulate(**asked: Any) -> None:
+    """Write or publish the reports that a fleet of devices would send. Give --output, --topic or both."""
+    simulate_reports(Asked(**asked))
+
+
+def simulate_reports(asked: Asked) -> None:
+    """Simulate a fleet and write its reports, or publish them where there is a topic.
+
+    Raises:
+        CollectionError, UsageError: the collection, the population or the topic cannot be used.
+    """
+    from ldpbeam.cli.shared.collections import load
+    from ldpbeam.cli.shared.progress import Bar
+    from ldpbeam.simulators.population.joint import Joint, joint_population
+    from ldpbeam.simulators.population.specs import Panel, Population, population
+    from ldpbeam.simulators.simulate import simulate
+    from ldpbeam.simulators.words import RandomWords
+
+    if asked.topic is not None:
+        _require_publishable(asked.topic, asked.compression)
+    elif asked.out is None:
+        raise UsageError(
+            "E-SIMULATE-TARGET", "the reports have nowhere to go", remedy="Add --output or --topic."
+        )
+    collection = load(asked.collection_file)
+    drawn: dict[str, Any] = {"devices": asked.devices, "epochs": asked.epochs}
+    drawn["random_words"] = RandomWords(asked.seed)
+    notes: list[str] = []
+    drawn["note"] = notes.append
+    people: Population | Joint
+    try:
+        if collection.domain is None:
+            if asked.keep_last:
+                raise ValueError("several attributes have one row per device; leave --keep-last out")
+            drawn |= {"attributes": collection.histograms, "limit": collection.protocol.sum_limit}
+            people = joint_population(asked.population, **drawn)
+        else:
+            drawn |= {
+                "domain": collection.domain,
+                "calendar": collection.epochs,
+                "keep_last": asked.keep_last,
+            }
+            people = population(asked.population, **drawn)
+    except ValueError as error:
+        raise UsageError("E-USAGE-POPULATION", str(error).rstrip(".")) from None
+    for note in notes:
+        say(note)
+    with Bar("simulate", people.epochs, "epochs") as bar:
+        common: dict[str, Any] = {
+            "seed": asked.seed,
+            "spec": asked.population,
+            "notes": notes,
+            "format": asked.report_format,
+            "truth": asked.truth,
+            "first_epoch": people.first_epoch if isinstance(people, Panel) else 0,
+            "on_epoch": lambda epoch, reports: bar.count(1, reports),
+        }
+        if asked.topic is not None:
+            done, where = _publish(collection, people, asked.topic, out=asked.out, **common)
+        else:
+            assert asked.out is not None  # noqa: S101 - refused above
+            common["compression"] = asked.compression
+            done, where = simulate(collection, people, asked.out, **common), str(asked.out / "reports")
+    say(f"{done.reports:,} reports of {people.devices:,} devices in {where}")
+    for part, (name, domain) in zip(getattr(people, "parts", (people,)), collection.histograms, strict=True):
+        if part.labels is not None and domain.labels is None:
+            of = f" of {name}" if name else ""
+            say(
+                f"values{of}: not all are whole numbers 0 to {domain.size - 1}, so the distinct values are "
+                "numbered from 0, in ascending order"
+            )
+    if asked.topic is not None:
+        say("read them with: ldpbeam run --subscription … --timestamp-attribute received")
+    deliver(asdict(done))
+
+
+def _require_publishable(topic: str, compression: str) -> None:
+    from ldpbeam.transforms.pubsub import library, require_path
+
+    require_path("topic", topic)
+    library()
+    if compression != "none":
+        raise UsageError(
+            "E-SIMULATE-FORMAT", "messages are not compressed", remedy="Leave out --compression, or --topic."
+        )
+
+
+def _publish(
+    collection: Collection, people: Any, topic: str, **settings: Any
+) -> tuple[SimulationRecord, str]:
+    """Publish, and say in what."""
+    from google.api_core.exceptions import GoogleAPIError
+    from google.auth.exceptions import GoogleAuthError
+
+    from ldpbeam.simulators.deliver.pubsub import publish_epochs
+    from ldpbeam.transforms.pubsub import explain
+
+    try:
+        done = publish_epochs(collection, people, topic, **settings)
+    except (GoogleAPIError, GoogleAuthError) as error:
+        raise explain(error, "topic", topic) from None
+    return done, f"{done.messages:,} messages to {topic}"

@@ -1,0 +1,192 @@
+"""Many requests, one commit: bodies wait together while the store is busy with those before them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from time import monotonic
+
+from ldpbeam.collection.collection import Collection, digest_hex
+from ldpbeam.collector.checks import Judged, Verdict, judge
+from ldpbeam.collector.store import Store
+from ldpbeam.errors import LdpError
+
+_TOGETHER_BYTES = 8 << 20
+_TOGETHER = 4096
+"""What goes into one commit, at most."""
+_PAUSE = 1.0
+"""Seconds after a failed commit in which the store is left alone."""
+
+
+class Behind(Exception):  # noqa: N818 - says how it is, and is answered
+    """More is waiting than may."""
+
+
+class Unsafe(Exception):  # noqa: N818 - as above
+    """The store does not take reports now."""
+
+
+@dataclass
+class Counts:
+    """What has happened since the start; nothing of a device, nor of a payload, is in it.
+
+    Attributes:
+        reports: taken, by digest.
+        refused: by digest (empty for none that is known) and reason.
+        answers: by status.
+        commits, failures: of the store; failed publications count as well.
+    """
+
+    reports: Counter[str] = field(default_factory=Counter)
+    refused: Counter[tuple[str, str]] = field(default_factory=Counter)
+    answers: Counter[int] = field(default_factory=Counter)
+    commits: int = 0
+    failures: int = 0
+
+    def refuse(self, verdict: Verdict) -> None:
+        """Count a body that is refused for what it is."""
+        digest = "" if verdict.digest is None else digest_hex(verdict.digest)
+        assert verdict.reason is not None  # noqa: S101 - it is refused
+        self.refused[digest, verdict.reason.value] += verdict.reports
+
+
+class Gather:
+    """Between the requests and the store; everything but the commits runs in the loop's thread."""
+
+    def __init__(self, store: Store, collections: Mapping[int, Collection], max_waiting: int) -> None:
+        """Gather for a store that is open.
+
+        Args:
+            store: where reports become safe.
+            collections: by digest.
+            max_waiting: bytes of bodies that may be held, whether they are being read or waiting.
+        """
+        self._store, self._collections = store, collections
+        self._max_waiting = max_waiting
+        self._waiting: list[tuple[bytes, asyncio.Future[Verdict]]] = []
+        self._came = asyncio.Event()
+        self._stopping = False
+        self._refuses_until = 0.0
+        self._commits = ThreadPoolExecutor(1, "commit")
+        self.failed = False
+        """Whether the last thing that the store was asked to do failed."""
+        self.held = 0
+        """Bytes of bodies, see :meth:`room`."""
+        self.counts = Counts()
+
+    @property
+    def damaged(self) -> int:
+        """Journals that could not be read whole."""
+        return self._store.damaged
+
+    @property
+    def refusing(self) -> bool:
+        """Whether the store has just failed."""
+        return monotonic() < self._refuses_until
+
+    @contextmanager
+    def room(self, size: int) -> Iterator[None]:
+        """Hold a body of so many bytes for a block.
+
+        Raises:
+            Behind: there is no room for it.
+        """
+        if self.held + size > self._max_waiting:
+            raise Behind
+        self.held += size
+        try:
+            yield
+        finally:
+            self.held -= size
+
+    async def put(self, body: bytes) -> Verdict:
+        """Judge a body and make it safe.
+
+        Raises:
+            Unsafe: it is not safe.
+        """
+        if self._stopping or self.refusing:
+            raise Unsafe
+        answer: asyncio.Future[Verdict] = asyncio.get_running_loop().create_future()
+        self._waiting.append((body, answer))
+        self._came.set()
+        return await answer
+
+    async def run(self) -> None:
+        """Commit what comes until :meth:`stop`; then what is left."""
+        loop = asyncio.get_running_loop()
+        while self._waiting or not self._stopping:
+            await self._came.wait()
+            some = self._take()
+            if not some:
+                continue
+            judged = await loop.run_in_executor(self._commits, self._commit, [body for body, _ in some])
+            if isinstance(judged, Judged):
+                self._answer(judged, [answer for _, answer in some])
+            else:
+                self.counts.failures += 1
+                self.failed = True
+                self._refuses_until = monotonic() + _PAUSE
+                for _, answer in some:
+                    if not answer.done():
+                        answer.set_exception(Unsafe())
+
+    def _take(self) -> list[tuple[bytes, asyncio.Future[Verdict]]]:
+        size = 0
+        for number, (body, _) in enumerate(self._waiting, 1):
+            size += len(body)
+            if size >= _TOGETHER_BYTES or number == _TOGETHER:
+                some, self._waiting = self._waiting[:number], self._waiting[number:]
+                return some
+        some, self._waiting = self._waiting, []
+        if not self._stopping:
+            self._came.clear()
+        return some
+
+    def _commit(self, bodies: list[bytes]) -> Judged | Exception:
+        """In the store's thread."""
+        try:
+            judged = judge(bodies, self._collections)
+            if judged.columns:
+                self._store.commit(judged.columns)
+        except (
+            Exception
+        ) as error:  # a disk, a broker, or a fault of ours: nobody is answered that all is well
+            return error
+        return judged
+
+    def _answer(self, judged: Judged, answers: list[asyncio.Future[Verdict]]) -> None:
+        if judged.columns:
+            self.counts.commits += 1
+            self.failed = False
+        for verdict, answer in zip(judged.verdicts, answers, strict=True):
+            if verdict.reason is None:
+                assert verdict.digest is not None  # noqa: S101 - it is taken
+                self.counts.reports[digest_hex(verdict.digest)] += verdict.reports
+            else:
+                self.counts.refuse(verdict)
+            if not answer.done():
+                answer.set_result(verdict)
+
+    async def publish(self) -> None:
+        """Let the store publish what is due, beside the commits."""
+        try:
+            await asyncio.to_thread(self._store.publish)
+            self.failed = self.failed and self.refusing
+        except (OSError, LdpError):
+            self.counts.failures += 1
+            self.failed = True
+
+    def stop(self) -> None:
+        """Take no more; :meth:`run` ends once everything is answered."""
+        self._stopping = True
+        self._came.set()
+
+    def close(self) -> None:
+        """After :meth:`run`: end its thread."""
+        with suppress(RuntimeError):
+            self._commits.shutdown()

@@ -1,0 +1,333 @@
+"""The HTTP side of a collector: limits, answers, an orderly end. Who sent what is neither logged nor kept."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import socket
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+from aiohttp import ClientPayloadError, web
+
+from ldpbeam.collector.gather import Behind, Counts, Gather, Unsafe
+from ldpbeam.errors import Reason, UsageError
+from ldpbeam.host.prometheus import CONTENT_TYPE, family, single, text
+from ldpbeam.transforms.sources.formats import SAMPLE, TAIL, unread_format
+
+PATH = "/v1/reports"
+_TYPE = "application/x-protobuf"
+_BEHIND_SECONDS, _UNSAFE_SECONDS = "2", "5"
+"""What Retry-After says when too much is waiting, and when reports cannot be made safe."""
+_LINE, _HEADERS = 4096, 64
+"""Bytes of a request line or a header, and how many headers."""
+_READ_BYTES = 1 << 14
+"""What is read of a body ahead of whoever asks for it."""
+_LINGER = 1.0
+PUBLISH_SECONDS = 1.0
+"""How often the store is asked to publish what is due."""
+_ANSWER_SECONDS = 10.0
+"""How long a client may take for its answer once the collector is told to stop."""
+_STATUS = {Reason.UNKNOWN_COLLECTION: 404, Reason.OVERSIZE: 413}
+"""Of what is refused for its content; 400 for all else."""
+_FULL = (
+    b"HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\nConnection: close\r\nRetry-After: "
+    + _UNSAFE_SECONDS.encode()
+    + b"\r\n\r\n"
+)
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What clients may cost.
+
+    Attributes:
+        body: bytes of a body.
+        waiting: bytes of bodies that are held at once.
+        connections: at once.
+        body_seconds: for sending a body.
+        idle_seconds: for which a connection may wait without a whole request, its first one included.
+        origins: web origins whose pages may send reports; ``*`` for any.
+    """
+
+    body: int = 1 << 20
+    waiting: int = 64 << 20
+    connections: int = 1000
+    body_seconds: float = 20.0
+    idle_seconds: float = 75.0
+    origins: frozenset[str] = frozenset()
+
+
+class _Refused(Exception):  # noqa: N818 - an answer
+    def __init__(self, status: int, reason: str, retry: str = "") -> None:
+        self.status, self.reason, self.retry = status, reason, retry
+
+
+class _Connection(web.RequestHandler):
+    """aiohttp's, with our words for what it refuses by itself, and without its log."""
+
+    def handle_error(
+        self,
+        request: web.BaseRequest,
+        status: int = 500,
+        exc: BaseException | None = None,
+        message: str | None = None,
+    ) -> web.StreamResponse:
+        """A request that is not HTTP, or a fault of ours; what was sent is not repeated."""
+        answer = _answer(status, "internal" if status >= 500 else "http")
+        answer.force_close()
+        return answer
+
+
+class _Full(asyncio.Protocol):
+    """A connection beyond those that there may be."""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Say so, and hang up."""
+        assert isinstance(transport, asyncio.Transport)  # noqa: S101 - what TCP has
+        transport.write(_FULL)
+        transport.close()
+
+
+class _Server(web.Server):
+    """aiohttp's, with as many connections as there may be."""
+
+    def __init__(self, handler: Any, limits: Limits, counts: Counts) -> None:
+        super().__init__(handler)
+        self._limits, self._counts = limits, counts
+
+    def __call__(self) -> Any:
+        if len(self._connections) >= self._limits.connections:
+            self._counts.answers[503] += 1
+            return _Full()
+        return _Connection(
+            self,
+            loop=asyncio.get_running_loop(),
+            keepalive_timeout=self._limits.idle_seconds,
+            logger=_SILENT,
+            access_log=_SILENT,
+            max_line_size=_LINE,
+            max_field_size=_LINE,
+            max_headers=_HEADERS,
+            lingering_time=_LINGER,
+            read_bufsize=_READ_BYTES,
+            auto_decompress=False,
+        )
+
+
+_SILENT = logging.getLogger(f"{__name__}.silent")
+"""aiohttp's lines name the address of a client."""
+_SILENT.addHandler(logging.NullHandler())
+_SILENT.propagate = False
+_SILENT.disabled = True
+
+
+class Collector:
+    """Requests to answers."""
+
+    def __init__(self, gather: Gather, limits: Limits, names: Mapping[str, str]) -> None:
+        """Answer for a gatherer that runs.
+
+        Args:
+            gather: where bodies go.
+            limits: for clients.
+            names: of collections, by digest in hexadecimal digits.
+        """
+        self._gather, self._limits, self._names = gather, limits, names
+        self._stopping = False
+        self.counts = gather.counts
+        self._routes = {
+            PATH: {"POST": self._report, "OPTIONS": self._preflight},
+            "/healthz": {"GET": self._live},
+            "/readyz": {"GET": self._ready},
+            "/metrics": {"GET": self._metrics},
+        }
+
+    async def serve(
+        self, address: tuple[str, int], stopped: asyncio.Event, listening: Callable[[str, int], None]
+    ) -> None:
+        """Listen until told to stop; then answer whatever has come, and return when all of it is safe.
+
+        Args:
+            address: host and port; port 0 for a free one.
+            stopped: set to stop.
+            listening: called with where it listens.
+
+        Raises:
+            UsageError: nobody can listen there.
+        """
+        loop = asyncio.get_running_loop()
+        http = _Server(self._handle, self._limits, self.counts)
+        try:
+            listener = await loop.create_server(http, *address, backlog=1024, family=_family(address[0]))
+        except OSError as error:
+            raise UsageError(
+                "E-USAGE-LISTEN",
+                f"cannot listen on {address[0]}:{address[1]}: {error.strerror or error}",
+                remedy="Choose another --listen HOST:PORT.",
+            ) from None
+        commits = asyncio.create_task(self._gather.run())
+        publications = asyncio.create_task(self._publish())
+        host, port = listener.sockets[0].getsockname()[:2]
+        listening(host, port)
+        await stopped.wait()
+        self._stopping = True
+        listener.close()
+        self._gather.stop()
+        await commits
+        await http.shutdown(_ANSWER_SECONDS)
+        publications.cancel()
+        with suppress(asyncio.CancelledError):
+            await publications
+        self._gather.close()
+
+    async def _publish(self) -> None:
+        while True:
+            await self._gather.publish()
+            await asyncio.sleep(PUBLISH_SECONDS)
+
+    # --- requests
+
+    async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:
+        methods = self._routes.get(request.path)
+        try:
+            if methods is None:
+                raise _Refused(404, "not_found")
+            respond = methods.get(request.method)
+            if respond is None:
+                raise _Refused(405, "method")
+            answer = await respond(request)
+        except _Refused as refused:
+            answer = _answer(refused.status, refused.reason, refused.retry)
+            if not request.content.is_eof():
+                answer.force_close()
+            if refused.status == 405 and methods is not None:
+                answer.headers["Allow"] = ", ".join(methods)
+        if self._stopping:
+            answer.force_close()
+        origin = request.headers.get("Origin")
+        if origin is not None and self._allows(origin):
+            answer.headers["Access-Control-Allow-Origin"] = "*" if "*" in self._limits.origins else origin
+            answer.headers["Access-Control-Expose-Headers"] = "Retry-After"  # else no page can obey it
+            answer.headers["Vary"] = "Origin"
+        self.counts.answers[answer.status] += 1
+        return answer
+
+    def _allows(self, origin: str) -> bool:
+        return bool({"*", origin} & self._limits.origins)
+
+    async def _report(self, request: web.BaseRequest) -> web.Response:
+        if request.content_type != _TYPE or any(
+            encoding != "identity" for encoding in request.headers.getall("Content-Encoding", ())
+        ):
+            raise _Refused(415, "content_type")
+        length = request.content_length
+        if length is not None and length > self._limits.body:
+            raise self._oversize()
+        try:
+            with self._gather.room(self._limits.body if length is None else length):
+                body = await self._body(request)
+                verdict = await self._gather.put(body)
+        except Behind:
+            raise _Refused(429, "behind", _BEHIND_SECONDS) from None
+        except Unsafe:
+            raise _Refused(503, "unavailable", _UNSAFE_SECONDS) from None
+        if verdict.reason is not None:
+            said = verdict.reason.explanation
+            if verdict.reason is Reason.MALFORMED:
+                said = unread_format(body[:SAMPLE], body[-TAIL:], "body") or said
+            return _answer(_STATUS.get(verdict.reason, 400), verdict.reason.value, said=said)
+        return web.Response(status=204, headers=_OURS)
+
+    def _oversize(self) -> _Refused:
+        self.counts.refused["", Reason.OVERSIZE.value] += 1
+        return _Refused(413, Reason.OVERSIZE.value)
+
+    async def _body(self, request: web.BaseRequest) -> bytes:
+        if request.headers.get("Expect", "").lower() == "100-continue":
+            await request.writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+            request.writer.output_size = 0
+        parts, size = [], 0
+        try:
+            async with asyncio.timeout(self._limits.body_seconds):
+                while part := await request.content.readany():
+                    size += len(part)
+                    if size > self._limits.body:
+                        raise self._oversize()
+                    parts.append(part)
+        except TimeoutError:
+            raise _Refused(408, "timeout") from None
+        except (ConnectionError, ClientPayloadError, web.RequestPayloadError):
+            raise _Refused(400, "incomplete") from None
+        return b"".join(parts)
+
+    async def _preflight(self, request: web.BaseRequest) -> web.Response:
+        if not self._allows(request.headers.get("Origin", "")):
+            raise _Refused(403, "origin")
+        allowed = {
+            "Access-Control-Allow-Methods": "POST",
+            "Access-Control-Allow-Headers": "content-type",
+            "Access-Control-Max-Age": "86400",
+        }
+        return web.Response(status=204, headers=_OURS | allowed)
+
+    async def _live(self, request: web.BaseRequest) -> web.Response:
+        return web.Response(text="live\n", headers=_OURS)
+
+    async def _ready(self, request: web.BaseRequest) -> web.Response:
+        if self._stopping or self._gather.failed:
+            raise _Refused(503, "unavailable", _UNSAFE_SECONDS)
+        return web.Response(text="ready\n", headers=_OURS)
+
+    async def _metrics(self, request: web.BaseRequest) -> web.Response:
+        content = self.metrics().encode()
+        return web.Response(body=content, headers=_OURS | {"Content-Type": CONTENT_TYPE})
+
+    def metrics(self) -> str:
+        """For Prometheus."""
+        counts, lines = self.counts, []
+        for name, meaning, samples in (
+            (
+                "reports_taken",
+                "Reports that are safe, by collection; re-sent ones again.",
+                [(self._named(digest), n) for digest, n in sorted(counts.reports.items())],
+            ),
+            (
+                "reports_refused",
+                "Reports refused, by collection and reason.",
+                [({**self._named(d), "reason": r}, n) for (d, r), n in sorted(counts.refused.items())],
+            ),
+            (
+                "answers",
+                "Answers, by status.",
+                [({"status": str(status)}, n) for status, n in sorted(counts.answers.items())],
+            ),
+        ):
+            lines += family(f"ldpbeam_collector_{name}_total", "counter", meaning, samples)
+        for name, meaning, value in (
+            ("commits", "Times that reports were made safe together.", counts.commits),
+            ("failures", "Times that they could not be.", counts.failures),
+            ("damaged_journals", "Journals that could not be read whole.", self._gather.damaged),
+        ):
+            lines += single(f"ldpbeam_collector_{name}_total", "counter", meaning, value)
+        lines += single("ldpbeam_collector_held_bytes", "gauge", "Bodies read or waiting.", self._gather.held)
+        return text(lines)
+
+    def _named(self, digest: str) -> dict[str, str]:
+        return {"collection": self._names.get(digest, ""), "digest": digest}
+
+
+_OURS = {"Server": "ldpbeam"}
+
+
+def _answer(status: int, reason: str, retry: str = "", said: str = "") -> web.Response:
+    body = {"reason": reason, **({"explanation": said} if said else {})}
+    headers = _OURS | {"Content-Type": "application/json"} | ({"Retry-After": retry} if retry else {})
+    return web.Response(status=status, body=json.dumps(body).encode() + b"\n", headers=headers)
+
+
+def _family(host: str) -> int:
+    return socket.AF_INET6 if ":" in host else socket.AF_INET

@@ -1,0 +1,69 @@
+"""A collector from its start to its end."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+
+from ldpbeam.collection.collection import Collection
+from ldpbeam.collector.checks import judge
+from ldpbeam.collector.gather import Counts, Gather
+from ldpbeam.collector.server import Collector, Limits
+from ldpbeam.collector.store import Store
+from ldpbeam.errors import disk_error
+from ldpbeam.host.memory import keep_what_is_loaded
+from ldpbeam.host.signals import stopped_by_signals
+
+
+def serve(
+    store: Store,
+    collections: Sequence[Collection],
+    address: tuple[str, int],
+    limits: Limits,
+    listening: Callable[[str, int], None],
+) -> Counts:
+    """Take reports until SIGTERM or SIGINT; a second signal, a second later, does what it always does.
+
+    Args:
+        store: where they become safe; not open yet.
+        collections: what they may belong to.
+        address: host and port.
+        limits: for clients.
+        listening: called with where it listens.
+
+    Raises:
+        UsageError: nobody can listen there.
+        LdpError: the store cannot be used, or what was answered could not be published; it is safe, and the
+            next collector publishes it.
+    """
+    by_digest = {collection.digest: collection for collection in collections}
+    judge([b"\0"], by_digest)  # compiles the reader before anybody waits for it
+    keep_what_is_loaded()
+    store.open()
+    try:
+        return asyncio.run(_serve(store, by_digest, address, limits, listening))
+    finally:
+        try:
+            store.close()
+        except OSError as error:
+            raise disk_error(error) or error from None
+
+
+async def _serve(
+    store: Store,
+    collections: dict[int, Collection],
+    address: tuple[str, int],
+    limits: Limits,
+    listening: Callable[[str, int], None],
+) -> Counts:
+    stopped, loop = asyncio.Event(), asyncio.get_running_loop()
+    gather = Gather(store, collections, limits.waiting)
+    names = {collection.digest_hex: collection.name for collection in collections.values()}
+    collector = Collector(gather, limits, names)
+
+    def stop() -> None:
+        loop.call_soon_threadsafe(stopped.set)
+
+    with stopped_by_signals(stop):
+        await collector.serve(address, stopped, listening)
+    return gather.counts

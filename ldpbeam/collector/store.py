@@ -1,0 +1,301 @@
+"""Where reports are safe before a device hears so: a journal on disk, or a topic.
+
+One commit takes whatever has gathered, with one fdatasync for all of it. A journal becomes a finished file
+(:mod:`~ldpbeam.records.journal`) when it is old or large enough, in another thread.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import threading
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Protocol
+
+from ldpbeam.admission import ReportColumns
+from ldpbeam.errors import LdpError, UsageError, disk_error
+from ldpbeam.records.journal import (
+    JOURNALS,
+    Entries,
+    damaged_name,
+    entry,
+    file_content,
+    finished_name,
+    journal_name,
+    put,
+    read_entries,
+    sync,
+)
+
+_LOCK = ".lock"
+_RESERVE = ".reserve"
+_STEP = 1 << 16
+_NO_ROOM = {errno.ENOSPC, errno.EDQUOT}
+
+
+class Store(Protocol):
+    """What makes reports safe. Commits come from one thread, publications from another.
+
+    Attributes:
+        damaged: journals since the start that could not be read whole.
+    """
+
+    damaged: int
+
+    def open(self) -> None:
+        """Begin; nobody else works here from now on."""
+        ...
+
+    def commit(self, columns: Sequence[ReportColumns]) -> None:
+        """On return the reports are safe.
+
+        Raises:
+            OSError, LdpError: they are not, and may be sent again.
+        """
+        ...
+
+    def publish(self) -> None:
+        """Let readers see what is due to be seen."""
+        ...
+
+    def close(self) -> None:
+        """Let readers see everything."""
+        ...
+
+
+@dataclass
+class _Journal:
+    """A journal that is being written: since when (steady and arrival seconds), and how far it is good."""
+
+    path: Path
+    descriptor: int
+    began: float
+    second: int
+    size: int = 0
+
+
+class FileStore:
+    """Files in a folder of this machine."""
+
+    def __init__(
+        self,
+        folder: Path,
+        every_seconds: float,
+        every_bytes: int,
+        wall: Callable[[], float] = time.time,
+        steady: Callable[[], float] = time.monotonic,
+        notice: Callable[[LdpError], None] = lambda _: None,
+    ) -> None:
+        """Use a folder, which :meth:`open` makes where it is missing.
+
+        Args:
+            folder: for nothing else.
+            every_seconds, every_bytes: age and size at which a journal becomes a file.
+            wall: seconds since 1970; the stamps are its.
+            steady: seconds of a clock that never jumps.
+            notice: called with what an operator should hear of; the collector goes on.
+        """
+        self._folder = folder
+        self._every_seconds, self._every_bytes = every_seconds, every_bytes
+        self._wall, self._steady, self._notice = wall, steady, notice
+        self._lock: IO[bytes] | None = None
+        self._journal: _Journal | None = None
+        self._changing = threading.Lock()
+        """Held while the journal is written or taken out of use: a moment, or as long as a disk takes."""
+        self._publishing = threading.Lock()
+        self._reserved = 0
+        """Bytes of the reserve: as many as the journal has."""
+        self._unfinished = 0
+        """Bytes of the largest journal that the disk had no room to finish."""
+        self.files = 0
+        """Finished since the start."""
+        self.damaged = 0
+        """Journals since the start that could not be read whole."""
+
+    def open(self) -> None:
+        """Take the folder, and finish what an earlier collector left in it.
+
+        Raises:
+            LdpError: another collector works here, or the disk refuses.
+        """
+        try:
+            self._folder.mkdir(mode=0o750, parents=True, exist_ok=True)
+            self._lock = (self._folder / _LOCK).open("wb")
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            self._unlock()
+            raise LdpError(
+                "E-COLLECT-BUSY",
+                "another collector works on this folder",
+                where=str(self._folder),
+                remedy="Stop it first (SIGTERM drains it), or give each collector its own --output.",
+            ) from None
+        except OSError as error:
+            raise disk_error(error, str(self._folder)) or UsageError(
+                "E-USAGE-OUTPUT",
+                f"{self._folder} cannot be used as a directory: {error.strerror}",
+                remedy="Give an empty or new directory to --output.",
+            ) from None
+        try:
+            for path in self._folder.glob(".reports-*.pb.tmp"):
+                path.unlink()
+            left = self._folder / _RESERVE  # by a collector that was killed
+            self._reserved = left.stat().st_size if left.exists() else 0
+            self.publish()
+        except OSError as error:
+            found = disk_error(error, str(self._folder))
+            if found is None or error.errno not in _NO_ROOM:
+                self._unlock()
+                raise found or error from None
+            self._notice(found)  # devices hear 503 until there is room
+
+    def commit(self, columns: Sequence[ReportColumns]) -> None:
+        """As in :class:`Store`. After a failure the next commit begins a new journal."""
+        with self._changing:
+            second = int(self._wall())
+            content = entry(second, columns)
+            journal = self._journal
+            if journal is None or second < journal.second:
+                # A clock that was set back must not put arrivals before the start in a journal's name.
+                self._seal()
+                journal = self._begin(second)
+            self._reserve(max(journal.size + len(content), self._unfinished))
+            try:
+                journal.size += _write(journal.descriptor, content)
+                os.fdatasync(journal.descriptor)
+            except OSError:
+                # What the kernel has of it is not known after a failed write or sync. The entries before
+                # stay; a part of this one does not have its checksum.
+                self._seal()
+                raise
+            if journal.size >= self._every_bytes:
+                self._seal()
+
+    def _begin(self, second: int) -> _Journal:
+        path = self._folder / journal_name(second)
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND, 0o600)
+        self._journal = _Journal(path, descriptor, self._steady(), second)
+        try:
+            sync(self._folder)
+        except OSError:
+            self._seal()
+            raise
+        return self._journal
+
+    def _seal(self) -> None:
+        """Nothing more is written to the journal; :meth:`publish` does the rest."""
+        journal, self._journal = self._journal, None
+        if journal is not None:
+            with suppress(OSError):
+                os.close(journal.descriptor)
+
+    def publish(self) -> None:
+        """Make files of all journals that are old or large enough, and of those that were left.
+
+        Raises:
+            OSError: the disk does not take one; the journals stay, and nothing is lost.
+        """
+        with self._publishing:
+            with self._changing:
+                journal = self._journal
+                if journal is not None and self._steady() - journal.began >= self._every_seconds:
+                    self._seal()
+                current = self._journal.path if self._journal is not None else None
+                left = [path for path in sorted(self._folder.glob(JOURNALS)) if path != current]
+            refused: OSError | None = None
+            unfinished = 0
+            for path in left:
+                try:
+                    self._finish_somehow(path)
+                except OSError as error:
+                    refused = error  # what is empty can go all the same, and makes room
+                    unfinished = max(unfinished, path.stat().st_size)
+            self._unfinished = unfinished
+            if refused is not None:
+                raise refused
+
+    def _finish_somehow(self, path: Path) -> None:
+        """In the room of the reserve, where there is no other; nothing is taken until it is there again."""
+        try:
+            self._finish(path)
+        except OSError as error:
+            if error.errno not in _NO_ROOM:
+                raise
+            with self._changing:
+                self._unfinished = max(self._unfinished, path.stat().st_size)
+                self._reserved = 0
+                (self._folder / _RESERVE).unlink(missing_ok=True)
+            self._finish(path)
+
+    def _reserve(self, size: int) -> None:
+        """Hold back room for the file of one journal: journals alone must not fill the disk.
+
+        Raises:
+            OSError: there is no room.
+        """
+        if size > self._reserved:
+            size = -(-size // _STEP) * _STEP
+            with (self._folder / _RESERVE).open("ab") as reserve:
+                os.posix_fallocate(reserve.fileno(), 0, size)
+            self._reserved = size
+
+    def _finish(self, path: Path) -> None:
+        """The finished file takes the journal's place. After a crash at any point it is done again."""
+        name = finished_name(path.name)
+        entries = read_entries(path.read_bytes())
+        if not (self._folder / name).exists():
+            content = file_content(entries.whole)
+            if content:
+                put(self._folder, name, content)
+                self.files += 1
+        if entries.damaged:
+            aside = self._folder / damaged_name(path.name)
+            path.rename(aside)
+            self.damaged += 1
+            self._notice(_damaged(aside, entries))
+        else:
+            path.unlink()
+        # Else a power cut could bring it back after somebody has taken the file away.
+        sync(self._folder)
+
+    def close(self) -> None:
+        """Make a file of everything, and let others in.
+
+        Raises:
+            OSError: as :meth:`publish`.
+        """
+        try:
+            with self._changing:
+                self._seal()
+            self.publish()
+            (self._folder / _RESERVE).unlink(missing_ok=True)
+        finally:
+            self._unlock()
+
+    def _unlock(self) -> None:
+        if self._lock is not None:
+            self._lock.close()
+            self._lock = None
+
+
+def _damaged(aside: Path, entries: Entries) -> LdpError:
+    return LdpError(
+        "W-COLLECT-DAMAGED",
+        f"a journal is damaged: {entries.damaged:,} of its bytes cannot be read, and the reports in them are "
+        f"lost; {len(entries.whole):,} commits of it were kept",
+        where=str(aside),
+        remedy="Look after the disk. The file stays as it was found, and nothing reads it.",
+    )
+
+
+def _write(descriptor: int, content: bytes) -> int:
+    """All of it; the operating system may take it in parts."""
+    rest = memoryview(content)
+    while rest:
+        rest = rest[os.write(descriptor, rest) :]
+    return len(content)

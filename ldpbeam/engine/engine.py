@@ -1,0 +1,429 @@
+"""The local engine: a stream on one machine, counted in micro-batches, with state that survives a crash.
+
+Beam's own local runner acknowledges messages before it has done anything with them, forgets everything when
+it stops, and takes the wall clock for the watermark. Here messages are landed on disk before they are
+acknowledged, each result is made by the driver from everything that was landed of its epoch, and the
+watermark stands still while there is a backlog. A crash, a stop and an update lose nothing and count nothing
+twice.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Protocol, runtime_checkable
+
+from ldpbeam.collection.collection import Collection
+from ldpbeam.engine.due import Due, EpochMoment
+from ldpbeam.engine.results import publish_due
+from ldpbeam.engine.status import Status
+from ldpbeam.engine.storage.epoch_state import EpochState, EpochStates
+from ldpbeam.engine.storage.landing import Landing, mergeable
+from ldpbeam.engine.storage.segment import EpochKey, Segment
+from ldpbeam.engine.watermark import Pull, TimeKeeper, Watermark
+from ldpbeam.errors import LdpError
+from ldpbeam.job.config import RunConfig
+from ldpbeam.records.published import indicators_record, run_record, write_record
+from ldpbeam.records.run_record import RunRecord, StreamRecord, last_clock
+from ldpbeam.reports import ReportColumns
+from ldpbeam.schedule import Schedule
+
+_MICROS = 1_000_000
+_TOGETHER_BYTES = 128 << 20
+_TOGETHER = 64
+"""Results, and bytes of their reports, that are held at once."""
+
+
+class Source(Protocol):
+    """Where messages come from; what is not acknowledged comes again.
+
+    It may also have ``connected() -> bool``: whether messages would come if there were any.
+    """
+
+    def pull(self, limit_messages: int, limit_bytes: int, timeout_seconds: float) -> Sequence[Any]:
+        """Some messages (:class:`~ldpbeam.engine.watermark.Arrived`), or none after the timeout."""
+
+    def acknowledge(self, messages: Sequence[Any]) -> None:
+        """The messages are safe and need not come again."""
+
+
+@runtime_checkable
+class Files(Source, Protocol):
+    """A source that forgets nothing: the engine remembers how far each of its files was taken."""
+
+    def resume(self, taken: Mapping[str, int]) -> None:
+        """Go on where earlier engines were: bytes taken, by name."""
+        ...
+
+    def taken(self, messages: Sequence[Any]) -> tuple[tuple[str, int], ...]:
+        """How far the files were taken with these messages, by name."""
+        ...
+
+    def exists(self, name: str) -> bool:
+        """Whether a file is still there."""
+        ...
+
+    def missing_from(self) -> int:
+        """When the first report arrived that may not have been pulled yet, microseconds since 1970."""
+        ...
+
+
+class LocalStream:
+    """Pull messages, land them, publish the results that are due: one :meth:`step` after the other."""
+
+    def __init__(
+        self,
+        config: RunConfig,
+        source: Source,
+        clock: Callable[[], float] = time.time,
+        wait: Callable[[], float] = time.monotonic,
+        landing: Landing | None = None,
+    ) -> None:
+        """Take up what an earlier engine left in the output directory.
+
+        Args:
+            config: with a subscription, or a folder to watch.
+            source: of messages.
+            clock: seconds since 1970.
+            wait: seconds of a clock that never jumps, for how long to gather.
+            landing: of the output directory, where it is locked already.
+
+        Raises:
+            LdpError: a landed segment is damaged, or another engine works here.
+        """
+        self._config = config
+        self._source = source
+        self._wait = wait
+        self._landing = landing or Landing(config.outputs.output)
+        self._landing.lock()
+        self._collections = {c.digest: c for c in config.collections}
+        self._schedules = {
+            c.digest_hex: Schedule(c, config.counting.early_every, config.counting.late_every)
+            for c in config.collections
+        }
+        self._segments: dict[int, Segment] = {}
+        self._number = 0
+        self._keeper = TimeKeeper(
+            clock, wait, config.engine.settle, config.engine.patience, last_clock(config.outputs.output)
+        )
+        self._mark = Watermark(self._keeper, config.engine.settle, config.engine.patience)
+        self.connected = True
+        self._pulled = self._landed = self._published = 0
+        self.messages = 0
+        self.unstamped = 0
+        self._replaying = False
+        self.record: RunRecord | None = None
+        self._started = wait()
+        self._recorded: float | None = None
+        self._taken: dict[str, int] = {}
+        try:
+            self._states = EpochStates(config.outputs.output, self._schedules)
+            self._recover()
+        except BaseException:
+            self._landing.unlock()
+            raise
+        self.status = self._status()
+        """As of the last step."""
+        # Nobody has listened so far, however long that took.
+        self._quiet_since = wait()
+
+    def _recover(self) -> None:
+        """Take up the accounting first, then the segments that are not in it."""
+        self._number, watermark = self._states.recover()
+        if watermark is not None:
+            self._mark.at_least(watermark)
+        self._taken = self._landing.taken()
+        for segment in self._landing.recover(self._number):
+            self._take(segment)
+        while self._merge():
+            pass
+        if isinstance(self._source, Files):
+            self._source.resume(self._taken)
+
+    def _take(self, segment: Segment) -> None:
+        """A segment joins what is known."""
+        self._segments[segment.number] = segment
+        self._number = max(self._number, segment.number)
+        self._mark.at_least(segment.watermark)
+        self.messages += segment.messages
+        self.unstamped += segment.unstamped
+        self._taken.update(segment.taken)
+        self._states.take(segment, self._segments)
+
+    # --- for replays
+
+    @property
+    def collections(self) -> dict[int, Collection]:
+        """By digest."""
+        return self._collections
+
+    @property
+    def segments(self) -> tuple[Segment, ...]:
+        """Those that are still there, in order."""
+        return tuple(self._segments[number] for number in sorted(self._segments))
+
+    @property
+    def next_number(self) -> int:
+        """Number of the next segment."""
+        return self._number + 1
+
+    def revisions(self) -> dict[EpochKey, int]:
+        """Newest revision of each epoch that has one, archived ones among them."""
+        return self._states.revisions()
+
+    def take_up(self, segment: Segment, admitted: Sequence[ReportColumns]) -> None:
+        """Land reports that were refused and no longer are; even closed epochs get one more result."""
+        self._replaying = True
+        self._take(self._landing.write(segment, admitted))
+
+    # --- the loop
+
+    def step(self) -> int:
+        """Pull once, land, publish what is due; gives how many messages were pulled."""
+        pulled = self._pull()
+        if pulled.messages:
+            self.connected = True
+            self._pulled += len(pulled.messages)
+            horizon = self._mark.judge(pulled, self._wait())
+            self._land(pulled.messages)
+            self._landed += len(pulled.messages)
+        else:
+            horizon = self._listen()
+        self._mark.advance(self._bounded(horizon))
+        self._publish()
+        self.status = self._status()
+        return len(pulled.messages)
+
+    @property
+    def watermark(self) -> int:
+        """Microseconds since 1970; no message before it is expected."""
+        return self._mark.micros
+
+    @property
+    def idle_seconds(self) -> float:
+        """How long no message has come."""
+        return self._wait() - self._quiet_since
+
+    def stop(self) -> None:
+        """Publish everything that is not published yet, as far as it is known, and leave the record.
+
+        Epochs that are still open get a provisional result; the next engine goes on with them.
+        """
+        self._publish(everything=True)
+        self._record("stopped")
+        self.status = self._status()
+        self._landing.unlock()
+
+    def _pull(self) -> Pull:
+        """Messages of one interval.
+
+        What is known of them depends on their ages at the moment of each pull alone. Time spent gathering or
+        landing makes no message look old, and hides none that is still waiting.
+        """
+        config, pulled, begin = self._config, Pull(), self._wait()
+        while True:
+            left = config.engine.land_every - (self._wait() - begin)
+            full = (
+                len(pulled.messages) >= config.engine.land_messages or pulled.size >= config.engine.land_bytes
+            )
+            if full or left <= 0:
+                return pulled
+            some = self._source.pull(
+                config.engine.land_messages - len(pulled.messages),
+                config.engine.land_bytes - pulled.size,
+                left,
+            )
+            pulled.add(some, self._keeper.now())
+
+    def _listen(self) -> int | None:
+        """No message has come: after a while there is none, unless the source could not have given it."""
+        if self.idle_seconds < self._config.engine.settle:
+            return None
+        if not self._connected():
+            # Nothing of what was published meanwhile has come yet: the silence begins when it can.
+            self._quiet_since = self._wait()
+            return None
+        return self._mark.silence()
+
+    def _bounded(self, horizon: int | None) -> int | None:
+        """Not beyond what the source says may still be missing."""
+        if horizon is None or not isinstance(self._source, Files):
+            return horizon
+        return min(horizon, self._source.missing_from())
+
+    def _connected(self) -> bool:
+        ask = getattr(self._source, "connected", None)
+        self.connected = ask is None or bool(ask())
+        return self.connected
+
+    def _land(self, messages: list[Any]) -> None:
+        segment = self._landing.land(
+            self._number + 1,
+            [message.data for message in messages],
+            [message.arrival_micros for message in messages],
+            self._collections,
+            watermark=self.watermark,
+            closed=self._states,
+            unstamped=sum(not message.stamped for message in messages),
+            taken=self._source.taken(messages) if isinstance(self._source, Files) else (),
+        )
+        self._take(segment)
+        self._source.acknowledge(messages)
+        self._quiet_since = self._wait()
+
+    # --- results
+
+    def _publish(self, everything: bool = False) -> None:
+        """Make the results that are due by the watermark."""
+        due = [d for key, state in self._states.epochs.items() if (d := self._due(key, state, everything))]
+        for some in self._portions(due):
+            publish_due(self._config, self._landing, some)
+            for each in some:
+                self._states.refresh(each.key)
+            self._published += len(some)
+        if due or everything or self._record_is_old():
+            self._states.publish_unattributed(self._number)
+            self._remove_segments()
+            self._states.fold(
+                self._config.engine.keep_accounts,
+                self.watermark // _MICROS - self._config.engine.keep_accounting,
+            )
+            self._record("running")
+        self._merge()
+
+    def _due(self, key: EpochKey, state: EpochState, everything: bool) -> Due | None:
+        moment = EpochMoment(self._schedules[key[0]], key, state, self.watermark)
+        if not moment.is_due(everything):
+            return None
+        if moment.needs_count:
+            self._require_all(key, state)
+        return moment.due(self._number, self._replaying)
+
+    def _require_all(self, key: EpochKey, state: EpochState) -> None:
+        """Raise LdpError where reports that were admitted are no longer among the segments."""
+        there = sum(self._segments[number].by_key[key].reports for number in state.segments)
+        admitted = state.total_without_counts.pending
+        if there != admitted:
+            raise LdpError(
+                "E-LANDING-MISSING",
+                f"{admitted} reports of epoch {key[1]} of {key[0]} were admitted, {there} are still on disk",
+                where=self._config.outputs.output,
+                remedy="An epoch can be counted again for a week after its close; what is published stays.",
+            )
+
+    def _portions(self, due: list[Due]) -> Iterator[list[Due]]:
+        """As many results at once as fit into memory, or one alone."""
+        some: list[Due] = []
+        size = 0
+        for each in due:
+            more = sum(self._segments[number].by_key[each.key].length for number in each.segments)
+            if some and (len(some) >= _TOGETHER or size + more > _TOGETHER_BYTES):
+                yield some
+                some, size = [], 0
+            some.append(each)
+            size += more
+        if some:
+            yield some
+
+    # --- keeping the disk small
+
+    def _horizon(self) -> int:
+        """Epochs that closed before it are no longer kept to be counted again; microseconds since 1970."""
+        return self.watermark - self._config.engine.keep_landed * _MICROS
+
+    def _remove_segments(self) -> None:
+        """Delete segments whose epochs have all been closed for as long as they are to be kept."""
+        horizon = self._horizon()
+        gone = []
+        for segment in self._segments.values():
+            if (
+                segment.watermark <= horizon
+                and self._all_closed(segment, horizon)
+                and all(self._is_gone(key) for key in segment.by_key)
+                and all(self._states.is_booked(key, segment.number) for (key, _), _ in segment.entries)
+            ):
+                gone.append(segment)
+        self._keep_taken(gone)
+        for segment in gone:
+            self._landing.remove(segment)
+            del self._segments[segment.number]
+            self._states.remove_segment(segment)
+
+    def _keep_taken(self, segments: Iterable[Segment]) -> None:
+        """Before segments go: note how far files were taken, of those that are still there."""
+        if any(segment.taken for segment in segments):
+            source = self._source
+            if isinstance(source, Files):
+                self._taken = {name: end for name, end in self._taken.items() if source.exists(name)}
+            self._landing.keep_taken(self._taken)
+
+    def _all_closed(self, segment: Segment, horizon: int) -> bool:
+        """Whether the last epoch of each collection is closed: asked first, since it costs nothing."""
+        schedules = self._schedules
+        return all(d in schedules and schedules[d].close(e) <= horizon for d, e in segment.latest.items())
+
+    def _is_gone(self, key: EpochKey) -> bool:
+        """Whether an epoch will not be counted again."""
+        return self._states.is_gone(key, self._horizon())
+
+    def _merge(self) -> bool:
+        """Make one segment of many; gives whether there was something to do."""
+        parts = mergeable(self.segments, self._config.engine.merge_segments)
+        if not parts:
+            return False
+        self._keep_taken(parts)
+        merged = self._landing.merge(parts, self._states.booked_segment, self._is_gone)
+        for part in parts:
+            del self._segments[part.number]
+        self._segments[merged.number] = merged
+        self._states.replace_segments(parts, merged)
+        return True
+
+    # --- saying what was done
+
+    def _record_is_old(self) -> bool:
+        return self._recorded is None or self._wait() - self._recorded >= self._config.counting.late_every
+
+    def _record(self, status: str) -> None:
+        """Write the record of the run so far."""
+        states = self._states
+        record = run_record(
+            self._config,
+            states.accounting,
+            states.files,
+            self._wait() - self._started,
+            archived=states.archived,
+            status=status,
+            indicators=indicators_record((*key, known.indicators) for key, known in states.epochs.items()),
+            stream=StreamRecord(
+                self._config.input.subscription,
+                self._config.input.timestamp_attribute,
+                self.watermark,
+                self._number,
+                len(self._segments),
+                self.unstamped,
+                self._keeper.record(),
+                self._config.input.watch,
+            ),
+        )
+        write_record(self._config.outputs.output, record)
+        self.record = record
+        self._recorded = self._wait()
+
+    def _status(self) -> Status:
+        """What the engine is doing; everything in memory is looked at, which is not much."""
+        total = self._states.total
+        now, mark = self._keeper.now(), self.watermark / _MICROS
+        return Status(
+            **{name: getattr(total, name) for name in ("read", "counted", "late", "duplicate", "pending")},
+            rejected=total.rejected_record(),
+            pulled=self._pulled,
+            landed=self._landed,
+            published=self._published,
+            watermark=mark,
+            lag=max(now - mark, 0.0) if mark else 0.0,
+            connected=self.connected,
+            clock_ahead=self._keeper.jumped,
+            open_epochs=sum(not known.closed for known in self._states.epochs.values()),
+            segments=len(self._segments),
+        )

@@ -1,0 +1,152 @@
+"""A run of the engine on this machine, from its first message until it is told to stop."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from pathlib import Path
+
+from ldpbeam.engine.engine import LocalStream, Source
+from ldpbeam.engine.sources.subscriber import Subscriber
+from ldpbeam.engine.sources.watched_folder import WatchedFolder
+from ldpbeam.engine.status import Status, serve_metrics
+from ldpbeam.engine.storage.landing import Landing
+from ldpbeam.errors import UsageError, disk_error
+from ldpbeam.host.http import parse_address
+from ldpbeam.host.memory import keep_freed_memory, keep_what_is_loaded
+from ldpbeam.host.signals import stopped_by_signals
+from ldpbeam.job.config import RunConfig
+from ldpbeam.records.output import unusable
+from ldpbeam.records.run_record import RUN_RECORD, RunRecord
+
+_OWN = frozenset({"estimates", "latest", "rejects", "accounting", "landing", RUN_RECORD, "index.html"})
+"""What the local engine keeps in its output directory, and the page beside it."""
+
+Progress = Callable[[str, RunRecord, Status], None]
+"""Told what has happened (``published``, ``disconnected``, ``connected``, ``clock``), the record of the run,
+and what the engine is doing."""
+
+
+def run_local(
+    config: RunConfig,
+    progress: Progress | None = None,
+    beside: AbstractContextManager[object] | None = None,
+) -> RunRecord:
+    """Run the local engine until it is told to stop (SIGTERM, SIGINT) or nothing comes any more.
+
+    A stop is a drain: what was pulled is landed or given back, and everything known is published.
+
+    Args:
+        config: with a subscription, or a folder to watch.
+        progress: called when something has happened.
+        beside: a page that is served, or the like; entered before the first message is taken, left after the
+            last.
+
+    Raises:
+        UsageError: the subscription cannot be read, or the output directory is not an engine's.
+        LdpError: what was landed earlier is damaged, or nothing more can be written. Messages that are not
+            on disk were not acknowledged then, and come again.
+    """
+    keep_freed_memory()
+    keep_what_is_loaded()
+    idle = config.engine.stop_when_idle
+    address = parse_address(config.engine.metrics) if config.engine.metrics else None
+    _require_own(config.outputs.output)
+    landing = Landing(config.outputs.output)
+    # Before anything is pulled: what a second engine gives back would have been delivered once more.
+    with disk_errors(config.outputs.output), landing.locked():
+        with ExitStack() as stack:
+            stopped = threading.Event()
+            stack.enter_context(stopped_by_signals(stopped.set))
+            source = stack.enter_context(_source(config))
+            engine = LocalStream(config, source, landing=landing)
+            if address is not None:
+                stack.enter_context(serve_metrics(address, lambda: engine.status))
+            if beside is not None:
+                stack.enter_context(beside)
+            watch = _Watch(progress, engine)
+            while not stopped.is_set():
+                engine.step()
+                watch.look()
+                if idle is not None and engine.idle_seconds >= idle:
+                    break
+        engine.stop()
+    assert engine.record is not None  # noqa: S101 - stop() writes it
+    return engine.record
+
+
+@contextmanager
+def _source(config: RunConfig) -> Iterator[Source]:
+    """What the local engine reads, for a block."""
+    if config.input.watch:
+        yield WatchedFolder(config.input.watch)
+        return
+    with Subscriber(
+        config.input.subscription,
+        config.input.timestamp_attribute or None,
+        max_messages=2 * config.engine.land_messages,
+        max_bytes=2 * config.engine.land_bytes,
+    ) as subscriber:
+        yield subscriber
+
+
+class _Watch:
+    """Tells what has changed since the last step."""
+
+    def __init__(self, progress: Progress | None, engine: LocalStream) -> None:
+        self._progress, self._engine = progress, engine
+        self._record = engine.record
+        self._connected, self._clock = True, False
+
+    def look(self) -> None:
+        """After a step."""
+        engine, status = self._engine, self._engine.status
+        if self._progress is None or engine.record is None:
+            return
+        if engine.record is not self._record:
+            self._record = engine.record
+            self._progress("published", engine.record, status)
+        if status.connected != self._connected:
+            self._connected = status.connected
+            self._progress("connected" if status.connected else "disconnected", engine.record, status)
+        if bool(status.clock_ahead) and not self._clock:
+            self._progress("clock", engine.record, status)
+        self._clock = bool(status.clock_ahead)
+
+
+@contextmanager
+def disk_errors(output: str) -> Iterator[None]:
+    """Say what a person can do about a disk that takes no more; nothing acknowledged is lost by that.
+
+    Raises:
+        LdpError: a call of the operating system failed for want of room or of permission.
+    """
+    try:
+        yield
+    except OSError as error:
+        raise disk_error(error, "" if error.filename else output) or error from None
+
+
+def _require_own(output: str) -> None:
+    """Raise UsageError for what is no stream's directory: a run over files would clear it."""
+    if "://" in output:
+        raise UsageError(
+            "E-USAGE-OUTPUT",
+            f"the local engine keeps its memory in a local directory, not in {output}",
+            remedy="Give a local directory to --output, or run on a cluster with --runner.",
+        )
+    folder = Path(output)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        found = sorted(p.name for p in folder.iterdir() if not p.name.endswith(".tmp"))
+    except OSError as error:
+        raise unusable(output, error) from None
+    foreign = sorted(set(found) - _OWN)
+    if foreign or (found and "landing" not in found):
+        what = foreign[0] if foreign else found[0]
+        raise UsageError(
+            "E-USAGE-OUTPUT",
+            f"{output} holds {what!r}, which no stream has written",
+            remedy="Give a new directory to --output, or the one of an earlier stream to go on with.",
+        )

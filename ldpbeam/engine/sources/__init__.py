@@ -1,0 +1,1 @@
+"""What the engine reads: a Pub/Sub subscription, or a folder that grows."""

@@ -1,0 +1,175 @@
+"""Which files a run reads, from what was typed after ``--input``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from ldpbeam.errors import UsageError
+from ldpbeam.job.matching import Matched, match_path, some_of
+
+_BESIDE_REPORTS = frozenset({"simulation.json", "truth.parquet"})
+"""What ``ldpbeam simulate`` writes beside ``reports/``: about them, and no reports."""
+_OURS = _BESIDE_REPORTS | {"collection.yaml", "index.html"}
+CLUSTER_SHARD_BITS = 3
+"""Bits of sharding for messages on clusters, whose size nobody knows."""
+_SHARD_BYTES = 256 << 20
+_SHARD_BYTES_ON_DISK = 16 << 30
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """Files to read."""
+
+    paths: tuple[str, ...]  # each file once, in order of their names
+    size: int  # bytes in all, or a little more
+    notes: tuple[str, ...] = ()  # what was not taken as it was typed, for the user
+    passed_over: tuple[str, ...] = ()  # files and folders that were not taken for data
+
+
+def find_inputs(patterns: Sequence[str]) -> Inputs:
+    """The files of several paths and patterns together; a file that two of them name is read once.
+
+    Of a folder that ``ldpbeam simulate`` has written, ``reports/`` is taken: the truth and the record of the
+    simulation are no reports.
+
+    Raises:
+        UsageError: one of them names no file.
+    """
+    found: dict[str, str] = {}
+    size = 0
+    notes: list[str] = []
+    passed_over: dict[str, None] = {}
+    for pattern in patterns:
+        taken = _reports_below(pattern)
+        if taken != pattern:
+            notes.append(f"{pattern} is the output of a simulation: reading {taken}")
+        matched = match_inputs(taken)
+        for path in matched.files:
+            if _beside_reports(path):
+                notes.append(f"{path} holds the record or the truth of a simulation: left out")
+            else:
+                found.setdefault(_identity(path), path)
+        # For a progress display and the number of shards: what patterns share may count twice.
+        size += matched.size
+        passed_over |= dict.fromkeys((*matched.passed_over, *matched.folders))
+    if not found:
+        raise UsageError(
+            "E-USAGE-INPUT",
+            f"{' and '.join(map(repr, patterns))} holds no reports",
+            remedy="Give the files of reports, or the folder that holds them.",
+        )
+    taken_after_all = set(found.values())
+    left = tuple(path for path in passed_over if path not in taken_after_all)
+    if left:
+        why = "as no data, unfinished, or a folder that is no partition"
+        notes.append(f"passed over {len(left):,}, {why}: {some_of(left)}")
+    return Inputs(tuple(sorted(found.values())), size, tuple(dict.fromkeys(notes)), left)
+
+
+def match_inputs(pattern: str) -> Matched:
+    """What a path or pattern names; see :func:`ldpbeam.job.matching.match_path`.
+
+    Raises:
+        UsageError: it names no file.
+    """
+    matched = match_path(pattern)
+    if matched.files:
+        return matched
+    missing, remedy = (
+        f"no file matches {pattern!r}",
+        ("Check --input; quote a pattern so that the shell leaves it alone."),
+    )
+    if matched.passed_over:
+        missing = f"{pattern!r} names nothing but {some_of(matched.passed_over)}, which are passed over"
+        remedy = "Give the path of a file itself if it is to be read."
+    elif matched.folders:
+        missing = f"{pattern!r} names no file, only folders: {some_of(matched.folders)}"
+        remedy = f"Write {_all_below(pattern)!r} for the files in all folders, or give the folders."
+    elif pattern and "://" not in pattern and Path(pattern).is_dir():
+        missing, remedy = f"the folder {pattern!r} is empty", "Give the folder that holds the reports."
+    raise UsageError("E-USAGE-INPUT", missing, remedy=remedy)
+
+
+def _all_below(pattern: str) -> str:
+    """The pattern of all files at any depth below a folder, or below the folders of a pattern."""
+    return f"{pattern.rstrip('/')}/**"
+
+
+def shard_bits_for(size: int, *, held: bool = False) -> int:
+    """Bits of sharding for inputs of ``size`` bytes.
+
+    ``held``: reports that wait for their duplicates are held in memory, those of a shard together. Else they
+    wait on disk, whatever they are; a shard's ids are then read once for each 2**25 of them.
+    """
+    return min(8, (size // (_SHARD_BYTES if held else _SHARD_BYTES_ON_DISK)).bit_length())
+
+
+def waits_on_disk(runner: str, output: str) -> bool:
+    """Whether reports wait for their duplicates on the disk of this machine.
+
+    They do where one process does all the work; workers of a cluster share no disk.
+    """
+    return runner == "FnApiRunner" and "://" not in output
+
+
+def _identity(path: str) -> str:
+    """What two spellings of one file have in common."""
+    return path if "://" in path else str(Path(path).resolve())
+
+
+def _reports_below(pattern: str) -> str:
+    """The folder of reports in a simulation's output; anything else as it is."""
+    if "://" in pattern:
+        return pattern
+    folder = Path(pattern)
+    if not (folder / "reports").is_dir():
+        return pattern
+    files = {path.name for path in folder.iterdir() if path.is_file() and not path.name.startswith(".")}
+    return str(folder / "reports") if files <= _OURS else pattern
+
+
+def _beside_reports(path: str) -> bool:
+    if "://" in path:
+        return False
+    file = Path(path)
+    return file.name in _BESIDE_REPORTS and (file.parent / "simulation.json").is_file()
+
+
+def split_arguments(
+    arguments: Sequence[str], *, files_allowed: bool
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Arguments that ``run`` itself does not know, as (further inputs, options for Beam).
+
+    A shell expands a pattern without quotes: its first file becomes the value of ``--input``, the others
+    arrive as arguments of their own. Where each of them is a file, they can only be meant as inputs. What
+    stands directly after an option is that option's value.
+
+    Args:
+        arguments: as typed, in order.
+        files_allowed: whether there is an ``--input`` that they can belong to.
+
+    Raises:
+        UsageError: an argument is neither an option nor its value nor a file.
+    """
+    files: list[str] = []
+    options: list[str] = []
+    for i, argument in enumerate(arguments):
+        value = i > 0 and arguments[i - 1].startswith("-") and "=" not in arguments[i - 1]
+        if argument.startswith("-") or value:
+            options.append(argument)
+        elif files_allowed and ("://" in argument or Path(argument).exists()):
+            files.append(argument)
+        else:
+            raise stray(argument)
+    return tuple(files), tuple(options)
+
+
+def stray(argument: str) -> UsageError:
+    """The error about an argument that belongs to no option."""
+    return UsageError(
+        "E-USAGE-OPTION",
+        f"there is no option {argument}, nor is it a file that could belong to --input",
+        remedy="Quote a pattern (--input 'reports/*.pb'): without quotes the shell replaces it by its files.",
+    )

@@ -1,0 +1,272 @@
+"""What run.json says of a collection: typed, so that readers ask it instead of guessing from names.
+
+The entry is the collection's own record (:meth:`Collection.as_record`), what its consistency method promises,
+and its definition, from which the collection can be made again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from fractions import Fraction
+from typing import Any, TypeAlias
+
+from ldpbeam.collection.collection import Collection
+from ldpbeam.collection.record import definition
+from ldpbeam.protocols.contract import Result
+from ldpbeam.support import SupportProbabilities
+
+Curve: TypeAlias = tuple[tuple[int, float], ...]
+"""Pairs (t, loss), t from 1 on."""
+
+
+MOST = 1 << 53
+"""No number of a record is larger: everything counted is below it, and a chart can draw it."""
+
+
+def number(raw: Any) -> Any:
+    """A number of a JSON document, as it is.
+
+    Raises:
+        TypeError: it is something else.
+        ValueError: it is not finite, or beyond :data:`MOST`.
+    """
+    if isinstance(raw, bool) or not isinstance(raw, int | float):
+        raise TypeError(f"a number is needed, not {type(raw).__name__}")
+    if not -MOST <= raw <= MOST:
+        raise ValueError("a number is too large")
+    return raw
+
+
+def whole(raw: Any) -> int:
+    """A whole number of a JSON document; raises as :func:`number`."""
+    if not isinstance(raw, int):
+        raise TypeError(f"a whole number is needed, not {type(raw).__name__}")
+    return int(number(raw))
+
+
+@dataclass(frozen=True)
+class Promises:
+    """What holds for every consistent result of a collection (up to rounding)."""
+
+    non_negative: bool
+    sums_to_one: bool
+
+
+@dataclass(frozen=True)
+class StatementRecord:
+    """One promise to a device, as :class:`ldpbeam.privacy.statements.Statement` words it.
+
+    Attributes:
+        key: what it is about.
+        title: the same for people.
+        value: its number as people read it.
+        text: the sentence.
+    """
+
+    key: str
+    title: str
+    value: str
+    text: str
+
+    @classmethod
+    def from_record(cls, record: Mapping[str, Any]) -> StatementRecord:
+        """As run.json has it."""
+        return cls(*(str(record[name]) for name in ("key", "title", "value", "text")))
+
+
+@dataclass(frozen=True)
+class GuaranteeRecord:
+    """Levels of privacy (ε) and the losses over several reports; None or empty where nothing is stated.
+
+    Attributes:
+        first_report: one report, looked at alone.
+        per_report: whether every report spends that again, since nothing is memoised.
+        per_memoised_input: of two-round protocols.
+        inputs: what such a protocol memoises answers for, such as hash symbols.
+        cap_over_inputs: the most that all reports tell about these, times known.
+        statements: all that is promised, in sentences.
+        not_capped, not_hidden: sentences on what the promises do not cover.
+        assumption, first_report_without_assumption: of bounded counters.
+        loss_same_changes, loss_any_changes: losses over t reports.
+        lifetime_reports: how many reports a device makes in its life at most.
+        lifetime: what all of them tell between any two sequences of values; None where that is not bounded.
+    """
+
+    first_report: float | None = None
+    per_report: bool = False
+    per_memoised_input: float | None = None
+    inputs: str = ""
+    cap_over_inputs: float | None = None
+    statements: tuple[StatementRecord, ...] = ()
+    not_capped: str = ""
+    not_hidden: tuple[str, ...] = ()
+    assumption: str = ""
+    first_report_without_assumption: float | None = None
+    loss_same_changes: Curve = ()
+    loss_any_changes: Curve = ()
+    lifetime_reports: int | None = None
+    lifetime: float | None = None
+
+    @classmethod
+    def from_record(cls, record: Mapping[str, Any]) -> GuaranteeRecord:
+        """As run.json has it; keys that it does not have are left out."""
+        known: dict[str, Any] = {}
+        for each in fields(cls):
+            raw = record.get(each.name)
+            if raw is None:
+                continue
+            if each.name in {"loss_same_changes", "loss_any_changes"}:
+                known[each.name] = tuple((whole(t), number(loss)) for t, loss in raw)
+            elif each.name == "statements":
+                known[each.name] = tuple(StatementRecord.from_record(one) for one in raw)
+            elif each.name == "not_hidden":
+                known[each.name] = tuple(map(str, raw))
+            elif each.name in {"not_capped", "assumption", "inputs"}:
+                known[each.name] = str(raw)
+            else:
+                known[each.name] = bool(raw) if each.name == "per_report" else number(raw)
+        return cls(**known)
+
+
+@dataclass(frozen=True)
+class HistogramRecord:
+    """What is estimated of one attribute, or of a collection that has only one.
+
+    Attributes:
+        attribute: its name; empty where there is only one.
+        protocol: how it is reported, with the allocation where there is one.
+        result: frequencies or a mean.
+        size: values of its domain.
+        support: probabilities that a report supports a value; None for a mean.
+        lasting: the same of what a device keeps for life; None where it keeps nothing, and for a mean.
+        up, down, ten: the most that one forged report among n moves one value (up or down) or ten frequencies
+            together, times n; None where that is not stated.
+    """
+
+    attribute: str
+    protocol: str
+    result: Result
+    size: int
+    support: SupportProbabilities | None = None
+    lasting: SupportProbabilities | None = None
+    up: float | None = None
+    down: float | None = None
+    ten: float | None = None
+
+    @property
+    def is_mean(self) -> bool:
+        """Whether the result is one mean, and not one frequency for each value."""
+        return self.result is Result.MEAN
+
+    @classmethod
+    def from_record(
+        cls, own: Mapping[str, Any], attribute: str, allocation: str, leverage: Mapping[str, Any]
+    ) -> HistogramRecord:
+        """From the record of an attribute, or of a collection that has only one.
+
+        Raises:
+            LookupError, TypeError, ValueError: it is damaged.
+        """
+        up, down, ten = (leverage.get(name) for name in ("one_value", "one_value_down", "ten_values"))
+        return cls(
+            attribute,
+            " · ".join(filter(None, (allocation, str(own["protocol"])))),
+            Result(own["result"]),
+            whole(own["domain_size"]),
+            _probabilities(own["support"]),
+            _probabilities(own["lasting"]),
+            *(None if bound is None else number(bound) for bound in (up, down, ten)),
+        )
+
+
+def _probabilities(raw: Mapping[str, Any] | None) -> SupportProbabilities | None:
+    if raw is None:
+        return None
+    own, other, sampled = (Fraction(number(raw[name])) for name in ("own", "other", "sampled"))
+    return SupportProbabilities(own, other, sampled)
+
+
+@dataclass(frozen=True)
+class CollectionRecord:
+    """One collection of a run.
+
+    Attributes:
+        name, version, digest: of the collection; version 0 where nothing is known but its estimates.
+        protocol, allocation: how devices report, and how they share several attributes; empty where the other
+            one says it all.
+        histograms: one for each attribute.
+        parameters: levels and what the protocol worked out from them, by name.
+        payload_bits: per report.
+        epoch_seconds: length of an epoch.
+        allowed_lateness_seconds: how long after an epoch's end its reports count.
+        consistency: name of the method.
+        promises: what holds for consistent results; None where the method is not known.
+        min_reports: an epoch with fewer has no estimates.
+        guarantee: None where none is stated.
+        definition: what the collection can be made again from; None where an earlier version wrote it.
+        written: the whole entry of run.json.
+    """
+
+    name: str
+    version: int
+    digest: str
+    protocol: str = ""
+    allocation: str = ""
+    histograms: tuple[HistogramRecord, ...] = ()
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    payload_bits: int | None = None
+    epoch_seconds: int | None = None
+    allowed_lateness_seconds: int | None = None
+    consistency: str = ""
+    promises: Promises | None = None
+    min_reports: int = 0
+    guarantee: GuaranteeRecord | None = None
+    definition: Mapping[str, Any] | None = None
+    written: Mapping[str, Any] = field(default_factory=dict, repr=False)
+
+    @classmethod
+    def from_record(cls, record: Mapping[str, Any]) -> CollectionRecord:
+        """An entry of run.json.
+
+        Raises:
+            LookupError, TypeError, ValueError, AttributeError: it is damaged.
+        """
+        leverage = {one["attribute"]: one for one in record["leverage"]}
+        protocol, allocation = str(record["protocol"]), str(record.get("allocation") or "")
+        # A collection with one domain is its only attribute.
+        parts = [(str(own["name"]), own) for own in record.get("attributes", ())] or [("", record)]
+        return cls(
+            str(record["name"]),
+            whole(record["version"]),
+            str(record["digest"]),
+            protocol,
+            allocation,
+            tuple(
+                HistogramRecord.from_record(own, name, allocation if name else "", leverage.get(name, {}))
+                for name, own in parts
+            ),
+            parameters=dict(record["parameters"]),
+            payload_bits=whole(record["payload_bits"]),
+            epoch_seconds=whole(record["epoch"]["length_seconds"]),
+            allowed_lateness_seconds=whole(record["allowed_lateness_seconds"]),
+            consistency=str(record["consistency"]),
+            promises=Promises(**record["promises"]),
+            min_reports=whole(record["min_reports"]),
+            guarantee=GuaranteeRecord.from_record(record["guarantee"]) if record["guarantee"] else None,
+            definition=record.get("definition"),
+            written=record,
+        )
+
+
+def collection_entry(collection: Collection) -> dict[str, Any]:
+    """What run.json says of a collection."""
+    from ldpbeam.consistency import METHODS
+
+    method, mean = METHODS[collection.consistency], collection.protocol.result is Result.MEAN
+    # A mean is brought into its range by every method but none, and there is no sum to keep.
+    promises = {
+        "non_negative": collection.consistency != "none" if mean else method.non_negative,
+        "sums_to_one": not mean and method.sums_to_one,
+    }
+    return {**collection.as_record(), "promises": promises, "definition": definition(collection)}

@@ -1,0 +1,52 @@
+"""What the steps of a run over files report about themselves, from the pipeline to the record of the run."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from typing import Any
+
+from apache_beam.io.filesystems import FileSystems
+
+from ldpbeam.accounting import Accounting, Entry
+from ldpbeam.transforms.sinks.atomic import publish
+from ldpbeam.transforms.sinks.estimates import PublishedIndicators
+from ldpbeam.transforms.sinks.file_record import FileRecord
+
+OUTCOME = "outcome.json"
+"""The file in the output that the pipeline writes last; it is gone once run.json is there."""
+
+Outcome = Entry | FileRecord | PublishedIndicators
+"""An accounting entry, a file that was written, or signs of forged reports."""
+
+
+def write_outcome(_: bytes, output: str, outcome: Iterable[Outcome]) -> FileRecord:
+    """Everything that steps report about themselves, to one file, where :func:`read_outcome` finds it."""
+    entries: list[Entry] = []
+    files: list[FileRecord] = []
+    indicators: list[PublishedIndicators] = []
+    for item in outcome:
+        if isinstance(item, FileRecord):
+            files.append(item)
+        elif isinstance(item, PublishedIndicators):
+            indicators.append(item)
+        else:
+            entries.append(item)
+    record = {
+        "entries": [[digest, epoch, what, count] for ((digest, epoch), what), count in entries],
+        "files": [f.as_record() for f in files],
+        "indicators": [[one.digest, one.epoch, one.indicators] for one in indicators],
+    }
+    return publish(output, OUTCOME, json.dumps(record).encode())
+
+
+def read_outcome(output: str) -> tuple[Accounting, list[FileRecord], list[tuple[str, int, Any]]]:
+    """What the pipeline left: its accounting, its files, and the indicators of each result."""
+    with FileSystems.open(FileSystems.join(output, OUTCOME)) as handle:
+        record = json.loads(handle.read())
+    entries = ((((digest, epoch), what), count) for digest, epoch, what, count in record["entries"])
+    return (
+        Accounting.from_entries(entries),
+        list(map(FileRecord.from_record, record["files"])),
+        record["indicators"],
+    )

@@ -1,0 +1,90 @@
+"""Rejected records that are to be counted again: the run they belong to, and what became of them.
+
+The counts become what they would have been without the rejection.
+
+Over files the whole input is counted again, because a repeat can only be told from a first copy beside all
+others; epochs whose counts change get a further revision. A stream takes up the refused messages it has kept.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from ldpbeam.collection.collection import Collection
+from ldpbeam.collection.record import collection_of
+from ldpbeam.errors import Reason, UsageError
+from ldpbeam.records.run_record import RUN_RECORD, RunRecord, read_record
+
+
+@dataclass(frozen=True)
+class Rejects:
+    """Tables of rejects in the output of a run.
+
+    Attributes:
+        output: the output.
+        tables: their paths.
+        collections: those that were given, and all others of the run.
+        record: of the run.
+    """
+
+    output: Path
+    tables: tuple[Path, ...]
+    collections: tuple[Collection, ...]
+    record: RunRecord
+
+
+@dataclass(frozen=True)
+class Replayed:
+    """What a replay did."""
+
+    record: RunRecord  # the new content of run.json
+    before: int  # records that were rejected
+    after: int  # records that still are
+    revised: tuple[tuple[str, int, int], ...]  # (collection, epoch, revision) of every result that changed
+
+
+def find_rejects(rejects: Path, collections: tuple[Collection, ...] = ()) -> Rejects:
+    """The run that rejected records belong to.
+
+    Args:
+        rejects: a table of rejects, or the folder of them, in the output directory of a run.
+        collections: further ones, and those of the run that have changed since without another digest. All
+            others are as the run's record has them, so nothing that was counted is forgotten.
+
+    Raises:
+        UsageError: there is no run around the rejects, or its input is gone.
+        CollectionError: the record's definition of a collection is damaged.
+    """
+    rejects = rejects.absolute()
+    folder = rejects if rejects.is_dir() else rejects.parent
+    output = folder.parent
+    tables = sorted(folder.glob("*.parquet")) if rejects.is_dir() else [rejects]
+    if not (output / RUN_RECORD).is_file() or not all(table.is_file() for table in tables):
+        raise UsageError(
+            "E-USAGE-REPLAY",
+            f"{rejects} is not the rejects of a finished run",
+            remedy="Give OUTPUT/rejects, or a table in it, where OUTPUT/run.json exists.",
+        )
+    record = read_record(output / RUN_RECORD)
+    return Rejects(output, tuple(tables), _with_those_of(record, collections), record)
+
+
+def _with_those_of(record: RunRecord, collections: tuple[Collection, ...]) -> tuple[Collection, ...]:
+    """The collections given, and all others of the run; UsageError where its record did not keep them."""
+    given = {collection.digest_hex for collection in collections}
+    missing = [kept for kept in record.collections if kept.digest not in given]
+    unknown = [f"{kept.name} version {kept.version}" for kept in missing if kept.definition is None]
+    if unknown:
+        raise UsageError(
+            "E-USAGE-REPLAY",
+            f"the record of the run does not hold {', '.join(unknown)}, which it counted",
+            remedy="Add its file with --collection.",
+        )
+    return (*(collection_of(kept.definition) for kept in missing if kept.definition), *collections)
+
+
+def rejected_count(record: RunRecord) -> int:
+    """Records rejected in a run, without conflicting repeats: what is replayed only makes those known."""
+    found = record.accounting.total.rejected
+    return sum(n for reason, n in found.items() if reason != Reason.CONFLICTING_ID.value)

@@ -1,0 +1,371 @@
+"""The record of a run (run.json), typed: whoever reads one reads it here, and nobody imports Beam for it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from itertools import groupby, pairwise
+from pathlib import Path
+from typing import Any
+
+from ldpbeam.accounting import Account
+from ldpbeam.errors import UsageError
+from ldpbeam.records.collection_record import CollectionRecord, number, whole
+from ldpbeam.transforms.sinks.file_record import FileRecord
+
+RUN_RECORD = "run.json"
+SCHEMA = "ldpbeam.run/1"
+STATUS = {0: "ok", 4: "ok_with_rejects", 5: "over_error_threshold"}
+"""What run.json says for each exit code of a finished run that has counted something."""
+NOTHING_COUNTED = "nothing_counted"
+"""What it says of one that has counted nothing, which ends with 5 as well."""
+DETACHED = "detached"
+"""What it says when a job was left to its cluster, which goes on to write all but run.json."""
+
+
+@dataclass(frozen=True)
+class Archived:
+    """Epochs of a stream that its record does not list one by one any more."""
+
+    epochs: int  # how many have their accounting in the archive
+    withheld: int  # how many of them have no estimates; run.json does not say, so it is 0 in what was read
+    account: Account  # the sum of their accounting
+
+
+@dataclass(frozen=True)
+class EpochRecord:
+    """The accounting of one epoch."""
+
+    collection: str  # its name; empty where the collection is no longer given
+    digest: str  # of the collection
+    epoch: int  # index
+    epoch_start: str | None  # instant; None where the collection is no longer given
+    account: Account  # what became of its records
+    withheld: str  # why it has no estimates although reports were counted; empty where it has them
+
+    @classmethod
+    def from_record(cls, record: Mapping[str, Any]) -> EpochRecord:
+        """A line of run.json."""
+        start = record["epoch_start"]
+        return cls(
+            str(record["collection"]),
+            str(record["digest"]),
+            whole(record["epoch"]),
+            None if start is None else str(start),
+            _account(record),
+            str(record["withheld"]),
+        )
+
+    def as_record(self) -> dict[str, object]:
+        """A line of run.json."""
+        return {
+            "collection": self.collection,
+            "digest": self.digest,
+            "epoch": self.epoch,
+            "epoch_start": self.epoch_start,
+            **self.account.as_record(),
+            "withheld": self.withheld,
+        }
+
+
+@dataclass(frozen=True)
+class Gap:
+    """Epochs in a row of which nothing was counted, though of the ones before and behind it was."""
+
+    collection: str  # its name; empty where the collection is no longer given
+    digest: str  # of the collection
+    first_epoch: int
+    last_epoch: int
+
+
+@dataclass(frozen=True)
+class RunAccounting:
+    """What became of every record of a run."""
+
+    total: Account  # the sum of all else
+    epochs: tuple[EpochRecord, ...]  # by digest and epoch
+    unattributed: Account  # records that belong to no epoch of a known collection
+    archived: Archived | None = None  # epochs that are not listed any more; None where there are none
+
+    @classmethod
+    def from_record(cls, record: Mapping[str, Any]) -> RunAccounting:
+        """As run.json has it."""
+        old = record.get("archived")
+        return cls(
+            _account(record["total"]),
+            tuple(map(EpochRecord.from_record, record["epochs"])),
+            _account(record["unattributed"]),
+            None if old is None else Archived(whole(old["epochs"]), 0, _account(old)),
+        )
+
+    @property
+    def gaps(self) -> tuple[Gap, ...]:
+        """Epochs without a counted report within the row of those that have one, by digest and epoch.
+
+        Where as many epochs of a collection are missing as are there, or more, there is no row to speak of.
+        """
+        found: list[Gap] = []
+        for (digest, name), group in groupby(self.epochs, lambda one: (one.digest, one.collection)):
+            there = [one.epoch for one in group if one.account.counted]
+            if there and there[-1] - there[0] + 1 < 2 * len(there):
+                found += [
+                    Gap(name, digest, before + 1, after - 1)
+                    for before, after in pairwise(there)
+                    if after > before + 1
+                ]
+        return tuple(found)
+
+    def as_record(self) -> dict[str, object]:
+        """For run.json."""
+        rest, old, gaps = self.unattributed, self.archived, self.gaps
+        return {
+            "total": self.total.as_record(),
+            "epochs": [epoch.as_record() for epoch in self.epochs],
+            **({"gaps": [asdict(gap) for gap in gaps]} if gaps else {}),
+            "unattributed": {"read": rest.read, "rejected": rest.rejected_record()},
+            **({"archived": {"epochs": old.epochs, **old.account.as_record()}} if old else {}),
+        }
+
+
+@dataclass(frozen=True)
+class Timings:
+    """Wall-clock time of a run."""
+
+    total_seconds: float
+    reports_per_second: float | None
+
+    @classmethod
+    def from_record(cls, record: Mapping[str, Any]) -> Timings:
+        """As run.json has it."""
+        speed = record["reports_per_second"]
+        return cls(number(record["total_seconds"]), None if speed is None else number(speed))
+
+
+@dataclass(frozen=True)
+class Alarm:
+    """A sign of forged reports; attributes as in :class:`ldpbeam.indicators.Indicator`, with its place."""
+
+    digest: str
+    epoch: int
+    indicator: str
+    attribute: str
+    found: float
+    expected: float
+    p_value: float
+    alarm: bool
+    meaning: str
+
+
+@dataclass(frozen=True)
+class Indicators:
+    """What a run found when it looked for signs of forged reports."""
+
+    false_alarm_rate: float  # most of all results of honest devices that cause an alarm
+    results: int  # how many were looked at
+    tests: int  # how many indicators they have
+    alarms: tuple[Alarm, ...]  # by digest and epoch
+
+    @classmethod
+    def from_record(cls, record: Mapping[str, Any]) -> Indicators:
+        """As run.json has it."""
+        rate, results, tests = (number(record[name]) for name in ("false_alarm_rate", "results", "tests"))
+        alarms = tuple(Alarm(**one) for one in record["alarms"])
+        for alarm in alarms:
+            whole(alarm.epoch), number(alarm.found), number(alarm.expected), number(alarm.p_value)
+        return cls(rate, results, tests, alarms)
+
+
+@dataclass(frozen=True)
+class StreamRecord:
+    """How far the local engine has come.
+
+    Attributes:
+        subscription, timestamp_attribute: what it reads.
+        watermark_micros: microseconds since 1970.
+        segments, landed_now: files of the landing, ever and at present.
+        unstamped: messages without the timestamp attribute.
+        clock: what it knew of the time, for the next start; None where that is damaged.
+        watch: the folder that it watches instead; empty for none.
+    """
+
+    subscription: str
+    timestamp_attribute: str
+    watermark_micros: int
+    segments: int
+    landed_now: int
+    unstamped: int
+    clock: Mapping[str, Any] | None
+    watch: str = ""
+
+    @classmethod
+    def from_record(cls, record: Mapping[str, Any]) -> StreamRecord:
+        """As run.json has it."""
+        numbers = ("watermark_micros", "segments", "landed_now", "unstamped")
+        return cls(
+            subscription=str(record["subscription"]),
+            timestamp_attribute=str(record["timestamp_attribute"]),
+            watch=str(record.get("watch", "")),
+            clock=_clock(record.get("clock")),
+            **{name: whole(record[name]) for name in numbers},
+        )
+
+    def as_record(self) -> dict[str, object]:
+        """For run.json."""
+        return {name: value for name, value in asdict(self).items() if name != "watch" or value}
+
+
+@dataclass(frozen=True)
+class RunRecord:
+    """Everything that run.json says."""
+
+    status: str  # one of :data:`STATUS`, ``nothing_counted``, ``detached``, ``running`` or ``stopped``
+    exit_code: int  # 0, 4 when records were rejected, 5 when nothing was counted or an epoch was withheld
+    versions: Mapping[str, str]  # of this package, of Python and of libraries, by name
+    runner: str  # Beam's name of it
+    deduplicate: bool  # as asked, like the next two
+    max_error_fraction: float
+    limits: Mapping[str, Any]
+    collections: tuple[CollectionRecord, ...]  # what reports could belong to
+    accounting: RunAccounting  # what became of them
+    timings: Timings  # how long it took
+    folder: str  # where relative paths of the inputs start from; empty where all are absolute
+    inputs: tuple[str, ...]  # paths
+    files: tuple[FileRecord, ...]  # everything written, by path
+    indicators: Indicators | None = None  # None where nobody looked for forged reports
+    stream: StreamRecord | None = None  # None of all but the local engine
+    job: Mapping[str, str] | None = None  # names of a job that was left to its cluster; None of all else
+    replayed: tuple[str, ...] = ()  # tables of rejects that were taken up again
+    passed_over: tuple[str, ...] = ()  # files and folders among the inputs that were not taken for reports
+
+    @classmethod
+    def from_record(cls, record: Mapping[str, Any]) -> RunRecord:
+        """The record of :meth:`as_record`.
+
+        Raises:
+            LookupError, TypeError, ValueError, AttributeError: it is damaged.
+        """
+        signs, stream, job = (record.get(name) for name in ("indicators", "stream", "job"))
+        return cls(
+            str(record["status"]),
+            whole(record["exit_code"]),
+            {str(name): str(version) for name, version in record["versions"].items()},
+            str(record["runner"]),
+            bool(record["deduplicate"]),
+            number(record["max_error_fraction"]),
+            dict(record["limits"]),
+            tuple(map(CollectionRecord.from_record, record["collections"])),
+            RunAccounting.from_record(record["accounting"]),
+            Timings.from_record(record["timings"]),
+            str(record["folder"]),
+            tuple(str(entry["path"]) for entry in record["inputs"]),
+            tuple(map(FileRecord.from_record, record["files"])),
+            None if signs is None else Indicators.from_record(signs),
+            None if stream is None else StreamRecord.from_record(stream),
+            None if job is None else {str(name): str(value) for name, value in job.items()},
+            tuple(map(str, record.get("replayed", ()))),
+            tuple(str(entry["path"]) for entry in record.get("passed_over", ())),
+        )
+
+    @classmethod
+    def parse(cls, content: str | bytes, name: str) -> RunRecord:
+        """The record of a file's content.
+
+        Raises:
+            UsageError: the content is damaged, or of something else; ``name`` says of which file.
+        """
+        try:
+            found = json.loads(content)
+            if not isinstance(found, dict) or found.get("schema") != SCHEMA:
+                raise damaged(name, "it has another schema")
+            return cls.from_record(found)
+        except (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError) as error:
+            raise damaged(name, type(error).__name__) from None
+
+    def as_record(self) -> dict[str, Any]:
+        """The content of run.json, key for key in its order."""
+        return {
+            "schema": SCHEMA,
+            "status": self.status,
+            "exit_code": self.exit_code,
+            "versions": dict(self.versions),
+            "runner": self.runner,
+            "deduplicate": self.deduplicate,
+            "max_error_fraction": self.max_error_fraction,
+            "limits": dict(self.limits),
+            "collections": [collection.written for collection in self.collections],
+            "accounting": self.accounting.as_record(),
+            "timings": asdict(self.timings),
+            "folder": self.folder,
+            "inputs": [{"path": path} for path in self.inputs],
+            **({"passed_over": [{"path": path} for path in self.passed_over]} if self.passed_over else {}),
+            "files": [file.as_record() for file in self.files],
+            **({} if self.indicators is None else {"indicators": _lists(asdict(self.indicators))}),
+            **({} if self.stream is None else {"stream": self.stream.as_record()}),
+            **({} if self.job is None else {"job": dict(self.job)}),
+            **({"replayed": list(self.replayed)} if self.replayed else {}),
+        }
+
+    def content(self) -> bytes:
+        """The bytes of run.json."""
+        return (json.dumps(self.as_record(), indent=1) + "\n").encode()
+
+
+def _lists(found: dict[str, Any]) -> dict[str, Any]:
+    return {name: list(value) if isinstance(value, tuple) else value for name, value in found.items()}
+
+
+def damaged(name: str, why: str) -> UsageError:
+    """The error about a file that is not the record of a run."""
+    return UsageError(
+        "E-USAGE-RECORD",
+        f"{name} is not the record of a run, or is damaged ({why})",
+        remedy="Fetch it again, or run again.",
+    )
+
+
+def read_record(path: Path) -> RunRecord:
+    """The record of a run.
+
+    Raises:
+        UsageError: the file cannot be read, is damaged, or is something else.
+    """
+    if path.exists() and not path.is_file():  # reading a pipe waits for somebody who writes
+        raise damaged(str(path), "it is no file")
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise damaged(str(path), type(error).__name__) from None
+    return RunRecord.parse(content, str(path))
+
+
+def record_before(output: str) -> RunRecord | None:
+    """The record that an engine goes on from; None where there is none, or a damaged one.
+
+    It is not needed to go on: the engine's own state is elsewhere.
+    """
+    try:
+        return read_record(Path(output, RUN_RECORD))
+    except UsageError:
+        return None
+
+
+def last_clock(output: str) -> Mapping[str, Any] | None:
+    """What the last engine on an output knew of the time; None at first.
+
+    Without it messages, or time, have to confirm the clock again.
+    """
+    record = record_before(output)
+    return None if record is None or record.stream is None else record.stream.clock
+
+
+def _clock(raw: Any) -> Mapping[str, Any] | None:
+    try:
+        kinds = {"boot": str, "steady": float, "time": float, "confirmed": bool, "heard": bool}
+        return {name: kind(raw[name]) for name, kind in kinds.items()}
+    except (LookupError, TypeError, ValueError):
+        return None
+
+
+def _account(record: Mapping[str, Any]) -> Account:
+    return Account.from_record(record, whole)

@@ -1,0 +1,268 @@
+"""What a run wrote, read back and summed up: its record, and each collection epoch by epoch.
+
+Nothing here knows about HTML.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from pathlib import Path
+
+import numpy as np
+
+from ldpbeam.errors import UsageError
+from ldpbeam.protocols.contract import Result
+from ldpbeam.records.collection_record import CollectionRecord, HistogramRecord
+from ldpbeam.records.run_record import RUN_RECORD, RunRecord, read_record
+from ldpbeam.report_page.dates import Dates
+from ldpbeam.report_page.estimates import Floats, Ints, Slot, Snapshot, Truth, index, read
+from ldpbeam.report_page.significance import Noise, Standing
+from ldpbeam.report_page.text import clean_tree, count
+
+KEPT = 2_000_000
+"""At most so many estimates are kept in memory, 60 bytes each; of larger runs they are read again."""
+
+
+@dataclass(frozen=True)
+class EpochSummary:
+    """One epoch in single numbers; None where there is nothing to compute it from."""
+
+    epoch: int
+    start: datetime | None
+    revision: int
+    n: int
+    usable: bool
+    provisional: bool
+    status: str
+    std_error: float | None
+    variance: float | None
+    mse_raw: float | None
+    mse_consistent: float | None
+    mse_uniform: float | None
+    coverage: float | None
+    spread: float | None
+    """Unbiased estimate of the error of answering 1/k, from the reports alone."""
+
+
+@dataclass(frozen=True)
+class CollectionData:
+    """One collection of a run, or one attribute of it: its record, overview by epoch, last epoch."""
+
+    collection: CollectionRecord
+    histogram: HistogramRecord
+    size: int
+    """Values of the domain; 0 where neither the record nor a table says."""
+    alone: bool
+    """Whether the run has no other collection (other attributes of it do not count)."""
+    distinction: str
+    """What tells it from other collections of the run with the same name; mostly empty."""
+    slots: Mapping[int, Slot] = field(repr=False)
+    truth: Truth | None = field(repr=False)
+    epochs: tuple[EpochSummary, ...] = ()
+    last: Snapshot | None = None
+    ranked: tuple[int, ...] = ()
+    """Values in falling order of significance over all epochs."""
+    standing: Mapping[int, tuple[float, float, float]] = field(default_factory=dict)
+    """For the first of them: mean z against 1/k, z of the change, the change itself."""
+    changed: frozenset[int] = frozenset()
+    """The values that rose or fell between the two halves of the epochs, among all."""
+    dates: Dates = field(default_factory=Dates)
+    kept: Mapping[int, Snapshot] = field(default_factory=dict, repr=False)
+    """The epochs once read, where there is room."""
+
+    @property
+    def digest(self) -> str:
+        """Of the collection."""
+        return self.collection.digest
+
+    @property
+    def title(self) -> str:
+        """The collection, which of several with its name, and which of its attributes."""
+        return " · ".join(filter(None, (self.collection.name, self.distinction, self.histogram.attribute)))
+
+    @property
+    def mean(self) -> bool:
+        """Whether the result is one mean; the record says so."""
+        return self.histogram.is_mean
+
+    @property
+    def reach(self) -> str:
+        """Where the values of a mean lie: `0 … 100`."""
+        return f"0 … {count(max(self.size - 1, 0))}"
+
+    @property
+    def uniform(self) -> float | None:
+        """1/k, or None where there is no such thing (means, unknown domain)."""
+        return 1.0 / self.size if self.size > 1 and not self.mean else None
+
+    def read(self, epoch: int, values: Iterable[int] | None = None) -> Snapshot:
+        """The snapshot of one epoch, of all values or of a few."""
+        if epoch in self.kept:
+            whole = self.kept[epoch]
+            return whole if values is None else whole.only(values)
+        key = (self.collection.name, self.digest, self.histogram.attribute)
+        return read(self.slots[epoch], key, epoch, values, self._true)
+
+    def _true(self, epoch: int, values: Ints) -> Floats:
+        """The true frequencies of `values`, or the true mean; NaN where nobody knows."""
+        if self.truth is None:
+            return np.full(len(values), np.nan)
+        if self.mean:
+            return np.full(len(values), self.truth.mean(epoch))
+        return self.truth.at(epoch, values)
+
+
+@dataclass(frozen=True)
+class Run:
+    """Everything that the page is made from; no record where none can be read."""
+
+    record: RunRecord | None
+    collections: tuple[CollectionData, ...]
+    problems: tuple[str, ...]
+    simulated: bool
+
+
+def load(output_dir: Path, truth: Path | None = None) -> Run:
+    """Read the output directory of a run.
+
+    A file that cannot be read, or is missing, becomes a line in `problems`; the rest is shown.
+    """
+    problems: list[str] = []
+    record = _record(output_dir / RUN_RECORD, problems)
+    slots = index(output_dir / "estimates", problems)
+    known = {
+        (kept.name, kept.digest, one.attribute): (kept, one)
+        for kept in (record.collections if record else ())
+        for one in kept.histograms
+    }
+    for key in slots:
+        if key not in known:
+            # Without a record nothing says what the numbers are; most are frequencies.
+            one = HistogramRecord(key[2], "", Result.FREQUENCIES, 0)
+            known[key] = CollectionRecord(key[0], 0, key[1], histograms=(one,)), one
+            problems.append(f"{key[0]} ({key[1]}) has estimates but is not in run.json.")
+    truths = _truths(truth, {key[2] for key in known}, problems)
+    alone = len({key[:2] for key in known}) == 1
+    room = KEPT // max(len(known), 1)
+    collections = []
+    for key, (kept, one) in known.items():
+        exact = truths.get(key[2])
+        fits = exact is not None and (alone or exact.size == one.size)
+        bare = CollectionData(
+            kept,
+            one,
+            one.size,
+            alone,
+            _distinction(kept, [other for other, _ in known.values()]),
+            slots.get(key, {}),
+            exact if fits else None,
+        )
+        collections.append(_summed_up(bare, room))
+    return Run(record, tuple(collections), tuple(problems), bool(truths))
+
+
+def _distinction(kept: CollectionRecord, others: Iterable[CollectionRecord]) -> str:
+    """Of collections with one name the version; the digest too, where that is the same or not known."""
+    versions = {other.digest: other.version for other in others if other.name == kept.name}
+    if len(versions) < 2:
+        return ""
+    if not kept.version:
+        return f"digest {kept.digest}"
+    alike = list(versions.values()).count(kept.version) > 1
+    return f"version {kept.version}" + (f" (digest {kept.digest})" if alike else "")
+
+
+def _record(path: Path, problems: list[str]) -> RunRecord | None:
+    """The record of the run with the texts in it cleaned; None, and a problem, where it is damaged.
+
+    Definitions stay as they are: nobody is shown them, and a cleaned label would be of another collection.
+    """
+    try:
+        record = read_record(path).as_record()
+        shown = clean_tree(record)
+        for cleaned, kept in zip(shown["collections"], record["collections"], strict=True):
+            cleaned["definition"] = kept.get("definition")
+        return RunRecord.from_record(shown)
+    except UsageError:
+        problems.append(f"{RUN_RECORD} could not be read: it is missing, damaged or not the record of a run.")
+        return None
+
+
+def _truths(path: Path | None, attributes: set[str], problems: list[str]) -> dict[str, Truth]:
+    """The truth of each attribute; nothing where there is none."""
+    if path is None:
+        return {}
+    try:
+        return {attribute: Truth(path, attribute) for attribute in attributes}
+    except (OSError, ValueError, KeyError) as error:
+        problems.append(f"The truth file could not be read ({type(error).__name__}).")
+        return {}
+
+
+def _summed_up(data: CollectionData, room: int) -> CollectionData:
+    """The collection with all its epochs read once, and kept where they are at most ``room`` numbers."""
+    order = sorted(data.slots)
+    noise = Noise(data.histogram, data.collection.guarantee)
+    standing = Standing(halves=len(order) // 2, noise=noise)
+    summaries: list[EpochSummary] = []
+    last: Snapshot | None = None
+    whole: dict[int, Snapshot] = {}
+    begun = Dates()
+    for place, epoch in enumerate(order):
+        snapshot = data.read(epoch)
+        if not data.size and len(snapshot.values):
+            data = replace(data, size=len(snapshot.values))
+        if data.size * len(order) <= room:
+            whole[epoch] = snapshot
+        if begun.start is None and snapshot.start is not None:
+            begun = Dates(epoch, snapshot.start, data.collection.epoch_seconds)
+        summaries.append(_summary(snapshot, data.uniform))
+        standing.add(place, snapshot, data.uniform or 0.0)
+        if snapshot.usable or last is None or not last.usable:
+            last = snapshot
+    ranked = standing.ranked(limit=6)
+    return replace(
+        data,
+        epochs=tuple(summaries),
+        last=last,
+        ranked=tuple(ranked),
+        standing={value: standing.of(value) for value in ranked},
+        changed=standing.changed(),
+        dates=begun,
+        kept=whole,
+    )
+
+
+def _summary(snapshot: Snapshot, uniform: float | None) -> EpochSummary:
+    truth = snapshot.truth
+    inside = (snapshot.low <= truth) & (truth <= snapshot.high)
+    known = np.isfinite(snapshot.low) & np.isfinite(truth)
+    variance = _mean(snapshot.std_error**2)
+    spread = None
+    if uniform is not None and variance is not None:
+        above = _mean((snapshot.estimate - uniform) ** 2)
+        spread = None if above is None else above - variance
+    return EpochSummary(
+        epoch=snapshot.epoch,
+        start=snapshot.start,
+        revision=snapshot.revision,
+        n=snapshot.n,
+        usable=snapshot.usable,
+        provisional=snapshot.provisional,
+        status=snapshot.status,
+        std_error=None if variance is None else math.sqrt(variance),
+        variance=variance,
+        mse_raw=_mean((snapshot.estimate - truth) ** 2),
+        mse_consistent=_mean((snapshot.consistent - truth) ** 2) if snapshot.usable else None,
+        mse_uniform=None if uniform is None else _mean((uniform - truth) ** 2),
+        coverage=float(inside[known].mean()) if known.any() else None,
+        spread=spread,
+    )
+
+
+def _mean(values: Floats) -> float | None:
+    finite = values[np.isfinite(values)]
+    return float(finite.mean()) if len(finite) else None

@@ -1,0 +1,234 @@
+"""The page as a whole: one HTML file.
+
+It is made from what a run wrote (run.json, estimates/*.parquet, and truth.parquet in simulations)
+and from nothing else. It names no outside address, can be read without JavaScript, and has fixed caps
+(`Detail.of`), so that it stays below two megabytes.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import os
+import re
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from datetime import UTC, datetime, timedelta
+from importlib.resources import files
+from pathlib import Path
+
+import jinja2
+from altair.utils.schemapi import debug_mode
+from markupsafe import Markup
+
+from ldpbeam.errors import disk_error
+from ldpbeam.records.run_record import RunRecord
+from ldpbeam.report_page.accounting_section import complaints, identity
+from ldpbeam.report_page.data import Run, load
+from ldpbeam.report_page.glosses import glosses
+from ldpbeam.report_page.parts import RECORD_ROWS, SECTIONS, Detail, Table, shortened
+from ldpbeam.report_page.sums import Asked, described
+from ldpbeam.report_page.text import count, duration, plural, size
+from ldpbeam.report_page.view import Writer
+
+_SCRIPTS = ("tooltip.js", "explorer.js")
+_ADDRESS = re.compile(r"https?:|://", re.IGNORECASE)
+
+_STATUS = {0: ("", ""), 4: ("warn", ", some reports rejected"), 5: ("bad", ", over the error threshold")}
+"""Colour, and what an exit code adds to how a run ended."""
+
+_STREAM = {
+    "running": "stream still running when this page was written{}",
+    "stopped": "stream stopped{}; it goes on when it is started again",
+}
+
+
+def write_page(
+    output_dir: Path,
+    page: Path,
+    truth: Path | None = None,
+    groups: Path | None = None,
+    problem: Callable[[str], None] = lambda _: None,
+) -> Path:
+    """Write the report of the run in `output_dir` to the file `page`, and return `page`.
+
+    Parent directories are made, an existing page is replaced whole. `truth` is the `truth.parquet` of a
+    simulation, to draw the truth and the error; `groups` lists groups of values, to show their shares.
+    `problem` is called with each line about a file that cannot be read; the page has the lines too.
+
+    Raises:
+        UsageError: the groups are those of no attribute of the run.
+        LdpError: the disk is full or may not be written to; an existing page is then as it was.
+    """
+    octets = render(Path(output_dir), truth, groups, problem)
+    page = Path(page)
+    partial = page.with_name(f".{page.name}.{os.getpid()}.part")
+    try:
+        page.parent.mkdir(parents=True, exist_ok=True)
+        partial.write_bytes(octets)
+        partial.replace(page)
+    except OSError as error:
+        raise disk_error(error, str(page)) or error from None
+    finally:
+        with suppress(OSError):
+            partial.unlink()
+    return page
+
+
+def render(
+    output_dir: Path,
+    truth: Path | None = None,
+    groups: Path | None = None,
+    problem: Callable[[str], None] = lambda _: None,
+) -> bytes:
+    """The page of the run in `output_dir`, as :func:`write_page` writes it."""
+    run = load(output_dir, truth)
+    asked = described(run.record, output_dir, groups)
+    for line in run.problems:
+        problem(line)
+    return _html(run, asked).encode("utf-8")
+
+
+def _html(run: Run, asked: Asked) -> str:
+    """Render the page."""
+
+    record, shown = run.record, run.collections[:SECTIONS]
+    digests = [data.digest for data in shown]
+    detail = Detail.of(len(shown))
+    with debug_mode(False):  # no check against the schema at every step: a third of the time
+        sections = [
+            Writer(data, record, detail, f"c{index}", asked, again=data.digest in digests[:index]).section()
+            for index, data in enumerate(shown)
+        ]
+    names = [section.name for section in sections]
+    resources = files(__package__)
+    script = "".join((resources / name).read_text(encoding="utf-8") for name in _SCRIPTS)
+    environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined)
+    template = environment.from_string((resources / "page.html.j2").read_text(encoding="utf-8"))
+    html = template.render(
+        title=f"{', '.join(names[:3]) or 'no collections'} – ldpbeam run report",
+        status=_status(record),
+        complaints=_shown(complaints(record) if record else [], 10),
+        problems=_shown(run.problems, 10),
+        contents=names if len(names) > 1 else [],
+        sections=sections,
+        more=_more(run),
+        simulated=run.simulated,
+        glosses=glosses((data.size for data in run.collections if not data.mean), _reasons(record)),
+        whole=_whole(record) if record else "",
+        record=list(_record(record)) if record else [("Runner", "unknown")],
+        record_tables=_record_tables(record) if record else [],
+        style=Markup((resources / "style.css").read_text(encoding="utf-8")),  # noqa: S704 - ours
+        script=Markup(script),  # noqa: S704 - ours
+        script_hash=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
+    )
+    # A label may spell an address. Written like this it is shown the same and names none.
+    return _ADDRESS.sub(lambda found: found[0].replace(":", "&#58;").replace("/", "&#47;"), html)
+
+
+def _status(record: RunRecord | None) -> dict[str, str]:
+    """How the run ended: a stream never finishes, it is stopped."""
+    if record is None:
+        return {"kind": "warn", "text": "status unknown"}
+    code, status = record.exit_code, record.status
+    ended = _STREAM.get(status, "stream").format(_reached(record)) if record.stream else "finished"
+    kind, more = _STATUS.get(code, ("bad", f", {status or 'failed'}"))
+    if not record.accounting.total.counted:
+        kind, more = "bad", ", nothing was counted"
+    return {"kind": kind, "text": f"{ended}{more}" + (f" (exit code {code})" if code else "")}
+
+
+def _reached(record: RunRecord) -> str:
+    """Up to which moment a stream has everything: its watermark."""
+    micros = record.stream.watermark_micros if record.stream else 0
+    if micros <= 0:
+        return ""
+    try:
+        reached = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=micros)
+    except OverflowError:
+        return ""
+    return f" at {reached:%Y-%m-%d %H:%M} UTC"
+
+
+def _reasons(record: RunRecord | None) -> list[str]:
+    """Why records were rejected."""
+    return list(record.accounting.total.rejected_record()) if record else []
+
+
+def _shown(lines: Sequence[str], limit: int) -> list[str]:
+    rest = len(lines) - limit
+    return [*lines[:limit], *([f"and {plural(rest, 'more line')}"] if rest > 0 else [])]
+
+
+def _whole(record: RunRecord) -> str:
+    """The accounting of the whole run in one line, as the command line prints it."""
+    line = f"Whole run: {identity(record.accounting.total, record.stream is not None)}"
+    rest = record.accounting.unattributed
+    if rest.read:
+        line += f"; {count(rest.read)} of them belong to no known collection and epoch"
+    return line + "."
+
+
+def _record(record: RunRecord) -> Iterator[tuple[str, str]]:
+    """Name and value of each line of the run record."""
+    yield "Runner", record.runner or "unknown"
+    yield "Versions", " · ".join(f"{k} {v}" for k, v in list(record.versions.items())[:30])
+    timings = record.timings
+    yield "Time", duration(timings.total_seconds)
+    if timings.reports_per_second is not None:
+        yield "Speed", f"{count(round(timings.reports_per_second))} reports per second"
+    for kept in record.collections[:40]:
+        words = [f"digest {kept.digest}", *(f"{k} {v}" for k, v in list(kept.parameters.items())[:20])]
+        words.append(f"lateness {duration(kept.allowed_lateness_seconds)}")
+        yield f"Collection {kept.name}", " · ".join(words)
+
+
+def _record_tables(record: RunRecord) -> list[Table]:
+    """The inputs and files of the run."""
+    inputs, written = record.inputs, record.files
+    tables = []
+    if inputs:
+        tables.append(
+            Table(
+                title=f"Table: {plural(len(inputs), 'input')}",
+                head=["input"],
+                rows=[[path] for path in inputs[:RECORD_ROWS]],
+                note=shortened(len(inputs), min(RECORD_ROWS, len(inputs)), "input", "first"),
+            )
+        )
+    if written:
+        tables.append(
+            Table(
+                title=f"Table: {plural(len(written), 'file')} written",
+                head=["file", "SHA-256", "size", "rows"],
+                rows=[
+                    [file.path, file.sha256, size(file.size), count(file.rows)]
+                    for file in written[:RECORD_ROWS]
+                ],
+                names=2,
+                note=shortened(len(written), min(RECORD_ROWS, len(written)), "file", "first"),
+            )
+        )
+    return tables
+
+
+def _more(run: Run) -> Table | None:
+    """The collections that got no section, in one table."""
+    rest = run.collections[SECTIONS:]
+    if not rest:
+        return None
+    return Table(
+        title=f"Table: {plural(len(rest), 'further collection')}",
+        head=["collection", "protocol", "epochs", "reports"],
+        rows=[
+            [
+                data.title,
+                data.histogram.protocol,
+                count(len(data.epochs)),
+                count(sum(epoch.n for epoch in data.epochs)),
+            ]
+            for data in rest[:RECORD_ROWS]
+        ],
+        names=2,
+        note=f"The first {SECTIONS} collections are drawn; these did not fit.",
+    )

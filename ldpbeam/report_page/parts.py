@@ -1,0 +1,123 @@
+"""The pieces that the template lays out: figures, legends, tables, and how much of each to show."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from markupsafe import Markup
+
+from ldpbeam.report_page import svg
+from ldpbeam.report_page.charts import POINTED, Chart
+from ldpbeam.report_page.text import plural
+
+SECTIONS = 8
+"""How many collections, or attributes of one, have a section; the others are listed."""
+
+RECORD_ROWS = 200
+"""Rows of the tables of inputs and files."""
+
+
+@dataclass(frozen=True)
+class Detail:
+    """How much one section shows.
+
+    Attributes:
+        rows, epochs: of tables by value, and by epoch.
+        bins: of neighbouring values in one chart.
+        drawn: epochs in one chart.
+        marks: of these, how many can be pointed at; bars at most.
+        octets: that hold all epochs for the choice of one.
+    """
+
+    rows: int
+    epochs: int
+    bins: int
+    drawn: int = 1000
+    marks: int = POINTED
+    octets: int = 400_000
+
+    @classmethod
+    def of(cls, sections: int) -> Detail:
+        """Fixed caps: a page of up to `SECTIONS` sections stays below two megabytes, whatever the run is.
+
+        Measured with long labels: a row by value takes 185 bytes, one by epoch 700 in all tables together, a
+        bin 500, a drawn epoch 350, a mark 2,600, all else in a section 60 kB.
+        """
+        share = min(max(sections, 1), SECTIONS)
+        return cls(
+            rows=1500 // share,
+            epochs=120 // share,
+            bins=max(360 // share, 45),
+            drawn=1000 // share,
+            marks=max(POINTED // share, 15),
+            octets=400_000 // (2 * share - 1),
+        )
+
+
+@dataclass(frozen=True)
+class Key:
+    """One entry of a legend; `shape` is line, dash, band, fill, box, dot, ring, cross or tick."""
+
+    shape: str
+    colour: str
+    text: str
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table of finished text; the first `names` columns are text, the others figures."""
+
+    title: str
+    head: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    names: int = 1
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A chart in one or two widths with its sentence, legend and table."""
+
+    title: str
+    sentence: str
+    wide: Markup
+    narrow: Markup | None = None
+    keys: Sequence[Key] = ()
+    table: Table | None = None
+    narrow_keys: bool = False
+    """Whether the legend is for the narrow chart only, the wide one being labelled directly."""
+
+    @classmethod
+    def of(
+        cls,
+        make: Callable[[bool], Chart],
+        name: str,
+        title: str,
+        sentence: str,
+        summary: str = "",
+        **more: Any,
+    ) -> Figure:
+        """A chart for wide and for narrow windows; a screen reader says `summary`, or else `sentence`."""
+        wide, narrow = (
+            svg.render(make(small), summary or sentence, f"{name}-{'n' if small else 'w'}", width)
+            for small, width in ((False, "wide"), (True, "narrow"))
+        )
+        return cls(title, sentence, wide, narrow, **more)
+
+
+@dataclass(frozen=True)
+class Multiple:
+    """One of the small charts of values over epochs."""
+
+    label: str
+    reason: str
+    chart: Markup
+
+
+def shortened(total: int, shown: int, noun: str, which: str) -> str:
+    """The note under a table that does not show everything."""
+    if shown >= total:
+        return ""
+    return f"Shows the {which} {shown:,} of {plural(total, noun)}; the rest is in the Parquet files."

@@ -1,0 +1,231 @@
+"""Values added up: groups of values, and the cumulative curve of the last epoch with its quantiles."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from ldpbeam.collection.collection import Collection
+from ldpbeam.collection.domain import Domain
+from ldpbeam.collection.record import collection_of
+from ldpbeam.errors import CollectionError, UsageError
+from ldpbeam.estimates import CONFIDENCE
+from ldpbeam.over_time.significance import normal_limit
+from ldpbeam.records.run_record import RunRecord
+from ldpbeam.report_page import charts
+from ldpbeam.report_page.data import CollectionData
+from ldpbeam.report_page.estimates import Floats, Snapshot
+from ldpbeam.report_page.parts import Detail, Figure, Key, Table, shortened
+from ldpbeam.report_page.text import LABEL_LIMIT, count, plural, share
+from ldpbeam.sums.group_file import read_groups, shared_values
+from ldpbeam.sums.quantiles import quantile
+from ldpbeam.sums.quantity import Sums, cumulative, of_groups
+from ldpbeam.sums.series import errors_of_sums
+from ldpbeam.text import clean
+
+MOST = 512
+"""Values of a curve: beyond, it would take the page seconds."""
+
+QUANTILES = (0.1, 0.25, 0.5, 0.75, 0.9)
+
+_GROUP_HEAD = ("group", "values", "share", "±", "95 % low", "95 % high")
+
+
+@dataclass(frozen=True)
+class AddedUp:
+    """What the page shows of sums."""
+
+    note: str
+    figures: Sequence[Figure]
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What is known about the collections of a run, and which groups of values are asked for.
+
+    Attributes:
+        collections: by digest; those that the run's record does not describe are not there.
+        groups: values by the name of their group, by digest and attribute.
+    """
+
+    collections: Mapping[str, Collection] = field(default_factory=dict)
+    groups: Mapping[tuple[str, str], dict[str, list[int]]] = field(default_factory=dict)
+
+
+def described(record: RunRecord | None, output_dir: Path, group_file: Path | None) -> Asked:
+    """The collections of a run's record, and the groups of a file for every attribute that has its values.
+
+    Raises:
+        UsageError: the file has groups of none of the attributes; what is wrong with the first one.
+    """
+    collections: dict[str, Collection] = {}
+    with suppress(CollectionError):  # it cannot be made again; those before it can
+        for kept in () if record is None else record.collections:
+            if kept.definition is not None:
+                collections[kept.digest] = collection_of(kept.definition)
+    if group_file is None:
+        return Asked(collections)
+    groups, why = {}, None
+    for digest, collection in collections.items():
+        for attribute, domain in collection.histograms:
+            try:
+                groups[digest, attribute] = read_groups(group_file, domain)
+            except UsageError as error:
+                why = why or error
+    if not groups:
+        raise why or UsageError(
+            "E-USAGE-GROUPS",
+            "the run's record describes no collection, so nothing says which values there are",
+            where=str(output_dir),
+            remedy="Run again, or leave out --group.",
+        )
+    return Asked(collections, groups)
+
+
+def added_up(data: CollectionData, asked: Asked, detail: Detail, name: str) -> AddedUp | None:
+    """The sums of the last epoch that has estimates; None where there is nothing to add up."""
+    collection, snapshot = asked.collections.get(data.digest), data.last
+    if collection is None or snapshot is None or data.mean or not np.isfinite(snapshot.estimate).all():
+        return None
+    domain = dict(collection.histograms).get(data.histogram.attribute)
+    groups = asked.groups.get((data.digest, data.histogram.attribute))
+    if domain is None or domain.size != len(snapshot.values):
+        return None
+    drawing = _Drawing(data, snapshot, collection, domain, detail, name)
+    figures, notes = [], []
+    if groups is not None:
+        figures.append(drawing.of_groups(groups))
+    if domain.has_order and domain.size <= MOST:
+        figures.append(drawing.curve())
+    elif domain.has_order:
+        notes.append(
+            f"Curves are drawn of up to {count(MOST)} values; ldpbeam export --cumulative has this one."
+        )
+    if not figures and not notes:
+        return None
+    notes.insert(0, "Sums of raw estimates, with the errors that sums have; all values add up to 1.")
+    return AddedUp(" ".join(notes), figures)
+
+
+@dataclass(frozen=True)
+class _Drawing:
+    """Draws the sums of one snapshot."""
+
+    data: CollectionData
+    snapshot: Snapshot
+    collection: Collection
+    domain: Domain
+    detail: Detail
+    name: str
+
+    def _estimated(self, sums: Sums) -> tuple[Floats, Floats]:
+        """Estimates and standard errors, (sums,) each."""
+        errors = errors_of_sums(self.collection, self.data.histogram.attribute, sums)
+        found = errors.variance(self.snapshot.estimate[None], self.snapshot.reports[None])
+        return sums.estimate(self.snapshot.estimate), np.sqrt(found[0])
+
+    @property
+    def _when(self) -> str:
+        name = self.data.dates.named(self.snapshot.epoch)
+        return f"{name[0].upper()}{name[1:]}"
+
+    @property
+    def _simulated(self) -> bool:
+        return bool(np.isfinite(self.snapshot.truth).all())
+
+    def _row(self, text: str, estimate: float, half: float, truth: float) -> charts.Row:
+        return {
+            "estimate": estimate,
+            "low": estimate - half,
+            "high": estimate + half,
+            "consistent": math.nan,
+            "truth": truth,
+            "text": text,
+        }
+
+    def of_groups(self, groups: Mapping[str, Sequence[int]]) -> Figure:
+        """A bar for each group, and a table."""
+        sums = of_groups(self.domain, groups)
+        estimate, error = self._estimated(sums)
+        truth = sums.weights @ self.snapshot.truth
+        z = normal_limit(CONFIDENCE)
+        shown = min(len(groups), self.detail.marks)
+        rows, lines = [], []
+        names = [clean(one, LABEL_LIMIT) for one in sums.names]
+        for at, label in enumerate(names):
+            half, scale = z * float(error[at]), float(error[at])
+            text = f"{label}: {share(float(estimate[at]), scale)} ± {share(half, scale)}"
+            known = [share(float(truth[at]), scale)] if self._simulated else []
+            row = self._row(text, float(estimate[at]), half, float(truth[at]))
+            unique = label if names.count(label) == 1 else f"{label} · {at + 1}"
+            rows.append({**row, "name": unique})
+            limits = [share(float(estimate[at]) + side * half, scale) for side in (-1, 1)]
+            first = [label, count(sums.values[at]), share(float(estimate[at]), scale), share(half, scale)]
+            lines.append([*first, *limits, *known])
+        sentence = f"{plural(len(groups), 'group')} of values, as the file of groups lists them."
+        both = shared_values({one: list(values) for one, values in groups.items()})
+        if both is not None:
+            sentence += (
+                f" {clean(both[0], LABEL_LIMIT)} and {clean(both[1], LABEL_LIMIT)} have values in common."
+            )
+        keys = [Key("dot", charts.RAW, "share of the devices"), Key("line", charts.RAW, "95 % interval")]
+        return Figure.of(
+            lambda small: charts.bars(rows[:shown], "~%", small),
+            f"{self.name}-groups",
+            f"{self._when}: groups of values",
+            sentence,
+            keys=self._with_truth(keys, "tick"),
+            table=Table(
+                title=f"Table: epoch {self.snapshot.epoch} by group",
+                head=[*_GROUP_HEAD, *(["truth"] if self._simulated else [])],
+                rows=lines[: self.detail.rows],
+                note=shortened(len(lines), min(len(lines), self.detail.rows), "group", "first"),
+            ),
+        )
+
+    def curve(self) -> Figure:
+        """The share of the devices at each value or below it, with a band for all of them at once."""
+        sums = cumulative(self.domain)
+        estimate, error = self._estimated(sums)
+        truth, k = np.cumsum(self.snapshot.truth), self.domain.size
+        together, z = normal_limit(1 - (1 - CONFIDENCE) / k), normal_limit(CONFIDENCE)
+        # Of many values every few: each point is a share, so that none has to be averaged.
+        step = math.ceil(k / self.detail.bins)
+        places = sorted({*range(step - 1, k, step), k - 1})
+        rows = []
+        for at in places:
+            scale = float(error[at])
+            text = f"up to {self.snapshot.labels[at]}: {share(float(estimate[at]), scale or None)}"
+            text += f" ± {share(z * scale, scale)}" if scale else ""
+            row = self._row(text, float(estimate[at]), together * scale, float(truth[at]))
+            rows.append({**row, "place": int(self.snapshot.values[at])})
+        marks = [(part, *quantile(estimate, error, part, z)) for part in QUANTILES]
+        labels = self.snapshot.labels
+        _, middle, low, high = marks[2]
+        sentence = (
+            f"The share of the devices at each value or below it. Half of them are at {labels[middle]} or "
+            f"below (95 %: {labels[low]} to {labels[high]}). The band holds all of the curve in at least 95 "
+            "of 100 cases."
+        )
+        keys = [Key("line", charts.RAW, "raw, added up"), Key("band", charts.RAW, "95 % band of the curve")]
+        return Figure.of(
+            lambda small: charts.curve(rows, small, "value"),
+            f"{self.name}-curve",
+            f"{self._when}: cumulative shares",
+            sentence,
+            keys=self._with_truth(keys, "line"),
+            table=Table(
+                title=f"Table: quantiles of epoch {self.snapshot.epoch}",
+                head=["share of the devices", "at this value or below", "95 % low", "95 % high"],
+                rows=[[share(part, 0.01), *(labels[at] for at in places)] for part, *places in marks],
+                names=4,
+            ),
+        )
+
+    def _with_truth(self, keys: list[Key], shape: str) -> list[Key]:
+        return [*keys, Key(shape, charts.TRUTH, "truth")] if self._simulated else keys

@@ -1,0 +1,1 @@
+"""What a shuffler between devices and server would add to their protection."""

@@ -1,1 +1,0 @@
-"""Unbounded input: the graph for runners that keep state, and the engine for one machine."""

@@ -1,0 +1,100 @@
+"""The graph over messages, and handing it to a cluster."""
+
+from __future__ import annotations
+
+import logging
+import time
+import uuid
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import apache_beam as beam
+from apache_beam.runners.runner import PipelineState
+
+from ldpbeam.accounting import Accounting
+from ldpbeam.host.memory import keep_freed_memory, keep_what_is_loaded
+from ldpbeam.job.config import ASK_THEIR_SERVER, RunConfig
+from ldpbeam.records.published import read_output, run_record, write_record
+from ldpbeam.records.run_record import DETACHED, RUN_RECORD, RunRecord
+from ldpbeam.transforms.sources import chosen_source
+from ldpbeam.transforms.sources.files import read_files
+from ldpbeam.transforms.sources.messages import GatherMessages
+
+from .beam_job import finish, handed_over, make_pipeline, start
+from .unbounded import collect_stream
+
+if TYPE_CHECKING:
+    pass
+
+
+def build(config: RunConfig) -> beam.Pipeline:
+    """The unbounded graph for a cluster, unstarted; a job without a name gets one.
+
+    Raises:
+        UsageError: Beam refuses an option.
+    """
+    config = config.changed(job=config.outputs.job or uuid.uuid4().hex[:8])
+    pipeline = make_pipeline(config)
+    given = config.input.given
+    source = chosen_source(given)
+    if source is not None:
+        runner = config.job.runner
+        read = source.read(given, runner, portable=runner in ASK_THEIR_SERVER)
+        gather = beam.ParDo(GatherMessages(given[source.target.name]))
+        chunks = pipeline | "Read" >> read | "Gather" >> gather
+    else:
+        files = pipeline | "Files" >> beam.Create(config.input.encoded, reshuffle=False)
+        chunks = files | "Spread" >> beam.Reshuffle() | "Read" >> read_files(config.input.read_limits)
+    _ = chunks | "Collect" >> collect_stream(config)
+    return pipeline
+
+
+def _warn(text: str) -> None:
+    logging.getLogger(__name__).warning(text)
+
+
+def submit(config: RunConfig, *, warn: Callable[[str], None] = _warn) -> RunRecord | None:
+    """Hand the unbounded graph to its runner, and wait until it ends or is drained, unless it is detached.
+
+    ``warn`` is told in one line of what is not worth an error.
+
+    Returns:
+        The record of a job that has ended, or of one that was left to its cluster (status ``detached``);
+        None of a job whose place another one has taken, which has a record of its own.
+
+    Raises:
+        UsageError: Beam refuses an option, or its runner cannot be reached.
+        JobError: the job failed.
+        LdpError: the accounting of a finished job does not balance.
+    """
+    started = time.perf_counter()
+    keep_freed_memory()  # for workers that run in this process
+    keep_what_is_loaded()
+    pipeline = build(config)
+    result = start(pipeline, config.job.runner)
+    if config.job.detach:
+        return _leave(config, handed_over(result, pipeline, config.job.runner), warn)
+    if finish(result, config.job.runner) == PipelineState.UPDATED:
+        return None
+    accounting, files, signs = read_output(config.outputs.output)
+    record = run_record(config, accounting, files, time.perf_counter() - started, indicators=signs)
+    write_record(config.outputs.output, record)
+    return record
+
+
+def _leave(config: RunConfig, job: dict[str, str], warn: Callable[[str], None]) -> RunRecord:
+    """Note what can be said of a job that goes on: which it is, and what earlier jobs had published.
+
+    The job is not to be taken for failed where its output cannot be reached from here; a warning says so.
+    """
+    try:
+        accounting, files, _ = read_output(config.outputs.output)
+        record = replace(run_record(config, accounting, files, 0.0, status=DETACHED), job=job)
+        write_record(config.outputs.output, record)
+    except Exception as error:  # whatever a file system raises
+        record = replace(run_record(config, Accounting(), [], 0.0, status=DETACHED), job=job)
+        said = " ".join(str(error).split())[:200]
+        what = f"{RUN_RECORD} could not be written to {config.outputs.output}"
+        warn(f"warning: the job runs, but {what}: {said} [W-RUN-RECORD]")
+    return record

@@ -1,0 +1,206 @@
+"""Computes the cells of experiments in processes, keeps each as a file, and makes tables, figures and a page.
+
+A cell is stored whole under a name that follows from the experiment, the cell, the seed, and what it read. An
+interrupted run goes on with the cells that are missing; a finished one only draws again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from dataclasses import dataclass
+from functools import cache
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+
+from ldpbeam import __version__
+from ldpbeam.client import durable
+from ldpbeam.pipelines.workers import end_with
+from reproduction import EXPERIMENTS, experiment
+from reproduction.contract import Cell, Row, Settings, canonical
+
+
+@cache
+def sources() -> str:
+    """A digest of this folder's modules: cells of other code are computed anew."""
+    digest = hashlib.sha256(__version__.encode())
+    for path in sorted(Path(__file__).parent.glob("*.py")):
+        digest.update(path.name.encode() + path.read_bytes())
+    return digest.hexdigest()
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of one experiment.
+
+    Attributes:
+        name: the experiment's.
+        rows: all of them; none where it was skipped.
+        skipped: why it was, else empty.
+        computed, kept: cells computed now, and found from earlier.
+        inputs: SHA-256 of each data file.
+    """
+
+    name: str
+    rows: Sequence[Row]
+    skipped: str
+    computed: int
+    kept: int
+    inputs: dict[str, str]
+
+
+def file_digest(path: Path) -> str:
+    """SHA-256 of a file."""
+    with path.open("rb") as handle:
+        return hashlib.file_digest(handle, "sha256").hexdigest()
+
+
+def cell_name(name: str, settings: Settings, cell: Cell, inputs: dict[str, str]) -> str:
+    """File name of a cell: a hash of what its rows follow from."""
+    sizes = [settings.seed, settings.devices, settings.epochs]
+    text = json.dumps([sources(), name, canonical(cell), sizes, sorted(inputs.items())], ensure_ascii=False)
+    return f"{hashlib.sha256(text.encode()).hexdigest()[:32]}.json"
+
+
+def read_cell(path: Path) -> list[Row] | None:
+    """Rows of a stored cell; None where there is none, or not a whole one."""
+    try:
+        held = json.loads(path.read_text("utf-8"))
+        rows = held["rows"]
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+    return rows if isinstance(rows, list) and all(isinstance(row, dict) for row in rows) else None
+
+
+def write_cell(path: Path, name: str, cell: Cell, rows: list[Row]) -> None:
+    """Store a cell: the file is there whole or not at all."""
+    content = json.dumps({"experiment": name, "cell": dict(cell), "rows": rows}, indent=1, allow_nan=False)
+    durable.make_folder(path.parent)
+    durable.write(path, content.encode())
+
+
+def compute(name: str, settings: Settings, cell: Cell) -> list[Row]:
+    """Rows of one cell, in this process."""
+    rows = experiment(name).compute(settings, cell)
+    # As they will be read again: a table made of fresh rows and one of stored rows are the same.
+    plain: list[Row] = json.loads(json.dumps(rows, allow_nan=False))
+    return plain
+
+
+def run(
+    names: Sequence[str],
+    settings: Settings,
+    output: Path,
+    *,
+    jobs: int = 1,
+    progress: Callable[[int, int], None] = lambda done, total: None,
+) -> Iterator[Outcome]:
+    """Run experiments; each is yielded when its rows are complete, in the order asked for.
+
+    Args:
+        names: of :data:`reproduction.EXPERIMENTS`.
+        settings: how much of them.
+        output: folder of the cells, in ``cells``.
+        jobs: processes; with 1 everything happens in this one.
+        progress: called with the number of cells that are done, and of all.
+    """
+    plans = [_plan(name, settings, output) for name in names]
+    total = sum(len(plan.cells) for plan in plans)
+    done = sum(len(plan.found) for plan in plans)
+    progress(done, total)
+    pool = None
+    if jobs > 1 and done < total:
+        pool = ProcessPoolExecutor(
+            jobs, mp_context=get_context("spawn"), initializer=_quiet_worker, initargs=(os.getpid(),)
+        )
+    try:
+        for plan in plans:
+            for index, rows in _missing(plan, settings, pool, jobs):
+                write_cell(plan.paths[index], plan.name, plan.cells[index], rows)
+                plan.found[index] = rows
+                plan.computed += 1
+                done += 1
+                progress(done, total)
+            yield plan.outcome()
+    finally:
+        if pool is not None:
+            pool.shutdown(wait=True, cancel_futures=True)
+
+
+@dataclass
+class _Plan:
+    name: str
+    cells: Sequence[Cell]
+    paths: Sequence[Path]
+    found: dict[int, list[Row]]
+    inputs: dict[str, str]
+    skipped: str = ""
+    computed: int = 0
+
+    def outcome(self) -> Outcome:
+        rows = [row for index in range(len(self.cells)) for row in self.found[index]]
+        kept = len(self.cells) - self.computed
+        return Outcome(self.name, rows, self.skipped, self.computed, kept, self.inputs)
+
+
+def _plan(name: str, settings: Settings, output: Path) -> _Plan:
+    from reproduction.data import absent
+
+    described = EXPERIMENTS[name]
+    missing = [text for file in described.files if (text := absent(settings.data, file))]
+    if missing:
+        return _Plan(name, [], [], {}, {}, " ".join(missing))
+    inputs = {file: file_digest(settings.data / file) for file in described.files}
+    cells = described.cells(settings)
+    folder = output / "cells" / name.replace(":", "-")
+    paths = [folder / cell_name(name, settings, cell, inputs) for cell in cells]
+    stored = {index: read_cell(path) for index, path in enumerate(paths)}
+    return _Plan(
+        name, cells, paths, {index: rows for index, rows in stored.items() if rows is not None}, inputs
+    )
+
+
+def _missing(
+    plan: _Plan, settings: Settings, pool: ProcessPoolExecutor | None, jobs: int
+) -> Iterator[tuple[int, list[Row]]]:
+    todo = [index for index in range(len(plan.cells)) if index not in plan.found]
+    if pool is None:
+        for index in todo:
+            yield index, compute(plan.name, settings, plan.cells[index])
+        return
+    # A few ahead of the processes: an interruption then has little to wait for.
+    waiting: dict[Future[list[Row]], int] = {}
+    for index in todo:
+        waiting[pool.submit(compute, plan.name, settings, plan.cells[index])] = index
+        if len(waiting) >= 2 * jobs:
+            yield from _finished(waiting)
+    while waiting:
+        yield from _finished(waiting)
+
+
+def _finished(waiting: dict[Future[list[Row]], int]) -> Iterator[tuple[int, list[Row]]]:
+    done, _ = wait(waiting, return_when=FIRST_COMPLETED)
+    for future in done:
+        yield waiting.pop(future), future.result()
+
+
+def _quiet_worker(parent: int) -> None:
+    """One thread of arithmetic for each process; Ctrl-C is the parent's, and whatever ends it ends this."""
+    import signal
+
+    end_with(parent)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    for name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
+        os.environ[name] = "1"
+
+
+def table(rows: Sequence[Row]) -> Any:
+    """The rows as an Arrow table; columns in order of first appearance."""
+    import pyarrow as pa
+
+    columns = list(dict.fromkeys(column for row in rows for column in row))
+    return pa.table({column: [row.get(column) for row in rows] for column in columns})
